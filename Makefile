@@ -1,0 +1,34 @@
+# Draftscope: `make run` opens the dashboard, `make test` runs everything. Both set up .venv first.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: run test lint bench gpu clean
+
+run: $(READY)
+	$(BIN)/draftscope serve
+
+test: lint
+	$(BIN)/python -m pytest
+
+lint: $(READY)
+	$(BIN)/ruff check engine app tests
+	$(BIN)/ruff format --check engine app tests
+	$(BIN)/mypy
+
+bench: $(READY)
+	$(BIN)/python -m draftscope.bench --out bench
+
+# On a machine with CUDA; needs torch, transformers, pydantic, scipy, but no environment of ours and no gradio.
+gpu:
+	PYTHONPATH=engine $(PYTHON) -m draftscope.gpu --out $${OUT:-bench}
+
+$(READY): pyproject.toml tests/constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --constraint tests/constraints.txt --editable '.[app,dev]'
+	touch $(READY)
+
+clean:
+	rm -rf $(VENV) build dist bench runs tests/artifacts

@@ -1,0 +1,108 @@
+"""A key-value cache of our own behind transformers' cache interface, with per-sequence positions.
+
+`length[b]` slots of sequence b are permanent. A forward writes its rows behind them, at the same offset for every
+sequence; these rows stay *open* until `keep` makes one path of them permanent and forgets the rest. Sequences of a
+batch may keep different numbers of rows, so nothing here has one position for the whole batch.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers.cache_utils import Cache, CacheLayerMixin
+
+
+class SlotTable:
+    """Where the next rows go: shared by all layers of one cache."""
+
+    def __init__(self, batch: int, capacity: int, device: torch.device) -> None:
+        self.capacity = capacity
+        self.length = torch.zeros(batch, dtype=torch.long, device=device)  # [B] permanent slots
+        self.bound = 0  # host: no sequence is longer than this
+        self.open = 0  # rows written behind the permanent ones and not yet kept
+        self.slots = torch.zeros((batch, 0), dtype=torch.long, device=device)  # [B, T] where the current rows go
+        self.view = 0  # columns that the current forward may attend to
+
+    def aim(self, rows: int) -> None:
+        """The next forward writes `rows` rows behind the open ones."""
+        if self.bound + self.open + rows > self.capacity:
+            raise ValueError(f"the cache holds {self.capacity} slots; {self.bound + self.open + rows} are needed")
+        offsets = torch.arange(self.open, self.open + rows, device=self.length.device)
+        self.slots = self.length[:, None] + offsets
+        self.view = self.bound + self.open + rows
+        self.open += rows
+
+
+class SlotLayer(CacheLayerMixin):  # type: ignore[misc]
+    """One layer's keys and values, [B, H, capacity, D] each, allocated at the first write."""
+
+    def __init__(self, table: SlotTable) -> None:
+        super().__init__()
+        self.table = table
+
+    def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
+        batch, heads, _, width = key_states.shape
+        self.keys = key_states.new_zeros((batch, heads, self.table.capacity, width))
+        self.values = value_states.new_zeros((batch, heads, self.table.capacity, value_states.shape[-1]))
+        self.is_initialized = True
+
+    def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+        """Writes [B, H, T, D] rows at the table's slots and returns everything the rows may attend to."""
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+        slots = self.table.slots.to(key_states.device)
+        for store, rows in ((self.keys, key_states), (self.values, value_states)):
+            if len(slots) == 1:
+                store.index_copy_(2, slots[0], rows)
+            else:
+                store.scatter_(2, slots[:, None, :, None].expand_as(rows), rows)
+        return self.keys[:, :, : self.table.view], self.values[:, :, : self.table.view]
+
+    def gather(self, source: Tensor, into: Tensor) -> None:
+        """Copies slots `source` [B, R] over slots `into` [B, R]; all are read before any is written."""
+        for store in (self.keys, self.values):
+            index = source.to(store.device)[:, None, :, None].expand(-1, store.shape[1], -1, store.shape[3])
+            rows = store.gather(2, index)
+            store.scatter_(2, into.to(store.device)[:, None, :, None].expand_as(rows), rows)
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        return self.table.view, 0
+
+    def get_seq_length(self) -> int:
+        return self.table.bound
+
+    def get_max_length(self) -> int:
+        return self.table.capacity
+
+
+class SlotCache(Cache):  # type: ignore[misc]
+    """The cache of one model for B sequences. Memory: 2 x layers x B x KV heads x capacity x head width values."""
+
+    def __init__(self, layers: int, batch: int, capacity: int, device: torch.device) -> None:
+        self.table = SlotTable(batch, capacity, device)
+        super().__init__(layers=[SlotLayer(self.table) for _ in range(layers)])
+
+    def keep_first(self, count: Tensor, bound: int) -> None:
+        """Makes the first `count[b]` open rows of each sequence permanent in place. No length exceeds `bound`."""
+        self.table.length = self.table.length + count
+        self.table.bound = bound
+        self.table.open = 0
+
+    @torch.inference_mode()
+    def keep(self, rows: Tensor, count: Tensor, bound: int) -> None:
+        """Makes the open rows `rows` [B, R] permanent in that order; `count[b]` of them are real, the rest padding."""
+        start = self.table.length[:, None]
+        into = start + torch.arange(rows.shape[1], device=rows.device)
+        source = torch.where(rows >= 0, start + rows, into)
+        for layer in self.layers:
+            assert isinstance(layer, SlotLayer)
+            layer.gather(source, into)
+        self.keep_first(count, bound)
+
+    def truncate(self, length: Tensor, bound: int) -> None:
+        """Forgets everything from `length[b]` on, and every open row."""
+        self.table.length = length
+        self.table.bound = bound
+        self.table.open = 0

@@ -1,0 +1,179 @@
+"""Is it still the target? Checks of one drafter on one pair, by samples and by comparison.
+
+The rules are proved by enumeration in tests; what can still go wrong on a real pair are caches, masks and random
+streams, and those show in samples. So a check never says "exact": it says that no difference was found, with how many
+samples, and how often it would raise a false alarm.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from draftscope import drafters
+from draftscope.lab import Lab
+from draftscope.sampling import Sampling
+from draftscope.settings import Settings
+
+FALSE_ALARM = 1e-6  # chance that a law test of a right implementation fails
+PROMPTS = ("Once upon a time", "def main():\n    ", "Question: What is 12 + 7?\nAnswer:", "The sea was calm and")
+
+Joint = dict[tuple[int, ...], float]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One check: what was tested, on how much, and whether a difference was found."""
+
+    name: str
+    passed: bool
+    detail: str
+    samples: int = 0
+    p_value: float | None = None
+
+
+def check(
+    lab: Lab,
+    drafter: str = "draft",
+    samples: int = 2048,
+    seed: int = 0,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Iterator[Finding]:
+    """Greedy identity, one forward a round, and the joint law at temperature 1; yields each finding as it is made."""
+    drafters.find(drafter)
+    progress("greedy identity")
+    yield greedy_identity(lab, drafter, seed)
+    progress("one forward a round")
+    yield one_forward_a_round(lab, drafter, seed)
+    for rule in ("block", "token") if drafter == "draft" else ("block",):
+        settings = Settings.of(
+            drafter=drafter, rule=rule, gamma=3, shape=(3, 2), typed=" the", temperature=1.0, top_k=3, seed=seed
+        )
+        progress(f"joint law, {samples} samples")
+        yield law_test(lab, PROMPTS[0], settings, length=4, samples=samples)
+
+
+def verdict(findings: Sequence[Finding], exact: bool) -> str:
+    """The sentence that may be said after these findings, and no stronger one."""
+    failed = [finding.name for finding in findings if not finding.passed]
+    if failed:
+        return f"A difference was found: {', '.join(failed)}."
+    if not exact:
+        return "This drafter's rule is lossy by design; nothing unexpected was found."
+    return "The rule is proved; on this pair no difference was found."
+
+
+def greedy_identity(lab: Lab, drafter: str, seed: int = 0, tokens: int = 48) -> Finding:
+    """At temperature 0 the drafter must write plain's tokens; in 16-bit a near tie may differ, and its gap is told."""
+    equal = total = 0
+    for prompt in PROMPTS:
+        plain = lab.decode(prompt, "plain", max_new_tokens=tokens, seed=seed)
+        other = lab.decode(prompt, drafter, max_new_tokens=tokens, seed=seed, typed=" and then the", record=False)
+        total += len(plain.token_ids)
+        same = _common(plain.token_ids, other.token_ids)
+        equal += same
+        if plain.token_ids != other.token_ids:
+            gap = _gap_at(lab, prompt, plain.token_ids[:same])
+            detail = f"'{prompt[:24]}' diverges at token {same}, where the target's top-2 logits are {gap:.4g} apart"
+            return Finding("greedy identity", False, f"{detail} ({lab.target.dtype})", total)
+    return Finding("greedy identity", True, f"{equal} of {total} tokens equal to plain, {len(PROMPTS)} prompts", total)
+
+
+def one_forward_a_round(lab: Lab, drafter: str, seed: int = 0) -> Finding:
+    """The target must run once a round: its forwards, counted, are the rounds and one prefill."""
+    before = len(lab.target.counter.widths)
+    run = lab.decode(PROMPTS[0], drafter, max_new_tokens=24, seed=seed)
+    forwards = len(lab.target.counter.widths) - before
+    widths = [event.width for event in run.rounds]
+    right = lab.target.counter.widths[before + 1 :] == widths
+    return Finding("one forward a round", right, f"{forwards} forwards: {len(widths)} rounds and the prefill", forwards)
+
+
+def law_test(lab: Lab, prompt: str, settings: Settings, length: int, samples: int) -> Finding:
+    """Chi-square of the joint law of the first `length` tokens against the target's own, worked out path by path."""
+    tokens = lab.encode(prompt, length + 2)
+    expected = exact_joint(lab, tokens, Sampling.of(settings), length)
+    observed = sampled_joint(lab, tokens, settings, length, samples)
+    statistic, freedom, p_value = chi_square(observed, expected, samples)
+    detail = (
+        f"{settings.drafter}, rule {settings.rule}, T={settings.temperature:g}, top-k {settings.top_k}: joint law of "
+        f"{length} tokens over {len(expected)} outcomes, chi-square {statistic:.1f} on {freedom} degrees of freedom, "
+        f"p = {p_value:.3g}; false alarm {FALSE_ALARM:g}"
+    )
+    return Finding(f"joint law ({settings.rule})", p_value >= FALSE_ALARM, detail, samples, p_value)
+
+
+@torch.inference_mode()
+def exact_joint(lab: Lab, prompt: list[int], sampling: Sampling, length: int) -> Joint:
+    """The target's own law of the next `length` tokens: every prefix read from scratch, no tree, no kept cache."""
+    joint: Joint = {(): 1.0}
+    for _ in range(length):
+        prefixes = list(joint)
+        rows = torch.tensor([[*prompt, *prefix] for prefix in prefixes], device=lab.target.device)
+        offsets = torch.arange(rows.shape[1], device=rows.device).expand(len(prefixes), -1)
+        cache = lab.target.cache(len(prefixes), rows.shape[1])
+        laws = sampling.law(lab.target.forward(cache, rows, offsets, last_only=True))[:, 0].double().cpu()
+        laws = laws / laws.sum(-1, keepdim=True)
+        joint = {
+            (*prefix, token): joint[prefix] * float(law[token])
+            for prefix, law in zip(prefixes, laws, strict=True)
+            for token in law.nonzero()[:, 0].tolist()
+        }
+    return joint
+
+
+def sampled_joint(
+    lab: Lab, prompt: list[int], settings: Settings, length: int, samples: int, batch: int = 256
+) -> Counter[tuple[int, ...]]:
+    """How often the real loop wrote each outcome; every sample has a stream of its own."""
+    settings = settings.model_copy(update={"max_new_tokens": length + 2})
+    counts: Counter[tuple[int, ...]] = Counter()
+    for start in range(0, samples, batch):
+        ids = range(start, min(start + batch, samples))
+        session = lab.session_of([prompt] * len(ids), settings, tuple(ids), ends=False)
+        for _ in session.steps():
+            pass
+        counts.update(tuple(transcript.tokens[:length]) for transcript in session.transcripts)
+    return counts
+
+
+def chi_square(observed: Counter[tuple[int, ...]], expected: Joint, samples: int) -> tuple[float, int, float]:
+    """Statistic, degrees of freedom and p-value; outcomes expected fewer than 5 times are counted together.
+
+    An outcome that the target cannot write gives p = 0.
+    """
+    if any(outcome not in expected for outcome in observed):
+        return float("inf"), len(expected) - 1, 0.0
+    cells: list[tuple[float, float]] = []
+    rare_seen = rare_due = 0.0
+    for outcome, probability in expected.items():
+        due = probability * samples
+        if due >= 5:
+            cells.append((observed[outcome], due))
+        else:
+            rare_seen, rare_due = rare_seen + observed[outcome], rare_due + due
+    if rare_due > 0:
+        cells.append((rare_seen, rare_due))
+    statistic = sum((seen - due) ** 2 / due for seen, due in cells)
+    freedom = max(1, len(cells) - 1)
+    tail = torch.special.gammaincc(torch.tensor(freedom / 2.0).double(), torch.tensor(statistic / 2.0).double())
+    return statistic, freedom, float(tail)
+
+
+def _common(first: Sequence[int], second: Sequence[int]) -> int:
+    """How many leading tokens agree."""
+    pairs = enumerate(zip(first, second, strict=False))
+    return next((i for i, (a, b) in pairs if a != b), min(len(first), len(second)))
+
+
+@torch.inference_mode()
+def _gap_at(lab: Lab, prompt: str, written: list[int]) -> float:
+    """Top-1 minus top-2 logit of the target after prompt and `written`."""
+    tokens = torch.tensor([[*lab.encode(prompt), *written]], device=lab.target.device)
+    offsets = torch.arange(tokens.shape[1], device=tokens.device)[None]
+    logits = lab.target.forward(lab.target.cache(1, tokens.shape[1]), tokens, offsets, last_only=True)
+    first, second = logits[0, 0].float().topk(2).values.tolist()
+    return float(first - second)

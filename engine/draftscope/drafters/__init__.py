@@ -1,0 +1,38 @@
+"""The drafters that are here, and those that other packages add under the entry-point group `draftscope.drafters`."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from importlib.metadata import entry_points
+
+from draftscope.drafters import model, ngram, plain, typed
+from draftscope.drafters.base import Drafter, DrafterInfo, Outcome, Parts, State
+from draftscope.errors import DraftscopeError
+
+__all__ = ["Drafter", "DrafterInfo", "Outcome", "Parts", "State", "find", "known"]
+
+OWN = (plain.INFO, model.CHAIN, model.SAMPLED_TREE, model.TOP_K_TREE, ngram.INFO, typed.INFO)
+
+
+def known() -> dict[str, DrafterInfo]:
+    """Every drafter by name. A plug-in that does not load is named in the error, not skipped."""
+    found = {info.name: info for info in OWN}
+    for entry in entry_points(group="draftscope.drafters"):
+        try:
+            info = entry.load()
+        except Exception as error:
+            raise DraftscopeError(
+                f"The drafter '{entry.name}' from {entry.value} does not load ({error}); mend or uninstall it."
+            ) from error
+        found[info.name] = info
+    return found
+
+
+def find(name: str) -> DrafterInfo:
+    """The drafter of that name, or one sentence with the nearest names."""
+    drafters = known()
+    if name in drafters:
+        return drafters[name]
+    near = get_close_matches(name, drafters, n=1)
+    hint = f"did you mean '{near[0]}'?" if near else f"known are {', '.join(drafters)}."
+    raise DraftscopeError(f"There is no drafter '{name}'; {hint}")

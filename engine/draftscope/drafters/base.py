@@ -1,0 +1,82 @@
+"""What a drafter is: something that proposes a tree and hears what became of it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from draftscope.model import Model
+from draftscope.sampling import Sampling
+from draftscope.settings import Settings
+from draftscope.streams import Coins
+from draftscope.tree import DraftTree
+
+
+@dataclass(frozen=True)
+class State:
+    """What stands when a round begins. `texts[b]` is everything committed, prompt included; its last token is pending:
+    the target has not read it yet and reads it as row 0 of this round's forward."""
+
+    texts: Sequence[Sequence[int]]
+    round: int
+    coins: Coins
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a tree, read on the host: accepted nodes from the root down, and the target's own token."""
+
+    tree: DraftTree
+    paths: Sequence[Sequence[int]]
+    last: Sequence[int]
+
+
+class Drafter(ABC):
+    """One drafter for one session of B sequences. `begin` once, then `propose` and `observe` in turn."""
+
+    @abstractmethod
+    def begin(self, prompts: Sequence[list[int]]) -> None:
+        """Reads the prompts (all their tokens; the last of each is the pending one)."""
+
+    @abstractmethod
+    def propose(self, state: State, depth: int) -> DraftTree:
+        """A tree at most `depth` deep for each sequence. `depth` is at least 0; the empty tree is always allowed."""
+
+    def observe(self, outcome: Outcome) -> None:  # noqa: B027 - most drafters need not listen
+        """Hears the verdict on the last tree, before the next round."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a drafter may be built from."""
+
+    settings: Settings
+    sampling: Sampling
+    batch: int
+    capacity: int  # slots that a cache needs for the whole run
+    device: torch.device
+    tokenizer: Any
+    vocabulary: int  # the target's, padded rows included: the width of every law
+    draft: Model | None
+
+
+@dataclass(frozen=True)
+class DrafterInfo:
+    """A drafter's entry: register one under the entry-point group `draftscope.drafters` to add your own.
+
+    `uses` names the settings it reads, `nodes(settings)` the most nodes one round may have. `exact` says that the
+    output's law is the target's.
+    """
+
+    name: str
+    title: str
+    paper: str
+    create: Callable[[Parts], Drafter]
+    nodes: Callable[[Settings], int]
+    uses: tuple[str, ...] = ()
+    needs_draft: bool = False
+    exact: bool = True

@@ -1,0 +1,196 @@
+"""A small draft model: a chain, a tree sampled without replacement, or a tree of its top k.
+
+Papers: chain 2211.17192 and 2302.01318; sampled tree 2402.12374; top-k tree 2305.09781. One class serves all three: a
+chain is the tree with one child everywhere. The draft drafts level by level, one forward a level, from the same warped
+law that judges it. Under greedy decoding children are its top k (the limit of sampling without replacement).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import perf_counter
+
+import torch
+from torch import Tensor
+
+from draftscope.drafters.base import Drafter, DrafterInfo, Outcome, Parts, State
+from draftscope.errors import DraftscopeError
+from draftscope.sampling import draw, draw_distinct
+from draftscope.settings import Settings, nodes_in
+from draftscope.streams import Coins
+from draftscope.tree import DraftTree, Topology, empty, full
+
+
+class DraftModel(Drafter):
+    """`shape[d]` children of every node at depth d; `sampled` draws them, otherwise they are the top k."""
+
+    def __init__(self, parts: Parts, shape: tuple[int, ...], sampled: bool) -> None:
+        if parts.draft is None:
+            raise DraftscopeError("No draft model is loaded; name one with --draft, or choose the drafter 'ngram'.")
+        self._model = parts.draft
+        self._sampling = parts.sampling
+        self._vocabulary = parts.vocabulary
+        self._shape = shape
+        self._draws = sampled and not parts.sampling.greedy
+        self._cache = self._model.cache(parts.batch, parts.capacity)
+        self._cached = [0] * parts.batch  # committed tokens that the draft has read
+        self._device = self._model.device
+
+    def begin(self, prompts: Sequence[list[int]]) -> None:
+        self._model.read(self._cache, [prompt[:-1] for prompt in prompts])
+        self._cached = [len(prompt) - 1 for prompt in prompts]
+
+    def propose(self, state: State, depth: int) -> DraftTree:
+        shape = self._shape[:depth]
+        if not shape:
+            return empty(len(state.texts), self._device)
+        form = full(shape, len(state.texts), self._device)
+        times: list[float] = []
+        began = perf_counter()
+        logits = self._catch_up(state.texts)
+        laws, tokens, scout = [], [], []
+        start = 0
+        for level in range(len(shape)):
+            law = self._law(logits)  # [B, slots of this level, V]
+            children, real = self._children(law, shape[level], state.coins, start)
+            laws.append(law)
+            tokens.append(children)
+            scout.append(real.logical_not_())
+            times.append((perf_counter() - began) * 1e3)
+            began = perf_counter()
+            if level + 1 < len(shape):
+                logits = self._feed_level(form, children, start)
+            start += children.shape[1]
+        return self._tree(form, tokens, scout, laws, times)
+
+    def observe(self, outcome: Outcome) -> None:
+        """Keeps the accepted nodes that the draft has fed itself; the deepest level never was."""
+        fed = self._cache.table.open
+        kept = [[node for node in path if node < fed] for path in outcome.paths]
+        count = torch.tensor([len(path) for path in kept], device=self._device)
+        self._cached = [cached + len(path) for cached, path in zip(self._cached, kept, strict=True)]
+        if outcome.tree.topology.is_chain:
+            self._cache.keep_first(count, max(self._cached))
+            return
+        longest = max(len(path) for path in kept)
+        rows = torch.tensor(
+            [path + [-1] * (longest - len(path)) for path in kept], dtype=torch.long, device=self._device
+        )
+        self._cache.keep(rows, count, max(self._cached))
+
+    def _catch_up(self, texts: Sequence[Sequence[int]]) -> Tensor:
+        """Reads the committed tokens that the cache lacks (after full acceptance: two); the last row's logits.
+
+        Every sequence reads as many rows as the one that lacks most; the others read a token again, to the same slot.
+        """
+        lengths = [len(text) for text in texts]
+        rows = max(length - cached for length, cached in zip(lengths, self._cached, strict=True))
+        tokens = torch.tensor([list(text[-rows:]) for text in texts], device=self._device)
+        self._cache.truncate(torch.tensor(lengths, device=self._device) - rows, max(lengths) - rows)
+        offsets = torch.arange(rows, device=self._device).expand(len(texts), -1)
+        logits = self._model.forward(self._cache, tokens, offsets, last_only=True)
+        self._cache.keep_first(torch.full((len(texts),), rows, device=self._device), max(lengths))
+        self._cached = lengths
+        return logits
+
+    def _law(self, logits: Tensor) -> Tensor:
+        """The draft's warped law over the target's vocabulary: padded embeddings may make either one wider."""
+        law = self._sampling.law(logits[..., : self._vocabulary])
+        return torch.nn.functional.pad(law, (0, self._vocabulary - law.shape[-1]))
+
+    def _children(self, law: Tensor, branches: int, coins: Coins, start: int) -> tuple[Tensor, Tensor]:
+        """Tokens [B, slots x branches] in draw order, and whether each is real (a short law has fewer children)."""
+        batch, slots = law.shape[:2]
+        if not self._draws:
+            top = law.topk(branches, dim=-1)
+            return top.indices.flatten(1), (top.values > 0).flatten(1)
+        level = coins.draft[:, start : start + slots * branches]
+        if branches == 1:
+            return draw(law, level), torch.ones_like(level, dtype=torch.bool)
+        tokens, real = draw_distinct(law, level.view(batch, slots, branches))
+        return tokens.flatten(1), real.flatten(1)
+
+    def _feed_level(self, form: Topology, tokens: Tensor, start: int) -> Tensor:
+        """Logits below each node of one level; its nodes follow the earlier levels as open rows."""
+        end = start + tokens.shape[1]
+        if form.is_chain:
+            return self._model.forward(self._cache, tokens, form.depth[:, start + 1 : end + 1] - 1)
+        sees = form.ancestors[:, start + 1 : end + 1, 1 : end + 1]
+        return self._model.forward(self._cache, tokens, form.depth[:, start + 1 : end + 1] - 1, sees)
+
+    def _tree(
+        self, form: Topology, tokens: list[Tensor], scout: list[Tensor], laws: list[Tensor], times: list[float]
+    ) -> DraftTree:
+        belief = _slot_rows(form.nodes + 1, sum(law.shape[1] for law in laws), form.batch, self._device)
+        family = belief if self._draws else torch.full_like(belief, -1)
+        origin = tuple(f"draft step {depth}" for depth in form.depth[0, 1:].tolist())
+        return DraftTree(
+            topology=form,
+            tokens=torch.cat(tokens, 1),
+            laws=torch.cat(laws, 1),
+            family=family,
+            belief=belief,
+            scout=_with_descendants(torch.cat(scout, 1), form),
+            origin=(origin,) * form.batch,
+            drawn="all" if self._draws else "none",
+            forward_ms=tuple(times),
+        )
+
+
+def _slot_rows(slots: int, laws: int, batch: int, device: torch.device) -> Tensor:
+    """Slots with children come first and have a law each; the leaves have none."""
+    rows = torch.arange(slots, device=device)
+    return torch.where(rows < laws, rows, -1).expand(batch, -1)
+
+
+def _with_descendants(scout: Tensor, form: Topology) -> Tensor:
+    """A node below a child that does not exist does not exist either."""
+    if form.width <= 1:
+        return scout
+    marked = torch.nn.functional.pad(scout, (1, 0))
+    return (form.ancestors & marked[:, None, :]).any(-1)[:, 1:]
+
+
+def _chain(parts: Parts) -> Drafter:
+    return DraftModel(parts, (1,) * parts.settings.gamma, sampled=True)
+
+
+def _sampled(parts: Parts) -> Drafter:
+    return DraftModel(parts, parts.settings.shape, sampled=True)
+
+
+def _top_k(parts: Parts) -> Drafter:
+    return DraftModel(parts, parts.settings.shape, sampled=False)
+
+
+def _tree_nodes(settings: Settings) -> int:
+    return nodes_in(settings.shape)
+
+
+CHAIN = DrafterInfo(
+    name="draft",
+    title="Draft model, chain",
+    paper="Leviathan et al. 2211.17192, Chen et al. 2302.01318; block verification: Sun et al. 2403.10444",
+    create=_chain,
+    nodes=lambda settings: settings.gamma,
+    uses=("gamma", "rule"),
+    needs_draft=True,
+)
+SAMPLED_TREE = DrafterInfo(
+    name="sampled-tree",
+    title="Draft model, sampled tree",
+    paper="Jeon et al. 2402.12374 (recursive rejection sampling without replacement)",
+    create=_sampled,
+    nodes=_tree_nodes,
+    uses=("shape",),
+    needs_draft=True,
+)
+TOP_K_TREE = DrafterInfo(
+    name="topk-tree",
+    title="Draft model, top-k tree",
+    paper="Miao et al. 2305.09781 (tree verification), deterministic children",
+    create=_top_k,
+    nodes=_tree_nodes,
+    uses=("shape",),
+    needs_draft=True,
+)

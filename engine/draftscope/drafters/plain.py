@@ -1,0 +1,26 @@
+"""Plain decoding: the empty tree. The baseline runs through the very loop that speculation runs through."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from draftscope.drafters.base import Drafter, DrafterInfo, Parts, State
+from draftscope.tree import DraftTree, empty
+
+
+class Plain(Drafter):
+    """Proposes nothing, so each round emits the target's own next token."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._tree = empty(parts.batch, parts.device)
+
+    def begin(self, prompts: Sequence[list[int]]) -> None:
+        pass
+
+    def propose(self, state: State, depth: int) -> DraftTree:
+        return self._tree
+
+
+INFO = DrafterInfo(
+    name="plain", title="Plain decoding", paper="one token a forward", create=Plain, nodes=lambda settings: 0
+)

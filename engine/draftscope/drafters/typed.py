@@ -1,0 +1,42 @@
+"""You draft: what a person typed, proposed as one deterministic chain and judged by the target in one forward."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from draftscope.drafters.base import Drafter, DrafterInfo, Parts, State
+from draftscope.settings import MAX_NODES
+from draftscope.tree import DraftTree, chosen_chains
+
+
+class Typed(Drafter):
+    """Proposes what is left of the typed continuation for as long as the text follows it, then nothing."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._device = parts.device
+        self._typed: list[int] = parts.tokenizer(parts.settings.typed, add_special_tokens=False)["input_ids"]
+        self._prompt_lengths = [0] * parts.batch
+
+    def begin(self, prompts: Sequence[list[int]]) -> None:
+        self._prompt_lengths = [len(prompt) for prompt in prompts]
+
+    def propose(self, state: State, depth: int) -> DraftTree:
+        limit = min(depth, MAX_NODES)
+        drafts = [
+            self._left(text[start:])[:limit] for text, start in zip(state.texts, self._prompt_lengths, strict=True)
+        ]
+        return chosen_chains(drafts, ["typed"] * len(drafts), self._device)
+
+    def _left(self, written: Sequence[int]) -> list[int]:
+        follows = list(written) == self._typed[: len(written)]
+        return self._typed[len(written) :] if follows else []
+
+
+INFO = DrafterInfo(
+    name="typed",
+    title="You draft",
+    paper="a person types the draft; deterministic children",
+    create=Typed,
+    nodes=lambda settings: MAX_NODES,
+    uses=("typed",),
+)

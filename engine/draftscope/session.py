@@ -1,0 +1,194 @@
+"""The one loop: propose, verify, judge, commit. Plain decoding is this loop with an empty tree.
+
+Exactly one target forward a round, whose row 0 is the last committed token. Everything that a screen or a metric needs
+leaves as a `Step`, so that recording happens outside the measured time and cannot change a token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from time import perf_counter
+
+import torch
+from torch import Tensor
+
+from draftscope.drafters.base import Drafter, Outcome, State
+from draftscope.judge import Verdict, judge_block, judge_greedy, judge_tree
+from draftscope.model import Model
+from draftscope.sampling import Sampling
+from draftscope.settings import Settings
+from draftscope.streams import Coins, Streams
+from draftscope.text import Ending, Fed, Pieces, Transcript
+from draftscope.tree import DraftTree
+
+
+@dataclass(frozen=True)
+class Step:
+    """One round of B sequences, as it happened. Times are milliseconds on the session's own clock."""
+
+    index: int
+    start: float
+    end: float
+    tree: DraftTree
+    logits: Tensor  # [B, N + 1, V] the target's, before any warping
+    p: Tensor | None  # [B, N + 1, V] the target's law; None under greedy
+    coins: Coins
+    paths: list[list[int]]  # accepted nodes
+    last: list[int]  # the target's own token below each path
+    live: list[bool]  # which sequences were still being written when the round began
+    fed: list[Fed | None]
+    stages: dict[str, float]  # propose, verify, judge, commit, host
+
+
+class Stopwatch:
+    """Device-synchronised laps on a clock that stands still between rounds."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self.now = 0.0  # ms of work so far
+        self._mark = 0.0
+
+    def resume(self) -> None:
+        self._mark = perf_counter()
+
+    def lap(self) -> float:
+        """Milliseconds since the last lap (or since `resume`), everything queued on the device included."""
+        if self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)
+        mark = perf_counter()
+        spent = (mark - self._mark) * 1e3
+        self._mark = mark
+        self.now += spent
+        return spent
+
+
+class Session:
+    """B sequences decoded by one drafter. `sequences` key their random streams; `nodes` bounds a round's tree."""
+
+    def __init__(
+        self,
+        target: Model,
+        drafter: Drafter,
+        prompts: Sequence[list[int]],
+        settings: Settings,
+        pieces: Pieces,
+        ending: Ending,
+        nodes: int,
+        sequences: Sequence[int] = (0,),
+    ) -> None:
+        if len(prompts) != len(sequences) or any(not prompt for prompt in prompts):
+            raise ValueError(f"{len(prompts)} prompts and {len(sequences)} sequence ids; one each, no prompt empty")
+        self.target = target
+        self.drafter = drafter
+        self.settings = settings
+        self.transcripts = [Transcript(pieces, ending) for _ in prompts]
+        self.watch = Stopwatch(target.device)
+        self.prefill_ms = 0.0
+        self._sampling = Sampling.of(settings)
+        self._limit = ending.limit
+        self._nodes = nodes
+        self._texts = [list(prompt) for prompt in prompts]
+        self._done = [False] * len(prompts)
+        self._streams = Streams(settings.seed, tuple(sequences))
+        self._cache = target.cache(len(prompts), max(len(prompt) for prompt in prompts) + ending.limit + nodes + 1)
+
+    @torch.inference_mode()
+    def prefill(self) -> None:
+        """Reads every prompt but for its last token, which is row 0 of the first round."""
+        self.watch.resume()
+        self.target.read(self._cache, [text[:-1] for text in self._texts])
+        self.drafter.begin(self._texts)
+        self.prefill_ms = self.watch.lap()
+
+    def steps(self) -> Iterator[Step]:
+        """Decodes until every sequence has ended. Closing the iterator stops it within a round."""
+        if self.watch.now == 0.0:
+            self.prefill()
+        index = 0
+        while not all(self._done):
+            yield self._round(index)
+            index += 1
+
+    @torch.inference_mode()
+    def _round(self, index: int) -> Step:
+        watch, start = self.watch, self.watch.now
+        watch.resume()
+        coins = self._streams.coins(index, self._nodes, self.target.device)
+        tree = self._propose(index, coins)
+        coins = coins.first(tree.nodes)
+        stages = {"propose": watch.lap()}
+        logits = self._verify(tree)
+        stages["verify"] = watch.lap()
+        p = None if self._sampling.greedy else self._sampling.law(logits)
+        verdict = self._judge(logits, p, tree, coins)
+        live = [not done for done in self._done]
+        paths, last = _read(verdict)
+        paths = [path if alive else [] for path, alive in zip(paths, live, strict=True)]
+        stages["judge"] = watch.lap()
+        self._commit(tree, verdict, paths, live)
+        self.drafter.observe(Outcome(tree, paths, last))
+        stages["commit"] = watch.lap()
+        fed = self._write(tree, paths, last, live)
+        stages["host"] = watch.lap()
+        return Step(index, start, watch.now, tree, logits, p, coins, paths, last, live, fed, stages)
+
+    def _propose(self, index: int, coins: Coins) -> DraftTree:
+        """A tree no deeper than what each sequence may still emit: the round's last token is the target's own."""
+        left = [
+            0 if done else self._limit - len(t.tokens) for done, t in zip(self._done, self.transcripts, strict=True)
+        ]
+        tree = self.drafter.propose(State(self._texts, index, coins), max(left) - 1)
+        if tree.nodes > self._nodes:
+            raise ValueError(f"the drafter proposed {tree.nodes} nodes and had announced at most {self._nodes}")
+        if len(set(left)) == 1:
+            return tree
+        depth = tree.topology.depth[:, 1:]
+        beyond = depth > (torch.tensor(left, device=depth.device) - 1)[:, None]
+        return replace(tree, scout=tree.scout | beyond)
+
+    def _verify(self, tree: DraftTree) -> Tensor:
+        """The round's only target forward: the pending token, then the nodes."""
+        device = self.target.device
+        pending = torch.tensor([text[-1:] for text in self._texts], device=device)
+        form = tree.topology
+        sees = None if form.is_chain else form.ancestors
+        return self.target.forward(self._cache, torch.cat([pending, tree.tokens], 1), form.depth, sees)
+
+    def _judge(self, logits: Tensor, p: Tensor | None, tree: DraftTree, coins: Coins) -> Verdict:
+        if p is None:
+            return judge_greedy(logits.argmax(-1), tree)
+        if self.settings.rule == "block" and tree.drawn == "all" and tree.topology.is_chain:
+            return judge_block(p, tree, coins)
+        return judge_tree(p, tree, coins)
+
+    def _commit(self, tree: DraftTree, verdict: Verdict, paths: list[list[int]], live: list[bool]) -> None:
+        """Row 0 and the accepted path become permanent. A sequence that has ended keeps nothing more."""
+        kept = (verdict.accepted + 1) * torch.tensor(live, device=verdict.accepted.device)
+        lengths = [len(text) + len(path) for text, path in zip(self._texts, paths, strict=True)]
+        if tree.topology.is_chain:
+            self._cache.keep_first(kept, max(lengths))
+            return
+        rows = torch.where(verdict.path >= 0, verdict.path + 1, -1)
+        root = torch.zeros_like(rows[:, :1])
+        self._cache.keep(torch.cat([root, rows], 1), kept, max(lengths))
+
+    def _write(self, tree: DraftTree, paths: list[list[int]], last: list[int], live: list[bool]) -> list[Fed | None]:
+        """Emits the accepted tokens and the target's own, up to the one that ends a text."""
+        fed: list[Fed | None] = []
+        for b, nodes in enumerate(tree.tokens.tolist()):
+            if not live[b]:
+                fed.append(None)
+                continue
+            emitted = [*(nodes[node] for node in paths[b]), last[b]]
+            result = self.transcripts[b].feed(emitted)
+            self._texts[b] += emitted[: result.count]
+            self._done[b] = result.cut is not None
+            fed.append(result)
+        return fed
+
+
+def _read(verdict: Verdict) -> tuple[list[list[int]], list[int]]:
+    """The round's one read from the device."""
+    rows = torch.cat([verdict.path, verdict.last[:, None]], 1).tolist()
+    return [[node for node in row[:-1] if node >= 0] for row in rows], [row[-1] for row in rows]

@@ -1,0 +1,77 @@
+"""What a user may set for one decoding run: names, ranges and one clear sentence for everything out of range."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from draftscope.errors import DraftscopeError
+
+MAX_NODES = 256  # drafted nodes in one round; more than any published tree, and still one forward
+
+Branches = Annotated[int, Field(ge=1, le=64)]
+
+
+class Settings(BaseModel):
+    """One run. Frozen; unknown names are refused. Use `Settings.of(...)` for errors fit to be shown."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    drafter: str = "draft"
+    gamma: int = Field(4, ge=1, le=64, description="drafted tokens in a chain")
+    shape: tuple[Branches, ...] = Field(
+        (3, 2, 1), min_length=1, max_length=16, description="children of every node, level by level, in a tree"
+    )
+    ngram: int = Field(3, ge=1, le=16, description="longest suffix that an n-gram drafter looks up")
+    typed: str = Field("", max_length=20_000, description="the continuation that a person drafts")
+    rule: Literal["block", "token"] = Field("block", description="how a drawn chain is judged")
+    temperature: float = Field(0.0, ge=0.0, le=10.0, description="0 is greedy")
+    top_k: int = Field(0, ge=0, description="0 keeps every token")
+    top_p: float = Field(1.0, gt=0.0, le=1.0)
+    min_p: float = Field(0.0, ge=0.0, lt=1.0)
+    seed: int = Field(0, ge=0, lt=2**63)
+    max_new_tokens: int = Field(128, ge=1, le=1_000_000)
+    stop: tuple[str, ...] = Field((), max_length=16, description="strings that end the text")
+
+    @field_validator("shape")
+    @classmethod
+    def _bounded(cls, shape: tuple[int, ...]) -> tuple[int, ...]:
+        if nodes_in(shape) > MAX_NODES:
+            raise ValueError(f"makes {nodes_in(shape)} nodes; keep a tree to {MAX_NODES}")
+        return shape
+
+    @field_validator("stop")
+    @classmethod
+    def _no_empty_stop(cls, stop: tuple[str, ...]) -> tuple[str, ...]:
+        if any(not s for s in stop):
+            raise ValueError("holds an empty string, which would end every text at once; leave it out")
+        return stop
+
+    @classmethod
+    def of(cls, **values: Any) -> Settings:
+        """Validated settings, or a `DraftscopeError` that names the value and its range."""
+        try:
+            return cls(**values)
+        except ValidationError as error:
+            raise DraftscopeError(_sentence(error)) from None
+
+
+def nodes_in(shape: tuple[int, ...]) -> int:
+    """Nodes of the full tree in which every node of level d has `shape[d]` children."""
+    total, level = 0, 1
+    for branches in shape:
+        level *= branches
+        total += level
+    return total
+
+
+def _sentence(error: ValidationError) -> str:
+    """The first problem of a validation error in one sentence: setting, value, remedy."""
+    first = error.errors()[0]
+    name = str(first["loc"][0]) if first["loc"] else "settings"
+    if first["type"] == "extra_forbidden":
+        return f"There is no setting '{name}'; known are {', '.join(Settings.model_fields)}."
+    given = repr(first["input"])
+    remedy = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
+    return f"{name} = {given[:80]}: {remedy}."

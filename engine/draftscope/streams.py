@@ -1,0 +1,72 @@
+"""Random streams keyed by (seed, sequence, round, node, purpose, tier): no draw is ever used twice.
+
+Philox is counter-based: key and counter name a stream, so any draw can be made again without the ones before it, and a
+sequence's coins do not depend on its neighbours in the batch. Keying by *position* instead of by round looks equivalent
+and is biased: after a block was cut short, the next round would meet the very coins that decided this one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+class Purpose(IntEnum):
+    """What a coin decides. New purposes go at the end: their numbers key the streams of recorded runs."""
+
+    DRAFT = 0  # which token a node draws
+    ACCEPT = 1  # whether a node is accepted
+    LAST = 2  # which token the target draws below a slot
+
+
+@dataclass(frozen=True)
+class Coins:
+    """The uniform draws of one round, fp64 in [0, 1)."""
+
+    draft: Tensor  # [B, N]
+    accept: Tensor  # [B, N]
+    last: Tensor  # [B, N + 1]
+
+    def first(self, nodes: int) -> Coins:
+        """The coins of the first `nodes` nodes: what a round uses that drafted fewer than it might have."""
+        return Coins(self.draft[:, :nodes], self.accept[:, :nodes], self.last[:, : nodes + 1])
+
+
+@dataclass(frozen=True)
+class Streams:
+    """Draws for B sequences. `sequences` are the ids that key each row; `tier` tells nested sessions apart."""
+
+    seed: int
+    sequences: tuple[int, ...]
+    tier: int = 0
+
+    def coins(self, round_index: int, nodes: int, device: torch.device | str = "cpu") -> Coins:
+        """Every coin that a round of at most `nodes` nodes may need."""
+        drawn = [self._draw(round_index, purpose, nodes + 1) for purpose in Purpose]
+        draft, accept, last = (torch.from_numpy(rows).to(device) for rows in drawn)
+        return Coins(draft[:, :nodes], accept[:, :nodes], last)
+
+    def _draw(
+        self, round_index: int, purpose: Purpose, count: int
+    ) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+        """[B, count] uniforms; the first counter word runs over nodes, so a longer draw begins like a shorter one."""
+        return np.stack([uniforms(self.seed, s, round_index, purpose, self.tier, count) for s in self.sequences])
+
+
+def uniforms(
+    seed: int, sequence: int, round_index: int, purpose: int, tier: int, count: int
+) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """`count` uniforms of one stream, node by node."""
+    key = np.array([seed, sequence], dtype=np.uint64)
+    counter = np.array([0, round_index, purpose, tier], dtype=np.uint64)
+    return np.random.Generator(np.random.Philox(counter=counter, key=key)).random(count)
+
+
+def streams_for(seed: int, sequences: Sequence[int], tier: int = 0) -> Streams:
+    """Streams for the given sequence ids."""
+    return Streams(seed, tuple(sequences), tier)

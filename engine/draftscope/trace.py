@@ -1,0 +1,214 @@
+"""The trace: what a decoding run really did, as typed events.
+
+Everything on a screen, in a metric or in an export is folded from these events and from nothing else. The module
+imports no torch, so a trace can be read where no model could run.
+
+A trace is a sequence of events, one JSON object a line. For each lane (one decoding run of one prompt):
+`RunStart`, `Prefill`, `Round` ..., `RunEnd`; a race may add `SoloRuns`, the whole solo runs behind the headline.
+
+Words: *node* = a drafted token; its `fate` says what became of it. A *slot* is a place below which children hang:
+-1 is the last committed token, any other slot is the node of that id. A *contest* judges the children of one slot.
+All times are milliseconds on the lane's own clock, which counts only that lane's own device-synchronised work.
+Token bytes (`raw`) are text in which every character is one byte (latin-1): a token need not be valid UTF-8.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+SCHEMA_VERSION = 1
+
+Fate = Literal["accepted", "rejected", "unvisited", "scout"]
+Rule = Literal["token", "block", "rrsw", "deterministic", "greedy"]
+LastKind = Literal["correction", "bonus", "plain"]
+EndReason = Literal["eos", "stop", "length", "cancelled", "error"]
+
+
+class Record(BaseModel):
+    """Base of everything in a trace: immutable, and strict about names it does not know."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Laws(Record):
+    """One or two laws over the tokens worth showing, with the exact masses of everything left out.
+
+    Shown are the top 32 of p and of q and the drafted tokens, sorted by max(p, q), largest first. `q` is absent where
+    no draft law exists (n-gram, typed, plain). `scale` is `law` for the law that was judged, after temperature and
+    truncation; under greedy decoding, where the law is a single token, it is `before_argmax`: softmax of the logits.
+    """
+
+    ids: list[int]
+    raw: list[str]
+    p: list[float]
+    q: list[float] | None = None
+    rest_p: float
+    rest_q: float | None = None
+    rest_min: float | None = None  # sum of min(p, q) over the tokens left out
+    rest_residual: float | None = None  # sum of (p - q)+ over the tokens left out
+    scale: Literal["law", "before_argmax"] = "law"
+
+
+class Judged(Record):
+    """One child in judged order. `threshold` is what `coin` was compared with; both absent where no coin was tossed."""
+
+    node: int
+    p: float  # probability of the child's token under the target law it faced
+    q: float | None = None  # and under the draft law it faced
+    threshold: float | None = None  # token: min(1, p/q); block: h_i; rrsw: the residual ratio
+    coin: float | None = None
+    weight: float | None = None  # block only: p_i, the running joint ratio
+    passed: bool  # the coin's own verdict; under `block` a later pass also accepts what stands before it
+
+
+class Contest(Record):
+    """The children of one slot, judged. `laws[k]` is what `children[k]` faced, earlier rejections taken into account.
+
+    A `deterministic` or `greedy` contest has a single entry in `laws` and a `draw`: the target's own token there
+    (drawn with `coin`, or its argmax), which accepts the child that carries it.
+    """
+
+    slot: int
+    rule: Rule
+    laws: list[Laws]
+    children: list[Judged]
+    draw: int | None = None
+    coin: float | None = None
+    gap: float | None = None  # greedy only: top-1 minus top-2 logit; ties in 16-bit hide in small gaps
+
+
+class Node(Record):
+    """A drafted token. Parents stand before children, siblings in draw order; -1 is the last committed token."""
+
+    id: int
+    token: int
+    raw: str
+    parent: int
+    depth: int  # 1 for the children of the last committed token
+    origin: str
+    fate: Fate
+    p: float  # under the target's law at its parent (greedy: softmax of the logits)
+    q: float | None = None  # under the law it was drafted from
+
+
+class Last(Record):
+    """The round's own token of the target: below `slot`, drawn from `laws.p` with `coin` (absent: argmax).
+
+    `correction` replaces a rejection, `bonus` stands below an accepted leaf, `plain` below an empty tree.
+    """
+
+    kind: LastKind
+    slot: int
+    token: int
+    raw: str
+    coin: float | None = None
+    laws: Laws | None = None  # the residual it was drawn from, where that is not already in a contest
+
+
+class Timings(Record):
+    """Milliseconds of one round. `propose` holds each draft forward, then the rest of the proposing."""
+
+    propose: list[float]
+    verify: float
+    judge: float
+    commit: float
+    host: float
+
+
+class Event(Record):
+    """What every event carries."""
+
+    run: str
+    lane: str
+    sequence: int = 0
+
+
+class ModelInfo(Record):
+    """A model that took part: `hash` is the SHA-256 of its weights, shortened, or empty where it was made in memory."""
+
+    role: Literal["target", "draft"]
+    name: str
+    parameters: int
+    layers: int
+    hidden: int
+    hash: str = ""
+
+
+class RunStart(Event):
+    """Everything needed to know what ran, and to run it again."""
+
+    kind: Literal["run_start"] = "run_start"
+    schema_version: int = SCHEMA_VERSION
+    draftscope: str
+    torch: str
+    transformers: str
+    device: str
+    dtype: str
+    threads: int
+    revision: str = ""  # git revision of the code, where known
+    models: list[ModelInfo]
+    drafter: str
+    exact: bool
+    rule: str
+    seed: int
+    settings: dict[str, int | float | str | bool | list[int] | list[str] | None]
+    prompt: str
+    prompt_tokens: int
+    created: str  # ISO 8601, UTC
+
+
+class Prefill(Event):
+    """The prompt, but for its last token, has been read by the target (and by the drafter)."""
+
+    kind: Literal["prefill"] = "prefill"
+    tokens: int
+    start: float
+    end: float
+
+
+class Round(Event):
+    """One propose, verify, judge, commit. `emitted` tokens reached the text: accepted path first, then `last`."""
+
+    kind: Literal["round"] = "round"
+    round: int
+    start: float
+    end: float
+    width: int  # rows in the target's one forward: 1 + nodes
+    drafted: int  # nodes that could have been accepted (scouts left out)
+    accepted: int  # accepted and emitted
+    depth: int  # depth of the deepest node
+    nodes: list[Node]
+    contests: list[Contest]
+    last: Last
+    emitted: list[int]
+    emitted_raw: list[str]
+    text_delta: str
+    cut: Literal["eos", "stop", "length"] | None = None  # why the rest of the round was discarded
+    timings: Timings
+    notes: dict[str, float | str] = Field(default_factory=dict)  # a drafter's own annotations
+
+
+class RunEnd(Event):
+    """The lane is done: `text` and `token_ids` are everything it emitted."""
+
+    kind: Literal["run_end"] = "run_end"
+    reason: EndReason
+    text: str
+    token_ids: list[int]
+    target_forwards: int  # rounds; the prefill forward is counted apart
+    end: float
+    message: str = ""  # for `error`: one sentence with the remedy
+
+
+class SoloRuns(Event):
+    """Whole runs of this lane alone, interleaved with those of the other lanes, recording off: the headline's basis."""
+
+    kind: Literal["solo_runs"] = "solo_runs"
+    tokens: int
+    seconds: list[float]  # each with its prefill, in the order run; a later event of a lane replaces an earlier one
+
+
+AnyEvent = Annotated[RunStart | Prefill | Round | RunEnd | SoloRuns, Field(discriminator="kind")]
+EVENT: TypeAdapter[AnyEvent] = TypeAdapter(AnyEvent)

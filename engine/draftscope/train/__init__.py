@@ -1,0 +1,1 @@
+"""How the two embedded models are made: corpus, tokenizer, target, draft, model card."""

@@ -1,0 +1,137 @@
+"""One training run: steps until its budget of time is spent, safe to interrupt at any step.
+
+The budget counts time spent in steps, each step capped at a few times the median, so
+a laptop that slept or a paused process loses nothing. SIGINT and SIGTERM finish the step at
+hand, save, and return; the same command then goes on from there, with the same weights
+as if it had never stopped.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from tqdm import tqdm
+
+from draftscope.errors import DraftscopeError
+from draftscope.train.optimizers import Optimizers, Rates, schedule
+
+SAVE_EVERY = 300.0  # seconds spent in steps between two saved states
+STALL = 4.0  # a step counts as at most this many times the median
+
+
+@dataclass
+class Progress:
+    """How far a run has come; saved with the weights."""
+
+    step: int = 0
+    tokens: int = 0
+    spent: float = 0.0  # seconds in steps
+    durations: list[float] = field(default_factory=list)  # the latest steps, for the median
+
+    def count(self, duration: float, tokens: int) -> None:
+        if len(self.durations) >= 5:
+            duration = min(duration, STALL * statistics.median(self.durations))
+        self.durations = [*self.durations[-30:], duration]
+        self.step += 1
+        self.tokens += tokens
+        self.spent += duration
+
+
+@dataclass(frozen=True)
+class Run:
+    """What the loop needs to know of a run that is not the model."""
+
+    folder: Path
+    seconds: float  # the whole run's budget, interrupted sittings included
+    rates: Rates
+    tokens_per_step: int
+    seed: int
+    seen: int  # tokens behind the weights that a new run starts from
+
+
+def train(
+    run: Run,
+    model: torch.nn.Module,
+    backward: Callable[[int], float],
+    check: Callable[[Progress], None],
+    clock: Callable[[], float] = time.perf_counter,
+) -> tuple[Progress, bool]:
+    """Train `model` in place; returns the progress and whether the budget was spent.
+
+    `backward(step)` leaves gradients behind and returns the loss; `check(progress)` is
+    called whenever the state was saved. Tests pass a clock of their own.
+    """
+    optimizers = Optimizers(model, run.rates)
+    progress = _restore(run, model, optimizers)
+    saved_at = progress.spent
+    bar = tqdm(total=round(run.seconds), initial=round(min(progress.spent, run.seconds)), desc=run.folder.name,
+               bar_format="{desc} {percentage:3.0f}% |{bar}| {n}/{total} s{postfix}", mininterval=5)
+    with _interruptible() as interrupted, bar:
+        while progress.spent < run.seconds and not interrupted():
+            began = clock()
+            loss = backward(progress.step)
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizers.step(schedule(progress.spent / run.seconds))
+            progress.count(clock() - began, run.tokens_per_step)
+            bar.set_postfix_str(_status(run, progress, loss), refresh=False)
+            bar.update(round(min(progress.spent, run.seconds)) - bar.n)
+            if progress.spent - saved_at >= SAVE_EVERY:
+                saved_at = progress.spent
+                _save(run, model, optimizers, progress)
+                check(progress)
+    _save(run, model, optimizers, progress)
+    return progress, progress.spent >= run.seconds
+
+
+def started(folder: Path) -> bool:
+    """Whether a run has left a state in `folder` to go on from."""
+    return (folder / "state.pt").exists()
+
+
+def _status(run: Run, progress: Progress, loss: float) -> str:
+    left = max(0.0, run.seconds - progress.spent) / 60
+    rate = run.tokens_per_step / statistics.median(progress.durations)
+    return f"step {progress.step} loss {loss:.3f} {rate:.0f} tokens/s {left:.1f} min left"
+
+
+def _save(run: Run, model: torch.nn.Module, optimizers: Optimizers, progress: Progress) -> None:
+    run.folder.mkdir(parents=True, exist_ok=True)
+    partial = run.folder / "state.partial"
+    state = {"model": model.state_dict(), "optimizers": optimizers.state(), "progress": vars(progress), "seed": run.seed}
+    torch.save(state, partial)
+    os.replace(partial, run.folder / "state.pt")
+
+
+def _restore(run: Run, model: torch.nn.Module, optimizers: Optimizers) -> Progress:
+    if not started(run.folder):
+        return Progress(tokens=run.seen)
+    state = torch.load(run.folder / "state.pt", weights_only=True)
+    if state["seed"] != run.seed:
+        raise DraftscopeError(f"{run.folder} holds a run with --seed {state['seed']}: go on with that, or move it away.")
+    try:
+        model.load_state_dict(state["model"])
+    except RuntimeError as error:
+        raise DraftscopeError(f"{run.folder} holds a run of another shape: move it away.") from error
+    optimizers.restore(state["optimizers"])
+    return Progress(**state["progress"])
+
+
+@contextmanager
+def _interruptible() -> Iterator[Callable[[], bool]]:
+    """Turn SIGINT and SIGTERM into a question the loop can ask after each step."""
+    asked: list[int] = []
+    signals = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, lambda number, frame: asked.append(number)) for number in signals]
+    try:
+        yield lambda: bool(asked)
+    finally:
+        for number, handler in zip(signals, before, strict=True):
+            signal.signal(number, handler)

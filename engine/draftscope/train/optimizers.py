@@ -1,0 +1,59 @@
+"""Muon for the matrices, AdamW for the rest, one schedule over both.
+
+Muon is torch's own. Its rate is scaled to the size of AdamW's updates, so one weight
+decay and rates of one order of magnitude fit both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+WARM_UP, DECAY = 0.02, 0.30  # shares of the budget
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Peak learning rates."""
+
+    matrices: float
+    rest: float
+
+
+class Optimizers:
+    """Both optimisers behind one `step`."""
+
+    def __init__(self, model: torch.nn.Module, rates: Rates) -> None:
+        blocks = {id(w) for name, w in model.named_parameters() if ".layers." in name and w.ndim == 2}
+        matrices = [w for w in model.parameters() if id(w) in blocks]
+        rest = [w for w in model.parameters() if id(w) not in blocks]
+        self._rates = (rates.matrices, rates.rest)
+        self._both: tuple[torch.optim.Optimizer, ...] = (
+            torch.optim.Muon(matrices, lr=rates.matrices, weight_decay=0.1, adjust_lr_fn="match_rms_adamw"),
+            torch.optim.AdamW(rest, lr=rates.rest, betas=(0.9, 0.95), weight_decay=0.0),
+        )
+
+    def step(self, factor: float) -> None:
+        """Apply the gradients at `factor` times the peak rates, then forget them."""
+        for optimizer, rate in zip(self._both, self._rates, strict=True):
+            for group in optimizer.param_groups:
+                group["lr"] = rate * factor
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+
+    def state(self) -> list[dict[str, object]]:
+        return [optimizer.state_dict() for optimizer in self._both]
+
+    def restore(self, state: list[dict[str, object]]) -> None:
+        for optimizer, saved in zip(self._both, state, strict=True):
+            optimizer.load_state_dict(saved)
+
+
+def schedule(progress: float) -> float:
+    """Warm up, hold, then decay to zero: the factor on the peak rates at `progress` in [0, 1].
+
+    Warm-up, stable, decay: unlike a cosine, a longer budget given to an interrupted run
+    changes nothing that was already done.
+    """
+    return min(1.0, (progress + 0.001) / WARM_UP, max(0.0, 1.0 - progress) / DECAY)

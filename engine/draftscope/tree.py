@@ -1,0 +1,134 @@
+"""Draft trees: which tokens were drafted, below what, and from which law.
+
+A *slot* is a place below which children hang. Slot 0 is the last committed token (the root); slot i + 1 is node i.
+Parents stand before their children and siblings in draw order; a chain is a tree with one child a slot. The empty
+tree (N = 0) is plain decoding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Topology:
+    """The shape of B trees of N nodes: everything that follows from `parents` alone.
+
+    `width` is the largest number of siblings K, `height` the depth of the deepest node; both are known on the host, so
+    that loops over them need no read from the device.
+    """
+
+    parents: Tensor  # [B, N] node index, -1 = the root
+    children: Tensor  # [B, N + 1, K] node index in draw order, -1 = none
+    ancestors: Tensor  # [B, N + 1, N + 1] bool: may row see column (itself included)?
+    depth: Tensor  # [B, N + 1], 0 at the root
+    width: int
+    height: int
+    is_chain: bool
+
+    @property
+    def nodes(self) -> int:
+        return self.parents.shape[1]
+
+    @property
+    def batch(self) -> int:
+        return self.parents.shape[0]
+
+
+def topology(parents: Sequence[Sequence[int]], device: torch.device | str = "cpu") -> Topology:
+    """The topology of B trees from parent lists of equal length N; ValueError for a parent behind its child."""
+    batch, count = len(parents), len(parents[0])
+    for row in parents:
+        if len(row) != count or any(not -1 <= parent < node for node, parent in enumerate(row)):
+            raise ValueError(f"parents {list(row)}: each must be -1 or an earlier node, {count} of them")
+    below = [
+        [[node for node, parent in enumerate(row) if parent == slot - 1] for slot in range(count + 1)]
+        for row in parents
+    ]
+    width = max((len(kids) for row in below for kids in row), default=0)
+    table = torch.full((batch, count + 1, max(width, 1)), -1, dtype=torch.long)
+    ancestors = torch.eye(count + 1, dtype=torch.bool).repeat(batch, 1, 1)
+    for b, row in enumerate(parents):
+        for slot, kids in enumerate(below[b]):
+            table[b, slot, : len(kids)] = torch.tensor(kids, dtype=torch.long)
+        for node, parent in enumerate(row):
+            ancestors[b, node + 1] |= ancestors[b, parent + 1]
+    depth = ancestors.sum(-1) - 1
+    return Topology(
+        parents=torch.tensor([list(row) for row in parents], dtype=torch.long).reshape(batch, count).to(device),
+        children=table.to(device),
+        ancestors=ancestors.to(device),
+        depth=depth.to(device),
+        width=width,
+        height=int(depth.max()),
+        is_chain=all(parent == node - 1 for row in parents for node, parent in enumerate(row)),
+    )
+
+
+@lru_cache(maxsize=256)
+def chain(length: int, batch: int = 1, device: torch.device | str = "cpu") -> Topology:
+    """B chains of `length` nodes; length 0 is the empty tree."""
+    return topology([list(range(-1, length - 1))] * batch, device)
+
+
+@lru_cache(maxsize=64)
+def full(shape: tuple[int, ...], batch: int = 1, device: torch.device | str = "cpu") -> Topology:
+    """B full trees, level by level: every node of level d has `shape[d]` children."""
+    parents: list[int] = []
+    level = [-1]
+    for branches in shape:
+        start = len(parents)
+        parents += [slot for slot in level for _ in range(branches)]
+        level = list(range(start, len(parents)))
+    return topology([parents] * batch, device)
+
+
+@dataclass(frozen=True)
+class DraftTree:
+    """B drafted trees. Where `family` of a slot is -1 its children are deterministic: chosen, not drawn.
+
+    **A drawn child is never dropped after its token was seen**: whatever selects afterwards makes deterministic
+    families. `scout` nodes are computed and never acceptable (padding, Jacobi rows).
+    """
+
+    topology: Topology
+    tokens: Tensor  # [B, N]
+    laws: Tensor | None  # [B, F, V] fp32: the laws that children were drawn from, or only believed (see `belief`)
+    family: Tensor  # [B, N + 1]: the row of `laws` that a slot's children were drawn from, -1 = deterministic
+    belief: Tensor  # [B, N + 1]: the row of `laws` that shows what the draft thought there, -1 = nothing to show
+    scout: Tensor  # [B, N] bool
+    origin: tuple[tuple[str, ...], ...]  # [B][N]: where each node came from, in words
+    drawn: Literal["none", "some", "all"] = "none"  # which slots with children have a family; known on the host
+    forward_ms: tuple[float, ...] = ()  # measured time of each draft forward, where it was measured
+
+    @property
+    def nodes(self) -> int:
+        return self.topology.nodes
+
+
+def empty(batch: int, device: torch.device | str = "cpu") -> DraftTree:
+    """The empty tree: plain decoding."""
+    return chosen_chains([[]] * batch, [""] * batch, device)
+
+
+def chosen_chains(drafts: Sequence[Sequence[int]], origin: Sequence[str], device: torch.device | str) -> DraftTree:
+    """One deterministic chain for each sequence; shorter ones are padded with scouts. `origin[b]` names the source."""
+    longest = max(len(draft) for draft in drafts)
+    padded = [[*draft, *[0] * (longest - len(draft))] for draft in drafts]
+    lengths = torch.tensor([len(draft) for draft in drafts], device=device)
+    none = torch.full((len(drafts), longest + 1), -1, dtype=torch.long, device=device)
+    return DraftTree(
+        topology=chain(longest, len(drafts), device),
+        tokens=torch.tensor(padded, dtype=torch.long, device=device).view(len(drafts), longest),
+        laws=None,
+        family=none,
+        belief=none,
+        scout=torch.arange(longest, device=device) >= lengths[:, None],
+        origin=tuple((name,) * longest for name in origin),
+    )

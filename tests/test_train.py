@@ -1,0 +1,247 @@
+"""The training recipe on a text of a few hundred lines and models of a few thousand weights."""
+
+from __future__ import annotations
+
+import argparse
+import lzma
+import os
+import random
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaForCausalLM
+
+from draftscope.errors import DraftscopeError
+from draftscope.train import card, corpus, folder, tokenizer
+from draftscope.train.command import add_arguments, run
+from draftscope.train.corpus import Batches
+from draftscope.train.credits import sources
+from draftscope.train.distill import Pair, distill
+from draftscope.train.evaluate import agreements, scores
+from draftscope.train.optimizers import schedule
+from draftscope.train.pretrain import Texts, pretrain
+from draftscope.train.record import Record, tokens_behind, write
+from draftscope.train.shapes import DRAFT, TARGET, Shape, build, parameters
+
+TINY = Shape(320, layers=2, width=32, heads=2, key_value_heads=1, mlp=64, positions=1024)
+TINIER = Shape(320, layers=1, width=16, heads=2, key_value_heads=1, mlp=32, positions=1024)
+STEP = 1024  # tokens: two rows of 512, or one of 1,024
+
+
+def write_corpus(place: Path) -> Path:
+    """Two domains of regular text: a few dozen documents each."""
+    dice = random.Random(0)
+    for split, documents in (("train", 60), ("val", 12)):
+        tales = [" ".join(dice.choice(["the cat sat.", "a dog ran.", "so it went."]) for _ in range(80))
+                 for _ in range(documents)]
+        sums = ["\n".join(f"{n} + {n} = {n + n}" for n in range(dice.randrange(50), 90)) for _ in range(documents)]
+        with lzma.open(place / f"tales.{split}.txt.xz", "wt", encoding="utf-8") as out:
+            out.write("\n<|endoftext|>\n".join(tales))
+        (place / f"sums.{split}.txt").write_text("\n<|endoftext|>\n".join(sums), encoding="utf-8")
+    return place
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory: pytest.TempPathFactory) -> Texts:
+    place = write_corpus(tmp_path_factory.mktemp("corpus"))
+    train_files = corpus.domain_files(place, "train").values()
+    bpe = tokenizer.train((text for path in train_files for text in corpus.documents(path)), 320)
+    train, val = (corpus.load(place, split, bpe, place / "cache") for split in ("train", "val"))
+    return Texts(train, val, bpe)
+
+
+def ticking() -> Callable[[], float]:
+    """A clock in which every step takes a second, so that budgets count steps exactly."""
+    ticks = iter(range(1_000_000))
+    return lambda: float(next(ticks))
+
+
+def train_target(texts: Texts, place: Path, steps: int, clock: Callable[[], float]) -> tuple[LlamaForCausalLM, bool]:
+    model = build(TINY, seed=0)
+    _, done = pretrain(model, texts, place, float(steps), seed=0, tokens_per_step=STEP, clock=clock)
+    return model, done
+
+
+def nats(model: LlamaForCausalLM, texts: Texts) -> float:
+    found = scores(model, texts.val, 2, texts.tokenizer)
+    return sum(score.nats_per_token for score in found.values()) / len(found)
+
+
+def test_target_learns(texts: Texts, tmp_path: Path) -> None:
+    before = nats(build(TINY, seed=0), texts)
+    model, done = train_target(texts, tmp_path, 24, ticking())
+    assert done
+    assert nats(model, texts) < before - 1.0
+
+
+def test_draft_learns_its_target_and_resumes(texts: Texts, tmp_path: Path) -> None:
+    target, _ = train_target(texts, tmp_path / "target", 24, ticking())
+
+    def draft_after(place: Path, *budgets: float) -> LlamaForCausalLM:
+        draft = build(TINIER, seed=0)
+        for seconds in budgets:
+            draft = build(TINIER, seed=0)
+            distill(Pair(target, draft), texts, place, seconds, seed=0, tokens_per_step=STEP, samples=4, clock=ticking())
+        return draft
+
+    def alpha(draft: LlamaForCausalLM) -> float:
+        found = agreements(target, draft, texts.val, 2)
+        return sum(value.alpha for value in found.values()) / len(found)
+
+    learned = draft_after(tmp_path / "whole", 20)
+    assert alpha(learned) > alpha(build(TINIER, seed=0)) + 0.1
+
+
+def test_interrupted_run_goes_on_to_the_same_weights(texts: Texts, tmp_path: Path) -> None:
+    whole, _ = train_target(texts, tmp_path / "whole", 12, ticking())
+    ticks = ticking()
+
+    def interrupting() -> float:
+        now = ticks()
+        if now == 9:  # two readings a step: the fifth step ends here
+            os.kill(os.getpid(), signal.SIGTERM)
+        return now
+
+    _, done = train_target(texts, tmp_path / "parts", 12, interrupting)
+    assert not done
+    resumed, done = train_target(texts, tmp_path / "parts", 12, ticking())
+    assert done
+    for name, weight in whole.state_dict().items():
+        assert torch.equal(weight, resumed.state_dict()[name]), name
+
+
+def test_a_run_of_another_seed_or_shape_is_not_taken_over(texts: Texts, tmp_path: Path) -> None:
+    train_target(texts, tmp_path, 1, ticking())
+    with pytest.raises(DraftscopeError, match="--seed 0"):
+        pretrain(build(TINY, seed=1), texts, tmp_path, 2.0, seed=1, tokens_per_step=STEP)
+    with pytest.raises(DraftscopeError, match="another shape"):
+        pretrain(build(TINIER, seed=0), texts, tmp_path, 2.0, seed=0, tokens_per_step=STEP)
+
+
+def test_rows_depend_on_seed_and_step_only(texts: Texts) -> None:
+    one, other = Batches(texts.train, 0, STEP), Batches(texts.train, 0, STEP)
+    later = one.rows(7, 512)
+    for step in (3, 40, 7):
+        inputs, following = other.rows(step, 512)
+    assert torch.equal(later[0], inputs) and torch.equal(later[1], following)
+    assert torch.equal(inputs[:, 1:], following[:, :-1])
+    assert not torch.equal(later[0], Batches(texts.train, 1, STEP).rows(7, 512)[0])
+    assert torch.equal(one.rows(7, 1024)[0].flatten(), later[0].flatten())
+
+
+def test_an_epoch_shows_every_document_once(texts: Texts) -> None:
+    domain = texts.train[0]
+    shuffled = domain.shuffled(seed=0, epoch=3)
+    assert sorted(shuffled) == sorted(domain.tokens)
+    assert not (shuffled == domain.tokens).all()
+    assert shuffled[0] == tokenizer.END
+
+
+def test_small_domains_are_not_starved() -> None:
+    cards = corpus.deck_shares([100, 400, 10_000])
+    assert sum(cards) == corpus.DECK
+    assert cards == [5, 10, 49]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "plain words", "  two  spaces , and .\n\n\ttabs\r\n", "12345 + 1e-7", "naïve 日本語 🙂\u200b", "\x00\x7f a\u0301"]
+)
+def test_tokenizer_round_trip(texts: Texts, tmp_path: Path, text: str) -> None:
+    tokenizer.save(texts.tokenizer, tmp_path, positions=1024)
+    loaded = AutoTokenizer.from_pretrained(tmp_path)
+    bare = loaded(text, add_special_tokens=False).input_ids
+    assert loaded.decode(bare) == text
+    assert loaded(text).input_ids == [tokenizer.END, *bare]
+    assert (loaded.bos_token_id, loaded.eos_token_id, loaded.pad_token_id) == (0, 0, 1)
+
+
+def test_digits_stand_alone(texts: Texts) -> None:
+    assert len(texts.tokenizer.encode("1234", add_special_tokens=False).ids) == 4
+
+
+def test_checkpoint_loads_anywhere(texts: Texts, tmp_path: Path) -> None:
+    model = build(TINY, seed=0)
+    folder.save(model, texts.tokenizer, tmp_path)
+    loaded = AutoModelForCausalLM.from_pretrained(tmp_path)
+    assert loaded.dtype == torch.bfloat16
+    assert torch.equal(loaded.get_input_embeddings().weight, model.get_input_embeddings().weight)
+    with pytest.raises(DraftscopeError, match="no model in"):
+        folder.load(tmp_path / "elsewhere")
+
+
+def test_shapes_are_the_ones_in_the_names() -> None:
+    assert round(parameters(build(TARGET, 0)) / 1e6) == 15
+    assert round(parameters(build(DRAFT, 0)) / 1e6) == 1
+
+
+def test_schedule_warms_up_holds_and_decays_to_nothing() -> None:
+    assert schedule(0.0) < 0.1
+    assert schedule(0.3) == schedule(0.69) == 1.0
+    assert 0.4 < schedule(0.85) < 0.6
+    assert schedule(1.0) == 0.0
+
+
+def test_card_names_every_source(texts: Texts, tmp_path: Path) -> None:
+    (tmp_path / "SOURCES.md").write_text(
+        "| domain | part | documents | bytes | source | licence |\n|---|---|---:|---:|---|---|\n"
+        "| stories | child__llama31 | 2 | 7000000 | someone/somewhere @ 1 | MIT; text generated with Llama 3.1 |\n"
+        "| qa | unheard_of | 2 | 1000000 | a library | CC-BY-4.0 |\n"
+    )
+    model = build(TINY, seed=0).eval()
+    held_out = scores(model, texts.val, 2, texts.tokenizer)
+    record = Record("Llama-Tiny", parameters(model), 0, 1.0, 2, 3, STEP, 3 * STEP, held_out, {})
+    text = card.target_card(model, record, sources(tmp_path), card.specimens(model, texts, seed=0))
+    assert text.startswith("---\nlanguage: en\n")
+    for expected in ("**Built with Llama.**", "unheard_of", "a library", "child__llama31", "Meta", "sums", "tales"):
+        assert expected in text
+    write(record, tmp_path)
+    assert tokens_behind(tmp_path) == 3 * STEP
+
+
+def arguments(*words: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    return parser.parse_args(words)
+
+
+def refused(*words: str) -> str:
+    with pytest.raises(DraftscopeError) as caught:
+        run(arguments(*words))
+    sentence = str(caught.value)
+    assert "\n" not in sentence and sentence.endswith((".", ")"))
+    return sentence
+
+
+def test_wrong_arguments_are_refused_in_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DRAFTSCOPE_CORPUS", raising=False)
+    assert "--corpus" in refused("target")
+    assert "no corpus folder" in refused("target", "--corpus", str(tmp_path / "nowhere"))
+    assert "holds no <domain>" in refused("target", "--corpus", str(tmp_path))
+    place = str(write_corpus(tmp_path))
+    assert "--minutes" in refused("target", "--corpus", place, "--minutes", "0")
+    assert "--warm-start" in refused("all", "--corpus", place, "--warm-start", place)
+    assert "no model in" in refused("draft", "--corpus", place, "--out", str(tmp_path / "out"))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("a.train.txt", b"\n\n<|endoftext|>\n", "holds no text"),
+        ("a.train.txt", b"", "holds no text"),
+        ("a.train.txt", "caf\u00e9".encode("latin-1") + b" au lait", "not UTF-8"),
+        ("a.train.txt.xz", lzma.compress(b"text " * 1000)[:-20], "cut short"),
+        ("a.train.txt.xz", b"not an archive", "cut short"),
+    ],
+)
+def test_unreadable_files_are_refused(tmp_path: Path, name: str, content: bytes, reason: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DraftscopeError, match=reason):
+        list(corpus.documents(corpus.domain_files(tmp_path, "train")["a"]))
+
+
+def test_a_corpus_too_small_for_one_row_is_refused(texts: Texts) -> None:
+    with pytest.raises(DraftscopeError, match="Too little training text in tales"):
+        Batches([corpus.Domain.of("tales", texts.train[1].tokens[:100])], 0, STEP)
