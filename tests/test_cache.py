@@ -90,7 +90,7 @@ def test_truncate_forgets_what_was_permanent() -> None:
 def test_a_full_cache_says_so() -> None:
     table = SlotTable(1, 4, torch.device("cpu"))
     with pytest.raises(ValueError, match="holds 4 slots; 5 are needed"):
-        table.aim(5)
+        table.aim(torch.zeros(1, 5, dtype=torch.long))
 
 
 def test_eager_and_sdpa_agree(pair: Lab) -> None:

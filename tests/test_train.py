@@ -6,8 +6,10 @@ import argparse
 import lzma
 import os
 import random
+import shutil
 import signal
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,19 +17,20 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaForCausalLM
 
 from draftscope.errors import DraftscopeError
-from draftscope.train import card, corpus, folder, tokenizer
+from draftscope.train import card, command, corpus, folder, loop, tokenizer
+from draftscope.train.batches import DECK, Batches, deck_shares
 from draftscope.train.command import add_arguments, run
-from draftscope.train.corpus import Batches
+from draftscope.train.corpus import Domain, Texts
 from draftscope.train.credits import sources
 from draftscope.train.distill import Pair, distill
 from draftscope.train.evaluate import agreements, scores
 from draftscope.train.optimizers import schedule
-from draftscope.train.pretrain import Texts, pretrain
+from draftscope.train.pretrain import pretrain
 from draftscope.train.record import Record, tokens_behind, write
 from draftscope.train.shapes import DRAFT, TARGET, Shape, build, parameters
 
-TINY = Shape(320, layers=2, width=32, heads=2, key_value_heads=1, mlp=64, positions=1024)
-TINIER = Shape(320, layers=1, width=16, heads=2, key_value_heads=1, mlp=32, positions=1024)
+TINY = Shape(280, layers=2, width=32, heads=2, key_value_heads=1, mlp=64, positions=1024)
+TINIER = Shape(280, layers=1, width=16, heads=2, key_value_heads=1, mlp=32, positions=1024)
 STEP = 1024  # tokens: two rows of 512, or one of 1,024
 
 
@@ -35,8 +38,10 @@ def write_corpus(place: Path) -> Path:
     """Two domains of regular text: a few dozen documents each."""
     dice = random.Random(0)
     for split, documents in (("train", 60), ("val", 12)):
-        tales = [" ".join(dice.choice(["the cat sat.", "a dog ran.", "so it went."]) for _ in range(80))
-                 for _ in range(documents)]
+        tales = [
+            " ".join(dice.choice(["the cat sat.", "a dog ran.", "so it went."]) for _ in range(80))
+            for _ in range(documents)
+        ]
         sums = ["\n".join(f"{n} + {n} = {n + n}" for n in range(dice.randrange(50), 90)) for _ in range(documents)]
         with lzma.open(place / f"tales.{split}.txt.xz", "wt", encoding="utf-8") as out:
             out.write("\n<|endoftext|>\n".join(tales))
@@ -48,9 +53,8 @@ def write_corpus(place: Path) -> Path:
 def texts(tmp_path_factory: pytest.TempPathFactory) -> Texts:
     place = write_corpus(tmp_path_factory.mktemp("corpus"))
     train_files = corpus.domain_files(place, "train").values()
-    bpe = tokenizer.train((text for path in train_files for text in corpus.documents(path)), 320)
-    train, val = (corpus.load(place, split, bpe, place / "cache") for split in ("train", "val"))
-    return Texts(train, val, bpe)
+    bpe = tokenizer.train((text for path in train_files for text in corpus.documents(path)), 280)
+    return corpus.read(place, bpe, place / "cache")
 
 
 def ticking() -> Callable[[], float]:
@@ -77,48 +81,78 @@ def test_target_learns(texts: Texts, tmp_path: Path) -> None:
     assert nats(model, texts) < before - 1.0
 
 
-def test_draft_learns_its_target_and_resumes(texts: Texts, tmp_path: Path) -> None:
+def train_draft(target: LlamaForCausalLM, texts: Texts, place: Path, clock: Callable[[], float]) -> LlamaForCausalLM:
+    draft = build(TINIER, seed=0)
+    pair = Pair(target, draft)
+    distill(pair, texts, place, 20.0, seed=0, tokens_per_step=STEP, samples=4, clock=clock)
+    return draft
+
+
+def test_draft_learns_its_target(texts: Texts, tmp_path: Path) -> None:
     target, _ = train_target(texts, tmp_path / "target", 24, ticking())
+    draft = train_draft(target, texts, tmp_path / "draft", ticking())
 
-    def draft_after(place: Path, *budgets: float) -> LlamaForCausalLM:
-        draft = build(TINIER, seed=0)
-        for seconds in budgets:
-            draft = build(TINIER, seed=0)
-            distill(Pair(target, draft), texts, place, seconds, seed=0, tokens_per_step=STEP, samples=4, clock=ticking())
-        return draft
-
-    def alpha(draft: LlamaForCausalLM) -> float:
-        found = agreements(target, draft, texts.val, 2)
+    def alpha(one: LlamaForCausalLM) -> float:
+        found = agreements(target, one, texts.val, 2)
         return sum(value.alpha for value in found.values()) / len(found)
 
-    learned = draft_after(tmp_path / "whole", 20)
-    assert alpha(learned) > alpha(build(TINIER, seed=0)) + 0.1
+    assert alpha(draft) > alpha(build(TINIER, seed=0)) + 0.1
+    same = agreements(target, target, texts.val, 2)["sums"]
+    assert same.alpha == pytest.approx(1.0, abs=1e-3) and same.greedy == 1.0
 
 
-def test_interrupted_run_goes_on_to_the_same_weights(texts: Texts, tmp_path: Path) -> None:
-    whole, _ = train_target(texts, tmp_path / "whole", 12, ticking())
-    ticks = ticking()
+def interrupting(at: float) -> Callable[[], float]:
+    """A ticking clock that asks the run to stop when it reaches `at`; it is read twice a step."""
+    tick = ticking()
 
-    def interrupting() -> float:
-        now = ticks()
-        if now == 9:  # two readings a step: the fifth step ends here
+    def read() -> float:
+        now = tick()
+        if now == at:
             os.kill(os.getpid(), signal.SIGTERM)
         return now
 
-    _, done = train_target(texts, tmp_path / "parts", 12, interrupting)
-    assert not done
+    return read
+
+
+def same_weights(one: LlamaForCausalLM, other: LlamaForCausalLM) -> bool:
+    theirs = other.state_dict()
+    return all(torch.equal(weight, theirs[name]) for name, weight in one.state_dict().items())
+
+
+def test_interrupted_target_goes_on_to_the_same_weights(texts: Texts, tmp_path: Path) -> None:
+    whole, _ = train_target(texts, tmp_path / "whole", 12, ticking())
+    part, done = train_target(texts, tmp_path / "parts", 12, interrupting(at=9))
+    assert not done and not same_weights(whole, part)
     resumed, done = train_target(texts, tmp_path / "parts", 12, ticking())
-    assert done
-    for name, weight in whole.state_dict().items():
-        assert torch.equal(weight, resumed.state_dict()[name]), name
+    assert done and same_weights(whole, resumed)
 
 
-def test_a_run_of_another_seed_or_shape_is_not_taken_over(texts: Texts, tmp_path: Path) -> None:
-    train_target(texts, tmp_path, 1, ticking())
-    with pytest.raises(DraftscopeError, match="--seed 0"):
-        pretrain(build(TINY, seed=1), texts, tmp_path, 2.0, seed=1, tokens_per_step=STEP)
-    with pytest.raises(DraftscopeError, match="another shape"):
-        pretrain(build(TINIER, seed=0), texts, tmp_path, 2.0, seed=0, tokens_per_step=STEP)
+def test_interrupted_draft_goes_on_to_the_same_weights(texts: Texts, tmp_path: Path) -> None:
+    target = build(TINY, seed=3)
+    whole = train_draft(target, texts, tmp_path / "whole", ticking())
+    part = train_draft(target, texts, tmp_path / "parts", interrupting(at=21))
+    assert not same_weights(whole, part)
+    assert same_weights(whole, train_draft(target, texts, tmp_path / "parts", ticking()))
+
+
+def test_a_run_of_another_seed_text_or_target_is_not_taken_over(texts: Texts, tmp_path: Path) -> None:
+    train_target(texts, tmp_path / "target", 1, ticking())
+    with pytest.raises(DraftscopeError, match="another seed"):
+        pretrain(build(TINY, seed=1), texts, tmp_path / "target", 2.0, seed=1, tokens_per_step=STEP)
+    fewer = Texts(texts.train[:1], texts.val, texts.tokenizer)
+    with pytest.raises(DraftscopeError, match="another seed, text"):
+        pretrain(build(TINY, seed=0), fewer, tmp_path / "target", 2.0, seed=0, tokens_per_step=STEP)
+    targets = build(TINY, seed=0), build(TINY, seed=1)
+    assert loop.fingerprint(0, texts.train, targets[0]) != loop.fingerprint(0, texts.train, targets[1])
+
+
+def test_a_finished_run_says_so_and_changes_nothing(
+    texts: Texts, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, _ = train_target(texts, tmp_path, 2, ticking())
+    second, done = train_target(texts, tmp_path, 2, ticking())
+    assert done and same_weights(first, second)
+    assert "raise --minutes" in capsys.readouterr().out
 
 
 def test_rows_depend_on_seed_and_step_only(texts: Texts) -> None:
@@ -141,13 +175,21 @@ def test_an_epoch_shows_every_document_once(texts: Texts) -> None:
 
 
 def test_small_domains_are_not_starved() -> None:
-    cards = corpus.deck_shares([100, 400, 10_000])
-    assert sum(cards) == corpus.DECK
+    cards = deck_shares([100, 400, 10_000])
+    assert sum(cards) == DECK
     assert cards == [5, 10, 49]
 
 
 @pytest.mark.parametrize(
-    "text", ["", "plain words", "  two  spaces , and .\n\n\ttabs\r\n", "12345 + 1e-7", "naïve 日本語 🙂\u200b", "\x00\x7f a\u0301"]
+    "text",
+    [
+        "",
+        "plain words",
+        "  two  spaces , and .\n\n\ttabs\r\n",
+        "12345 + 1e-7",
+        "naïve 日本語 🙂\u200b",
+        "\x00\x7f a\u0301",
+    ],
 )
 def test_tokenizer_round_trip(texts: Texts, tmp_path: Path, text: str) -> None:
     tokenizer.save(texts.tokenizer, tmp_path, positions=1024)
@@ -156,6 +198,11 @@ def test_tokenizer_round_trip(texts: Texts, tmp_path: Path, text: str) -> None:
     assert loaded.decode(bare) == text
     assert loaded(text).input_ids == [tokenizer.END, *bare]
     assert (loaded.bos_token_id, loaded.eos_token_id, loaded.pad_token_id) == (0, 0, 1)
+
+
+def test_too_little_text_for_the_vocabulary_is_refused() -> None:
+    with pytest.raises(DraftscopeError, match="4096"):
+        tokenizer.train(["one two three"], 4096)
 
 
 def test_digits_stand_alone(texts: Texts) -> None:
@@ -201,6 +248,34 @@ def test_card_names_every_source(texts: Texts, tmp_path: Path) -> None:
     assert tokens_behind(tmp_path) == 3 * STEP
 
 
+def test_the_whole_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, value in {
+        "TARGET": TINY,
+        "DRAFT": TINIER,
+        "compiled": lambda loss: loss,
+        "pretrain": partial(pretrain, tokens_per_step=STEP),
+        "distill": partial(distill, tokens_per_step=STEP, samples=2),
+    }.items():
+        monkeypatch.setattr(command, name, value)
+    place, out, work = str(write_corpus(tmp_path)), tmp_path / "out", tmp_path / "work"
+    common = ("--corpus", place, "--out", str(out), "--work", str(work), "--threads", "1")
+    assert run(arguments("all", *common, "--minutes", "0.02")) == 0
+    assert "alpha" in capsys.readouterr().out
+    target, draft = out / "llama-draftscope-15m", out / "llama-draftscope-draft-1m"
+    for made in (target, draft):
+        assert AutoModelForCausalLM.from_pretrained(made).config.vocab_size == len(AutoTokenizer.from_pretrained(made))
+        assert (made / "README.md").read_text().startswith("---")
+    seen = tokens_behind(target)
+    assert seen > 0 and seen % STEP == 0
+    # A later sitting starts from the folder alone, and counts on.
+    shutil.rmtree(work)
+    again = ("target", *common, "--minutes", "0.01", "--warm-start", str(target), "--seed", "1")
+    assert run(arguments(*again)) == 0
+    assert tokens_behind(target) > seen
+    with pytest.raises(DraftscopeError, match="drop --warm-start"):
+        run(arguments(*again))
+
+
 def arguments(*words: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     add_arguments(parser)
@@ -243,5 +318,8 @@ def test_unreadable_files_are_refused(tmp_path: Path, name: str, content: bytes,
 
 
 def test_a_corpus_too_small_for_one_row_is_refused(texts: Texts) -> None:
+    short = [Domain.of("tales", texts.train[1].tokens[:100])]
     with pytest.raises(DraftscopeError, match="Too little training text in tales"):
-        Batches([corpus.Domain.of("tales", texts.train[1].tokens[:100])], 0, STEP)
+        Texts(short, texts.val, texts.tokenizer)
+    with pytest.raises(DraftscopeError, match="Too little held-out text in tales"):
+        Texts(texts.train, short, texts.tokenizer)

@@ -21,18 +21,42 @@ class SlotTable:
         self.capacity = capacity
         self.length = torch.zeros(batch, dtype=torch.long, device=device)  # [B] permanent slots
         self.bound = 0  # host: no sequence is longer than this
+        self.even = True  # host: all sequences are known to be equally long
         self.open = 0  # rows written behind the permanent ones and not yet kept
         self.slots = torch.zeros((batch, 0), dtype=torch.long, device=device)  # [B, T] where the current rows go
         self.view = 0  # columns that the current forward may attend to
+        self._offsets: list[Tensor] = []  # [B, T] of each open forward: its rows' positions behind `length`
 
-    def aim(self, rows: int) -> None:
-        """The next forward writes `rows` rows behind the open ones."""
+    @property
+    def before(self) -> int:
+        """Columns in front of the current rows, in the longest sequence."""
+        return self.view - self.slots.shape[1]
+
+    def aim(self, offsets: Tensor) -> None:
+        """The next forward writes rows behind the open ones; `offsets` [B, T] are their positions behind `length`."""
+        rows = offsets.shape[1]
         if self.bound + self.open + rows > self.capacity:
             raise ValueError(f"the cache holds {self.capacity} slots; {self.bound + self.open + rows} are needed")
-        offsets = torch.arange(self.open, self.open + rows, device=self.length.device)
-        self.slots = self.length[:, None] + offsets
+        self.slots = self.length[:, None] + torch.arange(self.open, self.open + rows, device=self.length.device)
         self.view = self.bound + self.open + rows
         self.open += rows
+        self._offsets.append(offsets)
+
+    def positions(self) -> Tensor:
+        """[B, view]: the position of what lies in each slot. A permanent slot is its own position; an open row's is
+        its depth behind `length`; slots beyond them say nothing."""
+        own = torch.arange(self.view, device=self.length.device).repeat(len(self.length), 1)
+        slots = self.length[:, None] + torch.arange(self.open, device=self.length.device)
+        offsets = torch.cat([each.expand(len(self.length), -1) for each in self._offsets], 1)
+        return own.scatter_(1, slots, self.length[:, None] + offsets)
+
+    def settle(self, length: Tensor, bound: int, even: bool = False) -> None:
+        """`length[b]` slots, no more than `bound`, are permanent from now on; open rows are forgotten."""
+        self.length = length
+        self.bound = bound
+        self.even = even or len(length) == 1
+        self.open = 0
+        self._offsets = []
 
 
 class SlotLayer(CacheLayerMixin):  # type: ignore[misc]
@@ -62,6 +86,8 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[misc]
 
     def gather(self, source: Tensor, into: Tensor) -> None:
         """Copies slots `source` [B, R] over slots `into` [B, R]; all are read before any is written."""
+        if not self.is_initialized:
+            return  # a layer that shares another's keys and values, as Gemma 3n's last ones do
         for store in (self.keys, self.values):
             index = source.to(store.device)[:, None, :, None].expand(-1, store.shape[1], -1, store.shape[3])
             rows = store.gather(2, index)
@@ -71,7 +97,7 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[misc]
         return self.table.view, 0
 
     def get_seq_length(self) -> int:
-        return self.table.bound
+        return self.table.before
 
     def get_max_length(self) -> int:
         return self.table.capacity
@@ -86,9 +112,7 @@ class SlotCache(Cache):  # type: ignore[misc]
 
     def keep_first(self, count: Tensor, bound: int) -> None:
         """Makes the first `count[b]` open rows of each sequence permanent in place. No length exceeds `bound`."""
-        self.table.length = self.table.length + count
-        self.table.bound = bound
-        self.table.open = 0
+        self.table.settle(self.table.length + count, bound)
 
     @torch.inference_mode()
     def keep(self, rows: Tensor, count: Tensor, bound: int) -> None:
@@ -103,6 +127,4 @@ class SlotCache(Cache):  # type: ignore[misc]
 
     def truncate(self, length: Tensor, bound: int) -> None:
         """Forgets everything from `length[b]` on, and every open row."""
-        self.table.length = length
-        self.table.bound = bound
-        self.table.open = 0
+        self.table.settle(length, bound)

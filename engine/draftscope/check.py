@@ -19,6 +19,7 @@ from draftscope.sampling import Sampling
 from draftscope.settings import Settings
 
 FALSE_ALARM = 1e-6  # chance that a law test of a right implementation fails
+MIN_FREEDOM = 4  # fewer outcomes than this plus one would let a wrong law pass unseen
 PROMPTS = ("Once upon a time", "def main():\n    ", "Question: What is 12 + 7?\nAnswer:", "The sea was calm and")
 
 Joint = dict[tuple[int, ...], float]
@@ -98,6 +99,9 @@ def law_test(lab: Lab, prompt: str, settings: Settings, length: int, samples: in
     expected = exact_joint(lab, tokens, Sampling.of(settings), length)
     observed = sampled_joint(lab, tokens, settings, length, samples)
     statistic, freedom, p_value = chi_square(observed, expected, samples)
+    if freedom < MIN_FREEDOM:
+        enough = f"{samples} samples leave {freedom + 1} outcomes to compare; take more samples or a higher temperature"
+        return Finding(f"joint law ({settings.rule})", False, enough, samples)
     detail = (
         f"{settings.drafter}, rule {settings.rule}, T={settings.temperature:g}, top-k {settings.top_k}: joint law of "
         f"{length} tokens over {len(expected)} outcomes, chi-square {statistic:.1f} on {freedom} degrees of freedom, "
@@ -158,7 +162,9 @@ def chi_square(observed: Counter[tuple[int, ...]], expected: Joint, samples: int
     if rare_due > 0:
         cells.append((rare_seen, rare_due))
     statistic = sum((seen - due) ** 2 / due for seen, due in cells)
-    freedom = max(1, len(cells) - 1)
+    freedom = max(0, len(cells) - 1)
+    if freedom == 0:
+        return statistic, 0, 1.0
     tail = torch.special.gammaincc(torch.tensor(freedom / 2.0).double(), torch.tensor(statistic / 2.0).double())
     return statistic, freedom, float(tail)
 

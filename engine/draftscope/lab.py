@@ -189,10 +189,12 @@ class Lab:
             raise DraftscopeError(
                 f"The drafter '{info.name}' needs a draft model; name one with --draft, or choose 'ngram'."
             )
+        if (limited := self._cannot_branch(info)) is not None:
+            raise DraftscopeError(f"{limited.limits} Instead of '{info.name}' choose 'draft' or 'ngram'.")
         tokens = self.encode(prompt, settings.max_new_tokens)
         session = self.session_of([tokens], settings, (0,))
         recorder = Recorder(run, lane, 0, 0, settings.rule, self.pieces) if record else None
-        return Run(session, self._run_start(info, prompt, len(tokens), settings, run, lane), recorder)
+        return Run(session, self._run_start(info, prompt, tokens, settings, run, lane), recorder)
 
     def session_of(
         self, prompts: list[list[int]], settings: Settings, sequences: tuple[int, ...], ends: bool = True
@@ -230,6 +232,12 @@ class Lab:
                 f"The prompt has {len(tokens):,} tokens and {max_new_tokens:,} more were asked for, "
                 f"but the models' context holds {room:,}; {remedy}."
             )
+        for model in (self.target, self.draft):
+            if model is not None and model.seam and len(tokens) - 1 <= model.seam < len(tokens) + max_new_tokens:
+                raise DraftscopeError(
+                    f"'{model.name}' changes its rotary factors at {model.seam:,} tokens, and {len(tokens):,} with "
+                    f"{max_new_tokens:,} more would cross that; stay below it or start with a longer prompt."
+                )
         return tokens
 
     def drafters(self) -> list[Availability]:
@@ -239,13 +247,25 @@ class Lab:
                 name=info.name,
                 title=info.title,
                 exact=info.exact,
-                available=not info.needs_draft or self.draft is not None,
-                why_not="no draft model is loaded" if info.needs_draft and self.draft is None else "",
+                available=not self._why_not(info),
+                why_not=self._why_not(info),
                 paper=info.paper,
                 uses=info.uses,
             )
             for info in drafters.known().values()
         ]
+
+    def _why_not(self, info: DrafterInfo) -> str:
+        """Why this lab cannot run a drafter; empty where it can."""
+        if info.needs_draft and self.draft is None:
+            return "no draft model is loaded"
+        limited = self._cannot_branch(info)
+        return f"'{limited.name}' takes no trees" if limited else ""
+
+    def _cannot_branch(self, info: DrafterInfo) -> Model | None:
+        """The model that takes chains only, where the drafter would grow trees."""
+        models = [model for model in (self.target, self.draft) if model is not None and not model.trees]
+        return models[0] if models and "shape" in info.uses else None
 
     def warm_up(self) -> None:
         """A few rounds of everything that later runs measure, so that no first run pays for the libraries' set-up."""
@@ -253,7 +273,7 @@ class Lab:
             self.decode("a b", drafter=name, max_new_tokens=8, record=False)
 
     def _run_start(
-        self, info: DrafterInfo, prompt: str, tokens: int, settings: Settings, run: str, lane: str
+        self, info: DrafterInfo, prompt: str, tokens: list[int], settings: Settings, run: str, lane: str
     ) -> trace.RunStart:
         used = [("target", self.target)] + ([("draft", self.draft)] if info.needs_draft and self.draft else [])
         return trace.RunStart(
@@ -283,7 +303,8 @@ class Lab:
             seed=settings.seed,
             settings=settings.model_dump(mode="json"),
             prompt=prompt,
-            prompt_tokens=tokens,
+            prompt_tokens=len(tokens),
+            prompt_last_raw=self.pieces.shown(tokens[-1]),
             created=datetime.now(UTC).isoformat(timespec="seconds"),
         )
 

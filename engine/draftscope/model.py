@@ -12,8 +12,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from draftscope.cache import SlotCache
+from draftscope.cache import SlotCache, SlotTable
 from draftscope.errors import DraftscopeError
+from draftscope.lean import lean_forward
+from draftscope.masks import attention_mask, reaches
+from draftscope.probe import takes_chains, takes_trees
 
 
 @dataclass
@@ -24,23 +27,49 @@ class Counter:
 
 
 class Model:
-    """A decoder-only language model in evaluation mode. `name` is what screens show; `digest` names its weights."""
+    """A decoder-only language model in evaluation mode. `name` is what screens show; `digest` names its weights.
+
+    `trees` says whether it takes draft trees, and batches whose sequences grow unequally. A model that does not is
+    left to make its own masks: it verifies chains, one sequence at a time. Which of the two holds is asked of the model
+    itself, here (`probe`); one that gets even chains wrong is refused with a `DraftscopeError`.
+    """
 
     def __init__(self, network: Any, name: str, digest: str = "") -> None:
         self.network = network.eval()
+        self.run = lean_forward(network)  # the network itself, or its leaner equal
         self.name = name
         self.digest = digest
         self.counter = Counter()
         config = network.config.get_text_config()
-        _refuse_unsupported(config, name)
         self.layers: int = config.num_hidden_layers
         self.hidden: int = config.hidden_size
-        self.context: int = getattr(config, "max_position_embeddings", 1 << 30)
+        self.context: int = getattr(config, "max_position_embeddings", None) or 1 << 30
+        self.seam = _seam(config)
         self.vocabulary: int = config.vocab_size
-        self.device: torch.device = network.device
+        self.device: torch.device = network.get_input_embeddings().weight.device  # where inputs go
         self.dtype: torch.dtype = network.dtype
-        self.parameters = sum(p.numel() for p in network.parameters())
-        self._additive_mask = config._attn_implementation == "eager"  # eager adds a mask: a bool one is silently wrong
+        self.parameters: int = network.num_parameters()
+        self._reach = reaches(config, name)
+        # Eager attention adds its mask: a bool one is silently wrong there.
+        self._additive = self.dtype if config._attn_implementation == "eager" else None
+        self.trees = True
+        self.trees = config.model_type not in COUNT_SLOTS and takes_trees(self)
+        if not self.trees and not takes_chains(self):
+            raise DraftscopeError(
+                f"'{name}' ({config.model_type}) gives other logits through this engine's cache than from scratch, so "
+                "its output could not be trusted; choose another model ('python -m draftscope.architectures' lists some)."
+            )
+        self.counter = Counter()
+
+    @property
+    def limits(self) -> str:
+        """What this model cannot do here, in a sentence; empty where there is nothing to say."""
+        if self.trees:
+            return ""
+        return (
+            f"'{self.name}' makes its own attention masks, so it verifies chains only: tree drafters and batches of "
+            "unequal texts are left out."
+        )
 
     def cache(self, batch: int, capacity: int) -> SlotCache:
         """An empty cache of `capacity` slots for each of `batch` sequences."""
@@ -54,16 +83,14 @@ class Model:
 
         offsets [B, T]: position of each row behind the sequence's permanent length. sees [B, T, O + T] bool: which of
         the O earlier open rows and of these rows each row attends to, itself included; None is a chain. `last_only`
-        computes the logits of the last row alone, [B, 1, V].
+        computes the logits of the last row alone, [B, 1, V]. DraftscopeError for a tree that the model cannot take.
         """
         self.counter.widths.append(tokens.shape[1])
-        table = cache.table
-        earlier = table.open
-        table.aim(tokens.shape[1])
-        return self.network(  # type: ignore[no-any-return]
+        cache.table.aim(offsets)
+        return self.run(  # type: ignore[no-any-return]
             input_ids=tokens,
-            position_ids=table.length[:, None] + offsets,
-            attention_mask=self._mask(cache, tokens.shape[1], earlier, sees),
+            position_ids=cache.table.length[:, None] + offsets,
+            attention_mask=self._mask(cache.table, sees),
             past_key_values=cache,
             use_cache=True,
             logits_to_keep=1 if last_only else 0,
@@ -72,39 +99,37 @@ class Model:
     def read(self, cache: SlotCache, prompts: list[list[int]]) -> None:
         """Prefill: writes every prompt to the cache and makes it permanent. Shorter ones are padded to the right; what
         the padding writes lies behind their length, where the next rows overwrite it."""
-        longest = max(len(prompt) for prompt in prompts)
+        lengths = [len(prompt) for prompt in prompts]
+        longest = max(lengths)
         if longest == 0:
             return
         padded = torch.tensor([prompt + [0] * (longest - len(prompt)) for prompt in prompts], device=self.device)
         offsets = torch.arange(longest, device=self.device).expand(len(prompts), -1)
         self.forward(cache, padded, offsets, last_only=True)
-        cache.keep_first(torch.tensor([len(prompt) for prompt in prompts], device=self.device), longest)
+        cache.table.settle(torch.tensor(lengths, device=self.device), longest, even=min(lengths) == longest)
 
-    def _mask(self, cache: SlotCache, rows: int, earlier: int, sees: Tensor | None) -> Tensor:
-        """[B, 1, T, view] mask: the sequence's permanent slots, then the open rows that `sees` allows."""
-        table = cache.table
-        batch, device = table.length.shape[0], table.length.device
-        if sees is None:
-            sees = torch.ones((rows, earlier + rows), dtype=torch.bool, device=device).tril(earlier)
-        columns = torch.arange(table.view, device=device)
-        mask = (columns < table.length[:, None, None]).repeat(1, rows, 1)
-        open_slots = table.length[:, None, None] + torch.arange(earlier + rows, device=device)
-        mask.scatter_(2, open_slots.expand(batch, rows, -1), sees.expand(batch, -1, -1))
-        mask = mask[:, None]
-        if self._additive_mask:
-            return torch.zeros(mask.shape, dtype=self.dtype, device=device).masked_fill_(
-                ~mask, torch.finfo(self.dtype).min
-            )
-        return mask
+    def _mask(self, table: SlotTable, sees: Tensor | None) -> Any:
+        """Our own mask, or None where the model's own causal mask says the same (None has the faster kernels)."""
+        if sees is None and table.before == 0:
+            return None  # a prompt: nothing in front of it, and padding only behind it
+        if sees is None and table.slots.numel() == 1:
+            return None  # one row of one sequence: everything in its cache is in front of it
+        if self.trees:
+            return attention_mask(table, self._reach, sees, self._additive)
+        if sees is None and table.even:
+            return None
+        raise DraftscopeError(f"{self.limits} Choose a drafter that drafts chains, and one text at a time.")
 
 
-def _refuse_unsupported(config: Any, name: str) -> None:
-    """Models whose attention this engine would silently get wrong are refused in a sentence."""
-    kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
-    window = getattr(config, "sliding_window", None)
-    sliding = window is not None and getattr(config, "use_sliding_window", True)
-    if kinds != {"full_attention"} or (sliding and not getattr(config, "layer_types", None)):
-        found = ", ".join(sorted(kinds - {"full_attention"})) or f"a sliding window of {window}"
-        raise DraftscopeError(
-            f"'{name}' uses {found}, which tree verification does not cover yet; choose a model with full attention."
-        )
+def _seam(config: Any) -> int | None:
+    """The position from which a forward computes all its rotary factors anew (longrope), None where there is none.
+
+    Keys written before it do not fit queries behind it, whoever decodes: transformers' `generate` reads all again there.
+    """
+    rope = getattr(config, "rope_parameters", None) or {}
+    return rope.get("original_max_position_embeddings") if rope.get("rope_type") == "longrope" else None
+
+
+# Known to count slots inside their attention. A probe finds most of that too, but ALiBi's slight slopes could hide in
+# 16-bit rounding, and GPT-Neo's local window is longer than any probe.
+COUNT_SLOTS = ("bloom", "mpt", "gpt_neo")

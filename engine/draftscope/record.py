@@ -146,6 +146,7 @@ class _View:
             token=token,
             raw=self.pieces.shown(token),
             coin=None if self.greedy else self.last_coin[slot],
+            gap=self._gap(slot) if self.greedy else None,
             laws=laws,
         )
 

@@ -18,7 +18,7 @@ from draftscope.judge import Verdict, judge_block, judge_greedy, judge_tree
 from draftscope.model import Model
 from draftscope.sampling import Sampling
 from draftscope.settings import Settings
-from draftscope.streams import Coins, Streams
+from draftscope.streams import Coins, Streams, no_coins
 from draftscope.text import Ending, Fed, Pieces, Transcript
 from draftscope.tree import DraftTree
 
@@ -114,7 +114,7 @@ class Session:
     def _round(self, index: int) -> Step:
         watch, start = self.watch, self.watch.now
         watch.resume()
-        coins = self._streams.coins(index, self._nodes, self.target.device)
+        coins = self._coins(index)
         tree = self._propose(index, coins)
         coins = coins.first(tree.nodes)
         stages = {"propose": watch.lap()}
@@ -132,6 +132,11 @@ class Session:
         fed = self._write(tree, paths, last, live)
         stages["host"] = watch.lap()
         return Step(index, start, watch.now, tree, logits, p, coins, paths, last, live, fed, stages)
+
+    def _coins(self, index: int) -> Coins:
+        if self._sampling.greedy:
+            return no_coins(len(self._texts), self._nodes, self.target.device)
+        return self._streams.coins(index, self._nodes, self.target.device)
 
     def _propose(self, index: int, coins: Coins) -> DraftTree:
         """A tree no deeper than what each sequence may still emit: the round's last token is the target's own."""

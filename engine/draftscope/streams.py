@@ -7,7 +7,6 @@ and is biased: after a block was cut short, the next round would meet the very c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -37,6 +36,12 @@ class Coins:
         return Coins(self.draft[:, :nodes], self.accept[:, :nodes], self.last[:, : nodes + 1])
 
 
+def no_coins(batch: int, nodes: int, device: torch.device | str = "cpu") -> Coins:
+    """What a greedy round tosses: nothing."""
+    none = torch.zeros((batch, nodes + 1), dtype=torch.float64, device=device)
+    return Coins(none[:, :nodes], none[:, :nodes], none)
+
+
 @dataclass(frozen=True)
 class Streams:
     """Draws for B sequences. `sequences` are the ids that key each row; `tier` tells nested sessions apart."""
@@ -47,14 +52,17 @@ class Streams:
 
     def coins(self, round_index: int, nodes: int, device: torch.device | str = "cpu") -> Coins:
         """Every coin that a round of at most `nodes` nodes may need."""
-        drawn = [self._draw(round_index, purpose, nodes + 1) for purpose in Purpose]
-        draft, accept, last = (torch.from_numpy(rows).to(device) for rows in drawn)
-        return Coins(draft[:, :nodes], accept[:, :nodes], last)
+        draft = self._draw(round_index, Purpose.DRAFT, nodes)
+        accept = self._draw(round_index, Purpose.ACCEPT, nodes)
+        last = self._draw(round_index, Purpose.LAST, nodes + 1)
+        return Coins(*(torch.from_numpy(rows).to(device) for rows in (draft, accept, last)))
 
     def _draw(
         self, round_index: int, purpose: Purpose, count: int
     ) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
         """[B, count] uniforms; the first counter word runs over nodes, so a longer draw begins like a shorter one."""
+        if count == 0:
+            return np.empty((len(self.sequences), 0))
         return np.stack([uniforms(self.seed, s, round_index, purpose, self.tier, count) for s in self.sequences])
 
 
@@ -66,7 +74,3 @@ def uniforms(
     counter = np.array([0, round_index, purpose, tier], dtype=np.uint64)
     return np.random.Generator(np.random.Philox(counter=counter, key=key)).random(count)
 
-
-def streams_for(seed: int, sequences: Sequence[int], tier: int = 0) -> Streams:
-    """Streams for the given sequence ids."""
-    return Streams(seed, tuple(sequences), tier)

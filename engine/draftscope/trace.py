@@ -104,6 +104,7 @@ class Last(Record):
     token: int
     raw: str
     coin: float | None = None
+    gap: float | None = None  # greedy only: top-1 minus top-2 logit at its slot
     laws: Laws | None = None  # the residual it was drawn from, where that is not already in a contest
 
 
@@ -156,6 +157,7 @@ class RunStart(Event):
     settings: dict[str, int | float | str | bool | list[int] | list[str] | None]
     prompt: str
     prompt_tokens: int
+    prompt_last_raw: str = ""  # the prompt's last token: the root of the first round
     created: str  # ISO 8601, UTC
 
 

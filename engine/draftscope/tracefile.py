@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from pydantic import ValidationError
 
@@ -28,20 +29,25 @@ class Recording:
 def write(path: str | Path, events: Iterable[AnyEvent]) -> None:
     """Writes events as they come, whole lines only, so that an interrupted run leaves a readable file."""
     path = Path(path)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with (
-            gzip.open(path, "wt", encoding="utf-8")
-            if path.suffix == ".gz"
-            else path.open("w", encoding="utf-8") as file
-        ):
-            for event in events:
+    with _opened(path) as file:
+        for event in events:
+            try:
                 file.write(line(event) + "\n")
                 file.flush()
+            except OSError as error:
+                raise _unwritable(path, error) from None
+
+
+def _opened(path: Path) -> IO[str]:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return gzip.open(path, "wt", encoding="utf-8") if path.suffix == ".gz" else path.open("w", encoding="utf-8")
     except OSError as error:
-        raise DraftscopeError(
-            f"The trace cannot be written to '{path}' ({error.strerror}); choose another file."
-        ) from None
+        raise _unwritable(path, error) from None
+
+
+def _unwritable(path: Path, error: OSError) -> DraftscopeError:
+    return DraftscopeError(f"'{path}' cannot be written ({error.strerror}); choose another file.")
 
 
 def line(event: AnyEvent) -> str:

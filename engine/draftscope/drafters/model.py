@@ -37,7 +37,8 @@ class DraftModel(Drafter):
         self._device = self._model.device
 
     def begin(self, prompts: Sequence[list[int]]) -> None:
-        self._model.read(self._cache, [prompt[:-1] for prompt in prompts])
+        last = self._model.vocabulary - 1
+        self._model.read(self._cache, [[min(token, last) for token in prompt[:-1]] for prompt in prompts])
         self._cached = [len(prompt) - 1 for prompt in prompts]
 
     def propose(self, state: State, depth: int) -> DraftTree:
@@ -85,13 +86,17 @@ class DraftModel(Drafter):
         """
         lengths = [len(text) for text in texts]
         rows = max(length - cached for length, cached in zip(lengths, self._cached, strict=True))
-        tokens = torch.tensor([list(text[-rows:]) for text in texts], device=self._device)
+        tokens = self._readable(torch.tensor([list(text[-rows:]) for text in texts], device=self._device))
         self._cache.truncate(torch.tensor(lengths, device=self._device) - rows, max(lengths) - rows)
         offsets = torch.arange(rows, device=self._device).expand(len(texts), -1)
         logits = self._model.forward(self._cache, tokens, offsets, last_only=True)
         self._cache.keep_first(torch.full((len(texts),), rows, device=self._device), max(lengths))
         self._cached = lengths
         return logits
+
+    def _readable(self, tokens: Tensor) -> Tensor:
+        """Tokens that only the target's padded embedding has, read as the draft's last one: a worse guess, no bias."""
+        return tokens if self._model.vocabulary >= self._vocabulary else tokens.clamp(max=self._model.vocabulary - 1)
 
     def _law(self, logits: Tensor) -> Tensor:
         """The draft's warped law over the target's vocabulary: padded embeddings may make either one wider."""
@@ -113,6 +118,7 @@ class DraftModel(Drafter):
     def _feed_level(self, form: Topology, tokens: Tensor, start: int) -> Tensor:
         """Logits below each node of one level; its nodes follow the earlier levels as open rows."""
         end = start + tokens.shape[1]
+        tokens = self._readable(tokens)
         if form.is_chain:
             return self._model.forward(self._cache, tokens, form.depth[:, start + 1 : end + 1] - 1)
         sees = form.ancestors[:, start + 1 : end + 1, 1 : end + 1]

@@ -6,7 +6,7 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from draftscope.train import distill, pretrain
-from draftscope.train.corpus import Domain
+from draftscope.train.corpus import Domain, Texts
 from draftscope.train.credits import Source
 from draftscope.train.optimizers import DECAY, WARM_UP, Rates
 from draftscope.train.record import Record
@@ -33,6 +33,31 @@ DRAFT_LIMITS = """Everything its target is bad at, and more: with one layer it f
 Its agreement with the target is measured on text of the kinds it was trained on; expect less elsewhere."""
 
 
+FRONT_MATTER = """---
+language: en
+license: other
+license_name: terms-of-the-sources
+license_link: README.md#sources-and-credits
+library_name: transformers
+pipeline_tag: text-generation
+tags:
+- llama
+- speculative-decoding
+---"""
+
+HELD_OUT_NOTE = """Measured with the bf16 weights on documents kept out of training, in rows of 512 tokens."""
+AGREEMENT_NOTE = """alpha is the mean over positions of the sum over the vocabulary of min(p, q) at temperature 1: the
+chance that one drafted token is accepted. Greedy agreement is the share of positions where target
+and draft have the same most likely token."""
+SAMPLES_NOTE = """The opening of the first held-out document of each kind, continued at temperature 0.8: one draw,
+unpicked. `[...]` marks where the model takes over."""
+CREDITS_NOTE = """None of the text is in this folder. Each source keeps its own terms, and whoever passes these
+weights on should pass these credits on with them. ATTRIBUTION-storybooks.tsv.xz lies in the target's folder."""
+LLAMA_NOTE = """The parts marked so were generated with Llama 3.1. Llama 3.1 is licensed under the Llama 3.1 Community
+License, Copyright (c) Meta Platforms, Inc. All Rights Reserved. Its terms ask that a model trained on such text
+has a name that begins with Llama and that its card says Built with Llama."""
+
+
 def target_card(model: LlamaForCausalLM, record: Record, sources: list[Source], specimens: list[str]) -> str:
     """The README.md of the target's folder."""
     method = _recipe(TARGET_METHOD, pretrain.RATES, record)
@@ -46,18 +71,24 @@ def draft_card(model: LlamaForCausalLM, record: Record, sources: list[Source], s
 
 
 @torch.inference_mode()
-def specimens(model: LlamaForCausalLM, texts: pretrain.Texts, seed: int) -> list[str]:
+def specimens(model: LlamaForCausalLM, texts: Texts, seed: int) -> list[str]:
     """One unpicked continuation for each domain, at temperature 0.8, as Markdown."""
     torch.manual_seed(seed)
     return [_specimen(model, domain, texts) for domain in texts.val]
 
 
-def _specimen(model: LlamaForCausalLM, domain: Domain, texts: pretrain.Texts) -> str:
+def _specimen(model: LlamaForCausalLM, domain: Domain, texts: Texts) -> str:
     start = int(domain.starts[0])
     opening = torch.from_numpy(domain.tokens[start : start + OPENING].astype("int64"))[None]  # [1, OPENING]
     row = model.generate(
-        input_ids=opening, attention_mask=torch.ones_like(opening), do_sample=True, temperature=0.8, top_k=0,
-        max_new_tokens=CONTINUED, eos_token_id=END, pad_token_id=PAD,
+        input_ids=opening,
+        attention_mask=torch.ones_like(opening),
+        do_sample=True,
+        temperature=0.8,
+        top_k=0,
+        max_new_tokens=CONTINUED,
+        eos_token_id=END,
+        pad_token_id=PAD,
     )[0]
     given, written = (texts.tokenizer.decode(part.tolist()) for part in (row[:OPENING], row[OPENING:]))
     return f"{domain.name.capitalize()}:\n\n````text\n{given} [...] {written}\n````"
@@ -72,10 +103,11 @@ def _card(
     sources: list[Source],
     specimens: list[str],
 ) -> str:
+    built_with = ["**Built with Llama.**"] if _by_llama(sources) else []
     parts = [
-        _front_matter(sources),
+        FRONT_MATTER,
         f"# {record.name}",
-        *(["**Built with Llama.**"] if any(source.by_llama for source in sources) else []),
+        *built_with,
         purpose,
         _shape(config, record),
         "## How it was made",
@@ -85,59 +117,40 @@ def _card(
         "## What it is bad at",
         limits,
         "## Samples",
-        "The first held-out document of each kind, its opening continued at temperature 0.8, one draw, unpicked. "
-        "`[...]` marks where the model takes over.",
+        SAMPLES_NOTE,
         *specimens,
         *_credits(sources),
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def _front_matter(sources: list[Source]) -> str:
-    lines = ["license: other", "license_name: terms-of-the-sources", "license_link: README.md#sources-and-credits"]
-    tags = ["tags:", "- speculative-decoding", "- draftscope", *(["- llama"] if sources else [])]
-    return "\n".join(
-        ["---", "language: en", *lines, "library_name: transformers", "pipeline_tag: text-generation", *tags, "---"]
-    )
-
-
 def _shape(config: LlamaConfig, record: Record) -> str:
-    return (
-        f"A plain `LlamaForCausalLM` of {record.parameters / 1e6:.1f} million parameters in bf16: "
-        f"{config.num_hidden_layers} layer{'s' * (config.num_hidden_layers > 1)} x {config.hidden_size}, "
-        f"{config.num_attention_heads} heads ({config.num_key_value_heads} for keys and values), "
-        f"MLP {config.intermediate_size:,}, {config.vocab_size:,} byte-level BPE entries with tied embeddings, "
-        f"{config.max_position_embeddings:,} positions. Every document starts with `<|endoftext|>` and ends before the next one."
-    )
+    layers = "one layer" if config.num_hidden_layers == 1 else f"{config.num_hidden_layers} layers"
+    return f"""A plain `LlamaForCausalLM` of {record.parameters / 1e6:.1f} million parameters in bf16: {layers} of width
+{config.hidden_size}, {config.num_attention_heads} heads ({config.num_key_value_heads} for keys and values), MLP
+{config.intermediate_size:,}, {config.vocab_size:,} byte-level BPE entries with tied embeddings,
+{config.max_position_embeddings:,} positions. `<|endoftext|>` begins every document and ends what the model writes."""
 
 
 def _recipe(method: str, rates: Rates, record: Record) -> str:
-    return (
-        f"{method}\n\n"
-        f"{record.tokens_seen / 1e6:.1f} million tokens; {record.minutes:.0f} minutes on {record.threads} processor cores, "
-        f"{record.steps:,} steps of {record.tokens_per_step:,} tokens, seed {record.seed}. "
-        f"Muon for the matrices (rate {rates.matrices:g}), AdamW for the rest ({rates.rest:g}), bf16 autocast, "
-        f"warm-up over the first {WARM_UP:.0%} of the time, linear decay to zero over the last {DECAY:.0%}. "
-        "The recipe is `draftscope train`."
-    )
+    return f"""{method}
+
+{record.tokens_seen / 1e6:.1f} million tokens seen. The last run: {record.minutes:.0f} minutes on {record.threads}
+processor cores, {record.steps:,} steps of {record.tokens_per_step:,} tokens, seed {record.seed}. Muon for the matrices
+(rate {rates.matrices:g}), AdamW for the rest ({rates.rest:g}), bf16 autocast, warm-up over the first {WARM_UP:.0%} of
+the time, linear decay to zero over the last {DECAY:.0%}. The recipe is `draftscope train`."""
 
 
 def _figures(record: Record) -> str:
-    tokens = {domain: score.tokens for domain, score in record.held_out.items()}
     head = ["text", "held-out tokens", "nats per token", "bits per byte"]
     rows = [
-        [name, f"{tokens[name]:,}", f"{score.nats_per_token:.2f}", f"{score.bits_per_byte:.2f}"]
+        [name, f"{score.tokens:,}", f"{score.nats_per_token:.2f}", f"{score.bits_per_byte:.2f}"]
         for name, score in record.held_out.items()
     ]
-    note = "Measured with the bf16 weights, on documents that were kept out of training, in rows of 512 tokens."
-    if record.agreement:
-        head += ["alpha", "greedy agreement"]
-        rows = [[*row, f"{found.alpha:.2f}", f"{found.greedy:.2f}"]
-                for row, found in zip(rows, record.agreement.values(), strict=True)]
-        note += (" alpha is the mean over positions of the sum over the vocabulary of min(p, q) at temperature 1: the chance"
-                 " that one drafted token is accepted. Greedy agreement is the share of positions where target and draft"
-                 " have the same most likely token.")
-    return f"{_table(head, rows)}\n\n{note}"
+    if not record.agreement:
+        return f"{_table(head, rows)}\n\n{HELD_OUT_NOTE}"
+    wider = [[*row, f"{record.agreement[row[0]].alpha:.2f}", f"{record.agreement[row[0]].greedy:.2f}"] for row in rows]
+    return f"{_table([*head, 'alpha', 'greedy agreement'], wider)}\n\n{HELD_OUT_NOTE}\n{AGREEMENT_NOTE}"
 
 
 def _credits(sources: list[Source]) -> list[str]:
@@ -147,17 +160,13 @@ def _credits(sources: list[Source]) -> list[str]:
         [source.domain, source.part, f"{source.size / 1e6:.1f}", source.origin, source.licence, source.credit]
         for source in sources
     ]
-    llama = (
-        "Parts of the text were generated with Llama 3.1. Llama 3.1 is licensed under the Llama 3.1 Community License, "
-        "Copyright (c) Meta Platforms, Inc. All Rights Reserved. That licence asks for a name that begins with Llama and for "
-        "the words Built with Llama; this card has both."
-    )
-    return [
-        "## Sources and credits",
-        "The text is not part of this folder; each source keeps its own terms.",
-        _table(["kind", "part", "MB", "source", "licence", "credit"], rows),
-        *([llama] if any(source.by_llama for source in sources) else []),
-    ]
+    head = ["kind", "part", "MB", "source", "licence", "credit"]
+    llama = [LLAMA_NOTE] if _by_llama(sources) else []
+    return ["## Sources and credits", CREDITS_NOTE, _table(head, rows), *llama]
+
+
+def _by_llama(sources: list[Source]) -> bool:
+    return any(source.by_llama for source in sources)
 
 
 def _table(head: list[str], rows: list[list[str]]) -> str:

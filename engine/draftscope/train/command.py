@@ -15,11 +15,12 @@ from draftscope.errors import DraftscopeError
 from draftscope.train import card, corpus, folder, loop, tokenizer
 from draftscope.train.card import specimens
 from draftscope.train.compiled import compiled
+from draftscope.train.corpus import Texts
 from draftscope.train.credits import sources
 from draftscope.train.distill import TOKENS_PER_STEP as DRAFT_TOKENS_PER_STEP
 from draftscope.train.distill import Pair, distill, forward_kl
 from draftscope.train.evaluate import Agreement, agreements, scores
-from draftscope.train.pretrain import TOKENS_PER_STEP, Texts, next_token_loss, pretrain
+from draftscope.train.pretrain import TOKENS_PER_STEP, next_token_loss, pretrain
 from draftscope.train.record import Record, tokens_behind, write
 from draftscope.train.shapes import DRAFT, TARGET, Shape, build, parameters
 
@@ -34,18 +35,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What `run` reads."""
     parser.add_argument("what", choices=("target", "draft", "tokenizer", "all"))
     parser.add_argument(
-        "--corpus", type=Path, default=os.environ.get("DRAFTSCOPE_CORPUS"),
+        "--corpus",
+        type=Path,
+        default=os.environ.get("DRAFTSCOPE_CORPUS"),
         help="folder of <domain>.train.txt[.xz] and <domain>.val.txt[.xz]; default: $DRAFTSCOPE_CORPUS",
     )
     parser.add_argument("--out", type=Path, default=Path("assets/models"), help="where model folders go")
     parser.add_argument("--work", type=Path, default=Path(".train"), help="where unfinished runs and caches stay")
     parser.add_argument(
-        "--minutes", type=float, default=100.0,
+        "--minutes",
+        type=float,
+        default=100.0,
         help="time in training steps, interrupted sittings of the same run included; 'all' gives the draft an eighth",
     )
     parser.add_argument("--seed", type=int, default=0, help="order of the text and first weights")
     parser.add_argument(
-        "--warm-start", type=Path, metavar="DIR",
+        "--warm-start",
+        type=Path,
+        metavar="DIR",
         help="model folder whose weights a new run starts from; another --seed then shows it other text first",
     )
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
@@ -99,12 +106,6 @@ def _sample(path: Path) -> Iterator[str]:
             return
 
 
-def _texts(args: argparse.Namespace, tokenizer_folder: Path) -> Texts:
-    bpe = tokenizer.load(tokenizer_folder)
-    train, val = (corpus.load(args.corpus, split, bpe, args.work / "cache") for split in ("train", "val"))
-    return Texts(train, val, bpe)
-
-
 def _first_weights(args: argparse.Namespace, shape: Shape) -> tuple[LlamaForCausalLM, int]:
     """The model a run starts from and the tokens already behind it."""
     if args.warm_start is None:
@@ -118,7 +119,7 @@ def _train_target(args: argparse.Namespace, minutes: float) -> int:
         tokenizer.save(tokenizer.load(args.warm_start), args.work / "tokenizer", TARGET.positions)
     elif not (args.work / "tokenizer").exists():
         _train_tokenizer(args)
-    texts = _texts(args, args.work / "tokenizer")
+    texts = corpus.read(args.corpus, tokenizer.load(args.work / "tokenizer"), args.work / "cache")
     progress, done = pretrain(
         model, texts, args.work / "target", minutes * 60, args.seed, seen, compiled(next_token_loss)
     )
@@ -136,7 +137,7 @@ def _train_target(args: argparse.Namespace, minutes: float) -> int:
 def _train_draft(args: argparse.Namespace, minutes: float) -> int:
     home = args.out / TARGET_NAME.lower()
     target = folder.load(home)
-    texts = _texts(args, home)
+    texts = corpus.read(args.corpus, tokenizer.load(home), args.work / "cache")
     draft, seen = _first_weights(args, DRAFT)
     progress, done = distill(
         Pair(target, draft), texts, args.work / "draft", minutes * 60, args.seed, seen, compiled(forward_kl)

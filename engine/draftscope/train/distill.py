@@ -20,11 +20,12 @@ from tqdm import tqdm
 from transformers import LlamaForCausalLM
 
 from draftscope.train import loop
+from draftscope.train.batches import Batches
 from draftscope.train.compiled import Loss
-from draftscope.train.corpus import Batches
+from draftscope.train.corpus import ROW, Texts
 from draftscope.train.evaluate import agreements
 from draftscope.train.optimizers import Rates
-from draftscope.train.pretrain import Texts, row_length
+from draftscope.train.pretrain import row_length
 from draftscope.train.samples import sampled_rows
 
 RATES = Rates(matrices=4e-3, rest=1e-2)
@@ -68,7 +69,8 @@ def distill(
     `seen` counts the tokens behind the weights the draft comes with.
     """
     batches = Batches(texts.train, seed, tokens_per_step)
-    written = sampled_rows(pair.target, batches, samples, 512, seed, folder / "samples.pt")
+    fingerprint = loop.fingerprint(seed, texts.train, pair.target)
+    written = sampled_rows(pair.target, batches, samples, ROW, seed, folder / f"samples.{fingerprint}.pt")
 
     def backward(step: int) -> float:
         loss = loss_of(pair, _inputs(batches, written, step, tokens_per_step))
@@ -78,12 +80,12 @@ def distill(
     def check(progress: loop.Progress) -> None:
         short = agreements(pair.target, pair.draft, texts.val, 8)
         pair.draft.train()
-        tqdm.write(f"{progress.tokens / 1e6:.2f}M tokens, alpha at T=1 (quick): "
-                   + ", ".join(f"{name} {value.alpha:.2f}" for name, value in short.items()))
+        found = ", ".join(f"{name} {value.alpha:.2f}" for name, value in short.items())
+        tqdm.write(f"{progress.tokens / 1e6:.2f}M tokens, alpha at T=1 (quick): {found}")
 
     pair.target.requires_grad_(False).eval()
     pair.draft.train()
-    run = loop.Run(folder, seconds, RATES, tokens_per_step, seed, seen)
+    run = loop.Run(folder, seconds, RATES, tokens_per_step, fingerprint, seen)
     return loop.train(run, pair.draft, backward, check, clock)
 
 
@@ -91,5 +93,5 @@ def _inputs(batches: Batches, written: torch.Tensor, step: int, tokens: int) -> 
     """This step's text, [rows, length]: the corpus, or every eighth time the target's own."""
     if step % 8 != 3:
         return batches.rows(step, row_length(step))[0]
-    rows = tokens // 512
-    return written[(torch.arange(rows) + step // 8 * rows) % len(written), :512]
+    rows = tokens // ROW
+    return written[(torch.arange(rows) + step // 8 * rows) % len(written), :-1]

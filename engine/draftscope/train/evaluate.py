@@ -10,9 +10,7 @@ from tokenizers import Tokenizer
 from torch.nn import functional as F
 from transformers import LlamaForCausalLM
 
-from draftscope.train.corpus import Domain
-
-ROW = 512
+from draftscope.train.corpus import ROW, Domain
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ as if it had never stopped.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import signal
 import statistics
@@ -21,6 +22,7 @@ import torch
 from tqdm import tqdm
 
 from draftscope.errors import DraftscopeError
+from draftscope.train.corpus import Domain
 from draftscope.train.optimizers import Optimizers, Rates, schedule
 
 SAVE_EVERY = 300.0  # seconds spent in steps between two saved states
@@ -53,7 +55,7 @@ class Run:
     seconds: float  # the whole run's budget, interrupted sittings included
     rates: Rates
     tokens_per_step: int
-    seed: int
+    fingerprint: str  # of what decides the weights beside time; a saved run of another is not taken over
     seen: int  # tokens behind the weights that a new run starts from
 
 
@@ -72,8 +74,13 @@ def train(
     optimizers = Optimizers(model, run.rates)
     progress = _restore(run, model, optimizers)
     saved_at = progress.spent
-    bar = tqdm(total=round(run.seconds), initial=round(min(progress.spent, run.seconds)), desc=run.folder.name,
-               bar_format="{desc} {percentage:3.0f}% |{bar}| {n}/{total} s{postfix}", mininterval=5)
+    bar = tqdm(
+        total=round(run.seconds),
+        initial=round(min(progress.spent, run.seconds)),
+        desc=run.folder.name,
+        bar_format="{desc} {percentage:3.0f}% |{bar}| {n}/{total} s{postfix}",
+        mininterval=5,
+    )
     with _interruptible() as interrupted, bar:
         while progress.spent < run.seconds and not interrupted():
             began = clock()
@@ -91,6 +98,17 @@ def train(
     return progress, progress.spent >= run.seconds
 
 
+def fingerprint(seed: int, domains: list[Domain], *models: torch.nn.Module) -> str:
+    """What decides the weights beside the time: the seed, the text and the models taken from outside."""
+    digest = hashlib.sha256(str(seed).encode())
+    for domain in domains:
+        digest.update(domain.name.encode() + domain.tokens.tobytes())
+    for model in models:
+        for name, weight in model.state_dict().items():
+            digest.update(name.encode() + str(tuple(weight.shape)).encode() + weight.numpy().tobytes())
+    return digest.hexdigest()[:16]
+
+
 def started(folder: Path) -> bool:
     """Whether a run has left a state in `folder` to go on from."""
     return (folder / "state.pt").exists()
@@ -105,7 +123,12 @@ def _status(run: Run, progress: Progress, loss: float) -> str:
 def _save(run: Run, model: torch.nn.Module, optimizers: Optimizers, progress: Progress) -> None:
     run.folder.mkdir(parents=True, exist_ok=True)
     partial = run.folder / "state.partial"
-    state = {"model": model.state_dict(), "optimizers": optimizers.state(), "progress": vars(progress), "seed": run.seed}
+    state = {
+        "fingerprint": run.fingerprint,
+        "progress": vars(progress),
+        "model": model.state_dict(),
+        "optimizers": optimizers.state(),
+    }
     torch.save(state, partial)
     os.replace(partial, run.folder / "state.pt")
 
@@ -114,14 +137,16 @@ def _restore(run: Run, model: torch.nn.Module, optimizers: Optimizers) -> Progre
     if not started(run.folder):
         return Progress(tokens=run.seen)
     state = torch.load(run.folder / "state.pt", weights_only=True)
-    if state["seed"] != run.seed:
-        raise DraftscopeError(f"{run.folder} holds a run with --seed {state['seed']}: go on with that, or move it away.")
-    try:
-        model.load_state_dict(state["model"])
-    except RuntimeError as error:
-        raise DraftscopeError(f"{run.folder} holds a run of another shape: move it away.") from error
+    if state["fingerprint"] != run.fingerprint:
+        raise DraftscopeError(
+            f"{run.folder} holds a run with another seed, text or target: move it away to start anew."
+        )
+    model.load_state_dict(state["model"])
     optimizers.restore(state["optimizers"])
-    return Progress(**state["progress"])
+    progress = Progress(**state["progress"])
+    if progress.spent >= run.seconds:
+        print(f"{run.folder} has had its {run.seconds / 60:g} minutes: raise --minutes, or move it away to start anew.")
+    return progress
 
 
 @contextmanager
@@ -129,7 +154,7 @@ def _interruptible() -> Iterator[Callable[[], bool]]:
     """Turn SIGINT and SIGTERM into a question the loop can ask after each step."""
     asked: list[int] = []
     signals = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(number, lambda number, frame: asked.append(number)) for number in signals]
+    before = [signal.signal(number, lambda number, _: asked.append(number)) for number in signals]
     try:
         yield lambda: bool(asked)
     finally:

@@ -10,32 +10,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from tokenizers import Tokenizer
 from torch.nn import functional as F
 from tqdm import tqdm
 from transformers import LlamaForCausalLM
 
 from draftscope.train import loop
+from draftscope.train.batches import Batches
 from draftscope.train.compiled import Loss
-from draftscope.train.corpus import Batches, Domain
+from draftscope.train.corpus import BLOCK, ROW, Texts
 from draftscope.train.evaluate import scores
 from draftscope.train.optimizers import Rates
 
 RATES = Rates(matrices=4e-3, rest=5e-3)
 TOKENS_PER_STEP = 8192
-
-
-@dataclass(frozen=True)
-class Texts:
-    """What a model learns from and is measured on."""
-
-    train: list[Domain]
-    val: list[Domain]
-    tokenizer: Tokenizer
 
 
 def next_token_loss(model: LlamaForCausalLM, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
@@ -47,7 +37,7 @@ def next_token_loss(model: LlamaForCausalLM, inputs: torch.Tensor, targets: torc
 
 def row_length(step: int) -> int:
     """The length of this step's rows."""
-    return 1024 if step % 8 == 7 else 512
+    return BLOCK if step % 8 == 7 else ROW
 
 
 def pretrain(
@@ -76,9 +66,10 @@ def pretrain(
     def check(progress: loop.Progress) -> None:
         short = scores(model, texts.val, 8, texts.tokenizer)
         model.train()
-        tqdm.write(f"{progress.tokens / 1e6:.2f}M tokens, held-out nats per token (quick): "
-                   + ", ".join(f"{name} {value.nats_per_token:.2f}" for name, value in short.items()))
+        found = ", ".join(f"{name} {value.nats_per_token:.2f}" for name, value in short.items())
+        tqdm.write(f"{progress.tokens / 1e6:.2f}M tokens, held-out nats per token (quick): {found}")
 
     model.train()
-    run = loop.Run(folder, seconds, RATES, tokens_per_step, seed, seen)
+    fingerprint = loop.fingerprint(seed, texts.train)
+    run = loop.Run(folder, seconds, RATES, tokens_per_step, fingerprint, seen)
     return loop.train(run, model, backward, check, clock)

@@ -13,7 +13,8 @@ import torch
 from tqdm import tqdm
 from transformers import LlamaForCausalLM
 
-from draftscope.train.corpus import Batches
+from draftscope.train.batches import Batches
+from draftscope.train.corpus import ROW
 from draftscope.train.tokenizer import PAD
 
 TEMPERATURE = 0.8  # in the middle of what the lanes are run at
@@ -33,8 +34,8 @@ def sampled_rows(
     # A new document may follow within a row, as in the corpus: the end token ends nothing here.
     writer.generation_config.eos_token_id = None
     torch.manual_seed(seed)
-    written = [_continue(writer, part, length) for part in tqdm(torch.split(prompts, TOGETHER), desc="target's own text")]
-    result = torch.cat(written)
+    parts = tqdm(torch.split(prompts, TOGETHER), desc="target's own text")
+    result = torch.cat([_continue(writer, part, length) for part in parts])
     kept.parent.mkdir(parents=True, exist_ok=True)
     torch.save(result, kept)
     return result
@@ -45,7 +46,7 @@ def _prompts(batches: Batches, rows: int) -> torch.Tensor:
     found: list[torch.Tensor] = []
     step = 0
     while sum(len(part) for part in found) < rows:
-        found.append(batches.rows(step, 512)[0][:, :PROMPT])
+        found.append(batches.rows(step, ROW)[0][:, :PROMPT])
         step += 1
     return torch.cat(found)[:rows]
 

@@ -13,12 +13,14 @@ from pathlib import Path
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
+from draftscope.errors import DraftscopeError
+
 END_TEXT, END = "<|endoftext|>", 0  # begins every document and ends what the model writes
 PAD_TEXT, PAD = "<|pad|>", 1
 
 
 def train(texts: Iterable[str], entries: int) -> Tokenizer:
-    """Learn the merges from `texts`."""
+    """Learn as many merges from `texts` as fill `entries`."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
@@ -31,6 +33,8 @@ def train(texts: Iterable[str], entries: int) -> Tokenizer:
         show_progress=False,
     )
     tokenizer.train_from_iterator(texts, trainer)
+    if (found := tokenizer.get_vocab_size()) < entries:
+        raise DraftscopeError(f"Too little text to learn {entries} tokenizer entries from (found {found}): add more.")
     tokenizer.post_processor = processors.TemplateProcessing(
         single=f"{END_TEXT} $A", pair=f"{END_TEXT} $A $B", special_tokens=[(END_TEXT, END)]
     )

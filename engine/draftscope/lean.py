@@ -1,0 +1,141 @@
+"""A lean forward for Llama-shaped models on a CPU: the same arithmetic as transformers' modules, without the modules.
+
+A small model's step is mostly dispatch, so a slow forward would flatter speculation where the target pays it and slander
+it where the draft does. Query, key and value are one product, gate and up another, and the weights of the transformers
+model become views of the fused ones, so nothing is stored twice. Target and draft, plain and speculative use it alike;
+tests hold it bit for bit equal to the transformers model on this kind of processor, and close to it everywhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from draftscope.cache import SlotCache
+
+STATIC_ROPE = {"default", "linear", "llama3"}  # rotary angles that depend on the position alone
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a transformers model would return, as far as it is used."""
+
+    logits: Tensor
+
+
+@dataclass(frozen=True)
+class Layer:
+    """The weights of one decoder layer, fused."""
+
+    norm: Tensor
+    qkv: Tensor  # [(H + 2 K) D, hidden]
+    out: Tensor
+    mlp_norm: Tensor
+    gate_up: Tensor  # [2 M, hidden]
+    down: Tensor
+
+
+def lean_forward(network: Any) -> Any:
+    """A callable in place of `network`, or `network` itself where its shape or device is not covered."""
+    return LeanLlama(network) if covers(network) else network
+
+
+def covers(network: Any) -> bool:
+    """Plain Llama: silu, no biases, static rotary angles, float weights on a CPU, sdpa attention."""
+    config = network.config
+    return (
+        type(network).__name__ == "LlamaForCausalLM"
+        and network.device.type == "cpu"
+        and not getattr(network, "hf_device_map", None)
+        and getattr(config, "quantization_config", None) is None
+        and config._attn_implementation == "sdpa"
+        and config.hidden_act == "silu"
+        and not config.attention_bias
+        and not config.mlp_bias
+        and config.rope_parameters["rope_type"] in STATIC_ROPE
+    )
+
+
+class LeanLlama:
+    """Called as the transformers model is called by `Model.forward`; reads and writes the same `SlotCache`."""
+
+    def __init__(self, network: Any) -> None:
+        config, body = network.config, network.model
+        self._heads: int = config.num_attention_heads
+        self._kv_heads: int = config.num_key_value_heads
+        self._width: int = body.layers[0].self_attn.head_dim
+        self._eps: float = config.rms_norm_eps
+        self._embedding: Tensor = body.embed_tokens.weight
+        self._norm: Tensor = body.norm.weight
+        self._head: Tensor = network.lm_head.weight
+        self._rotary = body.rotary_emb
+        self._angles = self._tables(0)
+        with torch.no_grad():
+            self._layers = [_fused(layer) for layer in body.layers]
+
+    @torch.inference_mode()
+    def __call__(
+        self,
+        input_ids: Tensor,
+        position_ids: Tensor,
+        attention_mask: Tensor | None,
+        past_key_values: SlotCache,
+        use_cache: bool = True,
+        logits_to_keep: int = 0,
+    ) -> Output:
+        """Logits [B, T, V] (or of the last `logits_to_keep` rows) of `input_ids` [B, T]."""
+        if past_key_values.table.view > len(self._angles[0]):
+            self._angles = self._tables(2 * past_key_values.table.view)
+        cos, sin = (table[position_ids][:, :, None] for table in self._angles)  # [B, T, 1, D]
+        x = F.embedding(input_ids, self._embedding)
+        for layer, cache in zip(self._layers, past_key_values.layers, strict=True):
+            x = x + self._attention(layer, self._normed(x, layer.norm), cos, sin, attention_mask, cache)
+            gate, up = F.linear(self._normed(x, layer.mlp_norm), layer.gate_up).chunk(2, -1)
+            x = x + F.linear(F.silu(gate) * up, layer.down)
+        return Output(F.linear(self._normed(x[:, -logits_to_keep:], self._norm), self._head))
+
+    def _attention(self, layer: Layer, x: Tensor, cos: Tensor, sin: Tensor, mask: Tensor | None, cache: Any) -> Tensor:
+        batch, rows, _ = x.shape
+        turned = self._heads + self._kv_heads  # queries and keys are rotated, values are not
+        qkv = F.linear(x, layer.qkv).view(batch, rows, turned + self._kv_heads, self._width)
+        rotated = qkv[:, :, :turned]
+        rotated = rotated * cos + rotated.roll(self._width // 2, -1) * sin
+        query, key = rotated.transpose(1, 2).split([self._heads, self._kv_heads], 1)
+        keys, values = cache.update(key, qkv[:, :, turned:].transpose(1, 2))
+        causal = mask is None and rows > 1  # without a mask, either a prompt is read or one row sees everything
+        mixed = F.scaled_dot_product_attention(query, keys, values, mask, is_causal=causal, enable_gqa=True)
+        return F.linear(mixed.transpose(1, 2).reshape(batch, rows, -1), layer.out)
+
+    def _normed(self, x: Tensor, weight: Tensor) -> Tensor:
+        return F.rms_norm(x, weight.shape, weight, self._eps)
+
+    def _tables(self, length: int) -> tuple[Tensor, Tensor]:
+        """cos and signed sin [length, D] by position; the sign of the half-rotation is folded into sin."""
+        positions = torch.arange(length, device=self._embedding.device)[None]
+        cos, sin = self._rotary(self._embedding[:1], positions)
+        half = self._width // 2
+        return cos[0], torch.cat([-sin[0, :, :half], sin[0, :, half:]], -1)
+
+
+def _fused(layer: Any) -> Layer:
+    attention, mlp = layer.self_attn, layer.mlp
+    return Layer(
+        norm=layer.input_layernorm.weight,
+        qkv=_joined([attention.q_proj, attention.k_proj, attention.v_proj]),
+        out=attention.o_proj.weight,
+        mlp_norm=layer.post_attention_layernorm.weight,
+        gate_up=_joined([mlp.gate_proj, mlp.up_proj]),
+        down=mlp.down_proj.weight,
+    )
+
+
+def _joined(products: list[Any]) -> Tensor:
+    """One weight for several products; each keeps its own as a view of it."""
+    joined = torch.cat([product.weight.data for product in products])
+    for product, rows in zip(products, joined.split([len(product.weight) for product in products]), strict=True):
+        product.weight.data = rows
+    return joined

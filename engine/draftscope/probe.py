@@ -1,0 +1,89 @@
+"""What can this very model take? It is asked: logits through the engine's cache against logits from scratch.
+
+A model that ignores the mask, counts positions by slot (ALiBi), or keeps a recurrent state gives other logits, whatever
+it is called; so no list of architectures has to be believed. What no short probe can see, windows longer than it, is
+read from the configuration (`masks.reaches`) and tested for each architecture.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from draftscope.tree import chain, full
+
+if TYPE_CHECKING:
+    from draftscope.model import Model
+
+PROMPTS = (5, 3)  # lengths: the second sequence's rows lie at other slots than the first's
+SHAPE = (6, 2)
+TOLERANCE = {torch.float32: 1e-3}  # relative error of logits
+ROUNDING = 0.05  # tolerance in 16-bit, where a right mask gives about 0.01
+
+
+def takes_trees(model: Model) -> bool:
+    """Do two ragged sequences, a branching tree each, get the logits of every path read alone?"""
+    form = full(SHAPE, len(PROMPTS), model.device)
+    prompts = [_tokens(model, length, b).tolist() for b, length in enumerate(PROMPTS)]
+    rows = torch.stack([_tokens(model, form.nodes + 1, 7 + b) for b in range(len(PROMPTS))])
+    leaves = range(form.nodes - SHAPE[0] * SHAPE[1] + 1, form.nodes + 1)
+    try:
+        cache = model.cache(len(PROMPTS), max(PROMPTS) + form.nodes + 1)
+        model.read(cache, prompts)
+        logits = model.forward(cache, rows, form.depth, form.ancestors)
+        errors = []
+        for b, prompt in enumerate(prompts):
+            paths = [form.ancestors[b, leaf].nonzero()[:, 0] for leaf in leaves]
+            texts = torch.stack([torch.cat([rows.new_tensor(prompt), rows[b, path]]) for path in paths])
+            alone = _from_scratch(model, texts)[:, len(prompt) :]
+            # The first path lies in order, slot by slot, and says little: only what stands beside it is compared.
+            errors.append(_error(torch.stack([logits[b, path] for path in paths])[1:, 1:], alone[1:, 1:]))
+    except torch.OutOfMemoryError:
+        raise
+    except Exception:  # a mask, a cache or an argument that this model does not know
+        return False
+    return _close(model, max(errors))
+
+
+def takes_chains(model: Model) -> bool:
+    """Does one sequence, prompt and chain, with the model's own masks, get the logits of the text read at once?"""
+    form = chain(3, 1, model.device)
+    text = _tokens(model, PROMPTS[0] + form.nodes + 1, 0)
+    try:
+        cache = model.cache(1, len(text))
+        model.read(cache, [text[: PROMPTS[0]].tolist()])
+        logits = model.forward(cache, text[None, PROMPTS[0] :], form.depth)
+        error = _error(logits, _from_scratch(model, text[None])[:, PROMPTS[0] :])
+    except torch.OutOfMemoryError:
+        raise
+    except Exception:
+        return False
+    return _close(model, error)
+
+
+@torch.inference_mode()
+def _from_scratch(model: Model, texts: Tensor) -> Tensor:
+    """Logits [B, T, V] by the model's plain forward: no cache, no mask, no positions of ours."""
+    return model.network(input_ids=texts, use_cache=False).logits  # type: ignore[no-any-return]
+
+
+def _error(found: Tensor, right: Tensor) -> float:
+    """Median over rows of the error of the logits, relative to their spread. [..., V] each.
+
+    The median, since rounding may route a token of a mixture of experts elsewhere: one row off is no wrong mask.
+    """
+    found, right = found.double(), right.double()
+    spread = (right - right.mean(-1, keepdim=True)).norm(dim=-1)
+    return float(((found - right).norm(dim=-1) / spread).flatten().quantile(0.5))
+
+
+def _close(model: Model, error: float) -> bool:
+    return error <= TOLERANCE.get(model.dtype, ROUNDING)  # NaN is not close
+
+
+def _tokens(model: Model, count: int, start: int) -> Tensor:
+    """[count] different-looking token ids within any vocabulary."""
+    spread = (torch.arange(count) * 7919 + 104729 * (start + 1)) % model.vocabulary
+    return spread.to(model.device)

@@ -1,0 +1,88 @@
+"""The lean forward is the transformers model: same logits, same weights, same tokens."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from draftscope.lab import Lab
+from draftscope.lean import LeanLlama, covers
+from draftscope.model import Model
+from draftscope.tree import full
+from tests.conftest import random_llama
+
+
+def both(network: LlamaForCausalLM) -> tuple[Model, Model]:
+    """The model by its transformers modules, and by the lean forward."""
+    by_modules, lean = Model(network, "modules"), Model(network, "lean")
+    by_modules.run, lean.run = network, LeanLlama(network)
+    return by_modules, lean
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("shape", [(1,), (1, 1, 1, 1), (3, 2)])
+def test_logits_are_those_of_the_modules(dtype: torch.dtype, shape: tuple[int, ...]) -> None:
+    """A ragged prefill, a tree, a kept path and one more row: every step through both."""
+    form = full(shape, 2)
+    tokens = torch.randint(2, 50, (2, form.nodes), generator=torch.Generator().manual_seed(1))
+    seen = []
+    for model in both(random_llama(7, 50).to(dtype)):
+        cache = model.cache(2, 32)
+        model.read(cache, [[3, 1, 4, 1, 5], [9, 2]])
+        logits = model.forward(cache, tokens, form.depth[:, 1:] - 1, form.ancestors[:, 1:, 1:])
+        cache.keep(torch.zeros((2, 1), dtype=torch.long), torch.ones(2, dtype=torch.long), 6)
+        after = model.forward(cache, torch.tensor([[7], [8]]), torch.zeros((2, 1), dtype=torch.long))
+        seen.append(torch.cat([logits, after], 1).float())
+    loose = {"atol": 1e-5, "rtol": 1e-5} if dtype == torch.float32 else {"atol": 0.1, "rtol": 0.05}
+    torch.testing.assert_close(*seen, **loose)
+
+
+@pytest.mark.parametrize("rope", ["default", "linear", "llama3"])
+def test_rotary_tables_grow_and_follow_the_config(rope: str) -> None:
+    extra = {
+        "linear": {"factor": 2.0},
+        "llama3": {
+            "factor": 8.0,
+            "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 64,
+        },
+    }.get(rope, {})
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=50,
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=1,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        initializer_range=0.3,
+        rope_parameters={"rope_theta": 500.0, "rope_type": rope, **extra},
+    )
+    by_modules, lean = both(LlamaForCausalLM(config))
+    for length in (4, 150):
+        prompt = torch.randint(0, 50, (1, length))
+        offsets = torch.arange(length)[None]
+        want, got = (m.forward(m.cache(1, 200), prompt, offsets) for m in (by_modules, lean))
+        torch.testing.assert_close(got, want, atol=1e-5, rtol=1e-5)
+
+
+def test_weights_are_shared_with_the_transformers_model(pair: Lab) -> None:
+    network = random_llama(3, 258)
+    before = {name: weight.clone() for name, weight in network.state_dict().items()}
+    LeanLlama(network)
+    for name, weight in network.state_dict().items():
+        assert weight.equal(before[name]), name
+    attention = network.model.layers[0].self_attn
+    assert attention.q_proj.weight.untyped_storage().data_ptr() == attention.v_proj.weight.untyped_storage().data_ptr()
+
+
+def test_other_shapes_keep_their_modules() -> None:
+    network = random_llama(1, 5)
+    assert covers(network)
+    network.config.attention_bias = True
+    assert not covers(network)
+    network = random_llama(1, 5)
+    network.set_attn_implementation("eager")
+    assert not covers(network)
