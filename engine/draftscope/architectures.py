@@ -47,7 +47,7 @@ LINEAR = {
 
 @dataclass(frozen=True)
 class Case:
-    """One architecture: transformers' `model_type`, what a small model of it needs, and what it must turn out to take."""
+    """One architecture: its `model_type`, what it must turn out to take, and what a small model of it needs."""
 
     name: str
     kind: str
@@ -123,7 +123,13 @@ CASES = (
         {"num_layers": 2, "attention_types": [[["global", "local"], 1]], "num_heads": 4, "window_size": WINDOW},
     ),
     Case("Mamba", "mamba", "nothing", "recurrent state", {"state_size": 8}),
-    Case("Mamba-2", "mamba2", "nothing", "recurrent state", {"state_size": 8, "num_heads": 8, "head_dim": 8, "n_groups": 1}),
+    Case(
+        "Mamba-2",
+        "mamba2",
+        "nothing",
+        "recurrent state",
+        {"state_size": 8, "num_heads": 8, "head_dim": 8, "n_groups": 1},
+    ),
     Case("Jamba", "jamba", "nothing", "some layers are recurrent"),
     Case("Qwen3-Next", "qwen3_next", "nothing", "some layers are recurrent", HEADS | LINEAR | EXPERTS),
     Case("LFM2", "lfm2", "nothing", "some layers are convolutions", {"layer_types": ["conv", "full_attention"]}),

@@ -28,12 +28,19 @@ from draftscope.assets import assets
 from draftscope.lab import Lab, load
 from draftscope.settings import Settings
 
-CHAINS = {f"draft, gamma {gamma}": {"drafter": "draft", "gamma": gamma} for gamma in (2, 3, 4, 6)}
-TREES = {
+CHAINS: dict[str, dict[str, object]] = {
+    f"draft, gamma {gamma}": {"drafter": "draft", "gamma": gamma} for gamma in (2, 3, 4, 6)
+}
+TREES: dict[str, dict[str, object]] = {
     "sampled tree 2,1,1": {"drafter": "sampled-tree", "shape": (2, 1, 1)},
     "top-k tree 2,2,1": {"drafter": "topk-tree", "shape": (2, 2, 1)},
 }
-SYSTEMS: dict[str, dict[str, object]] = {"plain": {"drafter": "plain"}, **CHAINS, **TREES, "n-gram": {"drafter": "ngram"}}
+SYSTEMS: dict[str, dict[str, object]] = {
+    "plain": {"drafter": "plain"},
+    **CHAINS,
+    **TREES,
+    "n-gram": {"drafter": "ngram"},
+}
 STAGES = ("propose", "verify", "judge", "commit", "host")
 
 
@@ -206,7 +213,9 @@ def save(folder: Path, lab: Lab, rows: Sequence[Row], name: str = "bench") -> st
     facts = machine(lab)
     text = ", ".join(f"{key} {value}" for key, value in facts.items()) + "\n\n" + table(rows) + "\n" + waterfall(rows)
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{name}.json").write_text(json.dumps({"machine": facts, "rows": [asdict(row) for row in rows]}, indent=1))
+    (folder / f"{name}.json").write_text(
+        json.dumps({"machine": facts, "rows": [asdict(row) for row in rows]}, indent=1)
+    )
     (folder / f"{name}.md").write_text(text)
     return text
 

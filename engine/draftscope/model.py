@@ -57,7 +57,7 @@ class Model:
         if not self.trees and not takes_chains(self):
             raise DraftscopeError(
                 f"'{name}' ({config.model_type}) gives other logits through this engine's cache than from scratch, so "
-                "its output could not be trusted; choose another model ('python -m draftscope.architectures' lists some)."
+                "its output could not be trusted; 'python -m draftscope.architectures' lists models that can be used."
             )
         self.counter = Counter()
 
@@ -124,7 +124,7 @@ class Model:
 def _seam(config: Any) -> int | None:
     """The position from which a forward computes all its rotary factors anew (longrope), None where there is none.
 
-    Keys written before it do not fit queries behind it, whoever decodes: transformers' `generate` reads all again there.
+    Keys written before it do not fit queries behind it: transformers' own `generate` reads everything again there.
     """
     rope = getattr(config, "rope_parameters", None) or {}
     return rope.get("original_max_position_embeddings") if rope.get("rope_type") == "longrope" else None

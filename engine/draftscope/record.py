@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -217,7 +218,7 @@ class _View:
         tree = self.step.tree
         assert self.step.p is not None
         assert self.laws is not None
-        weights, thresholds = (values[self.row].tolist() for values in block_thresholds(self.step.p, tree))
+        weights, thresholds = (values[self.row].tolist() for values in self._block)
         chain = [node for node in range(tree.nodes) if not self.scout[node]]
         laws = self._laws([_Faced(self.p[node], self.laws[node], [self.tokens[node]]) for node in chain])
         return [
@@ -240,14 +241,19 @@ class _View:
             for node in chain
         ]
 
+    @cached_property
+    def _block(self) -> tuple[Tensor, Tensor]:
+        """Weights and thresholds of block verification."""
+        assert self.step.p is not None
+        return block_thresholds(self.step.p, self.step.tree)
+
     def _law_left(self, slot: int) -> Tensor:
         """The law [V] of the last token after every drawn child of `slot` was rejected."""
         if not self.block:
             return self._faced(slot, self.children(slot))[-1][0]
         assert self.step.p is not None
-        weights, _ = block_thresholds(self.step.p, self.step.tree)
         accepted = torch.tensor([len(path) for path in self.step.paths], device=self.p.device)
-        left = block_law_left(self.step.p, self.step.tree, weights, accepted)[self.row]
+        left = block_law_left(self.step.p, self.step.tree, self._block[0], accepted)[self.row]
         return left / left.sum()
 
     def _gap(self, slot: int) -> float:

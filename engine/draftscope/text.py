@@ -21,11 +21,12 @@ class Pieces:
         backend = getattr(tokenizer, "backend_tokenizer", None)
         self._byte_level = backend is not None and '"ByteLevel"' in backend.to_str()
         self.raw = lru_cache(maxsize=None)(self._raw)
+        self.shown = lru_cache(maxsize=None)(self._shown)
 
     def is_special(self, token: int) -> bool:
         return token in self._special
 
-    def shown(self, token: int) -> str:
+    def _shown(self, token: int) -> str:
         """The token's bytes as text in which every character is one byte (latin-1), as a trace carries them."""
         return self.raw(token).decode("latin-1")
 
