@@ -93,7 +93,9 @@ def test_stop_acts_within_a_round(engine: EngineProcess) -> None:
     before = len(seen.look().events)
     seen.done()
     assert set(seen.ends.values()) == {"cancelled"}
-    assert sum(e["kind"] == "round" for e in seen.events[before:]) <= 30  # what was already in the pipe; 480 were asked for
+    assert (
+        sum(e["kind"] == "round" for e in seen.events[before:]) <= 30
+    )  # what was already in the pipe; 480 were asked for
     assert sum(len(r["emitted"]) for r in seen.rounds("plain")) < 480
 
 

@@ -115,11 +115,21 @@ def test_shapes_are_read_and_refused() -> None:
     with pytest.raises(DraftscopeError, match="shape = 'wide'"):
         shape_of("wide")
     with pytest.raises(DraftscopeError, match="keep a tree to"):
-        lanes(Controls(drafter="sampled-tree", shape="40, 40"), DrafterChoice("sampled-tree", "", True, True, "", ("shape",)))
+        lanes(
+            Controls(drafter="sampled-tree", shape="40, 40"),
+            DrafterChoice("sampled-tree", "", True, True, "", ("shape",)),
+        )
 
 
 def test_an_address_fills_the_controls_and_says_what_it_could_not_read() -> None:
-    query = {"prompt": "hello & <b>", "temperature": "0.5", "gamma": "six", "seed": "7", "__theme": "dark", "top_p": "nan"}
+    query = {
+        "prompt": "hello & <b>",
+        "temperature": "0.5",
+        "gamma": "six",
+        "seed": "7",
+        "__theme": "dark",
+        "top_p": "nan",
+    }
     controls, sentence = from_query(query, Controls())
     assert (controls.prompt, controls.temperature, controls.gamma, controls.seed) == ("hello & <b>", 0.5, 4, 7)
     assert controls.top_p == 1.0
@@ -145,7 +155,10 @@ def test_the_script_can_stand_inside_a_script_element() -> None:
 def test_the_instrument_never_writes_markup_from_data() -> None:
     for path in (assets() / "instrument").glob("*.js"):
         text = re.sub(r"//.*", "", path.read_text(encoding="utf-8"))
-        assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function|https?://(?!huggingface|www\.w3)", text), path
+        assert not re.search(
+            r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function|https?://(?!huggingface|www\.w3)",
+            text,
+        ), path
 
 
 def test_presets_are_two_of_each_of_six_kinds() -> None:

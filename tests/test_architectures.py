@@ -45,7 +45,9 @@ def prompts() -> list[list[int]]:
     return [drawn, drawn[:3]]  # one longer than the window, one that reaches it only with its tree
 
 
-def assert_tree_is_paths(model: Model, texts: list[list[int]], tokens: torch.Tensor, form: Topology, logits: torch.Tensor) -> None:
+def assert_tree_is_paths(
+    model: Model, texts: list[list[int]], tokens: torch.Tensor, form: Topology, logits: torch.Tensor
+) -> None:
     """logits [B, N + 1, V] of row 0 and the nodes, against each path read alone. Each leaf's path covers its own."""
     for b, text in enumerate(texts):
         inner = set(form.parents[b].tolist())
@@ -154,7 +156,7 @@ def test_a_model_that_takes_only_chains_says_so(name: str) -> None:
     offered = {info.name: info for info in lab.drafters()}
     assert offered["draft"].available and not offered["sampled-tree"].available
     assert offered["topk-tree"].why_not == "'target' takes no trees"
-    with pytest.raises(DraftscopeError, match=r"verifies chains only.* Instead of 'topk-tree' choose 'draft' or 'ngram'"):
+    with pytest.raises(DraftscopeError, match="Instead of 'topk-tree' choose 'draft'"):
         lab.decode(PROMPT, "topk-tree")
 
 
@@ -179,7 +181,7 @@ def test_a_prompt_may_not_cross_the_seam_of_longrope() -> None:
     model = Model(network(case, rope_parameters=rope, original_max_position_embeddings=20), "phi")
     lab = Lab(model, None, letters(48))
     assert model.seam == 20
-    with pytest.raises(DraftscopeError, match="changes its rotary factors at 20 tokens, and 17 with 8 more would cross"):
+    with pytest.raises(DraftscopeError, match="rotary factors at 20 tokens, and 17 with 8 more would cross"):
         lab.encode(PROMPT, 8)
     assert len(lab.encode(PROMPT, 3)) == 17
     assert len(lab.encode(PROMPT * 2, 8)) == 34

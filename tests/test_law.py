@@ -72,7 +72,7 @@ class Barred(Model):
     bar: tuple[int, ...] = ()
 
     def forward(self, *args: Any, **kwargs: Any) -> Tensor:
-        return super().forward(*args, **kwargs).index_fill(-1, torch.tensor(self.bar), -torch.inf)
+        return super().forward(*args, **kwargs).index_fill(-1, torch.tensor(self.bar, dtype=torch.long), -torch.inf)
 
 
 @pytest.mark.parametrize("name", ["chain, block", "chain, token", "sampled tree"])

@@ -25,12 +25,13 @@ from draftscope.assets import assets
 
 pytestmark = pytest.mark.browser
 
-CHROMIUM = next((path for path in ("/usr/bin/chromium", shutil.which("chromium"), shutil.which("google-chrome")) if path and Path(path).exists()), None)  # fmt: skip
+PLACES = ("/usr/bin/chromium", shutil.which("chromium"), shutil.which("google-chrome"))
+CHROMIUM = next((path for path in PLACES if path and Path(path).exists()), None)
 REQUIRED = os.environ.get("DRAFTSCOPE_REQUIRE_BROWSER") == "1"
 ARTIFACTS = Path(__file__).parent / "artifacts"
 ROOT = Path(__file__).resolve().parents[1]
 SLOW_MS = 90_000
-EVIL = "<img src=x onerror=\"window.pwned=1\"><script>window.pwned=2</script>${window.pwned=3}{{pwned}}"
+EVIL = '<img src=x onerror="window.pwned=1"><script>window.pwned=2</script>${window.pwned=3}{{pwned}}'
 
 SERVER = """
 import sys
@@ -104,6 +105,7 @@ class Visit:
         self.errors: list[str] = []
         self.page.on("request", lambda request: self.requests.append(request.url))
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("console", lambda line: self.errors.append(line.text) if line.type == "error" else None)
         self.page.goto(address + query)
         self.page.wait_for_selector("draftscope-instrument .ds")
         self.until("e => e.store.lanes.length > 0")
@@ -152,6 +154,7 @@ class Visit:
 
     def close(self) -> None:
         assert not self.errors, self.errors
+        assert "cannot draw" not in self.ask("e => e.messageText.textContent")
         outside = [url for url in self.requests if not re.match(r"(http://127\.0\.0\.1[:/]|data:|blob:)", url)]
         assert not outside, outside
         self.context.close()
@@ -189,7 +192,9 @@ def test_greedy_lanes_are_counted_equal(visit: Any) -> None:
     own, plain = (page.ask(f"e => e.store.lanes[{i}].end.token_ids") for i in (1, 0))
     assert own == plain
     assert f"{len(own)} of {len(own)}" in page.figure("law")
-    assert page.text("h2").startswith(f"{page.ask('e => e.store.lanes[1].rounds.length')} target forwards wrote {len(own)} tokens")
+    assert page.text("h2").startswith(
+        f"{page.ask('e => e.store.lanes[1].rounds.length')} target forwards wrote {len(own)} tokens"
+    )
     page.until("e => e.store.lanes.every((l) => l.solo && l.solo.seconds.length === 3)")
     assert "median of 3 whole runs" in page.figure("solo")
 
@@ -207,8 +212,9 @@ def test_a_lane_never_runs_ahead_of_its_clock(visit: Any) -> None:
     shown = page.ask("""e => new Promise((done) => {
         const middle = e.transport.end / 2;
         e.transport.seek(middle);
-        requestAnimationFrame(() => requestAnimationFrame(() => done(e.lanes.map((v) => [
-            v.spans.filter((s) => !s.hidden).length, v.lane.tokens.filter((t) => t.at <= middle).length, v.lane.tokens.length]))));
+        const counts = (v) => [v.spans.filter((s) => !s.hidden).length,
+            v.lane.tokens.filter((t) => t.at <= middle).length, v.lane.tokens.length];
+        requestAnimationFrame(() => requestAnimationFrame(() => done(e.lanes.map(counts))));
     })""")
     for visible, due, total in shown:
         assert visible == due <= total
@@ -231,7 +237,9 @@ def test_step_goes_one_round_at_a_time(visit: Any) -> None:
     page.ready()
     for rounds in (1, 2, 3):
         page.page.click("#ds-step")
-        page.until(f"e => e.store.source === 'live' && e.state === 'stepping' && e.store.lanes[1].rounds.length === {rounds}")
+        page.until(
+            f"e => e.store.source === 'live' && e.state === 'stepping' && e.store.lanes[1].rounds.length === {rounds}"
+        )
     page.page.wait_for_timeout(200)
     assert page.ask("e => e.store.lanes[1].rounds.length") == 3
     assert "stepping" in page.text(".badge")
@@ -245,6 +253,7 @@ def test_rounds_are_chosen_by_bar_token_button_and_key(visit: Any) -> None:
     page.run()
     page.element.locator(".strip-frame").focus()
     page.page.keyboard.press("Home")
+    page.page.wait_for_timeout(120)
     assert page.text(".tree h3").startswith("Round 1 ")
     page.page.keyboard.press("ArrowRight")
     page.page.wait_for_timeout(120)
@@ -276,20 +285,32 @@ def test_the_tree_shows_every_node_and_the_contest_its_laws(visit: Any) -> None:
     assert page.ask("e => e.shadowRoot.activeElement?.getAttribute('data-key') !== null")
 
 
-def test_each_rule_has_its_own_form(visit: Any) -> None:
-    page = visit("?max_new_tokens=24")
+@pytest.mark.parametrize(
+    ("query", "words", "coins"),
+    [
+        ("", "greedy", False),
+        ("temperature=1&rule=block", "block rule", True),
+        ("temperature=1&rule=token", "token rule", True),
+        ("temperature=1&drafter=sampled-tree&shape=3,2", "siblings in turn", True),
+        ("temperature=1&drafter=topk-tree&shape=3,2", "the draft was not drawn", False),
+        ("temperature=1&drafter=typed&typed=abcdefghi", "the draft was not drawn", False),
+    ],
+)
+def test_each_rule_has_its_own_form(visit: Any, query: str, words: str, coins: bool) -> None:
+    page = visit(f"?max_new_tokens=16&{query}")
     page.run()
-    assert page.text(".contest .note").startswith("greedy")
-    assert page.element.locator(".coin-row").count() == 0
-    page.page.goto(page.page.url.split("?")[0] + "?temperature=1&max_new_tokens=24&drafter=ngram&prompt=abababababab")
-    page.page.wait_for_selector("draftscope-instrument .ds")
-    page.run()
-    rounds = page.ask("e => e.store.lanes[1].rounds.findIndex((r) => r.contests.length)")
-    if rounds >= 0:
-        page.ask(f"e => e.select(e.store.lanes[1], {rounds})")
-        page.page.wait_for_timeout(150)
-        assert "draws its own token" in page.text(".contest .note")
-        assert page.element.locator(".coin-row").count() == 0
+    rounds = page.ask("e => e.store.lanes[1].rounds.map((r) => r.contests.length)")
+    assert any(rounds)
+    for index in range(len(rounds)):  # every round and every slot can be drawn
+        page.ask(f"""e => {{
+            const lane = e.store.lanes[1], round = lane.rounds[{index}];
+            e.select(lane, {index}); e.paint();
+            for (const slot of Draftscope.slotsOf(round))
+                for (const key of [null, "last"]) {{ e.open(slot, key); e.paint(); }}
+        }}""")
+    page.ask(f"e => {{ e.select(e.store.lanes[1], {next(i for i, n in enumerate(rounds) if n)}); e.paint(); }}")
+    assert page.text(".contest .note").startswith(words)
+    assert (page.element.locator(".coin-row").count() > 0) is coins
 
 
 def test_only_what_the_drafter_reads_is_asked_for(visit: Any) -> None:
@@ -314,7 +335,9 @@ def test_you_draft(visit: Any) -> None:
 
 def test_presets_fill_the_prompt(visit: Any) -> None:
     page = visit()
+    page.ready()
     page.page.get_by_role("button", name="code", exact=True).click()
+    page.page.wait_for_function("() => !document.querySelector('#ds-prompt textarea').value.startsWith('Once')")
     first = page.page.input_value("#ds-prompt textarea")
     page.page.get_by_role("button", name="code", exact=True).click()
     page.page.wait_for_function("(first) => document.querySelector('#ds-prompt textarea').value !== first", arg=first)
@@ -330,7 +353,14 @@ def test_settings_live_in_the_address(visit: Any) -> None:
     page.page.wait_for_function("() => document.querySelector('#ds-prompt textarea').value === 'hello there'")
     page.run()
     settings = page.ask("e => e.store.lanes[1].start.settings")
-    for name, value in {"temperature": 0.7, "top_p": 0.9, "seed": 11, "max_new_tokens": 16, "gamma": 6, "rule": "token"}.items():
+    for name, value in {
+        "temperature": 0.7,
+        "top_p": 0.9,
+        "seed": 11,
+        "max_new_tokens": 16,
+        "gamma": 6,
+        "rule": "token",
+    }.items():
         assert settings[name] == pytest.approx(value) if isinstance(value, float) else settings[name] == value, name
     for part in ("temperature=0.7", "gamma=6", "prompt=hello+there", "rule=token"):
         assert part in page.page.url
@@ -397,6 +427,15 @@ def test_bad_input_is_one_sentence_and_the_shown_run_stays(visit: Any) -> None:
     assert page.text(".badge") == "recorded"
 
 
+def test_an_address_that_asks_for_nonsense_is_one_sentence(visit: Any) -> None:
+    page = visit("?gamma=99&drafter=drft&rule=dice&temperature=warm&max_new_tokens=8")
+    page.until("e => /temperature = 'warm'/.test(e.messageText.textContent)")
+    page.ready()
+    page.page.click("#ds-run")
+    page.until("e => /rule = 'dice'|gamma = 99|no drafter/.test(e.messageText.textContent)")
+    assert page.text(".badge") == "recorded"
+
+
 def test_what_a_model_writes_stays_text(visit: Any, tmp_path: Path) -> None:
     """A hostile trace: markup in the prompt, in tokens, in laws, in models' names and in the end's message."""
     page = visit("?temperature=1&max_new_tokens=16&prompt=" + urllib.request.quote(EVIL))
@@ -438,9 +477,11 @@ def test_a_token_split_over_bytes_is_one_character(visit: Any) -> None:
     page = visit()
     folded = page.page.evaluate("""() => {
         const D = window.Draftscope, store = D.newStore();
-        const round = { kind: "round", run: "x", lane: "a", start: 0, end: 1, nodes: [], contests: [], accepted: 1, last: { kind: "bonus", slot: 0 } };
+        const round = { kind: "round", run: "x", lane: "a", start: 0, end: 1, nodes: [], contests: [], accepted: 1,
+                        last: { kind: "bonus", slot: 0 } };
         D.fold(store, { ...round, emitted: [1, 2], emitted_raw: ["\\u00c3", "\\u00a9!"], text_delta: "\\u00e9!" });
-        return [store.lanes[0].tokens.map((t) => t.text), D.visible("\\u00c3"), D.visible(" a\\n"), D.visible("\\u00e2\\u0080\\u008b"), D.prob(0.125), D.prob(0)];
+        return [store.lanes[0].tokens.map((t) => t.text), D.visible("\\u00c3"), D.visible(" a\\n"),
+                D.visible("\\u00e2\\u0080\\u008b"), D.prob(0.125), D.prob(0)];
     }""")
     assert folded == [["", "é!"], "‹C3›", "·a⏎", "‹U+200B›", ".13", "0"]
 

@@ -14,6 +14,9 @@ from torch import Tensor
 from transformers.cache_utils import Cache, CacheLayerMixin
 
 
+VECTOR = 16  # columns; a capacity is a whole number of them
+
+
 class SlotTable:
     """Where the next rows go: shared by all layers of one cache."""
 
@@ -24,13 +27,9 @@ class SlotTable:
         self.even = True  # host: all sequences are known to be equally long
         self.open = 0  # rows written behind the permanent ones and not yet kept
         self.slots = torch.zeros((batch, 0), dtype=torch.long, device=device)  # [B, T] where the current rows go
+        self.before = 0  # columns in front of the current rows, in the longest sequence
         self.view = 0  # columns that the current forward may attend to
         self._offsets: list[Tensor] = []  # [B, T] of each open forward: its rows' positions behind `length`
-
-    @property
-    def before(self) -> int:
-        """Columns in front of the current rows, in the longest sequence."""
-        return self.view - self.slots.shape[1]
 
     def aim(self, offsets: Tensor) -> None:
         """The next forward writes rows behind the open ones; `offsets` [B, T] are their positions behind `length`."""
@@ -38,9 +37,18 @@ class SlotTable:
         if self.bound + self.open + rows > self.capacity:
             raise ValueError(f"the cache holds {self.capacity} slots; {self.bound + self.open + rows} are needed")
         self.slots = self.length[:, None] + torch.arange(self.open, self.open + rows, device=self.length.device)
-        self.view = self.bound + self.open + rows
+        self.before = self.bound + self.open
+        self.view = self.before + rows
         self.open += rows
         self._offsets.append(offsets)
+
+    def widen(self) -> None:
+        """Rounds the view up to whole vectors, for a forward whose mask hides what lies beyond its rows.
+
+        Attention kernels sum the odd columns at the end in another order, so that without this the bits of a row would
+        depend on how many rows went with it, and greedy lanes in 16-bit would part at near ties.
+        """
+        self.view = min(-(-self.view // VECTOR) * VECTOR, self.capacity)
 
     def positions(self) -> Tensor:
         """[B, view]: the position of what lies in each slot. A permanent slot is its own position; an open row's is
@@ -107,7 +115,7 @@ class SlotCache(Cache):  # type: ignore[misc]
     """The cache of one model for B sequences. Memory: 2 x layers x B x KV heads x capacity x head width values."""
 
     def __init__(self, layers: int, batch: int, capacity: int, device: torch.device) -> None:
-        self.table = SlotTable(batch, capacity, device)
+        self.table = SlotTable(batch, -(-capacity // VECTOR) * VECTOR, device)
         super().__init__(layers=[SlotLayer(self.table) for _ in range(layers)])
 
     def keep_first(self, count: Tensor, bound: int) -> None:

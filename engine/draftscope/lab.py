@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property, lru_cache
 from importlib.metadata import PackageNotFoundError, version
@@ -15,14 +15,17 @@ import torch
 import transformers
 
 from draftscope import drafters, metrics, trace
+from draftscope.chat import Chat
 from draftscope.checkpoints import (
     EMBEDDED_DRAFT,
     EMBEDDED_TARGET,
+    Loading,
     embedded,
     end_of_text,
     load_model,
     load_tokenizer,
     pick_device,
+    pick_device_map,
     pick_dtype,
     refuse_other_vocabulary,
 )
@@ -35,6 +38,8 @@ from draftscope.session import Session, Step
 from draftscope.settings import Settings
 from draftscope.text import Ending, Pieces
 
+CHAT = Chat()
+
 
 def load(
     target: str | Path | None = None,
@@ -42,25 +47,35 @@ def load(
     dtype: str = "auto",
     device: str = "auto",
     threads: int | None = None,
+    *,
+    device_map: str | None = None,
+    revision: str | None = None,
+    trust_remote_code: bool = False,
+    allow_pickle: bool = False,
+    progress: bool = False,
 ) -> Lab:
     """Loads a pair by hub id or folder; without arguments, the embedded pair. A target alone has no draft model.
 
-    Raises `DraftscopeError` for a missing or damaged checkpoint, unequal vocabularies, or a device that is not there.
+    `device_map` spreads the target over all devices ('auto'); the draft lies where the target's inputs go. `revision`
+    is the target's branch, tag or commit. `progress` shows bars while weights are fetched and read.
+
+    Raises `DraftscopeError` for a missing or damaged checkpoint, unequal vocabularies, too little memory, or a device
+    that is not there.
     """
     if threads is not None:
         if threads < 1:
             raise DraftscopeError(f"threads = {threads}: choose at least 1.")
         torch.set_num_threads(threads)
-    where = pick_device(device)
-    precision = pick_dtype(dtype, where)
+    spread, where = pick_device_map(device_map, device), pick_device(device)
+    how = Loading(pick_dtype(dtype, where), where, spread, trust_remote_code, allow_pickle, progress)
     if target is None:
         target, draft = embedded(EMBEDDED_TARGET), draft or embedded(EMBEDDED_DRAFT)
-    big = load_model(target, precision, where)
-    tokenizer = load_tokenizer(target)
+    big = load_model(target, how, revision)
+    tokenizer = load_tokenizer(target, how, revision)
     small = None
     if draft is not None:
-        small = load_model(draft, precision, where)
-        refuse_other_vocabulary(tokenizer, load_tokenizer(draft))
+        small = load_model(draft, replace(how, device=big.device, device_map=None))
+        refuse_other_vocabulary(tokenizer, load_tokenizer(draft, how))
     lab = Lab(big, small, tokenizer)
     lab.warm_up()
     return lab
@@ -191,7 +206,7 @@ class Lab:
             )
         if (limited := self._cannot_branch(info)) is not None:
             raise DraftscopeError(f"{limited.limits} Instead of '{info.name}' choose 'draft' or 'ngram'.")
-        tokens = self.encode(prompt, settings.max_new_tokens)
+        tokens = self.encode(prompt, settings.max_new_tokens, Chat.of(settings))
         session = self.session_of([tokens], settings, (0,))
         recorder = Recorder(run, lane, 0, 0, settings.rule, self.pieces) if record else None
         return Run(session, self._run_start(info, prompt, tokens, settings, run, lane), recorder)
@@ -215,8 +230,11 @@ class Lab:
         ending = Ending(self.eos if ends else frozenset(), settings.stop, settings.max_new_tokens)
         return Session(self.target, info.create(parts), prompts, settings, self.pieces, ending, nodes, sequences)
 
-    def encode(self, prompt: str, max_new_tokens: int = 1) -> list[int]:
-        """The prompt's tokens, special ones included; refused if empty or, with its answer, beyond the context."""
+    def encode(self, prompt: str, max_new_tokens: int = 1, chat: Chat = CHAT) -> list[int]:
+        """The prompt's tokens, special ones included, by default in the model's chat template if it has one.
+
+        Raises `DraftscopeError` for an empty prompt, or one that with its answer goes beyond the context.
+        """
         if not prompt.strip():
             raise DraftscopeError("The prompt is empty; write at least a word to continue from.")
         room = min(model.context for model in (self.target, self.draft) if model is not None)
@@ -224,7 +242,9 @@ class Lab:
             raise DraftscopeError(
                 f"The prompt has {len(prompt):,} characters and the models read {room:,} tokens; shorten it."
             )
-        tokens: list[int] = self.tokenizer(prompt)["input_ids"]
+        rendered = chat.render(self.tokenizer, prompt)
+        text, special = (prompt, True) if rendered is None else (rendered, False)  # a template brings its own BOS
+        tokens: list[int] = self.tokenizer(text, add_special_tokens=special)["input_ids"]
         if len(tokens) + max_new_tokens > room:
             most = room - len(tokens)
             remedy = f"ask for at most {most} new tokens or shorten it" if most > 0 else "shorten it"
@@ -303,6 +323,7 @@ class Lab:
             seed=settings.seed,
             settings=settings.model_dump(mode="json"),
             prompt=prompt,
+            rendered=Chat.of(settings).render(self.tokenizer, prompt) or "",
             prompt_tokens=len(tokens),
             prompt_last_raw=self.pieces.shown(tokens[-1]),
             created=datetime.now(UTC).isoformat(timespec="seconds"),

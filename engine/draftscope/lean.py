@@ -104,9 +104,9 @@ class LeanLlama:
         qkv = F.linear(x, layer.qkv).view(batch, rows, turned + self._kv_heads, self._width)
         rotated = qkv[:, :, :turned]
         rotated = rotated * cos + rotated.roll(self._width // 2, -1) * sin
-        query, key = rotated.transpose(1, 2).split([self._heads, self._kv_heads], 1)
+        query, key = rotated[:, :, : self._heads].transpose(1, 2), rotated[:, :, self._heads :].transpose(1, 2)
         keys, values = cache.update(key, qkv[:, :, turned:].transpose(1, 2))
-        causal = mask is None and rows > 1  # without a mask, either a prompt is read or one row sees everything
+        causal = mask is None and rows > 1  # without a mask, a prompt is read
         mixed = F.scaled_dot_product_attention(query, keys, values, mask, is_causal=causal, enable_gqa=True)
         return F.linear(mixed.transpose(1, 2).reshape(batch, rows, -1), layer.out)
 
@@ -136,6 +136,9 @@ def _fused(layer: Any) -> Layer:
 def _joined(products: list[Any]) -> Tensor:
     """One weight for several products; each keeps its own as a view of it."""
     joined = torch.cat([product.weight.data for product in products])
-    for product, rows in zip(products, joined.split([len(product.weight) for product in products]), strict=True):
-        product.weight.data = rows
+    start = 0
+    for product in products:
+        end = start + len(product.weight)
+        product.weight.data = joined[start:end]
+        start = end
     return joined

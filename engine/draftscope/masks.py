@@ -84,9 +84,9 @@ def attention_mask(
 def _ancestry(table: SlotTable, sees: Tensor | None) -> Tensor:
     """[B, T, view] bool: the sequence's permanent slots, then the open rows that `sees` allows."""
     (batch, rows), device = table.slots.shape, table.length.device
-    if sees is None:
-        sees = torch.ones((rows, table.open), dtype=torch.bool, device=device).tril(table.open - rows)
     columns = torch.arange(table.view, device=device)
+    if sees is None:
+        return columns <= table.slots[:, :, None]
     seen = (columns < table.length[:, None, None]).repeat(1, rows, 1)
     open_slots = table.length[:, None, None] + torch.arange(table.open, device=device)
     return seen.scatter_(2, open_slots.expand(batch, rows, -1), sees.expand(batch, -1, -1))

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from draftscope import memory
 from draftscope.cache import SlotCache, SlotTable
 from draftscope.errors import DraftscopeError
 from draftscope.lean import lean_forward
@@ -46,9 +47,10 @@ class Model:
         self.context: int = getattr(config, "max_position_embeddings", None) or 1 << 30
         self.seam = _seam(config)
         self.vocabulary: int = config.vocab_size
-        self.device: torch.device = network.get_input_embeddings().weight.device  # where inputs go
+        self.device = _input_device(network)
         self.dtype: torch.dtype = network.dtype
         self.parameters: int = network.num_parameters()
+        self._slot_bytes = memory.slot_bytes(config, self.dtype)
         self._reach = reaches(config, name)
         # Eager attention adds its mask: a bool one is silently wrong there.
         self._additive = self.dtype if config._attn_implementation == "eager" else None
@@ -72,7 +74,8 @@ class Model:
         )
 
     def cache(self, batch: int, capacity: int) -> SlotCache:
-        """An empty cache of `capacity` slots for each of `batch` sequences."""
+        """An empty cache of `capacity` slots for each of `batch` sequences; DraftscopeError where it does not fit."""
+        memory.refuse_cache(self.name, batch, capacity, self._slot_bytes, self.device)
         return SlotCache(self.layers, batch, capacity, self.device)
 
     @torch.inference_mode()
@@ -94,7 +97,7 @@ class Model:
             past_key_values=cache,
             use_cache=True,
             logits_to_keep=1 if last_only else 0,
-        ).logits
+        ).logits.to(self.device)
 
     def read(self, cache: SlotCache, prompts: list[list[int]]) -> None:
         """Prefill: writes every prompt to the cache and makes it permanent. Shorter ones are padded to the right; what
@@ -109,16 +112,23 @@ class Model:
         cache.table.settle(torch.tensor(lengths, device=self.device), longest, even=min(lengths) == longest)
 
     def _mask(self, table: SlotTable, sees: Tensor | None) -> Any:
-        """Our own mask, or None where the model's own causal mask says the same (None has the faster kernels)."""
+        """Our own mask, or None where the model's own causal mask says the same."""
         if sees is None and table.before == 0:
             return None  # a prompt: nothing in front of it, and padding only behind it
-        if sees is None and table.slots.numel() == 1:
-            return None  # one row of one sequence: everything in its cache is in front of it
         if self.trees:
+            table.widen()
             return attention_mask(table, self._reach, sees, self._additive)
         if sees is None and table.even:
             return None
         raise DraftscopeError(f"{self.limits} Choose a drafter that drafts chains, and one text at a time.")
+
+
+def _input_device(network: Any) -> torch.device:
+    """Where inputs go: to the embedding. Where a device map keeps that on the CPU and computes elsewhere, there."""
+    device: torch.device = network.get_input_embeddings().weight.device
+    if device.type != "meta":
+        return device
+    return next(torch.device(place) for place in network.hf_device_map.values() if place != "cpu")
 
 
 def _seam(config: Any) -> int | None:

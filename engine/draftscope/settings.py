@@ -32,6 +32,9 @@ class Settings(BaseModel):
     min_p: float = Field(0.0, ge=0.0, lt=1.0)
     seed: int = Field(0, ge=0, lt=2**63)
     max_new_tokens: int = Field(128, ge=1, le=1_000_000)
+    raw: bool = Field(False, description="continue the prompt as it stands, without the model's chat template")
+    system: str = Field("", max_length=20_000, description="system message of a chat")
+    thinking: bool = Field(False, description="let a chat model think first, where its template can")
     stop: tuple[str, ...] = Field((), max_length=16, description="strings that end the text")
 
     @field_validator("shape")

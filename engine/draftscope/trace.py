@@ -156,6 +156,7 @@ class RunStart(Event):
     seed: int
     settings: dict[str, int | float | str | bool | list[int] | list[str] | None]
     prompt: str
+    rendered: str = ""  # what the model read, where its chat template made that from the prompt
     prompt_tokens: int
     prompt_last_raw: str = ""  # the prompt's last token: the root of the first round
     created: str  # ISO 8601, UTC
