@@ -1,0 +1,97 @@
+"""Options that several commands share: which models to load, and the settings of a run."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
+
+from tqdm import tqdm
+
+from draftscope.settings import Settings
+
+if TYPE_CHECKING:
+    from draftscope.lab import Lab
+
+
+def add_models(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("models")
+    group.add_argument("--target", metavar="MODEL", help="hub id or folder (default: the embedded pair)")
+    group.add_argument("--draft", metavar="MODEL", help="hub id or folder of the draft model")
+    group.add_argument("--dtype", default="auto", help="auto, float32, bfloat16 or float16 (default: auto)")
+    group.add_argument("--device", default="auto", help="auto, cpu or cuda (default: auto)")
+    group.add_argument("--threads", type=int, metavar="N", help="threads on the CPU (default: torch's choice)")
+
+
+def add_loading(parser: argparse.ArgumentParser) -> None:
+    """The models, and everything about where they come from and go to."""
+    add_models(parser)
+    group = parser.add_argument_group("loading")
+    group.add_argument("--revision", metavar="NAME", help="branch, tag or commit of the target on the hub")
+    group.add_argument("--device-map", metavar="MAP", help="spread the target over all devices: auto, balanced, ...")
+    group.add_argument("--trust-remote-code", action="store_true", help="run code that a model brings along")
+    group.add_argument("--allow-pickle", action="store_true", help="read weights from pickles, which can run code")
+
+
+def load(args: argparse.Namespace) -> Lab:
+    """The models that the arguments name, and a line on stderr for each that takes chains only."""
+    import draftscope
+
+    with waiting("Loading the models"):
+        lab = draftscope.load(
+            args.target,
+            args.draft,
+            args.dtype,
+            args.device,
+            args.threads,
+            device_map=args.device_map,
+            revision=args.revision,
+            trust_remote_code=args.trust_remote_code,
+            allow_pickle=args.allow_pickle,
+            progress=sys.stderr.isatty(),
+        )
+    for model in (lab.target, lab.draft):
+        if model is not None and model.limits:
+            print(f"draftscope: {model.limits}", file=sys.stderr)
+    return lab
+
+
+def add_settings(parser: argparse.ArgumentParser) -> None:
+    """One option for each field of `Settings`, whose own validation says what is out of range."""
+    group = parser.add_argument_group("settings")
+    for name, field in Settings.model_fields.items():
+        option = f"--{name.replace('_', '-')}"
+        about = field.description or ABOUT[name]
+        if name == "stop":
+            group.add_argument(option, action="append", metavar="TEXT", help=f"{about}; may be repeated")
+            continue
+        if field.annotation is bool:
+            group.add_argument(option, action="store_true", default=None, help=about)
+            continue
+        default = ",".join(map(str, field.default)) if isinstance(field.default, tuple) else field.default
+        shown = f"{about} (default: {default})" if default != "" else about
+        group.add_argument(option, metavar=METAVARS.get(name, "N"), help=shown)
+
+
+ABOUT = {
+    "drafter": "who drafts; 'draftscope drafters' lists them",
+    "top_p": "smallest set of tokens with this mass; 1 keeps every token",
+    "min_p": "least probability, relative to the likeliest token's",
+    "seed": "of every random draw",
+    "max_new_tokens": "length limit",
+}
+METAVARS = {"drafter": "NAME", "shape": "N,N,...", "rule": "RULE", "typed": "TEXT", "system": "TEXT"}
+
+
+def settings(args: argparse.Namespace) -> Settings:
+    """The settings that the arguments name; what is not given keeps its default."""
+    given = {name: value for name in Settings.model_fields if (value := getattr(args, name, None)) is not None}
+    if "shape" in given:
+        given["shape"] = tuple(given["shape"].split(","))
+    return Settings.of(**given)
+
+
+def waiting(what: str) -> AbstractContextManager[object]:
+    """A line on a terminal's stderr that stands while something without a count goes on."""
+    return tqdm(desc=what, bar_format="{desc} ...", leave=False, disable=None, file=sys.stderr)

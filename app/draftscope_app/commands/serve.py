@@ -1,0 +1,40 @@
+"""`draftscope serve`: opens the dashboard."""
+
+from __future__ import annotations
+
+import argparse
+
+from draftscope.errors import DraftscopeError
+from draftscope_app.commands import options
+
+EXTRA = ("gradio", "pandas", "plotly")  # installed with draftscope[app] only
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)")
+    parser.add_argument("--port", type=int, default=7860, help="port to listen on (default: 7860)")
+    parser.add_argument("--no-browser", action="store_true", help="do not open a browser")
+    options.add_models(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serves until Ctrl-C."""
+    from draftscope_app import server
+
+    try:
+        server.serve(
+            host=args.host,
+            port=args.port,
+            target=args.target,
+            draft=args.draft,
+            dtype=args.dtype,
+            device=args.device,
+            threads=args.threads,
+            open_browser=not args.no_browser,
+        )
+    except ModuleNotFoundError as error:
+        if error.name not in EXTRA:
+            raise
+        remedy = "install it with: pip install 'draftscope[app]'"
+        raise DraftscopeError(f"The dashboard needs {error.name}; {remedy}.") from None
+    return 0

@@ -1,0 +1,202 @@
+"""The engine in a process of its own, as the page sees it: jobs in, messages out, and no failure that hangs.
+
+A UI thread in the decoding interpreter would distort the very jitter that the page exists to show; so decoding runs in
+a spawned process, and one thread here routes what it says to the run that it belongs to.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from typing import Any
+
+from draftscope_app import engine_worker
+from draftscope_app.jobs import (
+    Command,
+    Engine,
+    Entered,
+    Happened,
+    Job,
+    Load,
+    LoadFailed,
+    Loading,
+    Message,
+    Quit,
+    Ready,
+    Refused,
+    Start,
+    Step,
+    Stop,
+)
+
+MOST_CRASHES = 3  # within CRASH_WINDOW_S: then the process stays down and the page says so
+CRASH_WINDOW_S = 120.0
+
+
+class RunHandle:
+    """One run, seen from the page: messages to drain, and two commands."""
+
+    def __init__(self, engine: EngineProcess, job: Job) -> None:
+        self.job = job
+        self.state = "queued"
+        self._engine = engine
+        self._inbox: deque[Happened | Entered | Refused] = deque()
+
+    @property
+    def done(self) -> bool:
+        """True once the last message has been drained."""
+        return self.state == "done" and not self._inbox
+
+    def drain(self) -> list[Happened | Entered | Refused]:
+        """Everything that has come since the last call; never waits."""
+        messages = []
+        with suppress(IndexError):
+            while True:
+                messages.append(self._inbox.popleft())
+        return messages
+
+    def step(self) -> None:
+        self._engine.send(Step(self.job.run))
+
+    def stop(self) -> None:
+        if self.state != "done":
+            self._engine.send(Stop(self.job.run))
+
+    def deliver(self, message: Happened | Entered | Refused) -> None:
+        self._inbox.append(message)
+        if isinstance(message, Entered):
+            self.state = message.state
+
+
+class EngineProcess:
+    """Starts the process, keeps it running, and serves every visitor. `close()` ends it."""
+
+    def __init__(self, load: Load, target: Callable[[Connection, Load], None] = engine_worker.main) -> None:
+        self.status = Engine()
+        self._load = load
+        self._target = target
+        self._context = multiprocessing.get_context("spawn")
+        self._runs: dict[str, RunHandle] = {}
+        self._lock = threading.Lock()
+        self._closing = False
+        self._crashes: deque[float] = deque(maxlen=MOST_CRASHES)
+        self._spawn()
+
+    def run(self, job: Job) -> RunHandle:
+        """Takes a job into the queue."""
+        handle = RunHandle(self, job)
+        with self._lock:
+            self._runs[job.run] = handle
+        if self.status.phase == "failed":
+            self._end(handle, self.status.sentence)
+        else:
+            self.send(Start(job))
+        return handle
+
+    def place(self, handle: RunHandle) -> int:
+        """How many runs are before this one."""
+        with self._lock:
+            names = list(self._runs)
+            before = names[: names.index(handle.job.run)] if handle.job.run in names else []
+            return sum(self._runs[name].state in ("queued", "running") for name in before)
+
+    def send(self, command: Command) -> None:
+        with self._lock, suppress(OSError, ValueError):  # a broken pipe is the reader's to report
+            self._pipe.send(command)
+
+    def wait_ready(self, seconds: float) -> Engine:
+        """For tests and scripts: blocks until the models are loaded or have failed to."""
+        deadline = time.monotonic() + seconds
+        while self.status.phase == "loading" and time.monotonic() < deadline:
+            time.sleep(0.02)
+        return self.status
+
+    @property
+    def pid(self) -> int | None:
+        pid: int | None = self._process.pid
+        return pid
+
+    def close(self) -> None:
+        with self._lock:  # not while a crashed process is being replaced
+            self._closing = True
+            process = self._process
+            with suppress(OSError, ValueError):
+                self._pipe.send(Quit())
+        process.join(2.0)
+        if process.is_alive():
+            process.kill()
+            process.join(2.0)
+
+    # The process and the thread that listens to it.
+
+    def _spawn(self) -> None:
+        self._pipe, theirs = self._context.Pipe()
+        self._process: Any = self._context.Process(
+            target=self._target, args=(theirs, self._load), name="draftscope-engine", daemon=True
+        )
+        self._process.start()
+        theirs.close()
+        threading.Thread(target=self._route, args=(self._pipe,), name="draftscope-events", daemon=True).start()
+
+    def _route(self, pipe: Connection) -> None:
+        try:
+            while True:
+                self._take(pipe.recv())
+        except (EOFError, OSError):
+            if not self._closing:
+                self._crashed()
+
+    def _take(self, message: Message) -> None:
+        if isinstance(message, Loading):
+            self.status = Engine("loading", message.sentence)
+        elif isinstance(message, Ready):
+            self.status = Engine("ready", message.sentence, message.drafters)
+        elif isinstance(message, LoadFailed):
+            self.status = Engine("failed", message.sentence)
+        else:
+            self._deliver(message)
+
+    def _deliver(self, message: Happened | Entered | Refused) -> None:
+        with self._lock:
+            handle = self._runs.get(message.run)
+            if isinstance(message, Entered) and message.state == "done":
+                self._runs.pop(message.run, None)
+        if handle is not None:
+            handle.deliver(message)
+
+    def _crashed(self) -> None:
+        """Every run of a dead process ends with a sentence, and a new process takes its place."""
+        self._process.join(2.0)
+        code = self._process.exitcode
+        with self._lock:
+            lost, self._runs = list(self._runs.values()), {}
+        now = time.monotonic()
+        hopeless = len(self._crashes) == MOST_CRASHES and now - self._crashes[0] < CRASH_WINDOW_S
+        self._crashes.append(now)
+        if hopeless:
+            sentence = (
+                f"The engine process keeps ending (exit code {code}); see the terminal, then start Draftscope again."
+            )
+            self.status = Engine("failed", sentence)
+        else:
+            sentence = (
+                f"The engine process ended unexpectedly (exit code {code}) and is being restarted; "
+                "run again in a moment."
+            )
+            self.status = Engine("loading", "The engine process ended unexpectedly and is being restarted.")
+        for handle in lost:
+            self._end(handle, sentence)
+        with self._lock:
+            if not hopeless and not self._closing:
+                self._spawn()
+
+    def _end(self, handle: RunHandle, sentence: str) -> None:
+        with self._lock:
+            self._runs.pop(handle.job.run, None)
+        handle.deliver(Refused(handle.job.run, sentence))
+        handle.deliver(Entered(handle.job.run, "done"))

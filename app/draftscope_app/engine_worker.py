@@ -1,0 +1,224 @@
+"""The engine process's own loop: it loads a pair once and advances one run at a time, round by round.
+
+Runs are taken in order, each to its end, so that no visitor disturbs another's timing; whole solo runs wait until
+nobody races. A run in steps waits without burning a cycle while others go on. Commands are heard between rounds.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import traceback
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING
+
+from draftscope.errors import DraftscopeError
+from draftscope.settings import Settings
+from draftscope.trace import AnyEvent
+from draftscope.tracefile import line
+from draftscope_app.jobs import (
+    Command,
+    DrafterChoice,
+    Entered,
+    Happened,
+    Job,
+    Load,
+    LoadFailed,
+    Loading,
+    Message,
+    Quit,
+    Ready,
+    Refused,
+    Start,
+    State,
+    Stop,
+)
+
+if TYPE_CHECKING:
+    from draftscope.lab import Lab
+
+IDLE_STEPS_S = 15 * 60  # a run in steps that nobody steps on ends by itself
+
+
+def main(pipe: Connection, load: Load) -> None:
+    """Runs in the engine process until the other end of the pipe is closed."""
+    with suppress(EOFError, OSError, KeyboardInterrupt):  # the page has gone: so do we
+        _Worker(pipe, load).serve()
+
+
+@dataclass
+class _Running:
+    """A run between its first and its last round. `steps` is None where it runs freely."""
+
+    job: Job
+    steps: int | None
+    events: Iterator[AnyEvent]
+    state: State = "queued"
+    stopped: bool = False
+    touched: float = 0.0
+
+    @property
+    def ready(self) -> bool:
+        return self.steps is None or self.steps > 0 or self.stopped
+
+
+class _Worker:
+    def __init__(self, pipe: Connection, load: Load) -> None:
+        self._pipe = pipe
+        self._runs: dict[str, _Running] = {}  # in order of arrival
+        self._lab: Lab | None = None
+        self._load(load)
+
+    def _load(self, load: Load) -> None:
+        began = time.monotonic()
+        self._say(Loading("The engine is starting: torch is being loaded."))
+        try:
+            import draftscope
+
+            name = load.target or "the embedded pair"
+            self._say(Loading(f"The engine loads {os.path.basename(name.rstrip('/')) if load.target else name}."))
+            lab = draftscope.load(load.target, load.draft, load.dtype, load.device, load.threads)
+            drafters = tuple(
+                DrafterChoice(d.name, d.title, d.exact, d.available, d.why_not, tuple(d.uses)) for d in lab.drafters()
+            )
+        except DraftscopeError as error:
+            self._say(LoadFailed(str(error)))
+            return
+        except Exception as error:  # a sentence on the page is worth more than a silent process
+            traceback.print_exc()
+            self._say(LoadFailed(f"The models could not be loaded ({type(error).__name__}: {error})."))
+            return
+        self._lab = lab
+        models = [m for m in (lab.target, lab.draft) if m is not None]
+        sizes = " + ".join(f"{m.name} ({m.layers} × {m.hidden})" for m in models)
+        self._say(Ready(f"{sizes}, loaded in {time.monotonic() - began:.1f} s", drafters))
+
+    def serve(self) -> None:
+        while True:
+            self._listen(self._patience())
+            self._end_forgotten()
+            running = self._next()
+            if running is not None:
+                self._advance(running)
+
+    # Commands.
+
+    def _listen(self, patience: float | None = 0.0) -> None:
+        """Hears every command that has arrived; waits `patience` seconds for the first (None: as long as it takes)."""
+        if not self._pipe.poll(patience):
+            return
+        while True:
+            self._obey(self._pipe.recv())
+            if not self._pipe.poll(0):
+                return
+
+    def _obey(self, command: Command) -> None:
+        if isinstance(command, Quit):
+            raise EOFError
+        if isinstance(command, Start):
+            self._begin(command.job)
+            return
+        running = self._runs.get(command.run)
+        if running is None:
+            return
+        if isinstance(command, Stop):
+            running.stopped = True
+        elif running.steps is not None:
+            running.steps += 1
+            running.touched = time.monotonic()
+
+    def _begin(self, job: Job) -> None:
+        if self._lab is None:
+            self._say(Refused(job.run, "No models are loaded, so nothing can run; see the message about loading."))
+            self._say(Entered(job.run, "done"))
+            return
+        running = _Running(job, job.steps, iter(()), touched=time.monotonic())
+        running.events = self._play(running)
+        self._runs[job.run] = running
+
+    # Whose turn it is.
+
+    def _next(self) -> _Running | None:
+        """The first run that can go on: races before solo runs, each in order of arrival."""
+        able = [running for running in self._runs.values() if running.ready]
+        return next((r for r in able if r.state != "solo"), able[0] if able else None)
+
+    def _patience(self) -> float | None:
+        if self._next() is not None:
+            return 0.0
+        return 30.0 if self._runs else None
+
+    def _end_forgotten(self) -> None:
+        for running in self._runs.values():
+            if not running.ready and time.monotonic() - running.touched > IDLE_STEPS_S:
+                running.stopped = True
+
+    # One event further.
+
+    def _advance(self, running: _Running) -> None:
+        job = running.job
+        if running.state == "queued" or (running.state == "stepping" and running.ready):
+            self._enter(running, "running")
+        try:
+            event = next(running.events, None)
+        except DraftscopeError as error:
+            self._drop(running, str(error))
+            return
+        except Exception as error:
+            traceback.print_exc()
+            self._drop(
+                running, f"The engine stopped this run on an error of its own ({type(error).__name__}: {error})."
+            )
+            return
+        if event is None:
+            self._drop(running)
+            return
+        self._say(Happened(job.run, line(event)))
+        if event.kind == "round" and event.lane == job.lanes[-1][0]:
+            self._pay(running)
+        elif event.kind == "run_end" and event.lane == job.lanes[-1][0]:
+            running.steps = None if running.steps is None else 10**9  # nothing left to step through but the other lane
+
+    def _pay(self, running: _Running) -> None:
+        if running.steps is None:
+            return
+        running.steps -= 1
+        if running.steps == 0:
+            self._enter(running, "stepping")
+
+    def _play(self, running: _Running) -> Iterator[AnyEvent]:
+        """All events of a job: the race, then the solo runs."""
+        from draftscope.race import race, solo_runs
+
+        assert self._lab is not None
+        job = running.job
+        lanes = {name: Settings.of(**values) for name, values in job.lanes}
+        runs = [self._lab.session(job.prompt, settings, run=job.run, lane=name) for name, settings in lanes.items()]
+
+        def cancelled() -> bool:
+            self._listen()
+            return running.stopped
+
+        yield from race(runs, cancelled)
+        if job.solo_repeats and not running.stopped:
+            self._enter(running, "solo")
+            yield from solo_runs(self._lab, job.prompt, lanes, job.run, job.solo_repeats, cancelled)
+
+    # Answers.
+
+    def _enter(self, running: _Running, state: State) -> None:
+        if running.state != state:
+            running.state = state
+            self._say(Entered(running.job.run, state))
+
+    def _drop(self, running: _Running, sentence: str = "") -> None:
+        self._runs.pop(running.job.run, None)
+        if sentence:
+            self._say(Refused(running.job.run, sentence))
+        self._enter(running, "done")
+
+    def _say(self, message: Message) -> None:
+        self._pipe.send(message)

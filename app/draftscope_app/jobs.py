@@ -1,0 +1,126 @@
+"""What travels between the page and the engine process: a job one way, messages the other. Plain data, no torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+State = Literal["queued", "running", "stepping", "solo", "done"]
+
+
+@dataclass(frozen=True)
+class Load:
+    """Which models the engine process loads, as `draftscope.load` takes them."""
+
+    target: str | None = None
+    draft: str | None = None
+    dtype: str = "auto"
+    device: str = "auto"
+    threads: int | None = None
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run of a visitor: a prompt and its lanes, raced; then, if asked for, whole solo runs of each lane."""
+
+    run: str
+    prompt: str
+    lanes: tuple[tuple[str, dict[str, Any]], ...]  # name -> values of draftscope.Settings
+    steps: int | None = None  # rounds paid for so far; None runs freely
+    solo_repeats: int = 0
+
+
+# Page -> engine process.
+
+
+@dataclass(frozen=True)
+class Start:
+    job: Job
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Ends a run within a round; its lanes still get their `RunEnd`."""
+
+    run: str
+
+
+@dataclass(frozen=True)
+class Step:
+    """One more round of the drafting lane (of the only lane, where there is one), and whatever lies behind it."""
+
+    run: str
+
+
+@dataclass(frozen=True)
+class Quit:
+    """The page closes: the process ends."""
+
+
+Command = Start | Stop | Step | Quit
+
+# Engine process -> page.
+
+
+@dataclass(frozen=True)
+class Loading:
+    sentence: str
+
+
+@dataclass(frozen=True)
+class DrafterChoice:
+    """A drafter as the page offers it."""
+
+    name: str
+    title: str
+    exact: bool
+    available: bool
+    why_not: str
+    uses: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Ready:
+    sentence: str
+    drafters: tuple[DrafterChoice, ...]
+
+
+@dataclass(frozen=True)
+class LoadFailed:
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Happened:
+    """One event of a run, as its line of the trace."""
+
+    run: str
+    line: str
+
+
+@dataclass(frozen=True)
+class Entered:
+    """A run is in another state now."""
+
+    run: str
+    state: State
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A run cannot go on: one sentence with the remedy."""
+
+    run: str
+    sentence: str
+
+
+Message = Loading | Ready | LoadFailed | Happened | Entered | Refused
+
+
+@dataclass(frozen=True)
+class Engine:
+    """What the page knows about the engine process."""
+
+    phase: Literal["loading", "ready", "failed"] = "loading"
+    sentence: str = "The engine is starting."
+    drafters: tuple[DrafterChoice, ...] = field(default=())

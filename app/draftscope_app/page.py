@@ -1,0 +1,325 @@
+"""The page: controls on the left, the instrument on the right, and what happens between them and the engine process.
+
+The instrument is one JavaScript element; Python only ever hands it deltas (feed.py). Nothing here decodes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import tempfile
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+
+from draftscope import tracefile
+from draftscope.assets import assets
+from draftscope.errors import DraftscopeError
+from draftscope.trace import EVENT, AnyEvent
+from draftscope_app import bundle
+from draftscope_app.controls import DRAFTERS_OWN, NAMES, Controls, from_query, lanes
+from draftscope_app.engine_process import EngineProcess
+from draftscope_app.feed import note, recording, stream
+from draftscope_app.jobs import DrafterChoice, Job
+from draftscope_app.plots import pictures
+from draftscope_app.visitors import Visitors, new_run_id
+
+SOLO_REPEATS = 3
+STREAMS = 30  # runs that may be open at once; each is decoded in its turn
+PRIVATE: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
+FIRST_CHOICES = [("Draft model, chain", "draft")]  # until the engine has said what it has
+PROMPT_ROWS = 7
+TITLE = '<div class="ds-title"><h1>Draftscope</h1><span class="ds-engine" role="status"></span></div>'
+
+
+@dataclass(frozen=True)
+class Widgets:
+    """What listeners speak to."""
+
+    controls: dict[str, gr.components.Component]  # by name, in the order of NAMES
+    feed: gr.HTML
+    plots: tuple[gr.Plot, gr.Plot, gr.Plot]
+
+
+def head() -> str:
+    """The script that belongs into the document's head."""
+    return f"<script>{bundle.script()}</script>"
+
+
+def first_run() -> tuple[AnyEvent, ...]:
+    """The shipped recorded run, if there is one that can be read."""
+    path = assets() / "traces" / "first.jsonl.gz"
+    try:
+        return tracefile.read(path).events if path.exists() else ()
+    except DraftscopeError:
+        return ()
+
+
+def build(engine: EngineProcess) -> gr.Blocks:
+    """The whole page over one engine process."""
+    visitors = Visitors()
+    first = first_run()
+    defaults = Controls(prompt=bundle.presets()["story"][0])
+    demo = gr.Blocks(title="Draftscope", analytics_enabled=False, fill_width=True)
+    with demo:
+        top = _top()
+        with gr.Row(elem_id="ds-body"):
+            with gr.Column(elem_id="ds-controls", scale=0):
+                controls, buttons = _controls(defaults)
+            with gr.Column(elem_id="ds-main"):
+                feed = _instrument(recording(first) if first else "")
+                with gr.Accordion("After the run: gaps, acceptance, lengths", open=False, elem_id="ds-after"):
+                    gaps = gr.Plot(show_label=False)
+                    with gr.Row():
+                        positions, lengths = gr.Plot(show_label=False), gr.Plot(show_label=False)
+        widgets = Widgets(controls, feed, (gaps, positions, lengths))
+        _Listeners(engine, visitors, defaults, first, widgets).attach(demo, top, buttons)
+    return demo
+
+
+# What is on the page.
+
+
+def _top() -> dict[str, Any]:
+    with gr.Row(elem_id="ds-top"):
+        gr.HTML(
+            html_template=TITLE, apply_default_css=False, elem_id="ds-name", js_on_load=None,
+        )  # fmt: skip
+        link = gr.Button("Copy link", elem_id="ds-link")
+        save = gr.Button("Save run", elem_id="ds-save")
+        load = gr.UploadButton("Load run", elem_id="ds-load", type="filepath")
+        theme = gr.Button("◐ Theme", elem_id="ds-theme")
+        download = gr.DownloadButton("download", elem_id="ds-download", elem_classes=["ds-off"])
+    return {"link": link, "save": save, "load": load, "theme": theme, "download": download}
+
+
+def _instrument(value: str) -> gr.HTML:
+    return gr.HTML(
+        value=value, html_template="<draftscope-instrument></draftscope-instrument>", apply_default_css=False,
+        elem_id="ds-instrument",
+        js_on_load="Draftscope.receive(props.value); watch('value', () => Draftscope.receive(props.value));",
+    )  # fmt: skip
+
+
+def _controls(defaults: Controls) -> tuple[dict[str, gr.components.Component], dict[str, Any]]:
+    d = defaults
+    widgets: dict[str, gr.components.Component] = {}
+    widgets["prompt"] = gr.Textbox(
+        d.prompt, label="Prompt", lines=PROMPT_ROWS, max_lines=PROMPT_ROWS, elem_id="ds-prompt"
+    )
+    with gr.Row(elem_id="ds-kinds"):
+        kinds = {kind: gr.Button(kind, size="sm") for kind in bundle.presets()}
+    with gr.Row(elem_id="ds-go"):
+        run = gr.Button("Run", variant="primary", elem_id="ds-run")
+        stop = gr.Button("Stop", elem_id="ds-stop")
+        step = gr.Button("Step", elem_id="ds-step")
+    widgets["drafter"] = gr.Dropdown(FIRST_CHOICES, value=d.drafter, label="Drafter", elem_id="ds-drafter")
+    widgets["gamma"] = gr.Slider(1, 16, d.gamma, step=1, label="γ, drafted a round", elem_id="ds-gamma")
+    widgets["shape"] = gr.Textbox(
+        d.shape, label="Tree: children of each node, by level", visible=False, elem_id="ds-shape"
+    )
+    widgets["ngram"] = gr.Slider(
+        1, 8, d.ngram, step=1, label="Longest n-gram looked up", visible=False, elem_id="ds-ngram"
+    )
+    widgets["typed"] = gr.Textbox(
+        d.typed, label="You draft: how does the text go on?", lines=3, visible=False, elem_id="ds-typed"
+    )
+    widgets["rule"] = gr.Radio(["block", "token"], value=d.rule, label="Rule above temperature 0", elem_id="ds-rule")
+    widgets["temperature"] = gr.Slider(0, 2, d.temperature, step=0.05, label="Temperature", elem_id="ds-temperature")
+    widgets["top_p"] = gr.Slider(0.05, 1, d.top_p, step=0.01, label="Top-p", elem_id="ds-top-p")
+    widgets["seed"] = gr.Number(d.seed, precision=0, label="Seed", elem_id="ds-seed")
+    widgets["max_new_tokens"] = gr.Slider(8, 512, d.max_new_tokens, step=8, label="Length, tokens", elem_id="ds-length")
+    return {name: widgets[name] for name in NAMES}, {"run": run, "stop": stop, "step": step, "kinds": kinds}
+
+
+# What happens.
+
+
+class _Listeners:
+    def __init__(
+        self,
+        engine: EngineProcess,
+        visitors: Visitors,
+        defaults: Controls,
+        first: tuple[AnyEvent, ...],
+        widgets: Widgets,
+    ) -> None:
+        self.engine, self.visitors, self.defaults, self.first, self.widgets = engine, visitors, defaults, first, widgets
+
+    def attach(self, demo: gr.Blocks, top: dict[str, Any], buttons: dict[str, Any]) -> None:
+        controls, feed, plots = self.widgets.controls, self.widgets.feed, list(self.widgets.plots)
+        values = list(controls.values())
+        own = [controls[name] for name in DRAFTERS_OWN]
+        standing = [getattr(self.defaults, name) for name in NAMES]
+        query = f"Draftscope.query({json.dumps(NAMES)}, values, {json.dumps(standing)})"
+        gr.on(
+            [buttons["run"].click, buttons["step"].click],
+            None,
+            values,
+            None,
+            js=f"(...values) => Draftscope.remember({query})",
+        )
+        streams: dict[str, Any] = {
+            "inputs": set(values), "outputs": feed, "trigger_mode": "multiple",
+            "concurrency_limit": STREAMS, "concurrency_id": "stream",
+            "preprocess": False,  # what is out of range gets the engine's sentence, not Gradio's
+            **PRIVATE,
+        }  # fmt: skip
+        buttons["run"].click(self.run, **streams).then(self.after, None, plots, **PRIVATE)
+        buttons["step"].click(self.step, **streams).then(self.after, None, plots, **PRIVATE)
+        # pictures of another run must not stand beside this one; a refused run gets its old ones back in `after`
+        buttons["run"].click(lambda: [None] * len(plots), None, plots, queue=False, **PRIVATE)
+        buttons["stop"].click(self.stop, None, None, queue=False, **PRIVATE)
+        for kind, button in buttons["kinds"].items():
+            button.click(
+                None, controls["prompt"], controls["prompt"], js=f"(p) => Draftscope.preset({json.dumps(kind)}, p)"
+            )
+        controls["drafter"].change(  # type: ignore[attr-defined]
+            self.show_own, controls["drafter"], own, queue=False, preprocess=False, **PRIVATE
+        )
+        space = json.dumps(os.environ.get("SPACE_ID", ""))
+        top["link"].click(None, values, None, js=f"(...values) => Draftscope.copyLink({query}, {space}, values[0])")
+        top["theme"].click(None, None, None, js="() => { Draftscope.flipTheme(); }")
+        top["save"].click(self.save, None, [top["download"], feed], **PRIVATE).then(
+            None, top["download"], None, js="(file) => Draftscope.download(file)"
+        )
+        top["load"].upload(self.open, top["load"], [feed, *plots], **PRIVATE)
+        demo.load(self.arrive, None, [*values, feed, *plots], queue=False, **PRIVATE)
+        demo.load(
+            self.watch_engine, None, [feed, controls["drafter"], *own],
+            concurrency_limit=None, concurrency_id="engine", **PRIVATE,
+        )  # fmt: skip
+        demo.unload(self.leave)
+
+    # Runs.
+
+    async def run(self, values: dict[Any, Any], request: gr.Request) -> AsyncIterator[str]:
+        async for text in self._start(values, request, None):
+            yield text
+
+    async def step(self, values: dict[Any, Any], request: gr.Request) -> AsyncIterator[Any]:
+        """One round more of the run in steps, or the first round of a new one."""
+        active = self.visitors.of(request.session_hash).active
+        if active is not None and active.job.steps is not None:
+            active.step()
+            yield gr.skip()
+            return
+        async for text in self._start(values, request, 1):
+            yield text
+
+    async def _start(self, values: dict[Any, Any], request: gr.Request, steps: int | None) -> AsyncIterator[str]:
+        visitor = self.visitors.of(request.session_hash)
+        try:
+            job = self._job(Controls(**{name: values[widget] for name, widget in self.widgets.controls.items()}), steps)
+        except DraftscopeError as error:
+            yield note(str(error))
+            return
+        handle = self.engine.run(job)
+        visitor.replace(handle)
+        async for text in stream(self.engine, visitor, handle):
+            yield text
+
+    def _job(self, controls: Controls, steps: int | None) -> Job:
+        chosen = self._drafter(controls.drafter)
+        pair = lanes(controls, chosen)
+        solo = SOLO_REPEATS if steps is None and len(pair) > 1 else 0
+        return Job(new_run_id(), controls.prompt or "", pair, steps, solo)
+
+    def _drafter(self, name: str) -> DrafterChoice | None:
+        return next((d for d in self.engine.status.drafters if d.name == name), None)
+
+    def stop(self, request: gr.Request) -> None:
+        active = self.visitors.of(request.session_hash).active
+        if active is not None:
+            active.stop()
+
+    def leave(self, request: gr.Request) -> None:
+        self.visitors.left(request.session_hash)
+
+    # Around runs.
+
+    def after(self, request: gr.Request) -> list[Any]:
+        return list(pictures(self._events(request)))
+
+    def _events(self, request: gr.Request) -> list[AnyEvent]:
+        lines = self.visitors.of(request.session_hash).lines
+        return [EVENT.validate_json(text) for text in lines] if lines else list(self.first)
+
+    def save(self, request: gr.Request) -> tuple[Any, Any]:
+        """The run that is shown, as a file; or one sentence."""
+        events = self._events(request)
+        if not events:
+            return gr.skip(), note("There is no run to save yet; press Run first.")
+        folder = Path(tempfile.mkdtemp(prefix="draftscope-"))
+        path = folder / "draftscope-run.jsonl.gz"
+        try:
+            tracefile.write(path, events)
+        except DraftscopeError as error:
+            return gr.skip(), note(str(error))
+        return str(path), gr.skip()
+
+    def open(self, path: str | None, request: gr.Request) -> list[Any]:
+        """A saved run takes the place of what is shown; a file that is none leaves it."""
+        nothing = [gr.skip()] * len(self.widgets.plots)
+        if not path:
+            return [gr.skip(), *nothing]
+        try:
+            read = tracefile.read(path)
+        except DraftscopeError as error:
+            return [note(str(error)), *nothing]
+        events = [event for event in read.events if event.run == read.events[0].run]
+        several = "" if len(events) == len(read.events) else "The file holds several runs; the first is shown."
+        visitor = self.visitors.of(request.session_hash)
+        visitor.replace(None)
+        visitor.lines = [tracefile.line(event) for event in events]
+        return [recording(events, read.warning or several), *pictures(events)]
+
+    def arrive(self, request: gr.Request) -> list[Any]:
+        """The address's settings, and the pictures of the recorded run."""
+        query = dict(request.query_params or {})
+        controls, sentence = from_query(query, self.defaults)
+        values = [getattr(controls, name) for name in NAMES] if set(query) & set(NAMES) else [gr.skip()] * len(NAMES)
+        text = json.dumps({"seq": new_run_id(), "arrived": True} | ({"note": sentence} if sentence else {}))
+        return [*values, text, *pictures(self.first)]
+
+    async def watch_engine(self, request: gr.Request) -> AsyncIterator[Any]:
+        """Loading, told as it goes; then what can run here."""
+        drafter = from_query(dict(request.query_params or {}), self.defaults)[0].drafter
+        said = ""
+        silent = [gr.skip()] * (1 + len(DRAFTERS_OWN))
+        while (status := self.engine.status).phase == "loading":
+            if status.sentence != said:
+                said = status.sentence
+                yield [engine_says(said), *silent]
+            await asyncio.sleep(0.1)
+        titles = {d.name: d.title for d in status.drafters}
+        choices = [(d.title if d.available else f"{d.title} (not here: {d.why_not})", d.name) for d in status.drafters]
+        text = engine_says(status.sentence, titles, failed=status.phase == "failed")
+        if not choices:
+            yield [text, *silent]
+            return
+        yield [
+            text,
+            gr.update(choices=choices, value=drafter if drafter in titles else "draft"),
+            *self.show_own(drafter),
+        ]
+
+    def show_own(self, drafter: str) -> list[Any]:
+        """Only the settings that the chosen drafter reads."""
+        chosen = self._drafter(drafter)
+        uses = chosen.uses if chosen is not None else ("gamma", "rule")
+        return [gr.update(visible=name in uses) for name in DRAFTERS_OWN]
+
+
+def engine_says(sentence: str, titles: dict[str, str] | None = None, failed: bool = False) -> str:
+    """The engine's state for the header; a failure to load is also the page's message."""
+    more: dict[str, Any] = {"engine": sentence}
+    if titles:
+        more["titles"] = titles
+    if failed:
+        more["note"] = sentence
+    return json.dumps({"seq": new_run_id(), **more})

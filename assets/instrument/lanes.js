@@ -1,0 +1,95 @@
+// The lanes: what each has written by now, every token underlined by what became of it.
+//
+// Text panes have a fixed height and scroll inside. Tokens are spans made once and hidden until their round has ended on
+// the lane's clock, so a lane's text never runs ahead of it.
+
+(function (D) {
+  "use strict";
+  const { h } = D;
+  const PROMPT_SHOWN = 600; // characters of the prompt's end
+
+  D.LaneView = class LaneView {
+    constructor(lane, select) {
+      this.lane = lane;
+      this.spans = [];
+      this.shown = 0;
+      this.name = h("h3", { class: "lane-name" });
+      this.rate = h("span", { class: "rate" });
+      this.prompt = h("span", { class: "prompt" });
+      this.text = h("span", {});
+      this.pane = h("div", { class: "pane", tabindex: "0", role: "group" }, this.prompt, this.text);
+      this.foot = h("p", { class: "foot" });
+      this.root = h("section", { class: "card lane" },
+        h("header", { class: "card-head" }, this.name, h("p", { class: "rate-line" }, this.rate, h("span", { class: "unit", text: " tokens/s" }))),
+        this.pane, this.foot);
+      this.pane.addEventListener("click", (event) => {
+        const span = event.target.closest("[data-i]");
+        if (span) select(this.lane, this.lane.tokens[Number(span.dataset.i)].round);
+      });
+    }
+
+    paint(now, selection) {
+      const lane = this.lane;
+      const state = D.stateAt(lane, now);
+      const title = D.laneTitle(lane);
+      D.setText(this.name, title);
+      this.pane.setAttribute("aria-label", `Text of the lane ${title}`);
+      if (lane.start && !this.prompt.textContent) this.showPrompt(lane.start.prompt);
+      this.make();
+      this.reveal(state.tokens);
+      this.mark(selection && selection.lane === lane ? lane.rounds[selection.round] : null);
+      D.setText(this.rate, D.figure(state.perSecond));
+      D.setText(this.foot, footText(lane, state, now));
+    }
+
+    showPrompt(prompt) {
+      const cut = prompt.length > PROMPT_SHOWN;
+      this.prompt.textContent = cut ? "… " + prompt.slice(-PROMPT_SHOWN) : prompt;
+    }
+
+    make() {
+      const fresh = document.createDocumentFragment();
+      for (let i = this.spans.length; i < this.lane.tokens.length; i++) {
+        const token = this.lane.tokens[i];
+        const span = h("span", { class: `t ${token.kind}`, "data-i": i, text: token.text, hidden: true });
+        this.spans.push(span);
+        fresh.append(span);
+      }
+      if (fresh.childNodes.length) this.text.append(fresh);
+    }
+
+    reveal(count) {
+      if (count === this.shown) return;
+      for (let i = this.shown; i < count; i++) this.spans[i].hidden = false;
+      for (let i = count; i < this.shown; i++) this.spans[i].hidden = true;
+      const grows = count > this.shown;
+      this.shown = count;
+      if (grows) this.pane.scrollTop = this.pane.scrollHeight;
+    }
+
+    mark(round) {
+      for (const span of this.marked || []) span.classList.remove("sel");
+      this.marked = round ? this.spans.slice(round.firstToken, round.tokensAfter) : [];
+      for (const span of this.marked) span.classList.add("sel");
+    }
+  };
+
+  D.laneTitle = function laneTitle(lane) {
+    if (!lane.start) return lane.name;
+    const s = lane.start.settings || {};
+    const name = (D.titles && D.titles[lane.start.drafter]) || lane.start.drafter;
+    if (lane.start.drafter === "plain") return name;
+    const tree = lane.start.drafter.includes("tree");
+    const shape = tree && Array.isArray(s.shape) ? s.shape.join(", ") : s.gamma && lane.start.drafter !== "typed" ? `γ ${s.gamma}` : "";
+    return shape ? `${name} · ${shape}` : name;
+  };
+
+  function footText(lane, state, now) {
+    const parts = [D.count(state.tokens, "token"), D.count(state.rounds, "target forward")];
+    if (!lane.end || now < lane.clock) parts[0] += " so far";
+    else if (lane.end.reason === "eos") parts.push("the text ended by itself");
+    else if (lane.end.reason === "stop") parts.push("a stop string ended it");
+    if (state.spent) parts.push(`${D.time(state.spent)}, ${D.time(lane.prefill ? lane.prefill.end : 0)} of it to read the prompt`);
+    return parts.join(" · ");
+  }
+})(window.Draftscope);

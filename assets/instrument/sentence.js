@@ -1,0 +1,126 @@
+// What the page says first: one true sentence, and a row of figures, each with what it is divided by.
+//
+// Pure: a store and a moment of the race clock in, text out. Two different numbers are called speedup here and they are
+// never mixed: the *race* (lanes interleaved a round at a time, each on its own clock) and *alone* (whole solo runs).
+
+(function (D) {
+  "use strict";
+
+  /** The sentence at `now`. `whole` is true once everything recorded has been shown. */
+  D.sentence = function sentence(store, now, whole) {
+    const plain = D.plainLane(store);
+    const draft = D.draftLane(store);
+    const lead = draft || plain;
+    if (!lead) return "";
+    const state = D.stateAt(lead, now);
+    const end = whole ? ending(store) : "";
+    if (!state.rounds && !D.stateAt(plain || lead, now).rounds) return "The target has read the prompt; nothing is written yet." + end;
+    const verb = whole ? "wrote" : state.rounds === 1 ? "has written" : "have written";
+    const did = `${D.count(state.rounds, "target forward")} ${verb} ${D.count(state.tokens, "token")}`;
+    if (!draft) return `${did}, one each.${end}`;
+    if (!plain) return `${did}.${end}`;
+    const other = D.stateAt(plain, now);
+    if (!whole) return `${did}; plain decoding stands at ${other.tokens}.`;
+    if (other.tokens === state.tokens) return `${did}; plain decoding needed ${other.rounds}.${end}`;
+    return `${did}; plain decoding wrote ${D.count(other.tokens, "token")} with ${other.rounds}.${end}`;
+  };
+
+  function ending(store) {
+    const broken = store.lanes.find((lane) => lane.end && lane.end.reason === "error");
+    if (broken) return ` The run ended early: ${broken.end.message || "an error in the engine."}`;
+    if (store.lanes.some((lane) => lane.end && lane.end.reason === "cancelled")) return " Stopped here.";
+    if (store.lanes.some((lane) => !lane.end)) return store.source === "recorded" ? " The recording stops here." : " The run broke off here.";
+    return "";
+  }
+
+  /** The figures beside it: [{id, value, label, detail, tone}]. */
+  D.figures = function figures(store, now, whole, soloState) {
+    const plain = D.plainLane(store);
+    const draft = D.draftLane(store);
+    const list = [];
+    if (draft && plain) list.push(race(draft, plain, now));
+    if (draft && plain) list.push(alone(draft, plain, soloState));
+    if (draft) list.push(...shape(draft, now));
+    if (draft && plain) list.push(law(draft, plain, now, whole));
+    return list.filter(Boolean);
+  };
+
+  function race(draft, plain, now) {
+    const a = D.stateAt(draft, now);
+    const b = D.stateAt(plain, now);
+    const ratio = a.perSecond / b.perSecond;
+    const known = Number.isFinite(ratio);
+    return {
+      id: "race",
+      value: known ? ratio.toFixed(2) + "×" : "–",
+      label: "in the race",
+      detail: known
+        ? `${D.figure(a.perSecond)} against ${D.figure(b.perSecond)} tokens/s, each lane on its own clock, the prompt's reading included`
+        : "tokens/s of both lanes, each on its own clock",
+      tone: known && ratio > 1 ? "good" : "",
+    };
+  }
+
+  function alone(draft, plain, state) {
+    if (!draft.solo || !plain.solo) {
+      const waiting = { running: "whole solo runs of both lanes are being timed, taking turns", later: "whole solo runs of both lanes follow the race" }[state];
+      return waiting ? { id: "solo", value: state === "running" ? "…" : "–", label: "alone", detail: waiting, tone: "" } : null;
+    }
+    const a = D.median(draft.solo.seconds);
+    const b = D.median(plain.solo.seconds);
+    const ratio = draft.solo.tokens / a / (plain.solo.tokens / b);
+    const [n, m] = [draft.solo.seconds.length, plain.solo.seconds.length];
+    const runs = n === m ? `${D.count(n, "whole run")} each` : `${n} and ${m} whole runs`;
+    const same = draft.solo.tokens === plain.solo.tokens;
+    const took = same
+      ? `${D.time(1000 * a)} against ${D.time(1000 * b)} for ${draft.solo.tokens} tokens`
+      : `${D.figure(draft.solo.tokens / a)} against ${D.figure(plain.solo.tokens / b)} tokens/s`;
+    return {
+      id: "solo",
+      value: ratio.toFixed(2) + "×",
+      label: "alone",
+      detail: `median of ${runs}, nothing recorded: ${took}, the prompt's reading included`,
+      tone: ratio > 1 ? "good" : "",
+    };
+  }
+
+  function shape(draft, now) {
+    const { rounds, tokens } = D.stateAt(draft, now);
+    const { drafted, accepted } = D.totals(draft, rounds);
+    return [
+      {
+        id: "tau",
+        value: rounds ? (tokens / rounds).toFixed(2) : "–",
+        label: "tokens a round",
+        detail: `${tokens} tokens / ${D.count(rounds, "round")}, corrections and bonuses included`,
+      },
+      {
+        id: "rate",
+        value: drafted ? D.prob(accepted / drafted) : "–",
+        label: "of the draft accepted",
+        detail: `${accepted} accepted / ${drafted} drafted, corrections and bonuses left out`,
+      },
+    ];
+  }
+
+  function law(draft, plain, now, whole) {
+    const exact = draft.start ? draft.start.exact : true;
+    const t = D.temperature(draft);
+    if (!exact) return { id: "law", value: "lossy", label: "another law", detail: "this rule trades exactness for speed: the text is not the target's own" };
+    if (t > 0) {
+      return { id: "law", value: "same law", label: "different draws", detail: `at temperature ${t} both lanes draw from the target's law, each with its own coins` };
+    }
+    if (!whole || !draft.end || !plain.end) return { id: "law", value: "–", label: "tokens equal", detail: "temperature 0: counted when both lanes have ended", tone: "" };
+    const { equal, over, first } = D.compare(draft, plain);
+    const detail = first < 0 ? "temperature 0: both lanes wrote the same text, token by token" : `temperature 0; they first differ at token ${first + 1}${gapAt(draft, first)}`;
+    return { id: "law", value: `${equal} of ${over}`, label: "tokens equal", detail };
+  }
+
+  /** How close the target's two best tokens were where greedy lanes parted: in 16 bits, ties hide in small gaps. */
+  function gapAt(lane, index) {
+    const token = lane.tokens[index];
+    const round = token ? lane.rounds[token.round] : null;
+    const contest = round ? round.contests[index - round.firstToken] : null;
+    return contest && Number.isFinite(contest.gap) ? `, where the target's two best logits lay ${D.figure(contest.gap)} apart` : "";
+  }
+})(window.Draftscope);
