@@ -5,15 +5,18 @@ Prompts are longer than the windows of the models that have one.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from transformers import GenerationConfig
 
 from draftscope import DraftscopeError
+from draftscope import model as model_module
 from draftscope.architectures import CASES, WINDOW, Case, network, table, takes
-from draftscope.check import law_test
+from draftscope.cache import SlotCache, SlotTable
+from draftscope.check import law_test, sampled_joint
 from draftscope.lab import Lab
-from draftscope.masks import Reach
 from draftscope.model import Model
 from draftscope.settings import Settings
 from draftscope.tree import Topology, full, topology
@@ -27,9 +30,32 @@ PROMPT = "abcdefghijklmnopq"
 assert len(PROMPT) > 2 * WINDOW
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("name", NAMES)
-def test_a_model_takes_what_the_table_says(name: str) -> None:
-    assert takes(NAMES[name]) == NAMES[name].takes
+def test_a_model_takes_what_the_table_says(name: str, dtype: torch.dtype) -> None:
+    assert takes(NAMES[name], dtype) == NAMES[name].takes
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_probe_notices_a_mask_that_is_ignored(monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype) -> None:
+    right = model_module.attention_mask
+    monkeypatch.setattr(
+        model_module, "attention_mask", lambda table, reach, _, additive: right(table, reach, None, additive)
+    )
+    assert takes(NAMES["Gemma 2"], dtype) == takes(NAMES["GPT-2"], dtype) == "chains"
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_probe_notices_positions_counted_by_slot(monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype) -> None:
+    right = Model.forward
+
+    def by_slot(
+        self: Model, cache: SlotCache, tokens: torch.Tensor, offsets: torch.Tensor, *rest: Any, **more: Any
+    ) -> Any:
+        return right(self, cache, tokens, torch.arange(tokens.shape[1]).expand_as(offsets), *rest, **more)
+
+    monkeypatch.setattr(Model, "forward", by_slot)
+    assert takes(NAMES["Gemma 2"], dtype) == takes(NAMES["GPT-2"], dtype) == "chains"
 
 
 def test_the_table_is_markdown_with_a_row_for_each_case() -> None:
@@ -90,11 +116,15 @@ def test_a_tree_fed_level_by_level_has_the_same_logits(name: str) -> None:
     assert_tree_is_paths(model, [text], tokens, form, torch.cat(logits, 1))
 
 
-def test_a_window_counts_depth_and_not_slots() -> None:
-    """The mistake to be caught: 15 rows stand behind the prompt, but none is deeper than 3."""
-    case = NAMES["Mistral"]
-    model = Model(network(case), case.name)
-    model._reach = Reach("sliding", WINDOW - 1)
+@pytest.mark.parametrize("name", ["Gemma 3", "Mistral"])
+def test_a_window_that_counts_slots_is_caught(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """The mistake that the masks are made against: 7 rows stand behind the prompt, but none is deeper than 2."""
+
+    def slots(table: SlotTable) -> torch.Tensor:
+        return torch.arange(table.view).repeat(len(table.length), 1)
+
+    model = Model(network(NAMES[name]), name)
+    monkeypatch.setattr(SlotTable, "positions", slots)
     form, text = full((2, 2)), prompts()[0]
     tokens = torch.arange(2, 9)[None]
     cache = model.cache(1, 48)
@@ -166,6 +196,12 @@ def test_unequal_sequences_of_a_model_that_takes_only_chains_are_refused() -> No
     model.read(cache, [[2, 3, 4], [5]])
     with pytest.raises(DraftscopeError, match="one text at a time"):
         model.forward(cache, torch.tensor([[6], [7]]), torch.zeros(2, 1, dtype=torch.long))
+
+
+def test_checks_decode_such_a_model_one_text_at_a_time() -> None:
+    lab = pair(NAMES["Bloom"], vocabulary=5)
+    settings = Settings.of(drafter="draft", gamma=2, temperature=1.0)
+    assert sampled_joint(lab, lab.encode("abcde"), settings, 2, samples=6).total() == 6
 
 
 @pytest.mark.parametrize(("name", "sentence"), [("Mamba", "cannot roll back"), ("RWKV", "could not be trusted")])

@@ -29,7 +29,7 @@ def test_the_gpu_suite_runs_on_a_cpu_at_small_size(pair_folders: tuple[Path, Pat
     assert {finding["drafter"] for finding in findings} >= {"plain", "draft", "sampled-tree", "topk-tree", "ngram"}
 
 
-def test_without_cuda_the_gpu_suite_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_cuda_the_suite_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     monkeypatch.setattr("sys.argv", ["gpu"])
     assert gpu.main() == 2

@@ -18,7 +18,8 @@ from transformers import BertConfig, BertModel, GenerationConfig, T5Config, T5Fo
 import draftscope
 from draftscope import DraftscopeError, hub, memory
 from draftscope.architectures import CASES, network
-from draftscope.checkpoints import Loading, end_of_text, load_model, pick_device_map, refuse_other_vocabulary
+from draftscope.checkpoints import Loading, end_of_text, find, load_model, refuse_other_vocabulary
+from draftscope.devices import pick_device_map
 from draftscope.model import Model
 from tests.conftest import byte_tokenizer, letters, random_llama
 
@@ -38,7 +39,7 @@ def refused(*args: Any, **kwargs: Any) -> str:
 def test_a_saved_model_loads_with_the_attention_it_has(name: str, tmp_path: Path) -> None:
     case = next(case for case in CASES if case.name == name)
     network(case).save_pretrained(tmp_path)
-    model = load_model(tmp_path, HOW)
+    model = load_model(find(tmp_path, HOW), HOW)
     assert model.trees and model.digest
     assert model.network.config._attn_implementation == ("eager" if name == "Gemma 2" else "sdpa")
 
@@ -64,7 +65,18 @@ def test_an_encoder_is_no_language_model(tmp_path: Path) -> None:
 def test_a_checkpoint_that_lacks_weights_is_refused(tmp_path: Path) -> None:
     """transformers would make them up and say so in a log."""
     random_llama(1, 258).model.save_pretrained(tmp_path)
+    byte_tokenizer().save_pretrained(tmp_path)
     assert "lacks 1 weights, 'lm_head.weight' for one, which would be random" in refused(tmp_path)
+
+
+def test_a_recurrent_checkpoint_is_refused_by_its_configuration(tmp_path: Path) -> None:
+    next(network(case) for case in CASES if case.name == "Mamba").save_pretrained(tmp_path)
+    assert "cannot roll back after a rejection" in refused(tmp_path)
+
+
+def test_a_model_without_a_tokenizer_is_refused(tmp_path: Path) -> None:
+    random_llama(1, 258).save_pretrained(tmp_path)
+    assert "has no tokenizer that can be read; put its tokenizer.json beside the model." in refused(tmp_path)
 
 
 # Code and pickles.
@@ -91,7 +103,8 @@ def test_pickles_are_read_only_when_allowed(tmp_path: Path) -> None:
 
 
 def test_a_package_that_quantisation_needs_is_named(tmp_path: Path) -> None:
-    random_llama(1, 8, layers=1, hidden=16).save_pretrained(tmp_path)
+    random_llama(1, 258, layers=1, hidden=16).save_pretrained(tmp_path)
+    byte_tokenizer().save_pretrained(tmp_path)
     path = tmp_path / "config.json"
     quantized = {"quant_method": "bitsandbytes", "load_in_4bit": True}
     path.write_text(json.dumps(json.loads(path.read_text()) | {"quantization_config": quantized}))
@@ -168,6 +181,7 @@ def test_what_is_no_id_is_one_sentence(name: str) -> None:
 def test_memory_is_said_before_it_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     network_ = random_llama(1, 258)
     network_.save_pretrained(tmp_path)
+    byte_tokenizer().save_pretrained(tmp_path)
     stored = memory.stored_in([tmp_path / "model.safetensors"])
     assert stored == Counter({"F32": sum(p.numel() for p in network_.parameters())})
     assert memory.weight_bytes(stored, torch.bfloat16, quantized=False) == 2 * stored["F32"]
@@ -181,12 +195,12 @@ def test_a_model_on_the_hub_is_weighed_before_it_is_fetched(monkeypatch: pytest.
 
     random_llama(1, 8).save_pretrained(tmp_path)
     fetched: list[object] = []
-    config = checkpoints._loaded(checkpoints.AutoConfig, tmp_path)
+    config = checkpoints.loaded(checkpoints.AutoConfig, tmp_path)
     monkeypatch.setattr(hub, "HfApi", lambda: Hub(files=("config.json", "model.safetensors"), stored=8_030_261_248))
-    monkeypatch.setattr(checkpoints, "_loaded", lambda kind, *_, **__: fetched.append(kind) or config)
+    monkeypatch.setattr(checkpoints, "loaded", lambda kind, *_, **__: fetched.append(kind) or config)
     monkeypatch.setattr(memory, "free_bytes", lambda _: 8 * 10**9)
     assert "'meta/big' needs 16.1 GB for its weights (in bfloat16)" in refused("meta/big", dtype="bfloat16")
-    assert fetched == [checkpoints.AutoConfig]
+    assert fetched == [checkpoints.AutoConfig, checkpoints.AutoTokenizer]
 
 
 def test_a_cache_that_does_not_fit_is_said_before_it_fails(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -180,7 +180,7 @@ def test_a_run_from_folders_with_models_named(cli: Cli, pair: Lab, pair_folders:
         (["decode", "a", "--temperature", "-1"], "temperature = '-1'"),
         (["decode", "a", "--rule", "typical"], "'block' or 'token'"),
         (["decode", "a", "--stop", ""], "empty string"),
-        (["decode", "a", "--max-new-tokens", "4", "--trace", "/dev/null/x"], "cannot be written to '/dev/null/x'"),
+        (["decode", "a", "--max-new-tokens", "4", "--trace", "/dev/null/x"], "'/dev/null/x' cannot be written"),
         (["decode"], "the following arguments are required: PROMPT"),
         (["decode", "a", "--bogus"], "--bogus"),
         (["decode", "a", "--threads", "two"], "invalid int value: 'two'"),

@@ -22,6 +22,7 @@ import pytest
 
 from draftscope import tracefile
 from draftscope.assets import assets
+from tests.conftest import byte_tokenizer, random_llama
 
 pytestmark = pytest.mark.browser
 
@@ -57,14 +58,28 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def address(browser: Any, pair_folders: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def long_winded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A random pair over bytes, slow and endless enough to be stopped: no end of text, a long context."""
+    root = tmp_path_factory.mktemp("long-winded")
+    folders = root / "target", root / "draft"
+    for folder, layers in zip(folders, (8, 1), strict=True):
+        model = random_llama(3, 258, layers=layers)
+        model.config.max_position_embeddings = 4096
+        model.lm_head.weight.data[:2] = 0.0
+        model.save_pretrained(folder)
+        byte_tokenizer().save_pretrained(folder)
+    return folders
+
+
+@pytest.fixture(scope="module")
+def address(browser: Any, long_winded: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A running page whose shipped recording was made on the same pair."""
     folder = tmp_path_factory.mktemp("page")
     own = folder / "assets"
     (own / "traces").mkdir(parents=True)
     for item in ("instrument", "theme.json", "prompts.json", "page.css"):
         (own / item).symlink_to(assets() / item)
-    target, draft = (str(path) for path in pair_folders)
+    target, draft = (str(path) for path in long_winded)
     environment = os.environ | {"DRAFTSCOPE_ASSETS": str(own), "PYTHONPATH": os.pathsep.join(sys.path)}
     record = ["--target", target, "--draft", draft, "--out", str(own / "traces" / "first.jsonl.gz"), "--tokens", "24"]
     subprocess.run([sys.executable, "-m", "draftscope_app.record_first", *record], env=environment, check=True)
@@ -221,14 +236,23 @@ def test_a_lane_never_runs_ahead_of_its_clock(visit: Any) -> None:
     assert "have written" in page.text("h2")
 
 
+def test_reduced_motion_turns_playback_into_steps(visit: Any) -> None:
+    page = visit("?max_new_tokens=16", reduced_motion="reduce")
+    page.run()
+    page.ask("e => { e.transport.now = 0; e.transport.play(); }")
+    page.until("e => e.transport.now > 0")
+    assert page.ask("e => e.store.lanes.some((l) => l.rounds.some((r) => r.end === e.transport.now))")
+    page.ask("e => e.transport.pause()")
+
+
 def test_stop_ends_the_run_at_once(visit: Any) -> None:
-    page = visit("?max_new_tokens=400&temperature=1")
+    page = visit("?max_new_tokens=512")
     page.ready()
     page.page.click("#ds-run")
     page.until("e => e.store.source === 'live' && e.store.lanes.length > 1 && e.store.lanes[1].rounds.length > 1")
     page.page.click("#ds-stop")
     page.until("e => e.state === 'done' && e.store.lanes.every((l) => l.end)")
-    assert "cancelled" in page.ask("e => e.store.lanes.map((l) => l.end.reason)")
+    assert page.ask("e => e.store.lanes.map((l) => l.end.reason)") == ["cancelled", "cancelled"]
     page.until("e => e.sentence.textContent.endsWith('Stopped here.')")
 
 
@@ -389,14 +413,13 @@ def test_a_run_is_saved_and_replayed_and_bad_files_change_nothing(visit: Any, tm
 
     other = visit()
     before = other.text("h2")
-    load = other.page.locator("#ds-load input[type=file], input[type=file]").first
     foreign = tmp_path / "holiday.jsonl"
     foreign.write_text('{"hello": "world"}\n')
-    load.set_input_files(foreign)
+    load(other, foreign)
     other.until("e => /holiday.jsonl.*is not a Draftscope trace/.test(e.messageText.textContent)")
     assert other.text("h2") == before
 
-    load.set_input_files(saved)
+    load(other, saved)
     other.until("e => e.store.run !== 'first' && e.store.lanes.length === 2")
     other.page.wait_for_timeout(200)
     assert other.text("h2") == sentence
@@ -404,9 +427,28 @@ def test_a_run_is_saved_and_replayed_and_bad_files_change_nothing(visit: Any, tm
 
     cut = tmp_path / "cut.jsonl.gz"
     cut.write_bytes(saved.read_bytes()[: saved.stat().st_size // 2])
-    load.set_input_files(cut)
+    load(other, cut)
     other.until("e => /breaks off after \\d+ events/.test(e.messageText.textContent)")
     assert other.ask("e => e.store.lanes[0].rounds.length") > 0
+
+
+def test_one_lane_alone_is_a_run_too(visit: Any, tmp_path: Path) -> None:
+    page = visit("?drafter=plain&max_new_tokens=12")
+    page.run()
+    assert page.text("h2") == "12 target forwards wrote 12 tokens, one each."
+    assert page.element.locator(".lane").count() == 1
+    raced = visit("?temperature=1&max_new_tokens=24")
+    raced.run()
+    own = [event for event in tracefile.read(record(raced, tmp_path)).events if event.lane == "speculative"]
+    tracefile.write(tmp_path / "alone.jsonl", own)
+    load(page, tmp_path / "alone.jsonl")
+    page.until("e => e.store.source === 'recorded' && e.store.lanes.length === 1")
+    page.page.wait_for_timeout(200)
+    assert re.fullmatch(r"\d+ target forwards wrote 24 tokens\.", page.text("h2"))
+
+
+def load(page: Visit, path: Path) -> None:
+    page.page.locator("#ds-load input[type=file], input[type=file]").first.set_input_files(path)
 
 
 def test_bad_input_is_one_sentence_and_the_shown_run_stays(visit: Any) -> None:
@@ -416,7 +458,7 @@ def test_bad_input_is_one_sentence_and_the_shown_run_stays(visit: Any) -> None:
     page.fill("prompt", "   ")
     page.page.click("#ds-run")
     page.until("e => /prompt is empty/.test(e.messageText.textContent)")
-    page.fill("prompt", "word " * 3000)
+    page.fill("prompt", "word " * 9000)
     page.page.click("#ds-run")
     page.until("e => /context holds/.test(e.messageText.textContent)")
     page.fill("prompt", "x")
@@ -457,7 +499,7 @@ def test_what_a_model_writes_stays_text(visit: Any, tmp_path: Path) -> None:
                     for laws in contest["laws"]:
                         laws["raw"] = [EVIL] * len(laws["raw"])
             file.write(json.dumps(event) + "\n")
-    page.page.locator("#ds-load input[type=file], input[type=file]").first.set_input_files(hostile)
+    load(page, hostile)
     page.until("e => e.store.source === 'recorded'")
     page.page.wait_for_timeout(400)
     assert page.ask("e => e.shadowRoot.querySelectorAll('img, script, iframe').length") == 0
@@ -484,6 +526,25 @@ def test_a_token_split_over_bytes_is_one_character(visit: Any) -> None:
                 D.visible("\\u00e2\\u0080\\u008b"), D.prob(0.125), D.prob(0)];
     }""")
     assert folded == [["", "é!"], "‹C3›", "·a⏎", "‹U+200B›", ".13", "0"]
+
+
+@pytest.mark.parametrize("lost", ["d.seq === 0", "d.seq === 2", "d.seq > 0 && d.state === 'done'", "d.seq < 4"])
+def test_a_lost_delta_is_asked_for_again(visit: Any, lost: str) -> None:
+    page = visit("?temperature=1&max_new_tokens=64")
+    page.ready()
+    page.ask(f"""e => {{
+        const feed = e.feed.bind(e);
+        e.lost = 0;
+        e.feed = (text) => {{
+            const d = JSON.parse(text);
+            if (d.run && !d.whole && ({lost})) e.lost += 1;
+            else feed(text);
+        }};
+    }}""")
+    page.run()
+    assert page.ask("e => e.lost") > 0
+    assert page.ask("e => e.store.lanes.map((l) => l.tokens.length)") == [64, 64]
+    assert page.ask("e => e.store.lanes.map((l) => l.end.token_ids.length)") == [64, 64]
 
 
 def test_two_visitors_get_their_own_runs(visit: Any) -> None:

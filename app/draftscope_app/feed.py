@@ -31,6 +31,18 @@ def note(sentence: str) -> str:
     return f'{{"seq": {json.dumps(new_run_id())}, "note": {json.dumps(sentence)}}}'
 
 
+def whole(visitor: Visitor) -> str:
+    """The visitor's run from its beginning: for a page that has missed a delta."""
+    state = visitor.handle.state if visitor.handle is not None else "done"
+    text = delta(visitor.sent, visitor.run, visitor.lines, source="live", state=state)
+    return f'{{"whole": {json.dumps(new_run_id())}, {text[1:]}'
+
+
+def settled(visitor: Visitor) -> str:
+    """How many deltas a run has had: the page asks for the whole run where it has seen fewer."""
+    return json.dumps({"seq": new_run_id(), "over": visitor.run, "sent": visitor.sent})
+
+
 def recording(events: Sequence[AnyEvent], sentence: str = "") -> str:
     """A whole recorded run in one delta."""
     return delta(0, new_run_id(), (line(event) for event in events), source="recorded", note=sentence, state="done")
@@ -49,7 +61,7 @@ async def stream(engine: EngineProcess, visitor: Visitor, handle: RunHandle) -> 
             notes = [message.sentence for message in messages if isinstance(message, Refused)]
             state = standing(engine, handle)
             if lines and not own:
-                visitor.lines = own
+                visitor.lines, visitor.run = own, run
             own += lines
             if seq == 0 or lines or notes or state != shown:
                 more: dict[str, Any] = {"state": handle.state, "place": engine.place(handle)}
@@ -59,6 +71,8 @@ async def stream(engine: EngineProcess, visitor: Visitor, handle: RunHandle) -> 
                     more["note"] = notes[-1]
                 if handle.state == "queued" and engine.status.phase == "loading":
                     more["state"] = "waiting"
+                if visitor.run == run:
+                    visitor.sent = seq + 1
                 yield delta(seq, run, lines, **more)
                 seq, shown = seq + 1, state
             if over:

@@ -23,7 +23,7 @@ from draftscope.trace import EVENT, AnyEvent
 from draftscope_app import bundle
 from draftscope_app.controls import DRAFTERS_OWN, NAMES, Controls, from_query, lanes
 from draftscope_app.engine_process import EngineProcess
-from draftscope_app.feed import note, recording, stream
+from draftscope_app.feed import note, recording, settled, stream, whole
 from draftscope_app.jobs import DrafterChoice, Job
 from draftscope_app.plots import pictures
 from draftscope_app.visitors import Visitors, new_run_id
@@ -33,6 +33,7 @@ STREAMS = 30  # runs that may be open at once; each is decoded in its turn
 PRIVATE: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 FIRST_CHOICES = [("Draft model, chain", "draft")]  # until the engine has said what it has
 PROMPT_ROWS = 7
+HEARS = "Draftscope.receive(props.value); watch('value', () => Draftscope.receive(props.value));"
 TITLE = '<div class="ds-title"><h1>Draftscope</h1><span class="ds-engine" role="status"></span></div>'
 
 
@@ -41,7 +42,8 @@ class Widgets:
     """What listeners speak to."""
 
     controls: dict[str, gr.components.Component]  # by name, in the order of NAMES
-    feed: gr.HTML
+    feed: gr.HTML  # runs
+    says: gr.HTML  # everything else that is said to the page: two speakers on one component could drown each other
     plots: tuple[gr.Plot, gr.Plot, gr.Plot]
 
 
@@ -72,11 +74,14 @@ def build(engine: EngineProcess) -> gr.Blocks:
                 controls, buttons = _controls(defaults)
             with gr.Column(elem_id="ds-main"):
                 feed = _instrument(recording(first) if first else "")
+                says = gr.HTML(
+                    html_template="<i hidden></i>", apply_default_css=False, elem_classes=["ds-off"], js_on_load=HEARS
+                )
                 with gr.Accordion("After the run: gaps, acceptance, lengths", open=False, elem_id="ds-after"):
                     gaps = gr.Plot(show_label=False)
                     with gr.Row():
                         positions, lengths = gr.Plot(show_label=False), gr.Plot(show_label=False)
-        widgets = Widgets(controls, feed, (gaps, positions, lengths))
+        widgets = Widgets(controls, feed, says, (gaps, positions, lengths))
         _Listeners(engine, visitors, defaults, first, widgets).attach(demo, top, buttons)
     return demo
 
@@ -101,7 +106,7 @@ def _instrument(value: str) -> gr.HTML:
     return gr.HTML(
         value=value, html_template="<draftscope-instrument></draftscope-instrument>", apply_default_css=False,
         elem_id="ds-instrument",
-        js_on_load="Draftscope.receive(props.value); watch('value', () => Draftscope.receive(props.value));",
+        js_on_load=f"{HEARS} Draftscope.again = () => trigger('submit');",
     )  # fmt: skip
 
 
@@ -151,7 +156,8 @@ class _Listeners:
         self.engine, self.visitors, self.defaults, self.first, self.widgets = engine, visitors, defaults, first, widgets
 
     def attach(self, demo: gr.Blocks, top: dict[str, Any], buttons: dict[str, Any]) -> None:
-        controls, feed, plots = self.widgets.controls, self.widgets.feed, list(self.widgets.plots)
+        controls, feed, says = self.widgets.controls, self.widgets.feed, self.widgets.says
+        plots = list(self.widgets.plots)
         values = list(controls.values())
         own = [controls[name] for name in DRAFTERS_OWN]
         standing = [getattr(self.defaults, name) for name in NAMES]
@@ -169,8 +175,8 @@ class _Listeners:
             "preprocess": False,  # what is out of range gets the engine's sentence, not Gradio's
             **PRIVATE,
         }  # fmt: skip
-        buttons["run"].click(self.run, **streams).then(self.after, None, plots, **PRIVATE)
-        buttons["step"].click(self.step, **streams).then(self.after, None, plots, **PRIVATE)
+        buttons["run"].click(self.run, **streams).then(self.after, None, [says, *plots], **PRIVATE)
+        buttons["step"].click(self.step, **streams).then(self.after, None, [says, *plots], **PRIVATE)
         # pictures of another run must not stand beside this one; a refused run gets its old ones back in `after`
         buttons["run"].click(lambda: [None] * len(plots), None, plots, queue=False, **PRIVATE)
         buttons["stop"].click(self.stop, None, None, queue=False, **PRIVATE)
@@ -184,13 +190,14 @@ class _Listeners:
         space = json.dumps(os.environ.get("SPACE_ID", ""))
         top["link"].click(None, values, None, js=f"(...values) => Draftscope.copyLink({query}, {space}, values[0])")
         top["theme"].click(None, None, None, js="() => { Draftscope.flipTheme(); }")
-        top["save"].click(self.save, None, [top["download"], feed], **PRIVATE).then(
+        top["save"].click(self.save, None, [top["download"], says], **PRIVATE).then(
             None, top["download"], None, js="(file) => Draftscope.download(file)"
         )
         top["load"].upload(self.open, top["load"], [feed, *plots], **PRIVATE)
-        demo.load(self.arrive, None, [*values, feed, *plots], queue=False, **PRIVATE)
+        feed.submit(self.again, None, feed, queue=False, **PRIVATE)
+        demo.load(self.arrive, None, [*values, says, *plots], queue=False, **PRIVATE)
         demo.load(
-            self.watch_engine, None, [feed, controls["drafter"], *own],
+            self.watch_engine, None, [says, controls["drafter"], *own],
             concurrency_limit=None, concurrency_id="engine", **PRIVATE,
         )  # fmt: skip
         demo.unload(self.leave)
@@ -243,7 +250,12 @@ class _Listeners:
     # Around runs.
 
     def after(self, request: gr.Request) -> list[Any]:
-        return list(pictures(self._events(request)))
+        """The pictures of the run that is shown, and how much of it the page should have seen."""
+        return [settled(self.visitors.of(request.session_hash)), *pictures(self._events(request))]
+
+    def again(self, request: gr.Request) -> Any:
+        visitor = self.visitors.of(request.session_hash)
+        return whole(visitor) if visitor.run else gr.skip()
 
     def _events(self, request: gr.Request) -> list[AnyEvent]:
         lines = self.visitors.of(request.session_hash).lines
@@ -275,6 +287,7 @@ class _Listeners:
         several = "" if len(events) == len(read.events) else "The file holds several runs; the first is shown."
         visitor = self.visitors.of(request.session_hash)
         visitor.replace(None)
+        visitor.run = ""
         visitor.lines = [tracefile.line(event) for event in events]
         return [recording(events, read.warning or several), *pictures(events)]
 

@@ -12,9 +12,11 @@ _numbers = itertools.count(1)
 
 @dataclass
 class Visitor:
-    """One open page. `lines` are the trace of the run that is shown, as they came."""
+    """One open page. `lines` are the trace of the run that is shown, as they came; `sent` counts its deltas."""
 
     lines: list[str] = field(default_factory=list)
+    run: str = ""
+    sent: int = 0
     handle: RunHandle | None = None
 
     def replace(self, handle: RunHandle | None) -> None:

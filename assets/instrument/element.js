@@ -79,14 +79,17 @@
       }
       if (delta.titles) D.titles = delta.titles;
       if (delta.engine !== undefined) D.showEngine(delta.engine);
+      if (delta.over) this.check(delta);
       if (delta.arrived) this.arrived = true; // the address's settings stand in the controls
       if (delta.note !== undefined) this.say(delta.note);
       if (delta.run === undefined) return this.request();
+      if (delta.whole) return this.rebuild(delta);
       if (delta.seq === 0) {
         this.waiting = { run: delta.run, source: delta.source || "live", paced: Boolean(delta.paced) };
         this.runs.clear();
         this.runs.set(delta.run, { next: 0, held: new Map() });
       }
+      if (!this.runs.has(delta.run) && this.isNewer(delta.run)) this.runs.set(delta.run, { next: 0, held: new Map() }); // its first delta was lost
       const order = this.runs.get(delta.run);
       if (!order) return;
       order.held.set(delta.seq, delta);
@@ -94,20 +97,31 @@
         this.take(order.held.get(order.next));
         order.held.delete(order.next++);
       }
-      if (order.held.size) setTimeout(() => this.bridge(order), 2000);
+      if (order.held.size) setTimeout(() => order.held.size && Math.min(...order.held.keys()) > order.next && D.again(), 1000);
     }
 
-    /** A delta that never came must not hold up the rest: what is there is shown, and said to be incomplete. */
-    bridge(order) {
-      if (!order.held.size) return;
-      const first = Math.min(...order.held.keys());
-      if (first <= order.next) return;
-      this.say("A part of this run was lost on its way to the page; save the run and load it to see all of it.");
-      order.next = first;
-      while (order.held.has(order.next)) {
-        this.take(order.held.get(order.next));
-        order.held.delete(order.next++);
-      }
+    /** Runs are numbered by the host: r1, r2, ... */
+    isNewer(run) {
+      const number = (name) => Number(String(name).slice(1)) || 0;
+      return [...this.runs.keys()].every((known) => number(known) < number(run));
+    }
+
+    /** A run is over: where a delta of it never came, the whole run is asked for. */
+    check(delta) {
+      setTimeout(() => {
+        const order = this.runs.get(delta.over);
+        if (order ? order.next < delta.sent : this.isNewer(delta.over)) D.again();
+      }, 1000);
+    }
+
+    /** The run from its beginning, in one delta; `seq` says how many it stands for. */
+    rebuild(delta) {
+      const held = this.runs.get(delta.run)?.held || new Map();
+      this.runs.clear();
+      this.runs.set(delta.run, { next: delta.seq, held: new Map([...held].filter(([seq]) => seq >= delta.seq)) });
+      this.waiting = { run: delta.run, source: delta.source, paced: false };
+      this.take(delta);
+      this.stepped = delta.state === "stepping";
     }
 
     take(delta) {

@@ -62,7 +62,7 @@
       if (count === this.shown) return;
       for (let i = this.shown; i < count; i++) this.spans[i].hidden = false;
       for (let i = count; i < this.shown; i++) this.spans[i].hidden = true;
-      const grows = count > this.shown;
+      const grows = this.shown > 0 && count > this.shown; // what appears all at once is read from its beginning
       this.shown = count;
       if (grows) this.pane.scrollTop = this.pane.scrollHeight;
     }

@@ -4,6 +4,7 @@
 (function (D) {
   "use strict";
   D.early = [];
+  D.again = () => {}; // asks the host for the whole run; the host sets it
 
   /** Called by the host for every delta; deltas that come before the element is ready are kept. */
   D.receive = function receive(text) {

@@ -26,7 +26,7 @@ b { font-weight: 650; color: var(--ink); }
 .message { border: 1px solid var(--rule); border-left: 3px solid var(--ink); background: var(--soft); border-radius: 6px; padding: 9px 12px; font-size: 13.5px; display: flex; gap: 12px; align-items: flex-start; }
 .message p { flex: 1; overflow-wrap: anywhere; }
 .message input { flex: 1; min-width: 0; font: 12.5px var(--mono); color: var(--ink); background: var(--card); border: 1px solid var(--rule); border-radius: 5px; padding: 4px 7px; }
-.figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(158px, 1fr)); gap: 0; border-top: 1px solid var(--rule); padding-top: 12px; }
+.figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(128px, 1fr)); gap: 0; border-top: 1px solid var(--rule); padding-top: 12px; }
 .figure { padding: 0 18px 0 0; min-height: 92px; display: flex; flex-direction: column; }
 .figure dd { margin: 0; }
 .figure .value { order: -1; }

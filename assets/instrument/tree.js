@@ -9,6 +9,7 @@
   const CHAR = 7.6; // width of one character of the 12.5 px mono face
   const SMALL = 6.7; // and of the 11 px face beneath
   const NODE = 27; // height of a node
+  const LARGEST = 1.3; // a small tree in a large pane grows so far
   const SMALLEST = 0.84; // a tree too wide for its pane shrinks so far, then scrolls
 
   /** Items of a round: the root, its nodes, and `last`. `slot` is where an item was judged, `below` what hangs under it. */
@@ -149,10 +150,11 @@
       const rowHeight = dense ? 33 : 56;
       const [x, total] = this.columns(widths, needs, columns);
       const room = this.body.clientWidth - 16;
-      const shrink = total > room ? Math.max(SMALLEST, room / total) : 1;
       const y = (item) => 18 + item.row * rowHeight;
       const height = 36 + (rows - 1) * rowHeight + (dense ? 4 : 18);
-      const svg = s("svg", { width: total * shrink, height: height * shrink, viewBox: `0 0 ${total} ${height}`, class: "tree-svg" });
+      const fits = Math.min(room / total, (this.body.clientHeight - 8) / height);
+      const scale = total > room ? Math.max(SMALLEST, room / total) : Math.max(1, Math.min(LARGEST, fits));
+      const svg = s("svg", { width: total * scale, height: height * scale, viewBox: `0 0 ${total} ${height}`, class: "tree-svg" });
       const byKey = new Map(this.items.map((item) => [item.key, item]));
       for (const item of this.items) {
         if (item.parent === null) continue;

@@ -112,6 +112,37 @@ CASES = (
             "moe_layers": [0],
         },
     ),
+    Case(
+        "GPT-OSS",
+        "gpt_oss",
+        note="experts; some layers slide; sinks, so eager attention",
+        config=HEADS
+        | MIXED
+        | {
+            "num_local_experts": 4,
+            "num_experts_per_tok": 2,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 1e4},
+        },
+    ),
+    Case(
+        "DeepSeek-V3",
+        "deepseek_v3",
+        note="experts; latent attention",
+        config={
+            "num_key_value_heads": 4,
+            "n_routed_experts": 4,
+            "n_group": 1,
+            "topk_group": 1,
+            "num_experts_per_tok": 2,
+            "moe_intermediate_size": 16,
+            "first_k_dense_replace": 1,
+            "kv_lora_rank": 8,
+            "q_lora_rank": 8,
+            "qk_rope_head_dim": 4,
+            "qk_nope_head_dim": 4,
+            "v_head_dim": 8,
+        },
+    ),
     Case("Bloom", "bloom", "chains", "ALiBi counts slots, where siblings differ"),
     Case("MPT", "mpt", "chains", "ALiBi counts slots", {"d_model": 32, "n_heads": 4, "n_layers": 2}),
     Case("Falcon, ALiBi", "falcon", "chains", "ALiBi counts slots", {"alibi": True}),
@@ -144,10 +175,10 @@ def network(case: Case, seed: int = 0, **config: Any) -> Any:
     return AutoModelForCausalLM.from_config(made).eval()
 
 
-def takes(case: Case) -> Takes:
+def takes(case: Case, dtype: torch.dtype = torch.float32) -> Takes:
     """What a small model of that architecture turns out to take."""
     try:
-        return "trees" if Model(network(case), case.name).trees else "chains"
+        return "trees" if Model(network(case).to(dtype), case.name).trees else "chains"
     except DraftscopeError:
         return "nothing"
 

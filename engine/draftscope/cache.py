@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import Cache, CacheLayerMixin
 
-
 VECTOR = 16  # columns; a capacity is a whole number of them
 
 

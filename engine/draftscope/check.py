@@ -134,6 +134,8 @@ def sampled_joint(
 ) -> Counter[tuple[int, ...]]:
     """How often the real loop wrote each outcome; every sample has a stream of its own."""
     settings = settings.model_copy(update={"max_new_tokens": length + 2})
+    if not all(model.trees for model in (lab.target, lab.draft) if model is not None):
+        batch = 1  # a model that makes its own masks takes one text at a time
     counts: Counter[tuple[int, ...]] = Counter()
     for start in range(0, samples, batch):
         ids = range(start, min(start + batch, samples))

@@ -54,7 +54,8 @@ def main() -> int:
     parser.add_argument("--repeats", type=int, default=3)
     args = parser.parse_args()
     try:
-        return 1 if run(args.out, args.device, args.samples, args.tokens, args.repeats, (args.target, args.draft)) else 0
+        pair = args.target, args.draft
+        return 1 if run(args.out, args.device, args.samples, args.tokens, args.repeats, pair) else 0
     except DraftscopeError as error:
         print(error, file=sys.stderr)
         return 2

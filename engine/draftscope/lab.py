@@ -22,13 +22,12 @@ from draftscope.checkpoints import (
     Loading,
     embedded,
     end_of_text,
+    find,
     load_model,
     load_tokenizer,
-    pick_device,
-    pick_device_map,
-    pick_dtype,
     refuse_other_vocabulary,
 )
+from draftscope.devices import pick_device, pick_device_map, pick_dtype
 from draftscope.drafters import DrafterInfo
 from draftscope.errors import DraftscopeError
 from draftscope.model import Model
@@ -70,12 +69,13 @@ def load(
     how = Loading(pick_dtype(dtype, where), where, spread, trust_remote_code, allow_pickle, progress)
     if target is None:
         target, draft = embedded(EMBEDDED_TARGET), draft or embedded(EMBEDDED_DRAFT)
-    big = load_model(target, how, revision)
-    tokenizer = load_tokenizer(target, how, revision)
-    small = None
-    if draft is not None:
-        small = load_model(draft, replace(how, device=big.device, device_map=None))
-        refuse_other_vocabulary(tokenizer, load_tokenizer(draft, how))
+    # Everything that can be said without the weights is said before they are fetched.
+    first, second = find(target, how, revision), find(draft, how) if draft is not None else None
+    tokenizer = load_tokenizer(first)
+    if second is not None:
+        refuse_other_vocabulary(tokenizer, load_tokenizer(second))
+    big = load_model(first, how)
+    small = load_model(second, replace(how, device=big.device, device_map=None)) if second is not None else None
     lab = Lab(big, small, tokenizer)
     lab.warm_up()
     return lab
@@ -290,7 +290,7 @@ class Lab:
     def warm_up(self) -> None:
         """A few rounds of everything that later runs measure, so that no first run pays for the libraries' set-up."""
         for name in ("plain", "draft") if self.draft is not None else ("plain",):
-            self.decode("a b", drafter=name, max_new_tokens=8, record=False)
+            self.decode("a b", drafter=name, max_new_tokens=8, raw=True, record=False)
 
     def _run_start(
         self, info: DrafterInfo, prompt: str, tokens: list[int], settings: Settings, run: str, lane: str

@@ -1,9 +1,9 @@
 """A lean forward for Llama-shaped models on a CPU: the same arithmetic as transformers' modules, without the modules.
 
-A small model's step is mostly dispatch, so a slow forward would flatter speculation where the target pays it and slander
-it where the draft does. Query, key and value are one product, gate and up another, and the weights of the transformers
-model become views of the fused ones, so nothing is stored twice. Target and draft, plain and speculative use it alike;
-tests hold it bit for bit equal to the transformers model on this kind of processor, and close to it everywhere.
+A small model's step is mostly dispatch, so a slow forward would flatter speculation where the target pays it and
+slander it where the draft does. Query, key and value are one product, gate and up another; the weights of the
+transformers model become views of the fused ones, so nothing is stored twice. Target and draft, plain and speculative
+use it alike, and tests hold it equal to the transformers model.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class LeanLlama:
         position_ids: Tensor,
         attention_mask: Tensor | None,
         past_key_values: SlotCache,
-        use_cache: bool = True,
+        use_cache: bool = True,  # noqa: ARG002 - as transformers' models are called
         logits_to_keep: int = 0,
     ) -> Output:
         """Logits [B, T, V] (or of the last `logits_to_keep` rows) of `input_ids` [B, T]."""

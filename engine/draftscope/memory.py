@@ -40,7 +40,7 @@ def weight_bytes(stored: Mapping[str, int], dtype: torch.dtype, quantized: bool)
 
 def slot_bytes(config: Any, dtype: torch.dtype) -> int:
     """Bytes that one token takes in the cache of a model with this text config: keys and values of every layer."""
-    heads = config.num_attention_heads
+    heads = getattr(config, "num_attention_heads", None) or 1
     kv_heads = getattr(config, "num_key_value_heads", None) or heads
     width = getattr(config, "head_dim", None) or config.hidden_size // heads
     return int(2 * config.num_hidden_layers * kv_heads * width * dtype.itemsize)

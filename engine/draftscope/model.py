@@ -128,7 +128,8 @@ def _input_device(network: Any) -> torch.device:
     device: torch.device = network.get_input_embeddings().weight.device
     if device.type != "meta":
         return device
-    return next(torch.device(place) for place in network.hf_device_map.values() if place != "cpu")
+    places = (torch.device(place) for place in network.hf_device_map.values() if place != "cpu")
+    return next(places, torch.device("cpu"))
 
 
 def _seam(config: Any) -> int | None:

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
 PROMPTS = (5, 3)  # lengths: the second sequence's rows lie at other slots than the first's
 SHAPE = (6, 2)
-TOLERANCE = {torch.float32: 1e-4}  # relative error of logits; a right mask gives about 1e-6
-ROUNDING = 0.05  # tolerance in 16-bit, where a right mask gives about 0.01
+EXACT = 1e-4  # relative error of fp32 logits; a right mask gives about 1e-6
+ROUNDING = 0.02  # what 16-bit adds where it happens to leave the rows that lie in order untouched
+WRONG = 0.1  # beyond it no rounding is an excuse: 32 layers in bf16 give 0.01 to 0.05, a mask ignored 0.2 to 0.7
 
 
 def takes_trees(model: Model) -> bool:
@@ -33,18 +34,21 @@ def takes_trees(model: Model) -> bool:
         cache = model.cache(len(PROMPTS), max(PROMPTS) + form.nodes + 1)
         model.read(cache, prompts)
         logits = model.forward(cache, rows, form.depth, form.ancestors)
-        errors = []
+        noise, errors = [], []
         for b, prompt in enumerate(prompts):
             paths = [form.ancestors[b, leaf].nonzero()[:, 0] for leaf in leaves]
             texts = torch.stack([torch.cat([rows.new_tensor(prompt), rows[b, path]]) for path in paths])
             alone = _from_scratch(model, texts)[:, len(prompt) :]
-            # The first path lies in order, slot by slot, and says little: only what stands beside it is compared.
-            errors.append(_error(torch.stack([logits[b, path] for path in paths])[1:, 1:], alone[1:, 1:]))
+            found = torch.stack([logits[b, path] for path in paths])  # [paths, root and 2 levels, V]
+            # Root and first child lie in order, slot by slot: in the longer sequence, what is off there is rounding.
+            noise.append(_error(found[0, :2], alone[0, :2]))
+            errors.append(_error(found[1:, 1:], alone[1:, 1:]))
     except torch.OutOfMemoryError:
         raise
     except Exception:  # a mask, a cache or an argument that this model does not know
         return False
-    return _close(model, max(errors))
+    limit = min(WRONG, 4 * noise[0] + _floor(model))
+    return all(error <= limit for error in errors)  # NaN is not
 
 
 def takes_chains(model: Model) -> bool:
@@ -61,7 +65,7 @@ def takes_chains(model: Model) -> bool:
         raise
     except Exception:
         return False
-    return _close(model, error)
+    return error <= (EXACT if model.dtype == torch.float32 else WRONG)  # NaN is not
 
 
 @torch.inference_mode()
@@ -80,8 +84,8 @@ def _error(found: Tensor, right: Tensor) -> float:
     return float(((found - right).norm(dim=-1) / spread).flatten().quantile(0.5))
 
 
-def _close(model: Model, error: float) -> bool:
-    return error <= TOLERANCE.get(model.dtype, ROUNDING)  # NaN is not close
+def _floor(model: Model) -> float:
+    return EXACT if model.dtype == torch.float32 else ROUNDING
 
 
 def _tokens(model: Model, count: int, start: int) -> Tensor:

@@ -73,4 +73,3 @@ def uniforms(
     key = np.array([seed, sequence], dtype=np.uint64)
     counter = np.array([0, round_index, purpose, tier], dtype=np.uint64)
     return np.random.Generator(np.random.Philox(counter=counter, key=key)).random(count)
-
