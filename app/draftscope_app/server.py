@@ -28,7 +28,8 @@ def serve(
     from draftscope_app import page, theme
     from draftscope_app.engine_process import EngineProcess
 
-    engine = EngineProcess(Load(target, draft, dtype, device, threads))
+    # One core stays with the page and the browser: two threads that wait for each other on a shared core are slower.
+    engine = EngineProcess(Load(target, draft, dtype, device, threads or max(1, (os.cpu_count() or 2) - 1)))
     demo = page.build(engine)
     demo.queue(default_concurrency_limit=page.STREAMS)
     try:

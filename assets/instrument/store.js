@@ -122,17 +122,13 @@
     return best || whole.find((r) => r.accepted > 0) || whole.find((r) => r.nodes.length) || lane.rounds[0] || null;
   };
 
-  /** The slot's own token, as text: a node's, or the last committed token's, or the end of the prompt. */
+  /** The slot's own token, as text: a node's, or the last committed token's, or the prompt's last token. */
   D.slotRaw = function slotRaw(lane, round, slot) {
     const node = slot >= 0 ? round.nodes.find((n) => n.id === slot) : null;
     if (node) return { text: D.visible(node.raw), prompt: false };
     if (round.firstToken > 0) return { text: D.visible(lane.tokens[round.firstToken - 1].raw), prompt: false };
-    const prompt = lane.start ? lane.start.prompt : "";
-    const tail = prompt.match(/\s?\S+\s*$/);
-    return { text: D.shorten(visibleText(tail ? tail[0] : prompt.slice(-8)), 12), prompt: true };
+    return { text: D.visible(lane.start ? lane.start.prompt_last_raw : ""), prompt: true };
   };
-
-  const visibleText = (text) => Array.from(text, (c) => (c === " " ? "·" : c === "\n" ? "⏎" : c === "\t" ? "⇥" : c)).join("");
 
   D.contestOf = (round, slot) => round.contests.find((c) => c.slot === slot) || null;
 

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from draftscope.cache import SlotCache
 
+FEWEST_QUERIES = 4  # attention kernels round fewer query rows differently, and greedy lanes would part at near ties
 STATIC_ROPE = {"default", "linear", "llama3"}  # rotary angles that depend on the position alone
 
 
@@ -91,6 +92,8 @@ class LeanLlama:
         if past_key_values.table.view > len(self._angles[0]):
             self._angles = self._tables(2 * past_key_values.table.view)
         cos, sin = (table[position_ids][:, :, None] for table in self._angles)  # [B, T, 1, D]
+        if attention_mask is not None and input_ids.shape[1] < FEWEST_QUERIES:
+            attention_mask = F.pad(attention_mask, (0, 0, 0, FEWEST_QUERIES - input_ids.shape[1]), value=True)
         x = F.embedding(input_ids, self._embedding)
         for layer, cache in zip(self._layers, past_key_values.layers, strict=True):
             x = x + self._attention(layer, self._normed(x, layer.norm), cos, sin, attention_mask, cache)
@@ -106,8 +109,11 @@ class LeanLlama:
         rotated = rotated * cos + rotated.roll(self._width // 2, -1) * sin
         query, key = rotated[:, :, : self._heads].transpose(1, 2), rotated[:, :, self._heads :].transpose(1, 2)
         keys, values = cache.update(key, qkv[:, :, turned:].transpose(1, 2))
+        if mask is not None and rows < FEWEST_QUERIES:
+            query = F.pad(query, (0, 0, 0, FEWEST_QUERIES - rows))
         causal = mask is None and rows > 1  # without a mask, a prompt is read
         mixed = F.scaled_dot_product_attention(query, keys, values, mask, is_causal=causal, enable_gqa=True)
+        mixed = mixed[:, :, :rows]
         return F.linear(mixed.transpose(1, 2).reshape(batch, rows, -1), layer.out)
 
     def _normed(self, x: Tensor, weight: Tensor) -> Tensor:
