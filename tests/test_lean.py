@@ -68,6 +68,26 @@ def test_rotary_tables_grow_and_follow_the_config(rope: str) -> None:
         torch.testing.assert_close(got, want, atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize("rows", [1, 3, 4, 6])
+def test_attention_gets_whole_vectors_and_no_fewer_than_four_queries(
+    rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the bits of a row would depend on how many rows went with it, and 16-bit greedy lanes would part."""
+    model = Model(random_llama(7, 50), "m")
+    cache = model.cache(1, 40)
+    model.read(cache, [[3, 1, 4]])
+    seen: list[tuple[int, int]] = []
+    right = torch.nn.functional.scaled_dot_product_attention
+
+    def looked_at(query: torch.Tensor, keys: torch.Tensor, *rest: object, **named: object) -> torch.Tensor:
+        seen.append((query.shape[2], keys.shape[2]))
+        return right(query, keys, *rest, **named)
+
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", looked_at)
+    model.forward(cache, torch.full((1, rows), 5), torch.arange(rows)[None])
+    assert seen == [(max(rows, 4), 16)] * model.layers
+
+
 def test_weights_are_shared_with_the_transformers_model(pair: Lab) -> None:
     network = random_llama(3, 258)
     before = {name: weight.clone() for name, weight in network.state_dict().items()}

@@ -15,6 +15,7 @@ from draftscope import DraftscopeError
 from draftscope.lab import Lab, Run
 from draftscope.race import race, solo_runs
 from draftscope.settings import Settings
+from draftscope.text import Ending, Transcript
 from draftscope.trace import Prefill, Round, RunEnd
 
 PROMPT = "The quick brown fox"
@@ -123,6 +124,29 @@ def test_a_stop_string_inside_a_block_cuts_right_behind_it(twin: Lab) -> None:
     run = decode(twin, "draft", stop=(stop,))
     assert run.text == free.text[: free.text.index(stop) + len(stop)]
     assert run.events[-1].reason == "stop"
+
+
+class Words:
+    """Tokens of several characters, so that a stop string may end inside one."""
+
+    words = (b"Once ", b"upon a", b" time", b" END here")
+
+    def is_special(self, token: int) -> bool:
+        return False
+
+    def raw(self, token: int) -> bytes:
+        return self.words[token]
+
+
+@pytest.mark.parametrize(
+    ("stop", "text", "tokens"),
+    [(("pon",), "Once upon", 2), (("a ti", "END"), "Once upon a ti", 3), (("END", "D h"), "Once upon a time END", 4)],
+)
+def test_a_stop_string_inside_a_token_cuts_the_token(stop: tuple[str, ...], text: str, tokens: int) -> None:
+    written = Transcript(Words(), Ending(frozenset(), stop, 100))
+    fed = written.feed([0, 1, 2, 3])
+    assert (written.text, fed.count, fed.cut) == (text, tokens, "stop")
+    assert fed.delta == text
 
 
 @pytest.mark.parametrize("drafter", DRAFTERS)
