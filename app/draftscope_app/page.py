@@ -44,6 +44,7 @@ class Widgets:
     controls: dict[str, gr.components.Component]  # by name, in the order of NAMES
     feed: gr.HTML  # runs
     says: gr.HTML  # everything else that is said to the page: two speakers on one component could drown each other
+    drawer: gr.Accordion  # holds the plots
     plots: tuple[gr.Plot, gr.Plot, gr.Plot]
 
 
@@ -77,11 +78,11 @@ def build(engine: EngineProcess) -> gr.Blocks:
                 says = gr.HTML(
                     html_template="<i hidden></i>", apply_default_css=False, elem_classes=["ds-off"], js_on_load=HEARS
                 )
-                with gr.Accordion("After the run: gaps, acceptance, lengths", open=False, elem_id="ds-after"):
+                with gr.Accordion("After the run: gaps, acceptance, lengths", open=False, elem_id="ds-after") as drawer:
                     gaps = gr.Plot(show_label=False)
                     with gr.Row():
                         positions, lengths = gr.Plot(show_label=False), gr.Plot(show_label=False)
-        widgets = Widgets(controls, feed, says, (gaps, positions, lengths))
+        widgets = Widgets(controls, feed, says, drawer, (gaps, positions, lengths))
         _Listeners(engine, visitors, defaults, first, widgets).attach(demo, top, buttons)
     return demo
 
@@ -178,7 +179,9 @@ class _Listeners:
         buttons["run"].click(self.run, **streams).then(self.after, None, [says, *plots], **PRIVATE)
         buttons["step"].click(self.step, **streams).then(self.after, None, [says, *plots], **PRIVATE)
         # pictures of another run must not stand beside this one; a refused run gets its old ones back in `after`
-        buttons["run"].click(lambda: [None] * len(plots), None, plots, queue=False, **PRIVATE)
+        buttons["run"].click(None, None, plots, js=f"() => {json.dumps([None] * len(plots))}")
+        # an update that meets the drawer while it opens is lost, so an open drawer asks for itself
+        self.widgets.drawer.expand(self.drawn, None, plots, queue=False, **PRIVATE)
         buttons["stop"].click(self.stop, None, None, queue=False, **PRIVATE)
         for kind, button in buttons["kinds"].items():
             button.click(
@@ -251,7 +254,10 @@ class _Listeners:
 
     def after(self, request: gr.Request) -> list[Any]:
         """The pictures of the run that is shown, and how much of it the page should have seen."""
-        return [settled(self.visitors.of(request.session_hash)), *pictures(self._events(request))]
+        return [settled(self.visitors.of(request.session_hash)), *self.drawn(request)]
+
+    def drawn(self, request: gr.Request) -> list[Any]:
+        return list(pictures(self._events(request)))
 
     def again(self, request: gr.Request) -> Any:
         visitor = self.visitors.of(request.session_hash)
