@@ -26,6 +26,7 @@ class Output:
     """What a transformers model would return, as far as it is used."""
 
     logits: Tensor
+    hidden_states: tuple[Tensor, ...]  # what went into each layer, and what came out of the final norm; if asked for
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,7 @@ class LeanLlama:
         past_key_values: SlotCache,
         use_cache: bool = True,  # noqa: ARG002 - as transformers' models are called
         logits_to_keep: int = 0,
+        output_hidden_states: bool = False,
     ) -> Output:
         """Logits [B, T, V] (or of the last `logits_to_keep` rows) of `input_ids` [B, T]."""
         if past_key_values.table.view > len(self._angles[0]):
@@ -95,11 +97,16 @@ class LeanLlama:
         if attention_mask is not None and input_ids.shape[1] < FEWEST_QUERIES:
             attention_mask = F.pad(attention_mask, (0, 0, 0, FEWEST_QUERIES - input_ids.shape[1]), value=True)
         x = F.embedding(input_ids, self._embedding)
+        inputs = []
         for layer, cache in zip(self._layers, past_key_values.layers, strict=True):
+            inputs.append(x)
             x = x + self._attention(layer, self._normed(x, layer.norm), cos, sin, attention_mask, cache)
             gate, up = F.linear(self._normed(x, layer.mlp_norm), layer.gate_up).chunk(2, -1)
             x = x + F.linear(F.silu(gate) * up, layer.down)
-        return Output(F.linear(self._normed(x[:, -logits_to_keep:], self._norm), self._head))
+        if not output_hidden_states:
+            return Output(F.linear(self._normed(x[:, -logits_to_keep:], self._norm), self._head), ())
+        out = self._normed(x, self._norm)
+        return Output(F.linear(out[:, -logits_to_keep:], self._head), (*inputs, out))
 
     def _attention(self, layer: Layer, x: Tensor, cos: Tensor, sin: Tensor, mask: Tensor | None, cache: Any) -> Tensor:
         batch, rows, _ = x.shape

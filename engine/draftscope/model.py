@@ -88,28 +88,53 @@ class Model:
         the O earlier open rows and of these rows each row attends to, itself included; None is a chain. `last_only`
         computes the logits of the last row alone, [B, 1, V]. DraftscopeError for a tree that the model cannot take.
         """
+        return self.forward_with_features(cache, tokens, offsets, sees, (), last_only)[0]
+
+    @torch.inference_mode()
+    def forward_with_features(
+        self,
+        cache: SlotCache,
+        tokens: Tensor,
+        offsets: Tensor,
+        sees: Tensor | None,
+        layers: tuple[int, ...],
+        last_only: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
+        """`forward`, and of the same forward the hidden states [B, T, len(layers) x hidden] that a drafter reads.
+
+        Layer i is what goes into decoder layer i; the number of layers names what comes out of the final norm. None
+        where no layer is asked for.
+        """
         self.counter.widths.append(tokens.shape[1])
         cache.table.aim(offsets)
-        return self.run(  # type: ignore[no-any-return]
+        out = self.run(
             input_ids=tokens,
             position_ids=cache.table.length[:, None] + offsets,
             attention_mask=self._mask(cache.table, sees),
             past_key_values=cache,
             use_cache=True,
             logits_to_keep=1 if last_only else 0,
-        ).logits.to(self.device)
+            output_hidden_states=bool(layers),
+        )
+        features = torch.cat([out.hidden_states[i].to(self.device) for i in layers], -1) if layers else None
+        return out.logits.to(self.device), features
 
-    def read(self, cache: SlotCache, prompts: list[list[int]]) -> None:
-        """Prefill: writes every prompt to the cache and makes it permanent. Shorter ones are padded to the right; what
-        the padding writes lies behind their length, where the next rows overwrite it."""
+    def read(self, cache: SlotCache, prompts: list[list[int]], layers: tuple[int, ...] = ()) -> Tensor | None:
+        """Prefill: writes every prompt to the cache and makes it permanent; its features [B, T, F] if asked for.
+
+        Shorter prompts are padded to the right; what the padding writes lies behind their length, where the next rows
+        overwrite it.
+        """
         lengths = [len(prompt) for prompt in prompts]
         longest = max(lengths)
         if longest == 0:
-            return
+            width = len(layers) * self.hidden
+            return torch.zeros((len(prompts), 0, width), dtype=self.dtype, device=self.device) if layers else None
         padded = torch.tensor([prompt + [0] * (longest - len(prompt)) for prompt in prompts], device=self.device)
         offsets = torch.arange(longest, device=self.device).expand(len(prompts), -1)
-        self.forward(cache, padded, offsets, last_only=True)
+        _, features = self.forward_with_features(cache, padded, offsets, None, layers, last_only=True)
         cache.table.settle(torch.tensor(lengths, device=self.device), longest, even=min(lengths) == longest)
+        return features
 
     def _mask(self, table: SlotTable, sees: Tensor | None) -> Any:
         """Our own mask, or None where the model's own causal mask says the same."""

@@ -97,8 +97,8 @@ class Session:
     def prefill(self) -> None:
         """Reads every prompt but for its last token, which is row 0 of the first round."""
         self.watch.resume()
-        self.target.read(self._cache, [text[:-1] for text in self._texts])
-        self.drafter.begin(self._texts)
+        features = self.target.read(self._cache, [text[:-1] for text in self._texts], self.drafter.layers)
+        self.drafter.begin(self._texts, features)
         self.prefill_ms = self.watch.lap()
 
     def steps(self) -> Iterator[Step]:
@@ -118,7 +118,7 @@ class Session:
         tree = self._propose(index, coins)
         coins = coins.first(tree.nodes)
         stages = {"propose": watch.lap()}
-        logits = self._verify(tree)
+        logits, features = self._verify(tree)
         stages["verify"] = watch.lap()
         p = None if self._sampling.greedy else self._sampling.law(logits)
         verdict = self._judge(logits, p, tree, coins)
@@ -127,7 +127,7 @@ class Session:
         paths = [path if alive else [] for path, alive in zip(paths, live, strict=True)]
         stages["judge"] = watch.lap()
         self._commit(tree, verdict, paths, live)
-        self.drafter.observe(Outcome(tree, paths, last))
+        self.drafter.observe(Outcome(tree, paths, last, features))
         stages["commit"] = watch.lap()
         fed = self._write(tree, paths, last, live)
         stages["host"] = watch.lap()
@@ -152,13 +152,14 @@ class Session:
         beyond = depth > (torch.tensor(left, device=depth.device) - 1)[:, None]
         return replace(tree, scout=tree.scout | beyond)
 
-    def _verify(self, tree: DraftTree) -> Tensor:
+    def _verify(self, tree: DraftTree) -> tuple[Tensor, Tensor | None]:
         """The round's only target forward: the pending token, then the nodes."""
         device = self.target.device
         pending = torch.tensor([text[-1:] for text in self._texts], device=device)
         form = tree.topology
         sees = None if form.is_chain else form.ancestors
-        return self.target.forward(self._cache, torch.cat([pending, tree.tokens], 1), form.depth, sees)
+        rows = torch.cat([pending, tree.tokens], 1)
+        return self.target.forward_with_features(self._cache, rows, form.depth, sees, self.drafter.layers)
 
     def _judge(self, logits: Tensor, p: Tensor | None, tree: DraftTree, coins: Coins) -> Verdict:
         if p is None:

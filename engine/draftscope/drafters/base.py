@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from draftscope.model import Model
 from draftscope.sampling import Sampling
@@ -28,19 +29,34 @@ class State:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a tree, read on the host: accepted nodes from the root down, and the target's own token."""
+    """What became of a tree, read on the host: accepted nodes from the root down, and the target's own token.
+
+    `features` [B, N + 1, F] are the target's hidden states of this round's rows (row 0: the pending token; row i + 1:
+    node i) at the layers that the drafter asked for; None where it asked for none.
+    """
 
     tree: DraftTree
     paths: Sequence[Sequence[int]]
     last: Sequence[int]
+    features: Tensor | None = None
 
 
 class Drafter(ABC):
-    """One drafter for one session of B sequences. `begin` once, then `propose` and `observe` in turn."""
+    """One drafter for one session of B sequences. `begin` once, then `propose` and `observe` in turn.
+
+    `layers` are the target's hidden states that it reads (see `Model.forward_with_features`): captured in the target's
+    own forwards, the prompt's and each round's.
+    """
+
+    layers: tuple[int, ...] = ()
 
     @abstractmethod
-    def begin(self, prompts: Sequence[list[int]]) -> None:
-        """Reads the prompts (all their tokens; the last of each is the pending one)."""
+    def begin(self, prompts: Sequence[list[int]], features: Tensor | None) -> None:
+        """Reads the prompts (all their tokens; the last of each is the pending one).
+
+        `features` [B, T, F]: one row for each token but the pending one, for prompts shorter than the longest padded
+        to the right; None where `layers` is empty.
+        """
 
     @abstractmethod
     def propose(self, state: State, depth: int) -> DraftTree:

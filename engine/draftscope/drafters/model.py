@@ -36,7 +36,7 @@ class DraftModel(Drafter):
         self._cached = [0] * parts.batch  # committed tokens that the draft has read
         self._device = self._model.device
 
-    def begin(self, prompts: Sequence[list[int]]) -> None:
+    def begin(self, prompts: Sequence[list[int]], features: Tensor | None) -> None:
         last = self._model.vocabulary - 1
         self._model.read(self._cache, [[min(token, last) for token in prompt[:-1]] for prompt in prompts])
         self._cached = [len(prompt) - 1 for prompt in prompts]

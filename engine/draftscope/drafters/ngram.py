@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from torch import Tensor
+
 from draftscope.drafters.base import Drafter, DrafterInfo, Parts, State
 from draftscope.tree import DraftTree, chosen_chains
 
@@ -20,7 +22,7 @@ class Ngram(Drafter):
         self._device = parts.device
         self._indexes = [_Index(self._longest) for _ in range(parts.batch)]
 
-    def begin(self, prompts: Sequence[list[int]]) -> None:
+    def begin(self, prompts: Sequence[list[int]], features: Tensor | None) -> None:
         self._indexes = [_Index(self._longest) for _ in prompts]
 
     def propose(self, state: State, depth: int) -> DraftTree:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from torch import Tensor
+
 from draftscope.drafters.base import Drafter, DrafterInfo, Parts, State
 from draftscope.tree import DraftTree, empty
 
@@ -14,7 +16,7 @@ class Plain(Drafter):
     def __init__(self, parts: Parts) -> None:
         self._tree = empty(parts.batch, parts.device)
 
-    def begin(self, prompts: Sequence[list[int]]) -> None:
+    def begin(self, prompts: Sequence[list[int]], features: Tensor | None) -> None:
         pass
 
     def propose(self, state: State, depth: int) -> DraftTree:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from torch import Tensor
+
 from draftscope.drafters.base import Drafter, DrafterInfo, Parts, State
 from draftscope.settings import MAX_NODES
 from draftscope.tree import DraftTree, chosen_chains
@@ -17,7 +19,7 @@ class Typed(Drafter):
         self._typed: list[int] = parts.tokenizer(parts.settings.typed, add_special_tokens=False)["input_ids"]
         self._prompt_lengths = [0] * parts.batch
 
-    def begin(self, prompts: Sequence[list[int]]) -> None:
+    def begin(self, prompts: Sequence[list[int]], features: Tensor | None) -> None:
         self._prompt_lengths = [len(prompt) for prompt in prompts]
 
     def propose(self, state: State, depth: int) -> DraftTree:
