@@ -22,12 +22,14 @@ from draftscope.tree import DraftTree
 
 @dataclass(frozen=True)
 class Verdict:
-    """What was accepted, and the target's own token below it."""
+    """What was accepted, and the target's own token below it. `block` is what block verification weighed."""
 
     path: Tensor  # [B, D] accepted nodes from the root down, -1 after the last
     accepted: Tensor  # [B] how many
     slot: Tensor  # [B] where the path ended; `last` hangs below it
     last: Tensor  # [B] correction, bonus or plain token
+    left: Tensor | None = None  # [B, V] what `last` was drawn from, of any total mass; None where no child was drawn
+    block: tuple[Tensor, Tensor] | None = None  # weights [B, G + 1] and thresholds [B, G], see `block_thresholds`
 
 
 def judge_greedy(argmax: Tensor, tree: DraftTree) -> Verdict:
@@ -45,7 +47,8 @@ def judge_tree(p: Tensor, tree: DraftTree, coins: Coins) -> Verdict:
         own = draw(p, coins.last)
         accept = torch.where(_per_node(tree, tree.family) >= 0, accept, _matches(tree, own))
     path, accepted, slot = _walk(tree, accept)
-    return Verdict(path, accepted, slot, draw(_law_left(p, tree, slot), _at(coins.last, slot)))
+    left = _law_left(p, tree, slot)
+    return Verdict(path, accepted, slot, draw(left, _at(coins.last, slot)), left)
 
 
 def judge_block(p: Tensor, tree: DraftTree, coins: Coins) -> Verdict:
@@ -55,8 +58,8 @@ def judge_block(p: Tensor, tree: DraftTree, coins: Coins) -> Verdict:
     steps = torch.arange(1, tree.nodes + 1, device=p.device)
     accepted = (passed * steps).amax(-1)  # [B]: the largest passing position
     path = torch.where(steps - 1 < accepted[:, None], steps - 1, -1)
-    last = draw(block_law_left(p, tree, weights, accepted), _at(coins.last, accepted))
-    return Verdict(path, accepted, accepted, last)
+    left = _block_law_left(p, tree, weights, accepted)
+    return Verdict(path, accepted, accepted, draw(left, _at(coins.last, accepted)), left, (weights, thresholds))
 
 
 def block_thresholds(p: Tensor, tree: DraftTree) -> tuple[Tensor, Tensor]:
@@ -82,7 +85,7 @@ def block_thresholds(p: Tensor, tree: DraftTree) -> tuple[Tensor, Tensor]:
     return torch.stack(weights, 1), torch.stack(thresholds, 1)
 
 
-def block_law_left(p: Tensor, tree: DraftTree, weights: Tensor, accepted: Tensor) -> Tensor:
+def _block_law_left(p: Tensor, tree: DraftTree, weights: Tensor, accepted: Tensor) -> Tensor:
     """The law [B, V] of the last token after `accepted` nodes: norm(p_tau p - q)+, or p below the chain's last node."""
     assert tree.laws is not None
     ahead = accepted.clamp(max=tree.nodes - 1)

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from draftscope import trace
-from draftscope.judge import block_law_left, block_thresholds, reject
+from draftscope.judge import reject
 from draftscope.session import Step
 from draftscope.text import Pieces
 
@@ -138,9 +137,12 @@ class _View:
         kind: trace.LastKind = "correction" if judged else "bonus" if self.path else "plain"
         drawn_contest = judged and not self.greedy and self.family[slot] >= 0
         laws = None
-        if drawn_contest or not judged:
-            law = self._law_left(slot) if drawn_contest else self.p[slot]
-            laws = self._laws([_Faced(law, None, [token])])[0]
+        if drawn_contest:
+            assert self.step.verdict.left is not None
+            left = self.step.verdict.left[self.row]
+            laws = self._laws([_Faced(left / left.sum(), None, [token])])[0]
+        elif not judged:
+            laws = self._laws([_Faced(self.p[slot], None, [token])])[0]
         return trace.Last(
             kind=kind,
             slot=slot - 1,
@@ -218,7 +220,8 @@ class _View:
         tree = self.step.tree
         assert self.step.p is not None
         assert self.laws is not None
-        weights, thresholds = (values[self.row].tolist() for values in self._block)
+        assert self.step.verdict.block is not None
+        weights, thresholds = (values[self.row].tolist() for values in self.step.verdict.block)
         chain = [node for node in range(tree.nodes) if not self.scout[node]]
         laws = self._laws([_Faced(self.p[node], self.laws[node], [self.tokens[node]]) for node in chain])
         return [
@@ -240,21 +243,6 @@ class _View:
             )
             for node in chain
         ]
-
-    @cached_property
-    def _block(self) -> tuple[Tensor, Tensor]:
-        """Weights and thresholds of block verification."""
-        assert self.step.p is not None
-        return block_thresholds(self.step.p, self.step.tree)
-
-    def _law_left(self, slot: int) -> Tensor:
-        """The law [V] of the last token after every drawn child of `slot` was rejected."""
-        if not self.block:
-            return self._faced(slot, self.children(slot))[-1][0]
-        assert self.step.p is not None
-        accepted = torch.tensor([len(path) for path in self.step.paths], device=self.p.device)
-        left = block_law_left(self.step.p, self.step.tree, self._block[0], accepted)[self.row]
-        return left / left.sum()
 
     def _gap(self, slot: int) -> float:
         first, second = self.step.logits[self.row, slot].float().topk(2).values.tolist()

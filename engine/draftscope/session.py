@@ -34,6 +34,7 @@ class Step:
     logits: Tensor  # [B, N + 1, V] the target's, before any warping
     p: Tensor | None  # [B, N + 1, V] the target's law; None under greedy
     coins: Coins
+    verdict: Verdict
     paths: list[list[int]]  # accepted nodes
     last: list[int]  # the target's own token below each path
     live: list[bool]  # which sequences were still being written when the round began
@@ -131,7 +132,7 @@ class Session:
         stages["commit"] = watch.lap()
         fed = self._write(tree, paths, last, live)
         stages["host"] = watch.lap()
-        return Step(index, start, watch.now, tree, logits, p, coins, paths, last, live, fed, stages)
+        return Step(index, start, watch.now, tree, logits, p, coins, verdict, paths, last, live, fed, stages)
 
     def _coins(self, index: int) -> Coins:
         if self._sampling.greedy:
