@@ -50,7 +50,7 @@ def from_scratch(lab: Lab, text: list[int]) -> Tensor:
 def test_features_are_the_hidden_states_of_the_committed_text(
     pair: Lab, drafter: str, lean: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A ragged batch over several rounds: every token but the pending one has the features of a forward from scratch."""
+    """A ragged batch over several rounds: each token but the pending one has its features from scratch."""
     if not lean:
         monkeypatch.setattr(pair.target, "run", pair.target.network)
     settings = Settings.of(drafter=drafter, gamma=3, shape=(2, 2), temperature=1.0, max_new_tokens=24)

@@ -71,8 +71,9 @@ class Barred(Model):
 
     bar: tuple[int, ...] = ()
 
-    def forward(self, *args: Any, **kwargs: Any) -> Tensor:
-        return super().forward(*args, **kwargs).index_fill(-1, torch.tensor(self.bar, dtype=torch.long), -torch.inf)
+    def forward_with_features(self, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor | None]:
+        logits, features = super().forward_with_features(*args, **kwargs)
+        return logits.index_fill(-1, torch.tensor(self.bar, dtype=torch.long), -torch.inf), features
 
 
 @pytest.mark.parametrize("name", ["chain, block", "chain, token", "sampled tree"])

@@ -136,17 +136,21 @@ def guesses(prefix: Tokens, vocabulary: int, count: int) -> Tokens:
 
 @dataclass(frozen=True)
 class Drafter:
-    """Draws from `q` and is judged with `claimed`: the same law, unless the drafter is a mutation."""
+    """Draws from `q` and is judged with `claimed`: the same law, unless the drafter is a mutation.
+
+    It drafts no further below a prefix that `stops` it: a length chosen while drafting, from what was drawn so far.
+    """
 
     q: LawAt
     shape: Shape
     claimed: LawAt | None = None
     draw: Draw = draws
+    stops: Callable[[Tokens], bool] = lambda _: False
 
     def propose(self, prefix: Tokens, shape: Shape) -> Iterator[tuple[Fraction, Family]]:
         """Every tree that could be drafted after a prefix, with its probability."""
         q = self.q(prefix)
-        count = len(shape.below)
+        count = 0 if self.stops(prefix) else len(shape.below)
         if shape.kind == "drawn":
             options, law = list(self.draw(q, count)), (self.claimed or self.q)(prefix)
         else:
@@ -318,6 +322,28 @@ def test_trees_write_the_targets_law(pair: tuple[LawAt, LawAt], shape: Shape) ->
 def test_chains_write_the_targets_law(pair: tuple[LawAt, LawAt], gamma: int, judge: Judge) -> None:
     p, q = pair
     assert output_law(p, Drafter(q, chain(gamma)), judge, gamma + 1) == target_law(p, gamma + 1)
+
+
+@pairs
+@pytest.mark.parametrize("judge", [judge_token_chain, judge_block])
+@pytest.mark.parametrize("stops_at", [0, 1, 2])
+def test_a_length_chosen_while_drafting_changes_no_law(pair: tuple[LawAt, LawAt], judge: Judge, stops_at: int) -> None:
+    """Whether one more token is drafted may depend on the tokens drawn so far, and on where the text stands."""
+    p, q = pair
+    drafter = Drafter(q, chain(3), stops=lambda prefix: bool(prefix) and (sum(prefix) + len(prefix)) % 3 == stops_at)
+    assert output_law(p, drafter, judge, 4) == target_law(p, 4)
+
+
+@pytest.mark.parametrize("judge", [judge_token_chain, judge_block])
+def test_a_token_drawn_and_then_not_proposed_is_caught(judge: Judge) -> None:
+    """The classic mistake of adaptive lengths: a token is drawn, found unlikely, and dropped."""
+
+    def dropped(law: Law, count: int) -> Iterator[tuple[Fraction, Tokens]]:
+        for probability, tokens in draws(law, count):
+            yield probability, tuple(x for x in tokens if law[x] * len(law) > 1)
+
+    p, q = PAIRS["random"]
+    assert not is_exact(p, Drafter(q, chain(2), draw=dropped), judge)
 
 
 def test_four_children_of_a_vocabulary_of_four_leave_nothing_to_reject() -> None:

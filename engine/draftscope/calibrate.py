@@ -1,0 +1,190 @@
+"""Measures a pair on this machine once (`calibration.py` says what for) and keeps the figures with what they belong to.
+
+Widths and contexts are timed on the target's own forward, interleaved, medians of several rounds of all of them;
+drafting and overhead on real rounds of the loop. The cache is full of zeros, which cost what other numbers cost.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from time import perf_counter
+
+import numpy as np
+import torch
+import transformers
+
+from draftscope import calibration
+from draftscope.calibration import Belongs, Calibration, Drafting, Machine, Verify
+from draftscope.lab import Lab, own_version
+from draftscope.model import Model
+from draftscope.settings import Settings
+
+WIDTHS = (1, 2, 3, 4, 5, 7, 9, 13, 17, 25, 33, 65)
+BATCHES = (1, 2, 4, 8, 16, 32, 64)
+MOST_ROWS = 320  # rows of a batch in one forward
+CONTEXTS = (64, 256, 512, 1024, 4096, 16384)
+CONTEXT = 256
+GAMMAS = (1, 3, 5, 8)
+REPEATS = 9
+TOKENS = 48  # of each run that drafting is measured on
+WARM = 2  # rounds of everything that are not counted
+STAGES = ("judge", "commit", "host")
+
+
+def calibration_of(lab: Lab, say: Callable[[str], None] = lambda _: None) -> Calibration:
+    """The pair's calibration: as it was kept, else measured now (seconds on small models) and kept."""
+    found = calibration.known(belongs(lab))
+    if found is None:
+        found = measure(lab, say)
+        calibration.keep(found)
+    return found
+
+
+def belongs(lab: Lab) -> Belongs:
+    """What figures measured with this lab belong to."""
+    device = lab.target.device
+    return Belongs(
+        target=lab.target.name,
+        target_hash=lab.target.digest,
+        draft=lab.draft.name if lab.draft else "",
+        draft_hash=lab.draft.digest if lab.draft else "",
+        device=torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU",
+        dtype=str(lab.target.dtype).removeprefix("torch."),
+        threads=torch.get_num_threads(),
+        torch=torch.__version__,
+        transformers=transformers.__version__,
+        draftscope=own_version(),
+    )
+
+
+def measure(lab: Lab, say: Callable[[str], None] = lambda _: None) -> Calibration:
+    """Measures everything anew; `say` hears what is being measured."""
+    context = min(CONTEXT, lab.target.context // 2)
+    say("verify cost over widths, batches and contexts")
+    verify = _verify(lab.target, context)
+    say("rounds of every drafter")
+    rounds = _rounds(lab)
+    say("copy and product")
+    return Calibration(
+        belongs=belongs(lab),
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        context=context,
+        verify=verify,
+        plain_overhead=statistics.median(sum(stages.values()) - stages["verify"] for stages in rounds["plain", 0]),
+        drafting={name: _fit(rounds, name) for name in _drafting(lab)},
+        machine=_machine(lab.target),
+        target_bytes=sum(p.numel() * p.element_size() for p in lab.target.network.parameters()),
+        differing_widths=differing_widths(lab.target),
+    )
+
+
+def _verify(model: Model, context: int) -> list[Verify]:
+    """One batch size after the other: a large one would leave the caches cold for a small one."""
+    found = []
+    for batch in BATCHES if model.trees else (1,):  # with masks of its own a model takes one sequence at a time
+        cases = [(width, context) for width in WIDTHS if batch * width <= MOST_ROWS or width == 1]
+        if batch == 1:
+            cases += [(1, each) for each in CONTEXTS if each + 1 <= model.context and each != context]
+        times = _interleaved([_forward(model, width, batch, each) for width, each in cases], REPEATS)
+        found += [Verify(width=w, batch=batch, context=s, ms=ms) for (w, s), ms in zip(cases, times, strict=True)]
+    return found
+
+
+def _forward(model: Model, width: int, batch: int, context: int) -> Callable[[], object]:
+    """A forward of `width` rows of `batch` sequences that have `context` tokens each."""
+    cache = model.cache(batch, context + width)
+    tokens = torch.ones((batch, width), dtype=torch.long, device=model.device)
+    offsets = torch.arange(width, device=model.device).expand(batch, -1)
+    length = torch.full((batch,), context, device=model.device)
+
+    def run() -> object:
+        cache.table.settle(length, context, even=True)
+        return model.forward(cache, tokens, offsets)
+
+    return run
+
+
+def _interleaved(works: Sequence[Callable[[], object]], repeats: int) -> list[float]:
+    """Median milliseconds of each, all of them in turn."""
+    times: list[list[float]] = [[] for _ in works]
+    for repeat in range(WARM + repeats):
+        for work, taken in zip(works, times, strict=True):
+            ms = _timed(work)
+            if repeat >= WARM:
+                taken.append(ms)
+    return [statistics.median(taken) for taken in times]
+
+
+def _timed(work: Callable[[], object]) -> float:
+    began = perf_counter()
+    work()
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    return (perf_counter() - began) * 1e3
+
+
+def _drafting(lab: Lab) -> list[str]:
+    """The drafters whose cost grows with gamma here."""
+    return [info.name for info in lab.drafters() if info.available and "gamma" in info.uses]
+
+
+def _rounds(lab: Lab) -> dict[tuple[str, int], list[dict[str, float]]]:
+    """Stage times of real rounds by drafter and gamma, at temperature 1, runs interleaved."""
+    found: dict[tuple[str, int], list[dict[str, float]]] = {}
+    ids = lab.encode("The", TOKENS)
+    for repeat in range(2):
+        for name in ("plain", *_drafting(lab)):
+            for gamma in GAMMAS if name != "plain" else (0,):
+                settings = Settings.of(drafter=name, gamma=max(gamma, 1), temperature=1.0, max_new_tokens=TOKENS)
+                steps = list(lab.session_of([ids], settings, (0,), ends=False).steps())
+                full = [step.stages for step in steps if step.tree.topology.height == gamma]
+                if repeat:  # the first pass warms up
+                    found.setdefault((name, gamma), []).extend(full)
+    return found
+
+
+def _fit(rounds: dict[tuple[str, int], list[dict[str, float]]], name: str) -> Drafting:
+    """Lines through the medians at each gamma. A drafter that found nothing to draft costs what plain does."""
+    points = [(gamma, stages) for gamma in GAMMAS if (stages := rounds.get((name, gamma)))]
+    propose = _line((gamma, statistics.median(s["propose"] for s in stages)) for gamma, stages in points)
+    other = _line((gamma, statistics.median(sum(s[k] for k in STAGES) for s in stages)) for gamma, stages in points)
+    return Drafting(step=propose[0], overhead=max(0.0, propose[1]) + other[1], judge_step=other[0])
+
+
+def _line(points: Iterable[tuple[int, float]]) -> tuple[float, float]:
+    """Slope (not below 0) and intercept by least squares."""
+    found = list(points)
+    if len(found) < 2:
+        return 0.0, found[0][1] if found else 0.0
+    x, y = np.array(found).T
+    slope = max(0.0, float(np.polyfit(x, y, 1)[0]))
+    return slope, float(np.mean(y - slope * x))
+
+
+def _machine(model: Model) -> Machine:
+    """A copy well beyond every cache, and a product large enough to be bound by arithmetic."""
+    size = 1 << (31 if model.device.type == "cuda" else 29)
+    source = torch.ones(size // 4, dtype=torch.float32, device=model.device)
+    into = torch.empty_like(source)
+    side = 4096 if model.device.type == "cuda" else 1024
+    square = torch.ones((side, side), dtype=model.dtype, device=model.device)
+    copy, product = _interleaved([lambda: into.copy_(source), lambda: square @ square], 5)
+    return Machine(copy_gb_s=2 * size / 1e6 / copy, matmul_gflop_s=2 * side**3 / 1e6 / product)
+
+
+@torch.inference_mode()
+def differing_widths(model: Model) -> list[int]:
+    """At which widths is the first row not bit for bit what it is alone? Where none, greedy lanes agree to the bit."""
+    prompt = [(7 * i + 3) % model.vocabulary for i in range(min(40, model.context // 2))]
+    widths = [width for width in WIDTHS if width <= 33]
+    cache = model.cache(1, len(prompt) + widths[-1])
+    model.read(cache, [prompt])
+    rows = {}
+    for width in widths:
+        tokens = torch.tensor([[(5 * i + 2) % model.vocabulary for i in range(width)]], device=model.device)
+        length = torch.tensor([len(prompt)], device=model.device)
+        cache.truncate(length, len(prompt))
+        rows[width] = model.forward(cache, tokens, torch.arange(width, device=model.device)[None])[0, 0]
+    return [width for width in widths if not torch.equal(rows[width], rows[1])]

@@ -1,0 +1,161 @@
+"""What rounds cost on this machine: the curves that every choice of a draft length and every prediction reads.
+
+A round that drafts gamma tokens takes gamma x (one draft step) + verify(gamma + 1 rows) + overhead; plain decoding
+takes verify(1) + its own overhead. Divided by plain's round these are the field's c, v and o, and the speedup to expect
+at an acceptance length tau is S = tau / (gamma c + v + o) (2211.17192, the verify cost measured, not taken as 1).
+`calibrate.py` measures; this module only knows, and imports no torch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+
+class Known(BaseModel):
+    """Base of everything here."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Belongs(Known):
+    """What the figures belong to: where any of this differs, they are measured anew."""
+
+    target: str
+    target_hash: str
+    draft: str
+    draft_hash: str
+    device: str
+    dtype: str
+    threads: int
+    torch: str
+    transformers: str
+    draftscope: str
+
+    @property
+    def key(self) -> str:
+        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:16]
+
+
+class Verify(Known):
+    """One target forward: milliseconds for `width` rows of `batch` sequences behind `context` tokens."""
+
+    width: int
+    batch: int
+    context: int
+    ms: float
+
+
+class Drafting(Known):
+    """A drafter's rounds, in ms, fitted to measured ones: `step` for each token more, `overhead` for the rest.
+
+    `overhead` is everything that is neither a draft step nor the target's forward: coins, judging, committing, text.
+    `judge_step` is what each drafted token adds to it.
+    """
+
+    step: float
+    overhead: float
+    judge_step: float
+
+
+class Machine(Known):
+    """GB/s of a large copy (read and written bytes counted) and GFLOP/s of a large product, in the pair's dtype."""
+
+    copy_gb_s: float
+    matmul_gflop_s: float
+
+
+class Calibration(Known):
+    """One pair on one machine. `context` is the context at which widths and batches were measured."""
+
+    belongs: Belongs
+    created: str
+    context: int
+    verify: list[Verify]
+    plain_overhead: float
+    drafting: dict[str, Drafting]
+    machine: Machine
+    target_bytes: int
+    differing_widths: list[int]  # widths at which row 0 is not bit for bit what it is alone
+
+    @property
+    def plain_ms(self) -> float:
+        """One round of plain decoding, batch 1."""
+        return self.verify_ms(1) + self.plain_overhead
+
+    @property
+    def bandwidth_share(self) -> float:
+        """Bytes of the target's weights per second of its forward, divided by the measured copy."""
+        return self.target_bytes / 1e6 / self.verify_ms(1) / self.machine.copy_gb_s
+
+    def verify_ms(self, width: int, batch: int = 1, context: int | None = None) -> float:
+        """A target forward, interpolated: linear in rows, in log2 of the batch, and in tokens of context."""
+        batches = sorted({point.batch for point in self.verify})
+        by_batch = [self._line(width, each) for each in batches]
+        base = float(np.interp(np.log2(batch), np.log2(batches), by_batch))
+        return base if context is None else base + batch * self._beyond(context)
+
+    def _line(self, width: int, batch: int) -> float:
+        points = sorted((p.width, p.ms) for p in self.verify if p.batch == batch and p.context == self.context)
+        widths, times = zip(*points, strict=True)
+        if width <= widths[-1]:
+            return float(np.interp(width, widths, times))
+        return float(times[-1] * width / widths[-1])  # beyond what was measured: no cheaper a row than the last
+
+    def _beyond(self, context: int) -> float:
+        """What a context other than the usual adds to one row of one sequence."""
+        points = sorted((p.context, p.ms) for p in self.verify if p.batch == 1 and p.width == 1)
+        contexts, times = zip(*points, strict=True)
+        return float(np.interp(context, contexts, times) - np.interp(self.context, contexts, times))
+
+    def c(self, drafter: str) -> float:
+        """One draft step, divided by a round of plain decoding."""
+        return self.drafting[drafter].step / self.plain_ms
+
+    def v(self, width: int) -> float:
+        """A verify forward of `width` rows, divided by a round of plain decoding."""
+        return self.verify_ms(width) / self.plain_ms
+
+    def round_cost(self, drafter: str, gamma: int) -> float:
+        """A round that drafts `gamma` tokens, divided by a round of plain decoding; 1 where nothing is drafted."""
+        if gamma == 0:
+            return 1.0
+        drafting = self.drafting[drafter]
+        other = drafting.overhead + gamma * (drafting.step + drafting.judge_step)
+        return (other + self.verify_ms(gamma + 1)) / self.plain_ms
+
+    def speedup(self, drafter: str, gamma: int, tau: float) -> float:
+        """S = tau / (gamma c + v + o), tokens a second divided by plain's."""
+        return tau / self.round_cost(drafter, gamma)
+
+
+def home() -> Path:
+    """Where calibrations are kept: $DRAFTSCOPE_CACHE, else the user's cache folder."""
+    base = os.environ.get("DRAFTSCOPE_CACHE") or Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
+    return Path(base) / "draftscope" / "calibration"
+
+
+def known(belongs: Belongs) -> Calibration | None:
+    """What was measured for exactly this, or None; a damaged file counts as none."""
+    path = home() / f"{belongs.key}.json"
+    try:
+        found = Calibration.model_validate_json(path.read_text())
+    except (OSError, ValidationError):
+        return None
+    return found if found.belongs == belongs else None
+
+
+def keep(calibration: Calibration) -> Path | None:
+    """Writes it for later runs; None where the folder cannot be written (the figures still hold for this run)."""
+    path = home() / f"{calibration.belongs.key}.json"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(calibration.model_dump(mode="json"), indent=1))
+    except OSError:
+        return None
+    return path

@@ -1,0 +1,122 @@
+"""Calibration: figures are fitted and looked up right, belong to what they were measured on, and are redone after it.
+
+No test asserts a time: clocks are replaced by known costs.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from draftscope import calibrate, calibration
+from draftscope.calibration import Belongs, Calibration, Drafting, Machine, Verify
+from draftscope.lab import Lab
+
+BELONGS = Belongs(
+    target="t", target_hash="1", draft="d", draft_hash="2", device="CPU", dtype="float32", threads=1,
+    torch="2", transformers="5", draftscope="0",
+)  # fmt: skip
+
+
+def made(**changes: object) -> Calibration:
+    """Verify costs 4 ms and 0.5 a row more, 2 more for each doubling of the batch, 0.01 for each token of context."""
+    verify = [
+        Verify(width=w, batch=b, context=100, ms=4 + 0.5 * (w - 1) + 2 * e)
+        for w in (1, 3, 9)
+        for e, b in ((0, 1), (2, 4))
+    ]
+    verify += [Verify(width=1, batch=1, context=s, ms=4 + 0.01 * (s - 100)) for s in (50, 300)]
+    values: dict[str, object] = {
+        "belongs": BELONGS, "created": "", "context": 100, "verify": verify, "plain_overhead": 1.0, "target_bytes": 1,
+        "drafting": {"draft": Drafting(step=0.5, overhead=1.0, judge_step=0.25)}, "differing_widths": [],
+        "machine": Machine(copy_gb_s=1, matmul_gflop_s=1),
+    }  # fmt: skip
+    return Calibration.model_validate(values | changes)
+
+
+def test_costs_between_the_measured_points() -> None:
+    found = made()
+    assert found.verify_ms(1) == 4
+    assert found.verify_ms(2) == 4.5
+    assert found.verify_ms(6) == 6.5
+    assert found.verify_ms(18) == 2 * found.verify_ms(9)  # beyond the widest: in proportion
+    assert found.verify_ms(1, batch=2) == 6
+    assert found.verify_ms(1, context=200) == 5
+    assert found.verify_ms(1, batch=4, context=200) == 12
+
+
+def test_predicted_speedup_is_tau_over_the_cost_of_a_round() -> None:
+    found = made()
+    assert found.plain_ms == 5
+    assert found.c("draft") == 0.1
+    assert found.v(5) == pytest.approx(6 / 5)
+    assert found.round_cost("draft", 0) == 1
+    assert found.round_cost("draft", 4) == pytest.approx((4 * 0.5 + 6 + 1 + 4 * 0.25) / 5)
+    assert found.speedup("draft", 4, tau=3.0) == pytest.approx(3.0 / 2.0)
+
+
+def test_a_fit_finds_the_line_and_a_drafter_that_never_drafts_costs_nothing_more() -> None:
+    def stages(gamma: int) -> dict[str, float]:
+        return {"propose": 0.2 + 0.7 * gamma, "judge": 0.1 * gamma, "commit": 0.25, "host": 0.05, "verify": 99.0}
+
+    rounds = {("draft", gamma): [stages(gamma)] * 3 for gamma in calibrate.GAMMAS}
+    found = calibrate._fit(rounds, "draft")
+    assert (found.step, found.overhead, found.judge_step) == pytest.approx((0.7, 0.5, 0.1))
+    assert calibrate._fit({}, "ngram") == Drafting(step=0, overhead=0, judge_step=0)
+
+
+def test_kept_figures_come_back_only_for_what_they_belong_to(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("DRAFTSCOPE_CACHE", str(tmp_path))
+    found = made()
+    assert calibration.known(BELONGS) is None
+    path = calibration.keep(found)
+    assert path is not None
+    assert calibration.known(BELONGS) == found
+    for change in ({"torch": "3"}, {"threads": 2}, {"draft_hash": "x"}, {"dtype": "bfloat16"}):
+        assert calibration.known(BELONGS.model_copy(update=change)) is None
+    path.write_text(path.read_text()[:-20])
+    assert calibration.known(BELONGS) is None
+
+
+def test_a_folder_that_cannot_be_written_loses_nothing_else(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("DRAFTSCOPE_CACHE", str(tmp_path / "file"))
+    assert calibration.keep(made()) is None
+
+
+def test_measuring_a_pair_and_finding_it_again(pair: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("DRAFTSCOPE_CACHE", str(tmp_path))
+    for name, value in {"BATCHES": (1, 2), "WIDTHS": (1, 2, 5), "REPEATS": 1, "WARM": 0, "TOKENS": 24}.items():
+        monkeypatch.setattr(calibrate, name, value)
+    heard: list[str] = []
+    found = calibrate.calibration_of(pair, heard.append)
+    assert len(heard) == 3
+    assert {(p.width, p.batch) for p in found.verify} == {(w, b) for w in (1, 2, 5) for b in (1, 2)}
+    assert set(found.drafting) == {"draft", "ngram"}
+    assert found.round_cost("draft", 4) > found.v(5) > 0
+    assert calibrate.calibration_of(pair, heard.append) == found
+    assert len(heard) == 3  # not measured again
+
+
+def test_rows_that_depend_on_their_number_are_found(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = pair.target.run
+
+    def rounded(**call: torch.Tensor) -> object:
+        out = right(**call)
+        if call["input_ids"].shape[1] in (4, 9):
+            out.logits[..., 0] = torch.nextafter(out.logits[..., 0], torch.tensor(9e9))
+        return out
+
+    monkeypatch.setattr(pair.target, "run", rounded)
+    assert {4, 9} <= set(calibrate.differing_widths(pair.target))
+    monkeypatch.setattr(pair.target, "run", lambda **call: _alone(right, **call))
+    assert calibrate.differing_widths(pair.target) == []
+
+
+def _alone(right: object, **call: torch.Tensor) -> object:
+    """The logits of the first row, computed without the others: what no number of rows can change."""
+    out = right(**call)  # type: ignore[operator]
+    out.logits[:] = out.logits.new_tensor(float(call["input_ids"][0, 0]))
+    return out
