@@ -18,7 +18,7 @@ lint: $(READY)
 	$(BIN)/mypy
 
 bench: $(READY)
-	$(BIN)/python -m draftscope.bench --out bench
+	$(BIN)/draftscope bench --out bench
 
 # On a machine with CUDA; needs torch, transformers, pydantic, scipy, but no environment of ours and no gradio.
 gpu:

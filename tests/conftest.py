@@ -9,7 +9,24 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from draftscope.lab import Lab
+from draftscope.calibration import Belongs, Calibration, Drafting, Machine, Verify
+from draftscope.heads import (
+    Block,
+    BlockConfig,
+    Eagle1,
+    Eagle1Config,
+    Eagle3,
+    Eagle3Config,
+    Head,
+    Lender,
+    Medusa,
+    MedusaConfig,
+    Mtp,
+    MtpConfig,
+    Own,
+    Shape,
+)
+from draftscope.lab import Lab, NamedHead
 from draftscope.model import Model
 
 torch.set_num_threads(1)
@@ -56,13 +73,65 @@ def byte_tokenizer() -> PreTrainedTokenizerFast:
     )
 
 
+def made_calibration(**changes: object) -> Calibration:
+    """Costs made up for tests, so that none depends on a clock.
+
+    Verify takes 4 ms and 0.5 for each row more, 2 more at a batch of 4, 0.01 for each token beyond 100; a draft step
+    0.5, the rest of a drafting round 1 and 0.25 for each token. A plain round takes 5.
+    """
+    verify = [
+        Verify(width=w, batch=b, context=100, ms=4 + 0.5 * (w - 1) + more)
+        for b, more in ((1, 0), (4, 4))
+        for w in (1, 3, 9)
+    ]
+    verify += [Verify(width=1, batch=1, context=s, ms=4 + 0.01 * (s - 100)) for s in (50, 300)]
+    belongs = Belongs(
+        target="t", target_hash="1", draft="d", draft_hash="2", ballast="", device="CPU", dtype="float32", threads=1,
+        torch="2", transformers="5", draftscope="0",
+    )  # fmt: skip
+    own = Drafting(step=0.5, overhead=1.0, judge_step=0.25)
+    values: dict[str, object] = {
+        "belongs": belongs, "created": "", "context": 100, "verify": verify, "plain_overhead": 1.0, "target_bytes": 1,
+        "drafting": dict.fromkeys(("draft", "ngram", "eagle", "eagle3", "mtp", "medusa", "block"), own),
+        "differing_widths": [],
+        "machine": Machine(copy_gb_s=1, matmul_gflop_s=1),
+    }  # fmt: skip
+    return Calibration.model_validate(values | changes)
+
+
+def random_heads(target: Model, selection: tuple[int, ...]) -> dict[str, NamedHead]:
+    """A random head of every kind on a target of `random_llama`; EAGLE-3's knows the tokens of `selection` only."""
+    lender, hidden = Lender.of(target.network), target.hidden
+    rope = {"rope_type": "default", "rope_theta": 10000.0}
+    shape = Shape(hidden, heads=4, key_value_heads=2, head_width=8, mlp=48, rope=rope, positions=512)
+    layers, own = (0, 1, target.layers), Own(lm_head=True, vocabulary=len(selection))
+    eagle3 = Eagle3(Eagle3Config(shape, layers, own), lender)
+    assert eagle3.d2t is not None
+    eagle3.d2t.copy_(torch.tensor(selection) - torch.arange(len(selection)))
+    made: dict[str, Head] = {
+        "eagle": Eagle1(Eagle1Config(shape), lender),
+        "eagle3": eagle3,
+        "mtp": Mtp(MtpConfig(shape), lender),
+        "medusa": Medusa(MedusaConfig(heads=3), lender),
+        "block": Block(BlockConfig(shape, depth=2, size=5, mask_token=1, layers=(0, 2)), lender),
+    }
+    dice = torch.Generator().manual_seed(5)
+    for head in made.values():
+        with torch.no_grad():
+            for weight in head.parameters():
+                weight.add_(torch.randn(weight.shape, generator=dice) * 0.2)
+        head.eval()
+    return {kind: NamedHead(head, f"random {kind}") for kind, head in made.items()}
+
+
 @pytest.fixture(scope="session")
 def tiny() -> Lab:
     """A pair over five tokens whose joint laws can be enumerated. No token ends a text."""
     target = Model(random_llama(1, 5), "tiny-target")
     draft = Model(random_llama(2, 5, layers=1, hidden=16), "tiny-draft")
-    lab = Lab(target, draft, letters(5))
+    lab = Lab(target, draft, letters(5), random_heads(target, (0, 1, 3, 4)))
     lab.eos = frozenset()
+    lab.calibration = made_calibration()
     return lab
 
 
@@ -71,7 +140,9 @@ def pair() -> Lab:
     """A random pair over bytes: tokens are bytes, so texts are often not UTF-8."""
     target = Model(random_llama(3, 258), "byte-target")
     draft = Model(random_llama(4, 258, layers=1, hidden=16), "byte-draft")
-    return Lab(target, draft, byte_tokenizer())
+    lab = Lab(target, draft, byte_tokenizer(), random_heads(target, tuple(range(0, 258, 2))))
+    lab.calibration = made_calibration()
+    return lab
 
 
 @pytest.fixture(scope="session")

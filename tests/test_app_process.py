@@ -7,15 +7,20 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from draftscope.lab import Lab
 from draftscope_app.engine_process import EngineProcess, RunHandle
+from draftscope_app.engine_worker import main
 from draftscope_app.feed import stream
-from draftscope_app.jobs import Entered, Happened, Job, Load, Loading, Ready, Start
+from draftscope_app.jobs import Entered, Happened, Job, Load, LoadFailed, Loading, Message, Quit, Ready, Start
+from draftscope_app.server import leaving_a_core
 from draftscope_app.visitors import Visitor, Visitors, new_run_id
 
 PATIENCE_S = 120.0
@@ -239,3 +244,43 @@ def test_models_that_cannot_be_loaded_are_one_sentence(tmp_path: Path) -> None:
     assert "nothing" in status.sentence
     assert Seen(process.run(job())).done().sentences == [status.sentence]
     process.close()
+
+
+def loading(load: Load) -> list[Message]:
+    """What the engine process says while it loads, in this process."""
+    page, engine = Pipe()
+    page.send(Quit())
+    main(engine, load)
+    return [page.recv() for _ in iter(page.poll, False)]
+
+
+def test_everything_about_loading_reaches_the_engine(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    load = Load("here", "there", "float32", "cpu", 1, "auto", "v1", "v2", trust_remote_code=True, allow_pickle=True)
+    asked: dict[str, object] = {}
+    monkeypatch.setattr("draftscope.lab.load", lambda **given: asked.update(given) or pair)
+    *_, ready = loading(load)
+    assert isinstance(ready, Ready) and "byte-target" in ready.sentence
+    assert asked == asdict(load)
+
+
+@pytest.mark.parametrize(
+    ("wish", "sentence"),
+    [
+        ({"device_map": "everywhere"}, "device_map = 'everywhere'"),
+        ({"revision": "v1"}, "is a folder and has none"),
+        ({"draft": "two words", "draft_revision": "v2"}, "'two words' is no folder here"),
+    ],
+)
+def test_a_wish_about_loading_that_cannot_be_met_is_one_sentence(
+    pair_folders: tuple[Path, Path], wish: dict[str, Any], sentence: str
+) -> None:
+    *_, failed = loading(Load(str(pair_folders[0]), **wish))
+    assert isinstance(failed, LoadFailed) and sentence in failed.sentence
+
+
+def test_serving_leaves_a_core_to_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    assert leaving_a_core(Load("here")) == Load("here", threads=3)
+    assert leaving_a_core(Load(threads=0)).threads == 0  # for the engine to refuse in a sentence
+    monkeypatch.setattr("os.cpu_count", lambda: 1)
+    assert leaving_a_core(Load()).threads == 1

@@ -11,33 +11,13 @@ import pytest
 import torch
 
 from draftscope import calibrate, calibration
-from draftscope.calibration import Belongs, Calibration, Drafting, Machine, Verify
+from draftscope.calibration import Drafting
 from draftscope.lab import Lab
-
-BELONGS = Belongs(
-    target="t", target_hash="1", draft="d", draft_hash="2", device="CPU", dtype="float32", threads=1,
-    torch="2", transformers="5", draftscope="0",
-)  # fmt: skip
-
-
-def made(**changes: object) -> Calibration:
-    """Verify costs 4 ms and 0.5 a row more, 2 more for each doubling of the batch, 0.01 for each token of context."""
-    verify = [
-        Verify(width=w, batch=b, context=100, ms=4 + 0.5 * (w - 1) + 2 * e)
-        for w in (1, 3, 9)
-        for e, b in ((0, 1), (2, 4))
-    ]
-    verify += [Verify(width=1, batch=1, context=s, ms=4 + 0.01 * (s - 100)) for s in (50, 300)]
-    values: dict[str, object] = {
-        "belongs": BELONGS, "created": "", "context": 100, "verify": verify, "plain_overhead": 1.0, "target_bytes": 1,
-        "drafting": {"draft": Drafting(step=0.5, overhead=1.0, judge_step=0.25)}, "differing_widths": [],
-        "machine": Machine(copy_gb_s=1, matmul_gflop_s=1),
-    }  # fmt: skip
-    return Calibration.model_validate(values | changes)
+from tests.conftest import made_calibration
 
 
 def test_costs_between_the_measured_points() -> None:
-    found = made()
+    found = made_calibration()
     assert found.verify_ms(1) == 4
     assert found.verify_ms(2) == 4.5
     assert found.verify_ms(6) == 6.5
@@ -48,7 +28,7 @@ def test_costs_between_the_measured_points() -> None:
 
 
 def test_predicted_speedup_is_tau_over_the_cost_of_a_round() -> None:
-    found = made()
+    found = made_calibration()
     assert found.plain_ms == 5
     assert found.c("draft") == 0.1
     assert found.v(5) == pytest.approx(6 / 5)
@@ -69,21 +49,21 @@ def test_a_fit_finds_the_line_and_a_drafter_that_never_drafts_costs_nothing_more
 
 def test_kept_figures_come_back_only_for_what_they_belong_to(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("DRAFTSCOPE_CACHE", str(tmp_path))
-    found = made()
-    assert calibration.known(BELONGS) is None
+    found = made_calibration()
+    assert calibration.known(found.belongs) is None
     path = calibration.keep(found)
     assert path is not None
-    assert calibration.known(BELONGS) == found
+    assert calibration.known(found.belongs) == found
     for change in ({"torch": "3"}, {"threads": 2}, {"draft_hash": "x"}, {"dtype": "bfloat16"}):
-        assert calibration.known(BELONGS.model_copy(update=change)) is None
+        assert calibration.known(found.belongs.model_copy(update=change)) is None
     path.write_text(path.read_text()[:-20])
-    assert calibration.known(BELONGS) is None
+    assert calibration.known(found.belongs) is None
 
 
 def test_a_folder_that_cannot_be_written_loses_nothing_else(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("DRAFTSCOPE_CACHE", str(tmp_path / "file"))
-    assert calibration.keep(made()) is None
+    assert calibration.keep(made_calibration()) is None
 
 
 def test_measuring_a_pair_and_finding_it_again(pair: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

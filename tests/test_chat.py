@@ -58,6 +58,14 @@ def test_a_trace_tells_what_the_model_read(pair: Lab) -> None:
     assert isinstance(raw, RunStart) and raw.rendered == ""
 
 
+def test_a_run_renders_its_template_once(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab, rendered = chatty(pair), []
+    render = Chat.render
+    monkeypatch.setattr(Chat, "render", lambda *given: rendered.append(given) or render(*given))
+    lab.decode("hi", max_new_tokens=2)
+    assert len(rendered) == 1
+
+
 def test_drafters_write_what_plain_writes_behind_a_template(pair: Lab) -> None:
     lab = chatty(pair)
     want = lab.decode("hi", "plain", max_new_tokens=12).token_ids

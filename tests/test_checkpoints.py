@@ -16,7 +16,7 @@ from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError, Revi
 from transformers import BertConfig, BertModel, GenerationConfig, T5Config, T5ForConditionalGeneration
 
 import draftscope
-from draftscope import DraftscopeError, hub, memory
+from draftscope import DraftscopeError, hub, lab, memory
 from draftscope.architectures import CASES, network
 from draftscope.checkpoints import Loading, end_of_text, find, load_model, refuse_other_vocabulary
 from draftscope.devices import pick_device_map
@@ -48,9 +48,9 @@ def test_a_pair_of_unequal_padding_loads_and_drafts(tmp_path: Path) -> None:
     for name, rows in (("target", 272), ("draft", 264)):
         random_llama(5, rows).save_pretrained(tmp_path / name)
         byte_tokenizer().save_pretrained(tmp_path / name)
-    lab = draftscope.load(tmp_path / "target", tmp_path / "draft", dtype="float32")
+    pair = draftscope.load(tmp_path / "target", tmp_path / "draft", dtype="float32")
     for drafter in ("draft", "topk-tree"):
-        assert lab.decode("ab", drafter, max_new_tokens=12).metrics.num_draft_tokens > 0
+        assert pair.decode("ab", drafter, max_new_tokens=12).metrics.num_draft_tokens > 0
 
 
 def test_an_encoder_is_no_language_model(tmp_path: Path) -> None:
@@ -98,8 +98,8 @@ def test_pickles_are_read_only_when_allowed(tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").unlink()
     torch.save(model.state_dict(), tmp_path / "pytorch_model.bin")
     assert "'pytorch_model.bin' would be read from a pickle that could run code" in refused(tmp_path)
-    lab = draftscope.load(tmp_path, dtype="float32", allow_pickle=True)
-    torch.testing.assert_close(lab.target.network.lm_head.weight, model.lm_head.weight)
+    alone = draftscope.load(tmp_path, dtype="float32", allow_pickle=True)
+    torch.testing.assert_close(alone.target.network.lm_head.weight, model.lm_head.weight)
 
 
 def test_a_package_that_quantisation_needs_is_named(tmp_path: Path) -> None:
@@ -168,6 +168,20 @@ def test_no_hub_is_one_sentence_at_once(monkeypatch: pytest.MonkeyPatch, capfd: 
     assert "\n" not in refused("nobody/no-such-model")
     assert time.monotonic() - began < 2
     assert capfd.readouterr() == ("", "")
+
+
+def test_each_model_is_asked_for_at_its_own_revision(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, str | None] = {}
+    monkeypatch.setattr(lab, "load_tokenizer", lambda _: letters(5))
+    monkeypatch.setattr(lab, "load_model", lambda *_: Model(random_llama(1, 5), "any"))
+    monkeypatch.setattr(lab, "find", lambda name, _, revision=None: asked.update({name: revision}))
+    draftscope.load("some/one", "some/draft", revision="v1", draft_revision="v2")
+    assert asked == {"some/one": "v1", "some/draft": "v2"}
+
+
+def test_a_revision_of_nothing_on_the_hub_is_one_sentence(tmp_path: Path) -> None:
+    assert f"revision = 'v1': '{tmp_path}' is a folder and has none; leave it out." in refused(tmp_path, revision="v1")
+    assert "draft_revision = 'v2', but no draft is named" in refused(tmp_path, draft_revision="v2")
 
 
 @pytest.mark.parametrize("name", ["two words", "a/b/c"])

@@ -10,18 +10,22 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
-from draftscope import tracefile
+import draftscope
+from draftscope import frames, tracefile
 from draftscope.check import Finding
 from draftscope.lab import Lab
 from draftscope_app import server
 from draftscope_app.cli import COMMANDS, main
 from draftscope_app.commands import options, report
+from draftscope_app.jobs import Load
 
 METRICS = {
     "mean_acceptance_length",
@@ -37,6 +41,15 @@ METRICS = {
     "itl_ms",
     "icl_ms",
 }
+LOAD = Load(
+    "here", "there", "float32", "cpu", 1, "auto", "v1", "v2", trust_remote_code=True, allow_pickle=True,
+    ballast="8b+1b", heads=("mtp:elsewhere", "eagle3:over-there"),
+)  # fmt: skip
+LOADING = (
+    *("--target", "here", "--draft", "there", "--dtype", "float32", "--device", "cpu", "--threads", "1"),
+    *("--device-map", "auto", "--revision", "v1", "--draft-revision", "v2", "--trust-remote-code", "--allow-pickle"),
+    *("--ballast", "8b+1b", "--head", "mtp:elsewhere", "--drafter", "eagle3-tree:over-there"),
+)
 SAMPLED = ("--temperature", "1", "--seed", "3", "--max-new-tokens", "24")
 
 
@@ -124,11 +137,22 @@ def test_decode_streams_the_text_and_sums_up_on_stderr(cli: Cli, loaded: Lab) ->
 
 
 @pytest.mark.usefixtures("loaded")
+def test_one_of_a_thing_is_not_many(cli: Cli) -> None:
+    said = cli("decode", "hello", "--max-new-tokens", "1").err
+    assert said.startswith("1 token, 1 target forward, 1.00 tokens a round")
+
+
+@pytest.mark.usefixtures("loaded")
 def test_every_setting_reaches_the_run(cli: Cli) -> None:
     given: dict[str, Any] = {
         "drafter": "sampled-tree",
         "gamma": 2,
+        "draft_length": "cost",
+        "confidence": 0.3,
         "shape": [2, 1],
+        "tree_nodes": 12,
+        "tree_depth": 3,
+        "tree_width": 2,
         "ngram": 2,
         "typed": "abc",
         "rule": "token",
@@ -337,6 +361,45 @@ def test_foreign_files_are_refused_in_a_sentence(cli: Cli, recorded: Path, tmp_p
     refused(cli("replay", tmp_path / "binary"))
 
 
+# export
+
+
+@pytest.mark.parametrize("what", frames.TABLES)
+def test_export_writes_the_table_of_a_trace(cli: Cli, recorded: Path, tmp_path: Path, what: str) -> None:
+    table = frames.frame(tracefile.read(recorded).events, what)
+    shown = cli("export", recorded, "--what", what)
+    assert (shown.code, shown.err) == (0, "")
+    assert shown.out == table.to_csv(index=False, lineterminator="\n")
+    for suffix in frames.FORMATS:
+        frames.write(table, want := tmp_path / f"want{suffix}")
+        assert cli("export", recorded, "--what", what, "--to", tmp_path / f"got{suffix}") == Ran(0, "", "")
+        assert (tmp_path / f"got{suffix}").read_bytes() == want.read_bytes()
+
+
+def test_export_without_options_has_a_row_for_each_token(cli: Cli, recorded: Path) -> None:
+    assert cli("export", recorded).out.count("\nrun,run,0,") == 24
+
+
+def test_export_of_a_truncated_trace_writes_what_is_whole_and_warns(cli: Cli, recorded: Path, tmp_path: Path) -> None:
+    recorded.write_bytes(recorded.read_bytes()[:-4000])
+    ran = cli("export", recorded, "--to", tmp_path / "rounds.csv", "--what", "rounds")
+    assert (ran.code, ran.out) == (0, "")
+    assert "breaks off after" in ran.err
+    rounds = cli("replay", recorded, "--json").json["lanes"][0]["target_forwards"]
+    assert len(pd.read_csv(tmp_path / "rounds.csv")) == rounds > 0
+
+
+def test_an_export_that_cannot_be_is_one_sentence(cli: Cli, recorded: Path, tmp_path: Path) -> None:
+    before = recorded.read_bytes()
+    assert "ends in .csv, .parquet, .jsonl" in refused(cli("export", "not read yet", "--to", tmp_path / "a.xlsx"))
+    assert "is the trace itself" in refused(cli("export", recorded, "--to", tmp_path / "." / recorded.name))
+    assert "what = 'words': choose tokens" in refused(cli("export", recorded, "--what", "words"))
+    assert "cannot be read" in refused(cli("export", tmp_path / "nothing", "--to", tmp_path / "nothing.csv"))
+    assert "cannot be written" in refused(cli("export", recorded, "--to", "/dev/null/a.csv"))
+    assert recorded.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [recorded]
+
+
 # check, drafters, serve
 
 
@@ -384,17 +447,21 @@ def test_drafters_says_who_can_run_and_why_not(cli: Cli, loaded: Lab, monkeypatc
 def test_serve_hands_its_arguments_over(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: dict[str, object] = {}
     monkeypatch.setattr(server, "serve", lambda **given: seen.update(given))
-    assert cli("serve", "--port", "7777", "--target", "here", "--threads", "1", "--no-browser").code == 0
-    assert seen == {
-        "host": "127.0.0.1",
-        "port": 7777,
-        "target": "here",
-        "draft": None,
-        "dtype": "auto",
-        "device": "auto",
-        "threads": 1,
-        "open_browser": False,
-    }
+    assert cli("serve", "--port", "7777", *LOADING, "--no-browser").code == 0
+    assert seen == {"host": "127.0.0.1", "port": 7777, "load": LOAD, "drafter": "eagle3-tree", "open_browser": False}
+
+
+def test_decode_loads_what_its_arguments_say(cli: Cli, pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: dict[str, object] = {}
+    monkeypatch.setattr("draftscope.lab.load", lambda **given: seen.update(given) or pair)
+    assert cli("decode", "hello", "--max-new-tokens", "2", *LOADING).code == 0
+    assert seen == asdict(LOAD) | {"progress": False}
+
+
+def test_what_can_be_loaded_is_said_under_the_engines_names() -> None:
+    """`Load` travels as keyword arguments, with the same defaults."""
+    engine = {name: given.default for name, given in signature(draftscope.load).parameters.items()}
+    assert asdict(Load()) == {name: engine[name] for name in asdict(Load())}
 
 
 def test_a_port_in_use_and_a_host_unknown_are_one_sentence(cli: Cli) -> None:
@@ -437,13 +504,16 @@ def alone(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_help_and_replay_import_no_torch(recorded: Path) -> None:
+def test_help_replay_and_export_import_no_torch(recorded: Path) -> None:
     assert "serve" in (shown := alone("--help")).stdout
     assert shown.stderr == "False\n"
     assert alone("serve", "--help").stderr == "False\n"
     replayed = alone("replay", recorded)
     assert "24 tokens" in replayed.stdout
     assert replayed.stderr == "False\n"
+    exported = alone("export", recorded)
+    assert exported.stdout.startswith("run,lane,")
+    assert exported.stderr == "False\n"
 
 
 def test_a_reader_that_leaves_is_no_stack_trace(recorded: Path) -> None:

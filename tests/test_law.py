@@ -16,7 +16,7 @@ from torch import Tensor
 from draftscope import judge, session
 from draftscope.cache import SlotCache
 from draftscope.check import FALSE_ALARM, Finding, law_test
-from draftscope.drafters import model as model_drafter
+from draftscope.drafters import levels
 from draftscope.lab import Lab
 from draftscope.model import Model
 from draftscope.settings import Settings
@@ -24,17 +24,39 @@ from draftscope.streams import Coins, Purpose, Streams, uniforms
 from draftscope.tree import DraftTree
 
 SAMPLES = 4000
+GROWN = {"tree_nodes": 6, "tree_depth": 3, "tree_width": 2}
 LOSSLESS = {
     "plain": {"drafter": "plain"},
     "chain, block": {"drafter": "draft", "rule": "block", "gamma": 3},
     "chain, token": {"drafter": "draft", "rule": "token", "gamma": 3},
     "chain of one": {"drafter": "draft", "gamma": 1},
+    "chain, length by cost": {"drafter": "draft", "gamma": 3, "draft_length": "cost"},
+    "chain, length by confidence": {"drafter": "draft", "gamma": 3, "draft_length": "confidence"},
+    "chain, length by confidence, token": {
+        "drafter": "draft",
+        "gamma": 3,
+        "draft_length": "confidence",
+        "rule": "token",
+    },
+    "chain, length by heuristic": {"drafter": "draft", "gamma": 3, "draft_length": "heuristic"},
     "sampled tree": {"drafter": "sampled-tree", "shape": (3, 2)},
     "sampled tree, deep": {"drafter": "sampled-tree", "shape": (2, 1, 2)},
     "sampled tree, every token": {"drafter": "sampled-tree", "shape": (5, 2)},
     "top-k tree": {"drafter": "topk-tree", "shape": (2, 2)},
     "n-gram": {"drafter": "ngram", "gamma": 3, "ngram": 2},
     "typed": {"drafter": "typed", "typed": "bcd"},
+    "EAGLE-1": {"drafter": "eagle", "gamma": 3},
+    "EAGLE-3": {"drafter": "eagle3", "gamma": 3},
+    "EAGLE-3, token": {"drafter": "eagle3", "gamma": 3, "rule": "token"},
+    "EAGLE-3, length by cost": {"drafter": "eagle3", "gamma": 3, "draft_length": "cost"},
+    "MTP": {"drafter": "mtp", "gamma": 3},
+    "Medusa": {"drafter": "medusa", "gamma": 3},
+    "block": {"drafter": "block", "gamma": 3},
+    "EAGLE-1, dynamic tree": {"drafter": "eagle-tree", **GROWN},
+    "EAGLE-3, dynamic tree": {"drafter": "eagle3-tree", **GROWN},
+    "MTP, dynamic tree": {"drafter": "mtp-tree", **GROWN},
+    "Medusa, sparse tree": {"drafter": "medusa-tree", **GROWN},
+    "block, best-first tree": {"drafter": "block-tree", **GROWN},
 }
 WARPED = {"temperature": 0.7, "top_k": 4, "top_p": 0.9, "min_p": 0.02}
 
@@ -50,7 +72,10 @@ def test_the_joint_law_is_the_targets(tiny: Lab, name: str) -> None:
     assert finding.passed, finding.detail
 
 
-@pytest.mark.parametrize("name", ["chain, block", "chain, token", "sampled tree", "top-k tree"])
+@pytest.mark.parametrize(
+    "name",
+    ["chain, block", "chain, token", "sampled tree", "top-k tree", "EAGLE-3", "Medusa", "block, best-first tree"],
+)
 def test_the_joint_law_is_the_warped_targets(tiny: Lab, name: str) -> None:
     finding = law(tiny, **LOSSLESS[name], **WARPED)
     assert finding.passed, finding.detail
@@ -97,21 +122,21 @@ def caught(finding: Finding) -> bool:
 
 @pytest.mark.parametrize("rule", ["block", "token"])
 def test_argmax_drafts_judged_by_softmax_are_caught(tiny: Lab, monkeypatch: pytest.MonkeyPatch, rule: str) -> None:
-    monkeypatch.setattr(model_drafter, "draw", lambda law, _: law.argmax(-1))
+    monkeypatch.setattr(levels, "draw", lambda law, _: law.argmax(-1))
     assert caught(law(tiny, drafter="draft", rule=rule, gamma=3))
 
 
 @pytest.mark.parametrize("rule", ["block", "token"])
 def test_q_before_the_warpers_is_caught(tiny: Lab, monkeypatch: pytest.MonkeyPatch, rule: str) -> None:
-    right = model_drafter.DraftModel._tree
+    right = levels.Levels._tree
 
-    def unwarped(self: model_drafter.DraftModel, *parts: object) -> DraftTree:
+    def unwarped(self: levels.Levels, *parts: object) -> DraftTree:
         tree = right(self, *parts)  # type: ignore[arg-type]
         assert tree.laws is not None
         flat = tree.laws.clamp(min=1e-6) ** 0.5
         return replace(tree, laws=flat / flat.sum(-1, keepdim=True))
 
-    monkeypatch.setattr(model_drafter.DraftModel, "_tree", unwarped)
+    monkeypatch.setattr(levels.Levels, "_tree", unwarped)
     assert caught(law(tiny, drafter="draft", rule=rule, gamma=3, temperature=0.5))
 
 
@@ -128,7 +153,7 @@ def test_a_q_that_keeps_the_rejected_token_is_caught(tiny: Lab, monkeypatch: pyt
 
 def test_a_reranked_sampled_tree_is_caught(tiny: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """Draws twice the children it needs and keeps the likeliest: each was drawn, but some were dropped when seen."""
-    right = model_drafter.draw_distinct
+    right = levels.draw_distinct
 
     def reranked(law: Tensor, coins: Tensor) -> tuple[Tensor, Tensor]:
         extra = torch.cat([coins, (coins * 7919.0) % 1.0], -1)
@@ -136,7 +161,7 @@ def test_a_reranked_sampled_tree_is_caught(tiny: Lab, monkeypatch: pytest.Monkey
         best = law.gather(-1, tokens).masked_fill(~real, -1.0).topk(coins.shape[-1], -1).indices
         return tokens.gather(-1, best), real.gather(-1, best)
 
-    monkeypatch.setattr(model_drafter, "draw_distinct", reranked)
+    monkeypatch.setattr(levels, "draw_distinct", reranked)
     assert caught(law(tiny, drafter="sampled-tree", shape=(2, 2)))
 
 

@@ -26,7 +26,20 @@ DRAFTERS = {
     "topk-tree": {"shape": (3, 2, 1)},
     "ngram": {"gamma": 4},
     "typed": {"typed": " jumps over the lazy dog"},
+    "eagle": {"gamma": 4},
+    "eagle3": {"gamma": 4},
+    "mtp": {"gamma": 4},
+    "medusa": {"gamma": 3},
+    "block": {"gamma": 4},
+    "eagle-tree": {"tree_nodes": 9, "tree_depth": 3, "tree_width": 3},
+    "eagle3-tree": {"tree_nodes": 9, "tree_depth": 3, "tree_width": 3},
+    "mtp-tree": {"tree_nodes": 9, "tree_depth": 3, "tree_width": 3},
+    "medusa-tree": {"tree_nodes": 9, "tree_depth": 3, "tree_width": 3},
+    "block-tree": {"tree_nodes": 9, "tree_depth": 3, "tree_width": 3},
 }
+
+
+LENGTHS = ("fixed", "cost", "confidence", "heuristic")
 
 
 def decode(lab: Lab, drafter: str, **settings: object):
@@ -36,7 +49,7 @@ def decode(lab: Lab, drafter: str, **settings: object):
 @pytest.fixture(scope="module")
 def twin(pair: Lab) -> Lab:
     """The target drafts for itself, so that long blocks are accepted."""
-    return Lab(pair.target, pair.target, pair.tokenizer)
+    return Lab(pair.target, pair.target, pair.tokenizer, pair.heads)
 
 
 @pytest.mark.parametrize("drafter", DRAFTERS)
@@ -89,11 +102,18 @@ def test_seeds_matter_and_repeat(pair: Lab) -> None:
     assert runs[0] == runs[1] != runs[2]
 
 
-@pytest.mark.parametrize("drafter", ["draft", "sampled-tree", "topk-tree", "ngram"])
+@pytest.mark.parametrize(
+    ("drafter", "length"),
+    [*((drafter, "fixed") for drafter in DRAFTERS if drafter not in ("plain", "typed"))]
+    + [(drafter, length) for drafter in ("draft", "eagle3") for length in LENGTHS if length != "fixed"],
+)
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_a_ragged_batch_writes_what_each_sequence_writes_alone(pair: Lab, drafter: str, temperature: float) -> None:
+def test_a_ragged_batch_writes_what_each_sequence_writes_alone(
+    pair: Lab, drafter: str, temperature: float, length: str
+) -> None:
     """Unequal prompts, unequal acceptance, unequal ends: and neither neighbours nor padding show in the tokens."""
-    settings = Settings.of(drafter=drafter, temperature=temperature, max_new_tokens=30, seed=11, **DRAFTERS[drafter])
+    common = {"temperature": temperature, "max_new_tokens": 30, "seed": 11, "draft_length": length}
+    settings = Settings.of(drafter=drafter, **common, **DRAFTERS[drafter])
     prompts = [pair.encode(text) for text in ("a", "hello there", "abcabcabcabcabc", "zz top")]
     together = pair.session_of(prompts, settings, (0, 1, 2, 3))
     for _ in together.steps():
@@ -229,12 +249,15 @@ def test_solo_runs_alternate_and_can_be_cancelled(pair: Lab) -> None:
     shape=st.lists(st.integers(1, 3), min_size=1, max_size=3),
     limit=st.integers(1, 20),
     prompt=st.text(st.characters(codec="utf-8"), min_size=1, max_size=12).filter(str.strip),
+    length=st.sampled_from(LENGTHS),
 )
 def test_any_setting_writes_plains_greedy_tokens(
-    pair: Lab, drafter: str, gamma: int, shape: list[int], limit: int, prompt: str
+    pair: Lab, drafter: str, gamma: int, shape: list[int], limit: int, prompt: str, length: str
 ) -> None:
     want = pair.decode(prompt, "plain", max_new_tokens=limit).token_ids
-    run = pair.decode(prompt, drafter, gamma=gamma, shape=shape, max_new_tokens=limit, typed=prompt)
+    run = pair.decode(
+        prompt, drafter, gamma=gamma, shape=shape, max_new_tokens=limit, typed=prompt, draft_length=length
+    )
     assert run.token_ids == want
 
 

@@ -38,8 +38,9 @@ SERVER = """
 import sys
 sys.path[:0] = {sources!r}
 if __name__ == "__main__":
+    from draftscope_app.jobs import Load
     from draftscope_app.server import serve
-    serve("127.0.0.1", {port}, {target!r}, {draft!r}, dtype="float32", threads=1)
+    serve("127.0.0.1", {port}, Load({target!r}, {draft!r}, dtype="float32", threads=1))
 """
 
 
@@ -264,6 +265,7 @@ def test_step_goes_one_round_at_a_time(visit: Any) -> None:
         page.until(
             f"e => e.store.source === 'live' && e.state === 'stepping' && e.store.lanes[1].rounds.length === {rounds}"
         )
+        assert not re.search(r"\b1 (tokens|rounds)\b", page.figure("tau"))
     page.page.wait_for_timeout(200)
     assert page.ask("e => e.store.lanes[1].rounds.length") == 3
     assert "stepping" in page.text(".badge")
@@ -566,7 +568,7 @@ def test_the_pictures_after_a_run_are_drawn(visit: Any) -> None:
     page.page.wait_for_function("() => document.querySelectorAll('#ds-after .js-plotly-plot').length === 3")
 
 
-# How it looks: nothing overflows, and every view is there to be looked at.
+# How it looks: nothing overflows, axe finds no violation, and every view is there to be looked at.
 
 
 @pytest.mark.parametrize("width", [390, 1440])
@@ -580,4 +582,8 @@ def test_screens(visit: Any, width: int, theme: str) -> None:
     page.page.screenshot(path=str(ARTIFACTS / f"run-{width}-{theme}.png"), full_page=True)
     assert page.ask("e => e.dataset.theme") == theme
     assert page.page.evaluate("document.documentElement.scrollWidth") <= width
+    from axe_playwright_python.sync_playwright import Axe
+
+    violations = Axe().run(page.page).response["violations"]
+    assert not [(found["impact"], found["help"], node["target"]) for found in violations for node in found["nodes"]]
     assert page.element.locator(".outline" if width == 390 else ".tree-svg").count() == 1

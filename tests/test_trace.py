@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from draftscope import DraftscopeError, metrics, rules, tracefile
+from draftscope import DraftscopeError, drafters, metrics, rules, tracefile
 from draftscope.lab import Lab
 from draftscope.trace import EVENT, Contest, Laws, Round
 
@@ -101,9 +101,9 @@ def check_story(events: list[Round]) -> None:
             assert event.last.laws.p[event.last.laws.ids.index(event.last.token)] > 0
 
 
-@hypothesis_settings(max_examples=40, deadline=None)
+@hypothesis_settings(max_examples=80, deadline=None)
 @given(
-    drafter=st.sampled_from(["plain", "draft", "sampled-tree", "topk-tree", "ngram", "typed"]),
+    drafter=st.sampled_from(sorted(drafters.known())),
     rule=st.sampled_from(["token", "block"]),
     temperature=st.sampled_from([0.0, 0.6, 1.0, 2.0]),
     top_k=st.sampled_from([0, 2, 3]),
@@ -122,7 +122,9 @@ def test_every_recorded_story_is_possible(tiny: Lab, **settings: object) -> None
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
-@pytest.mark.parametrize("drafter", ["draft", "sampled-tree", "topk-tree", "ngram"])
+@pytest.mark.parametrize(
+    "drafter", ["draft", "sampled-tree", "topk-tree", "ngram", "eagle3", "eagle3-tree", "block-tree"]
+)
 def test_stories_over_bytes_are_possible_too(pair: Lab, drafter: str, temperature: float) -> None:
     run = pair.decode("abcabcab\u00e9\u20ac", drafter, temperature=temperature, max_new_tokens=32)
     check_story(run.rounds)

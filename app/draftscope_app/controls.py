@@ -22,7 +22,11 @@ class Controls:
     prompt: str = ""
     drafter: str = "draft"
     gamma: int = 4
+    draft_length: str = "fixed"
     shape: str = "3, 2, 1"
+    tree_nodes: int = 16
+    tree_depth: int = 5
+    tree_width: int = 4
     ngram: int = 3
     typed: str = ""
     rule: str = "block"
@@ -33,7 +37,10 @@ class Controls:
 
 
 NAMES = tuple(field.name for field in fields(Controls))
-DRAFTERS_OWN = ("gamma", "shape", "ngram", "typed", "rule")  # shown only where the drafter reads them
+DRAFTERS_OWN = (  # shown only where the drafter reads them
+    "gamma", "draft_length", "shape", "tree_nodes", "tree_depth", "tree_width", "ngram", "typed", "rule",
+)  # fmt: skip
+WHOLE = ("gamma", "tree_nodes", "tree_depth", "tree_width", "ngram")
 
 
 def from_query(query: Mapping[str, str], defaults: Controls) -> tuple[Controls, str]:
@@ -91,7 +98,7 @@ def _own(name: str, controls: Controls) -> Any:
     value = getattr(controls, name)
     if name == "shape":
         return shape_of(value)
-    return _whole(name, value) if name in ("gamma", "ngram") else value
+    return _whole(name, value) if name in WHOLE else value
 
 
 def shape_of(text: str) -> tuple[int, ...]:

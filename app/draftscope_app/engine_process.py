@@ -15,24 +15,7 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any
 
-from draftscope_app import engine_worker
-from draftscope_app.jobs import (
-    Command,
-    Engine,
-    Entered,
-    Happened,
-    Job,
-    Load,
-    LoadFailed,
-    Loading,
-    Message,
-    Quit,
-    Ready,
-    Refused,
-    Start,
-    Step,
-    Stop,
-)
+from draftscope_app import engine_worker, jobs
 
 MOST_CRASHES = 3  # within CRASH_WINDOW_S: then the process stays down and the page says so
 CRASH_WINDOW_S = 120.0
@@ -41,18 +24,18 @@ CRASH_WINDOW_S = 120.0
 class RunHandle:
     """One run, seen from the page: messages to drain, and two commands."""
 
-    def __init__(self, engine: EngineProcess, job: Job) -> None:
+    def __init__(self, engine: EngineProcess, job: jobs.Job) -> None:
         self.job = job
         self.state = "queued"
         self._engine = engine
-        self._inbox: deque[Happened | Entered | Refused] = deque()
+        self._inbox: deque[jobs.RunMessage] = deque()
 
     @property
     def done(self) -> bool:
         """True once the last message has been drained."""
         return self.state == "done" and not self._inbox
 
-    def drain(self) -> list[Happened | Entered | Refused]:
+    def drain(self) -> list[jobs.RunMessage]:
         """Everything that has come since the last call; never waits."""
         messages = []
         with suppress(IndexError):
@@ -61,23 +44,23 @@ class RunHandle:
         return messages
 
     def step(self) -> None:
-        self._engine.send(Step(self.job.run))
+        self._engine.send(jobs.Step(self.job.run))
 
     def stop(self) -> None:
         if self.state != "done":
-            self._engine.send(Stop(self.job.run))
+            self._engine.send(jobs.Stop(self.job.run))
 
-    def deliver(self, message: Happened | Entered | Refused) -> None:
+    def deliver(self, message: jobs.RunMessage) -> None:
         self._inbox.append(message)
-        if isinstance(message, Entered):
+        if isinstance(message, jobs.Entered):
             self.state = message.state
 
 
 class EngineProcess:
     """Starts the process, keeps it running, and serves every visitor. `close()` ends it."""
 
-    def __init__(self, load: Load, target: Callable[[Connection, Load], None] = engine_worker.main) -> None:
-        self.status = Engine()
+    def __init__(self, load: jobs.Load, target: Callable[[Connection, jobs.Load], None] = engine_worker.main) -> None:
+        self.status = jobs.Engine()
         self._load = load
         self._target = target
         self._context = multiprocessing.get_context("spawn")
@@ -87,7 +70,7 @@ class EngineProcess:
         self._crashes: deque[float] = deque(maxlen=MOST_CRASHES)
         self._spawn()
 
-    def run(self, job: Job) -> RunHandle:
+    def run(self, job: jobs.Job) -> RunHandle:
         """Takes a job into the queue."""
         handle = RunHandle(self, job)
         with self._lock:
@@ -95,7 +78,7 @@ class EngineProcess:
         if self.status.phase == "failed":
             self._end(handle, self.status.sentence)
         else:
-            self.send(Start(job))
+            self.send(jobs.Start(job))
         return handle
 
     def place(self, handle: RunHandle) -> int:
@@ -105,11 +88,11 @@ class EngineProcess:
             before = names[: names.index(handle.job.run)] if handle.job.run in names else []
             return sum(self._runs[name].state in ("queued", "running") for name in before)
 
-    def send(self, command: Command) -> None:
+    def send(self, command: jobs.Command) -> None:
         with self._lock, suppress(OSError, ValueError):  # a broken pipe is the reader's to report
             self._pipe.send(command)
 
-    def wait_ready(self, seconds: float) -> Engine:
+    def wait_ready(self, seconds: float) -> jobs.Engine:
         """For tests and scripts: blocks until the models are loaded or have failed to."""
         deadline = time.monotonic() + seconds
         while self.status.phase == "loading" and time.monotonic() < deadline:
@@ -126,7 +109,7 @@ class EngineProcess:
             self._closing = True
             process = self._process
             with suppress(OSError, ValueError):
-                self._pipe.send(Quit())
+                self._pipe.send(jobs.Quit())
         process.join(2.0)
         if process.is_alive():
             process.kill()
@@ -151,20 +134,20 @@ class EngineProcess:
             if not self._closing:
                 self._crashed()
 
-    def _take(self, message: Message) -> None:
-        if isinstance(message, Loading):
-            self.status = Engine("loading", message.sentence)
-        elif isinstance(message, Ready):
-            self.status = Engine("ready", message.sentence, message.drafters)
-        elif isinstance(message, LoadFailed):
-            self.status = Engine("failed", message.sentence)
+    def _take(self, message: jobs.Message) -> None:
+        if isinstance(message, jobs.Loading):
+            self.status = jobs.Engine("loading", message.sentence)
+        elif isinstance(message, jobs.Ready):
+            self.status = jobs.Engine("ready", message.sentence, message.drafters)
+        elif isinstance(message, jobs.LoadFailed):
+            self.status = jobs.Engine("failed", message.sentence)
         else:
             self._deliver(message)
 
-    def _deliver(self, message: Happened | Entered | Refused) -> None:
+    def _deliver(self, message: jobs.RunMessage) -> None:
         with self._lock:
             handle = self._runs.get(message.run)
-            if isinstance(message, Entered) and message.state == "done":
+            if isinstance(message, jobs.Entered) and message.state == "done":
                 self._runs.pop(message.run, None)
         if handle is not None:
             handle.deliver(message)
@@ -182,13 +165,13 @@ class EngineProcess:
             sentence = (
                 f"The engine process keeps ending (exit code {code}); see the terminal, then start Draftscope again."
             )
-            self.status = Engine("failed", sentence)
+            self.status = jobs.Engine("failed", sentence)
         else:
             sentence = (
                 f"The engine process ended unexpectedly (exit code {code}) and is being restarted; "
                 "run again in a moment."
             )
-            self.status = Engine("loading", "The engine process ended unexpectedly and is being restarted.")
+            self.status = jobs.Engine("loading", "The engine process ended unexpectedly and is being restarted.")
         for handle in lost:
             self._end(handle, sentence)
         with self._lock:
@@ -198,5 +181,5 @@ class EngineProcess:
     def _end(self, handle: RunHandle, sentence: str) -> None:
         with self._lock:
             self._runs.pop(handle.job.run, None)
-        handle.deliver(Refused(handle.job.run, sentence))
-        handle.deliver(Entered(handle.job.run, "done"))
+        handle.deliver(jobs.Refused(handle.job.run, sentence))
+        handle.deliver(jobs.Entered(handle.job.run, "done"))

@@ -11,7 +11,7 @@ import time
 import traceback
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING
 
@@ -19,23 +19,7 @@ from draftscope.errors import DraftscopeError
 from draftscope.settings import Settings
 from draftscope.trace import AnyEvent
 from draftscope.tracefile import line
-from draftscope_app.jobs import (
-    Command,
-    DrafterChoice,
-    Entered,
-    Happened,
-    Job,
-    Load,
-    LoadFailed,
-    Loading,
-    Message,
-    Quit,
-    Ready,
-    Refused,
-    Start,
-    State,
-    Stop,
-)
+from draftscope_app import jobs
 
 if TYPE_CHECKING:
     from draftscope.lab import Lab
@@ -43,7 +27,7 @@ if TYPE_CHECKING:
 IDLE_STEPS_S = 15 * 60  # a run in steps that nobody steps on ends by itself
 
 
-def main(pipe: Connection, load: Load) -> None:
+def main(pipe: Connection, load: jobs.Load) -> None:
     """Runs in the engine process until the other end of the pipe is closed."""
     with suppress(EOFError, OSError, KeyboardInterrupt):  # the page has gone: so do we
         _Worker(pipe, load).serve()
@@ -53,10 +37,10 @@ def main(pipe: Connection, load: Load) -> None:
 class _Running:
     """A run between its first and its last round. `steps` is None where it runs freely."""
 
-    job: Job
+    job: jobs.Job
     steps: int | None
     events: Iterator[AnyEvent]
-    state: State = "queued"
+    state: jobs.State = "queued"
     stopped: bool = False
     touched: float = 0.0
 
@@ -66,35 +50,36 @@ class _Running:
 
 
 class _Worker:
-    def __init__(self, pipe: Connection, load: Load) -> None:
+    def __init__(self, pipe: Connection, load: jobs.Load) -> None:
         self._pipe = pipe
         self._runs: dict[str, _Running] = {}  # in order of arrival
         self._lab: Lab | None = None
         self._load(load)
 
-    def _load(self, load: Load) -> None:
+    def _load(self, load: jobs.Load) -> None:
         began = time.monotonic()
-        self._say(Loading("The engine is starting: torch is being loaded."))
+        self._say(jobs.Loading("The engine is starting: torch is being loaded."))
         try:
             import draftscope
 
-            name = load.target or "the embedded pair"
-            self._say(Loading(f"The engine loads {os.path.basename(name.rstrip('/')) if load.target else name}."))
-            lab = draftscope.load(load.target, load.draft, load.dtype, load.device, load.threads)
+            name = os.path.basename(load.target.rstrip("/")) if load.target else "the embedded pair"
+            self._say(jobs.Loading(f"The engine loads {name}."))
+            lab = draftscope.load(**asdict(load))
             drafters = tuple(
-                DrafterChoice(d.name, d.title, d.exact, d.available, d.why_not, tuple(d.uses)) for d in lab.drafters()
+                jobs.DrafterChoice(d.name, d.title, d.exact, d.available, d.why_not, tuple(d.uses))
+                for d in lab.drafters()
             )
         except DraftscopeError as error:
-            self._say(LoadFailed(str(error)))
+            self._say(jobs.LoadFailed(str(error)))
             return
         except Exception as error:  # a sentence on the page is worth more than a silent process
             traceback.print_exc()
-            self._say(LoadFailed(f"The models could not be loaded ({type(error).__name__}: {error})."))
+            self._say(jobs.LoadFailed(f"The models could not be loaded ({type(error).__name__}: {error})."))
             return
         self._lab = lab
         models = [m for m in (lab.target, lab.draft) if m is not None]
         sizes = " + ".join(f"{m.name} ({m.layers} × {m.hidden})" for m in models)
-        self._say(Ready(f"{sizes}, loaded in {time.monotonic() - began:.1f} s", drafters))
+        self._say(jobs.Ready(f"{sizes}, loaded in {time.monotonic() - began:.1f} s", drafters))
 
     def serve(self) -> None:
         while True:
@@ -115,25 +100,25 @@ class _Worker:
             if not self._pipe.poll(0):
                 return
 
-    def _obey(self, command: Command) -> None:
-        if isinstance(command, Quit):
+    def _obey(self, command: jobs.Command) -> None:
+        if isinstance(command, jobs.Quit):
             raise EOFError
-        if isinstance(command, Start):
+        if isinstance(command, jobs.Start):
             self._begin(command.job)
             return
         running = self._runs.get(command.run)
         if running is None:
             return
-        if isinstance(command, Stop):
+        if isinstance(command, jobs.Stop):
             running.stopped = True
         elif running.steps is not None:
             running.steps += 1
             running.touched = time.monotonic()
 
-    def _begin(self, job: Job) -> None:
+    def _begin(self, job: jobs.Job) -> None:
         if self._lab is None:
-            self._say(Refused(job.run, "No models are loaded, so nothing can run; see the message about loading."))
-            self._say(Entered(job.run, "done"))
+            self._say(jobs.Refused(job.run, "No models are loaded, so nothing can run; see the message about loading."))
+            self._say(jobs.Entered(job.run, "done"))
             return
         running = _Running(job, job.steps, iter(()), touched=time.monotonic())
         running.events = self._play(running)
@@ -176,7 +161,7 @@ class _Worker:
         if event is None:
             self._drop(running)
             return
-        self._say(Happened(job.run, line(event)))
+        self._say(jobs.Happened(job.run, line(event)))
         if event.kind == "round" and event.lane == job.lanes[-1][0]:
             self._pay(running)
         elif event.kind == "run_end" and event.lane == job.lanes[-1][0]:
@@ -209,16 +194,16 @@ class _Worker:
 
     # Answers.
 
-    def _enter(self, running: _Running, state: State) -> None:
+    def _enter(self, running: _Running, state: jobs.State) -> None:
         if running.state != state:
             running.state = state
-            self._say(Entered(running.job.run, state))
+            self._say(jobs.Entered(running.job.run, state))
 
     def _drop(self, running: _Running, sentence: str = "") -> None:
         self._runs.pop(running.job.run, None)
         if sentence:
-            self._say(Refused(running.job.run, sentence))
+            self._say(jobs.Refused(running.job.run, sentence))
         self._enter(running, "done")
 
-    def _say(self, message: Message) -> None:
+    def _say(self, message: jobs.Message) -> None:
         self._pipe.send(message)

@@ -10,13 +10,20 @@ State = Literal["queued", "running", "stepping", "solo", "done"]
 
 @dataclass(frozen=True)
 class Load:
-    """Which models the engine process loads, as `draftscope.load` takes them."""
+    """Which models are loaded, and how: the arguments of `draftscope.load`, under its names."""
 
     target: str | None = None
     draft: str | None = None
     dtype: str = "auto"
     device: str = "auto"
     threads: int | None = None
+    device_map: str | None = None
+    revision: str | None = None
+    draft_revision: str | None = None
+    trust_remote_code: bool = False
+    allow_pickle: bool = False
+    ballast: str | None = None
+    heads: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -114,7 +121,8 @@ class Refused:
     sentence: str
 
 
-Message = Loading | Ready | LoadFailed | Happened | Entered | Refused
+RunMessage = Happened | Entered | Refused  # what a run's handle is told
+Message = Loading | Ready | LoadFailed | RunMessage
 
 
 @dataclass(frozen=True)

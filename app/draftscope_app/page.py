@@ -32,6 +32,12 @@ SOLO_REPEATS = 3
 STREAMS = 30  # runs that may be open at once; each is decoded in its turn
 PRIVATE: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 FIRST_CHOICES = [("Draft model, chain", "draft")]  # until the engine has said what it has
+LENGTHS = [
+    ("always γ", "fixed"),
+    ("as measured costs say", "cost"),
+    ("while the draft is confident", "confidence"),
+    ("transformers' heuristic", "heuristic"),
+]
 PROMPT_ROWS = 7
 HEARS = "Draftscope.receive(props.value); watch('value', () => Draftscope.receive(props.value));"
 TITLE = '<div class="ds-title"><h1>Draftscope</h1><span class="ds-engine" role="status"></span></div>'
@@ -62,11 +68,11 @@ def first_run() -> tuple[AnyEvent, ...]:
         return ()
 
 
-def build(engine: EngineProcess) -> gr.Blocks:
-    """The whole page over one engine process."""
+def build(engine: EngineProcess, drafter: str | None = None) -> gr.Blocks:
+    """The whole page over one engine process; `drafter` is chosen when it opens."""
     visitors = Visitors()
     first = first_run()
-    defaults = Controls(prompt=bundle.presets()["story"][0])
+    defaults = Controls(prompt=bundle.presets()["story"][0], drafter=drafter or Controls.drafter)
     demo = gr.Blocks(title="Draftscope", analytics_enabled=False, fill_width=True)
     with demo:
         top = _top()
@@ -123,10 +129,23 @@ def _controls(defaults: Controls) -> tuple[dict[str, gr.components.Component], d
         run = gr.Button("Run", variant="primary", elem_id="ds-run")
         stop = gr.Button("Stop", elem_id="ds-stop")
         step = gr.Button("Step", elem_id="ds-step")
-    widgets["drafter"] = gr.Dropdown(FIRST_CHOICES, value=d.drafter, label="Drafter", elem_id="ds-drafter")
-    widgets["gamma"] = gr.Slider(1, 16, d.gamma, step=1, label="γ, drafted a round", elem_id="ds-gamma")
+    first = FIRST_CHOICES if d.drafter == "draft" else [(d.drafter, d.drafter)]
+    widgets["drafter"] = gr.Dropdown(first, value=d.drafter, label="Drafter", elem_id="ds-drafter")
+    widgets["gamma"] = gr.Slider(1, 16, d.gamma, step=1, label="γ, drafted a round (at most)", elem_id="ds-gamma")
+    widgets["draft_length"] = gr.Dropdown(
+        LENGTHS, value=d.draft_length, label="How many of them", elem_id="ds-draft-length"
+    )
     widgets["shape"] = gr.Textbox(
         d.shape, label="Tree: children of each node, by level", visible=False, elem_id="ds-shape"
+    )
+    widgets["tree_nodes"] = gr.Slider(
+        1, 64, d.tree_nodes, step=1, label="Tree: nodes", visible=False, elem_id="ds-tree-nodes"
+    )
+    widgets["tree_depth"] = gr.Slider(
+        1, 10, d.tree_depth, step=1, label="Tree: depth", visible=False, elem_id="ds-tree-depth"
+    )
+    widgets["tree_width"] = gr.Slider(
+        1, 10, d.tree_width, step=1, label="Tree: width, and children of a node", visible=False, elem_id="ds-tree-width"
     )
     widgets["ngram"] = gr.Slider(
         1, 8, d.ngram, step=1, label="Longest n-gram looked up", visible=False, elem_id="ds-ngram"
@@ -316,21 +335,22 @@ class _Listeners:
                 yield [engine_says(said), *silent]
             await asyncio.sleep(0.1)
         titles = {d.name: d.title for d in status.drafters}
-        choices = [(d.title if d.available else f"{d.title} (not here: {d.why_not})", d.name) for d in status.drafters]
+        first = sorted(status.drafters, key=lambda d: not d.available)
+        choices = [(d.title if d.available else f"{d.title} (not here: {d.why_not})", d.name) for d in first]
         text = engine_says(status.sentence, titles, failed=status.phase == "failed")
         if not choices:
             yield [text, *silent]
             return
         yield [
             text,
-            gr.update(choices=choices, value=drafter if drafter in titles else "draft"),
+            gr.update(choices=choices, value=drafter if drafter in titles else self.defaults.drafter),
             *self.show_own(drafter),
         ]
 
     def show_own(self, drafter: str) -> list[Any]:
         """Only the settings that the chosen drafter reads."""
         chosen = self._drafter(drafter)
-        uses = chosen.uses if chosen is not None else ("gamma", "rule")
+        uses = chosen.uses if chosen is not None else ("gamma", "draft_length", "rule")
         return [gr.update(visible=name in uses) for name in DRAFTERS_OWN]
 
 

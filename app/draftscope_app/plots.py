@@ -10,6 +10,7 @@ import plotly.graph_objects as go
 from draftscope.trace import AnyEvent
 from draftscope_app.theme import palette
 from draftscope_app.views import acceptance_by_position, accepted_lengths, by_lane, chunk_gaps, drafter_of
+from draftscope_app.words import count
 
 # Readable on both grounds (3:1 for marks); no fate's own colour, because these are counts and times.
 PLAIN, DRAFTED = "#7A828E", "#9B63C9"
@@ -33,7 +34,7 @@ def _gaps(lanes: dict[str, list[AnyEvent]]) -> go.Figure | None:
             continue
         any_gap = True
         colour = PLAIN if drafter_of(events) == "plain" else DRAFTED
-        name = f"{escape(lane[:40])} ({len(gaps)} gaps, median {sorted(gaps)[len(gaps) // 2]:.2f} ms)"
+        name = f"{escape(lane[:40])} ({count(len(gaps), 'gap')}, median {sorted(gaps)[len(gaps) // 2]:.2f} ms)"
         hatched = None if colour == PLAIN else {"shape": "/", "fgcolor": colour, "fillmode": "replace"}
         figure.add_trace(
             go.Histogram(
@@ -68,7 +69,9 @@ def _lengths(events: Sequence[AnyEvent] | None) -> go.Figure | None:
         return None
     rounds = sum(counts.values())
     figure = _figure(
-        "Accepted drafts a round", f"accepted of one round's draft (over {rounds} rounds that drafted)", "rounds"
+        "Accepted drafts a round",
+        f"accepted of one round's draft (over {count(rounds, 'round')} that drafted)",
+        "rounds",
     )
     figure.add_trace(
         go.Bar(

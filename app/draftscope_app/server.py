@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from dataclasses import replace
 
 from draftscope.errors import DraftscopeError
 from draftscope_app.jobs import Load
@@ -14,23 +15,20 @@ MOST_UPLOAD = "64mb"
 def serve(
     host: str = "127.0.0.1",
     port: int = 7860,
-    target: str | None = None,
-    draft: str | None = None,
-    dtype: str = "auto",
-    device: str = "auto",
-    threads: int | None = None,
+    load: Load | None = None,
+    drafter: str | None = None,
     open_browser: bool = False,
     block: bool = True,
 ) -> Served:
-    """Serves the dashboard. The models load while the page is already there. `block=False` returns at once."""
+    """Serves the dashboard. The models load while the page is already there. `drafter` is who drafts at first.
+    `block=False` returns at once."""
     refuse_taken(host, port)
     os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
     from draftscope_app import page, theme
     from draftscope_app.engine_process import EngineProcess
 
-    # One core stays with the page and the browser: two threads that wait for each other on a shared core are slower.
-    engine = EngineProcess(Load(target, draft, dtype, device, threads or max(1, (os.cpu_count() or 2) - 1)))
-    demo = page.build(engine)
+    engine = EngineProcess(leaving_a_core(load or Load()))
+    demo = page.build(engine, drafter)
     demo.queue(default_concurrency_limit=page.STREAMS)
     try:
         demo.launch(
@@ -46,6 +44,11 @@ def serve(
         print(f"Draftscope is at {served.url} (Ctrl+C ends it)", flush=True)
         served.wait()
     return served
+
+
+def leaving_a_core(load: Load) -> Load:
+    """One core stays with the page and the browser: threads that wait for each other on a shared core are slower."""
+    return load if load.threads is not None else replace(load, threads=max(1, (os.cpu_count() or 2) - 1))
 
 
 class Served:

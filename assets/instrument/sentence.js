@@ -73,7 +73,7 @@
     const runs = n === m ? `${D.count(n, "whole run")} each` : `${n} and ${m} whole runs`;
     const same = draft.solo.tokens === plain.solo.tokens;
     const took = same
-      ? `${D.time(1000 * a)} against ${D.time(1000 * b)} for ${draft.solo.tokens} tokens`
+      ? `${D.time(1000 * a)} against ${D.time(1000 * b)} for ${D.count(draft.solo.tokens, "token")}`
       : `${D.figure(draft.solo.tokens / a)} against ${D.figure(plain.solo.tokens / b)} tokens/s`;
     return {
       id: "solo",
@@ -92,7 +92,7 @@
         id: "tau",
         value: rounds ? (tokens / rounds).toFixed(2) : "–",
         label: "tokens a round",
-        detail: `${tokens} tokens / ${D.count(rounds, "round")}, corrections and bonuses included`,
+        detail: `${D.count(tokens, "token")} / ${D.count(rounds, "round")}, corrections and bonuses included`,
       },
       {
         id: "rate",

@@ -16,7 +16,8 @@ from draftscope.errors import DraftscopeError
 from draftscope.settings import Settings
 
 if TYPE_CHECKING:
-    from draftscope.lab import Lab, Result, load
+    from draftscope.lab import Lab, load
+    from draftscope.run import Result
 
 __all__ = ["DraftscopeError", "Lab", "Result", "Settings", "load"]
 

@@ -183,12 +183,11 @@ def takes(case: Case, dtype: torch.dtype = torch.float32) -> Takes:
         return "nothing"
 
 
-def table(cases: Sequence[Case] = CASES) -> str:
-    """Markdown: one row for each architecture, as measured now."""
+def table(found: Sequence[Takes]) -> str:
+    """Markdown: one row for each of `CASES`, with what each was found to take."""
     lines = ["| architecture | trees | chains | note |", "|---|---|---|---|"]
-    for case in cases:
-        found = takes(case)
-        trees, chains = found == "trees", found != "nothing"
+    for case, taken in zip(CASES, found, strict=True):
+        trees, chains = taken == "trees", taken != "nothing"
         lines.append(f"| {case.name} (`{case.kind}`) | {_mark(trees)} | {_mark(chains)} | {case.note} |")
     return "\n".join(lines)
 
@@ -199,4 +198,4 @@ def _mark(yes: bool) -> str:
 
 if __name__ == "__main__":
     logging.set_verbosity_error()
-    print(table())
+    print(table([takes(case) for case in CASES]))

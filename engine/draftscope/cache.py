@@ -111,10 +111,14 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[misc]
 
 
 class SlotCache(Cache):  # type: ignore[misc]
-    """The cache of one model for B sequences. Memory: 2 x layers x B x KV heads x capacity x head width values."""
+    """The cache of one model for B sequences. Memory: 2 x layers x B x KV heads x capacity x head width values.
 
-    def __init__(self, layers: int, batch: int, capacity: int, device: torch.device) -> None:
+    `side` layers are a ballast's: written and gathered as the model's own.
+    """
+
+    def __init__(self, layers: int, batch: int, capacity: int, device: torch.device, side: int = 0) -> None:
         self.table = SlotTable(batch, -(-capacity // VECTOR) * VECTOR, device)
+        self.side = [SlotLayer(self.table) for _ in range(side)]
         super().__init__(layers=[SlotLayer(self.table) for _ in range(layers)])
 
     def keep_first(self, count: Tensor, bound: int) -> None:
@@ -127,7 +131,7 @@ class SlotCache(Cache):  # type: ignore[misc]
         start = self.table.length[:, None]
         into = start + torch.arange(rows.shape[1], device=rows.device)
         source = torch.where(rows >= 0, start + rows, into)
-        for layer in self.layers:
+        for layer in (*self.layers, *self.side):
             assert isinstance(layer, SlotLayer)
             layer.gather(source, into)
         self.keep_first(count, bound)

@@ -10,6 +10,7 @@ import statistics
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -17,9 +18,12 @@ import transformers
 
 from draftscope import calibration
 from draftscope.calibration import Belongs, Calibration, Drafting, Machine, Verify
-from draftscope.lab import Lab, own_version
 from draftscope.model import Model
 from draftscope.settings import Settings
+from draftscope.versions import own_version
+
+if TYPE_CHECKING:
+    from draftscope.lab import Lab
 
 WIDTHS = (1, 2, 3, 4, 5, 7, 9, 13, 17, 25, 33, 65)
 BATCHES = (1, 2, 4, 8, 16, 32, 64)
@@ -50,6 +54,7 @@ def belongs(lab: Lab) -> Belongs:
         target_hash=lab.target.digest,
         draft=lab.draft.name if lab.draft else "",
         draft_hash=lab.draft.digest if lab.draft else "",
+        ballast=" + ".join(model.ballast.shape.name for model in (lab.target, lab.draft) if model and model.ballast),
         device=torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU",
         dtype=str(lab.target.dtype).removeprefix("torch."),
         threads=torch.get_num_threads(),

@@ -30,6 +30,7 @@ class Belongs(Known):
     target_hash: str
     draft: str
     draft_hash: str
+    ballast: str
     device: str
     dtype: str
     threads: int

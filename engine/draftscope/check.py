@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 
 import torch
@@ -43,13 +44,12 @@ def check(
     seed: int = 0,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Finding]:
-    """Greedy identity, one forward a round, and the joint law at temperature 1; yields each finding as it is made."""
-    drafters.find(drafter)
-    progress("greedy identity")
-    yield greedy_identity(lab, drafter, seed)
-    progress("one forward a round")
-    yield one_forward_a_round(lab, drafter, seed)
-    for rule in ("block", "token") if drafter == "draft" else ("block",):
+    """What a drafter must keep to, then the joint law at temperature 1; yields each finding as it is made."""
+    rules = ("block", "token") if "rule" in drafters.find(drafter).uses else ("block",)
+    for test in (greedy_identity, one_forward_a_round, end_inside_a_block, begun_again, ragged_batch):
+        progress(test.__name__.replace("_", " "))
+        yield test(lab, drafter, seed)
+    for rule in rules:
         settings = Settings.of(
             drafter=drafter, rule=rule, gamma=3, shape=(3, 2), typed=" the", temperature=1.0, top_k=3, seed=seed
         )
@@ -91,6 +91,56 @@ def one_forward_a_round(lab: Lab, drafter: str, seed: int = 0) -> Finding:
     widths = [event.width for event in run.rounds]
     right = lab.target.counter.widths[before + 1 :] == widths
     return Finding("one forward a round", right, f"{forwards} forwards: {len(widths)} rounds and the prefill", forwards)
+
+
+def end_inside_a_block(lab: Lab, drafter: str, seed: int = 0) -> Finding:
+    """An end of text ends it right there, wherever in an accepted block it stands."""
+    plain = lab.decode(PROMPTS[0], "plain", max_new_tokens=24, seed=seed).token_ids
+    wrong = []
+    for place in range(len(plain)):
+        ends = copy(lab)
+        ends.eos = frozenset({plain[place]})
+        found = ends.decode(PROMPTS[0], drafter, max_new_tokens=24, seed=seed, record=False).token_ids
+        if found != plain[: plain.index(plain[place]) + 1]:
+            wrong.append(place)
+    detail = (
+        f"texts that should end at tokens {wrong} end elsewhere" if wrong else f"{len(plain)} ends, each met exactly"
+    )
+    return Finding("end inside a block", not wrong, detail, len(plain))
+
+
+def begun_again(lab: Lab, drafter: str, seed: int = 0) -> Finding:
+    """A run that was cancelled leaves nothing behind: the next one writes what it would have written anyway."""
+    settings = Settings.of(drafter=drafter, temperature=1.0, max_new_tokens=24, seed=seed)
+    undisturbed = _written(lab, settings)
+    next(lab.session(PROMPTS[1], settings, record=False).steps())
+    same = _written(lab, settings) == undisturbed
+    return Finding(
+        "begun again", same, f"{len(undisturbed)} tokens {'equal' if same else 'differ'} after a cancelled run", 1
+    )
+
+
+def ragged_batch(lab: Lab, drafter: str, seed: int = 0) -> Finding:
+    """Unequal texts decoded together write what each writes alone: neither neighbours nor padding show."""
+    if not all(model.trees for model in (lab.target, lab.draft) if model is not None):
+        return Finding("ragged batch", True, "left out: one of these models takes one text at a time")
+    settings = Settings.of(drafter=drafter, max_new_tokens=24, seed=seed)
+    prompts = [lab.encode(prompt) for prompt in PROMPTS]
+    together = lab.session_of(prompts, settings, tuple(range(len(prompts))), ends=False)
+    for _ in together.steps():
+        pass
+    for b, prompt in enumerate(prompts):
+        alone = lab.session_of([prompt], settings, (b,), ends=False)
+        for _ in alone.steps():
+            pass
+        same = _common(together.transcripts[b].tokens, alone.transcripts[0].tokens)
+        if same < settings.max_new_tokens:
+            gap = _gap_at(lab, PROMPTS[b], alone.transcripts[0].tokens[:same])
+            detail = f"'{PROMPTS[b][:24]}' differs at token {same}, where the top-2 logits are {gap:.4g} apart"
+            return Finding("ragged batch", False, f"{detail} ({lab.target.dtype})", len(prompts))
+    return Finding(
+        "ragged batch", True, f"{len(prompts)} unequal texts write together what each writes alone", len(prompts)
+    )
 
 
 def law_test(lab: Lab, prompt: str, settings: Settings, length: int, samples: int) -> Finding:
@@ -169,6 +219,13 @@ def chi_square(observed: Counter[tuple[int, ...]], expected: Joint, samples: int
         return statistic, 0, 1.0
     tail = torch.special.gammaincc(torch.tensor(freedom / 2.0).double(), torch.tensor(statistic / 2.0).double())
     return statistic, freedom, float(tail)
+
+
+def _written(lab: Lab, settings: Settings) -> list[int]:
+    run = lab.session(PROMPTS[0], settings, record=False)
+    for _ in run.steps():
+        pass
+    return run.token_ids
 
 
 def _common(first: Sequence[int], second: Sequence[int]) -> int:

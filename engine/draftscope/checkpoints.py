@@ -139,6 +139,8 @@ def _look(source: str, revision: str | None, allow_pickle: bool) -> tuple[Counte
     """Values by stored dtype, and whether the hub is to be asked for the files."""
     folder = Path(source)
     if folder.is_dir():
+        if revision is not None:
+            raise DraftscopeError(f"revision = '{revision}': '{source}' is a folder and has none; leave it out.")
         return _stored_in(folder, allow_pickle), False
     if folder.is_absolute() or source.startswith((".", "~")):
         raise DraftscopeError(f"There is no model folder '{source}'; check the path.")

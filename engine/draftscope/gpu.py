@@ -15,7 +15,10 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
-from draftscope.bench import bench, first_prompts, machine, save
+from draftscope.bench import prompts
+from draftscope.bench.benchmark import benchmark, save
+from draftscope.bench.plan import Plan
+from draftscope.bench.report import machine
 from draftscope.check import Finding, check
 from draftscope.errors import DraftscopeError
 from draftscope.lab import Lab, load
@@ -39,7 +42,9 @@ def run(out: Path, device: str, samples: int, tokens: int, repeats: int, pair: t
         findings.append({"drafter": drafter, **asdict(finding)})
     (out / "exactness.json").write_text(json.dumps({"machine": machine(lab), "findings": findings}, indent=1))
     lab = load(*pair, device=device)
-    print(save(out, lab, bench(lab, first_prompts(), (0.0, 1.0), tokens, repeats)))
+    plan = Plan(tokens=tokens, repeats=repeats, prompts_per_kind=1)
+    texts = prompts.select(prompts.shipped(), per_kind=plan.prompts_per_kind)
+    print(save(benchmark(lab, plan, texts), out))
     return sum(not finding["passed"] for finding in findings)
 
 

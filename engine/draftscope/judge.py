@@ -69,20 +69,19 @@ def block_thresholds(p: Tensor, tree: DraftTree) -> tuple[Tensor, Tensor]:
     Scout nodes (padding of a shorter chain) end the chain: they weigh 0 and never pass.
     """
     assert tree.laws is not None
-    q = tree.laws
+    q, scout = tree.laws, tree.scout
     ratio = _token_mass(p[:, :-1], tree.tokens).double() / _token_mass(q, tree.tokens).double()
-    weight = torch.ones_like(ratio[:, 0])
-    weights, thresholds = [weight], []
+    ratio = ratio.masked_fill(scout, 0.0)
+    weights = [torch.ones_like(ratio[:, 0])]
     for i in range(tree.nodes):
-        weight = torch.where(tree.scout[:, i], 0.0, (weight * ratio[:, i]).clamp(max=1.0))
-        weights.append(weight)
-        ends = torch.ones_like(tree.scout[:, i]) if i + 1 == tree.nodes else tree.scout[:, i + 1]
-        inner = i + 1 if i + 1 < tree.nodes else i  # the value is unused where the chain ends
-        over = (weight[:, None] * p[:, i + 1].double() - q[:, inner].double()).clamp_(min=0.0).sum(-1)
-        slack = over + 1.0 - weight
-        threshold = torch.where(slack > 0, over / slack.clamp(min=1e-300), torch.ones_like(over))
-        thresholds.append(torch.where(ends, weight, threshold))
-    return torch.stack(weights, 1), torch.stack(thresholds, 1)
+        weights.append((weights[-1] * ratio[:, i]).clamp_(max=1.0))
+    weight = torch.stack(weights, 1)
+    inner = weight[:, 1:-1]  # below the chain's last node there is no q to weigh against
+    over = (inner[:, :, None] * p[:, 1:-1].double()).sub_(q[:, 1 : tree.nodes]).clamp_(min=0.0).sum(-1)
+    slack = over + 1.0 - inner
+    threshold = torch.where(slack > 0, over / slack.clamp(min=1e-300), torch.ones_like(over))
+    threshold = torch.where(scout[:, 1:], inner, threshold)
+    return weight, torch.cat([threshold, weight[:, -1:]], 1)
 
 
 def _block_law_left(p: Tensor, tree: DraftTree, weights: Tensor, accepted: Tensor) -> Tensor:

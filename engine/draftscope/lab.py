@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cached_property, lru_cache
-from importlib.metadata import PackageNotFoundError, version
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import transformers
 
-from draftscope import drafters, metrics, trace
+from draftscope import drafters, trace
+from draftscope.ballast import pair_of
+from draftscope.calibrate import calibration_of
+from draftscope.calibration import Calibration
 from draftscope.chat import Chat
 from draftscope.checkpoints import (
     EMBEDDED_DRAFT,
@@ -30,12 +31,15 @@ from draftscope.checkpoints import (
 from draftscope.devices import pick_device, pick_device_map, pick_dtype
 from draftscope.drafters import DrafterInfo
 from draftscope.errors import DraftscopeError
+from draftscope.heads import Head, Lender, kind_of, load_head
 from draftscope.model import Model
 from draftscope.record import Recorder
+from draftscope.run import Result, Run
 from draftscope.sampling import Sampling
-from draftscope.session import Session, Step
+from draftscope.session import Session
 from draftscope.settings import Settings
 from draftscope.text import Ending, Pieces
+from draftscope.versions import own_version, revision
 
 CHAT = Chat()
 
@@ -49,14 +53,19 @@ def load(
     *,
     device_map: str | None = None,
     revision: str | None = None,
+    draft_revision: str | None = None,
     trust_remote_code: bool = False,
     allow_pickle: bool = False,
     progress: bool = False,
+    ballast: str | None = None,
+    heads: Sequence[str] = (),
 ) -> Lab:
     """Loads a pair by hub id or folder; without arguments, the embedded pair. A target alone has no draft model.
 
     `device_map` spreads the target over all devices ('auto'); the draft lies where the target's inputs go. `revision`
-    is the target's branch, tag or commit. `progress` shows bars while weights are fetched and read.
+    and `draft_revision` are branches, tags or commits on the hub. `progress` shows bars while weights come. `ballast`
+    names a pair of real shapes that both models carry (`draftscope.ballast.PAIRS`): same tokens, their costs. `heads`
+    are drafters that read the target's features, each as 'kind:folder or hub id' (kinds: `draftscope.heads.KINDS`).
 
     Raises `DraftscopeError` for a missing or damaged checkpoint, unequal vocabularies, too little memory, or a device
     that is not there.
@@ -65,20 +74,45 @@ def load(
         if threads < 1:
             raise DraftscopeError(f"threads = {threads}: choose at least 1.")
         torch.set_num_threads(threads)
+    weights = pair_of(ballast) if ballast is not None else None
     spread, where = pick_device_map(device_map, device), pick_device(device)
     how = Loading(pick_dtype(dtype, where), where, spread, trust_remote_code, allow_pickle, progress)
     if target is None:
         target, draft = embedded(EMBEDDED_TARGET), draft or embedded(EMBEDDED_DRAFT)
+    if draft is None and draft_revision is not None:
+        raise DraftscopeError(f"draft_revision = '{draft_revision}', but no draft is named; name one or leave it out.")
     # Everything that can be said without the weights is said before they are fetched.
-    first, second = find(target, how, revision), find(draft, how) if draft is not None else None
+    first = find(target, how, revision)
+    second = find(draft, how, draft_revision) if draft is not None else None
     tokenizer = load_tokenizer(first)
     if second is not None:
         refuse_other_vocabulary(tokenizer, load_tokenizer(second))
     big = load_model(first, how)
     small = load_model(second, replace(how, device=big.device, device_map=None)) if second is not None else None
-    lab = Lab(big, small, tokenizer)
+    if weights is not None:
+        big.weigh_down(weights[0])
+        if small is not None:
+            small.weigh_down(weights[1])
+    lab = Lab(big, small, tokenizer, dict(_head(spec, big) for spec in heads))
     lab.warm_up()
     return lab
+
+
+def _head(spec: str, target: Model) -> tuple[str, NamedHead]:
+    """'kind:source' -> the kind that drafters ask for, and the head."""
+    kind, _, source = spec.partition(":")
+    if not source:
+        raise DraftscopeError(f"head = '{spec}': write KIND:MODEL, for example eagle3:folder-or-hub-id.")
+    network = load_head(kind, source, Lender.of(target.network))
+    return kind_of(network), NamedHead(network, Path(source).name)
+
+
+@dataclass(frozen=True)
+class NamedHead:
+    """A head that reads the target's features, and what screens call it."""
+
+    network: Head
+    name: str
 
 
 @dataclass(frozen=True)
@@ -94,91 +128,14 @@ class Availability:
     uses: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Result:
-    """A finished run: its text, and the events that everything else is folded from."""
-
-    text: str
-    token_ids: list[int]
-    events: tuple[trace.AnyEvent, ...]
-
-    @property
-    def rounds(self) -> list[trace.Round]:
-        return [event for event in self.events if isinstance(event, trace.Round)]
-
-    @cached_property
-    def metrics(self) -> metrics.Metrics:
-        return metrics.fold(self.events)
-
-
-class Run:
-    """One lane: one prompt decoded by one drafter. Made by `Lab.session`."""
-
-    def __init__(self, session: Session, start: trace.RunStart, recorder: Recorder | None) -> None:
-        self._session = session
-        self._start = start
-        self._recorder = recorder
-        self._rounds = 0
-
-    @property
-    def clock_ms(self) -> float:
-        """Device-synchronised work of this lane so far; recording is not part of it."""
-        return self._session.watch.now
-
-    @property
-    def text(self) -> str:
-        return self._session.transcripts[0].text
-
-    @property
-    def token_ids(self) -> list[int]:
-        return list(self._session.transcripts[0].tokens)
-
-    def steps(self) -> Iterator[Step]:
-        """The bare rounds, unrecorded."""
-        for step in self._session.steps():
-            self._rounds += 1
-            yield step
-
-    def events(self) -> Iterator[trace.AnyEvent]:
-        """`RunStart`, `Prefill`, each `Round` (where recorded), `RunEnd`. Closing it stops within a round."""
-        yield self._start
-        self._session.prefill()
-        yield trace.Prefill(
-            run=self._start.run,
-            lane=self._start.lane,
-            tokens=self._start.prompt_tokens - 1,
-            start=0.0,
-            end=self._session.prefill_ms,
-        )
-        cut: str | None = None
-        for step in self.steps():
-            fed = step.fed[0]
-            cut = fed.cut if fed else None
-            if self._recorder is not None and (event := self._recorder.round(step)) is not None:
-                yield event
-        yield self._end(cut or "length")
-
-    def cancel(self) -> trace.RunEnd:
-        """The event that ends a run which is not finished."""
-        return self._end("cancelled")
-
-    def _end(self, reason: Any) -> trace.RunEnd:
-        return trace.RunEnd(
-            run=self._start.run,
-            lane=self._start.lane,
-            reason=reason,
-            text=self.text,
-            token_ids=self.token_ids,
-            target_forwards=self._rounds,
-            end=self.clock_ms,
-        )
-
-
 class Lab:
     """A target, perhaps a draft model, and their tokenizer, ready to decode."""
 
-    def __init__(self, target: Model, draft: Model | None, tokenizer: Any) -> None:
+    def __init__(
+        self, target: Model, draft: Model | None, tokenizer: Any, heads: Mapping[str, NamedHead] | None = None
+    ) -> None:
         self.target = target
+        self.heads = dict(heads or {})  # by kind
         self.draft = draft
         self.tokenizer = tokenizer
         self.pieces = Pieces(tokenizer)
@@ -204,12 +161,17 @@ class Lab:
             raise DraftscopeError(
                 f"The drafter '{info.name}' needs a draft model; name one with --draft, or choose 'ngram'."
             )
+        if info.needs_head and info.needs_head not in self.heads:
+            raise DraftscopeError(
+                f"The drafter '{info.name}' needs a head of the kind '{info.needs_head}', trained for "
+                f"'{self.target.name}'; name one as --drafter {info.name}:MODEL, or choose 'ngram'."
+            )
         if (limited := self._cannot_branch(info)) is not None:
             raise DraftscopeError(f"{limited.limits} Instead of '{info.name}' choose 'draft' or 'ngram'.")
-        tokens = self.encode(prompt, settings.max_new_tokens, Chat.of(settings))
+        rendered, tokens = self._read(prompt, settings.max_new_tokens, Chat.of(settings))
         session = self.session_of([tokens], settings, (0,))
         recorder = Recorder(run, lane, 0, 0, settings.rule, self.pieces) if record else None
-        return Run(session, self._run_start(info, prompt, tokens, settings, run, lane), recorder)
+        return Run(session, self._run_start(info, prompt, rendered, tokens, settings, run, lane), recorder)
 
     def session_of(
         self, prompts: list[list[int]], settings: Settings, sequences: tuple[int, ...], ends: bool = True
@@ -226,6 +188,8 @@ class Lab:
             tokenizer=self.tokenizer,
             vocabulary=self.target.vocabulary,
             draft=self.draft,
+            heads={kind: head.network for kind, head in self.heads.items()},
+            cost=lambda gamma: self.calibration.round_cost(info.name, gamma),
         )
         ending = Ending(self.eos if ends else frozenset(), settings.stop, settings.max_new_tokens)
         return Session(self.target, info.create(parts), prompts, settings, self.pieces, ending, nodes, sequences)
@@ -235,6 +199,10 @@ class Lab:
 
         Raises `DraftscopeError` for an empty prompt, or one that with its answer goes beyond the context.
         """
+        return self._read(prompt, max_new_tokens, chat)[1]
+
+    def _read(self, prompt: str, max_new_tokens: int, chat: Chat) -> tuple[str, list[int]]:
+        """What the models read: the prompt in its chat template (empty where it has none), and its tokens."""
         if not prompt.strip():
             raise DraftscopeError("The prompt is empty; write at least a word to continue from.")
         room = min(model.context for model in (self.target, self.draft) if model is not None)
@@ -245,20 +213,29 @@ class Lab:
         rendered = chat.render(self.tokenizer, prompt)
         text, special = (prompt, True) if rendered is None else (rendered, False)  # a template brings its own BOS
         tokens: list[int] = self.tokenizer(text, add_special_tokens=special)["input_ids"]
-        if len(tokens) + max_new_tokens > room:
-            most = room - len(tokens)
+        self._refuse_length(len(tokens), max_new_tokens, room)
+        return rendered or "", tokens
+
+    def _refuse_length(self, tokens: int, more: int, room: int) -> None:
+        """One sentence for a prompt that with its answer does not fit the models."""
+        if tokens + more > room:
+            most = room - tokens
             remedy = f"ask for at most {most} new tokens or shorten it" if most > 0 else "shorten it"
             raise DraftscopeError(
-                f"The prompt has {len(tokens):,} tokens and {max_new_tokens:,} more were asked for, "
+                f"The prompt has {tokens:,} tokens and {more:,} more were asked for, "
                 f"but the models' context holds {room:,}; {remedy}."
             )
         for model in (self.target, self.draft):
-            if model is not None and model.seam and len(tokens) - 1 <= model.seam < len(tokens) + max_new_tokens:
+            if model is not None and model.seam and tokens - 1 <= model.seam < tokens + more:
                 raise DraftscopeError(
-                    f"'{model.name}' changes its rotary factors at {model.seam:,} tokens, and {len(tokens):,} with "
-                    f"{max_new_tokens:,} more would cross that; stay below it or start with a longer prompt."
+                    f"'{model.name}' changes its rotary factors at {model.seam:,} tokens, and {tokens:,} with "
+                    f"{more:,} more would cross that; stay below it or start with a longer prompt."
                 )
-        return tokens
+
+    @cached_property
+    def calibration(self) -> Calibration:
+        """What rounds cost this pair on this machine; measured where it is not known yet, which takes seconds."""
+        return calibration_of(self)
 
     def drafters(self) -> list[Availability]:
         """Every known drafter, and whether this lab can run it."""
@@ -279,13 +256,16 @@ class Lab:
         """Why this lab cannot run a drafter; empty where it can."""
         if info.needs_draft and self.draft is None:
             return "no draft model is loaded"
+        if info.needs_head and info.needs_head not in self.heads:
+            return f"no {info.needs_head} head is loaded"
         limited = self._cannot_branch(info)
         return f"'{limited.name}' takes no trees" if limited else ""
 
     def _cannot_branch(self, info: DrafterInfo) -> Model | None:
         """The model that takes chains only, where the drafter would grow trees."""
-        models = [model for model in (self.target, self.draft) if model is not None and not model.trees]
-        return models[0] if models and "shape" in info.uses else None
+        own = (self.target, self.draft if info.needs_draft else None)
+        models = [model for model in own if model is not None and not model.trees]
+        return models[0] if models and info.grows_trees else None
 
     def warm_up(self) -> None:
         """A few rounds of everything that later runs measure, so that no first run pays for the libraries' set-up."""
@@ -293,9 +273,15 @@ class Lab:
             self.decode("a b", drafter=name, max_new_tokens=8, raw=True, record=False)
 
     def _run_start(
-        self, info: DrafterInfo, prompt: str, tokens: list[int], settings: Settings, run: str, lane: str
+        self,
+        info: DrafterInfo,
+        prompt: str,
+        rendered: str,
+        tokens: list[int],
+        settings: Settings,
+        run: str,
+        lane: str,
     ) -> trace.RunStart:
-        used = [("target", self.target)] + ([("draft", self.draft)] if info.needs_draft and self.draft else [])
         return trace.RunStart(
             run=run,
             lane=lane,
@@ -305,55 +291,51 @@ class Lab:
             device=self._device_name(),
             dtype=str(self.target.dtype).removeprefix("torch."),
             threads=torch.get_num_threads(),
-            revision=_revision(),
-            models=[
-                trace.ModelInfo(
-                    role="target" if role == "target" else "draft",
-                    name=model.name,
-                    parameters=model.parameters,
-                    layers=model.layers,
-                    hidden=model.hidden,
-                    hash=model.digest,
-                )
-                for role, model in used
-            ],
+            revision=revision(),
+            models=self._models(info),
             drafter=info.name,
             exact=info.exact,
             rule=settings.rule,
             seed=settings.seed,
             settings=settings.model_dump(mode="json"),
             prompt=prompt,
-            rendered=Chat.of(settings).render(self.tokenizer, prompt) or "",
+            rendered=rendered,
             prompt_tokens=len(tokens),
             prompt_last_raw=self.pieces.shown(tokens[-1]),
             created=datetime.now(UTC).isoformat(timespec="seconds"),
         )
+
+    def _models(self, info: DrafterInfo) -> list[trace.ModelInfo]:
+        """Who takes part in a run of that drafter."""
+        used = [_model_info("target", self.target)]
+        if info.needs_draft and self.draft is not None:
+            used.append(_model_info("draft", self.draft))
+        return used + ([_head_info(self.heads[info.needs_head])] if info.needs_head else [])
 
     def _device_name(self) -> str:
         device = self.target.device
         return torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
 
 
-@lru_cache(maxsize=1)
-def own_version() -> str:
-    try:
-        return version("draftscope")
-    except PackageNotFoundError:
-        return "0+source"
+def _model_info(role: Literal["target", "draft"], model: Model) -> trace.ModelInfo:
+    return trace.ModelInfo(
+        role=role,
+        name=model.name,
+        parameters=model.parameters,
+        layers=model.layers,
+        hidden=model.hidden,
+        hash=model.digest,
+        ballast=model.ballast.shape.name if model.ballast else "",
+    )
 
 
-@lru_cache(maxsize=1)
-def _revision() -> str:
-    """The git revision of this code, where it runs from a checkout."""
-    try:
-        asked = subprocess.run(
-            ["git", "rev-parse", "--short", "HEAD"],
-            cwd=Path(__file__).parent,
-            capture_output=True,
-            text=True,
-            timeout=5,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return asked.stdout.strip() if asked.returncode == 0 else ""
+def _head_info(head: NamedHead) -> trace.ModelInfo:
+    """A head's own weights: what it borrows from the target is counted there."""
+    own = list(head.network.parameters())
+    return trace.ModelInfo(
+        role="head",
+        name=head.name,
+        parameters=sum(weight.numel() for weight in own),
+        layers=head.network.depth,
+        hidden=head.network.lender.hidden,
+    )

@@ -71,6 +71,7 @@ class LeanLlama:
         self._kv_heads: int = config.num_key_value_heads
         self._width: int = body.layers[0].self_attn.head_dim
         self._eps: float = config.rms_norm_eps
+        self._embed = body.embed_tokens  # called as a module: ballast hangs there
         self._embedding: Tensor = body.embed_tokens.weight
         self._norm: Tensor = body.norm.weight
         self._head: Tensor = network.lm_head.weight
@@ -96,7 +97,7 @@ class LeanLlama:
         cos, sin = (table[position_ids][:, :, None] for table in self._angles)  # [B, T, 1, D]
         if attention_mask is not None and input_ids.shape[1] < FEWEST_QUERIES:
             attention_mask = F.pad(attention_mask, (0, 0, 0, FEWEST_QUERIES - input_ids.shape[1]), value=True)
-        x = F.embedding(input_ids, self._embedding)
+        x = self._embed(input_ids)
         inputs = []
         for layer, cache in zip(self._layers, past_key_values.layers, strict=True):
             inputs.append(x)

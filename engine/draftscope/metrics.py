@@ -1,6 +1,6 @@
 """Metrics folded from the trace alone, under vLLM's names and definitions. Imports no torch.
 
-Three different things are called "acceptance rate" in the wild; each field here says what it is divided by.
+Three different things are called "acceptance rate" in the wild; `glossary` says of each field what it is divided by.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ class Percentiles(BaseModel):
 
 
 class Metrics(BaseModel):
-    """One lane. Counts are of emitted tokens: what was cut off behind an end of text counts nowhere."""
+    """One lane. What each is, and what it is divided by, stands in `draftscope.glossary`."""
 
     model_config = ConfigDict(frozen=True)
 
-    tokens: int  # emitted
-    target_forwards: int  # rounds; the prefill forward is counted apart
-    num_drafts: int  # rounds that drafted at least one token
-    num_draft_tokens: int  # drafted nodes in all, scouts left out
-    num_accepted_tokens: int  # accepted and emitted, corrections and bonuses excluded
-    mean_acceptance_length: float  # vLLM: 1 + accepted / drafts, over rounds that drafted
-    draft_acceptance_rate: float | None  # accepted / drafted, bonus excluded
-    acceptance_rate_per_position: list[float]  # rounds in which position k was accepted / num_drafts
-    conditional_acceptance_per_position: list[float | None]  # survivors at k / survivors at k - 1 that drafted to k
-    tokens_per_round: float  # emitted / rounds, plain rounds included
-    tokens_per_s: float | None  # emitted / (prefill + rounds), on the lane's own clock
-    ttft_ms: float | None  # prefill and the first round
-    tpot_ms: float | None  # (end - first token) / (tokens - 1)
-    itl_ms: Percentiles  # gaps between tokens; 0 within a round's chunk
-    icl_ms: Percentiles  # gaps between streamed chunks, where the jitter is
-    stage_ms: dict[str, float]  # propose, verify, judge, commit, host: totals over the run
+    tokens: int
+    target_forwards: int
+    num_drafts: int
+    num_draft_tokens: int
+    num_accepted_tokens: int
+    mean_acceptance_length: float
+    draft_acceptance_rate: float | None
+    acceptance_rate_per_position: list[float]
+    conditional_acceptance_per_position: list[float | None]
+    tokens_per_round: float
+    tokens_per_s: float | None
+    ttft_ms: float | None
+    tpot_ms: float | None
+    itl_ms: Percentiles
+    icl_ms: Percentiles
+    stage_ms: dict[str, float]
 
 
 def fold(events: Iterable[AnyEvent]) -> Metrics:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from draftscope import memory
+from draftscope.ballast import Ballast, Shape
 from draftscope.cache import SlotCache, SlotTable
 from draftscope.errors import DraftscopeError
 from draftscope.lean import lean_forward
@@ -54,6 +55,7 @@ class Model:
         self._reach = reaches(config, name)
         # Eager attention adds its mask: a bool one is silently wrong there.
         self._additive = self.dtype if config._attn_implementation == "eager" else None
+        self.ballast: Ballast | None = None
         self.trees = True
         self.trees = config.model_type not in COUNT_SLOTS and takes_trees(self)
         if not self.trees and not takes_chains(self):
@@ -76,7 +78,18 @@ class Model:
     def cache(self, batch: int, capacity: int) -> SlotCache:
         """An empty cache of `capacity` slots for each of `batch` sequences; DraftscopeError where it does not fit."""
         memory.refuse_cache(self.name, batch, capacity, self._slot_bytes, self.device)
-        return SlotCache(self.layers, batch, capacity, self.device)
+        return SlotCache(self.layers, batch, capacity, self.device, self.ballast.shape.layers if self.ballast else 0)
+
+    def weigh_down(self, shape: Shape) -> None:
+        """Adds ballast of that shape: same tokens, other costs. DraftscopeError where it does not fit in memory."""
+        size = self.dtype.itemsize
+        what = f"ballast of the shape {shape.name}, {shape.values:,} values"
+        memory.refuse_weights(
+            self.name, shape.values * size, memory.CONTEXT * shape.slot_values * size, [self.device], what
+        )
+        ballast = self.ballast = Ballast(shape, self.hidden, self.dtype, self.device)
+        self._slot_bytes += shape.slot_values * size
+        self.network.get_input_embeddings().register_forward_hook(lambda *call: call[2] + ballast(call[2]))
 
     @torch.inference_mode()
     def forward(
@@ -107,10 +120,13 @@ class Model:
         """
         self.counter.widths.append(tokens.shape[1])
         cache.table.aim(offsets)
+        mask = self._mask(cache.table, sees)
+        if self.ballast is not None:
+            self.ballast.aim(cache, mask)
         out = self.run(
             input_ids=tokens,
             position_ids=cache.table.length[:, None] + offsets,
-            attention_mask=self._mask(cache.table, sees),
+            attention_mask=mask,
             past_key_values=cache,
             use_cache=True,
             logits_to_keep=1 if last_only else 0,

@@ -13,7 +13,8 @@ from draftscope.settings import Settings
 from draftscope.trace import AnyEvent, SoloRuns
 
 if TYPE_CHECKING:
-    from draftscope.lab import Lab, Run
+    from draftscope.lab import Lab
+    from draftscope.run import Run
 
 
 def never() -> bool:

@@ -140,14 +140,14 @@ class Session:
         return self._streams.coins(index, self._nodes, self.target.device)
 
     def _propose(self, index: int, coins: Coins) -> DraftTree:
-        """A tree no deeper than what each sequence may still emit: the round's last token is the target's own."""
+        """The tree; nodes deeper than a sequence may still emit become scouts: the last token is the target's."""
         left = [
             0 if done else self._limit - len(t.tokens) for done, t in zip(self._done, self.transcripts, strict=True)
         ]
         tree = self.drafter.propose(State(self._texts, index, coins), max(left) - 1)
         if tree.nodes > self._nodes:
             raise ValueError(f"the drafter proposed {tree.nodes} nodes and had announced at most {self._nodes}")
-        if len(set(left)) == 1:
+        if tree.topology.height < min(left):
             return tree
         depth = tree.topology.depth[:, 1:]
         beyond = depth > (torch.tensor(left, device=depth.device) - 1)[:, None]

@@ -20,9 +20,16 @@ class Settings(BaseModel):
 
     drafter: str = "draft"
     gamma: int = Field(4, ge=1, le=64, description="drafted tokens in a chain")
+    draft_length: Literal["fixed", "cost", "confidence", "heuristic"] = Field(
+        "fixed", description="tokens of a chain, up to gamma: all (fixed), by cost, by confidence, or by heuristic"
+    )
+    confidence: float = Field(0.4, ge=0.0, le=1.0, description="length by confidence stops behind a token less likely")
     shape: tuple[Branches, ...] = Field(
         (3, 2, 1), min_length=1, max_length=16, description="children of every node, level by level, in a tree"
     )
+    tree_nodes: int = Field(16, ge=1, le=MAX_NODES, description="nodes of a tree that grows by probability")
+    tree_depth: int = Field(5, ge=1, le=16, description="its depth")
+    tree_width: int = Field(4, ge=1, le=32, description="nodes that it grows from at each depth, and children of each")
     ngram: int = Field(3, ge=1, le=16, description="longest suffix that an n-gram drafter looks up")
     typed: str = Field("", max_length=20_000, description="the continuation that a person drafts")
     rule: Literal["block", "token"] = Field("block", description="how a drawn chain is judged")

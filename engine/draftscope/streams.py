@@ -7,6 +7,7 @@ and is biased: after a block was cut short, the next round would meet the very c
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -70,6 +71,21 @@ def uniforms(
     seed: int, sequence: int, round_index: int, purpose: int, tier: int, count: int
 ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """`count` uniforms of one stream, node by node."""
-    key = np.array([seed, sequence], dtype=np.uint64)
-    counter = np.array([0, round_index, purpose, tier], dtype=np.uint64)
-    return np.random.Generator(np.random.Philox(counter=counter, key=key)).random(count)
+    philox = getattr(_OWN, "philox", None)
+    if philox is None:  # making one takes longer than setting its state
+        philox = _OWN.philox = np.random.Generator(np.random.Philox(0))
+    philox.bit_generator.state = {
+        "bit_generator": "Philox",
+        "state": {
+            "counter": np.array([0, round_index, purpose, tier], dtype=np.uint64),
+            "key": np.array([seed, sequence], dtype=np.uint64),
+        },
+        "buffer": np.zeros(4, dtype=np.uint64),
+        "buffer_pos": 4,
+        "has_uint32": 0,
+        "uinteger": 0,
+    }
+    return philox.random(count)
+
+
+_OWN = threading.local()

@@ -129,12 +129,13 @@ class Event(Record):
 class ModelInfo(Record):
     """A model that took part: `hash` is the SHA-256 of its weights, shortened, or empty where it was made in memory."""
 
-    role: Literal["target", "draft"]
+    role: Literal["target", "draft", "head"]
     name: str
     parameters: int
     layers: int
     hidden: int
     hash: str = ""
+    ballast: str = ""  # a real model's shape whose traffic and arithmetic this one carries beside its own
 
 
 class RunStart(Event):

@@ -71,6 +71,35 @@ def topology(parents: Sequence[Sequence[int]], device: torch.device | str = "cpu
     )
 
 
+def grown(parents: Tensor, width: int, height: int) -> Topology:
+    """The topology of trees that grew on the device: parents [B, N], each -1 or an earlier node; no read from there.
+
+    `width` and `height` bound the number of siblings and the depth.
+    """
+    batch, count = parents.shape
+    device = parents.device
+    above = torch.nn.functional.pad(parents + 1, (1, 0))  # [B, N + 1]: the slot above each slot, the root's its own
+    ancestors = torch.zeros((batch, count + 1, count + 1), dtype=torch.bool, device=device)
+    slot = torch.arange(count + 1, device=device).expand(batch, -1)
+    for _ in range(height + 1):
+        ancestors.scatter_(2, slot[:, :, None], True)
+        slot = above.gather(1, slot)
+    same = parents[:, :, None] == parents[:, None, :]
+    rank = same.tril(-1).sum(-1)  # [B, N]: how many siblings stand before each node
+    children = torch.full((batch, (count + 1) * width), -1, dtype=torch.long, device=device)
+    nodes = torch.arange(count, device=device).expand(batch, -1)
+    children.scatter_(1, (parents + 1) * width + rank, nodes)
+    return Topology(
+        parents=parents,
+        children=children.view(batch, count + 1, width),
+        ancestors=ancestors,
+        depth=ancestors.sum(-1) - 1,
+        width=width,
+        height=height,
+        is_chain=False,
+    )
+
+
 @lru_cache(maxsize=256)
 def chain(length: int, batch: int = 1, device: torch.device | str = "cpu") -> Topology:
     """B chains of `length` nodes; length 0 is the empty tree."""

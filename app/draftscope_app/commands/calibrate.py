@@ -74,4 +74,6 @@ def _bits(found: Calibration) -> str:
     if not found.differing_widths:
         return "The first row of a forward is bit for bit the same at every width: greedy lanes agree exactly."
     widths = ", ".join(map(str, found.differing_widths))
-    return f"A row's last bits depend on how many rows go with it (widths {widths}): greedy lanes may part at near ties."
+    return (
+        f"A row's last bits depend on how many rows go with it (widths {widths}): greedy lanes may part at near ties."
+    )

@@ -35,8 +35,9 @@ def run(args: argparse.Namespace) -> int:
     from draftscope.check import verdict
     from draftscope.settings import Settings
 
-    exact = drafters.find(args.drafter).exact
     Settings.of(seed=args.seed)
+    options.take_head(args)
+    exact = drafters.find(args.drafter).exact
     findings = _findings(args, options.load(args))
     passed, said = all(finding.passed for finding in findings), verdict(findings, exact)
     if args.json:

@@ -14,7 +14,7 @@ from draftscope_app.commands import options, report
 from draftscope_app.commands.interrupt import interruptible
 
 if TYPE_CHECKING:
-    from draftscope.lab import Run
+    from draftscope.run import Run
     from draftscope.trace import AnyEvent
 
 Watch = Callable[[Iterator["AnyEvent"]], Iterator["AnyEvent"]]  # passes events on and shows them

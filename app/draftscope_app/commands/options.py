@@ -5,33 +5,46 @@ from __future__ import annotations
 import argparse
 import sys
 from contextlib import AbstractContextManager
+from dataclasses import asdict, fields
 from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 
 from draftscope.settings import Settings
+from draftscope_app.jobs import Load
 
 if TYPE_CHECKING:
     from draftscope.lab import Lab
 
 
-def add_models(parser: argparse.ArgumentParser) -> None:
+def add_loading(parser: argparse.ArgumentParser) -> None:
+    """Which models are loaded, where they come from and where they go; one option for each field of `Load`."""
     group = parser.add_argument_group("models")
     group.add_argument("--target", metavar="MODEL", help="hub id or folder (default: the embedded pair)")
     group.add_argument("--draft", metavar="MODEL", help="hub id or folder of the draft model")
     group.add_argument("--dtype", default="auto", help="auto, float32, bfloat16 or float16 (default: auto)")
     group.add_argument("--device", default="auto", help="auto, cpu or cuda (default: auto)")
-    group.add_argument("--threads", type=int, metavar="N", help="threads on the CPU (default: torch's choice)")
-
-
-def add_loading(parser: argparse.ArgumentParser) -> None:
-    """The models, and everything about where they come from and go to."""
-    add_models(parser)
+    group.add_argument(
+        "--threads", type=int, metavar="N", help="threads on the CPU (default: all but one for serve, else torch's)"
+    )
+    group.add_argument(
+        "--head", action="append", default=[], metavar="KIND:MODEL", dest="heads",
+        help="a head that reads the target's features, such as eagle3:FOLDER; '--drafter eagle3:FOLDER' does both",
+    )  # fmt: skip
+    group.add_argument("--ballast", metavar="PAIR", help="carry the weight of a real pair, such as 8b+1b: same tokens")
     group = parser.add_argument_group("loading")
     group.add_argument("--revision", metavar="NAME", help="branch, tag or commit of the target on the hub")
+    group.add_argument("--draft-revision", metavar="NAME", help="the same of the draft model")
     group.add_argument("--device-map", metavar="MAP", help="spread the target over all devices: auto, balanced, ...")
     group.add_argument("--trust-remote-code", action="store_true", help="run code that a model brings along")
     group.add_argument("--allow-pickle", action="store_true", help="read weights from pickles, which can run code")
+
+
+def models(args: argparse.Namespace) -> Load:
+    """The models that the arguments name."""
+    take_head(args)
+    args.heads = tuple(args.heads)
+    return Load(**{field.name: getattr(args, field.name) for field in fields(Load)})
 
 
 def load(args: argparse.Namespace) -> Lab:
@@ -39,22 +52,19 @@ def load(args: argparse.Namespace) -> Lab:
     import draftscope
 
     with waiting("Loading the models"):
-        lab = draftscope.load(
-            args.target,
-            args.draft,
-            args.dtype,
-            args.device,
-            args.threads,
-            device_map=args.device_map,
-            revision=args.revision,
-            trust_remote_code=args.trust_remote_code,
-            allow_pickle=args.allow_pickle,
-            progress=sys.stderr.isatty(),
-        )
+        lab = draftscope.load(**asdict(models(args)), progress=sys.stderr.isatty())
     for model in (lab.target, lab.draft):
         if model is not None and model.limits:
             print(f"draftscope: {model.limits}", file=sys.stderr)
     return lab
+
+
+def take_head(args: argparse.Namespace) -> None:
+    """'--drafter eagle3-tree:MODEL' names a drafter and the head that it needs."""
+    name, _, source = (getattr(args, "drafter", None) or "").partition(":")
+    if source:
+        args.drafter = name
+        args.heads = [*args.heads, f"{name.removesuffix('-tree')}:{source}"]
 
 
 def add_settings(parser: argparse.ArgumentParser) -> None:
@@ -86,6 +96,7 @@ METAVARS = {"drafter": "NAME", "shape": "N,N,...", "rule": "RULE", "typed": "TEX
 
 def settings(args: argparse.Namespace) -> Settings:
     """The settings that the arguments name; what is not given keeps its default."""
+    take_head(args)
     given = {name: value for name in Settings.model_fields if (value := getattr(args, name, None)) is not None}
     if "shape" in given:
         given["shape"] = tuple(given["shape"].split(","))

@@ -15,6 +15,7 @@ from draftscope import metrics
 from draftscope.errors import DraftscopeError
 from draftscope.metrics import Metrics, Percentiles
 from draftscope.trace import AnyEvent, Round, RunEnd, RunStart, SoloRuns
+from draftscope_app.words import count
 
 
 class Decoded(BaseModel):
@@ -109,7 +110,8 @@ def summary(found: Metrics) -> str:
     """Tokens a round are emitted / rounds; tokens/s count the prefill, on the lane's own clock."""
     speed = "" if found.tokens_per_s is None else f", {found.tokens_per_s:.1f} tokens/s"
     per_round = f"{found.tokens_per_round:.2f} tokens a round"
-    return f"{found.tokens} tokens, {found.target_forwards} target forwards, {per_round}{speed}"
+    counts = f"{count(found.tokens, 'token')}, {count(found.target_forwards, 'target forward')}"
+    return f"{counts}, {per_round}{speed}"
 
 
 def origin(start: RunStart) -> str:
@@ -126,7 +128,7 @@ def table(found: Metrics, solo_seconds: list[float]) -> list[str]:
         (
             "draft acceptance rate",
             f"{_number(found.draft_acceptance_rate, 3)} = {found.num_accepted_tokens} accepted / "
-            f"{found.num_draft_tokens} drafted, in {found.num_drafts} rounds that drafted",
+            f"{found.num_draft_tokens} drafted, in {count(found.num_drafts, 'round')} that drafted",
         ),
         ("accepted at position", _row(found.acceptance_rate_per_position, " of rounds that drafted")),
         ("conditional alpha_k", _row(found.conditional_acceptance_per_position, " of rounds that reached k")),

@@ -14,7 +14,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)")
     parser.add_argument("--port", type=int, default=7860, help="port to listen on (default: 7860)")
     parser.add_argument("--no-browser", action="store_true", help="do not open a browser")
-    options.add_models(parser)
+    parser.add_argument("--drafter", metavar="NAME", help="who drafts when the page opens; with a head: eagle3:MODEL")
+    options.add_loading(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -25,11 +26,8 @@ def run(args: argparse.Namespace) -> int:
         server.serve(
             host=args.host,
             port=args.port,
-            target=args.target,
-            draft=args.draft,
-            dtype=args.dtype,
-            device=args.device,
-            threads=args.threads,
+            load=options.models(args),
+            drafter=args.drafter,
             open_browser=not args.no_browser,
         )
     except ModuleNotFoundError as error:

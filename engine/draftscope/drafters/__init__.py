@@ -5,13 +5,30 @@ from __future__ import annotations
 from difflib import get_close_matches
 from importlib.metadata import entry_points
 
-from draftscope.drafters import model, ngram, plain, typed
+from draftscope.drafters import dynamic, model, ngram, plain, positions, recurrent, typed
 from draftscope.drafters.base import Drafter, DrafterInfo, Outcome, Parts, State
 from draftscope.errors import DraftscopeError
 
 __all__ = ["Drafter", "DrafterInfo", "Outcome", "Parts", "State", "find", "known"]
 
-OWN = (plain.INFO, model.CHAIN, model.SAMPLED_TREE, model.TOP_K_TREE, ngram.INFO, typed.INFO)
+OWN = (
+    plain.INFO,
+    model.CHAIN,
+    model.SAMPLED_TREE,
+    model.TOP_K_TREE,
+    recurrent.EAGLE3,
+    dynamic.EAGLE3_TREE,
+    recurrent.EAGLE,
+    dynamic.EAGLE_TREE,
+    positions.MEDUSA_CHAIN,
+    positions.MEDUSA,
+    recurrent.MTP,
+    dynamic.MTP_TREE,
+    positions.BLOCK,
+    positions.BLOCK_TREE,
+    ngram.INFO,
+    typed.INFO,
+)
 
 
 def known() -> dict[str, DrafterInfo]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from draftscope.heads import Head
 from draftscope.model import Model
 from draftscope.sampling import Sampling
 from draftscope.settings import Settings
@@ -60,7 +61,11 @@ class Drafter(ABC):
 
     @abstractmethod
     def propose(self, state: State, depth: int) -> DraftTree:
-        """A tree at most `depth` deep for each sequence. `depth` is at least 0; the empty tree is always allowed."""
+        """A tree for each sequence; the empty tree is always allowed.
+
+        `depth`, at least 0, is how deep one can still be accepted. Deeper nodes are made scouts: a drafter may grow its
+        usual tree near the end, so that a sequence's tree does not depend on how much its neighbours have left.
+        """
 
     def observe(self, outcome: Outcome) -> None:  # noqa: B027 - most drafters need not listen
         """Hears the verdict on the last tree, before the next round."""
@@ -78,6 +83,10 @@ class Parts:
     tokenizer: Any
     vocabulary: int  # the target's, padded rows included: the width of every law
     draft: Model | None
+    heads: Mapping[str, Head]  # by kind: those that were loaded for this target
+    cost: Callable[
+        [int], float
+    ]  # a round of this drafter with gamma tokens, in plain rounds: measured when first asked
 
 
 @dataclass(frozen=True)
@@ -95,4 +104,6 @@ class DrafterInfo:
     nodes: Callable[[Settings], int]
     uses: tuple[str, ...] = ()
     needs_draft: bool = False
+    needs_head: str = ""  # the kind of head that reads the target's features, see `draftscope.heads`
+    grows_trees: bool = False  # some models take chains only
     exact: bool = True

@@ -2,36 +2,32 @@
 
 Papers: chain 2211.17192 and 2302.01318; sampled tree 2402.12374; top-k tree 2305.09781. One class serves all three: a
 chain is the tree with one child everywhere. The draft drafts level by level, one forward a level, from the same warped
-law that judges it. Under greedy decoding children are its top k (the limit of sampling without replacement).
+law that judges it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from time import perf_counter
 
 import torch
 from torch import Tensor
 
 from draftscope.drafters.base import Drafter, DrafterInfo, Outcome, Parts, State
+from draftscope.drafters.levels import Levels
 from draftscope.errors import DraftscopeError
-from draftscope.sampling import draw, draw_distinct
 from draftscope.settings import Settings, nodes_in
-from draftscope.streams import Coins
-from draftscope.tree import DraftTree, Topology, empty, full
+from draftscope.tree import Topology
 
 
-class DraftModel(Drafter):
-    """`shape[d]` children of every node at depth d; `sampled` draws them, otherwise they are the top k."""
+class DraftModel(Levels):
+    """Laws of a model that reads the same text as the target, through a cache of its own."""
 
-    def __init__(self, parts: Parts, shape: tuple[int, ...], sampled: bool) -> None:
+    def __init__(self, parts: Parts, shape: tuple[int, ...], sampled: bool, chooses_length: bool = False) -> None:
+        super().__init__(parts, shape, sampled, chooses_length)
         if parts.draft is None:
             raise DraftscopeError("No draft model is loaded; name one with --draft, or choose the drafter 'ngram'.")
         self._model = parts.draft
-        self._sampling = parts.sampling
         self._vocabulary = parts.vocabulary
-        self._shape = shape
-        self._draws = sampled and not parts.sampling.greedy
         self._cache = self._model.cache(parts.batch, parts.capacity)
         self._cached = [0] * parts.batch  # committed tokens that the draft has read
         self._device = self._model.device
@@ -41,31 +37,15 @@ class DraftModel(Drafter):
         self._model.read(self._cache, [[min(token, last) for token in prompt[:-1]] for prompt in prompts])
         self._cached = [len(prompt) - 1 for prompt in prompts]
 
-    def propose(self, state: State, depth: int) -> DraftTree:
-        shape = self._shape[:depth]
-        if not shape:
-            return empty(len(state.texts), self._device)
-        form = full(shape, len(state.texts), self._device)
-        times: list[float] = []
-        began = perf_counter()
-        logits = self._catch_up(state.texts)
-        laws, tokens, scout = [], [], []
-        start = 0
-        for level in range(len(shape)):
-            law = self._law(logits)  # [B, slots of this level, V]
-            children, real = self._children(law, shape[level], state.coins, start)
-            laws.append(law)
-            tokens.append(children)
-            scout.append(real.logical_not_())
-            times.append((perf_counter() - began) * 1e3)
-            began = perf_counter()
-            if level + 1 < len(shape):
-                logits = self._feed_level(form, children, start)
-            start += children.shape[1]
-        return self._tree(form, tokens, scout, laws, times)
+    def first(self, state: State) -> Tensor:
+        return self._law(self._catch_up(state.texts))
+
+    def below(self, form: Topology, children: Tensor, start: int) -> Tensor:
+        return self._law(self._feed_level(form, children, start))
 
     def observe(self, outcome: Outcome) -> None:
         """Keeps the accepted nodes that the draft has fed itself; the deepest level never was."""
+        super().observe(outcome)
         fed = self._cache.table.open
         kept = [[node for node in path if node < fed] for path in outcome.paths]
         count = torch.tensor([len(path) for path in kept], device=self._device)
@@ -103,18 +83,6 @@ class DraftModel(Drafter):
         law = self._sampling.law(logits[..., : self._vocabulary])
         return torch.nn.functional.pad(law, (0, self._vocabulary - law.shape[-1]))
 
-    def _children(self, law: Tensor, branches: int, coins: Coins, start: int) -> tuple[Tensor, Tensor]:
-        """Tokens [B, slots x branches] in draw order, and whether each is real (a short law has fewer children)."""
-        batch, slots = law.shape[:2]
-        if not self._draws:
-            top = law.topk(branches, dim=-1)
-            return top.indices.flatten(1), (top.values > 0).flatten(1)
-        level = coins.draft[:, start : start + slots * branches]
-        if branches == 1:
-            return draw(law, level), torch.ones_like(level, dtype=torch.bool)
-        tokens, real = draw_distinct(law, level.view(batch, slots, branches))
-        return tokens.flatten(1), real.flatten(1)
-
     def _feed_level(self, form: Topology, tokens: Tensor, start: int) -> Tensor:
         """Logits below each node of one level; its nodes follow the earlier levels as open rows."""
         end = start + tokens.shape[1]
@@ -124,41 +92,9 @@ class DraftModel(Drafter):
         sees = form.ancestors[:, start + 1 : end + 1, 1 : end + 1]
         return self._model.forward(self._cache, tokens, form.depth[:, start + 1 : end + 1] - 1, sees)
 
-    def _tree(
-        self, form: Topology, tokens: list[Tensor], scout: list[Tensor], laws: list[Tensor], times: list[float]
-    ) -> DraftTree:
-        belief = _slot_rows(form.nodes + 1, sum(law.shape[1] for law in laws), form.batch, self._device)
-        family = belief if self._draws else torch.full_like(belief, -1)
-        origin = tuple(f"draft step {depth}" for depth in form.depth[0, 1:].tolist())
-        return DraftTree(
-            topology=form,
-            tokens=torch.cat(tokens, 1),
-            laws=torch.cat(laws, 1),
-            family=family,
-            belief=belief,
-            scout=_with_descendants(torch.cat(scout, 1), form),
-            origin=(origin,) * form.batch,
-            drawn="all" if self._draws else "none",
-            forward_ms=tuple(times),
-        )
-
-
-def _slot_rows(slots: int, laws: int, batch: int, device: torch.device) -> Tensor:
-    """Slots with children come first and have a law each; the leaves have none."""
-    rows = torch.arange(slots, device=device)
-    return torch.where(rows < laws, rows, -1).expand(batch, -1)
-
-
-def _with_descendants(scout: Tensor, form: Topology) -> Tensor:
-    """A node below a child that does not exist does not exist either."""
-    if form.width <= 1:
-        return scout
-    marked = torch.nn.functional.pad(scout, (1, 0))
-    return (form.ancestors & marked[:, None, :]).any(-1)[:, 1:]
-
 
 def _chain(parts: Parts) -> Drafter:
-    return DraftModel(parts, (1,) * parts.settings.gamma, sampled=True)
+    return DraftModel(parts, (1,) * parts.settings.gamma, sampled=True, chooses_length=True)
 
 
 def _sampled(parts: Parts) -> Drafter:
@@ -179,7 +115,7 @@ CHAIN = DrafterInfo(
     paper="Leviathan et al. 2211.17192, Chen et al. 2302.01318; block verification: Sun et al. 2403.10444",
     create=_chain,
     nodes=lambda settings: settings.gamma,
-    uses=("gamma", "rule"),
+    uses=("gamma", "draft_length", "confidence", "rule"),
     needs_draft=True,
 )
 SAMPLED_TREE = DrafterInfo(
@@ -190,6 +126,7 @@ SAMPLED_TREE = DrafterInfo(
     nodes=_tree_nodes,
     uses=("shape",),
     needs_draft=True,
+    grows_trees=True,
 )
 TOP_K_TREE = DrafterInfo(
     name="topk-tree",
@@ -199,4 +136,5 @@ TOP_K_TREE = DrafterInfo(
     nodes=_tree_nodes,
     uses=("shape",),
     needs_draft=True,
+    grows_trees=True,
 )

@@ -1,0 +1,47 @@
+"""A whole benchmark: from a pair, a plan and texts to a report, and the report to files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from draftscope.bench.cases import cases
+from draftscope.bench.measure import Bench
+from draftscope.bench.peers import opened
+from draftscope.bench.plan import Plan
+from draftscope.bench.prompts import Prompt
+from draftscope.bench.report import Report, machine, method
+from draftscope.bench.rows import headlines, rows
+from draftscope.bench.systems import own
+from draftscope.bench.tables import markdown
+from draftscope.lab import Lab
+
+
+def benchmark(lab: Lab, plan: Plan, texts: Mapping[str, Sequence[Prompt]], notes: Sequence[str] = ()) -> Report:
+    """Runs `plan` on `texts`; `notes` are told first. Shows a bar on a terminal.
+
+    Raises `DraftscopeError` for a context beyond the models', and where nothing could be measured.
+    """
+    todo, unread = cases(lab, plan, texts)
+    systems, unable = own(lab, plan)
+    with ExitStack() as until_done:
+        missing: list[str] = []
+        if plan.peers:
+            longest = max(len(prompt) for case in todo for prompt in case.prompts) + plan.tokens
+            peers, missing = opened(lab, longest, until_done)
+            systems = [*systems, *peers]
+        measuring = Bench(plan, systems, todo)
+        runs = measuring.runs()
+    told = [system.note for system in systems if system.note]
+    left_out = [*notes, *unread, *unable, *missing, *measuring.notes]
+    return Report(machine(lab), method(plan), plan, rows(runs), headlines(runs), told, left_out)
+
+
+def save(report: Report, folder: Path) -> str:
+    """Writes `bench.json` and `bench.md`; returns the Markdown."""
+    text = markdown(report)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "bench.json").write_text(report.as_json(), encoding="utf-8")
+    (folder / "bench.md").write_text(text, encoding="utf-8")
+    return text

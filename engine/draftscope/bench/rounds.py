@@ -1,0 +1,98 @@
+"""What a benchmark keeps of the rounds of a run: small arrays, made when the clock has stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from draftscope.session import Step
+from draftscope.text import Fed
+
+STAGES = ("propose", "verify", "judge", "commit", "host")
+
+
+class Kept(NamedTuple):
+    """What is taken from a step while the clock runs: nothing but references."""
+
+    nodes: int
+    stages: Mapping[str, float]  # ms
+    paths: Sequence[Sequence[int]]  # [B]
+    fed: Sequence[Fed | None]  # [B]
+    scout: Tensor  # [B, N]
+
+    @classmethod
+    def of(cls, step: Step) -> Kept:
+        return cls(step.tree.nodes, step.stages, step.paths, step.fed, step.tree.scout)
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """R rounds of B sequences. A sequence that had ended has zeros."""
+
+    width: NDArray[np.int64]  # [R] rows of the target's forward
+    stages: NDArray[np.float64]  # [R, 5] ms, in the order of STAGES
+    emitted: NDArray[np.int64]  # [R, B]
+    accepted: NDArray[np.int64]  # [R, B] drafted tokens that were accepted and emitted
+    drafted: NDArray[np.bool_]  # [R, B] which sequences drafted at least one token
+
+    @classmethod
+    def of(cls, kept: Sequence[Kept]) -> Rounds:
+        """At least one round."""
+        live = np.array([[fed is not None for fed in each.fed] for each in kept])
+        real = np.array([each.scout.logical_not().any(-1).tolist() for each in kept])
+        paths = np.array([[len(path) for path in each.paths] for each in kept])
+        emitted = np.array([[fed.count if fed else 0 for fed in each.fed] for each in kept])
+        return cls(
+            width=np.array([each.nodes + 1 for each in kept]),
+            stages=np.array([[each.stages[stage] for stage in STAGES] for each in kept]),
+            emitted=emitted,
+            accepted=np.minimum(paths, emitted),
+            drafted=live & real,
+        )
+
+    @classmethod
+    def joined(cls, several: Sequence[Rounds]) -> Rounds:
+        """The rounds of several runs, one after the other."""
+        return cls(
+            width=np.concatenate([rounds.width for rounds in several]),
+            stages=np.concatenate([rounds.stages for rounds in several]),
+            emitted=np.concatenate([rounds.emitted for rounds in several]),
+            accepted=np.concatenate([rounds.accepted for rounds in several]),
+            drafted=np.concatenate([rounds.drafted for rounds in several]),
+        )
+
+    def stage_ms(self) -> dict[str, float]:
+        """Milliseconds of each stage in a round: medians at each width, weighted by how often that width occurred."""
+        total = np.zeros(len(STAGES))
+        for width in np.unique(self.width):
+            own = self.stages[self.width == width]
+            total += len(own) * np.median(own, axis=0)
+        return dict(zip(STAGES, (total / len(self.width)).tolist(), strict=True))
+
+    def mean_acceptance_length(self) -> float:
+        """1 + accepted / rounds that drafted, the rounds of every sequence counted; 1 where none drafted."""
+        drafts = int(self.drafted.sum())
+        return 1 + int(self.accepted[self.drafted].sum()) / drafts if drafts else 1.0
+
+    def tokens_per_round(self) -> float:
+        """Per sequence; one that has ended while others go on counts as writing nothing."""
+        return float(self.emitted.mean())
+
+    def ms_per_token(self, parts: int) -> list[float]:
+        """Milliseconds a token by `parts` equal parts of the generated length, which must not be shorter than that.
+
+        The tokens that a round wrote share its time. These are the rounds of one run; all sequences write as much.
+        """
+        tokens = int(self.emitted[:, 0].sum())
+        share = self.stages.sum(1) / self.emitted.sum(1)
+        spent, wrote = np.zeros(parts), np.zeros(parts)
+        for counts in self.emitted.T:  # [R]
+            part = np.arange(tokens) * parts // tokens
+            np.add.at(spent, part, np.repeat(share, counts))
+            np.add.at(wrote, part, 1)
+        return (spent / wrote).tolist()  # type: ignore[no-any-return]

@@ -1,0 +1,142 @@
+"""What is measured: a system writes a case. Here the interface and our own drafters; others are in `peers`."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from draftscope import drafters, memory
+from draftscope.bench.plan import Plan
+from draftscope.bench.rounds import Kept
+from draftscope.errors import DraftscopeError
+from draftscope.lab import Lab
+from draftscope.settings import Settings
+
+OWN = "draftscope"
+SHAPES: dict[str, tuple[int, ...]] = {
+    "sampled-tree": (2, 1, 1),
+    "topk-tree": (2, 2, 1),
+}  # what was fastest on the embedded pair; else the default
+
+
+@dataclass(frozen=True)
+class Label:
+    """Who wrote. `drafter` is empty for a peer; `gamma` and `shape` are given where the drafter reads them."""
+
+    system: str
+    drafter: str = ""
+    gamma: int | None = None
+    shape: tuple[int, ...] | None = None
+
+    @property
+    def name(self) -> str:
+        """As tables and plots name it."""
+        shape = f" {','.join(map(str, self.shape))}" if self.shape else ""
+        gamma = f", gamma {self.gamma}" if self.gamma is not None else ""
+        return f"{self.drafter or self.system}{shape}{gamma}"
+
+
+PLAIN = Label(OWN, "plain")
+
+
+@dataclass(frozen=True)
+class Case:
+    """B prompts (token ids) to continue together; `number` tells the cases of one kind apart."""
+
+    kind: str
+    number: int
+    prompts: tuple[tuple[int, ...], ...]  # [B]
+    temperature: float
+    context: int | None = None  # tokens of every prompt, where the plan named them
+
+    @property
+    def batch(self) -> int:
+        return len(self.prompts)
+
+    @property
+    def cell(self) -> tuple[float, int, int | None]:
+        """What of the plan it belongs to, whatever its text."""
+        return self.temperature, self.batch, self.context
+
+
+@dataclass(frozen=True)
+class Written:
+    """What a system wrote: token ids of each sequence [B], and for our own the rounds and the size of the caches."""
+
+    ids: list[list[int]]
+    kept: Sequence[Kept] = ()
+    cache_bytes: int | None = None
+
+
+Write = Callable[[], Written]
+
+
+class System(ABC):
+    """Something that continues prompts. `note` says in a sentence with which settings, where that is worth saying."""
+
+    label: Label
+    batches = True  # whether it decodes several sequences together
+    note = ""
+
+    @abstractmethod
+    def prepare(self, case: Case, tokens: int, seed: int) -> Write:
+        """A run of `case`, not begun: calling it is timed, what is done here is not."""
+
+
+class Own(System):
+    """One of this project's drafters, through the engine's own loop."""
+
+    def __init__(self, lab: Lab, label: Label) -> None:
+        self.label = label
+        self._lab = lab
+        given = {"gamma": label.gamma, "shape": label.shape}
+        self._values = {name: value for name, value in given.items() if value is not None}
+
+    def prepare(self, case: Case, tokens: int, seed: int) -> Write:
+        settings = Settings.of(
+            drafter=self.label.drafter,
+            temperature=case.temperature,
+            max_new_tokens=tokens,
+            seed=seed,
+            **self._values,
+        )
+        prompts, streams = [list(prompt) for prompt in case.prompts], tuple(range(case.batch))
+
+        def write() -> Written:
+            session = self._lab.session_of(prompts, settings, streams, ends=False)
+            kept = [Kept.of(step) for step in session.steps()]
+            return Written(
+                [transcript.tokens for transcript in session.transcripts], kept, self._cache_bytes(case, tokens)
+            )
+
+        return write
+
+    def _cache_bytes(self, case: Case, tokens: int) -> int:
+        """Keys and values of prompt and continuation in every model that takes part, from the models' shapes."""
+        models = [self._lab.target]
+        if drafters.find(self.label.drafter).needs_draft and self._lab.draft is not None:
+            models.append(self._lab.draft)
+        slots = case.batch * (max(len(prompt) for prompt in case.prompts) + tokens)
+        configs = ((model.network.config.get_text_config(), model.dtype) for model in models)
+        return slots * sum(memory.slot_bytes(config, dtype) for config, dtype in configs)
+
+
+def refuse_unknown(names: Sequence[str]) -> None:
+    """`DraftscopeError` for a drafter that is not there, or that has nothing to draft in a benchmark."""
+    for name in names:
+        if "typed" in drafters.find(name).uses:
+            raise DraftscopeError(f"The drafter '{name}' waits for a person, who cannot be benchmarked; leave it out.")
+
+
+def own(lab: Lab, plan: Plan) -> tuple[list[System], list[str]]:
+    """Plain decoding first, then the plan's drafters; and a note for each that this pair cannot run."""
+    named = [info for info in lab.drafters() if info.name in plan.drafters or not plan.drafters]
+    able = [info for info in named if info.available and "typed" not in info.uses]
+    labels = [PLAIN]
+    for info in able:
+        gammas = plan.gammas if "gamma" in info.uses else (None,)
+        shape = SHAPES.get(info.name, Settings.of().shape) if "shape" in info.uses else None
+        labels += [Label(OWN, info.name, gamma, shape) for gamma in gammas if info.name != PLAIN.drafter]
+    notes = [f"The drafter '{info.name}' was left out: {info.why_not}." for info in named if not info.available]
+    return [Own(lab, label) for label in labels], notes

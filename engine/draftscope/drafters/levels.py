@@ -1,0 +1,126 @@
+"""Drafting level by level: one forward a level, children drawn from its laws or their top k. Chains and full trees.
+
+What a source of laws (a draft model, an EAGLE head) has to say is its first law and the laws below each level; the rest
+is here: drawing with the round's coins, lengths chosen on the way, siblings that do not exist, the `DraftTree`.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from time import perf_counter
+
+import torch
+from torch import Tensor
+
+from draftscope.drafters.base import Drafter, Outcome, Parts, State
+from draftscope.drafters.length import lengths_of
+from draftscope.sampling import draw, draw_distinct
+from draftscope.streams import Coins
+from draftscope.tree import DraftTree, Topology, empty, full
+
+
+class Levels(Drafter):
+    """`shape[d]` children of every node at depth d; `sampled` draws them, otherwise they are the top k.
+
+    `chooses_length`: a chain that may end before `shape` does, as the setting `draft_length` says. Under greedy
+    decoding children are the top k, the limit of drawing without replacement.
+    """
+
+    step = "draft step"  # what a node's origin says, before its depth
+
+    def __init__(self, parts: Parts, shape: tuple[int, ...], sampled: bool, chooses_length: bool = False) -> None:
+        self._sampling = parts.sampling
+        self._device = parts.device
+        self._shape = shape
+        self._draws = sampled and not parts.sampling.greedy
+        self._lengths = lengths_of(parts.settings, parts.cost, len(shape), parts.batch) if chooses_length else []
+
+    @abstractmethod
+    def first(self, state: State) -> Tensor | None:
+        """The law [B, 1, V] below the pending token; None where there is nothing to draft from yet."""
+
+    @abstractmethod
+    def below(self, form: Topology, children: Tensor, start: int) -> Tensor:
+        """The laws [B, n, V] below `children` [B, n], which are the nodes from `start` on of `form`, a whole level."""
+
+    def propose(self, state: State, depth: int) -> DraftTree:
+        shape = self._shape[:depth]
+        going = [length.begin() for length in self._lengths]  # empty where all draft their full length
+        began = perf_counter()
+        if not shape or (going and not any(going)) or (law := self.first(state)) is None:
+            return empty(len(state.texts), self._device)
+        form = full(shape, len(state.texts), self._device)
+        times, laws, tokens, scout = [], [], [], []
+        start = 0
+        for level in range(len(shape)):
+            children, real = self._children(law, shape[level], state.coins, start)
+            laws.append(law)
+            tokens.append(children)
+            scout.append(_stopped(going, real) if going else real.logical_not_())
+            times.append((perf_counter() - began) * 1e3)
+            began = perf_counter()
+            if going and not any(going := self._go_on(going, law, children)):
+                form = full(shape[: level + 1], len(state.texts), self._device)
+                break
+            if level + 1 < len(shape):
+                law = self.below(form, children, start)
+            start += children.shape[1]
+        return self._tree(form, tokens, scout, laws, times)
+
+    def observe(self, outcome: Outcome) -> None:
+        for length, path in zip(self._lengths, outcome.paths, strict=False):  # no lengths where none is chosen
+            length.observe(len(path))
+
+    def _go_on(self, going: list[bool], law: Tensor, children: Tensor) -> list[bool]:
+        """Which sequences draft another token, after `children` [B, 1] were drawn from `law` [B, 1, V]."""
+        q = law[:, 0].gather(1, children)[:, 0].tolist()
+        return [more and length.goes_on(each) for more, length, each in zip(going, self._lengths, q, strict=True)]
+
+    def _children(self, law: Tensor, branches: int, coins: Coins, start: int) -> tuple[Tensor, Tensor]:
+        """Tokens [B, slots x branches] in draw order, and whether each is real (a short law has fewer children)."""
+        batch, slots = law.shape[:2]
+        if not self._draws:
+            top = law.topk(branches, dim=-1)
+            return top.indices.flatten(1), (top.values > 0).flatten(1)
+        level = coins.draft[:, start : start + slots * branches]
+        if branches == 1:
+            return draw(law, level), torch.ones_like(level, dtype=torch.bool)
+        tokens, real = draw_distinct(law, level.view(batch, slots, branches))
+        return tokens.flatten(1), real.flatten(1)
+
+    def _tree(
+        self, form: Topology, tokens: list[Tensor], scout: list[Tensor], laws: list[Tensor], times: list[float]
+    ) -> DraftTree:
+        belief = _slot_rows(form.nodes + 1, sum(law.shape[1] for law in laws), form.batch, self._device)
+        family = belief if self._draws else torch.full_like(belief, -1)
+        origin = tuple(f"{self.step} {depth}" for depth in form.depth[0, 1:].tolist())
+        return DraftTree(
+            topology=form,
+            tokens=torch.cat(tokens, 1),
+            laws=torch.cat(laws, 1),
+            family=family,
+            belief=belief,
+            scout=_with_descendants(torch.cat(scout, 1), form),
+            origin=(origin,) * form.batch,
+            drawn="all" if self._draws else "none",
+            forward_ms=tuple(times),
+        )
+
+
+def _slot_rows(slots: int, laws: int, batch: int, device: torch.device) -> Tensor:
+    """Slots with children come first and have a law each; the leaves have none."""
+    rows = torch.arange(slots, device=device)
+    return torch.where(rows < laws, rows, -1).expand(batch, -1)
+
+
+def _stopped(going: list[bool], real: Tensor) -> Tensor:
+    """[B, 1]: scouts, where a sequence had stopped drafting before the others."""
+    return ~real | ~torch.tensor(going, device=real.device)[:, None]
+
+
+def _with_descendants(scout: Tensor, form: Topology) -> Tensor:
+    """A node below a child that does not exist does not exist either."""
+    if form.width <= 1:
+        return scout
+    marked = torch.nn.functional.pad(scout, (1, 0))
+    return (form.ancestors & marked[:, None, :]).any(-1)[:, 1:]

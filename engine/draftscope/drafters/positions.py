@@ -1,0 +1,308 @@
+"""Heads that say all positions at once: Medusa's (2401.10774) and block drafters (DFlash, 2602.06036).
+
+One look gives a law for each of the next positions, each blind to what is drafted before it. Out of these laws come a
+drawn chain, or a tree of chosen children: Medusa's sparse tree has the same places every round, by rank; a best-first
+tree (DDTree, 2604.12989) takes the most probable prefixes of this very round.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from time import perf_counter
+
+import torch
+from torch import Tensor
+
+from draftscope.drafters.base import Drafter, DrafterInfo, Outcome, Parts, State
+from draftscope.drafters.unread import Unread
+from draftscope.heads import Block, Medusa
+from draftscope.masks import Reach, attention_mask
+from draftscope.sampling import draw
+from draftscope.tree import DraftTree, chain, empty, topology
+
+
+class Source(ABC):
+    """Where the laws come from: one law for each of the next positions."""
+
+    layers: tuple[int, ...]
+    name: str
+    most: int  # positions it can speak of
+
+    @abstractmethod
+    def begin(self, prompts: Sequence[list[int]], states: Tensor) -> None:
+        """Hears the prompt and the target's hidden states [B, T, F] of all its tokens but the last."""
+
+    @abstractmethod
+    def laws(self, texts: Sequence[Sequence[int]], count: int) -> Tensor | None:
+        """Laws [B, count, V] of the tokens behind the pending one; None where there is nothing to go by yet."""
+
+    @abstractmethod
+    def observe(self, outcome: Outcome) -> None:
+        """Hears the verdict, with the target's hidden states of the round's rows."""
+
+
+class MedusaSource(Source):
+    """K heads on the target's last hidden state: they need what came out of it at the newest token that it has read."""
+
+    name = "medusa head"
+
+    def __init__(self, head: Medusa, parts: Parts) -> None:
+        self.layers = head.layers
+        self.most = head.config.heads
+        self._head = head
+        self._sampling = parts.sampling
+        self._state: Tensor | None = None  # [B, 1, H]
+
+    def begin(self, prompts: Sequence[list[int]], states: Tensor) -> None:
+        if states.shape[1]:
+            self._state = _at(states, [max(len(prompt) - 2, 0) for prompt in prompts])
+
+    def laws(self, texts: Sequence[Sequence[int]], count: int) -> Tensor | None:
+        if self._state is None:
+            return None
+        logits = self._head(self._state)[:, 0, :count]  # [B, count, D]
+        return self._head.to_target(self._sampling.law(logits))
+
+    def observe(self, outcome: Outcome) -> None:
+        assert outcome.features is not None
+        self._state = _at(outcome.features, [path[-1] + 1 if path else 0 for path in outcome.paths])
+
+
+class BlockSource(Source):
+    """A block of mask tokens that attends to the fused features of all committed tokens, in one forward."""
+
+    name = "block position"
+
+    def __init__(self, head: Block, parts: Parts) -> None:
+        self.layers = head.layers
+        self.most = head.config.size - 1
+        self._head = head
+        self._sampling = parts.sampling
+        self._cache = head.cache(parts.batch, parts.capacity + head.config.size)
+        self._rows = [0] * parts.batch  # committed features in the cache, each at its own position
+        self._unread: Unread | None = None
+
+    def begin(self, prompts: Sequence[list[int]], states: Tensor) -> None:
+        self._unread = Unread(prompts, states)
+
+    def laws(self, texts: Sequence[Sequence[int]], count: int) -> Tensor | None:
+        """The forward reads fresh features and the block together; the features stay, the block is forgotten."""
+        assert self._unread is not None
+        _, states, real = self._unread.take([len(text) - 1 - n for text, n in zip(texts, self._rows, strict=True)])
+        tokens = self._head.tokens(torch.tensor([text[-1] for text in texts], device=states.device), count)
+        device, (batch, fresh) = tokens.device, states.shape[:2]
+        kept = torch.tensor(real, device=device)
+        inside = torch.arange(tokens.shape[1], device=device)
+        offsets = torch.cat([torch.arange(fresh, device=device).expand(batch, -1), kept[:, None] + inside], 1)
+        table = self._cache.table
+        table.aim(offsets)
+        position_ids = table.length[:, None] + offsets
+        table.widen()
+        logits = self._head(tokens, self._head.fuse(states), position_ids, self._mask(kept, fresh, count), self._cache)
+        self._rows = [rows + more for rows, more in zip(self._rows, real, strict=True)]
+        self._cache.keep_first(kept, max(self._rows))
+        return self._head.to_target(self._sampling.law(logits[:, 1:]))
+
+    def _mask(self, kept: Tensor, fresh: int, count: int) -> Tensor:
+        """[B, 1, 1 + count, view]: every row of the block sees all real features and the whole block."""
+        batch = len(kept)
+        columns = torch.arange(fresh + 1 + count, device=kept.device)
+        sees = (columns < kept[:, None]) | (columns >= fresh)
+        mask = attention_mask(self._cache.table, Reach(), sees[:, None].expand(batch, len(columns), -1), None)
+        assert isinstance(mask, Tensor)
+        return mask[:, :, fresh:]
+
+    def observe(self, outcome: Outcome) -> None:
+        assert self._unread is not None
+        self._unread.hear(outcome)
+
+
+class PositionsChain(Drafter):
+    """One draw from each position's law, judged as a drawn chain."""
+
+    def __init__(self, parts: Parts, source: Source) -> None:
+        self.layers = source.layers
+        self._source = source
+        self._gamma = min(parts.settings.gamma, source.most)
+        self._draws = not parts.sampling.greedy
+        self._device = parts.device
+
+    def begin(self, prompts: Sequence[list[int]], features: Tensor | None) -> None:
+        assert features is not None
+        self._source.begin(prompts, features)
+
+    def propose(self, state: State, depth: int) -> DraftTree:
+        began, count, batch = perf_counter(), self._gamma, len(state.texts)
+        laws = self._source.laws(state.texts, count) if depth else None
+        if laws is None:
+            return empty(batch, self._device)
+        tokens = draw(laws, state.coins.draft[:, :count]) if self._draws else laws.argmax(-1)
+        slots = torch.arange(count + 1, device=self._device)
+        belief = torch.where(slots < count, slots, -1).expand(batch, -1)
+        return DraftTree(
+            topology=chain(count, batch, self._device),
+            tokens=tokens,
+            laws=laws,
+            family=belief if self._draws else torch.full_like(belief, -1),
+            belief=belief,
+            scout=torch.zeros_like(tokens, dtype=torch.bool),
+            origin=(tuple(f"{self._source.name} {k + 1}" for k in range(count)),) * batch,
+            drawn="all" if self._draws else "none",
+            forward_ms=((perf_counter() - began) * 1e3,),
+        )
+
+    def observe(self, outcome: Outcome) -> None:
+        self._source.observe(outcome)
+
+
+class PositionsTree(Drafter):
+    """Chosen children: `ranks` paths that are the same every round, or the most probable prefixes of this round."""
+
+    def __init__(self, parts: Parts, source: Source, sparse: bool) -> None:
+        self.layers = source.layers
+        self._source = source
+        self._settings = parts.settings
+        self._sparse = sparse
+        self._device = parts.device
+
+    def begin(self, prompts: Sequence[list[int]], features: Tensor | None) -> None:
+        assert features is not None
+        self._source.begin(prompts, features)
+
+    def propose(self, state: State, depth: int) -> DraftTree:
+        began, count = perf_counter(), min(self._settings.tree_depth, self._source.most)
+        laws = self._source.laws(state.texts, count) if depth else None
+        if laws is None:
+            return empty(len(state.texts), self._device)
+        top = laws.topk(min(self._settings.tree_width, laws.shape[-1]), -1)
+        nodes = self._settings.tree_nodes
+        if self._sparse:
+            paths = [sparse_tree(count, top.values.shape[-1], nodes)] * len(laws)
+        else:
+            paths = [best_first(row, nodes) for row in top.values.clamp(min=1e-30).log().tolist()]
+        tree = _of_ranks(paths, top.indices, top.values, laws, self._source.name)
+        return replace(tree, forward_ms=((perf_counter() - began) * 1e3,))
+
+    def observe(self, outcome: Outcome) -> None:
+        self._source.observe(outcome)
+
+
+Path = tuple[int, ...]  # the rank of each token of a prefix in its own position's law
+
+
+def best_first(log_laws: Sequence[Sequence[float]], count: int) -> list[Path]:
+    """The `count` most probable prefixes of independent positions, parents first (2604.12989, a heap).
+
+    log_laws[k]: the log probabilities of position k's tokens, largest first.
+    """
+    heap: list[tuple[float, Path]] = [(-log_laws[0][0], (0,))]
+    found: list[Path] = []
+    while heap and len(found) < count:
+        cost, path = heapq.heappop(heap)
+        found.append(path)
+        position, rank = len(path) - 1, path[-1]
+        if rank + 1 < len(log_laws[position]):  # the next sibling
+            sibling = cost + log_laws[position][rank] - log_laws[position][rank + 1]
+            heapq.heappush(heap, (sibling, (*path[:-1], rank + 1)))
+        if position + 1 < len(log_laws):  # the first child
+            heapq.heappush(heap, (cost - log_laws[position + 1][0], (*path, 0)))
+    return found
+
+
+@lru_cache(maxsize=64)
+def sparse_tree(depth: int, width: int, count: int) -> list[Path]:
+    """Medusa's sparse tree (2401.10774, section 2.3.3): the places most likely to hold, judged by rank alone.
+
+    The paper counts how often each head's r-th guess is right; without a count, the first guess is taken to be right
+    half of the time, a little less at each further head, and each next guess a third as often as the one before.
+    """
+    rates = [[0.5 * 0.9**head / 3**rank for rank in range(width)] for head in range(depth)]
+    return best_first([[math.log(rate) for rate in row] for row in rates], count)
+
+
+def _of_ranks(paths: list[list[Path]], tokens: Tensor, values: Tensor, laws: Tensor, name: str) -> DraftTree:
+    """Trees [B] of the given prefixes; tokens and values [B, K, width] are each position's best."""
+    longest = max(len(own) for own in paths)
+    assert all(len(own) == longest for own in paths)
+    place = [{path: node for node, path in enumerate(own)} for own in paths]
+    parents = [[at.get(path[:-1], -1) for path in own] for own, at in zip(paths, place, strict=True)]
+    depth = torch.tensor([[len(path) - 1 for path in own] for own in paths], device=tokens.device)
+    rank = torch.tensor([[path[-1] for path in own] for own in paths], device=tokens.device)
+    flat = depth * tokens.shape[2] + rank
+    belief = torch.nn.functional.pad(depth + 1, (1, 0))
+    return DraftTree(
+        topology=_topology(tuple(map(tuple, parents)), tokens.device),
+        tokens=tokens.flatten(1).gather(1, flat),
+        laws=laws,
+        family=torch.full_like(belief, -1),
+        belief=torch.where(belief < laws.shape[1], belief, -1),
+        scout=_with_descendants(values.flatten(1).gather(1, flat) <= 0, parents),
+        origin=tuple(tuple(f"{name} {len(path)}" for path in own) for own in paths),
+    )
+
+
+_topology = lru_cache(maxsize=256)(topology)
+
+
+def _with_descendants(scout: Tensor, parents: Sequence[Sequence[int]]) -> Tensor:
+    """A node below a token that cannot be is not there either."""
+    if not scout.any():
+        return scout
+    rows = scout.tolist()
+    for row, above in zip(rows, parents, strict=True):
+        for node, parent in enumerate(above):
+            row[node] = row[node] or (parent >= 0 and row[parent])
+    return torch.tensor(rows, device=scout.device)
+
+
+def _at(states: Tensor, index: list[int]) -> Tensor:
+    """states [B, T, F] -> [B, 1, F]: row `index[b]` of each sequence."""
+    return states[torch.arange(len(index)), torch.tensor(index)][:, None]
+
+
+def _info(name: str, title: str, paper: str, create: Callable[[Parts], Drafter], tree: bool) -> DrafterInfo:
+    return DrafterInfo(
+        name=name,
+        title=title,
+        paper=paper,
+        create=create,
+        nodes=(lambda settings: settings.tree_nodes) if tree else (lambda settings: settings.gamma),
+        uses=("tree_nodes", "tree_depth", "tree_width") if tree else ("gamma", "rule"),
+        needs_head=name.removesuffix("-tree"),
+        grows_trees=tree,
+    )
+
+
+def _medusa(parts: Parts) -> Source:
+    head = parts.heads["medusa"]
+    assert isinstance(head, Medusa)
+    return MedusaSource(head, parts)
+
+
+def _block(parts: Parts) -> Source:
+    head = parts.heads["block"]
+    assert isinstance(head, Block)
+    return BlockSource(head, parts)
+
+
+MEDUSA = _info(
+    "medusa-tree", "Medusa heads, sparse tree", "Cai et al. 2401.10774",
+    lambda parts: PositionsTree(parts, _medusa(parts), sparse=True), tree=True,
+)  # fmt: skip
+MEDUSA_CHAIN = _info(
+    "medusa", "Medusa heads, chain", "Cai et al. 2401.10774",
+    lambda parts: PositionsChain(parts, _medusa(parts)), tree=False,
+)  # fmt: skip
+BLOCK = _info(
+    "block", "Block drafter, chain", "DFlash 2602.06036",
+    lambda parts: PositionsChain(parts, _block(parts)), tree=False,
+)  # fmt: skip
+BLOCK_TREE = _info(
+    "block-tree", "Block drafter, best-first tree", "DFlash 2602.06036, DDTree 2604.12989",
+    lambda parts: PositionsTree(parts, _block(parts), sparse=False), tree=True,
+)  # fmt: skip

@@ -1,0 +1,107 @@
+"""A run: one prompt decoded by one drafter, while it goes on (`Run`) and when it is done (`Result`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from draftscope import metrics, trace
+from draftscope.errors import DraftscopeError
+from draftscope.record import Recorder
+from draftscope.session import Session, Step
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Result:
+    """A finished run: its text, and the events that everything else is folded from."""
+
+    text: str
+    token_ids: list[int]
+    events: tuple[trace.AnyEvent, ...]
+
+    @property
+    def rounds(self) -> list[trace.Round]:
+        return [event for event in self.events if isinstance(event, trace.Round)]
+
+    @cached_property
+    def metrics(self) -> metrics.Metrics:
+        return metrics.fold(self.events)
+
+    def frame(self, what: str = "tokens") -> pd.DataFrame:
+        """A pandas table with a row for each emitted token, or for each of `rounds` or `contests`; see `frames`.
+
+        Raises `DraftscopeError` for another table, a run that was not recorded, or where pandas is not installed.
+        """
+        from draftscope import frames
+
+        if not self.rounds:
+            raise DraftscopeError("record = False: this run has no rounds to tabulate; decode it with record=True.")
+        return frames.frame(self.events, what)
+
+
+class Run:
+    """One lane: one prompt decoded by one drafter. Made by `Lab.session`."""
+
+    def __init__(self, session: Session, start: trace.RunStart, recorder: Recorder | None) -> None:
+        self._session = session
+        self._start = start
+        self._recorder = recorder
+        self._rounds = 0
+
+    @property
+    def clock_ms(self) -> float:
+        """Device-synchronised work of this lane so far; recording is not part of it."""
+        return self._session.watch.now
+
+    @property
+    def text(self) -> str:
+        return self._session.transcripts[0].text
+
+    @property
+    def token_ids(self) -> list[int]:
+        return list(self._session.transcripts[0].tokens)
+
+    def steps(self) -> Iterator[Step]:
+        """The bare rounds, unrecorded."""
+        for step in self._session.steps():
+            self._rounds += 1
+            yield step
+
+    def events(self) -> Iterator[trace.AnyEvent]:
+        """`RunStart`, `Prefill`, each `Round` (where recorded), `RunEnd`. Closing it stops within a round."""
+        yield self._start
+        self._session.prefill()
+        yield trace.Prefill(
+            run=self._start.run,
+            lane=self._start.lane,
+            tokens=self._start.prompt_tokens - 1,
+            start=0.0,
+            end=self._session.prefill_ms,
+        )
+        cut: str | None = None
+        for step in self.steps():
+            fed = step.fed[0]
+            cut = fed.cut if fed else None
+            if self._recorder is not None and (event := self._recorder.round(step)) is not None:
+                yield event
+        yield self._end(cut or "length")
+
+    def cancel(self) -> trace.RunEnd:
+        """The event that ends a run which is not finished."""
+        return self._end("cancelled")
+
+    def _end(self, reason: Any) -> trace.RunEnd:
+        return trace.RunEnd(
+            run=self._start.run,
+            lane=self._start.lane,
+            reason=reason,
+            text=self.text,
+            token_ids=self.token_ids,
+            target_forwards=self._rounds,
+            end=self.clock_ms,
+        )

@@ -1,0 +1,113 @@
+"""Lengths chosen while drafting: each rule does what its paper or library does, on costs and outcomes made up here."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from draftscope.drafters.length import LOOK_AGAIN, Confidence, Cost, Heuristic, Length
+from draftscope.lab import Lab
+from tests.conftest import made_calibration
+
+
+def drafted(rule: Length, most: int, q: float = 0.5) -> int:
+    """How many tokens the rule drafts in one round, each of probability `q` under the draft."""
+    if not rule.begin():
+        return 0
+    for count in range(1, most + 1):
+        if not rule.goes_on(q):
+            return count
+    return most
+
+
+def test_confidence_stops_behind_the_first_unlikely_token() -> None:
+    rule = Confidence(0.4)
+    assert rule.begin()
+    assert [rule.goes_on(q) for q in (0.9, 0.4, 0.39)] == [True, True, False]
+
+
+def test_the_heuristic_adds_two_and_takes_one() -> None:
+    rule, lengths = Heuristic(8), []
+    for whole in (True, True, True, False, False):
+        lengths.append(drafted(rule, 8))
+        rule.observe(lengths[-1] if whole else 0)
+    assert lengths == [5, 7, 8, 8, 7]
+    for _ in range(12):
+        drafted(rule, 8)
+        rule.observe(0)
+    assert drafted(rule, 8) == 1
+
+
+def simulated(alpha: float, cost: list[float], rounds: int = 4000) -> tuple[float, float]:
+    """Tokens for each unit of cost by the rule, and by the best fixed length; every token stands with `alpha`."""
+    coin, most = random.Random(7), len(cost) - 1
+    rule = Cost(lambda gamma: cost[gamma], most)
+    tokens = spent = 0.0
+    for _ in range(rounds):
+        count = drafted(rule, most)
+        accepted = next((i for i in range(count) if coin.random() >= alpha), count)
+        rule.observe(accepted)
+        tokens, spent = tokens + accepted + 1, spent + cost[count]
+    best = max(sum(alpha**i for i in range(gamma + 1)) / cost[gamma] for gamma in range(most + 1))
+    return tokens / spent, best
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.3, 0.6, 0.8, 0.95])
+@pytest.mark.parametrize("step", [0.05, 0.15, 0.4])
+def test_by_cost_it_comes_close_to_the_best_fixed_length(alpha: float, step: float) -> None:
+    reached, best = simulated(alpha, [1.0, *(1.15 + step * gamma for gamma in range(1, 9))])
+    assert reached > 0.95 * best
+
+
+def test_by_cost_it_sees_past_a_step_in_the_price() -> None:
+    """The first drafted token alone would not pay; four together do."""
+    reached, best = simulated(0.9, [1.0, 2.1, 2.15, 2.2, 2.25])
+    assert reached > 0.95 * best > 1.6
+
+
+def test_by_cost_a_hopeless_draft_costs_almost_nothing() -> None:
+    reached, best = simulated(0.0, [1.0, *(1.3 + 0.13 * gamma for gamma in range(1, 9))])
+    assert best == 1
+    assert reached > 0.98
+
+
+def test_by_cost_it_goes_on_behind_likely_tokens_only() -> None:
+    rule = Cost(lambda gamma: 1 + 0.3 * gamma, 8)
+    for _ in range(300):
+        for q, stands in ((0.95, True), (0.05, False)):
+            if rule.begin():
+                rule.goes_on(q)
+                rule.observe(int(stands))
+    assert drafted(rule, 8, q=0.05) == 1
+    assert drafted(rule, 8, q=0.95) > 1
+
+
+def test_by_cost_it_looks_again_after_a_while() -> None:
+    rule = Cost(lambda gamma: 1 + 0.9 * gamma, 4)
+    asked = []
+    for _ in range(200):
+        asked.append(rule.begin())
+        if asked[-1]:
+            rule.goes_on(0.5)
+            rule.observe(0)
+    last = [i for i, begun in enumerate(asked) if begun]
+    assert last[-1] - last[-2] == LOOK_AGAIN
+
+
+def test_a_run_asks_for_the_costs_of_its_own_drafter(pair: Lab) -> None:
+    """Where drafting costs nothing a chain takes its full length; where it costs the earth, it is left out."""
+    calibration = pair.calibration
+    try:
+        free = calibration.drafting["draft"].model_copy(update={"step": 0.0, "overhead": 0.0, "judge_step": 0.0})
+        dear = calibration.drafting["draft"].model_copy(update={"step": 500.0})
+        depths = []
+        for own in (free, dear):
+            pair.calibration = made_calibration(drafting={"draft": own, "ngram": dear})
+            run = pair.decode("The quick brown fox", "draft", gamma=4, draft_length="cost", max_new_tokens=40)
+            depths.append([event.depth for event in run.rounds])
+        assert depths[0][0] == 4
+        assert max(depths[1]) <= 1
+        assert sum(depths[1]) <= 1 + 40 // LOOK_AGAIN
+    finally:
+        pair.calibration = calibration
