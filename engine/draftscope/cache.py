@@ -66,17 +66,41 @@ class SlotTable:
         self._offsets = []
 
 
+class Store:
+    """One block of memory for the keys and values of all layers that are alike, so that one path is kept in one go."""
+
+    def __init__(self, layers: int) -> None:
+        self.rows: Tensor | None = None  # [layers, 2, B, H, capacity, D], allocated at the first write
+        self._layers = layers
+
+    def place(self, layer: int, capacity: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor, bool]:
+        """A layer's keys and values, [B, H, capacity, D] each, and whether they lie in the common block."""
+        shapes = [(*each.shape[:2], capacity, each.shape[3]) for each in (keys, values)]
+        if self.rows is None and shapes[0] == shapes[1]:
+            self.rows = keys.new_zeros((self._layers, 2, *shapes[0]))
+        if self.rows is not None and all(self._fits(shape, keys) for shape in shapes):
+            return self.rows[layer, 0], self.rows[layer, 1], True
+        return keys.new_zeros(shapes[0]), values.new_zeros(shapes[1]), False
+
+    def _fits(self, shape: tuple[int, ...], like: Tensor) -> bool:
+        assert self.rows is not None
+        same = (self.rows.dtype, self.rows.device) == (like.dtype, like.device)
+        return same and tuple(self.rows.shape[2:]) == shape
+
+
 class SlotLayer(CacheLayerMixin):  # type: ignore[misc]
     """One layer's keys and values, [B, H, capacity, D] each, allocated at the first write."""
 
-    def __init__(self, table: SlotTable) -> None:
+    def __init__(self, table: SlotTable, store: Store, index: int) -> None:
         super().__init__()
         self.table = table
+        self._store, self._index = store, index
+        self.apart = False  # are its rows outside the common block?
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
-        batch, heads, _, width = key_states.shape
-        self.keys = key_states.new_zeros((batch, heads, self.table.capacity, width))
-        self.values = value_states.new_zeros((batch, heads, self.table.capacity, value_states.shape[-1]))
+        placed = self._store.place(self._index, self.table.capacity, key_states, value_states)
+        self.keys, self.values = placed[:2]
+        self.apart = not placed[2]
         self.is_initialized = True
 
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
@@ -90,15 +114,6 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[misc]
             else:
                 store.scatter_(2, slots[:, None, :, None].expand_as(rows), rows)
         return self.keys[:, :, : self.table.view], self.values[:, :, : self.table.view]
-
-    def gather(self, source: Tensor, into: Tensor) -> None:
-        """Copies slots `source` [B, R] over slots `into` [B, R]; all are read before any is written."""
-        if not self.is_initialized:
-            return  # a layer that shares another's keys and values, as Gemma 3n's last ones do
-        for store in (self.keys, self.values):
-            index = source.to(store.device)[:, None, :, None].expand(-1, store.shape[1], -1, store.shape[3])
-            rows = store.gather(2, index)
-            store.scatter_(2, into.to(store.device)[:, None, :, None].expand_as(rows), rows)
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
         return self.table.view, 0
@@ -118,8 +133,9 @@ class SlotCache(Cache):  # type: ignore[misc]
 
     def __init__(self, layers: int, batch: int, capacity: int, device: torch.device, side: int = 0) -> None:
         self.table = SlotTable(batch, -(-capacity // VECTOR) * VECTOR, device)
-        self.side = [SlotLayer(self.table) for _ in range(side)]
-        super().__init__(layers=[SlotLayer(self.table) for _ in range(layers)])
+        self._stores = Store(layers), Store(side)
+        self.side = [SlotLayer(self.table, self._stores[1], i) for i in range(side)]
+        super().__init__(layers=[SlotLayer(self.table, self._stores[0], i) for i in range(layers)])
 
     def keep_first(self, count: Tensor, bound: int) -> None:
         """Makes the first `count[b]` open rows of each sequence permanent in place. No length exceeds `bound`."""
@@ -131,11 +147,27 @@ class SlotCache(Cache):  # type: ignore[misc]
         start = self.table.length[:, None]
         into = start + torch.arange(rows.shape[1], device=rows.device)
         source = torch.where(rows >= 0, start + rows, into)
+        for store in self._stores:
+            if store.rows is not None:
+                _copy(store.rows, source, into)
         for layer in (*self.layers, *self.side):
             assert isinstance(layer, SlotLayer)
-            layer.gather(source, into)
+            if layer.apart:
+                _copy(layer.keys, source, into)
+                _copy(layer.values, source, into)
         self.keep_first(count, bound)
 
     def truncate(self, length: Tensor, bound: int) -> None:
         """Forgets everything from `length[b]` on, and every open row."""
         self.table.settle(length, bound)
+
+
+def _copy(rows: Tensor, source: Tensor, into: Tensor) -> None:
+    """Copies slots `source` [B, R] of rows [..., B, H, capacity, D] over slots `into` [B, R]; all are read first."""
+    source, into = source.to(rows.device), into.to(rows.device)
+    if len(source) == 1:
+        rows.index_copy_(-2, into[0], rows.index_select(-2, source[0]))
+        return
+    shape = (*rows.shape[:-2], source.shape[1], rows.shape[-1])
+    found = rows.gather(-2, source[:, None, :, None].expand(shape))
+    rows.scatter_(-2, into[:, None, :, None].expand(shape), found)
