@@ -20,7 +20,6 @@ from draftscope_app.engine_process import EngineProcess, RunHandle
 from draftscope_app.engine_worker import main
 from draftscope_app.feed import stream
 from draftscope_app.jobs import Entered, Happened, Job, Load, LoadFailed, Loading, Message, Quit, Ready, Start
-from draftscope_app.server import leaving_a_core
 from draftscope_app.visitors import Visitor, Visitors, new_run_id
 
 PATIENCE_S = 120.0
@@ -276,11 +275,3 @@ def test_a_wish_about_loading_that_cannot_be_met_is_one_sentence(
 ) -> None:
     *_, failed = loading(Load(str(pair_folders[0]), **wish))
     assert isinstance(failed, LoadFailed) and sentence in failed.sentence
-
-
-def test_serving_leaves_a_core_to_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.cpu_count", lambda: 4)
-    assert leaving_a_core(Load("here")) == Load("here", threads=3)
-    assert leaving_a_core(Load(threads=0)).threads == 0  # for the engine to refuse in a sentence
-    monkeypatch.setattr("os.cpu_count", lambda: 1)
-    assert leaving_a_core(Load()).threads == 1

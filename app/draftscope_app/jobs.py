@@ -24,6 +24,7 @@ class Load:
     allow_pickle: bool = False
     ballast: str | None = None
     heads: tuple[str, ...] = ()
+    spare_cores: int = 0  # left to others where threads are chosen by measurement
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,8 @@ def serve(
     from draftscope_app import page, theme
     from draftscope_app.engine_process import EngineProcess
 
-    engine = EngineProcess(leaving_a_core(load or Load()))
+    # One core stays with the page and the browser: threads that wait for each other on a shared core are slower.
+    engine = EngineProcess(replace(load or Load(), spare_cores=1))
     demo = page.build(engine, drafter)
     demo.queue(default_concurrency_limit=page.STREAMS)
     try:
@@ -44,11 +45,6 @@ def serve(
         print(f"Draftscope is at {served.url} (Ctrl+C ends it)", flush=True)
         served.wait()
     return served
-
-
-def leaving_a_core(load: Load) -> Load:
-    """One core stays with the page and the browser: threads that wait for each other on a shared core are slower."""
-    return load if load.threads is not None else replace(load, threads=max(1, (os.cpu_count() or 2) - 1))
 
 
 class Served:

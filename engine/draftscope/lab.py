@@ -39,6 +39,7 @@ from draftscope.sampling import Sampling
 from draftscope.session import Session
 from draftscope.settings import Settings
 from draftscope.text import Ending, Pieces
+from draftscope.threads import ROWS, cores, fastest_threads
 from draftscope.versions import own_version, revision
 
 CHAT = Chat()
@@ -59,6 +60,7 @@ def load(
     progress: bool = False,
     ballast: str | None = None,
     heads: Sequence[str] = (),
+    spare_cores: int = 0,
 ) -> Lab:
     """Loads a pair by hub id or folder; without arguments, the embedded pair. A target alone has no draft model.
 
@@ -66,6 +68,8 @@ def load(
     and `draft_revision` are branches, tags or commits on the hub. `progress` shows bars while weights come. `ballast`
     names a pair of real shapes that both models carry (`draftscope.ballast.PAIRS`): same tokens, their costs. `heads`
     are drafters that read the target's features, each as 'kind:folder or hub id' (kinds: `draftscope.heads.KINDS`).
+
+    Without `threads`, a CPU takes the number with which this target's own forward is fastest, leaving `spare_cores`.
 
     Raises `DraftscopeError` for a missing or damaged checkpoint, unequal vocabularies, too little memory, or a device
     that is not there.
@@ -94,6 +98,8 @@ def load(
         if small is not None:
             small.weigh_down(weights[1])
     lab = Lab(big, small, tokenizer, dict(_head(spec, big) for spec in heads))
+    if threads is None and lab.target.device.type == "cpu":
+        lab.choose_threads(max(1, cores() - spare_cores))
     lab.warm_up()
     return lab
 
@@ -266,6 +272,18 @@ class Lab:
         own = (self.target, self.draft if info.needs_draft else None)
         models = [model for model in own if model is not None and not model.trees]
         return models[0] if models and info.grows_trees else None
+
+    def choose_threads(self, most: int) -> int:
+        """The number of threads, at most `most`, with which the target's verify forward is fastest; torch gets it."""
+        cache = self.target.cache(1, 2 * ROWS)
+        tokens = torch.ones((1, ROWS), dtype=torch.long)
+        offsets, nothing = torch.arange(ROWS)[None], torch.zeros(1, dtype=torch.long)
+
+        def forward() -> None:
+            cache.truncate(nothing, 0)
+            self.target.forward(cache, tokens, offsets)
+
+        return fastest_threads(forward, most)
 
     def warm_up(self) -> None:
         """A few rounds of everything that later runs measure, so that no first run pays for the libraries' set-up."""

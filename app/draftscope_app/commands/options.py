@@ -24,9 +24,7 @@ def add_loading(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--draft", metavar="MODEL", help="hub id or folder of the draft model")
     group.add_argument("--dtype", default="auto", help="auto, float32, bfloat16 or float16 (default: auto)")
     group.add_argument("--device", default="auto", help="auto, cpu or cuda (default: auto)")
-    group.add_argument(
-        "--threads", type=int, metavar="N", help="threads on the CPU (default: all but one for serve, else torch's)"
-    )
+    group.add_argument("--threads", type=int, metavar="N", help="threads on the CPU (default: what is fastest)")
     group.add_argument(
         "--head", action="append", default=[], metavar="KIND:MODEL", dest="heads",
         help="a head that reads the target's features, such as eagle3:FOLDER; '--drafter eagle3:FOLDER' does both",
@@ -44,7 +42,7 @@ def models(args: argparse.Namespace) -> Load:
     """The models that the arguments name."""
     take_head(args)
     args.heads = tuple(args.heads)
-    return Load(**{field.name: getattr(args, field.name) for field in fields(Load)})
+    return Load(**{field.name: getattr(args, field.name) for field in fields(Load) if hasattr(args, field.name)})
 
 
 def load(args: argparse.Namespace) -> Lab:
