@@ -15,12 +15,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from draftscope.drafters.base import Outcome
+from draftscope.drafters.dynamic import _Growth
 from draftscope.drafters.positions import best_first, sparse_tree
+from draftscope.drafters.unread import Unread
 from draftscope.heads import Block, Medusa, RecurrentHead
 from draftscope.lab import Lab
 from draftscope.session import Step
 from draftscope.settings import Settings
-from draftscope.tree import DraftTree, grown, topology
+from draftscope.tree import DraftTree, empty, grown, topology
 
 PROMPTS = ("The quick brown fox", "ab")
 CLOSE = {"atol": 2e-4, "rtol": 1e-3}
@@ -181,3 +184,33 @@ def test_a_drafter_without_its_head_is_one_sentence(pair: Lab) -> None:
         bare.decode("a b", "eagle3")
     offered = {info.name: info.why_not for info in bare.drafters()}
     assert offered["block-tree"] == "no block head is loaded"
+
+
+def test_a_certain_child_does_not_displace_its_parent() -> None:
+    """Where a head is certain, a child is as probable as its parent: the parent must still come first."""
+    certain = torch.zeros((1, 1, 6)).index_fill(-1, torch.tensor([2]), 1.0)
+    growth = _Growth(certain, 2)
+    features = torch.zeros((1, 1, 4))
+    for _ in range(3):
+        tokens, features, _ = growth.frontier(features)
+        growth.expand(certain.expand(1, tokens.shape[1], -1))
+    for count in range(1, 5):
+        tree = growth.best(count, "head")
+        parents = tree.topology.parents[0].tolist()
+        assert all(parent < node for node, parent in enumerate(parents))
+        assert tree.topology.depth[0].tolist() == list(range(count + 1))
+
+
+def test_a_text_that_has_ended_is_not_read_beyond_its_end() -> None:
+    """Its neighbours go on, and every further round shows its last token again."""
+    prompts = [[5, 6, 7], [8, 9]]
+    unread = Unread(prompts, torch.arange(2 * 2 * 3).view(2, 2, 3).float())
+    outcome = Outcome(empty(2), [[], []], [1, 2], torch.full((2, 1, 3), 9.0))
+    for _ in range(3):
+        unread.hear(outcome)
+    tokens, states, real = unread.take([2, 4])
+    assert real == [2, 4]
+    assert tokens[0, :2].tolist() == [6, 7]
+    assert tokens[1, :4].tolist() == [9, 2, 2, 2]
+    assert states.shape == (2, 5, 3)
+    assert unread.empty
