@@ -188,17 +188,21 @@ def test_a_drafter_without_its_head_is_one_sentence(pair: Lab) -> None:
 
 def test_a_certain_child_does_not_displace_its_parent() -> None:
     """Where a head is certain, a child is as probable as its parent: the parent must still come first."""
-    certain = torch.zeros((1, 1, 6)).index_fill(-1, torch.tensor([2]), 1.0)
-    growth = _Growth(certain, 2)
+
+    def certain(token: int, rows: int) -> Tensor:
+        return torch.zeros((1, rows, 6)).index_fill(-1, torch.tensor([token]), 1.0)
+
+    growth = _Growth(certain(1, 1), 2)
     features = torch.zeros((1, 1, 4))
-    for _ in range(3):
+    for token in (2, 3, 4):
         tokens, features, _ = growth.frontier(features)
-        growth.expand(certain.expand(1, tokens.shape[1], -1))
+        growth.expand(certain(token, tokens.shape[1]))
     for count in range(1, 5):
         tree = growth.best(count, "head")
         parents = tree.topology.parents[0].tolist()
         assert all(parent < node for node, parent in enumerate(parents))
         assert tree.topology.depth[0].tolist() == list(range(count + 1))
+        assert tree.tokens[0].tolist() == list(range(1, count + 1))
 
 
 def test_a_text_that_has_ended_is_not_read_beyond_its_end() -> None:
