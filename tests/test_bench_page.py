@@ -26,7 +26,7 @@ EVIL = f"{test_page.EVIL}</script>"
 def report(pair: Lab) -> Any:
     """A sweep over batches and contexts, with a kind of text that would like to be markup."""
     texts = {"story": [Prompt("story", "Once")], EVIL: [Prompt(EVIL, "There was")]}
-    plan = Plan(gammas=(2,), batches=(1, 2), contexts=(8, 16), tokens=9, repeats=1)
+    plan = Plan(drafters=("draft", "ngram"), gammas=(2,), batches=(1, 2), contexts=(8, 16), tokens=8, repeats=1)
     return json.loads(benchmark(pair, plan, texts, ["A note with <b>markup</b>."]).as_json())
 
 

@@ -11,10 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from draftscope.bench.measure import Run
-from draftscope.bench.predict import STAGES, predict, stage_ms
-from draftscope.bench.rows import headlines, mean_acceptance_length, ms_per_token, rows
+from draftscope.bench.predict import predict
+from draftscope.bench.rounds import STAGES, Kept, Rounds
+from draftscope.bench.rows import headlines, rows
 from draftscope.bench.statistics import LOOP, bootstrap, repeated_4grams
-from draftscope.bench.systems import OWN, PLAIN, Case, Kept, Label, Written
+from draftscope.bench.systems import OWN, PLAIN, Case, Label
+from draftscope.lab import Lab
+from draftscope.settings import Settings
 from draftscope.text import Fed
 
 DRAFT = Label(OWN, "draft", gamma=4)
@@ -25,7 +28,7 @@ STRAIGHT = list(range(24))
 def kept(*stages: float, emitted: tuple[int, ...] = (1,), drafted: int = 0) -> Kept:
     """A round that drafted `drafted` tokens for every sequence and emitted some; 0 is a sequence that had ended."""
     return Kept(
-        width=1 + drafted,
+        nodes=drafted,
         stages=dict(zip(STAGES, stages, strict=True)),
         paths=[list(range(max(0, count - 1))) for count in emitted],
         fed=[Fed(count, "", None) if count else None for count in emitted],
@@ -35,40 +38,73 @@ def kept(*stages: float, emitted: tuple[int, ...] = (1,), drafted: int = 0) -> K
 
 def run(label: Label, seconds: float, ids: list[int], repeat: int = 0, **case: Any) -> Run:
     of = {"kind": "story", "number": 0, "prompts": ((1,),), "temperature": 0.0} | case
-    return Run(label, Case(**of), repeat, seconds, Written([ids]))
+    return Run(label, Case(**of), repeat, seconds, [ids])
+
+
+ROUNDS = Rounds.of([kept(1.0, 7.0, 1.0, 0.5, 0.5)] * len(STRAIGHT))
 
 
 # prediction
 
 
 def test_the_prediction_is_tau_over_the_terms_of_a_round() -> None:
-    plain = [kept(0.0, 9.0, 0.5, 0.25, 0.25)] * 5  # one plain round takes 10 ms
-    rounds = [kept(4.0, 11.0, 0.5, 0.5, 1.0, emitted=(3,), drafted=4)] * 4
-    found = predict(rounds, plain, batch=1)
+    plain = Rounds.of([kept(0.0, 9.0, 0.5, 0.25, 0.25)] * 5)  # one plain round takes 10 ms
+    rounds = Rounds.of([kept(4.0, 11.0, 0.5, 0.5, 1.0, emitted=(3,), drafted=4)] * 4)
+    found = predict(rounds, plain)
     assert (found.tau, found.gamma_c, found.v) == (3, pytest.approx(0.4), pytest.approx(1.1))
     assert found.o == pytest.approx(0.2)
     assert found.ratio == pytest.approx(3 / 1.7)
-    assert predict(plain, plain, batch=1).ratio == pytest.approx(1)
+    assert predict(plain, plain).ratio == pytest.approx(1)
 
 
 def test_stages_are_medians_at_each_width_weighted_by_how_often_it_occurred() -> None:
     narrow = [kept(0.0, value, 0.0, 0.0, 0.0) for value in (1.0, 1.0, 99.0)]
     wide = [kept(2.0, 5.0, 0.0, 0.0, 0.0, drafted=4)]
-    found = stage_ms(narrow + wide)
+    found = Rounds.of(narrow + wide).stage_ms()
     assert found["verify"] == pytest.approx((3 * 1.0 + 5.0) / 4)
     assert found["propose"] == pytest.approx(2.0 / 4)
 
 
+def test_the_prediction_knows_nothing_of_a_whole_runs_time() -> None:
+    fast, slow = (Run(DRAFT, Case("story", 0, ((1,),), 0.0), 0, s, [STRAIGHT], ROUNDS) for s in (0.1, 9.0))
+    plain = Run(PLAIN, Case("story", 0, ((1,),), 0.0), 0, 1.0, [STRAIGHT], ROUNDS)
+    (_, first), (_, second) = rows([plain, fast]), rows([plain, slow])
+    assert first.predicted_ratio == second.predicted_ratio == pytest.approx(1)
+    assert first.ratio_to_plain != second.ratio_to_plain
+
+
 def test_tau_of_a_batch_counts_a_sequence_that_has_ended_as_writing_nothing() -> None:
     rounds = [kept(1, 1, 1, 1, 1, emitted=(4, 2), drafted=3), kept(1, 1, 1, 1, 1, emitted=(0, 2), drafted=3)]
-    plain = [kept(1, 1, 1, 1, 1, emitted=(1, 1))] * 4
-    assert predict(rounds, plain, batch=2).tau == pytest.approx(8 / 2 / 2)
+    assert Rounds.of(rounds).tokens_per_round() == pytest.approx(8 / 2 / 2)
 
 
 def test_acceptance_length_counts_rounds_that_drafted() -> None:
-    rounds = [kept(1, 1, 1, 1, 1, emitted=(4, 1), drafted=3), kept(1, 1, 1, 1, 1, emitted=(0, 1))]
-    assert mean_acceptance_length(rounds) == pytest.approx(1 + 3 / 2)
-    assert mean_acceptance_length([kept(1, 1, 1, 1, 1)]) == 1
+    rounds = [kept(1, 1, 1, 1, 1, emitted=(4, 1), drafted=3), kept(1, 1, 1, 1, 1, emitted=(0, 1), drafted=3)]
+    assert Rounds.of(rounds).mean_acceptance_length() == pytest.approx(1 + 3 / 3)
+    assert Rounds.of([kept(1, 1, 1, 1, 1)]).mean_acceptance_length() == 1
+
+
+def test_what_was_accepted_but_cut_off_counts_nowhere() -> None:
+    cut = kept(1, 1, 1, 1, 1, emitted=(2,), drafted=4)._replace(paths=[[0, 1, 2]])
+    assert Rounds.of([cut]).accepted.tolist() == [[2]]
+
+
+def test_a_draft_of_nothing_but_scouts_is_none() -> None:
+    scouts = kept(1, 1, 1, 1, 1, drafted=2)._replace(scout=torch.ones(1, 2, dtype=torch.bool))
+    assert Rounds.of([scouts]).drafted.tolist() == [[False]]
+
+
+@pytest.mark.parametrize(
+    ("drafter", "values"), [("draft", {"gamma": 3}), ("ngram", {}), ("topk-tree", {"shape": (2, 1)})]
+)
+def test_acceptance_length_is_that_of_the_trace(pair: Lab, drafter: str, values: dict[str, Any]) -> None:
+    text = "hello hello hello"
+    folded = pair.decode(text, drafter, max_new_tokens=24, **values).metrics
+    settings = Settings.of(drafter=drafter, max_new_tokens=24, **values)
+    session = pair.session_of([pair.encode(text)], settings, (0,))
+    rounds = Rounds.of([Kept.of(step) for step in session.steps()])
+    assert rounds.mean_acceptance_length() == pytest.approx(folded.mean_acceptance_length)
+    assert rounds.tokens_per_round() == pytest.approx(folded.tokens_per_round)
 
 
 # time a token
@@ -76,8 +112,10 @@ def test_acceptance_length_counts_rounds_that_drafted() -> None:
 
 def test_a_rounds_time_is_shared_by_the_tokens_it_wrote() -> None:
     rounds = [kept(0, 8, 0, 0, 0, emitted=(4,), drafted=3), kept(0, 4, 0, 0, 0, emitted=(4,), drafted=3)]
-    assert ms_per_token(rounds, 8) == [2, 2, 2, 2, 1, 1, 1, 1]
-    assert ms_per_token([kept(0, 3, 0, 0, 0, emitted=(2, 1)), kept(0, 3, 0, 0, 0, emitted=(0, 1))], 2) == [1, 2]
+    assert Rounds.of(rounds).ms_per_token(8) == [2, 2, 2, 2, 1, 1, 1, 1]
+    assert Rounds.of(rounds).ms_per_token(2) == [2, 1]
+    ragged = [kept(0, 3, 0, 0, 0, emitted=(2, 1)), kept(0, 3, 0, 0, 0, emitted=(0, 1))]
+    assert Rounds.of(ragged).ms_per_token(2) == [1, 2]
 
 
 # statistics
@@ -166,7 +204,7 @@ def test_tokens_are_compared_with_plains() -> None:
 def test_cells_do_not_mix() -> None:
     two = {"prompts": ((1,), (1,))}
     runs = [run(PLAIN, 1.0, STRAIGHT), run(DRAFT, 0.5, STRAIGHT), run(PLAIN, 1.0, STRAIGHT, context=8)]
-    runs += [Run(PLAIN, Case("story", 0, temperature=0.0, **two), 0, 1.0, Written([STRAIGHT, STRAIGHT]))]
+    runs += [Run(PLAIN, Case("story", 0, temperature=0.0, **two), 0, 1.0, [STRAIGHT, STRAIGHT])]
     found = rows(runs)
     assert [(row.name, row.batch, row.context) for row in found] == [
         ("plain", 1, None),

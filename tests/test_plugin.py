@@ -44,6 +44,7 @@ class Entry:
 
 
 def plugged_in(monkeypatch: pytest.MonkeyPatch, info: DrafterInfo) -> None:
+    monkeypatch.setattr(drafters, "installed", drafters.installed.__wrapped__)  # as a fresh process looks it up
     monkeypatch.setattr(drafters, "entry_points", lambda group: [Entry(info)] if group == "draftscope.drafters" else [])
 
 

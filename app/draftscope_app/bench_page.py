@@ -87,7 +87,7 @@ def _tables(rows: Sequence[Row]) -> str:
 def _table(cell: tuple[float, int, int | None], rows: Sequence[Row]) -> str:
     """Ratio to plain by kind of text, with its interval, speed, and whose tokens they are."""
     kinds = list(dict.fromkeys(row["kind"] for row in rows))
-    head = "".join(f'<th scope="col">{escape(title)}</th>' for title in ("system", *kinds, "tokens"))
+    head = "".join(f'<th scope="col">{escape(title)}</th>' for title in ("system", *kinds, "tokens vs plain"))
     body = ""
     for name in dict.fromkeys(row["name"] for row in rows):
         own = {row["kind"]: row for row in rows if row["name"] == name}

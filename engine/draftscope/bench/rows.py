@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import fmean, median
 
 from draftscope.bench.measure import Run
@@ -46,7 +46,7 @@ class Row:
     prediction: Prediction | None = None
     stage_ms: dict[str, float] = field(default_factory=dict)  # of a round
     ms_per_token: list[float] = field(default_factory=list)  # by eighths of what was written, without prefill; medians
-    cache_bytes: int | None = None  # keys and values at the end, computed from the models' shapes
+    cache_bytes: int | None = None  # keys and values at the end of the longest text, computed from shapes
 
 
 @dataclass(frozen=True)
@@ -125,14 +125,9 @@ def _paired(runs: Sequence[Run]) -> list[Paired]:
 
 def _row(pairs: Sequence[Paired]) -> Row:
     run, sampled = pairs[0].run, pairs[0].run.case.temperature > 0
-    label, case, tokens = run.label, run.case, len(run.ids[0])
-    own = [pair.run.rounds for pair in pairs if pair.run.rounds]
-    rounds = Rounds.joined(own) if own else None
-    prediction = (
-        predict(rounds, Rounds.joined([pair.plain.rounds for pair in pairs if pair.plain.rounds])) if rounds else None
-    )
+    label, case = run.label, run.case
     ats = [pair.differs_at for pair in pairs]
-    return Row(
+    row = Row(
         name=label.name,
         system=label.system,
         drafter=label.drafter,
@@ -142,7 +137,7 @@ def _row(pairs: Sequence[Paired]) -> Row:
         temperature=case.temperature,
         batch=case.batch,
         context=case.context,
-        tokens=tokens,
+        tokens=len(run.ids[0]),
         runs=len(pairs),
         seconds=[pair.run.seconds for pair in pairs],
         tokens_per_s=median(speed(pair.run) for pair in pairs),
@@ -151,12 +146,26 @@ def _row(pairs: Sequence[Paired]) -> Row:
         looping=sum(pair.loops for pair in pairs),
         tokens_vs_plain="sampled" if sampled else _compared(ats),
         equal_runs=None if sampled else ats.count(None),
-        mean_acceptance_length=rounds.mean_acceptance_length() if rounds else None,
-        predicted_ratio=prediction.ratio if prediction else None,
+        cache_bytes=max((pair.run.cache_bytes for pair in pairs if pair.run.cache_bytes is not None), default=None),
+    )
+    return _with_rounds(row, pairs)
+
+
+def _with_rounds(row: Row, pairs: Sequence[Paired]) -> Row:
+    """What only our own rounds tell; a peer's row stays as it is."""
+    own = [pair.run.rounds for pair in pairs if pair.run.rounds is not None]
+    plain = [pair.plain.rounds for pair in pairs if pair.plain.rounds is not None]
+    if not own or not plain:
+        return row
+    rounds = Rounds.joined(own)
+    prediction = predict(rounds, Rounds.joined(plain))
+    return replace(
+        row,
+        mean_acceptance_length=rounds.mean_acceptance_length(),
+        predicted_ratio=prediction.ratio,
         prediction=prediction,
-        stage_ms=rounds.stage_ms() if rounds else {},
-        ms_per_token=_medians([each.ms_per_token(min(PARTS, tokens)) for each in own]),
-        cache_bytes=run.cache_bytes,
+        stage_ms=rounds.stage_ms(),
+        ms_per_token=_medians([each.ms_per_token(min(PARTS, row.tokens)) for each in own]),
     )
 
 

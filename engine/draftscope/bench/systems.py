@@ -14,10 +14,8 @@ from draftscope.lab import Lab
 from draftscope.settings import Settings
 
 OWN = "draftscope"
-SHAPES: dict[str, tuple[int, ...]] = {
-    "sampled-tree": (2, 1, 1),
-    "topk-tree": (2, 2, 1),
-}  # what was fastest on the embedded pair; else the default
+Shape = tuple[int, ...]
+SHAPES: dict[str, Shape] = {"sampled-tree": (2, 1, 1), "topk-tree": (2, 2, 1)}  # small, for small models; else default
 
 
 @dataclass(frozen=True)
@@ -27,7 +25,7 @@ class Label:
     system: str
     drafter: str = ""
     gamma: int | None = None
-    shape: tuple[int, ...] | None = None
+    shape: Shape | None = None
 
     @property
     def name(self) -> str:
@@ -102,20 +100,24 @@ class Own(System):
             **self._values,
         )
         prompts, streams = [list(prompt) for prompt in case.prompts], tuple(range(case.batch))
+        cache_bytes = self._cache_bytes(case, tokens)
 
         def write() -> Written:
             session = self._lab.session_of(prompts, settings, streams, ends=False)
             kept = [Kept.of(step) for step in session.steps()]
-            return Written(
-                [transcript.tokens for transcript in session.transcripts], kept, self._cache_bytes(case, tokens)
-            )
+            return Written([transcript.tokens for transcript in session.transcripts], kept, cache_bytes)
 
         return write
 
-    def _cache_bytes(self, case: Case, tokens: int) -> int:
-        """Keys and values of prompt and continuation in every model that takes part, from the models' shapes."""
-        models = [self._lab.target]
-        if drafters.find(self.label.drafter).needs_draft and self._lab.draft is not None:
+    def _cache_bytes(self, case: Case, tokens: int) -> int | None:
+        """Keys and values of prompt and continuation in every model that takes part, from the models' shapes.
+
+        None for a drafter with a head, whose shape says nothing of what it caches.
+        """
+        info, models = drafters.find(self.label.drafter), [self._lab.target]
+        if info.needs_head:
+            return None
+        if info.needs_draft and self._lab.draft is not None:
             models.append(self._lab.draft)
         slots = case.batch * (max(len(prompt) for prompt in case.prompts) + tokens)
         configs = ((model.network.config.get_text_config(), model.dtype) for model in models)
@@ -130,7 +132,7 @@ def refuse_unknown(names: Sequence[str]) -> None:
 
 
 def own(lab: Lab, plan: Plan) -> tuple[list[System], list[str]]:
-    """Plain decoding first, then the plan's drafters; and a note for each that this pair cannot run."""
+    """Plain decoding first, then the plan's drafters; and what is to be said of those that this pair cannot run."""
     named = [info for info in lab.drafters() if info.name in plan.drafters or not plan.drafters]
     able = [info for info in named if info.available and "typed" not in info.uses]
     labels = [PLAIN]
@@ -138,5 +140,5 @@ def own(lab: Lab, plan: Plan) -> tuple[list[System], list[str]]:
         gammas = plan.gammas if "gamma" in info.uses else (None,)
         shape = SHAPES.get(info.name, Settings.of().shape) if "shape" in info.uses else None
         labels += [Label(OWN, info.name, gamma, shape) for gamma in gammas if info.name != PLAIN.drafter]
-    notes = [f"The drafter '{info.name}' was left out: {info.why_not}." for info in named if not info.available]
-    return [Own(lab, label) for label in labels], notes
+    unable = ", ".join(f"{info.name} ({info.why_not})" for info in named if not info.available)
+    return [Own(lab, label) for label in labels], [f"Drafters left out: {unable}."] if unable else []

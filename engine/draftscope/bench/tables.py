@@ -61,7 +61,7 @@ def _kinds_table(cell: Cell, rows: Sequence[Row]) -> str:
     kinds = list(dict.fromkeys(row.kind for row in rows))
     lines = [
         f"By kind of text, {where(*cell)} (mean acceptance length; ~ where every run loops):\n",
-        _line("system", *kinds, "tokens/s", "tokens"),
+        _line("system", *kinds, "tokens/s", "tokens vs plain"),
         "|---|" + "---:|" * (len(kinds) + 1) + "---|",
     ]
     for own in _by_system(rows):
