@@ -6,9 +6,11 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from draftscope import products
 from draftscope.lab import Lab
 from draftscope.lean import LeanLlama, covers
 from draftscope.model import Model
+from draftscope.products import product
 from draftscope.tree import full
 from tests.conftest import random_llama
 
@@ -86,6 +88,27 @@ def test_attention_gets_whole_vectors_and_no_fewer_than_four_queries(
     monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", looked_at)
     model.forward(cache, torch.full((1, rows), 5), torch.arange(rows)[None])
     assert seen == [(max(rows, 4), 16)] * model.layers
+
+
+@pytest.mark.parametrize("rows", [1, 3, 5, 17])
+def test_a_packed_weight_gives_the_same_product(rows: int) -> None:
+    """As far as rounding goes, whatever the number of rows; in fp32 nothing is packed."""
+    torch.manual_seed(1)
+    weight, x = torch.randn(96, 64), torch.randn(1, rows, 64)
+    for dtype in (torch.bfloat16, torch.float32):
+        want = torch.nn.functional.linear(x.to(dtype), weight.to(dtype))
+        found = product(weight.to(dtype), packed=True)(x.to(dtype))
+        assert found.dtype == dtype
+        torch.testing.assert_close(found, want, rtol=0.02, atol=0.1 if dtype == torch.bfloat16 else 1e-6)
+
+
+def test_without_the_kernel_products_are_plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(weight: torch.Tensor) -> None:
+        raise AttributeError("no such kernel")
+
+    monkeypatch.setattr(products, "_packed", missing)
+    weight, x = torch.randn(8, 4).bfloat16(), torch.randn(1, 2, 4).bfloat16()
+    assert product(weight, packed=True)(x).equal(torch.nn.functional.linear(x, weight))
 
 
 def test_weights_are_shared_with_the_transformers_model(pair: Lab) -> None:

@@ -2,12 +2,13 @@
 
 A small model's step is mostly dispatch, so a slow forward would flatter speculation where the target pays it and
 slander it where the draft does. Query, key and value are one product, gate and up another; the weights of the
-transformers model become views of the fused ones, so nothing is stored twice. Target and draft, plain and speculative
+transformers model become views of the fused ones. Target and draft, plain and speculative
 use it alike, and tests hold it equal to the transformers model.
 """
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from draftscope.cache import SlotCache
+from draftscope.products import Product, product
 
+MOST_PACKED = 1 << 28  # parameters of a model whose weights may lie in memory twice
 FEWEST_QUERIES = 4  # attention kernels round fewer query rows differently, and greedy lanes would part at near ties
 STATIC_ROPE = {"default", "linear", "llama3"}  # rotary angles that depend on the position alone
 
@@ -34,11 +37,11 @@ class Layer:
     """The weights of one decoder layer, fused."""
 
     norm: Tensor
-    qkv: Tensor  # [(H + 2 K) D, hidden]
-    out: Tensor
+    qkv: Product  # hidden -> (H + 2 K) D
+    out: Product
     mlp_norm: Tensor
-    gate_up: Tensor  # [2 M, hidden]
-    down: Tensor
+    gate_up: Product  # hidden -> 2 M
+    down: Product
 
 
 def lean_forward(network: Any) -> Any:
@@ -74,11 +77,18 @@ class LeanLlama:
         self._embed = body.embed_tokens  # called as a module: ballast hangs there
         self._embedding: Tensor = body.embed_tokens.weight
         self._norm: Tensor = body.norm.weight
-        self._head: Tensor = network.lm_head.weight
+        packed = network.num_parameters() <= MOST_PACKED
+        self._head = product(network.lm_head.weight, packed)
         self._rotary = body.rotary_emb
         self._angles = self._tables(0)
         with torch.no_grad():
-            self._layers = [_fused(layer) for layer in body.layers]
+            self._layers = [_fused(layer, packed) for layer in body.layers]
+
+    def first(self, count: int) -> LeanLlama:
+        """The first `count` layers, norm and head: the same weights."""
+        shallow = copy(self)
+        shallow._layers = self._layers[:count]
+        return shallow
 
     @torch.inference_mode()
     def __call__(
@@ -102,17 +112,17 @@ class LeanLlama:
         for layer, cache in zip(self._layers, past_key_values.layers, strict=True):
             inputs.append(x)
             x = x + self._attention(layer, self._normed(x, layer.norm), cos, sin, attention_mask, cache)
-            gate, up = F.linear(self._normed(x, layer.mlp_norm), layer.gate_up).chunk(2, -1)
-            x = x + F.linear(F.silu(gate) * up, layer.down)
+            gate, up = layer.gate_up(self._normed(x, layer.mlp_norm)).chunk(2, -1)
+            x = x + layer.down(F.silu(gate) * up)
         if not output_hidden_states:
-            return Output(F.linear(self._normed(x[:, -logits_to_keep:], self._norm), self._head), ())
+            return Output(self._head(self._normed(x[:, -logits_to_keep:], self._norm)), ())
         out = self._normed(x, self._norm)
-        return Output(F.linear(out[:, -logits_to_keep:], self._head), (*inputs, out))
+        return Output(self._head(out[:, -logits_to_keep:]), (*inputs, out))
 
     def _attention(self, layer: Layer, x: Tensor, cos: Tensor, sin: Tensor, mask: Tensor | None, cache: Any) -> Tensor:
         batch, rows, _ = x.shape
         turned = self._heads + self._kv_heads  # queries and keys are rotated, values are not
-        qkv = F.linear(x, layer.qkv).view(batch, rows, turned + self._kv_heads, self._width)
+        qkv = layer.qkv(x).view(batch, rows, turned + self._kv_heads, self._width)
         rotated = qkv[:, :, :turned]
         rotated = rotated * cos + rotated.roll(self._width // 2, -1) * sin
         query, key = rotated[:, :, : self._heads].transpose(1, 2), rotated[:, :, self._heads :].transpose(1, 2)
@@ -122,7 +132,7 @@ class LeanLlama:
         causal = mask is None and rows > 1  # without a mask, a prompt is read
         mixed = F.scaled_dot_product_attention(query, keys, values, mask, is_causal=causal, enable_gqa=True)
         mixed = mixed[:, :, :rows]
-        return F.linear(mixed.transpose(1, 2).reshape(batch, rows, -1), layer.out)
+        return layer.out(mixed.transpose(1, 2).reshape(batch, rows, -1))
 
     def _normed(self, x: Tensor, weight: Tensor) -> Tensor:
         return F.rms_norm(x, weight.shape, weight, self._eps)
@@ -135,24 +145,24 @@ class LeanLlama:
         return cos[0], torch.cat([-sin[0, :, :half], sin[0, :, half:]], -1)
 
 
-def _fused(layer: Any) -> Layer:
+def _fused(layer: Any, packed: bool) -> Layer:
     attention, mlp = layer.self_attn, layer.mlp
     return Layer(
         norm=layer.input_layernorm.weight,
-        qkv=_joined([attention.q_proj, attention.k_proj, attention.v_proj]),
-        out=attention.o_proj.weight,
+        qkv=product(_joined([attention.q_proj, attention.k_proj, attention.v_proj]), packed),
+        out=product(attention.o_proj.weight, packed),
         mlp_norm=layer.post_attention_layernorm.weight,
-        gate_up=_joined([mlp.gate_proj, mlp.up_proj]),
-        down=mlp.down_proj.weight,
+        gate_up=product(_joined([mlp.gate_proj, mlp.up_proj]), packed),
+        down=product(mlp.down_proj.weight, packed),
     )
 
 
-def _joined(products: list[Any]) -> Tensor:
-    """One weight for several products; each keeps its own as a view of it."""
-    joined = torch.cat([product.weight.data for product in products])
+def _joined(modules: list[Any]) -> Tensor:
+    """One weight for several products; each module keeps its own as a view of it."""
+    joined = torch.cat([module.weight.data for module in modules])
     start = 0
-    for product in products:
-        end = start + len(product.weight)
-        product.weight.data = joined[start:end]
+    for module in modules:
+        end = start + len(module.weight)
+        module.weight.data = joined[start:end]
         start = end
     return joined

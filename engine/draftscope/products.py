@@ -1,0 +1,38 @@
+"""Products with a weight that stays the same: on a CPU in bfloat16, the weight is laid out once as the kernel wants it.
+
+oneDNN brings a weight into blocks before it multiplies. `F.linear` has that done at every call, which takes as long as
+the product itself where there are few rows; here it is done when a model is loaded. The numbers are the same, and the
+weight is in memory twice, so only small models do it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+Product = Callable[[Tensor], Tensor]  # [..., in] -> [..., out]
+
+
+def product(weight: Tensor, packed: bool) -> Product:
+    """Multiplication by weight [out, in]; `packed` asks for the layout of the kernel's own, where there is one."""
+    if packed and weight.dtype == torch.bfloat16 and torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
+        try:
+            return _packed(weight)
+        except (AttributeError, RuntimeError):
+            pass  # this build of torch has no such kernel
+    return lambda x: F.linear(x, weight)
+
+
+def _packed(weight: Tensor) -> Product:
+    blocks = torch.ops.mkldnn._reorder_linear_weight(weight, None)
+    multiply = torch.ops.mkldnn._linear_pointwise.default
+
+    def run(x: Tensor) -> Tensor:
+        return multiply(x, blocks, None, "none", [], "")  # type: ignore[no-any-return]
+
+    if not torch.allclose(run(weight[:1]), F.linear(weight[:1], weight), rtol=0.05, atol=0.05):
+        raise RuntimeError("the packed product gives other numbers")
+    return run
