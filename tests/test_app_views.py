@@ -147,6 +147,10 @@ def test_deltas_are_json_that_begins_with_what_changes() -> None:
     assert note("same") != note("same")
 
 
+def test_the_script_holds_every_file_of_the_instrument_once() -> None:
+    assert sorted(bundle.ORDER) == sorted(path.stem for path in (assets() / "instrument").glob("*.js"))
+
+
 def test_the_script_can_stand_inside_a_script_element() -> None:
     assert "</script" not in bundle.script().lower()
     assert "<!--" not in bundle.script()

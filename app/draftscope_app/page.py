@@ -129,6 +129,8 @@ def _controls(defaults: Controls) -> tuple[dict[str, gr.components.Component], d
         run = gr.Button("Run", variant="primary", elem_id="ds-run")
         stop = gr.Button("Stop", elem_id="ds-stop")
         step = gr.Button("Step", elem_id="ds-step")
+        settings = gr.Button("Settings", elem_id="ds-settings")  # seen where the page is narrow: the run comes first
+        settings.click(None, None, None, js="() => Draftscope.unfoldSettings()")
     first = FIRST_CHOICES if d.drafter == "draft" else [(d.drafter, d.drafter)]
     widgets["drafter"] = gr.Dropdown(first, value=d.drafter, label="Drafter", elem_id="ds-drafter")
     widgets["gamma"] = gr.Slider(1, 16, d.gamma, step=1, label="γ, drafted a round (at most)", elem_id="ds-gamma")

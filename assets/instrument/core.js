@@ -86,6 +86,7 @@
   /** Milliseconds, in the unit that reads best. */
   D.time = function time(ms) {
     if (!Number.isFinite(ms)) return "–";
+    if (ms === 0) return "0 ms";
     if (ms >= 1000) return (ms / 1000).toFixed(ms >= 10000 ? 1 : 2) + " s";
     return D.figure(ms) + " ms";
   };
@@ -106,6 +107,7 @@
     correction: { glyph: "↻", word: "correction" },
     bonus: { glyph: "+", word: "bonus" },
     plain: { glyph: "", word: "the target's own" },
+    drafted: { glyph: "", word: "not yet judged" },
     unvisited: { glyph: "·", word: "never judged" },
     scout: { glyph: "·", word: "scout" },
   };

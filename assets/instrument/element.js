@@ -14,7 +14,7 @@
       if (this.shadowRoot) return;
       const shadow = this.attachShadow({ mode: "open" });
       shadow.append(h("style", { text: D.css() }));
-      this.transport = new D.Transport(() => this.request());
+      this.transport = new D.Transport(() => this.request(), () => this.follow());
       this.store = D.newStore();
       this.selection = null;
       this.following = true;
@@ -29,26 +29,30 @@
     }
 
     build(shadow) {
-      const actions = { open: (slot, key) => this.open(slot, key), step: (by) => this.step(by) };
+      const actions = {
+        open: (slot, key) => this.open(slot, key), step: (by) => this.step(by), stage: (by) => this.stage(by),
+        toStage: (stage) => this.toStage(stage), hide: () => this.hide(), light: (keys) => this.light(keys), repaint: () => this.request(),
+      };
       const select = (lane, round) => this.select(lane, round);
       this.badge = h("span", { class: "badge" });
       this.what = h("span", {});
       this.doing = h("span", {});
       this.sentence = h("h2", { "aria-live": "off" });
-      this.figures = h("dl", { class: "figures" });
+      this.basis = h("p", { class: "note basis" });
       this.messageText = h("p", {});
       this.messageField = h("input", { readonly: true, "aria-label": "Link to this page with its settings", hidden: true });
       this.message = h("div", { class: "message", hidden: true }, this.messageText, this.messageField,
         h("button", { class: "small", type: "button", text: "Close", on: { click: () => { this.message.hidden = true; } } }));
       this.status = h("div", { role: "status" }, this.message);
-      this.lead = h("header", { class: "lead" }, h("p", { class: "meta" }, this.badge, this.what, this.doing), this.sentence, this.figures);
+      this.lead = h("header", { class: "lead" }, h("p", { class: "meta" }, this.badge, this.what, this.doing), this.sentence, this.basis);
       this.laneBox = h("div", { class: "lanes" });
       this.strip = new D.StripView(this.transport, select);
-      this.tree = new D.TreeView(actions);
+      this.round = new D.RoundView(actions);
       this.contest = new D.ContestView(actions);
-      this.scale = new D.ScaleView();
+      this.scale = new D.ScaleView(actions);
+      this.unfold = new D.Unfold({ "Toss it again": new D.TrialView(), "Why this fast": new D.WhyView(), "Is it still the target": new D.ExactView() }, () => this.request());
       this.empty = h("p", { class: "empty", text: "Nothing has run yet. Press Run, or load a saved run." });
-      this.shown = h("div", { class: "ds", style: { gap: "14px" } }, this.lead, this.laneBox, this.strip.root, h("div", { class: "pair" }, this.tree.root, this.contest.root), this.scale.root);
+      this.shown = h("div", { class: "ds", style: { gap: "14px" } }, this.lead, this.laneBox, this.strip.root, h("div", { class: "pair" }, this.round.root, this.contest.root, this.scale.root), this.unfold.root, keyLine());
       this.main = h("section", { class: "ds", "aria-label": "Draftscope instrument", tabindex: "-1", on: { keydown: (event) => this.keys(event) } }, this.status, this.empty, this.shown);
       shadow.append(this.main);
     }
@@ -57,13 +61,13 @@
     watch() {
       const follow = () => { this.theme(); this.request(); };
       for (const target of [document.documentElement, document.body]) new MutationObserver(follow).observe(target, { attributes: true, attributeFilter: ["class"] });
-      new ResizeObserver(() => { this.tree.stamp = ""; this.request(); }).observe(this);
+      new ResizeObserver(() => this.request()).observe(this);
     }
 
     theme() {
       const dark = Boolean(this.closest(".dark")) || document.body.classList.contains("dark") || document.documentElement.classList.contains("dark");
       this.dataset.theme = dark ? "dark" : "light";
-      this.colours = { ...D.theme[this.dataset.theme], sans: D.theme.sans };
+      this.colours = { ...D.theme[this.dataset.theme], sans: D.theme.sans, mono: D.theme.mono };
     }
 
     // Events in.
@@ -142,7 +146,9 @@
       this.shownRun = this.waiting.run;
       this.stepped = !this.waiting.paced;
       this.selection = null;
+      this.reader = null; // the lane that the reader chose a round of
       this.following = true;
+      this.hiding = false;
       this.settled = false;
       this.message.hidden = true;
       this.transport.begin(this.store, this.waiting.paced);
@@ -160,12 +166,19 @@
       if (link) this.messageField.select();
     }
 
-    // Selection.
+    // Selection: lane, round, contest (slot) and node (key), and the beat up to which the round is shown; null is the clock's.
 
     select(lane, round) {
       this.following = false;
+      this.reader = lane;
       const kept = this.selection && this.selection.lane === lane && this.selection.round === round;
       if (!kept) this.choose(lane, round);
+      const chosen = lane.rounds[round];
+      if (this.hiding) this.toBeat(D.beatOf(chosen, "verify"));
+      else {
+        if (this.selection.beat !== null) this.selection = { ...this.selection, beat: null };
+        if (chosen.end > this.transport.now) this.transport.seek(chosen.end);
+      }
       this.request();
     }
 
@@ -176,15 +189,27 @@
         return;
       }
       const slot = D.tellingSlot(round);
-      this.selection = { lane, round: index, slot, key: D.tellingKey(round, slot) };
+      this.selection = { lane, round: index, slot, key: D.tellingKey(round, slot), beat: null };
     }
 
     open(slot, key) {
       if (!this.selection) return;
       this.following = false;
-      const round = this.selection.lane.rounds[this.selection.round];
-      this.selection = { ...this.selection, slot, key: key === null ? D.tellingKey(round, slot) : key };
+      this.selection = { ...this.selection, slot, key: key === null ? D.tellingKey(this.current, slot) : key, lit: null };
       this.request();
+    }
+
+    /** Nodes that something else on the page is about, until another is chosen. */
+    light(keys) {
+      const nodes = this.current.nodes.filter((n) => keys.includes(n.id));
+      const lead = (this.knowledge().verdict && nodes.find((n) => n.fate === "accepted")) || nodes[0];
+      if (lead) this.open(lead.parent, lead.id);
+      this.selection = { ...this.selection, lit: new Set(keys) };
+      this.request();
+    }
+
+    get current() {
+      return this.selection ? this.selection.lane.rounds[this.selection.round] : null;
     }
 
     step(by) {
@@ -195,39 +220,98 @@
       this.select(at.lane, to);
     }
 
+    // Stages: the same clock, moved inside a round.
+
+    /** One beat on or back; past a round's commit comes the next round's draft. */
+    stage(by) {
+      const at = this.selection;
+      if (!at) return;
+      const last = D.beatsOf(this.current).length - 1;
+      const from = at.beat ?? (this.current.end <= this.transport.now ? (by > 0 ? -1 : last) : D.beatAt(this.current, this.transport.now));
+      const to = from + by;
+      if (to >= 0 && to <= last) return this.toBeat(to);
+      const next = at.lane.rounds[at.round + by];
+      if (!next) return;
+      this.choose(at.lane, next.index);
+      this.toBeat(by > 0 ? 0 : D.beatsOf(next).length - 1);
+    }
+
+    toStage(stage) {
+      if (this.selection) this.toBeat(D.beatOf(this.current, stage));
+    }
+
+    toBeat(index) {
+      const beat = D.beatsOf(this.current)[index];
+      if (this.transport.playing) this.transport.pause();
+      this.following = false;
+      this.reader = this.selection.lane;
+      const judged = beat.stage === "judge";
+      const slot = judged ? beat.slot : beat.stage === "commit" ? this.selection.slot : -1;
+      const key = judged ? (beat.last ? "last" : beat.nodes[0]) : beat.stage === "commit" ? this.selection.key : -1;
+      this.selection = { ...this.selection, beat: index, slot, key };
+      this.transport.seek(beat.at);
+    }
+
+    /** Rounds open before their verdict, so that it can be predicted; a second time they tell it again. */
+    hide() {
+      if (!this.selection) return;
+      this.hiding = !this.hiding;
+      this.select(this.selection.lane, this.selection.round);
+    }
+
+    /** The reader moved the clock: the round shown is the clock's again, and nothing is hidden. */
+    follow() {
+      this.following = true;
+      this.hiding = false;
+      if (this.selection) this.selection = { ...this.selection, beat: null };
+    }
+
     keys(event) {
       const target = event.composedPath()[0];
       if (event.altKey || event.ctrlKey || event.metaKey || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName)) return;
       const act = {
         ArrowLeft: () => this.step(-1), ArrowRight: () => this.step(1), ",": () => this.step(-1), ".": () => this.step(1),
-        Home: () => this.step(-1e9), End: () => this.step(1e9), p: () => this.transport.toggle(), P: () => this.transport.toggle(), Escape: () => this.transport.toEnd(),
-      }[event.key];
-      const scrolls = target.classList && (target.classList.contains("pane") || target.classList.contains("contest-body"));
+        Home: () => this.step(-1e9), End: () => this.step(1e9), p: () => this.transport.toggle(), Escape: () => this.transport.toEnd(),
+        "[": () => this.stage(-1), "]": () => this.stage(1), v: () => this.hide(),
+        t: () => this.round.show("tree"), m: () => this.round.show("mask"),
+      }[event.key.length === 1 ? event.key.toLowerCase() : event.key];
+      const scrolls = target.classList && ["pane", "contest-body", "node-table"].some((name) => target.classList.contains(name));
       if (!act || (scrolls && /^(Home|End)$/.test(event.key))) return;
       event.preventDefault();
       act();
     }
 
-    /** Unless the reader chose a round, the newest one of the drafting lane is shown; at the end, a telling one. */
+    /** Unless the reader chose a round: the clock's own, the newest while it plays; at the end, a telling one. */
     followRound() {
-      const lane = D.draftLane(this.store) || this.store.lanes[0];
+      const lane = this.reader || D.draftLane(this.store) || this.store.lanes[0];
       if (!this.following || !lane || !lane.rounds.length) return;
-      if (this.transport.whole && (this.state !== "stepping")) {
+      const { transport } = this;
+      if (transport.whole && this.state !== "stepping") {
         if (!this.settled) this.choose(lane, D.tellingRound(lane).index);
         this.settled = true;
         return;
       }
       this.settled = false;
-      const time = performance.now();
-      const index = D.roundsAt(lane, this.transport.now) - 1;
+      const past = D.roundsAt(lane, transport.now);
+      const begun = lane.rounds[past] && lane.rounds[past].start < transport.now;
+      const index = !transport.playing && !transport.follow && begun ? past : past - 1;
       if (index < 0) {
         this.selection = null;
         return;
       }
-      const soon = this.transport.playing && time - (this.followed || 0) < FOLLOW_MS;
-      if (this.selection && (soon || this.selection.round === index)) return;
+      const time = performance.now();
+      const soon = transport.playing && time - (this.followed || 0) < FOLLOW_MS;
+      if (this.selection && (soon || (this.selection.lane === lane && this.selection.round === index))) return;
       this.followed = time;
       this.choose(lane, index);
+    }
+
+    /** What is known of the selected round: up to its beat, or up to the clock. */
+    knowledge() {
+      const round = this.current;
+      if (!round) return null;
+      const { now, playing } = this.transport;
+      return D.known(round, this.selection.beat ?? (playing || round.end <= now ? Infinity : D.beatAt(round, now)));
     }
 
     // Painting: once a frame at most.
@@ -259,12 +343,15 @@
       this.followRound();
       const { now, whole } = transport;
       D.setText(this.sentence, D.sentence(store, now, whole));
-      this.paintFigures(D.figures(store, now, whole, this.soloState()));
+      const soloState = this.soloState();
+      D.setText(this.basis, D.basis(store, now, whole, soloState));
       this.paintLanes(now);
-      this.strip.paint(store, now, this.selection, this.colours);
-      this.tree.paint(this.selection, this.clientWidth < NARROW);
-      this.contest.paint(this.selection);
-      this.scale.paint(store, this.selection);
+      const known = this.knowledge();
+      this.strip.paint(store, now, this.selection, known, this.hiding, this.colours);
+      this.round.paint(this.selection, known, this.clientWidth < NARROW, this.hiding, this.colours);
+      this.contest.paint(this.selection, known);
+      this.scale.paint(store, this.selection, known);
+      this.unfold.paint({ store, now, whole, soloState, selection: this.selection, known });
     }
 
     /** Whole solo runs follow a live race, unless it is stepped through or was stopped. */
@@ -288,25 +375,6 @@
       if (!lead) D.setText(this.empty, this.state in words ? words[this.state].slice(2) + " …" : "Nothing has run yet. Press Run, or load a saved run.");
     }
 
-    paintFigures(list) {
-      const stamp = list.map((f) => f.id).join();
-      if (stamp !== this.figureStamp) {
-        this.figureStamp = stamp;
-        this.cells = new Map(list.map((f) => [f.id, { value: h("dd", {}), label: h("dt", { class: "label" }), detail: h("dd", { class: "detail" }) }]));
-        this.figures.replaceChildren(...list.map((f) => {
-          const cell = this.cells.get(f.id);
-          return h("div", { class: "figure", "data-figure": f.id }, cell.label, cell.value, cell.detail);
-        }));
-      }
-      for (const f of list) {
-        const cell = this.cells.get(f.id);
-        cell.value.className = `value ${f.tone}`;
-        D.setText(cell.value, f.value);
-        D.setText(cell.label, f.label);
-        D.setText(cell.detail, f.detail);
-      }
-    }
-
     paintLanes(now) {
       for (let i = this.lanes.length; i < this.store.lanes.length; i++) {
         const view = new D.LaneView(this.store.lanes[i], (lane, round) => this.select(lane, round));
@@ -316,6 +384,10 @@
       for (const view of this.lanes) view.paint(now, this.selection);
     }
   }
+
+  const KEYS = [["← →", "rounds"], ["[ ]", "stages"], ["P", "play"], ["Esc", "to the end"], ["V", "hide the verdict"], ["T M", "tree, mask"], ["F", "fold a node"]];
+
+  const keyLine = () => h("p", { class: "note keys" }, "Keys, while the instrument has focus: ", KEYS.flatMap(([key, does], i) => [i ? " · " : "", h("kbd", { text: key }), ` ${does}`]));
 
   /** What ran, in one line: models, device, and the settings that shape the run. */
   D.provenance = function provenance(start) {

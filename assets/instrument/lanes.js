@@ -15,12 +15,13 @@
       this.shown = 0;
       this.name = h("h3", { class: "lane-name" });
       this.rate = h("span", { class: "rate" });
+      this.caveats = h("span", { class: "badge caveat", hidden: true });
       this.prompt = h("span", { class: "prompt" });
       this.text = h("span", {});
       this.pane = h("div", { class: "pane", tabindex: "0", role: "group" }, this.prompt, this.text);
       this.foot = h("p", { class: "foot" });
       this.root = h("section", { class: "card lane" },
-        h("header", { class: "card-head" }, this.name, h("p", { class: "rate-line" }, this.rate, h("span", { class: "unit", text: " tokens/s" }))),
+        h("header", { class: "card-head" }, this.name, h("p", { class: "rate-line" }, this.caveats, this.rate, h("span", { class: "unit", text: " tokens/s" }))),
         this.pane, this.foot);
       this.pane.addEventListener("click", (event) => {
         const span = event.target.closest("[data-i]");
@@ -39,6 +40,9 @@
       this.reveal(state.tokens);
       this.mark(selection && selection.lane === lane ? lane.rounds[selection.round] : null);
       D.setText(this.rate, D.figure(state.perSecond));
+      const caveats = D.caveats(lane);
+      this.caveats.hidden = !caveats.length;
+      D.setText(this.caveats, caveats.join(" · "));
       D.setText(this.foot, footText(lane, state, now));
     }
 
@@ -74,15 +78,25 @@
     }
   };
 
+  const CHAINS = ["draft", "ngram", "eagle3", "eagle", "medusa", "mtp", "block"];
+  const SHAPED = ["sampled-tree", "topk-tree"];
+
+  /** The drafter, and the settings that shape its drafts. */
   D.laneTitle = function laneTitle(lane) {
     if (!lane.start) return lane.name;
-    const s = lane.start.settings || {};
-    const name = (D.titles && D.titles[lane.start.drafter]) || lane.start.drafter;
-    if (lane.start.drafter === "plain") return name;
-    const tree = lane.start.drafter.includes("tree");
-    const shape = tree && Array.isArray(s.shape) ? s.shape.join(", ") : s.gamma && lane.start.drafter !== "typed" ? `γ ${s.gamma}` : "";
-    return shape ? `${name} · ${shape}` : name;
+    const { drafter, settings: s = {} } = lane.start;
+    const name = (D.titles && D.titles[drafter]) || drafter;
+    if (SHAPED.includes(drafter) && Array.isArray(s.shape)) return `${name} · ${s.shape.join(", ")}`;
+    if (drafter.endsWith("-tree") && s.tree_nodes) return `${name} · ${s.tree_nodes} nodes`;
+    if (CHAINS.includes(drafter) && s.gamma) return `${name} · γ ${s.draft_length && s.draft_length !== "fixed" ? "≤ " : ""}${s.gamma}`;
+    return name;
   };
+
+  /** The real shapes whose traffic and arithmetic the lane's models carried beside their own; speeds are then of those. */
+  D.ballast = (lane) => [...new Set((lane.start ? lane.start.models : []).map((m) => m.ballast).filter(Boolean))].join(" + ");
+
+  /** What must be read beside a lane's speed: costs that are not its models' own, an acceptance that no drafter earned. */
+  D.caveats = (lane) => [D.ballast(lane) ? `ballast: ${D.ballast(lane)}` : "", lane.start && lane.start.synthetic ? "acceptance chosen" : ""].filter(Boolean);
 
   function footText(lane, state, now) {
     const parts = [D.count(state.tokens, "token"), D.count(state.rounds, "target forward")];

@@ -74,5 +74,11 @@
     anchor.remove();
   };
 
+  /** Narrow pages fold the settings away, so that the run comes first. */
+  D.unfoldSettings = function unfoldSettings() {
+    const open = document.querySelector("#ds-controls").classList.toggle("ds-open");
+    document.querySelector("#ds-settings").setAttribute("aria-expanded", String(open));
+  };
+
   D.flipTheme = () => document.body.classList.toggle("dark");
 })(window.Draftscope);

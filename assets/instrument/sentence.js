@@ -1,4 +1,4 @@
-// What the page says first: one true sentence, and a row of figures, each with what it is divided by.
+// What the page says first: one true sentence and what its speed rests on; and the figures, each with what it is divided by.
 //
 // Pure: a store and a moment of the race clock in, text out. Two different numbers are called speedup here and they are
 // never mixed: the *race* (lanes interleaved a round at a time, each on its own clock) and *alone* (whole solo runs).
@@ -20,10 +20,33 @@
     if (!draft) return `${did}, one each.${end}`;
     if (!plain) return `${did}.${end}`;
     const other = D.stateAt(plain, now);
+    if (!whole && !state.rounds) return `Nothing is drafted, judged and written yet; plain decoding stands at ${other.tokens}.`;
     if (!whole) return `${did}; plain decoding stands at ${other.tokens}.`;
-    if (other.tokens === state.tokens) return `${did}; plain decoding needed ${other.rounds}.${end}`;
+    if (other.tokens === state.tokens) return `${did}; plain decoding needed ${other.rounds}${faster(store)}.${end}`;
     return `${did}; plain decoding wrote ${D.count(other.tokens, "token")} with ${other.rounds}.${end}`;
   };
+
+  /** The headline's ratio, of texts of one length: whole runs alone where they were timed, else the race. */
+  function faster(store) {
+    const [draft, plain] = [D.draftLane(store), D.plainLane(store)];
+    const ratio = draft.solo && plain.solo ? aloneRatio(draft, plain) : raceRatio(draft, plain, D.clock(store));
+    const ended = [draft, plain].every((lane) => lane.end && lane.end.reason !== "cancelled" && lane.end.reason !== "error");
+    return ended && Number.isFinite(ratio) ? `; ${ratio.toFixed(ratio < 1 ? 2 : 1)} times as fast` : "";
+  }
+
+  /** What that speed rests on, in a line. */
+  D.basis = function basis(store, now, whole, soloState) {
+    const [draft, plain] = [D.draftLane(store), D.plainLane(store)];
+    if (!draft || !plain || !whole) return "";
+    const carried = D.ballast(draft) || D.ballast(plain);
+    const told = [alone(draft, plain, soloState), race(draft, plain, now)].filter(Boolean).map((f) => f.brief);
+    const chosen = draft.start && draft.start.synthetic ? "the acceptance was chosen (an oracle), so tokens a round say nothing about a drafter" : "";
+    return [chosen, carried ? `with ballast (${carried}): the models' own tokens, at the cost of those shapes` : "", ...told].filter(Boolean).join(" · ");
+  };
+
+  const raceRatio = (draft, plain, now) => D.stateAt(draft, now).perSecond / D.stateAt(plain, now).perSecond;
+
+  const aloneRatio = (draft, plain) => (draft.solo.tokens / D.median(draft.solo.seconds)) / (plain.solo.tokens / D.median(plain.solo.seconds));
 
   function ending(store) {
     const broken = store.lanes.find((lane) => lane.end && lane.end.reason === "error");
@@ -34,21 +57,20 @@
   }
 
   /** The figures beside it: [{id, value, label, detail, tone}]. */
-  D.figures = function figures(store, now, whole, soloState) {
+  D.figures = function figures(store, now, soloState) {
     const plain = D.plainLane(store);
     const draft = D.draftLane(store);
     const list = [];
     if (draft && plain) list.push(race(draft, plain, now));
     if (draft && plain) list.push(alone(draft, plain, soloState));
     if (draft) list.push(...shape(draft, now));
-    if (draft && plain) list.push(law(draft, plain, now, whole));
     return list.filter(Boolean);
   };
 
   function race(draft, plain, now) {
     const a = D.stateAt(draft, now);
     const b = D.stateAt(plain, now);
-    const ratio = a.perSecond / b.perSecond;
+    const ratio = raceRatio(draft, plain, now);
     const known = Number.isFinite(ratio);
     return {
       id: "race",
@@ -57,6 +79,7 @@
       detail: known
         ? `${D.figure(a.perSecond)} against ${D.figure(b.perSecond)} tokens/s, each lane on its own clock, the prompt's reading included`
         : "tokens/s of both lanes, each on its own clock",
+      brief: known ? `${ratio.toFixed(2)}× in the race, each lane on its own clock` : "",
       tone: known && ratio > 1 ? "good" : "",
     };
   }
@@ -64,11 +87,11 @@
   function alone(draft, plain, state) {
     if (!draft.solo || !plain.solo) {
       const waiting = { running: "whole solo runs of both lanes are being timed, taking turns", later: "whole solo runs of both lanes follow the race" }[state];
-      return waiting ? { id: "solo", value: state === "running" ? "…" : "–", label: "alone", detail: waiting, tone: "" } : null;
+      return waiting ? { id: "solo", value: state === "running" ? "…" : "–", label: "alone", detail: waiting, brief: waiting, tone: "" } : null;
     }
     const a = D.median(draft.solo.seconds);
     const b = D.median(plain.solo.seconds);
-    const ratio = draft.solo.tokens / a / (plain.solo.tokens / b);
+    const ratio = aloneRatio(draft, plain);
     const [n, m] = [draft.solo.seconds.length, plain.solo.seconds.length];
     const runs = n === m ? `${D.count(n, "whole run")} each` : `${n} and ${m} whole runs`;
     const same = draft.solo.tokens === plain.solo.tokens;
@@ -80,6 +103,7 @@
       value: ratio.toFixed(2) + "×",
       label: "alone",
       detail: `median of ${runs}, nothing recorded: ${took}, the prompt's reading included`,
+      brief: `${ratio.toFixed(2)}× alone: median of ${runs}, ${took}`,
       tone: ratio > 1 ? "good" : "",
     };
   }
@@ -103,18 +127,20 @@
     ];
   }
 
-  function law(draft, plain, now, whole) {
+  /** What may be said of the text: {value, label, detail}. */
+  D.lawFigure = function lawFigure(draft, plain, whole) {
     const exact = draft.start ? draft.start.exact : true;
     const t = D.temperature(draft);
-    if (!exact) return { id: "law", value: "lossy", label: "another law", detail: "this rule trades exactness for speed: the text is not the target's own" };
+    if (!exact) return { value: "lossy", label: "another law", detail: "this rule trades exactness for speed: the text is not the target's own" };
+    if (!plain || plain === draft) return { value: "one lane", label: "alone", detail: "nothing beside it to compare its text with" };
     if (t > 0) {
-      return { id: "law", value: "same law", label: "different draws", detail: `at temperature ${t} both lanes draw from the target's law, each with its own coins` };
+      return { value: "same law", label: "different draws", detail: `at temperature ${t} both lanes draw from the target's law, each with its own coins` };
     }
-    if (!whole || !draft.end || !plain.end) return { id: "law", value: "–", label: "tokens equal", detail: "temperature 0: counted when both lanes have ended", tone: "" };
+    if (!whole || !draft.end || !plain.end) return { value: "–", label: "tokens equal", detail: "temperature 0: counted when both lanes have ended" };
     const { equal, over, first } = D.compare(draft, plain);
     const detail = first < 0 ? "temperature 0: both lanes wrote the same text, token by token" : `temperature 0; they first differ at token ${first + 1}${gapAt(draft, first)}`;
-    return { id: "law", value: `${equal} of ${over}`, label: "tokens equal", detail };
-  }
+    return { value: `${equal} of ${over}`, label: "tokens equal", detail };
+  };
 
   /** How close the target's two best tokens were where greedy lanes parted: in 16 bits, ties hide in small gaps. */
   function gapAt(lane, index) {

@@ -27,32 +27,34 @@
         D.SPEEDS.map((slow) => h("option", { value: slow, text: slow ? D.speedName(slow) : "fit 10 s" })));
       this.stated = h("span", { class: "stated" });
       this.scrub = h("input", { type: "range", min: "0", max: "1000", step: "1", value: "1000", "aria-label": "Moment on the race clock",
-        on: { input: () => { transport.pause(); transport.seek((this.scrub.value / 1000) * transport.end); } } });
+        on: { input: () => transport.scrub((this.scrub.value / 1000) * transport.end) } });
+      this.table = new D.RoundTable(select);
       this.root = h("section", { class: "card strip" },
         h("header", { class: "card-head wrap" },
           h("div", { class: "head-text" }, h("h3", { text: "When it reached the reader" }),
             h("p", { class: "note", text: "a bar is one round, its outline drafted and wasted; each lane's clock counts only its own work" })),
           h("div", { class: "controls" }, this.stated, this.playButton, this.speed, this.endButton)),
-        this.frame, this.scrub, h("p", { class: "readout-line" }, this.readout));
+        this.frame, this.scrub, h("p", { class: "readout-line" }, this.readout), this.table.root);
       this.canvas.addEventListener("click", (event) => this.pick(event, true));
       this.canvas.addEventListener("pointermove", (event) => this.pick(event, false));
       this.canvas.addEventListener("pointerleave", () => { this.hover = null; this.say(); });
     }
 
-    paint(store, now, selection, colours) {
-      this.last = { store, now, selection, colours };
+    paint(store, now, selection, known, hiding, colours) {
+      this.last = { store, now, selection, known, hiding, colours };
       this.state();
+      this.table.paint(store, now);
       const width = this.frame.clientWidth;
       if (!width || !store.lanes.length) return;
       const height = TOP + store.lanes.reduce((sum, lane) => sum + rowHeight(lane), 0) + AXIS;
-      const ctx = sized(this.canvas, width, height);
+      const ctx = D.sized(this.canvas, width, height);
       this.plot = { x0: leftOf(width), x1: width - RIGHT, span: horizon(store, this.transport) };
       drawAxis(ctx, this.plot, height, colours);
       let y = TOP;
       this.rows = [];
       for (const lane of store.lanes) {
         const tall = rowHeight(lane);
-        drawLane(ctx, lane, this.plot, y, tall, this.last, !this.transport.playing);
+        drawLane(ctx, lane, this.plot, y, tall, this.last, !this.transport.playing && !hiding);
         this.rows.push({ lane, y, tall });
         y += tall;
       }
@@ -63,7 +65,7 @@
 
     /** Buttons, the stated speed, and what the slider says aloud. */
     state() {
-      const { store, now, selection } = this.last;
+      const { store, now, selection, known } = this.last;
       const t = this.transport;
       D.setText(this.playButton, t.playing ? "Pause" : t.whole ? "Replay" : "Play");
       const slow = t.slow;
@@ -78,15 +80,15 @@
       this.frame.setAttribute("aria-valuemin", "1");
       this.frame.setAttribute("aria-valuemax", String(lane ? Math.max(1, lane.rounds.length) : 1));
       this.frame.setAttribute("aria-valuenow", String(selection ? selection.round + 1 : 1));
-      this.frame.setAttribute("aria-valuetext", selection && lane.rounds[selection.round] ? D.roundWords(lane, lane.rounds[selection.round]) : "no round yet");
+      this.frame.setAttribute("aria-valuetext", selection && lane.rounds[selection.round] ? D.roundWords(lane, lane.rounds[selection.round], known) : "no round yet");
       this.say();
     }
 
     say() {
-      const { selection } = this.last;
+      const { selection, known } = this.last;
       const at = this.hover || selection;
       const round = at && at.lane.rounds[at.round];
-      D.setText(this.readout, round ? `${this.hover ? "" : "selected: "}${D.laneTitle(at.lane)} · ${D.roundWords(at.lane, round)}` : "");
+      D.setText(this.readout, round ? `${this.hover ? "" : "selected: "}${D.laneTitle(at.lane)} · ${D.roundWords(at.lane, round, this.hover ? D.known(round, Infinity) : known)}` : "");
     }
 
     /** The round nearest to the pointer in its row: hovered, or chosen. */
@@ -96,23 +98,25 @@
       const x = event.clientX - box.left;
       const y = event.clientY - box.top;
       const row = this.rows.find((r) => y >= r.y && y < r.y + r.tall);
-      const known = row ? row.lane.rounds.slice(0, this.transport.playing ? D.roundsAt(row.lane, this.transport.now) : undefined) : [];
-      if (!known.length) return;
+      const shown = row ? row.lane.rounds.slice(0, this.transport.playing || this.last.hiding ? D.roundsAt(row.lane, this.transport.now) : undefined) : [];
+      if (!shown.length) return;
       const ms = ((x - this.plot.x0) / (this.plot.x1 - this.plot.x0)) * this.plot.span;
-      let best = known[0];
-      for (const r of known) if (Math.abs(r.end - ms) < Math.abs(best.end - ms)) best = r;
+      let best = shown[0];
+      for (const r of shown) if (Math.abs(r.end - ms) < Math.abs(best.end - ms)) best = r;
       if (chosen) this.select(row.lane, best.index);
       else { this.hover = { lane: row.lane, round: best.index }; this.say(); }
     }
   };
 
   /** One round in words: for the readout, and for assistive technology. */
-  D.roundWords = function roundWords(lane, round) {
+  D.roundWords = function roundWords(lane, round, known) {
+    const name = `round ${round.index + 1}${lane.end ? ` of ${lane.rounds.length}` : ""}`;
+    if (!known.committed) return `${name} · ${known.drafted && round.drafted ? `${round.drafted} drafted · ` : ""}shown up to its ${known.stage || "beginning"}`;
     const got = [];
     if (round.drafted) got.push(`${round.drafted} drafted, ${round.accepted} accepted`);
     if (round.emitted.length > round.accepted) got.push(round.last.kind === "plain" ? "the target's own token" : `one ${round.last.kind}`);
-    if (round.cut) got.push(round.cut === "length" ? "cut at the length asked for" : round.cut === "eos" ? "the text ended" : "cut at a stop string");
-    return `round ${round.index + 1}${lane.end ? ` of ${lane.rounds.length}` : ""} · ${got.join(", ")} · ${D.time(round.end - round.start)}, ended at ${D.time(round.end)}`;
+    if (round.cut) got.push(D.cutWords[round.cut]);
+    return `${name} · ${got.join(", ")} · ${D.time(round.end - round.start)}, ended at ${D.time(round.end)}`;
   };
 
   const rowHeight = (lane) => (D.plainOnly(lane) ? 40 : ROW + 16);
@@ -126,7 +130,8 @@
     return Math.ceil((end * 1.05) / (step / 2)) * (step / 2);
   }
 
-  function sized(canvas, width, height) {
+  /** A canvas of so many CSS pixels, sharp on any screen: its cleared context. */
+  D.sized = function sized(canvas, width, height) {
     const scale = window.devicePixelRatio || 1;
     const w = Math.round(width * scale);
     const t = Math.round(height * scale);
@@ -140,7 +145,7 @@
     ctx.setTransform(scale, 0, 0, scale, 0, 0);
     ctx.clearRect(0, 0, width, height);
     return ctx;
-  }
+  };
 
   const toX = (plot, ms) => plot.x0 + (ms / plot.span) * (plot.x1 - plot.x0);
 

@@ -12,9 +12,10 @@
   D.SPEEDS = [0, 1, 2, 5, 10, 20]; // slow-down; 0 is "fit"
 
   D.Transport = class Transport {
-    /** `paint()` is called whenever `now` or the state has changed. */
-    constructor(paint) {
+    /** `paint()` is called whenever `now` or the state has changed, `moved()` when a reader moves or starts the clock. */
+    constructor(paint, moved) {
       this.paint = paint;
+      this.moved = moved;
       this.store = D.newStore();
       this.now = 0;
       this.playing = false;
@@ -55,6 +56,7 @@
 
     play() {
       if (!this.playing && D.finished(this.store) && this.now >= this.end) this.now = 0;
+      this.moved();
       this.follow = false;
       this.playing = true;
       this.last = null;
@@ -81,8 +83,15 @@
       this.paint();
     }
 
+    scrub(ms) {
+      this.pause();
+      this.moved();
+      this.seek(ms);
+    }
+
     /** All that there is, and whatever comes. */
     toEnd() {
+      this.moved();
       this.playing = false;
       cancelAnimationFrame(this.frame);
       clearTimeout(this.timer);

@@ -11,29 +11,53 @@
   const NODE = 27; // height of a node
   const LARGEST = 1.3; // a small tree in a large pane grows so far
   const SMALLEST = 0.84; // a tree too wide for its pane shrinks so far, then scrolls
+  const DENSE = 12; // rows; more than these are drawn close together
+  const ZOOM = 1.25;
 
-  /** Items of a round: the root, its nodes, and `last`. `slot` is where an item was judged, `below` what hangs under it. */
-  D.itemsOf = function itemsOf(lane, round) {
+  /** Items of a round as far as it is known: the root, its nodes, and `last`. `slot` is where an item was judged. */
+  D.itemsOf = function itemsOf(lane, round, known) {
     const root = D.slotRaw(lane, round, -1);
     const items = [{ key: -1, node: null, fate: "root", label: root.text, parent: null, depth: 0, slot: -1, note: root.prompt ? "prompt" : "committed" }];
     const byKey = new Map([[-1, items[0]]]); // parents stand before children; what claims otherwise hangs from the root
-    for (const n of round.nodes) {
+    for (const n of known.drafted ? round.nodes : []) {
       const above = byKey.get(n.parent) || items[0];
-      const item = { key: n.id, node: n, fate: n.fate, label: D.visible(n.raw), parent: above.key, depth: above.depth + 1, slot: above.key, p: n.p, q: n.q };
+      const item = { key: n.id, node: n, fate: D.fateAt(round, known, n), label: D.visible(n.raw), parent: above.key, depth: above.depth + 1, slot: above.key, p: known.verified ? n.p : null, q: n.q };
       if (byKey.has(n.id)) continue;
       byKey.set(n.id, item);
       items.push(item);
     }
+    if (!known.verdict) return items;
     const above = byKey.get(round.last.slot) || items[0];
     const dropped = round.emitted.length <= round.accepted; // the round was cut before its last token
     items.push({ key: "last", node: null, fate: dropped ? "unvisited" : round.last.kind, dropped, label: D.visible(round.last.raw), parent: above.key, depth: above.depth + 1, slot: round.last.slot, note: dropped ? "discarded" : D.origin(round) });
     return items;
   };
 
+  const childrenOf = (items) => {
+    const children = new Map(items.map((item) => [item.key, []]));
+    for (const item of items) if (item.parent !== null) children.get(item.parent).push(item);
+    return children;
+  };
+
   /** The same items, every node right above its children: the order in which an outline is read. */
   D.depthFirst = function depthFirst(items) {
-    const below = (item) => [item, ...items.filter((i) => i.parent === item.key && i.key !== item.key).flatMap(below)];
+    const children = childrenOf(items);
+    const below = (item) => [item, ...children.get(item.key).flatMap(below)];
     return below(items[0]);
+  };
+
+  /** Without what hangs below a folded item; that item says how many it hides. */
+  D.withoutFolded = function withoutFolded(items, folded) {
+    const children = childrenOf(items);
+    const size = (item) => children.get(item.key).reduce((sum, child) => sum + 1 + size(child), 0);
+    const kept = new Set();
+    const keep = (item) => {
+      kept.add(item);
+      item.hides = folded.has(item.key) ? size(item) : 0;
+      if (!folded.has(item.key)) children.get(item.key).forEach(keep);
+    };
+    keep(items[0]);
+    return items.filter((item) => kept.has(item));
   };
 
   /** Where the round's own token came from, in words. */
@@ -49,8 +73,7 @@
 
   /** Pure: rows and columns. Leaves get a row each, parents stand between their first and last child. */
   D.layout = function layout(items) {
-    const children = new Map(items.map((item) => [item.key, []]));
-    for (const item of items) if (item.parent !== null) (children.get(item.parent) || children.get(-1)).push(item);
+    const children = childrenOf(items);
     let rows = 0;
     const place = (item) => {
       const below = children.get(item.key);
@@ -61,53 +84,80 @@
     return { rows, columns: 1 + Math.max(...items.map((item) => item.depth)) };
   };
 
-  const GLYPH = { root: "", ...Object.fromEntries(Object.entries(D.FATES).map(([fate, f]) => [fate, f.glyph])) };
+  const GLYPH = { root: "", drafted: "", ...Object.fromEntries(Object.entries(D.FATES).map(([fate, f]) => [fate, f.glyph])) };
+  const has = (x) => x !== null && x !== undefined;
 
-  function spoken(item) {
-    if (item.fate === "root") return `${item.label}, ${item.note}`;
-    const word = item.dropped ? "discarded" : D.FATES[item.fate].word;
-    const law = item.note ? `, ${item.note}` : `, p ${D.prob(item.p)}${item.q === null || item.q === undefined ? "" : `, q ${D.prob(item.q)}`}`;
-    return `${item.label}, ${word}${law}`;
+  const under = (item) => item.note || [has(item.p) ? `p ${D.prob(item.p)}` : "", has(item.q) ? `q ${D.prob(item.q)}` : ""].filter(Boolean).join("  ");
+
+  function wordOf(item) {
+    return item.fate === "root" ? item.note : item.dropped ? "discarded" : D.FATES[item.fate].word;
   }
 
-  const under = (item) => item.note || (item.q === null || item.q === undefined ? `p ${D.prob(item.p)}` : `p ${D.prob(item.p)}  q ${D.prob(item.q)}`);
+  function spoken(item) {
+    const law = item.fate === "root" ? "" : under(item) ? `, ${under(item).replace("  ", ", ")}` : "";
+    return `${item.label}, ${wordOf(item)}${law}${item.hides ? `, ${item.hides} folded below` : ""}`;
+  }
+
+  /** Everything about one item in a line: whose it is, what it faced, what became of it. */
+  D.itemWords = function itemWords(item) {
+    return item.node ? `${item.label} · by ${item.node.origin} · ${under(item) ? under(item).replace("  ", ", ") + " · " : ""}${wordOf(item)}` : spoken(item);
+  };
 
   D.TreeView = class TreeView {
     constructor(actions) {
-      this.actions = actions; // { open(slot, key), step(by) }
-      this.title = h("h3", {});
-      this.what = h("p", { class: "note" });
-      this.back = h("button", { class: "small square", type: "button", text: "◀", "aria-label": "Previous round", on: { click: () => actions.step(-1) } });
-      this.on = h("button", { class: "small square", type: "button", text: "▶", "aria-label": "Next round", on: { click: () => actions.step(1) } });
-      this.body = h("div", { class: "tree-body", role: "group", on: { keydown: (event) => this.keys(event) } });
-      this.legend = h("p", { class: "legend" }, ["accepted", "rejected", "correction", "bonus", "unvisited"].map((fate) =>
-        h("span", { class: "key" }, h("span", { class: `glyph ${fate}`, text: D.FATES[fate].glyph, "aria-hidden": "true" }), " " + D.FATES[fate].word)));
-      this.root = h("section", { class: "card tree" },
-        h("header", { class: "card-head" }, h("div", { class: "head-text" }, this.title, this.what), h("div", { class: "controls" }, this.back, this.on)),
-        this.body, h("div", { class: "foot-line" }, this.legend, h("p", { class: "note keys", text: "← → rounds · P plays" })));
+      this.actions = actions; // { open(slot, key) }
+      this.zoom = 1;
+      this.folded = new Set();
+      this.body = h("div", { class: "tree-body", role: "group", on: { keydown: (event) => this.keys(event), wheel: (event) => this.wheel(event), pointerdown: (event) => this.drag(event) } });
+      const tool = (text, label, act) => h("button", { class: "small square", type: "button", text, "aria-label": label, on: { click: act } });
+      this.foldAll = h("button", { class: "small", type: "button", text: "Fold never judged", on: { click: () => this.foldUnjudged() } });
+      this.tools = h("div", { class: "controls tools" }, tool("−", "Smaller", () => this.zoomBy(1 / ZOOM)), tool("+", "Larger", () => this.zoomBy(ZOOM)),
+        h("button", { class: "small", type: "button", text: "Fit", on: { click: () => this.zoomTo(0) } }), this.foldAll);
+      this.root = h("div", { class: "tree-face" }, this.tools, this.body);
     }
 
-    paint(selection, narrow) {
-      const round = selection && selection.lane.rounds[selection.round];
-      this.back.disabled = !round || selection.round === 0;
-      this.on.disabled = !round || selection.round + 1 >= selection.lane.rounds.length;
-      const stamp = round ? `${selection.lane.name}/${selection.lane.start?.run}/${round.index}/${selection.slot}/${selection.key}/${narrow}` : "";
-      if (round) D.setText(this.title, `Round ${round.index + 1}${selection.lane.end ? ` of ${selection.lane.rounds.length}` : ""}`);
-      if (stamp === this.stamp) return;
-      this.stamp = stamp;
-      if (!round) {
-        D.setText(this.title, "The round");
-        D.setText(this.what, "");
-        return this.body.replaceChildren();
+    /** `room` is what the pane offers; a picture is made anew only where its shape has changed. */
+    paint(lane, round, known, selection, narrow, tall) {
+      const place = `${lane.start?.run}/${lane.name}/${round.index}`;
+      if (place !== this.place) {
+        this.place = place;
+        this.folded.clear();
+        this.zoom = 1;
       }
-      D.setText(this.what, this.words(round));
-      this.items = D.itemsOf(selection.lane, round);
+      this.verdict = known.verdict;
+      this.body.style.height = narrow ? "" : `${tall}px`;
+      const stamp = `${place}/${known.beat}/${narrow}/${tall}/${this.body.clientWidth}/${this.zoom}/${[...this.folded].join()}`;
       const held = this.body.contains(this.body.getRootNode().activeElement);
-      this.body.setAttribute("aria-label", `Round ${round.index + 1} as a tree`);
-      this.body.replaceChildren(narrow ? this.outline(selection) : this.drawing(selection));
-      const current = this.body.querySelector("[tabindex='0']");
-      if (current && !narrow) this.reveal(current);
-      if (held && current) current.focus({ preventScroll: true });
+      const fresh = stamp !== this.stamp;
+      if (fresh) {
+        this.stamp = stamp;
+        this.items = D.withoutFolded(D.itemsOf(lane, round, known), this.folded);
+        this.body.setAttribute("aria-label", `Round ${round.index + 1} as a tree`);
+        this.body.replaceChildren(narrow ? this.outline() : this.drawing());
+        this.buttons = new Map(Array.from(this.body.querySelectorAll("[data-key]"), (node) => [node.dataset.key, node]));
+      }
+      this.mark(selection);
+      if (held && fresh) this.chosen.focus({ preventScroll: true });
+      if (!narrow) this.reveal(this.chosen);
+      this.tools.hidden = narrow || (this.rows <= DENSE && !this.folded.size && this.zoom === 1);
+      const unjudged = this.items.some((item) => item.fate === "unvisited" && item.node);
+      this.foldAll.hidden = !known.verdict || !(unjudged || this.folded.size);
+      D.setText(this.foldAll, this.folded.size ? "Unfold all" : "Fold never judged");
+    }
+
+    mark(selection) {
+      const item = D.currentItem(this.items, selection);
+      const chosen = this.buttons.get(String(item.key));
+      if (this.chosen && this.chosen !== chosen) this.set(this.chosen, false);
+      this.chosen = chosen;
+      this.set(chosen, true);
+      for (const [key, button] of this.buttons) button.classList.toggle("lit", Boolean(selection.lit && selection.lit.has(Number(key))));
+    }
+
+    set(button, on) {
+      button.classList.toggle("sel", on);
+      button.setAttribute("tabindex", on ? "0" : "-1");
+      button.setAttribute("aria-pressed", String(on));
     }
 
     /** Scrolls the pane, never the page. */
@@ -120,61 +170,54 @@
       if (box.top < pane.top) this.body.scrollTop -= pane.top - box.top + 40;
     }
 
-    words(round) {
-      if (!round.nodes.length) return "nothing drafted: the target's own token";
-      const parts = [`${round.drafted} drafted`, `${round.accepted} accepted`];
-      if (round.emitted.length > round.accepted) parts.push(`1 ${round.last.kind}`);
-      if (round.cut) parts.push(round.cut === "length" ? "cut at the length asked for" : round.cut === "eos" ? "cut: the text ended" : "cut at a stop string");
-      return parts.join(" · ") + ` · ${D.count(round.width, "row")} in one target forward`;
-    }
-
-    current(selection) {
-      return this.items.find((i) => i.key === selection.key) || this.items.find((i) => i.slot === selection.slot && i.key !== -1) || this.items[0];
-    }
-
-    button(item, selection) {
-      const chosen = item === this.current(selection);
+    button(item) {
       return {
-        tabindex: chosen ? "0" : "-1", role: "button", "aria-label": spoken(item), "aria-pressed": String(chosen), "data-key": item.key,
-        on: { click: () => this.actions.open(item.key === -1 ? -1 : item.slot, item.key) },
+        tabindex: "-1", role: "button", "aria-label": spoken(item), "aria-pressed": "false", "data-key": item.key,
+        on: { click: () => this.actions.open(item.key === -1 ? -1 : item.slot, item.key), dblclick: () => this.fold(item) },
       };
     }
 
-    drawing(selection) {
+    drawing() {
       const { rows, columns } = D.layout(this.items);
-      const dense = rows > 12;
+      this.rows = rows;
+      const dense = rows > DENSE;
       const most = dense ? 9 : 12;
-      const label = (item) => D.shorten(item.label, most) + (GLYPH[item.fate] ? " " + GLYPH[item.fate] : "");
+      const label = (item) => D.shorten(item.label, most) + (GLYPH[item.fate] ? " " + GLYPH[item.fate] : "") + (item.hides ? ` ▸${item.hides}` : "");
       const widths = new Map(this.items.map((item) => [item, Math.max(44, Array.from(label(item)).length * CHAR + 20)]));
       const needs = new Map(this.items.map((item) => [item, Math.max(widths.get(item), dense ? 0 : under(item).length * SMALL + 4)]));
       const rowHeight = dense ? 33 : 56;
       const [x, total] = this.columns(widths, needs, columns);
-      const room = this.body.clientWidth - 16;
       const y = (item) => 18 + item.row * rowHeight;
       const height = 36 + (rows - 1) * rowHeight + (dense ? 4 : 18);
-      const fits = Math.min(room / total, (this.body.clientHeight - 8) / height);
-      const scale = total > room ? Math.max(SMALLEST, room / total) : Math.max(1, Math.min(LARGEST, fits));
+      const scale = this.scale(total, height);
       const svg = s("svg", { width: total * scale, height: height * scale, viewBox: `0 0 ${total} ${height}`, class: "tree-svg" });
       const byKey = new Map(this.items.map((item) => [item.key, item]));
       for (const item of this.items) {
         if (item.parent === null) continue;
-        const above = byKey.get(item.parent) || this.items[0];
+        const above = byKey.get(item.parent);
         const x0 = x(above) + widths.get(above);
         const bend = Math.max(12, (x(item) - x0) / 2);
         svg.append(s("path", { class: `edge ${item.fate}`, d: `M${x0} ${y(above)}C${x0 + bend} ${y(above)} ${x(item) - bend} ${y(item)} ${x(item)} ${y(item)}` }));
       }
-      const on = this.current(selection);
       for (const item of this.items) {
         const w = widths.get(item);
         const pill = item.fate === "accepted" || item.fate === "bonus" || item.fate === "root" || item.fate === "plain";
-        svg.append(s("g", { class: `node ${item.fate}${item === on ? " sel" : ""}`, transform: `translate(${x(item)} ${y(item) - NODE / 2})`, ...this.button(item, selection) },
-          s("title", {}, `${spoken(item)}${item.node ? ` (from ${item.node.origin})` : ""}`),
+        svg.append(s("g", { class: `node ${item.fate}`, transform: `translate(${x(item)} ${y(item) - NODE / 2})`, ...this.button(item) },
+          s("title", {}, D.itemWords(item)),
           s("rect", { class: "halo", x: -4, y: -4, width: w + 8, height: NODE + 8, rx: pill ? NODE / 2 + 4 : 5 }),
           s("rect", { class: "shape", width: w, height: NODE, rx: pill ? NODE / 2 : 2.5 }),
           s("text", { x: w / 2, y: NODE / 2 + 4.3, "text-anchor": "middle" }, label(item)),
           dense ? null : s("text", { class: "pq", x: w / 2, y: NODE + 14, "text-anchor": "middle" }, under(item))));
       }
       return svg;
+    }
+
+    /** Small trees grow, wide ones shrink to what can still be read; `zoom` 0 fits all of it. */
+    scale(total, height) {
+      const room = this.body.clientWidth - 16;
+      const fits = Math.min(room / total, (this.body.clientHeight - 8) / height);
+      if (this.zoom === 0) return fits;
+      return this.zoom * (total > room ? Math.max(SMALLEST, room / total) : Math.max(1, Math.min(LARGEST, fits)));
     }
 
     /** Left edges by column, spread over the pane where it is wider than the tree. */
@@ -193,28 +236,81 @@
       return [(item) => left[item.depth] + (widest[item.depth] - widths.get(item)) / 2, at - gap + 8];
     }
 
-    outline(selection) {
+    outline() {
+      this.rows = this.items.length;
       const most = Math.max(0.001, ...this.items.map((item) => Math.max(item.p || 0, item.q || 0)));
-      const on = this.current(selection);
+      const bar = (kind, x) => h("i", { class: kind, style: { width: `${(100 * (x || 0)) / most}%` } });
       return h("ul", { class: "outline" }, D.depthFirst(this.items).map((item) =>
         h("li", { style: { "padding-left": `${Math.min(item.depth, 9) * 13}px` } },
-          h("button", { type: "button", class: `row ${item.fate}${item === on ? " sel" : ""}`, ...this.button(item, selection), role: null },
+          h("button", { type: "button", class: `row ${item.fate}`, ...this.button(item), role: null },
             h("span", { class: `glyph ${item.fate}`, text: GLYPH[item.fate] || "○" }),
             h("span", { class: "token", text: D.shorten(item.label, 14) }),
-            item.node ? h("span", { class: "twin" }, h("i", { class: "p", style: { width: `${(100 * item.p) / most}%` } }), h("i", { class: "q", style: { width: `${(100 * (item.q || 0)) / most}%` } })) : null,
-            h("span", { class: "pq", text: under(item) })))));
+            item.node ? h("span", { class: "twin" }, bar("p", item.p), bar("q", item.q)) : null,
+            h("span", { class: "pq", text: under(item) + (item.hides ? ` ▸${item.hides}` : "") })))));
     }
 
-    /** Arrow keys among the nodes: to the parent, the first child, the siblings and cousins of the same depth. */
+    // Zoom, pan, fold.
+
+    zoomBy(factor) {
+      this.zoomTo(Math.max(0.2, Math.min(4, (this.zoom || 0.5) * factor)));
+    }
+
+    zoomTo(zoom) {
+      this.zoom = zoom;
+      this.actions.repaint();
+    }
+
+    wheel(event) {
+      if (!event.ctrlKey && !event.metaKey) return;
+      event.preventDefault();
+      this.zoomBy(event.deltaY < 0 ? ZOOM : 1 / ZOOM);
+    }
+
+    /** The ground is dragged; nodes are clicked. */
+    drag(event) {
+      if (event.button !== 0 || event.pointerType !== "mouse" || event.target.closest("[data-key]")) return;
+      const from = { x: event.clientX + this.body.scrollLeft, y: event.clientY + this.body.scrollTop };
+      const move = (e) => this.body.scrollTo(from.x - e.clientX, from.y - e.clientY);
+      const done = () => this.body.removeEventListener("pointermove", move);
+      this.body.setPointerCapture(event.pointerId);
+      this.body.addEventListener("pointermove", move);
+      this.body.addEventListener("pointerup", done, { once: true });
+      this.body.addEventListener("pointercancel", done, { once: true });
+    }
+
+    fold(item) {
+      if (this.folded.has(item.key)) this.folded.delete(item.key);
+      else if (this.items.some((i) => i.parent === item.key)) this.folded.add(item.key);
+      else return;
+      this.actions.repaint();
+    }
+
+    /** Whatever was never judged disappears below the node that was; a second time brings it all back. */
+    foldUnjudged() {
+      if (this.folded.size) this.folded.clear();
+      else {
+        const unjudged = (item) => item.fate === "unvisited" && item.node;
+        for (const item of this.items) {
+          const below = this.items.filter((i) => i.parent === item.key);
+          if (below.length && (item.fate === "rejected" || unjudged(item)) && below.every(unjudged)) this.folded.add(item.key);
+        }
+      }
+      this.actions.repaint();
+    }
+
+    /** Arrow keys among the nodes: to the parent, the first child, the siblings and cousins of the same depth. F folds. */
     keys(event) {
       const at = event.target.closest("[data-key]");
       if (!at || !this.items) return;
       const item = this.items.find((i) => String(i.key) === at.dataset.key);
-      const next = this.neighbour(item, event.key);
-      if (!next) return;
+      const fold = event.key === "f" || event.key === "F";
+      const next = fold ? item : this.neighbour(item, event.key);
+      const press = event.key === "Enter" || event.key === " ";
+      if (!next && !press) return;
       event.preventDefault();
       event.stopPropagation();
-      this.actions.open(next.key === -1 ? -1 : next.slot, next.key);
+      if (fold) this.fold(item);
+      else this.actions.open((next || item).key === -1 ? -1 : (next || item).slot, (next || item).key);
     }
 
     neighbour(item, key) {
@@ -224,5 +320,10 @@
       const level = this.items.filter((i) => i.depth === item.depth).sort((a, b) => (a.row ?? 0) - (b.row ?? 0));
       return level[level.indexOf(item) + (key === "ArrowDown" ? 1 : -1)] || item;
     }
+  };
+
+  /** The item that a selection means: its own, or the first of its slot, or the root. */
+  D.currentItem = function currentItem(items, selection) {
+    return items.find((i) => i.key === selection.key) || items.find((i) => i.slot === selection.slot && i.key !== -1) || items[0];
   };
 })(window.Draftscope);

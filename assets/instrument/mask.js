@@ -1,0 +1,100 @@
+// The tree-attention mask: which row of the target's one forward sees which. It follows from the parents alone.
+//
+// Every row sees the text so far, its ancestors and itself. Drawn on a canvas, because a tree may have hundreds of rows;
+// the arrow keys walk the rows, and the table of the same card lists them.
+
+(function (D) {
+  "use strict";
+  const { h } = D;
+  const LABELLED = 40; // rows; more than these are drawn without names
+
+  /** Pure: row i sees the rows `sees[i]`. Row 0 is the last committed token, row i + 1 the node of index i. */
+  D.maskOf = function maskOf(nodes) {
+    const rowOf = new Map([[-1, 0], ...nodes.map((node, i) => [node.id, i + 1])]);
+    const sees = [[0]];
+    for (const [i, node] of nodes.entries()) sees.push([...(sees[rowOf.get(node.parent)] || sees[0]), i + 1]);
+    return sees;
+  };
+
+  D.MaskFace = class MaskFace {
+    constructor(open) {
+      this.open = open; // (key) of the row chosen
+      this.canvas = h("canvas", { "aria-hidden": "true" });
+      this.frame = h("div", { class: "mask-frame", tabindex: "0", role: "slider", "aria-label": "Rows of the target's forward", "aria-valuemin": "1" }, this.canvas);
+      this.words = h("p", { class: "note", "aria-hidden": "true" });
+      this.root = h("div", { class: "mask" }, this.frame, this.words);
+      this.frame.addEventListener("keydown", (event) => this.keys(event));
+      this.canvas.addEventListener("click", (event) => this.pick(event));
+    }
+
+    paint(items, nodes, chosen, room, colours) {
+      this.items = items.filter((item) => item.key !== "last");
+      this.sees = D.maskOf(nodes);
+      const rows = this.sees.length;
+      this.at = Math.max(0, this.items.findIndex((item) => item === chosen));
+      this.left = rows <= LABELLED ? 104 : 8;
+      this.cell = Math.max(3, Math.min(24, Math.floor(Math.min((room.width - this.left - 120) / rows, (room.height - 34) / rows))));
+      this.gap = this.cell > 8 ? 2 : 0;
+      this.draw(colours);
+      const item = this.items[this.at];
+      const seen = this.sees[this.at];
+      const names = seen.slice(0, -1).map((row) => this.items[row].label);
+      const words = `Row ${this.at + 1} of ${rows}, ${item.label}: sees the text so far${names.length ? ", " + names.join(", ") : ""} and itself; position +${seen.length - 1}`;
+      D.setText(this.words, words);
+      this.frame.setAttribute("aria-valuemax", String(rows));
+      this.frame.setAttribute("aria-valuenow", String(this.at + 1));
+      this.frame.setAttribute("aria-valuetext", words);
+    }
+
+    draw(colours) {
+      const { cell, gap, left, sees } = this;
+      const past = 92; // the block that stands for the text so far
+      const x0 = left + past + 8;
+      const ctx = D.sized(this.canvas, x0 + sees.length * cell + 2, sees.length * cell + 22);
+      ctx.font = `11.5px ${colours.mono}`;
+      ctx.textBaseline = "middle";
+      sees.forEach((seen, row) => {
+        const y = 18 + row * cell;
+        ctx.fillStyle = colours.ink;
+        ctx.globalAlpha = row === this.at ? 0.5 : 0.2;
+        ctx.fillRect(left, y, past, cell - gap);
+        ctx.globalAlpha = 1;
+        const on = new Set(seen);
+        for (let column = 0; column < sees.length; column++) {
+          ctx.fillStyle = on.has(column) ? colours.ink : colours.soft;
+          ctx.globalAlpha = on.has(column) && row !== this.at ? 0.72 : 1;
+          ctx.fillRect(x0 + column * cell, y, cell - gap, cell - gap);
+        }
+        ctx.globalAlpha = 1;
+        if (sees.length <= LABELLED) this.label(ctx, row, y + cell / 2, colours);
+      });
+      ctx.fillStyle = colours.muted;
+      ctx.font = `11px ${colours.sans}`;
+      ctx.fillText("the text so far", left, 8);
+      ctx.fillText("the rows themselves", x0, 8);
+      ctx.strokeStyle = colours.ink;
+      ctx.lineWidth = 1.5;
+      ctx.strokeRect(left - 1, 17 + this.at * cell, x0 - left + sees.length * cell + 1, cell - gap + 2);
+    }
+
+    label(ctx, row, y, colours) {
+      ctx.fillStyle = row === this.at ? colours.ink : colours.muted;
+      ctx.textAlign = "right";
+      if (this.cell >= 11) ctx.fillText(D.shorten(this.items[row].label, 12), this.left - 8, y);
+      ctx.textAlign = "left";
+    }
+
+    pick(event) {
+      const row = Math.floor((event.clientY - this.canvas.getBoundingClientRect().top - 18) / this.cell);
+      if (this.items[row]) this.open(this.items[row].key);
+    }
+
+    keys(event) {
+      const to = { ArrowUp: this.at - 1, ArrowDown: this.at + 1, Home: 0, End: this.items.length - 1 }[event.key];
+      if (to === undefined) return;
+      event.preventDefault();
+      event.stopPropagation();
+      if (this.items[to]) this.open(this.items[to].key);
+    }
+  };
+})(window.Draftscope);
