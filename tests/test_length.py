@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from draftscope.drafters.length import LOOK_AGAIN, Confidence, Cost, Heuristic, Length
+from draftscope.drafters.length import LOOK_AGAIN, Confidence, Cost, Entropy, Heuristic, Length, Whole
 from draftscope.lab import Lab
 from tests.conftest import made_calibration
 
@@ -16,7 +16,7 @@ def drafted(rule: Length, most: int, q: float = 0.5) -> int:
     if not rule.begin():
         return 0
     for count in range(1, most + 1):
-        if not rule.goes_on(q):
+        if not rule.goes_on(q, 1.0):
             return count
     return most
 
@@ -24,7 +24,7 @@ def drafted(rule: Length, most: int, q: float = 0.5) -> int:
 def test_confidence_stops_behind_the_first_unlikely_token() -> None:
     rule = Confidence(0.4)
     assert rule.begin()
-    assert [rule.goes_on(q) for q in (0.9, 0.4, 0.39)] == [True, True, False]
+    assert [rule.goes_on(q, 1.0) for q in (0.9, 0.4, 0.39)] == [True, True, False]
 
 
 def test_the_heuristic_adds_two_and_takes_one() -> None:
@@ -37,6 +37,34 @@ def test_the_heuristic_adds_two_and_takes_one() -> None:
         drafted(rule, 8)
         rule.observe(0)
     assert drafted(rule, 8) == 1
+
+
+def test_by_entropy_it_stops_behind_a_flat_law() -> None:
+    """1 - sqrt(0.2 H) falls below 0.4 at H = 1.8 nats, whatever the token's own probability."""
+    rule = Entropy(0.4)
+    assert rule.begin()
+    assert [rule.goes_on(q, entropy) for q, entropy in ((0.9, 0.0), (0.1, 1.79), (0.9, 1.81))] == [True, True, False]
+
+
+@pytest.mark.parametrize(("alpha", "length"), [(0.9, 9), (0.7, 3), (0.5, 2), (0.2, 1)])
+def test_the_whole_draft_must_be_likely_to_stand(alpha: float, length: int) -> None:
+    """With every token standing at alpha it stops at the first length where alpha^length < 0.4."""
+    rule, coin, lengths = Whole(0.4), random.Random(3), []
+    for _ in range(3000):
+        lengths.append(drafted(rule, 20))
+        rule.observe(next((i for i in range(lengths[-1]) if coin.random() >= alpha), lengths[-1]))
+    assert abs(sorted(lengths[500:])[1250] - length) <= (1 if alpha == 0.9 else 0)
+
+
+def test_the_whole_draft_is_judged_by_what_each_token_promised() -> None:
+    rule = Whole(0.5)
+    for _ in range(300):
+        for q, stands in ((0.95, True), (0.05, False)):
+            rule.begin()
+            rule.goes_on(q, 1.0)
+            rule.observe(int(stands))
+    assert drafted(rule, 8, q=0.05) == 1
+    assert drafted(rule, 8, q=0.95) == 8
 
 
 def simulated(alpha: float, cost: list[float], rounds: int = 4000) -> tuple[float, float]:
@@ -77,7 +105,7 @@ def test_by_cost_it_goes_on_behind_likely_tokens_only() -> None:
     for _ in range(300):
         for q, stands in ((0.95, True), (0.05, False)):
             if rule.begin():
-                rule.goes_on(q)
+                rule.goes_on(q, 1.0)
                 rule.observe(int(stands))
     assert drafted(rule, 8, q=0.05) == 1
     assert drafted(rule, 8, q=0.95) > 1
@@ -89,7 +117,7 @@ def test_by_cost_it_looks_again_after_a_while() -> None:
     for _ in range(200):
         asked.append(rule.begin())
         if asked[-1]:
-            rule.goes_on(0.5)
+            rule.goes_on(0.5, 1.0)
             rule.observe(0)
     last = [i for i, begun in enumerate(asked) if begun]
     assert last[-1] - last[-2] == LOOK_AGAIN

@@ -25,6 +25,12 @@ DRAFTERS = {
     "sampled-tree": {"shape": (3, 2, 1)},
     "topk-tree": {"shape": (3, 2, 1)},
     "ngram": {"gamma": 4},
+    "suffix": {"gamma": 4},
+    "suffix-tree": {"tree_nodes": 9, "tree_depth": 4, "tree_width": 3},
+    "lookahead": {"window": 4},
+    "cascade": {"gamma": 4, "ngram": 2},
+    "early-exit": {"gamma": 4, "exit_layer": 1},
+    "oracle": {"gamma": 4, "oracle_alpha": 0.6},
     "typed": {"typed": " jumps over the lazy dog"},
     "eagle": {"gamma": 4},
     "eagle3": {"gamma": 4},
@@ -39,7 +45,7 @@ DRAFTERS = {
 }
 
 
-LENGTHS = ("fixed", "cost", "confidence", "heuristic")
+LENGTHS = ("fixed", "cost", "confidence", "heuristic", "specdec++", "adaedl")
 
 
 def decode(lab: Lab, drafter: str, **settings: object):
@@ -295,7 +301,16 @@ def test_bad_prompts_are_one_sentence(pair: Lab, prompt: str, sentence: str) -> 
 
 def test_a_target_alone_says_what_needs_a_draft(pair: Lab) -> None:
     alone = Lab(pair.target, None, pair.tokenizer)
-    assert {info.name for info in alone.drafters() if info.available} == {"plain", "ngram", "typed"}
+    assert {info.name for info in alone.drafters() if info.available} == {
+        "plain",
+        "ngram",
+        "suffix",
+        "suffix-tree",
+        "lookahead",
+        "early-exit",
+        "oracle",
+        "typed",
+    }
     with pytest.raises(DraftscopeError, match="needs a draft model; name one with --draft"):
         alone.decode(PROMPT, "draft")
 

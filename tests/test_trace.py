@@ -44,6 +44,12 @@ def check_contest(contest: Contest, event: Round) -> None:
             assert child.passed == (node.token == contest.draw)
             assert child.threshold is None
             continue
+        if contest.rule in ("typical", "top-k"):
+            assert child.coin is None
+            assert child.passed == (
+                child.p > child.threshold if contest.rule == "typical" else 0 < child.p >= child.threshold
+            )
+            continue
         assert child.passed == (child.coin < child.threshold)
         if contest.rule in ("token", "rrsw"):
             assert child.threshold == pytest.approx(min(1, child.p / child.q))
@@ -104,7 +110,7 @@ def check_story(events: list[Round]) -> None:
 @hypothesis_settings(max_examples=80, deadline=None)
 @given(
     drafter=st.sampled_from(sorted(drafters.known())),
-    rule=st.sampled_from(["token", "block"]),
+    rule=st.sampled_from(["token", "block", "typical", "lenient", "top-k"]),
     temperature=st.sampled_from([0.0, 0.6, 1.0, 2.0]),
     top_k=st.sampled_from([0, 2, 3]),
     shape=st.lists(st.integers(1, 4), min_size=1, max_size=3),

@@ -1,4 +1,4 @@
-"""The command line: `draftscope serve | decode | check | train | replay | export | drafters | pairs`.
+"""The command line: `draftscope serve | decode | bench | check | train | replay | export | drafters | pairs`.
 
 Exit codes: 0 all is well; 1 a check found a difference, or the run failed; 2 bad input, with one sentence on stderr;
 130 interrupted. Only the command that was asked for is imported, so help is quick and `replay` runs without torch.
@@ -26,7 +26,8 @@ COMMANDS = {  # name -> what `draftscope --help` says, and the module that takes
     "bench": ("measure drafters, and other programs on the same weights", "draftscope_app.commands.bench"),
     "check": ("hold a drafter's output against plain decoding", "draftscope_app.commands.check"),
     "calibrate": ("measure what rounds cost on this machine", "draftscope_app.commands.calibrate"),
-    "train": ("train the embedded tokenizer, target and draft", "draftscope.train.command"),
+    "train": ("train the embedded models, all or some", "draftscope.train.command"),
+    "adapt": ("fine-tune a drafter on your own text", "draftscope_app.commands.adapt"),
     "replay": ("print a recorded run; loads no model", "draftscope_app.commands.replay"),
     "export": ("write a recorded run as a table; loads no model", "draftscope_app.commands.export"),
     "drafters": ("list the drafters and which of them can run here", "draftscope_app.commands.drafters"),

@@ -7,6 +7,7 @@ samples, and how often it would raise a false alarm.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
@@ -15,9 +16,10 @@ from dataclasses import dataclass
 import torch
 
 from draftscope import drafters
+from draftscope.errors import DraftscopeError
 from draftscope.lab import Lab
 from draftscope.sampling import Sampling
-from draftscope.settings import Settings
+from draftscope.settings import LOSSY, Settings
 
 FALSE_ALARM = 1e-6  # chance that a law test of a right implementation fails
 MIN_FREEDOM = 4  # fewer outcomes than this plus one would let a wrong law pass unseen
@@ -43,18 +45,26 @@ def check(
     samples: int = 2048,
     seed: int = 0,
     progress: Callable[[str], None] = lambda _: None,
+    rule: str | None = None,
 ) -> Iterator[Finding]:
-    """What a drafter must keep to, then the joint law at temperature 1; yields each finding as it is made."""
-    rules = ("block", "token") if "rule" in drafters.find(drafter).uses else ("block",)
+    """What a drafter must keep to, then the joint law at temperature 1; yields each finding as it is made.
+
+    A lossy `rule` writes another law by design: how far it lies from the target's is told as a number, not judged.
+    """
+    chooses = "rule" in drafters.find(drafter).uses
+    if rule is not None and not chooses:
+        raise DraftscopeError(f"rule = '{rule}': '{drafter}' is judged by a rule of its own; leave it out.")
+    rules = (rule,) if rule is not None else ("block", "token") if chooses else ("block",)
     for test in (greedy_identity, one_forward_a_round, end_inside_a_block, begun_again, ragged_batch):
         progress(test.__name__.replace("_", " "))
         yield test(lab, drafter, seed)
-    for rule in rules:
+    for each in rules:
         settings = Settings.of(
-            drafter=drafter, rule=rule, gamma=3, shape=(3, 2), typed=" the", temperature=1.0, top_k=3, seed=seed
+            drafter=drafter, rule=each, gamma=3, shape=(3, 2), typed=" the", temperature=1.0, top_k=3, seed=seed
         )
         progress(f"joint law, {samples} samples")
-        yield law_test(lab, PROMPTS[0], settings, length=4, samples=samples)
+        test_law = distance_test if each in LOSSY else law_test
+        yield test_law(lab, PROMPTS[0], settings, length=4, samples=samples)
 
 
 def verdict(findings: Sequence[Finding], exact: bool) -> str:
@@ -158,6 +168,34 @@ def law_test(lab: Lab, prompt: str, settings: Settings, length: int, samples: in
         f"p = {p_value:.3g}; false alarm {FALSE_ALARM:g}"
     )
     return Finding(f"joint law ({settings.rule})", p_value >= FALSE_ALARM, detail, samples, p_value)
+
+
+def distance_test(lab: Lab, prompt: str, settings: Settings, length: int, samples: int) -> Finding:
+    """How far a lossy rule's joint law lies from the target's own; never a pass or a fail.
+
+    Samples of the target's very law lie apart from it too: that share of each distance is told beside it.
+    """
+    tokens = lab.encode(prompt, length + 2)
+    expected = exact_joint(lab, tokens, Sampling.of(settings), length)
+    observed = sampled_joint(lab, tokens, settings, length, samples)
+    apart, divergence = distances({outcome: seen / samples for outcome, seen in observed.items()}, expected)
+    noise = sum(math.sqrt(p * (1 - p) / (2 * math.pi * samples)) for p in expected.values())
+    detail = (
+        f"{settings.drafter}, rule {settings.rule}, lossy by design: joint law of {length} tokens at "
+        f"T={settings.temperature:g}, top-k {settings.top_k}: "
+        f"total variation {apart:.3f} (sampling alone: {noise:.3f}), "
+        f"KL to the target's {divergence:.3f} nats (sampling alone: {(len(expected) - 1) / (2 * samples):.3f})"
+    )
+    return Finding(f"distance of the joint law ({settings.rule})", True, detail, samples)
+
+
+def distances(written: Joint, target: Joint) -> tuple[float, float]:
+    """Total variation of two joint laws, and KL(written || target) in nats: inf for what the target cannot write."""
+    outcomes = written.keys() | target.keys()
+    apart = sum(abs(written.get(each, 0.0) - target.get(each, 0.0)) for each in outcomes) / 2
+    if any(mass and not target.get(each) for each, mass in written.items()):
+        return apart, math.inf
+    return apart, sum(mass * math.log(mass / target[each]) for each, mass in written.items() if mass)
 
 
 @torch.inference_mode()

@@ -1,7 +1,7 @@
 """The verdict on a draft tree: pure functions on tensors, without a read from the device.
 
-Each rule leaves the law of the output exactly the target's. `rules.py` states them readably over rational numbers,
-where tests prove them; tests hold these tensor versions equal to it.
+Each rule but `judge_lossy` leaves the law of the output exactly the target's. `rules.py` states them readably over
+rational numbers, where tests prove them; tests hold these tensor versions equal to it.
 
 Rules: a slot with drawn children is judged by recursive rejection without replacement (RRSw, 2402.12374), which with a
 single child is token-wise rejection (2211.17192, 2302.01318). A slot with deterministic children draws the target's own
@@ -15,14 +15,16 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from draftscope.rules import TYPICAL_DELTA, TYPICAL_EPS
 from draftscope.sampling import draw
+from draftscope.settings import Settings
 from draftscope.streams import Coins
 from draftscope.tree import DraftTree
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What was accepted, and the target's own token below it. `block` is what block verification weighed."""
+    """What was accepted, and the target's own token below it; `block` and `lossy` are what such rules weighed."""
 
     path: Tensor  # [B, D] accepted nodes from the root down, -1 after the last
     accepted: Tensor  # [B] how many
@@ -30,6 +32,7 @@ class Verdict:
     last: Tensor  # [B] correction, bonus or plain token
     left: Tensor | None = None  # [B, V] what `last` was drawn from, of any total mass; None where no child was drawn
     block: tuple[Tensor, Tensor] | None = None  # weights [B, G + 1] and thresholds [B, G], see `block_thresholds`
+    lossy: tuple[Tensor, Tensor] | None = None  # thresholds and what passed, [B, G] each, see `lossy_thresholds`
 
 
 def judge_greedy(argmax: Tensor, tree: DraftTree) -> Verdict:
@@ -93,6 +96,36 @@ def _block_law_left(p: Tensor, tree: DraftTree, weights: Tensor, accepted: Tenso
     ended = (accepted == tree.nodes) | tree.scout.gather(1, ahead[:, None])[:, 0]
     left = (_at(weights, accepted)[:, None] * target - q).clamp_(min=0.0)
     return torch.where((ended | (left.sum(-1) <= 0))[:, None], target.double(), left)
+
+
+def judge_lossy(p: Tensor, tree: DraftTree, coins: Coins, settings: Settings) -> Verdict:
+    """p [B, G + 1, V] for a drawn chain, judged by a lossy rule of `rules.py`: the output's law is not the target's.
+
+    Accepted is what stands before the first draft that fails. Leniency then draws from the residual, the others from p.
+    """
+    assert tree.laws is not None
+    thresholds, passed = lossy_thresholds(p, tree, coins.accept, settings)
+    accepted = (passed & ~tree.scout).long().cumprod(-1).sum(-1)  # [B]
+    nodes = torch.arange(tree.nodes, device=p.device)
+    path = torch.where(nodes < accepted[:, None], nodes, -1)
+    left = _law_left(p, tree, accepted) if settings.rule == "lenient" else _rows(p, accepted)
+    return Verdict(path, accepted, accepted, draw(left, _at(coins.last, accepted)), left, lossy=(thresholds, passed))
+
+
+def lossy_thresholds(p: Tensor, tree: DraftTree, coins: Tensor, settings: Settings) -> tuple[Tensor, Tensor]:
+    """What each draft is compared with, and whether it passes, [B, G] each: its coin (lenient), or p of its token."""
+    assert tree.laws is not None
+    target = p[:, :-1]
+    mass = _token_mass(target, tree.tokens)
+    if settings.rule == "typical":
+        entropy = torch.special.entr(target).sum(-1)
+        threshold = (TYPICAL_DELTA * (-entropy).exp()).clamp(max=TYPICAL_EPS)
+        return threshold, mass > threshold
+    if settings.rule == "top-k":
+        threshold = target.topk(min(settings.agreement, p.shape[-1]), -1).values[..., -1]
+        return threshold, (mass >= threshold) & (mass > 0)
+    threshold = (mass / (settings.lenience * _token_mass(tree.laws, tree.tokens))).clamp(max=1.0)
+    return threshold, coins < threshold
 
 
 def reject(p: Tensor, q: Tensor, token: Tensor) -> tuple[Tensor, Tensor]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -32,12 +33,13 @@ from draftscope.devices import pick_device, pick_device_map, pick_dtype
 from draftscope.drafters import DrafterInfo
 from draftscope.errors import DraftscopeError
 from draftscope.heads import Head, Lender, kind_of, load_head
-from draftscope.model import Model
+from draftscope.model import Counter, Model
 from draftscope.record import Recorder
 from draftscope.run import Result, Run
 from draftscope.sampling import Sampling
 from draftscope.session import Session
-from draftscope.settings import Settings
+from draftscope.settings import LOSSY, Settings
+from draftscope.streams import Streams
 from draftscope.text import Ending, Pieces
 from draftscope.threads import ROWS, cores, fastest_threads
 from draftscope.versions import own_version, revision
@@ -172,6 +174,10 @@ class Lab:
                 f"The drafter '{info.name}' needs a head of the kind '{info.needs_head}', trained for "
                 f"'{self.target.name}'; name one as --drafter {info.name}:MODEL, or choose 'ngram'."
             )
+        if unfit := info.unfit(self.target):
+            raise DraftscopeError(
+                f"'{info.name}' cannot draft for '{self.target.name}': {unfit}; choose 'draft' or 'ngram'."
+            )
         if (limited := self._cannot_branch(info)) is not None:
             raise DraftscopeError(f"{limited.limits} Instead of '{info.name}' choose 'draft' or 'ngram'.")
         rendered, tokens = self._read(prompt, settings.max_new_tokens, Chat.of(settings))
@@ -183,8 +189,16 @@ class Lab:
         self, prompts: list[list[int]], settings: Settings, sequences: tuple[int, ...], ends: bool = True
     ) -> Session:
         """A bare session of several tokenised prompts; row b draws from stream `sequences[b]`. `ends` heeds EOS."""
+        return self._session(self.target, prompts, settings, Streams(settings.seed, sequences), ends)
+
+    def _session(
+        self, target: Model, prompts: list[list[int]], settings: Settings, streams: Streams, ends: bool
+    ) -> Session:
         info = drafters.find(settings.drafter)
+        if "rule" not in info.uses and settings.rule in LOSSY:  # what has no rule to choose is judged exactly
+            settings = settings.model_copy(update={"rule": "token"})
         nodes = info.nodes(settings)
+        ending = Ending(self.eos if ends else frozenset(), settings.stop, settings.max_new_tokens)
         parts = drafters.Parts(
             settings=settings,
             sampling=Sampling.of(settings),
@@ -193,12 +207,23 @@ class Lab:
             device=self.target.device,
             tokenizer=self.tokenizer,
             vocabulary=self.target.vocabulary,
+            target=target,
             draft=self.draft,
             heads={kind: head.network for kind, head in self.heads.items()},
+            streams=streams,
+            foresee=lambda coins: self._foreseen(prompts, settings, coins, ends),
             cost=lambda gamma: self.calibration.round_cost(info.name, gamma),
         )
-        ending = Ending(self.eos if ends else frozenset(), settings.stop, settings.max_new_tokens)
-        return Session(self.target, info.create(parts), prompts, settings, self.pieces, ending, nodes, sequences)
+        return Session(target, info.create(parts), prompts, settings, self.pieces, ending, nodes, streams)
+
+    def _foreseen(self, prompts: list[list[int]], settings: Settings, coins: Streams, ends: bool) -> list[list[int]]:
+        """What the target alone writes after each prompt, with the given coins; its forwards are counted nowhere."""
+        quiet = copy(self.target)
+        quiet.counter = Counter()
+        alone = self._session(quiet, prompts, settings.model_copy(update={"drafter": "plain"}), coins, ends)
+        for _ in alone.steps():
+            pass
+        return [list(transcript.tokens) for transcript in alone.transcripts]
 
     def encode(self, prompt: str, max_new_tokens: int = 1, chat: Chat = CHAT) -> list[int]:
         """The prompt's tokens, special ones included, by default in the model's chat template if it has one.
@@ -264,6 +289,8 @@ class Lab:
             return "no draft model is loaded"
         if info.needs_head and info.needs_head not in self.heads:
             return f"no {info.needs_head} head is loaded"
+        if unfit := info.unfit(self.target):
+            return unfit
         limited = self._cannot_branch(info)
         return f"'{limited.name}' takes no trees" if limited else ""
 
@@ -312,7 +339,8 @@ class Lab:
             revision=revision(),
             models=self._models(info),
             drafter=info.name,
-            exact=info.exact,
+            exact=info.exact_with(settings),
+            synthetic=info.synthetic,
             rule=settings.rule,
             seed=settings.seed,
             settings=settings.model_dump(mode="json"),

@@ -6,6 +6,7 @@ drafter has a faster path than the other.
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,9 +17,10 @@ from draftscope import memory
 from draftscope.ballast import Ballast, Shape
 from draftscope.cache import SlotCache, SlotTable
 from draftscope.errors import DraftscopeError
-from draftscope.lean import lean_forward
+from draftscope.lean import LeanLlama, lean_forward
 from draftscope.masks import attention_mask, reaches
 from draftscope.probe import takes_chains, takes_trees
+from draftscope.truncated import truncated
 
 
 @dataclass
@@ -74,6 +76,27 @@ class Model:
             f"'{self.name}' makes its own attention masks, so it verifies chains only: tree drafters and batches of "
             "unequal texts are left out."
         )
+
+    def first_layers(self, count: int) -> Model:
+        """The model made of the first `count` layers, the norm and the head: the same weights, nothing copied.
+
+        It counts its own forwards. DraftscopeError where there are not so many layers, or they cannot be taken apart.
+        """
+        if not 1 <= count < self.layers:
+            raise DraftscopeError(
+                f"exit_layer = {count}: '{self.name}' has {self.layers} layers; choose 1 to {self.layers - 1}."
+            )
+        if self.ballast is not None:
+            raise DraftscopeError(f"'{self.name}' carries ballast, whose layers cannot be parted; load it without.")
+        shallow = copy(self)
+        shallow.network = truncated(self.network, count)
+        shallow.run = self.run.first(count) if isinstance(self.run, LeanLlama) else shallow.network
+        shallow.name = f"{self.name}, {count} of {self.layers} layers"
+        shallow.layers = count
+        shallow.parameters = shallow.network.num_parameters()
+        shallow.counter = Counter()
+        shallow._slot_bytes = memory.slot_bytes(shallow.network.config.get_text_config(), self.dtype)
+        return shallow
 
     def cache(self, batch: int, capacity: int) -> SlotCache:
         """An empty cache of `capacity` slots for each of `batch` sequences; DraftscopeError where it does not fit."""

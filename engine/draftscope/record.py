@@ -78,7 +78,7 @@ class _View:
 
     def __init__(self, step: Step, row: int, rule: str, pieces: Pieces) -> None:
         tree = step.tree
-        self.step, self.row, self.pieces = step, row, pieces
+        self.step, self.row, self.rule, self.pieces = step, row, rule, pieces
         self.greedy = step.p is None
         self.block = rule == "block" and tree.drawn == "all" and tree.topology.is_chain and not self.greedy
         self.path = step.paths[row]
@@ -161,6 +161,8 @@ class _View:
         return "rejected" if node in judged else "unvisited"
 
     def _contest(self, slot: int) -> trace.Contest:
+        if self.step.verdict.lossy is not None:
+            return self._lossy_contest(slot)
         drawn = not self.greedy and self.family[slot] >= 0
         return self._drawn_contest(slot) if drawn else self._chosen_contest(slot)
 
@@ -204,6 +206,25 @@ class _View:
             )
         rule: trace.Rule = "token" if len(children) == 1 else "rrsw"
         return trace.Contest(slot=slot - 1, rule=rule, laws=laws, children=rows)
+
+    def _lossy_contest(self, slot: int) -> trace.Contest:
+        """A draft of a chain under a lossy rule: its coin against a threshold, or the probability of its token."""
+        assert self.laws is not None
+        assert self.step.verdict.lossy is not None
+        (node,) = self.children(slot)
+        token = self.tokens[node]
+        thresholds, passed = (values[self.row].tolist() for values in self.step.verdict.lossy)
+        child = trace.Judged(
+            node=node,
+            p=float(self.p[slot, token]),
+            q=float(self.laws[self.family[slot], token]),
+            threshold=thresholds[node],
+            coin=self.accept_coin[node] if self.rule == "lenient" else None,
+            passed=passed[node],
+        )
+        laws = self._laws([_Faced(self.p[slot], self.laws[self.family[slot]], [token])])
+        rule: trace.Rule = "lenient" if self.rule == "lenient" else "typical" if self.rule == "typical" else "top-k"
+        return trace.Contest(slot=slot - 1, rule=rule, laws=laws, children=[child])
 
     def _faced(self, slot: int, judged: list[int]) -> list[tuple[Tensor, Tensor]]:
         """The laws that each judged child faced, and those left after the last of them was rejected."""

@@ -1,9 +1,9 @@
 """The rules that make speculative decoding exact, written to be read.
 
 p is the target's law and q the draft's: sequences of probabilities over one vocabulary, in any number type (Fraction
-for proofs, floats otherwise). Each rule here reproduces p exactly, provided that drafts were drawn from the q that
-judges them and that no draw is used twice; tests/test_rules.py enumerates both the proofs and what breaks them.
-judge.py is the fast twin of this file, in torch, tested equal to it.
+for proofs, floats otherwise). Each rule but those of section 5 reproduces p exactly, provided that drafts were drawn
+from the q that judges them and that no draw is used twice; tests/test_rules.py enumerates both the proofs and what
+breaks them. judge.py is the fast twin of this file, in torch, tested equal to it.
 
 A coin is uniform on [0, 1) and passes when `coin < threshold`: threshold 0 never passes, threshold 1 always does.
 At temperature 0 p is a single token, and every rule says the same: descend while the child is that token.
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from math import exp, log
 from typing import Generic, NamedTuple, TypeVar
 
 Number = TypeVar("Number", float, Fraction)
@@ -126,6 +127,45 @@ def block_last(
     if tau == len(tokens):
         return list(p_rows[tau])
     return residual(p_rows[tau], q_rows[tau], _weights(p_rows, q_rows, tokens)[tau - 1] if tau else 1)
+
+
+# 5. Lossy rules: each writes another law than p, and says so. Judged token by token, along a chain.
+
+TYPICAL_EPS, TYPICAL_DELTA = 0.3, 0.09  # of typical acceptance, as in 2401.10774
+
+
+def typical_threshold(p: Law[Number]) -> float:
+    """min(eps, delta exp(-H(p))): typical acceptance takes a draft whose p lies above it (2401.10774).
+
+    The flatter p is, the less a token has to weigh. After a rejection, as behind the last draft, p is drawn from.
+    """
+    entropy = -sum(float(x) * log(x) for x in p if x)
+    return min(TYPICAL_EPS, TYPICAL_DELTA * exp(-entropy))
+
+
+def typical_accepts(p: Law[Number], token: int) -> bool:
+    """Whether a draft is typical of p, whatever it was drawn from (2401.10774)."""
+    return float(p[token]) > typical_threshold(p)
+
+
+def lenient_probability(p: Law[Number], q: Law[Number], token: int, lenience: Number) -> Number:
+    """min(1, p/(l q)): the token rule's threshold, 1/l as high (2211.17192, appendix A.5). The residual is the same.
+
+    No token is written more than 1/l times as often as p has it; l = 1 is the token rule.
+    """
+    return _capped(_ratio(p, q, token) / lenience)
+
+
+def top_k_accepts(p: Law[Number], token: int, count: int) -> bool:
+    """Whether a draft is among the `count` tokens that p holds likeliest; after a rejection p is drawn from."""
+    return bool(p[token]) and sum(x > p[token] for x in p) < count
+
+
+def written(q: Law[Number], accept: Sequence[Number], last: Law[Number]) -> list[Number]:
+    """The law that one draft from q leaves: q a + (1 - sum q a) r, where `accept` is a and `last` is r."""
+    taken = [y * a for y, a in zip(q, accept, strict=True)]
+    rest = 1 - _total(taken)
+    return [x + rest * r for x, r in zip(taken, last, strict=True)]
 
 
 # Helpers.

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 
 from draftscope.drafters.base import Drafter, Outcome, State
-from draftscope.judge import Verdict, judge_block, judge_greedy, judge_tree
+from draftscope.judge import Verdict, judge_block, judge_greedy, judge_lossy, judge_tree
 from draftscope.model import Model
 from draftscope.sampling import Sampling
-from draftscope.settings import Settings
+from draftscope.settings import LOSSY, Settings
 from draftscope.streams import Coins, Streams, no_coins
 from draftscope.text import Ending, Fed, Pieces, Transcript
 from draftscope.tree import DraftTree
@@ -65,7 +65,7 @@ class Stopwatch:
 
 
 class Session:
-    """B sequences decoded by one drafter. `sequences` key their random streams; `nodes` bounds a round's tree."""
+    """B sequences decoded by one drafter, with the coins of `streams`; `nodes` bounds a round's tree."""
 
     def __init__(
         self,
@@ -76,10 +76,11 @@ class Session:
         pieces: Pieces,
         ending: Ending,
         nodes: int,
-        sequences: Sequence[int] = (0,),
+        streams: Streams,
     ) -> None:
-        if len(prompts) != len(sequences) or any(not prompt for prompt in prompts):
-            raise ValueError(f"{len(prompts)} prompts and {len(sequences)} sequence ids; one each, no prompt empty")
+        keys = len(streams.sequences)
+        if len(prompts) != keys or any(not prompt for prompt in prompts):
+            raise ValueError(f"{len(prompts)} prompts and {keys} sequence ids; one each, no prompt empty")
         self.target = target
         self.drafter = drafter
         self.settings = settings
@@ -91,7 +92,7 @@ class Session:
         self._nodes = nodes
         self._texts = [list(prompt) for prompt in prompts]
         self._done = [False] * len(prompts)
-        self._streams = Streams(settings.seed, tuple(sequences))
+        self._streams = streams
         self._cache = target.cache(len(prompts), max(len(prompt) for prompt in prompts) + ending.limit + nodes + 1)
 
     @torch.inference_mode()
@@ -128,7 +129,8 @@ class Session:
         paths = [path if alive else [] for path, alive in zip(paths, live, strict=True)]
         stages["judge"] = watch.lap()
         self._commit(tree, verdict, paths, live)
-        self.drafter.observe(Outcome(tree, paths, last, features))
+        argmax = logits.argmax(-1) if self.drafter.reads_argmax else None
+        self.drafter.observe(Outcome(tree, paths, last, features, argmax))
         stages["commit"] = watch.lap()
         fed = self._write(tree, paths, last, live)
         stages["host"] = watch.lap()
@@ -165,8 +167,11 @@ class Session:
     def _judge(self, logits: Tensor, p: Tensor | None, tree: DraftTree, coins: Coins) -> Verdict:
         if p is None:
             return judge_greedy(logits.argmax(-1), tree)
-        if self.settings.rule == "block" and tree.drawn == "all" and tree.topology.is_chain:
+        drawn_chain = tree.drawn == "all" and tree.topology.is_chain
+        if self.settings.rule == "block" and drawn_chain:
             return judge_block(p, tree, coins)
+        if self.settings.rule in LOSSY and drawn_chain:
+            return judge_lossy(p, tree, coins, self.settings)
         return judge_tree(p, tree, coins)
 
     def _commit(self, tree: DraftTree, verdict: Verdict, paths: list[list[int]], live: list[bool]) -> None:

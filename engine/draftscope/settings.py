@@ -10,6 +10,8 @@ from draftscope.errors import DraftscopeError
 
 MAX_NODES = 256  # drafted nodes in one round; more than any published tree, and still one forward
 
+LOSSY = ("typical", "lenient", "top-k")  # rules whose output is not the target's law
+
 Branches = Annotated[int, Field(ge=1, le=64)]
 
 
@@ -20,19 +22,37 @@ class Settings(BaseModel):
 
     drafter: str = "draft"
     gamma: int = Field(4, ge=1, le=64, description="drafted tokens in a chain")
-    draft_length: Literal["fixed", "cost", "confidence", "heuristic"] = Field(
-        "fixed", description="tokens of a chain, up to gamma: all (fixed), by cost, by confidence, or by heuristic"
+    draft_length: Literal["fixed", "cost", "confidence", "heuristic", "specdec++", "adaedl"] = Field(
+        "fixed", description="tokens of a chain, up to gamma: all (fixed), or chosen while drafting"
     )
-    confidence: float = Field(0.4, ge=0.0, le=1.0, description="length by confidence stops behind a token less likely")
+    confidence: float = Field(
+        0.4,
+        ge=0.0,
+        le=1.0,
+        description="drafting stops below it: a token's probability (confidence), its chance to be accepted, by the "
+        "entropy it came from (adaedl), or the whole draft's chance (specdec++)",
+    )
     shape: tuple[Branches, ...] = Field(
         (3, 2, 1), min_length=1, max_length=16, description="children of every node, level by level, in a tree"
     )
     tree_nodes: int = Field(16, ge=1, le=MAX_NODES, description="nodes of a tree that grows by probability")
     tree_depth: int = Field(5, ge=1, le=16, description="its depth")
     tree_width: int = Field(4, ge=1, le=32, description="nodes that it grows from at each depth, and children of each")
-    ngram: int = Field(3, ge=1, le=16, description="longest suffix that an n-gram drafter looks up")
+    ngram: int = Field(
+        3, ge=1, le=16, description="longest suffix that an n-gram drafter looks up; size of lookahead's n-grams"
+    )
+    window: int = Field(5, ge=1, le=32, description="columns of lookahead's window, and n-grams it verifies at once")
     typed: str = Field("", max_length=20_000, description="the continuation that a person drafts")
-    rule: Literal["block", "token"] = Field("block", description="how a drawn chain is judged")
+    inner: Literal["ngram", "suffix"] = Field("ngram", description="who drafts for the middle model of a cascade")
+    exit_layer: int | None = Field(
+        None, ge=1, description="layers of the target that an early exit drafts with; left out, a quarter of them"
+    )
+    oracle_alpha: float = Field(0.8, ge=0.0, le=1.0, description="share of its tokens that the oracle leaves right")
+    rule: Literal["block", "token", "typical", "lenient", "top-k"] = Field(
+        "block", description="how a drawn chain is judged: exactly by block or token, otherwise lossy"
+    )
+    lenience: float = Field(0.5, gt=0.0, le=1.0, description="lenient: accepts with probability p / (lenience q)")
+    agreement: int = Field(3, ge=1, le=1000, description="top-k: accepts what is among so many of p's likeliest")
     temperature: float = Field(0.0, ge=0.0, le=10.0, description="0 is greedy")
     top_k: int = Field(0, ge=0, description="0 keeps every token")
     top_p: float = Field(1.0, gt=0.0, le=1.0)

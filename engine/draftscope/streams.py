@@ -8,7 +8,7 @@ and is biased: after a block was cut short, the next round would meet the very c
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 import numpy as np
@@ -65,6 +65,17 @@ class Streams:
         if count == 0:
             return np.empty((len(self.sequences), 0))
         return np.stack([uniforms(self.seed, s, round_index, purpose, self.tier, count) for s in self.sequences])
+
+
+@dataclass(frozen=True)
+class Given(Streams):
+    """Coins for rounds that draft nothing, laid down beforehand: `table` [B, rounds], one for each round's token."""
+
+    table: Tensor = field(default_factory=lambda: torch.empty(0))
+
+    def coins(self, round_index: int, nodes: int, device: torch.device | str = "cpu") -> Coins:
+        none = torch.empty((len(self.sequences), nodes), dtype=torch.float64, device=device)
+        return Coins(none, none, self.table[:, round_index, None].to(device))
 
 
 def uniforms(

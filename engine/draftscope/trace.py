@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 SCHEMA_VERSION = 1
 
 Fate = Literal["accepted", "rejected", "unvisited", "scout"]
-Rule = Literal["token", "block", "rrsw", "deterministic", "greedy"]
+Rule = Literal["token", "block", "rrsw", "deterministic", "greedy", "typical", "lenient", "top-k"]
 LastKind = Literal["correction", "bonus", "plain"]
 EndReason = Literal["eos", "stop", "length", "cancelled", "error"]
 
@@ -52,12 +52,15 @@ class Laws(Record):
 
 
 class Judged(Record):
-    """One child in judged order. `threshold` is what `coin` was compared with; both absent where no coin was tossed."""
+    """One child in judged order. `threshold` is what `coin` was compared with; both absent where no coin was tossed.
+
+    Of the lossy rules, typical acceptance and top-k toss no coin: there `threshold` is what `p` was compared with.
+    """
 
     node: int
     p: float  # probability of the child's token under the target law it faced
     q: float | None = None  # and under the draft law it faced
-    threshold: float | None = None  # token: min(1, p/q); block: h_i; rrsw: the residual ratio
+    threshold: float | None = None  # token: min(1, p/q); block: h_i; rrsw: the residual ratio; lenient: p/(l q)
     coin: float | None = None
     weight: float | None = None  # block only: p_i, the running joint ratio
     passed: bool  # the coin's own verdict; under `block` a later pass also accepts what stands before it
@@ -153,6 +156,7 @@ class RunStart(Event):
     models: list[ModelInfo]
     drafter: str
     exact: bool
+    synthetic: bool = False  # the acceptance was chosen (an oracle), so tokens a round say nothing about a drafter
     rule: str
     seed: int
     settings: dict[str, int | float | str | bool | list[int] | list[str] | None]

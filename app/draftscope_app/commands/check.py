@@ -22,6 +22,7 @@ LEAST_SAMPLES = 500  # below it hardly an outcome is expected five times, and a 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--drafter", default="draft", metavar="NAME", help="who is checked (default: draft)")
+    parser.add_argument("--rule", metavar="RULE", help="how a drawn chain is judged (default: block, then token)")
     parser.add_argument("--samples", type=int, default=2048, metavar="N", help="runs of each law test (default: 2048)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of every random draw (default: 0)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -35,9 +36,9 @@ def run(args: argparse.Namespace) -> int:
     from draftscope.check import verdict
     from draftscope.settings import Settings
 
-    Settings.of(seed=args.seed)
     options.take_head(args)
-    exact = drafters.find(args.drafter).exact
+    chosen = Settings.of(seed=args.seed, **({"rule": args.rule} if args.rule else {}))
+    exact = drafters.find(args.drafter).exact_with(chosen)
     findings = _findings(args, options.load(args))
     passed, said = all(finding.passed for finding in findings), verdict(findings, exact)
     if args.json:
@@ -56,7 +57,7 @@ def _findings(args: argparse.Namespace, lab: Lab) -> list[Finding]:
 
     findings = []
     with tqdm(unit=" checks", leave=False, disable=None, file=sys.stderr) as bar:
-        for finding in check(lab, args.drafter, args.samples, args.seed, bar.set_description):
+        for finding in check(lab, args.drafter, args.samples, args.seed, bar.set_description, args.rule):
             findings.append(finding)
             bar.update()
             if not args.json:

@@ -78,7 +78,7 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
             group.add_argument(option, action="store_true", default=None, help=about)
             continue
         default = ",".join(map(str, field.default)) if isinstance(field.default, tuple) else field.default
-        shown = f"{about} (default: {default})" if default != "" else about
+        shown = f"{about} (default: {default})" if default not in ("", None) else about
         group.add_argument(option, metavar=METAVARS.get(name, "N"), help=shown)
 
 
@@ -89,7 +89,7 @@ ABOUT = {
     "seed": "of every random draw",
     "max_new_tokens": "length limit",
 }
-METAVARS = {"drafter": "NAME", "shape": "N,N,...", "rule": "RULE", "typed": "TEXT", "system": "TEXT"}
+METAVARS = {"drafter": "NAME", "shape": "N,N,...", "rule": "RULE", "inner": "NAME", "typed": "TEXT", "system": "TEXT"}
 
 
 def settings(args: argparse.Namespace) -> Settings:

@@ -3,9 +3,23 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
-from importlib.metadata import entry_points
+from functools import lru_cache
+from importlib.metadata import EntryPoint, entry_points
 
-from draftscope.drafters import dynamic, model, ngram, plain, positions, recurrent, typed
+from draftscope.drafters import (
+    cascade,
+    dynamic,
+    early_exit,
+    lookahead,
+    model,
+    ngram,
+    oracle,
+    plain,
+    positions,
+    recurrent,
+    suffix,
+    typed,
+)
 from draftscope.drafters.base import Drafter, DrafterInfo, Outcome, Parts, State
 from draftscope.errors import DraftscopeError
 
@@ -26,15 +40,21 @@ OWN = (
     dynamic.MTP_TREE,
     positions.BLOCK,
     positions.BLOCK_TREE,
+    early_exit.INFO,
+    cascade.INFO,
     ngram.INFO,
+    suffix.CHAIN,
+    suffix.TREE,
+    lookahead.INFO,
     typed.INFO,
+    oracle.INFO,
 )
 
 
 def known() -> dict[str, DrafterInfo]:
     """Every drafter by name. A plug-in that does not load is named in the error, not skipped."""
     found = {info.name: info for info in OWN}
-    for entry in entry_points(group="draftscope.drafters"):
+    for entry in installed():
         try:
             info = entry.load()
         except Exception as error:
@@ -43,6 +63,12 @@ def known() -> dict[str, DrafterInfo]:
             ) from error
         found[info.name] = info
     return found
+
+
+@lru_cache(maxsize=1)
+def installed() -> tuple[EntryPoint, ...]:
+    """What installed packages add; looked up once, because it reads every package's metadata."""
+    return tuple(entry_points(group="draftscope.drafters"))
 
 
 def find(name: str) -> DrafterInfo:

@@ -13,8 +13,8 @@ from torch import Tensor
 from draftscope.heads import Head
 from draftscope.model import Model
 from draftscope.sampling import Sampling
-from draftscope.settings import Settings
-from draftscope.streams import Coins
+from draftscope.settings import LOSSY, Settings
+from draftscope.streams import Coins, Streams
 from draftscope.tree import DraftTree
 
 
@@ -33,23 +33,26 @@ class Outcome:
     """What became of a tree, read on the host: accepted nodes from the root down, and the target's own token.
 
     `features` [B, N + 1, F] are the target's hidden states of this round's rows (row 0: the pending token; row i + 1:
-    node i) at the layers that the drafter asked for; None where it asked for none.
+    node i) at the layers that the drafter asked for; None where it asked for none. `argmax` [B, N + 1] is the target's
+    likeliest token below each row, scouts included; None where the drafter does not read it.
     """
 
     tree: DraftTree
     paths: Sequence[Sequence[int]]
     last: Sequence[int]
     features: Tensor | None = None
+    argmax: Tensor | None = None
 
 
 class Drafter(ABC):
     """One drafter for one session of B sequences. `begin` once, then `propose` and `observe` in turn.
 
     `layers` are the target's hidden states that it reads (see `Model.forward_with_features`): captured in the target's
-    own forwards, the prompt's and each round's.
+    own forwards, the prompt's and each round's. `reads_argmax`: it hears the target's likeliest token below every row.
     """
 
     layers: tuple[int, ...] = ()
+    reads_argmax = False
 
     @abstractmethod
     def begin(self, prompts: Sequence[list[int]], features: Tensor | None) -> None:
@@ -82,8 +85,11 @@ class Parts:
     device: torch.device
     tokenizer: Any
     vocabulary: int  # the target's, padded rows included: the width of every law
+    target: Model  # for drafters made of it; its own forwards are the session's alone
     draft: Model | None
     heads: Mapping[str, Head]  # by kind: those that were loaded for this target
+    streams: Streams  # where the session's coins come from; a drafter that tosses its own takes another tier
+    foresee: Callable[[Streams], list[list[int]]]  # what the target alone writes with given coins; on nobody's clock
     cost: Callable[
         [int], float
     ]  # a round of this drafter with gamma tokens, in plain rounds: measured when first asked
@@ -94,7 +100,7 @@ class DrafterInfo:
     """A drafter's entry: register one under the entry-point group `draftscope.drafters` to add your own.
 
     `uses` names the settings it reads, `nodes(settings)` the most nodes one round may have. `exact` says that the
-    output's law is the target's.
+    output's law is the target's; `synthetic` that its acceptance was chosen, not earned.
     """
 
     name: str
@@ -107,3 +113,9 @@ class DrafterInfo:
     needs_head: str = ""  # the kind of head that reads the target's features, see `draftscope.heads`
     grows_trees: bool = False  # some models take chains only
     exact: bool = True
+    synthetic: bool = False
+    unfit: Callable[[Model], str] = lambda target: ""  # why it cannot draft for a target; empty where it can
+
+    def exact_with(self, settings: Settings) -> bool:
+        """Is the output's law the target's, by the rule that these settings choose?"""
+        return self.exact and not (settings.rule in LOSSY and "rule" in self.uses)

@@ -6,6 +6,7 @@ drawn, under token-wise and block verification. (Dropping a token after it was d
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
@@ -25,8 +26,8 @@ class Length(ABC):
         return True
 
     @abstractmethod
-    def goes_on(self, q: float) -> bool:
-        """A token was drafted that the draft gave probability `q`: one more?"""
+    def goes_on(self, q: float, entropy: float) -> bool:
+        """A token was drafted that the draft gave probability `q`, from a law of `entropy` nats: one more?"""
 
     def observe(self, accepted: int) -> None:  # noqa: B027 - some rules do not learn
         """So many of the tokens drafted in this round were accepted."""
@@ -38,8 +39,24 @@ class Confidence(Length):
     def __init__(self, threshold: float) -> None:
         self._threshold = threshold
 
-    def goes_on(self, q: float) -> bool:
+    def goes_on(self, q: float, entropy: float) -> bool:
         return q >= self._threshold
+
+
+class Entropy(Length):
+    """AdaEDL (2410.18351): stops behind a token from a law so flat that acceptance is no longer warranted.
+
+    Acceptance is 1 - TV(p, q), at least 1 - sqrt(KL / 2) by Pinsker's inequality; as p is not known yet, `SHARE` of the
+    draft's entropy stands for the half of KL. (The paper also moves its threshold while decoding; this one stays.)
+    """
+
+    SHARE = 0.2
+
+    def __init__(self, threshold: float) -> None:
+        self._threshold = threshold
+
+    def goes_on(self, q: float, entropy: float) -> bool:
+        return 1 - math.sqrt(self.SHARE * max(entropy, 0.0)) >= self._threshold
 
 
 class Heuristic(Length):
@@ -54,7 +71,7 @@ class Heuristic(Length):
         self._drafted = 0
         return True
 
-    def goes_on(self, q: float) -> bool:
+    def goes_on(self, q: float, entropy: float) -> bool:
         self._drafted += 1
         return self._drafted < self._length
 
@@ -64,7 +81,49 @@ class Heuristic(Length):
             self._length = min(max(self._length + step, 1), self._most)
 
 
-class Cost(Length):
+class Learning(Length):
+    """Learns how often a drafted token stands, by how likely the draft held it."""
+
+    def __init__(self) -> None:
+        self._by_q = [_Rate() for _ in range(BINS)]
+        self._drafted: list[int] = []  # the bin of each token of this round
+
+    def begin(self) -> bool:
+        self._drafted = []
+        return True
+
+    def chance(self, q: float) -> float:
+        """How likely the token stands that was just drafted with probability `q`, if those before it do."""
+        place = min(int(q * BINS), BINS - 1)
+        self._drafted.append(place)
+        return self._by_q[place].value
+
+    def observe(self, accepted: int) -> None:
+        for position, place in enumerate(self._drafted[: accepted + 1]):
+            self._by_q[place].add(position < accepted)
+
+
+class Whole(Learning):
+    """Stops where the whole draft is unlikely to stand: SpecDec++ (2405.19715), 1 - prod a_i > h, h = 1 - threshold.
+
+    The paper trains a head on the draft model to say a_i; here it is learnt while decoding.
+    """
+
+    def __init__(self, threshold: float) -> None:
+        super().__init__()
+        self._threshold = threshold
+        self._stands = 1.0
+
+    def begin(self) -> bool:
+        self._stands = 1.0
+        return super().begin()
+
+    def goes_on(self, q: float, entropy: float) -> bool:
+        self._stands *= self.chance(q)
+        return self._stands >= self._threshold
+
+
+class Cost(Learning):
     """Drafts one token more where that raises the tokens expected for the time expected, on calibrated costs.
 
     With g tokens drafted that stand with probabilities s_1 .. s_g, a round is expected to emit T(g) = 1 + s_1 + .. +
@@ -74,31 +133,29 @@ class Cost(Length):
     """
 
     def __init__(self, cost: Callable[[int], float], most: int) -> None:
+        super().__init__()
         self._costs = [cost(gamma) for gamma in range(most + 1)]
-        self._by_q = [_Rate() for _ in range(BINS)]
         self._any = _Rate()
-        self._drafted: list[int] = []  # the bin of each token of this round
         self._stands = self._expected = 1.0
         self._idle = 0
 
     def begin(self) -> bool:
-        self._drafted, self._stands, self._expected = [], 1.0, 1.0
+        super().begin()
+        self._stands, self._expected = 1.0, 1.0
         if self._pays():
             self._idle = 0
             return True
         self._idle = (self._idle + 1) % LOOK_AGAIN
         return self._idle == 0
 
-    def goes_on(self, q: float) -> bool:
-        place = min(int(q * BINS), BINS - 1)
-        self._drafted.append(place)
-        self._stands *= self._by_q[place].value
+    def goes_on(self, q: float, entropy: float) -> bool:
+        self._stands *= self.chance(q)
         self._expected += self._stands
         return self._pays()
 
     def observe(self, accepted: int) -> None:
-        for position, place in enumerate(self._drafted[: accepted + 1]):
-            self._by_q[place].add(position < accepted)
+        super().observe(accepted)
+        for position in range(len(self._drafted[: accepted + 1])):
             self._any.add(position < accepted)
 
     def _pays(self) -> bool:
@@ -134,8 +191,11 @@ def lengths_of(settings: Settings, cost: Callable[[int], float], most: int, batc
 
     `cost(gamma)` is a round's cost in plain rounds, asked only where it is used.
     """
-    if settings.draft_length == "cost":
-        return [Cost(cost, most) for _ in range(batch)]
-    if settings.draft_length == "confidence":
-        return [Confidence(settings.confidence) for _ in range(batch)]
-    return [Heuristic(most) for _ in range(batch)] if settings.draft_length == "heuristic" else []
+    rules: dict[str, Callable[[], Length]] = {
+        "cost": lambda: Cost(cost, most),
+        "confidence": lambda: Confidence(settings.confidence),
+        "heuristic": lambda: Heuristic(most),
+        "specdec++": lambda: Whole(settings.confidence),
+        "adaedl": lambda: Entropy(settings.confidence),
+    }
+    return [rules[settings.draft_length]() for _ in range(batch)] if settings.draft_length in rules else []

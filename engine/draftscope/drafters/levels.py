@@ -74,7 +74,9 @@ class Levels(Drafter):
     def _go_on(self, going: list[bool], law: Tensor, children: Tensor) -> list[bool]:
         """Which sequences draft another token, after `children` [B, 1] were drawn from `law` [B, 1, V]."""
         q = law[:, 0].gather(1, children)[:, 0].tolist()
-        return [more and length.goes_on(each) for more, length, each in zip(going, self._lengths, q, strict=True)]
+        entropy = torch.special.entr(law[:, 0]).sum(-1).tolist()
+        each = zip(going, self._lengths, q, entropy, strict=True)
+        return [more and length.goes_on(likely, flat) for more, length, likely, flat in each]
 
     def _children(self, law: Tensor, branches: int, coins: Coins, start: int) -> tuple[Tensor, Tensor]:
         """Tokens [B, slots x branches] in draw order, and whether each is real (a short law has fewer children)."""

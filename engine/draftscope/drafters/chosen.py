@@ -1,0 +1,43 @@
+"""Trees of chosen tokens, written down node by node: what drafters without a law of their own propose."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+
+from draftscope.tree import DraftTree, chain, topology
+
+
+class Node(NamedTuple):
+    """A chosen token below an earlier node of its tree, -1 for the root; a `scout` is computed and never acceptable."""
+
+    parent: int
+    token: int
+    origin: str
+    scout: bool = False
+
+
+def chosen_trees(drafts: Sequence[Sequence[Node]], device: torch.device) -> DraftTree:
+    """One tree of deterministic children for each sequence; smaller ones are padded with scouts, chains to chains.
+
+    Siblings carry different tokens, or the later of two equal ones could never be reached.
+    """
+    most, batch = max(len(draft) for draft in drafts), len(drafts)
+    chains = all(node.parent == i - 1 for draft in drafts for i, node in enumerate(draft))
+    padding = [Node(i - 1 if chains else -1, 0, "padding", scout=True) for i in range(most)]
+    rows = [[*draft, *padding[len(draft) :]] for draft in drafts]
+    none = torch.full((batch, most + 1), -1, dtype=torch.long, device=device)
+    parents = [[node.parent for node in row] for row in rows]
+    return DraftTree(
+        topology=chain(most, batch, device) if chains else topology(parents, device),
+        tokens=torch.tensor([[n.token for n in row] for row in rows], dtype=torch.long, device=device).view(
+            batch, most
+        ),
+        laws=None,
+        family=none,
+        belief=none,
+        scout=torch.tensor([[n.scout for n in row] for row in rows], dtype=torch.bool, device=device).view(batch, most),
+        origin=tuple(tuple(node.origin for node in row) for row in rows),
+    )
