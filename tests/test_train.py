@@ -16,22 +16,28 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaForCausalLM
 
+from draftscope import family
 from draftscope.errors import DraftscopeError
-from draftscope.train import card, command, corpus, folder, loop, tokenizer
+from draftscope.train import card, command, corpus, folder, loop, students, tokenizer
+from draftscope.train import distill as distilling
+from draftscope.train import pretrain as pretraining
 from draftscope.train.batches import DECK, Batches, deck_shares
 from draftscope.train.command import add_arguments, run
 from draftscope.train.corpus import Domain, Texts
 from draftscope.train.credits import sources
-from draftscope.train.distill import Pair, distill
+from draftscope.train.distill import Places, distill
 from draftscope.train.evaluate import agreements, scores
-from draftscope.train.optimizers import schedule
-from draftscope.train.pretrain import pretrain
+from draftscope.train.lesson import Drafting
+from draftscope.train.loop import Budget
+from draftscope.train.optimizers import Optimizers, Rates, schedule
+from draftscope.train.pretrain import Recipe, pretrain
 from draftscope.train.record import Record, tokens_behind, write
 from draftscope.train.shapes import DRAFT, TARGET, Shape, build, parameters
 
 TINY = Shape(280, layers=2, width=32, heads=2, key_value_heads=1, mlp=64, positions=1024)
 TINIER = Shape(280, layers=1, width=16, heads=2, key_value_heads=1, mlp=32, positions=1024)
 STEP = 1024  # tokens: two rows of 512, or one of 1,024
+SMALL = Recipe(Rates(matrices=4e-3, rest=5e-3), STEP, samples=4)
 
 
 def write_corpus(place: Path) -> Path:
@@ -65,7 +71,7 @@ def ticking() -> Callable[[], float]:
 
 def train_target(texts: Texts, place: Path, steps: int, clock: Callable[[], float]) -> tuple[LlamaForCausalLM, bool]:
     model = build(TINY, seed=0)
-    _, done = pretrain(model, texts, place, float(steps), seed=0, tokens_per_step=STEP, clock=clock)
+    _, done = pretrain(model, texts, place, Budget(float(steps), clock=clock), seed=0, recipe=SMALL)
     return model, done
 
 
@@ -83,8 +89,7 @@ def test_target_learns(texts: Texts, tmp_path: Path) -> None:
 
 def train_draft(target: LlamaForCausalLM, texts: Texts, place: Path, clock: Callable[[], float]) -> LlamaForCausalLM:
     draft = build(TINIER, seed=0)
-    pair = Pair(target, draft)
-    distill(pair, texts, place, 20.0, seed=0, tokens_per_step=STEP, samples=4, clock=clock)
+    distill(Drafting(target, draft), texts, Places(place, place), Budget(20.0, clock=clock), seed=0, recipe=SMALL)
     return draft
 
 
@@ -93,12 +98,12 @@ def test_draft_learns_its_target(texts: Texts, tmp_path: Path) -> None:
     draft = train_draft(target, texts, tmp_path / "draft", ticking())
 
     def alpha(one: LlamaForCausalLM) -> float:
-        found = agreements(target, one, texts.val, 2)
-        return sum(value.alpha for value in found.values()) / len(found)
+        found = agreements(Drafting(target, one), texts.val, 2)
+        return sum(value.alpha[0] for value in found.values()) / len(found)
 
     assert alpha(draft) > alpha(build(TINIER, seed=0)) + 0.1
-    same = agreements(target, target, texts.val, 2)["sums"]
-    assert same.alpha == pytest.approx(1.0, abs=1e-3) and same.greedy == 1.0
+    same = agreements(Drafting(target, target), texts.val, 2)["sums"]
+    assert same.alpha == pytest.approx((1.0,), abs=1e-3) and same.greedy == (1.0,)
 
 
 def interrupting(at: float) -> Callable[[], float]:
@@ -138,10 +143,10 @@ def test_interrupted_draft_goes_on_to_the_same_weights(texts: Texts, tmp_path: P
 def test_a_run_of_another_seed_text_or_target_is_not_taken_over(texts: Texts, tmp_path: Path) -> None:
     train_target(texts, tmp_path / "target", 1, ticking())
     with pytest.raises(DraftscopeError, match="another seed"):
-        pretrain(build(TINY, seed=1), texts, tmp_path / "target", 2.0, seed=1, tokens_per_step=STEP)
+        pretrain(build(TINY, seed=1), texts, tmp_path / "target", Budget(2.0), seed=1, recipe=SMALL)
     fewer = Texts(texts.train[:1], texts.val, texts.tokenizer)
     with pytest.raises(DraftscopeError, match="another seed, text"):
-        pretrain(build(TINY, seed=0), fewer, tmp_path / "target", 2.0, seed=0, tokens_per_step=STEP)
+        pretrain(build(TINY, seed=0), fewer, tmp_path / "target", Budget(2.0), seed=0, recipe=SMALL)
     targets = build(TINY, seed=0), build(TINY, seed=1)
     assert loop.fingerprint(0, texts.train, targets[0]) != loop.fingerprint(0, texts.train, targets[1])
 
@@ -153,6 +158,30 @@ def test_a_finished_run_says_so_and_changes_nothing(
     second, done = train_target(texts, tmp_path, 2, ticking())
     assert done and same_weights(first, second)
     assert "raise --minutes" in capsys.readouterr().out
+
+
+def test_a_run_ends_with_its_tokens_too(texts: Texts, tmp_path: Path) -> None:
+    model = build(TINY, seed=0)
+    budget = Budget(1000.0, tokens=10 * STEP, clock=ticking())
+    progress, done = pretrain(model, texts, tmp_path, budget, seed=0, seen=4 * STEP, recipe=SMALL)
+    assert done and progress.step == 6 and progress.tokens == 10 * STEP
+
+
+def test_a_sitting_ends_at_its_deadline(texts: Texts, tmp_path: Path) -> None:
+    over = Budget(1000.0, deadline=0.0, clock=ticking())
+    progress, done = pretrain(build(TINY, seed=0), texts, tmp_path, over, seed=0, recipe=SMALL)
+    assert not done and progress.step == 0
+
+
+def test_states_of_earlier_versions_go_on(texts: Texts, tmp_path: Path) -> None:
+    """What a state file holds, and which optimiser has which weights of a Llama: blocks' matrices, all else."""
+    train_target(texts, tmp_path, 1, ticking())
+    state = torch.load(tmp_path / "state.pt", weights_only=True)
+    assert list(state) == ["fingerprint", "progress", "model", "optimizers"]
+    assert list(state["progress"]) == ["step", "tokens", "spent", "durations"]
+    model = build(TARGET, seed=0)
+    sizes = [len(part["param_groups"][0]["params"]) for part in Optimizers(model, SMALL.rates).state()]
+    assert sizes == [56, 18]
 
 
 def test_rows_depend_on_seed_and_step_only(texts: Texts) -> None:
@@ -239,8 +268,11 @@ def test_card_names_every_source(texts: Texts, tmp_path: Path) -> None:
     )
     model = build(TINY, seed=0).eval()
     held_out = scores(model, texts.val, 2, texts.tokenizer)
-    record = Record("Llama-Tiny", parameters(model), 0, 1.0, 2, 3, STEP, 3 * STEP, held_out, {})
-    text = card.target_card(model, record, sources(tmp_path), card.specimens(model, texts, seed=0))
+    record = Record(
+        "Llama-Tiny", parameters(model), 0, 1.0, "a machine", 3, STEP, 3 * STEP, "", "", held_out, agreement={}
+    )
+    unpicked = card.specimens(model, texts, seed=0)
+    text = card.card(family.find("target"), model, record, SMALL, sources(tmp_path), unpicked)
     assert text.startswith("---\nlanguage: en\n")
     for expected in ("**Built with Llama.**", "unheard_of", "a library", "child__llama31", "Meta", "sums", "tales"):
         assert expected in text
@@ -249,14 +281,11 @@ def test_card_names_every_source(texts: Texts, tmp_path: Path) -> None:
 
 
 def test_the_whole_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    for name, value in {
-        "TARGET": TINY,
-        "DRAFT": TINIER,
-        "compiled": lambda loss: loss,
-        "pretrain": partial(pretrain, tokens_per_step=STEP),
-        "distill": partial(distill, tokens_per_step=STEP, samples=2),
-    }.items():
-        monkeypatch.setattr(command, name, value)
+    monkeypatch.setattr(command, "TARGET", TINY)
+    monkeypatch.setattr(command, "compiled", lambda loss: loss)
+    monkeypatch.setattr(students, "SHAPES", {"target": TINY, "draft": TINIER})
+    monkeypatch.setattr(pretraining, "pretrain", partial(pretrain, recipe=SMALL))
+    monkeypatch.setattr(distilling, "distill", partial(distill, recipe=SMALL))
     place, out, work = str(write_corpus(tmp_path)), tmp_path / "out", tmp_path / "work"
     common = ("--corpus", place, "--out", str(out), "--work", str(work), "--threads", "1")
     assert run(arguments("all", *common, "--minutes", "0.02")) == 0

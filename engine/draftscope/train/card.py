@@ -1,54 +1,40 @@
-"""The model cards: what a model is, what made it, how good it is, whom to credit."""
+"""The model cards: what a member is, what made it, how good it is, whom to credit."""
 
 from __future__ import annotations
 
-import torch
-from transformers import LlamaConfig, LlamaForCausalLM
+from typing import Any
 
-from draftscope.train import distill, pretrain
+import torch
+
+from draftscope.family import Member
+from draftscope.heads import Head
+from draftscope.train.about import ABOUT
 from draftscope.train.corpus import Domain, Texts
 from draftscope.train.credits import Source
-from draftscope.train.optimizers import DECAY, WARM_UP, Rates
+from draftscope.train.optimizers import DECAY, WARM_UP
+from draftscope.train.pretrain import Recipe
 from draftscope.train.record import Record
 from draftscope.train.tokenizer import END, PAD
 
 OPENING, CONTINUED = 24, 72  # tokens of a held-out document, and by the model after it
-
-TARGET = """The target of Draftscope's embedded pair: small enough that a laptop's processor decodes it while
-you watch, large enough that verifying several tokens there costs about what one does."""
-DRAFT = """The draft of Draftscope's embedded pair: one layer that proposes tokens for Llama-Draftscope-15M to
-verify. It is no use on its own."""
-
-TARGET_METHOD = """Next-token training on packed rows of 512 tokens, of 1,024 in every eighth step. The kinds of
-text are drawn by the square root of their size."""
-DRAFT_METHOD = """Forward KL from the target's full next-token law at temperature 1, on the target's training
-text and, every eighth step, on text the target wrote at temperature 0.8."""
-
-TARGET_LIMITS = """It has the form of each kind of text, not its sense. Stories lose their thread within sentences
-and people change names; arithmetic looks right and is wrong; code resembles a standard
-library and does not run; verse is verse by its line breaks. At temperature 0 it tends to loop. It knows no
-facts, follows no instructions and had no safety training. English only. The rule-generated part of the
-structured text is so regular that n-gram drafters look better on it than they are elsewhere."""
-DRAFT_LIMITS = """Everything its target is bad at, and more: with one layer it follows phrases, not sentences.
-Its agreement with the target is measured on text of the kinds it was trained on; expect less elsewhere."""
-
 
 FRONT_MATTER = """---
 language: en
 license: other
 license_name: terms-of-the-sources
 license_link: README.md#sources-and-credits
-library_name: transformers
 pipeline_tag: text-generation
 tags:
-- llama
+- {kind}
 - speculative-decoding
 ---"""
 
 HELD_OUT_NOTE = """Measured with the bf16 weights on documents kept out of training, in rows of 512 tokens."""
-AGREEMENT_NOTE = """alpha is the mean over positions of the sum over the vocabulary of min(p, q) at temperature 1: the
-chance that one drafted token is accepted. Greedy agreement is the share of positions where target
-and draft have the same most likely token."""
+AGREEMENT_NOTE = """alpha k is the mean over the text of the sum over the vocabulary of min(p, q) at temperature 1,
+p the target's law of a token and q the drafter's of the same token, k places behind the last one that the target has
+read: the chance that the k-th drafted token is accepted, given that those before it were the text's own. Greedy is the
+share of first tokens where both have the same most likely one."""
+ONE_DEPTH_NOTE = """A model of its own reads the text itself, so that all places are alike."""
 SAMPLES_NOTE = """The opening of the first held-out document of each kind, continued at temperature 0.8: one draw,
 unpicked. `[...]` marks where the model takes over."""
 CREDITS_NOTE = """None of the text is in this folder. Each source keeps its own terms, and whoever passes these
@@ -58,28 +44,41 @@ License, Copyright (c) Meta Platforms, Inc. All Rights Reserved. Its terms ask t
 has a name that begins with Llama and that its card says Built with Llama."""
 
 
-def target_card(model: LlamaForCausalLM, record: Record, sources: list[Source], specimens: list[str]) -> str:
-    """The README.md of the target's folder."""
-    method = _recipe(TARGET_METHOD, pretrain.RATES, record)
-    return _card(TARGET, method, TARGET_LIMITS, model.config, record, sources, specimens)
-
-
-def draft_card(model: LlamaForCausalLM, record: Record, sources: list[Source], specimens: list[str]) -> str:
-    """The README.md of the draft's folder."""
-    method = _recipe(DRAFT_METHOD, distill.RATES, record)
-    return _card(DRAFT, method, DRAFT_LIMITS, model.config, record, sources, specimens)
+def card(
+    member: Member, network: Any, record: Record, recipe: Recipe, sources: list[Source], specimens: list[str]
+) -> str:
+    """The README.md of a member's folder. `network` is the member as it was saved."""
+    about = ABOUT[member.name]
+    built_with = ["**Built with Llama.**"] if _by_llama(sources) else []
+    parts = [
+        FRONT_MATTER.format(kind=member.kind),
+        f"# {record.name}",
+        *built_with,
+        about.purpose,
+        _shape(network, record),
+        "## How it was made",
+        _recipe(about.method, recipe, record),
+        "## How good it is",
+        _figures(record),
+        "## What it is bad at",
+        about.limits,
+        *(["## Samples", SAMPLES_NOTE, *specimens] if specimens else []),
+        *_credits(sources),
+    ]
+    return "\n\n".join(parts) + "\n"
 
 
 @torch.inference_mode()
-def specimens(model: LlamaForCausalLM, texts: Texts, seed: int) -> list[str]:
+def specimens(model: Any, texts: Texts, seed: int) -> list[str]:
     """One unpicked continuation for each domain, at temperature 0.8, as Markdown."""
     torch.manual_seed(seed)
     return [_specimen(model, domain, texts) for domain in texts.val]
 
 
-def _specimen(model: LlamaForCausalLM, domain: Domain, texts: Texts) -> str:
+def _specimen(model: Any, domain: Domain, texts: Texts) -> str:
     start = int(domain.starts[0])
     opening = torch.from_numpy(domain.tokens[start : start + OPENING].astype("int64"))[None]  # [1, OPENING]
+    opening = opening.to(model.device)
     row = model.generate(
         input_ids=opening,
         attention_mask=torch.ones_like(opening),
@@ -94,63 +93,43 @@ def _specimen(model: LlamaForCausalLM, domain: Domain, texts: Texts) -> str:
     return f"{domain.name.capitalize()}:\n\n````text\n{given} [...] {written}\n````"
 
 
-def _card(
-    purpose: str,
-    method: str,
-    limits: str,
-    config: LlamaConfig,
-    record: Record,
-    sources: list[Source],
-    specimens: list[str],
-) -> str:
-    built_with = ["**Built with Llama.**"] if _by_llama(sources) else []
-    parts = [
-        FRONT_MATTER,
-        f"# {record.name}",
-        *built_with,
-        purpose,
-        _shape(config, record),
-        "## How it was made",
-        method,
-        "## How good it is",
-        _figures(record),
-        "## What it is bad at",
-        limits,
-        "## Samples",
-        SAMPLES_NOTE,
-        *specimens,
-        *_credits(sources),
-    ]
-    return "\n\n".join(parts) + "\n"
-
-
-def _shape(config: LlamaConfig, record: Record) -> str:
+def _shape(network: Any, record: Record) -> str:
+    size = f"{record.parameters / 1e6:.1f} million parameters in bf16"
+    if isinstance(network, Head):
+        layers = ", ".join(str(layer) for layer in network.layers)
+        return f"""A head of {size}. It reads the target's hidden states {layers} (i: what goes into decoder layer i,
+counted from 0; the number of layers: what comes out of the final norm) and drafts {network.vocabulary:,} of the
+target's {network.lender.vocabulary:,} tokens. What it has no weights for it borrows from the target."""
+    config = network.config
     layers = "one layer" if config.num_hidden_layers == 1 else f"{config.num_hidden_layers} layers"
-    return f"""A plain `LlamaForCausalLM` of {record.parameters / 1e6:.1f} million parameters in bf16: {layers} of width
-{config.hidden_size}, {config.num_attention_heads} heads ({config.num_key_value_heads} for keys and values), MLP
-{config.intermediate_size:,}, {config.vocab_size:,} byte-level BPE entries with tied embeddings,
-{config.max_position_embeddings:,} positions. `<|endoftext|>` begins every document and ends what the model writes."""
+    return f"""A plain `{type(network).__name__}` of {size}: {layers} of width {config.hidden_size},
+{config.vocab_size:,} byte-level BPE entries with tied embeddings. `<|endoftext|>` begins every document and ends what
+the model writes."""
 
 
-def _recipe(method: str, rates: Rates, record: Record) -> str:
+def _recipe(method: str, recipe: Recipe, record: Record) -> str:
     return f"""{method}
 
-{record.tokens_seen / 1e6:.1f} million tokens seen. The last run: {record.minutes:.0f} minutes on {record.threads}
-processor cores, {record.steps:,} steps of {record.tokens_per_step:,} tokens, seed {record.seed}. Muon for the matrices
-(rate {rates.matrices:g}), AdamW for the rest ({rates.rest:g}), bf16 autocast, warm-up over the first {WARM_UP:.0%} of
-the time, linear decay to zero over the last {DECAY:.0%}. The recipe is `draftscope train`."""
+{record.tokens_seen / 1e6:.1f} million tokens seen. The last run: {record.minutes:.1f} minutes on {record.hardware},
+{record.steps:,} steps of {record.tokens_per_step:,} tokens, seed {record.seed}. Muon for the matrices
+(rate {recipe.rates.matrices:g}), AdamW for the rest ({recipe.rates.rest:g}), bf16 autocast, warm-up over the first
+{WARM_UP:.0%} of the time, linear decay to zero over the last {DECAY:.0%}. The recipe is `draftscope train`."""
 
 
 def _figures(record: Record) -> str:
-    head = ["text", "held-out tokens", "nats per token", "bits per byte"]
-    rows = [
-        [name, f"{score.tokens:,}", f"{score.nats_per_token:.2f}", f"{score.bits_per_byte:.2f}"]
-        for name, score in record.held_out.items()
-    ]
-    if not record.agreement:
-        return f"{_table(head, rows)}\n\n{HELD_OUT_NOTE}"
-    wider = [[*row, f"{record.agreement[row[0]].alpha:.2f}", f"{record.agreement[row[0]].greedy:.2f}"] for row in rows]
-    return f"{_table([*head, 'alpha', 'greedy agreement'], wider)}\n\n{HELD_OUT_NOTE}\n{AGREEMENT_NOTE}"
+    depths = max((len(found.alpha) for found in record.agreement.values()), default=0)
+    head = ["text"]
+    head += ["nats per token", "bits per byte"] if record.held_out else []
+    head += [f"alpha {k + 1}" for k in range(depths)] + (["greedy"] if depths else [])
+    rows = [[name, *_row(record, name)] for name in record.held_out or record.agreement]
+    notes = [HELD_OUT_NOTE] + ([AGREEMENT_NOTE] if depths else []) + ([ONE_DEPTH_NOTE] if depths == 1 else [])
+    return f"{_table(head, rows)}\n\n" + "\n".join(notes)
+
+
+def _row(record: Record, name: str) -> list[str]:
+    score, found = record.held_out.get(name), record.agreement.get(name)
+    losses = [f"{score.nats_per_token:.2f}", f"{score.bits_per_byte:.2f}"] if score else []
+    return losses + ([f"{value:.2f}" for value in (*found.alpha, found.greedy[0])] if found else [])
 
 
 def _credits(sources: list[Source]) -> list[str]:

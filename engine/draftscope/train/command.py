@@ -1,39 +1,42 @@
-"""`draftscope train`: the tokenizer, the target, the draft, or all of them in a row."""
+"""`draftscope train`: the tokenizer, the target, the draft, these in a row, or the whole family of drafters."""
 
 from __future__ import annotations
 
 import argparse
+import math
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
-from shutil import copyfile
+from typing import Any
 
 import torch
-from transformers import LlamaForCausalLM
 
+from draftscope import family
 from draftscope.errors import DraftscopeError
-from draftscope.train import card, corpus, folder, loop, tokenizer
-from draftscope.train.card import specimens
+from draftscope.family import FAMILY, Member
+from draftscope.train import corpus, distill, folder, loop, pretrain, tokenizer
 from draftscope.train.compiled import compiled
 from draftscope.train.corpus import Texts
-from draftscope.train.credits import sources
-from draftscope.train.distill import TOKENS_PER_STEP as DRAFT_TOKENS_PER_STEP
-from draftscope.train.distill import Pair, distill, forward_kl
-from draftscope.train.evaluate import Agreement, agreements, scores
-from draftscope.train.pretrain import TOKENS_PER_STEP, next_token_loss, pretrain
-from draftscope.train.record import Record, tokens_behind, write
-from draftscope.train.shapes import DRAFT, TARGET, Shape, build, parameters
+from draftscope.train.distill import Places
+from draftscope.train.family import Plan, train_family
+from draftscope.train.finish import Finished, publish
+from draftscope.train.pretrain import Recipe, next_token_loss
+from draftscope.train.recipes import PRESETS
+from draftscope.train.record import tokens_behind
+from draftscope.train.shapes import TARGET
+from draftscope.train.students import first_model, lesson
 
-TARGET_NAME, DRAFT_NAME = "Llama-Draftscope-15M", "Llama-Draftscope-Draft-1M"
 SAMPLE = 4_000_000  # characters of each domain that the tokenizer learns from
-ROWS = 64  # held-out rows of 512 tokens per domain, at most, in the final figures
 INTERRUPTED = 130  # what a shell reports for a program ended by Ctrl-C
+MINUTES = 100.0  # of a target, a draft, or both in a row
 DRAFT_SHARE = 1 / 8  # of the minutes, when both models are made
+FAMILY_ONLY = ("members", "preset", "sitting", "shards")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What `run` reads."""
-    parser.add_argument("what", choices=("target", "draft", "tokenizer", "all"))
+    parser.add_argument("what", choices=("target", "draft", "tokenizer", "all", "family"))
     parser.add_argument(
         "--corpus",
         type=Path,
@@ -45,8 +48,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--minutes",
         type=float,
-        default=100.0,
-        help="time in training steps, interrupted sittings of the same run included; 'all' gives the draft an eighth",
+        help="time in training steps, interrupted sittings of the same run included (default: 100; 'all' gives the "
+        "draft an eighth; 'family' has a time for each member)",
     )
     parser.add_argument("--seed", type=int, default=0, help="order of the text and first weights")
     parser.add_argument(
@@ -56,20 +59,39 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="model folder whose weights a new run starts from; another --seed then shows it other text first",
     )
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
+    _add_family_arguments(parser)
+
+
+def _add_family_arguments(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("family")
+    names = ", ".join(member.name for member in FAMILY)
+    group.add_argument("--members", metavar="NAMES", help=f"some of them, by commas: {names}")
+    group.add_argument("--preset", choices=tuple(PRESETS), help="two cores (default), or a GPU")
+    group.add_argument(
+        "--sitting",
+        type=float,
+        metavar="MINUTES",
+        help="stop after so long and exit with 130; the same command goes on from there",
+    )
+    group.add_argument("--shards", type=Path, metavar="DIR", help="also what was finished, as a tar in pieces of 16 MB")
 
 
 def run(args: argparse.Namespace) -> int:
     """Do what the command line asked for; 130 when a run was interrupted and waits to go on."""
+    began = time.monotonic()
     _refuse(args)
     torch.set_num_threads(args.threads)
     if args.what == "tokenizer":
         _train_tokenizer(args)
         return 0
+    if args.what == "family":
+        return _train_family(args, began)
+    minutes = MINUTES if args.minutes is None else args.minutes
     if args.what == "target":
-        return _train_target(args, args.minutes)
+        return _train_target(args, minutes)
     if args.what == "draft":
-        return _train_draft(args, args.minutes)
-    return _train_target(args, args.minutes * (1 - DRAFT_SHARE)) or _train_draft(args, args.minutes * DRAFT_SHARE)
+        return _train_draft(args, minutes)
+    return _train_target(args, minutes * (1 - DRAFT_SHARE)) or _train_draft(args, minutes * DRAFT_SHARE)
 
 
 def _refuse(args: argparse.Namespace) -> None:
@@ -78,8 +100,13 @@ def _refuse(args: argparse.Namespace) -> None:
         raise DraftscopeError("Name the training text: --corpus DIR, or DRAFTSCOPE_CORPUS in the environment.")
     for split in ("train", "val"):
         corpus.domain_files(args.corpus, split)
-    if args.minutes <= 0:
-        raise DraftscopeError(f"--minutes {args.minutes:g} leaves no time to train: give a positive number.")
+    for name in ("minutes", "sitting"):
+        value = getattr(args, name)
+        if value is not None and value <= 0:
+            raise DraftscopeError(f"--{name} {value:g} leaves no time to train: give a positive number.")
+    for name in FAMILY_ONLY:
+        if args.what != "family" and getattr(args, name) is not None:
+            raise DraftscopeError(f"--{name} goes with 'family', not with '{args.what}'.")
     if args.warm_start is None:
         return
     if args.what not in ("target", "draft"):
@@ -106,50 +133,63 @@ def _sample(path: Path) -> Iterator[str]:
             return
 
 
-def _first_weights(args: argparse.Namespace, shape: Shape) -> tuple[LlamaForCausalLM, int]:
+def _texts(args: argparse.Namespace, home: Path) -> Texts:
+    """The corpus in the tokens of the model in `home`, or of a tokenizer trained on it where there is no model."""
+    if not (home / "tokenizer.json").exists():
+        home = args.work / "tokenizer"
+        if not home.exists():
+            _train_tokenizer(args)
+    return corpus.read(args.corpus, tokenizer.load(home), args.work / "cache")
+
+
+def _train_family(args: argparse.Namespace, began: float) -> int:
+    names = [] if args.members is None else [name.strip() for name in args.members.split(",")]
+    chosen = [family.find(name) for name in names] or list(FAMILY)
+    plan = Plan(
+        members=tuple(sorted(set(chosen), key=FAMILY.index)),
+        preset=PRESETS[args.preset or "cpu"],
+        corpus=args.corpus,
+        out=args.out,
+        work=args.work,
+        seed=args.seed,
+        minutes=args.minutes,
+        deadline=math.inf if args.sitting is None else began + args.sitting * 60,
+        shards=args.shards,
+    )
+    plan.preset.place()  # refuses a missing GPU before the text is read
+    return 0 if train_family(plan, _texts(args, args.out / family.find("target").folder)) else INTERRUPTED
+
+
+def _first_weights(args: argparse.Namespace, member: Member) -> tuple[Any, int]:
     """The model a run starts from and the tokens already behind it."""
     if args.warm_start is None:
-        return build(shape, args.seed), 0
+        return first_model(member, args.seed), 0
     return folder.load(args.warm_start), tokens_behind(args.warm_start)
 
 
 def _train_target(args: argparse.Namespace, minutes: float) -> int:
-    model, seen = _first_weights(args, TARGET)
+    member = family.find("target")
+    model, seen = _first_weights(args, member)
     if args.warm_start is not None:
         tokenizer.save(tokenizer.load(args.warm_start), args.work / "tokenizer", TARGET.positions)
-    elif not (args.work / "tokenizer").exists():
-        _train_tokenizer(args)
-    texts = corpus.read(args.corpus, tokenizer.load(args.work / "tokenizer"), args.work / "cache")
-    progress, done = pretrain(
-        model, texts, args.work / "target", minutes * 60, args.seed, seen, compiled(next_token_loss)
-    )
-    if not done:
-        return _interrupted(progress, args.work / "target")
-    out = args.out / TARGET_NAME.lower()
-    model = folder.save(model, texts.tokenizer, out)
-    record = _record(args, model, TARGET_NAME, texts, progress, TOKENS_PER_STEP, {})
-    _describe(out, record, card.target_card(model, record, sources(args.corpus), specimens(model, texts, args.seed)))
-    for credits in args.corpus.glob("ATTRIBUTION*"):
-        copyfile(credits, out / credits.name)
-    return 0
+    texts = _texts(args, args.work / "tokenizer")
+    budget = loop.Budget(minutes * 60)
+    place = args.work / "target"
+    progress, done = pretrain.pretrain(model, texts, place, budget, args.seed, seen, loss_of=compiled(next_token_loss))
+    return _publish(args, member, pretrain.TARGET, model, texts, progress) if done else _interrupted(progress, place)
 
 
 def _train_draft(args: argparse.Namespace, minutes: float) -> int:
-    home = args.out / TARGET_NAME.lower()
+    member, home = family.find("draft"), args.out / family.find("target").folder
     target = folder.load(home)
-    texts = corpus.read(args.corpus, tokenizer.load(home), args.work / "cache")
-    draft, seen = _first_weights(args, DRAFT)
-    progress, done = distill(
-        Pair(target, draft), texts, args.work / "draft", minutes * 60, args.seed, seen, compiled(forward_kl)
+    texts = _texts(args, home)
+    draft, seen = _first_weights(args, member)
+    teach, place = lesson(target, draft), args.work / "draft"
+    budget = loop.Budget(minutes * 60)
+    progress, done = distill.distill(
+        teach, texts, Places(place, place), budget, args.seed, seen, loss_of=compiled(teach.loss)
     )
-    if not done:
-        return _interrupted(progress, args.work / "draft")
-    out = args.out / DRAFT_NAME.lower()
-    draft = folder.save(draft, texts.tokenizer, out)
-    found = agreements(target.to(torch.bfloat16), draft, texts.val, ROWS)
-    record = _record(args, draft, DRAFT_NAME, texts, progress, DRAFT_TOKENS_PER_STEP, found)
-    _describe(out, record, card.draft_card(draft, record, sources(args.corpus), specimens(draft, texts, args.seed)))
-    return 0
+    return _publish(args, member, distill.DRAFT, draft, texts, progress) if done else _interrupted(progress, place)
 
 
 def _interrupted(progress: loop.Progress, place: Path) -> int:
@@ -157,35 +197,8 @@ def _interrupted(progress: loop.Progress, place: Path) -> int:
     return INTERRUPTED
 
 
-def _record(
-    args: argparse.Namespace,
-    model: LlamaForCausalLM,
-    name: str,
-    texts: Texts,
-    progress: loop.Progress,
-    tokens_per_step: int,
-    agreement: dict[str, Agreement],
-) -> Record:
-    return Record(
-        name=name,
-        parameters=parameters(model),
-        seed=args.seed,
-        minutes=progress.spent / 60,
-        threads=args.threads,
-        steps=progress.step,
-        tokens_per_step=tokens_per_step,
-        tokens_seen=progress.tokens,
-        held_out=scores(model, texts.val, ROWS, texts.tokenizer),
-        agreement=agreement,
-    )
-
-
-def _describe(out: Path, record: Record, text: str) -> None:
-    """Leave the figures and the card beside the weights, and print the figures."""
-    write(record, out)
-    (out / "README.md").write_text(text, encoding="utf-8")
-    print(f"{record.name}: {record.tokens_seen / 1e6:.1f}M tokens in {record.minutes:.0f} minutes, written to {out}.")
-    for domain, score in record.held_out.items():
-        print(f"  {domain:12} {score.nats_per_token:.3f} nats per token, {score.bits_per_byte:.3f} bits per byte")
-    for domain, found in record.agreement.items():
-        print(f"  {domain:12} alpha {found.alpha:.3f} at T=1, same most likely token {found.greedy:.3f}")
+def _publish(
+    args: argparse.Namespace, member: Member, recipe: Recipe, model: Any, texts: Texts, progress: loop.Progress
+) -> int:
+    publish(Finished(member, recipe, args.seed, progress, "", args.corpus, args.out), model, texts)
+    return 0

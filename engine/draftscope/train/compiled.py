@@ -11,8 +11,10 @@ Loss = Callable[..., torch.Tensor]
 
 
 def compiled(function: Loss) -> Loss:
-    """The fast version of `function`; says so when there is none."""
+    """The fast version of `function`; says so when there is none. What was compiled before it is forgotten, so that
+    many members one after the other stay below torch's limit of versions."""
     if shutil.which("g++") or shutil.which("clang++"):
+        torch.compiler.reset()
         return torch.compile(function, dynamic=False)
     print("No C++ compiler found: training uncompiled, at about half the speed.")
     return function

@@ -62,6 +62,11 @@ class Texts:
             if short:
                 raise DraftscopeError(f"Too little {use} text in {', '.join(short)}: {least} tokens is the least.")
 
+    @property
+    def size(self) -> int:
+        """Tokens to train on, each counted once."""
+        return sum(len(domain.tokens) for domain in self.train)
+
 
 def read(folder: Path, tokenizer: Tokenizer, cache: Path) -> Texts:
     """Every domain of a corpus folder, tokenised."""

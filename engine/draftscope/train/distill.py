@@ -1,97 +1,84 @@
-"""The draft: one layer that learns the target's whole next-token law.
+"""A drafter's training: every step one lesson from the frozen target.
 
-Forward KL at temperature 1 over the full vocabulary, p the target and q the draft: on
-every position the draft is told all 4,096 probabilities, not the one token that
-happened to follow. One step in eight reads text that the target wrote itself.
+Forward KL at temperature 1 over the vocabulary, p the target and q the drafter: on every
+position the drafter is told all probabilities, not the one token that happened to
+follow. One step in eight reads text that the target wrote itself.
 
-Half the target's tokens a step: a model this small gains more from twice the steps.
+Half the target's tokens a step: models this small gain more from twice the steps.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from torch.nn import functional as F
+from torch import Tensor
 from tqdm import tqdm
-from transformers import LlamaForCausalLM
 
 from draftscope.train import loop
 from draftscope.train.batches import Batches
 from draftscope.train.compiled import Loss
 from draftscope.train.corpus import ROW, Texts
 from draftscope.train.evaluate import agreements
+from draftscope.train.lesson import Lesson
 from draftscope.train.optimizers import Rates
-from draftscope.train.pretrain import row_length
+from draftscope.train.pretrain import Recipe, row_length
 from draftscope.train.samples import sampled_rows
 
-RATES = Rates(matrices=4e-3, rest=1e-2)
-TOKENS_PER_STEP = 4096
-SAMPLES = 256  # rows of the target's own text
+DRAFT = Recipe(Rates(matrices=4e-3, rest=1e-2), tokens_per_step=4096, samples=256)
 
 
 @dataclass(frozen=True)
-class Pair:
-    """The target p and the draft q that learns from it."""
+class Places:
+    """Where a run keeps its state, and where the target's own text lies: several runs may share that."""
 
-    target: LlamaForCausalLM
-    draft: LlamaForCausalLM
-
-
-def forward_kl(pair: Pair, inputs: torch.Tensor) -> torch.Tensor:
-    """Mean KL(p || q) in nats over the positions of `inputs`, [rows, length]."""
-    with torch.autocast("cpu", torch.bfloat16):
-        with torch.no_grad():
-            p = pair.target(input_ids=inputs, use_cache=False).logits  # [rows, length, vocabulary]
-        q = pair.draft(input_ids=inputs, use_cache=False).logits
-    log_p = F.log_softmax(p.float(), dim=-1)
-    log_q = F.log_softmax(q.float(), dim=-1)
-    return (log_p.exp() * (log_p - log_q)).sum(-1).mean()
+    state: Path
+    samples: Path
 
 
 def distill(
-    pair: Pair,
+    lesson: Lesson,
     texts: Texts,
-    folder: Path,
-    seconds: float,
+    places: Places,
+    budget: loop.Budget,
     seed: int,
     seen: int = 0,
-    loss_of: Loss = forward_kl,
-    tokens_per_step: int = TOKENS_PER_STEP,
-    samples: int = SAMPLES,
-    clock: Callable[[], float] = time.perf_counter,
+    recipe: Recipe = DRAFT,
+    loss_of: Loss | None = None,
 ) -> tuple[loop.Progress, bool]:
-    """Train `pair.draft` in place for `seconds` in all; returns the progress and whether it is done.
+    """Train `lesson.student` in place within `budget`; returns the progress and whether it is done.
 
-    `seen` counts the tokens behind the weights the draft comes with.
+    `seen` counts the tokens behind the weights the student comes with; `loss_of` is a faster `lesson.loss`.
     """
-    batches = Batches(texts.train, seed, tokens_per_step)
-    fingerprint = loop.fingerprint(seed, texts.train, pair.target)
-    written = sampled_rows(pair.target, batches, samples, ROW, seed, folder / f"samples.{fingerprint}.pt")
+    batches = Batches(texts.train, seed, recipe.tokens_per_step)
+    fingerprint = loop.fingerprint(seed, texts.train, lesson.target)
+    kept = places.samples / f"samples.{fingerprint}.{recipe.samples}.pt"
+    written = sampled_rows(lesson.target, batches, recipe.samples, ROW, seed, kept)
+    take = loss_of or lesson.loss
 
     def backward(step: int) -> float:
-        loss = loss_of(pair, _inputs(batches, written, step, tokens_per_step))
+        ids = _inputs(batches, written, step, recipe.tokens_per_step)
+        drawn = lesson.draw(ids, torch.Generator().manual_seed(seed + 1_000_003 * step))
+        place = lesson.target.device
+        loss = take(ids.to(place), None if drawn is None else drawn.to(place))
         torch.autograd.backward(loss)
         return loss.item()
 
     def check(progress: loop.Progress) -> None:
-        short = agreements(pair.target, pair.draft, texts.val, 8)
-        pair.draft.train()
-        found = ", ".join(f"{name} {value.alpha:.2f}" for name, value in short.items())
-        tqdm.write(f"{progress.tokens / 1e6:.2f}M tokens, alpha at T=1 (quick): {found}")
+        short = agreements(lesson, texts.val, 8)
+        lesson.student.train()
+        found = ", ".join(f"{name} {value.shown()}" for name, value in short.items())
+        tqdm.write(f"{progress.tokens / 1e6:.2f}M tokens, alpha at T=1 by depth (quick): {found}")
 
-    pair.target.requires_grad_(False).eval()
-    pair.draft.train()
-    run = loop.Run(folder, seconds, RATES, tokens_per_step, fingerprint, seen)
-    return loop.train(run, pair.draft, backward, check, clock)
+    lesson.student.train()
+    run = loop.Run(places.state, budget, recipe.rates, recipe.tokens_per_step, fingerprint, seen)
+    return loop.train(run, lesson.student, backward, check)
 
 
-def _inputs(batches: Batches, written: torch.Tensor, step: int, tokens: int) -> torch.Tensor:
-    """This step's text, [rows, length]: the corpus, or every eighth time the target's own."""
-    if step % 8 != 3:
+def _inputs(batches: Batches, written: Tensor, step: int, tokens: int) -> Tensor:
+    """This step's text, [rows, length]: the corpus, or every eighth time the target's own, where there is some."""
+    if step % 8 != 3 or not len(written):
         return batches.rows(step, row_length(step))[0]
     rows = tokens // ROW
     return written[(torch.arange(rows) + step // 8 * rows) % len(written), :-1]

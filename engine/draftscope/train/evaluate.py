@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from tokenizers import Tokenizer
 from torch.nn import functional as F
-from transformers import LlamaForCausalLM
 
 from draftscope.train.corpus import ROW, Domain
+from draftscope.train.lesson import Lesson
 
 
 @dataclass(frozen=True)
@@ -31,12 +32,12 @@ def held_out(domain: Domain, rows: int) -> torch.Tensor:
 
 
 @torch.inference_mode()
-def score(model: LlamaForCausalLM, domain: Domain, rows: int, tokenizer: Tokenizer) -> Score:
+def score(model: Any, domain: Domain, rows: int, tokenizer: Tokenizer) -> Score:
     """Mean loss over the held-out rows, and the same per byte of the text they stand for."""
     ids = held_out(domain, rows)  # [rows, ROW + 1]
     total = 0.0
-    for row in torch.split(ids, 8):
-        with torch.autocast("cpu", torch.bfloat16):
+    for row in torch.split(ids.to(model.device), 8):
+        with torch.autocast(model.device.type, torch.bfloat16):
             logits = model(input_ids=row[:, :-1], use_cache=False).logits  # [8, ROW, vocabulary]
         total += F.cross_entropy(logits.float().flatten(0, 1), row[:, 1:].flatten(), reduction="sum").item()
     texts = tokenizer.decode_batch([row.tolist() for row in ids[:, 1:]], skip_special_tokens=True)
@@ -44,7 +45,7 @@ def score(model: LlamaForCausalLM, domain: Domain, rows: int, tokenizer: Tokeniz
     return Score(total / count, total / math.log(2) / sum(len(text.encode()) for text in texts), count)
 
 
-def scores(model: LlamaForCausalLM, domains: list[Domain], rows: int, tokenizer: Tokenizer) -> dict[str, Score]:
+def scores(model: Any, domains: list[Domain], rows: int, tokenizer: Tokenizer) -> dict[str, Score]:
     """One score per domain."""
     model.eval()
     return {domain.name: score(model, domain, rows, tokenizer) for domain in domains}
@@ -52,31 +53,40 @@ def scores(model: LlamaForCausalLM, domains: list[Domain], rows: int, tokenizer:
 
 @dataclass(frozen=True)
 class Agreement:
-    """How far draft and target agree on one domain's held-out text."""
+    """How far a drafter and its target agree on one domain's held-out text, by depth.
 
-    alpha: float  # mean over positions of sum min(p, q) at temperature 1
-    greedy: float  # share of positions with the same most likely token
+    Entry k belongs to the token k + 1 places behind the last one that the target has read, given that all drafted
+    tokens before it are the text's own. A draft model has one entry: it reads the text itself, so all depths are alike.
+    """
+
+    alpha: tuple[float, ...]  # mean of sum min(p, q) at temperature 1
+    greedy: tuple[float, ...]  # share of tokens where both have the same most likely one
     tokens: int
+
+    def shown(self) -> str:
+        """The alphas, for a line of progress."""
+        return "/".join(f"{value:.2f}" for value in self.alpha)
 
 
 @torch.inference_mode()
-def agreement(target: LlamaForCausalLM, draft: LlamaForCausalLM, domain: Domain, rows: int) -> Agreement:
+def agreement(lesson: Lesson, domain: Domain, rows: int) -> Agreement:
     """alpha = sum min(p, q) is the chance that one drafted token is accepted (2211.17192, theorem 3.5)."""
     ids = held_out(domain, rows)[:, :-1]  # [rows, ROW]
-    alpha = greedy = 0.0
+    dice, place = torch.Generator().manual_seed(0), lesson.target.device
+    sums = torch.zeros(3, len(lesson.weights))  # alpha, greedy, count
     for row in torch.split(ids, 8):
-        with torch.autocast("cpu", torch.bfloat16):
-            p = target(input_ids=row, use_cache=False).logits.float().softmax(-1)  # [8, ROW, vocabulary]
-            q = draft(input_ids=row, use_cache=False).logits.float().softmax(-1)
-        alpha += torch.minimum(p, q).sum().item()
-        greedy += (p.argmax(-1) == q.argmax(-1)).sum().item()
-    return Agreement(alpha / ids.numel(), greedy / ids.numel(), ids.numel())
+        drawn = lesson.draw(row, dice)
+        with torch.autocast(place.type, torch.bfloat16):
+            seen = lesson.shown(row.to(place), None if drawn is None else drawn.to(place))
+            for depth, (true, said) in enumerate(lesson.pairs(seen)):
+                p, q = true.float().softmax(-1), lesson.to_target(said.float().softmax(-1))
+                same = p.argmax(-1) == q.argmax(-1)
+                sums[:, depth] += torch.tensor([torch.minimum(p, q).sum(), same.sum(), same.numel()])
+    alpha, greedy = (sums[:2] / sums[2]).tolist()
+    return Agreement(tuple(alpha), tuple(greedy), ids.numel())
 
 
-def agreements(
-    target: LlamaForCausalLM, draft: LlamaForCausalLM, domains: list[Domain], rows: int
-) -> dict[str, Agreement]:
+def agreements(lesson: Lesson, domains: list[Domain], rows: int) -> dict[str, Agreement]:
     """One agreement per domain."""
-    target.eval()
-    draft.eval()
-    return {domain.name: agreement(target, draft, domain, rows) for domain in domains}
+    lesson.student.eval()
+    return {domain.name: agreement(lesson, domain, rows) for domain in domains}

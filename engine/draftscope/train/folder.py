@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import torch
 from tokenizers import Tokenizer
-from transformers import LlamaForCausalLM
+from transformers import AutoModelForCausalLM
 
 from draftscope.errors import DraftscopeError
 from draftscope.train import tokenizer as bpe
+from draftscope.train.shapes import TARGET
 
 
-def save(model: LlamaForCausalLM, tokenizer: Tokenizer, folder: Path) -> LlamaForCausalLM:
-    """Write `model` as bf16 and return it as anyone else will load it."""
+def save(model: Any, tokenizer: Tokenizer, folder: Path) -> Any:
+    """Write `model` as bf16 and return it as anyone else will load it, on the device it was on."""
+    place = model.device
     model.to(torch.bfloat16).save_pretrained(folder)
-    bpe.save(tokenizer, folder, model.config.max_position_embeddings)
-    return load(folder).to(torch.bfloat16)
+    bpe.save(tokenizer, folder, TARGET.positions)
+    return load(folder).to(place, torch.bfloat16)
 
 
-def load(folder: Path) -> LlamaForCausalLM:
+def load(folder: Path) -> Any:
     """The model in `folder`, in fp32 to be trained or taught from."""
     if not (folder / "config.json").exists():
         raise DraftscopeError(f"There is no model in {folder}: train one or name another folder.")
-    return LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)

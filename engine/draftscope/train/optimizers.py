@@ -1,4 +1,4 @@
-"""Muon for the matrices, AdamW for the rest, one schedule over both.
+"""Muon for the matrices between hidden states, AdamW for the rest, one schedule over both.
 
 Muon is torch's own. Its rate is scaled to the size of AdamW's updates, so one weight
 decay and rates of one order of magnitude fit both.
@@ -25,9 +25,9 @@ class Optimizers:
     """Both optimisers behind one `step`."""
 
     def __init__(self, model: torch.nn.Module, rates: Rates) -> None:
-        blocks = {id(w) for name, w in model.named_parameters() if ".layers." in name and w.ndim == 2}
-        matrices = [w for w in model.parameters() if id(w) in blocks]
-        rest = [w for w in model.parameters() if id(w) not in blocks]
+        named = list(model.named_parameters())
+        matrices = [w for name, w in named if _between_hidden(name, w)]
+        rest = [w for name, w in named if not _between_hidden(name, w)]
         self._rates = (rates.matrices, rates.rest)
         self._both: tuple[torch.optim.Optimizer, ...] = (
             torch.optim.Muon(matrices, lr=rates.matrices, weight_decay=0.1, adjust_lr_fn="match_rms_adamw"),
@@ -48,6 +48,11 @@ class Optimizers:
     def restore(self, state: list[dict[str, object]]) -> None:
         for optimizer, saved in zip(self._both, state, strict=True):
             optimizer.load_state_dict(saved)
+
+
+def _between_hidden(name: str, weight: torch.Tensor) -> bool:
+    """A matrix, but no embedding and no output weights: these have a row for each token."""
+    return weight.ndim == 2 and "embed" not in name and "lm_head" not in name
 
 
 def schedule(progress: float) -> float:

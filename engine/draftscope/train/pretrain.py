@@ -1,21 +1,20 @@
-"""The target: next-token training on packed rows of all domains.
+"""A target: next-token training on packed rows of all domains.
 
-8,192 tokens a step: with Muon the smallest step that still fills two cores, and the
-budget buys more steps that way. Seven steps of eight use rows of 512; the eighth uses
+8,192 tokens a step on two cores: with Muon the smallest step that still fills them, and
+the budget buys more steps that way. Seven steps of eight use rows of 512; the eighth uses
 rows of 1,024, so that every position the model accepts has been trained. Such a step
 takes a fourth longer, hence no more of them.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch.nn import functional as F
 from tqdm import tqdm
-from transformers import LlamaForCausalLM
 
 from draftscope.train import loop
 from draftscope.train.batches import Batches
@@ -24,15 +23,29 @@ from draftscope.train.corpus import BLOCK, ROW, Texts
 from draftscope.train.evaluate import scores
 from draftscope.train.optimizers import Rates
 
-RATES = Rates(matrices=4e-3, rest=5e-3)
-TOKENS_PER_STEP = 8192
+BALANCE = 0.01  # weight of the load-balancing loss where experts are routed (2101.03961)
 
 
-def next_token_loss(model: LlamaForCausalLM, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    """Mean cross-entropy in nats; both arguments are [rows, length]."""
-    with torch.autocast("cpu", torch.bfloat16):
-        logits = model(input_ids=inputs, use_cache=False).logits  # [rows, length, vocabulary]
-    return F.cross_entropy(logits.float().flatten(0, 1), targets.flatten())
+@dataclass(frozen=True)
+class Recipe:
+    """What decides a training run beside its data, its seed and its budget. `samples`: rows of the target's own text
+    that a drafter learns from."""
+
+    rates: Rates
+    tokens_per_step: int
+    samples: int = 0
+
+
+TARGET = Recipe(Rates(matrices=4e-3, rest=5e-3), tokens_per_step=8192)
+
+
+def next_token_loss(model: Any, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """Mean cross-entropy in nats; both arguments are [rows, length]. Experts are kept equally busy beside it."""
+    routed = {"output_router_logits": True} if hasattr(model.config, "num_experts") else {}
+    with torch.autocast(inputs.device.type, torch.bfloat16):
+        out = model(input_ids=inputs, use_cache=False, **routed)  # logits [rows, length, vocabulary]
+    loss = F.cross_entropy(out.logits.float().flatten(0, 1), targets.flatten())
+    return loss + BALANCE * out.aux_loss if routed else loss
 
 
 def row_length(step: int) -> int:
@@ -41,24 +54,23 @@ def row_length(step: int) -> int:
 
 
 def pretrain(
-    model: LlamaForCausalLM,
+    model: Any,
     texts: Texts,
     folder: Path,
-    seconds: float,
+    budget: loop.Budget,
     seed: int,
     seen: int = 0,
+    recipe: Recipe = TARGET,
     loss_of: Loss = next_token_loss,
-    tokens_per_step: int = TOKENS_PER_STEP,
-    clock: Callable[[], float] = time.perf_counter,
 ) -> tuple[loop.Progress, bool]:
-    """Train `model` in place for `seconds` in all; returns the progress and whether it is done.
+    """Train `model` in place within `budget`; returns the progress and whether it is done.
 
     `seen` counts the tokens behind the weights the model comes with.
     """
-    batches = Batches(texts.train, seed, tokens_per_step)
+    batches = Batches(texts.train, seed, recipe.tokens_per_step)
 
     def backward(step: int) -> float:
-        inputs, targets = batches.rows(step, row_length(step))
+        inputs, targets = (rows.to(model.device) for rows in batches.rows(step, row_length(step)))
         loss = loss_of(model, inputs, targets)
         torch.autograd.backward(loss)
         return loss.item()
@@ -71,5 +83,5 @@ def pretrain(
 
     model.train()
     fingerprint = loop.fingerprint(seed, texts.train)
-    run = loop.Run(folder, seconds, RATES, tokens_per_step, fingerprint, seen)
-    return loop.train(run, model, backward, check, clock)
+    run = loop.Run(folder, budget, recipe.rates, recipe.tokens_per_step, fingerprint, seen)
+    return loop.train(run, model, backward, check)

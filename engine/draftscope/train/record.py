@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
+from draftscope.family import RECORD
 from draftscope.train.evaluate import Agreement, Score
-
-FILE = "training.json"
 
 
 @dataclass(frozen=True)
@@ -19,19 +19,27 @@ class Record:
     parameters: int
     seed: int
     minutes: float  # spent in steps, this run
-    threads: int
+    hardware: str
     steps: int  # of this run
     tokens_per_step: int
     tokens_seen: int  # behind these weights, the runs they were warm-started from included
-    held_out: dict[str, Score]  # bf16 weights on held-out text, by domain
-    agreement: dict[str, Agreement]  # with the target, by domain; empty for the target itself
+    recipe: str  # digest of what decides these weights beside time, and of the time
+    target: str  # digest of the target's weights that a drafter was trained for; empty for a target
+    held_out: dict[str, Score]  # bf16 weights on held-out text, by domain; empty for a head
+    agreement: dict[str, Agreement]  # with the target, by domain; empty for a target
 
 
 def write(record: Record, folder: Path) -> None:
-    (folder / FILE).write_text(json.dumps(asdict(record), indent=2) + "\n", encoding="utf-8")
+    (folder / RECORD).write_text(json.dumps(asdict(record), indent=2) + "\n", encoding="utf-8")
+
+
+def read(folder: Path) -> dict[str, Any]:
+    """The record in a member's folder; empty where nobody wrote one."""
+    path = folder / RECORD
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return found
 
 
 def tokens_behind(folder: Path) -> int:
     """Tokens the weights in a model folder have seen; 0 where nobody wrote it down."""
-    path = folder / FILE
-    return int(json.loads(path.read_text(encoding="utf-8"))["tokens_seen"]) if path.exists() else 0
+    return int(read(folder).get("tokens_seen", 0))

@@ -1,6 +1,6 @@
-"""Text by the target itself, for the draft to learn on.
+"""Text by the target itself, for a drafter to learn on.
 
-While decoding the draft reads what the target wrote, not the corpus; a share of such text
+While decoding a drafter reads what the target wrote, not the corpus; a share of such text
 in its training brings the two closer.
 """
 
@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import copy
 from pathlib import Path
+from typing import Any
 
 import torch
 from tqdm import tqdm
-from transformers import LlamaForCausalLM
 
 from draftscope.train.batches import Batches
 from draftscope.train.corpus import ROW
@@ -22,10 +22,10 @@ PROMPT = 32  # tokens of training text in front of each sample
 TOGETHER = 128  # rows per batch
 
 
-def sampled_rows(
-    target: LlamaForCausalLM, batches: Batches, rows: int, length: int, seed: int, kept: Path
-) -> torch.Tensor:
+def sampled_rows(target: Any, batches: Batches, rows: int, length: int, seed: int, kept: Path) -> torch.Tensor:
     """`rows` rows by the target, [rows, length + 1]; kept on disk, so that a resumed run sees the same."""
+    if rows == 0:
+        return torch.zeros((0, length + 1), dtype=torch.long)
     if kept.exists():
         saved: torch.Tensor = torch.load(kept, weights_only=True)
         return saved
@@ -34,7 +34,7 @@ def sampled_rows(
     # A new document may follow within a row, as in the corpus: the end token ends nothing here.
     writer.generation_config.eos_token_id = None
     torch.manual_seed(seed)
-    parts = tqdm(torch.split(prompts, TOGETHER), desc="target's own text")
+    parts = tqdm(torch.split(prompts.to(writer.device), TOGETHER), desc="target's own text")
     result = torch.cat([_continue(writer, part, length) for part in parts])
     kept.parent.mkdir(parents=True, exist_ok=True)
     torch.save(result, kept)
@@ -52,7 +52,7 @@ def _prompts(batches: Batches, rows: int) -> torch.Tensor:
 
 
 @torch.inference_mode()
-def _continue(writer: LlamaForCausalLM, prompts: torch.Tensor, length: int) -> torch.Tensor:
+def _continue(writer: Any, prompts: torch.Tensor, length: int) -> torch.Tensor:
     rows = writer.generate(
         input_ids=prompts,
         attention_mask=torch.ones_like(prompts),
@@ -62,4 +62,4 @@ def _continue(writer: LlamaForCausalLM, prompts: torch.Tensor, length: int) -> t
         max_new_tokens=length + 1 - prompts.shape[1],
         pad_token_id=PAD,
     )
-    return rows.clone()  # type: ignore[no-any-return]
+    return rows.cpu()  # type: ignore[no-any-return]

@@ -1,0 +1,120 @@
+"""`draftscope adapt`: a drafter of the family goes on learning from its target, on the user's own text.
+
+The target stays as it is, so what is written stays exactly the target's; only the drafter's guesses come closer to it
+on such text. The last tenth of the text is held out, and acceptance is measured there before and after.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from draftscope import family
+from draftscope.errors import DraftscopeError
+from draftscope.family import Member
+from draftscope.heads import Head, Lender, load_head, save_head
+from draftscope.train import corpus, folder, loop, tokenizer
+from draftscope.train.compiled import compiled
+from draftscope.train.corpus import BLOCK, ROW, Domain, Texts
+from draftscope.train.distill import Places, distill
+from draftscope.train.evaluate import Agreement, agreement
+from draftscope.train.optimizers import Rates
+from draftscope.train.pretrain import Recipe
+from draftscope.train.students import lesson
+
+HELD_OUT = 10  # one part in so many
+ROWS = 64  # held-out rows of 512 tokens, at most
+RECIPE = Recipe(Rates(matrices=1e-3, rest=5e-4), tokens_per_step=4096)  # a quarter of what a new drafter learns with
+
+
+@dataclass(frozen=True)
+class Adapted:
+    """What came of it: acceptance on the part held out, and the new folder; `done` is False where it was interrupted
+    and the same command goes on."""
+
+    folder: Path
+    before: Agreement
+    after: Agreement
+    progress: loop.Progress
+    done: bool
+
+
+def adapt(name: str, text: Path, out: Path, work: Path, minutes: float) -> Adapted:
+    """Trains the family's drafter of that name on the documents in `text` and writes it to the new folder `out`.
+
+    DraftscopeError for a target or an unknown name, a member that is not here, too little text, a folder that exists.
+    """
+    if out.exists():
+        raise DraftscopeError(f"{out} is there already and nothing is overwritten: name another folder with --out.")
+    member, home, place = _found(name)
+    texts = read(text, tokenizer.load(home))
+    target = folder.load(home)
+    student = _loaded(member, place, target)
+    one = lesson(target, student)
+    before = agreement(one, texts.val[0], ROWS)
+    state = work / "adapt" / f"{name}.{loop.fingerprint(0, texts.train, student)}"
+    budget = loop.Budget(minutes * 60)
+    progress, done = distill(one, texts, Places(state, state), budget, 0, 0, RECIPE, compiled(one.loss))
+    student.eval()
+    found = Adapted(out, before, agreement(one, texts.val[0], ROWS), progress, done)
+    if done:
+        _write(found, member, home, student, texts)
+    return found
+
+
+def read(text: Path, bpe: Any) -> Texts:
+    """The user's text as training and held-out tokens; its documents may be set apart as in a corpus."""
+    if not text.is_file():
+        raise DraftscopeError(f"There is no text file {text}: name one with --text.")
+    ids = [tokenizer.END]
+    for document in corpus.documents(text):
+        ids += [*bpe.encode(document, add_special_tokens=False).ids, tokenizer.END]
+    held = max(ROW + 1, len(ids) // HELD_OUT)
+    if len(ids) < held + BLOCK + 1:
+        raise DraftscopeError(
+            f"{text} has {len(ids):,} tokens, and at least {ROW + BLOCK + 2:,} are needed to learn and to measure: add "
+            "more text."
+        )
+    tokens = np.asarray(ids, dtype=np.uint16)
+    name = text.name.split(".")[0]
+    return Texts([Domain.of(name, tokens[:-held])], [Domain.of(name, tokens[-held:])], bpe)
+
+
+def _found(name: str) -> tuple[Member, Path, Path]:
+    """The member, its target's folder and its own."""
+    member = family.find(name)
+    if not member.of:
+        raise DraftscopeError(f"'{name}' is a target, and adapting never changes one: choose one of its drafters.")
+    home, place = family.place(member.of), family.place(name)
+    if home is None or place is None:
+        missing = member.of if home is None else name
+        raise DraftscopeError(
+            f"'{missing}' is not here yet: make it with 'draftscope train family --members {missing}'."
+        )
+    return member, home, place
+
+
+def _loaded(member: Member, place: Path, target: Any) -> Any:
+    return load_head(member.kind, place, Lender.of(target)) if member.is_head else folder.load(place)
+
+
+def _write(found: Adapted, member: Member, home: Path, student: Any, texts: Texts) -> None:
+    """The new folder, as the drafter's own is; with a record of what was done instead of a card."""
+    if isinstance(student, Head):
+        save_head(student.to(torch.bfloat16), found.folder, family.find(member.of).title)
+    else:
+        folder.save(student, texts.tokenizer, found.folder)
+    record = {
+        "name": f"{member.title}, adapted",
+        "target": family.digest(home),
+        "tokens_seen": found.progress.tokens,
+        "minutes": found.progress.spent / 60,
+        "before": asdict(found.before),
+        "after": asdict(found.after),
+    }
+    (found.folder / family.RECORD).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")

@@ -1,0 +1,152 @@
+"""`draftscope train family`: every member in turn, each resumable, what is finished left as it is.
+
+A member is finished when its folder says it was made by the same recipe, on the same text, for the same target. One
+whose target has changed is trained anew. The target goes on from the weights that are there until it has had its
+tokens.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from draftscope import family
+from draftscope.errors import DraftscopeError
+from draftscope.family import Member
+from draftscope.train import folder, loop
+from draftscope.train.batches import Batches
+from draftscope.train.compiled import compiled
+from draftscope.train.corpus import Texts
+from draftscope.train.distill import Places, distill
+from draftscope.train.finish import Finished, publish
+from draftscope.train.pretrain import next_token_loss, pretrain
+from draftscope.train.recipes import EPOCHS, Preset
+from draftscope.train.record import read, tokens_behind
+from draftscope.train.shards import pack
+from draftscope.train.students import first_head, first_model, lesson
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is asked for. `minutes` stand in for the preset's; `deadline` is by time.monotonic()."""
+
+    members: tuple[Member, ...]
+    preset: Preset
+    corpus: Path
+    out: Path
+    work: Path
+    seed: int
+    minutes: float | None
+    deadline: float
+    shards: Path | None
+
+    def __post_init__(self) -> None:
+        names = {member.name for member in self.members}
+        for member in self.members:
+            if member.of and member.of not in names and not _present(self.out / family.find(member.of).folder):
+                raise DraftscopeError(
+                    f"'{member.name}' learns from '{member.of}', which is not in {self.out}: add it to --members."
+                )
+
+    def minutes_of(self, member: Member) -> float:
+        return self.preset.minutes[member.name] if self.minutes is None else self.minutes
+
+
+@dataclass(frozen=True)
+class Task:
+    """A member about to be trained: `train` takes a folder for its state and says how far it came and whether it is
+    done. `first` is the digest of all that its weights depend on but the recipe and the time."""
+
+    network: Any
+    seed: int
+    first: str
+    train: Callable[[Path], tuple[loop.Progress, bool]]
+
+
+def train_family(plan: Plan, texts: Texts) -> bool:
+    """Whether all members are finished; False means that the same command goes on where this one stopped."""
+    made: list[Path] = []
+    done = True
+    for member in plan.members:
+        if _had_its_tokens(plan, member, texts):
+            continue
+        done = time.monotonic() < plan.deadline and _train(plan, member, texts, made)
+        if not done:
+            break
+    if plan.shards is not None and made:
+        pack(made, plan.shards)
+    return done
+
+
+def _train(plan: Plan, member: Member, texts: Texts, made: list[Path]) -> bool:
+    """Whether the member is finished; adds its folder to `made` where it was not before."""
+    task = _drafter(plan, member, texts) if member.of else _target(plan, member, texts)
+    recipe, place = plan.preset.recipe(member), plan.out / member.folder
+    stamp = _digest(task.first, repr(recipe), str(plan.minutes_of(member)))
+    if read(place).get("recipe") == stamp:
+        print(f"{member.title} is finished in {place}.")
+        return True
+    state = plan.work / "family" / f"{member.name}.{_digest(task.first, repr(recipe))}"
+    progress, done = task.train(state)
+    if not done:
+        print(f"{member.title} stopped at step {progress.step}; saved in {state}. The same command goes on from there.")
+        return False
+    publish(Finished(member, recipe, task.seed, progress, stamp, plan.corpus, plan.out), task.network, texts)
+    made.append(place)
+    return True
+
+
+def _target(plan: Plan, member: Member, texts: Texts) -> Task:
+    """A target reads other text than the weights it starts from have read: its seed is moved by their tokens."""
+    place, recipe = plan.out / member.folder, plan.preset.recipe(member)
+    warm = member.name == "target" and _present(place)
+    seen = tokens_behind(place) if warm else 0
+    seed = plan.seed + seen
+    network = (folder.load(place) if warm else first_model(member, seed)).to(plan.preset.place())
+    budget = loop.Budget(plan.minutes_of(member) * 60, EPOCHS * texts.size, plan.deadline)
+    loss = compiled(next_token_loss)
+    return Task(
+        network,
+        seed,
+        loop.fingerprint(seed, texts.train, network),
+        lambda state: pretrain(network, texts, state, budget, seed, seen, recipe, loss),
+    )
+
+
+def _drafter(plan: Plan, member: Member, texts: Texts) -> Task:
+    recipe, device = plan.preset.recipe(member), plan.preset.place()
+    target = folder.load(plan.out / family.find(member.of).folder).to(device)
+    batches = Batches(texts.train, plan.seed, recipe.tokens_per_step)
+    student = (
+        first_head(member, target, batches, plan.seed) if member.is_head else first_model(member, plan.seed).to(device)
+    )
+    teach = lesson(target, student)
+    budget = loop.Budget(plan.minutes_of(member) * 60, deadline=plan.deadline)
+    loss, samples = compiled(teach.loss), plan.work / "family"
+    return Task(
+        student,
+        plan.seed,
+        loop.fingerprint(plan.seed, texts.train, target, student),
+        lambda state: distill(teach, texts, Places(state, samples), budget, plan.seed, 0, recipe, loss),
+    )
+
+
+def _had_its_tokens(plan: Plan, member: Member, texts: Texts) -> bool:
+    """Whether the embedded target needs no more, whoever trained it."""
+    place, enough = plan.out / member.folder, min(plan.preset.enough, EPOCHS * texts.size)
+    if member.name != "target" or (seen := tokens_behind(place)) < enough:
+        return False
+    print(f"{member.title} is finished in {place}: {seen / 1e6:.1f}M tokens of {enough / 1e6:.1f}M.")
+    return True
+
+
+def _present(place: Path) -> bool:
+    return (place / "config.json").is_file()
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("|".join(parts).encode()).hexdigest()[:16]
