@@ -9,14 +9,16 @@ import torch
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
-from transformers import GenerationConfig
+from transformers import GenerationConfig, GPT2Config, GPT2LMHeadModel
 
 from draftscope import DraftscopeError
 from draftscope.lab import Lab, Run
+from draftscope.model import Model
 from draftscope.race import race, solo_runs
 from draftscope.settings import Settings
 from draftscope.text import Ending, Transcript
 from draftscope.trace import Prefill, Round, RunEnd
+from tests.conftest import byte_tokenizer, random_heads
 
 PROMPT = "The quick brown fox"
 DRAFTERS = {
@@ -322,3 +324,13 @@ def test_a_drafter_that_proposes_more_than_it_announced_is_refused(pair: Lab, mo
     monkeypatch.setattr(drafters, "find", lambda _: shy)
     with pytest.raises(ValueError, match="proposed 4 nodes and had announced at most 1"):
         pair.decode(PROMPT, gamma=4)
+
+
+def test_a_tree_may_reach_beyond_the_context_where_the_text_ends() -> None:
+    """Learned positions end with the context: rows that could not be emitted anyway must not be looked up behind it."""
+    torch.manual_seed(0)
+    shape = {"vocab_size": 258, "n_positions": 24, "n_embd": 32, "n_layer": 2, "n_head": 4}
+    target = Model(GPT2LMHeadModel(GPT2Config(**shape, bos_token_id=0, eos_token_id=0)), "learned positions")
+    lab = Lab(target, None, byte_tokenizer(), random_heads(target, (2, 3, 4, 5)))
+    want = lab.decode("abcdefgh", "plain", max_new_tokens=16).token_ids
+    assert lab.decode("abcdefgh", "eagle-tree", max_new_tokens=16, tree_depth=6, tree_nodes=20).token_ids == want

@@ -108,7 +108,7 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[misc]
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         slots = self.table.slots.to(key_states.device)
-        for store, rows in ((self.keys, key_states), (self.values, value_states)):
+        for store, rows in ((self.keys, key_states.detach()), (self.values, value_states.detach())):
             if len(slots) == 1:
                 store.index_copy_(2, slots[0], rows)
             else:

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 import transformers
 
-from draftscope import calibration
+from draftscope import calibration, drafters
 from draftscope.calibration import Belongs, Calibration, Drafting, Machine, Verify
 from draftscope.model import Model
 from draftscope.settings import Settings
@@ -131,8 +131,10 @@ def _timed(work: Callable[[], object]) -> float:
 
 
 def _drafting(lab: Lab) -> list[str]:
-    """The drafters whose cost grows with gamma here."""
-    return [info.name for info in lab.drafters() if info.available and "gamma" in info.uses]
+    """The drafters whose cost grows with gamma here; what is synthetic costs nothing that anyone could pay."""
+    known = drafters.known()
+    able = [info.name for info in lab.drafters() if info.available and "gamma" in info.uses]
+    return [name for name in able if not known[name].synthetic]
 
 
 def _rounds(lab: Lab) -> dict[tuple[str, int], list[dict[str, float]]]:

@@ -148,7 +148,8 @@ class Model:
             self.ballast.aim(cache, mask)
         out = self.run(
             input_ids=tokens,
-            position_ids=cache.table.length[:, None] + offsets,
+            # a tree may reach beyond the context where its text ends: scouts, whose positions only have to exist
+            position_ids=(cache.table.length[:, None] + offsets).clamp_(max=self.context - 1),
             attention_mask=mask,
             past_key_values=cache,
             use_cache=True,
