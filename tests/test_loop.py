@@ -333,4 +333,4 @@ def test_a_tree_may_reach_beyond_the_context_where_the_text_ends() -> None:
     target = Model(GPT2LMHeadModel(GPT2Config(**shape, bos_token_id=0, eos_token_id=0)), "learned positions")
     lab = Lab(target, None, byte_tokenizer(), random_heads(target, (2, 3, 4, 5)))
     want = lab.decode("abcdefgh", "plain", max_new_tokens=16).token_ids
-    assert lab.decode("abcdefgh", "eagle-tree", max_new_tokens=16, tree_depth=6, tree_nodes=20).token_ids == want
+    assert lab.decode("abcdefgh", "eagle-tree", max_new_tokens=16, tree_width=1, tree_depth=6).token_ids == want
