@@ -132,8 +132,13 @@ def refuse_unknown(names: Sequence[str]) -> None:
 
 
 def own(lab: Lab, plan: Plan) -> tuple[list[System], list[str]]:
-    """Plain decoding first, then the plan's drafters; and what is to be said of those that this pair cannot run."""
-    named = [info for info in lab.drafters() if info.name in plan.drafters or not plan.drafters]
+    """Plain decoding first, then the plan's drafters; and what is to be said of those that this pair cannot run.
+
+    Without a plan all are taken but synthetic ones: what they know in advance is paid for in the whole run's time.
+    """
+    known = drafters.known()
+    asked = plan.drafters or [name for name, info in known.items() if not info.synthetic]
+    named = [info for info in lab.drafters() if info.name in asked]
     able = [info for info in named if info.available and "typed" not in info.uses]
     labels = [PLAIN]
     for info in able:
