@@ -17,7 +17,7 @@ from torch import Tensor
 
 from draftscope.drafters.base import Outcome
 from draftscope.drafters.dynamic import _Growth
-from draftscope.drafters.positions import best_first, sparse_tree
+from draftscope.drafters.ranks import best_first, sparse_tree
 from draftscope.drafters.unread import Unread
 from draftscope.heads import Block, Medusa, RecurrentHead
 from draftscope.lab import Lab

@@ -17,6 +17,7 @@ import torch
 import transformers
 
 from draftscope import calibration, drafters
+from draftscope.cache import SlotCache
 from draftscope.calibration import Belongs, Calibration, Drafting, Machine, Verify
 from draftscope.model import Model
 from draftscope.settings import Settings
@@ -92,14 +93,15 @@ def _verify(model: Model, context: int) -> list[Verify]:
         cases = [(width, context) for width in WIDTHS if batch * width <= MOST_ROWS or width == 1]
         if batch == 1:
             cases += [(1, each) for each in CONTEXTS if each + 1 <= model.context and each != context]
-        times = _interleaved([_forward(model, width, batch, each) for width, each in cases], REPEATS)
+        cache = model.cache(batch, max(width + each for width, each in cases))
+        times = _interleaved([_forward(model, cache, width, each) for width, each in cases], REPEATS)
         found += [Verify(width=w, batch=batch, context=s, ms=ms) for (w, s), ms in zip(cases, times, strict=True)]
     return found
 
 
-def _forward(model: Model, width: int, batch: int, context: int) -> Callable[[], object]:
-    """A forward of `width` rows of `batch` sequences that have `context` tokens each."""
-    cache = model.cache(batch, context + width)
+def _forward(model: Model, cache: SlotCache, width: int, context: int) -> Callable[[], object]:
+    """A forward of `width` rows of the cache's sequences, as if they had `context` tokens each."""
+    batch = len(cache.table.length)
     tokens = torch.ones((batch, width), dtype=torch.long, device=model.device)
     offsets = torch.arange(width, device=model.device).expand(batch, -1)
     length = torch.full((batch,), context, device=model.device)

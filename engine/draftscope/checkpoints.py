@@ -6,7 +6,6 @@ before it is fetched.
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -22,7 +21,7 @@ from transformers import (
     AutoTokenizer,
 )
 
-from draftscope import hub, memory
+from draftscope import family, hub, memory
 from draftscope.assets import assets
 from draftscope.errors import DraftscopeError
 from draftscope.masks import reaches
@@ -227,17 +226,8 @@ def _display_name(source: str) -> str:
 
 
 def _digest(place: Place) -> str:
-    """A short SHA-256 over every weight file's size, beginning and end; empty where no weight file is found."""
-    digest, edge = hashlib.sha256(), 16 * 2**20
+    """The digest of the weights that were found; empty where there is no weight file."""
     folder: Path | None = Path(place.source)
     if not Path(place.source).is_dir():
         folder = hub.cached(place.source, place.origin.get("revision"))
-    files = sorted(folder.glob("*.safetensors")) if folder is not None else []
-    for path in files:
-        size = path.stat().st_size
-        digest.update(str(size).encode())
-        with path.open("rb") as file:
-            digest.update(file.read(edge))
-            file.seek(max(0, size - edge))
-            digest.update(file.read(edge))
-    return digest.hexdigest()[:12] if files else ""
+    return family.digest(folder) if folder is not None and any(folder.glob("*.safetensors")) else ""

@@ -100,6 +100,12 @@ def grown(parents: Tensor, width: int, height: int) -> Topology:
     )
 
 
+def with_descendants(marked: Tensor, form: Topology) -> Tensor:
+    """marked [B, N] bool, and everything below: what hangs under a child that is not there is not there either."""
+    slots = torch.nn.functional.pad(marked, (1, 0))
+    return (form.ancestors & slots[:, None, :]).any(-1)[:, 1:]
+
+
 @lru_cache(maxsize=256)
 def chain(length: int, batch: int = 1, device: torch.device | str = "cpu") -> Topology:
     """B chains of `length` nodes; length 0 is the empty tree."""

@@ -90,9 +90,7 @@ class Parts:
     heads: Mapping[str, Head]  # by kind: those that were loaded for this target
     streams: Streams  # where the session's coins come from; a drafter that tosses its own takes another tier
     foresee: Callable[[Streams], list[list[int]]]  # what the target alone writes with given coins; on nobody's clock
-    cost: Callable[
-        [int], float
-    ]  # a round of this drafter with gamma tokens, in plain rounds: measured when first asked
+    cost: Callable[[int], float]  # a round with gamma tokens, in plain rounds: measured when first asked
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from draftscope.drafters.base import Drafter, Outcome, Parts, State
 from draftscope.drafters.length import lengths_of
 from draftscope.sampling import draw, draw_distinct
 from draftscope.streams import Coins
-from draftscope.tree import DraftTree, Topology, empty, full
+from draftscope.tree import DraftTree, Topology, empty, full, with_descendants
 
 
 class Levels(Drafter):
@@ -102,7 +102,7 @@ class Levels(Drafter):
             laws=torch.cat(laws, 1),
             family=family,
             belief=belief,
-            scout=_with_descendants(torch.cat(scout, 1), form),
+            scout=with_descendants(torch.cat(scout, 1), form) if form.width > 1 else torch.cat(scout, 1),
             origin=(origin,) * form.batch,
             drawn="all" if self._draws else "none",
             forward_ms=tuple(times),
@@ -118,11 +118,3 @@ def _slot_rows(slots: int, laws: int, batch: int, device: torch.device) -> Tenso
 def _stopped(going: list[bool], real: Tensor) -> Tensor:
     """[B, 1]: scouts, where a sequence had stopped drafting before the others."""
     return ~real | ~torch.tensor(going, device=real.device)[:, None]
-
-
-def _with_descendants(scout: Tensor, form: Topology) -> Tensor:
-    """A node below a child that does not exist does not exist either."""
-    if form.width <= 1:
-        return scout
-    marked = torch.nn.functional.pad(scout, (1, 0))
-    return (form.ancestors & marked[:, None, :]).any(-1)[:, 1:]
