@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: run test lint bench gpu clean
+.PHONY: run test lint bench gpu space-test clean
 
 run: $(READY)
 	$(BIN)/draftscope serve
@@ -23,6 +23,15 @@ bench: $(READY)
 # On a machine with CUDA; needs torch, transformers, pydantic, scipy, but no environment of ours and no gradio.
 gpu:
 	PYTHONPATH=engine $(PYTHON) -m draftscope.gpu --out $${OUT:-bench}
+
+# The Space as a Space has it: its folder, an environment of its requirements, its start, and a browser.
+space-test: $(READY)
+	rm -rf build/space build/space-venv
+	$(BIN)/draftscope space build build/space
+	$(PYTHON) -m venv build/space-venv
+	build/space-venv/bin/python -m pip install --quiet --requirement build/space/requirements.txt
+	DRAFTSCOPE_SPACE=build/space DRAFTSCOPE_SPACE_PYTHON=build/space-venv/bin/python DRAFTSCOPE_REQUIRE_BROWSER=1 \
+		$(BIN)/python -m pytest tests/test_space_page.py
 
 $(READY): pyproject.toml tests/constraints.txt
 	$(PYTHON) -m venv $(VENV)

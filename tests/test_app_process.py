@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
@@ -20,6 +21,7 @@ from draftscope_app.engine_process import EngineProcess, RunHandle
 from draftscope_app.engine_worker import main
 from draftscope_app.feed import stream
 from draftscope_app.jobs import Entered, Happened, Job, Load, LoadFailed, Loading, Message, Quit, Ready, Start
+from draftscope_app.server import serve
 from draftscope_app.visitors import Visitor, Visitors, new_run_id
 
 PATIENCE_S = 120.0
@@ -32,6 +34,22 @@ def engine(pair_folders: tuple[Path, Path]) -> Iterator[EngineProcess]:
     assert status.phase == "ready", status
     yield process
     process.close()
+
+
+def test_a_core_is_left_to_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    class AskedError(Exception):
+        """What the engine process would have loaded."""
+
+    def asked(load: Load, *rest: object) -> None:
+        raise AskedError(load.spare_cores)
+
+    monkeypatch.setattr("draftscope_app.engine_process.EngineProcess", asked)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with pytest.raises(AskedError) as told:
+        serve("127.0.0.1", port)
+    assert told.value.args == (1,)
 
 
 def job(tokens: int = 12, steps: int | None = None, solo: int = 0, prompt: str = "abc", **settings: Any) -> Job:

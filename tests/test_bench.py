@@ -273,6 +273,13 @@ def test_quick_is_small_and_has_a_deadline() -> None:
     assert set(QUICK.temperatures) == {0.0, 1.0}
 
 
+def test_without_a_plan_what_is_synthetic_stays_out(pair: Lab) -> None:
+    systems, _ = own(pair, QUICK)
+    drafters = {system.label.drafter for system in systems}
+    assert {"plain", "draft", "eagle3"} <= drafters
+    assert "oracle" not in drafters
+
+
 # on a GPU
 
 

@@ -33,6 +33,7 @@ def kept(*stages: float, emitted: tuple[int, ...] = (1,), drafted: int = 0) -> K
         paths=[list(range(max(0, count - 1))) for count in emitted],
         fed=[Fed(count, "", None) if count else None for count in emitted],
         scout=torch.zeros(len(emitted), drafted, dtype=torch.bool),
+        depth=torch.arange(drafted + 1).expand(len(emitted), -1),
     )
 
 
@@ -91,7 +92,7 @@ def test_what_was_accepted_but_cut_off_counts_nowhere() -> None:
 
 def test_a_draft_of_nothing_but_scouts_is_none() -> None:
     scouts = kept(1, 1, 1, 1, 1, drafted=2)._replace(scout=torch.ones(1, 2, dtype=torch.bool))
-    assert Rounds.of([scouts]).drafted.tolist() == [[False]]
+    assert Rounds.of([scouts]).depth.tolist() == [[0]]
 
 
 @pytest.mark.parametrize(
@@ -105,6 +106,14 @@ def test_acceptance_length_is_that_of_the_trace(pair: Lab, drafter: str, values:
     rounds = Rounds.of([Kept.of(step) for step in session.steps()])
     assert rounds.mean_acceptance_length() == pytest.approx(folded.mean_acceptance_length)
     assert rounds.tokens_per_round() == pytest.approx(folded.tokens_per_round)
+    assert rounds.conditional_alpha() == pytest.approx(folded.conditional_acceptance_per_position)
+
+
+def test_alpha_counts_only_rounds_that_reached_and_drafted_a_position() -> None:
+    rounds = [kept(1, 1, 1, 1, 1, emitted=(n,), drafted=d) for n, d in ((3, 2), (2, 2), (1, 2), (2, 1))]
+    assert Rounds.of(rounds).conditional_alpha() == [3 / 4, 1 / 2]
+    cut = kept(1, 1, 1, 1, 1, emitted=(2,), drafted=3)._replace(paths=[[0, 1, 2]])  # nobody saw a third token
+    assert Rounds.of([cut]).conditional_alpha() == [1, 1, None]
 
 
 # time a token

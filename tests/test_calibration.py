@@ -79,6 +79,8 @@ def test_measuring_a_pair_and_finding_it_again(pair: Lab, monkeypatch: pytest.Mo
     assert found.round_cost("draft", 4) > found.v(5) > 0
     assert calibrate.calibration_of(pair, heard.append) == found
     assert len(heard) == 3  # not measured again
+    calibration.keep(found.model_copy(update={"drafting": {"draft": found.drafting["draft"]}}))
+    assert "eagle3" in calibrate.calibration_of(pair, heard.append).drafting  # the head came later
 
 
 def test_rows_that_depend_on_their_number_are_found(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:

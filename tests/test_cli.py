@@ -25,6 +25,7 @@ from draftscope.lab import Lab
 from draftscope_app import server
 from draftscope_app.cli import COMMANDS, main
 from draftscope_app.commands import options, report
+from draftscope_app.environment import Environment
 from draftscope_app.jobs import Load
 
 METRICS = {
@@ -114,7 +115,7 @@ def test_decode_prints_one_json_object(cli: Cli, loaded: Lab) -> None:
     ran = cli("decode", "hello", *SAMPLED, "--drafter", "draft", "--shape", "2,2", "--gamma", "3", "--json")
     assert ran.code == 0
     told = ran.json
-    assert set(told) == {"text", "token_ids", "drafter", "exact", "settings", "target_forwards", "metrics"}
+    assert set(told) == {"text", "token_ids", "drafter", "exact", "synthetic", "settings", "target_forwards", "metrics"}
     assert set(told["metrics"]) >= METRICS
     assert set(told["metrics"]["itl_ms"]) == set(told["metrics"]["icl_ms"]) == {"p50", "p95", "p99"}
     run = loaded.decode("hello", "draft", temperature=1, seed=3, max_new_tokens=24, gamma=3)
@@ -162,6 +163,9 @@ def test_every_setting_reaches_the_run(cli: Cli) -> None:
         "rule": "token",
         "lenience": 0.7,
         "agreement": 2,
+        "prefetch": 6,
+        "policy": "exp3",
+        "arms": ["draft:3", "sampled-tree:2x1"],
         "temperature": 0.5,
         "top_k": 9,
         "top_p": 0.9,
@@ -419,7 +423,7 @@ def test_check_passes_on_a_right_engine(cli: Cli) -> None:
     assert set(told) == {"drafter", "exact", "passed", "verdict", "findings"}
     assert told["passed"]
     assert "no difference was found" in told["verdict"]
-    assert {"name", "passed", "detail", "samples", "p_value"} == set(told["findings"][0])
+    assert {"name", "passed", "detail", "samples", "p_value", "total_variation", "kl"} == set(told["findings"][0])
 
 
 @pytest.mark.usefixtures("loaded")
@@ -456,6 +460,7 @@ def test_serve_hands_its_arguments_over(cli: Cli, monkeypatch: pytest.MonkeyPatc
     seen: dict[str, object] = {}
     monkeypatch.setattr(server, "serve", lambda **given: seen.update(given))
     assert cli("serve", "--port", "7777", *LOADING, "--no-browser").code == 0
+    assert seen.pop("environment") == Environment(log="off")
     assert seen == {"host": "127.0.0.1", "port": 7777, "load": LOAD, "drafter": "eagle3-tree", "open_browser": False}
 
 

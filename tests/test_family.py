@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 from transformers import AutoModelForCausalLM
 
+import draftscope
 from draftscope import family
 from draftscope.cache import SlotCache
 from draftscope.checkpoints import Loading, find, load_model
@@ -431,7 +432,7 @@ def test_a_member_is_found_where_it_was_trained(tmp_path: Path, monkeypatch: pyt
     assert family.place("eagle3") == made and family.trained_for(made) == "abc"
 
 
-# Adapting.
+# What is embedded is there to draft, and can be adapted.
 
 
 @pytest.fixture
@@ -441,6 +442,27 @@ def embedded(commanded: Callable[..., int], tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setenv("DRAFTSCOPE_ASSETS", str(tmp_path / "assets"))
     monkeypatch.setattr(adapting, "compiled", lambda loss: loss)
     return tmp_path
+
+
+def test_heads_come_with_the_target_that_they_were_trained_for(embedded: Path) -> None:
+    lab = draftscope.load()
+    assert set(lab.heads) == {"eagle3"}
+    assert (
+        lab.decode("So", "eagle3", max_new_tokens=12).token_ids
+        == lab.decode("So", "plain", max_new_tokens=12).token_ids
+    )
+    record = family.home("eagle3") / family.RECORD
+    record.write_text(json.dumps(json.loads(record.read_text()) | {"target": "another"}))
+    assert not draftscope.load().heads
+
+
+def test_embedded_models_go_by_their_names(embedded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert family.resolved("draft") == family.home("draft")
+    assert family.resolved("draft-tiny") == "draft-tiny"  # not there yet
+    assert draftscope.load("target", "draft").draft is not None
+    monkeypatch.chdir(embedded)
+    Path("draft").mkdir()
+    assert family.resolved("draft") == "draft"
 
 
 def manuscript(folder: Path) -> Path:

@@ -16,7 +16,7 @@ from torch import Tensor
 from draftscope import judge, session
 from draftscope.cache import SlotCache
 from draftscope.check import FALSE_ALARM, Finding, law_test
-from draftscope.drafters import levels
+from draftscope.drafters import levels, positions
 from draftscope.lab import Lab
 from draftscope.model import Model
 from draftscope.settings import Settings
@@ -45,6 +45,8 @@ LOSSLESS = {
     "sampled tree, deep": {"drafter": "sampled-tree", "shape": (2, 1, 2)},
     "sampled tree, every token": {"drafter": "sampled-tree", "shape": (5, 2)},
     "top-k tree": {"drafter": "topk-tree", "shape": (2, 2)},
+    "Sequoia": {"drafter": "sequoia", "tree_nodes": 6, "tree_depth": 3},
+    "EAGLE-3, Sequoia": {"drafter": "eagle3-sequoia", "tree_nodes": 6, "tree_depth": 3},
     "n-gram": {"drafter": "ngram", "gamma": 3, "ngram": 2},
     "suffix": {"drafter": "suffix", "gamma": 3},
     "suffix, tree": {"drafter": "suffix-tree", **GROWN},
@@ -55,8 +57,11 @@ LOSSLESS = {
     "cascade": {"drafter": "cascade", "gamma": 3, "ngram": 1},
     "cascade, token": {"drafter": "cascade", "gamma": 3, "ngram": 2, "rule": "token"},
     "cascade over suffixes": {"drafter": "cascade", "gamma": 4, "inner": "suffix"},
+    "SSD": {"drafter": "ssd", "gamma": 3},
+    "SSD, token": {"drafter": "ssd", "gamma": 3, "rule": "token"},
     "early exit": {"drafter": "early-exit", "gamma": 3},
     "early exit, token": {"drafter": "early-exit", "gamma": 3, "rule": "token"},
+    "early exit, length by confidence": {"drafter": "early-exit", "gamma": 3, "draft_length": "confidence"},
     "EAGLE-1": {"drafter": "eagle", "gamma": 3},
     "EAGLE-3": {"drafter": "eagle3", "gamma": 3},
     "EAGLE-3, token": {"drafter": "eagle3", "gamma": 3, "rule": "token"},
@@ -64,6 +69,15 @@ LOSSLESS = {
     "MTP": {"drafter": "mtp", "gamma": 3},
     "Medusa": {"drafter": "medusa", "gamma": 3},
     "block": {"drafter": "block", "gamma": 3},
+    "Medusa, length by cost": {"drafter": "medusa", "gamma": 3, "draft_length": "cost"},
+    "block, length by confidence": {"drafter": "block", "gamma": 3, "draft_length": "confidence"},
+    "block, length by AdaEDL, token": {
+        "drafter": "block",
+        "gamma": 3,
+        "draft_length": "adaedl",
+        "confidence": 0.5,
+        "rule": "token",
+    },
     "EAGLE-1, dynamic tree": {"drafter": "eagle-tree", **GROWN},
     "EAGLE-3, dynamic tree": {"drafter": "eagle3-tree", **GROWN},
     "MTP, dynamic tree": {"drafter": "mtp-tree", **GROWN},
@@ -190,6 +204,14 @@ class PositionKeyed(Streams):
                 rows[purpose].append(torch.from_numpy(stream[len(text) : len(text) + nodes + 1]))
         draft, accept, last = (torch.stack(rows[purpose]) for purpose in Purpose)
         return Coins(draft[:, :nodes], accept[:, :nodes], last)
+
+
+def test_a_token_dropped_after_it_was_drawn_is_caught(tiny: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An adaptive length that leaves out the very token that it found unlikely."""
+    kept = positions.PositionsChain._kept
+    dropped = lambda *given: [count - (count < 3) for count in kept(*given)]  # noqa: E731
+    monkeypatch.setattr(positions.PositionsChain, "_kept", dropped)
+    assert caught(law(tiny, drafter="medusa", gamma=3, draft_length="confidence", rule="token"))
 
 
 @pytest.mark.parametrize("name", ["chain, block", "sampled tree"])

@@ -26,11 +26,14 @@ DRAFTERS = {
     "draft": {"gamma": 4},
     "sampled-tree": {"shape": (3, 2, 1)},
     "topk-tree": {"shape": (3, 2, 1)},
+    "sequoia": {"tree_nodes": 9, "tree_depth": 4},
+    "eagle3-sequoia": {"tree_nodes": 9, "tree_depth": 4},
     "ngram": {"gamma": 4},
     "suffix": {"gamma": 4},
     "suffix-tree": {"tree_nodes": 9, "tree_depth": 4, "tree_width": 3},
     "lookahead": {"window": 4},
     "cascade": {"gamma": 4, "ngram": 2},
+    "ssd": {"gamma": 4},
     "early-exit": {"gamma": 4, "exit_layer": 1},
     "oracle": {"gamma": 4, "oracle_alpha": 0.6},
     "typed": {"typed": " jumps over the lazy dog"},
@@ -57,7 +60,9 @@ def decode(lab: Lab, drafter: str, **settings: object):
 @pytest.fixture(scope="module")
 def twin(pair: Lab) -> Lab:
     """The target drafts for itself, so that long blocks are accepted."""
-    return Lab(pair.target, pair.target, pair.tokenizer, pair.heads)
+    lab = Lab(pair.target, pair.target, pair.tokenizer, pair.heads)
+    lab.calibration = pair.calibration
+    return lab
 
 
 @pytest.mark.parametrize("drafter", DRAFTERS)
@@ -113,7 +118,7 @@ def test_seeds_matter_and_repeat(pair: Lab) -> None:
 @pytest.mark.parametrize(
     ("drafter", "length"),
     [*((drafter, "fixed") for drafter in DRAFTERS if drafter not in ("plain", "typed"))]
-    + [(drafter, length) for drafter in ("draft", "eagle3") for length in LENGTHS if length != "fixed"],
+    + [(drafter, length) for drafter in ("draft", "eagle3", "block") for length in LENGTHS if length != "fixed"],
 )
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_a_ragged_batch_writes_what_each_sequence_writes_alone(

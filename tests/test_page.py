@@ -32,7 +32,7 @@ REQUIRED = os.environ.get("DRAFTSCOPE_REQUIRE_BROWSER") == "1"
 ARTIFACTS = Path(__file__).parent / "artifacts"
 ROOT = Path(__file__).resolve().parents[1]
 SLOW_MS = 90_000
-UNFOLDS = ("Toss it again", "Why this fast", "Is it still the target")
+UNFOLDS = ("Toss it again", "Why this fast", "Is it still the target", "Compare")
 EVIL = '<img src=x onerror="window.pwned=1"><script>window.pwned=2</script>${window.pwned=3}{{pwned}}'
 
 SERVER = """
@@ -79,7 +79,7 @@ def address(browser: Any, long_winded: tuple[Path, Path], tmp_path_factory: pyte
     folder = tmp_path_factory.mktemp("page")
     own = folder / "assets"
     (own / "traces").mkdir(parents=True)
-    for item in ("instrument", "theme.json", "prompts.json", "page.css"):
+    for item in ("instrument", "lessons", "theme.json", "prompts.json", "page.css", "player.css"):
         (own / item).symlink_to(assets() / item)
     target, draft = (str(path) for path in long_winded)
     environment = os.environ | {"DRAFTSCOPE_ASSETS": str(own), "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -114,7 +114,7 @@ def wait_until_up(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
 class Visit:
     """One open page and the instrument on it."""
 
-    def __init__(self, browser: Any, address: str, query: str = "", **context: Any) -> None:
+    def __init__(self, browser: Any, address: str, query: str = "", wait: bool = True, **context: Any) -> None:
         self.context = browser.new_context(**({"viewport": {"width": 1440, "height": 1000}} | context))
         self.page = self.context.new_page()
         self.page.set_default_timeout(SLOW_MS)
@@ -123,7 +123,12 @@ class Visit:
         self.page.on("request", lambda request: self.requests.append(request.url))
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
         self.page.on("console", lambda line: self.errors.append(line.text) if line.type == "error" else None)
-        self.page.goto(address + query)
+        self.page.goto(address + query, wait_until="load" if wait else "commit")
+        if wait:
+            self.settle()
+
+    def settle(self) -> None:
+        """The instrument is there and shows its recorded run."""
         self.page.wait_for_selector("draftscope-instrument .ds")
         self.until("e => e.store.lanes.length > 0")
 
@@ -189,8 +194,8 @@ def visit(browser: Any, address: str) -> Iterator[Any]:
     """Opens pages; at the end none had an error or asked for anything outside."""
     opened: list[Visit] = []
 
-    def opens(query: str = "", **context: Any) -> Visit:
-        opened.append(Visit(browser, address, query, **context))
+    def opens(query: str = "", wait: bool = True, **context: Any) -> Visit:
+        opened.append(Visit(browser, address, query, wait, **context))
         return opened[-1]
 
     yield opens
@@ -516,7 +521,7 @@ def test_what_a_model_writes_stays_text(visit: Any, tmp_path: Path) -> None:
     page.page.wait_for_timeout(400)
     for title in UNFOLDS:
         page.unfold(title)
-    page.element.locator(".strip summary").click()
+    page.element.get_by_text("The rounds as a table").click()
     page.element.get_by_role("button", name="by this rule").or_(
         page.element.get_by_role("button", name="of this block's coins")
     ).click()
@@ -661,7 +666,7 @@ def test_a_scrub_shows_the_round_that_the_clock_is_in(visit: Any) -> None:
 def test_one_selection_goes_through_all_views(visit: Any) -> None:
     page = visit("?temperature=1&max_new_tokens=32&drafter=sampled-tree&shape=3,2")
     page.run()
-    page.element.locator(".strip summary").click()
+    page.element.get_by_text("The rounds as a table").click()
     page.element.get_by_label("Round 2 of Draft model, sampled tree").first.click()
     page.page.wait_for_timeout(150)
     assert page.text(".tree h3").startswith("Round 2 ")
@@ -887,7 +892,7 @@ def test_a_chosen_acceptance_is_said_beside_the_speed(visit: Any, tmp_path: Path
     load(page, chosen)
     page.until("e => e.store.source === 'recorded'")
     page.page.wait_for_timeout(200)
-    assert page.element.locator(".badge.caveat:visible").all_inner_texts() == ["acceptance chosen"]
+    assert page.element.locator(".badge.caveat:visible").all_inner_texts() == ["synthetic: acceptance chosen"]
     assert "acceptance was chosen" in page.text(".basis")
 
 
@@ -897,6 +902,72 @@ def test_a_narrow_page_shows_the_run_before_the_settings(visit: Any) -> None:
     page.page.click("#ds-settings")
     page.page.wait_for_selector("#ds-prompt", state="visible")
     assert page.page.get_attribute("#ds-settings", "aria-expanded") == "true"
+
+
+# For a room, and to take away: what the page adds to scenes, lessons and files that tests/alone.py opens by themselves.
+
+
+def test_a_saved_run_is_offered_as_a_page(visit: Any, tmp_path: Path) -> None:
+    page = visit("?max_new_tokens=16")
+    page.run()
+    record(page, tmp_path)
+    page.until("e => !e.messageOffer.hidden")
+    with page.page.expect_download() as download:
+        page.element.get_by_role("button", name="Save as a page that plays offline").click()
+    assert download.value.suggested_filename == "draftscope-run.html"
+    download.value.save_as(tmp_path / "run.html")
+    alone = page.context.new_page()
+    alone.goto((tmp_path / "run.html").as_uri())
+    alone.wait_for_function("() => document.querySelector('draftscope-instrument').store.lanes.length > 1")
+    tokens = "e => e.store.lanes.map((l) => l.end.token_ids)"
+    assert alone.locator("draftscope-instrument").evaluate(tokens) == page.ask(tokens)
+    alone.close()
+
+
+def test_a_teachers_link_fixes_the_settings_and_hides_the_controls(visit: Any) -> None:
+    page = visit("?teach=1&prompt=hi%20%3Cb%3Ethere&max_new_tokens=16&gamma=3")
+    page.ready()
+    for hidden in ("prompt", "gamma", "drafter", "link", "load"):
+        assert page.page.locator(f"#ds-{hidden}").is_hidden(), hidden
+    assert page.page.inner_text(".ds-taught").startswith("Prompt: hi <b>there")
+    assert "gamma 3" in page.page.inner_text(".ds-taught")
+    page.run()
+    assert page.ask("e => e.store.lanes[1].start.prompt") == "hi <b>there"
+    assert page.ask("e => e.store.lanes[1].start.settings.gamma") == 3
+    assert "teach=1" in page.page.url
+
+
+def test_copy_link_offers_a_teachers_link(visit: Any) -> None:
+    page = visit("?seed=5")
+    page.page.evaluate("() => { navigator.clipboard.writeText = () => Promise.reject(new Error('closed')); }")
+    page.page.wait_for_function("() => document.querySelector('#ds-seed input')?.value === '5'")
+    page.page.click("#ds-link")
+    page.until("e => /seed=5/.test(e.messageField.value)")
+    assert not page.ask("e => /teach=/.test(e.messageField.value)")
+    page.element.get_by_role("button", name="As a teacher's link").click()
+    page.until("e => /seed=5.*teach=1/.test(e.messageField.value) && e.messageOffer.hidden")
+
+
+def test_an_address_opens_a_lesson_which_can_be_saved_and_tried(visit: Any, tmp_path: Path) -> None:
+    page = visit("?lesson=3")
+    page.until("e => e.lessons.trace === 'coin'")
+    assert {event.run for event in tracefile.read(record(page, tmp_path)).events} == {"coin"}
+    page.ask("e => e.lessons.go(99)")
+    page.element.get_by_role("button", name="Set the controls so").click()
+    page.page.wait_for_function("() => document.querySelector('#ds-temperature input[type=number]').value === '1'")
+    assert page.ask("e => e.store.run") == "first"
+    assert "lesson" not in page.page.url
+    assert {event.run for event in tracefile.read(record(page, tmp_path)).events} == {"first"}
+
+
+def test_a_scene_covers_the_page(visit: Any) -> None:
+    page = visit("?scene=4&max_new_tokens=16")
+    box = page.ask("e => { const b = e.getBoundingClientRect(); return [b.left, b.top, b.width, b.height]; }")
+    assert box == [0, 0, 1440, 1000]
+    assert page.page.evaluate("document.elementFromPoint(20, 980).tagName") == "DRAFTSCOPE-INSTRUMENT"
+    page.page.keyboard.press("Escape")
+    page.run()
+    assert "scene" not in page.page.url
 
 
 # How it looks: nothing overflows, axe finds no violation, and every view is there to be looked at.

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
@@ -14,6 +13,7 @@ from plotly.offline import get_plotlyjs
 
 from draftscope.assets import assets
 from draftscope.bench.plan import where
+from draftscope.player import palette
 from draftscope_app.bench_plots import Plot, plots
 
 Row = Mapping[str, Any]
@@ -34,12 +34,6 @@ def page(report: Row) -> str:
         f'<div class="grid">{figures}</div>{_tables(rows)}'
         f"{_list('Peers', report['peers'])}{_list('Left out', report['notes'])}</main></body></html>\n"
     )
-
-
-def palette() -> dict[str, Any]:
-    """The colours and faces of assets/theme.json."""
-    found: dict[str, Any] = json.loads((assets() / "theme.json").read_text(encoding="utf-8"))
-    return found
 
 
 def _lead(headlines: Sequence[Row]) -> str:

@@ -1,4 +1,5 @@
-"""The command line: `draftscope serve | decode | bench | check | train | replay | export | drafters | pairs`.
+"""The command line: `draftscope serve | decode | bench | check | train | replay | export | drafters | space |
+pairs`.
 
 Exit codes: 0 all is well; 1 a check found a difference, or the run failed; 2 bad input, with one sentence on stderr;
 130 interrupted. Only the command that was asked for is imported, so help is quick and `replay` runs without torch.
@@ -24,13 +25,15 @@ COMMANDS = {  # name -> what `draftscope --help` says, and the module that takes
     "serve": ("open the dashboard in a browser", "draftscope_app.commands.serve"),
     "decode": ("decode a prompt and stream the text", "draftscope_app.commands.decode"),
     "bench": ("measure drafters, and other programs on the same weights", "draftscope_app.commands.bench"),
+    "regret": ("hold policies against the best fixed setting, by kind of text", "draftscope_app.commands.regret"),
     "check": ("hold a drafter's output against plain decoding", "draftscope_app.commands.check"),
     "calibrate": ("measure what rounds cost on this machine", "draftscope_app.commands.calibrate"),
     "train": ("train the embedded models, all or some", "draftscope.train.command"),
     "adapt": ("fine-tune a drafter on your own text", "draftscope_app.commands.adapt"),
     "replay": ("print a recorded run; loads no model", "draftscope_app.commands.replay"),
-    "export": ("write a recorded run as a table; loads no model", "draftscope_app.commands.export"),
+    "export": ("write a recorded run as a table or a page; loads no model", "draftscope_app.commands.export"),
     "drafters": ("list the drafters and which of them can run here", "draftscope_app.commands.drafters"),
+    "space": ("render the dashboard as a Hugging Face Space, or upload it", "draftscope_app.commands.space"),
     "pairs": ("list known pairs of models and what they need", "draftscope_app.commands.pairs"),
 }
 

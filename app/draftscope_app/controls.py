@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from draftscope.errors import DraftscopeError
 from draftscope.settings import Settings
+from draftscope_app.environment import Limits
 from draftscope_app.jobs import DrafterChoice
 
-MOST_TOKENS = 2048  # from the page; the command line and Python take what the context holds
 LANE = "speculative"  # the drafting lane's name; the other one is "plain"
 
 
@@ -23,13 +23,20 @@ class Controls:
     drafter: str = "draft"
     gamma: int = 4
     draft_length: str = "fixed"
+    confidence: float = 0.4
     shape: str = "3, 2, 1"
     tree_nodes: int = 16
     tree_depth: int = 5
     tree_width: int = 4
     ngram: int = 3
+    window: int = 5
     typed: str = ""
+    inner: str = "ngram"
+    exit_layer: str = ""
+    oracle_alpha: float = 0.8
     rule: str = "block"
+    lenience: float = 0.5
+    agreement: int = 3
     temperature: float = 0.0
     top_p: float = 1.0
     seed: int = 0
@@ -38,9 +45,15 @@ class Controls:
 
 NAMES = tuple(field.name for field in fields(Controls))
 DRAFTERS_OWN = (  # shown only where the drafter reads them
-    "gamma", "draft_length", "shape", "tree_nodes", "tree_depth", "tree_width", "ngram", "typed", "rule",
+    "gamma", "draft_length", "confidence", "shape", "tree_nodes", "tree_depth", "tree_width", "ngram", "window",
+    "typed", "inner", "exit_layer", "oracle_alpha", "rule", "lenience", "agreement",
 )  # fmt: skip
-WHOLE = ("gamma", "tree_nodes", "tree_depth", "tree_width", "ngram")
+WHOLE = ("gamma", "tree_nodes", "tree_depth", "tree_width", "ngram", "window", "agreement")
+READ_WITH = {  # settings that only some values of another one read
+    "confidence": ("draft_length", ("confidence", "specdec++", "adaedl")),
+    "lenience": ("rule", ("lenient",)),
+    "agreement": ("rule", ("top-k",)),
+}
 
 
 def from_query(query: Mapping[str, str], defaults: Controls) -> tuple[Controls, str]:
@@ -62,7 +75,9 @@ def from_query(query: Mapping[str, str], defaults: Controls) -> tuple[Controls, 
     return replace(defaults, **values), sentence
 
 
-def lanes(controls: Controls, drafter: DrafterChoice | None) -> tuple[tuple[str, dict[str, Any]], ...]:
+def lanes(
+    controls: Controls, drafter: DrafterChoice | None, most_tokens: int = Limits.most_tokens
+) -> tuple[tuple[str, dict[str, Any]], ...]:
     """The lanes to race, validated: plain beside the chosen drafter, or plain alone."""
     common: dict[str, Any] = {
         "temperature": controls.temperature,
@@ -70,9 +85,9 @@ def lanes(controls: Controls, drafter: DrafterChoice | None) -> tuple[tuple[str,
         "seed": _whole("seed", controls.seed),
         "max_new_tokens": _whole("length", controls.max_new_tokens),
     }
-    if common["max_new_tokens"] > MOST_TOKENS:
+    if common["max_new_tokens"] > most_tokens:
         raise DraftscopeError(
-            f"length = {common['max_new_tokens']}: this page writes at most {MOST_TOKENS} tokens; "
+            f"length = {common['max_new_tokens']}: this page writes at most {most_tokens} tokens; "
             "use the command line for more."
         )
     if drafter is not None and not drafter.available:
@@ -80,13 +95,22 @@ def lanes(controls: Controls, drafter: DrafterChoice | None) -> tuple[tuple[str,
     if controls.drafter == "plain":
         return (checked("plain", common | {"drafter": "plain"}),)
     uses = drafter.uses if drafter is not None else DRAFTERS_OWN
-    own: dict[str, Any] = {name: _own(name, controls) for name in DRAFTERS_OWN if name in uses}
+    chosen = {name: getattr(controls, name) for name, _ in READ_WITH.values()}
+    own: dict[str, Any] = {name: _own(name, controls) for name in DRAFTERS_OWN if is_read(name, uses, chosen)}
     if controls.drafter == "typed" and not controls.typed:
         raise DraftscopeError("The typed draft is empty; write how you think the text goes on.")
     return (
         checked("plain", common | {"drafter": "plain"}),
         checked(LANE, common | {"drafter": controls.drafter} | own),
     )
+
+
+def is_read(name: str, uses: Collection[str], chosen: Mapping[str, Any]) -> bool:
+    """Whether a drafter that `uses` these settings reads that one, with the values of `READ_WITH` as `chosen`."""
+    if name not in READ_WITH:
+        return name in uses
+    other, values = READ_WITH[name]
+    return other in uses and chosen[other] in values
 
 
 def checked(lane: str, values: dict[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -98,6 +122,8 @@ def _own(name: str, controls: Controls) -> Any:
     value = getattr(controls, name)
     if name == "shape":
         return shape_of(value)
+    if name == "exit_layer":
+        return _whole(name, value) if str(value or "").strip() else None
     return _whole(name, value) if name in WHOLE else value
 
 

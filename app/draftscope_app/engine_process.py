@@ -13,20 +13,30 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, Protocol
 
-from draftscope_app import engine_worker, jobs
+from draftscope_app import engine_worker, jobs, journal
 
 MOST_CRASHES = 3  # within CRASH_WINDOW_S: then the process stays down and the page says so
 CRASH_WINDOW_S = 120.0
 
 
+class Hears(Protocol):
+    """An engine, as far as a run speaks to it."""
+
+    def send(self, command: jobs.Command) -> None: ...
+
+
 class RunHandle:
     """One run, seen from the page: messages to drain, and two commands."""
 
-    def __init__(self, engine: EngineProcess, job: jobs.Job) -> None:
+    def __init__(self, engine: Hears, job: jobs.Job) -> None:
         self.job = job
         self.state = "queued"
+        self.asked = time.monotonic()
+        self.begun: float | None = None
+        self.stopped = False
+        self.refused = False
         self._engine = engine
         self._inbox: deque[jobs.RunMessage] = deque()
 
@@ -47,12 +57,19 @@ class RunHandle:
         self._engine.send(jobs.Step(self.job.run))
 
     def stop(self) -> None:
-        if self.state != "done":
+        if self.state != "done" and not self.stopped:
+            self.stopped = True
             self._engine.send(jobs.Stop(self.job.run))
 
     def deliver(self, message: jobs.RunMessage) -> None:
         self._inbox.append(message)
-        if isinstance(message, jobs.Entered):
+        if isinstance(message, jobs.Refused):
+            self.refused = True
+        elif isinstance(message, jobs.Entered):
+            if message.state == "done":
+                journal.run_over(self)
+            else:
+                self.begun = self.begun or time.monotonic()
             self.state = message.state
 
 
@@ -87,6 +104,10 @@ class EngineProcess:
             names = list(self._runs)
             before = names[: names.index(handle.job.run)] if handle.job.run in names else []
             return sum(self._runs[name].state in ("queued", "running") for name in before)
+
+    def __len__(self) -> int:
+        """Runs that are decoded or wait."""
+        return len(self._runs)
 
     def send(self, command: jobs.Command) -> None:
         with self._lock, suppress(OSError, ValueError):  # a broken pipe is the reader's to report

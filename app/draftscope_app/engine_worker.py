@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from multiprocessing.connection import Connection
@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING
 
 from draftscope.errors import DraftscopeError
 from draftscope.settings import Settings
-from draftscope.trace import AnyEvent
-from draftscope.tracefile import line
+from draftscope.trace import AnyEvent, Record, Round, RunEnd
 from draftscope_app import jobs
+from draftscope_app.introduction import choices, introduced
 
 if TYPE_CHECKING:
     from draftscope.lab import Lab
 
+Told = AnyEvent | Record  # of a trace, or of a comparison or a check
 IDLE_STEPS_S = 15 * 60  # a run in steps that nobody steps on ends by itself
 
 
@@ -39,7 +40,7 @@ class _Running:
 
     job: jobs.Job
     steps: int | None
-    events: Iterator[AnyEvent]
+    events: Iterator[Told]
     state: jobs.State = "queued"
     stopped: bool = False
     touched: float = 0.0
@@ -65,10 +66,7 @@ class _Worker:
             name = os.path.basename(load.target.rstrip("/")) if load.target else "the embedded pair"
             self._say(jobs.Loading(f"The engine loads {name}."))
             lab = draftscope.load(**asdict(load))
-            drafters = tuple(
-                jobs.DrafterChoice(d.name, d.title, d.exact, d.available, d.why_not, tuple(d.uses))
-                for d in lab.drafters()
-            )
+            drafters = choices(lab)
         except DraftscopeError as error:
             self._say(jobs.LoadFailed(str(error)))
             return
@@ -77,9 +75,7 @@ class _Worker:
             self._say(jobs.LoadFailed(f"The models could not be loaded ({type(error).__name__}: {error})."))
             return
         self._lab = lab
-        models = [m for m in (lab.target, lab.draft) if m is not None]
-        sizes = " + ".join(f"{m.name} ({m.layers} × {m.hidden})" for m in models)
-        self._say(jobs.Ready(f"{sizes}, loaded in {time.monotonic() - began:.1f} s", drafters))
+        self._say(jobs.Ready(introduced(lab, time.monotonic() - began), drafters))
 
     def serve(self) -> None:
         while True:
@@ -111,6 +107,8 @@ class _Worker:
             return
         if isinstance(command, jobs.Stop):
             running.stopped = True
+            if running.state == "queued":  # nothing of it has begun
+                self._drop(running)
         elif running.steps is not None:
             running.steps += 1
             running.touched = time.monotonic()
@@ -161,10 +159,10 @@ class _Worker:
         if event is None:
             self._drop(running)
             return
-        self._say(jobs.Happened(job.run, line(event)))
-        if event.kind == "round" and event.lane == job.lanes[-1][0]:
+        self._say(jobs.Happened(job.run, event.model_dump_json(exclude_none=True)))
+        if isinstance(event, Round) and event.lane == job.lanes[-1][0]:
             self._pay(running)
-        elif event.kind == "run_end" and event.lane == job.lanes[-1][0]:
+        elif isinstance(event, RunEnd) and event.lane == job.lanes[-1][0]:
             running.steps = None if running.steps is None else 10**9  # nothing left to step through but the other lane
 
     def _pay(self, running: _Running) -> None:
@@ -174,23 +172,14 @@ class _Worker:
         if running.steps == 0:
             self._enter(running, "stepping")
 
-    def _play(self, running: _Running) -> Iterator[AnyEvent]:
-        """All events of a job: the race, then the solo runs."""
-        from draftscope.race import race, solo_runs
-
+    def _play(self, running: _Running) -> Iterator[Told]:
         assert self._lab is not None
-        job = running.job
-        lanes = {name: Settings.of(**values) for name, values in job.lanes}
-        runs = [self._lab.session(job.prompt, settings, run=job.run, lane=name) for name, settings in lanes.items()]
 
         def cancelled() -> bool:
             self._listen()
             return running.stopped
 
-        yield from race(runs, cancelled)
-        if job.solo_repeats and not running.stopped:
-            self._enter(running, "solo")
-            yield from solo_runs(self._lab, job.prompt, lanes, job.run, job.solo_repeats, cancelled)
+        return played(self._lab, running.job, cancelled, lambda: self._enter(running, "solo"))
 
     # Answers.
 
@@ -207,3 +196,48 @@ class _Worker:
 
     def _say(self, message: jobs.Message) -> None:
         self._pipe.send(message)
+
+
+class _StoppedError(Exception):
+    """Raised inside a check that was cancelled."""
+
+
+def _checked(lab: Lab, settings: Settings, samples: int, cancelled: Callable[[], bool]) -> Iterator[Record]:
+    """The events of a check, as far as it comes."""
+    from draftscope.check import checked
+
+    def watch() -> None:
+        if cancelled():
+            raise _StoppedError
+
+    with suppress(_StoppedError):
+        yield from checked(lab, settings, samples, watch)
+
+
+def played(lab: Lab, job: jobs.Job, cancelled: Callable[[], bool], alone: Callable[[], None]) -> Iterator[Told]:
+    """All events of a job: the race, then the solo runs; or the comparison, or the check.
+
+    `alone` is called where what follows should wait for other visitors' races.
+    """
+    from draftscope.compare import compare
+    from draftscope.race import race, solo_runs
+
+    lanes = {name: Settings.of(**values) for name, values in job.lanes}
+    if job.compares or job.checks:
+        alone()
+    if job.compares:
+        yield from compare(lab, job.prompt, lanes, job.compares, cancelled)
+        return
+    if job.checks:
+        yield from _checked(lab, next(iter(lanes.values())), job.checks, cancelled)
+        return
+    run = job.joins or job.run
+    runs = [
+        lab.session(job.prompt, settings, run=run, lane=name, departure=job.departure)
+        for name, settings in lanes.items()
+    ]
+
+    yield from race(runs, cancelled)
+    if job.solo_repeats and not cancelled():
+        alone()
+        yield from solo_runs(lab, job.prompt, lanes, job.run, job.solo_repeats, cancelled)

@@ -33,7 +33,8 @@ def note(sentence: str) -> str:
 
 def whole(visitor: Visitor) -> str:
     """The visitor's run from its beginning: for a page that has missed a delta."""
-    state = visitor.handle.state if visitor.handle is not None else "done"
+    handle = visitor.handle  # perhaps a comparison's or a check's
+    state = handle.state if handle is not None and handle.job.run == visitor.run else "done"
     text = delta(visitor.sent, visitor.run, visitor.lines, source="live", state=state)
     return f'{{"whole": {json.dumps(new_run_id())}, {text[1:]}'
 
@@ -51,7 +52,9 @@ def recording(events: Sequence[AnyEvent], sentence: str = "") -> str:
 async def stream(engine: EngineProcess, visitor: Visitor, handle: RunHandle) -> AsyncIterator[str]:
     """Everything that happens to a run, until it is over. A reader who leaves ends the run."""
     run, seq, shown = handle.job.run, 0, ""
-    own: list[str] = []  # an older run of this visitor may still be ending: it keeps its lines to itself
+    # An older run of this visitor may still be ending: it keeps its lines to itself. A fork adds to the shown ones.
+    own, joined = (visitor.lines, visitor.run) if handle.job.joins else ([], "")
+    shown_before = len(own)
     stepping = handle.job.steps is not None
     try:
         while True:
@@ -60,13 +63,14 @@ async def stream(engine: EngineProcess, visitor: Visitor, handle: RunHandle) -> 
             lines = [message.line for message in messages if isinstance(message, Happened)]
             notes = [message.sentence for message in messages if isinstance(message, Refused)]
             state = standing(engine, handle)
-            if lines and not own:
+            if lines and len(own) == shown_before:
                 visitor.lines, visitor.run = own, run
             own += lines
             if seq == 0 or lines or notes or state != shown:
                 more: dict[str, Any] = {"state": handle.state, "place": engine.place(handle)}
                 if seq == 0:
-                    more |= {"source": "live", "paced": not stepping, "note": ""}
+                    more |= {"joins": joined} if joined else {"source": "live", "paced": not stepping}
+                    more["note"] = ""
                 if notes:
                     more["note"] = notes[-1]
                 if handle.state == "queued" and engine.status.phase == "loading":

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from draftscope.fork import Departure
+
 State = Literal["queued", "running", "stepping", "solo", "done"]
 
 
@@ -29,13 +31,21 @@ class Load:
 
 @dataclass(frozen=True)
 class Job:
-    """One run of a visitor: a prompt and its lanes, raced; then, if asked for, whole solo runs of each lane."""
+    """One run of a visitor: a prompt and its lanes, raced; then, if asked for, whole solo runs of each lane.
+
+    With `compares` or `checks` it is no race: whole runs of all lanes in turn, or the check of the only lane's drafter.
+    A fork has one lane, which leaves a lane of the run that it `joins`: its events carry that run's name.
+    """
 
     run: str
     prompt: str
     lanes: tuple[tuple[str, dict[str, Any]], ...]  # name -> values of draftscope.Settings
     steps: int | None = None  # rounds paid for so far; None runs freely
     solo_repeats: int = 0
+    departure: Departure | None = None
+    joins: str = ""
+    compares: int = 0  # whole runs of each lane
+    checks: int = 0  # samples of each law test
 
 
 # Page -> engine process.

@@ -9,27 +9,27 @@ import asyncio
 import json
 import os
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
 
-from draftscope import tracefile
+from draftscope import player, tracefile
 from draftscope.assets import assets
 from draftscope.errors import DraftscopeError
 from draftscope.trace import EVENT, AnyEvent
-from draftscope_app import bundle
-from draftscope_app.controls import DRAFTERS_OWN, NAMES, Controls, from_query, lanes
-from draftscope_app.engine_process import EngineProcess
+from draftscope_app import api, asks, bundle, forks, lessons
+from draftscope_app.admission import Admission
+from draftscope_app.controls import DRAFTERS_OWN, NAMES, READ_WITH, Controls, from_query, lanes
 from draftscope_app.feed import note, recording, settled, stream, whole
-from draftscope_app.jobs import DrafterChoice, Job
+from draftscope_app.forks import Asked
+from draftscope_app.jobs import DrafterChoice, Engine, Job
 from draftscope_app.plots import pictures
 from draftscope_app.visitors import Visitors, new_run_id
 
 SOLO_REPEATS = 3
-STREAMS = 30  # runs that may be open at once; each is decoded in its turn
 PRIVATE: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 FIRST_CHOICES = [("Draft model, chain", "draft")]  # until the engine has said what it has
 LENGTHS = [
@@ -37,7 +37,17 @@ LENGTHS = [
     ("as measured costs say", "cost"),
     ("while the draft is confident", "confidence"),
     ("transformers' heuristic", "heuristic"),
+    ("SpecDec++", "specdec++"),
+    ("AdaEDL", "adaedl"),
 ]
+RULES = [
+    ("block (exact)", "block"),
+    ("token (exact)", "token"),
+    ("typical (lossy)", "typical"),
+    ("lenient (lossy)", "lenient"),
+    ("top-k (lossy)", "top-k"),
+]
+CHOOSING = ("drafter", "draft_length", "rule")  # which other settings are shown follows from these
 PROMPT_ROWS = 7
 HEARS = "Draftscope.receive(props.value); watch('value', () => Draftscope.receive(props.value));"
 TITLE = '<div class="ds-title"><h1>Draftscope</h1><span class="ds-engine" role="status"></span></div>'
@@ -52,6 +62,23 @@ class Widgets:
     says: gr.HTML  # everything else that is said to the page: two speakers on one component could drown each other
     drawer: gr.Accordion  # holds the plots
     plots: tuple[gr.Plot, gr.Plot, gr.Plot]
+    asks: Asks
+
+
+@dataclass(frozen=True)
+class Asks:
+    """What the instrument asks Python for: it fills `Draftscope.asking` and presses a button that nobody sees."""
+
+    words: gr.Textbox
+    fork: gr.Button
+    compare: gr.Button
+    check: gr.Button
+    choose: gr.Button
+    lesson: gr.Button
+    attempt: gr.Button
+    compared: gr.HTML  # each hears its own answers, so that none is drowned
+    checked: gr.HTML
+    taught: gr.HTML
 
 
 def head() -> str:
@@ -68,28 +95,31 @@ def first_run() -> tuple[AnyEvent, ...]:
         return ()
 
 
-def build(engine: EngineProcess, drafter: str | None = None) -> gr.Blocks:
-    """The whole page over one engine process; `drafter` is chosen when it opens."""
+def build(admission: Admission, drafter: str | None = None) -> gr.Blocks:
+    """The whole page over one engine; `drafter` is chosen when it opens."""
     visitors = Visitors()
     first = first_run()
-    defaults = Controls(prompt=bundle.presets()["story"][0], drafter=drafter or Controls.drafter)
+    defaults = Controls(
+        prompt=bundle.presets()["story"][0],
+        drafter=drafter or Controls.drafter,
+        max_new_tokens=min(Controls.max_new_tokens, admission.limits.most_tokens),
+    )
     demo = gr.Blocks(title="Draftscope", analytics_enabled=False, fill_width=True)
     with demo:
         top = _top()
         with gr.Row(elem_id="ds-body"):
             with gr.Column(elem_id="ds-controls", scale=0):
-                controls, buttons = _controls(defaults)
+                controls, buttons = _controls(defaults, admission.limits.most_tokens)
             with gr.Column(elem_id="ds-main"):
                 feed = _instrument(recording(first) if first else "")
-                says = gr.HTML(
-                    html_template="<i hidden></i>", apply_default_css=False, elem_classes=["ds-off"], js_on_load=HEARS
-                )
+                says = _ear()
                 with gr.Accordion("After the run: gaps, acceptance, lengths", open=False, elem_id="ds-after") as drawer:
                     gaps = gr.Plot(show_label=False)
                     with gr.Row():
                         positions, lengths = gr.Plot(show_label=False), gr.Plot(show_label=False)
-        widgets = Widgets(controls, feed, says, drawer, (gaps, positions, lengths))
-        _Listeners(engine, visitors, defaults, first, widgets).attach(demo, top, buttons)
+        widgets = Widgets(controls, feed, says, drawer, (gaps, positions, lengths), _asks())
+        _Listeners(admission, visitors, defaults, first, widgets).attach(demo, top, buttons)
+        gr.api(api.endpoint(admission, visitors), api_name="decode", concurrency_limit=None)
     return demo
 
 
@@ -105,8 +135,24 @@ def _top() -> dict[str, Any]:
         save = gr.Button("Save run", elem_id="ds-save")
         load = gr.UploadButton("Load run", elem_id="ds-load", type="filepath")
         theme = gr.Button("◐ Theme", elem_id="ds-theme")
+        page = gr.Button("Save page", elem_id="ds-save-page", elem_classes=["ds-off"])  # Save run offers it
         download = gr.DownloadButton("download", elem_id="ds-download", elem_classes=["ds-off"])
-    return {"link": link, "save": save, "load": load, "theme": theme, "download": download}
+    return {"link": link, "save": save, "page": page, "load": load, "theme": theme, "download": download}
+
+
+def _asks() -> Asks:
+    unseen = ["ds-off"]
+    names = ("fork", "compare", "check", "choose", "lesson", "try")
+    buttons = [gr.Button(elem_id=f"ds-{name}", elem_classes=unseen) for name in names]
+    ears = [_ear() for _ in range(3)]
+    return Asks(gr.Textbox(elem_classes=unseen), *buttons, *ears)
+
+
+def _ear() -> gr.HTML:
+    """Passes on to the instrument whatever it is given."""
+    return gr.HTML(
+        html_template="<i hidden></i>", apply_default_css=False, elem_classes=["ds-off"], js_on_load=HEARS
+    )  # fmt: skip
 
 
 def _instrument(value: str) -> gr.HTML:
@@ -117,7 +163,7 @@ def _instrument(value: str) -> gr.HTML:
     )  # fmt: skip
 
 
-def _controls(defaults: Controls) -> tuple[dict[str, gr.components.Component], dict[str, Any]]:
+def _controls(defaults: Controls, most_tokens: int) -> tuple[dict[str, gr.components.Component], dict[str, Any]]:
     d = defaults
     widgets: dict[str, gr.components.Component] = {}
     widgets["prompt"] = gr.Textbox(
@@ -131,36 +177,72 @@ def _controls(defaults: Controls) -> tuple[dict[str, gr.components.Component], d
         step = gr.Button("Step", elem_id="ds-step")
         settings = gr.Button("Settings", elem_id="ds-settings")  # seen where the page is narrow: the run comes first
         settings.click(None, None, None, js="() => Draftscope.unfoldSettings()")
-    first = FIRST_CHOICES if d.drafter == "draft" else [(d.drafter, d.drafter)]
-    widgets["drafter"] = gr.Dropdown(first, value=d.drafter, label="Drafter", elem_id="ds-drafter")
+    widgets["drafter"] = gr.Dropdown(first_choices(d.drafter), value=d.drafter, label="Drafter", elem_id="ds-drafter")
     widgets["gamma"] = gr.Slider(1, 16, d.gamma, step=1, label="γ, drafted a round (at most)", elem_id="ds-gamma")
-    widgets["draft_length"] = gr.Dropdown(
-        LENGTHS, value=d.draft_length, label="How many of them", elem_id="ds-draft-length"
-    )
     widgets["shape"] = gr.Textbox(
         d.shape, label="Tree: children of each node, by level", visible=False, elem_id="ds-shape"
     )
     widgets["tree_nodes"] = gr.Slider(
         1, 64, d.tree_nodes, step=1, label="Tree: nodes", visible=False, elem_id="ds-tree-nodes"
     )
-    widgets["tree_depth"] = gr.Slider(
-        1, 10, d.tree_depth, step=1, label="Tree: depth", visible=False, elem_id="ds-tree-depth"
-    )
-    widgets["tree_width"] = gr.Slider(
-        1, 10, d.tree_width, step=1, label="Tree: width, and children of a node", visible=False, elem_id="ds-tree-width"
-    )
-    widgets["ngram"] = gr.Slider(
-        1, 8, d.ngram, step=1, label="Longest n-gram looked up", visible=False, elem_id="ds-ngram"
-    )
+    widgets["window"] = gr.Slider(1, 16, d.window, step=1, label="Window: columns", visible=False, elem_id="ds-window")
+    widgets["inner"] = gr.Dropdown(
+        [("n-gram", "ngram"), ("suffix", "suffix")], value=d.inner, label="Drafts for the middle model", visible=False,
+        elem_id="ds-inner",
+    )  # fmt: skip
+    widgets["exit_layer"] = gr.Textbox(
+        d.exit_layer, label="Target layers that draft", placeholder="a quarter of them", visible=False,
+        elem_id="ds-exit-layer",
+    )  # fmt: skip
+    widgets["oracle_alpha"] = gr.Slider(
+        0, 1, d.oracle_alpha, step=0.01, label="α: share left right (synthetic)", visible=False,
+        elem_id="ds-oracle-alpha",
+    )  # fmt: skip
     widgets["typed"] = gr.Textbox(
         d.typed, label="You draft: how does the text go on?", lines=3, visible=False, elem_id="ds-typed"
     )
-    widgets["rule"] = gr.Radio(["block", "token"], value=d.rule, label="Rule above temperature 0", elem_id="ds-rule")
+    widgets["rule"] = gr.Dropdown(RULES, value=d.rule, label="Rule above temperature 0", elem_id="ds-rule")
+    widgets["lenience"] = gr.Slider(
+        0.05, 1, d.lenience, step=0.05, label="Lenience l", visible=False, elem_id="ds-lenience"
+    )
+    widgets["agreement"] = gr.Slider(
+        1, 32, d.agreement, step=1, label="k likeliest of p", visible=False, elem_id="ds-agreement"
+    )
     widgets["temperature"] = gr.Slider(0, 2, d.temperature, step=0.05, label="Temperature", elem_id="ds-temperature")
-    widgets["top_p"] = gr.Slider(0.05, 1, d.top_p, step=0.01, label="Top-p", elem_id="ds-top-p")
     widgets["seed"] = gr.Number(d.seed, precision=0, label="Seed", elem_id="ds-seed")
-    widgets["max_new_tokens"] = gr.Slider(8, 512, d.max_new_tokens, step=8, label="Length, tokens", elem_id="ds-length")
+    longest = min(512, most_tokens)
+    widgets["max_new_tokens"] = gr.Slider(
+        8, longest, d.max_new_tokens, step=8, label="Length, tokens", elem_id="ds-length"
+    )
+    with gr.Accordion("More settings", open=False, elem_id="ds-more"):
+        widgets |= _more(d)
     return {name: widgets[name] for name in NAMES}, {"run": run, "stop": stop, "step": step, "kinds": kinds}
+
+
+def _more(d: Controls) -> dict[str, gr.components.Component]:
+    """Settings that are rarely moved, in a drawer of their own."""
+    return {
+        "draft_length": gr.Dropdown(
+            LENGTHS, value=d.draft_length, label="How many of γ are drafted", elem_id="ds-draft-length"
+        ),
+        "confidence": gr.Slider(
+            0, 1, d.confidence, step=0.01, label="Drafting stops below", visible=False, elem_id="ds-confidence"
+        ),
+        "tree_depth": gr.Slider(
+            1, 10, d.tree_depth, step=1, label="Tree: depth", visible=False, elem_id="ds-tree-depth"
+        ),
+        "tree_width": gr.Slider(
+            1, 10, d.tree_width, step=1, label="Tree: width, and children of a node", visible=False,
+            elem_id="ds-tree-width",
+        ),
+        "ngram": gr.Slider(1, 8, d.ngram, step=1, label="Longest n-gram", visible=False, elem_id="ds-ngram"),
+        "top_p": gr.Slider(0.05, 1, d.top_p, step=0.01, label="Top-p", elem_id="ds-top-p"),
+    }  # fmt: skip
+
+
+def first_choices(drafter: str) -> list[tuple[str, str]]:
+    """The list of drafters until the engine has said what it has: the one that is asked for."""
+    return FIRST_CHOICES if drafter == "draft" else [(drafter, drafter)]
 
 
 # What happens.
@@ -169,13 +251,14 @@ def _controls(defaults: Controls) -> tuple[dict[str, gr.components.Component], d
 class _Listeners:
     def __init__(
         self,
-        engine: EngineProcess,
+        admission: Admission,
         visitors: Visitors,
         defaults: Controls,
         first: tuple[AnyEvent, ...],
         widgets: Widgets,
     ) -> None:
-        self.engine, self.visitors, self.defaults, self.first, self.widgets = engine, visitors, defaults, first, widgets
+        self.admission, self.engine, self.visitors = admission, admission.engine, visitors
+        self.defaults, self.first, self.widgets = defaults, first, widgets
 
     def attach(self, demo: gr.Blocks, top: dict[str, Any], buttons: dict[str, Any]) -> None:
         controls, feed, says = self.widgets.controls, self.widgets.feed, self.widgets.says
@@ -193,7 +276,7 @@ class _Listeners:
         )
         streams: dict[str, Any] = {
             "inputs": set(values), "outputs": feed, "trigger_mode": "multiple",
-            "concurrency_limit": STREAMS, "concurrency_id": "stream",
+            "concurrency_limit": None,  # who may run is the admission's to say, in a sentence
             "preprocess": False,  # what is out of range gets the engine's sentence, not Gradio's
             **PRIVATE,
         }  # fmt: skip
@@ -208,20 +291,51 @@ class _Listeners:
             button.click(
                 None, controls["prompt"], controls["prompt"], js=f"(p) => Draftscope.preset({json.dumps(kind)}, p)"
             )
-        controls["drafter"].change(  # type: ignore[attr-defined]
-            self.show_own, controls["drafter"], own, queue=False, preprocess=False, **PRIVATE
-        )
+        # worked out in the page: answers from here could overtake one another
+        first = {name: getattr(self.defaults, name) for name in CHOOSING}
+        rules = json.dumps({"names": DRAFTERS_OWN, "readWith": READ_WITH, "first": first})
+        for name in CHOOSING:
+            controls[name].change(  # type: ignore[attr-defined]
+                None, controls[name], own, js=f"(value) => Draftscope.show({rules}, {{ {name}: value }})"
+            )
+        says.change(None, says, own, js=f"(said) => Draftscope.told({rules}, said)")
         space = json.dumps(os.environ.get("SPACE_ID", ""))
         top["link"].click(None, values, None, js=f"(...values) => Draftscope.copyLink({query}, {space}, values[0])")
         top["theme"].click(None, None, None, js="() => { Draftscope.flipTheme(); }")
-        top["save"].click(self.save, None, [top["download"], says], **PRIVATE).then(
+        hidden = self.widgets.asks
+        hidden.fork.click(
+            self.fork, hidden.words, feed, js="() => Draftscope.asking", trigger_mode="multiple",
+            concurrency_limit=None, **PRIVATE,
+        ).then(self.after, None, [says, *plots], **PRIVATE)  # fmt: skip
+        hidden.compare.click(
+            self.compare,
+            inputs=set(values),
+            outputs=hidden.compared,
+            concurrency_limit=None,
+            preprocess=False,
+            **PRIVATE,
+        )
+        hidden.check.click(self.check, None, hidden.checked, concurrency_limit=None, **PRIVATE)
+        hidden.choose.click(None, None, controls["drafter"], js="() => JSON.parse(Draftscope.asking)")
+        hidden.lesson.click(
+            lambda words: lessons.told(json.loads(words)), hidden.words, hidden.taught,
+            js="() => Draftscope.asking", **PRIVATE,
+        )  # fmt: skip
+        hidden.attempt.click(
+            None, values, values, js=f"(...values) => Draftscope.attempted({json.dumps(NAMES)}, values)"
+        )
+        shown = {"inputs": hidden.words, "js": "() => Draftscope.lessonShown()", **PRIVATE}
+        top["save"].click(self.save, outputs=[top["download"], says], **shown).then(
+            None, top["download"], None, js="(file) => { Draftscope.download(file); Draftscope.offerPage(file); }"
+        )
+        top["page"].click(self.save_page, outputs=[top["download"], says], **shown).then(
             None, top["download"], None, js="(file) => Draftscope.download(file)"
         )
         top["load"].upload(self.open, top["load"], [feed, *plots], **PRIVATE)
         feed.submit(self.again, None, feed, queue=False, **PRIVATE)
         demo.load(self.arrive, None, [*values, says, *plots], queue=False, **PRIVATE)
         demo.load(
-            self.watch_engine, None, [says, controls["drafter"], *own],
+            self.watch_engine, None, [says, controls["drafter"]],
             concurrency_limit=None, concurrency_id="engine", **PRIVATE,
         )  # fmt: skip
         demo.unload(self.leave)
@@ -245,18 +359,64 @@ class _Listeners:
     async def _start(self, values: dict[Any, Any], request: gr.Request, steps: int | None) -> AsyncIterator[str]:
         visitor = self.visitors.of(request.session_hash)
         try:
-            job = self._job(Controls(**{name: values[widget] for name, widget in self.widgets.controls.items()}), steps)
+            job = self._job(self._controls(values), steps)
+            handle = self.admission.admit(job, visitor.active)
         except DraftscopeError as error:
             yield note(str(error))
             return
-        handle = self.engine.run(job)
         visitor.replace(handle)
         async for text in stream(self.engine, visitor, handle):
             yield text
 
+    async def fork(self, asked: str, request: gr.Request) -> AsyncIterator[str]:
+        """A lane of the shown live run is left at a token, as a new lane."""
+        visitor = self.visitors.of(request.session_hash)
+        try:
+            if not visitor.run or visitor.active is not None:
+                raise DraftscopeError("Only a live run that is over can be forked; press Run, and wait for its end.")
+            job = forks.job(Asked.of(asked), self._events(request), new_run_id())
+            handle = self.admission.admit(job)
+        except DraftscopeError as error:
+            yield note(str(error))
+            return
+        visitor.replace(handle)
+        async for text in stream(self.engine, visitor, handle):
+            yield text
+
+    async def compare(self, values: dict[Any, Any], request: gr.Request) -> AsyncIterator[str]:
+        """Every drafter on this prompt, with these settings."""
+
+        def job() -> Job:
+            drafters, most = self.engine.status.drafters, self.admission.limits.most_tokens
+            return asks.comparison(self._controls(values), drafters, most)
+
+        async for text in self._answered("compare", job, request):
+            yield text
+
+    async def check(self, request: gr.Request) -> AsyncIterator[str]:
+        """The shown run's drafter, held against the target."""
+        async for text in self._answered("check", lambda: asks.check(self._events(request)), request):
+            yield text
+
+    async def _answered(self, kind: str, job: Callable[[], Job], request: gr.Request) -> AsyncIterator[str]:
+        visitor = self.visitors.of(request.session_hash)
+        try:
+            if visitor.active is not None:
+                raise DraftscopeError("A run of yours is still going on; wait for its end, or press Stop.")
+            handle = self.admission.admit(job())
+        except DraftscopeError as error:
+            yield note(str(error))
+            return
+        visitor.replace(handle)
+        async for text in asks.answers(kind, self.engine, handle):
+            yield text
+
+    def _controls(self, values: dict[Any, Any]) -> Controls:
+        return Controls(**{name: values[widget] for name, widget in self.widgets.controls.items()})
+
     def _job(self, controls: Controls, steps: int | None) -> Job:
         chosen = self._drafter(controls.drafter)
-        pair = lanes(controls, chosen)
+        pair = lanes(controls, chosen, self.admission.limits.most_tokens)
         solo = SOLO_REPEATS if steps is None and len(pair) > 1 else 0
         return Job(new_run_id(), controls.prompt or "", pair, steps, solo)
 
@@ -288,15 +448,27 @@ class _Listeners:
         lines = self.visitors.of(request.session_hash).lines
         return [EVENT.validate_json(text) for text in lines] if lines else list(self.first)
 
-    def save(self, request: gr.Request) -> tuple[Any, Any]:
-        """The run that is shown, as a file; or one sentence."""
-        events = self._events(request)
-        if not events:
-            return gr.skip(), note("There is no run to save yet; press Run first.")
-        folder = Path(tempfile.mkdtemp(prefix="draftscope-"))
-        path = folder / "draftscope-run.jsonl.gz"
+    def save(self, lesson: str, request: gr.Request) -> tuple[Any, Any]:
+        """The run that is shown, a lesson's or the visitor's own, as a file; or one sentence."""
+        return self._saved("draftscope-run.jsonl.gz", tracefile.write, lesson, request)
+
+    def save_page(self, lesson: str, request: gr.Request) -> tuple[Any, Any]:
+        """The run that is shown, as a page that plays by itself; or one sentence."""
+
+        def write(path: Path, events: list[AnyEvent]) -> None:
+            path.write_text(player.page(events), encoding="utf-8")
+
+        return self._saved("draftscope-run.html", write, lesson, request)
+
+    def _saved(
+        self, name: str, write: Callable[[Path, list[AnyEvent]], None], lesson: str, request: gr.Request
+    ) -> tuple[Any, Any]:
+        path = Path(tempfile.mkdtemp(prefix="draftscope-")) / name
         try:
-            tracefile.write(path, events)
+            events = list(lessons.events(lesson)) if lesson else self._events(request)
+            if not events:
+                return gr.skip(), note("There is no run to save yet; press Run first.")
+            write(path, events)
         except DraftscopeError as error:
             return gr.skip(), note(str(error))
         return str(path), gr.skip()
@@ -307,7 +479,7 @@ class _Listeners:
         if not path:
             return [gr.skip(), *nothing]
         try:
-            read = tracefile.read(path)
+            read = tracefile.read(path, self.admission.limits.most_upload_mb * 2**20)
         except DraftscopeError as error:
             return [note(str(error)), *nothing]
         events = [event for event in read.events if event.run == read.events[0].run]
@@ -323,44 +495,40 @@ class _Listeners:
         query = dict(request.query_params or {})
         controls, sentence = from_query(query, self.defaults)
         values = [getattr(controls, name) for name in NAMES] if set(query) & set(NAMES) else [gr.skip()] * len(NAMES)
+        if "drafter" in query:  # which the list may not hold yet
+            values[NAMES.index("drafter")] = self.offered(controls.drafter)
         text = json.dumps({"seq": new_run_id(), "arrived": True} | ({"note": sentence} if sentence else {}))
         return [*values, text, *pictures(self.first)]
 
     async def watch_engine(self, request: gr.Request) -> AsyncIterator[Any]:
         """Loading, told as it goes; then what can run here."""
-        drafter = from_query(dict(request.query_params or {}), self.defaults)[0].drafter
+        asked = from_query(dict(request.query_params or {}), self.defaults)[0]
         said = ""
-        silent = [gr.skip()] * (1 + len(DRAFTERS_OWN))
         while (status := self.engine.status).phase == "loading":
             if status.sentence != said:
                 said = status.sentence
-                yield [engine_says(said), *silent]
+                yield [engine_says(status), gr.skip()]
             await asyncio.sleep(0.1)
-        titles = {d.name: d.title for d in status.drafters}
-        first = sorted(status.drafters, key=lambda d: not d.available)
+        yield [engine_says(status), self.offered(asked.drafter) if status.drafters else gr.skip()]
+
+    def offered(self, drafter: str) -> Any:
+        """The list of drafters, those that can run first, with `drafter` chosen where there is one of that name."""
+        known = self.engine.status.drafters
+        if not known:
+            return gr.update(choices=first_choices(drafter), value=drafter)
+        first = sorted(known, key=lambda d: not d.available)
         choices = [(d.title if d.available else f"{d.title} (not here: {d.why_not})", d.name) for d in first]
-        text = engine_says(status.sentence, titles, failed=status.phase == "failed")
-        if not choices:
-            yield [text, *silent]
-            return
-        yield [
-            text,
-            gr.update(choices=choices, value=drafter if drafter in titles else self.defaults.drafter),
-            *self.show_own(drafter),
-        ]
-
-    def show_own(self, drafter: str) -> list[Any]:
-        """Only the settings that the chosen drafter reads."""
-        chosen = self._drafter(drafter)
-        uses = chosen.uses if chosen is not None else ("gamma", "draft_length", "rule")
-        return [gr.update(visible=name in uses) for name in DRAFTERS_OWN]
+        return gr.update(
+            choices=choices, value=drafter if drafter in {d.name for d in known} else self.defaults.drafter
+        )
 
 
-def engine_says(sentence: str, titles: dict[str, str] | None = None, failed: bool = False) -> str:
-    """The engine's state for the header; a failure to load is also the page's message."""
-    more: dict[str, Any] = {"engine": sentence}
-    if titles:
-        more["titles"] = titles
-    if failed:
-        more["note"] = sentence
+def engine_says(status: Engine) -> str:
+    """The engine's state for the header, and what its drafters read; a failure to load is also the page's message."""
+    more: dict[str, Any] = {"engine": status.sentence}
+    if status.drafters:
+        more["titles"] = {d.name: d.title for d in status.drafters}
+        more["uses"] = {d.name: d.uses for d in status.drafters}
+    if status.phase == "failed":
+        more["note"] = status.sentence
     return json.dumps({"seq": new_run_id(), **more})

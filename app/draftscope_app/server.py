@@ -1,15 +1,25 @@
-"""`serve`: the engine process, the page, and a port."""
+"""`serve`: the engine, the page, and a port; and an end that lets runs finish."""
 
 from __future__ import annotations
 
+import asyncio
 import os
+import signal
 import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 from draftscope.errors import DraftscopeError
+from draftscope_app import hardware, health, journal
+from draftscope_app.admission import Admission
+from draftscope_app.environment import Environment
 from draftscope_app.jobs import Load
 
-MOST_UPLOAD = "64mb"
+LAST_WORDS_S = 1.0  # in which the end of a run reaches its page
+EVENTS_AT_ONCE = 40  # of everything that is no run: pictures, files
 
 
 def serve(
@@ -19,51 +29,96 @@ def serve(
     drafter: str | None = None,
     open_browser: bool = False,
     block: bool = True,
+    environment: Environment | None = None,
 ) -> Served:
     """Serves the dashboard. The models load while the page is already there. `drafter` is who drafts at first.
-    `block=False` returns at once."""
-    refuse_taken(host, port)
-    os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
-    from draftscope_app import page, theme
-    from draftscope_app.engine_process import EngineProcess
+    `block=False` returns at once. `environment` has limits, prefix, grace and log; without it nothing is logged.
 
+    Raises `DraftscopeError` for a host or port that cannot be had.
+    """
+    refuse_taken(host, port)
+    environment = environment or Environment(log="off")
+    os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
+    journal.open_journal(environment.log)
     # One core stays with the page and the browser: threads that wait for each other on a shared core are slower.
-    engine = EngineProcess(replace(load or Load(), spare_cores=1))
-    demo = page.build(engine, drafter)
-    demo.queue(default_concurrency_limit=page.STREAMS)
+    engine = hardware.engine(replace(load or Load(), spare_cores=1))
+    admission = Admission(engine, environment.limits)
     try:
-        demo.launch(
-            server_name=host, server_port=port, inbrowser=open_browser, quiet=True, show_error=False, ssr_mode=False,
-            theme=theme.gradio_theme(), css=theme.page_css(), head=page.head(), footer_links=[], run_history=False,
-            max_file_size=MOST_UPLOAD, prevent_thread_lock=True,
-        )  # fmt: skip
+        demo = _launch(admission, environment, host, port, drafter, open_browser)
     except OSError as error:
         engine.close()
         raise DraftscopeError(f"Port {port} on {host} cannot be used ({error}); choose another with --port.") from None
-    served = Served(demo, engine, f"http://{host}:{port}")
+    served = Served(demo, admission, f"http://{host}:{port}", environment.grace_s)
+    journal.tell("serving", host=host, port=port, hardware=hardware.profile())
     if block:
         print(f"Draftscope is at {served.url} (Ctrl+C ends it)", flush=True)
         served.wait()
     return served
 
 
+def _launch(
+    admission: Admission, environment: Environment, host: str, port: int, drafter: str | None, open_browser: bool
+) -> Any:
+    from draftscope_app import page, theme
+
+    async def launched() -> Any:
+        demo = page.build(admission, drafter)
+        demo.queue(default_concurrency_limit=EVENTS_AT_ONCE)
+        demo.launch(
+            server_name=host, server_port=port, root_path=environment.root_path,
+            inbrowser=open_browser, quiet=True, show_error=False, ssr_mode=False, pwa=False,
+            theme=theme.gradio_theme(), css=theme.page_css(), head=page.head(), footer_links=[], run_history=False,
+            max_file_size=f"{environment.most_upload_mb}mb", mcp_server=hardware.speaks_mcp(), prevent_thread_lock=True,
+            app_kwargs={"routes": health.routes(admission)},
+        )  # fmt: skip
+        return demo
+
+    return asyncio.run(launched())  # without a running loop Gradio makes four and never closes them
+
+
 class Served:
     """A running dashboard."""
 
-    def __init__(self, demo: object, engine: object, url: str) -> None:
-        self.demo, self.engine, self.url = demo, engine, url
+    def __init__(self, demo: Any, admission: Admission, url: str, grace_s: float) -> None:
+        self.demo, self.admission, self.url, self.grace_s = demo, admission, url, grace_s
 
     def wait(self) -> None:
+        """Until Ctrl+C, which ends at once, or SIGTERM, after which runs have `grace_s` seconds to finish."""
         try:
-            self.demo.block_thread()  # type: ignore[attr-defined]
+            with _told_to_end() as told:
+                while not told:
+                    time.sleep(0.1)
+                self.drain()
         except KeyboardInterrupt:
             pass
         finally:
             self.close()
 
+    def drain(self) -> None:
+        """Takes no more runs, says so to whoever asks, and waits for those that are here."""
+        self.admission.end()
+        runs = len(self.admission.engine)
+        journal.tell("ending", runs=runs, grace_s=self.grace_s)
+        deadline = time.monotonic() + self.grace_s
+        while len(self.admission.engine) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(min(LAST_WORDS_S, self.grace_s) if runs else 0)
+
     def close(self) -> None:
-        self.demo.close(verbose=False)  # type: ignore[attr-defined]
-        self.engine.close()  # type: ignore[attr-defined]
+        self.demo.close(verbose=False)
+        self.admission.engine.close()
+        journal.tell("ended", cut_off=len(self.admission.engine))
+
+
+@contextmanager
+def _told_to_end() -> Iterator[list[int]]:
+    """SIGTERM, as an orchestrator or a container's end sends it, fills the list."""
+    told: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, _: told.append(number))
+    try:
+        yield told
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def refuse_taken(host: str, port: int) -> None:

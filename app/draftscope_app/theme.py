@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from functools import cache
-from typing import Any
-
 import gradio as gr
 
 from draftscope.assets import assets
-
-
-@cache
-def palette() -> dict[str, Any]:
-    """{"light": {name: colour}, "dark": {...}, "sans": faces, "mono": faces}."""
-    loaded: dict[str, Any] = json.loads((assets() / "theme.json").read_text(encoding="utf-8"))
-    return loaded
+from draftscope.player import palette
 
 
 def gradio_theme() -> gr.themes.Base:

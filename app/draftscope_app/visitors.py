@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from draftscope_app.engine_process import RunHandle
+
+MOST_KEPT = 256
 
 _numbers = itertools.count(1)
 
@@ -18,6 +23,7 @@ class Visitor:
     run: str = ""
     sent: int = 0
     handle: RunHandle | None = None
+    calls: set[RunHandle] = field(default_factory=set)  # of the API, beside the page's run
 
     def replace(self, handle: RunHandle | None) -> None:
         """A new run takes the place of the one in progress."""
@@ -25,24 +31,49 @@ class Visitor:
             self.handle.stop()
         self.handle = handle
 
+    @contextmanager
+    def call(self, handle: RunHandle) -> Iterator[None]:
+        """A run that this visitor waits for in one call."""
+        self.calls.add(handle)
+        try:
+            yield
+        finally:
+            self.calls.discard(handle)
+
     @property
     def active(self) -> RunHandle | None:
         return self.handle if self.handle is not None and self.handle.state != "done" else None
 
+    @property
+    def idle(self) -> bool:
+        """Nothing of this visitor's is decoded or waits."""
+        return self.active is None and not self.calls
+
 
 class Visitors:
-    """By Gradio's session hash."""
+    """By Gradio's session hash. A program may come under many and never say that it left: the oldest are forgotten."""
 
-    def __init__(self) -> None:
-        self._visitors: dict[str, Visitor] = {}
+    def __init__(self, most: int = MOST_KEPT) -> None:
+        self._visitors: dict[str, Visitor] = {}  # the one heard of last stands last
+        self._most = most
+        self._lock = threading.Lock()
 
     def of(self, session: str | None) -> Visitor:
-        return self._visitors.setdefault(session or "", Visitor())
+        with self._lock:  # listeners run in threads
+            visitor = self._visitors[session or ""] = self._visitors.pop(session or "", None) or Visitor()
+            if len(self._visitors) > self._most:
+                idle = next((name for name, one in self._visitors.items() if one.idle and one is not visitor), None)
+                if idle is not None:
+                    del self._visitors[idle]
+            return visitor
 
     def left(self, session: str | None) -> None:
-        visitor = self._visitors.pop(session or "", None)
+        with self._lock:
+            visitor = self._visitors.pop(session or "", None)
         if visitor is not None:
             visitor.replace(None)
+            for handle in list(visitor.calls):
+                handle.stop()
 
     def __len__(self) -> int:
         return len(self._visitors)

@@ -12,10 +12,11 @@
       this.actions = actions; // { open(slot, key) }
       this.title = h("h3", {});
       this.what = h("p", { class: "note" });
+      this.lossy = h("span", { class: "badge caveat", text: "lossy", hidden: true });
       this.tabs = h("div", { class: "tabs", role: "group", "aria-label": "Contests of this round" });
       this.body = h("div", { class: "contest-body", tabindex: "0", role: "group" });
       this.root = h("section", { class: "card contest" },
-        h("header", { class: "card-head" }, h("div", { class: "head-text" }, this.title, this.what)), this.tabs, this.body);
+        h("header", { class: "card-head" }, h("div", { class: "head-text" }, this.title, this.what), this.lossy), this.tabs, this.body);
       this.step = 0;
     }
 
@@ -24,6 +25,7 @@
       const stamp = round ? `${selection.lane.name}/${selection.lane.start?.run}/${round.index}/${selection.slot}/${selection.key}/${known.beat}` : "";
       if (stamp === this.stamp) return;
       this.stamp = stamp;
+      this.lossy.hidden = !round || !round.contests.some((c) => D.LOSSY.includes(c.rule));
       if (!round) {
         D.setText(this.title, "The contest");
         D.setText(this.what, "");
@@ -44,7 +46,8 @@
       const child = contest.children.findIndex((c) => c.node === selection.key);
       view.step = Math.max(0, Math.min(child >= 0 ? child : selection.key === "last" ? contest.children.length - 1 : 0, contest.laws.length - 1, facing(view)));
       const forms = { greedy: greedyForm, deterministic: deterministicForm, block: blockForm, token: coinForm, rrsw: coinForm };
-      this.show(D.ruleWords[contest.rule], (forms[contest.rule] || coinForm)(view, this.actions));
+      const form = D.LOSSY.includes(contest.rule) ? (at) => D.lossyForm(at, { coinLine, marksOf, lastHere }) : forms[contest.rule] || coinForm;
+      this.show(D.ruleWords[contest.rule], form(view, this.actions));
     }
 
     show(words, parts) {

@@ -13,7 +13,7 @@
     connectedCallback() {
       if (this.shadowRoot) return;
       const shadow = this.attachShadow({ mode: "open" });
-      shadow.append(h("style", { text: D.css() }));
+      shadow.append(h("style", { text: D.css() + D.sceneCss() + D.lessonCss() }));
       this.transport = new D.Transport(() => this.request(), () => this.follow());
       this.store = D.newStore();
       this.selection = null;
@@ -24,6 +24,7 @@
       this.theme();
       this.watch();
       this.request();
+      this.scenes.to(Number(D.asked("scene")) || 0);
       for (const text of D.early || []) this.feed(text);
       D.early = [];
     }
@@ -41,20 +42,42 @@
       this.basis = h("p", { class: "note basis" });
       this.messageText = h("p", {});
       this.messageField = h("input", { readonly: true, "aria-label": "Link to this page with its settings", hidden: true });
-      this.message = h("div", { class: "message", hidden: true }, this.messageText, this.messageField,
+      this.messageOffer = h("button", { class: "small", type: "button", hidden: true, on: { click: () => this.offered() } });
+      this.message = h("div", { class: "message", hidden: true }, this.messageText, this.messageField, this.messageOffer,
         h("button", { class: "small", type: "button", text: "Close", on: { click: () => { this.message.hidden = true; } } }));
       this.status = h("div", { role: "status" }, this.message);
-      this.lead = h("header", { class: "lead" }, h("p", { class: "meta" }, this.badge, this.what, this.doing), this.sentence, this.basis);
+      this.lessons = new D.LessonPlayer(this);
+      this.scenes = new D.Scenes(this, (name) => this.staged(name), (event) => this.keys(event));
+      this.lead = h("header", { class: "lead" }, h("p", { class: "meta" }, this.badge, this.what, this.doing, this.lessons.enter, this.scenes.enter, this.scenes.nav), this.sentence, this.basis);
       this.laneBox = h("div", { class: "lanes" });
       this.strip = new D.StripView(this.transport, select);
       this.round = new D.RoundView(actions);
       this.contest = new D.ContestView(actions);
+      this.fork = new D.ForkBar();
+      this.contest.root.append(this.fork.root);
       this.scale = new D.ScaleView(actions);
-      this.unfold = new D.Unfold({ "Toss it again": new D.TrialView(), "Why this fast": new D.WhyView(), "Is it still the target": new D.ExactView() }, () => this.request());
+      this.why = new D.WhyView();
+      this.compare = new D.CompareView(() => this.request());
+      this.checked = new D.CheckCard(() => this.request());
+      this.unfold = new D.Unfold({ "Toss it again": new D.TrialView(), "Why this fast": this.why, "Is it still the target": new D.ExactView(this.checked), Compare: this.compare }, () => this.request());
+      const savable = { strip: this.strip, round: this.round, contest: this.contest, "round to scale": this.scale, formula: this.why.formula };
+      for (const [name, view] of Object.entries(savable)) D.savable(view.root, name, () => `${this.badge.textContent} · ${this.what.textContent} · Draftscope`);
       this.empty = h("p", { class: "empty", text: "Nothing has run yet. Press Run, or load a saved run." });
-      this.shown = h("div", { class: "ds", style: { gap: "14px" } }, this.lead, this.laneBox, this.strip.root, h("div", { class: "pair" }, this.round.root, this.contest.root, this.scale.root), this.unfold.root, keyLine());
+      this.sceneBox = h("div", { class: "scene-box", hidden: true }, h("h3", { class: "unseen", text: "Formula" }));
+      this.noFormula = h("p", { class: "sum", text: "The formula is shown for a whole run of a chain beside plain decoding." });
+      this.shown = h("div", { class: "ds", style: { gap: "14px" } }, this.lead, this.lessons.root, this.sceneBox, this.laneBox, this.strip.root, h("div", { class: "pair" }, this.round.root, this.contest.root, this.scale.root), this.unfold.root, keyLine());
       this.main = h("section", { class: "ds", "aria-label": "Draftscope instrument", tabindex: "-1", on: { keydown: (event) => this.keys(event) } }, this.status, this.empty, this.shown);
       shadow.append(this.main);
+    }
+
+    /** A scene, or the page again: the formula, which lies folded away in the page, gets a place of its own. */
+    staged(name) {
+      const own = name === "formula";
+      this.sceneBox.hidden = !own;
+      if (own) this.sceneBox.append(this.why.formula.root, this.noFormula);
+      else this.why.root.append(this.why.formula.root);
+      this.theme();
+      this.request();
     }
 
     /** The page's theme (Gradio's `.dark`), the system's own, and the width of the pane. */
@@ -67,7 +90,7 @@
     theme() {
       const dark = Boolean(this.closest(".dark")) || document.body.classList.contains("dark") || document.documentElement.classList.contains("dark");
       this.dataset.theme = dark ? "dark" : "light";
-      this.colours = { ...D.theme[this.dataset.theme], sans: D.theme.sans, mono: D.theme.mono };
+      this.colours = { ...D.theme[this.dataset.theme], sans: D.theme.sans, mono: D.theme.mono, ...this.scenes.look };
     }
 
     // Events in.
@@ -84,11 +107,19 @@
       if (delta.titles) D.titles = delta.titles;
       if (delta.engine !== undefined) D.showEngine(delta.engine);
       if (delta.over) this.check(delta);
-      if (delta.arrived) this.arrived = true; // the address's settings stand in the controls
+      if (delta.arrived) {
+        this.arrived = true; // the address's settings stand in the controls
+        D.settingsArrived();
+        this.lessons.start(Number(D.asked("lesson")));
+      }
       if (delta.note !== undefined) this.say(delta.note);
+      if (delta.compare) this.compare.take(delta.compare);
+      if (delta.check) this.checked.take(delta.check);
+      if (delta.lesson) return this.lessons.arrive(delta.lesson, delta.ev);
       if (delta.run === undefined) return this.request();
       if (delta.whole) return this.rebuild(delta);
-      if (delta.seq === 0) {
+      if (delta.seq === 0 && delta.joins) this.join(delta);
+      else if (delta.seq === 0) {
         this.waiting = { run: delta.run, source: delta.source || "live", paced: Boolean(delta.paced) };
         this.runs.clear();
         this.runs.set(delta.run, { next: 0, held: new Map() });
@@ -102,6 +133,12 @@
         order.held.delete(order.next++);
       }
       if (order.held.size) setTimeout(() => order.held.size && Math.min(...order.held.keys()) > order.next && D.again(), 1000);
+    }
+
+    /** A fork: its lane joins those of the run that is shown. */
+    join(delta) {
+      this.joining = delta.joins === this.shownRun ? delta.run : null;
+      this.runs.set(delta.run, { next: 0, held: new Map() });
     }
 
     /** Runs are numbered by the host: r1, r2, ... */
@@ -133,34 +170,66 @@
       this.place = delta.place || 0;
       const events = delta.ev || [];
       if (events.length && this.waiting && this.waiting.run === delta.run) this.begin();
-      for (const event of events) D.fold(this.store, event);
-      if (delta.state === "done" && delta.run === this.shownRun) this.store.over = true;
+      if (events.length && this.joining === delta.run) {
+        this.joining = null;
+        this.shownRun = delta.run;
+        if (!this.own) this.transport.toEnd(); // the fork is shown as it comes
+      }
+      if (events.length && delta.run !== this.shownRun) return;
+      const store = this.own || this.store;
+      for (const event of events) D.fold(store, event);
+      if (delta.state === "done" && delta.run === this.shownRun) store.over = true;
+      if (this.own) return; // a lesson is shown; the run waits behind it
       if (events.some((event) => event.kind === "run_end" && event.reason !== "length" && event.reason !== "eos" && event.reason !== "stop")) this.transport.toEnd();
       if (events.length) this.transport.arrived();
       else this.request();
     }
 
     begin() {
-      this.store = D.newStore();
-      this.store.source = this.waiting.source;
-      this.shownRun = this.waiting.run;
-      this.stepped = !this.waiting.paced;
+      const { source, run, paced } = this.waiting;
+      this.waiting = null;
+      if (this.own) this.lessons.close();
+      this.own = null;
+      this.shownRun = run;
+      this.stepped = !paced;
+      this.message.hidden = true;
+      this.change(Object.assign(D.newStore(), { source }), paced);
+    }
+
+    /** A lesson's run is shown for a while; the page's own waits. */
+    borrow(store) {
+      this.own = this.own || this.store;
+      this.change(store, false);
+      this.transport.toEnd();
+    }
+
+    giveBack() {
+      const { own } = this;
+      this.own = null;
+      this.change(own, false);
+      this.transport.toEnd();
+    }
+
+    /** Another run takes the place of what is shown. */
+    change(store, paced) {
+      this.store = store;
       this.selection = null;
       this.reader = null; // the lane that the reader chose a round of
       this.following = true;
       this.hiding = false;
       this.settled = false;
-      this.message.hidden = true;
-      this.transport.begin(this.store, this.waiting.paced);
-      this.waiting = null;
+      this.transport.begin(store, paced);
       this.lanes = [];
       this.laneBox.replaceChildren();
     }
 
-    /** One sentence for the reader; with a `link`, the link as selectable text beside it. */
-    say(text, link) {
+    /** One sentence for the reader; beside it a `link` as selectable text, an `offer` {text, act} as a button. */
+    say(text, link, offer) {
       D.setText(this.messageText, text || "");
       this.message.hidden = !text;
+      this.messageOffer.hidden = !offer;
+      this.offered = offer ? offer.act : null;
+      D.setText(this.messageOffer, offer ? offer.text : "");
       this.messageField.hidden = !link;
       this.messageField.value = link || "";
       if (link) this.messageField.select();
@@ -268,8 +337,11 @@
 
     keys(event) {
       const target = event.composedPath()[0];
-      if (event.altKey || event.ctrlKey || event.metaKey || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName)) return;
-      const act = {
+      if (event.altKey || event.ctrlKey || event.metaKey) return;
+      const writes = /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName);
+      const staged = writes && target.type !== "range" ? null : this.scenes.key(event);
+      if (writes && !staged) return;
+      const act = staged || {
         ArrowLeft: () => this.step(-1), ArrowRight: () => this.step(1), ",": () => this.step(-1), ".": () => this.step(1),
         Home: () => this.step(-1e9), End: () => this.step(1e9), p: () => this.transport.toggle(), Escape: () => this.transport.toEnd(),
         "[": () => this.stage(-1), "]": () => this.stage(1), v: () => this.hide(),
@@ -350,8 +422,19 @@
       this.strip.paint(store, now, this.selection, known, this.hiding, this.colours);
       this.round.paint(this.selection, known, this.clientWidth < NARROW, this.hiding, this.colours);
       this.contest.paint(this.selection, known);
+      this.fork.paint(store, this.selection, known, this.busy);
       this.scale.paint(store, this.selection, known);
-      this.unfold.paint({ store, now, whole, soloState, selection: this.selection, known });
+      if (this.scenes.at && this.selection) this.main.dataset.shape = D.isChain(this.selection.lane) ? "chain" : "tree";
+      const state = { store, now, whole, soloState, selection: this.selection, known, busy: this.busy };
+      this.unfold.paint(state);
+      if (this.sceneBox.hidden) return;
+      this.why.paint(state);
+      this.noFormula.hidden = !this.why.formula.root.hidden;
+    }
+
+    /** The engine does something for this reader already. */
+    get busy() {
+      return (this.state || "done") !== "done" || this.compare.running || this.checked.running;
     }
 
     /** Whole solo runs follow a live race, unless it is stepped through or was stopped. */

@@ -9,21 +9,27 @@
     block: { name: "block verification", papers: ["2403.10444"] },
     rrsw: { name: "siblings without replacement (RRSw)", papers: ["2402.12374"] },
     deterministic: { name: "chosen children: the target draws its own token", papers: ["2211.17192"] },
+    typical: { name: "typical acceptance (lossy)", papers: ["2401.10774"] },
+    lenient: { name: "leniency (lossy)", papers: ["2211.17192"] },
+    "top-k": { name: "top-k agreement (lossy)", papers: [] },
     greedy: { name: "greedy: descend while the child is the target's best token", papers: [] },
   };
 
   D.ExactView = class ExactView {
-    constructor() {
-      this.root = h("div", { class: "sheet" });
+    constructor(check) {
+      this.check = check;
+      this.body = h("div", { class: "sheet" });
+      this.root = h("div", { class: "sheet" }, this.body, check.root);
     }
 
-    paint({ store, whole }) {
+    paint({ store, whole, busy }) {
+      this.check.paint(busy, Boolean(D.draftLane(store)));
       const stamp = `${store.run}/${whole}/${store.lanes.map((lane) => lane.rounds.length).join()}`;
       if (stamp === this.stamp) return;
       this.stamp = stamp;
       const lane = D.draftLane(store) || store.lanes[0];
       const law = D.lawFigure(lane, D.plainLane(store), whole);
-      this.root.replaceChildren(h("p", { class: "verdict-line", "data-figure": "law" }, h("b", { text: law.value }), ` ${law.label}: ${law.detail}.`), ...proof(lane), ...held(lane, whole));
+      this.body.replaceChildren(h("p", { class: "verdict-line", "data-figure": "law" }, h("b", { text: law.value }), ` ${law.label}: ${law.detail}.`), ...proof(lane), ...held(lane, whole));
     }
   };
 
@@ -34,7 +40,7 @@
     const link = (paper) => [" ", h("a", { href: `https://arxiv.org/abs/${paper}`, target: "_blank", rel: "noreferrer", text: paper })];
     const rule = ([kind, count]) => h("li", {}, h("b", { text: RULES[kind]?.name || kind }), ` · ${D.count(count, "contest")} of this run`, (RULES[kind]?.papers || []).flatMap(link));
     return [h("h4", { text: "The rule" }), h("ul", { class: "rules" }, [...counts].map(rule)),
-      h("p", { class: "sum" }, lane.start && !lane.start.exact ? "This rule is lossy on purpose: it is not proved, because it does not hold." : [
+      h("p", { class: "sum" }, lane.start && !lane.start.exact ? "This rule is lossy by design: nothing is proved of it, and the text follows another law than the target's." : [
         "Proved: ", h("code", { text: "engine/draftscope/rules.py" }), " states it over rational numbers, ", h("code", { text: "tests/test_rules.py" }),
         " enumerates every draft, coin and last token and finds the target's law; ", h("code", { text: "tests/test_law.py" }), " samples the whole loop, and breaks it on purpose to see the tests fail. A proof is of the rule: ",
         h("code", { text: "draftscope check" }), " looks for a difference on a pair of yours."])];

@@ -19,7 +19,7 @@
       this.picture = h("div", { class: "curve" });
       this.table = h("details", {}, h("summary", { text: "The curve as a table" }), h("div", { class: "table", tabindex: "0", role: "group", "aria-label": "Speedup by γ" }));
       this.root = h("div", { class: "formula" },
-        h("div", { class: "formula-side" }, h("h4", { text: "The formula, modelled" }),
+        h("div", { class: "formula-side" }, h("header", { class: "card-head" }, h("h4", { text: "The formula, modelled" })),
           h("p", { class: "note", text: "τ = (1 − α^(γ+1)) / (1 − α),  S = τ / (γc + v + o). v grows evenly from one row to this run's; o is this run's." }),
           ...Object.values(this.sliders).map((x) => x.root), this.reset, this.words),
         h("div", { class: "formula-side" }, this.picture, this.table));

@@ -17,8 +17,10 @@
       this.rate = h("span", { class: "rate" });
       this.caveats = h("span", { class: "badge caveat", hidden: true });
       this.prompt = h("span", { class: "prompt" });
+      this.given = h("span", { class: "given" });
+      this.forced = h("span", { class: "forced", title: "forced: chosen by the reader" });
       this.text = h("span", {});
-      this.pane = h("div", { class: "pane", tabindex: "0", role: "group" }, this.prompt, this.text);
+      this.pane = h("div", { class: "pane", tabindex: "0", role: "group" }, this.prompt, this.given, this.forced, this.text);
       this.foot = h("p", { class: "foot" });
       this.root = h("section", { class: "card lane" },
         h("header", { class: "card-head" }, this.name, h("p", { class: "rate-line" }, this.caveats, this.rate, h("span", { class: "unit", text: " tokens/s" }))),
@@ -35,7 +37,7 @@
       const title = D.laneTitle(lane);
       D.setText(this.name, title);
       this.pane.setAttribute("aria-label", `Text of the lane ${title}`);
-      if (lane.start && !this.prompt.textContent) this.showPrompt(lane.start.prompt);
+      if (lane.start && !this.prompt.textContent) this.showPrompt(lane.start);
       this.make();
       this.reveal(state.tokens);
       this.mark(selection && selection.lane === lane ? lane.rounds[selection.round] : null);
@@ -46,7 +48,11 @@
       D.setText(this.foot, footText(lane, state, now));
     }
 
-    showPrompt(prompt) {
+    /** The prompt's end, and what was given to a fork: tokens of the lane that it left, and perhaps a forced one. */
+    showPrompt({ prompt, fork }) {
+      const given = this.lane.given;
+      D.setText(this.given, (fork && fork.forced ? given.slice(0, -1) : given).join(""));
+      D.setText(this.forced, fork && fork.forced ? given[given.length - 1] : "");
       const cut = prompt.length > PROMPT_SHOWN;
       this.prompt.textContent = cut ? "… " + prompt.slice(-PROMPT_SHOWN) : prompt;
     }
@@ -78,11 +84,13 @@
     }
   };
 
-  const CHAINS = ["draft", "ngram", "eagle3", "eagle", "medusa", "mtp", "block"];
+  const CHAINS = ["draft", "oracle", "ngram", "eagle3", "eagle", "medusa", "mtp", "block"];
   const SHAPED = ["sampled-tree", "topk-tree"];
 
   /** The drafter, and the settings that shape its drafts. */
-  D.laneTitle = function laneTitle(lane) {
+  D.laneTitle = (lane) => (lane.start && lane.start.fork ? `${lane.name} · ${titleOf(lane)}` : titleOf(lane));
+
+  function titleOf(lane) {
     if (!lane.start) return lane.name;
     const { drafter, settings: s = {} } = lane.start;
     const name = (D.titles && D.titles[drafter]) || drafter;
@@ -96,13 +104,19 @@
   D.ballast = (lane) => [...new Set((lane.start ? lane.start.models : []).map((m) => m.ballast).filter(Boolean))].join(" + ");
 
   /** What must be read beside a lane's speed: costs that are not its models' own, an acceptance that no drafter earned. */
-  D.caveats = (lane) => [D.ballast(lane) ? `ballast: ${D.ballast(lane)}` : "", lane.start && lane.start.synthetic ? "acceptance chosen" : ""].filter(Boolean);
+  D.caveats = (lane) => [lane.start && lane.start.fork ? "fork" : "", D.ballast(lane) ? `ballast: ${D.ballast(lane)}` : "", lane.start && lane.start.synthetic ? "synthetic: acceptance chosen" : "", D.lossyWords(lane.start)].filter(Boolean);
+
+  /** The badge of a run whose text does not follow the target's law. */
+  D.lossyWords = (start) => (!start || start.exact ? "" : `lossy${D.LOSSY.includes(start.rule) ? `: ${start.rule}` : ""}`);
 
   function footText(lane, state, now) {
     const parts = [D.count(state.tokens, "token"), D.count(state.rounds, "target forward")];
-    if (!lane.end || now < lane.clock) parts[0] += " so far";
+    const fork = lane.start && lane.start.fork;
+    if (fork) parts.unshift(`forked from ${titleOf(lane)}${fork.lane.startsWith("fork ") ? `, ${fork.lane}` : ""} in round ${fork.round + 1}, ${fork.forced ? "its last given token forced" : `seed ${lane.start.seed}`}`);
+    if (!lane.end || now < lane.clock) parts[fork ? 1 : 0] += " so far";
     else if (lane.end.reason === "eos") parts.push("the text ended by itself");
     else if (lane.end.reason === "stop") parts.push("a stop string ended it");
+    else if (lane.end.reason === "cancelled" && fork) parts.push("stopped");
     if (state.spent) parts.push(`${D.time(state.spent)}, ${D.time(lane.prefill ? lane.prefill.end : 0)} of it to read the prompt`);
     return parts.join(" · ");
   }

@@ -42,6 +42,8 @@
     };
   };
 
+  D.pick = pick;
+
   function pick(law, u) {
     let left = u;
     for (let i = 0; i < law.length; i++) {

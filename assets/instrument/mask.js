@@ -23,8 +23,14 @@
       this.frame = h("div", { class: "mask-frame", tabindex: "0", role: "slider", "aria-label": "Rows of the target's forward", "aria-valuemin": "1" }, this.canvas);
       this.words = h("p", { class: "note", "aria-hidden": "true" });
       this.root = h("div", { class: "mask" }, this.frame, this.words);
+      this.canvas.redraw = () => this.draw(this.colours);
       this.frame.addEventListener("keydown", (event) => this.keys(event));
-      this.canvas.addEventListener("click", (event) => this.pick(event));
+      this.canvas.addEventListener("click", (event) => {
+        const item = this.items[this.rowAt(event)];
+        if (item) this.open(item.key);
+      });
+      this.canvas.addEventListener("pointermove", (event) => this.point(this.rowAt(event)));
+      this.canvas.addEventListener("pointerleave", () => this.point(undefined));
     }
 
     paint(items, nodes, chosen, room, colours) {
@@ -35,15 +41,32 @@
       this.left = rows <= LABELLED ? 104 : 8;
       this.cell = Math.max(3, Math.min(24, Math.floor(Math.min((room.width - this.left - 120) / rows, (room.height - 34) / rows))));
       this.gap = this.cell > 8 ? 2 : 0;
+      this.colours = colours;
+      if (!this.items[this.over]) this.over = undefined;
       this.draw(colours);
-      const item = this.items[this.at];
-      const seen = this.sees[this.at];
-      const names = seen.slice(0, -1).map((row) => this.items[row].label);
-      const words = `Row ${this.at + 1} of ${rows}, ${item.label}: sees the text so far${names.length ? ", " + names.join(", ") : ""} and itself; position +${seen.length - 1}`;
-      D.setText(this.words, words);
+      D.setText(this.words, this.told(this.lit));
       this.frame.setAttribute("aria-valuemax", String(rows));
       this.frame.setAttribute("aria-valuenow", String(this.at + 1));
-      this.frame.setAttribute("aria-valuetext", words);
+      this.frame.setAttribute("aria-valuetext", this.told(this.at));
+    }
+
+    /** The row that is lit, with the rows it sees: the one pointed at, else the chosen one. */
+    get lit() {
+      return this.over ?? this.at;
+    }
+
+    told(row) {
+      const seen = this.sees[row];
+      const names = seen.slice(0, -1).map((above) => this.items[above].label);
+      return `Row ${row + 1} of ${this.sees.length}, ${this.items[row].label}: sees the text so far${names.length ? ", " + names.join(", ") : ""} and itself; position +${seen.length - 1}`;
+    }
+
+    point(row) {
+      const over = this.items[row] ? row : undefined;
+      if (over === this.over) return;
+      this.over = over;
+      this.draw(this.colours);
+      D.setText(this.words, this.told(this.lit));
     }
 
     draw(colours) {
@@ -51,25 +74,25 @@
       const past = 92; // the block that stands for the text so far
       const x0 = left + past + 8;
       const ctx = D.sized(this.canvas, x0 + sees.length * cell + 2, sees.length * cell + 22);
-      ctx.font = `11.5px ${colours.mono}`;
+      ctx.font = `${colours.small + 0.5}px ${colours.mono}`;
       ctx.textBaseline = "middle";
       sees.forEach((seen, row) => {
         const y = 18 + row * cell;
         ctx.fillStyle = colours.ink;
-        ctx.globalAlpha = row === this.at ? 0.5 : 0.2;
+        ctx.globalAlpha = row === this.lit ? 0.5 : 0.2;
         ctx.fillRect(left, y, past, cell - gap);
         ctx.globalAlpha = 1;
         const on = new Set(seen);
         for (let column = 0; column < sees.length; column++) {
           ctx.fillStyle = on.has(column) ? colours.ink : colours.soft;
-          ctx.globalAlpha = on.has(column) && row !== this.at ? 0.72 : 1;
+          ctx.globalAlpha = on.has(column) && row !== this.lit ? 0.72 : 1;
           ctx.fillRect(x0 + column * cell, y, cell - gap, cell - gap);
         }
         ctx.globalAlpha = 1;
         if (sees.length <= LABELLED) this.label(ctx, row, y + cell / 2, colours);
       });
       ctx.fillStyle = colours.muted;
-      ctx.font = `11px ${colours.sans}`;
+      ctx.font = `${colours.small}px ${colours.sans}`;
       ctx.fillText("the text so far", left, 8);
       ctx.fillText("the rows themselves", x0, 8);
       ctx.strokeStyle = colours.ink;
@@ -78,15 +101,14 @@
     }
 
     label(ctx, row, y, colours) {
-      ctx.fillStyle = row === this.at ? colours.ink : colours.muted;
+      ctx.fillStyle = this.sees[this.lit].includes(row) ? colours.ink : colours.muted;
       ctx.textAlign = "right";
       if (this.cell >= 11) ctx.fillText(D.shorten(this.items[row].label, 12), this.left - 8, y);
       ctx.textAlign = "left";
     }
 
-    pick(event) {
-      const row = Math.floor((event.clientY - this.canvas.getBoundingClientRect().top - 18) / this.cell);
-      if (this.items[row]) this.open(this.items[row].key);
+    rowAt(event) {
+      return Math.floor(((event.clientY - this.canvas.getBoundingClientRect().top) / D.zoomOf(this.canvas) - 18) / this.cell);
     }
 
     keys(event) {

@@ -13,15 +13,82 @@
     else if (text) D.early.push(text);
   };
 
-  D.say = function say(text, link) {
+  // A press of Run or Step waits until the address's settings stand in the controls: it would send others.
+  let arrived = false;
+  let pressed = null;
+  const runs = "#ds-run, #ds-step";
+  document.addEventListener("click", (event) => {
+    const button = event.target instanceof Element && event.target.closest(runs);
+    if (arrived || !button) return;
+    event.stopImmediatePropagation();
+    event.preventDefault();
+    pressed = button;
+    button.setAttribute("aria-busy", "true");
+  }, true);
+
+  /** The host has set the controls; the page lays them out before the waiting press goes on. */
+  D.settingsArrived = function settingsArrived() {
+    D.showTaught();
+    setTimeout(() => {
+      arrived = true;
+      if (!pressed) return;
+      pressed.removeAttribute("aria-busy");
+      pressed.click();
+      pressed = null;
+    }, 50);
+  };
+
+  /** The instrument asks Python for something: `words` go with a press of a button that nobody sees. */
+  D.ask = function ask(kind, words) {
+    D.asking = JSON.stringify(words);
+    D.press(kind);
+  };
+
+  D.press = (kind) => document.querySelector(`#ds-${kind}`).click();
+
+  D.canAsk = (kind) => Boolean(document.querySelector(`#ds-${kind}`));
+
+  /** The name of the lesson whose run is shown, or nothing: what is saved is what is shown. */
+  D.lessonShown = () => document.querySelector("draftscope-instrument").lessons.trace || "";
+
+  /** The host's controls, with what a lesson asks to try. */
+  D.attempted = (names, values) => values.map((value, i) => (names[i] in D.wanted ? D.wanted[names[i]] : value));
+
+  D.say = function say(text, link, offer) {
     const instrument = document.querySelector("draftscope-instrument");
-    if (instrument && instrument.say) instrument.say(text, link);
+    if (instrument && instrument.say) instrument.say(text, link, offer);
   };
 
   /** What the engine process says of itself, in the page's header. */
   D.showEngine = function showEngine(sentence) {
     const place = document.querySelector(".ds-engine");
     if (place) D.setText(place, sentence);
+  };
+
+  let uses = {}; // drafter -> the settings it reads, once the engine has told
+  let chosen = {}; // of the settings that decide which others are shown, those that were changed
+
+  /** Which settings are shown, as updates for the host: those that the chosen drafter reads, `readWith` another's value. */
+  function shown({ names, readWith, first }) {
+    const now = { ...first, ...chosen };
+    const own = uses[now.drafter] || ["gamma", "draft_length", "rule"];
+    const isRead = (name) => {
+      const [other, values] = readWith[name] || [];
+      return other ? own.includes(other) && values.includes(now[other]) : own.includes(name);
+    };
+    return names.map((name) => ({ __type__: "update", visible: isRead(name) }));
+  }
+
+  /** One of the deciding settings has another value. Each tells of itself: the host's events may come in any order. */
+  D.show = function show(rules, change) {
+    chosen = { ...chosen, ...change };
+    return shown(rules);
+  };
+
+  /** The host has said something: perhaps what its drafters read. */
+  D.told = function told(rules, said) {
+    uses = (said && JSON.parse(said).uses) || uses;
+    return shown(rules);
   };
 
   /** The next prompt of a kind: pressing a kind again goes on to its next one. */
@@ -35,33 +102,31 @@
   /** Settings -> query string; defaults are left out, so that links stay short, and so is a prompt too long for one. */
   D.query = function query(names, values, defaults) {
     const parameters = new URLSearchParams();
-    const theme = new URLSearchParams(location.search).get("__theme");
     names.forEach((name, i) => {
       const value = values[i];
       if (value === null || value === undefined || String(value) === String(defaults[i])) return;
       parameters.set(name, String(value));
     });
-    if (theme) parameters.set("__theme", theme);
+    for (const name of D.KEPT) if (D.asked(name)) parameters.set(name, D.asked(name));
     if (parameters.toString().length > LONGEST) parameters.delete("prompt");
     const text = parameters.toString();
     return text ? `?${text}` : "";
   };
 
-  /** The address follows the settings; a Space's outer page is told, because it does not see its frame's address. */
-  D.remember = function remember(query) {
-    history.replaceState(null, "", location.pathname + query);
-    if (window.parent !== window) window.parent.postMessage({ queryString: query.slice(1) }, "*");
-  };
+  /** The address follows the settings. */
+  D.remember = (query) => D.tell(query);
 
   D.copyLink = async function copyLink(query, space, prompt) {
     const left = prompt && prompt.length > LONGEST / 3 && !query.includes("prompt=") ? " The prompt is too long for a link and is left out." : "";
     const base = space ? `https://huggingface.co/spaces/${space}` : location.origin + location.pathname;
     const link = base + query;
+    const taught = D.teacherQuery(query);
+    const offer = query === taught ? null : { text: "As a teacher's link: settings fixed, controls hidden", act: () => D.copyLink(taught, space, prompt) };
     try {
       await navigator.clipboard.writeText(link);
-      D.say("The link is copied; it opens this page with these settings." + left, link);
+      D.say("The link is copied; it opens this page with these settings." + left, link, offer);
     } catch {
-      D.say("The clipboard is closed to this page; here is the link to copy." + left, link);
+      D.say("The clipboard is closed to this page; here is the link to copy." + left, link, offer);
     }
   };
 
@@ -72,6 +137,13 @@
     document.body.append(anchor);
     anchor.click();
     anchor.remove();
+  };
+
+  /** A saved run can also be a page; the button that Python listens to stands hidden in the top row. */
+  D.offerPage = function offerPage(file) {
+    if (!file || !file.url) return;
+    const act = () => document.querySelector("#ds-save-page").click();
+    D.say("The run is saved as a trace, which Load run opens again.", "", { text: "Save as a page that plays offline", act });
   };
 
   /** Narrow pages fold the settings away, so that the run comes first. */

@@ -25,13 +25,14 @@
       this.table = h("div", { class: "node-table", tabindex: "0", role: "group", "aria-label": "Rows of this round" });
       this.legend = h("p", { class: "legend" });
       this.line = h("p", { class: "note item-line" });
+      this.notes = h("p", { class: "note notes", hidden: true });
       this.root = h("section", { class: "card tree" },
         h("header", { class: "card-head" }, h("div", { class: "head-text" }, this.title, this.what),
           h("div", { class: "controls" }, h("div", { class: "joined", role: "group", "aria-label": "Faces of this card" }, ...this.faces.values()))),
         h("div", { class: "controls stepper" }, this.back, this.on,
           h("div", { class: "joined", role: "group", "aria-label": "Stages of this round" }, square("‹", "One stage back", () => actions.stage(-1)), ...this.stages.values(), square("›", "One stage on", () => actions.stage(1))), this.hide),
         h("div", { class: "faces" }, this.tree.root, this.mask.root, this.table),
-        this.line, this.legend);
+        this.line, this.notes, this.legend);
     }
 
     show(face) {
@@ -53,11 +54,14 @@
       this.items = D.itemsOf(lane, round, known);
       const item = D.currentItem(this.items, selection);
       for (const [face, view] of [["tree", this.tree.root], ["mask", this.mask.root], ["table", this.table]]) view.hidden = face !== this.face;
-      const tall = tallOf(lane);
-      if (this.face === "tree") this.tree.paint(lane, round, known, selection, narrow, tall);
+      const tall = !colours.tall ? tallOf(lane) : D.isChain(lane) ? colours.flat : colours.tall;
+      if (this.face === "tree") this.tree.paint(lane, round, known, selection, narrow, tall, colours);
       else if (this.face === "mask") this.mask.paint(this.items, known.drafted ? round.nodes : [], item, { width: this.root.clientWidth - 32, height: Math.max(260, tall) }, colours);
       else this.list(item);
       D.setText(this.line, D.itemWords(item));
+      const notes = known.verdict ? notesOf(round) : "";
+      this.notes.hidden = !notes;
+      D.setText(this.notes, notes);
       this.fates();
     }
 
@@ -94,6 +98,12 @@
           cell(item.fate === "root" ? "" : `${D.FATES[item.fate].glyph} ${item.dropped ? "discarded" : D.FATES[item.fate].word}`))))));
     }
   };
+
+  /** What the drafter says of itself in this round: names and values as it gave them. */
+  function notesOf(round) {
+    const told = Object.entries(round.notes || {}).map(([name, value]) => `${name} ${typeof value === "number" && !Number.isInteger(value) ? D.figure(value) : value}`);
+    return told.length ? `Noted by the drafter: ${told.join(" · ")}` : "";
+  }
 
   function roundWords(round, known) {
     if (!round.nodes.length) return known.committed ? "nothing drafted: the target's own token" : "nothing drafted";

@@ -40,8 +40,9 @@
     if (!draft || !plain || !whole) return "";
     const carried = D.ballast(draft) || D.ballast(plain);
     const told = [alone(draft, plain, soloState), race(draft, plain, now)].filter(Boolean).map((f) => f.brief);
-    const chosen = draft.start && draft.start.synthetic ? "the acceptance was chosen (an oracle), so tokens a round say nothing about a drafter" : "";
-    return [chosen, carried ? `with ballast (${carried}): the models' own tokens, at the cost of those shapes` : "", ...told].filter(Boolean).join(" · ");
+    const chosen = draft.start && draft.start.synthetic ? "synthetic: the acceptance was chosen (an oracle), so tokens a round say nothing about a drafter" : "";
+    const lossy = draft.start && !draft.start.exact ? `${D.lossyWords(draft.start)}: the text follows another law than the target's` : "";
+    return [chosen, lossy, carried ? `with ballast (${carried}): the models' own tokens, at the cost of those shapes` : "", ...told].filter(Boolean).join(" · ");
   };
 
   const raceRatio = (draft, plain, now) => D.stateAt(draft, now).perSecond / D.stateAt(plain, now).perSecond;
@@ -51,8 +52,8 @@
   function ending(store) {
     const broken = store.lanes.find((lane) => lane.end && lane.end.reason === "error");
     if (broken) return ` The run ended early: ${broken.end.message || "an error in the engine."}`;
-    if (store.lanes.some((lane) => lane.end && lane.end.reason === "cancelled")) return " Stopped here.";
-    if (store.lanes.some((lane) => !lane.end)) return store.source === "recorded" ? " The recording stops here." : " The run broke off here.";
+    if (store.lanes.some((lane) => lane.end && lane.end.reason === "cancelled" && !lane.start?.fork)) return " Stopped here.";
+    if (store.lanes.some((lane) => !lane.end && !lane.start?.fork)) return store.source === "recorded" ? " The recording stops here." : " The run broke off here.";
     return "";
   }
 

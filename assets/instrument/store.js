@@ -11,7 +11,7 @@
   D.fold = function fold(store, event) {
     if (store.run === null) store.run = event.run;
     const lane = laneOf(store, event.lane);
-    if (event.kind === "run_start") lane.start = event;
+    if (event.kind === "run_start") begin(lane, event);
     else if (event.kind === "prefill") lane.prefill = event;
     else if (event.kind === "round") addRound(lane, event);
     else if (event.kind === "run_end") lane.end = event;
@@ -19,6 +19,12 @@
     if (Number.isFinite(event.end)) lane.clock = Math.max(lane.clock, event.end);
     return store;
   };
+
+  /** A fork's decoder reads what was given to it first: a character may be cut there. */
+  function begin(lane, start) {
+    lane.start = start;
+    lane.given = (start.fork ? start.fork.raw : []).map((raw) => lane.decoder.decode(D.bytes(raw), { stream: true }));
+  }
 
   function laneOf(store, name) {
     let lane = store.byName.get(name);

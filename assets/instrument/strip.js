@@ -35,6 +35,7 @@
             h("p", { class: "note", text: "a bar is one round, its outline drafted and wasted; each lane's clock counts only its own work" })),
           h("div", { class: "controls" }, this.stated, this.playButton, this.speed, this.endButton)),
         this.frame, this.scrub, h("p", { class: "readout-line" }, this.readout), this.table.root);
+      this.canvas.redraw = () => this.paint(this.last.store, this.last.now, this.last.selection, this.last.known, this.last.hiding, this.last.colours);
       this.canvas.addEventListener("click", (event) => this.pick(event, true));
       this.canvas.addEventListener("pointermove", (event) => this.pick(event, false));
       this.canvas.addEventListener("pointerleave", () => { this.hover = null; this.say(); });
@@ -46,14 +47,14 @@
       this.table.paint(store, now);
       const width = this.frame.clientWidth;
       if (!width || !store.lanes.length) return;
-      const height = TOP + store.lanes.reduce((sum, lane) => sum + rowHeight(lane), 0) + AXIS;
+      const height = TOP + store.lanes.reduce((sum, lane) => sum + rowHeight(lane, colours), 0) + AXIS;
       const ctx = D.sized(this.canvas, width, height);
       this.plot = { x0: leftOf(width), x1: width - RIGHT, span: horizon(store, this.transport) };
       drawAxis(ctx, this.plot, height, colours);
       let y = TOP;
       this.rows = [];
       for (const lane of store.lanes) {
-        const tall = rowHeight(lane);
+        const tall = rowHeight(lane, colours);
         drawLane(ctx, lane, this.plot, y, tall, this.last, !this.transport.playing && !hiding);
         this.rows.push({ lane, y, tall });
         y += tall;
@@ -95,8 +96,8 @@
     pick(event, chosen) {
       if (!this.rows) return;
       const box = this.canvas.getBoundingClientRect();
-      const x = event.clientX - box.left;
-      const y = event.clientY - box.top;
+      const x = (event.clientX - box.left) / D.zoomOf(this.canvas);
+      const y = (event.clientY - box.top) / D.zoomOf(this.canvas);
       const row = this.rows.find((r) => y >= r.y && y < r.y + r.tall);
       const shown = row ? row.lane.rounds.slice(0, this.transport.playing || this.last.hiding ? D.roundsAt(row.lane, this.transport.now) : undefined) : [];
       if (!shown.length) return;
@@ -119,7 +120,7 @@
     return `${name} · ${got.join(", ")} · ${D.time(round.end - round.start)}, ended at ${D.time(round.end)}`;
   };
 
-  const rowHeight = (lane) => (D.plainOnly(lane) ? 40 : ROW + 16);
+  const rowHeight = (lane, { rows }) => rows * (D.plainOnly(lane) ? 40 : ROW + 16);
   D.plainOnly = (lane) => (lane.start ? lane.start.drafter === "plain" : !lane.rounds.some((r) => r.nodes.length));
 
   /** The right edge of the clock: the whole run's, known or (while it is decoded) growing in steps. */
@@ -132,7 +133,8 @@
 
   /** A canvas of so many CSS pixels, sharp on any screen: its cleared context. */
   D.sized = function sized(canvas, width, height) {
-    const scale = window.devicePixelRatio || 1;
+    if (canvas.pen) return canvas.pen; // it is being written down as a picture
+    const scale = (window.devicePixelRatio || 1) * D.zoomOf(canvas);
     const w = Math.round(width * scale);
     const t = Math.round(height * scale);
     if (canvas.width !== w || canvas.height !== t) {
@@ -152,7 +154,7 @@
   function drawAxis(ctx, plot, height, colours) {
     const ticks = niceTicks(plot.span, Math.max(2, Math.floor((plot.x1 - plot.x0) / 110)));
     ctx.fillStyle = colours.muted;
-    ctx.font = `11px ${colours.sans}`;
+    ctx.font = `${colours.small}px ${colours.sans}`;
     ctx.textAlign = "center";
     ctx.textBaseline = "alphabetic";
     ctx.strokeStyle = colours.rule;
@@ -200,21 +202,21 @@
     const past = D.roundsAt(lane, now);
     const shown = ghosts ? lane.rounds.length : past;
     const deepest = Math.max(1, ...lane.rounds.map((r) => Math.max(r.depth + 1, r.emitted.length)));
-    const unit = Math.min(11, (tall - 18) / deepest);
-    const wide = barWidth(lane, plot);
+    const unit = Math.min(11 * colours.rows, (tall - 18) / deepest);
+    const wide = barWidth(lane, plot, 11 * colours.rows);
     for (let i = 0; i < shown; i++) {
       const round = lane.rounds[i];
       ctx.globalAlpha = i < past ? 1 : 0.22;
       const x = toX(plot, round.end);
       if (round.nodes.length) drawBar(ctx, round, x, base, unit, wide, colours);
-      else drawTick(ctx, x, base, colours, D.plainOnly(lane));
+      else drawTick(ctx, x, base, colours, D.plainOnly(lane), TICK * colours.rows);
     }
     ctx.globalAlpha = 1;
     if (selection && selection.lane === lane && lane.rounds[selection.round] && selection.round < shown) {
       const round = lane.rounds[selection.round];
       const x = toX(plot, round.end);
       const half = (round.nodes.length ? wide : 3) / 2 + 4;
-      const top = round.nodes.length ? Math.max(round.depth + 1, round.emitted.length) * unit + 5 : TICK + 5;
+      const top = round.nodes.length ? Math.max(round.depth + 1, round.emitted.length) * unit + 5 : TICK * colours.rows + 5;
       ctx.strokeStyle = colours.ink;
       ctx.lineWidth = 1.5;
       box(ctx, x - half, base - top, 2 * half, top + 4, 3);
@@ -223,7 +225,7 @@
 
   function label(ctx, lane, base, width, colours) {
     ctx.fillStyle = colours.muted;
-    ctx.font = `12px ${colours.sans}`;
+    ctx.font = `${colours.label}px ${colours.sans}`;
     ctx.textAlign = "left";
     ctx.textBaseline = "alphabetic";
     const lines = wrapped(ctx, D.laneTitle(lane), width, 3);
@@ -254,15 +256,15 @@
     ctx.fillRect(x0, base - 5, Math.max(1, x1 - x0), 5);
   }
 
-  function barWidth(lane, plot) {
+  function barWidth(lane, plot, most) {
     if (lane.rounds.length < 2) return 9;
     const gap = ((plot.x1 - plot.x0) / plot.span) * D.meanRound(lane);
-    return Math.max(2, Math.min(11, gap * 0.55));
+    return Math.max(2, Math.min(most, gap * 0.55));
   }
 
-  function drawTick(ctx, x, base, colours, plain) {
+  function drawTick(ctx, x, base, colours, plain, tall) {
     ctx.fillStyle = plain ? colours.ink : colours.muted;
-    ctx.fillRect(x - 0.75, base - TICK, 1.5, TICK);
+    ctx.fillRect(x - 0.75, base - tall, 1.5, tall);
   }
 
   /** Accepted solid from below, then the round's own token, and the outline of all that was drafted. */
@@ -270,7 +272,7 @@
     const left = x - wide / 2;
     const wasted = Math.max(round.depth + 1, round.emitted.length);
     ctx.strokeStyle = colours.unjudged;
-    ctx.lineWidth = 0.75;
+    ctx.lineWidth = colours.thin;
     ctx.strokeRect(left, base - wasted * unit, wide, wasted * unit);
     ctx.fillStyle = colours.accepted;
     if (round.accepted) ctx.fillRect(left, base - round.accepted * unit, wide, round.accepted * unit - (unit > 5 ? 1 : 0));

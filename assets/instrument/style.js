@@ -49,7 +49,17 @@ button:hover:not(:disabled), select:hover { border-color: var(--muted); }
 button:disabled { color: var(--muted); opacity: 0.55; cursor: default; }
 .stated { font-variant-numeric: tabular-nums; margin-right: 4px; }
 
+.save { position: relative; width: auto; }
+.save summary { list-style: none; width: 27px; height: 27px; line-height: 25px; text-align: center; border: 1px solid var(--rule); border-radius: 6px; background: var(--card); }
+.save summary::-webkit-details-marker { display: none; }
+.save summary:hover { border-color: var(--muted); }
+.save > div { position: absolute; right: 0; top: 31px; z-index: 2; display: flex; gap: 6px; padding: 6px; background: var(--card); border: 1px solid var(--rule); border-radius: 6px; }
+.whole * { overflow: visible !important; max-height: none !important; }
+.whole :is(.controls, .tabs, .save, details, input, select, button.small) { display: none !important; }
+.whole.contest { height: auto !important; min-height: 0 !important; align-self: start; }
+
 .lanes { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 340px), 1fr)); gap: 14px; }
+.lanes:has(> :nth-child(4)) { grid-template-columns: repeat(auto-fit, minmax(min(100%, max(340px, 40%)), 1fr)); }
 .lane .card-head { align-items: baseline; }
 .lane h3 { color: var(--ink); }
 .rate-line { white-space: nowrap; }
@@ -173,7 +183,18 @@ button.link { border: 0; background: none; padding: 0; font: 12px var(--mono); t
 .coin-row.accepted .coin-track .coin { background: var(--ink); }
 .coin-row .verdict { font-weight: 700; color: var(--rejected); }
 .coin-row.accepted .verdict { color: var(--accepted); }
-.coin-row.waiting { cursor: default; }
+.compare th[aria-sort] button { color: var(--muted); font-family: var(--sans); }
+.compare th[aria-sort="ascending"] button, .compare th[aria-sort="descending"] button { color: var(--ink); font-weight: 650; }
+.compare th .badge { margin: 0 8px; }
+.compare button.link { text-align: left; white-space: normal; }
+.fork { border-top: 1px solid var(--rule); margin-top: 10px; padding-top: 9px; display: flex; flex-direction: column; gap: 5px; }
+.fork select { max-width: 190px; }
+.whole .fork, .ds[data-scene] .fork { display: none; }
+.pane .given { color: var(--muted); border-bottom: 1px dotted var(--muted); }
+.pane .forced:not(:empty) { font-weight: 700; background: var(--soft); border-bottom: 2px solid var(--ink); }
+.coin-row.waiting, .coin-row.compare { cursor: default; }
+.coin-track .mass { position: absolute; inset: 0 auto 0 0; background: var(--ink); opacity: 0.82; }
+.coin-track .needed { position: absolute; top: -5px; bottom: -5px; width: 0; border-left: 2px dashed var(--muted); }
 .coin-row.waiting .verdict, .coin-row:not(.accepted):not(.rejected) .verdict { color: var(--muted); }
 .twofold { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 360px), 1fr)); gap: 16px 36px; align-items: start; }
 .reflip, .draw, .draws { display: flex; flex-direction: column; gap: 6px; }

@@ -9,8 +9,6 @@
   const CHAR = 7.6; // width of one character of the 12.5 px mono face
   const SMALL = 6.7; // and of the 11 px face beneath
   const NODE = 27; // height of a node
-  const LARGEST = 1.3; // a small tree in a large pane grows so far
-  const SMALLEST = 0.84; // a tree too wide for its pane shrinks so far, then scrolls
   const DENSE = 12; // rows; more than these are drawn close together
   const ZOOM = 1.25;
 
@@ -65,7 +63,7 @@
     const contest = D.contestOf(round, round.last.slot);
     const greedy = round.contests.some((c) => c.rule === "greedy") || (round.last.coin === null || round.last.coin === undefined);
     if (round.last.kind === "correction") {
-      if (contest && contest.rule === "deterministic") return "drawn from p";
+      if (contest && ["deterministic", "typical", "top-k"].includes(contest.rule)) return "drawn from p";
       return contest && contest.rule === "greedy" ? "argmax" : "from the residual";
     }
     return greedy ? "argmax" : "drawn from p";
@@ -116,8 +114,10 @@
       this.root = h("div", { class: "tree-face" }, this.tools, this.body);
     }
 
-    /** `room` is what the pane offers; a picture is made anew only where its shape has changed. */
-    paint(lane, round, known, selection, narrow, tall) {
+    /** A picture is made anew only where its shape has changed. `look`: a small tree in a large pane grows to `largest`,
+     *  one too wide for its pane shrinks to `smallest`, then scrolls. */
+    paint(lane, round, known, selection, narrow, tall, look) {
+      this.look = look;
       const place = `${lane.start?.run}/${lane.name}/${round.index}`;
       if (place !== this.place) {
         this.place = place;
@@ -126,7 +126,7 @@
       }
       this.verdict = known.verdict;
       this.body.style.height = narrow ? "" : `${tall}px`;
-      const stamp = `${place}/${known.beat}/${narrow}/${tall}/${this.body.clientWidth}/${this.zoom}/${[...this.folded].join()}`;
+      const stamp = `${place}/${known.beat}/${narrow}/${tall}/${this.body.clientWidth}/${this.zoom}/${look.bare}/${look.smallest}/${[...this.folded].join()}`;
       const held = this.body.contains(this.body.getRootNode().activeElement);
       const fresh = stamp !== this.stamp;
       if (fresh) {
@@ -164,10 +164,11 @@
     reveal(node) {
       const pane = this.body.getBoundingClientRect();
       const box = node.getBoundingClientRect();
-      if (box.right > pane.right) this.body.scrollLeft += box.right - pane.right + 40;
-      if (box.left < pane.left) this.body.scrollLeft -= pane.left - box.left + 40;
-      if (box.bottom > pane.bottom) this.body.scrollTop += box.bottom - pane.bottom + 40;
-      if (box.top < pane.top) this.body.scrollTop -= pane.top - box.top + 40;
+      const own = D.zoomOf(this.body);
+      if (box.right > pane.right) this.body.scrollLeft += (box.right - pane.right) / own + 40;
+      if (box.left < pane.left) this.body.scrollLeft -= (pane.left - box.left) / own + 40;
+      if (box.bottom > pane.bottom) this.body.scrollTop += (box.bottom - pane.bottom) / own + 40;
+      if (box.top < pane.top) this.body.scrollTop -= (pane.top - box.top) / own + 40;
     }
 
     button(item) {
@@ -181,14 +182,15 @@
       const { rows, columns } = D.layout(this.items);
       this.rows = rows;
       const dense = rows > DENSE;
+      const bare = dense || this.look.bare; // without p and q beneath
       const most = dense ? 9 : 12;
       const label = (item) => D.shorten(item.label, most) + (GLYPH[item.fate] ? " " + GLYPH[item.fate] : "") + (item.hides ? ` ▸${item.hides}` : "");
       const widths = new Map(this.items.map((item) => [item, Math.max(44, Array.from(label(item)).length * CHAR + 20)]));
-      const needs = new Map(this.items.map((item) => [item, Math.max(widths.get(item), dense ? 0 : under(item).length * SMALL + 4)]));
-      const rowHeight = dense ? 33 : 56;
+      const needs = new Map(this.items.map((item) => [item, Math.max(widths.get(item), bare ? 0 : under(item).length * SMALL + 4)]));
+      const rowHeight = dense ? 33 : bare ? 40 : 56;
       const [x, total] = this.columns(widths, needs, columns);
       const y = (item) => 18 + item.row * rowHeight;
-      const height = 36 + (rows - 1) * rowHeight + (dense ? 4 : 18);
+      const height = 36 + (rows - 1) * rowHeight + (bare ? 4 : 18);
       const scale = this.scale(total, height);
       const svg = s("svg", { width: total * scale, height: height * scale, viewBox: `0 0 ${total} ${height}`, class: "tree-svg" });
       const byKey = new Map(this.items.map((item) => [item.key, item]));
@@ -207,7 +209,7 @@
           s("rect", { class: "halo", x: -4, y: -4, width: w + 8, height: NODE + 8, rx: pill ? NODE / 2 + 4 : 5 }),
           s("rect", { class: "shape", width: w, height: NODE, rx: pill ? NODE / 2 : 2.5 }),
           s("text", { x: w / 2, y: NODE / 2 + 4.3, "text-anchor": "middle" }, label(item)),
-          dense ? null : s("text", { class: "pq", x: w / 2, y: NODE + 14, "text-anchor": "middle" }, under(item))));
+          bare ? null : s("text", { class: "pq", x: w / 2, y: NODE + 14, "text-anchor": "middle" }, under(item))));
       }
       return svg;
     }
@@ -217,7 +219,8 @@
       const room = this.body.clientWidth - 16;
       const fits = Math.min(room / total, (this.body.clientHeight - 8) / height);
       if (this.zoom === 0) return fits;
-      return this.zoom * (total > room ? Math.max(SMALLEST, room / total) : Math.max(1, Math.min(LARGEST, fits)));
+      const { smallest, largest } = this.look;
+      return this.zoom * (total > room ? Math.max(smallest, room / total) : Math.max(smallest, 1, Math.min(largest, fits)));
     }
 
     /** Left edges by column, spread over the pane where it is wider than the tree. */

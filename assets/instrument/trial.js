@@ -35,7 +35,7 @@
     const view = { round, contest, slot, step };
     const after = D.slotRaw(lane, round, slot);
     return [h("p", { class: "note", text: `Round ${index + 1}, the contest after ${after.prompt ? "the prompt" : `“${after.text}”`}. None of this happened in the run: it is what the recorded laws allow.` }),
-      h("div", { class: "twofold" }, contest.rule === "deterministic" ? null : reflip(view), contest.rule === "block" ? blockDraws(view) : tokenDraws(view))];
+      h("div", { class: "twofold" }, contest.rule === "deterministic" ? null : reflip(view), D.LOSSY.includes(contest.rule) ? lossyDraws(view, lane) : contest.rule === "block" ? blockDraws(view) : tokenDraws(view))];
   }
 
   // Ten thousand draws.
@@ -51,6 +51,22 @@
     const group = (values) => [...shown.map((i) => values[i]), values.reduce((sum, x, i) => (shown.includes(i) ? sum : sum + x), 0)];
     const names = [...shown.map((i) => D.visible(laws.raw[i])), "all others"];
     return draws({ law: lumped.p, group, names, once, rules: ["by this rule", `wrong: ${WRONG}`], what: "p" });
+  }
+
+  /** A lossy rule beside the token rule, which settles on p from the same laws. */
+  function lossyDraws(view, lane) {
+    const { contest, round } = view;
+    const laws = contest.laws[0];
+    const lumped = D.lumped(laws);
+    const accept = D.lossyAccept(contest, lumped, lane.start?.settings?.lenience);
+    if (!accept) return h("p", { class: "sum", text: "The record leaves out tokens that this rule would tell apart, so it cannot be tried from here." });
+    const last = D.lossyLast(contest.rule, lumped);
+    const drafted = round.nodes.filter((n) => n.parent === view.slot && n.fate !== "scout").map((n) => laws.ids.indexOf(n.token));
+    const shown = [...new Set([...laws.ids.keys()].sort((a, b) => laws.p[b] - laws.p[a]).slice(0, ROWS).concat(drafted))];
+    const group = (values) => [...shown.map((i) => values[i]), values.reduce((sum, x, i) => (shown.includes(i) ? sum : sum + x), 0)];
+    const names = [...shown.map((i) => D.visible(laws.raw[i])), "all others"];
+    const once = (exact, coin) => (exact ? D.drawnOnce(lumped, 1, false, coin) : D.lossyOnce(lumped, accept, last, coin));
+    return draws({ law: lumped.p, group, names, once, rules: ["by this rule, lossy", "by the token rule"], what: "p" });
   }
 
   function blockDraws(view) {
@@ -108,7 +124,7 @@
     const chain = round.contests.filter((c) => c.rule === "block");
     const index = block ? chain.indexOf(contest) : step;
     const child = contest.children[block ? 0 : step];
-    if (!child || child.threshold === null || child.threshold === undefined) return null;
+    if (!child || !Number.isFinite(child.coin) || !Number.isFinite(child.threshold)) return null; // no coin was tossed
     const label = D.visible(round.nodes.find((n) => n.id === child.node).raw);
     const siblings = round.nodes.filter((n) => n.parent === slot && n.fate !== "scout");
     const words = h("p", { class: "sum", "aria-live": "polite", text: "Move the coin across its threshold: what would have followed, as far as the record goes." });

@@ -15,6 +15,13 @@
       this.root = h("div", { class: "unfolds" }, h("div", { class: "controls" }, this.parts.map((part) => part.button)), this.parts.map((part) => part.section));
     }
 
+    /** Opens or closes the part of that title, without painting. */
+    set(title, open) {
+      const { section, button } = this.parts.find((part) => part.section.getAttribute("aria-label") === title);
+      section.hidden = !open;
+      button.setAttribute("aria-expanded", String(open));
+    }
+
     toggle(i, repaint) {
       const { section, button } = this.parts[i];
       section.hidden = !section.hidden;
@@ -23,7 +30,10 @@
     }
 
     paint(state) {
-      for (const { view, section } of this.parts) if (!section.hidden) view.paint(state);
+      for (const { view, section, button } of this.parts) {
+        button.hidden = Boolean(view.absent && view.absent()); // needs an engine, and there is none
+        if (!section.hidden) view.paint(state);
+      }
     }
   };
 })(window.Draftscope);

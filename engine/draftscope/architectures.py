@@ -37,6 +37,7 @@ SMALL = {
 HEADS = {"head_dim": 8}
 MIXED = {"sliding_window": WINDOW, "layer_types": ["sliding_attention", "full_attention"]}
 EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16}
+JAMBA = {"attn_layer_period": 2, "attn_layer_offset": 1, "expert_layer_period": 2, "num_experts": 4}
 LINEAR = {
     "linear_num_value_heads": 2,
     "linear_num_key_heads": 2,
@@ -157,13 +158,18 @@ CASES = (
     Case(
         "Mamba-2",
         "mamba2",
-        "nothing",
-        "recurrent state",
-        {"state_size": 8, "num_heads": 8, "head_dim": 8, "n_groups": 1},
+        note="recurrent state, which branches in a forward of our own",
+        config={"state_size": 8, "num_heads": 8, "head_dim": 8, "n_groups": 2},
     ),
-    Case("Jamba", "jamba", "nothing", "some layers are recurrent"),
-    Case("Qwen3-Next", "qwen3_next", "nothing", "some layers are recurrent", HEADS | LINEAR | EXPERTS),
-    Case("LFM2", "lfm2", "nothing", "some layers are convolutions", {"layer_types": ["conv", "full_attention"]}),
+    Case("Jamba", "jamba", "chains", "some layers are recurrent, row by row; experts", JAMBA),
+    Case(
+        "Qwen3-Next",
+        "qwen3_next",
+        "chains",
+        "some layers are recurrent; experts",
+        HEADS | LINEAR | EXPERTS | {"layer_types": ["linear_attention", "full_attention"]},
+    ),
+    Case("LFM2", "lfm2", "chains", "some layers are convolutions", {"layer_types": ["conv", "full_attention"]}),
     Case("RWKV", "rwkv", "nothing", "recurrent state", {"attention_hidden_size": 32}),
 )
 

@@ -39,9 +39,12 @@ STAGES = ("judge", "commit", "host")
 
 
 def calibration_of(lab: Lab, say: Callable[[str], None] = lambda _: None) -> Calibration:
-    """The pair's calibration: as it was kept, else measured now (seconds on small models) and kept."""
+    """The pair's calibration: as it was kept, else measured now (seconds on small models) and kept.
+
+    One that lacks a drafter which this lab has, a head for one, is measured anew.
+    """
     found = calibration.known(belongs(lab))
-    if found is None:
+    if found is None or not found.drafting.keys() >= set(_drafting(lab)):
         found = measure(lab, say)
         calibration.keep(found)
     return found

@@ -124,11 +124,15 @@ class Calibration(Known):
 
     def round_cost(self, drafter: str, gamma: int) -> float:
         """A round that drafts `gamma` tokens, divided by a round of plain decoding; 1 where nothing is drafted."""
-        if gamma == 0:
+        return self.tree_cost(drafter, gamma, gamma)
+
+    def tree_cost(self, drafter: str, nodes: int, levels: int) -> float:
+        """The same of a tree, whose `nodes` are verified and whose `levels` are draft steps."""
+        if nodes == 0:
             return 1.0
         drafting = self.drafting[drafter]
-        other = drafting.overhead + gamma * (drafting.step + drafting.judge_step)
-        return (other + self.verify_ms(gamma + 1)) / self.plain_ms
+        other = drafting.overhead + levels * drafting.step + nodes * drafting.judge_step
+        return (other + self.verify_ms(nodes + 1)) / self.plain_ms
 
     def speedup(self, drafter: str, gamma: int, tau: float) -> float:
         """S = tau / (gamma c + v + o), tokens a second divided by plain's."""

@@ -11,11 +11,14 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Literal
 
 import torch
+from torch import Tensor
 
-from draftscope import drafters
+from draftscope import drafters, trace
 from draftscope.errors import DraftscopeError
 from draftscope.lab import Lab
 from draftscope.sampling import Sampling
@@ -37,6 +40,50 @@ class Finding:
     detail: str
     samples: int = 0
     p_value: float | None = None
+    total_variation: float | None = None  # lossy rules: of the joint law from the target's own
+    kl: float | None = None  # and KL(written || target) in nats; absent where infinite: the target cannot write it
+
+
+class Checked(trace.Record):
+    """A check as far as it has come, of one drafter on one pair; `verdict` stands once all `tests` are done."""
+
+    kind: Literal["checked"] = "checked"
+    drafter: str
+    title: str
+    rule: str  # of drawn chains; empty where the drafter is judged by a rule of its own
+    exact: bool
+    models: list[str]
+    created: str  # ISO 8601, UTC
+    false_alarm: float = FALSE_ALARM  # of each law test
+    samples: int  # of each law test
+    tests: int
+    findings: list[dict[str, str | bool | int | float | None]]
+    verdict: str = ""
+
+
+def checked(
+    lab: Lab, settings: Settings, samples: int = 2048, watch: Callable[[], None] = lambda: None
+) -> Iterator[Checked]:
+    """`check` of the drafter and the rule of these settings, as events. `watch` is called often and may raise."""
+    info = drafters.find(settings.drafter)
+    rule = settings.rule if "rule" in info.uses else None
+    so_far = Checked(
+        drafter=info.name,
+        title=info.title,
+        rule=rule or "",
+        exact=info.exact_with(settings),
+        models=[model.name for model in (lab.target, lab.draft) if model is not None],
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        samples=samples,
+        tests=len(TESTS) + 1,
+        findings=[],
+    )
+    findings: list[Finding] = []
+    yield so_far
+    for finding in check(lab, info.name, samples, settings.seed, rule=rule, like=settings, watch=watch):
+        findings.append(finding)
+        done = verdict(findings, so_far.exact) if len(findings) == so_far.tests else ""
+        yield so_far.model_copy(update={"findings": [asdict(each) for each in findings], "verdict": done})
 
 
 def check(
@@ -46,25 +93,32 @@ def check(
     seed: int = 0,
     progress: Callable[[str], None] = lambda _: None,
     rule: str | None = None,
+    like: Settings | None = None,
+    watch: Callable[[], None] = lambda: None,
 ) -> Iterator[Finding]:
     """What a drafter must keep to, then the joint law at temperature 1; yields each finding as it is made.
 
-    A lossy `rule` writes another law by design: how far it lies from the target's is told as a number, not judged.
+    `like` has the lenience and agreement of a lossy rule. `watch` is called before each test and in every round of the
+    law tests; what it raises ends the check. A lossy `rule` writes another law by design: how far it lies from the
+    target's is told as a number, not judged.
     """
     chooses = "rule" in drafters.find(drafter).uses
     if rule is not None and not chooses:
         raise DraftscopeError(f"rule = '{rule}': '{drafter}' is judged by a rule of its own; leave it out.")
     rules = (rule,) if rule is not None else ("block", "token") if chooses else ("block",)
-    for test in (greedy_identity, one_forward_a_round, end_inside_a_block, begun_again, ragged_batch):
+    like = like or Settings.of()
+    for test in TESTS:
+        watch()
         progress(test.__name__.replace("_", " "))
         yield test(lab, drafter, seed)
     for each in rules:
         settings = Settings.of(
-            drafter=drafter, rule=each, gamma=3, shape=(3, 2), typed=" the", temperature=1.0, top_k=3, seed=seed
-        )
+            drafter=drafter, rule=each, gamma=3, shape=(3, 2), typed=" the", temperature=1.0, top_k=3, seed=seed,
+            lenience=like.lenience, agreement=like.agreement,
+        )  # fmt: skip
         progress(f"joint law, {samples} samples")
         test_law = distance_test if each in LOSSY else law_test
-        yield test_law(lab, PROMPTS[0], settings, length=4, samples=samples)
+        yield test_law(lab, PROMPTS[0], settings, length=4, samples=samples, watch=watch)
 
 
 def verdict(findings: Sequence[Finding], exact: bool) -> str:
@@ -120,8 +174,12 @@ def end_inside_a_block(lab: Lab, drafter: str, seed: int = 0) -> Finding:
 
 
 def begun_again(lab: Lab, drafter: str, seed: int = 0) -> Finding:
-    """A run that was cancelled leaves nothing behind: the next one writes what it would have written anyway."""
-    settings = Settings.of(drafter=drafter, temperature=1.0, max_new_tokens=24, seed=seed)
+    """A run that was cancelled leaves nothing behind: the next one writes what it would have written anyway.
+
+    Greedily, where a drafter goes by the clock: then a seed repeats no sampled text.
+    """
+    temperature = 0.0 if drafters.find(drafter).by_clock else 1.0
+    settings = Settings.of(drafter=drafter, temperature=temperature, max_new_tokens=24, seed=seed)
     undisturbed = _written(lab, settings)
     next(lab.session(PROMPTS[1], settings, record=False).steps())
     same = _written(lab, settings) == undisturbed
@@ -153,11 +211,16 @@ def ragged_batch(lab: Lab, drafter: str, seed: int = 0) -> Finding:
     )
 
 
-def law_test(lab: Lab, prompt: str, settings: Settings, length: int, samples: int) -> Finding:
+TESTS = (greedy_identity, one_forward_a_round, end_inside_a_block, begun_again, ragged_batch)
+
+
+def law_test(
+    lab: Lab, prompt: str, settings: Settings, length: int, samples: int, watch: Callable[[], None] = lambda: None
+) -> Finding:
     """Chi-square of the joint law of the first `length` tokens against the target's own, worked out path by path."""
     tokens = lab.encode(prompt, length + 2)
-    expected = exact_joint(lab, tokens, Sampling.of(settings), length)
-    observed = sampled_joint(lab, tokens, settings, length, samples)
+    expected = exact_joint(lab, tokens, Sampling.of(settings), length, unclear=_unclear(lab))
+    observed = along(sampled_joint(lab, tokens, settings, length, samples, watch=watch), expected)
     statistic, freedom, p_value = chi_square(observed, expected, samples)
     if freedom < MIN_FREEDOM:
         enough = f"{samples} samples leave {freedom + 1} outcomes to compare; take more samples or a higher temperature"
@@ -170,14 +233,16 @@ def law_test(lab: Lab, prompt: str, settings: Settings, length: int, samples: in
     return Finding(f"joint law ({settings.rule})", p_value >= FALSE_ALARM, detail, samples, p_value)
 
 
-def distance_test(lab: Lab, prompt: str, settings: Settings, length: int, samples: int) -> Finding:
+def distance_test(
+    lab: Lab, prompt: str, settings: Settings, length: int, samples: int, watch: Callable[[], None] = lambda: None
+) -> Finding:
     """How far a lossy rule's joint law lies from the target's own; never a pass or a fail.
 
     Samples of the target's very law lie apart from it too: that share of each distance is told beside it.
     """
     tokens = lab.encode(prompt, length + 2)
-    expected = exact_joint(lab, tokens, Sampling.of(settings), length)
-    observed = sampled_joint(lab, tokens, settings, length, samples)
+    expected = exact_joint(lab, tokens, Sampling.of(settings), length, unclear=_unclear(lab))
+    observed = along(sampled_joint(lab, tokens, settings, length, samples, watch=watch), expected)
     apart, divergence = distances({outcome: seen / samples for outcome, seen in observed.items()}, expected)
     noise = sum(math.sqrt(p * (1 - p) / (2 * math.pi * samples)) for p in expected.values())
     detail = (
@@ -186,7 +251,10 @@ def distance_test(lab: Lab, prompt: str, settings: Settings, length: int, sample
         f"total variation {apart:.3f} (sampling alone: {noise:.3f}), "
         f"KL to the target's {divergence:.3f} nats (sampling alone: {(len(expected) - 1) / (2 * samples):.3f})"
     )
-    return Finding(f"distance of the joint law ({settings.rule})", True, detail, samples)
+    name = f"distance of the joint law ({settings.rule})"
+    return Finding(
+        name, True, detail, samples, total_variation=apart, kl=divergence if math.isfinite(divergence) else None
+    )
 
 
 def distances(written: Joint, target: Joint) -> tuple[float, float]:
@@ -199,26 +267,65 @@ def distances(written: Joint, target: Joint) -> tuple[float, float]:
 
 
 @torch.inference_mode()
-def exact_joint(lab: Lab, prompt: list[int], sampling: Sampling, length: int) -> Joint:
-    """The target's own law of the next `length` tokens: every prefix read from scratch, no tree, no kept cache."""
+def exact_joint(lab: Lab, prompt: list[int], sampling: Sampling, length: int, unclear: float = 0.0) -> Joint:
+    """The target's own law of the next `length` tokens: every prefix read from scratch, no tree, no kept cache.
+
+    Where the last logit that top-k keeps leads the first that it drops by less than the share `unclear` of its size,
+    rounding decides what is kept, and two right forwards may disagree. Such a prefix is an outcome by itself.
+    """
     joint: Joint = {(): 1.0}
+    ended: Joint = {}
     for _ in range(length):
         prefixes = list(joint)
         rows = torch.tensor([[*prompt, *prefix] for prefix in prefixes], device=lab.target.device)
         offsets = torch.arange(rows.shape[1], device=rows.device).expand(len(prefixes), -1)
         cache = lab.target.cache(len(prefixes), rows.shape[1])
-        laws = sampling.law(lab.target.forward(cache, rows, offsets, last_only=True))[:, 0].double().cpu()
+        logits = lab.target.forward(cache, rows, offsets, last_only=True)[:, 0]
+        for prefix, row in zip(prefixes, logits.float(), strict=True):
+            if _edge(row, sampling.top_k) < unclear:
+                ended[prefix] = joint.pop(prefix)
+        laws = sampling.law(logits).double().cpu()
         laws = laws / laws.sum(-1, keepdim=True)
         joint = {
             (*prefix, token): joint[prefix] * float(law[token])
             for prefix, law in zip(prefixes, laws, strict=True)
             for token in law.nonzero()[:, 0].tolist()
+            if prefix in joint
         }
-    return joint
+        if not joint:
+            break
+    return joint | ended
+
+
+def _edge(logits: Tensor, top_k: int) -> float:
+    """By which share of its size the last logit [V] that top-k keeps leads the first that it drops."""
+    if not 0 < top_k < len(logits):
+        return math.inf
+    *_, kept, dropped = logits.topk(top_k + 1).values.tolist()
+    return float((kept - dropped) / max(abs(kept), 1.0))
+
+
+def _unclear(lab: Lab) -> float:
+    """Logits nearer than two steps of the target's number format may change places from one forward to another."""
+    return 2.0 * torch.finfo(lab.target.dtype).eps
+
+
+def along(observed: Counter[tuple[int, ...]], expected: Joint) -> Counter[tuple[int, ...]]:
+    """The observed outcomes, shortened to those of `expected` where that ends earlier."""
+    found: Counter[tuple[int, ...]] = Counter()
+    for outcome, seen in observed.items():
+        found[next((outcome[:k] for k in range(len(outcome)) if outcome[:k] in expected), outcome)] += seen
+    return found
 
 
 def sampled_joint(
-    lab: Lab, prompt: list[int], settings: Settings, length: int, samples: int, batch: int = 256
+    lab: Lab,
+    prompt: list[int],
+    settings: Settings,
+    length: int,
+    samples: int,
+    batch: int = 256,
+    watch: Callable[[], None] = lambda: None,
 ) -> Counter[tuple[int, ...]]:
     """How often the real loop wrote each outcome; every sample has a stream of its own."""
     settings = settings.model_copy(update={"max_new_tokens": length + 2})
@@ -229,7 +336,7 @@ def sampled_joint(
         ids = range(start, min(start + batch, samples))
         session = lab.session_of([prompt] * len(ids), settings, tuple(ids), ends=False)
         for _ in session.steps():
-            pass
+            watch()
         counts.update(tuple(transcript.tokens[:length]) for transcript in session.transcripts)
     return counts
 

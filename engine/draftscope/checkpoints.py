@@ -22,13 +22,10 @@ from transformers import (
 )
 
 from draftscope import family, hub, memory
-from draftscope.assets import assets
 from draftscope.errors import DraftscopeError
 from draftscope.masks import reaches
 from draftscope.model import Model
 from draftscope.pretrained import loaded
-
-EMBEDDED_TARGET, EMBEDDED_DRAFT = "llama-draftscope-15m", "llama-draftscope-draft-1m"
 
 
 @dataclass(frozen=True)
@@ -54,11 +51,6 @@ class Place:
     config: Any
     stored: Counter[str]
     origin: dict[str, Any]
-
-
-def embedded(name: str) -> Path:
-    """The folder of an embedded model."""
-    return assets() / "models" / name
 
 
 def load_model(place: Place, how: Loading) -> Model:
@@ -188,7 +180,9 @@ def _refuse_kind(config: Any, source: str) -> None:
     encoder = type(config) in MODEL_FOR_MASKED_LM_MAPPING and not getattr(config, "is_decoder", False)
     if not known or encoder or config.is_encoder_decoder:
         raise DraftscopeError(f"'{source}' is a '{config.model_type}', no decoder-only language model; choose another.")
-    reaches(config.get_text_config(), source)  # refuses recurrent layers before anything is fetched
+    text = config.get_text_config()
+    if text.model_type not in memory.STATEFUL:
+        reaches(text, source)  # refuses layers that cannot be rolled back before anything is fetched
 
 
 def _refuse_memory(place: Place, how: Loading) -> None:

@@ -62,10 +62,28 @@ def find(name: str) -> Member:
     raise DraftscopeError(f"There is no member '{name}' of the family; known are {', '.join(m.name for m in FAMILY)}.")
 
 
+def home(name: str) -> Path:
+    """Where the embedded member of that name lies, or would."""
+    return assets() / "models" / find(name).folder
+
+
 def place(name: str) -> Path | None:
     """The embedded folder of the member of that name; None where it was not trained yet."""
-    folder = assets() / "models" / find(name).folder
+    folder = home(name)
     return folder if (folder / "config.json").is_file() else None
+
+
+def resolved(source: str | Path) -> str | Path:
+    """The folder of the embedded member that `source` names, where no folder of that name lies here; else `source`."""
+    named = any(member.name == source for member in FAMILY) and not Path(source).exists()
+    return (place(str(source)) or source) if named else source
+
+
+def heads_for(target: Path) -> list[str]:
+    """Every embedded head that was trained for the model in `target`, as `load` takes heads: 'kind:folder'."""
+    made_for = digest(target)
+    folders = {member.kind: place(member.name) for member in FAMILY if member.is_head}
+    return [f"{kind}:{folder}" for kind, folder in folders.items() if folder and trained_for(folder) == made_for]
 
 
 def trained_for(folder: Path) -> str:

@@ -6,23 +6,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
 import transformers
 
-from draftscope import drafters, trace
+from draftscope import drafters, family, trace
+from draftscope.acceptance import by_rank
 from draftscope.ballast import pair_of
 from draftscope.calibrate import calibration_of
 from draftscope.calibration import Calibration
 from draftscope.chat import Chat
 from draftscope.checkpoints import (
-    EMBEDDED_DRAFT,
-    EMBEDDED_TARGET,
     Loading,
-    embedded,
     end_of_text,
     find,
     load_model,
@@ -31,7 +29,9 @@ from draftscope.checkpoints import (
 )
 from draftscope.devices import pick_device, pick_device_map, pick_dtype
 from draftscope.drafters import DrafterInfo
+from draftscope.drafters.sequoia import best_tree
 from draftscope.errors import DraftscopeError
+from draftscope.fork import Departure
 from draftscope.heads import Head, Lender, kind_of, load_head
 from draftscope.model import Counter, Model
 from draftscope.record import Recorder
@@ -42,6 +42,7 @@ from draftscope.settings import LOSSY, Settings
 from draftscope.streams import Streams
 from draftscope.text import Ending, Pieces
 from draftscope.threads import ROWS, cores, fastest_threads
+from draftscope.tree import Counts
 from draftscope.versions import own_version, revision
 
 CHAT = Chat()
@@ -64,7 +65,8 @@ def load(
     heads: Sequence[str] = (),
     spare_cores: int = 0,
 ) -> Lab:
-    """Loads a pair by hub id or folder; without arguments, the embedded pair. A target alone has no draft model.
+    """Loads a pair by hub id or folder; without arguments, the embedded pair and the heads that were trained for it. A
+    target alone has no draft model. Embedded models also go by their names in the family ('draft-2l').
 
     `device_map` spreads the target over all devices ('auto'); the draft lies where the target's inputs go. `revision`
     and `draft_revision` are branches, tags or commits on the hub. `progress` shows bars while weights come. `ballast`
@@ -84,7 +86,9 @@ def load(
     spread, where = pick_device_map(device_map, device), pick_device(device)
     how = Loading(pick_dtype(dtype, where), where, spread, trust_remote_code, allow_pickle, progress)
     if target is None:
-        target, draft = embedded(EMBEDDED_TARGET), draft or embedded(EMBEDDED_DRAFT)
+        target, draft = family.home("target"), draft or family.home("draft")
+        heads = [*family.heads_for(target), *heads]  # of two of a kind the later counts
+    target, draft = family.resolved(target), draft and family.resolved(draft)
     if draft is None and draft_revision is not None:
         raise DraftscopeError(f"draft_revision = '{draft_revision}', but no draft is named; name one or leave it out.")
     # Everything that can be said without the weights is said before they are fetched.
@@ -148,6 +152,8 @@ class Lab:
         self.tokenizer = tokenizer
         self.pieces = Pieces(tokenizer)
         self.eos = end_of_text(target, tokenizer)
+        self._rates: dict[tuple[str, Sampling], tuple[float, ...]] = {}  # acceptance by rank of a drafter's children
+        self._trees: dict[tuple[str, Sampling, int, int], Counts] = {}
 
     def decode(self, prompt: str, drafter: str = "draft", record: bool = True, **settings: Any) -> Result:
         """Decodes `prompt` to its end. `settings` are the fields of `Settings` (temperature, gamma, seed, ...)."""
@@ -162,8 +168,19 @@ class Lab:
             if isinstance(event, trace.Round):
                 yield event
 
-    def session(self, prompt: str, settings: Settings, run: str = "run", lane: str = "run", record: bool = True) -> Run:
-        """A run that has not begun. Everything that can be wrong with prompt and settings is said here."""
+    def session(
+        self,
+        prompt: str,
+        settings: Settings,
+        run: str = "run",
+        lane: str = "run",
+        record: bool = True,
+        departure: Departure | None = None,
+    ) -> Run:
+        """A run that has not begun. Everything that can be wrong with prompt and settings is said here.
+
+        With a `departure` it goes on behind the prompt and exactly those tokens, as a fork of another lane.
+        """
         info = drafters.find(settings.drafter)
         if info.needs_draft and self.draft is None:
             raise DraftscopeError(
@@ -180,19 +197,38 @@ class Lab:
             )
         if (limited := self._cannot_branch(info)) is not None:
             raise DraftscopeError(f"{limited.limits} Instead of '{info.name}' choose 'draft' or 'ngram'.")
-        rendered, tokens = self._read(prompt, settings.max_new_tokens, Chat.of(settings))
-        session = self.session_of([tokens], settings, (0,))
+        given = [] if departure is None else departure.given(self)
+        rendered, tokens = self._read(prompt, len(given) + settings.max_new_tokens, Chat.of(settings))
+        session = self.session_of([tokens + given], settings, (0,))
+        session.transcripts[0].follow(given)
         recorder = Recorder(run, lane, 0, 0, settings.rule, self.pieces) if record else None
-        return Run(session, self._run_start(info, prompt, rendered, tokens, settings, run, lane), recorder)
+        start = self._run_start(info, prompt, rendered, tokens + given, settings, run, lane)
+        if departure is not None:
+            start = start.model_copy(update={"fork": departure.told(self.pieces)})
+        return Run(session, start, recorder)
 
     def session_of(
-        self, prompts: list[list[int]], settings: Settings, sequences: tuple[int, ...], ends: bool = True
+        self,
+        prompts: list[list[int]],
+        settings: Settings,
+        sequences: tuple[int, ...],
+        ends: bool = True,
+        counts: Counts | None = None,
     ) -> Session:
-        """A bare session of several tokenised prompts; row b draws from stream `sequences[b]`. `ends` heeds EOS."""
-        return self._session(self.target, prompts, settings, Streams(settings.seed, sequences), ends)
+        """A bare session of several tokenised prompts; row b draws from stream `sequences[b]`. `ends` heeds EOS.
+
+        `counts` is the tree of a drafter that would otherwise choose one by what was measured.
+        """
+        return self._session(self.target, prompts, settings, Streams(settings.seed, sequences), ends, counts)
 
     def _session(
-        self, target: Model, prompts: list[list[int]], settings: Settings, streams: Streams, ends: bool
+        self,
+        target: Model,
+        prompts: list[list[int]],
+        settings: Settings,
+        streams: Streams,
+        ends: bool,
+        counts: Counts | None = None,
     ) -> Session:
         info = drafters.find(settings.drafter)
         if "rule" not in info.uses and settings.rule in LOSSY:  # what has no rule to choose is judged exactly
@@ -213,17 +249,35 @@ class Lab:
             streams=streams,
             foresee=lambda coins: self._foreseen(prompts, settings, coins, ends),
             cost=lambda gamma: self.calibration.round_cost(info.name, gamma),
+            counts=lambda: self._best_tree(info, settings) if counts is None else counts,
         )
         return Session(target, info.create(parts), prompts, settings, self.pieces, ending, nodes, streams)
 
+    def _best_tree(self, info: DrafterInfo, settings: Settings) -> Counts:
+        """Sequoia's tree for this drafter, pair and machine, of what these settings allow."""
+        who = info.name, Sampling.of(settings)
+        if who not in self._rates:
+            self._rates[who] = by_rank(self._uncounted(), settings)
+        allowed = *who, settings.tree_nodes, settings.tree_depth
+        if allowed not in self._trees:
+            cost = partial(self.calibration.tree_cost, info.needs_head or "draft")
+            self._trees[allowed] = best_tree(self._rates[who], settings.tree_nodes, settings.tree_depth, cost)
+        return self._trees[allowed]
+
     def _foreseen(self, prompts: list[list[int]], settings: Settings, coins: Streams, ends: bool) -> list[list[int]]:
         """What the target alone writes after each prompt, with the given coins; its forwards are counted nowhere."""
-        quiet = copy(self.target)
-        quiet.counter = Counter()
-        alone = self._session(quiet, prompts, settings.model_copy(update={"drafter": "plain"}), coins, ends)
+        quiet = self._uncounted()
+        alone = quiet._session(quiet.target, prompts, settings.model_copy(update={"drafter": "plain"}), coins, ends)
         for _ in alone.steps():
             pass
         return [list(transcript.tokens) for transcript in alone.transcripts]
+
+    def _uncounted(self) -> Lab:
+        """This lab, but that nobody counts its target's forwards."""
+        quiet = copy(self)
+        quiet.target = copy(self.target)
+        quiet.target.counter = Counter()
+        return quiet
 
     def encode(self, prompt: str, max_new_tokens: int = 1, chat: Chat = CHAT) -> list[int]:
         """The prompt's tokens, special ones included, by default in the model's chat template if it has one.

@@ -34,15 +34,19 @@ class Reach:
         return self.kind == "full" or columns <= self.size
 
 
+STATES = ("linear_attention", "conv")  # kinds of layers that keep a state, where `hybrid` takes them back
+
 Reaches = Reach | dict[str, Reach]  # one for all layers, or one for each layer type that the model asks for by name
 
 
 def reaches(config: Any, name: str) -> Reaches:
     """What the layers of a text config look at; mirrors transformers' `create_masks_for_generate`.
 
-    Raises `DraftscopeError` for layers that are not attention over the whole cache, a window or a chunk.
+    Layers with a state beside others look at nothing. Raises `DraftscopeError` where all layers keep one, and for those
+    that are not attention over the whole cache, a window or a chunk.
     """
     kinds = sorted(set(getattr(config, "layer_types", None) or []))
+    kinds = [kind for kind in kinds if kind not in STATES] or kinds
     if kinds:
         found = {kind: _reach(config, kind, name) for kind in kinds}
         return found if len(found) > 1 else found[kinds[0]]

@@ -14,6 +14,7 @@ from draftscope.errors import DraftscopeError
 
 STORED = {"F64": 8, "F32": 4, "BF16": 2, "F16": 2, "F8_E4M3": 1, "F8_E5M2": 1, "I64": 8, "I32": 4, "I16": 2, "I8": 1}
 FLOATS = ("F64", "F32", "BF16", "F16")  # what a dtype asked for replaces
+STATEFUL = ("mamba2",)  # model types whose cache is a state of one size
 CONTEXT = 2048  # tokens whose cache is counted in before a run says how many it needs
 LEAST_CHECKED = 1 << 28  # a smaller cache is not worth asking the system about
 
@@ -40,10 +41,14 @@ def weight_bytes(stored: Mapping[str, int], dtype: torch.dtype, quantized: bool)
 
 def slot_bytes(config: Any, dtype: torch.dtype) -> int:
     """Bytes that one token takes in the cache of a model with this text config: keys and values of every layer."""
+    if config.model_type in STATEFUL:
+        return 0
     heads = getattr(config, "num_attention_heads", None) or 1
     kv_heads = getattr(config, "num_key_value_heads", None) or heads
     width = getattr(config, "head_dim", None) or config.hidden_size // heads
-    return int(2 * config.num_hidden_layers * kv_heads * width * dtype.itemsize)
+    kinds = getattr(config, "layer_types", None) or ["full_attention"] * config.num_hidden_layers
+    layers = sum(kind not in ("linear_attention", "conv") for kind in kinds)
+    return int(2 * layers * kv_heads * width * dtype.itemsize)
 
 
 def free_bytes(device: torch.device) -> int | None:

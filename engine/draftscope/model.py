@@ -17,9 +17,13 @@ from draftscope import memory
 from draftscope.ballast import Ballast, Shape
 from draftscope.cache import SlotCache, SlotTable
 from draftscope.errors import DraftscopeError
+from draftscope.hybrid import Hybrid, HybridCache
+from draftscope.hybrid import covers as is_hybrid
 from draftscope.lean import LeanLlama, lean_forward
-from draftscope.masks import attention_mask, reaches
+from draftscope.mamba import READ, Mamba2, covers
+from draftscope.masks import Reach, attention_mask, reaches
 from draftscope.probe import takes_chains, takes_trees
+from draftscope.state import StateCache
 from draftscope.truncated import truncated
 
 
@@ -35,12 +39,14 @@ class Model:
 
     `trees` says whether it takes draft trees, and batches whose sequences grow unequally. A model that does not is
     left to make its own masks: it verifies chains, one sequence at a time. Which of the two holds is asked of the model
-    itself, here (`probe`); one that gets even chains wrong is refused with a `DraftscopeError`.
+    itself, here (`probe`); one that gets even chains wrong is refused with a `DraftscopeError`. `recurrent`: its cache
+    is a state of one size, which forgets open rows and never a committed one.
     """
 
     def __init__(self, network: Any, name: str, digest: str = "") -> None:
         self.network = network.eval()
-        self.run = lean_forward(network)  # the network itself, or its leaner equal
+        self.recurrent = covers(network)
+        self.run = _runner(network)  # the network itself, or its leaner equal
         self.name = name
         self.digest = digest
         self.counter = Counter()
@@ -54,17 +60,18 @@ class Model:
         self.dtype: torch.dtype = network.dtype
         self.parameters: int = network.num_parameters()
         self._slot_bytes = memory.slot_bytes(config, self.dtype)
-        self._reach = reaches(config, name)
+        self._reach = Reach() if self.recurrent else reaches(config, name)
         # Eager attention adds its mask: a bool one is silently wrong there.
         self._additive = self.dtype if config._attn_implementation == "eager" else None
         self.ballast: Ballast | None = None
         self.trees = True
-        self.trees = config.model_type not in COUNT_SLOTS and takes_trees(self)
-        if not self.trees and not takes_chains(self):
+        self.trees = config.model_type not in COUNT_SLOTS and not isinstance(self.run, Hybrid) and takes_trees(self)
+        if not self.trees and not self._takes_chains():
             raise DraftscopeError(
                 f"'{name}' ({config.model_type}) gives other logits through this engine's cache than from scratch, so "
                 "its output could not be trusted; 'python -m draftscope.architectures' lists models that can be used."
             )
+        self._state_bytes = self._measured_state()
         self.counter = Counter()
 
     @property
@@ -72,10 +79,32 @@ class Model:
         """What this model cannot do here, in a sentence; empty where there is nothing to say."""
         if self.trees:
             return ""
+        why = "keeps a state in some layers" if isinstance(self.run, Hybrid) else "makes its own attention masks"
         return (
-            f"'{self.name}' makes its own attention masks, so it verifies chains only: tree drafters and batches of "
-            "unequal texts are left out."
+            f"'{self.name}' {why}, so it verifies chains only: tree drafters and batches of unequal texts are left out."
         )
+
+    def _takes_chains(self) -> bool:
+        """As the probe finds; layers that continue a state by single rows only are given single rows."""
+        if takes_chains(self):
+            return True
+        if isinstance(self.run, Hybrid):
+            self.run.row_by_row = True
+        return self.stateful and takes_chains(self)
+
+    def _measured_state(self) -> int:
+        """Bytes of one sequence's states where some layers keep one: their shapes are the layers' own business."""
+        if not isinstance(self.run, (Mamba2, Hybrid)):
+            return 0
+        cache = self.cache(1, 4)
+        self.read(cache, [[0, 1]])
+        assert isinstance(cache, (StateCache, HybridCache))
+        return cache.sequence_bytes
+
+    @property
+    def stateful(self) -> bool:
+        """Whether some of what it keeps cannot be cut back to an earlier token."""
+        return isinstance(self.run, (Mamba2, Hybrid))
 
     def first_layers(self, count: int) -> Model:
         """The model made of the first `count` layers, the norm and the head: the same weights, nothing copied.
@@ -100,11 +129,21 @@ class Model:
 
     def cache(self, batch: int, capacity: int) -> SlotCache:
         """An empty cache of `capacity` slots for each of `batch` sequences; DraftscopeError where it does not fit."""
+        if isinstance(self.run, Mamba2):
+            return self.run.cache(batch, self.device)
         memory.refuse_cache(self.name, batch, capacity, self._slot_bytes, self.device)
+        if isinstance(self.run, Hybrid):
+            return self.run.cache(batch, capacity, self.device)
         return SlotCache(self.layers, batch, capacity, self.device, self.ballast.shape.layers if self.ballast else 0)
+
+    def kept_bytes(self, tokens: int) -> int:
+        """Memory that a text of so many tokens takes in this model's cache; the same for any, where it is recurrent."""
+        return tokens * self._slot_bytes + self._state_bytes
 
     def weigh_down(self, shape: Shape) -> None:
         """Adds ballast of that shape: same tokens, other costs. DraftscopeError where it does not fit in memory."""
+        if self.stateful:
+            raise DraftscopeError(f"'{self.name}' keeps a state, beside which ballast has no cache; load it without.")
         size = self.dtype.itemsize
         what = f"ballast of the shape {shape.name}, {shape.values:,} values"
         memory.refuse_weights(
@@ -142,6 +181,10 @@ class Model:
         where no layer is asked for.
         """
         self.counter.widths.append(tokens.shape[1])
+        rows, more = tokens.shape[1], {}
+        if isinstance(cache, HybridCache):
+            tokens, offsets = cache.aim(tokens, offsets)
+            more = {"again": tokens.shape[1] - rows}
         cache.table.aim(offsets)
         mask = self._mask(cache.table, sees)
         if self.ballast is not None:
@@ -155,9 +198,10 @@ class Model:
             use_cache=True,
             logits_to_keep=1 if last_only else 0,
             output_hidden_states=bool(layers),
+            **more,
         )
-        features = torch.cat([out.hidden_states[i].to(self.device) for i in layers], -1) if layers else None
-        return out.logits.to(self.device), features
+        features = torch.cat([out.hidden_states[i][:, -rows:].to(self.device) for i in layers], -1) if layers else None
+        return out.logits[:, -rows:].to(self.device), features
 
     def read(self, cache: SlotCache, prompts: list[list[int]], layers: tuple[int, ...] = ()) -> Tensor | None:
         """Prefill: writes every prompt to the cache and makes it permanent; its features [B, T, F] if asked for.
@@ -171,13 +215,34 @@ class Model:
             width = len(layers) * self.hidden
             return torch.zeros((len(prompts), 0, width), dtype=self.dtype, device=self.device) if layers else None
         padded = torch.tensor([prompt + [0] * (longest - len(prompt)) for prompt in prompts], device=self.device)
+        if self.recurrent:
+            return self._read_into_state(cache, padded, torch.tensor(lengths, device=self.device), layers)
         offsets = torch.arange(longest, device=self.device).expand(len(prompts), -1)
         _, features = self.forward_with_features(cache, padded, offsets, None, layers, last_only=True)
+        if isinstance(cache, HybridCache):
+            cache.keep_first(torch.tensor(lengths, device=self.device), longest)
+            return features
         cache.table.settle(torch.tensor(lengths, device=self.device), longest, even=min(lengths) == longest)
         return features
 
+    def _read_into_state(
+        self, cache: SlotCache, padded: Tensor, lengths: Tensor, layers: tuple[int, ...]
+    ) -> Tensor | None:
+        """`read` for a recurrent model: `READ` rows at a time, of which each sequence's own join its state."""
+        features = []
+        for start in range(0, padded.shape[1], READ):
+            tokens = padded[:, start : start + READ]
+            offsets = torch.arange(tokens.shape[1], device=self.device).expand(len(tokens), -1)
+            features.append(self.forward_with_features(cache, tokens, offsets, None, layers, last_only=True)[1])
+            cache.keep_first((lengths - start).clamp(0, tokens.shape[1]), start + tokens.shape[1])
+        return torch.cat([each for each in features if each is not None], 1) if layers else None
+
     def _mask(self, table: SlotTable, sees: Tensor | None) -> Any:
-        """Our own mask, or None where the model's own causal mask says the same."""
+        """Our own mask, or None where the model's own causal mask says the same; ancestry alone for a state."""
+        if self.recurrent:
+            chain = torch.ones((table.open, table.open), dtype=torch.bool, device=self.device).tril()
+            rows = chain[-table.slots.shape[1] :] if sees is None else sees
+            return rows.expand(len(table.length), -1, -1)
         if sees is None and table.before == 0:
             return None  # a prompt: nothing in front of it, and padding only behind it
         if self.trees:
@@ -186,6 +251,12 @@ class Model:
         if sees is None and table.even:
             return None
         raise DraftscopeError(f"{self.limits} Choose a drafter that drafts chains, and one text at a time.")
+
+
+def _runner(network: Any) -> Any:
+    if covers(network):
+        return Mamba2(network)
+    return Hybrid(network) if is_hybrid(network) else lean_forward(network)
 
 
 def _input_device(network: Any) -> torch.device:

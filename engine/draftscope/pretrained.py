@@ -19,7 +19,7 @@ from draftscope.errors import DraftscopeError
 def loaded(kind: Any, source: str, progress: bool = False, **options: Any) -> Any:
     """`kind.from_pretrained(source, **options)`; `progress` shows its bars. What it raises is a `DraftscopeError`."""
     try:
-        with _quiet(progress):
+        with quiet(progress):
             return kind.from_pretrained(source, **options)
     except torch.OutOfMemoryError:
         raise DraftscopeError(
@@ -49,7 +49,7 @@ def _first_line(error: Exception) -> str:
 
 
 @contextmanager
-def _quiet(progress: bool) -> Iterator[None]:
+def quiet(progress: bool = False) -> Iterator[None]:
     """Neither transformers nor the hub's client says anything of its own, apart from bars where they are wanted."""
     before, hub_before = logging.get_verbosity(), hub_logging.get_verbosity()
     logging.set_verbosity_error()

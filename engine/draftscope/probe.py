@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from draftscope.pretrained import quiet
 from draftscope.tree import chain, full
 
 if TYPE_CHECKING:
@@ -52,15 +53,21 @@ def takes_trees(model: Model) -> bool:
 
 
 def takes_chains(model: Model) -> bool:
-    """Does one sequence, prompt and chain, with the model's own masks, get the logits of every prefix read alone?"""
-    form = chain(3, 1, model.device)
-    text = _tokens(model, PROMPTS[0] + form.nodes + 1, 0)
+    """Does one sequence, prompt and two chains, get the logits of every prefix read alone?
+
+    With the model's own masks. Of the first chain two rows stay and the others go, as after a rejection.
+    """
+    form, start = chain(3, 1, model.device), PROMPTS[0]
+    text = _tokens(model, start + form.nodes + 3, 0)
+    rejected = _tokens(model, form.nodes - 1, 5)
     try:
-        cache = model.cache(1, len(text))
-        model.read(cache, [text[: PROMPTS[0]].tolist()])
-        logits = model.forward(cache, text[None, PROMPTS[0] :], form.depth)
-        ends = range(PROMPTS[0] + 1, len(text) + 1)
-        error = _error(logits[0], torch.cat([_from_scratch(model, text[None, :end])[0, -1:] for end in ends]))
+        cache = model.cache(1, 2 * len(text))
+        model.read(cache, [text[:start].tolist()])
+        first = model.forward(cache, torch.cat([text[start : start + 2], rejected])[None], form.depth)[0, :2]
+        cache.keep_first(torch.tensor([2], device=model.device), start + 2)
+        logits = torch.cat([first, model.forward(cache, text[None, start + 2 :], form.depth)[0]])
+        ends = range(start + 1, len(text) + 1)
+        error = _error(logits, torch.cat([_from_scratch(model, text[None, :end])[0, -1:] for end in ends]))
     except torch.OutOfMemoryError:
         raise
     except Exception:
@@ -71,7 +78,8 @@ def takes_chains(model: Model) -> bool:
 @torch.inference_mode()
 def _from_scratch(model: Model, texts: Tensor) -> Tensor:
     """Logits [B, T, V] by the model's plain forward: no cache, no mask, no positions of ours."""
-    return model.network(input_ids=texts, use_cache=False).logits  # type: ignore[no-any-return]
+    with quiet():  # transformers names kernels that it misses and that are not used here
+        return model.network(input_ids=texts, use_cache=False).logits  # type: ignore[no-any-return]
 
 
 def _error(found: Tensor, right: Tensor) -> float:

@@ -33,8 +33,8 @@ class Recorder:
     pieces: Pieces
 
     @torch.inference_mode()
-    def round(self, step: Step) -> trace.Round | None:
-        """The round's event; None where this sequence had already ended."""
+    def round(self, step: Step, annotations: Sequence[trace.Annotation] = ()) -> trace.Round | None:
+        """The round's event; None where this sequence had already ended. `annotations` are the drafter's."""
         fed = step.fed[self.row]
         if fed is None:
             return None
@@ -61,6 +61,7 @@ class Recorder:
             text_delta=fed.delta,
             cut=fed.cut,
             timings=_timings(step),
+            annotations=list(annotations),
         )
 
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from draftscope import metrics, trace
+from draftscope import experts, metrics, trace
 from draftscope.errors import DraftscopeError
 from draftscope.record import Recorder
 from draftscope.session import Session, Step
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from draftscope.player import Shown
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,15 @@ class Result:
         if not self.rounds:
             raise DraftscopeError("record = False: this run has no rounds to tabulate; decode it with record=True.")
         return frames.frame(self.events, what)
+
+    def show(self, height: int = 900) -> Shown:
+        """The run as it plays in the page, in a notebook's cell `height` pixels high. `show().html` is the whole file.
+
+        Raises `DraftscopeError` for a run that was not recorded.
+        """
+        from draftscope import player
+
+        return player.Shown(player.page(self.events), height)
 
 
 class Run:
@@ -84,16 +96,31 @@ class Run:
             end=self._session.prefill_ms,
         )
         cut: str | None = None
-        for step in self.steps():
-            fed = step.fed[0]
-            cut = fed.cut if fed else None
-            if self._recorder is not None and (event := self._recorder.round(step)) is not None:
-                yield event
+        with self._listening():
+            for step in self.steps():
+                fed = step.fed[0]
+                cut = fed.cut if fed else None
+                if self._recorder is None:
+                    continue
+                event = self._recorder.round(step, self._session.annotations(self._recorder.row))
+                if event is not None:
+                    yield event
         yield self._end(cut or "length")
 
     def cancel(self) -> trace.RunEnd:
         """The event that ends a run which is not finished."""
         return self._end("cancelled")
+
+    @contextmanager
+    def _listening(self) -> Iterator[None]:
+        """Where the run is recorded and the target has experts, its verify forwards are listened to."""
+        watch = experts.watch(self._session.target.network) if self._recorder is not None else None
+        self._session.experts = watch
+        try:
+            yield
+        finally:
+            if watch is not None:
+                watch.close()
 
     def _end(self, reason: Any) -> trace.RunEnd:
         return trace.RunEnd(

@@ -14,12 +14,14 @@ import torch
 from torch import Tensor
 
 from draftscope.drafters.base import Drafter, Outcome, State
+from draftscope.experts import Watch
 from draftscope.judge import Verdict, judge_block, judge_greedy, judge_lossy, judge_tree
 from draftscope.model import Model
 from draftscope.sampling import Sampling
 from draftscope.settings import LOSSY, Settings
 from draftscope.streams import Coins, Streams, no_coins
 from draftscope.text import Ending, Fed, Pieces, Transcript
+from draftscope.trace import Annotation
 from draftscope.tree import DraftTree
 
 
@@ -87,6 +89,7 @@ class Session:
         self.transcripts = [Transcript(pieces, ending) for _ in prompts]
         self.watch = Stopwatch(target.device)
         self.prefill_ms = 0.0
+        self.experts: Watch | None = None  # listens to the target's verify forwards
         self._sampling = Sampling.of(settings)
         self._limit = ending.limit
         self._nodes = nodes
@@ -112,14 +115,20 @@ class Session:
             yield self._round(index)
             index += 1
 
+    def annotations(self, row: int) -> list[Annotation]:
+        """What a trace tells of the last round of sequence `row` beside the round itself; on nobody's clock."""
+        touched = self.experts.note() if self.experts is not None else None
+        return [*self.drafter.annotations(row), *([touched] if touched is not None else [])]
+
     @torch.inference_mode()
     def _round(self, index: int) -> Step:
         watch, start = self.watch, self.watch.now
         watch.resume()
         coins = self._coins(index)
-        tree = self._propose(index, coins)
+        tree = self._propose(index, coins, start)
         coins = coins.first(tree.nodes)
         stages = {"propose": watch.lap()}
+        self.drafter.overlap_start(tree)
         logits, features = self._verify(tree)
         stages["verify"] = watch.lap()
         p = None if self._sampling.greedy else self._sampling.law(logits)
@@ -130,7 +139,7 @@ class Session:
         stages["judge"] = watch.lap()
         self._commit(tree, verdict, paths, live)
         argmax = logits.argmax(-1) if self.drafter.reads_argmax else None
-        self.drafter.observe(Outcome(tree, paths, last, features, argmax))
+        self.drafter.observe(Outcome(tree, paths, last, features, argmax, verdict))
         stages["commit"] = watch.lap()
         fed = self._write(tree, paths, last, live)
         stages["host"] = watch.lap()
@@ -141,12 +150,12 @@ class Session:
             return no_coins(len(self._texts), self._nodes, self.target.device)
         return self._streams.coins(index, self._nodes, self.target.device)
 
-    def _propose(self, index: int, coins: Coins) -> DraftTree:
+    def _propose(self, index: int, coins: Coins, start: float) -> DraftTree:
         """The tree; nodes deeper than a sequence may still emit become scouts: the last token is the target's."""
         left = [
             0 if done else self._limit - len(t.tokens) for done, t in zip(self._done, self.transcripts, strict=True)
         ]
-        tree = self.drafter.propose(State(self._texts, index, coins), max(left) - 1)
+        tree = self.drafter.propose(State(self._texts, index, coins, start), max(left) - 1)
         if tree.nodes > self._nodes:
             raise ValueError(f"the drafter proposed {tree.nodes} nodes and had announced at most {self._nodes}")
         if tree.topology.height < min(left):
@@ -162,7 +171,12 @@ class Session:
         form = tree.topology
         sees = None if form.is_chain else form.ancestors
         rows = torch.cat([pending, tree.tokens], 1)
-        return self.target.forward_with_features(self._cache, rows, form.depth, sees, self.drafter.layers)
+        if self.experts is not None:
+            self.experts.begin()
+        found = self.target.forward_with_features(self._cache, rows, form.depth, sees, self.drafter.layers)
+        if self.experts is not None:
+            self.experts.end()
+        return found
 
     def _judge(self, logits: Tensor, p: Tensor | None, tree: DraftTree, coins: Coins) -> Verdict:
         if p is None:

@@ -48,6 +48,14 @@ class Settings(BaseModel):
         None, ge=1, description="layers of the target that an early exit drafts with; left out, a quarter of them"
     )
     oracle_alpha: float = Field(0.8, ge=0.0, le=1.0, description="share of its tokens that the oracle leaves right")
+    prefetch: int = Field(8, ge=1, le=64, description="outcomes of a round that SSD drafts for while it is verified")
+    policy: Literal["ucb", "exp3", "thompson"] = Field("ucb", description="how a bandit chooses among its arms")
+    arms: tuple[str, ...] = Field(
+        ("draft:2", "draft:4", "draft:8", "sampled-tree:2x1x1x1", "sampled-tree:4x1"),
+        min_length=1,
+        max_length=16,
+        description="what a bandit chooses among: drafters, each with its gamma or its shape",
+    )
     rule: Literal["block", "token", "typical", "lenient", "top-k"] = Field(
         "block", description="how a drawn chain is judged: exactly by block or token, otherwise lossy"
     )

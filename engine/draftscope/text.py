@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
@@ -82,6 +83,11 @@ class Transcript:
         self._pieces = pieces
         self._ending = ending
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+
+    def follow(self, tokens: Sequence[int]) -> None:
+        """What the text comes after: a character that these tokens begin is ended by the first that are fed."""
+        for token in tokens:
+            self._decoder.decode(b"" if self._pieces.is_special(token) else self._pieces.raw(token))
 
     def feed(self, tokens: list[int]) -> Fed:
         """Adds tokens up to and including the one that ends the text."""

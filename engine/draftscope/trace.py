@@ -141,6 +141,19 @@ class ModelInfo(Record):
     ballast: str = ""  # a real model's shape whose traffic and arithmetic this one carries beside its own
 
 
+class Fork(Record):
+    """Where a lane left another one: `token_ids` of that text (and one of the reader's choice) stand before its own.
+
+    They were given to it, not decoded: they belong to its prompt, and count as no token and no round of its own.
+    """
+
+    lane: str  # the lane that was left
+    round: int  # of that lane, in which it was left
+    token_ids: list[int]
+    raw: list[str]
+    forced: bool  # the last of them was chosen by the reader
+
+
 class RunStart(Event):
     """Everything needed to know what ran, and to run it again."""
 
@@ -164,6 +177,7 @@ class RunStart(Event):
     rendered: str = ""  # what the model read, where its chat template made that from the prompt
     prompt_tokens: int
     prompt_last_raw: str = ""  # the prompt's last token: the root of the first round
+    fork: Fork | None = None  # its tokens are part of `prompt_tokens`
     created: str  # ISO 8601, UTC
 
 
@@ -174,6 +188,59 @@ class Prefill(Event):
     tokens: int
     start: float
     end: float
+
+
+class Arm(Record):
+    """What a policy knew of one of its arms when it chose; absent where it had not been seen yet."""
+
+    name: str
+    pulls: int  # rounds that it drafted
+    tokens_per_round: float | None = None  # over all rounds whose verdict told it, its own and larger arms'
+    ms_per_round: float | None = None  # over its own rounds
+    tokens_per_s: float | None = None  # the former over the latter: a ratio of sums
+
+
+class PolicyNote(Record):
+    """Which arm a policy chose for the round, and what it went by."""
+
+    kind: Literal["policy"] = "policy"
+    policy: Literal["ucb", "exp3", "thompson"]
+    chosen: int  # index into `arms`
+    probability: float | None = None  # with which it was chosen, where that was drawn by lot
+    arms: list[Arm]
+
+
+class DraftState(Record):
+    """What the draft model keeps of the text so far: a cache that grows with it, or a state that does not."""
+
+    kind: Literal["draft_state"] = "draft_state"
+    bytes: int  # of this sequence, the tokens counted in `tokens`
+    tokens: int  # committed tokens that the draft has read
+    constant: bool  # whether `bytes` is the same for a text of any length
+
+
+class Experts(Record):
+    """The distinct experts that the target's one forward touched, layer by layer; of the whole batch."""
+
+    kind: Literal["experts"] = "experts"
+    touched: list[int]  # one for each layer with experts
+    of: int  # experts in a layer, those that all tokens share left out
+    active: int  # that a single token is routed to
+    rows: int  # in the forward: the round's, of all sequences, and those that a hybrid target reads again
+
+
+class Prefetch(Record):
+    """Drafting ahead, while the target verified this round, for outcomes that may come of it."""
+
+    kind: Literal["prefetch"] = "prefetch"
+    outcomes: int  # (accepted tokens, next token) that a draft was prepared for
+    hit: bool  # whether what came is one of them: then the next round drafts nothing
+    overlap: Literal["thread", "stream"]  # where it ran; what overlapped is what was not waited for
+    busy_ms: float  # that it took in all
+    waited_ms: float  # that the round had to wait for it, when the verdict was in
+
+
+Annotation = Annotated[PolicyNote | DraftState | Experts | Prefetch, Field(discriminator="kind")]
 
 
 class Round(Event):
@@ -196,6 +263,7 @@ class Round(Event):
     cut: Literal["eos", "stop", "length"] | None = None  # why the rest of the round was discarded
     timings: Timings
     notes: dict[str, float | str] = Field(default_factory=dict)  # a drafter's own annotations
+    annotations: list[Annotation] = Field(default_factory=list)  # typed ones
 
 
 class RunEnd(Event):

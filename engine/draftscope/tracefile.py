@@ -55,12 +55,12 @@ def line(event: AnyEvent) -> str:
     return event.model_dump_json(exclude_none=True)
 
 
-def read(path: str | Path) -> Recording:
+def read(path: str | Path, most_bytes: int = MAX_BYTES) -> Recording:
     """Reads a trace. A truncated file yields what is whole and a warning; a foreign one or another schema version is
-    refused with `DraftscopeError`."""
+    refused with `DraftscopeError`, and so is one of more than `most_bytes`, unpacked."""
     path = Path(path)
     events: list[AnyEvent] = []
-    for number, text in enumerate(_lines(path), 1):
+    for number, text in enumerate(_lines(path, most_bytes), 1):
         if text is None:
             return _shortened(path, events)
         try:
@@ -89,20 +89,20 @@ def _event(path: Path, number: int, text: str) -> AnyEvent:
     return event
 
 
-def _lines(path: Path) -> Iterator[str | None]:
+def _lines(path: Path, most_bytes: int) -> Iterator[str | None]:
     """The lines of a plain or gzipped file; None where the data breaks off."""
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise DraftscopeError(f"'{path.name}' is larger than {MAX_BYTES // 2**20} MiB; record a shorter run.")
+        if path.stat().st_size > most_bytes:
+            raise DraftscopeError(f"'{path.name}' is larger than {most_bytes // 2**20} MiB; record a shorter run.")
         with path.open("rb") as probe:
             zipped = probe.read(2) == b"\x1f\x8b"
         total = 0
         with gzip.open(path, "rt", encoding="utf-8") if zipped else path.open(encoding="utf-8") as file:
-            for text in file:
+            while text := file.readline(most_bytes - total + 1):  # one endless line must not fill the memory
                 total += len(text)
-                if total > MAX_BYTES:
+                if total > most_bytes:
                     raise DraftscopeError(
-                        f"'{path.name}' is larger than {MAX_BYTES // 2**20} MiB unpacked; record a shorter run."
+                        f"'{path.name}' is larger than {most_bytes // 2**20} MiB unpacked; record a shorter run."
                     )
                 if text.strip():
                     yield text

@@ -7,6 +7,7 @@ tree (N = 0) is plain decoding.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -14,6 +15,8 @@ from typing import Literal
 
 import torch
 from torch import Tensor
+
+Counts = tuple[tuple[int, ...], ...]  # level by level, how many children each slot of it has; the first is the root's
 
 
 @dataclass(frozen=True)
@@ -112,16 +115,27 @@ def chain(length: int, batch: int = 1, device: torch.device | str = "cpu") -> To
     return topology([list(range(-1, length - 1))] * batch, device)
 
 
-@lru_cache(maxsize=64)
-def full(shape: tuple[int, ...], batch: int = 1, device: torch.device | str = "cpu") -> Topology:
-    """B full trees, level by level: every node of level d has `shape[d]` children."""
+@lru_cache(maxsize=256)
+def by_levels(counts: Counts, batch: int = 1, device: torch.device | str = "cpu") -> Topology:
+    """B equal trees whose nodes stand level by level."""
     parents: list[int] = []
     level = [-1]
-    for branches in shape:
+    for own in counts:
         start = len(parents)
-        parents += [slot for slot in level for _ in range(branches)]
+        parents += [slot for slot, children in zip(level, own, strict=True) for _ in range(children)]
         level = list(range(start, len(parents)))
     return topology([parents] * batch, device)
+
+
+def even(shape: Sequence[int]) -> Counts:
+    """The full tree: every slot of level d has `shape[d]` children."""
+    slots = [math.prod(shape[:level]) for level in range(len(shape))]
+    return tuple((branches,) * own for branches, own in zip(shape, slots, strict=True))
+
+
+def full(shape: Sequence[int], batch: int = 1, device: torch.device | str = "cpu") -> Topology:
+    """B full trees: every slot of level d has `shape[d]` children."""
+    return by_levels(even(shape), batch, device)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""`draftscope export TRACE`: a recorded run as a table. Loads no model and never imports torch."""
+"""`draftscope export TRACE`: a recorded run as a table, or as a page that plays by itself. Never imports torch."""
 
 from __future__ import annotations
 
@@ -13,13 +13,25 @@ from draftscope.errors import DraftscopeError
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="TRACE", help="a trace, as 'draftscope decode --trace FILE' writes it")
     parser.add_argument(
-        "--what", default="tokens", metavar="TABLE", help="tokens, rounds or contests: a row for each (default: tokens)"
+        "--what",
+        default="tokens",
+        metavar="WHAT",
+        help="tokens, rounds or contests: a row for each; page: one HTML file that plays offline (default: tokens)",
     )
-    parser.add_argument("--to", metavar="FILE", help="ends in .csv, .parquet or .jsonl (default: CSV on stdout)")
+    parser.add_argument(
+        "--to", metavar="FILE", help="ends in .csv, .parquet or .jsonl, a page in .html (default: stdout)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """What is whole of a truncated file is written, and a warning says so."""
+    recording = _page(args) if args.what == "page" else _table(args)
+    if recording.warning:
+        print(f"draftscope: {recording.warning}", file=sys.stderr)
+    return 0
+
+
+def _table(args: argparse.Namespace) -> tracefile.Recording:
     from draftscope import frames
 
     if args.to is not None:
@@ -31,11 +43,30 @@ def run(args: argparse.Namespace) -> int:
         table.to_csv(sys.stdout, index=False, lineterminator="\n")
     else:
         frames.write(table, args.to)
-    if recording.warning:
-        print(f"draftscope: {recording.warning}", file=sys.stderr)
-    return 0
+    return recording
 
 
-def _refuse_itself(trace: Path, table: Path) -> None:
-    if trace.exists() and table.exists() and trace.samefile(table):
-        raise DraftscopeError(f"--to {table} is the trace itself, which would be lost; choose another file.")
+def _page(args: argparse.Namespace) -> tracefile.Recording:
+    from draftscope import player
+
+    if args.to is not None and Path(args.to).suffix not in (".html", ".htm"):
+        raise DraftscopeError(f"'{args.to}': name a file that ends in .html.")
+    if args.to is not None:
+        _refuse_itself(Path(args.file), Path(args.to))
+    recording = tracefile.read(args.file)
+    html = player.page(recording.events)
+    if len(player.first_run(recording.events)) < len(recording.events):
+        print(f"draftscope: '{args.file}' holds several runs; the page plays the first.", file=sys.stderr)
+    if args.to is None:
+        sys.stdout.write(html)
+        return recording
+    try:
+        Path(args.to).write_text(html, encoding="utf-8")
+    except OSError as error:
+        raise DraftscopeError(f"'{args.to}' cannot be written ({error.strerror}); choose another file.") from None
+    return recording
+
+
+def _refuse_itself(trace: Path, to: Path) -> None:
+    if trace.exists() and to.exists() and trace.samefile(to):
+        raise DraftscopeError(f"--to {to} is the trace itself, which would be lost; choose another file.")

@@ -89,15 +89,19 @@ ABOUT = {
     "seed": "of every random draw",
     "max_new_tokens": "length limit",
 }
-METAVARS = {"drafter": "NAME", "shape": "N,N,...", "rule": "RULE", "inner": "NAME", "typed": "TEXT", "system": "TEXT"}
+METAVARS = {
+    "drafter": "NAME", "shape": "N,N,...", "rule": "RULE", "inner": "NAME", "typed": "TEXT", "system": "TEXT",
+    "policy": "NAME", "arms": "NAME:FORM,...",
+}  # fmt: skip
 
 
 def settings(args: argparse.Namespace) -> Settings:
     """The settings that the arguments name; what is not given keeps its default."""
     take_head(args)
     given = {name: value for name in Settings.model_fields if (value := getattr(args, name, None)) is not None}
-    if "shape" in given:
-        given["shape"] = tuple(given["shape"].split(","))
+    for listed in ("shape", "arms"):
+        if listed in given:
+            given[listed] = tuple(given[listed].split(","))
     return Settings.of(**given)
 
 

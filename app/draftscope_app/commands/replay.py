@@ -44,4 +44,4 @@ def _told(lane: report.Lane) -> str:
     ended = f"ended by {lane.end.reason}" if lane.end else "breaks off"
     head = f"[{lane.start.lane}] {report.origin(lane.start)}"
     about = [f"{report.summary(metrics)}; {ended}", *report.table(metrics, lane.solo_seconds)]
-    return report.printable("\n".join([head, "", lane.start.prompt + lane.text, "", *about]))
+    return report.printable("\n".join([head, "", lane.start.prompt + lane.given + lane.text, "", *about]))

@@ -27,6 +27,7 @@ class Decoded(BaseModel):
     token_ids: list[int]
     drafter: str
     exact: bool
+    synthetic: bool  # the acceptance was chosen, so tokens a round say nothing about a drafter
     settings: dict[str, int | float | str | bool | list[int] | list[str] | None]
     target_forwards: int
     metrics: Metrics
@@ -62,6 +63,12 @@ class Lane:
         return self.end.text if self.end else "".join(event.text_delta for event in self.rounds)
 
     @property
+    def given(self) -> str:
+        """What stood before a fork's own text; empty for other lanes."""
+        raw = "".join(self.start.fork.raw) if self.start.fork else ""
+        return raw.encode("latin-1").decode("utf-8", "replace")
+
+    @property
     def solo_seconds(self) -> list[float]:
         return next((event.seconds for event in reversed(self.events) if isinstance(event, SoloRuns)), [])
 
@@ -72,6 +79,7 @@ class Lane:
             token_ids=end.token_ids if end else [token for event in self.rounds for token in event.emitted],
             drafter=self.start.drafter,
             exact=self.start.exact,
+            synthetic=self.start.synthetic,
             settings=self.start.settings,
             target_forwards=end.target_forwards if end else len(self.rounds),
             metrics=metrics.fold(self.events),
@@ -118,7 +126,9 @@ def origin(start: RunStart) -> str:
     """Where a run was recorded, for a person."""
     models = " + ".join(model.name for model in start.models)
     place = f"{start.device}, {start.dtype}, {start.threads} threads"
-    return f"{start.drafter}{'' if start.exact else ' (lossy)'} | {models} | recorded {start.created} on {place}"
+    marks = [mark for mark, holds in (("lossy", not start.exact), ("synthetic", start.synthetic)) if holds]
+    marked = f"{start.drafter} ({', '.join(marks)})" if marks else start.drafter
+    return f"{marked} | {models} | recorded {start.created} on {place}"
 
 
 def table(found: Metrics, solo_seconds: list[float]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 
 from draftscope.errors import DraftscopeError
 from draftscope_app.commands import options
@@ -19,8 +20,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serves until Ctrl-C."""
+    """Serves until Ctrl-C. Limits and the like come from the environment; a log is written only if it asks for one."""
     from draftscope_app import server
+    from draftscope_app.environment import Environment
+
+    environment = Environment.read({"DRAFTSCOPE_LOG": "off"} | os.environ)
 
     try:
         server.serve(
@@ -29,6 +33,7 @@ def run(args: argparse.Namespace) -> int:
             load=options.models(args),
             drafter=args.drafter,
             open_browser=not args.no_browser,
+            environment=environment,
         )
     except ModuleNotFoundError as error:
         if error.name not in EXTRA:

@@ -54,12 +54,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def planned(args: argparse.Namespace) -> Plan:
     """The plan that the arguments name, or a `DraftscopeError`."""
     given: dict[str, Any] = {
-        "drafters": _words("drafters", args.drafters),
-        "kinds": _words("kinds", args.kinds),
-        "temperatures": _numbers("temperature", args.temperature, float),
-        "gammas": _numbers("gamma", args.gamma, int),
-        "batches": _numbers("batch", args.batch, int),
-        "contexts": _numbers("context", args.context, int),
+        "drafters": words("drafters", args.drafters),
+        "kinds": words("kinds", args.kinds),
+        "temperatures": numbers("temperature", args.temperature, float),
+        "gammas": numbers("gamma", args.gamma, int),
+        "batches": numbers("batch", args.batch, int),
+        "contexts": numbers("context", args.context, int),
         "tokens": args.tokens,
         "repeats": args.repeats,
         "peers": False if args.no_peers else None,
@@ -77,12 +77,12 @@ def run(args: argparse.Namespace, load: Loader) -> Report:
     """The whole benchmark, saved as JSON and Markdown. Notes also go to stderr."""
     plan = planned(args)
     texts, notes = chosen(args, plan)
-    _refuse_folder(args.out)
+    refuse_folder(args.out)
     from draftscope.bench.benchmark import benchmark, save
     from draftscope.bench.systems import refuse_unknown
 
     refuse_unknown(plan.drafters)
-    lab, more = _loaded(args, load)
+    lab, more = loaded(args, load)
     report = benchmark(lab, plan, texts, [*notes, *more])
     text = save(report, args.out)
     for note in report.notes:
@@ -91,20 +91,20 @@ def run(args: argparse.Namespace, load: Loader) -> Report:
     return report
 
 
-def _loaded(args: argparse.Namespace, load: Loader) -> tuple[Lab, list[str]]:
+def loaded(args: argparse.Namespace, load: Loader) -> tuple[Lab, list[str]]:
     """The pair; or, where a draft was named and something is wrong with it, the target alone and why."""
     try:
         return load(args.target, args.draft), []
     except DraftscopeError as error:
         if args.draft is None:
             raise
-        from draftscope.checkpoints import EMBEDDED_TARGET, embedded
+        from draftscope import family
 
-        alone = load(args.target or str(embedded(EMBEDDED_TARGET)), None)  # says what is wrong with the target itself
+        alone = load(args.target or str(family.home("target")), None)  # says what is wrong with the target itself
         return alone, [f"Measured without the draft '{args.draft}'. {error}"]
 
 
-def _refuse_folder(folder: Path) -> None:
+def refuse_folder(folder: Path) -> None:
     """Said before the minutes of measuring, not after."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -115,7 +115,7 @@ def _refuse_folder(folder: Path) -> None:
         raise DraftscopeError(f"--out {folder}: nothing may be written there; name another folder.")
 
 
-def _words(option: str, given: str | None) -> tuple[str, ...] | None:
+def words(option: str, given: str | None) -> tuple[str, ...] | None:
     if given is None:
         return None
     words = tuple(dict.fromkeys(word.strip() for word in given.split(",") if word.strip()))
@@ -124,12 +124,12 @@ def _words(option: str, given: str | None) -> tuple[str, ...] | None:
     return words
 
 
-def _numbers(option: str, given: str | None, kind: Callable[[str], Value]) -> tuple[Value, ...] | None:
-    words = _words(option, given)
-    if words is None:
+def numbers(option: str, given: str | None, kind: Callable[[str], Value]) -> tuple[Value, ...] | None:
+    named = words(option, given)
+    if named is None:
         return None
     try:
-        return tuple(dict.fromkeys(kind(word) for word in words))
+        return tuple(dict.fromkeys(kind(word) for word in named))
     except ValueError:
         whole = "whole numbers" if kind is int else "numbers"
         raise DraftscopeError(f"--{option} {given}: give {whole} separated by commas.") from None

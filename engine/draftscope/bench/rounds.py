@@ -24,10 +24,11 @@ class Kept(NamedTuple):
     paths: Sequence[Sequence[int]]  # [B]
     fed: Sequence[Fed | None]  # [B]
     scout: Tensor  # [B, N]
+    depth: Tensor  # [B, N + 1]
 
     @classmethod
     def of(cls, step: Step) -> Kept:
-        return cls(step.tree.nodes, step.stages, step.paths, step.fed, step.tree.scout)
+        return cls(step.tree.nodes, step.stages, step.paths, step.fed, step.tree.scout, step.tree.topology.depth)
 
 
 @dataclass(frozen=True)
@@ -38,13 +39,14 @@ class Rounds:
     stages: NDArray[np.float64]  # [R, 5] ms, in the order of STAGES
     emitted: NDArray[np.int64]  # [R, B]
     accepted: NDArray[np.int64]  # [R, B] drafted tokens that were accepted and emitted
-    drafted: NDArray[np.bool_]  # [R, B] which sequences drafted at least one token
+    depth: NDArray[np.int64]  # [R, B] of the deepest drafted token; 0 where none was drafted
 
     @classmethod
     def of(cls, kept: Sequence[Kept]) -> Rounds:
         """At least one round."""
         live = np.array([[fed is not None for fed in each.fed] for each in kept])
-        real = np.array([each.scout.logical_not().any(-1).tolist() for each in kept])
+        depths = [(each.depth[:, 1:] * each.scout.logical_not()).tolist() for each in kept]
+        depth = np.array([[max(row, default=0) for row in own] for own in depths])
         paths = np.array([[len(path) for path in each.paths] for each in kept])
         emitted = np.array([[fed.count if fed else 0 for fed in each.fed] for each in kept])
         return cls(
@@ -52,7 +54,7 @@ class Rounds:
             stages=np.array([[each.stages[stage] for stage in STAGES] for each in kept]),
             emitted=emitted,
             accepted=np.minimum(paths, emitted),
-            drafted=live & real,
+            depth=np.where(live, depth, 0),
         )
 
     @classmethod
@@ -63,7 +65,7 @@ class Rounds:
             stages=np.concatenate([rounds.stages for rounds in several]),
             emitted=np.concatenate([rounds.emitted for rounds in several]),
             accepted=np.concatenate([rounds.accepted for rounds in several]),
-            drafted=np.concatenate([rounds.drafted for rounds in several]),
+            depth=np.concatenate([rounds.depth for rounds in several]),
         )
 
     def stage_ms(self) -> dict[str, float]:
@@ -76,8 +78,21 @@ class Rounds:
 
     def mean_acceptance_length(self) -> float:
         """1 + accepted / rounds that drafted, the rounds of every sequence counted; 1 where none drafted."""
-        drafts = int(self.drafted.sum())
-        return 1 + int(self.accepted[self.drafted].sum()) / drafts if drafts else 1.0
+        drafts = self.depth > 0
+        return 1 + int(self.accepted[drafts].sum()) / int(drafts.sum()) if drafts.any() else 1.0
+
+    def conditional_alpha(self) -> list[float | None]:
+        """For each position the share that accepted it, of the rounds that reached it and had drafted so far.
+
+        Where a text was cut off behind an accepted token, nobody saw what came after; None where no round got there.
+        """
+        rates: list[float | None] = []
+        for position in range(int(self.depth.max())):
+            cut = (self.emitted == self.accepted) & (self.accepted == position)
+            asked = (self.depth > position) & (self.accepted >= position) & ~cut
+            stood = self.accepted > position
+            rates.append(float(stood[asked].mean()) if asked.any() else None)
+        return rates
 
     def tokens_per_round(self) -> float:
         """Per sequence; one that has ended while others go on counts as writing nothing."""

@@ -42,6 +42,7 @@ class Row:
     tokens_vs_plain: str  # equal, differs at n (the first such token of any run), or sampled
     equal_runs: int | None  # None where tokens are sampled
     mean_acceptance_length: float | None = None  # 1 + accepted / rounds that drafted
+    conditional_alpha: list[float | None] = field(default_factory=list)  # by position: accepted / reached and drafted
     predicted_ratio: float | None = None  # tau / (gamma c + v + o)
     prediction: Prediction | None = None
     stage_ms: dict[str, float] = field(default_factory=dict)  # of a round
@@ -162,6 +163,7 @@ def _with_rounds(row: Row, pairs: Sequence[Paired]) -> Row:
     return replace(
         row,
         mean_acceptance_length=rounds.mean_acceptance_length(),
+        conditional_alpha=rounds.conditional_alpha(),
         predicted_ratio=prediction.ratio,
         prediction=prediction,
         stage_ms=rounds.stage_ms(),

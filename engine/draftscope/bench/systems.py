@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from draftscope import drafters, memory
+from draftscope import drafters
 from draftscope.bench.plan import Plan
 from draftscope.bench.rounds import Kept
 from draftscope.errors import DraftscopeError
@@ -110,7 +110,7 @@ class Own(System):
         return write
 
     def _cache_bytes(self, case: Case, tokens: int) -> int | None:
-        """Keys and values of prompt and continuation in every model that takes part, from the models' shapes.
+        """What every model that takes part keeps of prompt and continuation, from the models' shapes.
 
         None for a drafter with a head, whose shape says nothing of what it caches.
         """
@@ -119,9 +119,8 @@ class Own(System):
             return None
         if info.needs_draft and self._lab.draft is not None:
             models.append(self._lab.draft)
-        slots = case.batch * (max(len(prompt) for prompt in case.prompts) + tokens)
-        configs = ((model.network.config.get_text_config(), model.dtype) for model in models)
-        return slots * sum(memory.slot_bytes(config, dtype) for config, dtype in configs)
+        longest = max(len(prompt) for prompt in case.prompts) + tokens
+        return case.batch * sum(model.kept_bytes(longest) for model in models)
 
 
 def refuse_unknown(names: Sequence[str]) -> None:

@@ -14,6 +14,7 @@ from draftscope.bench.rows import Headline, Row
 from draftscope.bench.statistics import LEVEL
 
 Cell = tuple[float, int, int | None]
+POSITIONS = 4  # of a draft, in the table of alphas
 
 
 def markdown(report: Report) -> str:
@@ -21,6 +22,7 @@ def markdown(report: Report) -> str:
     parts = [", ".join(f"{key} {value}" for key, value in report.machine.items() if value != ""), report.method]
     parts += _headline_tables(report.headlines)
     parts += [_kinds_table(cell, report.rows) for cell in dict.fromkeys(_cell(row) for row in report.rows)]
+    parts += [_alpha_table(cell, report.rows) for cell in dict.fromkeys(_cell(row) for row in report.rows)]
     parts += [_prediction_table(report.rows), _stages_table(report.rows)]
     parts += [_listed(title, lines) for title, lines in (("Peers", report.peers), ("Left out", report.notes)) if lines]
     return "\n\n".join(parts) + "\n"
@@ -69,6 +71,26 @@ def _kinds_table(cell: Cell, rows: Sequence[Row]) -> str:
         speed = f"{median(row.tokens_per_s for row in own):.0f}"
         lines.append(_line(own[0].name, *(by_kind.get(kind, "-") for kind in kinds), speed, _compared(own)))
     return "\n".join(lines)
+
+
+def _alpha_table(cell: Cell, rows: Sequence[Row]) -> str:
+    """Conditional acceptance by position and kind of text, of what drafts at all."""
+    rows = [row for row in rows if _cell(row) == cell and row.conditional_alpha]
+    kinds = list(dict.fromkeys(row.kind for row in rows))
+    lines = [
+        f"Conditional alpha by position, {where(*cell)}: accepted / rounds that reached the position and drafted it, "
+        f"the first {POSITIONS} positions:\n",
+        _line("system", *kinds),
+        "|---|" + "---|" * len(kinds),
+    ]
+    for own in _by_system(rows):
+        by_kind = {row.kind: " ".join(map(_share, row.conditional_alpha[:POSITIONS])) for row in own}
+        lines.append(_line(own[0].name, *(by_kind.get(kind, "-") for kind in kinds)))
+    return "\n".join(lines)
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}".removeprefix("0")
 
 
 def _ratio(row: Row) -> str:

@@ -7,6 +7,7 @@ from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 
 from draftscope.drafters import (
+    bandit,
     cascade,
     dynamic,
     early_exit,
@@ -17,6 +18,8 @@ from draftscope.drafters import (
     plain,
     positions,
     recurrent,
+    sequoia,
+    ssd,
     suffix,
     typed,
 )
@@ -30,8 +33,10 @@ OWN = (
     model.CHAIN,
     model.SAMPLED_TREE,
     model.TOP_K_TREE,
+    sequoia.DRAFT,
     recurrent.EAGLE3,
     dynamic.EAGLE3_TREE,
+    sequoia.EAGLE3,
     recurrent.EAGLE,
     dynamic.EAGLE_TREE,
     positions.MEDUSA_CHAIN,
@@ -42,10 +47,12 @@ OWN = (
     positions.BLOCK_TREE,
     early_exit.INFO,
     cascade.INFO,
+    ssd.INFO,
     ngram.INFO,
     suffix.CHAIN,
     suffix.TREE,
     lookahead.INFO,
+    bandit.INFO,
     typed.INFO,
     oracle.INFO,
 )

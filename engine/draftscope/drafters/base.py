@@ -11,21 +11,25 @@ import torch
 from torch import Tensor
 
 from draftscope.heads import Head
+from draftscope.judge import Verdict
 from draftscope.model import Model
 from draftscope.sampling import Sampling
 from draftscope.settings import LOSSY, Settings
 from draftscope.streams import Coins, Streams
-from draftscope.tree import DraftTree
+from draftscope.trace import Annotation
+from draftscope.tree import Counts, DraftTree
 
 
 @dataclass(frozen=True)
 class State:
     """What stands when a round begins. `texts[b]` is everything committed, prompt included; its last token is pending:
-    the target has not read it yet and reads it as row 0 of this round's forward."""
+    the target has not read it yet and reads it as row 0 of this round's forward. `clock` is the milliseconds of work
+    before this round, on the session's own clock."""
 
     texts: Sequence[Sequence[int]]
     round: int
     coins: Coins
+    clock: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -34,7 +38,8 @@ class Outcome:
 
     `features` [B, N + 1, F] are the target's hidden states of this round's rows (row 0: the pending token; row i + 1:
     node i) at the layers that the drafter asked for; None where it asked for none. `argmax` [B, N + 1] is the target's
-    likeliest token below each row, scouts included; None where the drafter does not read it.
+    likeliest token below each row, scouts included; None where the drafter does not read it. `verdict` is all that was
+    weighed, on the device.
     """
 
     tree: DraftTree
@@ -42,6 +47,7 @@ class Outcome:
     last: Sequence[int]
     features: Tensor | None = None
     argmax: Tensor | None = None
+    verdict: Verdict | None = None
 
 
 class Drafter(ABC):
@@ -70,8 +76,15 @@ class Drafter(ABC):
         usual tree near the end, so that a sequence's tree does not depend on how much its neighbours have left.
         """
 
+    def overlap_start(self, tree: DraftTree) -> None:  # noqa: B027 - most drafters wait
+        """The target is about to verify `tree`: what is begun here runs beside it, and `observe` waits for its end."""
+
     def observe(self, outcome: Outcome) -> None:  # noqa: B027 - most drafters need not listen
         """Hears the verdict on the last tree, before the next round."""
+
+    def annotations(self, row: int) -> Sequence[Annotation]:
+        """What a trace tells of the round just observed, of sequence `row`; asked on nobody's clock, if at all."""
+        return ()
 
 
 @dataclass(frozen=True)
@@ -91,6 +104,7 @@ class Parts:
     streams: Streams  # where the session's coins come from; a drafter that tosses its own takes another tier
     foresee: Callable[[Streams], list[list[int]]]  # what the target alone writes with given coins; on nobody's clock
     cost: Callable[[int], float]  # a round with gamma tokens, in plain rounds: measured when first asked
+    counts: Callable[[], Counts]  # the tree worth most here, by measured acceptance and cost
 
 
 @dataclass(frozen=True)
@@ -98,7 +112,8 @@ class DrafterInfo:
     """A drafter's entry: register one under the entry-point group `draftscope.drafters` to add your own.
 
     `uses` names the settings it reads, `nodes(settings)` the most nodes one round may have. `exact` says that the
-    output's law is the target's; `synthetic` that its acceptance was chosen, not earned.
+    output's law is the target's; `synthetic` that its acceptance was chosen, not earned; `by_clock` that it goes by
+    measured times, so that above temperature 0 a seed repeats the law but not the text.
     """
 
     name: str
@@ -112,6 +127,7 @@ class DrafterInfo:
     grows_trees: bool = False  # some models take chains only
     exact: bool = True
     synthetic: bool = False
+    by_clock: bool = False
     unfit: Callable[[Model], str] = lambda target: ""  # why it cannot draft for a target; empty where it can
 
     def exact_with(self, settings: Settings) -> bool:

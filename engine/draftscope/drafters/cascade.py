@@ -42,6 +42,11 @@ class Cascade(Drafter):
     def __init__(self, parts: Parts) -> None:
         if parts.draft is None:
             raise DraftscopeError("No draft model is loaded; name one with --draft, or choose the drafter 'ngram'.")
+        if parts.draft.stateful:
+            raise DraftscopeError(
+                f"A cascade cuts back what its middle model has read, and the state of '{parts.draft.name}' cannot be; "
+                "choose another draft model, or the drafter 'draft'."
+            )
         self._settings, self._sampling = parts.settings, parts.sampling
         self._model, self._vocabulary = parts.draft, parts.vocabulary
         self._cache = self._model.cache(parts.batch, parts.capacity + parts.settings.gamma)

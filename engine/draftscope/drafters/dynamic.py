@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from draftscope.drafters.base import Drafter, DrafterInfo, Outcome, Parts, State
-from draftscope.drafters.recurrent import EAGLE, EAGLE3, MTP, HeadRows
+from draftscope.drafters.recurrent import EAGLE, EAGLE3, MTP, HeadRows, recurrent_head
 from draftscope.heads import RecurrentHead
 from draftscope.tree import DraftTree, empty, grown
 
@@ -137,9 +137,7 @@ class _Growth:
 
 def _tree(chain: DrafterInfo) -> DrafterInfo:
     def create(parts: Parts) -> Drafter:
-        head = parts.heads[chain.needs_head]
-        assert isinstance(head, RecurrentHead)
-        return DynamicTree(parts, head, chain.name)
+        return DynamicTree(parts, recurrent_head(parts, chain.needs_head), chain.name)
 
     return DrafterInfo(
         name=f"{chain.name}-tree",

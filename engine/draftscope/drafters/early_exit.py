@@ -11,6 +11,7 @@ from dataclasses import replace
 from draftscope.drafters.base import Drafter, DrafterInfo, Parts
 from draftscope.drafters.model import DraftModel
 from draftscope.model import Model
+from draftscope.tree import even
 
 
 class EarlyExit(DraftModel):
@@ -22,10 +23,12 @@ class EarlyExit(DraftModel):
 def _create(parts: Parts) -> Drafter:
     count = parts.settings.exit_layer or -(-parts.target.layers // 4)
     early = replace(parts, draft=parts.target.first_layers(count))
-    return EarlyExit(early, (1,) * parts.settings.gamma, sampled=True)
+    return EarlyExit(early, even((1,) * parts.settings.gamma), sampled=True, chooses_length=True)
 
 
 def _unfit(target: Model) -> str:
+    if target.stateful:
+        return "its layers keep a state"
     if target.ballast is not None:
         return "ballast has no layers to part"
     return "the target has one layer" if target.layers == 1 else ""
@@ -37,6 +40,6 @@ INFO = DrafterInfo(
     paper="Draft & Verify, Zhang et al. 2309.08168; LayerSkip, Elhoushi et al. 2404.16710",
     create=_create,
     nodes=lambda settings: settings.gamma,
-    uses=("gamma", "exit_layer", "rule"),
+    uses=("gamma", "draft_length", "confidence", "exit_layer", "rule"),
     unfit=_unfit,
 )

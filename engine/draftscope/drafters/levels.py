@@ -1,4 +1,4 @@
-"""Drafting level by level: one forward a level, children drawn from its laws or their top k. Chains and full trees.
+"""Drafting level by level: one forward a level, children drawn from its laws or their top k. Chains and fixed trees.
 
 What a source of laws (a draft model, an EAGLE head) has to say is its first law and the laws below each level; the rest
 is here: drawing with the round's coins, lengths chosen on the way, siblings that do not exist, the `DraftTree`.
@@ -7,6 +7,7 @@ is here: drawing with the round's coins, lengths chosen on the way, siblings tha
 from __future__ import annotations
 
 from abc import abstractmethod
+from functools import lru_cache
 from time import perf_counter
 
 import torch
@@ -16,24 +17,26 @@ from draftscope.drafters.base import Drafter, Outcome, Parts, State
 from draftscope.drafters.length import lengths_of
 from draftscope.sampling import draw, draw_distinct
 from draftscope.streams import Coins
-from draftscope.tree import DraftTree, Topology, empty, full, with_descendants
+from draftscope.tree import Counts, DraftTree, Topology, by_levels, empty, with_descendants
 
 
 class Levels(Drafter):
-    """`shape[d]` children of every node at depth d; `sampled` draws them, otherwise they are the top k.
+    """`counts[d][s]` children of slot s of level d; `sampled` draws them, otherwise they are the top k.
 
-    `chooses_length`: a chain that may end before `shape` does, as the setting `draft_length` says. Under greedy
-    decoding children are the top k, the limit of drawing without replacement.
+    `chooses_length`: a chain that may end before `counts` does, as the setting `draft_length` says. Under greedy
+    decoding children are the top k, the limit of drawing without replacement. A policy may set `counts` anew before any
+    round: what is cached is the committed text.
     """
 
     step = "draft step"  # what a node's origin says, before its depth
+    shares = True  # may arms of a bandit that differ in `counts` alone be one and the same drafter?
 
-    def __init__(self, parts: Parts, shape: tuple[int, ...], sampled: bool, chooses_length: bool = False) -> None:
+    def __init__(self, parts: Parts, counts: Counts, sampled: bool, chooses_length: bool = False) -> None:
         self._sampling = parts.sampling
         self._device = parts.device
-        self._shape = shape
-        self._draws = sampled and not parts.sampling.greedy
-        self._lengths = lengths_of(parts.settings, parts.cost, len(shape), parts.batch) if chooses_length else []
+        self.counts = counts
+        self.draws = sampled and not parts.sampling.greedy
+        self._lengths = lengths_of(parts.settings, parts.cost, len(counts), parts.batch) if chooses_length else []
 
     @abstractmethod
     def first(self, state: State) -> Tensor | None:
@@ -44,25 +47,25 @@ class Levels(Drafter):
         """The laws [B, n, V] below `children` [B, n], which are the nodes from `start` on of `form`, a whole level."""
 
     def propose(self, state: State, depth: int) -> DraftTree:
-        shape = self._shape[:depth]
+        counts = self.counts[:depth]
         going = [length.begin() for length in self._lengths]  # empty where all draft their full length
         began = perf_counter()
-        if not shape or (going and not any(going)) or (law := self.first(state)) is None:
+        if not counts or (going and not any(going)) or (law := self.first(state)) is None:
             return empty(len(state.texts), self._device)
-        form = full(shape, len(state.texts), self._device)
+        form = by_levels(counts, len(state.texts), self._device)
         times, laws, tokens, scout = [], [], [], []
         start = 0
-        for level in range(len(shape)):
-            children, real = self._children(law, shape[level], state.coins, start)
+        for level, own in enumerate(counts):
+            children, real = self._children(law, own, state.coins, start)
             laws.append(law)
             tokens.append(children)
             scout.append(_stopped(going, real) if going else real.logical_not_())
             times.append((perf_counter() - began) * 1e3)
             began = perf_counter()
             if going and not any(going := self._go_on(going, law, children)):
-                form = full(shape[: level + 1], len(state.texts), self._device)
+                form = by_levels(counts[: level + 1], len(state.texts), self._device)
                 break
-            if level + 1 < len(shape):
+            if level + 1 < len(counts):
                 law = self.below(form, children, start)
             start += children.shape[1]
         return self._tree(form, tokens, scout, laws, times)
@@ -78,23 +81,29 @@ class Levels(Drafter):
         each = zip(going, self._lengths, q, entropy, strict=True)
         return [more and length.goes_on(likely, flat) for more, length, likely, flat in each]
 
-    def _children(self, law: Tensor, branches: int, coins: Coins, start: int) -> tuple[Tensor, Tensor]:
-        """Tokens [B, slots x branches] in draw order, and whether each is real (a short law has fewer children)."""
-        batch, slots = law.shape[:2]
-        if not self._draws:
-            top = law.topk(branches, dim=-1)
-            return top.indices.flatten(1), (top.values > 0).flatten(1)
-        level = coins.draft[:, start : start + slots * branches]
-        if branches == 1:
+    def _children(self, law: Tensor, counts: tuple[int, ...], coins: Coins, start: int) -> tuple[Tensor, Tensor]:
+        """Tokens [B, n] in draw order below `law` [B, slots, V], and whether each is real (a short law has fewer).
+
+        How many a slot has was settled before any was drawn.
+        """
+        batch, most = len(law), max(counts)
+        places = _places(counts, most, law.device)
+        if not self.draws:
+            top = law.topk(most, dim=-1)
+            return top.indices.flatten(1)[:, places], (top.values > 0).flatten(1)[:, places]
+        level = coins.draft[:, start : start + len(places)]
+        if most == 1 and len(places) == len(counts):
             return draw(law, level), torch.ones_like(level, dtype=torch.bool)
-        tokens, real = draw_distinct(law, level.view(batch, slots, branches))
-        return tokens.flatten(1), real.flatten(1)
+        wide = torch.full((batch, len(counts) * most), 0.5, dtype=level.dtype, device=level.device)
+        wide[:, places] = level
+        tokens, real = draw_distinct(law, wide.view(batch, len(counts), most))
+        return tokens.flatten(1)[:, places], real.flatten(1)[:, places]
 
     def _tree(
         self, form: Topology, tokens: list[Tensor], scout: list[Tensor], laws: list[Tensor], times: list[float]
     ) -> DraftTree:
         belief = _slot_rows(form.nodes + 1, sum(law.shape[1] for law in laws), form.batch, self._device)
-        family = belief if self._draws else torch.full_like(belief, -1)
+        family = belief if self.draws else torch.full_like(belief, -1)
         origin = tuple(f"{self.step} {depth}" for depth in form.depth[0, 1:].tolist())
         return DraftTree(
             topology=form,
@@ -104,9 +113,15 @@ class Levels(Drafter):
             belief=belief,
             scout=with_descendants(torch.cat(scout, 1), form) if form.width > 1 else torch.cat(scout, 1),
             origin=(origin,) * form.batch,
-            drawn="all" if self._draws else "none",
+            drawn="all" if self.draws else "none",
             forward_ms=tuple(times),
         )
+
+
+@lru_cache(maxsize=256)
+def _places(counts: tuple[int, ...], most: int, device: torch.device) -> Tensor:
+    """Where the children stand in a table with `most` columns for each slot."""
+    return torch.tensor([slot * most + rank for slot, own in enumerate(counts) for rank in range(own)], device=device)
 
 
 def _slot_rows(slots: int, laws: int, batch: int, device: torch.device) -> Tensor:

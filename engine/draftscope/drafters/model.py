@@ -16,14 +16,15 @@ from draftscope.drafters.base import Drafter, DrafterInfo, Outcome, Parts, State
 from draftscope.drafters.levels import Levels
 from draftscope.errors import DraftscopeError
 from draftscope.settings import Settings, nodes_in
-from draftscope.tree import Topology
+from draftscope.trace import Annotation, DraftState
+from draftscope.tree import Counts, Topology, even
 
 
 class DraftModel(Levels):
     """Laws of a model that reads the same text as the target, through a cache of its own."""
 
-    def __init__(self, parts: Parts, shape: tuple[int, ...], sampled: bool, chooses_length: bool = False) -> None:
-        super().__init__(parts, shape, sampled, chooses_length)
+    def __init__(self, parts: Parts, counts: Counts, sampled: bool, chooses_length: bool = False) -> None:
+        super().__init__(parts, counts, sampled, chooses_length)
         if parts.draft is None:
             raise DraftscopeError("No draft model is loaded; name one with --draft, or choose the drafter 'ngram'.")
         self._model = parts.draft
@@ -59,12 +60,19 @@ class DraftModel(Levels):
         )
         self._cache.keep(rows, count, max(self._cached))
 
+    def annotations(self, row: int) -> Sequence[Annotation]:
+        read = self._cached[row]
+        constant = self._model.recurrent
+        return (DraftState(bytes=self._model.kept_bytes(read), tokens=read, constant=constant),)
+
     def _catch_up(self, texts: Sequence[Sequence[int]]) -> Tensor:
         """Reads the committed tokens that the cache lacks (after full acceptance: two); the last row's logits.
 
         Every sequence reads as many rows as the one that lacks most; the others read a token again, to the same slot.
         """
         lengths = [len(text) for text in texts]
+        if self._model.recurrent:
+            return self._catch_up_state(texts, lengths)
         rows = max(length - cached for length, cached in zip(lengths, self._cached, strict=True))
         tokens = self._readable(torch.tensor([list(text[-rows:]) for text in texts], device=self._device))
         self._cache.truncate(torch.tensor(lengths, device=self._device) - rows, max(lengths) - rows)
@@ -73,6 +81,23 @@ class DraftModel(Levels):
         self._cache.keep_first(torch.full((len(texts),), rows, device=self._device), max(lengths))
         self._cached = lengths
         return logits
+
+    def _catch_up_state(self, texts: Sequence[Sequence[int]], lengths: list[int]) -> Tensor:
+        """The same for a state, which reads no token twice: what pads a sequence's own rows is forgotten again."""
+        # a text that has ended lacks nothing, though the cache may have read on
+        lacking = [max(0, length - cached) for length, cached in zip(lengths, self._cached, strict=True)]
+        rows = max(lacking)
+        padded = [
+            [*text[length - own :], *[0] * (rows - own)]
+            for text, length, own in zip(texts, lengths, lacking, strict=True)
+        ]
+        count = torch.tensor(lacking, device=self._device)
+        offsets = torch.arange(rows, device=self._device).expand(len(texts), -1)
+        logits = self._model.forward(self._cache, self._readable(torch.tensor(padded, device=self._device)), offsets)
+        self._cache.keep_first(count, max(lengths))
+        self._cached = lengths
+        last = (count - 1).clamp(min=0)[:, None, None].expand(-1, 1, logits.shape[2])
+        return logits.gather(1, last)
 
     def _readable(self, tokens: Tensor) -> Tensor:
         """Tokens that only the target's padded embedding has, read as the draft's last one: a worse guess, no bias."""
@@ -94,15 +119,15 @@ class DraftModel(Levels):
 
 
 def _chain(parts: Parts) -> Drafter:
-    return DraftModel(parts, (1,) * parts.settings.gamma, sampled=True, chooses_length=True)
+    return DraftModel(parts, even((1,) * parts.settings.gamma), sampled=True, chooses_length=True)
 
 
 def _sampled(parts: Parts) -> Drafter:
-    return DraftModel(parts, parts.settings.shape, sampled=True)
+    return DraftModel(parts, even(parts.settings.shape), sampled=True)
 
 
 def _top_k(parts: Parts) -> Drafter:
-    return DraftModel(parts, parts.settings.shape, sampled=False)
+    return DraftModel(parts, even(parts.settings.shape), sampled=False)
 
 
 def _tree_nodes(settings: Settings) -> int:

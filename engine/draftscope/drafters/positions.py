@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from draftscope.drafters.base import Drafter, DrafterInfo, Outcome, Parts, State
+from draftscope.drafters.length import lengths_of
 from draftscope.drafters.ranks import best_first, sparse_tree, tree_of_ranks
 from draftscope.drafters.unread import Unread
 from draftscope.heads import Block, Medusa
@@ -121,7 +122,10 @@ class BlockSource(Source):
 
 
 class PositionsChain(Drafter):
-    """One draw from each position's law, judged as a drawn chain."""
+    """One draw from each position's law, judged as a drawn chain.
+
+    Where its length is chosen, the chain ends behind the first token that says so, whatever was drawn after it.
+    """
 
     def __init__(self, parts: Parts, source: Source) -> None:
         self.layers = source.layers
@@ -129,6 +133,7 @@ class PositionsChain(Drafter):
         self._gamma = min(parts.settings.gamma, source.most)
         self._draws = not parts.sampling.greedy
         self._device = parts.device
+        self._lengths = lengths_of(parts.settings, parts.cost, self._gamma, parts.batch)
 
     def begin(self, prompts: Sequence[list[int]], features: Tensor | None) -> None:
         assert features is not None
@@ -136,10 +141,14 @@ class PositionsChain(Drafter):
 
     def propose(self, state: State, depth: int) -> DraftTree:
         began, count, batch = perf_counter(), self._gamma, len(state.texts)
-        laws = self._source.laws(state.texts, count) if depth else None
+        going = [length.begin() for length in self._lengths]  # empty where all draft their full length
+        laws = self._source.laws(state.texts, count) if depth and (not going or any(going)) else None
         if laws is None:
             return empty(batch, self._device)
         tokens = draw(laws, state.coins.draft[:, :count]) if self._draws else laws.argmax(-1)
+        kept = self._kept(going, tokens, laws) if going else [count] * batch
+        count = max(kept)
+        tokens, laws = tokens[:, :count], laws[:, :count]
         slots = torch.arange(count + 1, device=self._device)
         belief = torch.where(slots < count, slots, -1).expand(batch, -1)
         return DraftTree(
@@ -148,14 +157,29 @@ class PositionsChain(Drafter):
             laws=laws,
             family=belief if self._draws else torch.full_like(belief, -1),
             belief=belief,
-            scout=torch.zeros_like(tokens, dtype=torch.bool),
+            scout=slots[:count] >= torch.tensor(kept, device=self._device)[:, None],
             origin=(tuple(f"{self._source.name} {k + 1}" for k in range(count)),) * batch,
             drawn="all" if self._draws else "none",
             forward_ms=((perf_counter() - began) * 1e3,),
         )
 
     def observe(self, outcome: Outcome) -> None:
+        for length, path in zip(self._lengths, outcome.paths, strict=False):  # no lengths where none is chosen
+            length.observe(len(path))
         self._source.observe(outcome)
+
+    def _kept(self, going: list[bool], tokens: Tensor, laws: Tensor) -> list[int]:
+        """How many of its tokens [B, K], drawn from laws [B, K, V], each sequence keeps."""
+        q = laws.gather(2, tokens[:, :, None])[:, :, 0].tolist()
+        entropy = torch.special.entr(laws).sum(-1).tolist()
+        kept = []
+        for more, length, likely, flat in zip(going, self._lengths, q, entropy, strict=True):
+            count = 0
+            while more and count < len(likely):
+                more = length.goes_on(likely[count], flat[count])
+                count += 1
+            kept.append(count)
+        return kept
 
 
 class PositionsTree(Drafter):
@@ -202,7 +226,7 @@ def _info(name: str, title: str, paper: str, create: Callable[[Parts], Drafter],
         paper=paper,
         create=create,
         nodes=(lambda settings: settings.tree_nodes) if tree else (lambda settings: settings.gamma),
-        uses=("tree_nodes", "tree_depth", "tree_width") if tree else ("gamma", "rule"),
+        uses=("tree_nodes", "tree_depth", "tree_width") if tree else ("gamma", "draft_length", "confidence", "rule"),
         needs_head=name.removesuffix("-tree"),
         grows_trees=tree,
     )

@@ -17,9 +17,9 @@ from torch import Tensor
 from draftscope.drafters.base import Drafter, DrafterInfo, Outcome, Parts, State
 from draftscope.drafters.levels import Levels
 from draftscope.drafters.unread import Unread
-from draftscope.heads import RecurrentHead
+from draftscope.heads import RecurrentHead, kind_of
 from draftscope.masks import Reach, attention_mask
-from draftscope.tree import Topology
+from draftscope.tree import Counts, Topology, even
 
 EVERYTHING = Reach()
 
@@ -95,15 +95,15 @@ class HeadRows:
         return self._head.to_target(self._sampling.law(logits))
 
 
-class RecurrentChain(Levels):
-    """A chain of the head's own draws, judged as a draft model's would be."""
+class RecurrentLevels(Levels):
+    """A chain or a fixed tree of the head's own draws, judged as a draft model's would be."""
 
-    def __init__(self, parts: Parts, head: RecurrentHead, name: str) -> None:
-        super().__init__(parts, (1,) * parts.settings.gamma, sampled=True, chooses_length=True)
+    def __init__(self, parts: Parts, head: RecurrentHead, counts: Counts, chooses_length: bool = False) -> None:
+        super().__init__(parts, counts, sampled=True, chooses_length=chooses_length)
         self.layers = head.layers
-        self.step = f"{name} step"
+        self.step = f"{kind_of(head)} step"
         self._rows = HeadRows(head, parts)
-        self._features = torch.empty(0)  # [B, 1, h] of the newest row
+        self._features = torch.empty(0)  # [B, slots, h] of the newest level
 
     def begin(self, prompts: Sequence[list[int]], features: Tensor | None) -> None:
         assert features is not None
@@ -114,8 +114,15 @@ class RecurrentChain(Levels):
         return law
 
     def below(self, form: Topology, children: Tensor, start: int) -> Tensor:
-        offsets = form.depth[:, start + 1 : start + 1 + children.shape[1]] - 1
-        law, self._features = self._rows.below(children, self._features, offsets, None)
+        end = start + children.shape[1]
+        offsets = form.depth[:, start + 1 : end + 1] - 1
+        if form.is_chain:
+            law, self._features = self._rows.below(children, self._features, offsets, None)
+            return law
+        above = form.parents[:, start:end] - (start - self._features.shape[1])  # in the level before
+        parents = self._features.gather(1, above[:, :, None].expand(-1, -1, self._features.shape[2]))
+        sees = form.ancestors[:, start + 1 : end + 1, 1 : end + 1]
+        law, self._features = self._rows.below(children, parents, offsets, sees)
         return law
 
     def observe(self, outcome: Outcome) -> None:
@@ -123,11 +130,16 @@ class RecurrentChain(Levels):
         self._rows.heard(outcome)
 
 
+def recurrent_head(parts: Parts, kind: str) -> RecurrentHead:
+    """The head of that kind; a drafter that needs it is created only where it was loaded."""
+    head = parts.heads[kind]
+    assert isinstance(head, RecurrentHead)
+    return head
+
+
 def _chain(kind: str, title: str, paper: str) -> DrafterInfo:
     def create(parts: Parts) -> Drafter:
-        head = parts.heads[kind]
-        assert isinstance(head, RecurrentHead)
-        return RecurrentChain(parts, head, kind)
+        return RecurrentLevels(parts, recurrent_head(parts, kind), even((1,) * parts.settings.gamma), True)
 
     return DrafterInfo(
         name=kind,

@@ -2,15 +2,23 @@
 
 Given how often the child of each rank is the one accepted (`rates`), a tree is worth one token for the target's own
 and, for every node, the product of the rates on its path. Of all trees of n nodes and depth d the best is found
-exactly; of all n and d, the one with most tokens for its time.
+exactly; of all n and d, the one with most tokens for its time. Where no tree is worth its time, nothing is drafted.
+
+The shape is settled before anything is drawn, so siblings may be drawn without replacement, as in the paper. Rates are
+measured at the temperature asked for (`acceptance.py`), costs are the calibrated ones of a chain: that a level of many
+nodes costs the draft more than one node does is left out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 
-Counts = tuple[tuple[int, ...], ...]  # for each level, how many children each of its slots has
+from draftscope.drafters.base import Drafter, DrafterInfo, Parts
+from draftscope.drafters.model import DraftModel
+from draftscope.drafters.recurrent import RecurrentLevels, recurrent_head
+from draftscope.tree import Counts
 
 
 def best_shape(rates: Sequence[float], nodes: int, depth: int) -> tuple[float, Counts]:
@@ -54,3 +62,28 @@ def _worth(rates: tuple[float, ...], count: int, levels: int, rank: int) -> tupl
         child, rest = _worth(rates, own - 1, levels - 1, 0), _worth(rates, count - own, levels, rank + 1)
         options.append((rates[rank] * (1 + child[0]) + rest[0], (own, *rest[1])))
     return max(options)
+
+
+def _create(parts: Parts) -> Drafter:
+    return DraftModel(parts, parts.counts(), sampled=True)
+
+
+DRAFT = DrafterInfo(
+    name="sequoia",
+    title="Draft model, Sequoia's tree",
+    paper="Chen et al. 2402.12374: the tree by dynamic programming, siblings drawn without replacement",
+    create=_create,
+    nodes=lambda settings: settings.tree_nodes,
+    uses=("tree_nodes", "tree_depth"),
+    needs_draft=True,
+    grows_trees=True,
+)
+EAGLE3 = replace(
+    DRAFT,
+    name="eagle3-sequoia",
+    title="EAGLE-3 head, Sequoia's tree",
+    paper=f"Li et al. 2503.01840; the tree: {DRAFT.paper}",
+    create=lambda parts: RecurrentLevels(parts, recurrent_head(parts, "eagle3"), parts.counts()),
+    needs_draft=False,
+    needs_head="eagle3",
+)

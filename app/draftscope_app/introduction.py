@@ -1,0 +1,32 @@
+"""What an engine says of itself once its models are loaded: who they are, where they lie, and who can draft."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from draftscope_app.jobs import DrafterChoice
+from draftscope_app.words import count
+
+if TYPE_CHECKING:
+    from draftscope.lab import Lab
+
+
+def introduced(lab: Lab, seconds: float, place: str = "") -> str:
+    """One sentence for the page's header. `place` goes before what torch says of the device."""
+    models = [m for m in (lab.target, lab.draft) if m is not None]
+    sizes = " + ".join(f"{m.name} ({m.layers} × {m.hidden})" for m in models)
+    return f"{sizes}, loaded in {seconds:.1f} s on {place or _place(lab)}"
+
+
+def _place(lab: Lab) -> str:
+    import torch
+
+    device = lab.target.device
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"a CPU, {count(torch.get_num_threads(), 'thread')}"
+
+
+def choices(lab: Lab) -> tuple[DrafterChoice, ...]:
+    """Every drafter as the page offers it."""
+    return tuple(DrafterChoice(d.name, d.title, d.exact, d.available, d.why_not, tuple(d.uses)) for d in lab.drafters())

@@ -1,0 +1,114 @@
+"""The folder that is a Space: front matter, requirements, packages, the code, the models and assets that travel."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from huggingface_hub import SpaceCardData
+
+from draftscope.errors import DraftscopeError
+from draftscope_app.space import requirements
+from draftscope_app.space.description import KINDS, Description, read
+
+MOST_MB = 150
+NOT_CODE = shutil.ignore_patterns("__pycache__", "*.pyc", ".*")
+TEXT = """
+# {title}
+
+{about}.
+
+One engine really decodes, plain and speculative through the same loop; everything on the page is folded from the events
+it recorded. Runs are decoded one after the other, so that nobody disturbs another's timing: while you wait, the
+recorded run can be played. This Space is made for {hardware}.
+
+From a program, `decode` takes a prompt and every setting, and answers what `draftscope decode --json` prints:
+
+```python
+from gradio_client import Client
+
+print(Client("OWNER/NAME").predict("Once upon a time", gamma=4, temperature=0.8, api_name="/decode"))
+```
+
+It is an MCP tool too, at `/gradio_api/mcp/`. The code is Apache-2.0; the models' cards say what holds for them.
+"""
+
+
+@dataclass(frozen=True)
+class Built:
+    """A rendered folder and how much is in it."""
+
+    folder: Path
+    description: Description
+    files: int
+    size: int  # bytes
+
+
+def build(folder: Path, checkout: Path, hardware: str | None = None) -> Built:
+    """Renders `space.yaml` of a checkout into a new or empty folder.
+
+    Raises `DraftscopeError` for a folder that holds something, a missing asset, torch that the hardware does not have,
+    or more than a Space should weigh.
+    """
+    description = read(checkout / "space.yaml", hardware)
+    sources = [_source(checkout, name) for name in (*description.code, *description.assets)]
+    texts = {
+        "README.md": _readme(description, checkout),
+        "requirements.txt": requirements.render(description, checkout),
+        "packages.txt": "".join(f"{name}\n" for name in description.packages),
+    }
+    _make_empty(folder)
+    for source in sources:
+        _copy(source, folder / source.relative_to(checkout))
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    built = Built(folder, description, len(files), sum(path.stat().st_size for path in files))
+    if built.size > MOST_MB * 10**6:
+        raise DraftscopeError(
+            f"'{folder}' takes {built.size / 1e6:.0f} MB, and a Space should stay under {MOST_MB}; "
+            "let fewer assets travel in space.yaml."
+        )
+    return built
+
+
+def _source(checkout: Path, name: str) -> Path:
+    path = checkout / name
+    if not path.exists() or (path.is_dir() and not any(path.iterdir())):
+        raise DraftscopeError(f"space.yaml lets '{name}' travel, and there is none in '{checkout}'; restore it.")
+    return path
+
+
+def _make_empty(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise DraftscopeError(f"'{folder}' is not empty; name a new folder.")
+    except OSError as error:
+        raise DraftscopeError(f"'{folder}' cannot be made ({error.strerror}); name another folder.") from None
+
+
+def _copy(source: Path, target: Path) -> None:
+    if source.is_dir():
+        shutil.copytree(source, target, ignore=NOT_CODE, dirs_exist_ok=True)
+    else:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, target)
+
+
+def _readme(description: Description, checkout: Path) -> str:
+    """Front matter, which is all that the platform reads, and a text for people."""
+    tested = requirements.tested_versions(checkout)
+    more = {"preload_from_hub": list(description.preload)} if description.preload else {}
+    card = SpaceCardData(
+        title=description.title, emoji=description.emoji, colorFrom=description.colorFrom, colorTo=description.colorTo,
+        sdk=description.sdk, sdk_version=requirements.tested_version("gradio", tested),
+        python_version=description.python_version, app_file=description.app_file,
+        short_description=description.short_description, license=description.license,
+        suggested_hardware=description.hardware, tags=["speculative-decoding", "mcp-server"], **more,
+    )  # fmt: skip
+    text = TEXT.format(
+        title=description.title, about=description.short_description.rstrip("."), hardware=KINDS[description.kind]
+    )
+    return f"---\n{card.to_yaml()}\n---\n{text}"

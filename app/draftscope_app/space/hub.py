@@ -1,0 +1,77 @@
+"""Uploading a rendered folder to the hub. The token comes from the environment only and is never shown."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from huggingface_hub import HfApi
+from huggingface_hub.errors import HfHubHTTPError, HFValidationError, HTTPError
+from huggingface_hub.utils import validate_repo_id
+
+from draftscope.errors import DraftscopeError
+from draftscope_app.space.folder import Built
+
+TOKEN = "HF_TOKEN"
+
+
+def refuse_name(name: str) -> None:
+    """One sentence for what cannot be a Space's name."""
+    try:
+        validate_repo_id(name)
+    except HFValidationError as error:
+        raise DraftscopeError(f"'{name}' cannot be a Space's name ({str(error).split('. ')[0]}).") from None
+    if "/" not in name:
+        raise DraftscopeError(f"'{name}' names no owner; write OWNER/{name}.")
+
+
+def token() -> str:
+    found = os.environ.get(TOKEN, "").strip()
+    if not found:
+        raise DraftscopeError(f"There is no {TOKEN} in the environment; set it to a token that may write.")
+    return found
+
+
+def push(built: Built, name: str, update: bool) -> str:
+    """Creates the Space, or with `update` uploads into one that is there, and returns its address.
+
+    Raises `DraftscopeError` for a token that is missing or refused, a name that is taken, or a hub that cannot be
+    reached.
+    """
+    hub = HfApi(token=token(), library_name="draftscope")
+    with _told(name):
+        hub.whoami()
+        made = hub.create_repo(
+            name, repo_type="space", space_sdk=built.description.sdk, exist_ok=update,
+            space_hardware=None if update else built.description.hardware,  # type: ignore[arg-type]
+        )  # fmt: skip
+        hub.upload_folder(
+            repo_id=name, repo_type="space", folder_path=built.folder, delete_patterns="*" if update else None,
+            commit_message="Rendered from space.yaml",
+        )  # fmt: skip
+    return str(made)
+
+
+@contextmanager
+def _told(name: str) -> Iterator[None]:
+    """What the hub refuses, in one sentence."""
+    try:
+        yield
+    except HfHubHTTPError as error:
+        raise DraftscopeError(_refusal(name, error.response.status_code if error.response is not None else 0)) from None
+    except ValueError as error:  # of the hub's own look at the front matter
+        reason = " ".join(str(error).split())[:200]
+        raise DraftscopeError(f"The hub refused the folder ({reason}); correct space.yaml.") from None
+    except (HTTPError, OSError) as error:
+        raise DraftscopeError(f"The hub cannot be reached ({type(error).__name__}); try again later.") from None
+
+
+def _refusal(name: str, status: int) -> str:
+    owner = name.partition("/")[0]
+    return {
+        401: f"The hub does not know the token in {TOKEN}; set one that is valid.",
+        403: f"The token in {TOKEN} may not write Spaces of '{owner}'; set one that may, or choose another owner.",
+        404: f"The hub knows no owner '{owner}', or the token in {TOKEN} may not see it; choose another owner.",
+        409: f"'{name}' is taken; choose another name, or upload into it with --update.",
+    }.get(status, f"The hub refused '{name}' (HTTP {status}); try again later.")
