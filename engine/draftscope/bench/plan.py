@@ -39,7 +39,7 @@ class Plan:
             raise DraftscopeError(f"repeats = {self.repeats}: choose at least 1.")
 
 
-QUICK = Plan(gammas=(4,), tokens=48, prompts_per_kind=1, seconds=200.0)  # under five minutes on two cores
+QUICK = Plan(gammas=(4,), tokens=48, prompts_per_kind=1, seconds=260.0)  # under five minutes on two cores
 
 
 def where(temperature: float, batch: int, context: int | None) -> str:
