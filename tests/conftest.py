@@ -31,6 +31,8 @@ from draftscope.model import Model
 
 torch.set_num_threads(1)
 
+HEADS = ("eagle", "eagle3", "mtp", "medusa", "block")
+
 
 def random_llama(seed: int, vocabulary: int, layers: int = 2, hidden: int = 32, sharp: float = 4.0) -> LlamaForCausalLM:
     """A random Llama whose laws are far from flat: `sharp` scales its output."""
@@ -92,7 +94,7 @@ def made_calibration(**changes: object) -> Calibration:
     own = Drafting(step=0.5, overhead=1.0, judge_step=0.25)
     values: dict[str, object] = {
         "belongs": belongs, "created": "", "context": 100, "verify": verify, "plain_overhead": 1.0, "target_bytes": 1,
-        "drafting": dict.fromkeys(("draft", "ngram", "eagle", "eagle3", "mtp", "medusa", "block", "early-exit", "ssd"), own),
+        "drafting": dict.fromkeys(("draft", "ngram", *HEADS, "early-exit", "ssd"), own),
         "differing_widths": [],
         "machine": Machine(copy_gb_s=1, matmul_gflop_s=1),
     }  # fmt: skip
