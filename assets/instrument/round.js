@@ -102,7 +102,9 @@
   /** What the drafter says of itself in this round: names and values as it gave them. */
   function notesOf(round) {
     const told = Object.entries(round.notes || {}).map(([name, value]) => `${name} ${typeof value === "number" && !Number.isInteger(value) ? D.figure(value) : value}`);
-    return told.length ? `Noted by the drafter: ${told.join(" · ")}` : "";
+    const annotated = D.annotationWords(round);
+    const own = told.length ? `Noted by the drafter: ${told.join(" · ")}` : "";
+    return own && annotated ? `${own} · ${annotated}` : own || annotated;
   }
 
   function roundWords(round, known) {
