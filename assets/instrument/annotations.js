@@ -1,5 +1,5 @@
-// What a drafter or a target notes of a round, in words: the arms of a policy, drafts prepared ahead, what a draft keeps
-// of the text, the experts that a verify touched.
+// What a drafter or a target notes of a round, in words: the arms of a policy, drafts prepared ahead, a draft's state
+// that does not grow, the experts that a verify touched.
 
 (function (D) {
   "use strict";
@@ -15,10 +15,10 @@
     },
     prefetch: (note) =>
       `${D.count(note.outcomes, "outcome")} prepared for, ${note.hit ? "hit" : "missed"}: ${D.time(note.busy_ms)} of drafting, ${D.time(note.waited_ms)} of it waited for`,
-    draft_state: (note) => `the draft keeps ${size(note.bytes)} of ${D.count(note.tokens, "token")}${note.constant ? ", of any text the same" : ""}`,
+    draft_state: (note) => (note.constant ? `the draft keeps ${size(note.bytes)} of this text, as of any other` : ""),
     experts: (note) => `${D.count(note.rows, "row")} touched ${note.touched.join(", ")} of ${note.of} experts, layer by layer; one token wakes ${note.active}`,
   };
 
   /** Of one round, all that was noted; empty where nothing was. */
-  D.annotationWords = (round) => (round.annotations || []).filter((note) => WORDS[note.kind]).map((note) => WORDS[note.kind](note)).join(" · ");
+  D.annotationWords = (round) => (round.annotations || []).map((note) => (WORDS[note.kind] || (() => ""))(note)).filter(Boolean).join(" · ");
 })(window.Draftscope);
