@@ -99,7 +99,7 @@ def test_a_fork_whose_first_word_is_lost_is_asked_for_again(visit: Any) -> None:
 
 def test_greedy_forks_by_a_token_only_and_a_hidden_verdict_offers_none(visit: Any) -> None:  # noqa: F811
     page = visit("?max_new_tokens=16")
-    assert "press Run" in page.text(".fork .note")
+    page.until("e => /press Run/.test(e.shadowRoot.querySelector('.fork .note').textContent)")
     page.run()
     page.ask(AT_A_CONTEST)
     assert page.element.get_by_role("button", name="New coin").is_disabled()
