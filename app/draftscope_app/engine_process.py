@@ -10,7 +10,7 @@ import multiprocessing
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any, Protocol
@@ -73,6 +73,13 @@ class RunHandle:
             self.state = message.state
 
 
+def runs_before(handle: RunHandle, runs: Mapping[str, RunHandle]) -> int:
+    """How many of `runs`, in the order in which they came, are decoded or wait in front of one; 0 for one not there."""
+    names = list(runs)
+    before = names[: names.index(handle.job.run)] if handle.job.run in names else []
+    return sum(runs[name].state in ("queued", "running") for name in before)
+
+
 class EngineProcess:
     """Starts the process, keeps it running, and serves every visitor. `close()` ends it."""
 
@@ -101,9 +108,7 @@ class EngineProcess:
     def place(self, handle: RunHandle) -> int:
         """How many runs are before this one."""
         with self._lock:
-            names = list(self._runs)
-            before = names[: names.index(handle.job.run)] if handle.job.run in names else []
-            return sum(self._runs[name].state in ("queued", "running") for name in before)
+            return runs_before(handle, self._runs)
 
     def __len__(self) -> int:
         """Runs that are decoded or wait."""

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from draftscope.errors import DraftscopeError
 from draftscope_app import jobs
-from draftscope_app.engine_process import RunHandle
+from draftscope_app.engine_process import RunHandle, runs_before
 from draftscope_app.engine_worker import played
 from draftscope_app.introduction import choices, introduced
 
@@ -97,9 +97,7 @@ class ZeroEngine:
     def place(self, handle: RunHandle) -> int:
         """How many runs are before this one."""
         with self._lock:
-            names = list(self._runs)
-            before = names[: names.index(handle.job.run)] if handle.job.run in names else []
-            return sum(self._runs[name].state in ("queued", "running") for name in before)
+            return runs_before(handle, self._runs)
 
     def __len__(self) -> int:
         return len(self._runs)

@@ -261,12 +261,27 @@ class _Listeners:
         self.defaults, self.first, self.widgets = defaults, first, widgets
 
     def attach(self, demo: gr.Blocks, top: dict[str, Any], buttons: dict[str, Any]) -> None:
-        controls, feed, says = self.widgets.controls, self.widgets.feed, self.widgets.says
-        plots = list(self.widgets.plots)
-        values = list(controls.values())
-        own = [controls[name] for name in DRAFTERS_OWN]
+        controls, says = self.widgets.controls, self.widgets.says
+        values, plots = list(controls.values()), list(self.widgets.plots)
         standing = [getattr(self.defaults, name) for name in NAMES]
         query = f"Draftscope.query({json.dumps(NAMES)}, values, {json.dumps(standing)})"
+        self._attach_runs(buttons, query)
+        self._attach_controls(buttons)
+        self._attach_asks()
+        self._attach_files(top)
+        space = json.dumps(os.environ.get("SPACE_ID", ""))
+        top["link"].click(None, values, None, js=f"(...values) => Draftscope.copyLink({query}, {space}, values[0])")
+        top["theme"].click(None, None, None, js="() => { Draftscope.flipTheme(); }")
+        demo.load(self.arrive, None, [*values, says, *plots], queue=False, **PRIVATE)
+        demo.load(
+            self.watch_engine, None, [says, controls["drafter"]],
+            concurrency_limit=None, concurrency_id="engine", **PRIVATE,
+        )  # fmt: skip
+        demo.unload(self.leave)
+
+    def _attach_runs(self, buttons: dict[str, Any], query: str) -> None:
+        """Run, Step and Stop, and the pictures that follow them."""
+        says, plots, values = self.widgets.says, list(self.widgets.plots), list(self.widgets.controls.values())
         gr.on(
             [buttons["run"].click, buttons["step"].click],
             None,
@@ -275,7 +290,7 @@ class _Listeners:
             js=f"(...values) => Draftscope.remember({query})",
         )
         streams: dict[str, Any] = {
-            "inputs": set(values), "outputs": feed, "trigger_mode": "multiple",
+            "inputs": set(values), "outputs": self.widgets.feed, "trigger_mode": "multiple",
             "concurrency_limit": None,  # who may run is the admission's to say, in a sentence
             "preprocess": False,  # what is out of range gets the engine's sentence, not Gradio's
             **PRIVATE,
@@ -287,26 +302,31 @@ class _Listeners:
         # an update that meets the drawer while it opens is lost, so an open drawer asks for itself
         self.widgets.drawer.expand(self.drawn, None, plots, queue=False, **PRIVATE)
         buttons["stop"].click(self.stop, None, None, queue=False, **PRIVATE)
+
+    def _attach_controls(self, buttons: dict[str, Any]) -> None:
+        """Prompts by kind, and which controls show: worked out in the page, where no answer overtakes another."""
+        controls, own = self.widgets.controls, [self.widgets.controls[name] for name in DRAFTERS_OWN]
         for kind, button in buttons["kinds"].items():
             button.click(
                 None, controls["prompt"], controls["prompt"], js=f"(p) => Draftscope.preset({json.dumps(kind)}, p)"
             )
-        # worked out in the page: answers from here could overtake one another
         first = {name: getattr(self.defaults, name) for name in CHOOSING}
         rules = json.dumps({"names": DRAFTERS_OWN, "readWith": READ_WITH, "first": first})
         for name in CHOOSING:
             controls[name].change(  # type: ignore[attr-defined]
                 None, controls[name], own, js=f"(value) => Draftscope.show({rules}, {{ {name}: value }})"
             )
+        says = self.widgets.says
         says.change(None, says, own, js=f"(said) => Draftscope.told({rules}, said)")
-        space = json.dumps(os.environ.get("SPACE_ID", ""))
-        top["link"].click(None, values, None, js=f"(...values) => Draftscope.copyLink({query}, {space}, values[0])")
-        top["theme"].click(None, None, None, js="() => { Draftscope.flipTheme(); }")
-        hidden = self.widgets.asks
+
+    def _attach_asks(self) -> None:
+        """What the instrument asks for by itself: forks, comparisons, checks, lessons, and the run once more."""
+        controls, feed, hidden = self.widgets.controls, self.widgets.feed, self.widgets.asks
+        values, after = list(controls.values()), [self.widgets.says, *self.widgets.plots]
         hidden.fork.click(
             self.fork, hidden.words, feed, js="() => Draftscope.asking", trigger_mode="multiple",
             concurrency_limit=None, **PRIVATE,
-        ).then(self.after, None, [says, *plots], **PRIVATE)  # fmt: skip
+        ).then(self.after, None, after, **PRIVATE)  # fmt: skip
         hidden.compare.click(
             self.compare,
             inputs=set(values),
@@ -324,6 +344,11 @@ class _Listeners:
         hidden.attempt.click(
             None, values, values, js=f"(...values) => Draftscope.attempted({json.dumps(NAMES)}, values)"
         )
+        feed.submit(self.again, None, feed, queue=False, **PRIVATE)
+
+    def _attach_files(self, top: dict[str, Any]) -> None:
+        """The shown run as a file or a page, and a file as the shown run."""
+        says, hidden = self.widgets.says, self.widgets.asks
         shown = {"inputs": hidden.words, "js": "() => Draftscope.lessonShown()", **PRIVATE}
         top["save"].click(self.save, outputs=[top["download"], says], **shown).then(
             None, top["download"], None, js="(file) => { Draftscope.download(file); Draftscope.offerPage(file); }"
@@ -331,14 +356,7 @@ class _Listeners:
         top["page"].click(self.save_page, outputs=[top["download"], says], **shown).then(
             None, top["download"], None, js="(file) => Draftscope.download(file)"
         )
-        top["load"].upload(self.open, top["load"], [feed, *plots], **PRIVATE)
-        feed.submit(self.again, None, feed, queue=False, **PRIVATE)
-        demo.load(self.arrive, None, [*values, says, *plots], queue=False, **PRIVATE)
-        demo.load(
-            self.watch_engine, None, [says, controls["drafter"]],
-            concurrency_limit=None, concurrency_id="engine", **PRIVATE,
-        )  # fmt: skip
-        demo.unload(self.leave)
+        top["load"].upload(self.open, top["load"], [self.widgets.feed, *self.widgets.plots], **PRIVATE)
 
     # Runs.
 

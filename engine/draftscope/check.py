@@ -72,7 +72,7 @@ def checked(
         title=info.title,
         rule=rule or "",
         exact=info.exact_with(settings),
-        models=[model.name for model in (lab.target, lab.draft) if model is not None],
+        models=[model.name for model in lab.models_of(info)],
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         samples=samples,
         tests=len(TESTS) + 1,

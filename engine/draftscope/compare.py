@@ -31,8 +31,8 @@ class Compared(trace.Record):
     exact: bool
     synthetic: bool
     rule: str
-    tokens: int = 0  # of one run: the same seed writes the same tokens every time
-    rounds: int = 0
+    tokens: int = 0  # of the latest run; one seed writes one text, but for a bandit above temperature 0
+    rounds: int = 0  # of the latest run
     seconds: list[float] = Field(default_factory=list)  # each with its prefill, in the order run
     draft_ms: float | None = None  # median of single draft forwards; absent where none was measured
     round_ms: float | None = None  # median of whole rounds

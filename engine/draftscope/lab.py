@@ -391,7 +391,7 @@ class Lab:
             dtype=str(self.target.dtype).removeprefix("torch."),
             threads=torch.get_num_threads(),
             revision=revision(),
-            models=self._models(info),
+            models=self.models_of(info),
             drafter=info.name,
             exact=info.exact_with(settings),
             synthetic=info.synthetic,
@@ -405,7 +405,7 @@ class Lab:
             created=datetime.now(UTC).isoformat(timespec="seconds"),
         )
 
-    def _models(self, info: DrafterInfo) -> list[trace.ModelInfo]:
+    def models_of(self, info: DrafterInfo) -> list[trace.ModelInfo]:
         """Who takes part in a run of that drafter."""
         used = [_model_info("target", self.target)]
         if info.needs_draft and self.draft is not None:

@@ -7,6 +7,8 @@ from math import prod
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from draftscope.bench.tables import line
+
 if TYPE_CHECKING:
     from draftscope.bench.regret import Report, Row
 
@@ -27,12 +29,12 @@ def _speeds(temperature: float, rows: Sequence[Row]) -> str:
     kinds = _kinds(rows)
     lines = [
         f"Tokens/s over plain's, T = {temperature:g} (tokens a round; ~ where every run loops), the best arm bold:\n",
-        _line("arm or policy", "nodes", "deep x wide", *kinds),
+        line("arm or policy", "nodes", "deep x wide", *kinds),
         "|---|---:|---:|" + "---:|" * len(kinds),
     ]
     for own in _by_name(rows):
         cells = {row.kind: _speed(row) for row in own}
-        lines.append(_line(own[0].name, *_form(own[0].shape), *(cells.get(kind, "-") for kind in kinds)))
+        lines.append(line(own[0].name, *_form(own[0].shape), *(cells.get(kind, "-") for kind in kinds)))
     return "\n".join(lines)
 
 
@@ -46,13 +48,13 @@ def _winners(temperature: float, rows: Sequence[Row]) -> str:
     """Where the interval reaches 1 the second arm may as well be the first."""
     lines = [
         f"The best arm in hindsight, T = {temperature:g}, and the one that comes second:\n",
-        _line("kind", "best", "deep x wide", "second", "second over best"),
+        line("kind", "best", "deep x wide", "second", "second over best"),
         "|---|---|---:|---|---:|",
     ]
     for kind in _kinds(rows):
         arms = sorted((row for row in rows if row.kind == kind and not row.policy), key=lambda row: row.regret)
         second = [arms[1].name, _median(arms[1])] if len(arms) > 1 else ["-", "-"]
-        lines.append(_line(kind, arms[0].name, _form(arms[0].shape)[1], *second))
+        lines.append(line(kind, arms[0].name, _form(arms[0].shape)[1], *second))
     return "\n".join(lines)
 
 
@@ -61,7 +63,7 @@ def _regrets(temperature: float, rows: Sequence[Row]) -> str:
     kinds = _kinds(rows)
     lines = [
         f"Regret against the best arm of each kind, T = {temperature:g} [its speed over the best arm's]:\n",
-        _line("policy", *kinds, "mean"),
+        line("policy", *kinds, "mean"),
         "|---|" + "---:|" * (len(kinds) + 1),
     ]
     by_name = _by_name(rows)
@@ -70,7 +72,7 @@ def _regrets(temperature: float, rows: Sequence[Row]) -> str:
         name = own[0].name if own[0].policy else f"{own[0].name} for all kinds"
         cells = {row.kind: f"{row.regret:.1%} {_interval(row)}" for row in own}
         mean = f"{fmean(row.regret for row in own):.1%}"
-        lines.append(_line(name, *(cells.get(kind, "-") for kind in kinds), mean))
+        lines.append(line(name, *(cells.get(kind, "-") for kind in kinds), mean))
     return "\n".join(lines)
 
 
@@ -99,7 +101,3 @@ def _by_name(rows: Sequence[Row]) -> list[list[Row]]:
     for row in rows:
         found.setdefault(row.name, []).append(row)
     return list(found.values())
-
-
-def _line(*cells: str) -> str:
-    return "| " + " | ".join(" ".join(cell.split()).replace("|", "\\|") for cell in cells) + " |"

@@ -48,12 +48,12 @@ def _headline_table(headlines: Sequence[Headline]) -> str:
     cells = list(dict.fromkeys(_cell(headline) for headline in headlines))
     lines = [
         f"Headline: tokens/s divided by plain's, median over kinds [{LEVEL:.0%} interval], loops left out:\n",
-        _line("system", *(where(*cell) for cell in cells)),
+        line("system", *(where(*cell) for cell in cells)),
         "|---|" + "---:|" * len(cells),
     ]
     for system in dict.fromkeys(headline.name for headline in headlines):
         own = {_cell(headline): _said(headline) for headline in headlines if headline.name == system}
-        lines.append(_line(system, *(own.get(cell, "-") for cell in cells)))
+        lines.append(line(system, *(own.get(cell, "-") for cell in cells)))
     return "\n".join(lines)
 
 
@@ -63,13 +63,13 @@ def _kinds_table(cell: Cell, rows: Sequence[Row]) -> str:
     kinds = list(dict.fromkeys(row.kind for row in rows))
     lines = [
         f"By kind of text, {where(*cell)} (mean acceptance length; ~ where every run loops):\n",
-        _line("system", *kinds, "tokens/s", "tokens vs plain"),
+        line("system", *kinds, "tokens/s", "tokens vs plain"),
         "|---|" + "---:|" * (len(kinds) + 1) + "---|",
     ]
     for own in _by_system(rows):
         by_kind = {row.kind: _ratio(row) for row in own}
         speed = f"{median(row.tokens_per_s for row in own):.0f}"
-        lines.append(_line(own[0].name, *(by_kind.get(kind, "-") for kind in kinds), speed, _compared(own)))
+        lines.append(line(own[0].name, *(by_kind.get(kind, "-") for kind in kinds), speed, _compared(own)))
     return "\n".join(lines)
 
 
@@ -80,12 +80,12 @@ def _alpha_table(cell: Cell, rows: Sequence[Row]) -> str:
     lines = [
         f"Conditional alpha by position, {where(*cell)}: accepted / rounds that reached the position and drafted it, "
         f"the first {POSITIONS} positions:\n",
-        _line("system", *kinds),
+        line("system", *kinds),
         "|---|" + "---|" * len(kinds),
     ]
     for own in _by_system(rows):
         by_kind = {row.kind: " ".join(map(_share, row.conditional_alpha[:POSITIONS])) for row in own}
-        lines.append(_line(own[0].name, *(by_kind.get(kind, "-") for kind in kinds)))
+        lines.append(line(own[0].name, *(by_kind.get(kind, "-") for kind in kinds)))
     return "\n".join(lines)
 
 
@@ -122,7 +122,7 @@ def _prediction_table(rows: Sequence[Row]) -> str:
     lines = [
         "Predicted S = tau / (gamma c + v + o) beside measured, medians over kinds, loops included; gamma c, v and o "
         "in units of one plain round, from medians of single stages; prefill is in the measured ratio only:\n",
-        _line("system", "at", "measured", "predicted", "tau", "gamma c", "v", "o"),
+        line("system", "at", "measured", "predicted", "tau", "gamma c", "v", "o"),
         "|---|---|" + "---:|" * 6,
     ]
     for own in _by_system([row for row in rows if row.prediction is not None]):
@@ -130,17 +130,17 @@ def _prediction_table(rows: Sequence[Row]) -> str:
         measured = median(row.ratio_to_plain.median for row in own)
         predicted = median(row.predicted_ratio or 0.0 for row in own)
         shown = [measured, predicted, *(median(term[key] for term in terms) for key in ("tau", "gamma_c", "v", "o"))]
-        lines.append(_line(own[0].name, where(*_cell(own[0])), *(f"{value:.2f}" for value in shown)))
+        lines.append(line(own[0].name, where(*_cell(own[0])), *(f"{value:.2f}" for value in shown)))
     return "\n".join(lines)
 
 
 def _stages_table(rows: Sequence[Row]) -> str:
     """Where a round goes, medians over kinds."""
-    lines = ["Milliseconds of a round, medians over kinds:\n", _line("system", "at", *STAGES)]
+    lines = ["Milliseconds of a round, medians over kinds:\n", line("system", "at", *STAGES)]
     lines.append("|---|---|" + "---:|" * len(STAGES))
     for own in _by_system([row for row in rows if row.stage_ms]):
         stages = (f"{median(row.stage_ms[stage] for row in own):.2f}" for stage in STAGES)
-        lines.append(_line(own[0].name, where(*_cell(own[0])), *stages))
+        lines.append(line(own[0].name, where(*_cell(own[0])), *stages))
     return "\n".join(lines)
 
 
@@ -151,7 +151,8 @@ def _by_system(rows: Sequence[Row]) -> list[list[Row]]:
     return list(found.values())
 
 
-def _line(*cells: str) -> str:
+def line(*cells: str) -> str:
+    """A row of a table in Markdown."""
     return "| " + " | ".join(_one_line(cell).replace("|", "\\|") for cell in cells) + " |"
 
 

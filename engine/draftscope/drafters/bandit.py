@@ -61,7 +61,6 @@ class Bandit(Drafter):
         self._settings = parts.settings
         self._streams = replace(parts.streams, tier=TIER)
         self._round: Round | None = None
-        self._note: trace.PolicyNote | None = None
 
     def begin(self, prompts: Sequence[list[int]], features: Tensor | None) -> None:
         for member in self._members:
@@ -71,7 +70,6 @@ class Bandit(Drafter):
         self._settle(state)
         coins = self._streams.coins(state.round, len(self._plays)).last[0].tolist()
         chosen = self._policy.choose(coins)
-        self._note = self._annotation(chosen)
         self._round = Round(chosen, [len(text) for text in state.texts], state, [])
         play = self._plays[chosen]
         if play.counts is not None:
@@ -99,8 +97,9 @@ class Bandit(Drafter):
         self._round = replace(self._round, told=told)
 
     def annotations(self, row: int) -> Sequence[trace.Annotation]:
-        assert self._note is not None
-        return (self._note, *self._plays[self._note.chosen].member.annotations(row))
+        assert self._round is not None  # the policy hears of it when the next one begins
+        chosen = self._round.chosen
+        return (self._annotation(chosen), *self._plays[chosen].member.annotations(row))
 
     def _settle(self, state: State) -> None:
         """Tells the policy of the round before this one: its tokens, of every sequence that went on, and its time."""

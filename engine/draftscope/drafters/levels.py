@@ -86,18 +86,22 @@ class Levels(Drafter):
 
         How many a slot has was settled before any was drawn.
         """
-        batch, most = len(law), max(counts)
-        places = _places(counts, most, law.device)
-        if not self.draws:
+        slots, most, total = len(counts), max(counts), sum(counts)
+        places = _places(counts, most, law.device) if total < slots * most else None
+        if self.draws:
+            level = coins.draft[:, start : start + total]
+            if most == 1 and places is None:
+                return draw(law, level), torch.ones_like(level, dtype=torch.bool)
+            wide = level
+            if places is not None:
+                wide = torch.full((len(law), slots * most), 0.5, dtype=level.dtype, device=level.device)
+                wide[:, places] = level
+            tokens, real = draw_distinct(law, wide.view(len(law), slots, most))
+        else:
             top = law.topk(most, dim=-1)
-            return top.indices.flatten(1)[:, places], (top.values > 0).flatten(1)[:, places]
-        level = coins.draft[:, start : start + len(places)]
-        if most == 1 and len(places) == len(counts):
-            return draw(law, level), torch.ones_like(level, dtype=torch.bool)
-        wide = torch.full((batch, len(counts) * most), 0.5, dtype=level.dtype, device=level.device)
-        wide[:, places] = level
-        tokens, real = draw_distinct(law, wide.view(batch, len(counts), most))
-        return tokens.flatten(1)[:, places], real.flatten(1)[:, places]
+            tokens, real = top.indices, top.values > 0
+        tokens, real = tokens.flatten(1), real.flatten(1)
+        return (tokens, real) if places is None else (tokens[:, places], real[:, places])
 
     def _tree(
         self, form: Topology, tokens: list[Tensor], scout: list[Tensor], laws: list[Tensor], times: list[float]

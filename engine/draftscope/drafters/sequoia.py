@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from draftscope.drafters.base import Drafter, DrafterInfo, Parts
+from draftscope.drafters.base import DrafterInfo
 from draftscope.drafters.model import DraftModel
 from draftscope.drafters.recurrent import RecurrentLevels, recurrent_head
 from draftscope.tree import Counts
@@ -64,15 +64,11 @@ def _worth(rates: tuple[float, ...], count: int, levels: int, rank: int) -> tupl
     return max(options)
 
 
-def _create(parts: Parts) -> Drafter:
-    return DraftModel(parts, parts.counts(), sampled=True)
-
-
 DRAFT = DrafterInfo(
     name="sequoia",
     title="Draft model, Sequoia's tree",
     paper="Chen et al. 2402.12374: the tree by dynamic programming, siblings drawn without replacement",
-    create=_create,
+    create=lambda parts: DraftModel(parts, parts.counts(), sampled=True),
     nodes=lambda settings: settings.tree_nodes,
     uses=("tree_nodes", "tree_depth"),
     needs_draft=True,

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from draftscope.drafters.base import Drafter, DrafterInfo, Outcome, Parts, State
+from draftscope.drafters.base import DrafterInfo, Outcome, Parts, State
 from draftscope.drafters.model import DraftModel
 from draftscope.errors import DraftscopeError
 from draftscope.sampling import draw
@@ -229,15 +229,11 @@ def _found(slots: list[int], foreseen: list[int], stood: int, last: int) -> int 
     return next((j for j, (slot, token) in pairs if (slot, token) == (stood, last)), None)
 
 
-def _create(parts: Parts) -> Drafter:
-    return Ssd(parts)
-
-
 INFO = DrafterInfo(
     name="ssd",
     title="SSD: drafting ahead while the target verifies",
     paper="speculative speculative decoding, 2603.03251",
-    create=_create,
+    create=Ssd,
     nodes=lambda settings: settings.gamma,
     uses=("gamma", "prefetch", "rule"),
     needs_draft=True,
