@@ -9,8 +9,9 @@ READY := $(VENV)/.ready
 run: $(READY)
 	$(BIN)/draftscope serve
 
+# Two files at a time, a thread each: threads of two that wait for each other take longer than both in turn.
 test: lint
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 lint: $(READY)
 	$(BIN)/ruff check engine app tests

@@ -88,8 +88,8 @@ def made_calibration(**changes: object) -> Calibration:
     ]
     verify += [Verify(width=1, batch=1, context=s, ms=4 + 0.01 * (s - 100)) for s in (50, 300)]
     belongs = Belongs(
-        target="t", target_hash="1", draft="d", draft_hash="2", ballast="", device="CPU", dtype="float32", threads=1,
-        torch="2", transformers="5", draftscope="0",
+        target="t", target_hash="1", draft="d", draft_hash="2", ballast="", forward="", device="CPU", dtype="float32",
+        threads=1, torch="2", transformers="5", draftscope="0",
     )  # fmt: skip
     own = Drafting(step=0.5, overhead=1.0, judge_step=0.25)
     values: dict[str, object] = {

@@ -53,6 +53,7 @@ class Server:
             "GRADIO_SERVER_PORT": str(self.port),
             "DRAFTSCOPE_MOST_RUNS": str(visitors),
         }
+        self.began = time.monotonic()
         with log.open("w") as file:
             self.process = subprocess.Popen(
                 [sys.executable, "app/main.py"], cwd=ROOT, env=environment, stdout=file, stderr=file
@@ -60,16 +61,21 @@ class Server:
 
     def wait_ready(self) -> tuple[float, float]:
         """Seconds until the page is there, and until a run would be decoded."""
-        began, page = time.monotonic(), 0.0
-        while time.monotonic() - began < READY_S:
-            time.sleep(0.1)
+        return self._wait("/"), self._wait("/readyz")
+
+    def wait_page(self) -> None:
+        """Until the page is there."""
+        self._wait("/")
+
+    def _wait(self, path: str) -> float:
+        """Seconds from the start until `path` is answered with 200."""
+        while time.monotonic() - self.began < READY_S:
             try:
-                if not page and httpx.get(f"{self.url}/", timeout=5).status_code == 200:
-                    page = time.monotonic() - began
-                if httpx.get(f"{self.url}/readyz", timeout=5).status_code == 200:
-                    return page, time.monotonic() - began
+                if httpx.get(self.url + path, timeout=5).status_code == 200:
+                    return time.monotonic() - self.began
             except httpx.HTTPError:
-                continue
+                pass
+            time.sleep(0.1)
         raise SystemExit(f"the server did not get ready: {self.log.read_text()[-2000:]}")
 
     def runs(self) -> list[dict[str, Any]]:

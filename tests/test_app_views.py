@@ -15,7 +15,7 @@ from draftscope.race import race
 from draftscope.settings import Settings
 from draftscope.trace import AnyEvent
 from draftscope_app import bundle, views
-from draftscope_app.controls import LANE, Controls, from_query, lanes, shape_of
+from draftscope_app.controls import LANE, NAMES, Controls, arms_of, from_query, lanes, shape_of
 from draftscope_app.feed import delta, note
 from draftscope_app.jobs import DrafterChoice
 from draftscope_app.plots import pictures
@@ -72,13 +72,10 @@ def test_pictures_are_drawn_of_what_is_there(raced: list[AnyEvent]) -> None:
 
 def test_lanes_are_plain_beside_the_drafter_with_what_it_reads() -> None:
     controls = Controls(prompt="x", temperature=0.7, seed=3, gamma=6, typed="unused")
+    common = {"temperature": 0.7, "top_k": 0, "top_p": 1.0, "min_p": 0.0, "seed": 3, "max_new_tokens": 128}
     assert lanes(controls, CHAIN) == (
-        ("plain", {"temperature": 0.7, "top_p": 1.0, "seed": 3, "max_new_tokens": 128, "drafter": "plain"}),
-        (
-            LANE,
-            {"temperature": 0.7, "top_p": 1.0, "seed": 3, "max_new_tokens": 128}
-            | {"drafter": "draft", "gamma": 6, "rule": "block"},
-        ),
+        ("plain", common | {"drafter": "plain"}),
+        (LANE, common | {"drafter": "draft", "gamma": 6, "rule": "block"}),
     )
     assert [name for name, _ in lanes(Controls(drafter="plain"), None)] == ["plain"]
 
@@ -89,6 +86,8 @@ def test_lanes_are_plain_beside_the_drafter_with_what_it_reads() -> None:
         (Controls(gamma=99), "gamma = 99"),
         (Controls(temperature=-1.0), "temperature = -1"),
         (Controls(top_p=0.0), "top_p = 0"),
+        (Controls(top_k=-1), "top_k = -1"),
+        (Controls(min_p=1.0), "min_p = 1"),
         (Controls(seed=-1), "seed = -1"),
         (Controls(seed=1.5), "seed = 1.5"),  # type: ignore[arg-type]
         (Controls(seed=None), "seed = None"),  # type: ignore[arg-type]
@@ -119,6 +118,20 @@ def test_shapes_are_read_and_refused() -> None:
             Controls(drafter="sampled-tree", shape="40, 40"),
             DrafterChoice("sampled-tree", "", True, True, "", ("shape",)),
         )
+
+
+def test_every_setting_of_a_run_has_a_control() -> None:
+    """But those of a chat, stop strings and `raw`, which the command line has."""
+    assert set(Settings.model_fields) - set(NAMES) == {"raw", "system", "thinking", "stop"}
+
+
+def test_arms_are_read_as_the_command_line_reads_them() -> None:
+    bandit = DrafterChoice("bandit", "Bandit", True, True, "", ("policy", "arms", "rule"))
+    (_, values) = lanes(Controls(drafter="bandit", arms=" draft:2 ,sampled-tree:2x1,, ngram", policy="exp3"), bandit)[1]
+    assert (values["arms"], values["policy"]) == (("draft:2", "sampled-tree:2x1", "ngram"), "exp3")
+    assert arms_of(Controls().arms) == Settings.model_fields["arms"].default
+    with pytest.raises(DraftscopeError, match=r"arms = \(\)"):
+        lanes(Controls(drafter="bandit", arms=" , "), bandit)
 
 
 def test_an_address_fills_the_controls_and_says_what_it_could_not_read() -> None:

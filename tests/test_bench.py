@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from draftscope import gpu
-from draftscope.bench import prompts
 from draftscope.bench.benchmark import benchmark, save
 from draftscope.bench.cases import cases
 from draftscope.bench.measure import Bench
@@ -18,8 +17,10 @@ from draftscope.bench.prompts import Prompt
 from draftscope.bench.report import Report
 from draftscope.bench.rows import Row
 from draftscope.bench.systems import OWN, PLAIN, Case, Label, System, Write, Written, own
+from draftscope.drafters import Speaker
 from draftscope.errors import DraftscopeError
 from draftscope.lab import Lab
+from tests.conftest import byte_tokenizer
 
 TEXTS = {"story": [Prompt("story", "Once"), Prompt("story", "There was")], "code": [Prompt("code", "def f(")]}
 SMALL = Plan(gammas=(2,), temperatures=(0.0,), tokens=8, repeats=2)
@@ -277,27 +278,16 @@ def test_without_a_plan_what_is_synthetic_stays_out(pair: Lab) -> None:
     systems, _ = own(pair, QUICK)
     drafters = {system.label.drafter for system in systems}
     assert {"plain", "draft", "eagle3"} <= drafters
-    assert "oracle" not in drafters
+    assert not drafters & {"oracle", "slem", "tli"}
 
 
-# on a GPU
-
-
-def test_the_gpu_suite_runs_on_a_cpu_at_small_size(
-    pair_folders: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    few, offered = {"plain", "draft", "topk-tree", "ngram"}, Lab.drafters
-    monkeypatch.setattr(Lab, "drafters", lambda lab: [info for info in offered(lab) if info.name in few])
-    target, draft = map(str, pair_folders)
-    assert gpu.run(tmp_path, "cpu", samples=500, tokens=4, repeats=1, pair=(target, draft)) == 0
-    findings = json.loads((tmp_path / "exactness.json").read_text())["findings"]
-    assert {finding["drafter"] for finding in findings} == few
-    kinds = {row["kind"] for row in json.loads((tmp_path / "bench.json").read_text())["rows"]}
-    assert kinds == {prompt.kind for prompt in prompts.shipped()}
-
-
-def test_without_cuda_the_suite_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    monkeypatch.setattr("sys.argv", ["gpu"])
-    assert gpu.main() == 2
-    assert "this machine has no CUDA; choose cpu or auto" in capsys.readouterr().err
+def test_who_drafts_through_text_is_measured_where_the_draft_has_a_tokenizer_of_its_own(pair: Lab) -> None:
+    foreign = Lab(pair.target, None, pair.tokenizer, foreign=Speaker(pair.draft, byte_tokenizer()))
+    systems, notes = own(foreign, QUICK)
+    assert {system.label.drafter for system in systems} >= {"plain", "slem", "tli", "ngram"}
+    assert "draft (the draft has another tokenizer)" in notes[0]
+    case = Case("story", 0, ((3, 4, 5),), 0.0)
+    sizes = {system.label.drafter: system.prepare(case, 4, 0)().cache_bytes for system in systems}
+    assert sizes["slem"] is None and sizes["ngram"] == pair.target.kept_bytes(3 + 4)
+    asked, _ = own(pair, replace(QUICK, drafters=("slem",)))
+    assert [system.label.drafter for system in asked] == ["plain", "slem"]

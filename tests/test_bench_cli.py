@@ -7,17 +7,19 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from draftscope.bench import __main__ as module
-from draftscope.bench import command
+from draftscope.bench import command, distances
 from draftscope.bench.plan import QUICK, Plan
+from draftscope.check import PROMPTS, joint_distance
 from draftscope.errors import DraftscopeError
 from draftscope.lab import Lab
+from draftscope.settings import Settings
 from draftscope_app.cli import main
 from draftscope_app.commands import options
 
@@ -101,8 +103,51 @@ def test_sweeps_of_batch_and_context_are_rows(cli: Cli, loaded: Lab, tmp_path: P
     sizes = {(row["batch"], row["context"]): row["cache_bytes"] for row in rows if row["drafter"] == "plain"}
     assert sizes[2, 16] == 2 * sizes[1, 16]
     assert sizes[1, 32] - sizes[1, 16] == sizes[1, 16] * 16 / (16 + 6)
-    assert "Memory against context" in (tmp_path / "bench.html").read_text()
+    drafted = {(row["batch"], row["context"]): row for row in rows if row["drafter"] == "draft"}
+    assert drafted[2, 32]["draft_bytes"] == 2 * loaded.draft.kept_bytes(32 + 6)
+    assert all(row["cache_bytes"] == sizes[cell] + row["draft_bytes"] for cell, row in drafted.items())
+    assert {row["draft_bytes"] for row in rows if row["drafter"] in ("plain", "ngram")} == {None}
+    kept = {(line["model"], line["tokens"]): line["bytes"] for line in json.loads(ran.out)["kept"]}
+    assert kept["byte-target", 38] == loaded.target.kept_bytes(38)
+    assert kept["byte-draft", 22] == loaded.draft.kept_bytes(22)
+    html = (tmp_path / "bench.html").read_text()
+    assert "Memory against context" in html and "State of each model against context" in html
     assert "prompts of 32 tokens" in (tmp_path / "bench.md").read_text()
+
+
+def test_lossy_rules_are_marked_and_their_distance_stands_beside_their_speed(
+    cli: Cli, loaded: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(distances, "SAMPLES", 600)
+    one = ("--kinds", "story", "--no-peers", "--json", "--drafters", "draft,ngram", "--rules", "token,lenient,top-k")
+    played: set[tuple[str, str]] = set()
+    right = Lab.session_of
+
+    def watched(self: Lab, prompts: Any, settings: Settings, *rest: Any, **more: Any) -> Any:
+        if not settings.top_k:  # what is timed, and no distance
+            played.add((settings.drafter, settings.rule))
+        return right(self, prompts, settings, *rest, **more)
+
+    monkeypatch.setattr(Lab, "session_of", watched)
+    rows = json.loads(cli(*TINY, *one).out)["rows"]
+    assert {rule for drafter, rule in played if drafter == "draft"} == {"token", "lenient", "top-k"}
+    by_name = {(row["name"], row["temperature"]): row for row in rows}
+    assert {name for name, _ in by_name} == {
+        "plain", "ngram, gamma 4", "draft, gamma 4, token", "draft, gamma 4, lenient (lossy)",
+        "draft, gamma 4, top-k (lossy)",
+    }  # fmt: skip
+    assert {name for (name, _), row in by_name.items() if row["lossy"]} == {n for n, _ in by_name if "(lossy)" in n}
+    for (name, temperature), row in by_name.items():
+        assert (row["distance"] is not None) == ("(lossy)" in name and temperature == 1)
+    prompt = loaded.encode(PROMPTS[0], 6)
+    for rule in ("lenient", "top-k"):
+        settings = Settings.of(drafter="draft", rule=rule, gamma=4, temperature=1.0, top_k=3)
+        found = by_name[f"draft, gamma 4, {rule} (lossy)", 1.0]["distance"]
+        assert found == asdict(joint_distance(loaded, prompt, settings, 4, 600))
+        told = f"{found['total_variation']:.3f} [{found['sampling_total_variation']:.3f}]"
+        assert told in (tmp_path / "bench.md").read_text()
+        assert f"<td>{told}</td>" in (tmp_path / "bench.html").read_text()
+    assert "| draft, gamma 4, lenient (lossy) | T = 0 |" in (tmp_path / "bench.md").read_text()
 
 
 def test_without_plotly_the_rest_is_there(

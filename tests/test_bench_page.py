@@ -16,6 +16,7 @@ from draftscope.bench.plan import Plan
 from draftscope.bench.prompts import Prompt
 from draftscope.lab import Lab
 from draftscope_app.bench_page import page
+from draftscope_app.bench_plots import plots
 from tests import test_page
 
 browser = test_page.browser
@@ -83,6 +84,18 @@ def test_sweeps_have_their_plots_and_runs_without_them_do_not(report: Any, html:
     plain = headings(page(report | {"rows": one, "headlines": heads}))
     assert set(plain) >= always
     assert not set(plain) & sweeps
+
+
+def test_a_state_is_a_flat_line_beside_caches_that_grow(report: Any) -> None:
+    """The models' own lines, and words for the one that does not grow."""
+    (plot,) = (plot for plot in plots(report) if plot.title == "State of each model against context")
+    lines = {trace.name: list(trace.y) for trace in plot.figure.data}
+    assert set(lines) == {"target byte-target", "draft byte-draft"}
+    assert all(size[1] == size[0] * 24 / 16 for size in lines.values())
+    state = [{"model": "s<ssm", "role": "draft", "tokens": n, "bytes": 7, "constant": True} for n in (16, 24)]
+    (plot,) = (p for p in plots(report | {"kept": report["kept"] + state}) if p.title.startswith("State of each"))
+    assert plot.figure.data[2].name == "draft s&lt;ssm" and list(plot.figure.data[2].y) == [7, 7]
+    assert plot.note.endswith("The same for any text: s<ssm.")
 
 
 def test_where_every_text_loops_the_page_says_so(report: Any) -> None:

@@ -62,6 +62,13 @@ def test_an_encoder_is_no_language_model(tmp_path: Path) -> None:
     assert "is a 't5', no decoder-only language model; choose another." in refused(tmp_path / "t5")
 
 
+def test_a_header_longer_than_its_file_is_refused(tmp_path: Path) -> None:
+    random_llama(1, 8, layers=1, hidden=16).save_pretrained(tmp_path)
+    weights = tmp_path / "model.safetensors"
+    weights.write_bytes(b"\xff" * 8 + weights.read_bytes()[8:])
+    assert "are damaged; fetch or write them again" in refused(tmp_path)
+
+
 def test_a_checkpoint_that_lacks_weights_is_refused(tmp_path: Path) -> None:
     """transformers would make them up and say so in a log."""
     random_llama(1, 258).model.save_pretrained(tmp_path)

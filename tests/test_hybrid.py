@@ -189,7 +189,7 @@ def test_it_says_what_it_cannot_do() -> None:
     for drafter, sentence in {"topk-tree": "Instead of 'topk-tree' choose", "early-exit": "keep a state"}.items():
         with pytest.raises(DraftscopeError, match=sentence):
             lab.decode(PROMPT, drafter)
-    with pytest.raises(DraftscopeError, match="cuts back what its middle model has read"):
+    with pytest.raises(DraftscopeError, match="cuts back what its models have read"):
         lab.decode(PROMPT, "cascade")
     with pytest.raises(DraftscopeError, match="beside which ballast has no cache"):
         lab.target.weigh_down(SHAPES["1b"])

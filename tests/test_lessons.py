@@ -5,23 +5,29 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
 
 from draftscope import player, tracefile
 from draftscope.assets import assets
+from draftscope.bench.plan import Plan
 from draftscope.errors import DraftscopeError
 from draftscope.glossary import GLOSSARY
+from draftscope.heads import save_head
 from draftscope.lab import Lab
+from draftscope.model import Model
 from draftscope.race import race
 from draftscope.settings import Settings
-from draftscope.trace import AnyEvent, Round
-from draftscope_app import bundle, lessons, record_lessons
-from draftscope_app.controls import NAMES
+from draftscope.trace import AnyEvent, Prefetch, Round
+from draftscope_app import bundle, lessons, record_lessons, sweep
+from draftscope_app.controls import LANE, NAMES
 from tests.alone import Alone, chromium, violations
+from tests.conftest import random_heads, random_llama
 from tests.test_export_page import hostile
 
 TEXTS = (assets() / "instrument" / "lessontexts.js").read_text(encoding="utf-8")
@@ -44,9 +50,21 @@ def recorded(pair: Lab) -> dict[str, list[AnyEvent]]:
     return {name: record_lessons.record(pair, name, run) for name, run in record_lessons.RECORDED.items()}
 
 
-def taught(path: Path, own: list[AnyEvent], runs: dict[str, list[AnyEvent]]) -> Path:
+@pytest.fixture(scope="module")
+def swept(pair: Lab) -> dict[str, list[sweep.Swept]]:
+    """Every lesson's sweep, on the tiny random pair, smaller."""
+    small = {"batches": (1, 2, 4), "tokens": 4, "repeats": 2}
+    return {name: sweep.measure(pair, replace(plan, **small), ["abc"]) for name, plan in record_lessons.SWEPT.items()}
+
+
+def taught(
+    path: Path, own: list[AnyEvent], runs: dict[str, list[AnyEvent]], sweeps: dict[str, list[sweep.Swept]]
+) -> Path:
     """A page over `own` whose lessons come from `runs`: the player as the real page hosts it, without a server."""
-    packed = {name: player.packed(lessons.as_delta(name, events)) for name, events in runs.items()}
+    packed = {
+        name: player.packed(lessons.as_delta(name, events, [run.model_dump() for run in sweeps.get(name, [])]))
+        for name, events in runs.items()
+    }
     script = partial(player.script, lessonNames=list(runs), metrics=lessons.meanings())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(player, "script", script)
@@ -63,9 +81,12 @@ def own_run(pair: Lab) -> list[AnyEvent]:
 
 @pytest.fixture(scope="module")
 def school(
-    own_run: list[AnyEvent], recorded: dict[str, list[AnyEvent]], tmp_path_factory: pytest.TempPathFactory
+    own_run: list[AnyEvent],
+    recorded: dict[str, list[AnyEvent]],
+    swept: dict[str, list[sweep.Swept]],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Path:
-    return taught(tmp_path_factory.mktemp("school") / "run.html", own_run, recorded)
+    return taught(tmp_path_factory.mktemp("school") / "run.html", own_run, recorded, swept)
 
 
 # What is shipped.
@@ -79,6 +100,23 @@ def test_the_shipped_recordings_are_those_of_the_command_and_small() -> None:
         assert list(dict.fromkeys(event.lane for event in events)) == list(recorded.lanes)
         last = list(recorded.lanes)[-1]
         assert recorded.tells([event for event in events if isinstance(event, Round) and event.lane == last])
+
+
+def test_the_shipped_sweeps_are_those_of_the_command() -> None:
+    for name, plan in record_lessons.SWEPT.items():
+        runs = [sweep.Swept(**run) for run in lessons.swept(name)]
+        for batch in plan.batches:
+            own = [(run.drafter, run.gamma) for run in runs if run.batch == batch]
+            assert own == [("plain", None), *(("draft", gamma) for gamma in plan.gammas)] * plan.repeats
+    assert lessons.swept("round") == []
+
+
+def test_a_sweep_that_is_not_whole_is_refused(pair: Lab) -> None:
+    plan = Plan(
+        drafters=("draft",), gammas=(2,), temperatures=(1.0,), batches=(1,), tokens=10_000, repeats=1, peers=False
+    )
+    with pytest.raises(DraftscopeError):
+        sweep.measure(pair, plan, ["abc"])
 
 
 def test_every_lesson_has_a_recording_and_every_recording_a_lesson() -> None:
@@ -116,11 +154,22 @@ def test_a_seed_is_sought_until_the_lesson_can_be_told(pair: Lab) -> None:
 
 def test_the_command_writes_every_recording(pair_folders: tuple[Path, Path], tmp_path: Path, monkeypatch: Any) -> None:
     target, draft = map(str, pair_folders)
-    arguments = ["record", "--out", str(tmp_path), "--target", target, "--draft", draft]
+    out, heads = tmp_path / "out", random_heads(Model(random_llama(3, 258), "target"), tuple(range(0, 258, 2)))
+    arguments = ["record", "--out", str(out), "--target", target, "--draft", draft]
+    for kind in ("medusa", "eagle3", "block"):
+        save_head(heads[kind].network, tmp_path / kind, "target")
+        arguments += ["--head", f"{kind}:{tmp_path / kind}"]
     monkeypatch.setattr("sys.argv", arguments)
+    small = {name: replace(p, batches=(1, 2), tokens=4, repeats=2) for name, p in record_lessons.SWEPT.items()}
+    monkeypatch.setattr(record_lessons, "SWEPT", small)
     record_lessons.main()
-    assert {path.name for path in tmp_path.iterdir()} == {f"{name}.jsonl.gz" for name in record_lessons.RECORDED}
-    assert all(tracefile.read(path).events for path in tmp_path.iterdir())
+    runs = [out / f"{name}.jsonl.gz" for name in record_lessons.RECORDED]
+    sweeps = [out / f"{name}.sweep.jsonl" for name in record_lessons.SWEPT]
+    assert set(out.iterdir()) == {*runs, *sweeps}
+    assert all(tracefile.read(path).events for path in runs)
+    for path in sweeps:
+        lines = [sweep.Swept.model_validate_json(line) for line in path.read_text().splitlines()]
+        assert {(line.batch, line.tokens, line.repeat) for line in lines} == {(b, 4, r) for b in (1, 2) for r in (0, 1)}
 
 
 # The player.
@@ -219,6 +268,111 @@ def test_pointing_at_a_row_of_the_mask_lights_its_ancestors(browser: Any, school
 
 
 @pytest.mark.browser
+def test_a_proposal_is_drawn_to_scale_and_opens_its_round(browser: Any, school: Path) -> None:
+    """Widths are the recorded milliseconds of one round of each lane, on one ruler with a plain forward."""
+    page = Alone(browser, school)
+    next(walk(page, 1 + page.ask(LESSONS).index("heads")))
+    bars = page.ask(
+        "e => [...e.shadowRoot.querySelectorAll('.lesson .scale-bar')]"
+        ".map((bar) => bar.getBoundingClientRect().width / bar.parentElement.getBoundingClientRect().width)"
+    )
+    rounds = page.ask(
+        "e => Draftscope.proposals(e.store).map(({ lane, round }) =>"
+        " ({ drafter: lane.start.drafter, index: round.index, ms: round.timings.propose.reduce((a, b) => a + b) }))"
+    )
+    assert [own["drafter"] for own in rounds] == ["draft", "medusa", "eagle3", "block"]
+    plain = page.ask("e => Draftscope.median(e.store.lanes[0].rounds.map((r) => r.timings.verify))")
+    ruler = max(plain, *(own["ms"] for own in rounds))
+    wanted = [max(ms / ruler, 0.0) for ms in (plain, *(own["ms"] for own in rounds))]
+    assert bars == pytest.approx(wanted, abs=0.01)
+    for row, own in zip(page.element.locator(".lesson .scale-row").all()[1:], rounds, strict=True):
+        row.locator("button").first.click()
+        page.painted()
+        shown = page.ask("e => [e.selection.lane.start.drafter, e.selection.round]")
+        assert shown == [own["drafter"], own["index"]]
+    page.close()
+
+
+@pytest.mark.browser
+def test_places_are_counted_as_the_engine_counts_them(
+    browser: Any, school: Path, recorded: dict[str, list[AnyEvent]]
+) -> None:
+    page = Alone(browser, school)
+    next(walk(page, 1 + page.ask(LESSONS).index("heads")))
+    found = page.ask("e => e.store.lanes.slice(1).map((lane) => [lane.name, Draftscope.byPlace(lane)])")
+    for lane, places in found:
+        whole = [r for r in recorded["heads"] if isinstance(r, Round) and r.lane == lane and not r.cut]
+        for k, place in enumerate(places):
+            assert place["stood"] == sum(r.accepted > k for r in whole)
+            assert place["reached"] == sum(r.accepted >= k and r.drafted > k for r in whole)
+    page.close()
+
+
+@pytest.mark.browser
+def test_a_column_stands_for_every_round_that_prepared_drafts(
+    browser: Any, school: Path, recorded: dict[str, list[AnyEvent]]
+) -> None:
+    page = Alone(browser, school)
+    told = walk(page, 1 + page.ask(LESSONS).index("ahead"))
+    said = next(text for text in told if "look ahead in time" in text)
+    rounds = [r for r in recorded["ahead"] if isinstance(r, Round) and r.lane == "prepared"]
+    notes = [note for r in rounds[:-1] for note in r.annotations if isinstance(note, Prefetch)]
+    hits = sum(note.hit for note in notes)
+    assert f"In {hits} of {len(notes)} rounds what came was among them" in said
+    assert page.element.locator(".prefetch rect.hit").count() == hits
+    assert page.element.locator(".prefetch rect.miss").count() == len(notes) - hits
+    page.close()
+
+
+@pytest.mark.browser
+def test_speeds_by_length_and_by_batch_are_those_of_the_records(
+    browser: Any, school: Path, recorded: dict[str, list[AnyEvent]], swept: dict[str, list[sweep.Swept]]
+) -> None:
+    page = Alone(browser, school)
+    next(walk(page, 1 + page.ask(LESSONS).index("when")))
+    ends = {lane: [r.end for r in recorded["when"] if isinstance(r, Round) and r.lane == lane for _ in r.emitted]
+            for lane in ("plain", LANE)}  # fmt: skip
+    found = page.ask("e => Draftscope.byLength(e.store)")
+    assert [at["y"] for at in found] == pytest.approx([a / b for a, b in zip(ends["plain"], ends[LANE], strict=False)])
+    plain = {(run.batch, run.repeat): run.seconds for run in swept["when"] if run.drafter == "plain"}
+    for series in page.ask("e => Draftscope.byBatch(e.store.sweep)"):
+        for at in series["points"]:
+            own = [run for run in swept["when"] if (f"γ {run.gamma}", run.batch) == (series["name"], at["x"])]
+            ratios = [plain[run.batch, run.repeat] / run.seconds for run in own]
+            assert len(ratios) == 2
+            assert at["all"] == pytest.approx(ratios)
+            assert at["y"] == pytest.approx(median(ratios))
+    page.element.get_by_role("button", name="Next", exact=True).click()
+    page.painted()
+    drawn = page.element.locator(".sweep circle").evaluate_all(
+        "(all) => all.map((c) => [c.cx, c.cy].map((v) => v.baseVal.value))"
+    )
+    assert len(drawn) == 2 * 3
+    below = page.ask("e => Number(e.shadowRoot.querySelector('.sweep line.one').getAttribute('y1'))")
+    speeds = [at["y"] for series in page.ask("e => Draftscope.byBatch(e.store.sweep)") for at in series["points"]]
+    assert [y < below for _, y in drawn] == [speed > 1 for speed in speeds]
+    page.close()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(
+    ("speeds", "words"),
+    [
+        ([1.5, 1.2, 1.0], "at no batch from 1 to 4 slower than plain decoding"),
+        ([0.9, 0.5, 0.99], "slower than plain decoding at every batch from 1 to 4"),
+        ([1.5, 0.9, 0.8], "slower than plain decoding from batch 2 on, up to the last, 4"),
+        ([0.5, 0.9, 1.1], "slower than plain decoding up to batch 2, and no slower from 4 to 4"),
+        ([1.5, 0.9, 1.8], "slower than plain decoding at 1 of the 3 measured values of batch"),
+    ],
+)
+def test_what_crosses_is_said_as_it_was_measured(browser: Any, school: Path, speeds: list[float], words: str) -> None:
+    page = Alone(browser, school)
+    points = [{"x": x, "y": y} for x, y in zip((1, 2, 4), speeds, strict=True)]
+    assert page.page.evaluate("(points) => Draftscope.belowWords(points, 'batch')", points) == words
+    page.close()
+
+
+@pytest.mark.browser
 def test_the_run_that_was_shown_comes_back(browser: Any, school: Path) -> None:
     page = Alone(browser, school)
     before = page.text("h2"), page.ask("e => e.store.run")
@@ -290,10 +444,14 @@ def test_lessons_in_both_themes(browser: Any, school: Path, width: int, theme: s
 
 @pytest.mark.browser
 def test_a_hostile_recording_stays_text(
-    browser: Any, own_run: list[AnyEvent], recorded: dict[str, list[AnyEvent]], tmp_path: Path
+    browser: Any,
+    own_run: list[AnyEvent],
+    recorded: dict[str, list[AnyEvent]],
+    swept: dict[str, list[sweep.Swept]],
+    tmp_path: Path,
 ) -> None:
     runs = {name: hostile(events) for name, events in recorded.items()}
-    page = Alone(browser, taught(tmp_path / "run.html", own_run, runs))
+    page = Alone(browser, taught(tmp_path / "run.html", own_run, runs, swept))
     for number in range(1, len(page.ask(LESSONS)) + 1):
         list(walk(page, number))
     assert page.page.evaluate("window.pwned") is None

@@ -45,6 +45,18 @@ def test_each_lossy_rule_says_what_is_compared_with_what(visit: Any, rule: str, 
 
 
 @pytest.mark.parametrize("rule", ["lenient", "typical", "top-k"])
+def test_at_temperature_zero_no_rule_is_called_lossy(visit: Any, rule: str) -> None:  # noqa: F811
+    page = visit(f"?max_new_tokens=24&rule={rule}&lenience=0.05&agreement=40")
+    page.run()
+    assert "24 of 24" in page.figure("law")
+    page.ask("e => { const l = e.store.lanes[1]; e.select(l, l.rounds.findIndex((r) => r.contests.length)); }")
+    page.page.wait_for_timeout(200)
+    assert page.text(".contest .note").startswith("greedy")
+    assert page.element.locator(".badge.caveat:visible").count() == 0
+    assert "lossy" not in page.element.inner_text()
+
+
+@pytest.mark.parametrize("rule", ["lenient", "typical", "top-k"])
 def test_a_hidden_verdict_says_nothing_of_a_lossy_contest(visit: Any, rule: str) -> None:  # noqa: F811
     page = run_with(visit, rule)
     page.element.get_by_role("button", name="Hide the verdict").click()
@@ -94,18 +106,20 @@ def test_draws_by_a_lossy_rule_miss_p_where_the_token_rule_settles(visit: Any) -
 def test_what_a_drafter_notes_is_shown_after_the_verdict_and_as_text(visit: Any, tmp_path: Path) -> None:  # noqa: F811
     page = visit("?max_new_tokens=16")
     page.run()
+    arm = {"name": "<b>ngram</b>", "pulls": 3, "tokens_per_s": 1.23456}
+    policy = {"kind": "policy", "policy": "ucb", "chosen": 0, "arms": [arm]}
     noted = tmp_path / "noted.jsonl"
     with noted.open("w") as file:
         for event in tracefile.read(record(page, tmp_path)).events:
             data = json.loads(tracefile.line(event))
             if data["kind"] == "round" and data["lane"] != "plain":
-                data["notes"] = {"arm": "<b>ngram</b>", "reward": 1.23456}
+                data |= {"annotations": [policy], "notes": {}}  # as rounds of this version once were written
             file.write(json.dumps(data) + "\n")
     assert page.element.locator(".notes:visible").count() == 0
     load(page, noted)
     page.until("e => e.store.source === 'recorded'")
     page.page.wait_for_timeout(300)
-    assert page.text(".notes") == "Noted by the drafter: arm <b>ngram</b> · reward 1.23"
+    assert page.text(".notes") == "ucb chose <b>ngram</b>. Known before: <b>ngram</b> 3 pulls, 1.23 tokens/s"
     page.element.get_by_role("button", name="Hide the verdict").click()
     page.page.wait_for_timeout(200)
     assert page.element.locator(".notes:visible").count() == 0

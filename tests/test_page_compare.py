@@ -137,13 +137,55 @@ def test_the_check_is_asked_for_told_and_cancelled(visit: Any) -> None:  # noqa:
     assert page.element.locator(".check .verdict-line").count() == 0
 
 
-TOLD = """({ findings, verdict, exact }) => {
-    const of = { drafter: "draft", title: "Draft model, chain", rule: "token", models: ["a", "b"], false_alarm: 1e-6 };
-    const when = { created: "2026-01-02T03:04:05+00:00", samples: 2048, tests: findings.length };
-    const event = { kind: "checked", exact, findings, verdict, ...of, ...when };
-    const check = { state: "done", place: 0, note: "", ev: [event] };
-    document.querySelector("draftscope-instrument").feed(JSON.stringify({ seq: "x" + Math.random(), check }));
+TOLD = """({ findings, verdict, exact, created = "2026-01-02T03:04:05+00:00", asked = {}, ...other }) => {
+    const element = document.querySelector("draftscope-instrument");
+    const { start } = Draftscope.draftLane(element.store);
+    const models = start.models.map((model) => model.name);
+    const of = { drafter: "draft", title: "Draft model, chain", rule: start.rule, models, false_alarm: 1e-6 };
+    const when = { created, samples: 2048, tests: findings.length };
+    const event = { kind: "checked", exact, findings, verdict, ...of, ...when, ...other };
+    const check = { state: "done", place: 0, note: "", about: { asked }, ev: [event] };
+    element.feed(JSON.stringify({ seq: "x" + Math.random(), check }));
 }"""
+
+
+def test_a_check_is_kept_for_each_drafter_rule_and_setting(visit: Any) -> None:  # noqa: F811
+    """The shown run's own is told in full, whichever came last; the others of its target in a line each."""
+    page = visit("?max_new_tokens=8&temperature=1&rule=lenient&lenience=0.5")
+    page.run()
+    page.unfold("Is it still the target")
+    law = {"name": "joint law", "passed": True, "detail": "told", "samples": 2048, "p_value": 0.25}
+    lossy = law | {"p_value": None, "total_variation": 0.125, "kl": 0.5}
+    lenient = {"verdict": "x", "exact": False, "findings": [lossy], "rule": "lenient"}
+
+    def told(created: str, **what: Any) -> None:
+        page.page.evaluate(TOLD, {"created": f"2026-01-0{created}T00:00:00"} | what)
+        page.page.wait_for_timeout(200)
+
+    names = page.ask("e => e.store.lanes[1].start.models.map((model) => model.name)")
+    told("1", **lenient, asked={"lenience": 0.25})
+    assert page.element.locator(".check .verdict-line").count() == 0
+    told("2", **lenient, asked={"lenience": 0.5})
+    told("3", verdict="x", exact=True, findings=[law], rule="token")
+    ngram = {"drafter": "ngram", "title": "n-gram", "rule": "", "models": names[:1]}  # it has no model of its own
+    told("4", verdict="x", exact=True, findings=[law], **ngram)
+    told("5", verdict="x", exact=True, findings=[law], **ngram)
+    told("6", verdict="x", exact=True, findings=[law], models=["another target"])
+    assert page.text(".check .verdict-line").startswith("differs: total variation .13, KL 0.50 nats")
+    assert "rule lenient, l = 0.5 on " in page.text(".check .sum") and "2026-01-02" in page.text(".check .sum")
+    page.element.get_by_text("3 other checks of this target").click()
+    assert page.element.locator(".check li").all_inner_texts() == [
+        "n-gram: no difference found, 2026-01-05 00:00 UTC",
+        "Draft model, chain, rule token: no difference found, 2026-01-03 00:00 UTC",
+        "Draft model, chain, rule lenient, l = 0.25: differs, 2026-01-01 00:00 UTC",
+    ]
+    accessible(page)
+    page.choose("n-gram")
+    page.run()
+    assert page.text(".check .verdict-line").startswith("no difference found")
+    assert "2026-01-05" in page.text(".check .sum")
+    page.page.evaluate("localStorage.setItem('draftscope-checks', '[{\"findings\": 3}]')")  # what is odd is passed over
+    assert page.page.evaluate("new Draftscope.CheckCard(() => {}).done.length") == 0
 
 
 def test_what_may_be_said_after_a_check_and_no_more(visit: Any) -> None:  # noqa: F811

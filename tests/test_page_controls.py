@@ -61,6 +61,9 @@ def test_what_another_choice_opens_is_shown_with_it(visit: Any) -> None:  # noqa
         ("drafter=early-exit&exit_layer=3", {"exit_layer": 3}),
         ("drafter=early-exit", {"exit_layer": None}),
         ("drafter=oracle&oracle_alpha=0.5", {"oracle_alpha": 0.5}),
+        ("drafter=ssd&prefetch=3", {"prefetch": 3}),
+        ("drafter=bandit&policy=exp3&arms=draft:2,ngram:3", {"policy": "exp3", "arms": ["draft:2", "ngram:3"]}),
+        ("temperature=1&top_k=5&min_p=0.2", {"top_k": 5, "min_p": 0.2}),
         ("draft_length=adaedl&confidence=0.2", {"draft_length": "adaedl", "confidence": 0.2}),
     ],
 )
@@ -68,3 +71,28 @@ def test_every_drafters_own_setting_reaches_the_engine(visit: Any, query: str, s
     page = visit(f"?max_new_tokens=8&{query}")
     page.run()
     assert {name: settings(page)[name] for name in shown} == shown
+
+
+def test_a_link_carries_the_settings_of_a_bandit_and_of_the_law(visit: Any) -> None:  # noqa: F811
+    """Shown only with the drafter that reads them, and back from the copied link as they were set."""
+    page = visit("?max_new_tokens=8&temperature=1")
+    page.ready()
+    assert not page.page.is_visible("#ds-policy") and not page.page.is_visible("#ds-prefetch")
+    page.choose("Bandit")
+    page.page.wait_for_selector("#ds-policy", state="visible")
+    page.fill("arms", "draft:3, ngram:2")
+    page.page.click("#ds-policy input")
+    page.page.locator("ul[role=listbox] li", has_text="Thompson").click()
+    page.page.get_by_role("button", name="More settings").click()
+    page.fill("top-k", "7")
+    page.run()
+    query = page.page.url.partition("?")[2]
+    other = visit(f"?{query}")
+    other.run()
+    wanted = {"policy": "thompson", "arms": ["draft:3", "ngram:2"], "top_k": 7}
+    for shown in (page, other):
+        assert {name: settings(shown)[name] for name in wanted} == wanted
+    assert "top-k 7" in other.text(".meta")
+    other.choose("SSD")
+    other.page.wait_for_selector("#ds-prefetch", state="visible")
+    other.page.wait_for_selector("#ds-arms", state="hidden")

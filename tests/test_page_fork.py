@@ -33,6 +33,7 @@ def test_a_run_is_forked_with_a_forced_token_and_with_a_new_coin_and_replays(vis
     page = visit("?temperature=1&max_new_tokens=40&rule=token&seed=3")
     page.run()
     sentence = page.text("h2")
+    assert "fork" not in page.text(".strip .note")
     index, _ = page.ask(AT_A_CONTEST)
     before = page.ask(
         f"e => e.store.lanes[1].tokens.slice(0, e.store.lanes[1].rounds[{index}].firstToken).map((t) => t.id)"
@@ -49,6 +50,8 @@ def test_a_run_is_forked_with_a_forced_token_and_with_a_new_coin_and_replays(vis
     assert page.element.locator(".badge.caveat:visible").all_inner_texts() == ["fork"]
     pane = page.element.locator(".lane").nth(2)
     assert "forked from Draft model, chain · γ 4 in round" in pane.locator(".foot").inner_text()
+    assert "its own clock, from 0 at the fork" in pane.locator(".foot").inner_text()
+    assert page.text(".strip .note").endswith("a fork's from 0 at the fork")
     shown = pane.locator(".given").evaluate("e => e.textContent") + pane.locator(".forced").evaluate(
         "e => e.textContent"
     )

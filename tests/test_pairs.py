@@ -7,7 +7,7 @@ import json
 import pytest
 
 from draftscope import drafters
-from draftscope.pairs import DRAFT_MODEL, DRAFTER_OF, PAIRS, PARAMETERS
+from draftscope.pairs import DRAFT_MODEL, DRAFTER_OF, PAIRS, PARAMETERS, THROUGH_TEXT
 from draftscope_app import cli
 
 
@@ -21,6 +21,14 @@ def test_every_pair_is_weighed_and_named_once() -> None:
 def test_what_runs_is_what_is_registered() -> None:
     for pair in PAIRS:
         assert pair.runs == (DRAFTER_OF[pair.kind] in drafters.known())
+
+
+def test_a_pair_of_two_tokenizers_is_listed_with_who_drafts_through_text() -> None:
+    kinds = {pair.kind for pair in PAIRS}
+    assert set(DRAFTER_OF) == kinds and all(pair.runs for pair in PAIRS)
+    (note,) = {pair.note for pair in PAIRS if pair.kind == THROUGH_TEXT}
+    assert note == "another tokenizer"
+    assert drafters.find(DRAFTER_OF[THROUGH_TEXT]).needs_speaker
 
 
 def test_the_command_prints_a_row_for_each(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,6 +11,8 @@ from transformers import Mamba2Config, Mamba2ForCausalLM
 
 import draftscope
 from draftscope import DraftscopeError, mamba
+from draftscope.bench.plan import Plan
+from draftscope.bench.report import kept
 from draftscope.check import FALSE_ALARM, law_test, ragged_batch
 from draftscope.drafters.model import DraftModel
 from draftscope.lab import Lab
@@ -295,6 +297,17 @@ def test_its_state_stays_where_a_transformers_cache_grows(pair: Lab, bytes_mamba
     assert growing[-1].tokens > growing[0].tokens
 
 
+def test_the_benchmark_weighs_a_state_beside_caches_that_grow(pair: Lab, bytes_mamba: Lab) -> None:
+    lab = Lab(pair.target, pair.draft, pair.tokenizer, smaller=(bytes_mamba.draft,))
+    found = kept(lab, Plan(contexts=(16, 64, 256), tokens=8))
+    sizes = {model.name: [line.bytes for line in found if line.model == model.name] for model in lab.models}
+    assert sizes[bytes_mamba.draft.name] == [2 * (8 * 8 * 8 + 3 * 80) * 4] * 3
+    for grows in (pair.target, pair.draft):
+        assert [each / sizes[grows.name][0] for each in sizes[grows.name]] == [1, 72 / 24, 264 / 24]
+    assert {line.model for line in found if line.constant} == {bytes_mamba.draft.name}
+    assert [line.role for line in found] == ["target"] * 3 + ["draft"] * 6
+
+
 def test_the_trained_shape_loads_as_a_draft_from_its_folder(tmp_path: Path, pair_folders: tuple[Path, Path]) -> None:
     """What `train family` calls mamba2."""
     build(Mamba2Shape(258, layers=1, width=64, state=16), seed=3).save_pretrained(tmp_path)
@@ -308,7 +321,7 @@ def test_the_trained_shape_loads_as_a_draft_from_its_folder(tmp_path: Path, pair
 
 
 def test_what_needs_more_than_a_state_says_so(tiny: Lab, stateful: Lab) -> None:
-    with pytest.raises(DraftscopeError, match="A cascade cuts back what its middle model has read"):
+    with pytest.raises(DraftscopeError, match="A cascade cuts back what its models have read"):
         stateful.decode("abcab", "cascade")
     offered = {info.name: info for info in stateful.drafters()}
     assert offered["early-exit"].why_not == "its layers keep a state"

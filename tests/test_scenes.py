@@ -149,7 +149,7 @@ def test_text_and_strokes_can_be_read_from_the_back(
         page.painted()
         texts, strokes = page.ask(SIZES)
         least = size[0] / 1920
-        assert len(texts) > 8 or (name, shape) == ("formula", "tree")
+        assert len(texts) > 8
         assert not [found for found in texts if found[1] < 27.99 * least], name
         assert not [found for found in strokes if found[1] < 2.99 * least], name
         assert page.ask("e => e.colours.small * e.main.currentCSSZoom") >= 28 * least
@@ -172,8 +172,11 @@ def test_scenes_in_both_themes(browser: Any, chain: Path, width: int, theme: str
     page.close()
 
 
-def test_a_run_without_a_formula_says_so(browser: Any, tree: Path) -> None:
-    page = Alone(browser, tree, "?scene=6")
+def test_a_run_without_a_formula_says_so(browser: Any, pair: Lab, tmp_path: Path) -> None:
+    alone = [event for event in raced(pair, drafter="draft", gamma=2) if event.lane == "speculative"]
+    (tmp_path / "run.html").write_text(player.page(alone), encoding="utf-8")
+    page = Alone(browser, tmp_path / "run.html", "?scene=6")
     page.painted()
-    assert page.text(".scene-box > .sum").startswith("The formula is shown for a whole run of a chain")
+    assert page.text(".scene-box > .sum").startswith("The formula is shown for a whole run beside plain decoding")
+    assert page.element.locator(".formula:visible").count() == 0
     page.close()

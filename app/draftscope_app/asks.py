@@ -44,18 +44,20 @@ def check(events: Sequence[AnyEvent]) -> Job:
 
 
 def about(job: Job) -> dict[str, Any]:
-    """What a comparison was of, for whoever reads it later."""
+    """What a comparison or a check was of, for whoever reads it later."""
     values = job.lanes[0][1]
     return {
         "prompt": job.prompt[:200],
         "temperature": values.get("temperature", 0),
+        "top_k": values.get("top_k", 0),
         "top_p": values.get("top_p", 1),
+        "min_p": values.get("min_p", 0),
         "seed": values.get("seed", 0),
         "tokens": values.get("max_new_tokens"),
         "lanes": len(job.lanes),
         "repeats": job.compares,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
+    } | ({"asked": values} if job.checks else {})
 
 
 async def answers(kind: str, engine: EngineProcess, handle: RunHandle) -> AsyncIterator[str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from html import escape
+from statistics import median
 from typing import Any
 
 from plotly.offline import get_plotlyjs
@@ -31,7 +32,7 @@ def page(report: Row) -> str:
         f"<style>{_style()}</style><script>{get_plotlyjs()}</script></head><body><main>"
         f'<h1>Draftscope benchmark</h1><p class="muted">{escape(machine)}</p>'
         f'<p class="lead">{escape(_lead(report["headlines"]))}</p><p class="muted">{escape(report["method"])}</p>'
-        f'<div class="grid">{figures}</div>{_tables(rows)}'
+        f'<div class="grid">{figures}</div>{_tables(rows)}{_lossy([row for row in rows if row["lossy"]])}'
         f"{_list('Peers', report['peers'])}{_list('Left out', report['notes'])}</main></body></html>\n"
     )
 
@@ -95,6 +96,40 @@ def _table(cell: tuple[float, int, int | None], rows: Sequence[Row]) -> str:
     return (
         f'<div class="card" role="region" tabindex="0" aria-label="{escape(where(*cell))}"><table>'
         f"<caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def _lossy(rows: Sequence[Row]) -> str:
+    """The lossy rules' speed, and beside it how far what they write lies from the target's law."""
+    if not rows:
+        return ""
+    head = ("system", "at", "tokens/s over plain's", "total variation", "KL, nats")
+    body = ""
+    for name, cell in dict.fromkeys((row["name"], _cell(row)) for row in rows):
+        own = [row for row in rows if (row["name"], _cell(row)) == (name, cell)]
+        ratio = f"{median(row['ratio_to_plain']['median'] for row in own):.2f}"
+        cells = "".join(f"<td>{escape(text)}</td>" for text in (where(*cell), ratio, *_apart(own[0]["distance"])))
+        body += f'<tr><th scope="row">{escape(name)}</th>{cells}</tr>'
+    caption = (
+        "Lossy rules write another law than the target's. Distance of the joint law of the first tokens from the "
+        "target's own, sampled (in brackets what sampling alone makes of it). At T = 0 every rule writes the target's "
+        "tokens"
+    )
+    titles = "".join(f'<th scope="col">{escape(title)}</th>' for title in head)
+    return (
+        '<div class="card" role="region" tabindex="0" aria-label="Lossy rules"><table>'
+        f"<caption>{escape(caption)}</caption><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def _apart(distance: Row | None) -> tuple[str, str]:
+    """Total variation and KL, where they were sampled."""
+    if distance is None:
+        return "-", "-"
+    divergence = "infinite" if distance["kl"] is None else f"{distance['kl']:.3f}"
+    return (
+        f"{distance['total_variation']:.3f} [{distance['sampling_total_variation']:.3f}]",
+        f"{divergence} [{distance['sampling_kl']:.3f}]",
     )
 
 

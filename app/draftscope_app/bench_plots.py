@@ -47,7 +47,7 @@ def plots(report: Row) -> list[Plot]:
     if len(_values(rows, "batch")) > 1:
         found += [_batches([row for row in rows if row["temperature"] == t]) for t in _values(rows, "temperature")]
     if len(_values(rows, "context")) > 1:
-        found += [_memory(rows), _contexts(rows)]
+        found += [_memory(rows), _kept(report["kept"]), _contexts(rows)]
     return found
 
 
@@ -175,6 +175,20 @@ def _memory(rows: Sequence[Row]) -> Plot:
         figure.add_trace(_line(list(sizes), list(sizes.values()), name, number, _colour(own[0])))
     note = "Computed from the models' shapes: keys and values at the end of the text, in target and draft."
     return Plot("Memory against context", note, figure)
+
+
+def _kept(kept: Sequence[Row]) -> Plot:
+    """A line for each model: keys and values grow with the text, a recurrent state does not."""
+    figure = _figure("tokens of the text", "bytes", 340)
+    for number, model in enumerate(_values(kept, "model")):
+        own = [line for line in kept if line["model"] == model]
+        colour = PLAIN if own[0]["role"] == "target" else OURS
+        tokens, sizes = [line["tokens"] for line in own], [line["bytes"] for line in own]
+        figure.add_trace(_line(tokens, sizes, f"{own[0]['role']} {model}", number, colour))
+    constant = [model for model in _values(kept, "model") if any(k["constant"] for k in kept if k["model"] == model)]
+    said = f" The same for any text: {', '.join(constant)}." if constant else ""
+    note = f"Computed from the models' shapes, for one text: keys and values, or a recurrent model's state.{said}"
+    return Plot("State of each model against context", note, figure)
 
 
 def _contexts(rows: Sequence[Row]) -> Plot:

@@ -31,6 +31,9 @@ class Controls:
     ngram: int = 3
     window: int = 5
     typed: str = ""
+    prefetch: int = 8
+    policy: str = "ucb"
+    arms: str = ", ".join(Settings.model_fields["arms"].default)
     inner: str = "ngram"
     exit_layer: str = ""
     oracle_alpha: float = 0.8
@@ -38,7 +41,9 @@ class Controls:
     lenience: float = 0.5
     agreement: int = 3
     temperature: float = 0.0
+    top_k: int = 0
     top_p: float = 1.0
+    min_p: float = 0.0
     seed: int = 0
     max_new_tokens: int = 128
 
@@ -46,9 +51,9 @@ class Controls:
 NAMES = tuple(field.name for field in fields(Controls))
 DRAFTERS_OWN = (  # shown only where the drafter reads them
     "gamma", "draft_length", "confidence", "shape", "tree_nodes", "tree_depth", "tree_width", "ngram", "window",
-    "typed", "inner", "exit_layer", "oracle_alpha", "rule", "lenience", "agreement",
+    "typed", "prefetch", "policy", "arms", "inner", "exit_layer", "oracle_alpha", "rule", "lenience", "agreement",
 )  # fmt: skip
-WHOLE = ("gamma", "tree_nodes", "tree_depth", "tree_width", "ngram", "window", "agreement")
+WHOLE = ("gamma", "tree_nodes", "tree_depth", "tree_width", "ngram", "window", "prefetch", "agreement")
 READ_WITH = {  # settings that only some values of another one read
     "confidence": ("draft_length", ("confidence", "specdec++", "adaedl")),
     "lenience": ("rule", ("lenient",)),
@@ -81,7 +86,9 @@ def lanes(
     """The lanes to race, validated: plain beside the chosen drafter, or plain alone."""
     common: dict[str, Any] = {
         "temperature": controls.temperature,
+        "top_k": _whole("top_k", controls.top_k),
         "top_p": controls.top_p,
+        "min_p": controls.min_p,
         "seed": _whole("seed", controls.seed),
         "max_new_tokens": _whole("length", controls.max_new_tokens),
     }
@@ -122,6 +129,8 @@ def _own(name: str, controls: Controls) -> Any:
     value = getattr(controls, name)
     if name == "shape":
         return shape_of(value)
+    if name == "arms":
+        return arms_of(value)
     if name == "exit_layer":
         return _whole(name, value) if str(value or "").strip() else None
     return _whole(name, value) if name in WHOLE else value
@@ -133,6 +142,11 @@ def shape_of(text: str) -> tuple[int, ...]:
         return tuple(int(part) for part in str(text).replace("x", ",").replace("×", ",").split(",") if part.strip())
     except ValueError:
         raise DraftscopeError(f"shape = {text!r}: write the children per level, such as 3, 2, 1.") from None
+
+
+def arms_of(text: str) -> tuple[str, ...]:
+    """'draft:2, ngram' -> ('draft:2', 'ngram')."""
+    return tuple(part.strip() for part in str(text).split(",") if part.strip())
 
 
 def _whole(name: str, value: Any) -> int:

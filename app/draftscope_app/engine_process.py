@@ -12,9 +12,11 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
+from draftscope.errors import DraftscopeError
 from draftscope_app import engine_worker, jobs, journal
 
 MOST_CRASHES = 3  # within CRASH_WINDOW_S: then the process stays down and the page says so
@@ -85,7 +87,9 @@ class EngineProcess:
 
     def __init__(self, load: jobs.Load, target: Callable[[Connection, jobs.Load], None] = engine_worker.main) -> None:
         self.status = jobs.Engine()
-        self._load = load
+        self.load = load
+        self._wanted: jobs.Load | None = None  # in the place of `load`, once it has been loaded
+        self._settled = self.status  # the last that was not loading
         self._target = target
         self._context = multiprocessing.get_context("spawn")
         self._runs: dict[str, RunHandle] = {}
@@ -104,6 +108,19 @@ class EngineProcess:
         else:
             self.send(jobs.Start(job))
         return handle
+
+    def change(self, load: jobs.Load) -> None:
+        """Loads other models in place of those that are here; where that fails these stay, and `status` says why.
+
+        Raises `DraftscopeError` while models are loading or runs are decoded.
+        """
+        if self.status.phase == "loading":
+            raise DraftscopeError("Models are being loaded already; wait until they are there.")
+        if len(self):
+            raise DraftscopeError("Runs are decoded or wait here; load other models when they are over.")
+        self._settled, self._wanted = self.status, load
+        self.status = jobs.Engine("loading", "The engine loads other models.")
+        self.send(jobs.Change(load))
 
     def place(self, handle: RunHandle) -> int:
         """How many runs are before this one."""
@@ -146,7 +163,7 @@ class EngineProcess:
     def _spawn(self) -> None:
         self._pipe, theirs = self._context.Pipe()
         self._process: Any = self._context.Process(
-            target=self._target, args=(theirs, self._load), name="draftscope-engine", daemon=True
+            target=self._target, args=(theirs, self.load), name="draftscope-engine", daemon=True
         )
         self._process.start()
         theirs.close()
@@ -164,7 +181,11 @@ class EngineProcess:
         if isinstance(message, jobs.Loading):
             self.status = jobs.Engine("loading", message.sentence)
         elif isinstance(message, jobs.Ready):
+            self.load, self._wanted = self._wanted or self.load, None
             self.status = jobs.Engine("ready", message.sentence, message.drafters)
+        elif isinstance(message, jobs.Kept):
+            self._wanted = None
+            self.status = replace(self._settled, refused=message.sentence)
         elif isinstance(message, jobs.LoadFailed):
             self.status = jobs.Engine("failed", message.sentence)
         else:
@@ -181,7 +202,7 @@ class EngineProcess:
     def _crashed(self) -> None:
         """Every run of a dead process ends with a sentence, and a new process takes its place."""
         self._process.join(2.0)
-        code = self._process.exitcode
+        code, self._wanted = self._process.exitcode, None
         with self._lock:
             lost, self._runs = list(self._runs.values()), {}
         now = time.monotonic()

@@ -55,12 +55,16 @@ class _Worker:
         self._pipe = pipe
         self._runs: dict[str, _Running] = {}  # in order of arrival
         self._lab: Lab | None = None
+        self._threads = 1  # that its forwards take
         self._load(load)
 
     def _load(self, load: jobs.Load) -> None:
         began = time.monotonic()
-        self._say(jobs.Loading("The engine is starting: torch is being loaded."))
+        if self._lab is None:
+            self._say(jobs.Loading("The engine is starting: torch is being loaded."))
         try:
+            import torch
+
             import draftscope
 
             name = os.path.basename(load.target.rstrip("/")) if load.target else "the embedded pair"
@@ -68,14 +72,24 @@ class _Worker:
             lab = draftscope.load(**asdict(load))
             drafters = choices(lab)
         except DraftscopeError as error:
-            self._say(jobs.LoadFailed(str(error)))
+            self._not_loaded(str(error))
             return
         except Exception as error:  # a sentence on the page is worth more than a silent process
             traceback.print_exc()
-            self._say(jobs.LoadFailed(f"The models could not be loaded ({type(error).__name__}: {error})."))
+            self._not_loaded(f"The models could not be loaded ({type(error).__name__}: {error}).")
             return
-        self._lab = lab
+        self._lab, self._threads = lab, torch.get_num_threads()
         self._say(jobs.Ready(introduced(lab, time.monotonic() - began), drafters))
+
+    def _not_loaded(self, sentence: str) -> None:
+        """The models that are here, if any, go on as before."""
+        if self._lab is None:
+            self._say(jobs.LoadFailed(sentence))
+            return
+        import torch
+
+        torch.set_num_threads(self._threads)
+        self._say(jobs.Kept(sentence))
 
     def serve(self) -> None:
         while True:
@@ -101,6 +115,9 @@ class _Worker:
             raise EOFError
         if isinstance(command, jobs.Start):
             self._begin(command.job)
+            return
+        if isinstance(command, jobs.Change):
+            self._load(command.load)
             return
         running = self._runs.get(command.run)
         if running is None:

@@ -12,6 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from draftscope.errors import DraftscopeError
 from draftscope_app.jobs import Load
 
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
 
 class Environment(BaseModel):
     """A server's settings. Frozen; the alias of each field is its variable."""
@@ -24,7 +26,9 @@ class Environment(BaseModel):
         "", alias="GRADIO_ROOT_PATH", description="prefix or full address under which a proxy shows the page"
     )
     target: str = Field("", alias="DRAFTSCOPE_TARGET", description="hub id or folder; empty: the embedded pair")
-    draft: str = Field("", alias="DRAFTSCOPE_DRAFT", description="hub id or folder of the draft model")
+    draft: str = Field(
+        "", alias="DRAFTSCOPE_DRAFT", description="id or folder of the draft model; of a cascade several: A,B"
+    )
     heads: str = Field("", alias="DRAFTSCOPE_HEADS", description="heads as KIND:MODEL, commas between them")
     drafter: str = Field("", alias="DRAFTSCOPE_DRAFTER", description="who drafts when the page opens; empty: draft")
     dtype: str = Field("auto", alias="DRAFTSCOPE_DTYPE", description="auto, float32, bfloat16 or float16")
@@ -44,6 +48,11 @@ class Environment(BaseModel):
         alias="DRAFTSCOPE_GRACE_S",
         ge=0,
         description="seconds that runs have left when the server is asked to end",
+    )
+    load_models: bool | None = Field(
+        None,
+        alias="DRAFTSCOPE_LOAD_MODELS",
+        description="1: visitors may load models, from folders too; 0: never; empty: only where host is 127.0.0.1",
     )
     log: Literal["json", "off"] = Field(
         "json", alias="DRAFTSCOPE_LOG", description="json: a line on stderr for each start, run and end; off"
@@ -68,6 +77,12 @@ class Environment(BaseModel):
         """The models that are named."""
         heads = tuple(head.strip() for head in self.heads.split(",") if head.strip())
         return Load(self.target or None, self.draft or None, self.dtype, self.device, threads=self.threads, heads=heads)
+
+    def lets_load(self, host: str) -> bool:
+        """Whether a page served at `host` lets its visitors load models of their own."""
+        if self.load_models is not None:
+            return self.load_models
+        return host in LOOPBACK and not self.root_path and not os.environ.get("SPACE_ID")
 
     @property
     def limits(self) -> Limits:

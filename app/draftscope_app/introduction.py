@@ -13,8 +13,10 @@ if TYPE_CHECKING:
 
 def introduced(lab: Lab, seconds: float, place: str = "") -> str:
     """One sentence for the page's header. `place` goes before what torch says of the device."""
-    models = [m for m in (lab.target, lab.draft) if m is not None]
-    sizes = " + ".join(f"{m.name} ({m.layers} × {m.hidden})" for m in models)
+    sizes = " + ".join(f"{m.name} ({m.layers} × {m.hidden})" for m in lab.models)
+    if lab.foreign is not None:
+        model = lab.foreign.model
+        sizes += f" + {model.name} ({model.layers} × {model.hidden}), drafting through text"
     return f"{sizes}, loaded in {seconds:.1f} s on {place or _place(lab)}"
 
 

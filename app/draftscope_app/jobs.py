@@ -27,6 +27,8 @@ class Load:
     ballast: str | None = None
     heads: tuple[str, ...] = ()
     spare_cores: int = 0  # left to others where threads are chosen by measurement
+    graphs: bool = True  # CUDA graphs, where there is CUDA
+    compiled: bool = False  # compiled forwards, on a CPU
 
 
 @dataclass(frozen=True)
@@ -71,11 +73,18 @@ class Step:
 
 
 @dataclass(frozen=True)
+class Change:
+    """Other models take the place of those that are loaded, which stay where that fails."""
+
+    load: Load
+
+
+@dataclass(frozen=True)
 class Quit:
     """The page closes: the process ends."""
 
 
-Command = Start | Stop | Step | Quit
+Command = Start | Stop | Step | Change | Quit
 
 # Engine process -> page.
 
@@ -109,6 +118,13 @@ class LoadFailed:
 
 
 @dataclass(frozen=True)
+class Kept:
+    """Other models could not be loaded, for the reason in the sentence; those that were here still are."""
+
+    sentence: str
+
+
+@dataclass(frozen=True)
 class Happened:
     """One event of a run, as its line of the trace."""
 
@@ -133,7 +149,7 @@ class Refused:
 
 
 RunMessage = Happened | Entered | Refused  # what a run's handle is told
-Message = Loading | Ready | LoadFailed | RunMessage
+Message = Loading | Ready | LoadFailed | Kept | RunMessage
 
 
 @dataclass(frozen=True)
@@ -143,3 +159,4 @@ class Engine:
     phase: Literal["loading", "ready", "failed"] = "loading"
     sentence: str = "The engine is starting."
     drafters: tuple[DrafterChoice, ...] = field(default=())
+    refused: str = ""  # why other models were not loaded in place of these

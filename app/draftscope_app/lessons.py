@@ -1,9 +1,11 @@
-"""The lessons' recorded runs: which are there, and their events. What is told on them stands in assets/instrument."""
+"""The lessons' recorded runs and sweeps: which there are, and what they hold. The words stand in assets/instrument."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from draftscope import tracefile
 from draftscope.assets import assets
@@ -14,6 +16,7 @@ from draftscope_app.feed import delta, note
 from draftscope_app.visitors import new_run_id
 
 SUFFIX = ".jsonl.gz"
+SWEEP = ".sweep.jsonl"
 
 
 def names() -> list[str]:
@@ -36,14 +39,21 @@ def events(name: str) -> tuple[AnyEvent, ...]:
 def told(name: str) -> str:
     """The run as one delta, or one sentence."""
     try:
-        return as_delta(name, events(name))
+        return as_delta(name, events(name), swept(name))
     except DraftscopeError as error:
         return note(str(error))
 
 
-def as_delta(name: str, run: Iterable[AnyEvent]) -> str:
+def swept(name: str) -> list[dict[str, Any]]:
+    """The sweep beside the run of that name, run by run; empty where there is none."""
+    path = _folder() / f"{name}{SWEEP}"
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    return [json.loads(line) for line in lines]
+
+
+def as_delta(name: str, run: Iterable[AnyEvent], sweep: Sequence[Mapping[str, Any]] = ()) -> str:
     """A lesson's run as the page hears it."""
-    return delta(0, new_run_id(), map(tracefile.line, run), lesson=name)
+    return delta(0, new_run_id(), map(tracefile.line, run), lesson=name, sweep=list(sweep))
 
 
 def _folder() -> Path:

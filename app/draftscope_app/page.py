@@ -20,35 +20,20 @@ from draftscope import player, tracefile
 from draftscope.assets import assets
 from draftscope.errors import DraftscopeError
 from draftscope.trace import EVENT, AnyEvent
-from draftscope_app import api, asks, bundle, forks, lessons
+from draftscope_app import api, asks, bundle, forks, lessons, own_models
 from draftscope_app.admission import Admission
 from draftscope_app.controls import DRAFTERS_OWN, NAMES, READ_WITH, Controls, from_query, lanes
+from draftscope_app.engine_process import EngineProcess
 from draftscope_app.feed import note, recording, settled, stream, whole
 from draftscope_app.forks import Asked
 from draftscope_app.jobs import DrafterChoice, Engine, Job
+from draftscope_app.panel import first_choices, panel
 from draftscope_app.plots import pictures
 from draftscope_app.visitors import Visitors, new_run_id
 
 SOLO_REPEATS = 3
 PRIVATE: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
-FIRST_CHOICES = [("Draft model, chain", "draft")]  # until the engine has said what it has
-LENGTHS = [
-    ("always γ", "fixed"),
-    ("as measured costs say", "cost"),
-    ("while the draft is confident", "confidence"),
-    ("transformers' heuristic", "heuristic"),
-    ("SpecDec++", "specdec++"),
-    ("AdaEDL", "adaedl"),
-]
-RULES = [
-    ("block (exact)", "block"),
-    ("token (exact)", "token"),
-    ("typical (lossy)", "typical"),
-    ("lenient (lossy)", "lenient"),
-    ("top-k (lossy)", "top-k"),
-]
 CHOOSING = ("drafter", "draft_length", "rule")  # which other settings are shown follows from these
-PROMPT_ROWS = 7
 HEARS = "Draftscope.receive(props.value); watch('value', () => Draftscope.receive(props.value));"
 TITLE = '<div class="ds-title"><h1>Draftscope</h1><span class="ds-engine" role="status"></span></div>'
 
@@ -63,6 +48,7 @@ class Widgets:
     drawer: gr.Accordion  # holds the plots
     plots: tuple[gr.Plot, gr.Plot, gr.Plot]
     asks: Asks
+    models: own_models.Form | None
 
 
 @dataclass(frozen=True)
@@ -95,8 +81,8 @@ def first_run() -> tuple[AnyEvent, ...]:
         return ()
 
 
-def build(admission: Admission, drafter: str | None = None) -> gr.Blocks:
-    """The whole page over one engine; `drafter` is chosen when it opens."""
+def build(admission: Admission, drafter: str | None = None, lets_load: bool = False) -> gr.Blocks:
+    """The whole page over one engine; `drafter` is chosen when it opens, `lets_load` offers to load other models."""
     visitors = Visitors()
     first = first_run()
     defaults = Controls(
@@ -109,7 +95,8 @@ def build(admission: Admission, drafter: str | None = None) -> gr.Blocks:
         top = _top()
         with gr.Row(elem_id="ds-body"):
             with gr.Column(elem_id="ds-controls", scale=0):
-                controls, buttons = _controls(defaults, admission.limits.most_tokens)
+                controls, buttons = panel(defaults, admission.limits.most_tokens)
+                models = own_models.form() if lets_load else None
             with gr.Column(elem_id="ds-main"):
                 feed = _instrument(recording(first) if first else "")
                 says = _ear()
@@ -117,7 +104,7 @@ def build(admission: Admission, drafter: str | None = None) -> gr.Blocks:
                     gaps = gr.Plot(show_label=False)
                     with gr.Row():
                         positions, lengths = gr.Plot(show_label=False), gr.Plot(show_label=False)
-        widgets = Widgets(controls, feed, says, drawer, (gaps, positions, lengths), _asks())
+        widgets = Widgets(controls, feed, says, drawer, (gaps, positions, lengths), _asks(), models)
         _Listeners(admission, visitors, defaults, first, widgets).attach(demo, top, buttons)
         gr.api(api.endpoint(admission, visitors), api_name="decode", concurrency_limit=None)
     return demo
@@ -163,88 +150,6 @@ def _instrument(value: str) -> gr.HTML:
     )  # fmt: skip
 
 
-def _controls(defaults: Controls, most_tokens: int) -> tuple[dict[str, gr.components.Component], dict[str, Any]]:
-    d = defaults
-    widgets: dict[str, gr.components.Component] = {}
-    widgets["prompt"] = gr.Textbox(
-        d.prompt, label="Prompt", lines=PROMPT_ROWS, max_lines=PROMPT_ROWS, elem_id="ds-prompt"
-    )
-    with gr.Row(elem_id="ds-kinds"):
-        kinds = {kind: gr.Button(kind, size="sm") for kind in bundle.presets()}
-    with gr.Row(elem_id="ds-go"):
-        run = gr.Button("Run", variant="primary", elem_id="ds-run")
-        stop = gr.Button("Stop", elem_id="ds-stop")
-        step = gr.Button("Step", elem_id="ds-step")
-        settings = gr.Button("Settings", elem_id="ds-settings")  # seen where the page is narrow: the run comes first
-        settings.click(None, None, None, js="() => Draftscope.unfoldSettings()")
-    widgets["drafter"] = gr.Dropdown(first_choices(d.drafter), value=d.drafter, label="Drafter", elem_id="ds-drafter")
-    widgets["gamma"] = gr.Slider(1, 16, d.gamma, step=1, label="γ, drafted a round (at most)", elem_id="ds-gamma")
-    widgets["shape"] = gr.Textbox(
-        d.shape, label="Tree: children of each node, by level", visible=False, elem_id="ds-shape"
-    )
-    widgets["tree_nodes"] = gr.Slider(
-        1, 64, d.tree_nodes, step=1, label="Tree: nodes", visible=False, elem_id="ds-tree-nodes"
-    )
-    widgets["window"] = gr.Slider(1, 16, d.window, step=1, label="Window: columns", visible=False, elem_id="ds-window")
-    widgets["inner"] = gr.Dropdown(
-        [("n-gram", "ngram"), ("suffix", "suffix")], value=d.inner, label="Drafts for the middle model", visible=False,
-        elem_id="ds-inner",
-    )  # fmt: skip
-    widgets["exit_layer"] = gr.Textbox(
-        d.exit_layer, label="Target layers that draft", placeholder="a quarter of them", visible=False,
-        elem_id="ds-exit-layer",
-    )  # fmt: skip
-    widgets["oracle_alpha"] = gr.Slider(
-        0, 1, d.oracle_alpha, step=0.01, label="α: share left right (synthetic)", visible=False,
-        elem_id="ds-oracle-alpha",
-    )  # fmt: skip
-    widgets["typed"] = gr.Textbox(
-        d.typed, label="You draft: how does the text go on?", lines=3, visible=False, elem_id="ds-typed"
-    )
-    widgets["rule"] = gr.Dropdown(RULES, value=d.rule, label="Rule above temperature 0", elem_id="ds-rule")
-    widgets["lenience"] = gr.Slider(
-        0.05, 1, d.lenience, step=0.05, label="Lenience l", visible=False, elem_id="ds-lenience"
-    )
-    widgets["agreement"] = gr.Slider(
-        1, 32, d.agreement, step=1, label="k likeliest of p", visible=False, elem_id="ds-agreement"
-    )
-    widgets["temperature"] = gr.Slider(0, 2, d.temperature, step=0.05, label="Temperature", elem_id="ds-temperature")
-    widgets["seed"] = gr.Number(d.seed, precision=0, label="Seed", elem_id="ds-seed")
-    longest = min(512, most_tokens)
-    widgets["max_new_tokens"] = gr.Slider(
-        8, longest, d.max_new_tokens, step=8, label="Length, tokens", elem_id="ds-length"
-    )
-    with gr.Accordion("More settings", open=False, elem_id="ds-more"):
-        widgets |= _more(d)
-    return {name: widgets[name] for name in NAMES}, {"run": run, "stop": stop, "step": step, "kinds": kinds}
-
-
-def _more(d: Controls) -> dict[str, gr.components.Component]:
-    """Settings that are rarely moved, in a drawer of their own."""
-    return {
-        "draft_length": gr.Dropdown(
-            LENGTHS, value=d.draft_length, label="How many of γ are drafted", elem_id="ds-draft-length"
-        ),
-        "confidence": gr.Slider(
-            0, 1, d.confidence, step=0.01, label="Drafting stops below", visible=False, elem_id="ds-confidence"
-        ),
-        "tree_depth": gr.Slider(
-            1, 10, d.tree_depth, step=1, label="Tree: depth", visible=False, elem_id="ds-tree-depth"
-        ),
-        "tree_width": gr.Slider(
-            1, 10, d.tree_width, step=1, label="Tree: width, and children of a node", visible=False,
-            elem_id="ds-tree-width",
-        ),
-        "ngram": gr.Slider(1, 8, d.ngram, step=1, label="Longest n-gram", visible=False, elem_id="ds-ngram"),
-        "top_p": gr.Slider(0.05, 1, d.top_p, step=0.01, label="Top-p", elem_id="ds-top-p"),
-    }  # fmt: skip
-
-
-def first_choices(drafter: str) -> list[tuple[str, str]]:
-    """The list of drafters until the engine has said what it has: the one that is asked for."""
-    return FIRST_CHOICES if drafter == "draft" else [(drafter, drafter)]
-
-
 # What happens.
 
 
@@ -269,6 +174,7 @@ class _Listeners:
         self._attach_controls(buttons)
         self._attach_asks()
         self._attach_files(top)
+        self._attach_models()
         space = json.dumps(os.environ.get("SPACE_ID", ""))
         top["link"].click(None, values, None, js=f"(...values) => Draftscope.copyLink({query}, {space}, values[0])")
         top["theme"].click(None, None, None, js="() => { Draftscope.flipTheme(); }")
@@ -357,6 +263,15 @@ class _Listeners:
             None, top["download"], None, js="(file) => Draftscope.download(file)"
         )
         top["load"].upload(self.open, top["load"], [self.widgets.feed, *self.widgets.plots], **PRIVATE)
+
+    def _attach_models(self) -> None:
+        """Other models in place of those that are loaded, where the server lets a visitor ask for them."""
+        form, drafter = self.widgets.models, self.widgets.controls["drafter"]
+        if form is not None:
+            form.load.click(
+                self.load_models, [*form.fields, drafter], [self.widgets.says, drafter],
+                concurrency_limit=None, preprocess=False, **PRIVATE,
+            )  # fmt: skip
 
     # Runs.
 
@@ -528,6 +443,23 @@ class _Listeners:
                 yield [engine_says(status), gr.skip()]
             await asyncio.sleep(0.1)
         yield [engine_says(status), self.offered(asked.drafter) if status.drafters else gr.skip()]
+
+    async def load_models(self, target: str, draft: str, revision: str, drafter: str) -> AsyncIterator[Any]:
+        """Other models, told as they load; where they cannot be, one sentence, and all is as it was."""
+        engine = self.engine
+        assert isinstance(engine, EngineProcess)  # another one is never offered this
+        try:
+            async for status in own_models.changes(engine, own_models.wanted(engine.load, target, draft, revision)):
+                yield [engine_says(status), gr.skip()]
+        except DraftscopeError as error:
+            yield [note(str(error)), gr.skip()]
+            return
+        if status.refused:
+            yield [note(f"{status.refused} The models that were here are still loaded."), gr.skip()]
+        elif status.phase == "ready":
+            self.visitors.models_changed()
+            able = [d.name for d in status.drafters if d.available and d.name not in ("plain", "typed")]
+            yield [note("The models are loaded; press Run."), self.offered(drafter if drafter in able else able[0])]
 
     def offered(self, drafter: str) -> Any:
         """The list of drafters, those that can run first, with `drafter` chosen where there is one of that name."""

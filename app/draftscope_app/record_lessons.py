@@ -1,9 +1,9 @@
 """Records the runs that the lessons are told on: `python -m draftscope_app.record_lessons`.
 
 One command, on the embedded pair, whenever its weights have changed; a minute or two. Each run becomes
-assets/lessons/NAME.jsonl.gz. The lessons hold no figure and no token of their own: whatever they say is folded from
-these files, so a new recording needs no new words. Where a lesson needs something to have happened (a coin that could
-have fallen either way, a bonus), seeds are tried in order until it has.
+assets/lessons/NAME.jsonl.gz, a sweep over batches NAME.sweep.jsonl beside it. The lessons hold no figure and no token
+of their own: whatever they say is folded from these files, so a new recording needs no new words. Where a lesson needs
+something to have happened (a coin that could have fallen either way, a bonus), seeds are tried in order until it has.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from typing import Any
 
 from draftscope import load, tracefile
 from draftscope.assets import assets
+from draftscope.bench.plan import Plan
 from draftscope.errors import DraftscopeError
 from draftscope.lab import Lab
 from draftscope.race import race
 from draftscope.settings import Settings
 from draftscope.trace import AnyEvent, Judged, Round
+from draftscope_app import lessons, sweep
 from draftscope_app.bundle import presets
 from draftscope_app.controls import LANE
 
@@ -89,13 +91,31 @@ RECORDED = {
         {"max_new_tokens": 48, **TOKENWISE},
         sibling_saved,
     ),
+    "heads": Recorded(
+        "story",
+        PLAIN | {name: {"drafter": name, "gamma": 4} for name in ("draft", "medusa", "eagle3", "block")},
+        {"max_new_tokens": 64},
+    ),
     "ahead": Recorded(
         "verse",
-        PLAIN | {"guesses": {"drafter": "lookahead"}, "copies": {"drafter": "ngram", "gamma": 4}},
+        PLAIN
+        | {
+            "guesses": {"drafter": "lookahead"},
+            "prepared": {"drafter": "ssd", "gamma": 4},
+            "copies": {"drafter": "ngram", "gamma": 4},
+        },
         {"max_new_tokens": 64},
         copied,
     ),
+    "when": Recorded("story", PLAIN | {LANE: {"drafter": "draft", "gamma": 4}}, {"max_new_tokens": 96}),
 }
+
+SWEPT = {  # beside a run, what its lesson tells of batches
+    "when": Plan(
+        drafters=("draft",), gammas=(2, 4), temperatures=(1.0,), batches=(1, 2, 4, 8, 16, 32), tokens=32, repeats=5,
+        peers=False,
+    )
+}  # fmt: skip
 
 
 def record(lab: Lab, name: str, recorded: Recorded) -> list[AnyEvent]:
@@ -117,12 +137,17 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=assets() / "lessons", metavar="DIR")
     parser.add_argument("--target")
     parser.add_argument("--draft")
+    parser.add_argument("--head", action="append", default=[], dest="heads", metavar="KIND:MODEL")
     chosen = parser.parse_args()
-    lab = load(chosen.target, chosen.draft)
+    lab = load(chosen.target, chosen.draft, heads=chosen.heads)
     for name, recorded in RECORDED.items():
         path = chosen.out / f"{name}.jsonl.gz"
         tracefile.write(path, record(lab, name, recorded))
         print(f"{path}: {path.stat().st_size / 1024:.0f} KiB", flush=True)
+    for name, plan in SWEPT.items():
+        runs = sweep.measure(lab, plan, presets()[RECORDED[name].kind])
+        sweep.write(chosen.out / f"{name}{lessons.SWEEP}", runs)
+        print(f"{name}: {len(runs)} whole runs of a sweep", flush=True)
 
 
 if __name__ == "__main__":

@@ -62,7 +62,8 @@ def _launch(
     from draftscope_app import page, theme
 
     async def launched() -> Any:
-        demo = page.build(admission, drafter)
+        lets_load = environment.lets_load(host) and hardware.profile() == "own"
+        demo = page.build(admission, drafter, lets_load)
         demo.queue(default_concurrency_limit=EVENTS_AT_ONCE)
         demo.launch(
             server_name=host, server_port=port, root_path=environment.root_path,

@@ -75,6 +75,12 @@ class Visitors:
             for handle in list(visitor.calls):
                 handle.stop()
 
+    def models_changed(self) -> None:
+        """What was decoded so far cannot be forked any more: it was other models' work."""
+        with self._lock:
+            for visitor in self._visitors.values():
+                visitor.run = ""
+
     def __len__(self) -> int:
         return len(self._visitors)
 

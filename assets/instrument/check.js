@@ -6,13 +6,21 @@
 (function (D) {
   "use strict";
   const { h } = D;
-  const fits = (kept) => Array.isArray(kept.findings) && Array.isArray(kept.models) && typeof kept.verdict === "string";
+  const MOST = 32; // checks kept
+  const whole = (done) => done && Array.isArray(done.findings) && Array.isArray(done.models) && typeof done.verdict === "string";
+  const fits = (kept) => Array.isArray(kept) && kept.every(whole);
+
+  /** What a check was of: another one of the same replaces it. Of a rule's numbers only those that it reads. */
+  const asked = ({ models, drafter, rule, of = {} }) => JSON.stringify([models, drafter, rule, rule === "lenient" ? of.lenience : rule === "top-k" ? of.agreement : null]);
+
+  /** The shown run's question, as far as a check of `rule` can answer it: a drafter with a rule of its own has none. */
+  const askedBy = (start, rule) => asked({ models: start.models.map((m) => m.name), drafter: start.drafter, rule: rule && start.rule, of: start.settings });
 
   D.CheckCard = class CheckCard {
     constructor(repaint) {
       this.repaint = repaint;
       this.answer = null;
-      this.done = D.kept("check", fits);
+      this.done = D.kept("checks", fits) || []; // the newest first
       this.go = h("button", { class: "small", type: "button", text: "Check this pair and drafter", on: { click: () => D.ask("check", null) } });
       this.stop = h("button", { class: "small", type: "button", text: "Cancel", hidden: true, on: { click: () => D.press("stop") } });
       this.progress = h("span", { class: "stated", role: "status" });
@@ -25,8 +33,9 @@
       this.answer = answer;
       const last = answer.ev[answer.ev.length - 1];
       if (last && last.verdict) {
-        this.done = last;
-        D.keep("check", last);
+        const done = { ...last, of: answer.about?.asked };
+        this.done = [done, ...this.done.filter((other) => asked(other) !== asked(done))].slice(0, MOST);
+        D.keep("checks", this.done);
       }
       if (answer.state === "done" && answer.note) D.say(answer.note);
       this.stamp = "";
@@ -37,16 +46,20 @@
       return Boolean(this.answer) && this.answer.state !== "done";
     }
 
-    paint(busy, drafted) {
+    /** `start`: of the shown run's drafting lane, if there is one. */
+    paint(busy, start) {
       this.root.hidden = !D.canAsk("check");
-      this.go.disabled = busy || this.running || !drafted;
+      this.go.disabled = busy || this.running || !start;
       const last = this.answer?.ev[this.answer.ev.length - 1];
-      const stamp = `${this.answer?.state}/${this.answer?.ev.length}/${this.done?.created}`;
+      const own = start && this.done.find((done) => asked(done) === askedBy(start, done.rule));
+      const others = start ? this.done.filter((done) => done !== own && done.models[0] === start.models[0].name) : [];
+      const stamp = `${this.answer?.state}/${this.answer?.ev.length}/${own?.created}/${others.map((done) => done.created)}`;
       if (stamp === this.stamp) return;
       this.stamp = stamp;
       this.stop.hidden = !this.running;
       D.setText(this.progress, this.running ? progressOf(this.answer, last) : last && !last.verdict ? "cancelled: nothing is concluded" : "");
-      this.result.replaceChildren(...(this.done ? told(this.done) : [h("p", { class: "sum", text: "Samples the whole loop on this machine, with its caches, masks and random streams, and holds it against the target's own law. It takes a minute or more." })]));
+      const none = "Samples the whole loop on this machine, with its caches, masks and random streams, and holds it against the target's own law. It takes a minute or more.";
+      this.result.replaceChildren(...(own ? told(own) : [h("p", { class: "sum", text: none })]), ...(others.length ? [otherChecks(others)] : []));
     }
   };
 
@@ -55,17 +68,31 @@
     return last ? `${last.findings.length} of ${last.tests} tests` : "begins";
   }
 
+  /** Checks of this target's other drafters, rules and settings, each in a line. */
+  function otherChecks(others) {
+    return h("details", {}, h("summary", { text: `${D.count(others.length, "other check")} of this target` }),
+      h("ul", { class: "rules" }, others.map((done) => h("li", {}, h("b", { text: `${what(done)}: ` }), h("span", { text: `${valueOf(done)}, ${when(done)} UTC` })))));
+  }
+
+  const when = (done) => String(done.created).slice(0, 16).replace("T", " ");
+  const lawOf = (done) => done.findings[done.findings.length - 1];
+  const isLossy = (done) => Number.isFinite(lawOf(done)?.total_variation);
+  const failures = (done) => done.findings.filter((finding) => !finding.passed);
+  const valueOf = (done) => (failures(done).length ? "A difference was found" : isLossy(done) ? "differs" : "no difference found");
+
+  /** The drafter, and its rule with the number that it reads. */
+  function what({ title, rule, of = {} }) {
+    const number = rule === "lenient" && of.lenience !== undefined ? `, l = ${of.lenience}` : rule === "top-k" && of.agreement !== undefined ? `, k = ${of.agreement}` : "";
+    return `${title}${rule ? `, rule ${rule}${number}` : ""}`;
+  }
+
   function told(done) {
-    const failed = done.findings.filter((finding) => !finding.passed);
-    const law = done.findings[done.findings.length - 1];
-    const lossy = Number.isFinite(law?.total_variation);
-    const value = failed.length ? "A difference was found" : lossy ? "differs" : "no difference found";
+    const [failed, law, lossy, value] = [failures(done), lawOf(done), isLossy(done), valueOf(done)];
     const detail = failed.length ? failed.map((finding) => finding.name).join(", ")
       : lossy ? `total variation ${D.prob(law.total_variation)}, KL ${Number.isFinite(law.kl) ? `${D.figure(law.kl)} nats` : "infinite"} from the target's joint law, by design`
       : `n = ${done.samples.toLocaleString("en")} samples of the joint law, p = ${D.prob(law.p_value)}`;
-    const when = String(done.created).slice(0, 16).replace("T", " ");
     return [h("p", { class: "verdict-line" }, h("b", { text: value }), `: ${detail}.`),
-      h("p", { class: "sum", text: `${done.title}${done.rule ? `, rule ${done.rule}` : ""} on ${done.models.join(" + ")}, ${when} UTC. ${lossy ? `n = ${done.samples.toLocaleString("en")} samples. ` : `A right implementation fails a law test once in ${Math.round(1 / done.false_alarm).toLocaleString("en")}. `}The law test is of the next four tokens at T = 1, top-k 3, γ 3.` }),
+      h("p", { class: "sum", text: `${what(done)} on ${done.models.join(" + ")}, ${when(done)} UTC. ${lossy ? `n = ${done.samples.toLocaleString("en")} samples. ` : `A right implementation fails a law test once in ${Math.round(1 / done.false_alarm).toLocaleString("en")}. `}The law test is of the next four tokens at T = 1, top-k 3, γ 3.` }),
       h("div", { class: "table", tabindex: "0", role: "group", "aria-label": "Findings of the check" }, h("table", {},
         h("thead", {}, h("tr", {}, ["", "test", "found"].map((text) => h("th", { scope: "col", text: text || "result" })))),
         h("tbody", {}, done.findings.map((finding) => h("tr", { class: finding.passed ? "" : "broken" }, h("td", { text: finding.passed ? (Number.isFinite(finding.total_variation) ? "told" : "ok") : "differs" }), h("th", { scope: "row", text: finding.name }), h("td", { text: finding.detail }))))))];

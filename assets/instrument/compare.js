@@ -127,6 +127,6 @@
 
   function aboutWords(about) {
     const when = String(about.created).slice(0, 16).replace("T", " ");
-    return `“${D.shorten(about.prompt, 60)}” · T ${about.temperature}${about.top_p < 1 ? `, top-p ${about.top_p}` : ""} · seed ${about.seed} · ${about.tokens} tokens at most · ${when} UTC`;
+    return `“${D.shorten(about.prompt, 60)}” · ${D.samplingWords(about)} · seed ${about.seed} · ${about.tokens} tokens at most · ${when} UTC`;
   }
 })(window.Draftscope);

@@ -64,7 +64,7 @@
       for (const [name, view] of Object.entries(savable)) D.savable(view.root, name, () => `${this.badge.textContent} · ${this.what.textContent} · Draftscope`);
       this.empty = h("p", { class: "empty", text: "Nothing has run yet. Press Run, or load a saved run." });
       this.sceneBox = h("div", { class: "scene-box", hidden: true }, h("h3", { class: "unseen", text: "Formula" }));
-      this.noFormula = h("p", { class: "sum", text: "The formula is shown for a whole run of a chain beside plain decoding." });
+      this.noFormula = h("p", { class: "sum", text: "The formula is shown for a whole run beside plain decoding." });
       this.shown = h("div", { class: "ds", style: { gap: "14px" } }, this.lead, this.lessons.root, this.sceneBox, this.laneBox, this.strip.root, h("div", { class: "pair" }, this.round.root, this.contest.root, this.scale.root), this.unfold.root, keyLine());
       this.main = h("section", { class: "ds", "aria-label": "Draftscope instrument", tabindex: "-1", on: { keydown: (event) => this.keys(event) } }, this.status, this.empty, this.shown);
       shadow.append(this.main);
@@ -115,7 +115,7 @@
       if (delta.note !== undefined) this.say(delta.note);
       if (delta.compare) this.compare.take(delta.compare);
       if (delta.check) this.checked.take(delta.check);
-      if (delta.lesson) return this.lessons.arrive(delta.lesson, delta.ev);
+      if (delta.lesson) return this.lessons.arrive(delta.lesson, delta.ev, delta.sweep);
       if (delta.run === undefined) return this.request();
       if (delta.whole) return this.rebuild(delta);
       if (delta.seq === 0 && delta.joins) this.join(delta);
@@ -475,14 +475,12 @@
   /** What ran, in one line: models, device, and the settings that shape the run. */
   D.provenance = function provenance(start) {
     const models = start.models.map((m) => `${m.role}${m.name === m.role ? "" : ` ${m.name}`} (${m.layers} × ${m.hidden}, ${size(m.parameters)})`);
-    const s = start.settings || {};
-    const law = [`T ${s.temperature ?? 0}`];
-    if (s.top_p !== undefined && s.top_p < 1) law.push(`top-p ${s.top_p}`);
-    if (s.top_k) law.push(`top-k ${s.top_k}`);
-    if (s.min_p) law.push(`min-p ${s.min_p}`);
     const cpu = /^cpu$/i.test(start.device) ? `CPU, ${D.count(start.threads, "thread")}` : start.device;
-    return [...models, `${cpu}, ${start.dtype}`, law.join(", "), `seed ${start.seed}`].join(" · ");
+    return [...models, `${cpu}, ${start.dtype}`, D.samplingWords(start.settings || {}), `seed ${start.seed}`].join(" · ");
   };
+
+  /** What shapes the target's law before anything is drawn from it. */
+  D.samplingWords = ({ temperature, top_k, top_p, min_p }) => [`T ${temperature ?? 0}`, top_k ? `top-k ${top_k}` : "", top_p < 1 ? `top-p ${top_p}` : "", min_p ? `min-p ${min_p}` : ""].filter(Boolean).join(", ");
 
   const size = (n) => (n >= 1e9 ? `${(n / 1e9).toFixed(1)}B` : n >= 1e6 ? `${(n / 1e6).toFixed(1)}M` : n >= 1e3 ? `${(n / 1e3).toFixed(0)}k` : String(n));
 

@@ -23,7 +23,7 @@
     }
 
     paint({ store, whole, busy }) {
-      this.check.paint(busy, Boolean(D.draftLane(store)));
+      this.check.paint(busy, D.draftLane(store)?.start);
       const stamp = `${store.run}/${whole}/${store.lanes.map((lane) => lane.rounds.length).join()}`;
       if (stamp === this.stamp) return;
       this.stamp = stamp;

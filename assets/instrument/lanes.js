@@ -117,6 +117,7 @@
     else if (lane.end.reason === "eos") parts.push("the text ended by itself");
     else if (lane.end.reason === "stop") parts.push("a stop string ended it");
     else if (lane.end.reason === "cancelled" && fork) parts.push("stopped");
+    if (fork) parts.push("its own clock, from 0 at the fork");
     if (state.spent) parts.push(`${D.time(state.spent)}, ${D.time(lane.prefill ? lane.prefill.end : 0)} of it to read the prompt`);
     return parts.join(" · ");
   }

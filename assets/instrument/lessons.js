@@ -50,13 +50,14 @@
     }
 
     /** The run of a lesson has come. */
-    arrive(name, events) {
+    arrive(name, events, sweep) {
       if (!this.wanted || this.wanted.trace !== name) return;
       this.lesson = this.wanted;
       this.wanted = undefined;
       const store = D.newStore();
       store.source = "recorded";
       for (const event of events) D.fold(store, event);
+      store.sweep = sweep || []; // whole runs that no trace holds: batches
       this.host.borrow(store);
       this.steps = [...this.lesson.steps(store).filter(Boolean), { ...this.lesson.last, question: true }];
       this.store = store;
@@ -81,7 +82,7 @@
       this.host.transport.pause();
       this.host.unfold.set("Toss it again", /trial/.test(step.show));
       if (step.act) step.act(this.host, this.store);
-      this.words.replaceChildren(...(step.question ? this.ending() : [this.said(step.say)]), ...(step.figure ? [step.figure(this.store)] : []));
+      this.words.replaceChildren(...(step.question ? this.ending() : [this.said(step.say)]), ...(step.figure ? [step.figure(this.store, this.host)] : []));
       this.host.request();
     }
 
@@ -154,7 +155,8 @@ ${hides}
 .lesson, .lesson-list { order: -1; } /* seen above the sentence, read after it */
 .lesson { border: 2px solid var(--ink); display: flex; flex-direction: column; gap: 8px; }
 .lesson h3:focus { outline: none; }
-.lesson-words { display: flex; flex-direction: column; gap: 8px; font-size: 16px; line-height: 1.55; max-width: 78ch; min-height: 50px; }
+.lesson-words { display: flex; flex-direction: column; gap: 8px; font-size: 16px; line-height: 1.55; min-height: 50px; }
+.lesson-words > :not(.worth) { max-width: 78ch; }
 .lesson-words code { font: 14px var(--mono); background: var(--soft); padding: 1px 4px; border-radius: 4px; }
 .lesson-words summary { font-size: 14px; }
 .lesson-words details p { margin-top: 6px; }
@@ -179,6 +181,20 @@ ${hides}
 .copies .fell { stroke: var(--rejected); stroke-dasharray: 4 3; }
 .copies .prompt { stroke: var(--rule); stroke-width: 6; } .copies .written { stroke: var(--ink); stroke-width: 6; }
 .copies .ends { display: flex; justify-content: space-between; gap: 12px; }
+.worth .share { display: inline-block; height: 9px; margin-right: 6px; background: var(--draft); }
+.sweep circle { fill: var(--ink); } .sweep line.span { stroke: var(--ink); }
+.worth td { white-space: nowrap; }
+.prefetch { display: flex; flex-direction: column; gap: 4px; font-size: 13px; color: var(--muted); }
+.prefetch svg { width: 100%; height: 132px; display: block; }
+.prefetch .line { stroke: var(--rule); fill: none; vector-effect: non-scaling-stroke; }
+.prefetch .ends { display: flex; justify-content: space-between; gap: 12px; flex-wrap: wrap; }
+.prefetch rect { vector-effect: non-scaling-stroke; stroke-width: 1.5; }
+.prefetch .key { margin-right: 14px; white-space: nowrap; }
+.prefetch .key i { display: inline-block; width: 12px; height: 12px; margin-right: 5px; vertical-align: -1px; border: 1.5px solid; }
+.prefetch .hit { fill: var(--draft); background: var(--draft); stroke: var(--draft); border-color: var(--draft); }
+.prefetch .miss { fill: var(--card); background: var(--card); stroke: var(--draft); border-color: var(--draft); }
+.prefetch .busy { fill: var(--rule); background: var(--rule); stroke: none; border-color: var(--rule); }
+.prefetch .waited { fill: var(--muted); background: var(--muted); stroke: none; border-color: var(--muted); }
 .arrivals .ends { display: flex; justify-content: space-between; }
 @container (max-width: 560px) { .arrivals { grid-template-columns: minmax(0, 1fr); } }
 `;

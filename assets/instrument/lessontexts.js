@@ -22,6 +22,9 @@
     correction: "the target's token in the place of a rejected draft, drawn from the residual",
     bonus: "the target's token below a draft that stood to its end",
     scouts: "rows that are computed for what they show and can never be accepted",
+    head: "a small network that reads the target's hidden states and proposes tokens",
+    "hidden state": "what a layer of the target has worked out at one token, before it becomes a law",
+    outcome: "how many drafted tokens stand, and which token comes behind them",
     mask: "which rows see which: each sees the text so far, its ancestors and itself",
     ITL: "", ICL: "", TTFT: "", "acceptance length": "",
   };
@@ -182,6 +185,25 @@
     ];
   }
 
+  // Heads.
+
+  function headSteps(store) {
+    const plain = D.plainLane(store);
+    const one = D.median(plain.rounds.map((r) => r.timings.verify));
+    const at = Object.fromEntries(D.proposals(store).map(({ lane, round }) => [lane.start.drafter, { lane, round, steps: round.timings.propose.slice(0, -1), ms: sum(round.timings.propose) }]));
+    const { draft, medusa, eagle3, block } = at;
+    const face = ({ lane, round }) => (host) => { host.round.show("tree"); atStage(host, lane, round, "draft"); };
+    const step = (own, say) => own && { show: "tree", figure: D.proposePicture, act: face(own), say };
+    const paces = Object.values(at).map(({ lane }) => ({ lane, costs: D.costs(lane, plain) })).filter(({ costs }) => costs).sort((a, b) => b.costs.measured - a.costs.measured);
+    return [
+      step(draft, draft && [`${D.count(Object.keys(at).length, "drafter")}, to scale. The [[draft]] model needs ${D.count(draft.steps.length, "forward")} for ${D.count(draft.round.drafted, "token")}, one behind the other, since each reads the token before it: ${D.time(draft.ms)}, ${times(draft.ms / one)} as long as the target takes for a row.`]),
+      step(medusa, medusa && [`Medusa has no model of its own. Its [[head|heads]] read one [[hidden state]], that from which the target wrote its last token, and guess a place each: ${D.count(medusa.steps.length, "forward")} for ${D.count(medusa.round.drafted, "token")}, ${D.time(medusa.ms)}. No head knows what the others drew.`]),
+      step(eagle3, eagle3 && [`EAGLE-3 is one layer over [[hidden state|hidden states]] from several depths of the target. It goes token by token again, ${D.count(eagle3.steps.length, "step")}, ${D.time(eagle3.ms)}: each step sees what the one before it drew.`]),
+      step(block, block && [`A block drafter reads all places at once, still empty, beside the [[hidden state|hidden states]] of the whole text: ${D.count(block.steps.length, "forward")} for ${D.count(block.round.drafted, "token")}, ${D.time(block.ms)}. Its tokens do not see each other either.`]),
+      paces.length && { show: "none", figure: D.worthPicture, say: [`A cheap proposal has to stand, too. Against plain decoding these lanes ran at ${paces.map(({ lane, costs }) => `${D.figure(costs.measured)} (${D.laneTitle(lane)})`).join(", ")} times the pace.`] },
+    ];
+  }
+
   // Looking ahead.
 
   const drafting = (store, drafter) => store.lanes.find((lane) => lane.start.drafter === drafter);
@@ -189,7 +211,7 @@
   const width = (lane) => sum(lane.rounds.map((r) => r.width)) / lane.rounds.length;
 
   function aheadSteps(store) {
-    const [copying, guessing, plain] = [drafting(store, "ngram"), drafting(store, "lookahead"), D.plainLane(store)];
+    const [copying, guessing, ahead, plain] = [drafting(store, "ngram"), drafting(store, "lookahead"), drafting(store, "ssd"), D.plainLane(store)];
     const best = longest(copying);
     const scouting = guessing.rounds.find((r) => !r.cut && r.nodes.some((n) => n.fate === "scout"));
     const scouts = scouting ? scouting.nodes.filter((n) => n.fate === "scout").length : 0;
@@ -199,7 +221,22 @@
       { show: "none", figure: () => D.copyPicture(copying), say: [`A draft without a second model: copy what followed when the same tokens last stood. Each arc leads from a draft back to its source; ${D.copies(copying).filter((c) => c.accepted).length} of ${D.copies(copying).length} copies held for at least a token.`] },
       best && { show: "tree contest", act: face("tree", best.round, copying), say: [best.length > 1 ? `Here the last ${best.length} tokens` : "Here the last token", ` had stood before, in front of token ${best.from}, and what followed there is drafted: `, listed(best.round.nodes.map((n) => n.raw)), `. ${best.accepted} of ${best.round.drafted} are what the target writes.`] },
       scouting && { show: "tree", act: face("mask", scouting, guessing), say: [`The target can also guess for itself. Of this forward's ${scouting.width} [[rows]], ${scouts} are [[scouts]]: guesses at tokens further ahead, which are never accepted. What they turn out to be followed by is kept, and becomes a draft in a later round.`] },
-      { show: "lanes strip", act: atEnd, say: [`Copies wrote ${D.figure(perRound(copying))} tokens a round${pace(copying)}, with ${D.figure(width(copying))} rows in a forward; guesses ${D.figure(perRound(guessing))}${pace(guessing)}, with ${D.figure(width(guessing))} rows.`] },
+      ...preparedSteps(ahead, plain),
+      { show: "lanes strip", act: atEnd, say: [`Copies wrote ${D.figure(perRound(copying))} tokens a round${pace(copying)}, with ${D.figure(width(copying))} rows in a forward; guesses ${D.figure(perRound(guessing))}${pace(guessing)}, with ${D.figure(width(guessing))} rows; drafts prepared ahead ${D.figure(perRound(ahead))}${pace(ahead)}.`] },
+    ];
+  }
+
+  /** The third way to look ahead: drafting while the target verifies. */
+  function preparedSteps(lane, plain) {
+    const all = D.prefetched(lane);
+    if (!all.length) return [];
+    const [hits, misses] = [true, false].map((hit) => all.filter(({ note }) => note.hit === hit));
+    const took = (own) => D.time(D.median(own.map(({ propose }) => propose)));
+    const after = [hits.length ? `the next proposing then took ${took(hits)}` : "", misses.length ? `after a miss ${took(misses)}` : ""].filter(Boolean).join(", ");
+    const verify = (own) => D.time(D.median(own.rounds.map((r) => r.timings.verify)));
+    return [
+      { show: "none", figure: () => D.prefetchPicture(lane), say: [`A draft model can also look ahead in time. While the target verifies, it drafts behind ${all[0].note.outcomes} possible [[outcome|outcomes]] of the round. In ${hits.length} of ${D.count(all.length, "round")} what came was among them; ${after} (medians).`] },
+      { show: "none", figure: () => D.prefetchPicture(lane), say: [`Drafting ahead took ${D.time(D.median(all.map(({ note }) => note.busy_ms)))} a round, ${D.time(D.median(all.map(({ note }) => note.waited_ms)))} of it waited for. It ran beside the target on one machine (${lane.start.device}): there the target's forward over ${D.figure(width(lane))} rows took ${verify(lane)}, and over one row in the plain lane ${verify(plain)}.`] },
     ];
   }
 
@@ -212,6 +249,22 @@
       { show: "lanes strip", act: (host) => { host.transport.seek(0); host.transport.play(); }, say: ["Watch both lanes write. Plain decoding brings one token after another; a speculating lane brings a [[round|round's]] tokens all at once, and then nothing until the next."] },
       { show: "strip", act: atEnd, say: [`Between tokens ([[ITL]]) the median gap is ${D.time(b.itl.p50)} in the plain lane and ${D.time(a.itl.p50)} in the other, since ${D.figure(perRound(draft))} tokens come together. Between rounds ([[ICL]]) it is ${D.time(b.icl.p50)} and ${D.time(a.icl.p50)}: fewer waits, each as long as a whole round.`] },
       { show: "none", figure: D.arrivalPicture, say: [`A display can hold tokens back and spread each round until the next one ends. The median gap is then ${D.time(D.median(D.gapsOf(D.arrivals(draft, true))))}, and the text still ends at ${D.time(draft.clock)} instead of ${D.time(plain.clock)}.`] },
+    ];
+  }
+
+  // When not.
+
+  function whenSteps(store) {
+    const lengths = D.byLength(store);
+    const series = D.byBatch(store.sweep);
+    const gamma = Math.max(...store.sweep.map((r) => r.gamma || 0));
+    const batches = series[0].points.map((p) => p.x);
+    const [few, many] = [batches[0], batches[batches.length - 1]].map((batch) => ({ batch, ...D.forwardsAt(store.sweep, batch, gamma) }));
+    const forwards = ({ batch, plain, drafting: own }) => `at batch ${batch} a forward over ${D.count(own.rows, "row")} took ${times(own.ms / plain.ms)} as long as plain's over ${plain.rows}`;
+    return [
+      { show: "none", figure: D.lengthPicture, say: [`An answer may be too short. Before anything is written both models read the prompt, and the first [[round]] drafts before it verifies: after one token this run stood at ${times(lengths[0].y)} plain decoding's speed, after ${lengths.length} at ${times(lengths[lengths.length - 1].y)}. It was ${D.belowWords(lengths, "token")}.`] },
+      { show: "none", figure: D.batchPicture, say: [`A machine may have other texts to write. Several decoded together share each forward, and their drafts are rows on top. ${series.map(({ name, points }) => `With ${name} this pair was ${D.belowWords(points, "batch")}`).join(". ")}.`] },
+      { show: "none", figure: D.batchPicture, say: [`Why the batch matters: speculation lives on [[rows]] that cost next to nothing. With γ ${gamma}, ${forwards(few)}; ${forwards(many)}. The more texts share a forward, the less room it has left for guesses.`] },
     ];
   }
 
@@ -256,7 +309,15 @@
         return [`Where drafts nearly always stand: then depth is what is wanted, and siblings are wasted. Here the chain's drafts stood ${D.totals(chain, chain.rounds.length).accepted} times of ${D.totals(chain, chain.rounds.length).drafted}, the tree's ${D.totals(tree, tree.rounds.length).accepted} of ${D.totals(tree, tree.rounds.length).drafted}.`];
       },
       attempt: { words: "Change the shape, such as 4, 1 or 1, 1, 1, 1, and compare tokens a round.", controls: { drafter: "sampled-tree", shape: "2, 1, 1", temperature: 1 } } },
-    { title: "Looking ahead", about: "drafts without a second model: copies, and the target's own guesses", trace: "ahead", steps: aheadSteps, last: { show: "lanes strip", act: atEnd },
+    { title: "Heads", about: "what proposing costs, and what it is worth, when it reads the target", trace: "heads", steps: headSteps, last: { show: "none", figure: D.worthPicture },
+      question: () => ["Medusa and the block drafter take one forward for any number of tokens. Why not always draft many?"],
+      answer: (store) => {
+        const blind = ["medusa", "block"].map((name) => drafting(store, name)).filter(Boolean).map((lane) => ({ lane, places: D.byPlace(lane) })).filter(({ places }) => places.length > 1);
+        const told = blind.map(({ lane, places }) => `${D.laneTitle(lane)}: at the first place ${places[0].stood} of ${places[0].reached}, at place ${places.length} ${places[places.length - 1].stood} of ${places[places.length - 1].reached}`);
+        return [`Their later tokens are guessed without the earlier ones, so they fit whatever might stand there and not what does; and every draft is a row that the target pays for.${told.length ? ` Here stood, of those reached: ${told.join("; ")}.` : ""}`];
+      },
+      attempt: { words: "Give the block drafter eight places, and see what proposing costs and where its tokens fall.", controls: { drafter: "block", gamma: 8, temperature: 0 } } },
+    { title: "Looking ahead", about: "copies, the target's own guesses, and drafts made before they are asked for", trace: "ahead", steps: aheadSteps, last: { show: "lanes strip", act: atEnd },
       question: () => ["On what text is a copy worth least?"],
       answer: (store) => {
         const lane = drafting(store, "ngram");
@@ -270,5 +331,9 @@
         return [`The [[TTFT]] holds the prompt's reading and the first round, and that round drafts before it verifies: ${D.time(a.ttft)} here, against ${D.time(b.ttft)} in the plain lane. What speculation wins, it wins after that.`];
       },
       attempt: { words: "Draft more at once: rounds grow longer, and so do the waits between them.", controls: { drafter: "draft", gamma: 10, temperature: 0 } } },
+    { title: "When not", about: "short answers and full batches", trace: "when", steps: whenSteps, last: { show: "none", figure: D.batchPicture },
+      question: () => ["Two servers run this pair: one answers a single reader, one decodes as many texts at once as it can. Which of them should draft, and how much?"],
+      answer: (store) => [`As far as its own measurements say, and no further. On the machine that recorded this lesson: ${D.byBatch(store.sweep).map(({ name, points }) => `${name} ran at ${D.figure(points[0].y)} times plain decoding's speed at batch ${points[0].x} and at ${D.figure(points[points.length - 1].y)} times at batch ${points[points.length - 1].x}`).join("; ")}. Other machines have other room: draftscope bench --batch measures yours.`],
+      attempt: { words: "Ask for eight tokens and draft as many: how much of that is left in the race?", controls: { drafter: "draft", gamma: 8, temperature: 0, max_new_tokens: 8 } } },
   ];
 })(window.Draftscope);

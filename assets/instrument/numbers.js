@@ -80,5 +80,9 @@
     return high;
   }
 
-  D.isChain = (lane) => lane.rounds.every((r) => r.nodes.length === r.depth || r.nodes.some((n) => n.fate === "scout"));
+  /** No two drafts of any round stand at one depth; scouts, which are no drafts, aside. */
+  D.isChain = (lane) => lane.rounds.every((r) => {
+    const depths = r.nodes.filter((n) => n.fate !== "scout").map((n) => n.depth);
+    return new Set(depths).size === depths.length;
+  });
 })(window.Draftscope);

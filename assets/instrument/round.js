@@ -59,7 +59,7 @@
       else if (this.face === "mask") this.mask.paint(this.items, known.drafted ? round.nodes : [], item, { width: this.root.clientWidth - 32, height: Math.max(260, tall) }, colours);
       else this.list(item);
       D.setText(this.line, D.itemWords(item));
-      const notes = known.verdict ? notesOf(round) : "";
+      const notes = known.verdict ? D.annotationWords(round) : "";
       this.notes.hidden = !notes;
       D.setText(this.notes, notes);
       this.fates();
@@ -98,14 +98,6 @@
           cell(item.fate === "root" ? "" : `${D.FATES[item.fate].glyph} ${item.dropped ? "discarded" : D.FATES[item.fate].word}`))))));
     }
   };
-
-  /** What the drafter says of itself in this round: names and values as it gave them. */
-  function notesOf(round) {
-    const told = Object.entries(round.notes || {}).map(([name, value]) => `${name} ${typeof value === "number" && !Number.isInteger(value) ? D.figure(value) : value}`);
-    const annotated = D.annotationWords(round);
-    const own = told.length ? `Noted by the drafter: ${told.join(" · ")}` : "";
-    return own && annotated ? `${own} · ${annotated}` : own || annotated;
-  }
 
   function roundWords(round, known) {
     if (!round.nodes.length) return known.committed ? "nothing drafted: the target's own token" : "nothing drafted";

@@ -70,6 +70,11 @@
       h("span", { class: "scale-words", text: words }));
   }
 
+  D.scaleRow = row;
+
+  /** The proposing of a round alone. */
+  D.proposeParts = (round) => partsOf(round, { drafted: true });
+
   function wordsOf(parts, spent) {
     const sum = (kind) => parts.filter((part) => part.kind === kind).reduce((total, part) => total + part.ms, 0);
     const drafts = parts.filter((part) => part.kind === "draft").length;

@@ -32,7 +32,7 @@
       this.root = h("section", { class: "card strip" },
         h("header", { class: "card-head wrap" },
           h("div", { class: "head-text" }, h("h3", { text: "When it reached the reader" }),
-            h("p", { class: "note", text: "a bar is one round, its outline drafted and wasted; each lane's clock counts only its own work" })),
+            this.note = h("p", { class: "note" })),
           h("div", { class: "controls" }, this.stated, this.playButton, this.speed, this.endButton)),
         this.frame, this.scrub, h("p", { class: "readout-line" }, this.readout), this.table.root);
       this.canvas.redraw = () => this.paint(this.last.store, this.last.now, this.last.selection, this.last.known, this.last.hiding, this.last.colours);
@@ -45,6 +45,7 @@
       this.last = { store, now, selection, known, hiding, colours };
       this.state();
       this.table.paint(store, now);
+      D.setText(this.note, `a bar is one round, its outline drafted and wasted; each lane's clock counts only its own work${store.lanes.some((lane) => lane.start?.fork) ? ", a fork's from 0 at the fork" : ""}`);
       const width = this.frame.clientWidth;
       if (!width || !store.lanes.length) return;
       const height = TOP + store.lanes.reduce((sum, lane) => sum + rowHeight(lane, colours), 0) + AXIS;

@@ -231,6 +231,7 @@ a { color: var(--ink); }
 code { font: 12px var(--mono); overflow-wrap: anywhere; }
 tr.broken td, tr.broken th { color: var(--rejected); font-weight: 700; }
 .formula { display: grid; grid-template-columns: minmax(0, 0.8fr) minmax(0, 1fr); gap: 14px 28px; border-top: 1px solid var(--rule); padding-top: 10px; }
+.formula-face { display: contents; }
 .formula-side { display: flex; flex-direction: column; gap: 8px; align-items: flex-start; }
 .slider { display: grid; grid-template-columns: 1fr auto; gap: 0 10px; width: 100%; font-size: 12px; }
 .slider input { grid-column: 1 / -1; width: 100%; margin: 2px 0 4px; accent-color: var(--ink); }

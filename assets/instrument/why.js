@@ -25,9 +25,8 @@
       const costs = whole ? D.costs(D.draftLane(store), D.plainLane(store)) : null;
       this.predicted.replaceChildren(...prediction(costs, whole, store));
       this.jitter.replaceChildren(jitterTable(store, whole));
-      const chain = costs && D.isChain(D.draftLane(store));
-      this.formula.root.hidden = !chain;
-      if (chain) this.formula.paint(costs);
+      this.formula.root.hidden = !costs;
+      if (costs) this.formula.paint(costs, D.draftLane(store));
     }
   };
 
@@ -50,9 +49,10 @@
     if (!D.draftLane(store) || !D.plainLane(store)) return [];
     if (!costs) return [h("p", { class: "sum", text: whole ? "Too few rounds to predict anything from." : "Predicted against measured: when the whole run is shown." })];
     const { tau, per, c, v, o, predicted, measured, one } = costs;
+    const forwards = D.isChain(D.draftLane(store)) ? "γ" : "L";
     return [h("h4", { text: "Predicted against measured" }),
-      h("p", { class: "equation" }, "S = τ / (γc + v + o) = ", h("b", { text: D.figure(tau) }), ` / (${D.figure(per)} × ${D.prob(c)} + ${D.figure(v)} + ${D.prob(o)}) = `, h("b", { text: `${D.figure(predicted)}×` }), " predicted, ", h("b", { text: `${D.figure(measured)}×` }), " measured"),
-      h("p", { class: "sum", text: `c, v and o are medians of this run's own stages, divided by a plain round (median ${D.time(one)}); γ counts draft forwards a round. Measured is tokens a millisecond of both lanes, the prompt's reading left out: where it lies apart from the prediction, rounds were uneven.` })];
+      h("p", { class: "equation" }, `S = τ / (${forwards}c + v + o) = `, h("b", { text: D.figure(tau) }), ` / (${D.figure(per)} × ${D.prob(c)} + ${D.figure(v)} + ${D.prob(o)}) = `, h("b", { text: `${D.figure(predicted)}×` }), " predicted, ", h("b", { text: `${D.figure(measured)}×` }), " measured"),
+      h("p", { class: "sum", text: `c, v and o are medians of this run's own stages, divided by a plain round (median ${D.time(one)}); ${forwards} counts draft forwards a round. Measured is tokens a millisecond of both lanes, the prompt's reading left out: where it lies apart from the prediction, rounds were uneven.` })];
   }
 
   function jitterTable(store, whole) {

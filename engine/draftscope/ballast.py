@@ -46,6 +46,12 @@ class Shape:
         return self.layers * self.layer_values + self.vocabulary * self.hidden
 
     @property
+    def read_values(self) -> int:
+        """Weights that one token's forward reads: of the experts only the active ones."""
+        idle = self.experts - self.active if self.experts else 0
+        return self.values - self.layers * 3 * self.hidden * self.mlp * idle
+
+    @property
     def slot_values(self) -> int:
         """Keys and values that one token leaves in the cache."""
         return 2 * self.layers * self.kv_heads * self.head_dim
@@ -79,11 +85,7 @@ def pair_of(name: str) -> tuple[Shape, Shape]:
 
 def modelled_ms(shape: Shape, dtype: torch.dtype, copy_gb_s: float) -> float:
     """The least that one token's forward takes where memory is the limit: its weights at the measured copy rate."""
-    values = shape.values
-    if shape.experts:
-        idle = shape.experts - shape.active
-        values -= shape.layers * 3 * shape.hidden * shape.mlp * idle
-    return values * dtype.itemsize / 1e6 / copy_gb_s
+    return shape.read_values * dtype.itemsize / 1e6 / copy_gb_s
 
 
 class Ballast:

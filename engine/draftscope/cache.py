@@ -13,14 +13,16 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import Cache, CacheLayerMixin
 
-VECTOR = 16  # columns; a capacity is a whole number of them
+VECTOR = 16  # columns; a capacity is a whole number of them, and so is what a forward attends to
+WIDE = 256  # the same on a device where a graph is recorded for each width
 
 
 class SlotTable:
     """Where the next rows go: shared by all layers of one cache."""
 
-    def __init__(self, batch: int, capacity: int, device: torch.device) -> None:
+    def __init__(self, batch: int, capacity: int, device: torch.device, vector: int = VECTOR) -> None:
         self.capacity = capacity
+        self._vector = vector
         self.length = torch.zeros(batch, dtype=torch.long, device=device)  # [B] permanent slots
         self.bound = 0  # host: no sequence is longer than this
         self.even = True  # host: all sequences are known to be equally long
@@ -47,7 +49,7 @@ class SlotTable:
         Attention kernels sum the odd columns at the end in another order, so that without this the bits of a row would
         depend on how many rows went with it, and greedy lanes in 16-bit would part at near ties.
         """
-        self.view = min(-(-self.view // VECTOR) * VECTOR, self.capacity)
+        self.view = min(-(-self.view // self._vector) * self._vector, self.capacity)
 
     def positions(self) -> Tensor:
         """[B, view]: the position of what lies in each slot. A permanent slot is its own position; an open row's is
@@ -128,14 +130,29 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[misc]
 class SlotCache(Cache):  # type: ignore[misc]
     """The cache of one model for B sequences. Memory: 2 x layers x B x KV heads x capacity x head width values.
 
-    `side` layers are a ballast's: written and gathered as the model's own.
+    `side` layers are a ballast's: written and gathered as the model's own. `stores` is memory that another cache of
+    this size has left; what lies in it is never attended to.
     """
 
-    def __init__(self, layers: int, batch: int, capacity: int, device: torch.device, side: int = 0) -> None:
-        self.table = SlotTable(batch, -(-capacity // VECTOR) * VECTOR, device)
-        self._stores = Store(layers), Store(side)
+    def __init__(
+        self,
+        layers: int,
+        batch: int,
+        capacity: int,
+        device: torch.device,
+        side: int = 0,
+        vector: int = VECTOR,
+        stores: tuple[Store, Store] | None = None,
+    ) -> None:
+        self.table = SlotTable(batch, -(-capacity // vector) * vector, device, vector)
+        self._stores = stores or (Store(layers), Store(side))
         self.side = [SlotLayer(self.table, self._stores[1], i) for i in range(side)]
         super().__init__(layers=[SlotLayer(self.table, self._stores[0], i) for i in range(layers)])
+
+    @property
+    def scattered(self) -> bool:
+        """Whether some layer's rows lie outside the common memory."""
+        return any(layer.apart for layer in (*self.layers, *self.side))
 
     def keep_first(self, count: Tensor, bound: int) -> None:
         """Makes the first `count[b]` open rows of each sequence permanent in place. No length exceeds `bound`."""

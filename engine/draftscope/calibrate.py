@@ -59,6 +59,7 @@ def belongs(lab: Lab) -> Belongs:
         draft=lab.draft.name if lab.draft else "",
         draft_hash=lab.draft.digest if lab.draft else "",
         ballast=" + ".join(model.ballast.shape.name for model in (lab.target, lab.draft) if model and model.ballast),
+        forward=lab.target.way,
         device=torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU",
         dtype=str(lab.target.dtype).removeprefix("torch."),
         threads=torch.get_num_threads(),
@@ -83,7 +84,7 @@ def measure(lab: Lab, say: Callable[[str], None] = lambda _: None) -> Calibratio
         verify=verify,
         plain_overhead=statistics.median(sum(stages.values()) - stages["verify"] for stages in rounds["plain", 0]),
         drafting={name: _fit(rounds, name) for name in _drafting(lab)},
-        machine=_machine(lab.target),
+        machine=machine(lab.target),
         target_bytes=sum(p.numel() * p.element_size() for p in lab.target.network.parameters()),
         differing_widths=differing_widths(lab.target),
     )
@@ -136,10 +137,11 @@ def _timed(work: Callable[[], object]) -> float:
 
 
 def _drafting(lab: Lab) -> list[str]:
-    """The drafters whose cost grows with gamma here; what is synthetic costs nothing that anyone could pay."""
+    """The drafters whose cost grows with gamma here; what is synthetic costs nothing that anyone could pay, and who
+    drafts through text chooses nothing by cost."""
     known = drafters.known()
-    able = [info.name for info in lab.drafters() if info.available and "gamma" in info.uses]
-    return [name for name in able if not known[name].synthetic]
+    able = [known[info.name] for info in lab.drafters() if info.available and "gamma" in info.uses]
+    return [info.name for info in able if not info.synthetic and not info.needs_speaker]
 
 
 def _rounds(lab: Lab) -> dict[tuple[str, int], list[dict[str, float]]]:
@@ -175,7 +177,7 @@ def _line(points: Iterable[tuple[int, float]]) -> tuple[float, float]:
     return slope, float(np.mean(y - slope * x))
 
 
-def _machine(model: Model) -> Machine:
+def machine(model: Model) -> Machine:
     """A copy well beyond every cache, and a product large enough to be bound by arithmetic."""
     size = 1 << (31 if model.device.type == "cuda" else 29)
     source = torch.ones(size // 4, dtype=torch.float32, device=model.device)

@@ -31,6 +31,7 @@ class Belongs(Known):
     draft: str
     draft_hash: str
     ballast: str
+    forward: str  # of the target: 'compiled', 'graphs', or empty
     device: str
     dtype: str
     threads: int

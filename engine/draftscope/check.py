@@ -71,7 +71,7 @@ def checked(
         drafter=info.name,
         title=info.title,
         rule=rule or "",
-        exact=info.exact_with(settings),
+        exact=info.exact_with(settings.model_copy(update={"temperature": 1.0})),  # as the law is tested
         models=[model.name for model in lab.models_of(info)],
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         samples=samples,
@@ -190,7 +190,7 @@ def begun_again(lab: Lab, drafter: str, seed: int = 0) -> Finding:
 
 def ragged_batch(lab: Lab, drafter: str, seed: int = 0) -> Finding:
     """Unequal texts decoded together write what each writes alone: neither neighbours nor padding show."""
-    if not all(model.trees for model in (lab.target, lab.draft) if model is not None):
+    if not lab.batches:
         return Finding("ragged batch", True, "left out: one of these models takes one text at a time")
     settings = Settings.of(drafter=drafter, max_new_tokens=24, seed=seed)
     prompts = [lab.encode(prompt) for prompt in PROMPTS]
@@ -240,20 +240,55 @@ def distance_test(
 
     Samples of the target's very law lie apart from it too: that share of each distance is told beside it.
     """
-    tokens = lab.encode(prompt, length + 2)
-    expected = exact_joint(lab, tokens, Sampling.of(settings), length, unclear=_unclear(lab))
-    observed = along(sampled_joint(lab, tokens, settings, length, samples, watch=watch), expected)
-    apart, divergence = distances({outcome: seen / samples for outcome, seen in observed.items()}, expected)
-    noise = sum(math.sqrt(p * (1 - p) / (2 * math.pi * samples)) for p in expected.values())
+    found = joint_distance(lab, lab.encode(prompt, length + 2), settings, length, samples, watch)
+    divergence = math.inf if found.kl is None else found.kl
     detail = (
         f"{settings.drafter}, rule {settings.rule}, lossy by design: joint law of {length} tokens at "
         f"T={settings.temperature:g}, top-k {settings.top_k}: "
-        f"total variation {apart:.3f} (sampling alone: {noise:.3f}), "
-        f"KL to the target's {divergence:.3f} nats (sampling alone: {(len(expected) - 1) / (2 * samples):.3f})"
+        f"total variation {found.total_variation:.3f} (sampling alone: {found.sampling_total_variation:.3f}), "
+        f"KL to the target's {divergence:.3f} nats (sampling alone: {found.sampling_kl:.3f})"
     )
     name = f"distance of the joint law ({settings.rule})"
-    return Finding(
-        name, True, detail, samples, total_variation=apart, kl=divergence if math.isfinite(divergence) else None
+    return Finding(name, True, detail, samples, total_variation=found.total_variation, kl=found.kl)
+
+
+@dataclass(frozen=True)
+class Distance:
+    """How far the joint law of `tokens` tokens, as `samples` runs wrote it, lies from the target's own.
+
+    `sampling_*` is how far as many samples of the target's very law are expected to lie from it. KL is in nats, of what
+    was written to the target's law; None where infinite.
+    """
+
+    total_variation: float
+    kl: float | None
+    sampling_total_variation: float
+    sampling_kl: float
+    tokens: int
+    top_k: int
+    samples: int
+
+
+def joint_distance(
+    lab: Lab,
+    prompt: list[int],
+    settings: Settings,
+    length: int,
+    samples: int,
+    watch: Callable[[], None] = lambda: None,
+) -> Distance:
+    """The joint law of `length` tokens behind `prompt` that the real loop writes, measured against the target's own."""
+    expected = exact_joint(lab, prompt, Sampling.of(settings), length, unclear=_unclear(lab))
+    observed = along(sampled_joint(lab, prompt, settings, length, samples, watch=watch), expected)
+    apart, divergence = distances({outcome: seen / samples for outcome, seen in observed.items()}, expected)
+    return Distance(
+        total_variation=apart,
+        kl=divergence if math.isfinite(divergence) else None,
+        sampling_total_variation=sum(math.sqrt(p * (1 - p) / (2 * math.pi * samples)) for p in expected.values()),
+        sampling_kl=(len(expected) - 1) / (2 * samples),
+        tokens=length,
+        top_k=settings.top_k,
+        samples=samples,
     )
 
 
@@ -329,7 +364,7 @@ def sampled_joint(
 ) -> Counter[tuple[int, ...]]:
     """How often the real loop wrote each outcome; every sample has a stream of its own."""
     settings = settings.model_copy(update={"max_new_tokens": length + 2})
-    if not all(model.trees for model in (lab.target, lab.draft) if model is not None):
+    if not lab.batches:
         batch = 1  # a model that makes its own masks takes one text at a time
     counts: Counter[tuple[int, ...]] = Counter()
     for start in range(0, samples, batch):

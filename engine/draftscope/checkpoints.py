@@ -92,19 +92,22 @@ def end_of_text(model: Model, tokenizer: Any) -> frozenset[int]:
     return frozenset(token for token in [*listed, tokenizer.eos_token_id] if token is not None)
 
 
-def refuse_other_vocabulary(target: Any, draft: Any) -> None:
-    """Vocabularies are compatible when their token -> id maps agree; sizes of embeddings say nothing.
+def other_tokens(target: Any, draft: Any) -> list[str]:
+    """The target's tokens that mean something else to the draft's tokenizer; none where their vocabularies agree.
 
-    A token that only one of them knows, at an id that the other leaves free, is no conflict.
+    They do when their token -> id maps agree; sizes of embeddings say nothing. A token that only one of them knows, at
+    an id that the other leaves free, is no conflict.
     """
     ours, theirs = target.get_vocab(), draft.get_vocab()
-    if ours == theirs:
-        return
     taken = {token_id: token for token, token_id in theirs.items()}
-    differing = sorted(
+    return sorted(
         (t for t, i in ours.items() if theirs.get(t, i) != i or taken.get(i, t) != t), key=lambda token: ours[token]
     )
-    if differing:
+
+
+def refuse_other_vocabulary(target: Any, draft: Any) -> None:
+    """`DraftscopeError` where the draft's token ids are not the target's."""
+    if differing := other_tokens(target, draft):
         raise DraftscopeError(
             f"The draft's vocabulary is not the target's: {len(differing):,} tokens differ, '{differing[0]}' for one; "
             "choose a draft that was trained with the target's tokenizer."

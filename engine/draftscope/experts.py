@@ -50,8 +50,13 @@ class Watch:
             self._chosen += [each.flatten(0, -2) for each in whole][:1]
 
 
+def layers(network: Any) -> list[Any]:
+    """The modules that hold experts, in order; none for a dense network."""
+    named = (each for each in network.modules() if type(each).__name__.endswith("Experts"))
+    return [each for each in named if isinstance(getattr(each, "num_experts", None), int)]
+
+
 def watch(network: Any) -> Watch | None:
     """Ears on every layer with experts; None for a network without."""
-    named = (each for each in network.modules() if type(each).__name__.endswith("Experts"))
-    modules = [each for each in named if isinstance(getattr(each, "num_experts", None), int)]
+    modules = layers(network)
     return Watch(modules) if modules else None

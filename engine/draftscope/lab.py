@@ -25,10 +25,12 @@ from draftscope.checkpoints import (
     find,
     load_model,
     load_tokenizer,
+    other_tokens,
     refuse_other_vocabulary,
 )
+from draftscope.compiled import compile_if_faster
 from draftscope.devices import pick_device, pick_device_map, pick_dtype
-from draftscope.drafters import DrafterInfo
+from draftscope.drafters import DrafterInfo, Speaker
 from draftscope.drafters.sequoia import best_tree
 from draftscope.errors import DraftscopeError
 from draftscope.fork import Departure
@@ -46,6 +48,7 @@ from draftscope.tree import Counts
 from draftscope.versions import own_version, revision
 
 CHAT = Chat()
+THROUGH_TEXT = "slem"  # who drafts in place of 'draft' where the draft model has another tokenizer
 
 
 def load(
@@ -64,19 +67,27 @@ def load(
     ballast: str | None = None,
     heads: Sequence[str] = (),
     spare_cores: int = 0,
+    graphs: bool = True,
+    compiled: bool = False,
 ) -> Lab:
     """Loads a pair by hub id or folder; without arguments, the embedded pair and the heads that were trained for it. A
-    target alone has no draft model. Embedded models also go by their names in the family ('draft-2l').
+    target alone has no draft model. Embedded models also go by their names in the family ('draft-2l'). Of several
+    drafts with commas between them the first is the draft model; in a cascade each drafts for the one before it. A
+    draft with another tokenizer than the target's drafts through text (see `Lab.limits`).
 
     `device_map` spreads the target over all devices ('auto'); the draft lies where the target's inputs go. `revision`
-    and `draft_revision` are branches, tags or commits on the hub. `progress` shows bars while weights come. `ballast`
-    names a pair of real shapes that both models carry (`draftscope.ballast.PAIRS`): same tokens, their costs. `heads`
-    are drafters that read the target's features, each as 'kind:folder or hub id' (kinds: `draftscope.heads.KINDS`).
+    and `draft_revision` (of the first draft) are branches, tags or commits on the hub. `progress` shows bars while
+    weights come. `ballast` names a pair of real shapes that target and drafts carry (`draftscope.ballast.PAIRS`): same
+    tokens, their costs. `heads` are drafters that read the target's features, each as 'kind:folder or hub id' (kinds:
+    `draftscope.heads.KINDS`).
 
-    Without `threads`, a CPU takes the number with which this target's own forward is fastest, leaving `spare_cores`.
+    Without `threads`, a CPU takes the number with which this target's own forward is fastest, leaving `spare_cores`. On
+    CUDA the models' forwards are replayed from graphs (see `draftscope.graphs`), unless `graphs` is False. `compiled`
+    asks for forwards compiled on a CPU (`draftscope.compiled`), which takes a minute; `Lab.compiled` tells what came of
+    it.
 
-    Raises `DraftscopeError` for a missing or damaged checkpoint, unequal vocabularies, too little memory, or a device
-    that is not there.
+    Raises `DraftscopeError` for a missing or damaged checkpoint, unequal vocabularies in a cascade, too little memory,
+    or a device that is not there.
     """
     if threads is not None:
         if threads < 1:
@@ -88,26 +99,44 @@ def load(
     if target is None:
         target, draft = family.home("target"), draft or family.home("draft")
         heads = [*family.heads_for(target), *heads]  # of two of a kind the later counts
-    target, draft = family.resolved(target), draft and family.resolved(draft)
-    if draft is None and draft_revision is not None:
+    drafts = _named(draft)
+    if not drafts and draft_revision is not None:
         raise DraftscopeError(f"draft_revision = '{draft_revision}', but no draft is named; name one or leave it out.")
     # Everything that can be said without the weights is said before they are fetched.
-    first = find(target, how, revision)
-    second = find(draft, how, draft_revision) if draft is not None else None
+    first = find(family.resolved(target), how, revision)
+    others = [find(name, how, None if i else draft_revision) for i, name in enumerate(drafts)]
     tokenizer = load_tokenizer(first)
-    if second is not None:
-        refuse_other_vocabulary(tokenizer, load_tokenizer(second))
+    theirs = [load_tokenizer(place) for place in others]
+    foreign = len(others) == 1 and bool(other_tokens(tokenizer, theirs[0]))
+    for other in [] if foreign else theirs:
+        refuse_other_vocabulary(tokenizer, other)
     big = load_model(first, how)
-    small = load_model(second, replace(how, device=big.device, device_map=None)) if second is not None else None
+    beside = replace(how, device=big.device, device_map=None)
+    small = [load_model(place, beside) for place in others]
     if weights is not None:
         big.weigh_down(weights[0])
-        if small is not None:
-            small.weigh_down(weights[1])
-    lab = Lab(big, small, tokenizer, dict(_head(spec, big) for spec in heads))
+        for model in small:
+            model.weigh_down(weights[1])
+    for model in [big, *small] if graphs and big.device.type == "cuda" else []:
+        model.record_graphs()
+    own_heads = dict(_head(spec, big) for spec in heads)
+    if foreign:
+        lab = Lab(big, None, tokenizer, own_heads, foreign=Speaker(small[0], theirs[0]))
+    else:
+        lab = Lab(big, small[0] if small else None, tokenizer, own_heads, tuple(small[1:]))
     if threads is None and lab.target.device.type == "cpu":
         lab.choose_threads(max(1, cores() - spare_cores))
+    if compiled:
+        lab.compiled = [compile_if_faster(model) for model in lab.models]
     lab.warm_up()
     return lab
+
+
+def _named(draft: str | Path | None) -> list[str | Path]:
+    """The draft models that are named, with commas between them; a folder whose own name has a comma is one."""
+    if draft is None or Path(draft).exists():
+        return [] if draft is None else [family.resolved(draft)]
+    return [family.resolved(name.strip()) for name in str(draft).split(",")]
 
 
 def _head(spec: str, target: Model) -> tuple[str, NamedHead]:
@@ -141,19 +170,61 @@ class Availability:
 
 
 class Lab:
-    """A target, perhaps a draft model, and their tokenizer, ready to decode."""
+    """A target, perhaps a draft model, and their tokenizer, ready to decode.
+
+    `smaller` draft for the draft model in a cascade. `foreign` is a draft model with another tokenizer instead.
+    """
 
     def __init__(
-        self, target: Model, draft: Model | None, tokenizer: Any, heads: Mapping[str, NamedHead] | None = None
+        self,
+        target: Model,
+        draft: Model | None,
+        tokenizer: Any,
+        heads: Mapping[str, NamedHead] | None = None,
+        smaller: tuple[Model, ...] = (),
+        foreign: Speaker | None = None,
     ) -> None:
         self.target = target
         self.heads = dict(heads or {})  # by kind
         self.draft = draft
+        self.smaller = smaller
+        self.foreign = foreign
         self.tokenizer = tokenizer
         self.pieces = Pieces(tokenizer)
         self.eos = end_of_text(target, tokenizer)
+        self.compiled: list[str] = []  # what came of compiling, where that was asked for: a sentence for each model
         self._rates: dict[tuple[str, Sampling], tuple[float, ...]] = {}  # acceptance by rank of a drafter's children
         self._trees: dict[tuple[str, Sampling, int, int], Counts] = {}
+
+    @property
+    def models(self) -> list[Model]:
+        """Every model that reads the target's tokens, the target first."""
+        return [self.target, *([self.draft] if self.draft is not None else []), *self.smaller]
+
+    @property
+    def speaker(self) -> Speaker | None:
+        """The draft model for who drafts through text, with its tokenizer: its own, or the target's."""
+        return self.foreign or (Speaker(self.draft, self.tokenizer) if self.draft is not None else None)
+
+    @property
+    def batches(self) -> bool:
+        """Whether unequal texts can be decoded together: a model that makes its own masks takes one at a time."""
+        every = [*self.models, *([self.foreign.model] if self.foreign is not None else [])]
+        return all(model.trees for model in every)
+
+    @property
+    def limits(self) -> list[str]:
+        """What these models cannot do here, a sentence each."""
+        found = [model.limits for model in self.models if model.limits]
+        if self.foreign is not None:
+            differing = other_tokens(self.tokenizer, self.foreign.tokenizer)
+            found.append(
+                f"'{self.foreign.model.name}' has another tokenizer than '{self.target.name}' ({len(differing):,} "
+                f"tokens differ, '{differing[0]}' for one), so it drafts through text ('{THROUGH_TEXT}', or 'tli'). "
+                "The output's law is exactly the target's; the draft's own over the target's tokens is not known: "
+                f"'{THROUGH_TEXT}' shows a point mass, 'tli' its law over the tokens that both have."
+            )
+        return found
 
     def decode(self, prompt: str, drafter: str = "draft", record: bool = True, **settings: Any) -> Result:
         """Decodes `prompt` to its end. `settings` are the fields of `Settings` (temperature, gamma, seed, ...)."""
@@ -181,8 +252,14 @@ class Lab:
 
         With a `departure` it goes on behind the prompt and exactly those tokens, as a fork of another lane.
         """
+        settings = self._spoken(settings)
         info = drafters.find(settings.drafter)
-        if info.needs_draft and self.draft is None:
+        if info.needs_draft and self.foreign is not None:
+            raise DraftscopeError(
+                f"The drafter '{info.name}' needs a draft with the target's tokenizer, and "
+                f"'{self.foreign.model.name}' has another; choose '{THROUGH_TEXT}' or 'tli'."
+            )
+        if (info.needs_draft or info.needs_speaker) and self.speaker is None:
             raise DraftscopeError(
                 f"The drafter '{info.name}' needs a draft model; name one with --draft, or choose 'ngram'."
             )
@@ -219,7 +296,13 @@ class Lab:
 
         `counts` is the tree of a drafter that would otherwise choose one by what was measured.
         """
+        settings = self._spoken(settings)
         return self._session(self.target, prompts, settings, Streams(settings.seed, sequences), ends, counts)
+
+    def _spoken(self, settings: Settings) -> Settings:
+        """The settings, but that a draft model with another tokenizer drafts through text."""
+        through_text = settings.drafter == "draft" and self.foreign is not None
+        return settings.model_copy(update={"drafter": THROUGH_TEXT}) if through_text else settings
 
     def _session(
         self,
@@ -245,6 +328,8 @@ class Lab:
             vocabulary=self.target.vocabulary,
             target=target,
             draft=self.draft,
+            smaller=self.smaller,
+            speaker=self.speaker,
             heads={kind: head.network for kind, head in self.heads.items()},
             streams=streams,
             foresee=lambda coins: self._foreseen(prompts, settings, coins, ends),
@@ -290,7 +375,7 @@ class Lab:
         """What the models read: the prompt in its chat template (empty where it has none), and its tokens."""
         if not prompt.strip():
             raise DraftscopeError("The prompt is empty; write at least a word to continue from.")
-        room = min(model.context for model in (self.target, self.draft) if model is not None)
+        room = min(model.context for model in self.models)
         if len(prompt) > 64 * room:
             raise DraftscopeError(
                 f"The prompt has {len(prompt):,} characters and the models read {room:,} tokens; shorten it."
@@ -310,8 +395,8 @@ class Lab:
                 f"The prompt has {tokens:,} tokens and {more:,} more were asked for, "
                 f"but the models' context holds {room:,}; {remedy}."
             )
-        for model in (self.target, self.draft):
-            if model is not None and model.seam and tokens - 1 <= model.seam < tokens + more:
+        for model in self.models:
+            if model.seam and tokens - 1 <= model.seam < tokens + more:
                 raise DraftscopeError(
                     f"'{model.name}' changes its rotary factors at {model.seam:,} tokens, and {tokens:,} with "
                     f"{more:,} more would cross that; stay below it or start with a longer prompt."
@@ -339,8 +424,10 @@ class Lab:
 
     def _why_not(self, info: DrafterInfo) -> str:
         """Why this lab cannot run a drafter; empty where it can."""
-        if info.needs_draft and self.draft is None:
+        if (info.needs_draft or info.needs_speaker) and self.speaker is None:
             return "no draft model is loaded"
+        if info.needs_draft and self.draft is None:
+            return "the draft has another tokenizer"
         if info.needs_head and info.needs_head not in self.heads:
             return f"no {info.needs_head} head is loaded"
         if unfit := info.unfit(self.target):
@@ -410,6 +497,10 @@ class Lab:
         used = [_model_info("target", self.target)]
         if info.needs_draft and self.draft is not None:
             used.append(_model_info("draft", self.draft))
+        if info.needs_speaker and self.speaker is not None:
+            used.append(_model_info("draft", self.speaker.model))
+        if "inner" in info.uses:
+            used += [_model_info("draft", model) for model in self.smaller]
         return used + ([_head_info(self.heads[info.needs_head])] if info.needs_head else [])
 
     def _device_name(self) -> str:
@@ -426,6 +517,8 @@ def _model_info(role: Literal["target", "draft"], model: Model) -> trace.ModelIn
         hidden=model.hidden,
         hash=model.digest,
         ballast=model.ballast.shape.name if model.ballast else "",
+        graphs=model.graph_state,
+        compiled=model.way == "compiled",
     )
 
 

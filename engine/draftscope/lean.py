@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -32,9 +32,20 @@ class Output:
     hidden_states: tuple[Tensor, ...]  # what went into each layer, and what came out of the final norm; if asked for
 
 
+class Weights(NamedTuple):
+    """The weights of one decoder layer, fused."""
+
+    norm: Tensor
+    qkv: Tensor  # [(H + 2 K) D, hidden]
+    out: Tensor
+    mlp_norm: Tensor
+    gate_up: Tensor  # [2 M, hidden]
+    down: Tensor
+
+
 @dataclass(frozen=True)
 class Layer:
-    """The weights of one decoder layer, fused."""
+    """One decoder layer: the same weights, ready to multiply."""
 
     norm: Tensor
     qkv: Product  # hidden -> (H + 2 K) D
@@ -82,7 +93,8 @@ class LeanLlama:
         self._rotary = body.rotary_emb
         self._angles = self._tables(0)
         with torch.no_grad():
-            self._layers = [_fused(layer, packed) for layer in body.layers]
+            self._weights = [_fused(layer) for layer in body.layers]
+        self._layers = [_ready(weights, packed) for weights in self._weights]
 
     def first(self, count: int) -> LeanLlama:
         """The first `count` layers, norm and head: the same weights."""
@@ -102,9 +114,7 @@ class LeanLlama:
         output_hidden_states: bool = False,
     ) -> Output:
         """Logits [B, T, V] (or of the last `logits_to_keep` rows) of `input_ids` [B, T]."""
-        if past_key_values.table.view > len(self._angles[0]):
-            self._angles = self._tables(2 * past_key_values.table.view)
-        cos, sin = (table[position_ids][:, :, None] for table in self._angles)  # [B, T, 1, D]
+        cos, sin = self._turns(position_ids, past_key_values.table.view)
         if attention_mask is not None and input_ids.shape[1] < FEWEST_QUERIES:
             attention_mask = F.pad(attention_mask, (0, 0, 0, FEWEST_QUERIES - input_ids.shape[1]), value=True)
         x = self._embed(input_ids)
@@ -137,6 +147,13 @@ class LeanLlama:
     def _normed(self, x: Tensor, weight: Tensor) -> Tensor:
         return F.rms_norm(x, weight.shape, weight, self._eps)
 
+    def _turns(self, position_ids: Tensor, columns: int) -> tuple[Tensor, Tensor]:
+        """cos and signed sin [B, T, 1, D] of the rows at those positions."""
+        if columns > len(self._angles[0]):
+            self._angles = self._tables(2 * columns)
+        cos, sin = (table[position_ids][:, :, None] for table in self._angles)
+        return cos, sin
+
     def _tables(self, length: int) -> tuple[Tensor, Tensor]:
         """cos and signed sin [length, D] by position; the sign of the half-rotation is folded into sin."""
         positions = torch.arange(length, device=self._embedding.device)[None]
@@ -145,16 +162,21 @@ class LeanLlama:
         return cos[0], torch.cat([-sin[0, :, :half], sin[0, :, half:]], -1)
 
 
-def _fused(layer: Any, packed: bool) -> Layer:
+def _fused(layer: Any) -> Weights:
     attention, mlp = layer.self_attn, layer.mlp
-    return Layer(
+    return Weights(
         norm=layer.input_layernorm.weight,
-        qkv=product(_joined([attention.q_proj, attention.k_proj, attention.v_proj]), packed),
-        out=product(attention.o_proj.weight, packed),
+        qkv=_joined([attention.q_proj, attention.k_proj, attention.v_proj]),
+        out=attention.o_proj.weight,
         mlp_norm=layer.post_attention_layernorm.weight,
-        gate_up=product(_joined([mlp.gate_proj, mlp.up_proj]), packed),
-        down=product(mlp.down_proj.weight, packed),
+        gate_up=_joined([mlp.gate_proj, mlp.up_proj]),
+        down=mlp.down_proj.weight,
     )
+
+
+def _ready(weights: Weights, packed: bool) -> Layer:
+    qkv, out, gate_up, down = (product(w, packed) for w in (weights.qkv, weights.out, weights.gate_up, weights.down))
+    return Layer(weights.norm, qkv, out, weights.mlp_norm, gate_up, down)
 
 
 def _joined(modules: list[Any]) -> Tensor:

@@ -20,11 +20,14 @@ LEAST_CHECKED = 1 << 28  # a smaller cache is not worth asking the system about
 
 
 def stored_in(files: list[Path]) -> Counter[str]:
-    """Values by stored dtype, from the headers of safetensors files."""
+    """Values by stored dtype, from the headers of safetensors files. ValueError or KeyError for what is none."""
     values: Counter[str] = Counter()
     for path in files:
         with path.open("rb") as file:
-            header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+            length = int.from_bytes(file.read(8), "little")
+            if length > path.stat().st_size:
+                raise ValueError(f"'{path.name}' says that its header has {length} bytes")
+            header = json.loads(file.read(length))
         for name, tensor in header.items():
             if name != "__metadata__":
                 values[tensor["dtype"]] += int(torch.Size(tensor["shape"]).numel())

@@ -15,8 +15,11 @@ from torch import Tensor
 
 from draftscope import memory
 from draftscope.ballast import Ballast, Shape
-from draftscope.cache import SlotCache, SlotTable
+from draftscope.cache import VECTOR, WIDE, SlotCache, SlotTable
+from draftscope.compiled import CompiledLlama
 from draftscope.errors import DraftscopeError
+from draftscope.experts import layers as expert_layers
+from draftscope.graphs import Graphs, Recorder, on_cuda
 from draftscope.hybrid import Hybrid, HybridCache
 from draftscope.hybrid import covers as is_hybrid
 from draftscope.lean import LeanLlama, lean_forward
@@ -64,6 +67,7 @@ class Model:
         # Eager attention adds its mask: a bool one is silently wrong there.
         self._additive = self.dtype if config._attn_implementation == "eager" else None
         self.ballast: Ballast | None = None
+        self.graphs: Graphs | None = None
         self.trees = True
         self.trees = config.model_type not in COUNT_SLOTS and not isinstance(self.run, Hybrid) and takes_trees(self)
         if not self.trees and not self._takes_chains():
@@ -124,6 +128,9 @@ class Model:
         shallow.layers = count
         shallow.parameters = shallow.network.num_parameters()
         shallow.counter = Counter()
+        shallow.graphs = None
+        if self.graphs is not None:
+            shallow.record_graphs(self.graphs.record)
         shallow._slot_bytes = memory.slot_bytes(shallow.network.config.get_text_config(), self.dtype)
         return shallow
 
@@ -134,7 +141,12 @@ class Model:
         memory.refuse_cache(self.name, batch, capacity, self._slot_bytes, self.device)
         if isinstance(self.run, Hybrid):
             return self.run.cache(batch, capacity, self.device)
-        return SlotCache(self.layers, batch, capacity, self.device, self.ballast.shape.layers if self.ballast else 0)
+        side = self.ballast.shape.layers if self.ballast else 0
+        if self.graphs is not None:
+            return self.graphs.cache(self.layers, batch, capacity, self.device, side)
+        vector = WIDE if self.device.type == "cuda" else VECTOR  # with graphs or without: the same sums
+        spare = VECTOR if isinstance(self.run, CompiledLlama) else 0
+        return SlotCache(self.layers, batch, capacity + spare, self.device, side, vector)
 
     def kept_bytes(self, tokens: int) -> int:
         """Memory that a text of so many tokens takes in this model's cache; the same for any, where it is recurrent."""
@@ -152,6 +164,29 @@ class Model:
         ballast = self.ballast = Ballast(shape, self.hidden, self.dtype, self.device)
         self._slot_bytes += shape.slot_values * size
         self.network.get_input_embeddings().register_forward_hook(lambda *call: call[2] + ballast(call[2]))
+
+    def record_graphs(self, record: Recorder = on_cuda) -> None:
+        """From now on forwards of few rows are replayed from graphs, unless `graph_state` says why not."""
+        why = ""
+        if self.stateful:
+            why = "the model keeps a state"
+        elif len(set(getattr(self.network, "hf_device_map", {}).values())) > 1:
+            why = "the model lies on several devices"
+        elif expert_layers(self.network):
+            why = "the model's experts are chosen from forward to forward"
+        self.graphs = Graphs(record, why)
+
+    @property
+    def graph_state(self) -> str:
+        """'on', 'off: why', or empty where no graphs were asked for."""
+        if self.graphs is None:
+            return ""
+        return f"off: {self.graphs.off}" if self.graphs.off else "on"
+
+    @property
+    def way(self) -> str:
+        """How its forward is run where that is not as usual: 'compiled', 'graphs', or empty."""
+        return "compiled" if isinstance(self.run, CompiledLlama) else "graphs" if self.graph_state == "on" else ""
 
     @torch.inference_mode()
     def forward(
@@ -187,21 +222,32 @@ class Model:
             more = {"again": tokens.shape[1] - rows}
         cache.table.aim(offsets)
         mask = self._mask(cache.table, sees)
-        if self.ballast is not None:
-            self.ballast.aim(cache, mask)
-        out = self.run(
-            input_ids=tokens,
-            # a tree may reach beyond the context where its text ends: scouts, whose positions only have to exist
-            position_ids=(cache.table.length[:, None] + offsets).clamp_(max=self.context - 1),
-            attention_mask=mask,
-            past_key_values=cache,
-            use_cache=True,
-            logits_to_keep=1 if last_only else 0,
-            output_hidden_states=bool(layers),
-            **more,
-        )
-        features = torch.cat([out.hidden_states[i][:, -rows:].to(self.device) for i in layers], -1) if layers else None
-        return out.logits[:, -rows:].to(self.device), features
+        # a tree may reach beyond the context where its text ends: scouts, whose positions only have to exist
+        positions = (cache.table.length[:, None] + offsets).clamp_(max=self.context - 1)
+
+        def call(tokens: Tensor, positions: Tensor, mask: Any) -> tuple[Tensor, ...]:
+            if self.ballast is not None:
+                self.ballast.aim(cache, mask)
+            out = self.run(
+                input_ids=tokens,
+                position_ids=positions,
+                attention_mask=mask,
+                past_key_values=cache,
+                use_cache=True,
+                logits_to_keep=1 if last_only else 0,
+                output_hidden_states=bool(layers),
+                **more,
+            )
+            logits = out.logits[:, -rows:].to(self.device)
+            if not layers:
+                return (logits,)
+            return logits, torch.cat([out.hidden_states[i][:, -rows:].to(self.device) for i in layers], -1)
+
+        if self.graphs is not None and isinstance(mask, Tensor):
+            found = self.graphs.forward(cache, call, (layers, last_only), (tokens, positions, mask))
+        else:
+            found = call(tokens, positions, mask)
+        return found[0], found[1] if layers else None
 
     def read(self, cache: SlotCache, prompts: list[list[int]], layers: tuple[int, ...] = ()) -> Tensor | None:
         """Prefill: writes every prompt to the cache and makes it permanent; its features [B, T, F] if asked for.

@@ -1,5 +1,6 @@
-"""Known pairs: targets with a published drafter, what they need, and whether this version can run that drafter.
+"""Known pairs: targets and their drafters, what they need, and whether this version can run that drafter.
 
+A draft model need not have the target's tokenizer: `draftscope.load` then chooses who drafts through text, and says so.
 Parameters of whole models are exact (the configuration, counted); those of heads follow from the size of their file.
 """
 
@@ -10,7 +11,10 @@ from dataclasses import dataclass
 from draftscope import drafters
 
 DRAFT_MODEL, EAGLE, EAGLE_3, MEDUSA, BLOCK = "draft model", "EAGLE", "EAGLE-3", "Medusa", "DFlash"
-DRAFTER_OF = {DRAFT_MODEL: "draft", EAGLE: "eagle", EAGLE_3: "eagle3", MEDUSA: "medusa", BLOCK: "dflash"}
+THROUGH_TEXT = "through text"  # a draft model with another tokenizer than the target's
+DRAFTER_OF = {
+    DRAFT_MODEL: "draft", EAGLE: "eagle", EAGLE_3: "eagle3", MEDUSA: "medusa", BLOCK: "block", THROUGH_TEXT: "slem",
+}  # fmt: skip
 
 LLAMA_8B, LLAMA_70B = "meta-llama/Llama-3.1-8B-Instruct", "meta-llama/Llama-3.1-70B-Instruct"
 LLAMA_3B, LLAMA_1B = "meta-llama/Llama-3.2-3B-Instruct", "meta-llama/Llama-3.2-1B-Instruct"
@@ -54,7 +58,7 @@ PARAMETERS = {
 
 @dataclass(frozen=True)
 class Pair:
-    """A target and a drafter that was published for it, or that shares its tokenizer."""
+    """A target and a drafter: published for it, of its own tokenizer, or of another one and drafting through text."""
 
     target: str
     drafter: str
@@ -99,6 +103,8 @@ PAIRS = (
     Pair("google/gemma-2-9b-it", "google/gemma-2-2b-it"),
     Pair("google/gemma-2-27b-it", "google/gemma-2-2b-it"),
     Pair("google/gemma-3-1b-it", "google/gemma-3-270m-it"),
+    Pair("google/gemma-2-9b-it", "Qwen/Qwen2.5-0.5B-Instruct", THROUGH_TEXT, "another tokenizer"),
+    Pair(LLAMA_8B, "HuggingFaceTB/SmolLM2-135M-Instruct", THROUGH_TEXT, "another tokenizer"),
     Pair("lmsys/vicuna-13b-v1.3", "yuhuili/EAGLE3-Vicuna1.3-13B", EAGLE_3, "head is a pickle"),
     Pair("lmsys/vicuna-7b-v1.3", "FasterDecoding/medusa-vicuna-7b-v1.3", MEDUSA, "head is a pickle"),
 )

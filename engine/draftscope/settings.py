@@ -43,7 +43,9 @@ class Settings(BaseModel):
     )
     window: int = Field(5, ge=1, le=32, description="columns of lookahead's window, and n-grams it verifies at once")
     typed: str = Field("", max_length=20_000, description="the continuation that a person drafts")
-    inner: Literal["ngram", "suffix"] = Field("ngram", description="who drafts for the middle model of a cascade")
+    inner: Literal["ngram", "suffix", "none"] = Field(
+        "ngram", description="who drafts for the smallest model of a cascade: ngram, suffix or none"
+    )
     exit_layer: int | None = Field(
         None, ge=1, description="layers of the target that an early exit drafts with; left out, a quarter of them"
     )

@@ -8,7 +8,7 @@ and is biased: after a block was cut short, the next round would meet the very c
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
 import numpy as np
@@ -50,6 +50,13 @@ class Streams:
     seed: int
     sequences: tuple[int, ...]
     tier: int = 0
+
+    def below(self, tier: int) -> Streams:
+        """The streams of tier 1 to 7 inside this one: the key spells the way there, so no two tiers share any.
+
+        Tier 0 is the target's own session.
+        """
+        return replace(self, tier=8 * self.tier + tier)
 
     def coins(self, round_index: int, nodes: int, device: torch.device | str = "cpu") -> Coins:
         """Every coin that a round of at most `nodes` nodes may need."""

@@ -14,9 +14,9 @@ Token bytes (`raw`) are text in which every character is one byte (latin-1): a t
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
 SCHEMA_VERSION = 1
 
@@ -139,6 +139,8 @@ class ModelInfo(Record):
     hidden: int
     hash: str = ""
     ballast: str = ""  # a real model's shape whose traffic and arithmetic this one carries beside its own
+    graphs: str = ""  # whether its forwards were replayed from CUDA graphs: 'on', or 'off: why'; empty if not asked for
+    compiled: bool = False  # its forward was compiled for this CPU
 
 
 class Fork(Record):
@@ -240,7 +242,30 @@ class Prefetch(Record):
     waited_ms: float  # that the round had to wait for it, when the verdict was in
 
 
-Annotation = Annotated[PolicyNote | DraftState | Experts | Prefetch, Field(discriminator="kind")]
+class TierWork(Record):
+    """What one draft model of a cascade did for a round."""
+
+    model: str
+    forwards: int
+
+
+class Tiers(Record):
+    """The draft models of a cascade, the one that drafts for the target first; the target's own forward is one."""
+
+    kind: Literal["tiers"] = "tiers"
+    tiers: list[TierWork]
+
+
+class Realignment(Record):
+    """How a chain came from a draft with another tokenizer, by way of text: its law over these tokens is not known."""
+
+    kind: Literal["realignment"] = "realignment"
+    drafted: int  # tokens of its own
+    proposed: int  # tokens of the target that their text became
+    read_again: int  # tokens of its own that the text so far no longer is
+
+
+Annotation = Annotated[PolicyNote | DraftState | Experts | Prefetch | Tiers | Realignment, Field(discriminator="kind")]
 
 
 class Round(Event):
@@ -262,8 +287,15 @@ class Round(Event):
     text_delta: str
     cut: Literal["eos", "stop", "length"] | None = None  # why the rest of the round was discarded
     timings: Timings
-    notes: dict[str, float | str] = Field(default_factory=dict)  # a drafter's own annotations
-    annotations: list[Annotation] = Field(default_factory=list)  # typed ones
+    annotations: list[Annotation] = Field(default_factory=list)  # of the drafter or the target
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_notes(cls, read: Any) -> Any:
+        """Rounds of this schema version were written with 'notes' that nothing ever filled."""
+        if isinstance(read, dict) and read.get("notes") == {}:
+            return {name: value for name, value in read.items() if name != "notes"}
+        return read
 
 
 class RunEnd(Event):

@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     from draftscope.settings import Settings
 
     options.take_head(args)
-    chosen = Settings.of(seed=args.seed, **({"rule": args.rule} if args.rule else {}))
+    chosen = Settings.of(seed=args.seed, temperature=1.0, **({"rule": args.rule} if args.rule else {}))
     exact = drafters.find(args.drafter).exact_with(chosen)
     findings = _findings(args, options.load(args))
     passed, said = all(finding.passed for finding in findings), verdict(findings, exact)

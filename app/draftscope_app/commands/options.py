@@ -21,7 +21,9 @@ def add_loading(parser: argparse.ArgumentParser) -> None:
     """Which models are loaded, where they come from and where they go; one option for each field of `Load`."""
     group = parser.add_argument_group("models")
     group.add_argument("--target", metavar="MODEL", help="hub id or folder (default: the embedded pair)")
-    group.add_argument("--draft", metavar="MODEL", help="hub id or folder of the draft model")
+    group.add_argument(
+        "--draft", metavar="MODEL", help="the draft model; for a cascade several, the largest first: A,B"
+    )
     group.add_argument("--dtype", default="auto", help="auto, float32, bfloat16 or float16 (default: auto)")
     group.add_argument("--device", default="auto", help="auto, cpu or cuda (default: auto)")
     group.add_argument("--threads", type=int, metavar="N", help="threads on the CPU (default: what is fastest)")
@@ -30,6 +32,12 @@ def add_loading(parser: argparse.ArgumentParser) -> None:
         help="a head that reads the target's features, such as eagle3:FOLDER; '--drafter eagle3:FOLDER' does both",
     )  # fmt: skip
     group.add_argument("--ballast", metavar="PAIR", help="carry the weight of a real pair, such as 8b+1b: same tokens")
+    group.add_argument(
+        "--no-graphs",
+        action="store_false",
+        dest="graphs",
+        help="launch every kernel: no CUDA graphs, to see their worth",
+    )
     group = parser.add_argument_group("loading")
     group.add_argument("--revision", metavar="NAME", help="branch, tag or commit of the target on the hub")
     group.add_argument("--draft-revision", metavar="NAME", help="the same of the draft model")
@@ -46,14 +54,13 @@ def models(args: argparse.Namespace) -> Load:
 
 
 def load(args: argparse.Namespace) -> Lab:
-    """The models that the arguments name, and a line on stderr for each that takes chains only."""
+    """The models that the arguments name, and a line on stderr for what they cannot do."""
     import draftscope
 
     with waiting("Loading the models"):
         lab = draftscope.load(**asdict(models(args)), progress=sys.stderr.isatty())
-    for model in (lab.target, lab.draft):
-        if model is not None and model.limits:
-            print(f"draftscope: {model.limits}", file=sys.stderr)
+    for sentence in [*lab.limits, *lab.compiled]:
+        print(f"draftscope: {sentence}", file=sys.stderr)
     return lab
 
 

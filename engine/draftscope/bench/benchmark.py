@@ -7,11 +7,12 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from draftscope.bench.cases import cases
+from draftscope.bench.distances import distances
 from draftscope.bench.measure import Bench
 from draftscope.bench.peers import opened
 from draftscope.bench.plan import Plan
 from draftscope.bench.prompts import Prompt
-from draftscope.bench.report import Report, machine, method
+from draftscope.bench.report import Report, kept, machine, method
 from draftscope.bench.rows import headlines, rows
 from draftscope.bench.systems import own
 from draftscope.bench.tables import markdown
@@ -33,9 +34,10 @@ def benchmark(lab: Lab, plan: Plan, texts: Mapping[str, Sequence[Prompt]], notes
             systems = [*systems, *peers]
         measuring = Bench(plan, systems, todo)
         runs = measuring.runs()
+    apart = distances(lab, [system.label for system in systems], plan.temperatures)
     told = [system.note for system in systems if system.note]
     left_out = [*notes, *unread, *unable, *missing, *measuring.notes]
-    return Report(machine(lab), method(plan), plan, rows(runs), headlines(runs), told, left_out)
+    return Report(machine(lab), method(plan), plan, rows(runs, apart), headlines(runs), told, left_out, kept(lab, plan))
 
 
 def save(report: Report, folder: Path) -> str:

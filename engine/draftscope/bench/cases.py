@@ -56,7 +56,7 @@ def _filled(tokens: Tokens, context: int, pool: Sequence[int]) -> Tokens:
 
 
 def _refuse_contexts(lab: Lab, plan: Plan) -> None:
-    room = min(model.context for model in (lab.target, lab.draft) if model is not None)
+    room = min(model.context for model in lab.models)
     for context in plan.contexts:
         if context + plan.tokens > room:
             raise DraftscopeError(

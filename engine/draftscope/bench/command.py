@@ -40,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--prompts", type=Path, metavar="FILE.jsonl", help="prompts of your own, one object a line")
     group.add_argument("--temperature", metavar="T,...", help=f"default: {listed(default.temperatures)}")
     group.add_argument("--gamma", metavar="N,...", help=f"drafted tokens (default: {listed(default.gammas)})")
+    group.add_argument("--rules", metavar="RULE,...", help=f"of drawn chains (default: {listed(default.rules)})")
     group.add_argument("--batch", metavar="N,...", help="sequences decoded together (default: 1)")
     group.add_argument("--context", metavar="N,...", help="tokens of the prompt (default: prompts as they are)")
     group.add_argument("--tokens", type=int, metavar="N", help=f"tokens to write (default: {default.tokens})")
@@ -58,6 +59,7 @@ def planned(args: argparse.Namespace) -> Plan:
         "kinds": words("kinds", args.kinds),
         "temperatures": numbers("temperature", args.temperature, float),
         "gammas": numbers("gamma", args.gamma, int),
+        "rules": words("rules", args.rules),
         "batches": numbers("batch", args.batch, int),
         "contexts": numbers("context", args.context, int),
         "tokens": args.tokens,
@@ -67,9 +69,11 @@ def planned(args: argparse.Namespace) -> Plan:
     return replace(QUICK if args.quick else Plan(), **{key: value for key, value in given.items() if value is not None})
 
 
-def chosen(args: argparse.Namespace, plan: Plan) -> tuple[dict[str, list[Prompt]], list[str]]:
-    """The plan's prompts by kind, and a note where lines of a file were left out."""
-    found, notes = (prompts.shipped(), []) if args.prompts is None else prompts.read(args.prompts)
+def chosen(
+    args: argparse.Namespace, plan: Plan, more: Sequence[Prompt] = ()
+) -> tuple[dict[str, list[Prompt]], list[str]]:
+    """The plan's prompts by kind, of a file or the shipped ones and `more`; a note where lines were left out."""
+    found, notes = ([*prompts.shipped(), *more], []) if args.prompts is None else prompts.read(args.prompts)
     return prompts.select(found, plan.kinds, plan.prompts_per_kind), notes
 
 

@@ -31,6 +31,7 @@ class Run:
     ids: list[list[int]]  # [B]
     rounds: Rounds | None = None  # our own systems only
     cache_bytes: int | None = None
+    draft_bytes: int | None = None
 
 
 class Bench:
@@ -95,7 +96,8 @@ class Bench:
         if lengths != [self._plan.tokens] * case.batch:
             raise RuntimeError(f"it wrote {lengths} tokens instead of {case.batch} times {self._plan.tokens}")
         rounds = Rounds.of(written.kept) if written.kept else None
-        return Run(system.label, case, repeat, seconds, written.ids, rounds, written.cache_bytes)
+        sizes = written.cache_bytes, written.draft_bytes
+        return Run(system.label, case, repeat, seconds, written.ids, rounds, *sizes)
 
     def _stopped(self, repeat: int, case: Case) -> str:
         done = "within the warm-up" if repeat == WARM_UP else f"in repeat {repeat + 1} of {self._plan.repeats}"

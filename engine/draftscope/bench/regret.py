@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from draftscope.bench.cases import cases
+from draftscope.bench.forms import Compared, unlike
 from draftscope.bench.measure import Bench, Run
 from draftscope.bench.plan import Plan
 from draftscope.bench.prompts import Prompt
@@ -55,6 +56,7 @@ class Report:
     arms: tuple[str, ...]
     policies: tuple[str, ...]
     rows: list[Row]
+    compared: list[Compared]  # a deep narrow and a wide shallow arm, where there are two such
     notes: list[str]
 
     def as_json(self) -> str:
@@ -103,9 +105,10 @@ def regret(
     systems += [Player(lab, name, base.model_copy(update={"policy": name})) for name in policies]
     measuring = Bench(plan, systems, todo)
     runs = measuring.runs()
-    found = rows(runs, {arm.name: arm.shape for arm in fixed}, policies)
+    shapes = {arm.name: arm.shape for arm in fixed}
+    found = rows(runs, shapes, policies)
     left_out = [*notes, *unread, *measuring.notes]
-    return Report(machine(lab), method(plan), plan, arms, policies, found, left_out)
+    return Report(machine(lab), method(plan), plan, arms, policies, found, compared(runs, shapes), left_out)
 
 
 def save(report: Report, folder: Path) -> str:
@@ -140,6 +143,22 @@ def rows(runs: Sequence[Run], arms: Mapping[str, tuple[int, ...] | None], polici
         for name in (name for name in (*arms, *policies) if name in by_name):
             row = _row(by_name[name], by_name[PLAIN.drafter], best)
             found.append(replace(row, policy=name in policies, shape=arms.get(name)))
+    return found
+
+
+def compared(runs: Sequence[Run], shapes: Mapping[str, tuple[int, ...] | None]) -> list[Compared]:
+    """The most unlike trees among the arms against each other, for each kind at each temperature."""
+    pair = unlike(shapes)
+    if pair is None:
+        return []
+    cells: dict[tuple[float, str], list[Run]] = {}
+    for run in runs:
+        cells.setdefault((run.case.temperature, run.case.kind), []).append(run)
+    found = []
+    for (temperature, kind), own in cells.items():
+        deep, wide = ([run for run in own if run.label.drafter == name] for name in pair)
+        if ratios := _ratios(deep, wide):
+            found.append(Compared(kind, temperature, *pair, bootstrap([ratios]), len(ratios)))
     return found
 
 

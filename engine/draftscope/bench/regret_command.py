@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, get_args
 
 from draftscope.bench import command
 from draftscope.bench.plan import Plan
+from draftscope.bench.regret_texts import asked
 from draftscope.errors import DraftscopeError
 from draftscope.settings import Settings
 
 if TYPE_CHECKING:
     from draftscope.bench.regret import Report
 
-PLAN = Plan(tokens=192, peers=False)
-QUICK = Plan(tokens=96, repeats=2, temperatures=(1.0,), prompts_per_kind=1, peers=False)
+PLAN = Plan(temperatures=(1.0,), peers=False)  # minutes on two cores; at T = 0 most continuations loop
+QUICK = replace(PLAN, repeats=2, prompts_per_kind=1)
 POLICIES: tuple[str, ...] = get_args(Settings.model_fields["policy"].annotation)
 ARMS: tuple[str, ...] = Settings.model_fields["arms"].default
 
@@ -29,10 +30,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--policies", metavar="NAME,...", help=f"default: {','.join(POLICIES)}")
     group.add_argument("--kinds", metavar="KIND,...", help="kinds of text (default: all)")
     group.add_argument("--prompts", type=Path, metavar="FILE.jsonl", help="prompts of your own, one object a line")
-    group.add_argument("--temperature", metavar="T,...", help="default: 0,1")
+    group.add_argument("--temperature", metavar="T,...", help="default: 1")
     group.add_argument("--tokens", type=int, metavar="N", help=f"tokens to write (default: {PLAN.tokens})")
     group.add_argument("--repeats", type=int, metavar="N", help=f"after the warm-up (default: {PLAN.repeats})")
-    group.add_argument("--quick", action="store_true", help="one prompt a kind, T = 1, fewer tokens; a few minutes")
+    group.add_argument("--quick", action="store_true", help="one prompt a kind, two repeats")
     group = parser.add_argument_group("what is left behind")
     group.add_argument("--out", type=Path, default=Path("regret"), metavar="DIR", help="folder of the files")
     group.add_argument("--json", action="store_true", help="print the JSON object instead of the tables")
@@ -42,7 +43,7 @@ def run(args: argparse.Namespace, load: command.Loader) -> Report:
     """The whole measurement, saved as JSON and Markdown. Notes also go to stderr."""
     plan, arms, policies = planned(args), command.words("arms", args.arms) or ARMS, _policies(args)
     Settings.of(arms=arms)
-    texts, notes = command.chosen(args, plan)
+    texts, notes = command.chosen(args, plan, asked())
     command.refuse_folder(args.out)
     from draftscope.bench.regret import regret, save
     from draftscope.drafters.arms import arms_of

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from draftscope.bench.forms import Compared, answer, form
 from draftscope.bench.tables import line
+from draftscope.settings import nodes_in
 
 if TYPE_CHECKING:
     from draftscope.bench.regret import Report, Row
@@ -19,6 +20,7 @@ def markdown(report: Report) -> str:
     for temperature in dict.fromkeys(row.temperature for row in report.rows):
         rows = [row for row in report.rows if row.temperature == temperature]
         parts += [_speeds(temperature, rows), _winners(temperature, rows)]
+        parts += _forms([each for each in report.compared if each.temperature == temperature])
         parts += [_regrets(temperature, rows)] if any(row.policy for row in rows) else []
     if report.notes:
         parts.append("Left out:\n\n" + "\n".join(f"- {' '.join(note.split())}" for note in report.notes))
@@ -58,6 +60,23 @@ def _winners(temperature: float, rows: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
+def _forms(compared: Sequence[Compared]) -> list[str]:
+    """The question, its answer, and by kind what that was read off; nothing where the arms are too alike."""
+    if not compared:
+        return []
+    first = compared[0]
+    lines = [
+        "Is it true that manuals want deep narrow trees and screenplays wide shallow ones, "
+        f"T = {first.temperature:g}? {answer(compared)}\n",
+        line("kind", f"{first.deep} over {first.wide}", "written faster with"),
+        "|---|---:|---|",
+    ]
+    for each in compared:
+        ratio = each.deep_over_wide
+        lines.append(line(each.kind, f"{ratio.median:.2f} [{ratio.low:.2f}, {ratio.high:.2f}]", each.wants))
+    return ["\n".join(lines)]
+
+
 def _regrets(temperature: float, rows: Sequence[Row]) -> str:
     """Policies, and beside them the one arm that is best over all kinds: what it costs not to know the kind."""
     kinds = _kinds(rows)
@@ -88,8 +107,8 @@ def _form(shape: tuple[int, ...] | None) -> tuple[str, str]:
     """Nodes of a full tree, and its levels x the nodes of its widest."""
     if not shape:
         return ("0" if shape == () else "-"), "-"
-    levels = [prod(shape[: level + 1]) for level in range(len(shape))]
-    return str(sum(levels)), f"{len(levels)} x {max(levels)}"
+    deep, wide = form(shape)
+    return str(nodes_in(shape)), f"{deep} x {wide}"
 
 
 def _kinds(rows: Sequence[Row]) -> list[str]:

@@ -17,6 +17,17 @@ from draftscope.versions import own_version
 
 
 @dataclass(frozen=True)
+class Kept:
+    """What one loaded model keeps of a sequence of `tokens`: a cache that grows with it, or a `constant` state."""
+
+    model: str
+    role: str  # target or draft
+    tokens: int
+    bytes: int
+    constant: bool
+
+
+@dataclass(frozen=True)
 class Report:
     """Everything that was measured, and what it belongs to."""
 
@@ -27,9 +38,21 @@ class Report:
     headlines: list[Headline]
     peers: list[str]  # the settings they ran with
     notes: list[str]  # what was left out, and why
+    kept: list[Kept]  # at the end of every context of the plan, by every model that is loaded
 
     def as_json(self) -> str:
         return json.dumps(asdict(self), indent=1)
+
+
+def kept(lab: Lab, plan: Plan) -> list[Kept]:
+    """What each model keeps at the end of each context, from its shape; nothing where no context was named."""
+    models = [("target", lab.target), *(("draft", model) for model in lab.models[1:])]
+    models += [("draft", lab.foreign.model)] if lab.foreign is not None else []
+    return [
+        Kept(model.name, role, context + plan.tokens, model.kept_bytes(context + plan.tokens), model.recurrent)
+        for role, model in models
+        for context in plan.contexts
+    ]
 
 
 def method(plan: Plan) -> str:

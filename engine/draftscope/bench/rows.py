@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean, median
+from types import MappingProxyType
 
 from draftscope.bench.measure import Run
 from draftscope.bench.predict import Prediction, predict
 from draftscope.bench.rounds import Rounds
 from draftscope.bench.statistics import LOOP, Interval, bootstrap, repeated_4grams
-from draftscope.bench.systems import PLAIN
+from draftscope.bench.systems import PLAIN, Label
+from draftscope.check import Distance
+
+Distances = Mapping[tuple[Label, float], Distance]
+NO_DISTANCES: Distances = MappingProxyType({})
 
 PARTS = 8  # of the generated length, in `ms_per_token`
 
@@ -28,6 +33,8 @@ class Row:
     drafter: str
     gamma: int | None
     shape: tuple[int, ...] | None
+    rule: str | None  # of drawn chains, where it is another than block verification
+    lossy: bool  # the rule writes another law than the target's, by design
     kind: str
     temperature: float
     batch: int
@@ -48,6 +55,8 @@ class Row:
     stage_ms: dict[str, float] = field(default_factory=dict)  # of a round
     ms_per_token: list[float] = field(default_factory=list)  # by eighths of what was written, without prefill; medians
     cache_bytes: int | None = None  # keys and values at the end of the longest text, computed from shapes
+    draft_bytes: int | None = None  # what the draft models have of that: keys and values, or a state of constant size
+    distance: Distance | None = None  # a lossy rule above T = 0: of its joint law from the target's, sampled
 
 
 @dataclass(frozen=True)
@@ -59,6 +68,7 @@ class Headline:
     drafter: str
     gamma: int | None
     shape: tuple[int, ...] | None
+    lossy: bool
     temperature: float
     batch: int
     context: int | None
@@ -102,13 +112,13 @@ def loop_share(run: Run) -> float:
     return fmean(repeated_4grams(ids) for ids in run.ids)
 
 
-def rows(runs: Sequence[Run]) -> list[Row]:
-    """A row for every system, kind and cell, in the order of running."""
+def rows(runs: Sequence[Run], distances: Distances = NO_DISTANCES) -> list[Row]:
+    """A row for every system, kind and cell, in the order of running; `distances` by label and temperature."""
     by_row: dict[object, list[Paired]] = {}
     for pair in _paired(runs):
         case = pair.run.case
         by_row.setdefault((case.cell, case.kind, pair.run.label), []).append(pair)
-    return [_row(own) for own in by_row.values()]
+    return [_row(own, distances) for own in by_row.values()]
 
 
 def headlines(runs: Sequence[Run]) -> list[Headline]:
@@ -124,7 +134,7 @@ def _paired(runs: Sequence[Run]) -> list[Paired]:
     return [Paired(run, plain[run.case, run.repeat]) for run in runs if (run.case, run.repeat) in plain]
 
 
-def _row(pairs: Sequence[Paired]) -> Row:
+def _row(pairs: Sequence[Paired], distances: Distances) -> Row:
     run, sampled = pairs[0].run, pairs[0].run.case.temperature > 0
     label, case = run.label, run.case
     ats = [pair.differs_at for pair in pairs]
@@ -134,6 +144,8 @@ def _row(pairs: Sequence[Paired]) -> Row:
         drafter=label.drafter,
         gamma=label.gamma,
         shape=label.shape,
+        rule=label.rule,
+        lossy=label.lossy,
         kind=case.kind,
         temperature=case.temperature,
         batch=case.batch,
@@ -148,6 +160,8 @@ def _row(pairs: Sequence[Paired]) -> Row:
         tokens_vs_plain="sampled" if sampled else _compared(ats),
         equal_runs=None if sampled else ats.count(None),
         cache_bytes=max((pair.run.cache_bytes for pair in pairs if pair.run.cache_bytes is not None), default=None),
+        draft_bytes=max((pair.run.draft_bytes for pair in pairs if pair.run.draft_bytes is not None), default=None),
+        distance=distances.get((label, case.temperature)),
     )
     return _with_rounds(row, pairs)
 
@@ -185,6 +199,7 @@ def _headline(pairs: Sequence[Paired]) -> Headline:
         drafter=label.drafter,
         gamma=label.gamma,
         shape=label.shape,
+        lossy=label.lossy,
         temperature=case.temperature,
         batch=case.batch,
         context=case.context,

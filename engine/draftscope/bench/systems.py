@@ -5,13 +5,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 from draftscope import drafters
 from draftscope.bench.plan import Plan
 from draftscope.bench.rounds import Kept
+from draftscope.drafters import DrafterInfo
 from draftscope.errors import DraftscopeError
 from draftscope.lab import Lab
-from draftscope.settings import Settings
+from draftscope.settings import LOSSY, Settings
 
 OWN = "draftscope"
 Shape = tuple[int, ...]
@@ -20,19 +22,27 @@ SHAPES: dict[str, Shape] = {"sampled-tree": (2, 1, 1), "topk-tree": (2, 2, 1)}  
 
 @dataclass(frozen=True)
 class Label:
-    """Who wrote. `drafter` is empty for a peer; `gamma` and `shape` are given where the drafter reads them."""
+    """Who wrote. `drafter` is empty for a peer; `gamma` and `shape` are given where the drafter reads them, and the
+    `rule` where it is another than block verification."""
 
     system: str
     drafter: str = ""
     gamma: int | None = None
     shape: Shape | None = None
+    rule: str | None = None
+
+    @property
+    def lossy(self) -> bool:
+        """Is the output another law than the target's, by the rule's design?"""
+        return self.rule in LOSSY
 
     @property
     def name(self) -> str:
         """As tables and plots name it."""
         shape = f" {','.join(map(str, self.shape))}" if self.shape else ""
         gamma = f", gamma {self.gamma}" if self.gamma is not None else ""
-        return f"{self.drafter or self.system}{shape}{gamma}"
+        rule = f", {self.rule}{' (lossy)' if self.lossy else ''}" if self.rule else ""
+        return f"{self.drafter or self.system}{shape}{gamma}{rule}"
 
 
 PLAIN = Label(OWN, "plain")
@@ -60,11 +70,13 @@ class Case:
 
 @dataclass(frozen=True)
 class Written:
-    """What a system wrote: token ids of each sequence [B], and for our own the rounds and the size of the caches."""
+    """What a system wrote: token ids of each sequence [B], and for our own the rounds, and the size of all models'
+    caches and of the draft models' alone."""
 
     ids: list[list[int]]
     kept: Sequence[Kept] = ()
     cache_bytes: int | None = None
+    draft_bytes: int | None = None
 
 
 Write = Callable[[], Written]
@@ -88,7 +100,7 @@ class Own(System):
     def __init__(self, lab: Lab, label: Label) -> None:
         self.label = label
         self._lab = lab
-        given = {"gamma": label.gamma, "shape": label.shape}
+        given = {"gamma": label.gamma, "shape": label.shape, "rule": label.rule}
         self._values = {name: value for name, value in given.items() if value is not None}
 
     def prepare(self, case: Case, tokens: int, seed: int) -> Write:
@@ -100,27 +112,32 @@ class Own(System):
             **self._values,
         )
         prompts, streams = [list(prompt) for prompt in case.prompts], tuple(range(case.batch))
-        cache_bytes = self._cache_bytes(case, tokens)
+        sizes = self._sizes(case, tokens)
 
         def write() -> Written:
             session = self._lab.session_of(prompts, settings, streams, ends=False)
             kept = [Kept.of(step) for step in session.steps()]
-            return Written([transcript.tokens for transcript in session.transcripts], kept, cache_bytes)
+            return Written([transcript.tokens for transcript in session.transcripts], kept, *sizes)
 
         return write
 
-    def _cache_bytes(self, case: Case, tokens: int) -> int | None:
-        """What every model that takes part keeps of prompt and continuation, from the models' shapes.
+    def _sizes(self, case: Case, tokens: int) -> tuple[int | None, int | None]:
+        """What every model that takes part keeps of prompt and continuation, and what the draft models keep of it.
 
-        None for a drafter with a head, whose shape says nothing of what it caches.
+        None for a drafter with a head, whose shape says nothing of what it caches, and for a draft that counts other
+        tokens; the latter where no model drafts.
         """
-        info, models = drafters.find(self.label.drafter), [self._lab.target]
-        if info.needs_head:
-            return None
-        if info.needs_draft and self._lab.draft is not None:
-            models.append(self._lab.draft)
+        info, lab = drafters.find(self.label.drafter), self._lab
+        if info.needs_head or (info.needs_speaker and lab.foreign is not None):
+            return None, None
+        drafts = [lab.draft] if info.needs_draft and lab.draft is not None else []
+        if info.needs_speaker and lab.speaker is not None:
+            drafts.append(lab.speaker.model)
+        if "inner" in info.uses:
+            drafts += lab.smaller
         longest = max(len(prompt) for prompt in case.prompts) + tokens
-        return case.batch * sum(model.kept_bytes(longest) for model in models)
+        kept = case.batch * sum(model.kept_bytes(longest) for model in drafts)
+        return case.batch * lab.target.kept_bytes(longest) + kept, kept if drafts else None
 
 
 def refuse_unknown(names: Sequence[str]) -> None:
@@ -130,19 +147,26 @@ def refuse_unknown(names: Sequence[str]) -> None:
             raise DraftscopeError(f"The drafter '{name}' waits for a person, who cannot be benchmarked; leave it out.")
 
 
+def _sensible(info: DrafterInfo, lab: Lab) -> bool:
+    return lab.foreign is not None or not info.needs_speaker
+
+
 def own(lab: Lab, plan: Plan) -> tuple[list[System], list[str]]:
     """Plain decoding first, then the plan's drafters; and what is to be said of those that this pair cannot run.
 
-    Without a plan all are taken but synthetic ones: what they know in advance is paid for in the whole run's time.
+    Without a plan all are taken but synthetic ones, since what they know in advance is paid for in the whole run's
+    time, and those that draft through text where the draft has the target's own tokenizer.
     """
     known = drafters.known()
-    asked = plan.drafters or [name for name, info in known.items() if not info.synthetic]
+    asked = plan.drafters or [name for name, info in known.items() if not info.synthetic and _sensible(info, lab)]
     named = [info for info in lab.drafters() if info.name in asked]
     able = [info for info in named if info.available and "typed" not in info.uses]
     labels = [PLAIN]
     for info in able:
         gammas = plan.gammas if "gamma" in info.uses else (None,)
         shape = SHAPES.get(info.name, Settings.of().shape) if "shape" in info.uses else None
-        labels += [Label(OWN, info.name, gamma, shape) for gamma in gammas if info.name != PLAIN.drafter]
+        rules = [None if rule == "block" else rule for rule in plan.rules] if "rule" in info.uses else [None]
+        combined = product(gammas, rules) if info.name != PLAIN.drafter else ()
+        labels += [Label(OWN, info.name, gamma, shape, rule) for gamma, rule in combined]
     unable = ", ".join(f"{info.name} ({info.why_not})" for info in named if not info.available)
     return [Own(lab, label) for label in labels], [f"Drafters left out: {unable}."] if unable else []

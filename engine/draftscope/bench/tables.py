@@ -12,6 +12,7 @@ from draftscope.bench.report import Report
 from draftscope.bench.rounds import STAGES
 from draftscope.bench.rows import Headline, Row
 from draftscope.bench.statistics import LEVEL
+from draftscope.check import Distance
 
 Cell = tuple[float, int, int | None]
 POSITIONS = 4  # of a draft, in the table of alphas
@@ -23,6 +24,7 @@ def markdown(report: Report) -> str:
     parts += _headline_tables(report.headlines)
     parts += [_kinds_table(cell, report.rows) for cell in dict.fromkeys(_cell(row) for row in report.rows)]
     parts += [_alpha_table(cell, report.rows) for cell in dict.fromkeys(_cell(row) for row in report.rows)]
+    parts += [_lossy_table(report.rows)] if any(row.lossy for row in report.rows) else []
     parts += [_prediction_table(report.rows), _stages_table(report.rows)]
     parts += [_listed(title, lines) for title, lines in (("Peers", report.peers), ("Left out", report.notes)) if lines]
     return "\n\n".join(parts) + "\n"
@@ -87,6 +89,34 @@ def _alpha_table(cell: Cell, rows: Sequence[Row]) -> str:
         by_kind = {row.kind: " ".join(map(_share, row.conditional_alpha[:POSITIONS])) for row in own}
         lines.append(line(own[0].name, *(by_kind.get(kind, "-") for kind in kinds)))
     return "\n".join(lines)
+
+
+def _lossy_table(rows: Sequence[Row]) -> str:
+    """A lossy rule's speed, and beside it what that costs in law."""
+    apart = [row.distance for row in rows if row.distance is not None]
+    over = f"{apart[0].tokens} tokens, top-k {apart[0].top_k}, {apart[0].samples} samples" if apart else "none sampled"
+    lines = [
+        f"Lossy rules write another law than the target's. Tokens/s over plain's, median over kinds, loops included; "
+        f"distance of the joint law from the target's ({over}; in brackets what sampling alone makes of it), KL in "
+        "nats. At T = 0 every rule writes the target's tokens:\n",
+        line("system", "at", "tokens/s over plain's", "total variation", "KL"),
+        "|---|---|---:|---:|---:|",
+    ]
+    for own in _by_system([row for row in rows if row.lossy]):
+        ratio = f"{median(row.ratio_to_plain.median for row in own):.2f}"
+        lines.append(line(own[0].name, where(*_cell(own[0])), ratio, *_distance(own[0].distance)))
+    return "\n".join(lines)
+
+
+def _distance(found: Distance | None) -> tuple[str, str]:
+    """Total variation and KL, where they were sampled."""
+    if found is None:
+        return "-", "-"
+    divergence = "infinite" if found.kl is None else f"{found.kl:.3f}"
+    return (
+        f"{found.total_variation:.3f} [{found.sampling_total_variation:.3f}]",
+        f"{divergence} [{found.sampling_kl:.3f}]",
+    )
 
 
 def _share(value: float | None) -> str:

@@ -19,14 +19,16 @@ from draftscope.drafters import (
     positions,
     recurrent,
     sequoia,
+    slem,
     ssd,
     suffix,
+    tli,
     typed,
 )
-from draftscope.drafters.base import Drafter, DrafterInfo, Outcome, Parts, State
+from draftscope.drafters.base import Drafter, DrafterInfo, Outcome, Parts, Speaker, State
 from draftscope.errors import DraftscopeError
 
-__all__ = ["Drafter", "DrafterInfo", "Outcome", "Parts", "State", "find", "known"]
+__all__ = ["Drafter", "DrafterInfo", "Outcome", "Parts", "Speaker", "State", "find", "known"]
 
 OWN = (
     plain.INFO,
@@ -47,6 +49,8 @@ OWN = (
     positions.BLOCK_TREE,
     early_exit.INFO,
     cascade.INFO,
+    slem.INFO,
+    tli.INFO,
     ssd.INFO,
     ngram.INFO,
     suffix.CHAIN,

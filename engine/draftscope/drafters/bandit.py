@@ -59,7 +59,7 @@ class Bandit(Drafter):
         tells = [_told_by(play, self._plays, parts) for play in self._plays]
         self._policy = POLICIES[parts.settings.policy](tells)
         self._settings = parts.settings
-        self._streams = replace(parts.streams, tier=TIER)
+        self._streams = parts.streams.below(TIER)
         self._round: Round | None = None
 
     def begin(self, prompts: Sequence[list[int]], features: Tensor | None) -> None:

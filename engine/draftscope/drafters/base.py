@@ -88,6 +88,14 @@ class Drafter(ABC):
 
 
 @dataclass(frozen=True)
+class Speaker:
+    """A draft model and its own tokenizer, which need not be the target's."""
+
+    model: Model
+    tokenizer: Any
+
+
+@dataclass(frozen=True)
 class Parts:
     """What a drafter may be built from."""
 
@@ -100,6 +108,8 @@ class Parts:
     vocabulary: int  # the target's, padded rows included: the width of every law
     target: Model  # for drafters made of it; its own forwards are the session's alone
     draft: Model | None
+    smaller: tuple[Model, ...]  # below the draft model in a cascade, the largest first
+    speaker: Speaker | None  # the draft model for those that draft through text; `draft` is None where only they can
     heads: Mapping[str, Head]  # by kind: those that were loaded for this target
     streams: Streams  # where the session's coins come from; a drafter that tosses its own takes another tier
     foresee: Callable[[Streams], list[list[int]]]  # what the target alone writes with given coins; on nobody's clock
@@ -123,6 +133,7 @@ class DrafterInfo:
     nodes: Callable[[Settings], int]
     uses: tuple[str, ...] = ()
     needs_draft: bool = False
+    needs_speaker: bool = False  # a draft model too, of whatever tokenizer
     needs_head: str = ""  # the kind of head that reads the target's features, see `draftscope.heads`
     grows_trees: bool = False  # some models take chains only
     exact: bool = True
@@ -131,5 +142,7 @@ class DrafterInfo:
     unfit: Callable[[Model], str] = lambda target: ""  # why it cannot draft for a target; empty where it can
 
     def exact_with(self, settings: Settings) -> bool:
-        """Is the output's law the target's, by the rule that these settings choose?"""
-        return self.exact and not (settings.rule in LOSSY and "rule" in self.uses)
+        """Is the output's law the target's, by the rule that these settings choose? At temperature 0 no rule is lossy:
+        every one descends while the child is the target's best token."""
+        lossy = settings.rule in LOSSY and "rule" in self.uses and settings.temperature > 0
+        return self.exact and not lossy

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
@@ -55,7 +55,7 @@ class Ssd(DraftModel):
             raise DraftscopeError(f"SSD drafts in branches, and '{self._model.name}' takes no trees; choose 'draft'.")
         self._gamma, self._fan = parts.settings.gamma, parts.settings.prefetch
         self._cache = self._model.cache(parts.batch, parts.capacity + self._gamma * (1 + self._fan))
-        self._streams = replace(parts.streams, tier=TIER)
+        self._streams = parts.streams.below(TIER)
         self._greedy = parts.sampling.greedy
         self._round = 0
         self._worker = ThreadPoolExecutor(1, "ssd")

@@ -1,0 +1,1 @@
+"""The GPU suite: what `make gpu` runs on a CUDA machine."""
