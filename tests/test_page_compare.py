@@ -17,6 +17,7 @@ LATE = 600_000  # a comparison of every drafter on a busy machine
 def accessible(page: Any) -> None:
     from axe_playwright_python.sync_playwright import Axe
 
+    page.page.wait_for_function("() => document.getAnimations().every((each) => each.playState !== 'running')")
     violations = Axe().run(page.page).response["violations"]
     assert not [(found["help"], node["target"]) for found in violations for node in found["nodes"]]
 

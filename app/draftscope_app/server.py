@@ -19,6 +19,7 @@ from draftscope_app.environment import Environment
 from draftscope_app.jobs import Load
 
 LAST_WORDS_S = 1.0  # in which the end of a run reaches its page
+SESSIONS = 64  # whose copy of the configuration Gradio keeps; a session that has none gets another
 EVENTS_AT_ONCE = 40  # of everything that is no run: pictures, files
 
 
@@ -71,6 +72,7 @@ def _launch(
             theme=theme.gradio_theme(), css=theme.page_css(), head=page.head(), footer_links=[], run_history=False,
             max_file_size=f"{environment.most_upload_mb}mb", mcp_server=hardware.speaks_mcp(), prevent_thread_lock=True,
             app_kwargs={"routes": health.routes(admission)},
+            state_session_capacity=SESSIONS,  # Gradio keeps a copy of the page's configuration for each
         )  # fmt: skip
         return demo
 

@@ -261,10 +261,12 @@
     const batches = series[0].points.map((p) => p.x);
     const [few, many] = [batches[0], batches[batches.length - 1]].map((batch) => ({ batch, ...D.forwardsAt(store.sweep, batch, gamma) }));
     const forwards = ({ batch, plain, drafting: own }) => `at batch ${batch} a forward over ${D.count(own.rows, "row")} took ${times(own.ms / plain.ms)} as long as plain's over ${plain.rows}`;
+    const dearer = many.drafting.ms / many.plain.ms > few.drafting.ms / few.plain.ms;
+    const room = dearer ? "The more texts share a forward, the less room it has left for guesses." : "On this pair and machine the rows stayed as cheap: it is elsewhere that a batch leaves guesses no room.";
     return [
       { show: "none", figure: D.lengthPicture, say: [`An answer may be too short. Before anything is written both models read the prompt, and the first [[round]] drafts before it verifies: after one token this run stood at ${times(lengths[0].y)} plain decoding's speed, after ${lengths.length} at ${times(lengths[lengths.length - 1].y)}. It was ${D.belowWords(lengths, "token")}.`] },
       { show: "none", figure: D.batchPicture, say: [`A machine may have other texts to write. Several decoded together share each forward, and their drafts are rows on top. ${series.map(({ name, points }) => `With ${name} this pair was ${D.belowWords(points, "batch")}`).join(". ")}.`] },
-      { show: "none", figure: D.batchPicture, say: [`Why the batch matters: speculation lives on [[rows]] that cost next to nothing. With γ ${gamma}, ${forwards(few)}; ${forwards(many)}. The more texts share a forward, the less room it has left for guesses.`] },
+      { show: "none", figure: D.batchPicture, say: [`Why the batch matters: speculation lives on [[rows]] that cost next to nothing. With γ ${gamma}, ${forwards(few)}; ${forwards(many)}. ${room}`] },
     ];
   }
 
