@@ -121,6 +121,18 @@ def test_ballast_is_recorded_with_the_model_that_carries_it() -> None:
     assert recorder.replayed == 16
 
 
+def test_ballast_taken_on_later_is_not_left_out_of_what_was_recorded() -> None:
+    other, _ = recorded(model())
+    texts(other, 1)
+    torch.manual_seed(0)
+    other.weigh_down(Shape("small", 2, 32, 4, 2, 8, 48, 64))
+    cache = other.cache(1, 64)
+    other.read(cache, [[1, 2, 3]])
+    other.forward(cache, torch.tensor([[5, 6, 0]]), torch.arange(3)[None])
+    assert all(layer.is_initialized and layer.keys.shape[2] == cache.table.capacity for layer in cache.side)
+    assert all(bool(layer.keys[:, :, 3:6].any()) for layer in cache.side)  # its rows were written by this forward
+
+
 def test_two_texts_at_a_time_have_memory_of_their_own() -> None:
     other, _ = recorded(model())
     other.cache(1, 64)  # leaves memory behind, which one of them gets

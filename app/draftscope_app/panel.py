@@ -46,6 +46,28 @@ def panel(defaults: Controls, most_tokens: int) -> tuple[dict[str, gr.components
         settings = gr.Button("Settings", elem_id="ds-settings")  # seen where the page is narrow: the run comes first
         settings.click(None, None, None, js="() => Draftscope.unfoldSettings()")
     widgets["drafter"] = gr.Dropdown(first_choices(d.drafter), value=d.drafter, label="Drafter", elem_id="ds-drafter")
+    widgets |= _drafters_own(d)
+    widgets["rule"] = gr.Dropdown(RULES, value=d.rule, label="Rule above temperature 0", elem_id="ds-rule")
+    widgets["lenience"] = gr.Slider(
+        0.05, 1, d.lenience, step=0.05, label="Lenience l", visible=False, elem_id="ds-lenience"
+    )
+    widgets["agreement"] = gr.Slider(
+        1, 32, d.agreement, step=1, label="k likeliest of p", visible=False, elem_id="ds-agreement"
+    )
+    widgets["temperature"] = gr.Slider(0, 2, d.temperature, step=0.05, label="Temperature", elem_id="ds-temperature")
+    widgets["seed"] = gr.Number(d.seed, precision=0, label="Seed", elem_id="ds-seed")
+    longest = min(512, most_tokens)
+    widgets["max_new_tokens"] = gr.Slider(
+        8, longest, d.max_new_tokens, step=8, label="Length, tokens", elem_id="ds-length"
+    )
+    with gr.Accordion("More settings", open=False, elem_id="ds-more"):
+        widgets |= _more(d)
+    return {name: widgets[name] for name in NAMES}, {"run": run, "stop": stop, "step": step, "kinds": kinds}
+
+
+def _drafters_own(d: Controls) -> dict[str, gr.components.Component]:
+    """What only some drafters read, each seen with those."""
+    widgets: dict[str, gr.components.Component] = {}
     widgets["gamma"] = gr.Slider(1, 16, d.gamma, step=1, label="γ, drafted a round (at most)", elem_id="ds-gamma")
     widgets["shape"] = gr.Textbox(
         d.shape, label="Tree: children of each node, by level", visible=False, elem_id="ds-shape"
@@ -75,22 +97,7 @@ def panel(defaults: Controls, most_tokens: int) -> tuple[dict[str, gr.components
     widgets["typed"] = gr.Textbox(
         d.typed, label="You draft: how does the text go on?", lines=3, visible=False, elem_id="ds-typed"
     )
-    widgets["rule"] = gr.Dropdown(RULES, value=d.rule, label="Rule above temperature 0", elem_id="ds-rule")
-    widgets["lenience"] = gr.Slider(
-        0.05, 1, d.lenience, step=0.05, label="Lenience l", visible=False, elem_id="ds-lenience"
-    )
-    widgets["agreement"] = gr.Slider(
-        1, 32, d.agreement, step=1, label="k likeliest of p", visible=False, elem_id="ds-agreement"
-    )
-    widgets["temperature"] = gr.Slider(0, 2, d.temperature, step=0.05, label="Temperature", elem_id="ds-temperature")
-    widgets["seed"] = gr.Number(d.seed, precision=0, label="Seed", elem_id="ds-seed")
-    longest = min(512, most_tokens)
-    widgets["max_new_tokens"] = gr.Slider(
-        8, longest, d.max_new_tokens, step=8, label="Length, tokens", elem_id="ds-length"
-    )
-    with gr.Accordion("More settings", open=False, elem_id="ds-more"):
-        widgets |= _more(d)
-    return {name: widgets[name] for name in NAMES}, {"run": run, "stop": stop, "step": step, "kinds": kinds}
+    return widgets
 
 
 def _more(d: Controls) -> dict[str, gr.components.Component]:

@@ -15,12 +15,13 @@ import transformers
 
 from draftscope import drafters, family, trace
 from draftscope.acceptance import by_rank
-from draftscope.ballast import pair_of
+from draftscope.ballast import Shape, pair_of
 from draftscope.calibrate import calibration_of
 from draftscope.calibration import Calibration
 from draftscope.chat import Chat
 from draftscope.checkpoints import (
     Loading,
+    Place,
     end_of_text,
     find,
     load_model,
@@ -99,26 +100,14 @@ def load(
     if target is None:
         target, draft = family.home("target"), draft or family.home("draft")
         heads = [*family.heads_for(target), *heads]  # of two of a kind the later counts
-    drafts = _named(draft)
-    if not drafts and draft_revision is not None:
-        raise DraftscopeError(f"draft_revision = '{draft_revision}', but no draft is named; name one or leave it out.")
-    # Everything that can be said without the weights is said before they are fetched.
-    first = find(family.resolved(target), how, revision)
-    others = [find(name, how, None if i else draft_revision) for i, name in enumerate(drafts)]
-    tokenizer = load_tokenizer(first)
-    theirs = [load_tokenizer(place) for place in others]
-    foreign = len(others) == 1 and bool(other_tokens(tokenizer, theirs[0]))
+    place, drafts = _places(target, draft, how, revision, draft_revision)
+    tokenizer, theirs = load_tokenizer(place), [load_tokenizer(draft) for draft in drafts]
+    foreign = len(theirs) == 1 and bool(other_tokens(tokenizer, theirs[0]))
     for other in [] if foreign else theirs:
         refuse_other_vocabulary(tokenizer, other)
-    big = load_model(first, how)
-    beside = replace(how, device=big.device, device_map=None)
-    small = [load_model(place, beside) for place in others]
-    if weights is not None:
-        big.weigh_down(weights[0])
-        for model in small:
-            model.weigh_down(weights[1])
-    for model in [big, *small] if graphs and big.device.type == "cuda" else []:
-        model.record_graphs()
+    big = load_model(place, how)
+    small = [load_model(draft, replace(how, device=big.device, device_map=None)) for draft in drafts]
+    _equip(big, small, weights, graphs)
     own_heads = dict(_head(spec, big) for spec in heads)
     if foreign:
         lab = Lab(big, None, tokenizer, own_heads, foreign=Speaker(small[0], theirs[0]))
@@ -130,6 +119,27 @@ def load(
         lab.compiled = [compile_if_faster(model) for model in lab.models]
     lab.warm_up()
     return lab
+
+
+def _places(
+    target: str | Path, draft: str | Path | None, how: Loading, revision: str | None, draft_revision: str | None
+) -> tuple[Place, list[Place]]:
+    """Where the target and the drafts are. Everything that can be said without the weights is said here."""
+    drafts = _named(draft)
+    if not drafts and draft_revision is not None:
+        raise DraftscopeError(f"draft_revision = '{draft_revision}', but no draft is named; name one or leave it out.")
+    found = find(family.resolved(target), how, revision)
+    return found, [find(name, how, None if i else draft_revision) for i, name in enumerate(drafts)]
+
+
+def _equip(target: Model, drafts: list[Model], weights: tuple[Shape, Shape] | None, graphs: bool) -> None:
+    """What the models carry beside their own: ballast first, then graphs of the forward that they have with it."""
+    if weights is not None:
+        target.weigh_down(weights[0])
+        for model in drafts:
+            model.weigh_down(weights[1])
+    for model in [target, *drafts] if graphs and target.device.type == "cuda" else []:
+        model.record_graphs()
 
 
 def _named(draft: str | Path | None) -> list[str | Path]:

@@ -162,6 +162,8 @@ class Model:
             self.name, shape.values * size, memory.CONTEXT * shape.slot_values * size, [self.device], what
         )
         ballast = self.ballast = Ballast(shape, self.hidden, self.dtype, self.device)
+        if self.graphs is not None:
+            self.record_graphs(self.graphs.record)  # what was recorded so far is the forward without it
         self._slot_bytes += shape.slot_values * size
         self.network.get_input_embeddings().register_forward_hook(lambda *call: call[2] + ballast(call[2]))
 
