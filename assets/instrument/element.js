@@ -104,6 +104,11 @@
       } catch {
         return this.say("The page received something that is not a run; reload it to start afresh.");
       }
+      this.receive(delta);
+      if (delta.note !== undefined) this.say(delta.note); // last: a run that begins takes older messages away
+    }
+
+    receive(delta) {
       if (delta.titles) D.titles = delta.titles;
       if (delta.engine !== undefined) D.showEngine(delta.engine);
       if (delta.over) this.check(delta);
@@ -112,7 +117,6 @@
         D.settingsArrived();
         this.lessons.start(Number(D.asked("lesson")));
       }
-      if (delta.note !== undefined) this.say(delta.note);
       if (delta.compare) this.compare.take(delta.compare);
       if (delta.check) this.checked.take(delta.check);
       if (delta.lesson) return this.lessons.arrive(delta.lesson, delta.ev, delta.sweep);
