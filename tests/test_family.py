@@ -350,7 +350,7 @@ def test_the_whole_family(commanded: Callable[..., int], tmp_path: Path, capsys:
     assert said.count("is finished in") == len(FAMILY) and "written to" not in said
 
 
-def test_a_member_is_trained_anew_for_another_target(
+def test_a_member_goes_on_for_another_target(
     commanded: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     home, made = (tmp_path / "out" / family.find(name).folder for name in ("target", "medusa"))
@@ -365,8 +365,23 @@ def test_a_member_is_trained_anew_for_another_target(
     assert "Medusa: " in capsys.readouterr().out
     second = read(made)
     assert second["target"] == family.digest(home) != first["target"]
+    assert second["tokens_seen"] > first["tokens_seen"] > 0
     assert commanded("--members", "medusa", "--minutes", "0.004") == 0  # so it is by another recipe
     assert read(made)["recipe"] != second["recipe"]
+
+
+def test_only_weights_that_fit_are_gone_on_from(target: Any, texts: Texts, tmp_path: Path) -> None:
+    member = family.find("block")
+    kept = shaken(fresh(member, target, texts)).to(torch.bfloat16)
+    save_head(kept, tmp_path, "A head")
+    (tmp_path / family.RECORD).write_text('{"tokens_seen": 7}')
+    student = fresh(member, target, texts)
+    assert training._goes_on(member, tmp_path, target, student) == 7
+    assert torch.equal(weights(student).bfloat16(), weights(kept))
+    assert training._goes_on(member, tmp_path / "none", target, student) == 0
+    wider = Block(replace(student.config, shape=replace(student.config.shape, mlp=8)), Lender.of(target))
+    before = weights(wider)
+    assert training._goes_on(member, tmp_path, target, wider) == 0 and torch.equal(weights(wider), before)
 
 
 def test_a_sitting_ends_and_goes_on(commanded: Callable[..., int], tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import torch
 from draftscope import family
 from draftscope.errors import DraftscopeError
 from draftscope.family import Member
-from draftscope.heads import Head, Lender, load_head, save_head
+from draftscope.heads import Head, save_head
 from draftscope.train import corpus, folder, loop, tokenizer
 from draftscope.train.compiled import compiled
 from draftscope.train.corpus import BLOCK, ROW, Domain, Texts
@@ -25,7 +25,7 @@ from draftscope.train.distill import Places, distill
 from draftscope.train.evaluate import Agreement, agreement
 from draftscope.train.optimizers import Rates
 from draftscope.train.pretrain import Recipe
-from draftscope.train.students import lesson
+from draftscope.train.students import lesson, loaded
 
 HELD_OUT = 10  # one part in so many
 ROWS = 64  # held-out rows of 512 tokens, at most
@@ -54,7 +54,7 @@ def adapt(name: str, text: Path, out: Path, work: Path, minutes: float) -> Adapt
     member, home, place = _found(name)
     texts = read(text, tokenizer.load(home))
     target = folder.load(home)
-    student = _loaded(member, place, target)
+    student = loaded(member, place, target)
     one = lesson(target, student)
     before = agreement(one, texts.val[0], ROWS)
     state = work / "adapt" / f"{name}.{loop.fingerprint(0, texts.train, student)}"
@@ -97,10 +97,6 @@ def _found(name: str) -> tuple[Member, Path, Path]:
             f"'{missing}' is not here yet: make it with 'draftscope train family --members {missing}'."
         )
     return member, home, place
-
-
-def _loaded(member: Member, place: Path, target: Any) -> Any:
-    return load_head(member.kind, place, Lender.of(target)) if member.is_head else folder.load(place)
 
 
 def _write(found: Adapted, member: Member, home: Path, student: Any, texts: Texts) -> None:

@@ -49,12 +49,11 @@ def distill(
 ) -> tuple[loop.Progress, bool]:
     """Train `lesson.student` in place within `budget`; returns the progress and whether it is done.
 
-    `seen` counts the tokens behind the weights the student comes with; `loss_of` is a faster `lesson.loss`.
+    `seen` counts the tokens behind the weights the student comes with, which now reads other text; `loss_of` is a
+    faster `lesson.loss`.
     """
-    batches = Batches(texts.train, seed, recipe.tokens_per_step)
-    fingerprint = loop.fingerprint(seed, texts.train, lesson.target)
-    kept = places.samples / f"samples.{fingerprint}.{recipe.samples}.pt"
-    written = sampled_rows(lesson.target, batches, recipe.samples, ROW, seed, kept)
+    written = _written(lesson, texts, places, seed, recipe)
+    batches = Batches(texts.train, seed + seen, recipe.tokens_per_step)
     take = loss_of or lesson.loss
 
     def backward(step: int) -> float:
@@ -72,8 +71,16 @@ def distill(
         tqdm.write(f"{progress.tokens / 1e6:.2f}M tokens, alpha at T=1 by depth (quick): {found}")
 
     lesson.student.train()
+    fingerprint = loop.fingerprint(seed + seen, texts.train, lesson.target)
     run = loop.Run(places.state, budget, recipe.rates, recipe.tokens_per_step, fingerprint, seen)
     return loop.train(run, lesson.student, backward, check)
+
+
+def _written(lesson: Lesson, texts: Texts, places: Places, seed: int, recipe: Recipe) -> Tensor:
+    """Text by the target, [recipe.samples, ROW + 1]: the same for all that learn from it."""
+    kept = places.samples / f"samples.{loop.fingerprint(seed, texts.train, lesson.target)}.{recipe.samples}.pt"
+    batches = Batches(texts.train, seed, recipe.tokens_per_step)
+    return sampled_rows(lesson.target, batches, recipe.samples, ROW, seed, kept)
 
 
 def _inputs(batches: Batches, written: Tensor, step: int, tokens: int) -> Tensor:

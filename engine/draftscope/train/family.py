@@ -1,8 +1,8 @@
 """`draftscope train family`: every member in turn, each resumable, what is finished left as it is.
 
 A member is finished when its folder says it was made by the same recipe, on the same text, for the same target. One
-whose target has changed is trained anew. The target goes on from the weights that are there until it has had its
-tokens.
+whose target has changed goes on from its weights, for the new one. The target goes on from the weights that are there
+until it has had its tokens.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from draftscope.train.pretrain import next_token_loss, pretrain
 from draftscope.train.recipes import EPOCHS, Preset
 from draftscope.train.record import read, tokens_behind
 from draftscope.train.shards import pack
-from draftscope.train.students import first_head, first_model, lesson
+from draftscope.train.students import first_head, first_model, lesson, loaded
 
 
 @dataclass(frozen=True)
@@ -59,11 +59,12 @@ class Plan:
 @dataclass(frozen=True)
 class Task:
     """A member about to be trained: `train` takes a folder for its state and says how far it came and whether it is
-    done. `first` is the digest of all that its weights depend on but the recipe and the time."""
+    done. `learns` is the digest of what it learns and from whom, `start` also of the weights that it goes on from."""
 
     network: Any
     seed: int
-    first: str
+    learns: str
+    start: str
     train: Callable[[Path], tuple[loop.Progress, bool]]
 
 
@@ -86,11 +87,11 @@ def _train(plan: Plan, member: Member, texts: Texts, made: list[Path]) -> bool:
     """Whether the member is finished; adds its folder to `made` where it was not before."""
     task = _drafter(plan, member, texts) if member.of else _target(plan, member, texts)
     recipe, place = plan.preset.recipe(member), plan.out / member.folder
-    stamp = _digest(task.first, repr(recipe), str(plan.minutes_of(member)))
+    stamp = _digest(task.learns, repr(recipe), str(plan.minutes_of(member)))
     if read(place).get("recipe") == stamp:
         print(f"{member.title} is finished in {place}.")
         return True
-    state = plan.work / "family" / f"{member.name}.{_digest(task.first, repr(recipe))}"
+    state = plan.work / "family" / f"{member.name}.{_digest(task.start, repr(recipe))}"
     progress, done = task.train(state)
     if not done:
         print(f"{member.title} stopped at step {progress.step}; saved in {state}. The same command goes on from there.")
@@ -109,10 +110,12 @@ def _target(plan: Plan, member: Member, texts: Texts) -> Task:
     network = (folder.load(place) if warm else first_model(member, seed)).to(plan.preset.place())
     budget = loop.Budget(plan.minutes_of(member) * 60, EPOCHS * texts.size, plan.deadline)
     loss = compiled(next_token_loss)
+    start = loop.fingerprint(seed, texts.train, network)
     return Task(
         network,
         seed,
-        loop.fingerprint(seed, texts.train, network),
+        start,
+        start,
         lambda state: pretrain(network, texts, state, budget, seed, seen, recipe, loss),
     )
 
@@ -124,15 +127,29 @@ def _drafter(plan: Plan, member: Member, texts: Texts) -> Task:
     student = (
         first_head(member, target, batches, plan.seed) if member.is_head else first_model(member, plan.seed).to(device)
     )
+    learns = loop.fingerprint(plan.seed, texts.train, target, student)
+    seen = _goes_on(member, plan.out / member.folder, target, student)
     teach = lesson(target, student)
     budget = loop.Budget(plan.minutes_of(member) * 60, deadline=plan.deadline)
     loss, samples = compiled(teach.loss), plan.work / "family"
     return Task(
         student,
         plan.seed,
-        loop.fingerprint(plan.seed, texts.train, target, student),
-        lambda state: distill(teach, texts, Places(state, samples), budget, plan.seed, 0, recipe, loss),
+        learns,
+        loop.fingerprint(plan.seed, texts.train, target, student) if seen else learns,
+        lambda state: distill(teach, texts, Places(state, samples), budget, plan.seed, seen, recipe, loss),
     )
+
+
+def _goes_on(member: Member, place: Path, target: Any, student: Any) -> int:
+    """Gives `student` the weights in `place`, where they are there and fit; the tokens behind them."""
+    if not _present(place):
+        return 0
+    known, blank = loaded(member, place, target).state_dict(), student.state_dict()
+    if {name: value.shape for name, value in known.items()} != {name: value.shape for name, value in blank.items()}:
+        return 0
+    student.load_state_dict(known)
+    return tokens_behind(place)
 
 
 def _had_its_tokens(plan: Plan, member: Member, texts: Texts) -> bool:

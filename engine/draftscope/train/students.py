@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -25,7 +26,9 @@ from draftscope.heads import (
     Own,
     Shape,
     default_layers,
+    load_head,
 )
+from draftscope.train import folder
 from draftscope.train.batches import Batches
 from draftscope.train.lesson import Drafting, Lesson
 from draftscope.train.parallel import Ahead, Blocks
@@ -86,6 +89,13 @@ def first_head(member: Member, target: Any, batches: Batches, seed: int) -> Head
         head = Block(BlockConfig(_shape(target, qk_norm=True), 1, BLOCK, PAD, layers), lender)
     quiet(head)
     return head.to(target.device)
+
+
+def loaded(member: Member, place: Path, target: Any) -> Any:
+    """The drafter in the folder `place`, in fp32 and on the device of `target`, to go on learning."""
+    if member.is_head:
+        return load_head(member.kind, place, Lender.of(target))
+    return folder.load(place).to(target.device)
 
 
 def lesson(target: Any, student: nn.Module) -> Lesson:
