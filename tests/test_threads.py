@@ -1,12 +1,14 @@
-"""How many threads: chosen by what they took, on costs made up here."""
+"""How many threads and which dtype: chosen by what they took, on costs made up here."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
 
+from draftscope import devices
+from draftscope.devices import pick_dtype
 from draftscope.lab import Lab
 from draftscope.threads import cores, fastest_threads
 
@@ -49,6 +51,39 @@ def test_a_lab_asks_its_own_target(pair: Lab) -> None:
     before = len(pair.target.counter.widths)
     assert pair.choose_threads(1) == torch.get_num_threads() == 1
     assert set(pair.target.counter.widths[before:]) == {5}
+
+
+@pytest.mark.parametrize(
+    ("half", "single", "best"),
+    [
+        ([3.0], [4.0], torch.bfloat16),
+        ([40.0], [4.0], torch.float32),  # no instructions for it
+        ([9.0, 3.0], [4.0], torch.bfloat16),  # other work came between once
+    ],
+)
+def test_auto_is_the_dtype_that_multiplies_fastest(
+    half: list[float], single: list[float], best: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    costs, now, threads = {torch.bfloat16: half, torch.float32: single}, [0.0], torch.get_num_threads()
+
+    def multiplying(dtype: torch.dtype) -> Callable[[], object]:
+        left = list(costs[dtype])
+
+        def work() -> None:
+            assert torch.get_num_threads() == 1
+            now[0] += (left.pop(0) if len(left) > 1 else left[0]) / 100
+
+        return work
+
+    monkeypatch.setattr(devices, "_multiplying", multiplying)
+    assert devices.fastest_dtype(lambda: now[0]) == best
+    assert torch.get_num_threads() == threads
+
+
+def test_auto_is_measured_on_a_cpu_and_known_on_cuda() -> None:
+    assert pick_dtype("auto", torch.device("cpu")) in (torch.bfloat16, torch.float32)
+    assert pick_dtype("auto", torch.device("cuda")) == torch.bfloat16
+    assert pick_dtype("float16", torch.device("cpu")) == torch.float16
 
 
 def test_there_is_a_core() -> None:
