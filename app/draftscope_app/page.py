@@ -86,7 +86,7 @@ def build(admission: Admission, drafter: str | None = None, lets_load: bool = Fa
     visitors = Visitors()
     first = first_run()
     defaults = Controls(
-        prompt=bundle.presets()["story"][0],
+        prompt=bundle.opening(),
         drafter=drafter or Controls.drafter,
         max_new_tokens=min(Controls.max_new_tokens, admission.limits.most_tokens),
     )

@@ -1,6 +1,7 @@
 """Records the run that the page shows before any model is loaded: `python -m draftscope_app.record_first`.
 
-A greedy race of the embedded pair on the first story prompt, and the solo runs behind its headline, as a trace.
+A greedy race of the embedded pair on the prompt that the page opens with, and the solo runs behind its headline, as a
+trace.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from draftscope import load, tracefile
 from draftscope.assets import assets
 from draftscope.race import race, solo_runs
 from draftscope.settings import Settings
-from draftscope_app.bundle import presets
+from draftscope_app.bundle import opening
 from draftscope_app.controls import LANE
 
 
@@ -36,7 +37,7 @@ def main() -> None:
     parser.add_argument("--draft")
     parser.add_argument("--tokens", type=int, default=128)
     parser.add_argument("--gamma", type=int, default=4)
-    parser.add_argument("--prompt", default=presets()["story"][0])
+    parser.add_argument("--prompt", default=opening())
     chosen = parser.parse_args()
     record(chosen.out, chosen.target, chosen.draft, chosen.tokens, chosen.gamma, chosen.prompt)
 
