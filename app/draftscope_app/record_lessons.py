@@ -75,7 +75,7 @@ RECORDED = {
         PLAIN | {f"{n + 1} rows": {"drafter": "oracle", "gamma": n, "oracle_alpha": 1.0} for n in (1, 3, 7, 15)},
         {"max_new_tokens": 48},
     ),
-    "round": Recorded("story", PLAIN | {LANE: {"drafter": "draft", "gamma": 4}}, {"max_new_tokens": 64}),
+    "round": Recorded("structured", PLAIN | {LANE: {"drafter": "draft", "gamma": 4}}, {"max_new_tokens": 64}),
     "coin": Recorded(
         "story", PLAIN | {LANE: {"drafter": "draft", "gamma": 3}}, {"max_new_tokens": 40, **TOKENWISE}, both_falls
     ),
