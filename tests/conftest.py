@@ -78,7 +78,7 @@ def byte_tokenizer() -> PreTrainedTokenizerFast:
 def made_calibration(**changes: object) -> Calibration:
     """Costs made up for tests, so that none depends on a clock.
 
-    Verify takes 4 ms and 0.5 for each row more, 2 more at a batch of 4, 0.01 for each token beyond 100; a draft step
+    Verify takes 4 ms and 0.5 for each row more, 4 more at a batch of 4, 0.01 for each token beyond 100; a draft step
     0.5, the rest of a drafting round 1 and 0.25 for each token. A plain round takes 5.
     """
     verify = [
@@ -91,10 +91,11 @@ def made_calibration(**changes: object) -> Calibration:
         target="t", target_hash="1", draft="d", draft_hash="2", ballast="", forward="", device="CPU", dtype="float32",
         threads=1, torch="2", transformers="5", draftscope="0",
     )  # fmt: skip
-    own = Drafting(step=0.5, overhead=1.0, judge_step=0.25)
+    plain = [Drafting(batch=1, step=0.0, overhead=1.0, judge_step=0.0)]
+    own = [Drafting(batch=1, step=0.5, overhead=1.0, judge_step=0.25)]
     values: dict[str, object] = {
-        "belongs": belongs, "created": "", "context": 100, "verify": verify, "plain_overhead": 1.0, "target_bytes": 1,
-        "drafting": dict.fromkeys(("draft", "ngram", *HEADS, "early-exit", "ssd"), own),
+        "belongs": belongs, "created": "", "context": 100, "verify": verify, "target_bytes": 1,
+        "drafting": dict.fromkeys(("draft", "ngram", *HEADS, "early-exit", "ssd"), own) | {"plain": plain},
         "differing_widths": [],
         "machine": Machine(copy_gb_s=1, matmul_gflop_s=1),
     }  # fmt: skip

@@ -3,25 +3,28 @@
 1. Frames of a recorded playback, four lanes, three of them with trees of 60 nodes, no engine. Three clocks, because a
    browser without a screen rounds the distance of frames to its own beat: that distance; the work of a frame, from its
    beginning until what was asked for is laid out and painted; and tasks that took longer than 50 ms.
-2. Decoding with the page watching and with nobody watching: the same race, by turns, engine on one thread. A lane's
-   milliseconds are its own clock's, without the prompt.
+2. Decoding with nobody watching, with a client that reads the page's events and draws nothing, and with the page
+   watching: the same race, by turns, engine on one thread. Milliseconds are each lane's own, without the prompt.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import os
 import statistics
 import tempfile
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+import httpx
 from playwright.sync_api import sync_playwright
 
 import draftscope
@@ -35,6 +38,7 @@ from draftscope_app.server import Served, serve
 from draftscope_app.visitors import new_run_id
 from tests.alone import CHROMIUM, Alone
 from tests.framed import free_port
+from tests.load import Visitor
 from tests.test_page import Visit
 
 TREE = (6, 3, 1, 1)  # 6 + 18 + 18 + 18 = 60 nodes
@@ -117,19 +121,34 @@ def unwatched(engine: Any, prompt: str, tokens: int) -> dict[str, float]:
     return clocks
 
 
+async def read(url: str, prompt: str, tokens: int) -> dict[str, float]:
+    """The same race, asked of the page's server, and its events read as a page reads them."""
+    clocks = dict.fromkeys(("plain", LANE), 0.0)
+    async with httpx.AsyncClient(base_url=url, timeout=120) as client:
+        visitor = Visitor(client, (await client.get("/config")).json(), prompt=prompt, length=tokens, temperature=0.0)
+        async for event in visitor.events():
+            if event["kind"] == "round" and event["lane"] in clocks:
+                clocks[event["lane"]] += event["end"] - event["start"]
+    return clocks
+
+
 def decoding(browser: Any, served: Served, repeats: int, tokens: int) -> dict[str, Any]:
-    """Both, by turns; the first turn warms up and is not counted."""
+    """All three, by turns; the first turn warms up and is not counted."""
     prompt = presets()["verse"][0]
-    query = f"?{urlencode({'prompt': prompt, 'max_new_tokens': tokens})}"
-    pairs = []
+    query = f"?{urlencode({'prompt': prompt, 'max_new_tokens': tokens, 'temperature': 0})}"
+    turns: dict[str, list[dict[str, float]]] = {"unwatched": [], "read": [], "watched": []}
     for _ in range(repeats + 1):
-        pairs.append((unwatched(served.admission.engine, prompt, tokens), watched(browser, f"{served.url}/", query)))
-    counted = pairs[1:]
+        turns["unwatched"].append(unwatched(served.admission.engine, prompt, tokens))
+        with ThreadPoolExecutor(1) as apart:  # the browser's driver keeps a loop of its own in this thread
+            turns["read"].append(apart.submit(asyncio.run, read(served.url, prompt, tokens)).result())
+        turns["watched"].append(watched(browser, f"{served.url}/", query))
     told: dict[str, Any] = {"tokens": tokens, "repeats": repeats}
     for lane in ("plain", LANE):
-        alone, seen = ([pair[i][lane] for pair in counted] for i in (0, 1))
-        ratios = [b / a for a, b in zip(alone, seen, strict=True)]
-        told[lane] = {"unwatched_ms": alone, "watched_ms": seen, "slower": statistics.median(ratios)}
+        ms = {name: [clocks[lane] for clocks in taken[1:]] for name, taken in turns.items()}
+        told[lane] = {f"{name}_ms": own for name, own in ms.items()} | {
+            f"{name}_slower": statistics.median(b / a for a, b in zip(ms["unwatched"], ms[name], strict=True))
+            for name in ("read", "watched")
+        }
     return told
 
 

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -137,6 +138,13 @@ class Visitor:
                     tokens.append(len(event["token_ids"]))
                     raced = time.monotonic() - began
         return Seen(waited, raced, time.monotonic() - began, tuple(tokens), tuple(places))
+
+    async def events(self) -> AsyncIterator[dict[str, Any]]:
+        """Presses Run and passes on what is told, to the end."""
+        await self._pressed()
+        async for delta in self._deltas():
+            for event in delta.get("ev", []):
+                yield event
 
     async def leave_after(self, rounds: int) -> float:
         """Presses Run, reads so many rounds and goes away; returns when."""

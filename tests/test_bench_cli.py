@@ -150,6 +150,27 @@ def test_lossy_rules_are_marked_and_their_distance_stands_beside_their_speed(
     assert "| draft, gamma 4, lenient (lossy) | T = 0 |" in (tmp_path / "bench.md").read_text()
 
 
+def test_lengths_chosen_while_drafting_stand_beside_the_full_one(
+    cli: Cli, loaded: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played: set[tuple[str, str]] = set()
+    right = Lab.session_of
+
+    def watched(self: Lab, prompts: Any, settings: Settings, *rest: Any, **more: Any) -> Any:
+        played.add((settings.drafter, settings.draft_length))
+        return right(self, prompts, settings, *rest, **more)
+
+    monkeypatch.setattr(Lab, "session_of", watched)
+    wish = ("--kinds", "story", "--no-peers", "--drafters", "draft,ngram", "--lengths", "fixed,cost", "--batch", "1,2")
+    rows = json.loads(cli(*TINY, *wish, "--json").out)["rows"]
+    assert played == {("plain", "fixed"), ("ngram", "fixed"), ("draft", "fixed"), ("draft", "cost")}
+    assert {(row["name"], row["length"]) for row in rows} == {
+        ("plain", None), ("ngram, gamma 4", None), ("draft, gamma 4", None), ("draft, gamma 4 by cost", "cost"),
+    }  # fmt: skip
+    with pytest.raises(DraftscopeError, match="draft_length = 'long'"):
+        planned("--lengths", "long")
+
+
 def test_without_plotly_the_rest_is_there(
     cli: Cli, loaded: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

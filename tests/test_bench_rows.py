@@ -29,6 +29,7 @@ def kept(*stages: float, emitted: tuple[int, ...] = (1,), drafted: int = 0) -> K
     """A round that drafted `drafted` tokens for every sequence and emitted some; 0 is a sequence that had ended."""
     return Kept(
         nodes=drafted,
+        rows=range(len(emitted)),
         stages=dict(zip(STAGES, stages, strict=True)),
         paths=[list(range(max(0, count - 1))) for count in emitted],
         fed=[Fed(count, "", None) if count else None for count in emitted],
@@ -77,6 +78,9 @@ def test_the_prediction_knows_nothing_of_a_whole_runs_time() -> None:
 def test_tau_of_a_batch_counts_a_sequence_that_has_ended_as_writing_nothing() -> None:
     rounds = [kept(1, 1, 1, 1, 1, emitted=(4, 2), drafted=3), kept(1, 1, 1, 1, 1, emitted=(0, 2), drafted=3)]
     assert Rounds.of(rounds).tokens_per_round() == pytest.approx(8 / 2 / 2)
+    left = [rounds[0], kept(1, 1, 1, 1, 1, emitted=(2,), drafted=3)._replace(rows=[1])]
+    for name in ("emitted", "accepted", "depth"):
+        assert getattr(Rounds.of(left), name).tolist() == getattr(Rounds.of(rounds), name).tolist()
 
 
 def test_acceptance_length_counts_rounds_that_drafted() -> None:

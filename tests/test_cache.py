@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch import Tensor
 
-from draftscope.cache import SlotTable
+from draftscope.cache import SlotTable, Store
 from draftscope.lab import Lab
 from draftscope.model import Model
 from draftscope.tree import Topology, chain, full, topology
@@ -85,6 +86,35 @@ def test_truncate_forgets_what_was_permanent() -> None:
     cache.truncate(torch.tensor([2]), 2)
     logits = model.forward(cache, torch.tensor([[9, 8]]), torch.arange(2)[None])
     torch.testing.assert_close(logits[0, 1], fresh(model, [3, 1, 9, 8])[-1], **CLOSE)
+
+
+class Apart(Store):
+    """Lays every layer in memory of its own."""
+
+    def place(self, layer: int, capacity: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor, bool]:
+        own = [each.new_zeros((*each.shape[:2], capacity, each.shape[3])) for each in (keys, values)]
+        return own[0], own[1], False
+
+
+@pytest.mark.parametrize("alike", [True, False])
+def test_sequences_leave_and_the_others_read_on(alike: bool) -> None:
+    """Whether all layers lie in one block of memory or each in its own."""
+    model = Model(random_llama(7, 50), "m")
+    cache, prompts = model.cache(4, 32), [[3, 1, 4, 1, 5], [9, 2], [6, 5, 3], [5, 8, 9, 7]]
+    if not alike:
+        for layer in cache.layers:
+            layer._store = Apart(1)
+    model.read(cache, prompts)
+    model.forward(cache, torch.tensor([[1], [2], [3], [4]]), torch.zeros(4, 1, dtype=torch.long))
+    with pytest.raises(ValueError, match="1 rows are open"):
+        cache.stay(torch.tensor([0]))
+    cache.keep_first(torch.tensor([1, 0, 1, 0]), 6)
+    cache.stay(torch.tensor([3, 0]))
+    assert cache.scattered != alike
+    assert cache.layers[0].keys.shape[0] == 2
+    after = model.forward(cache, torch.tensor([[7], [8]]), torch.zeros(2, 1, dtype=torch.long))
+    for row, text in enumerate(([*prompts[3], 7], [*prompts[0], 1, 8])):
+        torch.testing.assert_close(after[row, 0], fresh(model, text)[-1], **CLOSE)
 
 
 def test_a_full_cache_says_so() -> None:

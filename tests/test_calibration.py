@@ -34,17 +34,35 @@ def test_predicted_speedup_is_tau_over_the_cost_of_a_round() -> None:
     assert found.v(5) == pytest.approx(6 / 5)
     assert found.round_cost("draft", 0) == 1
     assert found.round_cost("draft", 4) == pytest.approx((4 * 0.5 + 6 + 1 + 4 * 0.25) / 5)
+    assert found.round_cost("draft", 4, batch=4) == pytest.approx((4 * 0.5 + 10 + 1 + 4 * 0.25) / (8 + 1))
     assert found.speedup("draft", 4, tau=3.0) == pytest.approx(3.0 / 2.0)
+
+
+def test_what_a_round_costs_in_a_batch_lies_on_a_line() -> None:
+    figures = {1: (0.5, 1.0, 0.25), 3: (0.7, 3.0, 0.25), 5: (0.7, 9.0, 0.0)}
+    own = [Drafting(batch=batch, step=s, overhead=o, judge_step=j) for batch, (s, o, j) in figures.items()]
+    plain = [Drafting(batch=batch, step=0, overhead=batch, judge_step=0) for batch in (1, 5)]
+    found = made_calibration(drafting={"plain": plain, "draft": own})
+    for batch, (step, overhead, judge) in figures.items() | {2: (0.6, 2.0, 0.25), 4: (0.7, 6.0, 0.125)}.items():
+        there = found.rounds_of("draft", batch)
+        assert (there.step, there.overhead, there.judge_step) == pytest.approx((step, overhead, judge))
+    beyond = found.rounds_of("draft", 10)  # along the last two; no cost is below nothing
+    assert (beyond.step, beyond.overhead, beyond.judge_step) == pytest.approx((0.7, 24.0, 0.0))
+    assert found.round_ms("plain", 0, 0, batch=3) == found.verify_ms(1, 3) + 3
+    assert found.round_cost("draft", 2, batch=3) == pytest.approx(
+        (2 * 0.7 + 3.0 + 2 * 0.25 + found.verify_ms(3, 3)) / (found.verify_ms(1, 3) + 3)
+    )
 
 
 def test_a_fit_finds_the_line_and_a_drafter_that_never_drafts_costs_nothing_more() -> None:
     def stages(gamma: int) -> dict[str, float]:
         return {"propose": 0.2 + 0.7 * gamma, "judge": 0.1 * gamma, "commit": 0.25, "host": 0.05, "verify": 99.0}
 
-    rounds = {("draft", gamma): [stages(gamma)] * 3 for gamma in calibrate.GAMMAS}
-    found = calibrate._fit(rounds, "draft")
+    rounds = {("draft", 2, gamma): [stages(gamma)] * 3 for gamma in calibrate.GAMMAS}
+    rounds |= {("draft", 1, gamma): [stages(9)] for gamma in calibrate.GAMMAS}
+    found = calibrate._fit(rounds, "draft", 2)
     assert (found.step, found.overhead, found.judge_step) == pytest.approx((0.7, 0.5, 0.1))
-    assert calibrate._fit({}, "ngram") == Drafting(step=0, overhead=0, judge_step=0)
+    assert calibrate._fit({}, "ngram", 1) == Drafting(batch=1, step=0, overhead=0, judge_step=0)
 
 
 def test_kept_figures_come_back_only_for_what_they_belong_to(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -68,7 +86,8 @@ def test_a_folder_that_cannot_be_written_loses_nothing_else(monkeypatch: pytest.
 
 def test_measuring_a_pair_and_finding_it_again(pair: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("DRAFTSCOPE_CACHE", str(tmp_path))
-    for name, value in {"BATCHES": (1, 2), "WIDTHS": (1, 2, 5), "REPEATS": 1, "WARM": 0, "TOKENS": 24}.items():
+    known = {"BATCHES": (1, 2), "WIDTHS": (1, 2, 5), "REPEATS": 1, "WARM": 1, "TOGETHER": {1: 6, 2: 3}}
+    for name, value in known.items():
         monkeypatch.setattr(calibrate, name, value)
     heard: list[str] = []
     found = calibrate.calibration_of(pair, heard.append)
@@ -76,6 +95,7 @@ def test_measuring_a_pair_and_finding_it_again(pair: Lab, monkeypatch: pytest.Mo
     assert {(p.width, p.batch) for p in found.verify} == {(w, b) for w in (1, 2, 5) for b in (1, 2)}
     assert {"draft", "ngram", "eagle3", "medusa", "block"} <= set(found.drafting)
     assert "oracle" not in found.drafting
+    assert all([own.batch for own in each] == [1, 2] for each in found.drafting.values())
     assert found.round_cost("draft", 4) > found.v(5) > 0
     assert calibrate.calibration_of(pair, heard.append) == found
     assert len(heard) == 3  # not measured again

@@ -31,6 +31,7 @@ from draftscope.masks import Reach, attention_mask
 from draftscope.train import adapt as adapting
 from draftscope.train import command, corpus, finish, folder, recipes, students, tokenizer
 from draftscope.train import family as training
+from draftscope.train import precision as precisions
 from draftscope.train.about import ABOUT
 from draftscope.train.adapt import adapt
 from draftscope.train.batches import Batches
@@ -170,6 +171,22 @@ def test_interrupted_drafters_go_on_to_the_same_weights(name: str, target: Any, 
     (whole, once), (stopped, part), (resumed, twice) = found
     assert (whole, stopped, resumed) == (True, False, True)
     assert torch.equal(once, twice) and not torch.equal(once, part)
+
+
+def test_a_drafter_that_goes_on_reads_other_text(target: Any, texts: Texts, tmp_path: Path) -> None:
+    """The text behind its weights would be read twice, and the rest of the corpus less often than it should."""
+    student = fresh(family.find("medusa"), target, texts)
+    one, read = lesson(target, student), []
+
+    def watched(ids: Tensor, drawn: Tensor | None) -> Tensor:
+        read.append(ids)
+        return one.loss(ids, drawn)
+
+    for seen in (0, 0, 4096):
+        places = Places(tmp_path / f"state{len(read)}", tmp_path / "samples")
+        distill(one, texts, places, Budget(1.0, clock=ticking()), 0, seen, RECIPE, watched)
+    first, again, later = read[:: len(read) // 3]
+    assert torch.equal(first, again) and not torch.equal(first, later)
 
 
 # What is trained is what drafts.
@@ -326,8 +343,14 @@ def arguments(*words: str) -> argparse.Namespace:
     return parser.parse_args(words)
 
 
-def test_the_whole_family(commanded: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = tmp_path / "out"
+def test_the_whole_family(
+    commanded: Callable[..., int],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    out, begun = tmp_path / "out", []
+    monkeypatch.setattr(training, "start_as", lambda student, elder: begun.append(type(student).__name__))
     assert commanded("--shards", str(tmp_path / "shards")) == 0
     for member in FAMILY:
         made = out / member.folder
@@ -343,6 +366,7 @@ def test_the_whole_family(commanded: Callable[..., int], tmp_path: Path, capsys:
     pieces = sorted((tmp_path / "shards").iterdir())
     with tarfile.open(fileobj=io.BytesIO(b"".join(piece.read_bytes() for piece in pieces))) as tar:
         assert {name.split("/")[0] for name in tar.getnames()} == {member.folder for member in FAMILY}
+    assert begun == ["Mamba2ForCausalLM", *["LlamaForCausalLM"] * 4]  # no target, no head, and not the draft itself
     # Nothing is done twice.
     capsys.readouterr()
     assert commanded() == 0
@@ -525,3 +549,32 @@ def test_the_adapt_command(embedded: Path, capsys: pytest.CaptureFixture[str]) -
     assert "before" in capsys.readouterr().out
     assert main([*words, "--minutes", "0"]) == 2
     assert "--minutes 0" in capsys.readouterr().err
+
+
+# What a member starts from, and what it multiplies in.
+
+
+def test_a_draft_of_more_layers_starts_as_the_draft_and_a_mamba_from_nothing() -> None:
+    elder, more = build(SMALLER, 1), build(replace(SMALLER, layers=2), 2)
+    with torch.no_grad():
+        for weight in elder.parameters():
+            weight.add_(0.1 * torch.randn_like(weight))
+    students.start_as(more, elder)
+    ids = torch.tensor([[5, 6, 7]])
+    assert torch.equal(more(ids).logits, elder(ids).logits)
+    mamba = build(Mamba2Shape(V, layers=1, width=SMALLER.width, state=8), 3)
+    before = {name: value.clone() for name, value in mamba.state_dict().items()}
+    students.start_as(mamba, elder)
+    assert all(torch.equal(value, before[name]) for name, value in mamba.state_dict().items())
+
+
+@pytest.mark.parametrize("faster", [torch.bfloat16, torch.float32])
+def test_products_are_taken_in_what_the_processor_does_fastest(faster: torch.dtype, monkeypatch: Any) -> None:
+    monkeypatch.setattr(precisions, "fastest_dtype", lambda rows: faster)
+    precisions.precision.cache_clear()
+    try:
+        with precisions.mixed(torch.device("cpu")):
+            assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == faster
+        assert precisions.precision("cuda") == torch.bfloat16
+    finally:
+        precisions.precision.cache_clear()

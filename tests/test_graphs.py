@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from draftscope.ballast import Shape
 from draftscope.graphs import Graphs, Outputs
 from draftscope.lab import Lab
 from draftscope.model import Model
+from draftscope.settings import Settings
 from tests.conftest import random_llama
 from tests.test_loop import DRAFTERS, PROMPT
 
@@ -30,13 +32,14 @@ class Recorder:
 
     def __call__(self, forward: Callable[[], Outputs]) -> tuple[Outputs, Callable[[], object]]:
         self.recorded += 1
-        outputs = tuple(each.clone() for each in forward())
+        outputs = tuple(each if each is None else each.clone() for each in forward())
         traced = make_fx(forward)()
 
         def replay() -> None:
             self.replayed += 1
             for own, value in zip(outputs, traced(), strict=True):
-                own.copy_(value)
+                if own is not None:
+                    own.copy_(value)
 
         return outputs, replay
 
@@ -97,6 +100,121 @@ def test_a_run_is_the_same_with_graphs(pair: Lab, drafter: str, temperature: flo
     assert of_target.replayed > of_target.recorded or drafter == "early-exit"
     assert (of_draft.replayed > 0) == (drafter in ("draft", "sampled-tree"))
     assert target.counter.widths == pair.target.counter.widths[-len(target.counter.widths) :]
+
+
+FORMS: list[dict[str, Any]] = [
+    {"drafter": "draft", "gamma": 4, "temperature": 1.0},
+    {"drafter": "draft", "gamma": 4, "temperature": 0.0},
+    {"drafter": "draft", "gamma": 4, "temperature": 1.0, "top_k": 3},
+    {"drafter": "sampled-tree", "shape": (3, 2, 2), "temperature": 1.0},
+    {"drafter": "topk-tree", "shape": (3, 2, 2), "temperature": 1.0},
+    {"drafter": "draft", "gamma": 4, "temperature": 1.0},
+]
+
+
+def written(lab: Lab, form: dict[str, Any], prompts: list[list[int]]) -> tuple[list[list[int]], list[torch.Tensor]]:
+    """The tokens, and the laws that were drafted from: tokens say little of an untrained draft."""
+    settings = Settings(**form, max_new_tokens=32, seed=len(prompts))
+    session = lab.session_of(prompts, settings, tuple(range(len(prompts))))
+    laws = [step.tree.laws for step in session.steps() if step.tree.laws is not None]
+    tokens = [transcript.tokens for transcript in session.transcripts]
+    del session
+    gc.collect()  # gives back the memory, and with it what was recorded over it
+    return tokens, laws
+
+
+def assert_same(
+    one: tuple[list[list[int]], list[torch.Tensor]], two: tuple[list[list[int]], list[torch.Tensor]]
+) -> None:
+    assert one[0] == two[0]
+    torch.testing.assert_close(one[1], two[1], rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize("prompts", [[[5, 6, 7]], [[5, 6, 7], [8, 9], [5, 6, 7, 8]], [[5, 6, 7, 8] * 60]])
+def test_a_draft_loop_is_one_graph(pair: Lab, prompts: list[list[int]]) -> None:
+    """Sessions of one lab share what was recorded: no other settings and no other width may be answered by it."""
+    assert pair.draft is not None
+    draft, recorder = recorded(pair.draft)
+    lab = Lab(pair.target, draft, pair.tokenizer)
+    before = len(pair.draft.counter.widths)
+    for form in FORMS:
+        assert_same(written(lab, form, prompts), written(pair, form, prompts))
+    assert draft.counter.widths == pair.draft.counter.widths[before:]
+    assert draft.graph_state == "on"
+    assert recorder.replayed < len(draft.counter.widths) / 2
+
+
+@pytest.mark.parametrize("drafter", ["eagle", "eagle3", "mtp", "eagle3-sequoia"])
+@pytest.mark.parametrize("prompts", [[[8]], [[5, 6, 7], [8], [5, 6, 7, 8]], [[5, 6, 7, 8] * 60]])
+def test_a_loop_of_a_head_is_one_graph(pair: Lab, drafter: str, prompts: list[list[int]]) -> None:
+    head = deepcopy(pair.heads[drafter.split("-")[0]])
+    recorder = Recorder()
+    head.network.record_graphs(recorder)
+    lab = Lab(pair.target, None, pair.tokenizer, {drafter.split("-")[0]: head})
+    for form in ({"temperature": 1.0}, {"temperature": 0.0}, {"temperature": 1.0, "top_k": 3}):
+        wish = {"drafter": drafter, "gamma": 3, "tree_nodes": 6, "tree_depth": 3, **form}
+        before = recorder.replayed
+        one = written(lab, wish, prompts)
+        assert_same(one, written(pair, wish, prompts))
+        assert len(one[1]) - 4 <= recorder.replayed - before
+    assert head.network.graphs is not None and not head.network.graphs.alone
+
+
+RULES: list[dict[str, Any]] = [
+    {"rule": "block", "temperature": 1.0},
+    {"rule": "token", "temperature": 1.0},
+    {"rule": "block", "temperature": 1.0, "top_p": 0.5},
+    {"rule": "block", "temperature": 0.0},
+    {"rule": "typical", "temperature": 1.0},
+    {"rule": "lenient", "temperature": 1.0},
+    {"rule": "lenient", "temperature": 1.0, "lenience": 0.9},
+    {"rule": "top-k", "temperature": 1.0, "agreement": 9},
+    {"rule": "top-k", "temperature": 1.0, "agreement": 2},
+    {"rule": "block", "temperature": 1.0},
+]
+
+
+def judged(lab: Lab, drafter: str, form: dict[str, Any]) -> tuple[list[list[int]], list[tuple[torch.Tensor, ...]]]:
+    """The tokens, and all that was weighed on the way."""
+    settings = Settings(drafter=drafter, gamma=3, max_new_tokens=16, **form)
+    session = lab.session_of([[5, 6, 7, 5, 6], [8, 9]], settings, (0, 1))
+    weighed = [tuple(x for x in (step.p, *step.verdict.parts) if x is not None) for step in session.steps()]
+    tokens = [transcript.tokens for transcript in session.transcripts]
+    del session
+    gc.collect()
+    return tokens, weighed
+
+
+@pytest.mark.parametrize("drafter", ["draft", "ngram", "plain"])
+def test_a_verdict_is_one_graph(pair: Lab, drafter: str) -> None:
+    target, recorder = recorded(pair.target)
+    lab = Lab(target, pair.draft, pair.tokenizer)
+    for form in RULES:
+        one, two = judged(lab, drafter, form), judged(pair, drafter, form)
+        assert one[0] == two[0]
+        torch.testing.assert_close(one[1], two[1], rtol=1e-4, atol=1e-7)
+    assert target.graph_state == "on"
+    forwards = len(target.counter.widths) - len(RULES)  # but for the prompts
+    assert recorder.replayed > 1.5 * forwards  # forwards, and verdicts
+
+
+def test_where_a_loop_cannot_be_recorded_its_forwards_still_are(pair: Lab) -> None:
+    assert pair.draft is not None
+    recorder = Recorder()
+
+    def of_one_forward(forward: Callable[[], Outputs]) -> tuple[Outputs, Callable[[], object]]:
+        before = len(draft.counter.widths)
+        forward()
+        if len(draft.counter.widths) > before:
+            raise RuntimeError("a read in between")
+        return recorder(forward)
+
+    draft = Model(pair.draft.network, "draft")
+    draft.record_graphs(of_one_forward)
+    lab = Lab(pair.target, draft, pair.tokenizer)
+    assert_same(written(lab, FORMS[0], [[5, 6, 7]]), written(pair, FORMS[0], [[5, 6, 7]]))
+    assert draft.graph_state == "on, single forwards alone: it cannot be recorded (a read in between)"
+    assert recorder.replayed > 10
 
 
 def test_what_a_drafter_reads_is_part_of_what_was_recorded(pair: Lab) -> None:

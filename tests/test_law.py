@@ -15,10 +15,11 @@ from torch import Tensor
 
 from draftscope import judge, session
 from draftscope.cache import SlotCache
-from draftscope.check import FALSE_ALARM, Finding, law_test
+from draftscope.check import FALSE_ALARM, Finding, along, chi_square, exact_joint, law_test, sampled_joint
 from draftscope.drafters import levels, positions
 from draftscope.lab import Lab
 from draftscope.model import Model
+from draftscope.sampling import Sampling
 from draftscope.settings import Settings
 from draftscope.streams import Coins, Purpose, Streams, uniforms
 from draftscope.tree import DraftTree
@@ -96,6 +97,15 @@ def law(lab: Lab, samples: int = SAMPLES, length: int = 4, **settings: object) -
 def test_the_joint_law_is_the_targets(tiny: Lab, name: str) -> None:
     finding = law(tiny, **LOSSLESS[name])
     assert finding.passed, finding.detail
+
+
+def test_rows_whose_lengths_are_chosen_together_keep_their_law(tiny: Lab) -> None:
+    """By cost each row's draft depends on what the few others drew; its output must not."""
+    settings = Settings.of(**LOSSLESS["chain, length by cost"], temperature=1.0, seed=5)
+    prompt = tiny.encode("abcab")
+    expected = exact_joint(tiny, prompt, Sampling.of(settings), 4)
+    observed = along(sampled_joint(tiny, prompt, settings, 4, SAMPLES, batch=4), expected)
+    assert chi_square(observed, expected, SAMPLES)[2] >= FALSE_ALARM
 
 
 @pytest.mark.parametrize(

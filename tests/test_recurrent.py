@@ -269,7 +269,7 @@ def test_drafted_laws_are_the_mambas_own_over_the_whole_text(bytes_mamba: Lab, s
     texts, held = [list(prompt) for prompt in prompts], 0
     for step in session.steps():
         form = step.tree.topology
-        for b, text in enumerate(texts):
+        for b, text in enumerate(texts[row] for row in step.rows):
             for slot in range(step.tree.laws.shape[1] if step.live[b] and step.tree.laws is not None else 0):
                 path = [] if slot == 0 else [step.tree.tokens[b, node].item() for node in path_to(form, b, slot - 1)]
                 want = fresh(bytes_mamba.draft, text + path)[-1].softmax(-1)
@@ -277,6 +277,17 @@ def test_drafted_laws_are_the_mambas_own_over_the_whole_text(bytes_mamba: Lab, s
                 held += 1
         texts = [prompt + t.tokens for prompt, t in zip(prompts, session.transcripts, strict=True)]
     assert held > 10
+
+
+@torch.inference_mode()
+def test_states_of_those_who_stay_in_a_batch(bytes_mamba: Lab) -> None:
+    model, prompts = bytes_mamba.draft, [[3, 1, 4, 1, 5], [9, 2], [6, 5, 3]]
+    cache = model.cache(3, 0)
+    model.read(cache, prompts)
+    cache.stay(torch.tensor([2, 0]))
+    after = model.forward(cache, torch.tensor([[7], [8]]), torch.zeros(2, 1, dtype=torch.long))
+    for row, text in enumerate(([*prompts[2], 7], [*prompts[0], 8])):
+        torch.testing.assert_close(after[row, 0], fresh(model, text)[-1], atol=2e-5, rtol=1e-3)
 
 
 # Memory.

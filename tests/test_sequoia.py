@@ -101,8 +101,8 @@ def test_rates_are_what_each_rank_was_accepted(tiny: Lab) -> None:
 def test_a_tree_that_never_pays_is_not_drafted(tiny: Lab) -> None:
     dear = Lab(tiny.target, tiny.draft, tiny.tokenizer)
     dear.eos = frozenset()
-    costs = tiny.calibration.drafting["draft"].model_copy(update={"overhead": 1000.0})
-    dear.calibration = tiny.calibration.model_copy(update={"drafting": {"draft": costs}})
+    costs = tiny.calibration.rounds_of("draft").model_copy(update={"overhead": 1000.0})
+    dear.calibration = tiny.calibration.model_copy(update={"drafting": tiny.calibration.drafting | {"draft": [costs]}})
     run = dear.decode("abcab", "sequoia", temperature=1.0, max_new_tokens=12)
     assert run.metrics.num_draft_tokens == 0
     assert len(run.rounds) == 12

@@ -9,8 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from draftscope.drafters.base import State
 from draftscope.drafters.suffix import SuffixIndex
 from draftscope.lab import Lab
+from draftscope.settings import Settings
+from draftscope.streams import no_coins
 
 texts = st.lists(st.integers(0, 2), min_size=1, max_size=24)
 
@@ -116,3 +119,20 @@ def test_frequency_decides_where_the_n_gram_takes_the_latest(pair: Lab) -> None:
     nodes = pair.decode(text, "suffix", gamma=2, max_new_tokens=4).rounds[0].nodes
     assert nodes[0].raw == "X"
     assert nodes[0].origin == "3 matched, 2 of 3"
+
+
+@pytest.mark.parametrize("drafter", ["ngram", "suffix", "suffix-tree"])
+def test_who_stays_in_a_batch_is_looked_up_in_its_own_text(pair: Lab, drafter: str) -> None:
+    prompts = [[5, 6, 7, 5, 6], [8, 9, 8, 9], [3, 4, 3, 4, 3]]
+    settings = Settings.of(drafter=drafter, max_new_tokens=9)
+
+    def drafted(stay: list[int], *rows: int) -> list[list[int]]:
+        session = pair.session_of([prompts[row] for row in rows], settings, rows)
+        session.prefill()
+        assert len(stay) == len(rows) or session.drafter.stay(stay)
+        texts = [prompts[rows[place]] for place in stay]
+        return session.drafter.propose(State(texts, 0, no_coins(len(texts), 9)), 4).tokens.tolist()
+
+    left = drafted([2, 0], 0, 1, 2)
+    assert left == drafted([0, 1], 2, 0)
+    assert left[0][:2] == [4, 3]

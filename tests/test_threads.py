@@ -66,7 +66,7 @@ def test_auto_is_the_dtype_that_multiplies_fastest(
 ) -> None:
     costs, now, threads = {torch.bfloat16: half, torch.float32: single}, [0.0], torch.get_num_threads()
 
-    def multiplying(dtype: torch.dtype) -> Callable[[], object]:
+    def multiplying(dtype: torch.dtype, rows: int) -> Callable[[], object]:
         left = list(costs[dtype])
 
         def work() -> None:
@@ -76,12 +76,14 @@ def test_auto_is_the_dtype_that_multiplies_fastest(
         return work
 
     monkeypatch.setattr(devices, "_multiplying", multiplying)
-    assert devices.fastest_dtype(lambda: now[0]) == best
+    assert devices.fastest_dtype(clock=lambda: now[0]) == best
     assert torch.get_num_threads() == threads
 
 
-def test_auto_is_measured_on_a_cpu_and_known_on_cuda() -> None:
-    assert pick_dtype("auto", torch.device("cpu")) in (torch.bfloat16, torch.float32)
+@pytest.mark.parametrize("faster", [torch.bfloat16, torch.float32])
+def test_auto_is_measured_on_a_cpu_and_known_on_cuda(faster: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "fastest_dtype", lambda: faster)
+    assert pick_dtype("auto", torch.device("cpu")) == faster
     assert pick_dtype("auto", torch.device("cuda")) == torch.bfloat16
     assert pick_dtype("float16", torch.device("cpu")) == torch.float16
 

@@ -59,6 +59,12 @@ class SlotTable:
         offsets = torch.cat([each.expand(len(self.length), -1) for each in self._offsets], 1)
         return own.scatter_(1, slots, self.length[:, None] + offsets)
 
+    def stay(self, sequences: Tensor) -> None:
+        """Goes on with `sequences` [B'] alone; no row may be open."""
+        if self.open:
+            raise ValueError(f"{self.open} rows are open; keep or forget them before sequences leave")
+        self.settle(self.length[sequences], self.bound, self.even)
+
     def settle(self, length: Tensor, bound: int, even: bool = False) -> None:
         """`length[b]` slots, no more than `bound`, are permanent from now on; open rows are forgotten."""
         self.length = length
@@ -83,6 +89,11 @@ class Store:
         if self.rows is not None and all(self._fits(shape, keys) for shape in shapes):
             return self.rows[layer, 0], self.rows[layer, 1], True
         return keys.new_zeros(shapes[0]), values.new_zeros(shapes[1]), False
+
+    def stay(self, sequences: Tensor) -> None:
+        """Goes on with the memory of `sequences` alone; what was placed in it before is to be placed anew."""
+        if self.rows is not None:
+            self.rows = self.rows.index_select(2, sequences.to(self.rows.device))
 
     def _fits(self, shape: tuple[int, ...], like: Tensor) -> bool:
         assert self.rows is not None
@@ -116,6 +127,15 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[misc]
             else:
                 store.scatter_(2, slots[:, None, :, None].expand_as(rows), rows)
         return self.keys[:, :, : self.table.view], self.values[:, :, : self.table.view]
+
+    def stay(self, sequences: Tensor) -> None:
+        """Goes on with `sequences` alone, behind its store."""
+        if self.apart:
+            own = sequences.to(self.keys.device)
+            self.keys, self.values = self.keys.index_select(0, own), self.values.index_select(0, own)
+        elif self.is_initialized:
+            assert self._store.rows is not None
+            self.keys, self.values = self._store.rows[self._index]
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
         return self.table.view, 0
@@ -177,6 +197,15 @@ class SlotCache(Cache):  # type: ignore[misc]
     def truncate(self, length: Tensor, bound: int) -> None:
         """Forgets everything from `length[b]` on, and every open row."""
         self.table.settle(length, bound)
+
+    def stay(self, sequences: Tensor) -> None:
+        """Goes on with `sequences` [B'] alone, in that order; the others' memory is freed. No row may be open."""
+        self.table.stay(sequences)
+        for store in self._stores:
+            store.stay(sequences)
+        for layer in (*self.layers, *self.side):
+            assert isinstance(layer, SlotLayer)
+            layer.stay(sequences)
 
 
 def _copy(rows: Tensor, source: Tensor, into: Tensor) -> None:

@@ -7,8 +7,9 @@ drafting and overhead on real rounds of the loop. The cache is full of zeros, wh
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from itertools import product
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -18,8 +19,9 @@ import transformers
 
 from draftscope import calibration, drafters
 from draftscope.cache import SlotCache
-from draftscope.calibration import Belongs, Calibration, Drafting, Machine, Verify
+from draftscope.calibration import PLAIN, Belongs, Calibration, Drafting, Machine, Verify
 from draftscope.model import Model
+from draftscope.session import Step
 from draftscope.settings import Settings
 from draftscope.versions import own_version
 
@@ -33,9 +35,12 @@ CONTEXTS = (64, 256, 512, 1024, 4096, 16384)
 CONTEXT = 256
 GAMMAS = (1, 3, 5, 8)
 REPEATS = 9
-TOKENS = 48  # of each run that drafting is measured on
+TOGETHER = {1: 24, 16: 12}  # sequences in the rounds that drafting is measured on, and how many rounds
+LONGEST = 1.0  # seconds after which some rounds are enough
 WARM = 2  # rounds of everything that are not counted
 STAGES = ("judge", "commit", "host")
+
+Rounds = dict[tuple[str, int, int], list[dict[str, float]]]  # stage times by drafter, batch and gamma
 
 
 def calibration_of(lab: Lab, say: Callable[[str], None] = lambda _: None) -> Calibration:
@@ -82,8 +87,7 @@ def measure(lab: Lab, say: Callable[[str], None] = lambda _: None) -> Calibratio
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         context=context,
         verify=verify,
-        plain_overhead=statistics.median(sum(stages.values()) - stages["verify"] for stages in rounds["plain", 0]),
-        drafting={name: _fit(rounds, name) for name in _drafting(lab)},
+        drafting={name: [_fit(rounds, name, batch) for batch in _together(lab)] for name in (PLAIN, *_drafting(lab))},
         machine=machine(lab.target),
         target_bytes=sum(p.numel() * p.element_size() for p in lab.target.network.parameters()),
         differing_widths=differing_widths(lab.target),
@@ -144,27 +148,46 @@ def _drafting(lab: Lab) -> list[str]:
     return [info.name for info in able if not info.synthetic and not info.needs_speaker]
 
 
-def _rounds(lab: Lab) -> dict[tuple[str, int], list[dict[str, float]]]:
-    """Stage times of real rounds by drafter and gamma, at temperature 1, runs interleaved."""
-    found: dict[tuple[str, int], list[dict[str, float]]] = {}
-    ids = lab.encode("The", TOKENS)
-    for repeat in range(2):
-        for name in ("plain", *_drafting(lab)):
-            for gamma in GAMMAS if name != "plain" else (0,):
-                settings = Settings.of(drafter=name, gamma=max(gamma, 1), temperature=1.0, max_new_tokens=TOKENS)
-                steps = list(lab.session_of([ids], settings, (0,), ends=False).steps())
-                full = [step.stages for step in steps if step.tree.topology.height == gamma]
+def _together(lab: Lab) -> dict[int, int]:
+    return TOGETHER if lab.batches else {1: TOGETHER[1]}
+
+
+def _rounds(lab: Lab) -> Rounds:
+    """Stage times of real rounds by drafter, batch and gamma, at temperature 1, runs interleaved."""
+    found: Rounds = {}
+    for (batch, most), repeat in product(_together(lab).items(), range(2)):
+        for name in (PLAIN, *_drafting(lab)):
+            for gamma in GAMMAS if name != PLAIN else (0,):
+                steps = _first(_steps(lab, name, batch, gamma, most), most if repeat else WARM)
+                stages = [step.stages for step in steps if step.tree.topology.height == gamma]
                 if repeat:  # the first pass warms up
-                    found.setdefault((name, gamma), []).extend(full)
+                    found[name, batch, gamma] = stages
     return found
 
 
-def _fit(rounds: dict[tuple[str, int], list[dict[str, float]]], name: str) -> Drafting:
+def _steps(lab: Lab, name: str, batch: int, gamma: int, rounds: int) -> Iterator[Step]:
+    """Rounds of texts that are none at its end after so many."""
+    tokens = rounds * (gamma + 1) + 1
+    settings = Settings.of(drafter=name, gamma=max(gamma, 1), temperature=1.0, max_new_tokens=tokens)
+    ids = lab.encode("The", tokens)
+    return lab.session_of([ids] * batch, settings, tuple(range(batch)), ends=False).steps()
+
+
+def _first(steps: Iterator[Step], most: int) -> Iterator[Step]:
+    """The first `most` rounds, or fewer where they take long."""
+    began = perf_counter()
+    for count, step in enumerate(steps, 1):
+        yield step
+        if count == most or (count > WARM and perf_counter() - began > LONGEST):
+            return
+
+
+def _fit(rounds: Rounds, name: str, batch: int) -> Drafting:
     """Lines through the medians at each gamma. A drafter that found nothing to draft costs what plain does."""
-    points = [(gamma, stages) for gamma in GAMMAS if (stages := rounds.get((name, gamma)))]
+    points = [(gamma, stages) for gamma in (0, *GAMMAS) if (stages := rounds.get((name, batch, gamma)))]
     propose = _line((gamma, statistics.median(s["propose"] for s in stages)) for gamma, stages in points)
     other = _line((gamma, statistics.median(sum(s[k] for k in STAGES) for s in stages)) for gamma, stages in points)
-    return Drafting(step=propose[0], overhead=max(0.0, propose[1]) + other[1], judge_step=other[0])
+    return Drafting(batch=batch, step=propose[0], overhead=max(0.0, propose[1]) + other[1], judge_step=other[0])
 
 
 def _line(points: Iterable[tuple[int, float]]) -> tuple[float, float]:

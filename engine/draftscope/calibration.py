@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 from pathlib import Path
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
+
+PLAIN = "plain"
 
 
 class Known(BaseModel):
@@ -57,9 +60,10 @@ class Drafting(Known):
     """A drafter's rounds, in ms, fitted to measured ones: `step` for each token more, `overhead` for the rest.
 
     `overhead` is everything that is neither a draft step nor the target's forward: coins, judging, committing, text.
-    `judge_step` is what each drafted token adds to it.
+    `judge_step` is what each drafted token adds to it. Plain decoding has an overhead alone.
     """
 
+    batch: int
     step: float
     overhead: float
     judge_step: float
@@ -79,8 +83,7 @@ class Calibration(Known):
     created: str
     context: int
     verify: list[Verify]
-    plain_overhead: float
-    drafting: dict[str, Drafting]
+    drafting: dict[str, list[Drafting]]  # by drafter, plain decoding among them, at one batch or more
     machine: Machine
     target_bytes: int
     differing_widths: list[int]  # widths at which row 0 is not bit for bit what it is alone
@@ -88,7 +91,7 @@ class Calibration(Known):
     @property
     def plain_ms(self) -> float:
         """One round of plain decoding, batch 1."""
-        return self.verify_ms(1) + self.plain_overhead
+        return self.round_ms(PLAIN, 0, 0)
 
     @property
     def bandwidth_share(self) -> float:
@@ -115,25 +118,39 @@ class Calibration(Known):
         contexts, times = zip(*points, strict=True)
         return float(np.interp(context, contexts, times) - np.interp(self.context, contexts, times))
 
+    def rounds_of(self, drafter: str, batch: int = 1) -> Drafting:
+        """Its figures for a batch: on the line through those at the two nearest ones that were measured."""
+        found = sorted(self.drafting[drafter], key=lambda each: abs(math.log(each.batch / batch)))[:2]
+        if len(found) == 1:
+            return found[0]
+        near, far = found
+        share = (batch - near.batch) / (far.batch - near.batch)
+        names = ("step", "overhead", "judge_step")
+        along = {name: getattr(near, name) + share * (getattr(far, name) - getattr(near, name)) for name in names}
+        return Drafting(batch=batch, **{name: max(0.0, value) for name, value in along.items()})
+
     def c(self, drafter: str) -> float:
         """One draft step, divided by a round of plain decoding."""
-        return self.drafting[drafter].step / self.plain_ms
+        return self.rounds_of(drafter).step / self.plain_ms
 
     def v(self, width: int) -> float:
         """A verify forward of `width` rows, divided by a round of plain decoding."""
         return self.verify_ms(width) / self.plain_ms
 
-    def round_cost(self, drafter: str, gamma: int) -> float:
+    def round_cost(self, drafter: str, gamma: int, batch: int = 1) -> float:
         """A round that drafts `gamma` tokens, divided by a round of plain decoding; 1 where nothing is drafted."""
-        return self.tree_cost(drafter, gamma, gamma)
+        return self.tree_cost(drafter, gamma, gamma, batch)
 
-    def tree_cost(self, drafter: str, nodes: int, levels: int) -> float:
+    def tree_cost(self, drafter: str, nodes: int, levels: int, batch: int = 1) -> float:
         """The same of a tree, whose `nodes` are verified and whose `levels` are draft steps."""
         if nodes == 0:
             return 1.0
-        drafting = self.drafting[drafter]
-        other = drafting.overhead + levels * drafting.step + nodes * drafting.judge_step
-        return (other + self.verify_ms(nodes + 1)) / self.plain_ms
+        return self.round_ms(drafter, nodes, levels, batch) / self.round_ms(PLAIN, 0, 0, batch)
+
+    def round_ms(self, drafter: str, nodes: int, levels: int, batch: int = 1) -> float:
+        """A round of `batch` sequences that verifies `nodes` drafted tokens each, drafted in `levels` steps."""
+        own = self.rounds_of(drafter, batch)
+        return own.overhead + levels * own.step + nodes * own.judge_step + self.verify_ms(nodes + 1, batch)
 
     def speedup(self, drafter: str, gamma: int, tau: float) -> float:
         """S = tau / (gamma c + v + o), tokens a second divided by plain's."""

@@ -40,8 +40,8 @@ def pick_dtype(name: str, device: torch.device) -> torch.dtype:
     return DTYPES[name]
 
 
-def fastest_dtype(clock: Callable[[], float] = perf_counter) -> torch.dtype:
-    """bfloat16 or float32, by the least time that this CPU took for the rows of a verify times much weight.
+def fastest_dtype(rows: int = ROWS, clock: Callable[[], float] = perf_counter) -> torch.dtype:
+    """bfloat16 or float32, by the least time that this CPU took for `rows`, as of a verify, times much weight.
 
     Half the bytes are worth nothing where a processor has no instructions for bfloat16. On one thread and in turns, so
     that other work on the machine does not decide.
@@ -49,7 +49,7 @@ def fastest_dtype(clock: Callable[[], float] = perf_counter) -> torch.dtype:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        return _fastest({dtype: _multiplying(dtype) for dtype in (torch.bfloat16, torch.float32)}, clock)
+        return _fastest({dtype: _multiplying(dtype, rows) for dtype in (torch.bfloat16, torch.float32)}, clock)
     finally:
         torch.set_num_threads(threads)
 
@@ -66,9 +66,9 @@ def _fastest(works: dict[torch.dtype, Callable[[], object]], clock: Callable[[],
     return min(least, key=lambda dtype: least[dtype])
 
 
-def _multiplying(dtype: torch.dtype) -> Callable[[], object]:
+def _multiplying(dtype: torch.dtype, count: int) -> Callable[[], object]:
     products = [product(torch.ones(WIDTH, WIDTH, dtype=dtype), packed=True) for _ in range(WEIGHTS)]
-    rows = torch.ones(ROWS, WIDTH, dtype=dtype)
+    rows = torch.ones(count, WIDTH, dtype=dtype)
     return lambda: [multiply(rows) for multiply in products]
 
 

@@ -1,4 +1,4 @@
-"""A model's forward as CUDA graphs: recorded once for each shape, then replayed by one launch.
+"""A model's forward, a whole draft loop, a judgement, as CUDA graphs: recorded once for each shape, replayed at once.
 
 A forward of few rows is mostly launches: each costs the host some microseconds, which a small model, a draft above all,
 does not give back. A graph is bound to addresses, so its inputs are copied into tensors of its own, and the cache's
@@ -12,6 +12,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,8 +22,9 @@ from draftscope.cache import WIDE, SlotCache, Store
 WIDEST = 128  # rows; a wider forward is no longer mostly launches
 FREE = 4  # blocks of cache memory kept for sessions to come
 
-Outputs = tuple[Tensor, ...]
+Outputs = tuple[Any, ...]  # tensors, or None
 Forward = Callable[[Tensor, Tensor, Tensor], Outputs]  # tokens, positions, mask
+Call = Callable[..., Outputs]  # of tensors
 Recorder = Callable[[Callable[[], Outputs]], tuple[Outputs, Callable[[], object]]]
 
 
@@ -30,7 +32,7 @@ Recorder = Callable[[Callable[[], Outputs]], tuple[Outputs, Callable[[], object]
 class Graph:
     """One recorded shape: `replay` reads `inputs` and fills `outputs`, the same tensors every time."""
 
-    inputs: tuple[Tensor, ...]  # tokens, positions, mask, slots
+    inputs: tuple[Tensor, ...]  # what is given, and where its rows go
     outputs: Outputs
     replay: Callable[[], object]
 
@@ -45,13 +47,23 @@ class Block:
 
 
 class Graphs:
-    """The graphs of one model. `record` is `on_cuda`, or a test's; `off` says why nothing is to be recorded."""
+    """The graphs of one model. `record` is `on_cuda`, or a test's; `off` says why nothing is to be recorded, `alone`
+    why single forwards are, and nothing else."""
 
     def __init__(self, record: Recorder, off: str = "") -> None:
         self.off = off
+        self.alone = ""
         self.record = record
         self._free: list[Block] = []
         self._lent: weakref.WeakKeyDictionary[SlotCache, Block] = weakref.WeakKeyDictionary()
+        self._beyond = False  # is more than a single forward, or something else, about to be one graph?
+
+    @property
+    def state(self) -> str:
+        """'on', 'on, single forwards alone: why', or 'off: why'."""
+        if self.off:
+            return f"off: {self.off}"
+        return f"on, single forwards alone: {self.alone}" if self.alone else "on"
 
     def cache(self, layers: int, batch: int, capacity: int, device: torch.device, side: int) -> SlotCache:
         """An empty cache over memory that an earlier one of this size has left, or over new memory."""
@@ -71,40 +83,80 @@ class Graphs:
 
     def forward(self, cache: SlotCache, call: Forward, form: object, given: tuple[Tensor, Tensor, Tensor]) -> Outputs:
         """What `call(*given)` returns for the rows that `cache` was aimed at; `form` names what else it depends on."""
-        block = self._lent.get(cache)
-        if self.off or block is None or given[0].shape[1] > WIDEST:
+        if self._beyond or given[0].shape[1] > WIDEST:
             return call(*given)
-        given_all = (*given, cache.table.slots)
-        key = (form, *(each.shape for each in given_all))
+
+        def aimed(tokens: Tensor, positions: Tensor, mask: Tensor, slots: Tensor) -> Outputs:
+            cache.table.slots = slots  # where the rows of this forward go, until the next is aimed
+            return call(tokens, positions, mask)
+
+        return self._replayed(cache, aimed, form, (*given, cache.table.slots))
+
+    def loop(self, cache: SlotCache, call: Call, form: object, given: tuple[Tensor, ...], rows: int) -> Outputs:
+        """What `call(*given)` returns: forwards of `rows` rows in all, one behind the other; none is open before.
+
+        They depend on nothing but `given`, `form` and how long the texts are; other tensors that they read must be
+        held by `form`, or a replay may find them gone. A replay leaves the cache's table to the caller to settle.
+        """
+        table = cache.table
+        bound, even, wide = table.bound, table.even, -(-(table.bound + rows) // WIDE)
+        grows = wide != table.bound // WIDE + 1  # on the way it would see more columns than it began with
+        if grows:
+            return call(*given)
+
+        def settled(*inputs: Tensor) -> Outputs:
+            table.settle(inputs[-1], bound, even)
+            return call(*inputs[:-1])
+
+        return self.aside(cache, settled, (form, wide), (*given, table.length))
+
+    def aside(self, cache: SlotCache, call: Call, form: object, given: tuple[Tensor, ...]) -> Outputs:
+        """What `call(*given)` returns, a function of `given` and `form` alone; kept with the memory of `cache`."""
+        if self.alone:
+            return call(*given)
+        self._beyond = True
+        try:
+            return self._replayed(cache, call, form, given)
+        finally:
+            self._beyond = False
+
+    def _replayed(self, cache: SlotCache, call: Call, form: object, given: tuple[Tensor, ...]) -> Outputs:
+        block = self._lent.get(cache)
+        if self.off or block is None:
+            return call(*given)
+        key = (form, *(each.shape for each in given))
         if key not in block.graphs:
-            return self._recorded(block, key, cache, call, given_all)
+            return self._recorded(block, key, cache, call, given)
         graph = block.graphs[key]
-        for own, value in zip(graph.inputs, given_all, strict=True):
+        for own, value in zip(graph.inputs, given, strict=True):
             own.copy_(value)
         graph.replay()
-        return tuple(each.clone() for each in graph.outputs)
+        return tuple(each if each is None else each.clone() for each in graph.outputs)
 
-    def _recorded(
-        self, block: Block, key: object, cache: SlotCache, call: Forward, given: tuple[Tensor, ...]
-    ) -> Outputs:
-        """The eager forward; a graph that gives the same bits is kept for the next of this shape."""
-        eager = call(*given[:3])
+    def _recorded(self, block: Block, key: object, cache: SlotCache, call: Call, given: tuple[Tensor, ...]) -> Outputs:
+        """The eager outputs; a graph that gives the same bits is kept for the next of this shape."""
+        eager = call(*given)
         if cache.scattered:
-            self.off = "layers of unlike shapes have no common memory"
+            self._refuse("layers of unlike shapes have no common memory")
             return eager
         inputs = tuple(each.clone() for each in given)
-        cache.table.slots = inputs[3]  # where the rows of this forward go, until the next is aimed
         try:
-            graph = Graph(inputs, *self.record(lambda: call(*inputs[:3])))
+            graph = Graph(inputs, *self.record(lambda: call(*inputs)))
             graph.replay()
         except (RuntimeError, NotImplementedError) as error:
-            self.off = f"the forward cannot be recorded ({str(error).splitlines()[0]})"
+            self._refuse(f"it cannot be recorded ({str(error).splitlines()[0]})")
             return eager
-        if all(torch.equal(own, value) for own, value in zip(graph.outputs, eager, strict=True)):
+        if all(own is None or torch.equal(own, value) for own, value in zip(graph.outputs, eager, strict=True)):
             block.graphs[key] = graph
             return eager
-        self.off = "a replay gave other bits than the eager forward"
-        return call(*given[:3])  # once more, for the rows that it writes
+        self._refuse("a replay gave other bits than the eager forward")
+        return call(*given)  # once more, for the rows that it writes
+
+    def _refuse(self, why: str) -> None:
+        if self._beyond:
+            self.alone = why
+        else:
+            self.off = why
 
 
 def on_cuda(forward: Callable[[], Outputs]) -> tuple[Outputs, Callable[[], object]]:

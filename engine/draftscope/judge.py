@@ -11,6 +11,7 @@ token and descends if a child carries it. `judge_block` judges a drawn chain as 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -33,6 +34,19 @@ class Verdict:
     left: Tensor | None = None  # [B, V] what `last` was drawn from, of any total mass; None where no child was drawn
     block: tuple[Tensor, Tensor] | None = None  # weights [B, G + 1] and thresholds [B, G], see `block_thresholds`
     lossy: tuple[Tensor, Tensor] | None = None  # thresholds and what passed, [B, G] each, see `lossy_thresholds`
+
+    @property
+    def parts(self) -> tuple[Tensor | None, ...]:
+        """All of it in a row, None where there is none."""
+        pairs = (*(self.block or (None, None)), *(self.lossy or (None, None)))
+        return self.path, self.accepted, self.slot, self.last, self.left, *pairs
+
+    @classmethod
+    def of_parts(cls, parts: tuple[Any, ...]) -> Verdict:
+        path, accepted, slot, last, left, weights, limits, thresholds, passed = parts
+        block = None if weights is None else (weights, limits)
+        lossy = None if thresholds is None else (thresholds, passed)
+        return cls(path, accepted, slot, last, left, block, lossy)
 
 
 def judge_greedy(argmax: Tensor, tree: DraftTree) -> Verdict:
@@ -144,19 +158,23 @@ def _rejection(p: Tensor, tree: DraftTree, coins: Tensor) -> Tensor:
     """[B, N] bool: would the node be accepted if every earlier sibling was rejected? Siblings of one rank at a time."""
     assert tree.laws is not None
     shape = tree.topology
-    target, draft = p, _rows(tree.laws, tree.family.clamp(min=0))
+    target, draft = p, tree.laws
     accept = _padded(torch.zeros_like(tree.scout))  # [B, N + 1]: -1 reads and writes the padding
     scout, tokens, coins = _padded(tree.scout, fill=True), _padded(tree.tokens), _padded(coins)
-    for rank in range(shape.width):
-        child = shape.children[:, :, rank] % (shape.nodes + 1)  # [B, N + 1]
+    judged, token = scout, tokens  # those of the rank before
+    for rank, (slots, among) in enumerate(shape.ranks):
+        target = target.index_select(1, among)  # [B, S, V]: most slots have no sibling of this rank
+        if rank:
+            draft, before = draft.index_select(1, among), judged.index_select(1, among)[:, :, None]
+            p_next, q_next = reject(target, draft, token.index_select(1, among))
+            target, draft = torch.where(before, p_next, target), torch.where(before, q_next, draft)
+        else:
+            draft = _rows(draft, tree.family.index_select(1, among).clamp(min=0))
+        child = shape.children[:, :, rank].index_select(1, slots) % (shape.nodes + 1)  # [B, S]
         judged = ~scout.gather(1, child)
         token = tokens.gather(1, child)
         wins = judged & (coins.gather(1, child) * _token_mass(draft, token) < _token_mass(target, token))
         accept.scatter_(1, torch.where(judged, child, shape.nodes), wins)
-        if rank + 1 < shape.width:
-            p_next, q_next = reject(target, draft, token)
-            target = torch.where(judged[:, :, None], p_next, target)
-            draft = torch.where(judged[:, :, None], q_next, draft)
     return accept[:, :-1]
 
 

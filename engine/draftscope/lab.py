@@ -107,17 +107,11 @@ def load(
         refuse_other_vocabulary(tokenizer, other)
     big = load_model(place, how)
     small = [load_model(draft, replace(how, device=big.device, device_map=None)) for draft in drafts]
-    _equip(big, small, weights, graphs)
     own_heads = dict(_head(spec, big) for spec in heads)
-    if foreign:
-        lab = Lab(big, None, tokenizer, own_heads, foreign=Speaker(small[0], theirs[0]))
-    else:
-        lab = Lab(big, small[0] if small else None, tokenizer, own_heads, tuple(small[1:]))
-    if threads is None and lab.target.device.type == "cpu":
-        lab.choose_threads(max(1, cores() - spare_cores))
-    if compiled:
-        lab.compiled = [compile_if_faster(model) for model in lab.models]
-    lab.warm_up()
+    _equip(big, small, own_heads, weights, graphs)
+    own, speaker = ([], Speaker(small[0], theirs[0])) if foreign else (small, None)
+    lab = Lab(big, own[0] if own else None, tokenizer, own_heads, tuple(own[1:]), foreign=speaker)
+    lab.make_ready(spare_cores if threads is None else None, compiled)
     return lab
 
 
@@ -132,14 +126,18 @@ def _places(
     return found, [find(name, how, None if i else draft_revision) for i, name in enumerate(drafts)]
 
 
-def _equip(target: Model, drafts: list[Model], weights: tuple[Shape, Shape] | None, graphs: bool) -> None:
+def _equip(
+    target: Model, drafts: list[Model], heads: dict[str, NamedHead], weights: tuple[Shape, Shape] | None, graphs: bool
+) -> None:
     """What the models carry beside their own: ballast first, then graphs of the forward that they have with it."""
     if weights is not None:
         target.weigh_down(weights[0])
         for model in drafts:
             model.weigh_down(weights[1])
-    for model in [target, *drafts] if graphs and target.device.type == "cuda" else []:
-        model.record_graphs()
+    if graphs and target.device.type == "cuda":
+        recording: list[Model | Head] = [target, *drafts, *(head.network for head in heads.values())]
+        for each in recording:
+            each.record_graphs()
 
 
 def _named(draft: str | Path | None) -> list[str | Path]:
@@ -343,7 +341,7 @@ class Lab:
             heads={kind: head.network for kind, head in self.heads.items()},
             streams=streams,
             foresee=lambda coins: self._foreseen(prompts, settings, coins, ends),
-            cost=lambda gamma: self.calibration.round_cost(info.name, gamma),
+            cost=lambda gamma, batch: self.calibration.round_cost(info.name, gamma, batch),
             counts=lambda: self._best_tree(info, settings) if counts is None else counts,
         )
         return Session(target, info.create(parts), prompts, settings, self.pieces, ending, nodes, streams)
@@ -451,6 +449,14 @@ class Lab:
         models = [model for model in own if model is not None and not model.trees]
         return models[0] if models and info.grows_trees else None
 
+    def make_ready(self, spare_cores: int | None, compiled: bool) -> None:
+        """Threads by measurement on a CPU, unless `spare_cores` is None; forwards compiled; every drafter run once."""
+        if spare_cores is not None and self.target.device.type == "cpu":
+            self.choose_threads(max(1, cores() - spare_cores))
+        if compiled:
+            self.compiled = [compile_if_faster(model) for model in self.models]
+        self.warm_up()
+
     def choose_threads(self, most: int) -> int:
         """The number of threads, at most `most`, with which the target's verify forward is fastest; torch gets it."""
         cache = self.target.cache(1, 2 * ROWS)
@@ -541,4 +547,5 @@ def _head_info(head: NamedHead) -> trace.ModelInfo:
         parameters=sum(weight.numel() for weight in own),
         layers=head.network.depth,
         hidden=head.network.lender.hidden,
+        graphs="" if head.network.graphs is None else head.network.graphs.state,
     )

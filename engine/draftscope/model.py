@@ -19,7 +19,7 @@ from draftscope.cache import VECTOR, WIDE, SlotCache, SlotTable
 from draftscope.compiled import CompiledLlama
 from draftscope.errors import DraftscopeError
 from draftscope.experts import layers as expert_layers
-from draftscope.graphs import Graphs, Recorder, on_cuda
+from draftscope.graphs import Call, Graphs, Outputs, Recorder, on_cuda
 from draftscope.hybrid import Hybrid, HybridCache
 from draftscope.hybrid import covers as is_hybrid
 from draftscope.lean import LeanLlama, lean_forward
@@ -180,15 +180,13 @@ class Model:
 
     @property
     def graph_state(self) -> str:
-        """'on', 'off: why', or empty where no graphs were asked for."""
-        if self.graphs is None:
-            return ""
-        return f"off: {self.graphs.off}" if self.graphs.off else "on"
+        """As `Graphs.state`; empty where no graphs were asked for."""
+        return "" if self.graphs is None else self.graphs.state
 
     @property
     def way(self) -> str:
         """How its forward is run where that is not as usual: 'compiled', 'graphs', or empty."""
-        return "compiled" if isinstance(self.run, CompiledLlama) else "graphs" if self.graph_state == "on" else ""
+        return "compiled" if isinstance(self.run, CompiledLlama) else "graphs" if self.graph_state[:2] == "on" else ""
 
     @torch.inference_mode()
     def forward(
@@ -250,6 +248,17 @@ class Model:
         else:
             found = call(tokens, positions, mask)
         return found[0], found[1] if layers else None
+
+    @torch.inference_mode()
+    def loop(self, cache: SlotCache, call: Call, form: object, given: tuple[Tensor, ...], widths: list[int]) -> Outputs:
+        """What `call(*given)` returns, in which this model runs forwards of `widths` rows; one graph where it can be.
+
+        `Graphs.loop` says what `call` may depend on, and who settles the cache.
+        """
+        before = len(self.counter.widths)
+        found = call(*given) if self.graphs is None else self.graphs.loop(cache, call, form, given, sum(widths))
+        self.counter.widths[before:] = widths  # once, however often they ran to be recorded
+        return found
 
     def read(self, cache: SlotCache, prompts: list[list[int]], layers: tuple[int, ...] = ()) -> Tensor | None:
         """Prefill: writes every prompt to the cache and makes it permanent; its features [B, T, F] if asked for.

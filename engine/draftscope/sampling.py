@@ -82,3 +82,9 @@ def draw_distinct(law: Tensor, coins: Tensor) -> tuple[Tensor, Tensor]:
         tokens.append(token)
         left.scatter_(-1, token.unsqueeze(-1), 0.0)
     return torch.stack(tokens, -1), torch.stack(real, -1)
+
+
+def entropies(law: Tensor) -> list[float]:
+    """law [B, V] -> B entropies in nats, on the host."""
+    found: list[float] = torch.special.entr(law).sum(-1).tolist()
+    return found

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from draftscope.drafters.base import Drafter, Outcome, State
 from draftscope.experts import Watch
+from draftscope.graphs import Outputs
 from draftscope.judge import Verdict, judge_block, judge_greedy, judge_lossy, judge_tree
 from draftscope.model import Model
 from draftscope.sampling import Sampling
@@ -22,7 +23,9 @@ from draftscope.settings import LOSSY, Settings
 from draftscope.streams import Coins, Streams, no_coins
 from draftscope.text import Ending, Fed, Pieces, Transcript
 from draftscope.trace import Annotation
-from draftscope.tree import DraftTree
+from draftscope.tree import DraftTree, chain
+
+LEAVING = 0.25  # the share of a batch that must have ended before its memory is made anew without
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,7 @@ class Step:
     """One round of B sequences, as it happened. Times are milliseconds on the session's own clock."""
 
     index: int
+    rows: list[int]  # which of the session's sequences these are
     start: float
     end: float
     tree: DraftTree
@@ -93,6 +97,7 @@ class Session:
         self._sampling = Sampling.of(settings)
         self._limit = ending.limit
         self._nodes = nodes
+        self._rows = list(range(len(prompts)))  # the sequences of the batch; all below are theirs, `transcripts` not
         self._texts = [list(prompt) for prompt in prompts]
         self._done = [False] * len(prompts)
         self._streams = streams
@@ -131,8 +136,7 @@ class Session:
         self.drafter.overlap_start(tree)
         logits, features = self._verify(tree)
         stages["verify"] = watch.lap()
-        p = None if self._sampling.greedy else self._sampling.law(logits)
-        verdict = self._judge(logits, p, tree, coins)
+        p, verdict = self._judged(logits, tree, coins)
         live = [not done for done in self._done]
         paths, last = _read(verdict)
         paths = [path if alive else [] for path, alive in zip(paths, live, strict=True)]
@@ -141,9 +145,10 @@ class Session:
         argmax = logits.argmax(-1) if self.drafter.reads_argmax else None
         self.drafter.observe(Outcome(tree, paths, last, features, argmax, verdict))
         stages["commit"] = watch.lap()
-        fed = self._write(tree, paths, last, live)
+        rows, fed = self._rows, self._write(tree, paths, last, live)
+        self._let_go()
         stages["host"] = watch.lap()
-        return Step(index, start, watch.now, tree, logits, p, coins, verdict, paths, last, live, fed, stages)
+        return Step(index, rows, start, watch.now, tree, logits, p, coins, verdict, paths, last, live, fed, stages)
 
     def _coins(self, index: int) -> Coins:
         if self._sampling.greedy:
@@ -153,7 +158,8 @@ class Session:
     def _propose(self, index: int, coins: Coins, start: float) -> DraftTree:
         """The tree; nodes deeper than a sequence may still emit become scouts: the last token is the target's."""
         left = [
-            0 if done else self._limit - len(t.tokens) for done, t in zip(self._done, self.transcripts, strict=True)
+            0 if done else self._limit - len(self.transcripts[row].tokens)
+            for done, row in zip(self._done, self._rows, strict=True)
         ]
         tree = self.drafter.propose(State(self._texts, index, coins, start), max(left) - 1)
         if tree.nodes > self._nodes:
@@ -177,6 +183,30 @@ class Session:
         if self.experts is not None:
             self.experts.end()
         return found
+
+    def _judged(self, logits: Tensor, tree: DraftTree, coins: Coins) -> tuple[Tensor | None, Verdict]:
+        """The target's law, and the verdict; one graph for a chain, where there are graphs."""
+        graphs = self.target.graphs
+        if graphs is None or not tree.topology.is_chain:
+            return self._weighed(logits, tree, coins)
+        form = chain(tree.nodes, len(self._texts), self.target.device)
+
+        def call(logits: Tensor, tokens: Tensor, scout: Tensor, family: Tensor, *rest: Tensor) -> Outputs:
+            own = Coins(coins.draft, *rest[:2])
+            laws = rest[2] if len(rest) > 2 else None
+            same = replace(tree, topology=form, tokens=tokens, scout=scout, family=family, laws=laws)
+            p, verdict = self._weighed(logits, same, own)
+            return p, *verdict.parts
+
+        laws = () if tree.laws is None else (tree.laws,)
+        given = logits, tree.tokens, tree.scout, tree.family, coins.accept, coins.last, *laws
+        names = form, tree.drawn, self._sampling, self.settings.rule, self.settings.lenience, self.settings.agreement
+        found = graphs.aside(self._cache, call, names, given)
+        return found[0], Verdict.of_parts(found[1:])
+
+    def _weighed(self, logits: Tensor, tree: DraftTree, coins: Coins) -> tuple[Tensor | None, Verdict]:
+        p = None if self._sampling.greedy else self._sampling.law(logits)
+        return p, self._judge(logits, p, tree, coins)
 
     def _judge(self, logits: Tensor, p: Tensor | None, tree: DraftTree, coins: Coins) -> Verdict:
         if p is None:
@@ -207,11 +237,28 @@ class Session:
                 fed.append(None)
                 continue
             emitted = [*(nodes[node] for node in paths[b]), last[b]]
-            result = self.transcripts[b].feed(emitted)
+            result = self.transcripts[self._rows[b]].feed(emitted)
             self._texts[b] += emitted[: result.count]
             self._done[b] = result.cut is not None
             fed.append(result)
         return fed
+
+    def _let_go(self) -> None:
+        """Sequences that have ended leave the batch, where the drafter can go on without them.
+
+        Graphs are recorded for one batch size, so with them all stay.
+        """
+        stay = [place for place, done in enumerate(self._done) if not done]
+        ended = len(self._done) - len(stay)
+        if not stay or ended < max(1, LEAVING * len(self._done)) or self.target.graphs is not None:
+            return
+        if not self.drafter.stay(stay):
+            return
+        self._cache.stay(torch.tensor(stay, device=self.target.device))
+        self._rows = [self._rows[place] for place in stay]
+        self._texts = [self._texts[place] for place in stay]
+        self._streams = self._streams.only(stay)
+        self._done = [False] * len(stay)
 
 
 def _read(verdict: Verdict) -> tuple[list[list[int]], list[int]]:

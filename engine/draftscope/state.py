@@ -102,6 +102,11 @@ class StateCache(SlotCache):
                 layer.window = torch.zeros_like(layer.window)
         self.table.settle(length, bound)
 
+    def stay(self, sequences: Tensor) -> None:
+        self.table.stay(sequences)
+        for layer in self.states:
+            layer.state, layer.window = layer.state[sequences], layer.window[sequences]
+
     def _fold(self, rows: Tensor, count: Tensor) -> None:
         for layer in self.states if self.table.open and rows.shape[1] else ():
             layer.fold(rows, count)

@@ -58,6 +58,10 @@ class Streams:
         """
         return replace(self, tier=8 * self.tier + tier)
 
+    def only(self, rows: list[int]) -> Streams:
+        """Those of some sequences."""
+        return replace(self, sequences=tuple(self.sequences[row] for row in rows))
+
     def coins(self, round_index: int, nodes: int, device: torch.device | str = "cpu") -> Coins:
         """Every coin that a round of at most `nodes` nodes may need."""
         draft = self._draw(round_index, Purpose.DRAFT, nodes)
@@ -79,6 +83,9 @@ class Given(Streams):
     """Coins for rounds that draft nothing, laid down beforehand: `table` [B, rounds], one for each round's token."""
 
     table: Tensor = field(default_factory=lambda: torch.empty(0))
+
+    def only(self, rows: list[int]) -> Given:
+        return replace(self, sequences=tuple(self.sequences[row] for row in rows), table=self.table[rows])
 
     def coins(self, round_index: int, nodes: int, device: torch.device | str = "cpu") -> Coins:
         none = torch.empty((len(self.sequences), nodes), dtype=torch.float64, device=device)

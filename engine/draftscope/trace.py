@@ -139,7 +139,7 @@ class ModelInfo(Record):
     hidden: int
     hash: str = ""
     ballast: str = ""  # a real model's shape whose traffic and arithmetic this one carries beside its own
-    graphs: str = ""  # whether its forwards were replayed from CUDA graphs: 'on', or 'off: why'; empty if not asked for
+    graphs: str = ""  # were its forwards replayed from CUDA graphs? as `Graphs.state`; empty if not asked for
     compiled: bool = False  # its forward was compiled for this CPU
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Literal
 
 import torch
@@ -19,12 +19,13 @@ from torch import Tensor
 Counts = tuple[tuple[int, ...], ...]  # level by level, how many children each slot of it has; the first is the root's
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Topology:
     """The shape of B trees of N nodes: everything that follows from `parents` alone.
 
     `width` is the largest number of siblings K, `height` the depth of the deepest node; both are known on the host, so
-    that loops over them need no read from the device.
+    that loops over them need no read from the device. `most` [N + 1] is how many children each slot has in the tree
+    where it has most; None where that is not known on the host.
     """
 
     parents: Tensor  # [B, N] node index, -1 = the root
@@ -34,6 +35,19 @@ class Topology:
     width: int
     height: int
     is_chain: bool
+    most: tuple[int, ...] | None
+
+    @cached_property
+    def ranks(self) -> list[tuple[Tensor, Tensor]]:
+        """For each k < K the slots [S] that have more than k children, at least, and their places in those of k - 1."""
+        device, every = self.parents.device, range(self.nodes + 1)
+        if self.most is None:
+            return [(torch.arange(len(every), device=device),) * 2] * self.width
+        slots = [[slot for slot in every if self.most[slot] > rank] for rank in range(self.width)]
+        pairs = zip([list(every), *slots], slots, strict=False)
+        among = [[above.index(slot) for slot in own] for above, own in pairs]
+        tensors = [[torch.tensor(own, device=device) for own in each] for each in (slots, among)]
+        return list(zip(*tensors, strict=True))
 
     @property
     def nodes(self) -> int:
@@ -71,6 +85,7 @@ def topology(parents: Sequence[Sequence[int]], device: torch.device | str = "cpu
         width=width,
         height=int(depth.max()),
         is_chain=all(parent == node - 1 for row in parents for node, parent in enumerate(row)),
+        most=tuple(max(map(len, kids)) for kids in zip(*below, strict=True)),
     )
 
 
@@ -100,6 +115,7 @@ def grown(parents: Tensor, width: int, height: int) -> Topology:
         width=width,
         height=height,
         is_chain=False,
+        most=None,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from draftscope.calibration import PLAIN
 from draftscope_app.commands import options
 
 if TYPE_CHECKING:
@@ -37,7 +38,8 @@ def _told(found: Calibration) -> str:
     own = found.belongs
     lines = [
         f"{own.target}, draft {own.draft or 'none'}; {own.device}, {own.dtype}, {own.threads} threads, {found.created}",
-        f"One round of plain decoding: {found.plain_ms:.2f} ms, {found.plain_overhead:.2f} of them no forward.",
+        f"One round of plain decoding: {found.plain_ms:.2f} ms, {found.rounds_of(PLAIN).overhead:.2f} of them no "
+        "forward.",
         "",
         f"v, a verify forward divided by that round, behind {found.context} tokens:",
         *_verify(found),
@@ -61,12 +63,17 @@ def _verify(found: Calibration) -> list[str]:
 
 
 def _drafting(found: Calibration) -> list[str]:
-    """For each drafter: c, and the acceptance length from which a draft of each length pays."""
+    """For each drafter: c, and the acceptance length from which a draft of each length pays, alone and in batches."""
     lines = []
     for name, own in found.drafting.items():
-        lines.append(f"{name}: c = {found.c(name):.3f} (a draft step {own.step:.2f} ms), o = {own.overhead:.2f} ms")
-        pays = ", ".join(f"gamma {gamma} above {found.round_cost(name, gamma):.2f}" for gamma in GAMMAS)
-        lines += [f"  pays where a round emits more tokens than it costs: {pays}", ""]
+        if name == PLAIN:
+            continue
+        one = found.rounds_of(name)
+        lines.append(f"{name}: c = {found.c(name):.3f} (a draft step {one.step:.2f} ms), o = {one.overhead:.2f} ms")
+        for batch in sorted(each.batch for each in own):
+            costs = ", ".join(f"gamma {gamma} above {found.round_cost(name, gamma, batch):.2f}" for gamma in GAMMAS)
+            lines.append(f"  batch {batch}: pays where a round emits more tokens a sequence than it costs: {costs}")
+        lines.append("")
     return lines
 
 

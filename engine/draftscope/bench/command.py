@@ -40,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--prompts", type=Path, metavar="FILE.jsonl", help="prompts of your own, one object a line")
     group.add_argument("--temperature", metavar="T,...", help=f"default: {listed(default.temperatures)}")
     group.add_argument("--gamma", metavar="N,...", help=f"drafted tokens (default: {listed(default.gammas)})")
+    group.add_argument("--lengths", metavar="LENGTH,...", help="fixed (default), or chosen while drafting: cost, ...")
     group.add_argument("--rules", metavar="RULE,...", help=f"of drawn chains (default: {listed(default.rules)})")
     group.add_argument("--batch", metavar="N,...", help="sequences decoded together (default: 1)")
     group.add_argument("--context", metavar="N,...", help="tokens of the prompt (default: prompts as they are)")
@@ -59,6 +60,7 @@ def planned(args: argparse.Namespace) -> Plan:
         "kinds": words("kinds", args.kinds),
         "temperatures": numbers("temperature", args.temperature, float),
         "gammas": numbers("gamma", args.gamma, int),
+        "lengths": words("lengths", args.lengths),
         "rules": words("rules", args.rules),
         "batches": numbers("batch", args.batch, int),
         "contexts": numbers("context", args.context, int),

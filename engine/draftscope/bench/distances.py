@@ -23,9 +23,6 @@ def distances(lab: Lab, labels: Sequence[Label], temperatures: Sequence[float]) 
     for label in labels:
         for temperature in temperatures:
             if label.lossy and temperature:
-                settings = Settings.of(
-                    drafter=label.drafter, rule=label.rule, temperature=temperature, top_k=TOP_K,
-                    **({"gamma": label.gamma} if label.gamma is not None else {}),
-                )  # fmt: skip
+                settings = Settings.of(**label.settings, temperature=temperature, top_k=TOP_K)
                 found[label, temperature] = joint_distance(lab, prompt, settings, TOKENS, SAMPLES)
     return found

@@ -15,6 +15,7 @@ class Plan:
     drafters: tuple[str, ...] = ()  # none named: every one that this pair can run
     kinds: tuple[str, ...] = ()  # none named: every kind of text there is
     gammas: tuple[int, ...] = (2, 3, 4, 6)
+    lengths: tuple[str, ...] = ("fixed",)  # what `--draft-length` takes: how many of gamma tokens a chain drafts
     rules: tuple[str, ...] = ("block",)  # how drawn chains are judged; lossy ones are marked and measured so
     temperatures: tuple[float, ...] = (0.0, 1.0)
     batches: tuple[int, ...] = (1,)  # sequences decoded together
@@ -28,6 +29,8 @@ class Plan:
     def __post_init__(self) -> None:
         for gamma in self.gammas:
             Settings.of(gamma=gamma)
+        for length in self.lengths:
+            Settings.of(draft_length=length)
         for rule in self.rules:
             Settings.of(rule=rule)
         for temperature in self.temperatures:

@@ -20,6 +20,7 @@ class Kept(NamedTuple):
     """What is taken from a step while the clock runs: nothing but references."""
 
     nodes: int
+    rows: Sequence[int]  # [B] which sequences these are
     stages: Mapping[str, float]  # ms
     paths: Sequence[Sequence[int]]  # [B]
     fed: Sequence[Fed | None]  # [B]
@@ -28,7 +29,8 @@ class Kept(NamedTuple):
 
     @classmethod
     def of(cls, step: Step) -> Kept:
-        return cls(step.tree.nodes, step.stages, step.paths, step.fed, step.tree.scout, step.tree.topology.depth)
+        tree = step.tree
+        return cls(tree.nodes, step.rows, step.stages, step.paths, step.fed, tree.scout, tree.topology.depth)
 
 
 @dataclass(frozen=True)
@@ -43,18 +45,22 @@ class Rounds:
 
     @classmethod
     def of(cls, kept: Sequence[Kept]) -> Rounds:
-        """At least one round."""
-        live = np.array([[fed is not None for fed in each.fed] for each in kept])
-        depths = [(each.depth[:, 1:] * each.scout.logical_not()).tolist() for each in kept]
-        depth = np.array([[max(row, default=0) for row in own] for own in depths])
-        paths = np.array([[len(path) for path in each.paths] for each in kept])
-        emitted = np.array([[fed.count if fed else 0 for fed in each.fed] for each in kept])
+        """At least one round; the first is of all sequences."""
+        form = len(kept), len(kept[0].rows)
+        emitted, accepted, depth = (np.zeros(form, dtype=np.int64) for _ in range(3))
+        for index, each in enumerate(kept):
+            levels = (each.depth[:, 1:] * each.scout.logical_not()).tolist()
+            for row, path, fed, own in zip(each.rows, each.paths, each.fed, levels, strict=True):
+                if fed is not None:
+                    emitted[index, row] = fed.count
+                    accepted[index, row] = min(len(path), fed.count)
+                    depth[index, row] = max(own, default=0)
         return cls(
             width=np.array([each.nodes + 1 for each in kept]),
             stages=np.array([[each.stages[stage] for stage in STAGES] for each in kept]),
             emitted=emitted,
-            accepted=np.minimum(paths, emitted),
-            depth=np.where(live, depth, 0),
+            accepted=accepted,
+            depth=depth,
         )
 
     @classmethod

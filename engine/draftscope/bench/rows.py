@@ -33,6 +33,7 @@ class Row:
     drafter: str
     gamma: int | None
     shape: tuple[int, ...] | None
+    length: str | None  # how many of gamma tokens a chain drafts, where that is chosen while drafting
     rule: str | None  # of drawn chains, where it is another than block verification
     lossy: bool  # the rule writes another law than the target's, by design
     kind: str
@@ -144,6 +145,7 @@ def _row(pairs: Sequence[Paired], distances: Distances) -> Row:
         drafter=label.drafter,
         gamma=label.gamma,
         shape=label.shape,
+        length=label.length,
         rule=label.rule,
         lossy=label.lossy,
         kind=case.kind,

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
 from draftscope import drafters
 from draftscope.bench.plan import Plan
@@ -22,14 +23,15 @@ SHAPES: dict[str, Shape] = {"sampled-tree": (2, 1, 1), "topk-tree": (2, 2, 1)}  
 
 @dataclass(frozen=True)
 class Label:
-    """Who wrote. `drafter` is empty for a peer; `gamma` and `shape` are given where the drafter reads them, and the
-    `rule` where it is another than block verification."""
+    """Who wrote. `drafter` is empty for a peer; `gamma` and `shape` are given where the drafter reads them, the `rule`
+    where it is another than block verification, the `length` where it is chosen while drafting."""
 
     system: str
     drafter: str = ""
     gamma: int | None = None
     shape: Shape | None = None
     rule: str | None = None
+    length: str | None = None
 
     @property
     def lossy(self) -> bool:
@@ -37,10 +39,17 @@ class Label:
         return self.rule in LOSSY
 
     @property
+    def settings(self) -> dict[str, Any]:
+        """What it says of the run's settings."""
+        given = {"gamma": self.gamma, "shape": self.shape, "rule": self.rule, "draft_length": self.length}
+        return {"drafter": self.drafter} | {name: value for name, value in given.items() if value is not None}
+
+    @property
     def name(self) -> str:
         """As tables and plots name it."""
         shape = f" {','.join(map(str, self.shape))}" if self.shape else ""
-        gamma = f", gamma {self.gamma}" if self.gamma is not None else ""
+        length = f" by {self.length}" if self.length else ""
+        gamma = f", gamma {self.gamma}{length}" if self.gamma is not None else ""
         rule = f", {self.rule}{' (lossy)' if self.lossy else ''}" if self.rule else ""
         return f"{self.drafter or self.system}{shape}{gamma}{rule}"
 
@@ -100,17 +109,9 @@ class Own(System):
     def __init__(self, lab: Lab, label: Label) -> None:
         self.label = label
         self._lab = lab
-        given = {"gamma": label.gamma, "shape": label.shape, "rule": label.rule}
-        self._values = {name: value for name, value in given.items() if value is not None}
 
     def prepare(self, case: Case, tokens: int, seed: int) -> Write:
-        settings = Settings.of(
-            drafter=self.label.drafter,
-            temperature=case.temperature,
-            max_new_tokens=tokens,
-            seed=seed,
-            **self._values,
-        )
+        settings = Settings.of(**self.label.settings, temperature=case.temperature, max_new_tokens=tokens, seed=seed)
         prompts, streams = [list(prompt) for prompt in case.prompts], tuple(range(case.batch))
         sizes = self._sizes(case, tokens)
 
@@ -166,7 +167,10 @@ def own(lab: Lab, plan: Plan) -> tuple[list[System], list[str]]:
         gammas = plan.gammas if "gamma" in info.uses else (None,)
         shape = SHAPES.get(info.name, Settings.of().shape) if "shape" in info.uses else None
         rules = [None if rule == "block" else rule for rule in plan.rules] if "rule" in info.uses else [None]
-        combined = product(gammas, rules) if info.name != PLAIN.drafter else ()
-        labels += [Label(OWN, info.name, gamma, shape, rule) for gamma, rule in combined]
+        lengths = [None if length == "fixed" else length for length in plan.lengths]
+        combined = product(gammas, rules, lengths if "draft_length" in info.uses else [None])
+        labels += [
+            Label(OWN, info.name, gamma, shape, *each) for gamma, *each in combined if info.name != PLAIN.drafter
+        ]
     unable = ", ".join(f"{info.name} ({info.why_not})" for info in named if not info.available)
     return [Own(lab, label) for label in labels], [f"Drafters left out: {unable}."] if unable else []

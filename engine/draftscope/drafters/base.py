@@ -82,6 +82,10 @@ class Drafter(ABC):
     def observe(self, outcome: Outcome) -> None:  # noqa: B027 - most drafters need not listen
         """Hears the verdict on the last tree, before the next round."""
 
+    def stay(self, rows: list[int]) -> bool:
+        """Other sequences have ended: go on with `rows` of this batch alone. False where that cannot be: all stay."""
+        return False
+
     def annotations(self, row: int) -> Sequence[Annotation]:
         """What a trace tells of the round just observed, of sequence `row`; asked on nobody's clock, if at all."""
         return ()
@@ -113,7 +117,7 @@ class Parts:
     heads: Mapping[str, Head]  # by kind: those that were loaded for this target
     streams: Streams  # where the session's coins come from; a drafter that tosses its own takes another tier
     foresee: Callable[[Streams], list[list[int]]]  # what the target alone writes with given coins; on nobody's clock
-    cost: Callable[[int], float]  # a round with gamma tokens, in plain rounds: measured when first asked
+    cost: Callable[[int, int], float]  # a round of gamma tokens in a batch, in plain rounds: measured when first asked
     counts: Callable[[], Counts]  # the tree worth most here, by measured acceptance and cost
 
 

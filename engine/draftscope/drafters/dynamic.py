@@ -57,6 +57,9 @@ class DynamicTree(Drafter):
     def observe(self, outcome: Outcome) -> None:
         self._rows.heard(outcome)
 
+    def stay(self, rows: list[int]) -> bool:
+        return self._rows.stay(rows)
+
 
 class _Growth:
     """The candidates so far, level by level: a level's nodes are the children of the frontier before it, in order."""

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from draftscope.settings import Settings
 
+Entropies = Callable[[], Sequence[float]]  # of the laws that each sequence's token was drawn from, if anyone asks
+
 BINS = 8  # of the probability that the draft gave a token it drafted
 MEMORY = 200.0  # judged tokens after which older ones fade, so that an estimate follows the text
-PRIOR = 0.7, 4.0  # acceptance believed before anything was seen, and how many tokens that belief weighs
-LOOK_AGAIN = 24  # rounds without a draft after which one is drafted, or no estimate would ever change again
+PRIOR = 0.7, 2.0  # acceptance believed before anything was seen, and how many tokens that belief weighs
+LOOK_AGAIN, SELDOM = 24, 96  # every so many rounds one is drafted all the same, or no estimate would ever change again
 
 
 class Length(ABC):
@@ -81,7 +83,7 @@ class Heuristic(Length):
             self._length = min(max(self._length + step, 1), self._most)
 
 
-class Learning(Length):
+class Learning:
     """Learns how often a drafted token stands, by how likely the draft held it."""
 
     def __init__(self) -> None:
@@ -103,7 +105,7 @@ class Learning(Length):
             self._by_q[place].add(position < accepted)
 
 
-class Whole(Learning):
+class Whole(Learning, Length):
     """Stops where the whole draft is unlikely to stand: SpecDec++ (2405.19715), 1 - prod a_i > h, h = 1 - threshold.
 
     The paper trains a head on the draft model to say a_i; here it is learnt while decoding.
@@ -123,49 +125,121 @@ class Whole(Learning):
         return self._stands >= self._threshold
 
 
-class Cost(Learning):
+class Expecting(Learning):
+    """Learns besides what to expect of tokens not drafted yet: as many stand as of all that were judged so far."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ahead = _Rate()
+        self.stands = self.expected = 1.0  # that all drafted so far stand; tokens of the round if no more are drafted
+
+    def begin(self) -> bool:
+        self.stands = self.expected = 1.0
+        return super().begin()
+
+    def drew(self, q: float) -> None:
+        """A token was drafted that the draft gave probability `q`."""
+        self.stands *= self.chance(q)
+        self.expected += self.stands
+
+    def observe(self, accepted: int) -> None:
+        super().observe(accepted)
+        for position in range(len(self._drafted[: accepted + 1])):
+            self.ahead.add(position < accepted)
+
+
+class Lengths(ABC):
+    """The rules of a batch. In each round: `begin`, then `go_on` after every drafted level, then `observe`."""
+
+    @abstractmethod
+    def begin(self) -> list[bool]:
+        """For which sequences anything is drafted in this round."""
+
+    @abstractmethod
+    def go_on(self, going: list[bool], q: Sequence[float], entropy: Entropies) -> list[bool]:
+        """Which of those that were `going` draft one token more, behind one of probability q from a law of entropy."""
+
+    @abstractmethod
+    def observe(self, accepted: Sequence[int]) -> None:
+        """So many of the tokens drafted in this round were accepted."""
+
+    @abstractmethod
+    def stay(self, rows: list[int]) -> None:
+        """The others have ended: only `rows` of the batch go on."""
+
+
+class Each(Lengths):
+    """Every sequence by a rule of its own."""
+
+    def __init__(self, rules: Sequence[Length]) -> None:
+        self._rules = rules
+
+    def begin(self) -> list[bool]:
+        return [rule.begin() for rule in self._rules]
+
+    def go_on(self, going: list[bool], q: Sequence[float], entropy: Entropies) -> list[bool]:
+        each = zip(going, self._rules, q, entropy(), strict=True)
+        return [more and rule.goes_on(likely, flat) for more, rule, likely, flat in each]
+
+    def observe(self, accepted: Sequence[int]) -> None:
+        for rule, count in zip(self._rules, accepted, strict=True):
+            rule.observe(count)
+
+    def stay(self, rows: list[int]) -> None:
+        self._rules = [self._rules[row] for row in rows]
+
+
+class Cost(Lengths):
     """Drafts one token more where that raises the tokens expected for the time expected, on calibrated costs.
 
     With g tokens drafted that stand with probabilities s_1 .. s_g, a round is expected to emit T(g) = 1 + s_1 + .. +
     s_g tokens in `cost(g)` plain rounds. One more pays iff s_{g+1} > S(g) (c + dv), S = T / cost. As the cost of a
     forward rises in steps, the tokens after it are looked at too: it goes on iff some length ahead has a larger S.
-    Of a drafted token s is learnt by how likely the draft held it; of the next, from all tokens judged so far.
+
+    A draft forward is one for all sequences of a batch, so they go on together or not at all: T is their sum. One alone
+    would make all pay. (So above temperature 0 a sequence's tokens depend on its neighbours'; its law does not.)
     """
 
-    def __init__(self, cost: Callable[[int], float], most: int) -> None:
-        super().__init__()
-        self._costs = [cost(gamma) for gamma in range(most + 1)]
-        self._any = _Rate()
-        self._stands = self._expected = 1.0
-        self._idle = 0
+    def __init__(self, cost: Callable[[int, int], float], most: int, batch: int) -> None:
+        self._cost = cost
+        self._costs = [cost(gamma, batch) for gamma in range(most + 1)]
+        self._rows = [Expecting() for _ in range(batch)]
+        self._drafted = 0
+        self._rounds = 0
+        self._wait = LOOK_AGAIN  # twice as long after every look in vain
 
-    def begin(self) -> bool:
-        super().begin()
-        self._stands, self._expected = 1.0, 1.0
-        if self._pays():
-            self._idle = 0
-            return True
-        self._idle = (self._idle + 1) % LOOK_AGAIN
-        return self._idle == 0
+    def begin(self) -> list[bool]:
+        for row in self._rows:
+            row.begin()
+        self._drafted = 0
+        self._rounds += 1
+        pays = self._pays()
+        looks = not pays and self._rounds % self._wait == 0
+        if pays or looks:
+            self._wait = LOOK_AGAIN if pays else min(2 * self._wait, SELDOM)
+        return [pays or looks] * len(self._rows)
 
-    def goes_on(self, q: float, entropy: float) -> bool:
-        self._stands *= self.chance(q)
-        self._expected += self._stands
-        return self._pays()
+    def go_on(self, going: list[bool], q: Sequence[float], entropy: Entropies) -> list[bool]:
+        for row, likely in zip(self._rows, q, strict=True):
+            row.drew(likely)
+        self._drafted += 1
+        return [self._pays()] * len(self._rows)
 
-    def observe(self, accepted: int) -> None:
-        super().observe(accepted)
-        for position in range(len(self._drafted[: accepted + 1])):
-            self._any.add(position < accepted)
+    def observe(self, accepted: Sequence[int]) -> None:
+        for row, count in zip(self._rows, accepted, strict=True):
+            row.observe(count)
+
+    def stay(self, rows: list[int]) -> None:
+        self._rows = [self._rows[row] for row in rows]
+        self._costs = [self._cost(gamma, len(rows)) for gamma in range(len(self._costs))]
 
     def _pays(self) -> bool:
         """Does some longer draft expect more tokens for its cost than what stands now?"""
-        drafted = len(self._drafted)
-        now = self._expected / self._costs[drafted]
-        stands, expected = self._stands, self._expected
-        for cost in self._costs[drafted + 1 :]:
-            stands *= self._any.value
-            expected += stands
+        stands, expected = [row.stands for row in self._rows], sum(row.expected for row in self._rows)
+        now = expected / self._costs[self._drafted]
+        for cost in self._costs[self._drafted + 1 :]:
+            stands = [own * row.ahead.value for own, row in zip(stands, self._rows, strict=True)]
+            expected += sum(stands)
             if expected / cost > now:
                 return True
         return False
@@ -186,16 +260,19 @@ class _Rate:
         self._hits, self._of = self._hits * fade + hit, self._of * fade + 1
 
 
-def lengths_of(settings: Settings, cost: Callable[[int], float], most: int, batch: int) -> list[Length]:
-    """A rule for each sequence, as the settings name it; none where every chain has its full length `most`.
+def lengths_of(settings: Settings, cost: Callable[[int, int], float], most: int, batch: int) -> Lengths | None:
+    """The rules that the settings name; None where every chain has its full length `most`.
 
-    `cost(gamma)` is a round's cost in plain rounds, asked only where it is used.
+    `cost(gamma, batch)` is a round's cost in plain rounds, asked only where it is used.
     """
+    if settings.draft_length == "fixed":
+        return None
+    if settings.draft_length == "cost":
+        return Cost(cost, most, batch)
     rules: dict[str, Callable[[], Length]] = {
-        "cost": lambda: Cost(cost, most),
         "confidence": lambda: Confidence(settings.confidence),
         "heuristic": lambda: Heuristic(most),
         "specdec++": lambda: Whole(settings.confidence),
         "adaedl": lambda: Entropy(settings.confidence),
     }
-    return [rules[settings.draft_length]() for _ in range(batch)] if settings.draft_length in rules else []
+    return Each([rules[settings.draft_length]() for _ in range(batch)])

@@ -7,7 +7,8 @@ is here: drawing with the round's coins, lengths chosen on the way, siblings tha
 from __future__ import annotations
 
 from abc import abstractmethod
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from time import perf_counter
 
 import torch
@@ -15,9 +16,45 @@ from torch import Tensor
 
 from draftscope.drafters.base import Drafter, Outcome, Parts, State
 from draftscope.drafters.length import lengths_of
-from draftscope.sampling import draw, draw_distinct
-from draftscope.streams import Coins
+from draftscope.graphs import Outputs
+from draftscope.sampling import draw, draw_distinct, entropies
 from draftscope.tree import Counts, DraftTree, Topology, by_levels, empty, with_descendants
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """B equal trees, and for each level where its children stand in a table with as many columns for every slot as the
+    slot with most has children; None where all have as many."""
+
+    counts: Counts
+    form: Topology
+    places: tuple[Tensor | None, ...]
+
+    @property
+    def fed(self) -> list[int]:
+        """How many nodes of each level are drafted from: all but the last level's."""
+        return [sum(level) for level in self.counts[:-1]]
+
+
+@dataclass(frozen=True)
+class Drafted:
+    """What was drafted, a level each: tokens [B, n], the laws [B, slots, V] above them, which are scouts [B, n], ms."""
+
+    tokens: list[Tensor]
+    laws: list[Tensor]
+    scout: list[Tensor]
+    times: list[float]
+
+    @property
+    def parts(self) -> Outputs:
+        """Its tensors in a row."""
+        return *self.tokens, *self.laws, *self.scout
+
+    @classmethod
+    def of_parts(cls, parts: Outputs) -> Drafted:
+        """What `parts` was made of, but for the times: nobody measures the parts of a graph."""
+        levels = len(parts) // 3
+        return cls(list(parts[:levels]), list(parts[levels : 2 * levels]), list(parts[2 * levels :]), [])
 
 
 class Levels(Drafter):
@@ -36,7 +73,7 @@ class Levels(Drafter):
         self._device = parts.device
         self.counts = counts
         self.draws = sampled and not parts.sampling.greedy
-        self._lengths = lengths_of(parts.settings, parts.cost, len(counts), parts.batch) if chooses_length else []
+        self._lengths = lengths_of(parts.settings, parts.cost, len(counts), parts.batch) if chooses_length else None
 
     @abstractmethod
     def first(self, state: State) -> Tensor | None:
@@ -48,54 +85,69 @@ class Levels(Drafter):
 
     def propose(self, state: State, depth: int) -> DraftTree:
         counts = self.counts[:depth]
-        going = [length.begin() for length in self._lengths]  # empty where all draft their full length
+        going = self._lengths.begin() if self._lengths else []  # empty where all draft their full length
+        batch = len(state.texts)
+        if not counts or (going and not any(going)):
+            return empty(batch, self._device)
+        drafted = self.drafted(state, _plan(counts, batch, self._device), going)
+        if drafted is None:
+            return empty(batch, self._device)
+        return self._tree(by_levels(counts[: len(drafted.tokens)], batch, self._device), drafted)
+
+    def drafted(self, state: State, plan: Plan, going: list[bool]) -> Drafted | None:
+        """All levels, or those before every sequence has stopped; None where there is nothing to draft from yet."""
         began = perf_counter()
-        if not counts or (going and not any(going)) or (law := self.first(state)) is None:
-            return empty(len(state.texts), self._device)
-        form = by_levels(counts, len(state.texts), self._device)
-        times, laws, tokens, scout = [], [], [], []
+        law = self.first(state)
+        return None if law is None else self.grown(law, plan, state.coins.draft, going, began)
+
+    def grown(self, law: Tensor, plan: Plan, coins: Tensor, going: list[bool], began: float) -> Drafted:
+        """The levels from their first `law` on, with coins [B, N]; times count from `began`."""
+        grown = Drafted([], [], [], [])
         start = 0
-        for level, own in enumerate(counts):
-            children, real = self._children(law, own, state.coins, start)
-            laws.append(law)
-            tokens.append(children)
-            scout.append(_stopped(going, real) if going else real.logical_not_())
-            times.append((perf_counter() - began) * 1e3)
+        for level, (own, places) in enumerate(zip(plan.counts, plan.places, strict=True)):
+            children, real = self._children(law, own, places, coins[:, start : start + sum(own)])
+            grown.laws.append(law)
+            grown.tokens.append(children)
+            grown.scout.append(_stopped(going, real) if going else real.logical_not_())
+            grown.times.append((perf_counter() - began) * 1e3)
             began = perf_counter()
             if going and not any(going := self._go_on(going, law, children)):
-                form = by_levels(counts[: level + 1], len(state.texts), self._device)
                 break
-            if level + 1 < len(counts):
-                law = self.below(form, children, start)
+            if level + 1 < len(plan.counts):
+                law = self.below(plan.form, children, start)
             start += children.shape[1]
-        return self._tree(form, tokens, scout, laws, times)
+        return grown
 
     def observe(self, outcome: Outcome) -> None:
-        for length, path in zip(self._lengths, outcome.paths, strict=False):  # no lengths where none is chosen
-            length.observe(len(path))
+        if self._lengths:
+            self._lengths.observe([len(path) for path in outcome.paths])
+
+    def stay(self, rows: list[int]) -> bool:
+        if self._lengths:
+            self._lengths.stay(rows)
+        return True
 
     def _go_on(self, going: list[bool], law: Tensor, children: Tensor) -> list[bool]:
         """Which sequences draft another token, after `children` [B, 1] were drawn from `law` [B, 1, V]."""
         q = law[:, 0].gather(1, children)[:, 0].tolist()
-        entropy = torch.special.entr(law[:, 0]).sum(-1).tolist()
-        each = zip(going, self._lengths, q, entropy, strict=True)
-        return [more and length.goes_on(likely, flat) for more, length, likely, flat in each]
+        assert self._lengths is not None
+        return self._lengths.go_on(going, q, partial(entropies, law[:, 0]))
 
-    def _children(self, law: Tensor, counts: tuple[int, ...], coins: Coins, start: int) -> tuple[Tensor, Tensor]:
+    def _children(
+        self, law: Tensor, counts: tuple[int, ...], places: Tensor | None, coins: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """Tokens [B, n] in draw order below `law` [B, slots, V], and whether each is real (a short law has fewer).
 
         How many a slot has was settled before any was drawn.
         """
-        slots, most, total = len(counts), max(counts), sum(counts)
-        places = _places(counts, most, law.device) if total < slots * most else None
+        slots, most = len(counts), max(counts)
         if self.draws:
-            level = coins.draft[:, start : start + total]
             if most == 1 and places is None:
-                return draw(law, level), torch.ones_like(level, dtype=torch.bool)
-            wide = level
+                return draw(law, coins), torch.ones_like(coins, dtype=torch.bool)
+            wide = coins
             if places is not None:
-                wide = torch.full((len(law), slots * most), 0.5, dtype=level.dtype, device=level.device)
-                wide[:, places] = level
+                wide = torch.full((len(law), slots * most), 0.5, dtype=coins.dtype, device=coins.device)
+                wide[:, places] = coins
             tokens, real = draw_distinct(law, wide.view(len(law), slots, most))
         else:
             top = law.topk(most, dim=-1)
@@ -103,29 +155,33 @@ class Levels(Drafter):
         tokens, real = tokens.flatten(1), real.flatten(1)
         return (tokens, real) if places is None else (tokens[:, places], real[:, places])
 
-    def _tree(
-        self, form: Topology, tokens: list[Tensor], scout: list[Tensor], laws: list[Tensor], times: list[float]
-    ) -> DraftTree:
-        belief = _slot_rows(form.nodes + 1, sum(law.shape[1] for law in laws), form.batch, self._device)
+    def _tree(self, form: Topology, drafted: Drafted) -> DraftTree:
+        laws, scout = torch.cat(drafted.laws, 1), torch.cat(drafted.scout, 1)
+        belief = _slot_rows(form.nodes + 1, laws.shape[1], form.batch, self._device)
         family = belief if self.draws else torch.full_like(belief, -1)
         origin = tuple(f"{self.step} {depth}" for depth in form.depth[0, 1:].tolist())
         return DraftTree(
             topology=form,
-            tokens=torch.cat(tokens, 1),
-            laws=torch.cat(laws, 1),
+            tokens=torch.cat(drafted.tokens, 1),
+            laws=laws,
             family=family,
             belief=belief,
-            scout=with_descendants(torch.cat(scout, 1), form) if form.width > 1 else torch.cat(scout, 1),
+            scout=with_descendants(scout, form) if form.width > 1 else scout,
             origin=(origin,) * form.batch,
             drawn="all" if self.draws else "none",
-            forward_ms=tuple(times),
+            forward_ms=tuple(drafted.times),
         )
 
 
 @lru_cache(maxsize=256)
-def _places(counts: tuple[int, ...], most: int, device: torch.device) -> Tensor:
-    """Where the children stand in a table with `most` columns for each slot."""
-    return torch.tensor([slot * most + rank for slot, own in enumerate(counts) for rank in range(own)], device=device)
+def _plan(counts: Counts, batch: int, device: torch.device) -> Plan:
+    return Plan(counts, by_levels(counts, batch, device), tuple(_places(own, device) for own in counts))
+
+
+def _places(counts: tuple[int, ...], device: torch.device) -> Tensor | None:
+    most = max(counts)
+    places = [slot * most + rank for slot, own in enumerate(counts) for rank in range(own)]
+    return torch.tensor(places, device=device) if len(places) < len(counts) * most else None
 
 
 def _slot_rows(slots: int, laws: int, batch: int, device: torch.device) -> Tensor:

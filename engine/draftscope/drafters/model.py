@@ -13,11 +13,14 @@ import torch
 from torch import Tensor
 
 from draftscope.drafters.base import Drafter, DrafterInfo, Outcome, Parts, State
-from draftscope.drafters.levels import Levels
+from draftscope.drafters.levels import Drafted, Levels, Plan
 from draftscope.errors import DraftscopeError
+from draftscope.graphs import Outputs
 from draftscope.settings import Settings, nodes_in
 from draftscope.trace import Annotation, DraftState
 from draftscope.tree import Counts, Topology, even
+
+FRESH = 2  # committed tokens that a round finds unread at most, where the draft has read every round before
 
 
 class DraftModel(Levels):
@@ -37,6 +40,27 @@ class DraftModel(Levels):
         last = self._model.vocabulary - 1
         self._model.read(self._cache, [[min(token, last) for token in prompt[:-1]] for prompt in prompts])
         self._cached = [len(prompt) - 1 for prompt in prompts]
+
+    def drafted(self, state: State, plan: Plan, going: list[bool]) -> Drafted | None:
+        """Where there are graphs and no length to be chosen, the whole loop is one of them; nobody times its parts."""
+        lengths = [len(text) for text in state.texts]
+        rows = self._lacking(lengths)
+        if going or rows > FRESH or self._model.graph_state != "on":
+            return super().drafted(state, plan, going)
+        cut = torch.tensor(lengths, device=self._device) - rows
+        tokens = self._behind(state.texts, rows)
+        self._cache.truncate(cut, max(lengths) - rows)
+
+        def loop(tokens: Tensor, coins: Tensor) -> Outputs:
+            law = self._law(self._read_behind(tokens, max(lengths)))
+            return self.grown(law, plan, coins, [], 0.0).parts
+
+        form = plan, self._sampling, self.draws, self._vocabulary
+        found = self._model.loop(self._cache, loop, form, (tokens, state.coins.draft), [rows, *plan.fed])
+        self._cache.truncate(cut + rows, max(lengths))
+        self._cache.table.open = sum(plan.fed)
+        self._cached = lengths
+        return Drafted.of_parts(found)
 
     def first(self, state: State) -> Tensor:
         return self._law(self._catch_up(state.texts))
@@ -60,6 +84,13 @@ class DraftModel(Levels):
         )
         self._cache.keep(rows, count, max(self._cached))
 
+    def stay(self, rows: list[int]) -> bool:
+        if self._model.graphs is not None:
+            return False
+        self._cache.stay(torch.tensor(rows, device=self._device))
+        self._cached = [self._cached[row] for row in rows]
+        return super().stay(rows)
+
     def annotations(self, row: int) -> Sequence[Annotation]:
         read = self._cached[row]
         constant = self._model.recurrent
@@ -73,13 +104,24 @@ class DraftModel(Levels):
         lengths = [len(text) for text in texts]
         if self._model.recurrent:
             return self._catch_up_state(texts, lengths)
-        rows = max(length - cached for length, cached in zip(lengths, self._cached, strict=True))
-        tokens = self._readable(torch.tensor([list(text[-rows:]) for text in texts], device=self._device))
+        rows = self._lacking(lengths)
         self._cache.truncate(torch.tensor(lengths, device=self._device) - rows, max(lengths) - rows)
-        offsets = torch.arange(rows, device=self._device).expand(len(texts), -1)
-        logits = self._model.forward(self._cache, tokens, offsets, last_only=True)
-        self._cache.keep_first(torch.full((len(texts),), rows, device=self._device), max(lengths))
+        logits = self._read_behind(self._behind(texts, rows), max(lengths))
         self._cached = lengths
+        return logits
+
+    def _lacking(self, lengths: list[int]) -> int:
+        return max(length - cached for length, cached in zip(lengths, self._cached, strict=True))
+
+    def _behind(self, texts: Sequence[Sequence[int]], rows: int) -> Tensor:
+        """The last `rows` tokens of every text, [B, rows]."""
+        return self._readable(torch.tensor([list(text[-rows:]) for text in texts], device=self._device))
+
+    def _read_behind(self, tokens: Tensor, bound: int) -> Tensor:
+        """Reads `tokens` [B, rows] for good, behind what the cache was cut back to; the last row's logits."""
+        offsets = torch.arange(tokens.shape[1], device=self._device).expand(len(tokens), -1)
+        logits = self._model.forward(self._cache, tokens, offsets, last_only=True)
+        self._cache.keep_first(torch.full((len(tokens),), tokens.shape[1], device=self._device), bound)
         return logits
 
     def _catch_up_state(self, texts: Sequence[Sequence[int]], lengths: list[int]) -> Tensor:

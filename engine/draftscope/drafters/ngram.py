@@ -34,6 +34,10 @@ class Ngram(Drafter):
         origin = [f"{length}-gram, seen at token {at}" for at, length in found]
         return chosen_chains(drafts, origin, self._device)
 
+    def stay(self, rows: list[int]) -> bool:
+        self._indexes = [self._indexes[row] for row in rows]
+        return True
+
 
 class NgramIndex:
     """Where each n-gram was last followed by something: n-gram -> position of the token behind it."""

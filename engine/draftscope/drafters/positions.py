@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from time import perf_counter
 
 import torch
@@ -21,7 +22,7 @@ from draftscope.drafters.ranks import best_first, sparse_tree, tree_of_ranks
 from draftscope.drafters.unread import Unread
 from draftscope.heads import Block, Medusa
 from draftscope.masks import Reach, attention_mask
-from draftscope.sampling import draw
+from draftscope.sampling import draw, entropies
 from draftscope.tree import DraftTree, chain, empty
 
 
@@ -43,6 +44,10 @@ class Source(ABC):
     @abstractmethod
     def observe(self, outcome: Outcome) -> None:
         """Hears the verdict, with the target's hidden states of the round's rows."""
+
+    @abstractmethod
+    def stay(self, rows: list[int]) -> None:
+        """Goes on with `rows` of the batch alone."""
 
 
 class MedusaSource(Source):
@@ -70,6 +75,10 @@ class MedusaSource(Source):
     def observe(self, outcome: Outcome) -> None:
         assert outcome.features is not None
         self._state = _at(outcome.features, [path[-1] + 1 if path else 0 for path in outcome.paths])
+
+    def stay(self, rows: list[int]) -> None:
+        assert self._state is not None
+        self._state = self._state[rows]
 
 
 class BlockSource(Source):
@@ -120,6 +129,12 @@ class BlockSource(Source):
         assert self._unread is not None
         self._unread.hear(outcome)
 
+    def stay(self, rows: list[int]) -> None:
+        assert self._unread is not None
+        self._unread.stay(rows)
+        self._cache.stay(torch.tensor(rows, device=self._cache.table.length.device))
+        self._rows = [self._rows[row] for row in rows]
+
 
 class PositionsChain(Drafter):
     """One draw from each position's law, judged as a drawn chain.
@@ -141,7 +156,7 @@ class PositionsChain(Drafter):
 
     def propose(self, state: State, depth: int) -> DraftTree:
         began, count, batch = perf_counter(), self._gamma, len(state.texts)
-        going = [length.begin() for length in self._lengths]  # empty where all draft their full length
+        going = self._lengths.begin() if self._lengths else []  # empty where all draft their full length
         laws = self._source.laws(state.texts, count) if depth and (not going or any(going)) else None
         if laws is None:
             return empty(batch, self._device)
@@ -164,21 +179,24 @@ class PositionsChain(Drafter):
         )
 
     def observe(self, outcome: Outcome) -> None:
-        for length, path in zip(self._lengths, outcome.paths, strict=False):  # no lengths where none is chosen
-            length.observe(len(path))
+        if self._lengths:
+            self._lengths.observe([len(path) for path in outcome.paths])
         self._source.observe(outcome)
+
+    def stay(self, rows: list[int]) -> bool:
+        if self._lengths:
+            self._lengths.stay(rows)
+        self._source.stay(rows)
+        return True
 
     def _kept(self, going: list[bool], tokens: Tensor, laws: Tensor) -> list[int]:
         """How many of its tokens [B, K], drawn from laws [B, K, V], each sequence keeps."""
-        q = laws.gather(2, tokens[:, :, None])[:, :, 0].tolist()
-        entropy = torch.special.entr(laws).sum(-1).tolist()
-        kept = []
-        for more, length, likely, flat in zip(going, self._lengths, q, entropy, strict=True):
-            count = 0
-            while more and count < len(likely):
-                more = length.goes_on(likely[count], flat[count])
-                count += 1
-            kept.append(count)
+        assert self._lengths is not None
+        q = laws.gather(2, tokens[:, :, None])[:, :, 0].T.tolist()  # by position
+        kept = [0] * len(tokens)
+        for likely, law in zip(q, laws.unbind(1), strict=True):
+            kept = [count + more for count, more in zip(kept, going, strict=True)]
+            going = self._lengths.go_on(going, likely, partial(entropies, law)) if any(going) else going
         return kept
 
 
@@ -212,6 +230,10 @@ class PositionsTree(Drafter):
 
     def observe(self, outcome: Outcome) -> None:
         self._source.observe(outcome)
+
+    def stay(self, rows: list[int]) -> bool:
+        self._source.stay(rows)
+        return True
 
 
 def _at(states: Tensor, index: list[int]) -> Tensor:

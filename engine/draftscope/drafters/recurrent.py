@@ -15,8 +15,9 @@ import torch
 from torch import Tensor
 
 from draftscope.drafters.base import Drafter, DrafterInfo, Outcome, Parts, State
-from draftscope.drafters.levels import Levels
+from draftscope.drafters.levels import Drafted, Levels, Plan
 from draftscope.drafters.unread import Unread
+from draftscope.graphs import Call, Outputs
 from draftscope.heads import RecurrentHead, kind_of
 from draftscope.masks import Reach, attention_mask
 from draftscope.tree import Counts, Topology, even
@@ -39,7 +40,7 @@ class HeadRows:
     def begin(self, prompts: Sequence[list[int]], states: Tensor) -> None:
         """Reads the prompt's pairs. A prompt of one token has none: its first draft comes from a feature of zeros."""
         self._unread = Unread(prompts, states)
-        self._read([len(prompt) for prompt in prompts])
+        self._read(prompts)
 
     def heard(self, outcome: Outcome) -> None:
         """Forgets what was drafted; the true pairs of the accepted path are read when they are needed."""
@@ -47,10 +48,41 @@ class HeadRows:
         self._cache.truncate(self._lengths(), max(self._rows))
         self._unread.hear(outcome)
 
+    def stay(self, rows: list[int]) -> bool:
+        """Goes on with `rows` alone; False where graphs were recorded for more."""
+        if self._head.graphs is not None:
+            return False
+        assert self._unread is not None
+        kept = torch.tensor(rows, device=self._ahead.device)
+        self._cache.stay(kept)
+        self._unread.stay(rows)
+        self._rows, self._ahead = [self._rows[row] for row in rows], self._ahead[kept]
+        return True
+
     def first(self, texts: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
         """Law [B, 1, V] below the pending tokens, and the features [B, 1, h] that it came from."""
-        self._read([len(text) for text in texts])
+        self._read(texts)
         return self._law(self._head.logits(self._ahead)), self._ahead
+
+    def at_once(
+        self, texts: Sequence[Sequence[int]], form: object, more: Tensor, fed: int, call: Call
+    ) -> Outputs | None:
+        """What `call(law, features, more)` returns of what `first` returns: forwards of `fed` rows below. As one graph.
+
+        `Graphs.loop` says what `call` may depend on. None where there are no graphs, or nothing was read before.
+        """
+        graphs = self._head.graphs
+        if graphs is None or graphs.alone or self._cache.table.bound == 0 or (fresh := self._fresh(texts)) is None:
+            return None
+        bound = max(self._rows)
+
+        def loop(tokens: Tensor, states: Tensor, kept: Tensor, ahead: Tensor, more: Tensor) -> Outputs:
+            ahead = self._advanced(tokens, states, kept, ahead, bound)
+            return ahead, *call(self._law(self._head.logits(ahead)), ahead, more)
+
+        given = *fresh, self._ahead, more
+        self._ahead, *found = graphs.loop(self._cache, loop, (form, self._sampling), given, fresh[0].shape[1] + fed)
+        return tuple(found)
 
     def below(self, tokens: Tensor, features: Tensor, offsets: Tensor, sees: Tensor | None) -> tuple[Tensor, Tensor]:
         """Laws [B, n, V] below drafted `tokens` [B, n], and their features; `features` are those of their parents.
@@ -60,21 +92,30 @@ class HeadRows:
         logits, out = self._head(tokens, features, *self._aimed(offsets, sees), self._cache)
         return self._law(logits), out
 
-    def _read(self, lengths: Sequence[int]) -> None:
-        """Reads the pairs that were not read yet; a text of `lengths[b]` tokens has one pair less."""
+    def _read(self, texts: Sequence[Sequence[int]]) -> None:
+        """Reads the pairs that were not read yet."""
+        fresh = self._fresh(texts)
+        if fresh is not None:
+            self._ahead = self._advanced(*fresh, self._ahead, max(self._rows))
+
+    def _fresh(self, texts: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor, Tensor] | None:
+        """The pairs that were not read yet and are about to be: tokens [B, R], states [B, R, F], how many are real."""
         assert self._unread is not None
         if self._unread.empty:
-            return
-        room = [length - 1 - rows for length, rows in zip(lengths, self._rows, strict=True)]
+            return None
+        room = [len(text) - 1 - rows for text, rows in zip(texts, self._rows, strict=True)]  # a pair less than tokens
         tokens, states, count = self._unread.take(room)
-        offsets = torch.arange(tokens.shape[1], device=tokens.device).expand(len(count), -1)
+        self._rows = [rows + more for rows, more in zip(self._rows, count, strict=True)]
+        return tokens, states, torch.tensor(count, device=tokens.device)
+
+    def _advanced(self, tokens: Tensor, states: Tensor, kept: Tensor, ahead: Tensor, bound: int) -> Tensor:
+        """Reads pairs, of which the first `kept[b]` stay; what the newest says, `ahead` where there is none."""
+        offsets = torch.arange(tokens.shape[1], device=tokens.device).expand(len(tokens), -1)
         position_ids, mask = self._aimed(offsets, None)
         out = self._head.advance(tokens, self._head.fuse(states), position_ids, mask, self._cache)
-        self._rows = [rows + more for rows, more in zip(self._rows, count, strict=True)]
-        kept = torch.tensor(count, device=tokens.device)
-        self._cache.keep_first(kept, max(self._rows))
+        self._cache.keep_first(kept, bound)
         newest = out.gather(1, (kept - 1).clamp(min=0)[:, None, None].expand(-1, 1, out.shape[2]))
-        self._ahead = torch.where((kept > 0)[:, None, None], newest, self._ahead)
+        return torch.where((kept > 0)[:, None, None], newest, ahead)
 
     def _aimed(self, offsets: Tensor, sees: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """Positions and mask of the next rows, at which the cache is aimed."""
@@ -109,6 +150,17 @@ class RecurrentLevels(Levels):
         assert features is not None
         self._rows.begin(prompts, features)
 
+    def drafted(self, state: State, plan: Plan, going: list[bool]) -> Drafted | None:
+        """Where there are graphs and no length to be chosen, the whole loop is one of them."""
+
+        def levels(law: Tensor, features: Tensor, coins: Tensor) -> Outputs:
+            self._features = features
+            return self.grown(law, plan, coins, [], 0.0).parts
+
+        form, fed = (plan, self.draws), sum(plan.fed)
+        parts = None if going else self._rows.at_once(state.texts, form, state.coins.draft, fed, levels)
+        return super().drafted(state, plan, going) if parts is None else Drafted.of_parts(parts)
+
     def first(self, state: State) -> Tensor:
         law, self._features = self._rows.first(state.texts)
         return law
@@ -128,6 +180,9 @@ class RecurrentLevels(Levels):
     def observe(self, outcome: Outcome) -> None:
         super().observe(outcome)
         self._rows.heard(outcome)
+
+    def stay(self, rows: list[int]) -> bool:
+        return self._rows.stay(rows) and super().stay(rows)
 
 
 def recurrent_head(parts: Parts, kind: str) -> RecurrentHead:

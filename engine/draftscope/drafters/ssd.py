@@ -88,6 +88,9 @@ class Ssd(DraftModel):
         times = fresh.forward_ms if fresh is not None else ((perf_counter() - began) * 1e3,)
         return self._chain(tokens, laws, times)
 
+    def stay(self, rows: list[int]) -> bool:
+        return False  # what was prepared is of the whole batch
+
     def overlap_start(self, tree: DraftTree) -> None:
         self._note = self._ready = None
         if tree.nodes < self._gamma or tree.laws is None:

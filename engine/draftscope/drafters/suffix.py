@@ -131,6 +131,10 @@ class Suffix(Drafter):
             drafts.append(index.grow(count, deepest, width) if depth else [])
         return chosen_trees(drafts, self._device)
 
+    def stay(self, rows: list[int]) -> bool:
+        self._indexes = [self._indexes[row] for row in rows]
+        return True
+
 
 def _chain(parts: Parts) -> Drafter:
     return Suffix(parts, parts.settings.gamma, parts.settings.gamma, 1)

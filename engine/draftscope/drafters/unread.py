@@ -40,6 +40,10 @@ class Unread:
         self._states = [[states[b, :0]] for b in range(len(states))]
         return torch.tensor(tokens, dtype=torch.long, device=states.device).view(len(tokens), longest), states, real
 
+    def stay(self, rows: list[int]) -> None:
+        """Goes on with `rows` alone."""
+        self._tokens, self._states = [self._tokens[row] for row in rows], [self._states[row] for row in rows]
+
     @property
     def empty(self) -> bool:
         return not any(self._tokens)

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from draftscope import drafters
 from draftscope.ballast import SHAPES, modelled_ms
 from draftscope.bench import prompts
 from draftscope.bench.benchmark import benchmark
@@ -39,10 +40,10 @@ def exactness(lab: Lab, samples: int, deadline: float) -> Iterator[Row]:
             yield {"drafter": info.name, **asdict(finding)}
 
 
-def paired(labs: dict[str, Lab], drafters: Sequence[str], tokens: int, repeats: int) -> list[Row]:
+def paired(labs: dict[str, Lab], wished: Sequence[str], tokens: int, repeats: int) -> list[Row]:
     """The same runs by several labs in turn: greedy tokens compared, medians of speed and of proposing."""
     rows = []
-    for drafter in drafters:
+    for drafter in wished:
         taken: dict[str, list[tuple[float, float]]] = {name: [] for name in labs}
         texts: dict[str, list[int]] = {}
         for repeat in range(repeats + 1):
@@ -64,8 +65,11 @@ def _paired_row(
     row: Row = {"drafter": drafter, "tokens": "equal" if texts[names[0]] == texts[names[1]] else "differ"}
     for name in names:
         row |= {f"{name} tokens/s": speed[name], f"{name} propose ms": propose[name]}
-        row[f"{name} state"] = labs[name].target.graph_state
+        used = labs[name].models_of(drafters.find(drafter))
+        row[f"{name} state"] = "; ".join(model.graphs for model in used if model.graphs)
     row[f"{names[1]} / {names[0]}"] = speed[names[1]] / speed[names[0]]
+    if drafter != "plain":
+        row[f"propose {names[0]} / {names[1]}"] = propose[names[0]] / propose[names[1]]
     return row
 
 

@@ -14,7 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from draftscope.cache import SlotCache
+from draftscope.cache import VECTOR, WIDE, SlotCache
+from draftscope.graphs import Graphs, Recorder, on_cuda
 from draftscope.heads.layer import Angles, Rotary, Shape
 
 
@@ -67,6 +68,7 @@ class Head(nn.Module, ABC):
         self.lender = lender  # no module, so neither trained nor saved with the head
         self.embed_tokens = nn.Embedding(lender.vocabulary, hidden) if own.embedding else None
         self.lm_head = nn.Linear(hidden, self.vocabulary, bias=False) if own.lm_head else None
+        self.graphs: Graphs | None = None
         pruned = own.vocabulary is not None
         self.register_buffer("d2t", torch.zeros(self.vocabulary, dtype=torch.long) if pruned else None)
 
@@ -85,7 +87,15 @@ class Head(nn.Module, ABC):
 
     def cache(self, batch: int, capacity: int) -> SlotCache:
         """An empty cache for `batch` sequences; each row that the head reads takes one slot."""
-        return SlotCache(self.depth, batch, capacity, self.lender.embedding.device)
+        device = self.lender.embedding.device
+        if self.graphs is not None:
+            return self.graphs.cache(self.depth, batch, capacity, device, 0)
+        vector = WIDE if device.type == "cuda" else VECTOR  # with graphs or without: the same sums
+        return SlotCache(self.depth, batch, capacity, device, vector=vector)
+
+    def record_graphs(self, record: Recorder = on_cuda) -> None:
+        """From now on draft loops of fixed form are replayed from graphs."""
+        self.graphs = Graphs(record)
 
     def embed(self, tokens: Tensor) -> Tensor:
         """The target's tokens [B, T] -> [B, T, hidden], by the head's own embedding or the target's."""

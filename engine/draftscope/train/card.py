@@ -111,8 +111,8 @@ def _recipe(method: str, recipe: Recipe, record: Record) -> str:
     return f"""{method}
 
 {record.tokens_seen / 1e6:.1f} million tokens seen. The last run: {record.minutes:.1f} minutes on {record.hardware},
-{record.steps:,} steps of {record.tokens_per_step:,} tokens, seed {record.seed}. Muon for the matrices
-(rate {recipe.rates.matrices:g}), AdamW for the rest ({recipe.rates.rest:g}), bf16 autocast, warm-up over the first
+products in {record.precision}, {record.steps:,} steps of {record.tokens_per_step:,} tokens, seed {record.seed}. Muon
+for the matrices (rate {recipe.rates.matrices:g}), AdamW for the rest ({recipe.rates.rest:g}), warm-up over the first
 {WARM_UP:.0%} of the time, linear decay to zero over the last {DECAY:.0%}. The recipe is `draftscope train`."""
 
 

@@ -23,6 +23,7 @@ from draftscope.train.corpus import ROW, Texts
 from draftscope.train.evaluate import agreements
 from draftscope.train.lesson import Lesson
 from draftscope.train.optimizers import Rates
+from draftscope.train.precision import mixed
 from draftscope.train.pretrain import Recipe, row_length
 from draftscope.train.samples import sampled_rows
 
@@ -60,7 +61,8 @@ def distill(
         ids = _inputs(batches, written, step, recipe.tokens_per_step)
         drawn = lesson.draw(ids, torch.Generator().manual_seed(seed + 1_000_003 * step))
         place = lesson.target.device
-        loss = take(ids.to(place), None if drawn is None else drawn.to(place))
+        with mixed(place):
+            loss = take(ids.to(place), None if drawn is None else drawn.to(place))
         torch.autograd.backward(loss)
         return loss.item()
 

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from draftscope.train.corpus import ROW, Domain
 from draftscope.train.lesson import Lesson
+from draftscope.train.precision import mixed
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ def score(model: Any, domain: Domain, rows: int, tokenizer: Tokenizer) -> Score:
     ids = held_out(domain, rows)  # [rows, ROW + 1]
     total = 0.0
     for row in torch.split(ids.to(model.device), 8):
-        with torch.autocast(model.device.type, torch.bfloat16):
+        with mixed(model.device):
             logits = model(input_ids=row[:, :-1], use_cache=False).logits  # [8, ROW, vocabulary]
         total += F.cross_entropy(logits.float().flatten(0, 1), row[:, 1:].flatten(), reduction="sum").item()
     texts = tokenizer.decode_batch([row.tolist() for row in ids[:, 1:]], skip_special_tokens=True)
@@ -76,7 +77,7 @@ def agreement(lesson: Lesson, domain: Domain, rows: int) -> Agreement:
     sums = torch.zeros(3, len(lesson.weights))  # alpha, greedy, count
     for row in torch.split(ids, 8):
         drawn = lesson.draw(row, dice)
-        with torch.autocast(place.type, torch.bfloat16):
+        with mixed(place):
             seen = lesson.shown(row.to(place), None if drawn is None else drawn.to(place))
             for depth, (true, said) in enumerate(lesson.pairs(seen)):
                 p, q = true.float().softmax(-1), lesson.to_target(said.float().softmax(-1))

@@ -1,8 +1,8 @@
 """`draftscope train family`: every member in turn, each resumable, what is finished left as it is.
 
-A member is finished when its folder says it was made by the same recipe, on the same text, for the same target. One
-whose target has changed goes on from its weights, for the new one. The target goes on from the weights that are there
-until it has had its tokens.
+A member is finished when its folder says it was made by the same recipe, in the same time, on the same text, for the
+same target. One that is not, as when its target has changed, goes on from the weights that are there; the target does
+so until it has had its tokens.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ from draftscope.train.pretrain import next_token_loss, pretrain
 from draftscope.train.recipes import EPOCHS, Preset
 from draftscope.train.record import read, tokens_behind
 from draftscope.train.shards import pack
-from draftscope.train.students import first_head, first_model, lesson, loaded
+from draftscope.train.students import first_head, first_model, lesson, loaded, start_as
+
+ELDER = family.find("draft").folder  # what every other model of its own that drafts starts from, as far as they agree
 
 
 @dataclass(frozen=True)
@@ -128,6 +130,8 @@ def _drafter(plan: Plan, member: Member, texts: Texts) -> Task:
         first_head(member, target, batches, plan.seed) if member.is_head else first_model(member, plan.seed).to(device)
     )
     learns = loop.fingerprint(plan.seed, texts.train, target, student)
+    if not member.is_head and member.folder != ELDER and _present(plan.out / ELDER):
+        start_as(student, folder.load(plan.out / ELDER))
     seen = _goes_on(member, plan.out / member.folder, target, student)
     teach = lesson(target, student)
     budget = loop.Budget(plan.minutes_of(member) * 60, deadline=plan.deadline)
@@ -136,7 +140,7 @@ def _drafter(plan: Plan, member: Member, texts: Texts) -> Task:
         student,
         plan.seed,
         learns,
-        loop.fingerprint(plan.seed, texts.train, target, student) if seen else learns,
+        loop.fingerprint(plan.seed, texts.train, target, student),
         lambda state: distill(teach, texts, Places(state, samples), budget, plan.seed, seen, recipe, loss),
     )
 

@@ -18,6 +18,7 @@ from draftscope.train.corpus import Texts
 from draftscope.train.credits import sources
 from draftscope.train.evaluate import agreements, scores
 from draftscope.train.loop import Progress
+from draftscope.train.precision import precision
 from draftscope.train.pretrain import Recipe
 from draftscope.train.record import Record, write
 from draftscope.train.shapes import parameters
@@ -51,7 +52,7 @@ class Finished:
 def publish(run: Finished, network: Any, texts: Texts) -> None:
     """Writes the member's folder, from `network` as it was trained, and prints its figures."""
     device = next(network.parameters()).device
-    target = None if run.home is None else folder.load(run.home).to(device, torch.bfloat16)
+    target = None if run.home is None else folder.load(run.home).to(device, precision(device.type))
     saved = _saved(run, network, target, texts)
     record = _record(run, saved, target, texts)
     write(record, run.place)
@@ -80,6 +81,7 @@ def _record(run: Finished, network: Any, target: Any, texts: Texts) -> Record:
         seed=run.seed,
         minutes=progress.spent / 60,
         hardware=hardware(next(network.parameters()).device),
+        precision=str(precision(next(network.parameters()).device.type)).removeprefix("torch."),
         steps=progress.step,
         tokens_per_step=run.recipe.tokens_per_step,
         tokens_seen=progress.tokens,

@@ -11,6 +11,7 @@ from transformers import AutoModelForCausalLM
 
 from draftscope.errors import DraftscopeError
 from draftscope.train import tokenizer as bpe
+from draftscope.train.precision import precision
 from draftscope.train.shapes import TARGET
 
 
@@ -19,7 +20,7 @@ def save(model: Any, tokenizer: Tokenizer, folder: Path) -> Any:
     place = model.device
     model.to(torch.bfloat16).save_pretrained(folder)
     bpe.save(tokenizer, folder, TARGET.positions)
-    return load(folder).to(place, torch.bfloat16)
+    return load(folder).to(place, precision(place.type))
 
 
 def load(folder: Path) -> Any:

@@ -52,9 +52,8 @@ class Lesson(ABC):
 
     def loss(self, ids: Tensor, drawn: Tensor | None) -> Tensor:
         """Mean KL(p || q) in nats over texts [B, T], depths weighted, over the tokens that the student can say."""
-        with torch.autocast(ids.device.type, torch.bfloat16):
-            seen = self.shown(ids, drawn)
-            return self.loss_of(seen._replace(laws=F.log_softmax(self._sayable(seen.laws).float(), -1)))
+        seen = self.shown(ids, drawn)
+        return self.loss_of(seen._replace(laws=F.log_softmax(self._sayable(seen.laws).float(), -1)))
 
     def loss_of(self, seen: Seen) -> Tensor:
         """`loss`, where the laws are log-probabilities over the student's vocabulary."""

@@ -22,6 +22,7 @@ from draftscope.train.compiled import Loss
 from draftscope.train.corpus import BLOCK, ROW, Texts
 from draftscope.train.evaluate import scores
 from draftscope.train.optimizers import Rates
+from draftscope.train.precision import mixed
 
 BALANCE = 0.01  # weight of the load-balancing loss where experts are routed (2101.03961)
 
@@ -42,8 +43,7 @@ TARGET = Recipe(Rates(matrices=4e-3, rest=5e-3), tokens_per_step=8192)
 def next_token_loss(model: Any, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     """Mean cross-entropy in nats; both arguments are [rows, length]. Experts are kept equally busy beside it."""
     routed = {"output_router_logits": True} if hasattr(model.config, "num_experts") else {}
-    with torch.autocast(inputs.device.type, torch.bfloat16):
-        out = model(input_ids=inputs, use_cache=False, **routed)  # logits [rows, length, vocabulary]
+    out = model(input_ids=inputs, use_cache=False, **routed)  # logits [rows, length, vocabulary]
     loss = F.cross_entropy(out.logits.float().flatten(0, 1), targets.flatten())
     return loss + BALANCE * out.aux_loss if routed else loss
 
@@ -71,7 +71,8 @@ def pretrain(
 
     def backward(step: int) -> float:
         inputs, targets = (rows.to(model.device) for rows in batches.rows(step, row_length(step)))
-        loss = loss_of(model, inputs, targets)
+        with mixed(model.device):
+            loss = loss_of(model, inputs, targets)
         torch.autograd.backward(loss)
         return loss.item()
 

@@ -20,6 +20,7 @@ class Record:
     seed: int
     minutes: float  # spent in steps, this run
     hardware: str
+    precision: str  # of the products
     steps: int  # of this run
     tokens_per_step: int
     tokens_seen: int  # behind these weights, the runs they were warm-started from included

@@ -15,6 +15,7 @@ from tqdm import tqdm
 
 from draftscope.train.batches import Batches
 from draftscope.train.corpus import ROW
+from draftscope.train.precision import precision
 from draftscope.train.tokenizer import PAD
 
 TEMPERATURE = 0.8  # in the middle of what the lanes are run at
@@ -30,7 +31,7 @@ def sampled_rows(target: Any, batches: Batches, rows: int, length: int, seed: in
         saved: torch.Tensor = torch.load(kept, weights_only=True)
         return saved
     prompts = _prompts(batches, rows)  # [rows, PROMPT]
-    writer = copy.deepcopy(target).to(torch.bfloat16).eval()
+    writer = copy.deepcopy(target).to(precision(target.device.type)).eval()
     # A new document may follow within a row, as in the corpus: the end token ends nothing here.
     writer.generation_config.eos_token_id = None
     torch.manual_seed(seed)
