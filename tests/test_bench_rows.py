@@ -83,6 +83,20 @@ def test_tau_of_a_batch_counts_a_sequence_that_has_ended_as_writing_nothing() ->
         assert getattr(Rounds.of(left), name).tolist() == getattr(Rounds.of(rounds), name).tolist()
 
 
+def test_a_full_batch_is_looked_at_until_its_first_sequence_ends() -> None:
+    fast, slow = (kept(ms, 0, 0, 0, 0, emitted=(4, 2), drafted=3) for ms in (100, 200))
+    rounds = Rounds.of([fast, slow, *[kept(999, 0, 0, 0, 0, emitted=(0, 2), drafted=3)] * 2])
+    assert rounds.tokens_per_s_while_full() == pytest.approx(12 / 0.3)
+    plain = Rounds.of([kept(100, 0, 0, 0, 0, emitted=(1, 1))] * 8)
+    ids = [[1] * 8, [2] * 8]
+    runs = [
+        Run(label, Case("story", 0, ((1,), (2,)), 1.0), 0, 1.0, ids, own)
+        for label, own in ((PLAIN, plain), (DRAFT, rounds))
+    ]
+    assert [row.ratio_while_full.median for row in rows(runs)] == pytest.approx([1, 2])
+    assert rows([run(PLAIN, 1.0, STRAIGHT)])[0].ratio_while_full is None
+
+
 def test_acceptance_length_counts_rounds_that_drafted() -> None:
     rounds = [kept(1, 1, 1, 1, 1, emitted=(4, 1), drafted=3), kept(1, 1, 1, 1, 1, emitted=(0, 1), drafted=3)]
     assert Rounds.of(rounds).mean_acceptance_length() == pytest.approx(1 + 3 / 3)

@@ -35,6 +35,7 @@ def test_predicted_speedup_is_tau_over_the_cost_of_a_round() -> None:
     assert found.round_cost("draft", 0) == 1
     assert found.round_cost("draft", 4) == pytest.approx((4 * 0.5 + 6 + 1 + 4 * 0.25) / 5)
     assert found.round_cost("draft", 4, batch=4) == pytest.approx((4 * 0.5 + 10 + 1 + 4 * 0.25) / (8 + 1))
+    assert found.round_cost("draft", 4, context=200) == pytest.approx((4 * 0.5 + 6 + 1 + 1 + 4 * 0.25) / (5 + 1))
     assert found.speedup("draft", 4, tau=3.0) == pytest.approx(3.0 / 2.0)
 
 
@@ -62,7 +63,9 @@ def test_a_fit_finds_the_line_and_a_drafter_that_never_drafts_costs_nothing_more
     rounds |= {("draft", 1, gamma): [stages(9)] for gamma in calibrate.GAMMAS}
     found = calibrate._fit(rounds, "draft", 2)
     assert (found.step, found.overhead, found.judge_step) == pytest.approx((0.7, 0.5, 0.1))
-    assert calibrate._fit({}, "ngram", 1) == Drafting(batch=1, step=0, overhead=0, judge_step=0)
+    rounds["plain", 2, 0] = [stages(0)]
+    nothing = calibrate._fit(rounds | {("ngram", 2, 1): []}, "ngram", 2)
+    assert (nothing.step, nothing.overhead, nothing.judge_step) == pytest.approx((0, 0.5, 0))
 
 
 def test_kept_figures_come_back_only_for_what_they_belong_to(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -192,28 +192,28 @@ def test_a_run_asks_for_the_costs_of_its_own_drafter(pair: Lab) -> None:
         depths = []
         for own in (free, dear):
             pair.calibration = made_calibration(drafting={"plain": plain, "draft": own})
-            run = pair.decode("The quick brown fox", "draft", gamma=4, draft_length="cost", max_new_tokens=40)
+            run = pair.decode("The quick brown fox", "draft", gamma=3, draft_length="cost", max_new_tokens=40)
             depths.append([event.depth for event in run.rounds])
-        assert depths[0][0] == 4
+        assert depths[0][0] == 3
         assert max(depths[1]) <= 1
         assert sum(depths[1]) <= 1 + 40 // LOOK_AGAIN
     finally:
         pair.calibration = calibration
 
 
-def test_a_batch_asks_for_the_costs_of_its_own_size(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: set[tuple[str, int]] = set()
+def test_a_batch_asks_for_the_costs_of_its_own_size_and_context(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: set[tuple[str, int, int]] = set()
 
-    def watched(self: Calibration, drafter: str, gamma: int, batch: int = 1) -> float:
-        asked.add((drafter, batch))
+    def watched(self: Calibration, drafter: str, gamma: int, batch: int, context: int) -> float:
+        asked.add((drafter, batch, context))
         return 1.0
 
     monkeypatch.setattr(Calibration, "round_cost", watched)
     for drafter in ("draft", "eagle3", "block"):
         settings = Settings.of(drafter=drafter, gamma=3, draft_length="cost", max_new_tokens=4)
         for batch in (1, 3):
-            list(pair.session_of([[5, 6, 7]] * batch, settings, tuple(range(batch))).steps())
-    assert asked == {(drafter, batch) for drafter in ("draft", "eagle3", "block") for batch in (1, 3)}
+            next(pair.session_of([[5, 6, 7]] * batch, settings, tuple(range(batch))).steps())
+    assert asked == {(drafter, batch, 5) for drafter in ("draft", "eagle3", "block") for batch in (1, 3)}
 
 
 def test_by_cost_who_stays_chooses_by_what_a_smaller_batch_costs() -> None:

@@ -35,7 +35,7 @@ CONTEXTS = (64, 256, 512, 1024, 4096, 16384)
 CONTEXT = 256
 GAMMAS = (1, 3, 5, 8)
 REPEATS = 9
-TOGETHER = {1: 24, 16: 12}  # sequences in the rounds that drafting is measured on, and how many rounds
+TOGETHER = {1: 24, 16: 8}  # sequences in the rounds that drafting is measured on, and how many rounds
 LONGEST = 1.0  # seconds after which some rounds are enough
 WARM = 2  # rounds of everything that are not counted
 STAGES = ("judge", "commit", "host")
@@ -102,7 +102,8 @@ def _verify(model: Model, context: int) -> list[Verify]:
         if batch == 1:
             cases += [(1, each) for each in CONTEXTS if each + 1 <= model.context and each != context]
         cache = model.cache(batch, max(width + each for width, each in cases))
-        times = _interleaved([_forward(model, cache, width, each) for width, each in cases], REPEATS)
+        repeats = REPEATS if batch == 1 else REPEATS // 2 + 1  # a large batch is long, and steadier
+        times = _interleaved([_forward(model, cache, width, each) for width, each in cases], repeats)
         found += [Verify(width=w, batch=batch, context=s, ms=ms) for (w, s), ms in zip(cases, times, strict=True)]
     return found
 
@@ -157,7 +158,7 @@ def _rounds(lab: Lab) -> Rounds:
     found: Rounds = {}
     for (batch, most), repeat in product(_together(lab).items(), range(2)):
         for name in (PLAIN, *_drafting(lab)):
-            for gamma in GAMMAS if name != PLAIN else (0,):
+            for gamma in (0,) if name == PLAIN else GAMMAS if batch == 1 else GAMMAS[:: len(GAMMAS) - 1]:
                 steps = _first(_steps(lab, name, batch, gamma, most), most if repeat else WARM)
                 stages = [step.stages for step in steps if step.tree.topology.height == gamma]
                 if repeat:  # the first pass warms up
@@ -185,6 +186,7 @@ def _first(steps: Iterator[Step], most: int) -> Iterator[Step]:
 def _fit(rounds: Rounds, name: str, batch: int) -> Drafting:
     """Lines through the medians at each gamma. A drafter that found nothing to draft costs what plain does."""
     points = [(gamma, stages) for gamma in (0, *GAMMAS) if (stages := rounds.get((name, batch, gamma)))]
+    points = points or [(0, rounds[PLAIN, batch, 0])]
     propose = _line((gamma, statistics.median(s["propose"] for s in stages)) for gamma, stages in points)
     other = _line((gamma, statistics.median(sum(s[k] for k in STAGES) for s in stages)) for gamma, stages in points)
     return Drafting(batch=batch, step=propose[0], overhead=max(0.0, propose[1]) + other[1], judge_step=other[0])

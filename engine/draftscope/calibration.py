@@ -137,20 +137,21 @@ class Calibration(Known):
         """A verify forward of `width` rows, divided by a round of plain decoding."""
         return self.verify_ms(width) / self.plain_ms
 
-    def round_cost(self, drafter: str, gamma: int, batch: int = 1) -> float:
+    def round_cost(self, drafter: str, gamma: int, batch: int = 1, context: int | None = None) -> float:
         """A round that drafts `gamma` tokens, divided by a round of plain decoding; 1 where nothing is drafted."""
-        return self.tree_cost(drafter, gamma, gamma, batch)
+        return self.tree_cost(drafter, gamma, gamma, batch, context)
 
-    def tree_cost(self, drafter: str, nodes: int, levels: int, batch: int = 1) -> float:
+    def tree_cost(self, drafter: str, nodes: int, levels: int, batch: int = 1, context: int | None = None) -> float:
         """The same of a tree, whose `nodes` are verified and whose `levels` are draft steps."""
         if nodes == 0:
             return 1.0
-        return self.round_ms(drafter, nodes, levels, batch) / self.round_ms(PLAIN, 0, 0, batch)
+        return self.round_ms(drafter, nodes, levels, batch, context) / self.round_ms(PLAIN, 0, 0, batch, context)
 
-    def round_ms(self, drafter: str, nodes: int, levels: int, batch: int = 1) -> float:
+    def round_ms(self, drafter: str, nodes: int, levels: int, batch: int = 1, context: int | None = None) -> float:
         """A round of `batch` sequences that verifies `nodes` drafted tokens each, drafted in `levels` steps."""
         own = self.rounds_of(drafter, batch)
-        return own.overhead + levels * own.step + nodes * own.judge_step + self.verify_ms(nodes + 1, batch)
+        drafting = own.overhead + levels * own.step + nodes * own.judge_step
+        return drafting + self.verify_ms(nodes + 1, batch, context)
 
     def speedup(self, drafter: str, gamma: int, tau: float) -> float:
         """S = tau / (gamma c + v + o), tokens a second divided by plain's."""

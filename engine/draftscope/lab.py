@@ -325,6 +325,7 @@ class Lab:
         if "rule" not in info.uses and settings.rule in LOSSY:  # what has no rule to choose is judged exactly
             settings = settings.model_copy(update={"rule": "token"})
         nodes = info.nodes(settings)
+        context = sum(map(len, prompts)) // len(prompts) + settings.max_new_tokens // 2  # about, on the way
         ending = Ending(self.eos if ends else frozenset(), settings.stop, settings.max_new_tokens)
         parts = drafters.Parts(
             settings=settings,
@@ -341,7 +342,7 @@ class Lab:
             heads={kind: head.network for kind, head in self.heads.items()},
             streams=streams,
             foresee=lambda coins: self._foreseen(prompts, settings, coins, ends),
-            cost=lambda gamma, batch: self.calibration.round_cost(info.name, gamma, batch),
+            cost=lambda gamma, batch: self.calibration.round_cost(info.name, gamma, batch, context),
             counts=lambda: self._best_tree(info, settings) if counts is None else counts,
         )
         return Session(target, info.create(parts), prompts, settings, self.pieces, ending, nodes, streams)

@@ -104,6 +104,12 @@ class Rounds:
         """Per sequence; one that has ended while others go on counts as writing nothing."""
         return float(self.emitted.mean())
 
+    def tokens_per_s_while_full(self) -> float:
+        """Of all sequences together, up to the round in which the first of them ends; prefill is not in it."""
+        last = len(self.emitted) - (self.emitted[::-1] > 0).argmax(0)  # [B] rounds until each has ended
+        first = int(last.min())
+        return float(1e3 * self.emitted[:first].sum() / self.stages[:first].sum())
+
     def ms_per_token(self, parts: int) -> list[float]:
         """Milliseconds a token by `parts` equal parts of the generated length, which must not be shorter than that.
 

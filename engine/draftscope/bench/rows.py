@@ -45,6 +45,7 @@ class Row:
     seconds: list[float]
     tokens_per_s: float  # of all sequences together; median
     ratio_to_plain: Interval
+    ratio_while_full: Interval | None  # the same until a batch's first sequence ends, without prefill; None for one
     repeated_4grams: float  # mean over runs
     looping: int
     tokens_vs_plain: str  # equal, differs at n (the first such token of any run), or sampled
@@ -90,6 +91,13 @@ class Paired:
     @property
     def ratio(self) -> float:
         return speed(self.run) / speed(self.plain)
+
+    @property
+    def ratio_while_full(self) -> float | None:
+        """Of the rounds in which every sequence was written; None for a peer, which tells no rounds."""
+        if self.run.rounds is None or self.plain.rounds is None:
+            return None
+        return self.run.rounds.tokens_per_s_while_full() / self.plain.rounds.tokens_per_s_while_full()
 
     @property
     def loops(self) -> bool:
@@ -139,6 +147,7 @@ def _row(pairs: Sequence[Paired], distances: Distances) -> Row:
     run, sampled = pairs[0].run, pairs[0].run.case.temperature > 0
     label, case = run.label, run.case
     ats = [pair.differs_at for pair in pairs]
+    full = [ratio for pair in pairs if (ratio := pair.ratio_while_full) is not None]
     row = Row(
         name=label.name,
         system=label.system,
@@ -157,6 +166,7 @@ def _row(pairs: Sequence[Paired], distances: Distances) -> Row:
         seconds=[pair.run.seconds for pair in pairs],
         tokens_per_s=median(speed(pair.run) for pair in pairs),
         ratio_to_plain=bootstrap([[pair.ratio for pair in pairs]]),
+        ratio_while_full=bootstrap([full]) if case.batch > 1 and full else None,
         repeated_4grams=fmean(loop_share(pair.run) for pair in pairs),
         looping=sum(pair.loops for pair in pairs),
         tokens_vs_plain="sampled" if sampled else _compared(ats),

@@ -63,8 +63,9 @@ def _kinds_table(cell: Cell, rows: Sequence[Row]) -> str:
     """Ratio to plain by kind of text, speed, and whose tokens they are."""
     rows = [row for row in rows if _cell(row) == cell]
     kinds = list(dict.fromkeys(row.kind for row in rows))
+    batched = "; behind / until the first sequence of the batch ends, without prefill" if cell[1] > 1 else ""
     lines = [
-        f"By kind of text, {where(*cell)} (mean acceptance length; ~ where every run loops):\n",
+        f"By kind of text, {where(*cell)} (mean acceptance length; ~ where every run loops{batched}):\n",
         line("system", *kinds, "tokens/s", "tokens vs plain"),
         "|---|" + "---:|" * (len(kinds) + 1) + "---|",
     ]
@@ -125,7 +126,8 @@ def _share(value: float | None) -> str:
 
 def _ratio(row: Row) -> str:
     length = "" if row.mean_acceptance_length is None else f" ({row.mean_acceptance_length:.2f})"
-    return f"{row.ratio_to_plain.median:.2f}{length}{' ~' if row.looping == row.runs else ''}"
+    full = "" if row.ratio_while_full is None else f" / {row.ratio_while_full.median:.2f}"
+    return f"{row.ratio_to_plain.median:.2f}{full}{length}{' ~' if row.looping == row.runs else ''}"
 
 
 def _said(headline: Headline) -> str:
