@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from draftscope import calibrate, calibration
-from draftscope.calibration import Drafting
+from draftscope.calibration import Drafting, Verify
 from draftscope.lab import Lab
 from tests.conftest import made_calibration
 
@@ -25,6 +25,10 @@ def test_costs_between_the_measured_points() -> None:
     assert found.verify_ms(1, batch=2) == 6
     assert found.verify_ms(1, context=200) == 5
     assert found.verify_ms(1, batch=4, context=200) == 12
+    assert found.verify_ms(1, batch=2, context=200) == (5 + 12) / 2
+    short = Verify(width=1, batch=4, context=50, ms=6)
+    batched = found.model_copy(update={"verify": [*found.verify, short]})  # what a batch was measured with goes before
+    assert [batched.verify_ms(3, batch=4, context=each) for each in (50, 75, 100, 200)] == [7, 8, 9, 13]
 
 
 def test_predicted_speedup_is_tau_over_the_cost_of_a_round() -> None:
@@ -96,6 +100,7 @@ def test_measuring_a_pair_and_finding_it_again(pair: Lab, monkeypatch: pytest.Mo
     found = calibrate.calibration_of(pair, heard.append)
     assert len(heard) == 3
     assert {(p.width, p.batch) for p in found.verify} == {(w, b) for w in (1, 2, 5) for b in (1, 2)}
+    assert {p.context for p in found.verify if p.batch == 2} == {calibrate.CONTEXTS[0], found.context}
     assert {"draft", "ngram", "eagle3", "medusa", "block"} <= set(found.drafting)
     assert "oracle" not in found.drafting
     assert all([own.batch for own in each] == [1, 2] for each in found.drafting.values())

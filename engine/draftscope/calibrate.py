@@ -99,8 +99,8 @@ def _verify(model: Model, context: int) -> list[Verify]:
     found = []
     for batch in BATCHES if model.trees else (1,):  # with masks of its own a model takes one sequence at a time
         cases = [(width, context) for width in WIDTHS if batch * width <= MOST_ROWS or width == 1]
-        if batch == 1:
-            cases += [(1, each) for each in CONTEXTS if each + 1 <= model.context and each != context]
+        others = CONTEXTS if batch == 1 else CONTEXTS[:1]
+        cases += [(1, each) for each in others if each + 1 <= model.context and each != context]
         cache = model.cache(batch, max(width + each for width, each in cases))
         repeats = REPEATS if batch == 1 else REPEATS // 2 + 1  # a large batch is long, and steadier
         times = _interleaved([_forward(model, cache, width, each) for width, each in cases], repeats)

@@ -101,9 +101,8 @@ class Calibration(Known):
     def verify_ms(self, width: int, batch: int = 1, context: int | None = None) -> float:
         """A target forward, interpolated: linear in rows, in log2 of the batch, and in tokens of context."""
         batches = sorted({point.batch for point in self.verify})
-        by_batch = [self._line(width, each) for each in batches]
-        base = float(np.interp(np.log2(batch), np.log2(batches), by_batch))
-        return base if context is None else base + batch * self._beyond(context)
+        by_batch = [self._line(width, each) + self._beyond(context or self.context, each) for each in batches]
+        return float(np.interp(np.log2(batch), np.log2(batches), by_batch))
 
     def _line(self, width: int, batch: int) -> float:
         points = sorted((p.width, p.ms) for p in self.verify if p.batch == batch and p.context == self.context)
@@ -112,11 +111,17 @@ class Calibration(Known):
             return float(np.interp(width, widths, times))
         return float(times[-1] * width / widths[-1])  # beyond what was measured: no cheaper a row than the last
 
-    def _beyond(self, context: int) -> float:
-        """What a context other than the usual adds to one row of one sequence."""
-        points = sorted((p.context, p.ms) for p in self.verify if p.batch == 1 and p.width == 1)
+    def _beyond(self, context: int, batch: int) -> float:
+        """What a context other than the usual adds to one row of each sequence.
+
+        Longer ones were measured with one sequence alone, and add as much for each of a batch.
+        """
+        points = sorted((p.context, p.ms) for p in self.verify if p.batch == batch and p.width == 1)
         contexts, times = zip(*points, strict=True)
-        return float(np.interp(context, contexts, times) - np.interp(self.context, contexts, times))
+        more = float(np.interp(context, contexts, times) - np.interp(self.context, contexts, times))
+        if batch == 1 or context <= contexts[-1]:
+            return more
+        return more + batch * (self._beyond(context, 1) - self._beyond(contexts[-1], 1))
 
     def rounds_of(self, drafter: str, batch: int = 1) -> Drafting:
         """Its figures for a batch: on the line through those at the two nearest ones that were measured."""
