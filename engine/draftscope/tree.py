@@ -177,6 +177,7 @@ class DraftTree:
         return self.topology.nodes
 
 
+@lru_cache(maxsize=64)
 def empty(batch: int, device: torch.device | str = "cpu") -> DraftTree:
     """The empty tree: plain decoding."""
     return chosen_chains([[]] * batch, [""] * batch, device)

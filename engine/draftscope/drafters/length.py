@@ -17,6 +17,7 @@ Entropies = Callable[[], Sequence[float]]  # of the laws that each sequence's to
 BINS = 8  # of the probability that the draft gave a token it drafted
 MEMORY = 200.0  # judged tokens after which older ones fade, so that an estimate follows the text
 PRIOR = 0.7, 2.0  # acceptance believed before anything was seen, and how many tokens that belief weighs
+WORTH = 1.05  # what a draft must be expected to win over none: less is lost again where sequences end apart
 LOOK_AGAIN, SELDOM = 24, 96  # every so many rounds one is drafted all the same, or no estimate would ever change again
 
 
@@ -213,7 +214,7 @@ class Cost(Lengths):
             row.begin()
         self._drafted = 0
         self._rounds += 1
-        pays = self._pays()
+        pays = self._pays(WORTH)
         looks = not pays and self._rounds % self._wait == 0
         if pays or looks:
             self._wait = LOOK_AGAIN if pays else min(2 * self._wait, SELDOM)
@@ -233,14 +234,14 @@ class Cost(Lengths):
         self._rows = [self._rows[row] for row in rows]
         self._costs = [self._cost(gamma, len(rows)) for gamma in range(len(self._costs))]
 
-    def _pays(self) -> bool:
-        """Does some longer draft expect more tokens for its cost than what stands now?"""
+    def _pays(self, worth: float = 1.0) -> bool:
+        """Does some longer draft expect `worth` times as many tokens for its cost as what stands now, or more?"""
         stands, expected = [row.stands for row in self._rows], sum(row.expected for row in self._rows)
         now = expected / self._costs[self._drafted]
         for cost in self._costs[self._drafted + 1 :]:
             stands = [own * row.ahead.value for own, row in zip(stands, self._rows, strict=True)]
             expected += sum(stands)
-            if expected / cost > now:
+            if expected / cost > worth * now:
                 return True
         return False
 

@@ -14,16 +14,15 @@ class Plain(Drafter):
     """Proposes nothing, so each round emits the target's own next token."""
 
     def __init__(self, parts: Parts) -> None:
-        self._tree, self._device = empty(parts.batch, parts.device), parts.device
+        self._device = parts.device
 
     def begin(self, prompts: Sequence[list[int]], features: Tensor | None) -> None:
         pass
 
     def propose(self, state: State, depth: int) -> DraftTree:
-        return self._tree
+        return empty(len(state.texts), self._device)
 
     def stay(self, rows: list[int]) -> bool:
-        self._tree = empty(len(rows), self._device)
         return True
 
 
