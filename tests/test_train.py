@@ -269,7 +269,19 @@ def test_card_names_every_source(texts: Texts, tmp_path: Path) -> None:
     model = build(TINY, seed=0).eval()
     held_out = scores(model, texts.val, 2, texts.tokenizer)
     record = Record(
-        "Llama-Tiny", parameters(model), 0, 1.0, "a machine", 3, STEP, 3 * STEP, "", "", held_out, agreement={}
+        "Llama-Tiny",
+        parameters(model),
+        0,
+        1.0,
+        "a machine",
+        "float32",
+        3,
+        STEP,
+        3 * STEP,
+        "",
+        "",
+        held_out,
+        agreement={},
     )
     unpicked = card.specimens(model, texts, seed=0)
     text = card.card(family.find("target"), model, record, SMALL, sources(tmp_path), unpicked)

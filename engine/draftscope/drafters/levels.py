@@ -122,10 +122,10 @@ class Levels(Drafter):
         if self._lengths:
             self._lengths.observe([len(path) for path in outcome.paths])
 
-    def stay(self, rows: list[int]) -> bool:
+    def choose_for(self, rows: list[int]) -> None:
+        """From now on lengths are chosen for `rows` of the batch alone: the others have ended."""
         if self._lengths:
             self._lengths.stay(rows)
-        return True
 
     def _go_on(self, going: list[bool], law: Tensor, children: Tensor) -> list[bool]:
         """Which sequences draft another token, after `children` [B, 1] were drawn from `law` [B, 1, V]."""

@@ -89,7 +89,8 @@ class DraftModel(Levels):
             return False
         self._cache.stay(torch.tensor(rows, device=self._device))
         self._cached = [self._cached[row] for row in rows]
-        return super().stay(rows)
+        self.choose_for(rows)
+        return True
 
     def annotations(self, row: int) -> Sequence[Annotation]:
         read = self._cached[row]

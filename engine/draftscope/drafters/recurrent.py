@@ -182,7 +182,10 @@ class RecurrentLevels(Levels):
         self._rows.heard(outcome)
 
     def stay(self, rows: list[int]) -> bool:
-        return self._rows.stay(rows) and super().stay(rows)
+        if not self._rows.stay(rows):
+            return False
+        self.choose_for(rows)
+        return True
 
 
 def recurrent_head(parts: Parts, kind: str) -> RecurrentHead:
