@@ -36,8 +36,8 @@ does, so that they cost more here than in a dense target.""",
 )
 
 
-def _draft(purpose: str, limits: str) -> About:
-    method = f"Forward KL from the target's full next-token law at temperature 1, {ON_TARGET}"
+def _draft(purpose: str, limits: str, start: str = "") -> About:
+    method = f"{start}Forward KL from the target's full next-token law at temperature 1, {ON_TARGET}"
     return About(purpose, method, f"{limits} {BLURRED}")
 
 
@@ -52,6 +52,7 @@ verify.""",
         """A draft of two layers for Llama-Draftscope-15M, to weigh against the one with one: it agrees with the target
 more often and takes twice as long.""",
         "It follows phrases, not sentences.",
+        "It began as Llama-Draftscope-Draft-1M, its second layer adding nothing. ",
     ),
     "draft-tiny": _draft(
         """A very small draft for Llama-Draftscope-15M: for the bottom of a cascade, or where a draft step
@@ -68,7 +69,9 @@ the whole text.""",
         "Its state must be put back when a drafted token is rejected. What its state has forgotten it cannot look up.",
     ),
     "experts-draft": _draft(
-        "The draft of Llama-Draftscope-Experts: one dense layer.", "With one layer it follows phrases, not sentences."
+        "The draft of Llama-Draftscope-Experts: one dense layer.",
+        "With one layer it follows phrases, not sentences.",
+        "It began as Llama-Draftscope-Draft-1M. ",
     ),
     "eagle3": About(
         """An EAGLE-3 head (2503.01840) for Llama-Draftscope-15M: one layer that reads low, middle and high hidden
