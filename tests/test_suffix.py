@@ -129,9 +129,11 @@ def test_who_stays_in_a_batch_is_looked_up_in_its_own_text(pair: Lab, drafter: s
     def drafted(stay: list[int], *rows: int) -> list[list[int]]:
         session = pair.session_of([prompts[row] for row in rows], settings, rows)
         session.prefill()
+        texts = [prompts[row] for row in rows]
+        session.drafter.propose(State(texts, 0, no_coins(len(texts), 9)), 4)
         assert len(stay) == len(rows) or session.drafter.stay(stay)
-        texts = [prompts[rows[place]] for place in stay]
-        return session.drafter.propose(State(texts, 0, no_coins(len(texts), 9)), 4).tokens.tolist()
+        texts = [texts[place] for place in stay]
+        return session.drafter.propose(State(texts, 1, no_coins(len(texts), 9)), 4).tokens.tolist()
 
     left = drafted([2, 0], 0, 1, 2)
     assert left == drafted([0, 1], 2, 0)

@@ -84,8 +84,7 @@ def load(
 
     Without `threads`, a CPU takes the number with which this target's own forward is fastest, leaving `spare_cores`. On
     CUDA the models' forwards are replayed from graphs (see `draftscope.graphs`), unless `graphs` is False. `compiled`
-    asks for forwards compiled on a CPU (`draftscope.compiled`), which takes a minute; `Lab.compiled` tells what came of
-    it.
+    compiles forwards on a CPU (`draftscope.compiled`), which takes a minute; `Lab.compiled` tells what came of it.
 
     Raises `DraftscopeError` for a missing or damaged checkpoint, unequal vocabularies in a cascade, too little memory,
     or a device that is not there.
