@@ -350,7 +350,12 @@ def test_the_whole_family(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     out, begun = tmp_path / "out", []
-    monkeypatch.setattr(training, "start_as", lambda student, elder: begun.append(type(student).__name__))
+
+    def watched(student: Any, elder: Any) -> bool:
+        begun.append(type(student).__name__)
+        return students.start_as(student, elder)
+
+    monkeypatch.setattr(training, "start_as", watched)
     assert commanded("--shards", str(tmp_path / "shards")) == 0
     for member in FAMILY:
         made = out / member.folder
@@ -367,6 +372,8 @@ def test_the_whole_family(
     with tarfile.open(fileobj=io.BytesIO(b"".join(piece.read_bytes() for piece in pieces))) as tar:
         assert {name.split("/")[0] for name in tar.getnames()} == {member.folder for member in FAMILY}
     assert begun == ["Mamba2ForCausalLM", *["LlamaForCausalLM"] * 4]  # no target, no head, and not the draft itself
+    draft, deeper = (read(out / family.find(name).folder)["tokens_seen"] for name in ("draft", "draft-2l"))
+    assert deeper > draft  # who begins as the draft has its tokens behind it
     # Nothing is done twice.
     capsys.readouterr()
     assert commanded() == 0
@@ -559,12 +566,12 @@ def test_a_draft_of_more_layers_starts_as_the_draft_and_a_mamba_from_nothing() -
     with torch.no_grad():
         for weight in elder.parameters():
             weight.add_(0.1 * torch.randn_like(weight))
-    students.start_as(more, elder)
+    assert students.start_as(more, elder)
     ids = torch.tensor([[5, 6, 7]])
     assert torch.equal(more(ids).logits, elder(ids).logits)
     mamba = build(Mamba2Shape(V, layers=1, width=SMALLER.width, state=8), 3)
     before = {name: value.clone() for name, value in mamba.state_dict().items()}
-    students.start_as(mamba, elder)
+    assert not students.start_as(mamba, elder)
     assert all(torch.equal(value, before[name]) for name, value in mamba.state_dict().items())
 
 

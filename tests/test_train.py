@@ -28,7 +28,7 @@ from draftscope.train.credits import sources
 from draftscope.train.distill import Places, distill
 from draftscope.train.evaluate import agreements, scores
 from draftscope.train.lesson import Drafting
-from draftscope.train.loop import Budget
+from draftscope.train.loop import Budget, Progress, Run
 from draftscope.train.optimizers import Optimizers, Rates, schedule
 from draftscope.train.pretrain import Recipe, pretrain
 from draftscope.train.record import Record, tokens_behind, write
@@ -254,10 +254,20 @@ def test_shapes_are_the_ones_in_the_names() -> None:
 
 
 def test_schedule_warms_up_holds_and_decays_to_nothing() -> None:
-    assert schedule(0.0) < 0.1
-    assert schedule(0.3) == schedule(0.69) == 1.0
-    assert 0.4 < schedule(0.85) < 0.6
-    assert schedule(1.0) == 0.0
+    assert schedule(0.0, 0.0) < 0.1
+    assert schedule(0.3, 0.3) == schedule(0.69, 0.69) == 1.0
+    assert 0.4 < schedule(0.85, 0.85) < 0.6
+    assert schedule(1.0, 1.0) == 0.0
+
+
+@pytest.mark.parametrize("behind", [0, 20, 180])
+def test_trained_weights_go_on_where_one_long_run_would_stand(behind: int) -> None:
+    """With twenty steps to go, whatever there was before: none, as many, nine times as many."""
+    run = Run(Path(), Budget(20.0), SMALL.rates, STEP, "", behind * STEP)
+    for step in (6, 10, 17):
+        done = Progress(step, (behind + step) * STEP, float(step))
+        left = (20 - step) / (20 + behind)
+        assert schedule(run.share(done), run.overall(done)) == pytest.approx(min(1.0, left / 0.3))
 
 
 def test_card_names_every_source(texts: Texts, tmp_path: Path) -> None:

@@ -113,7 +113,8 @@ def _recipe(method: str, recipe: Recipe, record: Record) -> str:
 {record.tokens_seen / 1e6:.1f} million tokens seen. The last run: {record.minutes:.1f} minutes on {record.hardware},
 products in {record.precision}, {record.steps:,} steps of {record.tokens_per_step:,} tokens, seed {record.seed}. Muon
 for the matrices (rate {recipe.rates.matrices:g}), AdamW for the rest ({recipe.rates.rest:g}), warm-up over the first
-{WARM_UP:.0%} of the time, linear decay to zero over the last {DECAY:.0%}. The recipe is `draftscope train`."""
+{WARM_UP:.0%} of the time, linear decay to zero over the last {DECAY:.0%} of all tokens. The recipe is `draftscope
+train`."""
 
 
 def _figures(record: Record) -> str:

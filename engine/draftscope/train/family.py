@@ -130,9 +130,8 @@ def _drafter(plan: Plan, member: Member, texts: Texts) -> Task:
         first_head(member, target, batches, plan.seed) if member.is_head else first_model(member, plan.seed).to(device)
     )
     learns = loop.fingerprint(plan.seed, texts.train, target, student)
-    if not member.is_head and member.folder != ELDER and _present(plan.out / ELDER):
-        start_as(student, folder.load(plan.out / ELDER))
-    seen = _goes_on(member, plan.out / member.folder, target, student)
+    seen = _begins(member, plan.out / ELDER, student)
+    seen = _goes_on(member, plan.out / member.folder, target, student) or seen
     teach = lesson(target, student)
     budget = loop.Budget(plan.minutes_of(member) * 60, deadline=plan.deadline)
     loss, samples = compiled(teach.loss), plan.work / "family"
@@ -143,6 +142,13 @@ def _drafter(plan: Plan, member: Member, texts: Texts) -> Task:
         loop.fingerprint(plan.seed, texts.train, target, student),
         lambda state: distill(teach, texts, Places(state, samples), budget, plan.seed, seen, recipe, loss),
     )
+
+
+def _begins(member: Member, elder: Path, student: Any) -> int:
+    """Lets `student` begin as the draft in `elder`, where both are models of one kind; the tokens behind it then."""
+    if member.is_head or member.folder == ELDER or not _present(elder):
+        return 0
+    return tokens_behind(elder) if start_as(student, folder.load(elder)) else 0
 
 
 def _goes_on(member: Member, place: Path, target: Any, student: Any) -> int:

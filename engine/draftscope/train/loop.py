@@ -78,6 +78,12 @@ class Run:
         before = progress.tokens - read
         return max(progress.spent / self.budget.seconds, read / max(1, self.budget.tokens - before))
 
+    def overall(self, progress: Progress) -> float:
+        """How much is read of all that the weights will have read at the end, what they came with included."""
+        share, read = self.share(progress), progress.step * self.tokens_per_step
+        before = progress.tokens - read
+        return share * (before + read) / (share * before + read) if read else 0.0
+
 
 def train(
     run: Run, model: torch.nn.Module, backward: Callable[[int], float], check: Callable[[Progress], None]
@@ -97,7 +103,7 @@ def train(
             began = clock()
             loss = backward(progress.step)
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimizers.step(schedule(run.share(progress)))
+            optimizers.step(schedule(run.share(progress), run.overall(progress)))
             progress.count(clock() - began, run.tokens_per_step)
             bar.set_postfix_str(_status(run, progress, loss), refresh=False)
             bar.update(_elapsed(run, progress) - bar.n)

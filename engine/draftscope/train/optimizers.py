@@ -55,10 +55,11 @@ def _between_hidden(name: str, weight: torch.Tensor) -> bool:
     return weight.ndim == 2 and "embed" not in name and "lm_head" not in name
 
 
-def schedule(progress: float) -> float:
-    """Warm up, hold, then decay to zero: the factor on the peak rates at `progress` in [0, 1].
+def schedule(share: float, overall: float) -> float:
+    """Warm up, hold, then decay to zero: the factor on the peak rates when `share` in [0, 1] of a run is done.
 
-    Warm-up, stable, decay: unlike a cosine, a longer budget given to an interrupted run
-    changes nothing that was already done.
+    `overall` is the share of all that the weights will have read. It decides on the decay: weights that have ended one
+    go on where a single long run would stand, since a full rate unlearns more than a short run learns again. Unlike
+    a cosine, a longer budget given to an interrupted run changes nothing that was already done before the decay.
     """
-    return min(1.0, (progress + 0.001) / WARM_UP, max(0.0, 1.0 - progress) / DECAY)
+    return min(1.0, (share + 0.001) / WARM_UP, max(0.0, 1.0 - overall) / DECAY)

@@ -91,16 +91,20 @@ def first_head(member: Member, target: Any, batches: Batches, seed: int) -> Head
     return head.to(target.device)
 
 
-def start_as(student: Any, elder: Any) -> None:
-    """Gives `student` what a trained model of the same class and tokenizer has under the same name and in its shape.
+def start_as(student: Any, elder: Any) -> bool:
+    """Gives `student` what a trained model of the same class and tokenizer has under the same name and in its shape;
+    whether that was anything.
 
     A second layer, zero at its end, changes nothing at first. (Tied word vectors without the layers behind them say
     nothing but the word itself, so another class starts from nothing.)
     """
     known = elder.state_dict() if type(student) is type(elder) else {}
-    for name, own in student.state_dict().items():
-        if name in known and known[name].shape == own.shape:
-            own.copy_(known[name])
+    shared = {
+        name: own for name, own in student.state_dict().items() if name in known and known[name].shape == own.shape
+    }
+    for name, own in shared.items():
+        own.copy_(known[name])
+    return bool(shared)
 
 
 def loaded(member: Member, place: Path, target: Any) -> Any:
