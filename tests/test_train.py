@@ -11,9 +11,11 @@ import signal
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaForCausalLM
 
 from draftscope import family
@@ -32,6 +34,7 @@ from draftscope.train.loop import Budget, Progress, Run
 from draftscope.train.optimizers import Optimizers, Rates, schedule
 from draftscope.train.pretrain import Recipe, pretrain
 from draftscope.train.record import Record, tokens_behind, write
+from draftscope.train.repeats import WRITTEN, repeats
 from draftscope.train.shapes import DRAFT, TARGET, Shape, build, parameters
 
 TINY = Shape(280, layers=2, width=32, heads=2, key_value_heads=1, mlp=64, positions=1024)
@@ -270,6 +273,26 @@ def test_trained_weights_go_on_where_one_long_run_would_stand(behind: int) -> No
         assert schedule(run.share(done), run.overall(done)) == pytest.approx(min(1.0, left / 0.3))
 
 
+class Parrot:
+    """Repeats one token when greedy; sampled, it ends behind its third token, or never repeats a 4-gram."""
+
+    device = torch.device("cpu")
+
+    def generate(self, input_ids: Tensor, max_new_tokens: int, do_sample: bool, **_: Any) -> Tensor:
+        own = torch.full((len(input_ids), max_new_tokens), 7)
+        if do_sample:
+            own[:] = torch.arange(10, 10 + max_new_tokens)
+            own[::2, 3:] = tokenizer.END
+        return torch.cat([input_ids, own], 1)
+
+
+def test_what_a_model_repeats_is_counted_in_its_own_words(texts: Texts) -> None:
+    found = repeats(Parrot(), texts.val, 0)
+    assert set(found) == {domain.name for domain in texts.val}
+    for again in found.values():
+        assert (again.greedy, again.sampled) == (1 - 1 / (WRITTEN - 3), 0.0)
+
+
 def test_card_names_every_source(texts: Texts, tmp_path: Path) -> None:
     (tmp_path / "SOURCES.md").write_text(
         "| domain | part | documents | bytes | source | licence |\n|---|---|---:|---:|---|---|\n"
@@ -292,6 +315,7 @@ def test_card_names_every_source(texts: Texts, tmp_path: Path) -> None:
         "",
         held_out,
         agreement={},
+        repeats=repeats(model, texts.val, 0),
     )
     unpicked = card.specimens(model, texts, seed=0)
     text = card.card(family.find("target"), model, record, SMALL, sources(tmp_path), unpicked)

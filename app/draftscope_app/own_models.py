@@ -34,8 +34,10 @@ def form() -> Form:
     """A drawer below the controls."""
     with gr.Accordion("Other models", open=False, elem_id="ds-models"):
         return Form(
-            gr.Textbox(label="Target", placeholder="hub id or folder; empty: the embedded pair", elem_id="ds-target"),
-            gr.Textbox(label="Draft model", placeholder="hub id or folder, or none", elem_id="ds-draft"),
+            gr.Textbox(
+                label="Target", placeholder="hub id, folder or experts; empty: the embedded pair", elem_id="ds-target"
+            ),
+            gr.Textbox(label="Draft model", placeholder="hub id, folder or experts-draft; or none", elem_id="ds-draft"),
             gr.Textbox(label="Revision of the target", placeholder="the hub's default", elem_id="ds-revision"),
             gr.Button("Load these models", size="sm", elem_id="ds-load-models"),
         )

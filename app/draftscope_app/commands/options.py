@@ -20,9 +20,11 @@ if TYPE_CHECKING:
 def add_loading(parser: argparse.ArgumentParser) -> None:
     """Which models are loaded, where they come from and where they go; one option for each field of `Load`."""
     group = parser.add_argument_group("models")
-    group.add_argument("--target", metavar="MODEL", help="hub id or folder (default: the embedded pair)")
     group.add_argument(
-        "--draft", metavar="MODEL", help="the draft model; for a cascade several, the largest first: A,B"
+        "--target", metavar="MODEL", help="hub id, folder or embedded name: experts (default: the embedded pair)"
+    )
+    group.add_argument(
+        "--draft", metavar="MODEL", help="the draft model, as mamba2; for a cascade several, the largest first: A,B"
     )
     group.add_argument("--dtype", default="auto", help="auto, float32, bfloat16 or float16 (default: auto)")
     group.add_argument("--device", default="auto", help="auto, cpu or cuda (default: auto)")

@@ -32,7 +32,7 @@ EXPERTS = About(
     """A mixture of experts to decode with speculation: verifying several tokens touches more experts than one token
 does, so that they cost more here than in a dense target.""",
     f"{ON_TEXT} A load-balancing loss keeps the experts equally busy.",
-    f"{TARGET.limits} At its size a dense model of as many active parameters writes about as well.",
+    f"{TARGET.limits} Whether a dense model with as many active parameters would write as well was not measured.",
 )
 
 
@@ -49,8 +49,8 @@ verify.""",
         "With one layer it follows phrases, not sentences.",
     ),
     "draft-2l": _draft(
-        """A draft of two layers for Llama-Draftscope-15M, to weigh against the one with one: it agrees with the target
-more often and takes twice as long.""",
+        """A draft of two layers for Llama-Draftscope-15M, to weigh against the one with one: its step takes longer,
+and it must agree with the target that much more often.""",
         "It follows phrases, not sentences.",
         "It began as Llama-Draftscope-Draft-1M, its second layer adding nothing. ",
     ),

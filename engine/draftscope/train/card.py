@@ -14,6 +14,7 @@ from draftscope.train.credits import Source
 from draftscope.train.optimizers import DECAY, WARM_UP
 from draftscope.train.pretrain import Recipe
 from draftscope.train.record import Record
+from draftscope.train.repeats import DOCUMENTS, GIVEN, WRITTEN
 from draftscope.train.tokenizer import END, PAD
 
 OPENING, CONTINUED = 24, 72  # tokens of a held-out document, and by the model after it
@@ -34,6 +35,8 @@ AGREEMENT_NOTE = """alpha k is the mean over the text of the sum over the vocabu
 p the target's law of a token and q the drafter's of the same token, k places behind the last one that the target has
 read: the chance that the k-th drafted token is accepted, given that those before it were the text's own. Greedy is the
 share of first tokens where both have the same most likely one."""
+REPEATS_NOTE = f"""Repeated is the share of 4-grams that stood in the model's own continuation before, the mean over
+at most {DOCUMENTS} held-out documents of each kind: {GIVEN} tokens given, {WRITTEN} written, greedily and at T = 1."""
 ONE_DEPTH_NOTE = """A model of its own reads the text itself, so that all places are alike."""
 SAMPLES_NOTE = """The opening of the first held-out document of each kind, continued at temperature 0.8: one draw,
 unpicked. `[...]` marks where the model takes over."""
@@ -122,15 +125,18 @@ def _figures(record: Record) -> str:
     head = ["text"]
     head += ["nats per token", "bits per byte"] if record.held_out else []
     head += [f"alpha {k + 1}" for k in range(depths)] + (["greedy"] if depths else [])
+    head += ["repeated, T = 0", "repeated, T = 1"] if record.repeats else []
     rows = [[name, *_row(record, name)] for name in record.held_out or record.agreement]
     notes = [HELD_OUT_NOTE] + ([AGREEMENT_NOTE] if depths else []) + ([ONE_DEPTH_NOTE] if depths == 1 else [])
+    notes += [REPEATS_NOTE] if record.repeats else []
     return f"{_table(head, rows)}\n\n" + "\n".join(notes)
 
 
 def _row(record: Record, name: str) -> list[str]:
-    score, found = record.held_out.get(name), record.agreement.get(name)
-    losses = [f"{score.nats_per_token:.2f}", f"{score.bits_per_byte:.2f}"] if score else []
-    return losses + ([f"{value:.2f}" for value in (*found.alpha, found.greedy[0])] if found else [])
+    score, found, again = record.held_out.get(name), record.agreement.get(name), record.repeats.get(name)
+    losses = (score.nats_per_token, score.bits_per_byte) if score else ()
+    agrees = (*found.alpha, found.greedy[0]) if found else ()
+    return [f"{value:.2f}" for value in (*losses, *agrees, *((again.greedy, again.sampled) if again else ()))]
 
 
 def _credits(sources: list[Source]) -> list[str]:

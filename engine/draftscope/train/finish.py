@@ -21,6 +21,7 @@ from draftscope.train.loop import Progress
 from draftscope.train.precision import precision
 from draftscope.train.pretrain import Recipe
 from draftscope.train.record import Record, write
+from draftscope.train.repeats import repeats
 from draftscope.train.shapes import parameters
 from draftscope.train.students import lesson
 
@@ -89,6 +90,7 @@ def _record(run: Finished, network: Any, target: Any, texts: Texts) -> Record:
         target="" if run.home is None else family.digest(run.home),
         held_out={} if run.member.is_head else scores(network, texts.val, ROWS, texts.tokenizer),
         agreement={} if target is None else agreements(lesson(target, network), texts.val, ROWS),
+        repeats={} if run.member.is_head else repeats(network, texts.val, run.seed),
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from draftscope.family import RECORD
 from draftscope.train.evaluate import Agreement, Score
+from draftscope.train.repeats import Repeats
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class Record:
     target: str  # digest of the target's weights that a drafter was trained for; empty for a target
     held_out: dict[str, Score]  # bf16 weights on held-out text, by domain; empty for a head
     agreement: dict[str, Agreement]  # with the target, by domain; empty for a target
+    repeats: dict[str, Repeats]  # in its own continuations of held-out text, by domain; empty for a head
 
 
 def write(record: Record, folder: Path) -> None:
