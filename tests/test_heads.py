@@ -133,9 +133,10 @@ def cached(
 
 
 def close(found: Tensor, expected: Tensor) -> None:
-    """Equal but for rounding, which random weights without norms make large in itself."""
+    """Equal but for rounding, which random weights without norms make large in itself: 1.5e-5 was seen behind five
+    steps, and what is wrong differs by 2e-2 or more."""
     scale = expected.abs().max()
-    torch.testing.assert_close(found / scale, expected / scale, atol=1e-5, rtol=0)
+    torch.testing.assert_close(found / scale, expected / scale, atol=1e-4, rtol=0)
 
 
 # The networks.
