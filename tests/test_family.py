@@ -29,7 +29,7 @@ from draftscope.family import FAMILY, Member
 from draftscope.heads import Block, Eagle3, Head, Lender, RecurrentHead, load_head, save_head
 from draftscope.masks import Reach, attention_mask
 from draftscope.train import adapt as adapting
-from draftscope.train import command, corpus, finish, folder, recipes, students, tokenizer
+from draftscope.train import command, corpus, finish, folder, recipes, speedup, students, tokenizer
 from draftscope.train import family as training
 from draftscope.train import precision as precisions
 from draftscope.train.about import ABOUT
@@ -487,6 +487,7 @@ def embedded(commanded: Callable[..., int], tmp_path: Path, monkeypatch: pytest.
     assert commanded("--members", "target,draft,eagle3", "--out", str(tmp_path / "assets" / "models")) == 0
     monkeypatch.setenv("DRAFTSCOPE_ASSETS", str(tmp_path / "assets"))
     monkeypatch.setattr(adapting, "compiled", lambda loss: loss)
+    monkeypatch.setattr(speedup, "PLAN", replace(speedup.PLAN, tokens=8, repeats=1))
     return tmp_path
 
 
@@ -525,6 +526,8 @@ def test_adapting_gains_on_text_held_out(name: str, embedded: Path) -> None:
     found = adapt(name, text, out, work, minutes=0.03)
     assert found.done and found.before.tokens == found.after.tokens > 0
     assert sum(found.after.alpha) > sum(found.before.alpha)
+    assert found.speedups is not None and all(0 < each.low <= each.median <= each.high for each in found.speedups)
+    assert read(out)["speedups"][1]["median"] == found.speedups[1].median
     home = family.place("target")
     assert home is not None and family.trained_for(out) == family.digest(home)
     if name == "eagle3":
@@ -553,7 +556,8 @@ def test_what_cannot_be_adapted_is_said(embedded: Path) -> None:
 def test_the_adapt_command(embedded: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ("adapt", "--drafter", "draft", "--text", str(manuscript(embedded)), "--out", str(embedded / "mine"))
     assert main([*words, "--work", str(embedded / "work"), "--minutes", "0.01", "--threads", "1"]) == 0
-    assert "before" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert said.count("before ") == said.count("after ") == 2 and "divided by plain's" in said
     assert main([*words, "--minutes", "0"]) == 2
     assert "--minutes 0" in capsys.readouterr().err
 
