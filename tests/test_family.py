@@ -520,10 +520,18 @@ def manuscript(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", ["draft", "eagle3"])
-def test_adapting_gains_on_text_held_out(name: str, embedded: Path) -> None:
+def test_adapting_gains_on_text_held_out(name: str, embedded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = embedded / "adapted"
     text, work = manuscript(embedded), embedded / "work"
+    timed: list[Path] = []
+
+    def watched(member: Member, home: Path, place: Path, prompts: Any) -> Any:
+        timed.append(place)
+        return speedup.speedup(member, home, place, prompts)
+
+    monkeypatch.setattr(adapting, "speedup", watched)
     found = adapt(name, text, out, work, minutes=0.03)
+    assert timed == [family.home(name), out]
     assert found.done and found.before.tokens == found.after.tokens > 0
     assert sum(found.after.alpha) > sum(found.before.alpha)
     assert found.speedups is not None and all(0 < each.low <= each.median <= each.high for each in found.speedups)

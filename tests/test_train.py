@@ -320,7 +320,16 @@ def test_card_names_every_source(texts: Texts, tmp_path: Path) -> None:
     unpicked = card.specimens(model, texts, seed=0)
     text = card.card(family.find("target"), model, record, SMALL, sources(tmp_path), unpicked)
     assert text.startswith("---\nlanguage: en\n")
-    for expected in ("**Built with Llama.**", "unheard_of", "a library", "child__llama31", "Meta", "sums", "tales"):
+    for expected in (
+        "**Built with Llama.**",
+        "unheard_of",
+        "a library",
+        "child__llama31",
+        "Meta",
+        "sums",
+        "tales",
+        "repeated, T = 1",
+    ):
         assert expected in text
     write(record, tmp_path)
     assert tokens_behind(tmp_path) == 3 * STEP

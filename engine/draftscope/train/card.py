@@ -14,10 +14,9 @@ from draftscope.train.credits import Source
 from draftscope.train.optimizers import DECAY, WARM_UP
 from draftscope.train.pretrain import Recipe
 from draftscope.train.record import Record
-from draftscope.train.repeats import DOCUMENTS, GIVEN, WRITTEN
-from draftscope.train.tokenizer import END, PAD
+from draftscope.train.repeats import DOCUMENTS, GIVEN, WRITTEN, openings, written
 
-OPENING, CONTINUED = 24, 72  # tokens of a held-out document, and by the model after it
+CONTINUED = 72  # tokens by the model behind the opening of a held-out document
 
 FRONT_MATTER = """---
 language: en
@@ -79,21 +78,10 @@ def specimens(model: Any, texts: Texts, seed: int) -> list[str]:
 
 
 def _specimen(model: Any, domain: Domain, texts: Texts) -> str:
-    start = int(domain.starts[0])
-    opening = torch.from_numpy(domain.tokens[start : start + OPENING].astype("int64"))[None]  # [1, OPENING]
-    opening = opening.to(model.device)
-    row = model.generate(
-        input_ids=opening,
-        attention_mask=torch.ones_like(opening),
-        do_sample=True,
-        temperature=0.8,
-        top_k=0,
-        max_new_tokens=CONTINUED,
-        eos_token_id=END,
-        pad_token_id=PAD,
-    )[0]
-    given, written = (texts.tokenizer.decode(part.tolist()) for part in (row[:OPENING], row[OPENING:]))
-    return f"{domain.name.capitalize()}:\n\n````text\n{given} [...] {written}\n````"
+    opening = openings(domain)[:1].to(model.device)  # [1, GIVEN]
+    (own,) = written(model, opening, CONTINUED, 0.8)
+    given, more = texts.tokenizer.decode(opening[0].tolist()), texts.tokenizer.decode(own)
+    return f"{domain.name.capitalize()}:\n\n````text\n{given} [...] {more}\n````"
 
 
 def _shape(network: Any, record: Record) -> str:

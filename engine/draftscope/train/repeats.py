@@ -38,19 +38,19 @@ def openings(domain: Domain) -> Tensor:
 
 
 def _repeats(model: Any, given: Tensor) -> Repeats:
-    return Repeats(*(fmean(map(repeated_4grams, written(model, given, sample))) for sample in (False, True)))
+    return Repeats(*(fmean(map(repeated_4grams, written(model, given, WRITTEN, heat))) for heat in (0.0, 1.0)))
 
 
-def written(model: Any, given: Tensor, sample: bool) -> list[list[int]]:
-    """What `model` writes behind each row of `given`, [rows, length], up to the end of the text."""
-    drawn: dict[str, Any] = {"do_sample": True, "temperature": 1.0, "top_k": 0} if sample else {"do_sample": False}
+def written(model: Any, given: Tensor, count: int, temperature: float) -> list[list[int]]:
+    """At most `count` tokens of `model` behind each row of `given`, [rows, length], up to the end of the text."""
+    sampled: dict[str, Any] = {"do_sample": True, "temperature": temperature, "top_k": 0}
     rows = model.generate(
         input_ids=given,
         attention_mask=torch.ones_like(given),
-        max_new_tokens=WRITTEN,
+        max_new_tokens=count,
         eos_token_id=END,
         pad_token_id=PAD,
-        **drawn,
+        **(sampled if temperature > 0 else {"do_sample": False}),
     )
     own = rows[:, given.shape[1] :].tolist()
     return [row[: row.index(END)] if END in row else row for row in own]
