@@ -5,7 +5,7 @@ ARG HARDWARE=cpu-basic
 WORKDIR /checkout
 COPY . .
 RUN pip install --no-cache-dir 'huggingface-hub>=1.0' packaging 'pydantic>=2.10' pyyaml \
-    && PYTHONPATH=engine:app python -m draftscope_app.cli space build /space --hardware "$HARDWARE"
+    && PYTHONPATH=engine:app python -m draftscope_app.cli.main space build /space --hardware "$HARDWARE"
 
 FROM python:3.12-slim
 COPY --from=space /space/requirements.txt /space/requirements.txt

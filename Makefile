@@ -23,7 +23,7 @@ bench: $(READY)
 
 # On a machine with CUDA; needs torch, transformers, pydantic, scipy, but no environment of ours and no gradio.
 gpu:
-	PYTHONPATH=engine $(PYTHON) -m draftscope.gpu --out $${OUT:-bench}
+	PYTHONPATH=engine $(PYTHON) -m draftscope.measure.gpu --out $${OUT:-bench}
 
 # The Space as a Space has it: its folder, an environment of its requirements, its start, and a browser.
 space-test: $(READY)

@@ -9,8 +9,9 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from draftscope.calibration import Belongs, Calibration, Drafting, Machine, Verify
-from draftscope.heads import (
+from draftscope.base.costs import Belongs, Calibration, Drafting, Machine, Verify
+from draftscope.decode.lab import Lab, NamedHead
+from draftscope.models.heads import (
     Block,
     BlockConfig,
     Eagle1,
@@ -26,8 +27,7 @@ from draftscope.heads import (
     Own,
     Shape,
 )
-from draftscope.lab import Lab, NamedHead
-from draftscope.model import Model
+from draftscope.models.model import Model
 
 torch.set_num_threads(1)
 

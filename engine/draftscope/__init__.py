@@ -12,19 +12,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from draftscope.errors import DraftscopeError
-from draftscope.settings import Settings
+from draftscope.base.errors import DraftscopeError
+from draftscope.base.settings import Settings
 
 if TYPE_CHECKING:
-    from draftscope.lab import Lab, load
-    from draftscope.run import Result
+    from draftscope.decode.lab import Lab, load
+    from draftscope.decode.run import Result
 
 __all__ = ["DraftscopeError", "Lab", "Result", "Settings", "load"]
 
 
 def __getattr__(name: str) -> Any:
     if name in ("Lab", "Result", "load"):
-        from draftscope import lab
+        from draftscope.decode import lab
 
         return getattr(lab, name)
     raise AttributeError(f"module 'draftscope' has no attribute '{name}'")

@@ -9,8 +9,8 @@ import yaml
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from draftscope.errors import DraftscopeError
-from draftscope_app.environment import names
+from draftscope.base.errors import DraftscopeError
+from draftscope_app.engine.config import names
 
 KINDS = {"cpu": "a CPU", "zero": "ZeroGPU", "gpu": "a GPU of its own"}
 ZERO_TORCH = ("2.8.0", "2.9.1", "2.10.0", "2.11.0")  # what ZeroGPU has

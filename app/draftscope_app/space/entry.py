@@ -6,17 +6,17 @@ import os
 import sys
 from pathlib import Path
 
-from draftscope.errors import DraftscopeError
+from draftscope.base.errors import DraftscopeError
 
 
 def main(root: Path) -> int:
     """Serves until it is told to end; bad settings are one sentence. The environment goes before `space.yaml`."""
-    from draftscope_app.environment import Environment
+    from draftscope_app.engine.config import Environment
     from draftscope_app.space.description import read
 
     try:
         environment = Environment.read(read(root / "space.yaml").environment | os.environ)
-        from draftscope_app.server import serve
+        from draftscope_app.serve.server import serve
 
         serve(
             environment.host, environment.port, environment.load, environment.drafter or None, environment=environment

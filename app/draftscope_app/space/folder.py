@@ -8,7 +8,7 @@ from pathlib import Path
 
 from huggingface_hub import SpaceCardData
 
-from draftscope.errors import DraftscopeError
+from draftscope.base.errors import DraftscopeError
 from draftscope_app.space import requirements
 from draftscope_app.space.description import KINDS, Description, read
 

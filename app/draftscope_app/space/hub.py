@@ -10,7 +10,7 @@ from huggingface_hub import HfApi
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, HTTPError
 from huggingface_hub.utils import validate_repo_id
 
-from draftscope.errors import DraftscopeError
+from draftscope.base.errors import DraftscopeError
 from draftscope_app.space.folder import Built
 
 TOKEN = "HF_TOKEN"

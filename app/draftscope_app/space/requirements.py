@@ -8,7 +8,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from draftscope.errors import DraftscopeError
+from draftscope.base.errors import DraftscopeError
 from draftscope_app.space.description import KINDS, Description
 
 SPACES = "spaces>=0.40"  # ZeroGPU's decorator; Gradio asks for it on every Space

@@ -6,35 +6,22 @@ from difflib import get_close_matches
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 
-from draftscope.drafters import (
-    bandit,
-    cascade,
-    dynamic,
-    early_exit,
-    lookahead,
-    model,
-    ngram,
-    oracle,
-    plain,
-    positions,
-    recurrent,
-    sequoia,
-    slem,
-    ssd,
-    suffix,
-    tli,
-    typed,
-)
-from draftscope.drafters.base import Drafter, DrafterInfo, Outcome, Parts, Speaker, State
-from draftscope.errors import DraftscopeError
+from draftscope.base.errors import DraftscopeError
+from draftscope.drafters import oracle, plain, typed
+from draftscope.drafters.drafter import Drafter, DrafterInfo, Outcome, Parts, Speaker, State
+from draftscope.drafters.heads import dynamic, positions, recurrent
+from draftscope.drafters.lookup import lookahead, ngram, suffix
+from draftscope.drafters.model import cascade, draft_model, early_exit, ssd
+from draftscope.drafters.policy import bandit, sequoia
+from draftscope.drafters.text import slem, tli
 
 __all__ = ["Drafter", "DrafterInfo", "Outcome", "Parts", "Speaker", "State", "find", "known"]
 
 OWN = (
     plain.INFO,
-    model.CHAIN,
-    model.SAMPLED_TREE,
-    model.TOP_K_TREE,
+    draft_model.CHAIN,
+    draft_model.SAMPLED_TREE,
+    draft_model.TOP_K_TREE,
     sequoia.DRAFT,
     recurrent.EAGLE3,
     dynamic.EAGLE3_TREE,

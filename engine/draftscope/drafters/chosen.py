@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import torch
 
-from draftscope.tree import DraftTree, chain, topology
+from draftscope.verify.tree import DraftTree, chain, topology
 
 
 class Node(NamedTuple):

@@ -10,7 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
-from draftscope.settings import Settings
+from draftscope.base.settings import Settings
 
 Entropies = Callable[[], Sequence[float]]  # of the laws that each sequence's token was drawn from, if anyone asks
 

@@ -16,10 +16,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from draftscope.drafters.base import Drafter, DrafterInfo, Parts, State
 from draftscope.drafters.chosen import Node, chosen_trees
-from draftscope.streams import Given, Streams
-from draftscope.tree import DraftTree
+from draftscope.drafters.drafter import Drafter, DrafterInfo, Parts, State
+from draftscope.verify.tree import DraftTree
+from draftscope.verify.uniforms import Given, Streams
 
 
 class Oracle(Drafter):

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from draftscope.drafters.base import Drafter, DrafterInfo, Parts, State
-from draftscope.tree import DraftTree, empty
+from draftscope.drafters.drafter import Drafter, DrafterInfo, Parts, State
+from draftscope.verify.tree import DraftTree, empty
 
 
 class Plain(Drafter):

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from draftscope.drafters.base import Drafter, DrafterInfo, Parts, State
-from draftscope.settings import MAX_NODES
-from draftscope.tree import DraftTree, chosen_chains
+from draftscope.base.settings import MAX_NODES
+from draftscope.drafters.drafter import Drafter, DrafterInfo, Parts, State
+from draftscope.verify.tree import DraftTree, chosen_chains
 
 
 class Typed(Drafter):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from draftscope.errors import DraftscopeError
+from draftscope.base.errors import DraftscopeError
 from draftscope.train.command import add_arguments, run
 
 

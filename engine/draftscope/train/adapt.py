@@ -14,20 +14,22 @@ from typing import Any
 import numpy as np
 import torch
 
-from draftscope import family
-from draftscope.bench.statistics import Interval
-from draftscope.errors import DraftscopeError
-from draftscope.family import Member
-from draftscope.heads import Head, save_head
-from draftscope.train import corpus, folder, loop, tokenizer
-from draftscope.train.compiled import compiled
-from draftscope.train.corpus import BLOCK, ROW, Domain, Texts
-from draftscope.train.distill import Places, distill
-from draftscope.train.evaluate import Agreement, agreement
-from draftscope.train.optimizers import Rates
-from draftscope.train.pretrain import Recipe
-from draftscope.train.speedup import openings, speedup
-from draftscope.train.students import lesson, loaded
+from draftscope.base.errors import DraftscopeError
+from draftscope.measure.bench.statistics import Interval
+from draftscope.models.heads import Head, save_head
+from draftscope.models.loading import embedded
+from draftscope.models.loading.embedded import Member
+from draftscope.train.data import corpus, tokenizer
+from draftscope.train.data.corpus import BLOCK, ROW, Domain, Texts
+from draftscope.train.loop import loop
+from draftscope.train.loop.compiling import compiled
+from draftscope.train.loop.distill import Places, distill
+from draftscope.train.loop.optimizers import Rates
+from draftscope.train.loop.pretrain import Recipe
+from draftscope.train.publish import folder
+from draftscope.train.publish.evaluate import Agreement, agreement
+from draftscope.train.publish.speedup import openings, speedup
+from draftscope.train.students.students import lesson, loaded
 
 HELD_OUT = 10  # one part in so many
 ROWS = 64  # held-out rows of 512 tokens, at most
@@ -95,10 +97,10 @@ def read(text: Path, bpe: Any) -> Texts:
 
 def _found(name: str) -> tuple[Member, Path, Path]:
     """The member, its target's folder and its own."""
-    member = family.find(name)
+    member = embedded.find(name)
     if not member.of:
         raise DraftscopeError(f"'{name}' is a target, and adapting never changes one: choose one of its drafters.")
-    home, place = family.place(member.of), family.place(name)
+    home, place = embedded.place(member.of), embedded.place(name)
     if home is None or place is None:
         missing = member.of if home is None else name
         raise DraftscopeError(
@@ -110,7 +112,7 @@ def _found(name: str) -> tuple[Member, Path, Path]:
 def _write(member: Member, student: Any, texts: Texts, out: Path) -> None:
     """The new folder, as the drafter's own is."""
     if isinstance(student, Head):
-        save_head(student.to(torch.bfloat16), out, family.find(member.of).title)
+        save_head(student.to(torch.bfloat16), out, embedded.find(member.of).title)
     else:
         folder.save(student, texts.tokenizer, out)
 
@@ -119,11 +121,11 @@ def _note(found: Adapted, member: Member, home: Path) -> None:
     """A record of what was done, in the new folder, instead of a card."""
     record = {
         "name": f"{member.title}, adapted",
-        "target": family.digest(home),
+        "target": embedded.digest(home),
         "tokens_seen": found.progress.tokens,
         "minutes": found.progress.spent / 60,
         "before": asdict(found.before),
         "after": asdict(found.after),
         "speedups": [asdict(each) for each in found.speedups or ()],
     }
-    (found.folder / family.RECORD).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    (found.folder / embedded.RECORD).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")

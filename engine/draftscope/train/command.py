@@ -12,20 +12,22 @@ from typing import Any
 
 import torch
 
-from draftscope import family
-from draftscope.errors import DraftscopeError
-from draftscope.family import FAMILY, Member
-from draftscope.train import corpus, distill, folder, loop, pretrain, tokenizer
-from draftscope.train.compiled import compiled
-from draftscope.train.corpus import Texts
-from draftscope.train.distill import Places
+from draftscope.base.errors import DraftscopeError
+from draftscope.models.loading import embedded
+from draftscope.models.loading.embedded import FAMILY, Member
+from draftscope.train.data import corpus, tokenizer
+from draftscope.train.data.corpus import Texts
 from draftscope.train.family import Plan, train_family
-from draftscope.train.finish import Finished, publish
-from draftscope.train.pretrain import Recipe, next_token_loss
-from draftscope.train.recipes import PRESETS
-from draftscope.train.record import tokens_behind
-from draftscope.train.shapes import TARGET
-from draftscope.train.students import first_model, lesson
+from draftscope.train.loop import distill, loop, pretrain
+from draftscope.train.loop.compiling import compiled
+from draftscope.train.loop.distill import Places
+from draftscope.train.loop.pretrain import Recipe, next_token_loss
+from draftscope.train.publish import folder
+from draftscope.train.publish.finish import Finished, publish
+from draftscope.train.publish.training_record import tokens_behind
+from draftscope.train.students.recipes import PRESETS
+from draftscope.train.students.shapes import TARGET
+from draftscope.train.students.students import first_model, lesson
 
 SAMPLE = 4_000_000  # characters of each domain that the tokenizer learns from
 INTERRUPTED = 130  # what a shell reports for a program ended by Ctrl-C
@@ -144,7 +146,7 @@ def _texts(args: argparse.Namespace, home: Path) -> Texts:
 
 def _train_family(args: argparse.Namespace, began: float) -> int:
     names = [] if args.members is None else [name.strip() for name in args.members.split(",")]
-    chosen = [family.find(name) for name in names] or list(FAMILY)
+    chosen = [embedded.find(name) for name in names] or list(FAMILY)
     plan = Plan(
         members=tuple(sorted(set(chosen), key=FAMILY.index)),
         preset=PRESETS[args.preset or "cpu"],
@@ -157,7 +159,7 @@ def _train_family(args: argparse.Namespace, began: float) -> int:
         shards=args.shards,
     )
     plan.preset.place()  # refuses a missing GPU before the text is read
-    return 0 if train_family(plan, _texts(args, args.out / family.find("target").folder)) else INTERRUPTED
+    return 0 if train_family(plan, _texts(args, args.out / embedded.find("target").folder)) else INTERRUPTED
 
 
 def _first_weights(args: argparse.Namespace, member: Member) -> tuple[Any, int]:
@@ -168,7 +170,7 @@ def _first_weights(args: argparse.Namespace, member: Member) -> tuple[Any, int]:
 
 
 def _train_target(args: argparse.Namespace, minutes: float) -> int:
-    member = family.find("target")
+    member = embedded.find("target")
     model, seen = _first_weights(args, member)
     if args.warm_start is not None:
         tokenizer.save(tokenizer.load(args.warm_start), args.work / "tokenizer", TARGET.positions)
@@ -180,7 +182,7 @@ def _train_target(args: argparse.Namespace, minutes: float) -> int:
 
 
 def _train_draft(args: argparse.Namespace, minutes: float) -> int:
-    member, home = family.find("draft"), args.out / family.find("target").folder
+    member, home = embedded.find("draft"), args.out / embedded.find("target").folder
     target = folder.load(home)
     texts = _texts(args, home)
     draft, seen = _first_weights(args, member)

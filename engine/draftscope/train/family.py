@@ -14,22 +14,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from draftscope import family
-from draftscope.errors import DraftscopeError
-from draftscope.family import Member
-from draftscope.train import folder, loop
-from draftscope.train.batches import Batches
-from draftscope.train.compiled import compiled
-from draftscope.train.corpus import Texts
-from draftscope.train.distill import Places, distill
-from draftscope.train.finish import Finished, publish
-from draftscope.train.pretrain import next_token_loss, pretrain
-from draftscope.train.recipes import EPOCHS, Preset
-from draftscope.train.record import read, tokens_behind
-from draftscope.train.shards import pack
-from draftscope.train.students import first_head, first_model, lesson, loaded, start_as
+from draftscope.base.errors import DraftscopeError
+from draftscope.models.loading import embedded
+from draftscope.models.loading.embedded import Member
+from draftscope.train.data.batches import Batches
+from draftscope.train.data.corpus import Texts
+from draftscope.train.loop import loop
+from draftscope.train.loop.compiling import compiled
+from draftscope.train.loop.distill import Places, distill
+from draftscope.train.loop.pretrain import next_token_loss, pretrain
+from draftscope.train.publish import folder
+from draftscope.train.publish.finish import Finished, publish
+from draftscope.train.publish.shards import pack
+from draftscope.train.publish.training_record import read, tokens_behind
+from draftscope.train.students.recipes import EPOCHS, Preset
+from draftscope.train.students.students import first_head, first_model, lesson, loaded, start_as
 
-ELDER = family.find("draft").folder  # what every other model of its own that drafts starts from, as far as they agree
+ELDER = embedded.find("draft").folder  # what every other model of its own that drafts starts from, as far as they agree
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Plan:
     def __post_init__(self) -> None:
         names = {member.name for member in self.members}
         for member in self.members:
-            if member.of and member.of not in names and not _present(self.out / family.find(member.of).folder):
+            if member.of and member.of not in names and not _present(self.out / embedded.find(member.of).folder):
                 raise DraftscopeError(
                     f"'{member.name}' learns from '{member.of}', which is not in {self.out}: add it to --members."
                 )
@@ -124,7 +125,7 @@ def _target(plan: Plan, member: Member, texts: Texts) -> Task:
 
 def _drafter(plan: Plan, member: Member, texts: Texts) -> Task:
     recipe, device = plan.preset.recipe(member), plan.preset.place()
-    target = folder.load(plan.out / family.find(member.of).folder).to(device)
+    target = folder.load(plan.out / embedded.find(member.of).folder).to(device)
     batches = Batches(texts.train, plan.seed, recipe.tokens_per_step)
     student = (
         first_head(member, target, batches, plan.seed) if member.is_head else first_model(member, plan.seed).to(device)

@@ -1,0 +1,162 @@
+"""What travels between the page and the engine process: a job one way, messages the other. Plain data, no torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from draftscope.decode.fork import Departure
+
+State = Literal["queued", "running", "stepping", "solo", "done"]
+
+
+@dataclass(frozen=True)
+class Load:
+    """Which models are loaded, and how: the arguments of `draftscope.load`, under its names."""
+
+    target: str | None = None
+    draft: str | None = None
+    dtype: str = "auto"
+    device: str = "auto"
+    threads: int | None = None
+    device_map: str | None = None
+    revision: str | None = None
+    draft_revision: str | None = None
+    trust_remote_code: bool = False
+    allow_pickle: bool = False
+    ballast: str | None = None
+    heads: tuple[str, ...] = ()
+    spare_cores: int = 0  # left to others where threads are chosen by measurement
+    graphs: bool = True  # CUDA graphs, where there is CUDA
+    compiled: bool = False  # compiled forwards, on a CPU
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run of a visitor: a prompt and its lanes, raced; then, if asked for, whole solo runs of each lane.
+
+    With `compares` or `checks` it is no race: whole runs of all lanes in turn, or the check of the only lane's drafter.
+    A fork has one lane, which leaves a lane of the run that it `joins`: its events carry that run's name.
+    """
+
+    run: str
+    prompt: str
+    lanes: tuple[tuple[str, dict[str, Any]], ...]  # name -> values of draftscope.Settings
+    steps: int | None = None  # rounds paid for so far; None runs freely
+    solo_repeats: int = 0
+    departure: Departure | None = None
+    joins: str = ""
+    compares: int = 0  # whole runs of each lane
+    checks: int = 0  # samples of each law test
+
+
+# Page -> engine process.
+
+
+@dataclass(frozen=True)
+class Start:
+    job: Job
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Ends a run within a round; its lanes still get their `RunEnd`."""
+
+    run: str
+
+
+@dataclass(frozen=True)
+class Step:
+    """One more round of the drafting lane (of the only lane, where there is one), and whatever lies behind it."""
+
+    run: str
+
+
+@dataclass(frozen=True)
+class Change:
+    """Other models take the place of those that are loaded, which stay where that fails."""
+
+    load: Load
+
+
+@dataclass(frozen=True)
+class Quit:
+    """The page closes: the process ends."""
+
+
+Command = Start | Stop | Step | Change | Quit
+
+# Engine process -> page.
+
+
+@dataclass(frozen=True)
+class Loading:
+    sentence: str
+
+
+@dataclass(frozen=True)
+class DrafterChoice:
+    """A drafter as the page offers it."""
+
+    name: str
+    title: str
+    exact: bool
+    available: bool
+    why_not: str
+    uses: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Ready:
+    sentence: str
+    drafters: tuple[DrafterChoice, ...]
+
+
+@dataclass(frozen=True)
+class LoadFailed:
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Other models could not be loaded, for the reason in the sentence; those that were here still are."""
+
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Happened:
+    """One event of a run, as its line of the trace."""
+
+    run: str
+    line: str
+
+
+@dataclass(frozen=True)
+class Entered:
+    """A run is in another state now."""
+
+    run: str
+    state: State
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A run cannot go on: one sentence with the remedy."""
+
+    run: str
+    sentence: str
+
+
+RunMessage = Happened | Entered | Refused  # what a run's handle is told
+Message = Loading | Ready | LoadFailed | Kept | RunMessage
+
+
+@dataclass(frozen=True)
+class Engine:
+    """What the page knows about the engine process."""
+
+    phase: Literal["loading", "ready", "failed"] = "loading"
+    sentence: str = "The engine is starting."
+    drafters: tuple[DrafterChoice, ...] = field(default=())
+    refused: str = ""  # why other models were not loaded in place of these

@@ -1,0 +1,37 @@
+"""On what a server decodes: ZeroGPU, or a machine of its own with or without a GPU; and which engine that takes."""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from draftscope_app.engine.messages import Load
+    from draftscope_app.engine.process import EngineProcess
+    from draftscope_app.engine.zero import ZeroEngine
+
+Profile = Literal["zero", "own"]
+
+
+def profile() -> Profile:
+    """ZeroGPU announces itself in the environment."""
+    return "zero" if os.environ.get("SPACES_ZERO_GPU", "").lower() in ("1", "t", "true") else "own"
+
+
+def engine(load: Load) -> EngineProcess | ZeroEngine:
+    """Decoding runs in a process of its own; on ZeroGPU in this one, which alone is lent a GPU."""
+    if profile() == "zero":
+        import spaces  # before torch, which it prepares
+
+        from draftscope_app.engine.zero import ZeroEngine
+
+        return ZeroEngine(load, spaces.GPU, place="ZeroGPU, lent for each run")
+    from draftscope_app.engine.process import EngineProcess
+
+    return EngineProcess(load)
+
+
+def speaks_mcp() -> bool:
+    """Whether `gradio[mcp]` is installed."""
+    return find_spec("mcp") is not None

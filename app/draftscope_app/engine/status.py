@@ -1,0 +1,34 @@
+"""What an engine says of itself once its models are loaded: who they are, where they lie, and who can draft."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from draftscope_app.engine.messages import DrafterChoice
+from draftscope_app.engine.plural import count
+
+if TYPE_CHECKING:
+    from draftscope.decode.lab import Lab
+
+
+def introduced(lab: Lab, seconds: float, place: str = "") -> str:
+    """One sentence for the page's header. `place` goes before what torch says of the device."""
+    sizes = " + ".join(f"{m.name} ({m.layers} × {m.hidden})" for m in lab.models)
+    if lab.foreign is not None:
+        model = lab.foreign.model
+        sizes += f" + {model.name} ({model.layers} × {model.hidden}), drafting through text"
+    return f"{sizes}, loaded in {seconds:.1f} s on {place or _place(lab)}"
+
+
+def _place(lab: Lab) -> str:
+    import torch
+
+    device = lab.target.device
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"a CPU, {count(torch.get_num_threads(), 'thread')}"
+
+
+def choices(lab: Lab) -> tuple[DrafterChoice, ...]:
+    """Every drafter as the page offers it."""
+    return tuple(DrafterChoice(d.name, d.title, d.exact, d.available, d.why_not, tuple(d.uses)) for d in lab.drafters())

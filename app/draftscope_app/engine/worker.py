@@ -1,0 +1,262 @@
+"""The engine process's own loop: it loads a pair once and advances one run at a time, round by round.
+
+Runs are taken in order, each to its end, so that no visitor disturbs another's timing; whole solo runs wait until
+nobody races. A run in steps waits without burning a cycle while others go on. Commands are heard between rounds.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING
+
+from draftscope.base.errors import DraftscopeError
+from draftscope.base.settings import Settings
+from draftscope.trace.events import AnyEvent, Record, Round, RunEnd
+from draftscope_app.engine import messages
+from draftscope_app.engine.status import choices, introduced
+
+if TYPE_CHECKING:
+    from draftscope.decode.lab import Lab
+
+Told = AnyEvent | Record  # of a trace, or of a comparison or a check
+IDLE_STEPS_S = 15 * 60  # a run in steps that nobody steps on ends by itself
+
+
+def main(pipe: Connection, load: messages.Load) -> None:
+    """Runs in the engine process until the other end of the pipe is closed."""
+    with suppress(EOFError, OSError, KeyboardInterrupt):  # the page has gone: so do we
+        _Worker(pipe, load).serve()
+
+
+@dataclass
+class _Running:
+    """A run between its first and its last round. `steps` is None where it runs freely."""
+
+    job: messages.Job
+    steps: int | None
+    events: Iterator[Told]
+    state: messages.State = "queued"
+    stopped: bool = False
+    touched: float = 0.0
+
+    @property
+    def ready(self) -> bool:
+        return self.steps is None or self.steps > 0 or self.stopped
+
+
+class _Worker:
+    def __init__(self, pipe: Connection, load: messages.Load) -> None:
+        self._pipe = pipe
+        self._runs: dict[str, _Running] = {}  # in order of arrival
+        self._lab: Lab | None = None
+        self._threads = 1  # that its forwards take
+        self._load(load)
+
+    def _load(self, load: messages.Load) -> None:
+        began = time.monotonic()
+        if self._lab is None:
+            self._say(messages.Loading("The engine is starting: torch is being loaded."))
+        try:
+            import torch
+
+            import draftscope
+
+            name = os.path.basename(load.target.rstrip("/")) if load.target else "the embedded pair"
+            self._say(messages.Loading(f"The engine loads {name}."))
+            lab = draftscope.load(**asdict(load))
+            drafters = choices(lab)
+        except DraftscopeError as error:
+            self._not_loaded(str(error))
+            return
+        except Exception as error:  # a sentence on the page is worth more than a silent process
+            traceback.print_exc()
+            self._not_loaded(f"The models could not be loaded ({type(error).__name__}: {error}).")
+            return
+        self._lab, self._threads = lab, torch.get_num_threads()
+        self._say(messages.Ready(introduced(lab, time.monotonic() - began), drafters))
+
+    def _not_loaded(self, sentence: str) -> None:
+        """The models that are here, if any, go on as before."""
+        if self._lab is None:
+            self._say(messages.LoadFailed(sentence))
+            return
+        import torch
+
+        torch.set_num_threads(self._threads)
+        self._say(messages.Kept(sentence))
+
+    def serve(self) -> None:
+        while True:
+            self._listen(self._patience())
+            self._end_forgotten()
+            running = self._next()
+            if running is not None:
+                self._advance(running)
+
+    # Commands.
+
+    def _listen(self, patience: float | None = 0.0) -> None:
+        """Hears every command that has arrived; waits `patience` seconds for the first (None: as long as it takes)."""
+        if not self._pipe.poll(patience):
+            return
+        while True:
+            self._obey(self._pipe.recv())
+            if not self._pipe.poll(0):
+                return
+
+    def _obey(self, command: messages.Command) -> None:
+        if isinstance(command, messages.Quit):
+            raise EOFError
+        if isinstance(command, messages.Start):
+            self._begin(command.job)
+            return
+        if isinstance(command, messages.Change):
+            self._load(command.load)
+            return
+        running = self._runs.get(command.run)
+        if running is None:
+            return
+        if isinstance(command, messages.Stop):
+            running.stopped = True
+            if running.state == "queued":  # nothing of it has begun
+                self._drop(running)
+        elif running.steps is not None:
+            running.steps += 1
+            running.touched = time.monotonic()
+
+    def _begin(self, job: messages.Job) -> None:
+        if self._lab is None:
+            self._say(
+                messages.Refused(job.run, "No models are loaded, so nothing can run; see the message about loading.")
+            )
+            self._say(messages.Entered(job.run, "done"))
+            return
+        running = _Running(job, job.steps, iter(()), touched=time.monotonic())
+        running.events = self._play(running)
+        self._runs[job.run] = running
+
+    # Whose turn it is.
+
+    def _next(self) -> _Running | None:
+        """The first run that can go on: races before solo runs, each in order of arrival."""
+        able = [running for running in self._runs.values() if running.ready]
+        return next((r for r in able if r.state != "solo"), able[0] if able else None)
+
+    def _patience(self) -> float | None:
+        if self._next() is not None:
+            return 0.0
+        return 30.0 if self._runs else None
+
+    def _end_forgotten(self) -> None:
+        for running in self._runs.values():
+            if not running.ready and time.monotonic() - running.touched > IDLE_STEPS_S:
+                running.stopped = True
+
+    # One event further.
+
+    def _advance(self, running: _Running) -> None:
+        job = running.job
+        if running.state == "queued" or (running.state == "stepping" and running.ready):
+            self._enter(running, "running")
+        try:
+            event = next(running.events, None)
+        except DraftscopeError as error:
+            self._drop(running, str(error))
+            return
+        except Exception as error:
+            traceback.print_exc()
+            self._drop(
+                running, f"The engine stopped this run on an error of its own ({type(error).__name__}: {error})."
+            )
+            return
+        if event is None:
+            self._drop(running)
+            return
+        self._say(messages.Happened(job.run, event.model_dump_json(exclude_none=True)))
+        if isinstance(event, Round) and event.lane == job.lanes[-1][0]:
+            self._pay(running)
+        elif isinstance(event, RunEnd) and event.lane == job.lanes[-1][0]:
+            running.steps = None if running.steps is None else 10**9  # nothing left to step through but the other lane
+
+    def _pay(self, running: _Running) -> None:
+        if running.steps is None:
+            return
+        running.steps -= 1
+        if running.steps == 0:
+            self._enter(running, "stepping")
+
+    def _play(self, running: _Running) -> Iterator[Told]:
+        assert self._lab is not None
+
+        def cancelled() -> bool:
+            self._listen()
+            return running.stopped
+
+        return played(self._lab, running.job, cancelled, lambda: self._enter(running, "solo"))
+
+    # Answers.
+
+    def _enter(self, running: _Running, state: messages.State) -> None:
+        if running.state != state:
+            running.state = state
+            self._say(messages.Entered(running.job.run, state))
+
+    def _drop(self, running: _Running, sentence: str = "") -> None:
+        self._runs.pop(running.job.run, None)
+        if sentence:
+            self._say(messages.Refused(running.job.run, sentence))
+        self._enter(running, "done")
+
+    def _say(self, message: messages.Message) -> None:
+        self._pipe.send(message)
+
+
+class _StoppedError(Exception):
+    """Raised inside a check that was cancelled."""
+
+
+def _checked(lab: Lab, settings: Settings, samples: int, cancelled: Callable[[], bool]) -> Iterator[Record]:
+    """The events of a check, as far as it comes."""
+    from draftscope.measure.check import checked
+
+    def watch() -> None:
+        if cancelled():
+            raise _StoppedError
+
+    with suppress(_StoppedError):
+        yield from checked(lab, settings, samples, watch)
+
+
+def played(lab: Lab, job: messages.Job, cancelled: Callable[[], bool], alone: Callable[[], None]) -> Iterator[Told]:
+    """All events of a job: the race, then the solo runs; or the comparison, or the check.
+
+    `alone` is called where what follows should wait for other visitors' races.
+    """
+    from draftscope.decode.race import race, solo_runs
+    from draftscope.measure.compare import compare
+
+    lanes = {name: Settings.of(**values) for name, values in job.lanes}
+    if job.compares or job.checks:
+        alone()
+    if job.compares:
+        yield from compare(lab, job.prompt, lanes, job.compares, cancelled)
+        return
+    if job.checks:
+        yield from _checked(lab, next(iter(lanes.values())), job.checks, cancelled)
+        return
+    run = job.joins or job.run
+    runs = [
+        lab.session(job.prompt, settings, run=run, lane=name, departure=job.departure)
+        for name, settings in lanes.items()
+    ]
+
+    yield from race(runs, cancelled)
+    if job.solo_repeats and not cancelled():
+        alone()
+        yield from solo_runs(lab, job.prompt, lanes, job.run, job.solo_repeats, cancelled)

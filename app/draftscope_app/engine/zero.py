@@ -1,0 +1,219 @@
+"""The engine in the page's own process, for ZeroGPU: there a GPU is lent to a function for the length of one call.
+
+The models lie on the device from the start. A run is one call of a generator, which runs ahead in a forked worker: its
+messages come in batches, a run in steps is decoded whole and handed out a round at a time, and a stop reaches the
+worker through memory that both share. Without ZeroGPU, `spaces.GPU` is nothing and the same code decodes right here.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import re
+import threading
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from draftscope.base.errors import DraftscopeError
+from draftscope_app.engine import messages as jobs
+from draftscope_app.engine.process import RunHandle, runs_before
+from draftscope_app.engine.status import choices, introduced
+from draftscope_app.engine.worker import played
+
+if TYPE_CHECKING:
+    from draftscope.decode.lab import Lab
+
+SLOTS = 1024  # runs that can be told to stop at the same time
+BATCH_S = 0.1  # between batches out of the worker
+SETUP_S, SECONDS_A_TOKEN, MOST_S = 6.0, 0.02, 120.0  # of a call: assumed, not measured
+ALL = 10**9  # rounds: more than a run has
+TAG = re.compile(r"<[^>]+>")
+
+Lend = Callable[..., Callable[..., Any]]  # `spaces.GPU`
+
+
+def seconds(job: jobs.Job, _slot: int) -> int:
+    """How long a GPU is asked for, from the tokens that a run may write in all its lanes and repeats."""
+    tokens = sum(int(settings.get("max_new_tokens", 128)) for _, settings in job.lanes)
+    whole = SETUP_S + SECONDS_A_TOKEN * tokens * (1 + job.solo_repeats + job.compares)
+    return round(MOST_S if job.checks else min(MOST_S, whole))
+
+
+class ZeroEngine:
+    """What `EngineProcess` is elsewhere: runs are taken in order, one at a time."""
+
+    def __init__(self, load: jobs.Load, lend: Lend, place: str = "") -> None:
+        self._runs: dict[str, RunHandle] = {}
+        self._slots: dict[str, int] = {}
+        self._purses: dict[str, _Purse] = {}  # of the runs in steps
+        self._lock = threading.RLock()
+        self._flags = multiprocessing.get_context("fork").RawArray("b", SLOTS)  # set: that slot's run is to stop
+        self._free = deque(range(SLOTS))
+        self._lab, self.status = _loaded(load, place)
+        self._lent = lend(duration=seconds)(self._batches)
+        self._turns = ThreadPoolExecutor(max_workers=1, thread_name_prefix="draftscope-run")
+
+    # What the page asks.
+
+    def run(self, job: jobs.Job) -> RunHandle:
+        """Takes a job into the queue; the visitor's request, which holds their quota, goes along."""
+        handle = RunHandle(self, job)
+        if self._lab is None:
+            self._tell(handle, jobs.Refused(job.run, self.status.sentence), jobs.Entered(job.run, "done"))
+            return handle
+        with self._lock:
+            self._runs[job.run] = handle
+            slot = self._slots[job.run] = self._free.popleft()
+            self._flags[slot] = 0
+            if job.steps is not None:
+                self._purses[job.run] = _Purse(handle, job.steps)
+        self._turns.submit(copy_context().run, self._decode, handle, slot)
+        return handle
+
+    def send(self, command: jobs.Command) -> None:
+        """A step or a stop."""
+        if not isinstance(command, jobs.Step | jobs.Stop):
+            return
+        with self._lock:
+            handle, purse = self._runs.get(command.run), self._purses.get(command.run)
+            if handle is None:
+                return
+            if isinstance(command, jobs.Stop):
+                if command.run in self._slots:  # it is still decoded
+                    self._flags[self._slots[command.run]] = 1
+                if purse is not None:
+                    purse.close()
+                if handle.state in ("queued", "stepping"):
+                    self._tell(handle, jobs.Entered(command.run, "done"))
+            elif purse is not None:
+                self._tell(handle, *purse.pay())
+
+    def place(self, handle: RunHandle) -> int:
+        """How many runs are before this one."""
+        with self._lock:
+            return runs_before(handle, self._runs)
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def close(self) -> None:
+        self._flags[:] = [1] * SLOTS
+        self._turns.shutdown(wait=True, cancel_futures=True)
+
+    # A run, as the page's process sees it.
+
+    def _decode(self, handle: RunHandle, slot: int) -> None:
+        run = handle.job.run
+        try:
+            if handle.state != "done":
+                for batch in self._lent(handle.job, slot):
+                    self._take(handle, batch)
+        except Exception as error:  # no GPU, no quota left, or the worker died
+            sentence = TAG.sub("", str(getattr(error, "message", error)))
+            self._take(handle, [jobs.Refused(run, f"No GPU decoded this run ({sentence}).")])
+        finally:
+            with self._lock:
+                self._slots.pop(run, None)
+                self._free.append(slot)
+            self._take(handle, [jobs.Entered(run, "done")])
+
+    def _take(self, handle: RunHandle, batch: list[jobs.RunMessage]) -> None:
+        with self._lock:
+            purse = self._purses.get(handle.job.run)
+            self._tell(handle, *(batch if purse is None else purse.put(batch)))
+
+    def _tell(self, handle: RunHandle, *messages: jobs.RunMessage) -> None:
+        for message in messages:
+            if handle.state == "done":
+                return
+            handle.deliver(message)
+            if handle.state == "done":
+                self._runs.pop(handle.job.run, None)
+                self._purses.pop(handle.job.run, None)
+
+    # A run, in the worker.
+
+    def _batches(self, job: jobs.Job, slot: int) -> Iterator[list[jobs.RunMessage]]:
+        """All messages of a run, a few at a time: each batch crosses a process."""
+        batch: list[jobs.RunMessage] = []
+        sent = time.monotonic()
+        for message in self._messages(job, lambda: bool(self._flags[slot])):
+            batch.append(message)
+            if time.monotonic() - sent >= BATCH_S:
+                yield batch
+                batch, sent = [], time.monotonic()
+        yield batch
+
+    def _messages(self, job: jobs.Job, cancelled: Callable[[], bool]) -> Iterator[jobs.RunMessage]:
+        assert self._lab is not None
+        states: list[jobs.State] = ["running"]
+        try:
+            for event in played(self._lab, job, cancelled, lambda: states.append("solo")):
+                yield from (jobs.Entered(job.run, state) for state in states)
+                states.clear()
+                yield jobs.Happened(job.run, event.model_dump_json(exclude_none=True))
+        except DraftscopeError as error:
+            yield jobs.Refused(job.run, str(error))
+        except Exception as error:
+            traceback.print_exc()
+            reason = f"{type(error).__name__}: {error}"
+            yield jobs.Refused(job.run, f"The engine stopped this run on an error of its own ({reason}).")
+        yield jobs.Entered(job.run, "done")
+
+
+class _Purse:
+    """A run in steps: its messages, handed out as far as rounds are paid for."""
+
+    def __init__(self, handle: RunHandle, rounds: int) -> None:
+        self._job, self._rounds = handle.job, rounds
+        self._kept: deque[jobs.RunMessage] = deque()
+
+    def put(self, batch: list[jobs.RunMessage]) -> list[jobs.RunMessage]:
+        self._kept += batch
+        return self._due() if self._rounds else []
+
+    def pay(self) -> list[jobs.RunMessage]:
+        self._rounds += 1
+        return [jobs.Entered(self._job.run, "running"), *self._due()]
+
+    def close(self) -> None:
+        """Nothing that waits is shown any more, and what still comes is shown at once."""
+        self._kept.clear()
+        self._rounds = ALL
+
+    def _due(self) -> list[jobs.RunMessage]:
+        """What is paid for; a round of the drafting lane costs one, and its end leaves nothing to step through."""
+        due: list[jobs.RunMessage] = []
+        while self._kept and self._rounds:
+            message = self._kept.popleft()
+            due.append(message)
+            if not isinstance(message, jobs.Happened):
+                continue
+            event = json.loads(message.line)
+            if event["lane"] != self._job.lanes[-1][0]:
+                continue
+            if event["kind"] == "round":
+                self._rounds -= 1
+                if not self._rounds:
+                    due.append(jobs.Entered(self._job.run, "stepping"))
+            elif event["kind"] == "run_end":
+                self._rounds = ALL
+        return due
+
+
+def _loaded(load: jobs.Load, place: str) -> tuple[Lab | None, jobs.Engine]:
+    """The models and what the page says of them, or nothing and why."""
+    import draftscope
+
+    began = time.monotonic()
+    try:
+        lab = draftscope.load(**asdict(load))
+    except DraftscopeError as error:
+        return None, jobs.Engine("failed", str(error))
+    return lab, jobs.Engine("ready", introduced(lab, time.monotonic() - began, place), choices(lab))

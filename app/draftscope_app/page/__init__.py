@@ -1,0 +1,1 @@
+"""The page: controls, the instrument, and what happens between them and the engine."""

@@ -1,0 +1,25 @@
+"""The script that the page puts into its head: the instrument, and what the page's own controls need."""
+
+from __future__ import annotations
+
+import json
+
+from draftscope.base.assets import assets
+from draftscope.trace import html
+from draftscope_app.page.runs import lessons
+
+
+def script() -> str:
+    """Plain classic scripts over one namespace, `Draftscope`."""
+    return html.script(presets=presets(), lessonNames=lessons.names(), metrics=lessons.meanings())
+
+
+def presets() -> dict[str, list[str]]:
+    """Kind of text -> prompts."""
+    loaded: dict[str, list[str]] = json.loads((assets() / "prompts.json").read_text(encoding="utf-8"))
+    return loaded
+
+
+def opening() -> str:
+    """The prompt that the page opens with: structured text, which the embedded target writes best."""
+    return presets()["structured"][0]

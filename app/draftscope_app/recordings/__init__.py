@@ -1,0 +1,1 @@
+"""Commands that record the runs shipped in assets/."""

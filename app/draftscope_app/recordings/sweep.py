@@ -1,0 +1,69 @@
+"""A sweep over batch sizes, measured by the benchmark and kept run by run: what a lesson tells of more than one text.
+
+A trace holds one text's run, and a batch is several; so each whole run of the sweep is a record of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from draftscope.base.errors import DraftscopeError
+from draftscope.base.prompts import Prompt
+from draftscope.decode.lab import Lab
+from draftscope.measure.bench.cases import cases
+from draftscope.measure.bench.measure import Bench
+from draftscope.measure.bench.plan import Plan
+from draftscope.measure.bench.report import machine
+from draftscope.measure.bench.systems import own
+from draftscope.trace.events import Record
+
+
+class Swept(Record):
+    """One whole run: `batch` continuations of a prompt, `tokens` each, together in `seconds`, prefill included."""
+
+    drafter: str
+    gamma: int | None = None  # absent for plain decoding
+    batch: int
+    tokens: int
+    temperature: float
+    repeat: int  # all systems of a repeat ran in turn; ratios are taken within it
+    seconds: float
+    rounds: int
+    verify_ms: float  # of a round: the target's forward, median at each width, weighted by how often it occurred
+    width: int  # rows of each text in the widest of those forwards
+    machine: dict[str, str | int]
+
+
+def measure(lab: Lab, plan: Plan, prompts: Sequence[str]) -> list[Swept]:
+    """Every run of the plan on these prompts. `DraftscopeError` where one of its systems could not run."""
+    systems, unable = own(lab, plan)
+    todo, unread = cases(lab, plan, {"text": [Prompt("text", prompt) for prompt in prompts[:1]]})
+    bench = Bench(plan, systems, todo)
+    runs = bench.runs()
+    if missing := [*unable, *unread, *bench.notes]:
+        raise DraftscopeError(f"The sweep is not whole: {' '.join(missing)}")
+    about = machine(lab)
+    found = []
+    for run in runs:
+        assert run.rounds is not None  # all are our own
+        found.append(
+            Swept(
+                drafter=run.label.drafter,
+                gamma=run.label.gamma,
+                batch=run.case.batch,
+                tokens=plan.tokens,
+                temperature=run.case.temperature,
+                repeat=run.repeat,
+                seconds=run.seconds,
+                rounds=len(run.rounds.width),
+                verify_ms=run.rounds.stage_ms()["verify"],
+                width=int(run.rounds.width.max()),
+                machine=about,
+            )
+        )
+    return found
+
+
+def write(path: Path, runs: Sequence[Swept]) -> None:
+    path.write_text("".join(f"{run.model_dump_json(exclude_none=True)}\n" for run in runs), encoding="utf-8")

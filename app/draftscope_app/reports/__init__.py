@@ -1,0 +1,1 @@
+"""Reports of runs and benchmarks, as text and as HTML."""

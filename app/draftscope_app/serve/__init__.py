@@ -1,0 +1,1 @@
+"""The server: the page on a port, health checks, the API."""

@@ -1,0 +1,108 @@
+"""`decode` for programs: one call, one JSON object, the contract of `draftscope decode --json`.
+
+`gradio_client`, plain HTTP and, where `gradio[mcp]` is installed, MCP see it with every setting as a typed argument.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+from collections.abc import Callable
+from typing import Any, get_args, get_origin
+
+import gradio as gr
+from pydantic_core import PydanticUndefined
+
+from draftscope.base.errors import DraftscopeError
+from draftscope.base.settings import Settings
+from draftscope.trace.events import EVENT, AnyEvent
+from draftscope_app.cli.commands.options import ABOUT
+from draftscope_app.engine.admission import Admission
+from draftscope_app.engine.messages import Happened, Job, Refused
+from draftscope_app.engine.process import RunHandle
+from draftscope_app.engine.sessions import Visitors, new_run_id
+from draftscope_app.reports import lanes
+
+PERIOD_S = 0.05
+OPENING = """Continues a prompt by speculative decoding and returns the text, its tokens and what the run measured.
+
+Parameters:
+    prompt: the text to continue
+"""
+CLOSING = "Returns:\n    text, token_ids, drafter, exact, synthetic, settings, target_forwards and metrics"
+
+
+def endpoint(admission: Admission, visitors: Visitors) -> Callable[..., Any]:
+    """The function behind the endpoint, for `gr.api`; its arguments are the prompt and every field of `Settings`."""
+
+    async def decode(request: gr.Request, prompt: str, *values: Any) -> Any:
+        try:
+            settings = Settings.of(**dict(zip(Settings.model_fields, values, strict=True)))
+            most = admission.limits.most_tokens
+            if settings.max_new_tokens > most:
+                raise DraftscopeError(
+                    f"max_new_tokens = {settings.max_new_tokens}: this server writes at most {most} tokens a run."
+                )
+            lane = (settings.drafter, settings.model_dump())
+            handle = admission.admit(Job(new_run_id(), _text(prompt), (lane,)))
+            with visitors.of(request.session_hash).call(handle):
+                events = await _events(handle)
+        except DraftscopeError as error:
+            raise gr.Error(str(error), print_exception=False) from None
+        return json.loads(lanes.as_json(lanes.lanes(events)[0].decoded()))
+
+    either = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    parameters = [
+        inspect.Parameter("request", either, annotation=gr.Request),
+        inspect.Parameter("prompt", either, annotation=str),
+        *(inspect.Parameter(n, either, default=_default(n), annotation=_type(n)) for n in Settings.model_fields),
+    ]
+    decode.__signature__ = inspect.Signature(parameters, return_annotation=dict)  # type: ignore[attr-defined]
+    decode.__annotations__ = {p.name: p.annotation for p in parameters} | {"return": dict}
+    lines = [f"    {name}: {field.description or ABOUT[name]}" for name, field in Settings.model_fields.items()]
+    decode.__doc__ = "\n".join([OPENING.rstrip(), *lines, CLOSING])
+    return decode
+
+
+async def _events(handle: RunHandle) -> list[AnyEvent]:
+    """All events of a run. A caller who goes away ends it."""
+    events: list[AnyEvent] = []
+    try:
+        while True:
+            over = handle.done
+            for message in handle.drain():
+                if isinstance(message, Refused):
+                    raise DraftscopeError(message.sentence)
+                if isinstance(message, Happened):
+                    events.append(EVENT.validate_json(message.line))
+            if over:
+                break
+            await asyncio.sleep(PERIOD_S)
+    finally:
+        handle.stop()
+    if not events:
+        raise DraftscopeError("The run was stopped before it began; ask again.")
+    return events
+
+
+def _text(prompt: Any) -> str:
+    if not isinstance(prompt, str):
+        raise DraftscopeError(f"prompt = {str(prompt)[:80]!r}: a text is needed.")
+    return prompt
+
+
+def _default(name: str) -> Any:
+    """A setting's default as JSON has it."""
+    default = Settings.model_fields[name].default
+    assert default is not PydanticUndefined
+    return list(default) if isinstance(default, tuple) else default
+
+
+def _type(name: str) -> Any:
+    """A setting's type as JSON has it: a tuple of anything becomes a list."""
+    annotation = Settings.model_fields[name].annotation
+    if get_origin(annotation) is not tuple:
+        return annotation
+    element = get_args(annotation)[0]
+    return list[getattr(element, "__origin__", element)]  # type: ignore[misc]

@@ -1,0 +1,23 @@
+"""What a proxy or an orchestrator asks: is the server alive (`/healthz`), and would a run be decoded (`/readyz`)?"""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+from draftscope_app.engine.admission import Admission
+
+
+def routes(admission: Admission) -> list[Route]:
+    """Both answer in JSON. `/readyz` is 503 while models load, after they failed to, and once the server is ending."""
+
+    async def alive(_: Request) -> JSONResponse:
+        return JSONResponse({"status": "alive"})
+
+    async def ready(_: Request) -> JSONResponse:
+        engine = admission.engine
+        told = {"ready": admission.ready, "engine": engine.status.phase, "says": engine.status.sentence}
+        return JSONResponse(told | {"runs": len(engine)}, status_code=200 if admission.ready else 503)
+
+    return [Route("/healthz", alive), Route("/readyz", ready)]

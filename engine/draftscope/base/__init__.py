@@ -1,0 +1,1 @@
+"""What everything else stands on: errors, settings, text, assets, versions, prompts, costs. Loads no model."""

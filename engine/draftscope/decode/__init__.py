@@ -1,0 +1,1 @@
+"""Decoding: the loop, recording it, runs, races, forks, calibration, and loading a pair."""

@@ -1,0 +1,230 @@
+"""Measures a pair on this machine once (`calibration.py` says what for) and keeps the figures with what they belong to.
+
+Widths and contexts are timed on the target's own forward, interleaved, medians of several rounds of all of them;
+drafting and overhead on real rounds of the loop. The cache is full of zeros, which cost what other numbers cost.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from itertools import product
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+import transformers
+
+from draftscope import drafters
+from draftscope.base import costs
+from draftscope.base.costs import PLAIN, Belongs, Calibration, Drafting, Machine, Verify
+from draftscope.base.settings import Settings
+from draftscope.base.versions import own_version
+from draftscope.decode.session import Step
+from draftscope.models.cache.slots import SlotCache
+from draftscope.models.model import Model
+
+if TYPE_CHECKING:
+    from draftscope.decode.lab import Lab
+
+WIDTHS = (1, 2, 3, 4, 5, 7, 9, 13, 17, 25, 33, 65)
+BATCHES = (1, 2, 4, 8, 16, 32, 64)
+MOST_ROWS = 320  # rows of a batch in one forward
+CONTEXTS = (64, 256, 512, 1024, 4096, 16384)
+CONTEXT = 256
+GAMMAS = (1, 3, 5, 8)
+REPEATS = 9
+TOGETHER = {1: 24, 16: 8}  # sequences in the rounds that drafting is measured on, and how many rounds
+LONGEST = 1.0  # seconds after which some rounds are enough
+WARM = 2  # rounds of everything that are not counted
+STAGES = ("judge", "commit", "host")
+
+Rounds = dict[tuple[str, int, int], list[dict[str, float]]]  # stage times by drafter, batch and gamma
+
+
+def calibration_of(lab: Lab, say: Callable[[str], None] = lambda _: None) -> Calibration:
+    """The pair's calibration: as it was kept, else measured now (seconds on small models) and kept.
+
+    One that lacks a drafter which this lab has, a head for one, is measured anew.
+    """
+    found = costs.known(belongs(lab))
+    if found is None or not found.drafting.keys() >= set(_drafting(lab)):
+        found = measure(lab, say)
+        costs.keep(found)
+    return found
+
+
+def belongs(lab: Lab) -> Belongs:
+    """What figures measured with this lab belong to."""
+    device = lab.target.device
+    return Belongs(
+        target=lab.target.name,
+        target_hash=lab.target.digest,
+        draft=lab.draft.name if lab.draft else "",
+        draft_hash=lab.draft.digest if lab.draft else "",
+        ballast=" + ".join(model.ballast.shape.name for model in (lab.target, lab.draft) if model and model.ballast),
+        forward=lab.target.way,
+        device=torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU",
+        dtype=str(lab.target.dtype).removeprefix("torch."),
+        threads=torch.get_num_threads(),
+        torch=torch.__version__,
+        transformers=transformers.__version__,
+        draftscope=own_version(),
+    )
+
+
+def measure(lab: Lab, say: Callable[[str], None] = lambda _: None) -> Calibration:
+    """Measures everything anew; `say` hears what is being measured."""
+    context = min(CONTEXT, lab.target.context // 2)
+    say("verify cost over widths, batches and contexts")
+    verify = _verify(lab.target, context)
+    say("rounds of every drafter")
+    rounds = _rounds(lab)
+    say("copy and product")
+    return Calibration(
+        belongs=belongs(lab),
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        context=context,
+        verify=verify,
+        drafting={name: [_fit(rounds, name, batch) for batch in _together(lab)] for name in (PLAIN, *_drafting(lab))},
+        machine=machine(lab.target),
+        target_bytes=sum(p.numel() * p.element_size() for p in lab.target.network.parameters()),
+        differing_widths=differing_widths(lab.target),
+    )
+
+
+def _verify(model: Model, context: int) -> list[Verify]:
+    """One batch size after the other: a large one would leave the caches cold for a small one."""
+    found = []
+    for batch in BATCHES if model.trees else (1,):  # with masks of its own a model takes one sequence at a time
+        cases = [(width, context) for width in WIDTHS if batch * width <= MOST_ROWS or width == 1]
+        others = CONTEXTS if batch == 1 else CONTEXTS[:1]
+        cases += [(1, each) for each in others if each + 1 <= model.context and each != context]
+        cache = model.cache(batch, max(width + each for width, each in cases))
+        repeats = REPEATS if batch == 1 else REPEATS // 2 + 1  # a large batch is long, and steadier
+        times = _interleaved([_forward(model, cache, width, each) for width, each in cases], repeats)
+        found += [Verify(width=w, batch=batch, context=s, ms=ms) for (w, s), ms in zip(cases, times, strict=True)]
+    return found
+
+
+def _forward(model: Model, cache: SlotCache, width: int, context: int) -> Callable[[], object]:
+    """A forward of `width` rows of the cache's sequences, as if they had `context` tokens each."""
+    batch = len(cache.table.length)
+    tokens = torch.ones((batch, width), dtype=torch.long, device=model.device)
+    offsets = torch.arange(width, device=model.device).expand(batch, -1)
+    length = torch.full((batch,), context, device=model.device)
+
+    def run() -> object:
+        cache.table.settle(length, context, even=True)
+        return model.forward(cache, tokens, offsets)
+
+    return run
+
+
+def _interleaved(works: Sequence[Callable[[], object]], repeats: int) -> list[float]:
+    """Median milliseconds of each, all of them in turn."""
+    times: list[list[float]] = [[] for _ in works]
+    for repeat in range(WARM + repeats):
+        for work, taken in zip(works, times, strict=True):
+            ms = _timed(work)
+            if repeat >= WARM:
+                taken.append(ms)
+    return [statistics.median(taken) for taken in times]
+
+
+def _timed(work: Callable[[], object]) -> float:
+    began = perf_counter()
+    work()
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    return (perf_counter() - began) * 1e3
+
+
+def _drafting(lab: Lab) -> list[str]:
+    """The drafters whose cost grows with gamma here; what is synthetic costs nothing that anyone could pay, and who
+    drafts through text chooses nothing by cost."""
+    known = drafters.known()
+    able = [known[info.name] for info in lab.drafters() if info.available and "gamma" in info.uses]
+    return [info.name for info in able if not info.synthetic and not info.needs_speaker]
+
+
+def _together(lab: Lab) -> dict[int, int]:
+    return TOGETHER if lab.batches else {1: TOGETHER[1]}
+
+
+def _rounds(lab: Lab) -> Rounds:
+    """Stage times of real rounds by drafter, batch and gamma, at temperature 1, runs interleaved."""
+    found: Rounds = {}
+    for (batch, most), repeat in product(_together(lab).items(), range(2)):
+        for name in (PLAIN, *_drafting(lab)):
+            for gamma in (0,) if name == PLAIN else GAMMAS if batch == 1 else GAMMAS[:: len(GAMMAS) - 1]:
+                steps = _first(_steps(lab, name, batch, gamma, most), most if repeat else WARM)
+                stages = [step.stages for step in steps if step.tree.topology.height == gamma]
+                if repeat:  # the first pass warms up
+                    found[name, batch, gamma] = stages
+    return found
+
+
+def _steps(lab: Lab, name: str, batch: int, gamma: int, rounds: int) -> Iterator[Step]:
+    """Rounds of texts that are none at its end after so many."""
+    tokens = rounds * (gamma + 1) + 1
+    settings = Settings.of(drafter=name, gamma=max(gamma, 1), temperature=1.0, max_new_tokens=tokens)
+    ids = lab.encode("The", tokens)
+    return lab.session_of([ids] * batch, settings, tuple(range(batch)), ends=False).steps()
+
+
+def _first(steps: Iterator[Step], most: int) -> Iterator[Step]:
+    """The first `most` rounds, or fewer where they take long."""
+    began = perf_counter()
+    for count, step in enumerate(steps, 1):
+        yield step
+        if count == most or (count > WARM and perf_counter() - began > LONGEST):
+            return
+
+
+def _fit(rounds: Rounds, name: str, batch: int) -> Drafting:
+    """Lines through the medians at each gamma. A drafter that found nothing to draft costs what plain does."""
+    points = [(gamma, stages) for gamma in (0, *GAMMAS) if (stages := rounds.get((name, batch, gamma)))]
+    points = points or [(0, rounds[PLAIN, batch, 0])]
+    propose = _line((gamma, statistics.median(s["propose"] for s in stages)) for gamma, stages in points)
+    other = _line((gamma, statistics.median(sum(s[k] for k in STAGES) for s in stages)) for gamma, stages in points)
+    return Drafting(batch=batch, step=propose[0], overhead=max(0.0, propose[1]) + other[1], judge_step=other[0])
+
+
+def _line(points: Iterable[tuple[int, float]]) -> tuple[float, float]:
+    """Slope (not below 0) and intercept by least squares."""
+    found = list(points)
+    if len(found) < 2:
+        return 0.0, found[0][1] if found else 0.0
+    x, y = np.array(found).T
+    slope = max(0.0, float(np.polyfit(x, y, 1)[0]))
+    return slope, float(np.mean(y - slope * x))
+
+
+def machine(model: Model) -> Machine:
+    """A copy well beyond every cache, and a product large enough to be bound by arithmetic."""
+    size = 1 << (31 if model.device.type == "cuda" else 29)
+    source = torch.ones(size // 4, dtype=torch.float32, device=model.device)
+    into = torch.empty_like(source)
+    side = 4096 if model.device.type == "cuda" else 1024
+    square = torch.ones((side, side), dtype=model.dtype, device=model.device)
+    copy, product = _interleaved([lambda: into.copy_(source), lambda: square @ square], 5)
+    return Machine(copy_gb_s=2 * size / 1e6 / copy, matmul_gflop_s=2 * side**3 / 1e6 / product)
+
+
+@torch.inference_mode()
+def differing_widths(model: Model) -> list[int]:
+    """At which widths is the first row not bit for bit what it is alone? Where none, greedy lanes agree to the bit."""
+    prompt = [(7 * i + 3) % model.vocabulary for i in range(min(40, model.context // 2))]
+    widths = [width for width in WIDTHS if width <= 33]
+    cache = model.cache(1, len(prompt) + widths[-1])
+    model.read(cache, [prompt])
+    rows = {}
+    for width in widths:
+        tokens = torch.tensor([[(5 * i + 2) % model.vocabulary for i in range(width)]], device=model.device)
+        length = torch.tensor([len(prompt)], device=model.device)
+        cache.truncate(length, len(prompt))
+        rows[width] = model.forward(cache, tokens, torch.arange(width, device=model.device)[None])[0, 0]
+    return [width for width in widths if not torch.equal(rows[width], rows[1])]

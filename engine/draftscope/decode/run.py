@@ -1,0 +1,136 @@
+"""A run: one prompt decoded by one drafter, while it goes on (`Run`) and when it is done (`Result`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from draftscope.base.errors import DraftscopeError
+from draftscope.decode.recorder import Recorder
+from draftscope.decode.session import Session, Step
+from draftscope.models.forward import experts
+from draftscope.trace import events as trace
+from draftscope.trace import metrics
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from draftscope.trace.html import Shown
+
+
+@dataclass(frozen=True)
+class Result:
+    """A finished run: its text, and the events that everything else is folded from."""
+
+    text: str
+    token_ids: list[int]
+    events: tuple[trace.AnyEvent, ...]
+
+    @property
+    def rounds(self) -> list[trace.Round]:
+        return [event for event in self.events if isinstance(event, trace.Round)]
+
+    @cached_property
+    def metrics(self) -> metrics.Metrics:
+        return metrics.fold(self.events)
+
+    def frame(self, what: str = "tokens") -> pd.DataFrame:
+        """A pandas table with a row for each emitted token, or for each of `rounds` or `contests`; see `frames`.
+
+        Raises `DraftscopeError` for another table, a run that was not recorded, or where pandas is not installed.
+        """
+        from draftscope.trace import tables
+
+        if not self.rounds:
+            raise DraftscopeError("record = False: this run has no rounds to tabulate; decode it with record=True.")
+        return tables.frame(self.events, what)
+
+    def show(self, height: int = 900) -> Shown:
+        """The run as it plays in the page, in a notebook's cell `height` pixels high. `show().html` is the whole file.
+
+        Raises `DraftscopeError` for a run that was not recorded.
+        """
+        from draftscope.trace import html
+
+        return html.Shown(html.page(self.events), height)
+
+
+class Run:
+    """One lane: one prompt decoded by one drafter. Made by `Lab.session`."""
+
+    def __init__(self, session: Session, start: trace.RunStart, recorder: Recorder | None) -> None:
+        self._session = session
+        self._start = start
+        self._recorder = recorder
+        self._rounds = 0
+
+    @property
+    def clock_ms(self) -> float:
+        """Device-synchronised work of this lane so far; recording is not part of it."""
+        return self._session.watch.now
+
+    @property
+    def text(self) -> str:
+        return self._session.transcripts[0].text
+
+    @property
+    def token_ids(self) -> list[int]:
+        return list(self._session.transcripts[0].tokens)
+
+    def steps(self) -> Iterator[Step]:
+        """The bare rounds, unrecorded."""
+        for step in self._session.steps():
+            self._rounds += 1
+            yield step
+
+    def events(self) -> Iterator[trace.AnyEvent]:
+        """`RunStart`, `Prefill`, each `Round` (where recorded), `RunEnd`. Closing it stops within a round."""
+        yield self._start
+        self._session.prefill()
+        yield trace.Prefill(
+            run=self._start.run,
+            lane=self._start.lane,
+            tokens=self._start.prompt_tokens - 1,
+            start=0.0,
+            end=self._session.prefill_ms,
+        )
+        cut: str | None = None
+        with self._listening():
+            for step in self.steps():
+                fed = step.fed[0]
+                cut = fed.cut if fed else None
+                if self._recorder is None:
+                    continue
+                event = self._recorder.round(step, self._session.annotations(self._recorder.row))
+                if event is not None:
+                    yield event
+        yield self._end(cut or "length")
+
+    def cancel(self) -> trace.RunEnd:
+        """The event that ends a run which is not finished."""
+        return self._end("cancelled")
+
+    @contextmanager
+    def _listening(self) -> Iterator[None]:
+        """Where the run is recorded and the target has experts, its verify forwards are listened to."""
+        watch = experts.watch(self._session.target.network) if self._recorder is not None else None
+        self._session.experts = watch
+        try:
+            yield
+        finally:
+            if watch is not None:
+                watch.close()
+
+    def _end(self, reason: Any) -> trace.RunEnd:
+        return trace.RunEnd(
+            run=self._start.run,
+            lane=self._start.lane,
+            reason=reason,
+            text=self.text,
+            token_ids=self.token_ids,
+            target_forwards=self._rounds,
+            end=self.clock_ms,
+        )

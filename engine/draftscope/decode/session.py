@@ -1,0 +1,267 @@
+"""The one loop: propose, verify, judge, commit. Plain decoding is this loop with an empty tree.
+
+Exactly one target forward a round, whose row 0 is the last committed token. Everything that a screen or a metric needs
+leaves as a `Step`, so that recording happens outside the measured time and cannot change a token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from time import perf_counter
+
+import torch
+from torch import Tensor
+
+from draftscope.base.settings import LOSSY, Settings
+from draftscope.base.text import Ending, Fed, Pieces, Transcript
+from draftscope.drafters.drafter import Drafter, Outcome, State
+from draftscope.models.forward.experts import Watch
+from draftscope.models.forward.graphs import Outputs
+from draftscope.models.model import Model
+from draftscope.trace.events import Annotation
+from draftscope.verify.sampling import Sampling
+from draftscope.verify.tree import DraftTree, chain
+from draftscope.verify.uniforms import Coins, Streams, no_coins
+from draftscope.verify.verify import Verdict, judge_block, judge_greedy, judge_lossy, judge_tree
+
+LEAVING = 0.25  # the share of a batch that must have ended before its memory is made anew without
+
+
+@dataclass(frozen=True)
+class Step:
+    """One round of B sequences, as it happened. Times are milliseconds on the session's own clock."""
+
+    index: int
+    rows: list[int]  # which of the session's sequences these are
+    start: float
+    end: float
+    tree: DraftTree
+    logits: Tensor  # [B, N + 1, V] the target's, before any warping
+    p: Tensor | None  # [B, N + 1, V] the target's law; None under greedy
+    coins: Coins
+    verdict: Verdict
+    paths: list[list[int]]  # accepted nodes
+    last: list[int]  # the target's own token below each path
+    live: list[bool]  # which sequences were still being written when the round began
+    fed: list[Fed | None]
+    stages: dict[str, float]  # propose, verify, judge, commit, host
+
+
+class Stopwatch:
+    """Device-synchronised laps on a clock that stands still between rounds."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self.now = 0.0  # ms of work so far
+        self._mark = 0.0
+
+    def resume(self) -> None:
+        self._mark = perf_counter()
+
+    def lap(self) -> float:
+        """Milliseconds since the last lap (or since `resume`), everything queued on the device included."""
+        if self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)
+        mark = perf_counter()
+        spent = (mark - self._mark) * 1e3
+        self._mark = mark
+        self.now += spent
+        return spent
+
+
+class Session:
+    """B sequences decoded by one drafter, with the coins of `streams`; `nodes` bounds a round's tree."""
+
+    def __init__(
+        self,
+        target: Model,
+        drafter: Drafter,
+        prompts: Sequence[list[int]],
+        settings: Settings,
+        pieces: Pieces,
+        ending: Ending,
+        nodes: int,
+        streams: Streams,
+    ) -> None:
+        keys = len(streams.sequences)
+        if len(prompts) != keys or any(not prompt for prompt in prompts):
+            raise ValueError(f"{len(prompts)} prompts and {keys} sequence ids; one each, no prompt empty")
+        self.target = target
+        self.drafter = drafter
+        self.settings = settings
+        self.transcripts = [Transcript(pieces, ending) for _ in prompts]
+        self.watch = Stopwatch(target.device)
+        self.prefill_ms = 0.0
+        self.experts: Watch | None = None  # listens to the target's verify forwards
+        self._sampling = Sampling.of(settings)
+        self._limit = ending.limit
+        self._nodes = nodes
+        self._rows = list(range(len(prompts)))  # the sequences of the batch; all below are theirs, `transcripts` not
+        self._texts = [list(prompt) for prompt in prompts]
+        self._done = [False] * len(prompts)
+        self._streams = streams
+        self._cache = target.cache(len(prompts), max(len(prompt) for prompt in prompts) + ending.limit + nodes + 1)
+
+    @torch.inference_mode()
+    def prefill(self) -> None:
+        """Reads every prompt but for its last token, which is row 0 of the first round."""
+        self.watch.resume()
+        features = self.target.read(self._cache, [text[:-1] for text in self._texts], self.drafter.layers)
+        self.drafter.begin(self._texts, features)
+        self.prefill_ms = self.watch.lap()
+
+    def steps(self) -> Iterator[Step]:
+        """Decodes until every sequence has ended. Closing the iterator stops it within a round."""
+        if self.watch.now == 0.0:
+            self.prefill()
+        index = 0
+        while not all(self._done):
+            yield self._round(index)
+            index += 1
+
+    def annotations(self, row: int) -> list[Annotation]:
+        """What a trace tells of the last round of sequence `row` beside the round itself; on nobody's clock."""
+        touched = self.experts.note() if self.experts is not None else None
+        return [*self.drafter.annotations(row), *([touched] if touched is not None else [])]
+
+    @torch.inference_mode()
+    def _round(self, index: int) -> Step:
+        watch, start = self.watch, self.watch.now
+        watch.resume()
+        coins = self._coins(index)
+        tree = self._propose(index, coins, start)
+        coins = coins.first(tree.nodes)
+        stages = {"propose": watch.lap()}
+        self.drafter.overlap_start(tree)
+        logits, features = self._verify(tree)
+        stages["verify"] = watch.lap()
+        p, verdict = self._judged(logits, tree, coins)
+        live = [not done for done in self._done]
+        paths, last = _read(verdict)
+        paths = [path if alive else [] for path, alive in zip(paths, live, strict=True)]
+        stages["judge"] = watch.lap()
+        self._commit(tree, verdict, paths, live)
+        argmax = logits.argmax(-1) if self.drafter.reads_argmax else None
+        self.drafter.observe(Outcome(tree, paths, last, features, argmax, verdict))
+        stages["commit"] = watch.lap()
+        rows, fed = self._rows, self._write(tree, paths, last, live)
+        self._let_go()
+        stages["host"] = watch.lap()
+        return Step(index, rows, start, watch.now, tree, logits, p, coins, verdict, paths, last, live, fed, stages)
+
+    def _coins(self, index: int) -> Coins:
+        if self._sampling.greedy:
+            return no_coins(len(self._texts), self._nodes, self.target.device)
+        return self._streams.coins(index, self._nodes, self.target.device)
+
+    def _propose(self, index: int, coins: Coins, start: float) -> DraftTree:
+        """The tree; nodes deeper than a sequence may still emit become scouts: the last token is the target's."""
+        left = [
+            0 if done else self._limit - len(self.transcripts[row].tokens)
+            for done, row in zip(self._done, self._rows, strict=True)
+        ]
+        tree = self.drafter.propose(State(self._texts, index, coins, start), max(left) - 1)
+        if tree.nodes > self._nodes:
+            raise ValueError(f"the drafter proposed {tree.nodes} nodes and had announced at most {self._nodes}")
+        if tree.topology.height < min(left):
+            return tree
+        depth = tree.topology.depth[:, 1:]
+        beyond = depth > (torch.tensor(left, device=depth.device) - 1)[:, None]
+        return replace(tree, scout=tree.scout | beyond)
+
+    def _verify(self, tree: DraftTree) -> tuple[Tensor, Tensor | None]:
+        """The round's only target forward: the pending token, then the nodes."""
+        device = self.target.device
+        pending = torch.tensor([text[-1:] for text in self._texts], device=device)
+        form = tree.topology
+        sees = None if form.is_chain else form.ancestors
+        rows = torch.cat([pending, tree.tokens], 1)
+        if self.experts is not None:
+            self.experts.begin()
+        found = self.target.forward_with_features(self._cache, rows, form.depth, sees, self.drafter.layers)
+        if self.experts is not None:
+            self.experts.end()
+        return found
+
+    def _judged(self, logits: Tensor, tree: DraftTree, coins: Coins) -> tuple[Tensor | None, Verdict]:
+        """The target's law, and the verdict; one graph for a chain, where there are graphs."""
+        graphs = self.target.graphs
+        if graphs is None or not tree.topology.is_chain:
+            return self._weighed(logits, tree, coins)
+        form = chain(tree.nodes, len(self._texts), self.target.device)
+
+        def call(logits: Tensor, tokens: Tensor, scout: Tensor, family: Tensor, *rest: Tensor) -> Outputs:
+            own = Coins(coins.draft, *rest[:2])
+            laws = rest[2] if len(rest) > 2 else None
+            same = replace(tree, topology=form, tokens=tokens, scout=scout, family=family, laws=laws)
+            p, verdict = self._weighed(logits, same, own)
+            return p, *verdict.parts
+
+        laws = () if tree.laws is None else (tree.laws,)
+        given = logits, tree.tokens, tree.scout, tree.family, coins.accept, coins.last, *laws
+        names = form, tree.drawn, self._sampling, self.settings.rule, self.settings.lenience, self.settings.agreement
+        found = graphs.aside(self._cache, call, names, given)
+        return found[0], Verdict.of_parts(found[1:])
+
+    def _weighed(self, logits: Tensor, tree: DraftTree, coins: Coins) -> tuple[Tensor | None, Verdict]:
+        p = None if self._sampling.greedy else self._sampling.law(logits)
+        return p, self._judge(logits, p, tree, coins)
+
+    def _judge(self, logits: Tensor, p: Tensor | None, tree: DraftTree, coins: Coins) -> Verdict:
+        if p is None:
+            return judge_greedy(logits.argmax(-1), tree)
+        drawn_chain = tree.drawn == "all" and tree.topology.is_chain
+        if self.settings.rule == "block" and drawn_chain:
+            return judge_block(p, tree, coins)
+        if self.settings.rule in LOSSY and drawn_chain:
+            return judge_lossy(p, tree, coins, self.settings)
+        return judge_tree(p, tree, coins)
+
+    def _commit(self, tree: DraftTree, verdict: Verdict, paths: list[list[int]], live: list[bool]) -> None:
+        """Row 0 and the accepted path become permanent. A sequence that has ended keeps nothing more."""
+        kept = (verdict.accepted + 1) * torch.tensor(live, device=verdict.accepted.device)
+        lengths = [len(text) + len(path) for text, path in zip(self._texts, paths, strict=True)]
+        if tree.topology.is_chain:
+            self._cache.keep_first(kept, max(lengths))
+            return
+        rows = torch.where(verdict.path >= 0, verdict.path + 1, -1)
+        root = torch.zeros_like(rows[:, :1])
+        self._cache.keep(torch.cat([root, rows], 1), kept, max(lengths))
+
+    def _write(self, tree: DraftTree, paths: list[list[int]], last: list[int], live: list[bool]) -> list[Fed | None]:
+        """Emits the accepted tokens and the target's own, up to the one that ends a text."""
+        fed: list[Fed | None] = []
+        for b, nodes in enumerate(tree.tokens.tolist()):
+            if not live[b]:
+                fed.append(None)
+                continue
+            emitted = [*(nodes[node] for node in paths[b]), last[b]]
+            result = self.transcripts[self._rows[b]].feed(emitted)
+            self._texts[b] += emitted[: result.count]
+            self._done[b] = result.cut is not None
+            fed.append(result)
+        return fed
+
+    def _let_go(self) -> None:
+        """Sequences that have ended leave the batch, where the drafter can go on without them.
+
+        Graphs are recorded for one batch size, so with them all stay.
+        """
+        stay = [place for place, done in enumerate(self._done) if not done]
+        ended = len(self._done) - len(stay)
+        if not stay or ended < max(1, LEAVING * len(self._done)) or self.target.graphs is not None:
+            return
+        if not self.drafter.stay(stay):
+            return
+        self._cache.stay(torch.tensor(stay, device=self.target.device))
+        self._rows = [self._rows[place] for place in stay]
+        self._texts = [self._texts[place] for place in stay]
+        self._streams = self._streams.only(stay)
+        self._done = [False] * len(stay)
+
+
+def _read(verdict: Verdict) -> tuple[list[list[int]], list[int]]:
+    """The round's one read from the device."""
+    rows = torch.cat([verdict.path, verdict.last[:, None]], 1).tolist()
+    return [[node for node in row[:-1] if node >= 0] for row in rows], [row[-1] for row in rows]

@@ -1,0 +1,152 @@
+"""What a drafter is: something that proposes a tree and hears what became of it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from draftscope.base.settings import LOSSY, Settings
+from draftscope.models.heads import Head
+from draftscope.models.model import Model
+from draftscope.trace.events import Annotation
+from draftscope.verify.sampling import Sampling
+from draftscope.verify.tree import Counts, DraftTree
+from draftscope.verify.uniforms import Coins, Streams
+from draftscope.verify.verify import Verdict
+
+
+@dataclass(frozen=True)
+class State:
+    """What stands when a round begins. `texts[b]` is everything committed, prompt included; its last token is pending:
+    the target has not read it yet and reads it as row 0 of this round's forward. `clock` is the milliseconds of work
+    before this round, on the session's own clock."""
+
+    texts: Sequence[Sequence[int]]
+    round: int
+    coins: Coins
+    clock: float = 0.0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a tree, read on the host: accepted nodes from the root down, and the target's own token.
+
+    `features` [B, N + 1, F] are the target's hidden states of this round's rows (row 0: the pending token; row i + 1:
+    node i) at the layers that the drafter asked for; None where it asked for none. `argmax` [B, N + 1] is the target's
+    likeliest token below each row, scouts included; None where the drafter does not read it. `verdict` is all that was
+    weighed, on the device.
+    """
+
+    tree: DraftTree
+    paths: Sequence[Sequence[int]]
+    last: Sequence[int]
+    features: Tensor | None = None
+    argmax: Tensor | None = None
+    verdict: Verdict | None = None
+
+
+class Drafter(ABC):
+    """One drafter for one session of B sequences. `begin` once, then `propose` and `observe` in turn.
+
+    `layers` are the target's hidden states that it reads (see `Model.forward_with_features`): captured in the target's
+    own forwards, the prompt's and each round's. `reads_argmax`: it hears the target's likeliest token below every row.
+    """
+
+    layers: tuple[int, ...] = ()
+    reads_argmax = False
+
+    @abstractmethod
+    def begin(self, prompts: Sequence[list[int]], features: Tensor | None) -> None:
+        """Reads the prompts (all their tokens; the last of each is the pending one).
+
+        `features` [B, T, F]: one row for each token but the pending one, for prompts shorter than the longest padded
+        to the right; None where `layers` is empty.
+        """
+
+    @abstractmethod
+    def propose(self, state: State, depth: int) -> DraftTree:
+        """A tree for each sequence; the empty tree is always allowed.
+
+        `depth`, at least 0, is how deep one can still be accepted. Deeper nodes are made scouts: a drafter may grow its
+        usual tree near the end, so that a sequence's tree does not depend on how much its neighbours have left.
+        """
+
+    def overlap_start(self, tree: DraftTree) -> None:  # noqa: B027 - most drafters wait
+        """The target is about to verify `tree`: what is begun here runs beside it, and `observe` waits for its end."""
+
+    def observe(self, outcome: Outcome) -> None:  # noqa: B027 - most drafters need not listen
+        """Hears the verdict on the last tree, before the next round."""
+
+    def stay(self, rows: list[int]) -> bool:
+        """Other sequences have ended: go on with `rows` of this batch alone. False where that cannot be: all stay."""
+        return False
+
+    def annotations(self, row: int) -> Sequence[Annotation]:
+        """What a trace tells of the round just observed, of sequence `row`; asked on nobody's clock, if at all."""
+        return ()
+
+
+@dataclass(frozen=True)
+class Speaker:
+    """A draft model and its own tokenizer, which need not be the target's."""
+
+    model: Model
+    tokenizer: Any
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a drafter may be built from."""
+
+    settings: Settings
+    sampling: Sampling
+    batch: int
+    capacity: int  # slots that a cache needs for the whole run
+    device: torch.device
+    tokenizer: Any
+    vocabulary: int  # the target's, padded rows included: the width of every law
+    target: Model  # for drafters made of it; its own forwards are the session's alone
+    draft: Model | None
+    smaller: tuple[Model, ...]  # below the draft model in a cascade, the largest first
+    speaker: Speaker | None  # the draft model for those that draft through text; `draft` is None where only they can
+    heads: Mapping[str, Head]  # by kind: those that were loaded for this target
+    streams: Streams  # where the session's coins come from; a drafter that tosses its own takes another tier
+    foresee: Callable[[Streams], list[list[int]]]  # what the target alone writes with given coins; on nobody's clock
+    cost: Callable[[int, int], float]  # a round of gamma tokens in a batch, in plain rounds: measured when first asked
+    counts: Callable[[], Counts]  # the tree worth most here, by measured acceptance and cost
+
+
+@dataclass(frozen=True)
+class DrafterInfo:
+    """A drafter's entry: register one under the entry-point group `draftscope.drafters` to add your own.
+
+    `uses` names the settings it reads, `nodes(settings)` the most nodes one round may have. `exact` says that the
+    output's law is the target's; `synthetic` that its acceptance was chosen, not earned; `by_clock` that it goes by
+    measured times, so that above temperature 0 a seed repeats the law but not the text.
+    """
+
+    name: str
+    title: str
+    paper: str
+    create: Callable[[Parts], Drafter]
+    nodes: Callable[[Settings], int]
+    uses: tuple[str, ...] = ()
+    needs_draft: bool = False
+    needs_speaker: bool = False  # a draft model too, of whatever tokenizer
+    needs_head: str = ""  # the kind of head that reads the target's features, see `draftscope.models.heads`
+    grows_trees: bool = False  # some models take chains only
+    exact: bool = True
+    synthetic: bool = False
+    by_clock: bool = False
+    unfit: Callable[[Model], str] = lambda target: ""  # why it cannot draft for a target; empty where it can
+
+    def exact_with(self, settings: Settings) -> bool:
+        """Is the output's law the target's, by the rule that these settings choose? At temperature 0 no rule is lossy:
+        every one descends while the child is the target's best token."""
+        lossy = settings.rule in LOSSY and "rule" in self.uses and settings.temperature > 0
+        return self.exact and not lossy

@@ -1,0 +1,1 @@
+"""Drafters with trained heads: EAGLE, MTP, Medusa, block drafters."""

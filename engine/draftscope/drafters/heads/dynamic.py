@@ -1,0 +1,157 @@
+"""EAGLE-2's dynamic tree (2406.16858) over any recurrent head: it grows where the head believes in it.
+
+Expand: at each depth the `tree_width` most probable nodes (by the product of probabilities from the root) get
+`tree_width` children each. Rerank: of all nodes the `tree_nodes` most probable are proposed. Selecting by probability
+after the fact would bias drawn children, so nothing is drawn: children are chosen, and judged as such. (In the paper's
+own settings: 60 nodes, depth 7, width 10; so many rows are nearly free on a large GPU, not on a small CPU.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from time import perf_counter
+
+import torch
+from torch import Tensor
+
+from draftscope.drafters.drafter import Drafter, DrafterInfo, Outcome, Parts, State
+from draftscope.drafters.heads.recurrent import EAGLE, EAGLE3, MTP, HeadRows, recurrent_head
+from draftscope.models.heads import RecurrentHead
+from draftscope.verify.tree import DraftTree, empty, grown
+
+IMPOSSIBLE = -1e3  # log of a probability that is none
+
+
+class DynamicTree(Drafter):
+    """One sequence or many; every tree of a batch has the same number of nodes."""
+
+    def __init__(self, parts: Parts, head: RecurrentHead, name: str) -> None:
+        self.layers = head.layers
+        self._name = name
+        self._rows = HeadRows(head, parts)
+        self._settings = parts.settings
+        self._device = parts.device
+
+    def begin(self, prompts: Sequence[list[int]], features: Tensor | None) -> None:
+        assert features is not None
+        self._rows.begin(prompts, features)
+
+    def propose(self, state: State, depth: int) -> DraftTree:
+        if depth == 0:
+            return empty(len(state.texts), self._device)
+        times, began = [], perf_counter()
+        law, features = self._rows.first(state.texts)
+        growth = _Growth(law, min(self._settings.tree_width, law.shape[-1]))
+        for level in range(1, self._settings.tree_depth):
+            times.append((perf_counter() - began) * 1e3)
+            began = perf_counter()
+            tokens, features, sees = growth.frontier(features)
+            offsets = torch.full_like(tokens, level - 1)
+            law, features = self._rows.below(tokens, features, offsets, sees)
+            growth.expand(law)
+        tree = growth.best(self._settings.tree_nodes, self._name)
+        times.append((perf_counter() - began) * 1e3)
+        return replace(tree, forward_ms=tuple(times))
+
+    def observe(self, outcome: Outcome) -> None:
+        self._rows.heard(outcome)
+
+    def stay(self, rows: list[int]) -> bool:
+        return self._rows.stay(rows)
+
+
+class _Growth:
+    """The candidates so far, level by level: a level's nodes are the children of the frontier before it, in order."""
+
+    def __init__(self, law: Tensor, width: int) -> None:
+        self._width = width
+        batch = law.shape[0]
+        root = torch.zeros((batch, 1), device=law.device)
+        self._laws: list[Tensor] = []
+        self._tokens: list[Tensor] = []  # [B, n] of each level
+        self._values: list[Tensor] = []  # log of the product of probabilities from the root
+        self._parents: list[Tensor] = []
+        self._owner: list[Tensor] = []  # [B, n]: the row of the laws that a node's children came from, -1 = none yet
+        self._sees = torch.zeros((batch, 0, 0), dtype=torch.bool, device=law.device)  # among drafted rows
+        self._grow(law, root, torch.full_like(root, -1, dtype=torch.long))
+
+    def frontier(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The last level's most probable nodes: tokens [B, k], their parents' features, and what each row sees.
+
+        `features` [B, r, h] are those of the frontier before.
+        """
+        values = self._values[-1]
+        chosen = values.topk(min(self._width, values.shape[1])).indices
+        above = chosen // self._width  # the row of the frontier before that a node hangs below
+        first = sum(level.shape[1] for level in self._tokens[:-1])
+        laws = sum(law.shape[1] for law in self._laws)
+        rows = torch.arange(laws, laws + chosen.shape[1], device=values.device).expand(len(chosen), -1)
+        self._owner[-1].scatter_(1, chosen, rows)
+        self._frontier = values.gather(1, chosen), chosen + first
+        self._sees = self._seen(above)
+        parents = features.gather(1, above[:, :, None].expand(-1, -1, features.shape[2]))
+        return self._tokens[-1].gather(1, chosen), parents, self._sees[:, -chosen.shape[1] :]
+
+    def expand(self, law: Tensor) -> None:
+        """Children of the frontier, from its laws [B, k, V]."""
+        self._grow(law, *self._frontier)
+
+    def best(self, count: int, name: str) -> DraftTree:
+        """The `count` most probable nodes of all; a child is never more probable than its parent, so it is a tree."""
+        values, tokens, parents = (torch.cat(each, 1) for each in (self._values, self._tokens, self._parents))
+        order = torch.arange(values.shape[1], device=values.device)
+        key = values.double() - 1e-9 * order  # of equals the earlier, the parent before its child
+        chosen = key.topk(min(count, values.shape[1])).indices.sort().values
+        place = torch.full_like(tokens, -1).scatter_(1, chosen, order[: chosen.shape[1]].expand_as(chosen))
+        above = parents.gather(1, chosen)
+        above = torch.where(above < 0, -1, place.gather(1, above.clamp(min=0)))
+        form = grown(above, self._width, len(self._tokens))
+        belief = torch.nn.functional.pad(torch.cat(self._owner, 1).gather(1, chosen), (1, 0), value=0)
+        return DraftTree(
+            topology=form,
+            tokens=tokens.gather(1, chosen),
+            laws=torch.cat(self._laws, 1),
+            family=torch.full_like(belief, -1),
+            belief=belief,
+            scout=values.gather(1, chosen) <= IMPOSSIBLE,
+            origin=tuple(tuple(f"{name} step {d}" for d in row) for row in form.depth[:, 1:].tolist()),
+        )
+
+    def _grow(self, law: Tensor, values: Tensor, nodes: Tensor) -> None:
+        top = law.topk(self._width, -1)
+        self._laws.append(law)
+        self._tokens.append(top.indices.flatten(1))
+        self._values.append((values[:, :, None] + top.values.log().clamp(min=IMPOSSIBLE)).flatten(1))
+        self._parents.append(nodes.repeat_interleave(self._width, 1))
+        self._owner.append(torch.full_like(self._tokens[-1], -1))
+
+    def _seen(self, above: Tensor) -> Tensor:
+        """[B, F + k, F + k]: each new row sees what the row above it sees, and itself."""
+        batch, rows = above.shape
+        before = self._sees.shape[1]
+        whole = torch.eye(before + rows, dtype=torch.bool, device=above.device).repeat(batch, 1, 1)
+        whole[:, :before, :before] = self._sees
+        if before:
+            last = self._sees[:, -self._width :]  # the frontier before
+            whole[:, before:, :before] = last.gather(1, above[:, :, None].expand(-1, -1, before))
+        return whole
+
+
+def _tree(chain: DrafterInfo) -> DrafterInfo:
+    def create(parts: Parts) -> Drafter:
+        return DynamicTree(parts, recurrent_head(parts, chain.needs_head), chain.name)
+
+    return DrafterInfo(
+        name=f"{chain.name}-tree",
+        title=chain.title.replace("chain", "dynamic tree"),
+        paper=f"{chain.paper}; the tree: EAGLE-2, Li et al. 2406.16858",
+        create=create,
+        nodes=lambda settings: settings.tree_nodes,
+        uses=("tree_nodes", "tree_depth", "tree_width"),
+        needs_head=chain.needs_head,
+        grows_trees=True,
+    )
+
+
+EAGLE_TREE, EAGLE3_TREE, MTP_TREE = _tree(EAGLE), _tree(EAGLE3), _tree(MTP)

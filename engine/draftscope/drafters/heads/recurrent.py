@@ -1,0 +1,215 @@
+"""Heads that draft token after token from the target's features: EAGLE-1, EAGLE-3, MTP. Here as chains of their draws.
+
+Papers: EAGLE-1 2401.15077, EAGLE-3 2503.01840, multi-token prediction 2412.19437 (section 2.2). A head reads pairs: the
+target's feature of a token, and the token behind it. What the target has read is committed: its pairs stay in the
+head's cache. While drafting, the head's own output stands for the feature that the target has not computed yet; when
+the verdict is in, those rows are forgotten and the true pairs of the accepted path are read in their place, in the same
+forward that says what comes next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from draftscope.drafters.drafter import Drafter, DrafterInfo, Outcome, Parts, State
+from draftscope.drafters.heads.pending import Unread
+from draftscope.drafters.model.levels import Drafted, Levels, Plan
+from draftscope.models.cache.masks import Reach, attention_mask
+from draftscope.models.forward.graphs import Call, Outputs
+from draftscope.models.heads import RecurrentHead, kind_of
+from draftscope.verify.tree import Counts, Topology, even
+
+EVERYTHING = Reach()
+
+
+class HeadRows:
+    """A recurrent head and its cache: true pairs that stay, drafted ones that are forgotten."""
+
+    def __init__(self, head: RecurrentHead, parts: Parts) -> None:
+        self._head = head
+        self._sampling = parts.sampling
+        self._cache = head.cache(parts.batch, parts.capacity)
+        self._rows = [0] * parts.batch  # true pairs in the cache: row i is feature i and token i + 1
+        nothing = head.lender.embedding.new_zeros((parts.batch, 1, len(head.layers) * head.lender.hidden))
+        self._ahead = head.fuse(nothing) * 0  # [B, 1, h] what the newest true pair says
+        self._unread: Unread | None = None
+
+    def begin(self, prompts: Sequence[list[int]], states: Tensor) -> None:
+        """Reads the prompt's pairs. A prompt of one token has none: its first draft comes from a feature of zeros."""
+        self._unread = Unread(prompts, states)
+        self._read(prompts)
+
+    def heard(self, outcome: Outcome) -> None:
+        """Forgets what was drafted; the true pairs of the accepted path are read when they are needed."""
+        assert self._unread is not None
+        self._cache.truncate(self._lengths(), max(self._rows))
+        self._unread.hear(outcome)
+
+    def stay(self, rows: list[int]) -> bool:
+        """Goes on with `rows` alone; False where graphs were recorded for more."""
+        if self._head.graphs is not None:
+            return False
+        assert self._unread is not None
+        kept = torch.tensor(rows, device=self._ahead.device)
+        self._cache.stay(kept)
+        self._unread.stay(rows)
+        self._rows, self._ahead = [self._rows[row] for row in rows], self._ahead[kept]
+        return True
+
+    def first(self, texts: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+        """Law [B, 1, V] below the pending tokens, and the features [B, 1, h] that it came from."""
+        self._read(texts)
+        return self._law(self._head.logits(self._ahead)), self._ahead
+
+    def at_once(
+        self, texts: Sequence[Sequence[int]], form: object, more: Tensor, fed: int, call: Call
+    ) -> Outputs | None:
+        """What `call(law, features, more)` returns of what `first` returns: forwards of `fed` rows below. As one graph.
+
+        `Graphs.loop` says what `call` may depend on. None where there are no graphs, or nothing was read before.
+        """
+        graphs = self._head.graphs
+        if graphs is None or graphs.alone or self._cache.table.bound == 0 or (fresh := self._fresh(texts)) is None:
+            return None
+        bound = max(self._rows)
+
+        def loop(tokens: Tensor, states: Tensor, kept: Tensor, ahead: Tensor, more: Tensor) -> Outputs:
+            ahead = self._advanced(tokens, states, kept, ahead, bound)
+            return ahead, *call(self._law(self._head.logits(ahead)), ahead, more)
+
+        given = *fresh, self._ahead, more
+        self._ahead, *found = graphs.loop(self._cache, loop, (form, self._sampling), given, fresh[0].shape[1] + fed)
+        return tuple(found)
+
+    def below(self, tokens: Tensor, features: Tensor, offsets: Tensor, sees: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Laws [B, n, V] below drafted `tokens` [B, n], and their features; `features` are those of their parents.
+
+        offsets [B, n]: depth below the pending token. sees [B, n, open]: which drafted rows each descends from.
+        """
+        logits, out = self._head(tokens, features, *self._aimed(offsets, sees), self._cache)
+        return self._law(logits), out
+
+    def _read(self, texts: Sequence[Sequence[int]]) -> None:
+        """Reads the pairs that were not read yet."""
+        fresh = self._fresh(texts)
+        if fresh is not None:
+            self._ahead = self._advanced(*fresh, self._ahead, max(self._rows))
+
+    def _fresh(self, texts: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor, Tensor] | None:
+        """The pairs that were not read yet and are about to be: tokens [B, R], states [B, R, F], how many are real."""
+        assert self._unread is not None
+        if self._unread.empty:
+            return None
+        room = [len(text) - 1 - rows for text, rows in zip(texts, self._rows, strict=True)]  # a pair less than tokens
+        tokens, states, count = self._unread.take(room)
+        self._rows = [rows + more for rows, more in zip(self._rows, count, strict=True)]
+        return tokens, states, torch.tensor(count, device=tokens.device)
+
+    def _advanced(self, tokens: Tensor, states: Tensor, kept: Tensor, ahead: Tensor, bound: int) -> Tensor:
+        """Reads pairs, of which the first `kept[b]` stay; what the newest says, `ahead` where there is none."""
+        offsets = torch.arange(tokens.shape[1], device=tokens.device).expand(len(tokens), -1)
+        position_ids, mask = self._aimed(offsets, None)
+        out = self._head.advance(tokens, self._head.fuse(states), position_ids, mask, self._cache)
+        self._cache.keep_first(kept, bound)
+        newest = out.gather(1, (kept - 1).clamp(min=0)[:, None, None].expand(-1, 1, out.shape[2]))
+        return torch.where((kept > 0)[:, None, None], newest, ahead)
+
+    def _aimed(self, offsets: Tensor, sees: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """Positions and mask of the next rows, at which the cache is aimed."""
+        table = self._cache.table
+        table.aim(offsets)
+        position_ids = table.length[:, None] + offsets
+        if table.before == 0 and sees is None:
+            return position_ids, None
+        table.widen()
+        mask = attention_mask(table, EVERYTHING, sees, None)
+        assert isinstance(mask, Tensor)
+        return position_ids, mask
+
+    def _lengths(self) -> Tensor:
+        return torch.tensor(self._rows, device=self._ahead.device)
+
+    def _law(self, logits: Tensor) -> Tensor:
+        return self._head.to_target(self._sampling.law(logits))
+
+
+class RecurrentLevels(Levels):
+    """A chain or a fixed tree of the head's own draws, judged as a draft model's would be."""
+
+    def __init__(self, parts: Parts, head: RecurrentHead, counts: Counts, chooses_length: bool = False) -> None:
+        super().__init__(parts, counts, sampled=True, chooses_length=chooses_length)
+        self.layers = head.layers
+        self.step = f"{kind_of(head)} step"
+        self._rows = HeadRows(head, parts)
+        self._features = torch.empty(0)  # [B, slots, h] of the newest level
+
+    def begin(self, prompts: Sequence[list[int]], features: Tensor | None) -> None:
+        assert features is not None
+        self._rows.begin(prompts, features)
+
+    def drafted(self, state: State, plan: Plan, going: list[bool]) -> Drafted | None:
+        """Where there are graphs and no length to be chosen, the whole loop is one of them."""
+
+        def levels(law: Tensor, features: Tensor, coins: Tensor) -> Outputs:
+            self._features = features
+            return self.grown(law, plan, coins, [], 0.0).parts
+
+        form, fed = (plan, self.draws), sum(plan.fed)
+        parts = None if going else self._rows.at_once(state.texts, form, state.coins.draft, fed, levels)
+        return super().drafted(state, plan, going) if parts is None else Drafted.of_parts(parts)
+
+    def first(self, state: State) -> Tensor:
+        law, self._features = self._rows.first(state.texts)
+        return law
+
+    def below(self, form: Topology, children: Tensor, start: int) -> Tensor:
+        end = start + children.shape[1]
+        offsets = form.depth[:, start + 1 : end + 1] - 1
+        if form.is_chain:
+            law, self._features = self._rows.below(children, self._features, offsets, None)
+            return law
+        above = form.parents[:, start:end] - (start - self._features.shape[1])  # in the level before
+        parents = self._features.gather(1, above[:, :, None].expand(-1, -1, self._features.shape[2]))
+        sees = form.ancestors[:, start + 1 : end + 1, 1 : end + 1]
+        law, self._features = self._rows.below(children, parents, offsets, sees)
+        return law
+
+    def observe(self, outcome: Outcome) -> None:
+        super().observe(outcome)
+        self._rows.heard(outcome)
+
+    def stay(self, rows: list[int]) -> bool:
+        if not self._rows.stay(rows):
+            return False
+        self.choose_for(rows)
+        return True
+
+
+def recurrent_head(parts: Parts, kind: str) -> RecurrentHead:
+    """The head of that kind; a drafter that needs it is created only where it was loaded."""
+    head = parts.heads[kind]
+    assert isinstance(head, RecurrentHead)
+    return head
+
+
+def _chain(kind: str, title: str, paper: str) -> DrafterInfo:
+    def create(parts: Parts) -> Drafter:
+        return RecurrentLevels(parts, recurrent_head(parts, kind), even((1,) * parts.settings.gamma), True)
+
+    return DrafterInfo(
+        name=kind,
+        title=title,
+        paper=paper,
+        create=create,
+        nodes=lambda settings: settings.gamma,
+        uses=("gamma", "draft_length", "confidence", "rule"),
+        needs_head=kind,
+    )
+
+
+EAGLE = _chain("eagle", "EAGLE-1 head, chain", "Li et al. 2401.15077")
+EAGLE3 = _chain("eagle3", "EAGLE-3 head, chain", "Li et al. 2503.01840")
+MTP = _chain("mtp", "Multi-token prediction head, chain", "DeepSeek-V3 2412.19437, section 2.2")

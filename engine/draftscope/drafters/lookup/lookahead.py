@@ -1,0 +1,143 @@
+"""Lookahead decoding (Fu et al. 2402.02057): the target guesses its own future in spare rows of the verifying forward.
+
+A window of W columns and N - 1 levels holds guesses at the next tokens, as Jacobi iteration does: each forward also
+asks what the target would write behind every column, which becomes that column's next level. A column read downwards
+is an n-gram that the target once found plausible; it is pooled under its first token. Where the text comes to a token
+with pooled n-grams, up to G = W of them are verified in the very forward that moves the window on.
+
+The window's rows are scouts: computed, never acceptable. The n-grams are chosen children, so no law changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor
+
+from draftscope.base.errors import DraftscopeError
+from draftscope.base.settings import MAX_NODES, Settings
+from draftscope.drafters.chosen import Node, chosen_trees
+from draftscope.drafters.drafter import Drafter, DrafterInfo, Outcome, Parts, State
+from draftscope.verify.tree import DraftTree
+
+Ngram = tuple[int, ...]
+
+
+class Pool:
+    """N-grams by their first token: the `most` newest of each, the newest last."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._behind: dict[int, dict[Ngram, None]] = {}  # what stands behind a first token, oldest first
+
+    def add(self, ngram: Ngram) -> None:
+        kept = self._behind.setdefault(ngram[0], {})
+        kept.pop(ngram[1:], None)
+        kept[ngram[1:]] = None
+        if len(kept) > self._most:
+            del kept[next(iter(kept))]
+
+    def behind(self, token: int) -> list[Ngram]:
+        """What may follow `token`, the newest first."""
+        return list(self._behind.get(token, {}))[::-1]
+
+
+class Window:
+    """One sequence's guesses: `levels[j][i]` is believed to stand i + j + 1 tokens behind the pending one."""
+
+    def __init__(self, prompt: Sequence[int], width: int, levels: int) -> None:
+        """Begins with the prompt's last tokens, over and over: any guess will do."""
+        self.width = width
+        self.levels = [[prompt[-1 - (j * width + i) % len(prompt)] for i in range(width)] for j in range(levels)]
+
+    def rows(self, first: int) -> list[Node]:
+        """The window as scouts, numbered from `first` on: level 0 a chain, the other levels a branch of each column."""
+        nodes = []
+        for j, level in enumerate(self.levels):
+            for i, token in enumerate(level):
+                parent = first + (j - 1) * self.width + i if j else first + i - 1 if i else -1
+                nodes.append(Node(parent, token, f"window level {j}", scout=True))
+        return nodes
+
+    def move(self, found: Sequence[int], emitted: int) -> list[Ngram]:
+        """Takes what the target `found` below each column as the newest level, and returns every column.
+
+        The oldest level is dropped. The text went on by `emitted` tokens, one of which the drop makes up for; columns
+        that now lie behind it stand at the far end again.
+        """
+        levels = [*self.levels, list(found)]
+        past = (emitted - 1) % self.width
+        self.levels = [level[past:] + level[:past] for level in levels[1:]]
+        return list(zip(*levels, strict=True))
+
+
+class Lookahead(Drafter):
+    """A pool and a window for each sequence."""
+
+    reads_argmax = True
+
+    def __init__(self, parts: Parts) -> None:
+        settings = parts.settings
+        if settings.ngram < 2:
+            raise DraftscopeError("ngram = 1: lookahead pools n-grams of two tokens or more; choose at least 2.")
+        if _nodes(settings) > MAX_NODES:
+            raise DraftscopeError(
+                f"window = {settings.window} with ngram = {settings.ngram} makes {_nodes(settings)} rows of n-grams "
+                f"and window; keep 2 x window x (ngram - 1) to {MAX_NODES}."
+            )
+        self._size = settings.window, settings.ngram - 1
+        self._device = parts.device
+        self._pools: list[Pool] = []
+        self._windows: list[Window] = []
+        self._first: list[int] = []  # where each window began in the last tree; none was proposed where empty
+
+    def begin(self, prompts: Sequence[list[int]], features: Tensor | None) -> None:
+        self._pools = [Pool(self._size[0]) for _ in prompts]
+        self._windows = [Window(prompt, *self._size) for prompt in prompts]
+
+    def propose(self, state: State, depth: int) -> DraftTree:
+        drafts = []
+        self._first = []
+        for pool, window, text in zip(self._pools, self._windows, state.texts, strict=True):
+            guesses = merged(pool.behind(text[-1]))
+            self._first.append(len(guesses))
+            drafts.append([*guesses, *window.rows(len(guesses))] if depth else [])
+        return chosen_trees(drafts, self._device)
+
+    def observe(self, outcome: Outcome) -> None:
+        if outcome.tree.nodes == 0:
+            return
+        assert outcome.argmax is not None
+        width, levels = self._size
+        argmax = outcome.argmax.tolist()
+        for b, (pool, window) in enumerate(zip(self._pools, self._windows, strict=True)):
+            newest = 1 + self._first[b] + (levels - 1) * width  # the slot of the newest level's first column
+            for ngram in window.move(argmax[b][newest : newest + width], len(outcome.paths[b]) + 1):
+                pool.add(ngram)
+
+
+def merged(ngrams: Sequence[Ngram]) -> list[Node]:
+    """N-grams as one tree: those that begin alike share their nodes, so that no two siblings carry the same token."""
+    nodes: list[Node] = []
+    place: dict[Ngram, int] = {(): -1}
+    for ngram in ngrams:
+        for end in range(1, len(ngram) + 1):
+            if ngram[:end] not in place:
+                place[ngram[:end]] = len(nodes)
+                nodes.append(Node(place[ngram[: end - 1]], ngram[end - 1], f"pooled {len(ngram) + 1}-gram"))
+    return nodes
+
+
+def _nodes(settings: Settings) -> int:
+    return 2 * settings.window * (settings.ngram - 1)
+
+
+INFO = DrafterInfo(
+    name="lookahead",
+    title="Lookahead (Jacobi)",
+    paper="Fu et al. 2402.02057",
+    create=Lookahead,
+    nodes=_nodes,
+    uses=("window", "ngram"),
+    grows_trees=True,
+)

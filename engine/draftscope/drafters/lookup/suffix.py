@@ -1,0 +1,163 @@
+"""Suffix decoding: what followed most often, wherever the longest end of this text stood before.
+
+SuffixDecoding, Oliaro et al. 2411.04975: the suffixes of prompt and generated text stand in a tree that counts how
+often each string occurred; a draft grows from the longest match, the most probable continuation first. Here the tree
+holds this one text, and strings of at most `LONGEST` tokens. No model, no law: children are chosen.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from torch import Tensor
+
+from draftscope.drafters.chosen import Node, chosen_trees
+from draftscope.drafters.drafter import Drafter, DrafterInfo, Parts, State
+from draftscope.verify.tree import DraftTree
+
+LONGEST = 24  # tokens of the longest string that is counted: a token costs this many steps once, whatever the text
+
+
+@dataclass(slots=True)
+class Place:
+    """A string that occurred in the text; `below` are those one token longer, `shorter` is it without its first."""
+
+    length: int
+    shorter: Place | None
+    times: int = 0
+    latest: int = 0  # where it ended last
+    below: dict[int, Place] = field(default_factory=dict)
+
+
+class SuffixIndex:
+    """Every string of up to `longest` tokens of a growing text, counted. A token is read once, when it is added."""
+
+    def __init__(self, longest: int = LONGEST) -> None:
+        self._longest = longest
+        self._ends = [Place(0, None)]  # the text's own suffixes, from the empty one to the longest that is counted
+        self.size = 0
+
+    def extend(self, tokens: Sequence[int]) -> None:
+        """Appends to the text: every suffix of it grows by each token."""
+        for token in tokens:
+            self.size += 1
+            ends = self._ends[:1]
+            for place in self._ends[: self._longest]:
+                if token not in place.below:
+                    place.below[token] = Place(place.length + 1, ends[-1])
+                grown = place.below[token]
+                grown.times += 1
+                grown.latest = self.size
+                ends.append(grown)
+            self._ends = ends
+
+    def read(self, text: Sequence[int]) -> None:
+        """Adds what the text, which only ever grows, has more than when it was last read."""
+        self.extend(text[self.size :])
+
+    def guess(self, text: Sequence[int], count: int) -> list[int]:
+        """Up to `count` tokens that may follow `text`, which begins as what was read, and may go on."""
+        return [node.token for node in self.grow(count, count, 1, text[self.size :])]
+
+    def grow(self, count: int, depth: int, width: int, more: Sequence[int] = ()) -> list[Node]:
+        """Up to `count` nodes, the most probable first, `width` below each, `depth` deep; parents before children.
+
+        Below every node stands what followed the longest suffix of text and path that was ever followed by something,
+        with its share of all that followed; a node's probability is the product of shares. Of equals the latest.
+        `more` goes on where the text ends and is not counted.
+        """
+        nodes: list[Node] = []
+        heap: list[tuple[float, int, int, Place, Node]] = []  # -probability, order of arrival, depth, ...
+        arrival = itertools.count()
+
+        def offer(parent: int, above: Place, probability: float, level: int) -> None:
+            match = followed(above)
+            total = sum(place.times for place in match.below.values())
+            ranked = sorted(match.below.items(), key=lambda item: (-item[1].times, -item[1].latest))
+            for token, place in ranked[:width] if match.length else ():
+                node = Node(parent, token, f"{match.length} matched, {place.times} of {total}")
+                heapq.heappush(heap, (-probability * place.times / total, next(arrival), level, place, node))
+
+        end = self._ends[-1]
+        for token in more:
+            end = after(end, token)
+        offer(-1, end, 1.0, 1)
+        while heap and len(nodes) < count:
+            cost, _, level, place, node = heapq.heappop(heap)
+            nodes.append(node)
+            if level < depth:
+                offer(len(nodes) - 1, place, -cost, level + 1)
+        return nodes
+
+
+def after(place: Place, token: int) -> Place:
+    """The longest counted suffix of a string and the token behind it."""
+    while token not in place.below:
+        if place.shorter is None:
+            return place
+        place = place.shorter
+    return place.below[token]
+
+
+def followed(place: Place) -> Place:
+    """The longest suffix of a string that was followed by something; the empty one where none was."""
+    while place.shorter is not None and not place.below:
+        place = place.shorter
+    return place
+
+
+class Suffix(Drafter):
+    """A chain of the most frequent continuation, or a tree of `width` continuations below each node."""
+
+    def __init__(self, parts: Parts, count: int, depth: int, width: int) -> None:
+        self._device = parts.device
+        self._form = count, depth, width
+        self._indexes = [SuffixIndex() for _ in range(parts.batch)]
+
+    def begin(self, prompts: Sequence[list[int]], features: Tensor | None) -> None:
+        self._indexes = [SuffixIndex() for _ in prompts]
+        for index, prompt in zip(self._indexes, prompts, strict=True):
+            index.read(prompt)
+
+    def propose(self, state: State, depth: int) -> DraftTree:
+        count, deepest, width = self._form
+        deepest = min(deepest, depth) if width == 1 else deepest
+        drafts = []
+        for index, text in zip(self._indexes, state.texts, strict=True):
+            index.read(text)
+            drafts.append(index.grow(count, deepest, width) if depth else [])
+        return chosen_trees(drafts, self._device)
+
+    def stay(self, rows: list[int]) -> bool:
+        self._indexes = [self._indexes[row] for row in rows]
+        return True
+
+
+def _chain(parts: Parts) -> Drafter:
+    return Suffix(parts, parts.settings.gamma, parts.settings.gamma, 1)
+
+
+def _tree(parts: Parts) -> Drafter:
+    return Suffix(parts, parts.settings.tree_nodes, parts.settings.tree_depth, parts.settings.tree_width)
+
+
+CHAIN = DrafterInfo(
+    name="suffix",
+    title="Suffix decoding, chain",
+    paper="SuffixDecoding, Oliaro et al. 2411.04975",
+    create=_chain,
+    nodes=lambda settings: settings.gamma,
+    uses=("gamma",),
+)
+TREE = DrafterInfo(
+    name="suffix-tree",
+    title="Suffix decoding, tree",
+    paper="SuffixDecoding, Oliaro et al. 2411.04975",
+    create=_tree,
+    nodes=lambda settings: settings.tree_nodes,
+    uses=("tree_nodes", "tree_depth", "tree_width"),
+    grows_trees=True,
+)

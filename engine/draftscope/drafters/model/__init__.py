@@ -1,0 +1,1 @@
+"""Drafters with a draft model: chains, trees, early exit, cascades, SSD."""

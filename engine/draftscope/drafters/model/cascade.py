@@ -1,0 +1,79 @@
+"""A cascade of three tiers or more: copied guesses draft for a small model, that for a larger one, that for the target.
+
+Cascade speculative drafting (Chen et al. 2312.11462), losslessly: every model verifies what is drafted for it as a
+target would (`tiers`), so what stands is drawn from its own law. The outermost draft model's law q is what the target
+judges with; nothing of the tiers below it is left but the time that they took. Each tier tosses coins of its own: one
+that decided in two tiers would tie their verdicts together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from torch import Tensor
+
+from draftscope.base.errors import DraftscopeError
+from draftscope.drafters.drafter import Drafter, DrafterInfo, Outcome, Parts, State
+from draftscope.drafters.model.tiers import Copier, Tier
+from draftscope.trace.events import Annotation, Tiers, TierWork
+from draftscope.verify.tree import DraftTree, empty
+
+TIER = 1  # of a tier's coins, below those of the tier above it; the target's are tier 0
+
+
+class Cascade(Drafter):
+    """A chain of `gamma` tokens of the draft model, in as few of its forwards as the tiers below allow."""
+
+    def __init__(self, parts: Parts) -> None:
+        if parts.draft is None:
+            raise DraftscopeError("No draft model is loaded; name one with --draft, or choose the drafter 'ngram'.")
+        self._gamma, self._greedy = parts.settings.gamma, parts.sampling.greedy
+        self._device = parts.draft.device
+        self._tiers = _tiers(parts)  # the outermost first
+        self._committed = [0] * parts.batch
+
+    def begin(self, prompts: Sequence[list[int]], features: Tensor | None) -> None:
+        self._tiers[0].begin(prompts)
+
+    def propose(self, state: State, depth: int) -> DraftTree:
+        self._committed = [len(text) for text in state.texts]
+        outermost, gamma, batch = self._tiers[0], min(self._gamma, depth), len(state.texts)
+        outermost.read(state.texts)
+        if gamma == 0:
+            return empty(batch, self._device)
+        chains = outermost.draft(state.texts, [gamma] * batch, state.round)
+        return replace(chains.tree(self._greedy, self._device), forward_ms=tuple(outermost.round_ms))
+
+    def observe(self, outcome: Outcome) -> None:
+        """What the target rejected, every tier has to forget."""
+        self._tiers[0].forget([length + len(p) for length, p in zip(self._committed, outcome.paths, strict=True)])
+
+    def annotations(self, row: int) -> Sequence[Annotation]:
+        return (Tiers(tiers=[TierWork(model=tier.model.name, forwards=len(tier.round_ms)) for tier in self._tiers]),)
+
+
+def _tiers(parts: Parts) -> list[Tier]:
+    """A tier for each model, the outermost first, each with coins below those of the tier above it."""
+    assert parts.draft is not None
+    models = (parts.draft, *parts.smaller)
+    streams = [parts.streams.below(TIER)]
+    for _ in models[1:]:
+        streams.append(streams[-1].below(TIER))
+    below: Tier | Copier = Copier(parts.settings.inner, parts.settings.ngram)
+    tiers: list[Tier] = []
+    for model, own in zip(reversed(models), reversed(streams), strict=True):
+        below = Tier(model, below, parts.sampling, own, parts.settings.gamma, parts.capacity, parts.vocabulary)
+        tiers.insert(0, below)
+    return tiers
+
+
+INFO = DrafterInfo(
+    name="cascade",
+    title="Cascade: guesses, smaller models, draft model, target",
+    paper="cascade speculative drafting, Chen et al. 2312.11462, losslessly",
+    create=Cascade,
+    nodes=lambda settings: settings.gamma,
+    uses=("gamma", "inner", "ngram", "rule"),
+    needs_draft=True,
+)

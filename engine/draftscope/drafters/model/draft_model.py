@@ -1,0 +1,208 @@
+"""A small draft model: a chain, a tree sampled without replacement, or a tree of its top k.
+
+Papers: chain 2211.17192 and 2302.01318; sampled tree 2402.12374; top-k tree 2305.09781. One class serves all three: a
+chain is the tree with one child everywhere. The draft drafts level by level, one forward a level, from the same warped
+law that judges it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from draftscope.base.errors import DraftscopeError
+from draftscope.base.settings import Settings, nodes_in
+from draftscope.drafters.drafter import Drafter, DrafterInfo, Outcome, Parts, State
+from draftscope.drafters.model.levels import Drafted, Levels, Plan
+from draftscope.models.forward.graphs import Outputs
+from draftscope.trace.events import Annotation, DraftState
+from draftscope.verify.tree import Counts, Topology, even
+
+FRESH = 2  # committed tokens that a round finds unread at most, where the draft has read every round before
+
+
+class DraftModel(Levels):
+    """Laws of a model that reads the same text as the target, through a cache of its own."""
+
+    def __init__(self, parts: Parts, counts: Counts, sampled: bool, chooses_length: bool = False) -> None:
+        super().__init__(parts, counts, sampled, chooses_length)
+        if parts.draft is None:
+            raise DraftscopeError("No draft model is loaded; name one with --draft, or choose the drafter 'ngram'.")
+        self._model = parts.draft
+        self._vocabulary = parts.vocabulary
+        self._cache = self._model.cache(parts.batch, parts.capacity)
+        self._cached = [0] * parts.batch  # committed tokens that the draft has read
+        self._device = self._model.device
+
+    def begin(self, prompts: Sequence[list[int]], features: Tensor | None) -> None:
+        last = self._model.vocabulary - 1
+        self._model.read(self._cache, [[min(token, last) for token in prompt[:-1]] for prompt in prompts])
+        self._cached = [len(prompt) - 1 for prompt in prompts]
+
+    def drafted(self, state: State, plan: Plan, going: list[bool]) -> Drafted | None:
+        """Where there are graphs and no length to be chosen, the whole loop is one of them; nobody times its parts."""
+        lengths = [len(text) for text in state.texts]
+        rows = self._lacking(lengths)
+        if going or rows > FRESH or self._model.graph_state != "on":
+            return super().drafted(state, plan, going)
+        cut = torch.tensor(lengths, device=self._device) - rows
+        tokens = self._behind(state.texts, rows)
+        self._cache.truncate(cut, max(lengths) - rows)
+
+        def loop(tokens: Tensor, coins: Tensor) -> Outputs:
+            law = self._law(self._read_behind(tokens, max(lengths)))
+            return self.grown(law, plan, coins, [], 0.0).parts
+
+        form = plan, self._sampling, self.draws, self._vocabulary
+        found = self._model.loop(self._cache, loop, form, (tokens, state.coins.draft), [rows, *plan.fed])
+        self._cache.truncate(cut + rows, max(lengths))
+        self._cache.table.open = sum(plan.fed)
+        self._cached = lengths
+        return Drafted.of_parts(found)
+
+    def first(self, state: State) -> Tensor:
+        return self._law(self._catch_up(state.texts))
+
+    def below(self, form: Topology, children: Tensor, start: int) -> Tensor:
+        return self._law(self._feed_level(form, children, start))
+
+    def observe(self, outcome: Outcome) -> None:
+        """Keeps the accepted nodes that the draft has fed itself; the deepest level never was."""
+        super().observe(outcome)
+        fed = self._cache.table.open
+        kept = [[node for node in path if node < fed] for path in outcome.paths]
+        count = torch.tensor([len(path) for path in kept], device=self._device)
+        self._cached = [cached + len(path) for cached, path in zip(self._cached, kept, strict=True)]
+        if outcome.tree.topology.is_chain:
+            self._cache.keep_first(count, max(self._cached))
+            return
+        longest = max(len(path) for path in kept)
+        rows = torch.tensor(
+            [path + [-1] * (longest - len(path)) for path in kept], dtype=torch.long, device=self._device
+        )
+        self._cache.keep(rows, count, max(self._cached))
+
+    def stay(self, rows: list[int]) -> bool:
+        if self._model.graphs is not None:
+            return False
+        self._cache.stay(torch.tensor(rows, device=self._device))
+        self._cached = [self._cached[row] for row in rows]
+        self.choose_for(rows)
+        return True
+
+    def annotations(self, row: int) -> Sequence[Annotation]:
+        read = self._cached[row]
+        constant = self._model.recurrent
+        return (DraftState(bytes=self._model.kept_bytes(read), tokens=read, constant=constant),)
+
+    def _catch_up(self, texts: Sequence[Sequence[int]]) -> Tensor:
+        """Reads the committed tokens that the cache lacks (after full acceptance: two); the last row's logits.
+
+        Every sequence reads as many rows as the one that lacks most; the others read a token again, to the same slot.
+        """
+        lengths = [len(text) for text in texts]
+        if self._model.recurrent:
+            return self._catch_up_state(texts, lengths)
+        rows = self._lacking(lengths)
+        self._cache.truncate(torch.tensor(lengths, device=self._device) - rows, max(lengths) - rows)
+        logits = self._read_behind(self._behind(texts, rows), max(lengths))
+        self._cached = lengths
+        return logits
+
+    def _lacking(self, lengths: list[int]) -> int:
+        return max(length - cached for length, cached in zip(lengths, self._cached, strict=True))
+
+    def _behind(self, texts: Sequence[Sequence[int]], rows: int) -> Tensor:
+        """The last `rows` tokens of every text, [B, rows]."""
+        return self._readable(torch.tensor([list(text[-rows:]) for text in texts], device=self._device))
+
+    def _read_behind(self, tokens: Tensor, bound: int) -> Tensor:
+        """Reads `tokens` [B, rows] for good, behind what the cache was cut back to; the last row's logits."""
+        offsets = torch.arange(tokens.shape[1], device=self._device).expand(len(tokens), -1)
+        logits = self._model.forward(self._cache, tokens, offsets, last_only=True)
+        self._cache.keep_first(torch.full((len(tokens),), tokens.shape[1], device=self._device), bound)
+        return logits
+
+    def _catch_up_state(self, texts: Sequence[Sequence[int]], lengths: list[int]) -> Tensor:
+        """The same for a state, which reads no token twice: what pads a sequence's own rows is forgotten again."""
+        # a text that has ended lacks nothing, though the cache may have read on
+        lacking = [max(0, length - cached) for length, cached in zip(lengths, self._cached, strict=True)]
+        rows = max(lacking)
+        padded = [
+            [*text[length - own :], *[0] * (rows - own)]
+            for text, length, own in zip(texts, lengths, lacking, strict=True)
+        ]
+        count = torch.tensor(lacking, device=self._device)
+        offsets = torch.arange(rows, device=self._device).expand(len(texts), -1)
+        logits = self._model.forward(self._cache, self._readable(torch.tensor(padded, device=self._device)), offsets)
+        self._cache.keep_first(count, max(lengths))
+        self._cached = lengths
+        last = (count - 1).clamp(min=0)[:, None, None].expand(-1, 1, logits.shape[2])
+        return logits.gather(1, last)
+
+    def _readable(self, tokens: Tensor) -> Tensor:
+        """Tokens that only the target's padded embedding has, read as the draft's last one: a worse guess, no bias."""
+        return tokens if self._model.vocabulary >= self._vocabulary else tokens.clamp(max=self._model.vocabulary - 1)
+
+    def _law(self, logits: Tensor) -> Tensor:
+        """The draft's warped law over the target's vocabulary: padded embeddings may make either one wider."""
+        law = self._sampling.law(logits[..., : self._vocabulary])
+        return torch.nn.functional.pad(law, (0, self._vocabulary - law.shape[-1]))
+
+    def _feed_level(self, form: Topology, tokens: Tensor, start: int) -> Tensor:
+        """Logits below each node of one level; its nodes follow the earlier levels as open rows."""
+        end = start + tokens.shape[1]
+        tokens = self._readable(tokens)
+        if form.is_chain:
+            return self._model.forward(self._cache, tokens, form.depth[:, start + 1 : end + 1] - 1)
+        sees = form.ancestors[:, start + 1 : end + 1, 1 : end + 1]
+        return self._model.forward(self._cache, tokens, form.depth[:, start + 1 : end + 1] - 1, sees)
+
+
+def _chain(parts: Parts) -> Drafter:
+    return DraftModel(parts, even((1,) * parts.settings.gamma), sampled=True, chooses_length=True)
+
+
+def _sampled(parts: Parts) -> Drafter:
+    return DraftModel(parts, even(parts.settings.shape), sampled=True)
+
+
+def _top_k(parts: Parts) -> Drafter:
+    return DraftModel(parts, even(parts.settings.shape), sampled=False)
+
+
+def _tree_nodes(settings: Settings) -> int:
+    return nodes_in(settings.shape)
+
+
+CHAIN = DrafterInfo(
+    name="draft",
+    title="Draft model, chain",
+    paper="Leviathan et al. 2211.17192, Chen et al. 2302.01318; block verification: Sun et al. 2403.10444",
+    create=_chain,
+    nodes=lambda settings: settings.gamma,
+    uses=("gamma", "draft_length", "confidence", "rule"),
+    needs_draft=True,
+)
+SAMPLED_TREE = DrafterInfo(
+    name="sampled-tree",
+    title="Draft model, sampled tree",
+    paper="Jeon et al. 2402.12374 (recursive rejection sampling without replacement)",
+    create=_sampled,
+    nodes=_tree_nodes,
+    uses=("shape",),
+    needs_draft=True,
+    grows_trees=True,
+)
+TOP_K_TREE = DrafterInfo(
+    name="topk-tree",
+    title="Draft model, top-k tree",
+    paper="Miao et al. 2305.09781 (tree verification), deterministic children",
+    create=_top_k,
+    nodes=_tree_nodes,
+    uses=("shape",),
+    needs_draft=True,
+    grows_trees=True,
+)

@@ -1,0 +1,45 @@
+"""Self-speculation: the target's own first layers and its head draft, the whole target verifies.
+
+Draft & Verify (Zhang et al. 2309.08168), LayerSkip (Elhoushi et al. 2404.16710, whose targets were trained for it). The
+weights are the target's; the cache is the drafter's own, so its layers read each token twice: drafting and verifying.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from draftscope.drafters.drafter import Drafter, DrafterInfo, Parts
+from draftscope.drafters.model.draft_model import DraftModel
+from draftscope.models.model import Model
+from draftscope.verify.tree import even
+
+
+class EarlyExit(DraftModel):
+    """A chain from a draft model that happens to be the target's beginning."""
+
+    step = "exit step"
+
+
+def _create(parts: Parts) -> Drafter:
+    count = parts.settings.exit_layer or -(-parts.target.layers // 4)
+    early = replace(parts, draft=parts.target.first_layers(count))
+    return EarlyExit(early, even((1,) * parts.settings.gamma), sampled=True, chooses_length=True)
+
+
+def _unfit(target: Model) -> str:
+    if target.stateful:
+        return "its layers keep a state"
+    if target.ballast is not None:
+        return "ballast has no layers to part"
+    return "the target has one layer" if target.layers == 1 else ""
+
+
+INFO = DrafterInfo(
+    name="early-exit",
+    title="Early exit, chain",
+    paper="Draft & Verify, Zhang et al. 2309.08168; LayerSkip, Elhoushi et al. 2404.16710",
+    create=_create,
+    nodes=lambda settings: settings.gamma,
+    uses=("gamma", "draft_length", "confidence", "exit_layer", "rule"),
+    unfit=_unfit,
+)

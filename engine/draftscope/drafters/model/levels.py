@@ -1,0 +1,195 @@
+"""Drafting level by level: one forward a level, children drawn from its laws or their top k. Chains and fixed trees.
+
+What a source of laws (a draft model, an EAGLE head) has to say is its first law and the laws below each level; the rest
+is here: drawing with the round's coins, lengths chosen on the way, siblings that do not exist, the `DraftTree`.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from time import perf_counter
+
+import torch
+from torch import Tensor
+
+from draftscope.drafters.drafter import Drafter, Outcome, Parts, State
+from draftscope.drafters.length import lengths_of
+from draftscope.models.forward.graphs import Outputs
+from draftscope.verify.sampling import draw, draw_distinct, entropies
+from draftscope.verify.tree import Counts, DraftTree, Topology, by_levels, empty, with_descendants
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """B equal trees, and for each level where its children stand in a table with as many columns for every slot as the
+    slot with most has children; None where all have as many."""
+
+    counts: Counts
+    form: Topology
+    places: tuple[Tensor | None, ...]
+
+    @property
+    def fed(self) -> list[int]:
+        """How many nodes of each level are drafted from: all but the last level's."""
+        return [sum(level) for level in self.counts[:-1]]
+
+
+@dataclass(frozen=True)
+class Drafted:
+    """What was drafted, a level each: tokens [B, n], the laws [B, slots, V] above them, which are scouts [B, n], ms."""
+
+    tokens: list[Tensor]
+    laws: list[Tensor]
+    scout: list[Tensor]
+    times: list[float]
+
+    @property
+    def parts(self) -> Outputs:
+        """Its tensors in a row."""
+        return *self.tokens, *self.laws, *self.scout
+
+    @classmethod
+    def of_parts(cls, parts: Outputs) -> Drafted:
+        """What `parts` was made of, but for the times: nobody measures the parts of a graph."""
+        levels = len(parts) // 3
+        return cls(list(parts[:levels]), list(parts[levels : 2 * levels]), list(parts[2 * levels :]), [])
+
+
+class Levels(Drafter):
+    """`counts[d][s]` children of slot s of level d; `sampled` draws them, otherwise they are the top k.
+
+    `chooses_length`: a chain that may end before `counts` does, as the setting `draft_length` says. Under greedy
+    decoding children are the top k, the limit of drawing without replacement. A policy may set `counts` anew before any
+    round: what is cached is the committed text.
+    """
+
+    step = "draft step"  # what a node's origin says, before its depth
+    shares = True  # may arms of a bandit that differ in `counts` alone be one and the same drafter?
+
+    def __init__(self, parts: Parts, counts: Counts, sampled: bool, chooses_length: bool = False) -> None:
+        self._sampling = parts.sampling
+        self._device = parts.device
+        self.counts = counts
+        self.draws = sampled and not parts.sampling.greedy
+        self._lengths = lengths_of(parts.settings, parts.cost, len(counts), parts.batch) if chooses_length else None
+
+    @abstractmethod
+    def first(self, state: State) -> Tensor | None:
+        """The law [B, 1, V] below the pending token; None where there is nothing to draft from yet."""
+
+    @abstractmethod
+    def below(self, form: Topology, children: Tensor, start: int) -> Tensor:
+        """The laws [B, n, V] below `children` [B, n], which are the nodes from `start` on of `form`, a whole level."""
+
+    def propose(self, state: State, depth: int) -> DraftTree:
+        counts = self.counts[:depth]
+        going = self._lengths.begin() if self._lengths else []  # empty where all draft their full length
+        batch = len(state.texts)
+        if not counts or (going and not any(going)):
+            return empty(batch, self._device)
+        drafted = self.drafted(state, _plan(counts, batch, self._device), going)
+        if drafted is None:
+            return empty(batch, self._device)
+        return self._tree(by_levels(counts[: len(drafted.tokens)], batch, self._device), drafted)
+
+    def drafted(self, state: State, plan: Plan, going: list[bool]) -> Drafted | None:
+        """All levels, or those before every sequence has stopped; None where there is nothing to draft from yet."""
+        began = perf_counter()
+        law = self.first(state)
+        return None if law is None else self.grown(law, plan, state.coins.draft, going, began)
+
+    def grown(self, law: Tensor, plan: Plan, coins: Tensor, going: list[bool], began: float) -> Drafted:
+        """The levels from their first `law` on, with coins [B, N]; times count from `began`."""
+        grown = Drafted([], [], [], [])
+        start = 0
+        for level, (own, places) in enumerate(zip(plan.counts, plan.places, strict=True)):
+            children, real = self._children(law, own, places, coins[:, start : start + sum(own)])
+            grown.laws.append(law)
+            grown.tokens.append(children)
+            grown.scout.append(_stopped(going, real) if going else real.logical_not_())
+            grown.times.append((perf_counter() - began) * 1e3)
+            began = perf_counter()
+            if going and not any(going := self._go_on(going, law, children)):
+                break
+            if level + 1 < len(plan.counts):
+                law = self.below(plan.form, children, start)
+            start += children.shape[1]
+        return grown
+
+    def observe(self, outcome: Outcome) -> None:
+        if self._lengths:
+            self._lengths.observe([len(path) for path in outcome.paths])
+
+    def choose_for(self, rows: list[int]) -> None:
+        """From now on lengths are chosen for `rows` of the batch alone: the others have ended."""
+        if self._lengths:
+            self._lengths.stay(rows)
+
+    def _go_on(self, going: list[bool], law: Tensor, children: Tensor) -> list[bool]:
+        """Which sequences draft another token, after `children` [B, 1] were drawn from `law` [B, 1, V]."""
+        q = law[:, 0].gather(1, children)[:, 0].tolist()
+        assert self._lengths is not None
+        return self._lengths.go_on(going, q, partial(entropies, law[:, 0]))
+
+    def _children(
+        self, law: Tensor, counts: tuple[int, ...], places: Tensor | None, coins: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Tokens [B, n] in draw order below `law` [B, slots, V], and whether each is real (a short law has fewer).
+
+        How many a slot has was settled before any was drawn.
+        """
+        slots, most = len(counts), max(counts)
+        if self.draws:
+            if most == 1 and places is None:
+                return draw(law, coins), torch.ones_like(coins, dtype=torch.bool)
+            wide = coins
+            if places is not None:
+                wide = torch.full((len(law), slots * most), 0.5, dtype=coins.dtype, device=coins.device)
+                wide[:, places] = coins
+            tokens, real = draw_distinct(law, wide.view(len(law), slots, most))
+        else:
+            top = law.topk(most, dim=-1)
+            tokens, real = top.indices, top.values > 0
+        tokens, real = tokens.flatten(1), real.flatten(1)
+        return (tokens, real) if places is None else (tokens[:, places], real[:, places])
+
+    def _tree(self, form: Topology, drafted: Drafted) -> DraftTree:
+        laws, scout = torch.cat(drafted.laws, 1), torch.cat(drafted.scout, 1)
+        belief = _slot_rows(form.nodes + 1, laws.shape[1], form.batch, self._device)
+        family = belief if self.draws else torch.full_like(belief, -1)
+        origin = tuple(f"{self.step} {depth}" for depth in form.depth[0, 1:].tolist())
+        return DraftTree(
+            topology=form,
+            tokens=torch.cat(drafted.tokens, 1),
+            laws=laws,
+            family=family,
+            belief=belief,
+            scout=with_descendants(scout, form) if form.width > 1 else scout,
+            origin=(origin,) * form.batch,
+            drawn="all" if self.draws else "none",
+            forward_ms=tuple(drafted.times),
+        )
+
+
+@lru_cache(maxsize=256)
+def _plan(counts: Counts, batch: int, device: torch.device) -> Plan:
+    return Plan(counts, by_levels(counts, batch, device), tuple(_places(own, device) for own in counts))
+
+
+def _places(counts: tuple[int, ...], device: torch.device) -> Tensor | None:
+    most = max(counts)
+    places = [slot * most + rank for slot, own in enumerate(counts) for rank in range(own)]
+    return torch.tensor(places, device=device) if len(places) < len(counts) * most else None
+
+
+def _slot_rows(slots: int, laws: int, batch: int, device: torch.device) -> Tensor:
+    """Slots with children come first and have a law each; the leaves have none."""
+    rows = torch.arange(slots, device=device)
+    return torch.where(rows < laws, rows, -1).expand(batch, -1)
+
+
+def _stopped(going: list[bool], real: Tensor) -> Tensor:
+    """[B, 1]: scouts, where a sequence had stopped drafting before the others."""
+    return ~real | ~torch.tensor(going, device=real.device)[:, None]

@@ -1,0 +1,243 @@
+"""Speculative speculative decoding: while the target verifies, the draft model drafts for what may come of it.
+
+SSD (2603.03251). An outcome is how many drafted tokens stand and which token comes behind them. For the likeliest a
+chain is prepared, all at once as branches of one tree on the draft's own cache; if what comes is among them, the next
+round has its draft already. The more tokens have to stand for an outcome, the fewer are prepared (geometric fan-out).
+
+It runs in a thread of its own, on CUDA in a stream of its own, and every round waits for its end: so what really ran
+beside the target is measured and nothing is simulated. Exact: a prepared chain was drawn with coins of its own tier,
+before the verdict and whatever it was; the verdict alone says whether it is used; a miss drafts with the round's coins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from draftscope.base.errors import DraftscopeError
+from draftscope.drafters.drafter import DrafterInfo, Outcome, Parts, State
+from draftscope.drafters.model.draft_model import DraftModel
+from draftscope.trace.events import Annotation, Prefetch
+from draftscope.verify.sampling import draw
+from draftscope.verify.tree import DraftTree, chain, even
+
+TIER = 3  # of the coins that prepared drafts are drawn with
+PRIOR = 0.7, 8.0  # acceptance believed before anything was seen, and how many tokens that belief weighs
+SPREAD = 1.0  # r of the paper: how slowly further tokens of one slot add to the chance of a hit
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Chains for n outcomes: outcome j is that `slots[j]` tokens stand and `next[:, j]` comes behind them."""
+
+    slots: list[int]
+    next: Tensor  # [B, n]
+    tokens: Tensor  # [B, n, G]
+    laws: Tensor  # [B, n, G, V]
+    busy_ms: float
+
+
+class Ssd(DraftModel):
+    """A chain of `gamma` tokens, prepared where the outcome was foreseen, else drafted when it is asked for."""
+
+    shares = False
+
+    def __init__(self, parts: Parts) -> None:
+        super().__init__(parts, even((1,) * parts.settings.gamma), sampled=True)
+        if not self._model.trees:
+            raise DraftscopeError(f"SSD drafts in branches, and '{self._model.name}' takes no trees; choose 'draft'.")
+        self._gamma, self._fan = parts.settings.gamma, parts.settings.prefetch
+        self._cache = self._model.cache(parts.batch, parts.capacity + self._gamma * (1 + self._fan))
+        self._streams = parts.streams.below(TIER)
+        self._greedy = parts.sampling.greedy
+        self._round = 0
+        self._worker = ThreadPoolExecutor(1, "ssd")
+        self._side: Any = torch.cuda.Stream(self._device) if self._device.type == "cuda" else None  # type: ignore[no-untyped-call]
+        self._running: Future[Prepared] | None = None
+        self._ready: Prepared | None = None
+        self._hits: list[int | None] = []  # for each sequence the outcome that came, None for a miss
+        self._due: list[int] = []  # the length of each text with which its hit may be used
+        self._stood, self._judged = PRIOR[0] * PRIOR[1], PRIOR[1]  # drafted tokens accepted, and those judged
+        self._note: Prefetch | None = None
+
+    def propose(self, state: State, depth: int) -> DraftTree:
+        self._round, lengths = state.round, [len(text) for text in state.texts]
+        if self._due and self._ready is not None:  # a text that went on without this drafter has missed; an ended one
+            now = zip(self._hits, lengths, self._due, strict=True)  # is shorter than it would be, and needs no draft
+            self._hits = [hit if length == due else 0 if length < due else None for hit, length, due in now]
+        self._due = lengths
+        if self._ready is None or depth == 0 or all(hit is None for hit in self._hits):
+            return super().propose(state, depth)
+        began, count = perf_counter(), min(self._gamma, depth)
+        picked = torch.tensor([hit or 0 for hit in self._hits], device=self._device)
+        batch = torch.arange(len(picked), device=self._device)
+        tokens, laws = self._ready.tokens[batch, picked, :count], self._ready.laws[batch, picked, :count]
+        missed = torch.tensor([hit is None for hit in self._hits], device=self._device)
+        fresh = super().propose(state, depth) if any(hit is None for hit in self._hits) else None
+        if fresh is not None:
+            assert fresh.laws is not None
+            tokens = torch.where(missed[:, None], fresh.tokens, tokens)
+            laws = torch.where(missed[:, None, None], fresh.laws, laws)
+        times = fresh.forward_ms if fresh is not None else ((perf_counter() - began) * 1e3,)
+        return self._chain(tokens, laws, times)
+
+    def stay(self, rows: list[int]) -> bool:
+        return False  # what was prepared is of the whole batch
+
+    def overlap_start(self, tree: DraftTree) -> None:
+        self._note = self._ready = None
+        if tree.nodes < self._gamma or tree.laws is None:
+            return  # the text is about to end
+        found = fan_out(self._fan, tree.nodes, self._stood / self._judged)
+        fan = [min(own, self._vocabulary - 1) for own in found]
+        coins = None if self._greedy else self._streams.coins(self._round, sum(fan) * self._gamma, self._device).draft
+        if self._side is not None:
+            self._side.wait_stream(torch.cuda.current_stream(self._device))
+        self._running = self._worker.submit(self._prepare, tree.tokens, tree.laws, fan, coins)
+
+    def observe(self, outcome: Outcome) -> None:
+        """Waits for what was prepared, and keeps what the draft read of the path that came."""
+        self._due = [length + len(path) + 1 for length, path in zip(self._due, outcome.paths, strict=True)]
+        real = (~outcome.tree.scout).sum(-1).tolist()
+        for path, count in zip(outcome.paths, real, strict=True):
+            self._stood, self._judged = self._stood + len(path), self._judged + min(len(path) + 1, count)
+        if self._running is None:
+            self._hits = [None] * len(outcome.paths)
+            super().observe(outcome)
+            return
+        began = perf_counter()
+        ready = self._ready = self._running.result()
+        if self._side is not None:
+            torch.cuda.current_stream(self._device).wait_stream(self._side)
+        waited, self._running = (perf_counter() - began) * 1e3, None
+        foreseen = ready.next.tolist()
+        ends = zip(foreseen, outcome.paths, outcome.last, strict=True)
+        self._hits = [_found(ready.slots, own, len(path), last) for own, path, last in ends]
+        self._keep(outcome.paths)
+        self._note = Prefetch(
+            outcomes=len(ready.slots),
+            hit=all(hit is not None for hit in self._hits),
+            overlap="thread" if self._side is None else "stream",
+            busy_ms=ready.busy_ms,
+            waited_ms=waited,
+        )
+
+    def annotations(self, row: int) -> Sequence[Annotation]:
+        own = self._note.model_copy(update={"hit": self._hits[row] is not None}) if self._note is not None else None
+        return (*super().annotations(row), *([own] if own is not None else []))
+
+    def _keep(self, paths: Sequence[Sequence[int]]) -> None:
+        """Of the open rows the accepted tokens, and the token behind them where it was foreseen."""
+        rows = [
+            [*path, *([self._gamma + hit] if hit is not None else [])]
+            for path, hit in zip(paths, self._hits, strict=True)
+        ]
+        count = torch.tensor([len(row) for row in rows], device=self._device)
+        self._cached = [cached + len(row) for cached, row in zip(self._cached, rows, strict=True)]
+        longest = max(len(row) for row in rows)
+        padded = torch.tensor([row + [-1] * (longest - len(row)) for row in rows], dtype=torch.long)
+        self._cache.keep(padded.view(len(rows), longest).to(self._device), count, max(self._cached))
+
+    @torch.inference_mode()
+    def _prepare(self, drafted: Tensor, laws: Tensor, fan: list[int], coins: Tensor | None) -> Prepared:
+        """In the thread: reads the drafted chain [B, G], then drafts a chain behind every outcome, level by level."""
+        began = perf_counter()
+        side: Any = torch.cuda.stream(self._side) if self._side is not None else nullcontext()
+        with side:
+            table, gamma = self._cache.table, self._gamma
+            self._cache.truncate(table.length, table.bound)
+            offsets = torch.arange(gamma, device=self._device).expand(len(drafted), -1)
+            last = self._law(self._model.forward(self._cache, self._readable(drafted), offsets))[:, -1:]
+            slots = [slot for slot, own in enumerate(fan) for _ in range(own)]
+            outcomes = _outcomes(torch.cat([laws[:, :gamma], last], 1), drafted, fan)
+            tokens, found = self._chains(outcomes, slots, coins)
+            if self._side is not None:
+                self._side.synchronize()
+        return Prepared(slots, outcomes, tokens, found, (perf_counter() - began) * 1e3)
+
+    def _chains(self, outcomes: Tensor, slots: list[int], coins: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Tokens [B, n, G] behind each of `outcomes` [B, n], and the laws [B, n, G, V] they were drawn from."""
+        gamma, n = self._gamma, len(slots)
+        above = torch.arange(gamma, device=self._device) < torch.tensor(slots, device=self._device)[:, None]
+        own = torch.eye(n, dtype=torch.bool, device=self._device)
+        place = torch.tensor(slots, device=self._device)
+        token, tokens, laws = outcomes, [], []
+        for level in range(gamma):
+            sees = torch.cat([above, *[own] * (level + 1)], 1)
+            offsets = (place + level).expand(len(outcomes), -1)
+            law = self._law(self._model.forward(self._cache, self._readable(token), offsets, sees[None]))
+            level_coins = coins[:, level * n : (level + 1) * n] if coins is not None else None
+            token = law.argmax(-1) if level_coins is None else draw(law, level_coins)
+            tokens.append(token)
+            laws.append(law)
+        return torch.stack(tokens, 2), torch.stack(laws, 2)
+
+    def _chain(self, tokens: Tensor, laws: Tensor, times: tuple[float, ...]) -> DraftTree:
+        """The chain of every sequence, prepared or fresh, with the laws that it was drawn from."""
+        batch, count = tokens.shape
+        slots = torch.arange(count + 1, device=self._device)
+        belief = torch.where(slots < count, slots, -1).expand(batch, -1)
+        origin = [
+            tuple(f"{'draft step' if hit is None else 'prefetched'} {depth + 1}" for depth in range(count))
+            for hit in self._hits
+        ]
+        return DraftTree(
+            topology=chain(count, batch, self._device),
+            tokens=tokens,
+            laws=laws,
+            family=torch.full_like(belief, -1) if self._greedy else belief,
+            belief=belief,
+            scout=torch.zeros_like(tokens, dtype=torch.bool),
+            origin=tuple(origin),
+            drawn="none" if self._greedy else "all",
+            forward_ms=times,
+        )
+
+
+def fan_out(budget: int, gamma: int, alpha: float) -> list[int]:
+    """How many outcomes are prepared for each number 0 .. gamma of accepted tokens: about alpha^(k / (1 + r)).
+
+    Behind a whole chain nothing has to be rejected, so that outcome weighs 1 / (1 - alpha) more.
+    """
+    alpha = min(max(alpha, 0.05), 0.95)
+    weights = [alpha ** (k / (1 + SPREAD)) for k in range(gamma + 1)]
+    weights[gamma] *= (1 - alpha) ** (-1 / (1 + SPREAD))
+    found = [0] * (gamma + 1)
+    for _ in range(budget):  # the next outcome goes where the weight for each so far is largest
+        found[max(range(gamma + 1), key=lambda k: weights[k] / (found[k] + 1))] += 1
+    return found
+
+
+def _outcomes(laws: Tensor, drafted: Tensor, fan: list[int]) -> Tensor:
+    """[B, n]: behind each slot of `laws` [B, G + 1, V] its `fan[slot]` likeliest tokens but for the drafted one."""
+    found = []
+    for slot, own in enumerate(fan):
+        law = laws[:, slot]
+        if slot < drafted.shape[1]:  # this slot's outcome is that its drafted token falls
+            law = law.scatter(1, drafted[:, slot : slot + 1], -1.0)
+        found.append(law.topk(own, -1).indices)
+    return torch.cat(found, 1)
+
+
+def _found(slots: list[int], foreseen: list[int], stood: int, last: int) -> int | None:
+    """Which outcome came."""
+    pairs = enumerate(zip(slots, foreseen, strict=True))
+    return next((j for j, (slot, token) in pairs if (slot, token) == (stood, last)), None)
+
+
+INFO = DrafterInfo(
+    name="ssd",
+    title="SSD: drafting ahead while the target verifies",
+    paper="speculative speculative decoding, 2603.03251",
+    create=Ssd,
+    nodes=lambda settings: settings.gamma,
+    uses=("gamma", "prefetch", "rule"),
+    needs_draft=True,
+)

@@ -1,0 +1,224 @@
+"""Sessions inside a session: each tier of a cascade decodes with a model of its own, and drafts for the tier above it.
+
+A tier is speculative decoding once more: who is below proposes a chain, the tier's model reads it in one forward and
+judges it by an exact rule. So what a tier hands up is drawn from its own model's law, whoever drafted below, and that
+law is what the tier above judges it with. Every tier tosses coins of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from draftscope.base.errors import DraftscopeError
+from draftscope.drafters.lookup.ngram import NgramIndex
+from draftscope.drafters.lookup.suffix import SuffixIndex
+from draftscope.models.model import Model
+from draftscope.verify.sampling import Sampling
+from draftscope.verify.tree import DraftTree, chain, chosen_chains
+from draftscope.verify.uniforms import Coins, Streams, no_coins
+from draftscope.verify.verify import Verdict, judge_block, judge_greedy, judge_tree
+
+
+@dataclass(frozen=True)
+class Chains:
+    """What a tier drafted for B sequences: tokens and their origins [B][n_b], and the laws [n_b, V] that the tokens
+    were drawn from (under greedy decoding, whose argmax they are); None where they were copied."""
+
+    tokens: list[list[int]]
+    origin: list[list[str]]
+    laws: list[Tensor] | None
+
+    def tree(self, greedy: bool, device: torch.device) -> DraftTree:
+        """As a draft tree [B, N], shorter chains padded with scouts; the laws' children are drawn, unless `greedy`."""
+        bare = chosen_chains(self.tokens, [""] * len(self.tokens), device)
+        origin = tuple(tuple(own + [""] * (bare.nodes - len(own))) for own in self.origin)
+        if self.laws is None or bare.nodes == 0:
+            return DraftTree(bare.topology, bare.tokens, None, bare.family, bare.belief, bare.scout, origin)
+        slots = torch.arange(bare.nodes + 1, device=device)
+        rows = torch.where(slots < bare.nodes, slots, -1).expand(len(self.tokens), -1)
+        return DraftTree(
+            topology=chain(bare.nodes, len(self.tokens), device),
+            tokens=bare.tokens,
+            laws=torch.nn.utils.rnn.pad_sequence(self.laws, batch_first=True),
+            family=bare.family if greedy else rows,
+            belief=rows,
+            scout=bare.scout,
+            origin=origin,
+            drawn="none" if greedy else "all",
+        )
+
+
+class Below(Protocol):
+    """Who drafts for a tier."""
+
+    def begin(self, prompts: Sequence[list[int]]) -> None:
+        """Reads the prompts; the last token of each is pending."""
+
+    def read(self, texts: Sequence[Sequence[int]]) -> None:
+        """The target has committed these texts, which only ever grow."""
+
+    def draft(self, texts: Sequence[Sequence[int]], counts: Sequence[int], index: int) -> Chains:
+        """At most `counts[b]` tokens behind each text, which begins as what is committed and may go on. No two calls
+        have the same `index`."""
+
+    def forget(self, lengths: Sequence[int]) -> None:
+        """Of what was read, no more than `lengths[b]` tokens stand."""
+
+
+class Copier:
+    """The innermost tier without a model: copies from the text, or guesses nothing ('none')."""
+
+    def __init__(self, name: str, ngram: int) -> None:
+        self._name, self._ngram = name, ngram
+        self._indexes: list[NgramIndex | SuffixIndex] = []
+
+    def begin(self, prompts: Sequence[list[int]]) -> None:
+        if self._name != "none":
+            self._indexes = [SuffixIndex() if self._name == "suffix" else NgramIndex(self._ngram) for _ in prompts]
+
+    def read(self, texts: Sequence[Sequence[int]]) -> None:
+        for index, text in zip(self._indexes, texts, strict=False):
+            index.read(text)
+
+    def draft(self, texts: Sequence[Sequence[int]], counts: Sequence[int], index: int) -> Chains:
+        tokens: list[list[int]] = [[] for _ in texts]
+        for b, guesser in enumerate(self._indexes):
+            tokens[b] = guesser.guess(texts[b], counts[b]) if counts[b] else []
+        return Chains(tokens, [[self._name] * len(own) for own in tokens], None)
+
+    def forget(self, lengths: Sequence[int]) -> None:
+        """Only committed text was read."""
+
+
+class Tier:
+    """One model, and who drafts for it; a tier is asked for at most `most` tokens at once.
+
+    `round_ms` are the milliseconds of its rounds since it last read: a forward of its own each, and what those below
+    took for it. `vocabulary` is the target's, the width of every law.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        below: Below,
+        sampling: Sampling,
+        streams: Streams,
+        most: int,
+        capacity: int,
+        vocabulary: int,
+    ) -> None:
+        if model.stateful:
+            raise DraftscopeError(
+                f"A cascade cuts back what its models have read, and the state of '{model.name}' cannot be; choose "
+                "another draft model, or the drafter 'draft'."
+            )
+        self.model, self.below = model, below
+        self.round_ms: list[float] = []
+        self._sampling, self._streams, self._most, self._vocabulary = sampling, streams, most, vocabulary
+        batch = len(streams.sequences)
+        self._cache = model.cache(batch, capacity + 2 * most + 1)
+        self._cached = [0] * batch  # tokens that the model has read, drafted ones included
+
+    def begin(self, prompts: Sequence[list[int]]) -> None:
+        self.model.read(self._cache, [[self._readable(token) for token in prompt[:-1]] for prompt in prompts])
+        self._cached = [len(prompt) - 1 for prompt in prompts]
+        self.below.begin(prompts)
+
+    def read(self, texts: Sequence[Sequence[int]]) -> None:
+        """A text that a limit cut short may end before what was read of it; its last token is always pending."""
+        self.round_ms = []
+        self._cached = [min(cached, len(text) - 1) for cached, text in zip(self._cached, texts, strict=True)]
+        self.below.read(texts)
+
+    def draft(self, texts: Sequence[Sequence[int]], counts: Sequence[int], index: int) -> Chains:
+        """Exactly `counts[b]` tokens of the model's own law, in as few of its forwards as those below allow."""
+        drafts = [_Draft(list(text), len(text) + count) for text, count in zip(texts, counts, strict=True)]
+        turn = 0
+        while any(draft.left for draft in drafts):
+            began = perf_counter()
+            self._round(drafts, index * self._most + turn)  # each turn adds a token, so there are at most `most`
+            self.round_ms.append((perf_counter() - began) * 1e3)
+            turn += 1
+        tokens = [draft.text[len(text) :] for draft, text in zip(drafts, texts, strict=True)]
+        nothing = torch.empty((0, self._vocabulary), device=self.model.device)
+        return Chains(tokens, [draft.origin for draft in drafts], [torch.cat([nothing, *d.laws]) for d in drafts])
+
+    def forget(self, lengths: Sequence[int]) -> None:
+        self._cached = [min(cached, length) for cached, length in zip(self._cached, lengths, strict=True)]
+        self.below.forget(lengths)
+
+    def _round(self, drafts: list[_Draft], index: int) -> None:
+        """One round of speculative decoding with this tier's model as the target; finished drafts stay as they are."""
+        texts = [draft.text for draft in drafts]
+        guesses = self.below.draft(texts, [max(0, draft.left - 1) for draft in drafts], index)
+        tree = guesses.tree(self._sampling.greedy, self.model.device)
+        law = self._laws(texts, guesses.tokens)
+        verdict = self._judge(law, tree, self._coins(index).first(tree.nodes))
+        ends = list(zip(verdict.accepted.tolist(), verdict.last.tolist(), strict=True))
+        stand = [len(text) + accepted for text, (accepted, _) in zip(texts, ends, strict=True)]
+        for b, (accepted, last) in enumerate(ends):
+            if drafts[b].left:
+                self._cached[b] = stand[b]
+                drafts[b].add(self.model.name, guesses.tokens[b][:accepted], last, law[b, : accepted + 1])
+        self.below.forget(stand)
+
+    def _coins(self, index: int) -> Coins:
+        if self._sampling.greedy:
+            return no_coins(len(self._cached), self._most, self.model.device)
+        return self._streams.coins(index, self._most, self.model.device)
+
+    def _laws(self, texts: list[list[int]], guesses: list[list[int]]) -> Tensor:
+        """The model's laws [B, N + 1, V] below the last token of every text and below each guess.
+
+        Each sequence reads what it lacks and its guesses; rows that pad the shorter ones lie behind and are forgotten.
+        """
+        device = self.model.device
+        rows = [
+            list(map(self._readable, [*text[cached:], *guess]))
+            for text, guess, cached in zip(texts, guesses, self._cached, strict=True)
+        ]
+        most = max(len(row) for row in rows)
+        tokens = torch.tensor([row + [0] * (most - len(row)) for row in rows], device=device)
+        self._cache.truncate(torch.tensor(self._cached, device=device), max(self._cached))
+        logits = self.model.forward(self._cache, tokens, torch.arange(most, device=device).expand(len(rows), -1))
+        nodes = max(len(guess) for guess in guesses)
+        first = torch.tensor([len(row) - len(guess) - 1 for row, guess in zip(rows, guesses, strict=True)])
+        places = (first[:, None] + torch.arange(nodes + 1)).clamp(max=most - 1).to(device)
+        logits = logits.gather(1, places[:, :, None].expand(-1, -1, logits.shape[2]))
+        law = self._sampling.law(logits[..., : self._vocabulary])
+        return torch.nn.functional.pad(law, (0, self._vocabulary - law.shape[-1]))
+
+    def _judge(self, law: Tensor, tree: DraftTree, coins: Coins) -> Verdict:
+        """By the exact rule that accepts most: the rule of the settings is the target's affair."""
+        if self._sampling.greedy:
+            return judge_greedy(law.argmax(-1), tree)
+        return judge_block(law, tree, coins) if tree.drawn == "all" else judge_tree(law, tree, coins)
+
+    def _readable(self, token: int) -> int:
+        """A token that only the target's padded embedding has is read as the model's last one: a worse guess."""
+        return min(token, self.model.vocabulary - 1)
+
+
+class _Draft:
+    """One sequence's text while its chain is drafted, up to a length of `end` tokens."""
+
+    def __init__(self, text: list[int], end: int) -> None:
+        self.text = text
+        self.laws: list[Tensor] = []  # [n, V] of each round
+        self.origin: list[str] = []
+        self._end = end
+
+    @property
+    def left(self) -> int:
+        return self._end - len(self.text)
+
+    def add(self, model: str, accepted: list[int], last: int, laws: Tensor) -> None:
+        self.text += [*accepted, last]
+        self.origin += [*[f"{model}, guessed"] * len(accepted), model]
+        self.laws.append(laws)

@@ -1,0 +1,1 @@
+"""Which drafter or tree to use: Sequoia and bandits."""

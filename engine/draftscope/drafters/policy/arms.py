@@ -1,0 +1,78 @@
+"""Arms: what a policy chooses among. An arm is a drafter with its own gamma or shape, written NAME:GAMMA or NAME:SHAPE.
+
+'draft:4' is a chain of four, 'sampled-tree:2x1x1' a tree with two children at the root and one below each, 'ngram' the
+n-gram drafter at the run's own gamma, 'plain' no draft at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from draftscope import drafters
+from draftscope.base.errors import DraftscopeError
+from draftscope.base.settings import Settings
+from draftscope.drafters.drafter import DrafterInfo, Parts
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One arm: `settings` are the run's but for the drafter and its gamma or shape."""
+
+    name: str
+    info: DrafterInfo
+    settings: Settings
+
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """Children of every node, level by level; empty where nothing is drafted, None where that is no full tree."""
+        if "shape" in self.info.uses:
+            return self.settings.shape
+        if "gamma" in self.info.uses:
+            return (1,) * self.settings.gamma
+        return () if self.info.name == "plain" else None
+
+
+def arms_of(settings: Settings) -> list[Arm]:
+    """The arms that the settings name. `DraftscopeError` for one that is no arm, or stands there twice."""
+    arms = [_arm(written, settings) for written in settings.arms]
+    for i, arm in enumerate(arms):
+        if any((arm.info, arm.settings) == (other.info, other.settings) for other in arms[:i]):
+            raise DraftscopeError(f"arms: '{arm.name}' stands there twice; name each arm once.")
+    return arms
+
+
+def refuse(arm: Arm, parts: Parts) -> None:
+    """`DraftscopeError` where these models cannot play an arm."""
+    info = arm.info
+    why = info.unfit(parts.target)
+    if (info.needs_draft and parts.draft is None) or (info.needs_speaker and parts.speaker is None):
+        why = "no draft model with the target's tokenizer is loaded" if parts.speaker else "no draft model is loaded"
+    elif info.needs_head and info.needs_head not in parts.heads:
+        why = f"no {info.needs_head} head is loaded"
+    elif info.grows_trees:
+        models = (parts.target, parts.draft if info.needs_draft else None)
+        limited = next((model for model in models if model is not None and not model.trees), None)
+        why = f"'{limited.name}' takes no trees" if limited is not None else why
+    if why:
+        raise DraftscopeError(f"The arm '{arm.name}' cannot be played: {why}; leave it out of 'arms'.")
+
+
+def _arm(written: str, settings: Settings) -> Arm:
+    name, _, form = written.strip().partition(":")
+    info = drafters.find(name)
+    if info.synthetic or "arms" in info.uses or "typed" in info.uses:
+        raise DraftscopeError(
+            f"arms: '{name}' cannot be one: what is typed, synthetic or a bandit itself is no choice; leave it out."
+        )
+    own: dict[str, Any] = {"drafter": name, "draft_length": "fixed"}
+    if form and "shape" in info.uses:
+        own["shape"] = tuple(form.split("x"))
+    elif form and "gamma" in info.uses:
+        own["gamma"] = form
+    elif form:
+        raise DraftscopeError(f"arms: '{written[:40]}', but '{name}' has neither gamma nor shape; write '{name}'.")
+    try:
+        return Arm(written.strip(), info, Settings.of(**settings.model_dump() | own))
+    except DraftscopeError as error:
+        raise DraftscopeError(f"arms: '{written[:40]}', {error} Write NAME, NAME:GAMMA or NAME:2x1x1.") from None

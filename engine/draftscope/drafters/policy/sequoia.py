@@ -1,0 +1,85 @@
+"""Sequoia (2402.12374): the tree worth most at what its rows and levels cost, by dynamic programming.
+
+Given how often the child of each rank is the one accepted (`rates`), a tree is worth one token for the target's own
+and, for every node, the product of the rates on its path. Of all trees of n nodes and depth d the best is found
+exactly; of all n and d, the one with most tokens for its time. Where no tree is worth its time, nothing is drafted.
+
+The shape is settled before anything is drawn, so siblings may be drawn without replacement, as in the paper. Rates are
+measured at the temperature asked for (`acceptance.py`), costs are the calibrated ones of a chain: that a level of many
+nodes costs the draft more than one node does is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+from draftscope.drafters.drafter import DrafterInfo
+from draftscope.drafters.heads.recurrent import RecurrentLevels, recurrent_head
+from draftscope.drafters.model.draft_model import DraftModel
+from draftscope.verify.tree import Counts
+
+
+def best_shape(rates: Sequence[float], nodes: int, depth: int) -> tuple[float, Counts]:
+    """Expected tokens a round of the best tree of exactly `nodes` nodes, at most `depth` deep, and its shape.
+
+    rates[r]: how often the child of rank r is accepted below an accepted parent; no node has more children than rates.
+    """
+    rates = tuple(rates)
+    value, _ = _worth(rates, nodes, depth, 0)
+    counts, level = [], [nodes]
+    for below in range(depth, 0, -1):
+        if not any(level):
+            break
+        children = [_worth(rates, own, below, 0)[1] for own in level]
+        counts.append(tuple(len(each) for each in children))
+        level = [own - 1 for each in children for own in each]
+    return 1 + value, tuple(counts)
+
+
+def best_tree(rates: Sequence[float], nodes: int, depth: int, cost: Callable[[int, int], float]) -> Counts:
+    """The shape with most tokens for its time; `cost(nodes, levels)` in any unit, cost(0, 0) a plain round's."""
+    best = 1 / cost(0, 0)
+    shape: Counts = ()
+    for levels in range(1, depth + 1):
+        for count in range(levels, nodes + 1):
+            tokens, counts = best_shape(rates, count, levels)
+            if len(counts) == levels and tokens / cost(count, levels) > best:
+                best, shape = tokens / cost(count, levels), counts
+    return shape
+
+
+@lru_cache(maxsize=1 << 18)
+def _worth(rates: tuple[float, ...], count: int, levels: int, rank: int) -> tuple[float, tuple[int, ...]]:
+    """`count` nodes below one slot, in children of rank `rank` and later: their worth, and each child's nodes."""
+    if count == 0:
+        return 0.0, ()
+    if levels == 0 or rank == len(rates):
+        return float("-inf"), ()
+    options = []
+    for own in range(1, count + 1):
+        child, rest = _worth(rates, own - 1, levels - 1, 0), _worth(rates, count - own, levels, rank + 1)
+        options.append((rates[rank] * (1 + child[0]) + rest[0], (own, *rest[1])))
+    return max(options)
+
+
+DRAFT = DrafterInfo(
+    name="sequoia",
+    title="Draft model, Sequoia's tree",
+    paper="Chen et al. 2402.12374: the tree by dynamic programming, siblings drawn without replacement",
+    create=lambda parts: DraftModel(parts, parts.counts(), sampled=True),
+    nodes=lambda settings: settings.tree_nodes,
+    uses=("tree_nodes", "tree_depth"),
+    needs_draft=True,
+    grows_trees=True,
+)
+EAGLE3 = replace(
+    DRAFT,
+    name="eagle3-sequoia",
+    title="EAGLE-3 head, Sequoia's tree",
+    paper=f"Li et al. 2503.01840; the tree: {DRAFT.paper}",
+    create=lambda parts: RecurrentLevels(parts, recurrent_head(parts, "eagle3"), parts.counts()),
+    needs_draft=False,
+    needs_head="eagle3",
+)

@@ -1,0 +1,1 @@
+"""Drafters whose model has another tokenizer than the target."""

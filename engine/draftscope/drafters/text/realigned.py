@@ -1,0 +1,83 @@
+"""A draft model with a tokenizer of its own, which reads what the target wrote as text.
+
+Its cache holds its own tokens. Text that grows may change its last tokens, so each round it reads again from where its
+tokens of the text begin to differ from those it has read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import takewhile
+
+import torch
+from torch import Tensor
+
+from draftscope.base.errors import DraftscopeError
+from draftscope.drafters.drafter import Parts
+from draftscope.drafters.text.retokenize import Realigner, Seen
+
+SPARE = 2  # a cache that is full is made so many times as large as what it has to hold
+
+
+class RealignedDraft:
+    """The draft model of B sequences behind a `Realigner`. `read` begins a draft, `feed` goes on with it.
+
+    `again[b]` are the tokens that it had read and had to read anew when it last read.
+    """
+
+    def __init__(self, parts: Parts) -> None:
+        if parts.speaker is None:
+            raise DraftscopeError("No draft model is loaded; name one with --draft, or choose the drafter 'ngram'.")
+        self._model = parts.speaker.model
+        if self._model.stateful:
+            raise DraftscopeError(
+                f"'{self._model.name}' would have to forget what it read where text comes out as other tokens, and "
+                "its state cannot be cut back; choose another draft model, or the drafter 'ngram'."
+            )
+        self.device, self.vocabulary = self._model.device, self._model.vocabulary
+        self.realigner = Realigner(parts.tokenizer, parts.speaker.tokenizer)
+        self.again = [0] * parts.batch
+        self._gamma = parts.settings.gamma
+        self._cache = self._model.cache(parts.batch, parts.capacity)
+        self._read: list[list[int]] = [[] for _ in range(parts.batch)]  # tokens in the cache, drafted ones included
+
+    def seen(self, texts: Sequence[Sequence[int]]) -> list[Seen]:
+        """The target's texts as the draft reads them."""
+        return [self.realigner.read(text) for text in texts]
+
+    def fits(self, seen: Seen) -> bool:
+        """Whether there is something to read, and room for a draft behind it in the draft's own context."""
+        return 0 < len(seen.ids) <= self._model.context - self._gamma
+
+    def read(self, seen: Sequence[Seen]) -> Tensor:
+        """Logits [B, 1, V] below every text, V the draft's own vocabulary; one that does not fit is read as token 0."""
+        last = self.vocabulary - 1  # an added token may have no row in the embedding
+        ids = [[min(token, last) for token in each.ids] if self.fits(each) else [0] for each in seen]
+        common = [min(_common(own, held), len(own) - 1) for own, held in zip(ids, self._read, strict=True)]
+        self.again = [max(0, len(held) - same) for held, same in zip(self._read, common, strict=True)]
+        needed = max(map(len, ids)) + max(len(own) - same for own, same in zip(ids, common, strict=True)) + self._gamma
+        if needed > self._cache.table.capacity:
+            self._cache = self._model.cache(len(ids), SPARE * needed)
+            common = [0] * len(ids)
+        rows = [own[same:] for own, same in zip(ids, common, strict=True)]
+        most = max(map(len, rows))
+        tokens = torch.tensor([row + [0] * (most - len(row)) for row in rows], device=self.device)
+        count = torch.tensor([len(row) for row in rows], device=self.device)
+        self._cache.truncate(torch.tensor(common, device=self.device), max(common))
+        logits = self._model.forward(self._cache, tokens, torch.arange(most, device=self.device).expand(len(ids), -1))
+        self._cache.keep_first(count, max(map(len, ids)))
+        self._read = [list(own) for own in ids]
+        return logits.gather(1, (count - 1)[:, None, None].expand(-1, 1, logits.shape[2]))
+
+    def feed(self, tokens: Tensor) -> Tensor:
+        """Logits [B, 1, V] below one more token of every draft, [B, 1], which joins what was read."""
+        logits = self._model.forward(self._cache, tokens, torch.zeros_like(tokens))
+        for read, token in zip(self._read, tokens[:, 0].tolist(), strict=True):
+            read.append(token)
+        self._cache.keep_first(torch.ones_like(tokens[:, 0]), max(map(len, self._read)))
+        return logits
+
+
+def _common(first: Sequence[int], second: Sequence[int]) -> int:
+    """How many leading tokens agree."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False)))

@@ -1,0 +1,112 @@
+"""Between two tokenizers by way of text: how a draft with a tokenizer of its own reads the target's tokens, and how
+what it writes becomes tokens of the target.
+
+Universal assisted generation and string-level exact match re-encode text; token-level intersection pairs the tokens
+that both vocabularies have (Timor et al. 2502.05202). Nothing here has to be right for the output to be exact: a
+continuation that is put into other tokens than the target would choose is a guess that the target rejects.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from draftscope.base.text import Pieces
+
+TAIL = 24  # characters in front of a continuation that it is encoded with: a tokenizer may treat a text's begin apart
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The target's text as its draft reads it: `ids` are the draft's own tokens of `text`; `begun` are the bytes of a
+    last character that is not ended yet, and that no text can hold."""
+
+    ids: list[int]
+    text: str
+    begun: bytes
+
+
+class Realigner:
+    """From the tokens of `target`, a tokenizer, to those of `draft`, and back."""
+
+    def __init__(self, target: Any, draft: Any) -> None:
+        self._target, self._draft = target, draft
+        self._ours, self._theirs = Pieces(target), Pieces(draft)
+        self._bytes = {raw: token for raw, token in known(self._ours, target).items() if len(raw) == 1}
+        self._special = {self._ours.raw(token): int(token) for token in target.all_special_ids}
+        self._kept = self._special.keys() & {self._theirs.raw(token) for token in draft.all_special_ids}
+        adds = draft("a")["input_ids"][:1]
+        self._begin = adds if adds == [draft.bos_token_id] else []
+
+    def read(self, tokens: Sequence[int]) -> Seen:
+        """The target's `tokens` as text; special tokens that the draft does not know are left out."""
+        raw = b"".join(self._shown(token) for token in tokens)
+        decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        text = decoder.decode(raw)
+        ids: list[int] = self._draft(text, add_special_tokens=False, verbose=False)["input_ids"]
+        begin = [] if ids[:1] == self._begin else self._begin
+        return Seen(begin + ids, text, decoder.getstate()[0])
+
+    def write(self, drafted: Sequence[int], seen: Seen) -> list[int]:
+        """The target's tokens for what the draft wrote behind `seen`: up to its first special token, or bytes that are
+        no text. Empty where it does not go on with the character that was begun."""
+        raw, end = self._written(drafted)
+        if not raw.startswith(seen.begun):
+            return []
+        rest = raw[len(seen.begun) :]
+        inside = next((i for i, byte in enumerate(rest) if byte & 0xC0 != 0x80), len(rest)) if seen.begun else 0
+        single = [self._bytes.get(rest[i : i + 1], -1) for i in range(inside)]
+        if -1 in single:  # the target has no tokens for bytes inside a character
+            return []
+        text, whole = _valid(rest[inside:])
+        return [*single, *self._encoded(text, "" if seen.begun else seen.text[-TAIL:]), *(end if whole else [])]
+
+    def shared(self) -> tuple[list[int], list[int]]:
+        """The tokens that both have, as ids of the draft and ids of the target: the same bytes, or the same special
+        token."""
+        theirs = known(self._theirs, self._draft)
+        pairs = [(theirs[raw], token) for raw, token in known(self._ours, self._target).items() if raw in theirs]
+        special = {self._theirs.raw(token): int(token) for token in self._draft.all_special_ids}
+        pairs += [(special[raw], self._special[raw]) for raw in sorted(self._kept)]
+        return [draft for draft, _ in pairs], [target for _, target in pairs]
+
+    def _shown(self, token: int) -> bytes:
+        raw = self._ours.raw(token)
+        return raw if not self._ours.is_special(token) or raw in self._kept else b""
+
+    def _written(self, drafted: Sequence[int]) -> tuple[bytes, list[int]]:
+        """Bytes up to the draft's first special token, and that token where the target has it too."""
+        raw = b""
+        for token in drafted:
+            if self._theirs.is_special(token):
+                special = self._special.get(self._theirs.raw(token))
+                return raw, [special] if special is not None else []
+            raw += self._theirs.raw(token)
+        return raw, []
+
+    def _encoded(self, text: str, tail: str) -> list[int]:
+        """The target's tokens of `text` behind `tail`, where its tokenizer parts them there; else of `text` alone."""
+        if not text:
+            return []
+        before, both = self._ids(tail), self._ids(tail + text)
+        return both[len(before) :] if both[: len(before)] == before else self._ids(text)
+
+    def _ids(self, text: str) -> list[int]:
+        ids: list[int] = self._target(text, add_special_tokens=False, verbose=False)["input_ids"]
+        return ids
+
+
+def known(pieces: Pieces, tokenizer: Any) -> dict[bytes, int]:
+    """Every token by its bytes, special ones left out; of two with the same bytes the later, which is no byte token."""
+    tokens = sorted(int(token) for token in tokenizer.get_vocab().values())
+    return {pieces.raw(token): token for token in tokens if not pieces.is_special(token)}
+
+
+def _valid(raw: bytes) -> tuple[str, bool]:
+    """The text that `raw` begins with, and whether that is all of it."""
+    try:
+        return raw.decode(), True
+    except UnicodeDecodeError as error:
+        return raw[: error.start].decode(), False

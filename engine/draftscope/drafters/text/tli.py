@@ -1,0 +1,64 @@
+"""Token-level intersection: a draft with another tokenizer draws only tokens that the target has too.
+
+TLI of Timor et al. 2502.05202. The draft's law is cut down to the tokens of both vocabularies and renormalised before
+anything is drawn, so it is a law over the target's tokens like any other draft's: judged by the same rules, exact at
+every temperature. What is lost is acceptance: tokens that only the target has are never drafted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from draftscope.base.errors import DraftscopeError
+from draftscope.drafters.drafter import DrafterInfo, Parts, State
+from draftscope.drafters.model.levels import Levels
+from draftscope.drafters.text.realigned import RealignedDraft
+from draftscope.verify.tree import Topology, even
+
+
+class Tli(Levels):
+    """A chain of draws from the shared tokens."""
+
+    shares = False
+
+    def __init__(self, parts: Parts) -> None:
+        super().__init__(parts, even((1,) * parts.settings.gamma), sampled=True)
+        self._draft = RealignedDraft(parts)
+        theirs, ours = self._draft.realigner.shared()
+        widths = self._draft.vocabulary, parts.vocabulary
+        pairs = [pair for pair in zip(theirs, ours, strict=True) if pair[0] < widths[0] and pair[1] < widths[1]]
+        if not pairs:
+            raise DraftscopeError("The draft has no token in common with the target; choose the drafter 'slem'.")
+        self._theirs, self._ours = torch.tensor(pairs, device=self._draft.device).T
+        self._to_theirs = torch.zeros(parts.vocabulary, dtype=torch.long, device=self._draft.device)
+        self._to_theirs[self._ours] = self._theirs
+        self._vocabulary = parts.vocabulary
+
+    def begin(self, prompts: Sequence[list[int]], features: Tensor | None) -> None:
+        self._draft.read(self._draft.seen(prompts))
+
+    def first(self, state: State) -> Tensor | None:
+        seen = self._draft.seen(state.texts)
+        return self._law(self._draft.read(seen)) if any(map(self._draft.fits, seen)) else None
+
+    def below(self, form: Topology, children: Tensor, start: int) -> Tensor:
+        return self._law(self._draft.feed(self._to_theirs[children]))
+
+    def _law(self, logits: Tensor) -> Tensor:
+        """[B, 1, V] over the target's tokens, of the draft's logits: warped among the shared tokens alone."""
+        law = self._sampling.law(logits[..., self._theirs])
+        return law.new_zeros((*law.shape[:-1], self._vocabulary)).index_copy_(-1, self._ours, law)
+
+
+INFO = DrafterInfo(
+    name="tli",
+    title="Draft model of another tokenizer, shared tokens only",
+    paper="token-level intersection, Timor et al. 2502.05202",
+    create=Tli,
+    nodes=lambda settings: settings.gamma,
+    uses=("gamma", "rule"),
+    needs_speaker=True,
+)

@@ -1,0 +1,1 @@
+"""Measuring: exactness checks, comparisons, benchmarks, regret, the GPU suite."""

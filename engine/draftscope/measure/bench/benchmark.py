@@ -1,0 +1,49 @@
+"""A whole benchmark: from a pair, a plan and texts to a report, and the report to files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from draftscope.base.prompts import Prompt
+from draftscope.decode.lab import Lab
+from draftscope.measure.bench.cases import cases
+from draftscope.measure.bench.distances import distances
+from draftscope.measure.bench.measure import Bench
+from draftscope.measure.bench.peers import opened
+from draftscope.measure.bench.plan import Plan
+from draftscope.measure.bench.report import Report, kept, machine, method
+from draftscope.measure.bench.rows import headlines, rows
+from draftscope.measure.bench.systems import own
+from draftscope.measure.bench.tables import markdown
+
+
+def benchmark(lab: Lab, plan: Plan, texts: Mapping[str, Sequence[Prompt]], notes: Sequence[str] = ()) -> Report:
+    """Runs `plan` on `texts`; `notes` are told first. Shows a bar on a terminal.
+
+    Raises `DraftscopeError` for a context beyond the models', and where nothing could be measured.
+    """
+    todo, unread = cases(lab, plan, texts)
+    systems, unable = own(lab, plan)
+    with ExitStack() as until_done:
+        missing: list[str] = []
+        if plan.peers:
+            longest = max(len(prompt) for case in todo for prompt in case.prompts) + plan.tokens
+            peers, missing = opened(lab, longest, until_done)
+            systems = [*systems, *peers]
+        measuring = Bench(plan, systems, todo)
+        runs = measuring.runs()
+    apart = distances(lab, [system.label for system in systems], plan.temperatures)
+    told = [system.note for system in systems if system.note]
+    left_out = [*notes, *unread, *unable, *missing, *measuring.notes]
+    return Report(machine(lab), method(plan), plan, rows(runs, apart), headlines(runs), told, left_out, kept(lab, plan))
+
+
+def save(report: Report, folder: Path) -> str:
+    """Writes `bench.json` and `bench.md`; returns the Markdown."""
+    text = markdown(report)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "bench.json").write_text(report.as_json(), encoding="utf-8")
+    (folder / "bench.md").write_text(text, encoding="utf-8")
+    return text

@@ -1,0 +1,65 @@
+"""From prompts to cases: token ids, as many sequences and as long a context as the plan names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import cycle, islice, product
+
+from draftscope.base.errors import DraftscopeError
+from draftscope.base.prompts import Prompt
+from draftscope.decode.lab import Lab
+from draftscope.measure.bench.plan import Plan
+from draftscope.measure.bench.systems import Case
+
+Tokens = tuple[int, ...]
+
+
+def cases(lab: Lab, plan: Plan, prompts: Mapping[str, Sequence[Prompt]]) -> tuple[list[Case], list[str]]:
+    """Every cell of the plan on every prompt, and a note for each prompt that these models cannot read.
+
+    The B sequences of a case begin with its prompt and go on with the kind's other prompts, in turn.
+    """
+    _refuse_contexts(lab, plan)
+    encoded, notes = _encoded(lab, plan, prompts)
+    pool = [token for own in encoded.values() for tokens in own for token in tokens]
+    found = []
+    for context, batch, temperature in product(plan.contexts or (None,), plan.batches, plan.temperatures):
+        for kind, own in encoded.items():
+            texts = own if context is None else [_filled(tokens, context, pool) for tokens in own]
+            for number in range(len(texts)):
+                together = tuple(islice(cycle(texts), number, number + batch))
+                found.append(Case(kind, number, together, temperature, context))
+    return found, notes
+
+
+def _encoded(
+    lab: Lab, plan: Plan, prompts: Mapping[str, Sequence[Prompt]]
+) -> tuple[dict[str, list[Tokens]], list[str]]:
+    encoded: dict[str, list[Tokens]] = {}
+    notes: list[str] = []
+    for kind, own in prompts.items():
+        for number, prompt in enumerate(own, 1):
+            try:
+                encoded.setdefault(kind, []).append(tuple(lab.encode(prompt.text, plan.tokens)))
+            except DraftscopeError as error:
+                notes.append(f"Prompt {number} of '{kind}' was left out: {error}")
+    kept = {kind: own for kind, own in encoded.items() if own}
+    if not kept:
+        raise DraftscopeError(f"No prompt can be used. {notes[0]}")
+    return kept, notes
+
+
+def _filled(tokens: Tokens, context: int, pool: Sequence[int]) -> Tokens:
+    """`context` tokens that end as `tokens` do: in front of them stand all prompts, over and over."""
+    front = tuple(islice(cycle(pool), max(0, context - len(tokens))))
+    return (front + tokens)[-context:]
+
+
+def _refuse_contexts(lab: Lab, plan: Plan) -> None:
+    room = min(model.context for model in lab.models)
+    for context in plan.contexts:
+        if context + plan.tokens > room:
+            raise DraftscopeError(
+                f"context = {context:,}: with {plan.tokens:,} tokens to write that goes beyond the {room:,} that the "
+                f"models hold; choose at most {max(0, room - plan.tokens):,}, or fewer --tokens."
+            )

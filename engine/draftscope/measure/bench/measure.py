@@ -1,0 +1,113 @@
+"""The measuring itself: a pass of warm-up, then repeats; in each, case after case, and there system after system."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+
+import torch
+from tqdm import tqdm
+from transformers.utils import logging
+
+from draftscope.base.errors import DraftscopeError
+from draftscope.measure.bench.plan import Plan, where
+from draftscope.measure.bench.rounds import Rounds
+from draftscope.measure.bench.systems import PLAIN, Case, Label, System
+
+Cell = tuple[Label, tuple[float, int, int | None]]
+
+WARM_UP = -1  # the repeat that is not counted
+
+
+@dataclass(frozen=True)
+class Run:
+    """One system on one case, once."""
+
+    label: Label
+    case: Case
+    repeat: int
+    seconds: float  # from token ids in to token ids out
+    ids: list[list[int]]  # [B]
+    rounds: Rounds | None = None  # our own systems only
+    cache_bytes: int | None = None
+    draft_bytes: int | None = None
+
+
+class Bench:
+    """Runs a plan. `notes` says afterwards what was left out and why."""
+
+    def __init__(self, plan: Plan, systems: Sequence[System], cases: Sequence[Case]) -> None:
+        alone = [system.label.name for system in systems if not system.batches and max(plan.batches) > 1]
+        self.notes = [f"Larger batches are not for {', '.join(alone)}: one sequence at a time."] if alone else []
+        self._plan = plan
+        self._systems = systems
+        self._cases = cases
+        self._failed: set[Cell] = set()
+
+    def runs(self) -> list[Run]:
+        """Every run that was counted. `DraftscopeError` where none was."""
+        until = perf_counter() + self._plan.seconds if self._plan.seconds is not None else float("inf")
+        kept: list[Run] = []
+        before = logging.get_verbosity()
+        logging.set_verbosity_error()  # assisted generation warns about its own inner calls
+        try:
+            for repeat, case in self._groups():
+                if perf_counter() > until:
+                    self.notes.append(self._stopped(repeat, case))
+                    break
+                runs = list(self._group(repeat, case))
+                kept += runs if repeat != WARM_UP else []
+        finally:
+            logging.set_verbosity(before)
+        if not kept:
+            raise DraftscopeError(f"Nothing was measured. {' '.join(self.notes)}")
+        return kept
+
+    def _groups(self) -> Iterator[tuple[int, Case]]:
+        repeats = range(WARM_UP, self._plan.repeats)
+        with tqdm(total=len(repeats) * len(self._cases), desc="bench", unit="text", leave=False, disable=None) as bar:
+            for repeat in repeats:
+                for case in self._cases:
+                    yield repeat, case
+                    bar.update()
+
+    def _group(self, repeat: int, case: Case) -> Iterator[Run]:
+        """All systems on one case, plain first. One that fails is left out of its cell from then on."""
+        for system in self._systems:
+            able = system.batches or case.batch == 1
+            if not able or {(system.label, case.cell), (PLAIN, case.cell)} & self._failed:
+                continue
+            try:
+                yield self._run(system, case, repeat)
+            except Exception as error:  # a peer may raise anything, and the others go on
+                self._failed.add((system.label, case.cell))
+                self.notes.append(_failure(system, case, error))
+
+    def _run(self, system: System, case: Case, repeat: int) -> Run:
+        """A seed of its own for every repeat, warm-up included."""
+        write = system.prepare(case, self._plan.tokens, seed=repeat + 1)
+        began = perf_counter()
+        written = write()
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        seconds = perf_counter() - began
+        lengths = [len(ids) for ids in written.ids]
+        if lengths != [self._plan.tokens] * case.batch:
+            raise RuntimeError(f"it wrote {lengths} tokens instead of {case.batch} times {self._plan.tokens}")
+        rounds = Rounds.of(written.kept) if written.kept else None
+        sizes = written.cache_bytes, written.draft_bytes
+        return Run(system.label, case, repeat, seconds, written.ids, rounds, *sizes)
+
+    def _stopped(self, repeat: int, case: Case) -> str:
+        done = "within the warm-up" if repeat == WARM_UP else f"in repeat {repeat + 1} of {self._plan.repeats}"
+        return (
+            f"Stopped after {self._plan.seconds:g} s, {done}, before '{case.kind}' at T = {case.temperature:g}; "
+            "name fewer drafters, kinds or tokens, or leave --quick out."
+        )
+
+
+def _failure(system: System, case: Case, error: Exception) -> str:
+    reason = " ".join(str(error).split())[:240].rstrip(".")
+    kind = "" if isinstance(error, DraftscopeError) else f"{type(error).__name__}: "
+    return f"{system.label.name} was left out at {where(*case.cell)}: {kind}{reason}."

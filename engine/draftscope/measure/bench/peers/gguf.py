@@ -1,0 +1,87 @@
+"""A Llama-shaped model as a GGUF file, for llama.cpp. Weights keep their dtype; tokens are fed by id, so that the file
+holds no tokenizer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from draftscope.models.forward.lean import covers
+from draftscope.models.model import Model
+
+MOST_BYTES = 4_000_000_000  # of weights that are written to a temporary folder
+KINDS = {torch.float32: "F32", torch.bfloat16: "BF16", torch.float16: "F16"}
+NAMES = {
+    "input_layernorm": "attn_norm",
+    "self_attn.q_proj": "attn_q",
+    "self_attn.k_proj": "attn_k",
+    "self_attn.v_proj": "attn_v",
+    "self_attn.o_proj": "attn_output",
+    "post_attention_layernorm": "ffn_norm",
+    "mlp.gate_proj": "ffn_gate",
+    "mlp.up_proj": "ffn_up",
+    "mlp.down_proj": "ffn_down",
+}
+
+
+def why_not(model: Model) -> str | None:
+    """Why this model cannot be written, None where it can: plain Llama on a CPU, ordinary rotary angles."""
+    config = model.network.config
+    if model.device.type != "cpu":
+        return f"it is measured on a CPU only, and the models are on {model.device}"
+    if not covers(model.network) or config.rope_parameters["rope_type"] != "default" or model.dtype not in KINDS:
+        return f"only plain Llama models are converted, and '{model.name}' is none"
+    if (size := model.parameters * model.dtype.itemsize) > MOST_BYTES:
+        return f"its copy of '{model.name}' would be a file of {size / 1e9:.1f} GB"
+    return None
+
+
+def kind(writer: Any, dtype: torch.dtype) -> Any:
+    """GGUF's name of a dtype."""
+    return writer.GGMLQuantizationType[KINDS[dtype]]
+
+
+def write(writer: Any, network: Any, path: Path) -> None:
+    """Writes `network` with the package `gguf`."""
+    config = network.config
+    file = writer.GGUFWriter(str(path), "llama")
+    width = network.model.layers[0].self_attn.head_dim
+    file.add_block_count(config.num_hidden_layers)
+    file.add_context_length(config.max_position_embeddings)
+    file.add_embedding_length(config.hidden_size)
+    file.add_feed_forward_length(config.intermediate_size)
+    file.add_head_count(config.num_attention_heads)
+    file.add_head_count_kv(config.num_key_value_heads)
+    file.add_key_length(width)
+    file.add_value_length(width)
+    file.add_rope_dimension_count(width)
+    file.add_rope_freq_base(config.rope_parameters["rope_theta"])
+    file.add_layer_norm_rms_eps(config.rms_norm_eps)
+    file.add_vocab_size(config.vocab_size)
+    file.add_tokenizer_model("no_vocab")
+    for name, weight in _weights(network):
+        stored = kind(writer, network.dtype if weight.ndim > 1 else torch.float32)
+        file.add_tensor(name, writer.quants.quantize(weight.float().numpy(), stored), raw_dtype=stored)
+    file.write_header_to_file()
+    file.write_kv_data_to_file()
+    file.write_tensors_to_file()
+    file.close()
+
+
+def _weights(network: Any) -> list[tuple[str, Tensor]]:
+    """Every weight under llama.cpp's name. It rotates neighbours where transformers rotates halves."""
+    config, body = network.config, network.model
+    heads = {"attn_q": config.num_attention_heads, "attn_k": config.num_key_value_heads}
+    found = [("token_embd.weight", body.embed_tokens.weight), ("output_norm.weight", body.norm.weight)]
+    if not config.tie_word_embeddings:
+        found.append(("output.weight", network.lm_head.weight))
+    for number, layer in enumerate(body.layers):
+        for theirs, ours in NAMES.items():
+            weight = layer.get_submodule(theirs).weight
+            if ours in heads:
+                weight = weight.view(heads[ours], 2, -1, weight.shape[1]).transpose(1, 2).reshape(weight.shape)
+            found.append((f"blk.{number}.{ours}.weight", weight))
+    return [(name, weight.detach().contiguous()) for name, weight in found]

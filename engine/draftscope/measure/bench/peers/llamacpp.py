@@ -1,0 +1,75 @@
+"""llama.cpp through `llama-cpp-python`, on a GGUF file written from the very same weights: plain, and prompt lookup."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+
+from draftscope.decode.lab import Lab
+from draftscope.measure.bench.peers import gguf
+from draftscope.measure.bench.peers.missing import MissingPeerError, needed
+from draftscope.measure.bench.systems import Case, Label, System, Write, Written
+
+PEER, INSTALL = "llama.cpp", "pip install llama-cpp-python gguf (it compiles C++ for some minutes)"
+SPARE = 16  # slots behind the longest text: prompt lookup writes its guesses there
+
+
+class LlamaCpp(System):
+    """One loaded model. `reset` makes it forget the last text, prefix included."""
+
+    batches = False
+
+    def __init__(self, name: str, note: str, model: Any) -> None:
+        self.label = Label(name)
+        self.note = note
+        self._model = model
+
+    def prepare(self, case: Case, tokens: int, seed: int) -> Write:
+        self._model.reset()
+        self._model.set_seed(seed)
+        prompt = list(case.prompts[0])
+        law = {"temp": case.temperature, "top_k": 0, "top_p": 1.0, "min_p": 0.0, "repeat_penalty": 1.0}
+        return lambda: Written([list(islice(self._model.generate(prompt, **law), tokens))])
+
+
+def systems(lab: Lab, longest: int, open_until: ExitStack) -> list[System]:
+    """llama.cpp twice on this target, or `MissingPeerError`."""
+    package = needed("llama_cpp", PEER, INSTALL)
+    lookup = needed("llama_cpp.llama_speculative", PEER, INSTALL).LlamaPromptLookupDecoding()
+    writer = needed("gguf", PEER, INSTALL)
+    if (why := gguf.why_not(lab.target)) is not None:
+        raise MissingPeerError(f"{PEER} was left out: {why}.")
+    path = Path(open_until.enter_context(TemporaryDirectory())) / "target.gguf"
+    gguf.write(writer, lab.target.network, path)
+    version, kind = package.__version__, gguf.kind(writer, lab.target.dtype)
+
+    def model(**options: Any) -> Any:
+        threads = torch.get_num_threads()
+        loaded = package.Llama(
+            str(path),
+            n_ctx=longest + SPARE,
+            n_threads=threads,
+            n_threads_batch=threads,
+            type_k=int(kind),
+            type_v=int(kind),
+            verbose=False,
+            **options,
+        )
+        open_until.callback(loaded.close)
+        return loaded
+
+    told = f"{PEER} by llama-cpp-python {version}, weights and cache in {kind.name}"
+    return [
+        LlamaCpp(PEER, f"{told}.", model()),
+        LlamaCpp(
+            f"{PEER}-prompt-lookup",
+            f"{PEER}-prompt-lookup: the same, {lookup.num_pred_tokens} tokens behind a match of at most "
+            f"{lookup.max_ngram_size}, the package's own defaults.",
+            model(draft_model=lookup, logits_all=True),
+        ),
+    ]

@@ -1,0 +1,76 @@
+"""transformers' own decoding on the very same model objects: plain, assisted, and prompt lookup."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import GenerationConfig
+
+from draftscope.decode.lab import Lab
+from draftscope.measure.bench.systems import Case, Label, System, Write, Written
+
+LOOKUP = 10  # tokens that prompt lookup copies at most, as in transformers' own examples
+
+
+class Transformers(System):
+    """`generate` with some options. Only plain decoding takes several sequences."""
+
+    def __init__(self, lab: Lab, name: str, note: str = "", **options: Any) -> None:
+        self.label = Label(name)
+        self.note = note
+        self.batches = not options
+        self._network = lab.target.network
+        self._device = lab.target.device
+        self._options = options
+
+    def prepare(self, case: Case, tokens: int, seed: int) -> Write:
+        ids, mask = _left_padded(case.prompts, self._device)
+        sample = {"temperature": case.temperature, "top_k": 0} if case.temperature else {}
+        config = GenerationConfig(
+            max_new_tokens=tokens,
+            do_sample=bool(case.temperature),
+            eos_token_id=-1,  # no token ends a text
+            pad_token_id=0,
+            **sample,
+        )
+        torch.manual_seed(seed)
+
+        def write() -> Written:
+            with _as_asked(self._network):
+                out = self._network.generate(ids, attention_mask=mask, generation_config=config, **self._options)
+            return Written(out[:, ids.shape[1] :].tolist())
+
+        return write
+
+
+def systems(lab: Lab) -> list[System]:
+    """Assisted generation only where there is a draft model."""
+    found: list[System] = [Transformers(lab, "transformers-generate")]
+    if lab.draft is not None:
+        note = "transformers-assisted: its own defaults, 20 drafted tokens or until the draft's confidence is below .4."
+        found.append(Transformers(lab, "transformers-assisted", note, assistant_model=lab.draft.network))
+    note = f"transformers-prompt-lookup: {LOOKUP} tokens behind a match of at most 2, its own defaults."
+    found.append(Transformers(lab, "transformers-prompt-lookup", note, prompt_lookup_num_tokens=LOOKUP))
+    return found
+
+
+def _left_padded(prompts: tuple[tuple[int, ...], ...], device: torch.device) -> tuple[Tensor, Tensor]:
+    """Ids and attention mask [B, longest], as `generate` wants them."""
+    longest = max(len(prompt) for prompt in prompts)
+    ids = torch.tensor([[0] * (longest - len(prompt)) + list(prompt) for prompt in prompts], device=device)
+    own = torch.tensor([[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts], device=device)
+    return ids, own
+
+
+@contextmanager
+def _as_asked(network: Any) -> Iterator[None]:
+    """A checkpoint's own defaults (a top-p, a repetition penalty) would fill in whatever was not asked for."""
+    before, network.generation_config = network.generation_config, GenerationConfig()
+    try:
+        yield
+    finally:
+        network.generation_config = before

@@ -1,0 +1,237 @@
+"""From runs to rows: one system on one kind of text at one temperature, batch and context; and the headlines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import fmean, median
+from types import MappingProxyType
+
+from draftscope.measure.bench.measure import Run
+from draftscope.measure.bench.predict import Prediction, predict
+from draftscope.measure.bench.rounds import Rounds
+from draftscope.measure.bench.statistics import LOOP, Interval, bootstrap, repeated_4grams
+from draftscope.measure.bench.systems import PLAIN, Label
+from draftscope.measure.check import Distance
+
+Distances = Mapping[tuple[Label, float], Distance]
+NO_DISTANCES: Distances = MappingProxyType({})
+
+PARTS = 8  # of the generated length, in `ms_per_token`
+
+
+@dataclass(frozen=True)
+class Row:
+    """One system in one cell, over all prompts and repeats. Times of whole runs hold the prefill.
+
+    `ratio_to_plain` is tokens/s divided by plain's in the same repeat of the same prompt, over all of them, loops
+    included: `looping` of `runs` are loops. Absent in a peer's row is what only our own rounds tell.
+    """
+
+    name: str  # as tables and plots name the system, with its gamma or shape
+    system: str
+    drafter: str
+    gamma: int | None
+    shape: tuple[int, ...] | None
+    length: str | None  # how many of gamma tokens a chain drafts, where that is chosen while drafting
+    rule: str | None  # of drawn chains, where it is another than block verification
+    lossy: bool  # the rule writes another law than the target's, by design
+    kind: str
+    temperature: float
+    batch: int
+    context: int | None  # tokens of every prompt, where they were asked for
+    tokens: int  # written by each sequence
+    runs: int
+    seconds: list[float]
+    tokens_per_s: float  # of all sequences together; median
+    ratio_to_plain: Interval
+    ratio_while_full: Interval | None  # the same until a batch's first sequence ends, without prefill; None for one
+    repeated_4grams: float  # mean over runs
+    looping: int
+    tokens_vs_plain: str  # equal, differs at n (the first such token of any run), or sampled
+    equal_runs: int | None  # None where tokens are sampled
+    mean_acceptance_length: float | None = None  # 1 + accepted / rounds that drafted
+    conditional_alpha: list[float | None] = field(default_factory=list)  # by position: accepted / reached and drafted
+    predicted_ratio: float | None = None  # tau / (gamma c + v + o)
+    prediction: Prediction | None = None
+    stage_ms: dict[str, float] = field(default_factory=dict)  # of a round
+    ms_per_token: list[float] = field(default_factory=list)  # by eighths of what was written, without prefill; medians
+    cache_bytes: int | None = None  # keys and values at the end of the longest text, computed from shapes
+    draft_bytes: int | None = None  # what the draft models have of that: keys and values, or a state of constant size
+    distance: Distance | None = None  # a lossy rule above T = 0: of its joint law from the target's, sampled
+
+
+@dataclass(frozen=True)
+class Headline:
+    """One system over all kinds of text: the median of the kinds' medians, loops left out. None where all loop."""
+
+    name: str  # as tables and plots name the system, with its gamma or shape
+    system: str
+    drafter: str
+    gamma: int | None
+    shape: tuple[int, ...] | None
+    lossy: bool
+    temperature: float
+    batch: int
+    context: int | None
+    ratio_to_plain: Interval | None
+    kinds: int  # that have a run which does not loop
+    of_kinds: int
+    looping: int  # runs left out
+    runs: int
+
+
+@dataclass(frozen=True)
+class Paired:
+    """A run beside plain's of the same repeat of the same prompt."""
+
+    run: Run
+    plain: Run
+
+    @property
+    def ratio(self) -> float:
+        return speed(self.run) / speed(self.plain)
+
+    @property
+    def ratio_while_full(self) -> float | None:
+        """Of the rounds in which every sequence was written; None for a peer, which tells no rounds."""
+        if self.run.rounds is None or self.plain.rounds is None:
+            return None
+        return self.run.rounds.tokens_per_s_while_full() / self.plain.rounds.tokens_per_s_while_full()
+
+    @property
+    def loops(self) -> bool:
+        return max(loop_share(self.run), loop_share(self.plain)) > LOOP
+
+    @property
+    def differs_at(self) -> int | None:
+        """The first token, in any sequence, that is not plain's; None where there is none."""
+        both = zip(self.run.ids, self.plain.ids, strict=True)
+        ats = [at for ours, theirs in both for at in _first_difference(ours, theirs)]
+        return min(ats, default=None)
+
+
+def speed(run: Run) -> float:
+    """Tokens a second of all sequences."""
+    return sum(len(ids) for ids in run.ids) / run.seconds
+
+
+def loop_share(run: Run) -> float:
+    """Mean over the sequences of the share of repeated 4-grams."""
+    return fmean(repeated_4grams(ids) for ids in run.ids)
+
+
+def rows(runs: Sequence[Run], distances: Distances = NO_DISTANCES) -> list[Row]:
+    """A row for every system, kind and cell, in the order of running; `distances` by label and temperature."""
+    by_row: dict[object, list[Paired]] = {}
+    for pair in _paired(runs):
+        case = pair.run.case
+        by_row.setdefault((case.cell, case.kind, pair.run.label), []).append(pair)
+    return [_row(own, distances) for own in by_row.values()]
+
+
+def headlines(runs: Sequence[Run]) -> list[Headline]:
+    """A headline for every system and cell, in the order of running."""
+    by_cell: dict[object, list[Paired]] = {}
+    for pair in _paired(runs):
+        by_cell.setdefault((pair.run.case.cell, pair.run.label), []).append(pair)
+    return [_headline(own) for own in by_cell.values()]
+
+
+def _paired(runs: Sequence[Run]) -> list[Paired]:
+    plain = {(run.case, run.repeat): run for run in runs if run.label == PLAIN}
+    return [Paired(run, plain[run.case, run.repeat]) for run in runs if (run.case, run.repeat) in plain]
+
+
+def _row(pairs: Sequence[Paired], distances: Distances) -> Row:
+    run, sampled = pairs[0].run, pairs[0].run.case.temperature > 0
+    label, case = run.label, run.case
+    ats = [pair.differs_at for pair in pairs]
+    full = [ratio for pair in pairs if (ratio := pair.ratio_while_full) is not None]
+    row = Row(
+        name=label.name,
+        system=label.system,
+        drafter=label.drafter,
+        gamma=label.gamma,
+        shape=label.shape,
+        length=label.length,
+        rule=label.rule,
+        lossy=label.lossy,
+        kind=case.kind,
+        temperature=case.temperature,
+        batch=case.batch,
+        context=case.context,
+        tokens=len(run.ids[0]),
+        runs=len(pairs),
+        seconds=[pair.run.seconds for pair in pairs],
+        tokens_per_s=median(speed(pair.run) for pair in pairs),
+        ratio_to_plain=bootstrap([[pair.ratio for pair in pairs]]),
+        ratio_while_full=bootstrap([full]) if case.batch > 1 and full else None,
+        repeated_4grams=fmean(loop_share(pair.run) for pair in pairs),
+        looping=sum(pair.loops for pair in pairs),
+        tokens_vs_plain="sampled" if sampled else _compared(ats),
+        equal_runs=None if sampled else ats.count(None),
+        cache_bytes=max((pair.run.cache_bytes for pair in pairs if pair.run.cache_bytes is not None), default=None),
+        draft_bytes=max((pair.run.draft_bytes for pair in pairs if pair.run.draft_bytes is not None), default=None),
+        distance=distances.get((label, case.temperature)),
+    )
+    return _with_rounds(row, pairs)
+
+
+def _with_rounds(row: Row, pairs: Sequence[Paired]) -> Row:
+    """What only our own rounds tell; a peer's row stays as it is."""
+    own = [pair.run.rounds for pair in pairs if pair.run.rounds is not None]
+    plain = [pair.plain.rounds for pair in pairs if pair.plain.rounds is not None]
+    if not own or not plain:
+        return row
+    rounds = Rounds.joined(own)
+    prediction = predict(rounds, Rounds.joined(plain))
+    return replace(
+        row,
+        mean_acceptance_length=rounds.mean_acceptance_length(),
+        conditional_alpha=rounds.conditional_alpha(),
+        predicted_ratio=prediction.ratio,
+        prediction=prediction,
+        stage_ms=rounds.stage_ms(),
+        ms_per_token=_medians([each.ms_per_token(min(PARTS, row.tokens)) for each in own]),
+    )
+
+
+def _headline(pairs: Sequence[Paired]) -> Headline:
+    label, case = pairs[0].run.label, pairs[0].run.case
+    by_kind: dict[str, list[float]] = {}
+    for pair in pairs:
+        kept = by_kind.setdefault(pair.run.case.kind, [])
+        if not pair.loops:
+            kept.append(pair.ratio)
+    ratios = [own for own in by_kind.values() if own]
+    return Headline(
+        name=label.name,
+        system=label.system,
+        drafter=label.drafter,
+        gamma=label.gamma,
+        shape=label.shape,
+        lossy=label.lossy,
+        temperature=case.temperature,
+        batch=case.batch,
+        context=case.context,
+        ratio_to_plain=bootstrap(ratios) if ratios else None,
+        kinds=len(ratios),
+        of_kinds=len(by_kind),
+        looping=sum(pair.loops for pair in pairs),
+        runs=len(pairs),
+    )
+
+
+def _first_difference(ours: Sequence[int], theirs: Sequence[int]) -> list[int]:
+    return [at for at, (a, b) in enumerate(zip(ours, theirs, strict=True)) if a != b][:1]
+
+
+def _compared(ats: Sequence[int | None]) -> str:
+    differing = [at for at in ats if at is not None]
+    return f"differs at {min(differing)}" if differing else "equal"
+
+
+def _medians(lists: Sequence[Sequence[float]]) -> list[float]:
+    """Position by position."""
+    return [median(values) for values in zip(*lists, strict=True)]

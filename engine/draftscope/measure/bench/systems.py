@@ -1,0 +1,176 @@
+"""What is measured: a system writes a case. Here the interface and our own drafters; others are in `peers`."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from draftscope import drafters
+from draftscope.base.errors import DraftscopeError
+from draftscope.base.settings import LOSSY, Settings
+from draftscope.decode.lab import Lab
+from draftscope.drafters import DrafterInfo
+from draftscope.measure.bench.plan import Plan
+from draftscope.measure.bench.rounds import Kept
+
+OWN = "draftscope"
+Shape = tuple[int, ...]
+SHAPES: dict[str, Shape] = {"sampled-tree": (2, 1, 1), "topk-tree": (2, 2, 1)}  # small, for small models; else default
+
+
+@dataclass(frozen=True)
+class Label:
+    """Who wrote. `drafter` is empty for a peer; `gamma` and `shape` are given where the drafter reads them, the `rule`
+    where it is another than block verification, the `length` where it is chosen while drafting."""
+
+    system: str
+    drafter: str = ""
+    gamma: int | None = None
+    shape: Shape | None = None
+    rule: str | None = None
+    length: str | None = None
+
+    @property
+    def lossy(self) -> bool:
+        """Is the output another law than the target's, by the rule's design?"""
+        return self.rule in LOSSY
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What it says of the run's settings."""
+        given = {"gamma": self.gamma, "shape": self.shape, "rule": self.rule, "draft_length": self.length}
+        return {"drafter": self.drafter} | {name: value for name, value in given.items() if value is not None}
+
+    @property
+    def name(self) -> str:
+        """As tables and plots name it."""
+        shape = f" {','.join(map(str, self.shape))}" if self.shape else ""
+        length = f" by {self.length}" if self.length else ""
+        gamma = f", gamma {self.gamma}{length}" if self.gamma is not None else ""
+        rule = f", {self.rule}{' (lossy)' if self.lossy else ''}" if self.rule else ""
+        return f"{self.drafter or self.system}{shape}{gamma}{rule}"
+
+
+PLAIN = Label(OWN, "plain")
+
+
+@dataclass(frozen=True)
+class Case:
+    """B prompts (token ids) to continue together; `number` tells the cases of one kind apart."""
+
+    kind: str
+    number: int
+    prompts: tuple[tuple[int, ...], ...]  # [B]
+    temperature: float
+    context: int | None = None  # tokens of every prompt, where the plan named them
+
+    @property
+    def batch(self) -> int:
+        return len(self.prompts)
+
+    @property
+    def cell(self) -> tuple[float, int, int | None]:
+        """What of the plan it belongs to, whatever its text."""
+        return self.temperature, self.batch, self.context
+
+
+@dataclass(frozen=True)
+class Written:
+    """What a system wrote: token ids of each sequence [B], and for our own the rounds, and the size of all models'
+    caches and of the draft models' alone."""
+
+    ids: list[list[int]]
+    kept: Sequence[Kept] = ()
+    cache_bytes: int | None = None
+    draft_bytes: int | None = None
+
+
+Write = Callable[[], Written]
+
+
+class System(ABC):
+    """Something that continues prompts. `note` says in a sentence with which settings, where that is worth saying."""
+
+    label: Label
+    batches = True  # whether it decodes several sequences together
+    note = ""
+
+    @abstractmethod
+    def prepare(self, case: Case, tokens: int, seed: int) -> Write:
+        """A run of `case`, not begun: calling it is timed, what is done here is not."""
+
+
+class Own(System):
+    """One of this project's drafters, through the engine's own loop."""
+
+    def __init__(self, lab: Lab, label: Label) -> None:
+        self.label = label
+        self._lab = lab
+
+    def prepare(self, case: Case, tokens: int, seed: int) -> Write:
+        settings = Settings.of(**self.label.settings, temperature=case.temperature, max_new_tokens=tokens, seed=seed)
+        prompts, streams = [list(prompt) for prompt in case.prompts], tuple(range(case.batch))
+        sizes = self._sizes(case, tokens)
+
+        def write() -> Written:
+            session = self._lab.session_of(prompts, settings, streams, ends=False)
+            kept = [Kept.of(step) for step in session.steps()]
+            return Written([transcript.tokens for transcript in session.transcripts], kept, *sizes)
+
+        return write
+
+    def _sizes(self, case: Case, tokens: int) -> tuple[int | None, int | None]:
+        """What every model that takes part keeps of prompt and continuation, and what the draft models keep of it.
+
+        None for a drafter with a head, whose shape says nothing of what it caches, and for a draft that counts other
+        tokens; the latter where no model drafts.
+        """
+        info, lab = drafters.find(self.label.drafter), self._lab
+        if info.needs_head or (info.needs_speaker and lab.foreign is not None):
+            return None, None
+        drafts = [lab.draft] if info.needs_draft and lab.draft is not None else []
+        if info.needs_speaker and lab.speaker is not None:
+            drafts.append(lab.speaker.model)
+        if "inner" in info.uses:
+            drafts += lab.smaller
+        longest = max(len(prompt) for prompt in case.prompts) + tokens
+        kept = case.batch * sum(model.kept_bytes(longest) for model in drafts)
+        return case.batch * lab.target.kept_bytes(longest) + kept, kept if drafts else None
+
+
+def refuse_unknown(names: Sequence[str]) -> None:
+    """`DraftscopeError` for a drafter that is not there, or that has nothing to draft in a benchmark."""
+    for name in names:
+        if "typed" in drafters.find(name).uses:
+            raise DraftscopeError(f"The drafter '{name}' waits for a person, who cannot be benchmarked; leave it out.")
+
+
+def _sensible(info: DrafterInfo, lab: Lab) -> bool:
+    return lab.foreign is not None or not info.needs_speaker
+
+
+def own(lab: Lab, plan: Plan) -> tuple[list[System], list[str]]:
+    """Plain decoding first, then the plan's drafters; and what is to be said of those that this pair cannot run.
+
+    Without a plan all are taken but synthetic ones, since what they know in advance is paid for in the whole run's
+    time, and those that draft through text where the draft has the target's own tokenizer.
+    """
+    known = drafters.known()
+    asked = plan.drafters or [name for name, info in known.items() if not info.synthetic and _sensible(info, lab)]
+    named = [info for info in lab.drafters() if info.name in asked]
+    able = [info for info in named if info.available and "typed" not in info.uses]
+    labels = [PLAIN]
+    for info in able:
+        gammas = plan.gammas if "gamma" in info.uses else (None,)
+        shape = SHAPES.get(info.name, Settings.of().shape) if "shape" in info.uses else None
+        rules = [None if rule == "block" else rule for rule in plan.rules] if "rule" in info.uses else [None]
+        lengths = [None if length == "fixed" else length for length in plan.lengths]
+        combined = product(gammas, rules, lengths if "draft_length" in info.uses else [None])
+        labels += [
+            Label(OWN, info.name, gamma, shape, *each) for gamma, *each in combined if info.name != PLAIN.drafter
+        ]
+    unable = ", ".join(f"{info.name} ({info.why_not})" for info in named if not info.available)
+    return [Own(lab, label) for label in labels], [f"Drafters left out: {unable}."] if unable else []

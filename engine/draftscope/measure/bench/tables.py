@@ -1,0 +1,192 @@
+"""A benchmark's report as Markdown: headline, kinds of text, prediction, stages, and what was left out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from statistics import median
+from typing import Any
+
+from draftscope.measure.bench.plan import where
+from draftscope.measure.bench.report import Report
+from draftscope.measure.bench.rounds import STAGES
+from draftscope.measure.bench.rows import Headline, Row
+from draftscope.measure.bench.statistics import LEVEL
+from draftscope.measure.check import Distance
+
+Cell = tuple[float, int, int | None]
+POSITIONS = 4  # of a draft, in the table of alphas
+
+
+def markdown(report: Report) -> str:
+    """Machine, method, a table for every cell, prediction, stages, and what was left out."""
+    parts = [", ".join(f"{key} {value}" for key, value in report.machine.items() if value != ""), report.method]
+    parts += _headline_tables(report.headlines)
+    parts += [_kinds_table(cell, report.rows) for cell in dict.fromkeys(_cell(row) for row in report.rows)]
+    parts += [_alpha_table(cell, report.rows) for cell in dict.fromkeys(_cell(row) for row in report.rows)]
+    parts += [_lossy_table(report.rows)] if any(row.lossy for row in report.rows) else []
+    parts += [_prediction_table(report.rows), _stages_table(report.rows)]
+    parts += [_listed(title, lines) for title, lines in (("Peers", report.peers), ("Left out", report.notes)) if lines]
+    return "\n\n".join(parts) + "\n"
+
+
+def _listed(title: str, lines: Sequence[str]) -> str:
+    return f"{title}:\n\n" + "\n".join(f"- {_one_line(line)}" for line in lines)
+
+
+def _cell(of: Row | Headline) -> Cell:
+    return of.temperature, of.batch, of.context
+
+
+def _headline_tables(headlines: Sequence[Headline]) -> list[str]:
+    """A table for each batch and context, a line for each system; T = 1 stands beside T = 0."""
+    by_size: dict[tuple[int, int | None], list[Headline]] = {}
+    for headline in headlines:
+        by_size.setdefault((headline.batch, headline.context), []).append(headline)
+    return [_headline_table(own) for own in by_size.values()]
+
+
+def _headline_table(headlines: Sequence[Headline]) -> str:
+    cells = list(dict.fromkeys(_cell(headline) for headline in headlines))
+    lines = [
+        f"Headline: tokens/s divided by plain's, median over kinds [{LEVEL:.0%} interval], loops left out:\n",
+        line("system", *(where(*cell) for cell in cells)),
+        "|---|" + "---:|" * len(cells),
+    ]
+    for system in dict.fromkeys(headline.name for headline in headlines):
+        own = {_cell(headline): _said(headline) for headline in headlines if headline.name == system}
+        lines.append(line(system, *(own.get(cell, "-") for cell in cells)))
+    return "\n".join(lines)
+
+
+def _kinds_table(cell: Cell, rows: Sequence[Row]) -> str:
+    """Ratio to plain by kind of text, speed, and whose tokens they are."""
+    rows = [row for row in rows if _cell(row) == cell]
+    kinds = list(dict.fromkeys(row.kind for row in rows))
+    batched = "; behind / until the first sequence of the batch ends, without prefill" if cell[1] > 1 else ""
+    lines = [
+        f"By kind of text, {where(*cell)} (mean acceptance length; ~ where every run loops{batched}):\n",
+        line("system", *kinds, "tokens/s", "tokens vs plain"),
+        "|---|" + "---:|" * (len(kinds) + 1) + "---|",
+    ]
+    for own in _by_system(rows):
+        by_kind = {row.kind: _ratio(row) for row in own}
+        speed = f"{median(row.tokens_per_s for row in own):.0f}"
+        lines.append(line(own[0].name, *(by_kind.get(kind, "-") for kind in kinds), speed, _compared(own)))
+    return "\n".join(lines)
+
+
+def _alpha_table(cell: Cell, rows: Sequence[Row]) -> str:
+    """Conditional acceptance by position and kind of text, of what drafts at all."""
+    rows = [row for row in rows if _cell(row) == cell and row.conditional_alpha]
+    kinds = list(dict.fromkeys(row.kind for row in rows))
+    lines = [
+        f"Conditional alpha by position, {where(*cell)}: accepted / rounds that reached the position and drafted it, "
+        f"the first {POSITIONS} positions:\n",
+        line("system", *kinds),
+        "|---|" + "---|" * len(kinds),
+    ]
+    for own in _by_system(rows):
+        by_kind = {row.kind: " ".join(map(_share, row.conditional_alpha[:POSITIONS])) for row in own}
+        lines.append(line(own[0].name, *(by_kind.get(kind, "-") for kind in kinds)))
+    return "\n".join(lines)
+
+
+def _lossy_table(rows: Sequence[Row]) -> str:
+    """A lossy rule's speed, and beside it what that costs in law."""
+    apart = [row.distance for row in rows if row.distance is not None]
+    over = f"{apart[0].tokens} tokens, top-k {apart[0].top_k}, {apart[0].samples} samples" if apart else "none sampled"
+    lines = [
+        f"Lossy rules write another law than the target's. Tokens/s over plain's, median over kinds, loops included; "
+        f"distance of the joint law from the target's ({over}; in brackets what sampling alone makes of it), KL in "
+        "nats. At T = 0 every rule writes the target's tokens:\n",
+        line("system", "at", "tokens/s over plain's", "total variation", "KL"),
+        "|---|---|---:|---:|---:|",
+    ]
+    for own in _by_system([row for row in rows if row.lossy]):
+        ratio = f"{median(row.ratio_to_plain.median for row in own):.2f}"
+        lines.append(line(own[0].name, where(*_cell(own[0])), ratio, *_distance(own[0].distance)))
+    return "\n".join(lines)
+
+
+def _distance(found: Distance | None) -> tuple[str, str]:
+    """Total variation and KL, where they were sampled."""
+    if found is None:
+        return "-", "-"
+    divergence = "infinite" if found.kl is None else f"{found.kl:.3f}"
+    return (
+        f"{found.total_variation:.3f} [{found.sampling_total_variation:.3f}]",
+        f"{divergence} [{found.sampling_kl:.3f}]",
+    )
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}".removeprefix("0")
+
+
+def _ratio(row: Row) -> str:
+    length = "" if row.mean_acceptance_length is None else f" ({row.mean_acceptance_length:.2f})"
+    full = "" if row.ratio_while_full is None else f" / {row.ratio_while_full.median:.2f}"
+    return f"{row.ratio_to_plain.median:.2f}{full}{length}{' ~' if row.looping == row.runs else ''}"
+
+
+def _said(headline: Headline) -> str:
+    ratio = headline.ratio_to_plain
+    if ratio is None:
+        return f"all {headline.runs} runs loop"
+    without = f", {headline.looping} of {headline.runs} runs loop" if headline.looping else ""
+    return f"**{ratio.median:.2f}** [{ratio.low:.2f}, {ratio.high:.2f}]{without}"
+
+
+def _compared(rows: Sequence[Row]) -> str:
+    """The row's words over all kinds: the earliest difference, and how many runs are equal."""
+    if any(row.equal_runs is None for row in rows):
+        return "sampled"
+    equal, runs = sum(row.equal_runs or 0 for row in rows), sum(row.runs for row in rows)
+    if equal == runs:
+        return "equal"
+    first = min(int(row.tokens_vs_plain.split()[-1]) for row in rows if row.tokens_vs_plain != "equal")
+    return f"differs at {first} ({equal} of {runs} runs equal)"
+
+
+def _prediction_table(rows: Sequence[Row]) -> str:
+    """Predicted beside measured, medians over kinds, one line for each of our systems in each cell."""
+    lines = [
+        "Predicted S = tau / (gamma c + v + o) beside measured, medians over kinds, loops included; gamma c, v and o "
+        "in units of one plain round, from medians of single stages; prefill is in the measured ratio only:\n",
+        line("system", "at", "measured", "predicted", "tau", "gamma c", "v", "o"),
+        "|---|---|" + "---:|" * 6,
+    ]
+    for own in _by_system([row for row in rows if row.prediction is not None]):
+        terms = [asdict(row.prediction) for row in own if row.prediction is not None]
+        measured = median(row.ratio_to_plain.median for row in own)
+        predicted = median(row.predicted_ratio or 0.0 for row in own)
+        shown = [measured, predicted, *(median(term[key] for term in terms) for key in ("tau", "gamma_c", "v", "o"))]
+        lines.append(line(own[0].name, where(*_cell(own[0])), *(f"{value:.2f}" for value in shown)))
+    return "\n".join(lines)
+
+
+def _stages_table(rows: Sequence[Row]) -> str:
+    """Where a round goes, medians over kinds."""
+    lines = ["Milliseconds of a round, medians over kinds:\n", line("system", "at", *STAGES)]
+    lines.append("|---|---|" + "---:|" * len(STAGES))
+    for own in _by_system([row for row in rows if row.stage_ms]):
+        stages = (f"{median(row.stage_ms[stage] for row in own):.2f}" for stage in STAGES)
+        lines.append(line(own[0].name, where(*_cell(own[0])), *stages))
+    return "\n".join(lines)
+
+
+def _by_system(rows: Sequence[Row]) -> list[list[Row]]:
+    found: dict[Any, list[Row]] = {}
+    for row in rows:
+        found.setdefault((_cell(row), row.name), []).append(row)
+    return list(found.values())
+
+
+def line(*cells: str) -> str:
+    """A row of a table in Markdown."""
+    return "| " + " | ".join(_one_line(cell).replace("|", "\\|") for cell in cells) + " |"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,425 @@
+"""Is it still the target? Checks of one drafter on one pair, by samples and by comparison.
+
+The rules are proved by enumeration in tests; what can still go wrong on a real pair are caches, masks and random
+streams, and those show in samples. So a check never says "exact": it says that no difference was found, with how many
+samples, and how often it would raise a false alarm.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from draftscope import drafters
+from draftscope.base.errors import DraftscopeError
+from draftscope.base.settings import LOSSY, Settings
+from draftscope.decode.lab import Lab
+from draftscope.trace import events
+from draftscope.verify.sampling import Sampling
+
+FALSE_ALARM = 1e-6  # chance that a law test of a right implementation fails
+MIN_FREEDOM = 4  # fewer outcomes than this plus one would let a wrong law pass unseen
+PROMPTS = ("Once upon a time", "def main():\n    ", "Question: What is 12 + 7?\nAnswer:", "The sea was calm and")
+
+Joint = dict[tuple[int, ...], float]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One check: what was tested, on how much, and whether a difference was found."""
+
+    name: str
+    passed: bool
+    detail: str
+    samples: int = 0
+    p_value: float | None = None
+    total_variation: float | None = None  # lossy rules: of the joint law from the target's own
+    kl: float | None = None  # and KL(written || target) in nats; absent where infinite: the target cannot write it
+
+
+class Checked(events.Record):
+    """A check as far as it has come, of one drafter on one pair; `verdict` stands once all `tests` are done."""
+
+    kind: Literal["checked"] = "checked"
+    drafter: str
+    title: str
+    rule: str  # of drawn chains; empty where the drafter is judged by a rule of its own
+    exact: bool
+    models: list[str]
+    created: str  # ISO 8601, UTC
+    false_alarm: float = FALSE_ALARM  # of each law test
+    samples: int  # of each law test
+    tests: int
+    findings: list[dict[str, str | bool | int | float | None]]
+    verdict: str = ""
+
+
+def checked(
+    lab: Lab, settings: Settings, samples: int = 2048, watch: Callable[[], None] = lambda: None
+) -> Iterator[Checked]:
+    """`check` of the drafter and the rule of these settings, as events. `watch` is called often and may raise."""
+    info = drafters.find(settings.drafter)
+    rule = settings.rule if "rule" in info.uses else None
+    so_far = Checked(
+        drafter=info.name,
+        title=info.title,
+        rule=rule or "",
+        exact=info.exact_with(settings.model_copy(update={"temperature": 1.0})),  # as the law is tested
+        models=[model.name for model in lab.models_of(info)],
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        samples=samples,
+        tests=len(TESTS) + 1,
+        findings=[],
+    )
+    findings: list[Finding] = []
+    yield so_far
+    for finding in check(lab, info.name, samples, settings.seed, rule=rule, like=settings, watch=watch):
+        findings.append(finding)
+        done = verdict(findings, so_far.exact) if len(findings) == so_far.tests else ""
+        yield so_far.model_copy(update={"findings": [asdict(each) for each in findings], "verdict": done})
+
+
+def check(
+    lab: Lab,
+    drafter: str = "draft",
+    samples: int = 2048,
+    seed: int = 0,
+    progress: Callable[[str], None] = lambda _: None,
+    rule: str | None = None,
+    like: Settings | None = None,
+    watch: Callable[[], None] = lambda: None,
+) -> Iterator[Finding]:
+    """What a drafter must keep to, then the joint law at temperature 1; yields each finding as it is made.
+
+    `like` has the lenience and agreement of a lossy rule. `watch` is called before each test and in every round of the
+    law tests; what it raises ends the check. A lossy `rule` writes another law by design: how far it lies from the
+    target's is told as a number, not judged.
+    """
+    chooses = "rule" in drafters.find(drafter).uses
+    if rule is not None and not chooses:
+        raise DraftscopeError(f"rule = '{rule}': '{drafter}' is judged by a rule of its own; leave it out.")
+    rules = (rule,) if rule is not None else ("block", "token") if chooses else ("block",)
+    like = like or Settings.of()
+    for test in TESTS:
+        watch()
+        progress(test.__name__.replace("_", " "))
+        yield test(lab, drafter, seed)
+    for each in rules:
+        settings = Settings.of(
+            drafter=drafter, rule=each, gamma=3, shape=(3, 2), typed=" the", temperature=1.0, top_k=3, seed=seed,
+            lenience=like.lenience, agreement=like.agreement,
+        )  # fmt: skip
+        progress(f"joint law, {samples} samples")
+        test_law = distance_test if each in LOSSY else law_test
+        yield test_law(lab, PROMPTS[0], settings, length=4, samples=samples, watch=watch)
+
+
+def verdict(findings: Sequence[Finding], exact: bool) -> str:
+    """The sentence that may be said after these findings, and no stronger one."""
+    failed = [finding.name for finding in findings if not finding.passed]
+    if failed:
+        return f"A difference was found: {', '.join(failed)}."
+    if not exact:
+        return "This drafter's rule is lossy by design; nothing unexpected was found."
+    return "The rule is proved; on this pair no difference was found."
+
+
+def greedy_identity(lab: Lab, drafter: str, seed: int = 0, tokens: int = 48) -> Finding:
+    """At temperature 0 the drafter must write plain's tokens; in 16-bit a near tie may differ, and its gap is told."""
+    equal = total = 0
+    for prompt in PROMPTS:
+        plain = lab.decode(prompt, "plain", max_new_tokens=tokens, seed=seed)
+        other = lab.decode(prompt, drafter, max_new_tokens=tokens, seed=seed, typed=" and then the", record=False)
+        total += len(plain.token_ids)
+        same = _common(plain.token_ids, other.token_ids)
+        equal += same
+        if plain.token_ids != other.token_ids:
+            gap = _gap_at(lab, prompt, plain.token_ids[:same])
+            detail = f"'{prompt[:24]}' diverges at token {same}, where the target's top-2 logits are {gap:.4g} apart"
+            return Finding("greedy identity", False, f"{detail} ({lab.target.dtype})", total)
+    return Finding("greedy identity", True, f"{equal} of {total} tokens equal to plain, {len(PROMPTS)} prompts", total)
+
+
+def one_forward_a_round(lab: Lab, drafter: str, seed: int = 0) -> Finding:
+    """The target must run once a round: its forwards, counted, are the rounds and one prefill."""
+    before = len(lab.target.counter.widths)
+    run = lab.decode(PROMPTS[0], drafter, max_new_tokens=24, seed=seed)
+    forwards = len(lab.target.counter.widths) - before
+    widths = [event.width for event in run.rounds]
+    right = lab.target.counter.widths[before + 1 :] == widths
+    return Finding("one forward a round", right, f"{forwards} forwards: {len(widths)} rounds and the prefill", forwards)
+
+
+def end_inside_a_block(lab: Lab, drafter: str, seed: int = 0) -> Finding:
+    """An end of text ends it right there, wherever in an accepted block it stands."""
+    plain = lab.decode(PROMPTS[0], "plain", max_new_tokens=24, seed=seed).token_ids
+    wrong = []
+    for place in range(len(plain)):
+        ends = copy(lab)
+        ends.eos = frozenset({plain[place]})
+        found = ends.decode(PROMPTS[0], drafter, max_new_tokens=24, seed=seed, record=False).token_ids
+        if found != plain[: plain.index(plain[place]) + 1]:
+            wrong.append(place)
+    detail = (
+        f"texts that should end at tokens {wrong} end elsewhere" if wrong else f"{len(plain)} ends, each met exactly"
+    )
+    return Finding("end inside a block", not wrong, detail, len(plain))
+
+
+def begun_again(lab: Lab, drafter: str, seed: int = 0) -> Finding:
+    """A run that was cancelled leaves nothing behind: the next one writes what it would have written anyway.
+
+    Greedily, where a drafter goes by the clock: then a seed repeats no sampled text.
+    """
+    temperature = 0.0 if drafters.find(drafter).by_clock else 1.0
+    settings = Settings.of(drafter=drafter, temperature=temperature, max_new_tokens=24, seed=seed)
+    undisturbed = _written(lab, settings)
+    next(lab.session(PROMPTS[1], settings, record=False).steps())
+    same = _written(lab, settings) == undisturbed
+    return Finding(
+        "begun again", same, f"{len(undisturbed)} tokens {'equal' if same else 'differ'} after a cancelled run", 1
+    )
+
+
+def ragged_batch(lab: Lab, drafter: str, seed: int = 0) -> Finding:
+    """Unequal texts decoded together write what each writes alone: neither neighbours nor padding show."""
+    if not lab.batches:
+        return Finding("ragged batch", True, "left out: one of these models takes one text at a time")
+    settings = Settings.of(drafter=drafter, max_new_tokens=24, seed=seed)
+    prompts = [lab.encode(prompt) for prompt in PROMPTS]
+    together = lab.session_of(prompts, settings, tuple(range(len(prompts))), ends=False)
+    for _ in together.steps():
+        pass
+    for b, prompt in enumerate(prompts):
+        alone = lab.session_of([prompt], settings, (b,), ends=False)
+        for _ in alone.steps():
+            pass
+        same = _common(together.transcripts[b].tokens, alone.transcripts[0].tokens)
+        if same < settings.max_new_tokens:
+            gap = _gap_at(lab, PROMPTS[b], alone.transcripts[0].tokens[:same])
+            detail = f"'{PROMPTS[b][:24]}' differs at token {same}, where the top-2 logits are {gap:.4g} apart"
+            return Finding("ragged batch", False, f"{detail} ({lab.target.dtype})", len(prompts))
+    return Finding(
+        "ragged batch", True, f"{len(prompts)} unequal texts write together what each writes alone", len(prompts)
+    )
+
+
+TESTS = (greedy_identity, one_forward_a_round, end_inside_a_block, begun_again, ragged_batch)
+
+
+def law_test(
+    lab: Lab, prompt: str, settings: Settings, length: int, samples: int, watch: Callable[[], None] = lambda: None
+) -> Finding:
+    """Chi-square of the joint law of the first `length` tokens against the target's own, worked out path by path."""
+    tokens = lab.encode(prompt, length + 2)
+    expected = exact_joint(lab, tokens, Sampling.of(settings), length, unclear=_unclear(lab))
+    observed = along(sampled_joint(lab, tokens, settings, length, samples, watch=watch), expected)
+    statistic, freedom, p_value = chi_square(observed, expected, samples)
+    if freedom < MIN_FREEDOM:
+        enough = f"{samples} samples leave {freedom + 1} outcomes to compare; take more samples or a higher temperature"
+        return Finding(f"joint law ({settings.rule})", False, enough, samples)
+    detail = (
+        f"{settings.drafter}, rule {settings.rule}, T={settings.temperature:g}, top-k {settings.top_k}: joint law of "
+        f"{length} tokens over {len(expected)} outcomes, chi-square {statistic:.1f} on {freedom} degrees of freedom, "
+        f"p = {p_value:.3g}; false alarm {FALSE_ALARM:g}"
+    )
+    return Finding(f"joint law ({settings.rule})", p_value >= FALSE_ALARM, detail, samples, p_value)
+
+
+def distance_test(
+    lab: Lab, prompt: str, settings: Settings, length: int, samples: int, watch: Callable[[], None] = lambda: None
+) -> Finding:
+    """How far a lossy rule's joint law lies from the target's own; never a pass or a fail.
+
+    Samples of the target's very law lie apart from it too: that share of each distance is told beside it.
+    """
+    found = joint_distance(lab, lab.encode(prompt, length + 2), settings, length, samples, watch)
+    divergence = math.inf if found.kl is None else found.kl
+    detail = (
+        f"{settings.drafter}, rule {settings.rule}, lossy by design: joint law of {length} tokens at "
+        f"T={settings.temperature:g}, top-k {settings.top_k}: "
+        f"total variation {found.total_variation:.3f} (sampling alone: {found.sampling_total_variation:.3f}), "
+        f"KL to the target's {divergence:.3f} nats (sampling alone: {found.sampling_kl:.3f})"
+    )
+    name = f"distance of the joint law ({settings.rule})"
+    return Finding(name, True, detail, samples, total_variation=found.total_variation, kl=found.kl)
+
+
+@dataclass(frozen=True)
+class Distance:
+    """How far the joint law of `tokens` tokens, as `samples` runs wrote it, lies from the target's own.
+
+    `sampling_*` is how far as many samples of the target's very law are expected to lie from it. KL is in nats, of what
+    was written to the target's law; None where infinite.
+    """
+
+    total_variation: float
+    kl: float | None
+    sampling_total_variation: float
+    sampling_kl: float
+    tokens: int
+    top_k: int
+    samples: int
+
+
+def joint_distance(
+    lab: Lab,
+    prompt: list[int],
+    settings: Settings,
+    length: int,
+    samples: int,
+    watch: Callable[[], None] = lambda: None,
+) -> Distance:
+    """The joint law of `length` tokens behind `prompt` that the real loop writes, measured against the target's own."""
+    expected = exact_joint(lab, prompt, Sampling.of(settings), length, unclear=_unclear(lab))
+    observed = along(sampled_joint(lab, prompt, settings, length, samples, watch=watch), expected)
+    apart, divergence = distances({outcome: seen / samples for outcome, seen in observed.items()}, expected)
+    return Distance(
+        total_variation=apart,
+        kl=divergence if math.isfinite(divergence) else None,
+        sampling_total_variation=sum(math.sqrt(p * (1 - p) / (2 * math.pi * samples)) for p in expected.values()),
+        sampling_kl=(len(expected) - 1) / (2 * samples),
+        tokens=length,
+        top_k=settings.top_k,
+        samples=samples,
+    )
+
+
+def distances(written: Joint, target: Joint) -> tuple[float, float]:
+    """Total variation of two joint laws, and KL(written || target) in nats: inf for what the target cannot write."""
+    outcomes = written.keys() | target.keys()
+    apart = sum(abs(written.get(each, 0.0) - target.get(each, 0.0)) for each in outcomes) / 2
+    if any(mass and not target.get(each) for each, mass in written.items()):
+        return apart, math.inf
+    return apart, sum(mass * math.log(mass / target[each]) for each, mass in written.items() if mass)
+
+
+@torch.inference_mode()
+def exact_joint(lab: Lab, prompt: list[int], sampling: Sampling, length: int, unclear: float = 0.0) -> Joint:
+    """The target's own law of the next `length` tokens: every prefix read from scratch, no tree, no kept cache.
+
+    Where the last logit that top-k keeps leads the first that it drops by less than the share `unclear` of its size,
+    rounding decides what is kept, and two right forwards may disagree. Such a prefix is an outcome by itself.
+    """
+    joint: Joint = {(): 1.0}
+    ended: Joint = {}
+    for _ in range(length):
+        prefixes = list(joint)
+        rows = torch.tensor([[*prompt, *prefix] for prefix in prefixes], device=lab.target.device)
+        offsets = torch.arange(rows.shape[1], device=rows.device).expand(len(prefixes), -1)
+        cache = lab.target.cache(len(prefixes), rows.shape[1])
+        logits = lab.target.forward(cache, rows, offsets, last_only=True)[:, 0]
+        for prefix, row in zip(prefixes, logits.float(), strict=True):
+            if _edge(row, sampling.top_k) < unclear:
+                ended[prefix] = joint.pop(prefix)
+        laws = sampling.law(logits).double().cpu()
+        laws = laws / laws.sum(-1, keepdim=True)
+        joint = {
+            (*prefix, token): joint[prefix] * float(law[token])
+            for prefix, law in zip(prefixes, laws, strict=True)
+            for token in law.nonzero()[:, 0].tolist()
+            if prefix in joint
+        }
+        if not joint:
+            break
+    return joint | ended
+
+
+def _edge(logits: Tensor, top_k: int) -> float:
+    """By which share of its size the last logit [V] that top-k keeps leads the first that it drops."""
+    if not 0 < top_k < len(logits):
+        return math.inf
+    *_, kept, dropped = logits.topk(top_k + 1).values.tolist()
+    return float((kept - dropped) / max(abs(kept), 1.0))
+
+
+def _unclear(lab: Lab) -> float:
+    """Logits nearer than two steps of the target's number format may change places from one forward to another."""
+    return 2.0 * torch.finfo(lab.target.dtype).eps
+
+
+def along(observed: Counter[tuple[int, ...]], expected: Joint) -> Counter[tuple[int, ...]]:
+    """The observed outcomes, shortened to those of `expected` where that ends earlier."""
+    found: Counter[tuple[int, ...]] = Counter()
+    for outcome, seen in observed.items():
+        found[next((outcome[:k] for k in range(len(outcome)) if outcome[:k] in expected), outcome)] += seen
+    return found
+
+
+def sampled_joint(
+    lab: Lab,
+    prompt: list[int],
+    settings: Settings,
+    length: int,
+    samples: int,
+    batch: int = 256,
+    watch: Callable[[], None] = lambda: None,
+) -> Counter[tuple[int, ...]]:
+    """How often the real loop wrote each outcome; every sample has a stream of its own."""
+    settings = settings.model_copy(update={"max_new_tokens": length + 2})
+    if not lab.batches:
+        batch = 1  # a model that makes its own masks takes one text at a time
+    counts: Counter[tuple[int, ...]] = Counter()
+    for start in range(0, samples, batch):
+        ids = range(start, min(start + batch, samples))
+        session = lab.session_of([prompt] * len(ids), settings, tuple(ids), ends=False)
+        for _ in session.steps():
+            watch()
+        counts.update(tuple(transcript.tokens[:length]) for transcript in session.transcripts)
+    return counts
+
+
+def chi_square(observed: Counter[tuple[int, ...]], expected: Joint, samples: int) -> tuple[float, int, float]:
+    """Statistic, degrees of freedom and p-value; outcomes expected fewer than 5 times are counted together.
+
+    An outcome that the target cannot write gives p = 0.
+    """
+    if any(outcome not in expected for outcome in observed):
+        return float("inf"), len(expected) - 1, 0.0
+    cells: list[tuple[float, float]] = []
+    rare_seen = rare_due = 0.0
+    for outcome, probability in expected.items():
+        due = probability * samples
+        if due >= 5:
+            cells.append((observed[outcome], due))
+        else:
+            rare_seen, rare_due = rare_seen + observed[outcome], rare_due + due
+    if rare_due > 0:
+        cells.append((rare_seen, rare_due))
+    statistic = sum((seen - due) ** 2 / due for seen, due in cells)
+    freedom = max(0, len(cells) - 1)
+    if freedom == 0:
+        return statistic, 0, 1.0
+    tail = torch.special.gammaincc(torch.tensor(freedom / 2.0).double(), torch.tensor(statistic / 2.0).double())
+    return statistic, freedom, float(tail)
+
+
+def _written(lab: Lab, settings: Settings) -> list[int]:
+    run = lab.session(PROMPTS[0], settings, record=False)
+    for _ in run.steps():
+        pass
+    return run.token_ids
+
+
+def _common(first: Sequence[int], second: Sequence[int]) -> int:
+    """How many leading tokens agree."""
+    pairs = enumerate(zip(first, second, strict=False))
+    return next((i for i, (a, b) in pairs if a != b), min(len(first), len(second)))
+
+
+@torch.inference_mode()
+def _gap_at(lab: Lab, prompt: str, written: list[int]) -> float:
+    """Top-1 minus top-2 logit of the target after prompt and `written`."""
+    tokens = torch.tensor([[*lab.encode(prompt), *written]], device=lab.target.device)
+    offsets = torch.arange(tokens.shape[1], device=tokens.device)[None]
+    logits = lab.target.forward(lab.target.cache(1, tokens.shape[1]), tokens, offsets, last_only=True)
+    first, second = logits[0, 0].float().topk(2).values.tolist()
+    return float(first - second)

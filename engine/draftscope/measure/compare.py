@@ -1,0 +1,105 @@
+"""Several drafters on one prompt: whole runs taking turns, so that all of them meet the same machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from statistics import median
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from draftscope import drafters
+from draftscope.base.errors import DraftscopeError
+from draftscope.base.settings import Settings
+from draftscope.decode.race import never
+from draftscope.trace import events
+
+if TYPE_CHECKING:
+    from draftscope.decode.lab import Lab
+
+
+class Compared(events.Record):
+    """A drafter's whole runs so far; a later event of a lane replaces an earlier one. Nothing of them was recorded.
+
+    c is `draft_ms` over plain's `round_ms`, tau `tokens` over `rounds`; speed is tokens over the median of `seconds`.
+    """
+
+    kind: Literal["compared"] = "compared"
+    lane: str
+    drafter: str
+    title: str
+    exact: bool
+    synthetic: bool
+    rule: str
+    tokens: int = 0  # of the latest run; one seed writes one text, but for a bandit above temperature 0
+    rounds: int = 0  # of the latest run
+    seconds: list[float] = Field(default_factory=list)  # each with its prefill, in the order run
+    draft_ms: float | None = None  # median of single draft forwards; absent where none was measured
+    round_ms: float | None = None  # median of whole rounds
+    refused: str = ""  # why it could not run here
+
+
+@dataclass
+class _Measured:
+    """What is gathered of one lane."""
+
+    seconds: list[float] = field(default_factory=list)
+    forwards: list[float] = field(default_factory=list)
+    rounds: list[float] = field(default_factory=list)
+
+
+def compare(
+    lab: Lab, prompt: str, lanes: Mapping[str, Settings], repeats: int = 3, cancelled: Callable[[], bool] = never
+) -> Iterator[Compared]:
+    """Each lane's runs, A B C A B C; yields a lane after each of its runs. A lane that cannot run says why, once."""
+    measured = {lane: _Measured() for lane in lanes}
+    refused: set[str] = set()
+    for _ in range(repeats):
+        for lane, settings in lanes.items():
+            if lane in refused:
+                continue
+            try:
+                event = _once(lab, prompt, lane, settings, measured[lane], cancelled)
+            except DraftscopeError as error:
+                refused.add(lane)
+                event = _about(lane, settings).model_copy(update={"refused": str(error)})
+            if event is None:
+                return
+            yield event
+
+
+def _once(
+    lab: Lab, prompt: str, lane: str, settings: Settings, so_far: _Measured, cancelled: Callable[[], bool]
+) -> Compared | None:
+    """One whole run more; None where it was cancelled."""
+    run = lab.session(prompt, settings, lane=lane, record=False)
+    rounds = 0
+    for step in run.steps():
+        if cancelled():
+            return None
+        rounds += 1
+        so_far.forwards += step.tree.forward_ms
+        so_far.rounds.append(step.end - step.start)
+    so_far.seconds.append(run.clock_ms / 1e3)
+    return _about(lane, settings).model_copy(
+        update={
+            "tokens": len(run.token_ids),
+            "rounds": rounds,
+            "seconds": list(so_far.seconds),
+            "draft_ms": median(so_far.forwards) if so_far.forwards else None,
+            "round_ms": median(so_far.rounds),
+        }
+    )
+
+
+def _about(lane: str, settings: Settings) -> Compared:
+    info = drafters.find(settings.drafter)
+    return Compared(
+        lane=lane,
+        drafter=info.name,
+        title=info.title,
+        exact=info.exact_with(settings),
+        synthetic=info.synthetic,
+        rule=settings.rule,
+    )

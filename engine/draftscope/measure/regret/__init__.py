@@ -1,0 +1,1 @@
+"""Regret of a policy against the best fixed setting."""

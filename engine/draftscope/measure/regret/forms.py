@@ -1,0 +1,81 @@
+"""Deep narrow or wide shallow? The two most unlike trees among the arms, held against each other by kind of text.
+
+The answers are read off intervals: where the interval of the speed ratio holds 1, the two cannot be told apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Literal
+
+from draftscope.measure.bench.statistics import LEVEL, Interval
+
+Shape = tuple[int, ...]
+Wants = Literal["deep narrow", "wide shallow", "cannot be told apart"]
+LEAST = 6  # pairs: of fewer, even all on one side say nothing at 95%, since a fair coin does that too often
+CLAIM: Mapping[str, Wants] = {"manual": "deep narrow", "screenplay": "wide shallow"}
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A deep narrow and a wide shallow tree on one kind of text: the former's speed over the latter's."""
+
+    kind: str
+    temperature: float
+    deep: str
+    wide: str
+    deep_over_wide: Interval  # within the same repeat of the same prompt
+    pairs: int  # of runs that it comes from
+
+    @property
+    def wants(self) -> Wants:
+        """What this kind of text was written faster with."""
+        if self.pairs < LEAST:
+            return "cannot be told apart"
+        if self.deep_over_wide.low > 1:
+            return "deep narrow"
+        return "wide shallow" if self.deep_over_wide.high < 1 else "cannot be told apart"
+
+
+def unlike(shapes: Mapping[str, Shape | None]) -> tuple[str, str] | None:
+    """The names of the deepest tree (of equals the narrowest) and of the widest (of equals the shallowest).
+
+    Chains are no trees. None where the arms have no two trees of which one is deeper and the other wider.
+    """
+    trees = {name: form(shape) for name, shape in shapes.items() if shape and form(shape)[1] > 1}
+    if not trees:
+        return None
+    deep = max(trees, key=lambda name: (trees[name][0], -trees[name][1]))
+    wide = max(trees, key=lambda name: (trees[name][1], -trees[name][0]))
+    deeper, wider = trees[deep][0] > trees[wide][0], trees[wide][1] > trees[deep][1]
+    return (deep, wide) if deeper and wider else None
+
+
+def form(shape: Shape) -> tuple[int, int]:
+    """Levels of a full tree, and the nodes of its widest."""
+    return len(shape), max(prod(shape[: level + 1]) for level in range(len(shape)))
+
+
+def answer(compared: Sequence[Compared]) -> str:
+    """Whether manuals want deep narrow trees and screenplays wide shallow ones, as far as these intervals tell."""
+    found = {each.kind: each for each in compared}
+    if not all(kind in found for kind in CLAIM):
+        return f"Not asked: the kinds {' and '.join(CLAIM)} were not both measured."
+    told = "; ".join(_told(found[kind]) for kind in CLAIM)
+    against = [kind for kind, claimed in CLAIM.items() if found[kind].wants not in (claimed, "cannot be told apart")]
+    if against:
+        verdict = f"No, not of {' or of '.join(f'{kind}s' for kind in against)} on this pair"
+    elif all(found[kind].wants == claimed for kind, claimed in CLAIM.items()):
+        verdict = "Yes, on this pair"
+    else:
+        verdict = "It cannot be told on this pair"
+    return f"{verdict}: {told} ({LEVEL:.0%} intervals)."
+
+
+def _told(found: Compared) -> str:
+    ratio = found.deep_over_wide
+    speed = f"{found.deep} over {found.wide} {ratio.median:.2f} [{ratio.low:.2f}, {ratio.high:.2f}]"
+    few = f" by {found.pairs} of at least {LEAST} runs" if found.pairs < LEAST else ""
+    return f"{found.kind}s, {speed}, {'they ' if found.wants == 'cannot be told apart' else 'want '}{found.wants}{few}"

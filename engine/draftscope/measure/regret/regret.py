@@ -1,0 +1,191 @@
+"""Regret: what a policy loses against the best fixed setting, named in hindsight, by kind of text.
+
+Every arm is also run alone, in every round, on the same prompts; arms and policies follow each other within each repeat
+as systems do in a benchmark. A speed is all tokens over all seconds of a kind: a ratio of sums, as the policies' own
+reward. The best arm is named on the very runs that it is compared on: regret is told rather too large than too small.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from draftscope.base.prompts import Prompt
+from draftscope.base.settings import Settings
+from draftscope.decode.lab import Lab
+from draftscope.drafters.policy.arms import arms_of
+from draftscope.measure.bench.cases import cases
+from draftscope.measure.bench.measure import Bench, Run
+from draftscope.measure.bench.plan import Plan
+from draftscope.measure.bench.report import machine
+from draftscope.measure.bench.rounds import Kept, Rounds
+from draftscope.measure.bench.rows import loop_share
+from draftscope.measure.bench.statistics import LOOP, Interval, bootstrap
+from draftscope.measure.bench.systems import OWN, PLAIN, Case, Label, System, Write, Written
+from draftscope.measure.regret.forms import Compared, unlike
+from draftscope.measure.regret.regret_tables import markdown
+
+
+@dataclass(frozen=True)
+class Row:
+    """One arm or policy on one kind of text. Speeds are tokens over seconds, of all prompts and repeats together."""
+
+    name: str
+    policy: bool
+    shape: tuple[int, ...] | None  # an arm's children of every node, level by level
+    kind: str
+    temperature: float
+    tokens_per_s: float
+    ratio_to_plain: float
+    regret: float  # 1 - speed / the best arm's speed; 0 for that arm, below 0 where a policy beats every arm
+    ratio_to_best: Interval  # within the same repeat of the same prompt
+    tokens_per_round: float
+    looping: int
+    runs: int
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything that was measured, and what it belongs to."""
+
+    machine: dict[str, str | int]
+    method: str
+    plan: Plan
+    arms: tuple[str, ...]
+    policies: tuple[str, ...]
+    rows: list[Row]
+    compared: list[Compared]  # a deep narrow and a wide shallow arm, where there are two such
+    notes: list[str]
+
+    def as_json(self) -> str:
+        return json.dumps(asdict(self), indent=1)
+
+
+class Player(System):
+    """An arm in every round, or a policy over all arms: any settings, through the engine's own loop."""
+
+    def __init__(self, lab: Lab, name: str, settings: Settings) -> None:
+        self.label = Label(OWN, name)
+        self._lab = lab
+        self._settings = settings
+
+    def prepare(self, case: Case, tokens: int, seed: int) -> Write:
+        more = {"temperature": case.temperature, "max_new_tokens": tokens, "seed": seed}
+        settings = Settings.of(**self._settings.model_dump() | more)
+        prompts = [list(prompt) for prompt in case.prompts]
+
+        def write() -> Written:
+            session = self._lab.session_of(prompts, settings, tuple(range(case.batch)), ends=False)
+            kept = [Kept.of(step) for step in session.steps()]
+            return Written([transcript.tokens for transcript in session.transcripts], kept)
+
+        return write
+
+
+def regret(
+    lab: Lab,
+    plan: Plan,
+    texts: Mapping[str, Sequence[Prompt]],
+    arms: tuple[str, ...],
+    policies: tuple[str, ...],
+    notes: Sequence[str] = (),
+) -> Report:
+    """Runs plain, every arm and every policy over the arms. `notes` are told first.
+
+    Raises `DraftscopeError` for an arm that is none or cannot be played, and where nothing could be measured.
+    """
+    base = Settings.of(drafter="bandit", arms=arms)
+    fixed = arms_of(base)
+    lab.session_of([[0]], base, (0,))  # says now which arm these models cannot play
+    todo, unread = cases(lab, plan, texts)
+    systems: list[System] = [Player(lab, PLAIN.drafter, Settings.of(drafter=PLAIN.drafter))]
+    systems += [Player(lab, arm.name, arm.settings) for arm in fixed if arm.name != PLAIN.drafter]
+    systems += [Player(lab, name, base.model_copy(update={"policy": name})) for name in policies]
+    measuring = Bench(plan, systems, todo)
+    runs = measuring.runs()
+    shapes = {arm.name: arm.shape for arm in fixed}
+    found = rows(runs, shapes, policies)
+    left_out = [*notes, *unread, *measuring.notes]
+    return Report(machine(lab), method(plan), plan, arms, policies, found, compared(runs, shapes), left_out)
+
+
+def save(report: Report, folder: Path) -> str:
+    """Writes `regret.json` and `regret.md`; returns the Markdown."""
+    text = markdown(report)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "regret.json").write_text(report.as_json(), encoding="utf-8")
+    (folder / "regret.md").write_text(text, encoding="utf-8")
+    return text
+
+
+def method(plan: Plan) -> str:
+    """How it was measured, in words."""
+    return (
+        f"{plan.tokens} tokens a text, prefill included, ends of text not heeded; {plan.repeats} interleaved repeats "
+        "after one pass of warm-up that is not counted; every text begins with a policy that knows nothing. Speeds are "
+        "all tokens over all seconds of a kind. Regret is 1 - speed / that of the best arm of the kind, which is named "
+        "on these same runs: rather too large than too small. In brackets the 95% bootstrap interval of the speed over "
+        "the best arm's, within the same repeat of the same prompt."
+    )
+
+
+def rows(runs: Sequence[Run], arms: Mapping[str, tuple[int, ...] | None], policies: Sequence[str]) -> list[Row]:
+    """A row for every arm and policy on every kind at every temperature; `arms` are the arms' shapes."""
+    cells: dict[tuple[float, str], dict[str, list[Run]]] = {}
+    for run in runs:
+        by_name = cells.setdefault((run.case.temperature, run.case.kind), {})
+        by_name.setdefault(run.label.drafter, []).append(run)
+    found = []
+    for by_name in cells.values():
+        best = max((by_name[name] for name in arms if name in by_name), key=_speed)
+        for name in (name for name in (*arms, *policies) if name in by_name):
+            row = _row(by_name[name], by_name[PLAIN.drafter], best)
+            found.append(replace(row, policy=name in policies, shape=arms.get(name)))
+    return found
+
+
+def compared(runs: Sequence[Run], shapes: Mapping[str, tuple[int, ...] | None]) -> list[Compared]:
+    """The most unlike trees among the arms against each other, for each kind at each temperature."""
+    pair = unlike(shapes)
+    if pair is None:
+        return []
+    cells: dict[tuple[float, str], list[Run]] = {}
+    for run in runs:
+        cells.setdefault((run.case.temperature, run.case.kind), []).append(run)
+    found = []
+    for (temperature, kind), own in cells.items():
+        deep, wide = ([run for run in own if run.label.drafter == name] for name in pair)
+        if ratios := _ratios(deep, wide):
+            found.append(Compared(kind, temperature, *pair, bootstrap([ratios]), len(ratios)))
+    return found
+
+
+def _row(runs: Sequence[Run], plain: Sequence[Run], best: Sequence[Run]) -> Row:
+    case, speed = runs[0].case, _speed(runs)
+    return Row(
+        name=runs[0].label.drafter,
+        policy=False,
+        shape=None,
+        kind=case.kind,
+        temperature=case.temperature,
+        tokens_per_s=speed,
+        ratio_to_plain=speed / _speed(plain),
+        regret=1 - speed / _speed(best),
+        ratio_to_best=bootstrap([_ratios(runs, best)]),
+        tokens_per_round=Rounds.joined([run.rounds for run in runs if run.rounds]).tokens_per_round(),
+        looping=sum(loop_share(run) > LOOP for run in runs),
+        runs=len(runs),
+    )
+
+
+def _speed(runs: Sequence[Run]) -> float:
+    return sum(len(ids) for run in runs for ids in run.ids) / sum(run.seconds for run in runs)
+
+
+def _ratios(runs: Sequence[Run], others: Sequence[Run]) -> list[float]:
+    """Speed over the other's in the same repeat of the same prompt; every run writes the same number of tokens."""
+    theirs = {(run.repeat, run.case.number): run.seconds for run in others}
+    pairs = ((theirs.get((run.repeat, run.case.number)), run.seconds) for run in runs)
+    return [other / own for other, own in pairs if other is not None]

@@ -1,0 +1,122 @@
+"""A regret report as Markdown: speeds by kind of text, which arm won where and by how much, and what policies lost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from draftscope.base.settings import nodes_in
+from draftscope.measure.bench.tables import line
+from draftscope.measure.regret.forms import Compared, answer, form
+
+if TYPE_CHECKING:
+    from draftscope.measure.regret.regret import Report, Row
+
+
+def markdown(report: Report) -> str:
+    """Machine, method, three tables for each temperature, and what was left out."""
+    parts = [", ".join(f"{key} {value}" for key, value in report.machine.items() if value != ""), report.method]
+    for temperature in dict.fromkeys(row.temperature for row in report.rows):
+        rows = [row for row in report.rows if row.temperature == temperature]
+        parts += [_speeds(temperature, rows), _winners(temperature, rows)]
+        parts += _forms([each for each in report.compared if each.temperature == temperature])
+        parts += [_regrets(temperature, rows)] if any(row.policy for row in rows) else []
+    if report.notes:
+        parts.append("Left out:\n\n" + "\n".join(f"- {' '.join(note.split())}" for note in report.notes))
+    return "\n\n".join(parts) + "\n"
+
+
+def _speeds(temperature: float, rows: Sequence[Row]) -> str:
+    kinds = _kinds(rows)
+    lines = [
+        f"Tokens/s over plain's, T = {temperature:g} (tokens a round; ~ where every run loops), the best arm bold:\n",
+        line("arm or policy", "nodes", "deep x wide", *kinds),
+        "|---|---:|---:|" + "---:|" * len(kinds),
+    ]
+    for own in _by_name(rows):
+        cells = {row.kind: _speed(row) for row in own}
+        lines.append(line(own[0].name, *_form(own[0].shape), *(cells.get(kind, "-") for kind in kinds)))
+    return "\n".join(lines)
+
+
+def _speed(row: Row) -> str:
+    said = f"{row.ratio_to_plain:.2f}"
+    best = not row.policy and row.regret == 0
+    return f"{f'**{said}**' if best else said} ({row.tokens_per_round:.2f}){' ~' if row.looping == row.runs else ''}"
+
+
+def _winners(temperature: float, rows: Sequence[Row]) -> str:
+    """Where the interval reaches 1 the second arm may as well be the first."""
+    lines = [
+        f"The best arm in hindsight, T = {temperature:g}, and the one that comes second:\n",
+        line("kind", "best", "deep x wide", "second", "second over best"),
+        "|---|---|---:|---|---:|",
+    ]
+    for kind in _kinds(rows):
+        arms = sorted((row for row in rows if row.kind == kind and not row.policy), key=lambda row: row.regret)
+        second = [arms[1].name, _median(arms[1])] if len(arms) > 1 else ["-", "-"]
+        lines.append(line(kind, arms[0].name, _form(arms[0].shape)[1], *second))
+    return "\n".join(lines)
+
+
+def _forms(compared: Sequence[Compared]) -> list[str]:
+    """The question, its answer, and by kind what that was read off; nothing where the arms are too alike."""
+    if not compared:
+        return []
+    first = compared[0]
+    lines = [
+        "Is it true that manuals want deep narrow trees and screenplays wide shallow ones, "
+        f"T = {first.temperature:g}? {answer(compared)}\n",
+        line("kind", f"{first.deep} over {first.wide}", "written faster with"),
+        "|---|---:|---|",
+    ]
+    for each in compared:
+        ratio = each.deep_over_wide
+        lines.append(line(each.kind, f"{ratio.median:.2f} [{ratio.low:.2f}, {ratio.high:.2f}]", each.wants))
+    return ["\n".join(lines)]
+
+
+def _regrets(temperature: float, rows: Sequence[Row]) -> str:
+    """Policies, and beside them the one arm that is best over all kinds: what it costs not to know the kind."""
+    kinds = _kinds(rows)
+    lines = [
+        f"Regret against the best arm of each kind, T = {temperature:g} [its speed over the best arm's]:\n",
+        line("policy", *kinds, "mean"),
+        "|---|" + "---:|" * (len(kinds) + 1),
+    ]
+    by_name = _by_name(rows)
+    fixed = min((own for own in by_name if not own[0].policy), key=lambda own: fmean(row.regret for row in own))
+    for own in [*(own for own in by_name if own[0].policy), fixed]:
+        name = own[0].name if own[0].policy else f"{own[0].name} for all kinds"
+        cells = {row.kind: f"{row.regret:.1%} {_interval(row)}" for row in own}
+        mean = f"{fmean(row.regret for row in own):.1%}"
+        lines.append(line(name, *(cells.get(kind, "-") for kind in kinds), mean))
+    return "\n".join(lines)
+
+
+def _interval(row: Row) -> str:
+    return f"[{row.ratio_to_best.low:.2f}, {row.ratio_to_best.high:.2f}]"
+
+
+def _median(row: Row) -> str:
+    return f"{row.ratio_to_best.median:.2f} {_interval(row)}"
+
+
+def _form(shape: tuple[int, ...] | None) -> tuple[str, str]:
+    """Nodes of a full tree, and its levels x the nodes of its widest."""
+    if not shape:
+        return ("0" if shape == () else "-"), "-"
+    deep, wide = form(shape)
+    return str(nodes_in(shape)), f"{deep} x {wide}"
+
+
+def _kinds(rows: Sequence[Row]) -> list[str]:
+    return list(dict.fromkeys(row.kind for row in rows))
+
+
+def _by_name(rows: Sequence[Row]) -> list[list[Row]]:
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row.name, []).append(row)
+    return list(found.values())

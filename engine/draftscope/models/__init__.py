@@ -1,0 +1,1 @@
+"""Models: caches, forward passes, trained heads, files, and loading."""

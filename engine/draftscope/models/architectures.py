@@ -1,0 +1,207 @@
+"""Which architectures take trees, which only chains: small random models of each, asked one by one.
+
+    python -m draftscope.models.architectures
+
+prints the table as Markdown. The tests decode with the same cases, so the table cannot say more than they show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+from transformers import CONFIG_MAPPING, AutoModelForCausalLM
+from transformers.utils import logging
+
+from draftscope.base.errors import DraftscopeError
+from draftscope.models.model import Model
+
+Takes = Literal["trees", "chains", "nothing"]
+
+WINDOW = 6  # so that a short prompt is longer than it
+SMALL = {
+    "vocab_size": 48,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 256,
+    "initializer_range": 0.3,
+    "bos_token_id": 0,
+    "eos_token_id": 0,
+    "pad_token_id": 1,
+}
+HEADS = {"head_dim": 8}
+MIXED = {"sliding_window": WINDOW, "layer_types": ["sliding_attention", "full_attention"]}
+EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16}
+JAMBA = {"attn_layer_period": 2, "attn_layer_offset": 1, "expert_layer_period": 2, "num_experts": 4}
+LINEAR = {
+    "linear_num_value_heads": 2,
+    "linear_num_key_heads": 2,
+    "linear_key_head_dim": 8,
+    "linear_value_head_dim": 8,
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One architecture: its `model_type`, what it must turn out to take, and what a small model of it needs."""
+
+    name: str
+    kind: str
+    takes: Takes = "trees"
+    note: str = ""
+    config: dict[str, Any] = field(default_factory=dict)
+
+
+CASES = (
+    Case("Llama, SmolLM2", "llama"),
+    Case("Qwen2, Qwen2.5", "qwen2"),
+    Case(
+        "Qwen2 with windows",
+        "qwen2",
+        note="some layers slide",
+        config={"use_sliding_window": True, "sliding_window": WINDOW, "max_window_layers": 1},
+    ),
+    Case("Qwen3", "qwen3", config=HEADS),
+    Case("Gemma", "gemma", config=HEADS),
+    Case(
+        "Gemma 2",
+        "gemma2",
+        note="some layers slide; soft-capped, so eager attention",
+        config=HEADS | {"sliding_window": WINDOW, "query_pre_attn_scalar": 8},
+    ),
+    Case(
+        "Gemma 3",
+        "gemma3_text",
+        note="some layers slide, two rotary bases",
+        config=HEADS | {"sliding_window": WINDOW, "sliding_window_pattern": 2, "query_pre_attn_scalar": 8},
+    ),
+    Case("Mistral", "mistral", note="every layer slides", config=HEADS | {"sliding_window": WINDOW}),
+    Case("Ministral", "ministral", note="some layers slide", config=HEADS | MIXED),
+    Case("Phi", "phi", note="partial rotary", config={"partial_rotary_factor": 0.5}),
+    Case("Phi-3", "phi3", note="every layer may slide", config={"sliding_window": WINDOW}),
+    Case("GPT-2", "gpt2", note="learned positions"),
+    Case("GPT-NeoX, Pythia", "gpt_neox", note="partial rotary", config={"rotary_pct": 0.5}),
+    Case("GPT-J", "gptj", note="eager attention", config={"rotary_dim": 4}),
+    Case("OPT", "opt", note="learned positions", config={"ffn_dim": 48, "word_embed_proj_dim": 32}),
+    Case("Falcon, rotary", "falcon", config={"alibi": False}),
+    Case("StableLM", "stablelm"),
+    Case("StarCoder2", "starcoder2", note="every layer slides", config={"sliding_window": WINDOW}),
+    Case("Granite", "granite"),
+    Case("OLMo 2", "olmo2"),
+    Case("OLMo 3", "olmo3", note="some layers slide", config=MIXED),
+    Case("Cohere 2", "cohere2", note="some layers slide, the others have no positions", config=MIXED),
+    Case("SmolLM3", "smollm3", note="some layers have no positions"),
+    Case("GLM-4", "glm4", config=HEADS),
+    Case("Mixtral", "mixtral", note="experts", config={"num_local_experts": 4, "num_experts_per_tok": 2}),
+    Case("Qwen2-MoE", "qwen2_moe", note="experts", config=EXPERTS | {"shared_expert_intermediate_size": 16}),
+    Case("Qwen3-MoE", "qwen3_moe", note="experts", config=EXPERTS | HEADS),
+    Case(
+        "Llama 4, text",
+        "llama4_text",
+        note="experts; some layers see chunks only",
+        config=HEADS
+        | {
+            "attention_chunk_size": WINDOW,
+            "layer_types": ["chunked_attention", "full_attention"],
+            "num_local_experts": 2,
+            "intermediate_size_mlp": 48,
+            "moe_layers": [0],
+        },
+    ),
+    Case(
+        "GPT-OSS",
+        "gpt_oss",
+        note="experts; some layers slide; sinks, so eager attention",
+        config=HEADS
+        | MIXED
+        | {
+            "num_local_experts": 4,
+            "num_experts_per_tok": 2,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 1e4},
+        },
+    ),
+    Case(
+        "DeepSeek-V3",
+        "deepseek_v3",
+        note="experts; latent attention",
+        config={
+            "num_key_value_heads": 4,
+            "n_routed_experts": 4,
+            "n_group": 1,
+            "topk_group": 1,
+            "num_experts_per_tok": 2,
+            "moe_intermediate_size": 16,
+            "first_k_dense_replace": 1,
+            "kv_lora_rank": 8,
+            "q_lora_rank": 8,
+            "qk_rope_head_dim": 4,
+            "qk_nope_head_dim": 4,
+            "v_head_dim": 8,
+        },
+    ),
+    Case("Bloom", "bloom", "chains", "ALiBi counts slots, where siblings differ"),
+    Case("MPT", "mpt", "chains", "ALiBi counts slots", {"d_model": 32, "n_heads": 4, "n_layers": 2}),
+    Case("Falcon, ALiBi", "falcon", "chains", "ALiBi counts slots", {"alibi": True}),
+    Case(
+        "GPT-Neo",
+        "gpt_neo",
+        "chains",
+        "cuts its local windows by slot",
+        {"num_layers": 2, "attention_types": [[["global", "local"], 1]], "num_heads": 4, "window_size": WINDOW},
+    ),
+    Case("Mamba", "mamba", "nothing", "recurrent state", {"state_size": 8}),
+    Case(
+        "Mamba-2",
+        "mamba2",
+        note="recurrent state, which branches in a forward of our own",
+        config={"state_size": 8, "num_heads": 8, "head_dim": 8, "n_groups": 2},
+    ),
+    Case("Jamba", "jamba", "chains", "some layers are recurrent, row by row; experts", JAMBA),
+    Case(
+        "Qwen3-Next",
+        "qwen3_next",
+        "chains",
+        "some layers are recurrent; experts",
+        HEADS | LINEAR | EXPERTS | {"layer_types": ["linear_attention", "full_attention"]},
+    ),
+    Case("LFM2", "lfm2", "chains", "some layers are convolutions", {"layer_types": ["conv", "full_attention"]}),
+    Case("RWKV", "rwkv", "nothing", "recurrent state", {"attention_hidden_size": 32}),
+)
+
+
+def network(case: Case, seed: int = 0, **config: Any) -> Any:
+    """A random model of that architecture with a few thousand parameters, in evaluation mode. `config` overrides."""
+    torch.manual_seed(seed)
+    made = CONFIG_MAPPING[case.kind](**{**SMALL, **case.config, **config})
+    return AutoModelForCausalLM.from_config(made).eval()
+
+
+def takes(case: Case, dtype: torch.dtype = torch.float32) -> Takes:
+    """What a small model of that architecture turns out to take."""
+    try:
+        return "trees" if Model(network(case).to(dtype), case.name).trees else "chains"
+    except DraftscopeError:
+        return "nothing"
+
+
+def table(found: Sequence[Takes]) -> str:
+    """Markdown: one row for each of `CASES`, with what each was found to take."""
+    lines = ["| architecture | trees | chains | note |", "|---|---|---|---|"]
+    for case, taken in zip(CASES, found, strict=True):
+        trees, chains = taken == "trees", taken != "nothing"
+        lines.append(f"| {case.name} (`{case.kind}`) | {_mark(trees)} | {_mark(chains)} | {case.note} |")
+    return "\n".join(lines)
+
+
+def _mark(yes: bool) -> str:
+    return "yes" if yes else "no"
+
+
+if __name__ == "__main__":
+    logging.set_verbosity_error()
+    print(table([takes(case) for case in CASES]))

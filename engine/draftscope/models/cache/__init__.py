@@ -1,0 +1,1 @@
+"""Caches with rows of a draft tree: keys and values, recurrent states, attention masks."""

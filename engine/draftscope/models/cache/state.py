@@ -1,0 +1,112 @@
+"""The cache of a recurrent model: one state for each sequence, and the open rows that may still join it.
+
+Keys and values can be cut back; a state cannot. So a forward leaves the committed state alone and keeps what each of
+its rows would do to it. `keep` folds one path of these rows into the state and forgets the rest: nothing is computed
+twice, no snapshot is taken, and branches of a tree are paths through the same rows, each with its own sum of decays.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from transformers.cache_utils import Cache
+
+from draftscope.models.cache.slots import SlotCache, SlotTable
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What R rows of one layer do to its state. `decay` is the sum of `step` over a row and the open rows above it."""
+
+    conv: Tensor  # [B, R, C] inputs of the causal convolution
+    drive: Tensor  # [B, R, H, P] fp32: step size times input
+    key: Tensor  # [B, R, G, S] fp32: where in the state it goes
+    step: Tensor  # [B, R, H] fp32: log of how much of the state is left after the row
+    decay: Tensor  # [B, R, H] fp32
+
+    def then(self, more: Rows) -> Rows:
+        """These rows, and `more` behind them."""
+        pairs = zip(vars(self).values(), vars(more).values(), strict=True)
+        return Rows(*(torch.cat(pair, 1) for pair in pairs))
+
+    def at(self, rows: Tensor) -> Rows:
+        """The rows `rows` [B, R'], in that order."""
+        batch = torch.arange(len(rows), device=rows.device)[:, None]
+        return Rows(*(each[batch, rows] for each in vars(self).values()))
+
+
+class LayerState:
+    """One layer's committed state [B, H, P, S] in fp32 and the last inputs of its convolution [B, K - 1, C]."""
+
+    def __init__(self, batch: int, state: tuple[int, ...], window: tuple[int, ...], like: Tensor) -> None:
+        self.state = torch.zeros((batch, *state), dtype=torch.float32, device=like.device)
+        self.window = torch.zeros((batch, *window), dtype=like.dtype, device=like.device)
+        self.rows: Rows | None = None  # open ones
+
+    @torch.inference_mode()
+    def fold(self, rows: Tensor, count: Tensor) -> None:
+        """Makes the first `count[b]` of the open rows `rows` [B, R], a path from the root down, part of the state."""
+        assert self.rows is not None
+        path = self.rows.at(rows.clamp(min=0))
+        real = torch.arange(rows.shape[1], device=rows.device) < count[:, None]
+        last = (count - 1).clamp(min=0)[:, None, None].expand(-1, 1, path.decay.shape[2])
+        end = path.decay.gather(1, last)[:, 0] * (count > 0)[:, None]  # [B, H]
+        weight = torch.where(real[:, :, None], (end[:, None] - path.decay).exp(), 0.0)
+        key = path.key.repeat_interleave(path.drive.shape[2] // path.key.shape[2], 2)
+        joined = torch.einsum("brh,brhp,brhs->bhps", weight, path.drive, key)
+        self.state = self.state * end.exp()[:, :, None, None] + joined
+        size = self.window.shape[1]
+        into = count[:, None] + torch.arange(size, device=count.device)
+        batch = torch.arange(len(count), device=count.device)[:, None]
+        self.window = torch.cat([self.window, path.conv], 1)[batch, into]
+        self.rows = None
+
+
+class StateCache(SlotCache):
+    """A `SlotCache` to those who use it; what it holds does not grow with the text, so it is never full."""
+
+    def __init__(self, layers: list[LayerState], batch: int, device: torch.device) -> None:
+        self.table = SlotTable(batch, sys.maxsize, device)
+        self.states = layers
+        self.side = []
+        Cache.__init__(self, layers=[])
+
+    @property
+    def sequence_bytes(self) -> int:
+        """Memory of one sequence's state, of all layers."""
+        kept = (each for layer in self.states for each in (layer.state, layer.window))
+        return sum(each[0].numel() * each.element_size() for each in kept)
+
+    def keep_first(self, count: Tensor, bound: int) -> None:
+        rows = torch.arange(self.table.open, device=count.device).expand(len(count), -1)
+        self._fold(rows, count)
+        self.table.settle(self.table.length + count, bound)
+
+    def keep(self, rows: Tensor, count: Tensor, bound: int) -> None:
+        self._fold(rows, count)
+        self.table.settle(self.table.length + count, bound)
+
+    def truncate(self, length: Tensor, bound: int) -> None:
+        """Forgets every open row; of the committed ones none, or all. ValueError for a length in between."""
+        if not bool((length == 0).all()):
+            if not torch.equal(length, self.table.length):
+                raise ValueError(
+                    f"a recurrent state of {self.table.length.tolist()} tokens cannot become {length.tolist()}"
+                )
+        else:
+            for layer in self.states:
+                layer.state = torch.zeros_like(layer.state)
+                layer.window = torch.zeros_like(layer.window)
+        self.table.settle(length, bound)
+
+    def stay(self, sequences: Tensor) -> None:
+        self.table.stay(sequences)
+        for layer in self.states:
+            layer.state, layer.window = layer.state[sequences], layer.window[sequences]
+
+    def _fold(self, rows: Tensor, count: Tensor) -> None:
+        for layer in self.states if self.table.open and rows.shape[1] else ():
+            layer.fold(rows, count)

@@ -1,0 +1,1 @@
+"""Checkpoints as files: memory needed, the hub, `from_pretrained`."""

@@ -1,0 +1,109 @@
+"""How much memory a model needs, and how much there is: asked before anything is loaded, so that it can be said."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from draftscope.base.errors import DraftscopeError
+
+STORED = {"F64": 8, "F32": 4, "BF16": 2, "F16": 2, "F8_E4M3": 1, "F8_E5M2": 1, "I64": 8, "I32": 4, "I16": 2, "I8": 1}
+FLOATS = ("F64", "F32", "BF16", "F16")  # what a dtype asked for replaces
+STATEFUL = ("mamba2",)  # model types whose cache is a state of one size
+CONTEXT = 2048  # tokens whose cache is counted in before a run says how many it needs
+LEAST_CHECKED = 1 << 28  # a smaller cache is not worth asking the system about
+
+
+def stored_in(files: list[Path]) -> Counter[str]:
+    """Values by stored dtype, from the headers of safetensors files. ValueError or KeyError for what is none."""
+    values: Counter[str] = Counter()
+    for path in files:
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            if length > path.stat().st_size:
+                raise ValueError(f"'{path.name}' says that its header has {length} bytes")
+            header = json.loads(file.read(length))
+        for name, tensor in header.items():
+            if name != "__metadata__":
+                values[tensor["dtype"]] += int(torch.Size(tensor["shape"]).numel())
+    return values
+
+
+def weight_bytes(stored: Mapping[str, int], dtype: torch.dtype, quantized: bool) -> int:
+    """Bytes of the weights once loaded: floats in `dtype`, or everything as it is stored where it is quantised."""
+    return sum(
+        count * (dtype.itemsize if kind in FLOATS and not quantized else STORED.get(kind, 1))
+        for kind, count in stored.items()
+    )
+
+
+def slot_bytes(config: Any, dtype: torch.dtype) -> int:
+    """Bytes that one token takes in the cache of a model with this text config: keys and values of every layer."""
+    if config.model_type in STATEFUL:
+        return 0
+    heads = getattr(config, "num_attention_heads", None) or 1
+    kv_heads = getattr(config, "num_key_value_heads", None) or heads
+    width = getattr(config, "head_dim", None) or config.hidden_size // heads
+    kinds = getattr(config, "layer_types", None) or ["full_attention"] * config.num_hidden_layers
+    layers = sum(kind not in ("linear_attention", "conv") for kind in kinds)
+    return int(2 * layers * kv_heads * width * dtype.itemsize)
+
+
+def free_bytes(device: torch.device) -> int | None:
+    """What is free on a device now; None where the system does not say."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        free = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, StopIteration):
+        return None
+    return min(free, _free_in_container() or free)
+
+
+def _free_in_container() -> int | None:
+    """What a container's own limit leaves (cgroup v2)."""
+    root = Path("/sys/fs/cgroup")
+    try:
+        limit = int((root / "memory.max").read_text())
+        used = next(int(line.split()[1]) for line in (root / "memory.stat").open() if line.startswith("anon "))
+    except (OSError, ValueError, StopIteration):
+        return None
+    return limit - used
+
+
+def refuse_weights(name: str, weights: int, cache: int, devices: list[torch.device], what: str) -> None:
+    """One sentence where weights and a cache of `CONTEXT` tokens do not fit in what is free on `devices` together."""
+    found = [free_bytes(device) for device in devices]
+    free = sum(each for each in found if each is not None)
+    if None in found or weights + cache <= free:
+        return
+    raise DraftscopeError(
+        f"'{name}' needs {_gb(weights)} for its weights ({what}) and {_gb(cache)} for a cache of {CONTEXT:,} tokens, "
+        f"but {_places(devices)} has {_gb(free)} free; choose a smaller or quantised model, --dtype bfloat16, or "
+        "--device-map auto to spread it over several devices."
+    )
+
+
+def refuse_cache(name: str, batch: int, capacity: int, per_slot: int, device: torch.device) -> None:
+    """One sentence where a cache of `capacity` slots for each of `batch` sequences does not fit in what is free."""
+    needed = batch * capacity * per_slot
+    if needed < LEAST_CHECKED or (free := free_bytes(device)) is None or needed <= free:
+        return
+    raise DraftscopeError(
+        f"'{name}' needs {_gb(needed)} for a cache of {batch} x {capacity:,} tokens, but {_places([device])} has "
+        f"{_gb(free)} free; shorten the prompt or ask for fewer new tokens."
+    )
+
+
+def _gb(count: int) -> str:
+    return f"{count / 1e9:.1f} GB"
+
+
+def _places(devices: list[torch.device]) -> str:
+    return " and ".join("this machine" if device.type == "cpu" else str(device) for device in devices)

@@ -1,0 +1,64 @@
+"""transformers' `from_pretrained`, quiet, and with whatever it raises turned into one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pickle import UnpicklingError
+from typing import Any
+
+import torch
+from huggingface_hub.utils import logging as hub_logging
+from safetensors import SafetensorError
+from transformers.utils import logging
+
+from draftscope.base.errors import DraftscopeError
+from draftscope.models.files import hub
+
+
+def loaded(kind: Any, source: str, progress: bool = False, **options: Any) -> Any:
+    """`kind.from_pretrained(source, **options)`; `progress` shows its bars. What it raises is a `DraftscopeError`."""
+    try:
+        with quiet(progress):
+            return kind.from_pretrained(source, **options)
+    except torch.OutOfMemoryError:
+        raise DraftscopeError(
+            f"'{source}' does not fit in the device's memory; choose a smaller or quantised model or --device-map auto."
+        ) from None
+    except SafetensorError as error:
+        raise DraftscopeError(f"The weights in '{source}' are damaged ({error}); fetch or write them again.") from None
+    except (ImportError, OSError, ValueError, KeyError, RuntimeError, UnpicklingError) as error:
+        raise DraftscopeError(_what_is_wrong(source, error)) from None
+
+
+def _what_is_wrong(source: str, error: Exception) -> str:
+    said = str(error)
+    if "gated repo" in said:
+        return hub.gated(source)
+    if "trust_remote_code" in said:
+        return f"'{source}' runs code of its own from the hub; read it, and say --trust-remote-code if you trust it."
+    if "backend tokenizer" in said:
+        return f"'{source}' has no tokenizer that can be read; put its tokenizer.json beside the model."
+    if isinstance(error, ImportError) or "pip install" in said:
+        return f"'{source}' needs a package that is not installed ({_first_line(error)}); install it and try again."
+    return f"'{source}' cannot be loaded ({_first_line(error)}); check the id or the folder."
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n")[0][:200].rstrip(".")
+
+
+@contextmanager
+def quiet(progress: bool = False) -> Iterator[None]:
+    """Neither transformers nor the hub's client says anything of its own, apart from bars where they are wanted."""
+    before, hub_before = logging.get_verbosity(), hub_logging.get_verbosity()
+    logging.set_verbosity_error()
+    hub_logging.set_verbosity(logging.ERROR)
+    if not progress:
+        logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)
+        hub_logging.set_verbosity(hub_before)
+        logging.enable_progress_bar()

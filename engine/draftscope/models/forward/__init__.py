@@ -1,0 +1,1 @@
+"""Forward passes: lean, compiled, CUDA graphs, recurrent and hybrid models, ballast."""

@@ -1,0 +1,185 @@
+"""Ballast: the memory traffic and arithmetic of a real model beside an embedded one, without changing a token.
+
+Side layers of a named shape (its width, heads, key-value heads, experts; random non-zero weights) read the embedded
+model's residual stream and are added back to it through a last projection that is zero. So every weight and every
+cached key of, say, an 8B model is really read, and what is written stays bit for bit the embedded model's. Target and
+draft are ballasted as a named pair: one alone would make c a fiction. A run with ballast says so wherever it is shown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from draftscope.base.errors import DraftscopeError
+from draftscope.models.cache.slots import SlotCache
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a published model looks like: its config's numbers. `experts` of `mlp` width each, `active` per token."""
+
+    name: str
+    layers: int
+    hidden: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    mlp: int
+    vocabulary: int  # rows of the language-model head
+    reads: int = 1  # inputs of width `hidden` that the attention reads side by side
+    experts: int = 0
+    active: int = 0
+
+    @property
+    def layer_values(self) -> int:
+        attention = self.hidden * self.head_dim * (self.reads * (self.heads + 2 * self.kv_heads) + self.heads)
+        return attention + 3 * self.hidden * self.mlp * max(1, self.experts) + self.hidden * self.experts
+
+    @property
+    def values(self) -> int:
+        """Weights that a forward may read, embeddings left out: those are looked up."""
+        return self.layers * self.layer_values + self.vocabulary * self.hidden
+
+    @property
+    def read_values(self) -> int:
+        """Weights that one token's forward reads: of the experts only the active ones."""
+        idle = self.experts - self.active if self.experts else 0
+        return self.values - self.layers * 3 * self.hidden * self.mlp * idle
+
+    @property
+    def slot_values(self) -> int:
+        """Keys and values that one token leaves in the cache."""
+        return 2 * self.layers * self.kv_heads * self.head_dim
+
+
+SHAPES = {
+    shape.name: shape
+    for shape in (
+        Shape("1b", 16, 2048, 32, 8, 64, 8192, 128_256),  # Llama-3.2-1B
+        Shape("8b", 32, 4096, 32, 8, 128, 14336, 128_256),  # Llama-3.1-8B
+        Shape("eagle3-8b", 1, 4096, 32, 8, 128, 14336, 32_000, reads=2),  # EAGLE3-LLaMA3.1-Instruct-8B
+        Shape("70b/8", 80, 8192, 8, 1, 128, 3584, 16_032),  # Llama-3.1-70B, one of eight tensor-parallel shards
+        Shape("30b-a3b", 48, 2048, 32, 4, 128, 768, 151_936, experts=128, active=8),  # Qwen3-30B-A3B
+    )
+}
+PAIRS = {
+    "8b+1b": ("8b", "1b"),
+    "8b+eagle3": ("8b", "eagle3-8b"),
+    "70b/8+1b": ("70b/8", "1b"),
+    "30b-a3b+1b": ("30b-a3b", "1b"),
+}
+
+
+def pair_of(name: str) -> tuple[Shape, Shape]:
+    """Target's and drafter's shape of a named pair."""
+    if name not in PAIRS:
+        raise DraftscopeError(f"ballast = '{name}': choose {', '.join(PAIRS)}.")
+    target, draft = PAIRS[name]
+    return SHAPES[target], SHAPES[draft]
+
+
+def modelled_ms(shape: Shape, dtype: torch.dtype, copy_gb_s: float) -> float:
+    """The least that one token's forward takes where memory is the limit: its weights at the measured copy rate."""
+    return shape.read_values * dtype.itemsize / 1e6 / copy_gb_s
+
+
+class Ballast:
+    """Side layers of `shape` on a residual stream of width `width`. Called with that stream, returns zeros like it."""
+
+    def __init__(self, shape: Shape, width: int, dtype: torch.dtype, device: torch.device) -> None:
+        self.shape = shape
+        fill = _Fill(dtype, device)
+        heads = (shape.heads + 2 * shape.kv_heads) * shape.head_dim
+        self._lift = fill(shape.hidden, width)
+        self._layers = [
+            _Layer(
+                qkv=fill(heads, shape.reads * shape.hidden),
+                out=fill(shape.hidden, shape.heads * shape.head_dim),
+                router=fill(shape.experts, shape.hidden) if shape.experts else None,
+                gate_up=[fill(2 * shape.mlp, shape.hidden) for _ in range(max(1, shape.experts))],
+                down=[fill(shape.hidden, shape.mlp) for _ in range(max(1, shape.experts))],
+            )
+            for _ in range(shape.layers)
+        ]
+        self._head = fill(shape.vocabulary, shape.hidden)
+        self._nothing = torch.zeros((width, shape.hidden), dtype=dtype, device=device)
+        self._cache: SlotCache | None = None
+        self._mask: Tensor | None = None
+
+    def aim(self, cache: SlotCache, mask: Any) -> None:
+        """The next call belongs to a forward with this cache and mask."""
+        self._cache = cache
+        self._mask = mask.get("full_attention") if isinstance(mask, dict) else mask
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """[B, T, width] -> zeros [B, T, width], after all that work."""
+        assert self._cache is not None
+        side = F.linear(x, self._lift)
+        for layer, cache in zip(self._layers, self._cache.side, strict=True):
+            side = side + self._attention(layer, _normed(side), cache)
+            side = side + self._mlp(layer, _normed(side))
+        F.linear(_normed(side[:, -self._head_rows(side.shape[1]) :]), self._head)
+        return F.linear(_normed(side), self._nothing)
+
+    def _head_rows(self, rows: int) -> int:
+        """A prompt's forward asks for the logits of its last row only."""
+        return rows if self._mask is not None else 1
+
+    def _attention(self, layer: _Layer, x: Tensor, cache: Any) -> Tensor:
+        shape, (batch, rows, _) = self.shape, x.shape
+        qkv = (
+            F.linear(torch.cat([x] * shape.reads, -1), layer.qkv).view(batch, rows, -1, shape.head_dim).transpose(1, 2)
+        )
+        query, key, value = torch.split(qkv, [shape.heads, shape.kv_heads, shape.kv_heads], 1)
+        keys, values = cache.update(key, value)
+        causal = self._mask is None and rows > 1
+        mixed = F.scaled_dot_product_attention(query, keys, values, self._mask, is_causal=causal, enable_gqa=True)
+        return F.linear(mixed.transpose(1, 2).reshape(batch, rows, -1), layer.out)
+
+    def _mlp(self, layer: _Layer, x: Tensor) -> Tensor:
+        if layer.router is None:
+            return _gated(x, layer.gate_up[0], layer.down[0])
+        flat, out = x.flatten(0, 1), torch.zeros_like(x).flatten(0, 1)
+        chosen = F.linear(flat, layer.router).topk(self.shape.active, -1).indices
+        for expert in sorted(set(chosen.flatten().tolist())):  # only the experts that some row chose are read
+            rows = (chosen == expert).any(-1)
+            out[rows] += _gated(flat[rows], layer.gate_up[expert], layer.down[expert])
+        return out.view_as(x)
+
+
+@dataclass(frozen=True)
+class _Layer:
+    qkv: Tensor
+    out: Tensor
+    router: Tensor | None
+    gate_up: list[Tensor]
+    down: list[Tensor]
+
+
+class _Fill:
+    """Weights that are memory of their own, filled from one block of random numbers: drawing 8e9 would take minutes."""
+
+    def __init__(self, dtype: torch.dtype, device: torch.device) -> None:
+        generator = torch.Generator().manual_seed(0)
+        self._block = torch.randn(1 << 20, generator=generator).to(device, dtype)
+
+    def __call__(self, rows: int, columns: int) -> Tensor:
+        weight = torch.empty(rows * columns, dtype=self._block.dtype, device=self._block.device)
+        whole = weight.numel() // self._block.numel() * self._block.numel()
+        weight[:whole].view(-1, self._block.numel()).copy_(self._block)
+        weight[whole:].copy_(self._block[: weight.numel() - whole])
+        return weight.view(rows, columns).mul_(columns**-0.5)
+
+
+def _normed(x: Tensor) -> Tensor:
+    return F.rms_norm(x, x.shape[-1:], eps=1e-5)
+
+
+def _gated(x: Tensor, gate_up: Tensor, down: Tensor) -> Tensor:
+    gate, up = F.linear(x, gate_up).chunk(2, -1)
+    return F.linear(F.silu(gate) * up, down)

@@ -1,0 +1,34 @@
+"""Trained heads that read the target's hidden states: as networks, and as published files."""
+
+from __future__ import annotations
+
+from draftscope.models.heads.block import Block, BlockConfig
+from draftscope.models.heads.eagle import Eagle1, Eagle1Config, Eagle3, Eagle3Config, default_layers
+from draftscope.models.heads.formats.formats import KINDS, kind_of, load_head, save_head
+from draftscope.models.heads.head import Head, Lender, Own, RecurrentHead
+from draftscope.models.heads.layer import Shape
+from draftscope.models.heads.medusa import Medusa, MedusaConfig
+from draftscope.models.heads.mtp import Mtp, MtpConfig
+
+__all__ = [
+    "KINDS",
+    "Block",
+    "BlockConfig",
+    "Eagle1",
+    "Eagle1Config",
+    "Eagle3",
+    "Eagle3Config",
+    "Head",
+    "Lender",
+    "Medusa",
+    "MedusaConfig",
+    "Mtp",
+    "MtpConfig",
+    "Own",
+    "RecurrentHead",
+    "Shape",
+    "default_layers",
+    "kind_of",
+    "load_head",
+    "save_head",
+]

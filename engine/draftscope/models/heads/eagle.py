@@ -1,0 +1,119 @@
+"""EAGLE: one decoder layer over (feature, next token) pairs, fed with its own features from the second step on.
+
+EAGLE-1 (2401.15077; EAGLE-2, 2406.16858, grows better trees from the same weights) predicts the target's last feature
+and reads it off with the target's own output weights. EAGLE-3 (2503.01840) fuses low, middle and high features, is
+trained on its own outputs instead of the target's features, and has output weights of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from draftscope.models.heads.head import NOTHING, Lender, Own, RecurrentHead
+from draftscope.models.heads.layer import Angles, Attention, DecoderLayer, Mlp, Shape
+
+OUTPUT = Own(lm_head=True)
+
+
+@dataclass(frozen=True)
+class Eagle1Config:
+    """`bias`: does the projection of (embedding, feature) have one?"""
+
+    shape: Shape
+    own: Own = NOTHING
+    bias: bool = True
+
+
+class Eagle1(RecurrentHead):
+    """Reads what comes out of the target's final norm, and predicts just that for the next position."""
+
+    def __init__(self, config: Eagle1Config, lender: Lender) -> None:
+        super().__init__(lender, config.own, config.shape, (lender.layers,))
+        self.config = config
+        hidden = config.shape.hidden
+        self.fc = nn.Linear(2 * hidden, hidden, bias=config.bias)
+        self.midlayer = DecoderLayer(config.shape, first_norm=False)
+
+    def logits(self, features: Tensor) -> Tensor:
+        return self.project(features)
+
+    def _advance(self, embeds: Tensor, features: Tensor, angles: Angles, mask: Tensor | None, cache: Any) -> Tensor:
+        rows = self.fc(torch.cat([embeds.to(features.dtype), features], -1))
+        return self.midlayer(rows, angles, mask, cache)  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True)
+class Eagle3Config:
+    """`layers` are the target's hidden states it fuses. The rest are variants that checkpoints name, off in the paper.
+
+    norm_before_residual: the residual starts behind the feature's norm (speculators). norm_before_fc, fc_norm: a norm
+    over all fused states, or over each (EAGLE 3.1). norm_output: what is fed back is what the output weights read.
+    """
+
+    shape: Shape
+    layers: tuple[int, ...]
+    own: Own = OUTPUT
+    norm_before_residual: bool = False
+    norm_before_fc: bool = False
+    fc_norm: bool = False
+    norm_output: bool = False
+
+
+class Eagle3(RecurrentHead):
+    """Reads `config.layers`; the paper's choice for a target of L layers is `default_layers(L)`."""
+
+    def __init__(self, config: Eagle3Config, lender: Lender) -> None:
+        super().__init__(lender, config.own, config.shape, config.layers)
+        self.config = config
+        shape, states = config.shape, len(config.layers)
+        self.input_norm = nn.RMSNorm(states * lender.hidden, shape.eps) if config.norm_before_fc else None
+        norms = [nn.RMSNorm(lender.hidden, shape.eps) for _ in range(states)]
+        self.fc_norm = nn.ModuleList(norms) if config.fc_norm else None
+        self.fc = nn.Linear(states * lender.hidden, shape.hidden, bias=False)
+        self.midlayer = Eagle3Layer(shape, config.norm_before_residual)
+        self.norm = nn.RMSNorm(shape.hidden, shape.eps)
+
+    def fuse(self, states: Tensor) -> Tensor:
+        if self.input_norm is not None:
+            states = self.input_norm(states)
+        if self.fc_norm is not None:
+            parts = states.chunk(len(self.fc_norm), -1)
+            states = torch.cat([norm(part) for norm, part in zip(self.fc_norm, parts, strict=True)], -1)
+        return self.fc(states)  # type: ignore[no-any-return]
+
+    def logits(self, features: Tensor) -> Tensor:
+        return self.project(features if self.config.norm_output else self.norm(features))
+
+    def _advance(self, embeds: Tensor, features: Tensor, angles: Angles, mask: Tensor | None, cache: Any) -> Tensor:
+        rows: Tensor = self.midlayer(embeds.to(features.dtype), features, angles, mask, cache)
+        return self.norm(rows) if self.config.norm_output else rows
+
+
+class Eagle3Layer(nn.Module):
+    """A decoder layer whose attention reads embedding and feature side by side, each behind its own norm."""
+
+    def __init__(self, shape: Shape, norm_before_residual: bool) -> None:
+        super().__init__()
+        self._norm_before_residual = norm_before_residual
+        self.input_layernorm = nn.RMSNorm(shape.hidden, shape.eps)
+        self.hidden_norm = nn.RMSNorm(shape.hidden, shape.eps)
+        self.self_attn = Attention(shape, 2 * shape.hidden, causal=True)
+        self.post_attention_layernorm = nn.RMSNorm(shape.hidden, shape.eps)
+        self.mlp = Mlp(shape)
+
+    def forward(self, embeds: Tensor, features: Tensor, angles: Angles, mask: Tensor | None, cache: Any) -> Tensor:
+        """Embeddings and features [B, T, hidden] -> [B, T, hidden]; the rest are `Attention`'s arguments."""
+        normed = self.hidden_norm(features)
+        both = torch.cat([self.input_layernorm(embeds), normed], -1)
+        residual = normed if self._norm_before_residual else features
+        rows = residual + self.self_attn(both, angles, mask, cache)
+        return rows + self.mlp(self.post_attention_layernorm(rows))  # type: ignore[no-any-return]
+
+
+def default_layers(layers: int) -> tuple[int, ...]:
+    """The hidden states that EAGLE-3 fuses unless a checkpoint says otherwise: low, middle and high."""
+    return 2, layers // 2, layers - 3

@@ -1,0 +1,1 @@
+"""Published formats of trained heads: reading and writing."""

@@ -1,0 +1,81 @@
+"""Block drafters as z-lab (DFlash) and speculators publish them: `fc`, `hidden_norm`, `layers.*`, `norm`.
+
+z-lab's `target_layer_ids` count what comes out of a layer, speculators' `aux_hidden_state_layer_ids` what goes into
+one, as this engine does.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from draftscope.models.heads.block import Block, BlockConfig
+from draftscope.models.heads.formats.head_files import Checkpoint, Published
+from draftscope.models.heads.formats.published import built, layer_config, renamed, same_hidden, shape_of, within
+from draftscope.models.heads.head import Lender, Own
+from draftscope.models.heads.selection import marks, selected
+
+OTHERWISE = ("input_embedding_scale", "output_multiplier", "final_logit_softcapping", "causal", "use_swa")
+
+
+def read_block(found: Checkpoint, lender: Lender) -> tuple[Block, dict[str, Tensor]]:
+    speculators = "speculators_model_type" in found.config
+    layer = found.section("transformer_layer_config") if speculators else found.config
+    ours = found.config if speculators else found.section("dflash_config")
+    tensors = renamed(found.tensors, ("layers.", "stack."))
+    shape = shape_of(found, layer, "stack.0.self_attn.", tensors)
+    same_hidden(found, shape.hidden, lender)
+    _refuse(found, ours)
+    vocabulary = selected(found, layer, tensors, lender)
+    lm_head = "lm_head.weight" in tensors or vocabulary is not None
+    config = BlockConfig(
+        shape,
+        depth=found.number("num_hidden_layers", layer),
+        size=found.number("block_size", ours if "block_size" in ours else None),
+        mask_token=_mask_token(found, ours, lender),
+        layers=_layers(found, ours, lender),
+        own=Own("embed_tokens.weight" in tensors, lm_head, vocabulary),
+    )
+    return built(Block, config, lender), tensors
+
+
+def _refuse(found: Checkpoint, ours: dict[str, Any]) -> None:
+    """Variants that are computed otherwise."""
+    if odd := [key for key in OTHERWISE if ours.get(key)]:
+        raise found.wrong(f"has '{odd[0]}' = {ours[odd[0]]} in its config.json, a variant that is not known here.")
+    if ours.get("sample_from_anchor") or ours.get("projector_type", "dflash") != "dflash":
+        raise found.wrong("is a relative of DFlash (DSpark, Domino) that is not known here; choose another head.")
+
+
+def _mask_token(found: Checkpoint, ours: dict[str, Any], lender: Lender) -> int:
+    token = ours.get("mask_token_id")
+    if not isinstance(token, int) or not 0 <= token < lender.vocabulary:
+        raise found.wrong(
+            f"has the mask token {token}, and this target has {lender.vocabulary:,} tokens; choose a head that was "
+            "trained for this target."
+        )
+    return token
+
+
+def _layers(found: Checkpoint, ours: dict[str, Any], lender: Lender) -> tuple[int, ...]:
+    """The hidden states it fuses, as this engine counts them."""
+    inputs = found.indexes("aux_hidden_state_layer_ids", ours)
+    outputs = found.indexes("target_layer_ids", ours)
+    if inputs is None and outputs is None:
+        raise found.wrong("does not name the hidden states it reads in its config.json; choose another head.")
+    return within(found, inputs or tuple(layer + 1 for layer in outputs or ()), lender)
+
+
+def write_block(head: Block, target: str) -> Published:
+    ours = head.config
+    config = layer_config(ours.shape, head.lender.vocabulary) | {
+        "architectures": ["DFlashDraftModel"],
+        "base_model": target,
+        "num_hidden_layers": ours.depth,
+        "num_target_layers": head.lender.layers,
+        "block_size": ours.size,
+        "draft_vocab_size": head.vocabulary,
+        "dflash_config": {"mask_token_id": ours.mask_token, "target_layer_ids": [layer - 1 for layer in ours.layers]},
+    }
+    return Published(config, renamed(head.state_dict(), ("stack.", "layers.")) | marks(head))

@@ -1,0 +1,97 @@
+"""EAGLE-1 and EAGLE-3 as SafeAILab and speculators publish them.
+
+EAGLE-3: `midlayer.*` or `layers.0.*`, `fc`, `norm`, `lm_head`, `d2t`, `t2d`, and `embed_tokens` where it is not the
+target's. Its hidden states are named in two ways: `eagle_aux_hidden_state_layer_ids` counts what goes into a layer, as
+this engine does; the same name inside `eagle_config` counts what comes out of one (SGLang, ModelOpt).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from draftscope.models.heads.eagle import Eagle1, Eagle1Config, Eagle3, Eagle3Config, default_layers
+from draftscope.models.heads.formats.head_files import Checkpoint, Published
+from draftscope.models.heads.formats.published import built, layer_config, renamed, same_hidden, shape_of, within
+from draftscope.models.heads.head import Lender, Own
+from draftscope.models.heads.selection import marks, selected
+
+ATTENTION = "midlayer.self_attn."
+NAMES = (("model.layers.0.", "midlayer."), ("model.", ""), ("layers.0.", "midlayer."))
+AUX = "eagle_aux_hidden_state_layer_ids"
+
+
+def read_eagle1(found: Checkpoint, lender: Lender) -> tuple[Eagle1, dict[str, Tensor]]:
+    """EAGLE-1; of speculators' variants the one without extra norms, which is EAGLE's."""
+    speculators = "speculators_model_type" in found.config
+    layer = found.section("transformer_layer_config") if speculators else found.config
+    tensors = renamed(found.tensors, *NAMES, ("transformer.", "midlayer."), ("fusion_fc.", "fc."))
+    shape = shape_of(found, layer, ATTENTION, tensors)
+    same_hidden(found, shape.hidden, lender)
+    own = Own("embed_tokens.weight" in tensors, "lm_head.weight" in tensors)
+    stated = found.config.get("fusion_bias" if speculators else "bias", "fc.bias" in tensors)
+    return built(Eagle1, Eagle1Config(shape, own, bool(stated)), lender), tensors
+
+
+def write_eagle1(head: Eagle1, target: str) -> Published:
+    config = layer_config(head.config.shape, head.lender.vocabulary)
+    config |= {"architectures": ["LlamaForCausalLMEagle"], "bias": head.config.bias, "base_model": target}
+    return Published(config, renamed(head.state_dict(), ("midlayer.", "layers.0.")))
+
+
+def read_eagle3(found: Checkpoint, lender: Lender) -> tuple[Eagle3, dict[str, Tensor]]:
+    speculators = "speculators_model_type" in found.config
+    layer = found.section("transformer_layer_config") if speculators else found.config
+    nested = found.config.get("eagle_config") or {}
+    tensors = renamed(found.tensors, *NAMES)
+    shape = shape_of(found, layer, ATTENTION, tensors)
+    same_hidden(found, found.config.get("target_hidden_size") or shape.hidden, lender)
+    _refuse(found, layer, nested)
+    vocabulary = selected(found, layer, tensors, lender)
+    narrower = shape.hidden != lender.hidden
+    own = Own(
+        embedding="embed_tokens.weight" in tensors or narrower,
+        lm_head="lm_head.weight" in tensors or narrower or vocabulary is not None,
+        vocabulary=vocabulary,
+    )
+    flags = {key: bool(nested.get(key, found.config.get(key))) for key in ("norm_before_fc", "fc_norm", "norm_output")}
+    before = bool(found.config.get("norm_before_residual"))
+    config = Eagle3Config(shape, _layers(found, nested, lender), own, norm_before_residual=before, **flags)
+    return built(Eagle3, config, lender), tensors
+
+
+def _refuse(found: Checkpoint, layer: dict[str, Any], nested: dict[str, Any]) -> None:
+    if layer.get("num_hidden_layers", 1) != 1:
+        raise found.wrong(f"has {layer['num_hidden_layers']} layers; EAGLE-3 heads of one layer are known here.")
+    if nested.get("use_aux_hidden_state") is False:
+        raise found.wrong("reads no fused hidden states ('use_aux_hidden_state': false); choose another head.")
+    if "speculators_model_type" in found.config and "norm_before_residual" not in found.config:
+        raise found.wrong(
+            "does not say 'norm_before_residual' in its config.json, and libraries differ in what that means; add it."
+        )
+
+
+def _layers(found: Checkpoint, nested: dict[str, Any], lender: Lender) -> tuple[int, ...]:
+    """The hidden states it fuses, as this engine counts them."""
+    inputs, outputs = found.indexes(AUX), found.indexes(AUX, nested)
+    if inputs is None:
+        inputs = default_layers(lender.layers) if outputs is None else tuple(layer + 1 for layer in outputs)
+    return within(found, inputs, lender)
+
+
+def write_eagle3(head: Eagle3, target: str) -> Published:
+    ours = head.config
+    config = layer_config(ours.shape, head.lender.vocabulary)
+    config |= {
+        "architectures": ["LlamaForCausalLMEagle3"],
+        "base_model": target,
+        "draft_vocab_size": head.vocabulary,
+        "target_hidden_size": head.lender.hidden,
+        AUX: list(ours.layers),
+        "norm_before_residual": ours.norm_before_residual,
+        "norm_before_fc": ours.norm_before_fc,
+        "fc_norm": ours.fc_norm,
+        "norm_output": ours.norm_output,
+    }
+    return Published(config, head.state_dict() | marks(head))

@@ -1,0 +1,73 @@
+"""Medusa as FasterDecoding publishes it, and speculators, where all heads may share the target's output weights.
+
+FasterDecoding: `medusa_lm_head` with `{head}.{block}.linear.*` and, behind the blocks, `{head}.{blocks}.weight`. How
+many there are is counted, as their uploaded configurations are known to name too few. Speculators:
+`blocks.{head}.layers.{block}.*` and `lm_heads.{head}.weight`.
+"""
+
+from __future__ import annotations
+
+import re
+
+from torch import Tensor
+
+from draftscope.models.heads.formats.head_files import Checkpoint, Published
+from draftscope.models.heads.formats.published import built, same_hidden, speculators_config
+from draftscope.models.heads.head import Lender
+from draftscope.models.heads.medusa import Medusa, MedusaConfig
+
+BLOCK, OUTPUT = re.compile(r"^(\d+)\.(\d+)\.linear\."), re.compile(r"^(\d+)\.\d+\.weight$")
+LAYER = re.compile(r"^(blocks\.\d+\.)layers\.")
+
+
+def read_medusa(found: Checkpoint, lender: Lender) -> tuple[Medusa, dict[str, Tensor]]:
+    if "speculators_model_type" in found.config:
+        return _read_speculators(found, lender)
+    blocks = [match for name in found.tensors if (match := BLOCK.match(name))]
+    if not blocks:
+        raise found.wrong("has no Medusa heads in its weights; name a folder with a medusa_lm_head file.")
+    tensors = {OUTPUT.sub(r"lm_heads.\1.weight", BLOCK.sub(r"blocks.\1.\2.", n)): t for n, t in found.tensors.items()}
+    config = MedusaConfig(
+        heads=1 + max(int(match[1]) for match in blocks),
+        blocks=1 + max(int(match[2]) for match in blocks),
+        bias="blocks.0.0.bias" in tensors,
+    )
+    return built(Medusa, config, lender), tensors
+
+
+def _read_speculators(found: Checkpoint, lender: Lender) -> tuple[Medusa, dict[str, Tensor]]:
+    same_hidden(found, found.number("medusa_hidden_size"), lender)
+    if found.config.get("truncated_vocab_size"):
+        raise found.wrong("drafts a part of the vocabulary ('truncated_vocab_size'), not known for Medusa here.")
+    heads, blocks = found.number("num_heads"), found.number("num_hidden_layers")
+    shared, bias = (bool(found.config.get(key)) for key in ("original_lm_head", "medusa_fc_bias"))
+    tensors = {LAYER.sub(r"\1", name): tensor for name, tensor in found.tensors.items()}
+    return built(Medusa, MedusaConfig(heads, blocks, shared, bias), lender), tensors
+
+
+def write_medusa(head: Medusa, target: str) -> Published:
+    """FasterDecoding's form; where heads share the target's output weights speculators', the only one that can."""
+    return _shared(head, target) if head.config.shared else _own(head, target)
+
+
+def _own(head: Medusa, target: str) -> Published:
+    blocks, state = head.config.blocks, head.state_dict()
+    names = {name: re.sub(r"^blocks\.(\d+)\.(\d+)\.", r"\1.\2.linear.", name) for name in state}
+    tensors = {re.sub(r"^lm_heads\.(\d+)\.", rf"\1.{blocks}.", names[name]): state[name] for name in state}
+    config = {"medusa_num_heads": head.config.heads, "medusa_num_layers": blocks, "base_model_name_or_path": target}
+    return Published(config, tensors, "medusa_lm_head")
+
+
+def _shared(head: Medusa, target: str) -> Published:
+    ours = head.config
+    config = speculators_config("medusa", ours.heads, target) | {
+        "architectures": ["MedusaModel"],
+        "num_heads": ours.heads,
+        "num_hidden_layers": ours.blocks,
+        "medusa_hidden_size": head.lender.hidden,
+        "medusa_vocab_size": head.lender.vocabulary,
+        "truncated_vocab_size": 0,
+        "original_lm_head": True,
+        "medusa_fc_bias": ours.bias,
+    }
+    return Published(config, {re.sub(r"^(blocks\.\d+\.)", r"\1layers.", n): t for n, t in head.state_dict().items()})

@@ -1,0 +1,50 @@
+"""Multi-token prediction as speculators publishes it: `mtp_layers.0.*`, a dense layer beside the target.
+
+Layers inside a target's own checkpoint are another matter: DeepSeek-V3's has latent attention and experts, Qwen's gated
+attention, and none of these is a Llama layer.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from draftscope.models.heads.formats.head_files import Checkpoint, Published
+from draftscope.models.heads.formats.published import (
+    built,
+    layer_config,
+    renamed,
+    same_hidden,
+    shape_of,
+    speculators_config,
+)
+from draftscope.models.heads.head import Lender
+from draftscope.models.heads.mtp import Mtp, MtpConfig
+
+NAMES = (
+    ("mtp_layers.0.token_layernorm.", "enorm."),
+    ("mtp_layers.0.hidden_layernorm.", "hnorm."),
+    ("mtp_layers.0.input_proj.", "eh_proj."),
+    ("mtp_layers.0.final_layernorm.", "norm."),
+    ("mtp_layers.0.", "midlayer."),
+)
+TOKENS = 3  # what the file recommends to draft; the layer is applied as often as is asked
+
+
+def read_mtp(found: Checkpoint, lender: Lender) -> tuple[Mtp, dict[str, Tensor]]:
+    if "speculators_model_type" not in found.config:
+        raise found.wrong("is no speculators folder; layers inside a target's own checkpoint are not known here.")
+    if found.config.get("num_nextn_predict_layers", 1) != 1:
+        raise found.wrong(f"has {found.config['num_nextn_predict_layers']} layers; one is known here.")
+    tensors = renamed(found.tensors, *NAMES)
+    shape = shape_of(found, found.section("transformer_layer_config"), "midlayer.self_attn.", tensors)
+    same_hidden(found, shape.hidden, lender)
+    return built(Mtp, MtpConfig(shape), lender), tensors
+
+
+def write_mtp(head: Mtp, target: str) -> Published:
+    config = speculators_config("mtp", TOKENS, target) | {
+        "architectures": ["MTPDraftModel"],
+        "num_nextn_predict_layers": 1,
+        "transformer_layer_config": layer_config(head.config.shape, head.lender.vocabulary),
+    }
+    return Published(config, renamed(head.state_dict(), *((ours, theirs) for theirs, ours in NAMES)))

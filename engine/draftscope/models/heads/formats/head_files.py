@@ -1,0 +1,144 @@
+"""Published heads as files: a folder or a hub id in, its configuration and tensors out, every failure one sentence."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from pickle import UnpicklingError
+from typing import Any
+
+import torch
+from huggingface_hub import snapshot_download
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from draftscope.base.errors import DraftscopeError
+from draftscope.models.files import hub
+
+WEIGHTS = ("medusa_lm_head", "model", "pytorch_model")  # how names of weight files begin; others are training state
+SUFFIXES = (".safetensors", ".bin", ".pt")  # in order of preference
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A head as it was published."""
+
+    source: str
+    config: dict[str, Any]
+    tensors: dict[str, Tensor]
+
+    def wrong(self, what: str) -> DraftscopeError:
+        """The error that begins with this checkpoint's name."""
+        return DraftscopeError(f"'{self.source}' {what}")
+
+    def number(self, key: str, section: dict[str, Any] | None = None) -> int:
+        """A positive whole number of the configuration, or of a section of it."""
+        value = (self.config if section is None else section).get(key)
+        if not isinstance(value, int) or value < 1:
+            raise self.wrong(f"says '{key}': {json.dumps(value)} in its config.json; a whole number is needed there.")
+        return value
+
+    def section(self, key: str) -> dict[str, Any]:
+        """A nested part of the configuration."""
+        value = self.config.get(key)
+        if not isinstance(value, dict):
+            raise self.wrong(f"has no '{key}' in its config.json, so its layers are not known; choose another head.")
+        return value
+
+    def indexes(self, key: str, section: dict[str, Any] | None = None) -> tuple[int, ...] | None:
+        """A list of layer numbers; None where there is none."""
+        value = (self.config if section is None else section).get(key)
+        if not value:
+            return None
+        if not isinstance(value, list) or any(not isinstance(entry, int) for entry in value):
+            raise self.wrong(f"says '{key}': {json.dumps(value)} in its config.json; a list of layers is needed there.")
+        return tuple(value)
+
+
+@dataclass(frozen=True)
+class Published:
+    """A head as it is to be published; `weights` is the name of its file."""
+
+    config: dict[str, Any]
+    tensors: dict[str, Tensor]
+    weights: str = "model"
+
+
+def read(source: str | Path, revision: str | None) -> Checkpoint:
+    """The head in a folder or on the hub; safetensors before pickles, of which only plain tensors are read."""
+    folder = _folder(str(source), revision)
+    path = folder / "config.json"
+    if not path.is_file():
+        raise DraftscopeError(f"'{source}' has no config.json; name the folder or the hub id of a published head.")
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise DraftscopeError(f"The config.json of '{source}' is no JSON ({error}); fetch or write it again.") from None
+    tensors: dict[str, Tensor] = {}
+    for file in _weight_files(folder, str(source)):
+        tensors |= _tensors(file)
+    return Checkpoint(str(source), config, tensors)
+
+
+def write(folder: Path, head: Published) -> None:
+    """Writes a head's folder: config.json and one safetensors file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(head.config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in head.tensors.items()}
+    save_file(plain, folder / f"{head.weights}.safetensors", metadata={"format": "pt"})
+
+
+def _folder(source: str, revision: str | None) -> Path:
+    folder = Path(source)
+    if folder.is_dir():
+        return folder
+    if folder.is_absolute() or source.startswith((".", "~")):
+        raise DraftscopeError(f"There is no head's folder '{source}'; check the path.")
+    found = hub.listing(source, revision)
+    if found is not None:
+        return _fetched(source, revision, found.files)
+    cached = hub.cached(source, revision)
+    if cached is None:
+        raise DraftscopeError(
+            f"'{source}' is no folder here and not in the hub's cache, and huggingface.co does not answer; check the "
+            "spelling or the network."
+        )
+    return cached
+
+
+def _fetched(source: str, revision: str | None, files: tuple[str, ...]) -> Path:
+    """Only what is read is fetched: no pickle beside safetensors."""
+    suffix = next((s for s in SUFFIXES if any(f.startswith(WEIGHTS) and f.endswith(s) for f in files)), SUFFIXES[0])
+    wanted = ["config.json", *(f"{name}*{suffix}" for name in WEIGHTS)]
+    try:
+        return Path(snapshot_download(source, revision=revision, allow_patterns=wanted))
+    except OSError as error:
+        said = str(error).strip().split("\n")[0]
+        raise DraftscopeError(f"'{source}' could not be fetched ({said}); check the network and the disk.") from None
+
+
+def _weight_files(folder: Path, source: str) -> list[Path]:
+    for suffix in SUFFIXES:
+        if found := sorted(path for path in folder.glob(f"*{suffix}") if path.name.startswith(WEIGHTS)):
+            return found
+    raise DraftscopeError(
+        f"'{source}' has no weights: no model*.safetensors, pytorch_model*.bin or medusa_lm_head file; fetch or write "
+        "them again."
+    )
+
+
+def _tensors(file: Path) -> dict[str, Tensor]:
+    try:
+        if file.suffix == ".safetensors":
+            return load_file(file)  # type: ignore[no-any-return]
+        found = torch.load(file, map_location="cpu", weights_only=True)
+    except (SafetensorError, OSError, EOFError, RuntimeError, ValueError, UnpicklingError):
+        raise DraftscopeError(
+            f"The weights in '{file}' are damaged, or hold more than tensors; fetch them again or convert them to "
+            "safetensors."
+        ) from None
+    if not isinstance(found, dict) or not all(isinstance(value, Tensor) for value in found.values()):
+        raise DraftscopeError(f"'{file}' is no table of tensors; name the folder of a published head.")
+    return found

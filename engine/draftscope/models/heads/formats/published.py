@@ -1,0 +1,131 @@
+"""What published formats have in common: a decoder layer's configuration, and names of weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import LlamaConfig
+
+from draftscope.models.heads.formats.head_files import Checkpoint
+from draftscope.models.heads.head import Lender
+from draftscope.models.heads.layer import Shape
+
+LLAMA_LIKE = ("llama", "qwen2", "qwen3")  # one layer but for biases and norms, which the weights show
+ROPE = ("default", "linear", "llama3", "yarn")  # rotary angles that depend on the position alone
+COMPUTED = ("rotary_emb.", "verifier_lm_head.", "verifier_norm.", "t2d")  # in checkpoints, but not in use
+
+
+def shape_of(found: Checkpoint, layer: dict[str, Any], attention: str, tensors: dict[str, Tensor]) -> Shape:
+    """The layer that a configuration describes. What it has of biases and norms is what `tensors` has of them, under
+    the name `attention`."""
+    _refuse_unknown(found, layer)
+    hidden, heads = found.number("hidden_size", layer), found.number("num_attention_heads", layer)
+    try:
+        llama = LlamaConfig.from_dict(layer)
+    except (ValueError, KeyError, TypeError) as error:
+        raise found.wrong(f"has a config.json that cannot be understood ({error}); choose another head.") from None
+    rope = dict(llama.rope_parameters)
+    if rope.get("rope_type") not in ROPE or rope.get("partial_rotary_factor", 1.0) != 1.0:
+        raise found.wrong(f"has rotary angles {rope}, which are not known here; choose another head.")
+    return Shape(
+        hidden=hidden,
+        heads=heads,
+        key_value_heads=llama.num_key_value_heads,
+        head_width=llama.head_dim,
+        mlp=found.number("intermediate_size", layer),
+        rope=rope,
+        positions=llama.max_position_embeddings,
+        eps=llama.rms_norm_eps,
+        qkv_bias=f"{attention}q_proj.bias" in tensors,
+        out_bias=f"{attention}o_proj.bias" in tensors,
+        qk_norm=f"{attention}q_norm.weight" in tensors,
+    )
+
+
+def _refuse_unknown(found: Checkpoint, layer: dict[str, Any]) -> None:
+    """Layers that are computed otherwise would draft badly without a word."""
+    kind = layer.get("model_type", "llama")
+    if kind not in LLAMA_LIKE:
+        raise found.wrong(f"has layers of the type '{kind}'; known for heads are {', '.join(LLAMA_LIKE)}.")
+    if layer.get("hidden_act", "silu") != "silu":
+        raise found.wrong(f"has the activation '{layer['hidden_act']}'; known for heads is silu.")
+    if layer.get("use_sliding_window") or "sliding_attention" in (layer.get("layer_types") or ()):
+        raise found.wrong("has layers with a sliding window, which heads cannot have here; choose another head.")
+
+
+def layer_config(shape: Shape, vocabulary: int) -> dict[str, Any]:
+    """The configuration of such a layer, as any version of transformers reads it."""
+    rope = dict(shape.rope)
+    theta = rope.pop("rope_theta")
+    return {
+        "model_type": "qwen3" if shape.qk_norm else "llama",
+        "hidden_size": shape.hidden,
+        "num_hidden_layers": 1,
+        "num_attention_heads": shape.heads,
+        "num_key_value_heads": shape.key_value_heads,
+        "head_dim": shape.head_width,
+        "intermediate_size": shape.mlp,
+        "hidden_act": "silu",
+        "rms_norm_eps": shape.eps,
+        "rope_theta": theta,
+        "rope_scaling": None if rope["rope_type"] == "default" else rope,
+        "max_position_embeddings": shape.positions,
+        "attention_bias": shape.out_bias,
+        "vocab_size": vocabulary,
+        "tie_word_embeddings": False,
+    }
+
+
+def speculators_config(kind: str, tokens: int, target: str) -> dict[str, Any]:
+    """The part of a speculators config.json that all kinds have: `tokens` to draft for the target of that name."""
+    method = {"proposal_type": "greedy", "speculative_tokens": tokens, "verifier_accept_k": 1, "accept_tolerance": 0.0}
+    return {
+        "speculators_model_type": kind,
+        "speculators_config": {
+            "algorithm": kind,
+            "default_proposal_method": "greedy",
+            "proposal_methods": [method],
+            "verifier": {"name_or_path": target, "architectures": []},
+        },
+    }
+
+
+def renamed(tensors: dict[str, Tensor], *prefixes: tuple[str, str]) -> dict[str, Tensor]:
+    """The tensors under names that begin otherwise, each by the first pair that fits; without what is not in use."""
+    kept = {name: tensor for name, tensor in tensors.items() if not any(part in name for part in COMPUTED)}
+    return {_renamed(name, prefixes): tensor for name, tensor in kept.items()}
+
+
+def _renamed(name: str, prefixes: Sequence[tuple[str, str]]) -> str:
+    for before, after in prefixes:
+        if name.startswith(before):
+            return after + name.removeprefix(before)
+    return name
+
+
+def built(head: type[Any], config: Any, lender: Lender) -> Any:
+    """A head without weights, to be filled."""
+    with torch.device("meta"):
+        return head(config, lender)
+
+
+def same_hidden(found: Checkpoint, hidden: int, lender: Lender) -> None:
+    """Refuses a head for a wider or narrower target."""
+    if hidden != lender.hidden:
+        raise found.wrong(
+            f"was trained for a target of hidden size {hidden:,}, and this one's is {lender.hidden:,}; choose a head "
+            "that was trained for this target."
+        )
+
+
+def within(found: Checkpoint, layers: tuple[int, ...], lender: Lender) -> tuple[int, ...]:
+    """Refuses hidden states that the target does not have."""
+    if any(not 0 <= layer <= lender.layers for layer in layers):
+        raise found.wrong(
+            f"reads the hidden states {list(layers)}, and this target has 0 to {lender.layers}; choose a head that was "
+            "trained for this target."
+        )
+    return layers

@@ -1,0 +1,44 @@
+"""Multi-token prediction as DeepSeek-V3 has it (2412.19437, section 2.2), applied again and again to draft a chain.
+
+h' = projection of [norm(embedding of the next token); norm(hidden state)], one decoder layer, and the target's own
+output weights. What is fed back is the layer's normed output: as the first hidden state was the target's normed one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from draftscope.models.heads.head import NOTHING, Lender, RecurrentHead
+from draftscope.models.heads.layer import Angles, DecoderLayer, Shape
+
+
+@dataclass(frozen=True)
+class MtpConfig:
+    """The decoder layer's shape says it all: embedding and output weights are the target's."""
+
+    shape: Shape
+
+
+class Mtp(RecurrentHead):
+    """Reads what comes out of the target's final norm. Modules bear DeepSeek's names."""
+
+    def __init__(self, config: MtpConfig, lender: Lender) -> None:
+        super().__init__(lender, NOTHING, config.shape, (lender.layers,))
+        self.config = config
+        shape = config.shape
+        self.enorm = nn.RMSNorm(shape.hidden, shape.eps)
+        self.hnorm = nn.RMSNorm(shape.hidden, shape.eps)
+        self.eh_proj = nn.Linear(2 * shape.hidden, shape.hidden, bias=False)
+        self.midlayer = DecoderLayer(shape)
+        self.norm = nn.RMSNorm(shape.hidden, shape.eps)
+
+    def logits(self, features: Tensor) -> Tensor:
+        return self.project(features)
+
+    def _advance(self, embeds: Tensor, features: Tensor, angles: Angles, mask: Tensor | None, cache: Any) -> Tensor:
+        rows = self.eh_proj(torch.cat([self.enorm(embeds.to(features.dtype)), self.hnorm(features)], -1))
+        return self.norm(self.midlayer(rows, angles, mask, cache))  # type: ignore[no-any-return]

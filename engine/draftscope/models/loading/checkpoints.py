@@ -1,0 +1,231 @@
+"""Loading models: a hub id or a folder in, a `Model` and its tokenizer out, every failure one sentence.
+
+Nothing but safetensors is read and no remote code is run, unless the user says so. What a model needs in memory is said
+before it is fetched.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import (
+    MODEL_FOR_CAUSAL_LM_MAPPING,
+    MODEL_FOR_MASKED_LM_MAPPING,
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+)
+
+from draftscope.base.errors import DraftscopeError
+from draftscope.models.cache.masks import reaches
+from draftscope.models.files import hub, memory
+from draftscope.models.files.pretrained import loaded
+from draftscope.models.loading import embedded
+from draftscope.models.model import Model
+
+
+@dataclass(frozen=True)
+class Loading:
+    """How a model is loaded. `device_map` spreads it over all devices and leaves `device` unused."""
+
+    dtype: torch.dtype
+    device: torch.device
+    device_map: str | None = None
+    trust_remote_code: bool = False
+    allow_pickle: bool = False
+    progress: bool = False  # show transformers' own bars
+
+
+@dataclass(frozen=True)
+class Place:
+    """A checkpoint that was found: values by stored dtype, and what its `from_pretrained`s are told.
+
+    `origin` holds the revision where one was named, whether remote code may run, and whether the network is needed.
+    """
+
+    source: str
+    config: Any
+    stored: Counter[str]
+    origin: dict[str, Any]
+
+
+def load_model(place: Place, how: Loading) -> Model:
+    """The causal language model of a checkpoint that was found."""
+    source = place.source
+    _refuse_memory(place, how)
+    network, found = loaded(
+        AutoModelForCausalLM,
+        source,
+        progress=how.progress,
+        config=place.config,
+        dtype=how.dtype,
+        use_safetensors=None if how.allow_pickle else True,
+        output_loading_info=True,
+        **place.origin,
+        **_placing(place.config, how),
+    )
+    if missing := sorted(found["missing_keys"]):
+        raise DraftscopeError(
+            f"'{source}' lacks {len(missing)} weights, '{missing[0]}' for one, which would be random; choose a "
+            "complete checkpoint."
+        )
+    if getattr(network, "hf_device_map", None) is None:
+        network = network.to(how.device)
+    elif "disk" in network.hf_device_map.values():
+        raise DraftscopeError(f"'{source}' would be spread to the disk, too slow to measure; choose a smaller model.")
+    return Model(network, _display_name(source), _digest(place))
+
+
+def load_tokenizer(place: Place) -> Any:
+    """The tokenizer of a checkpoint that was found."""
+    return loaded(AutoTokenizer, place.source, **place.origin)
+
+
+def end_of_text(model: Model, tokenizer: Any) -> frozenset[int]:
+    """The EOS *set*: what the generation config says, and the tokenizer's own."""
+    ids = getattr(model.network.generation_config, "eos_token_id", None)
+    listed = ids if isinstance(ids, list) else [ids]
+    return frozenset(token for token in [*listed, tokenizer.eos_token_id] if token is not None)
+
+
+def other_tokens(target: Any, draft: Any) -> list[str]:
+    """The target's tokens that mean something else to the draft's tokenizer; none where their vocabularies agree.
+
+    They do when their token -> id maps agree; sizes of embeddings say nothing. A token that only one of them knows, at
+    an id that the other leaves free, is no conflict.
+    """
+    ours, theirs = target.get_vocab(), draft.get_vocab()
+    taken = {token_id: token for token, token_id in theirs.items()}
+    return sorted(
+        (t for t, i in ours.items() if theirs.get(t, i) != i or taken.get(i, t) != t), key=lambda token: ours[token]
+    )
+
+
+def refuse_other_vocabulary(target: Any, draft: Any) -> None:
+    """`DraftscopeError` where the draft's token ids are not the target's."""
+    if differing := other_tokens(target, draft):
+        raise DraftscopeError(
+            f"The draft's vocabulary is not the target's: {len(differing):,} tokens differ, '{differing[0]}' for one; "
+            "choose a draft that was trained with the target's tokenizer."
+        )
+
+
+# Before loading.
+
+
+def find(source: str | Path, how: Loading, revision: str | None = None) -> Place:
+    """Says plainly what is wrong with a folder or an id, before more than its configuration is fetched."""
+    name = str(source)
+    stored, online = _look(name, revision, how.allow_pickle)
+    origin: dict[str, Any] = {"trust_remote_code": how.trust_remote_code, "local_files_only": not online}
+    if revision is not None:
+        origin["revision"] = revision
+    config = loaded(AutoConfig, name, **origin)
+    _refuse_kind(config, name)
+    return Place(name, config, stored, origin)
+
+
+def _look(source: str, revision: str | None, allow_pickle: bool) -> tuple[Counter[str], bool]:
+    """Values by stored dtype, and whether the hub is to be asked for the files."""
+    folder = Path(source)
+    if folder.is_dir():
+        if revision is not None:
+            raise DraftscopeError(f"revision = '{revision}': '{source}' is a folder and has none; leave it out.")
+        return _stored_in(folder, allow_pickle), False
+    if folder.is_absolute() or source.startswith((".", "~")):
+        raise DraftscopeError(f"There is no model folder '{source}'; check the path.")
+    found = hub.listing(source, revision)
+    if found is not None:
+        if not allow_pickle and not any(file.endswith(".safetensors") for file in found.files):
+            raise DraftscopeError(_pickled(source, "its weights"))
+        return found.stored, True
+    cached = hub.cached(source, revision)
+    if cached is None:
+        raise DraftscopeError(
+            f"'{source}' is no folder here and not in the hub's cache, and huggingface.co does not answer; check the "
+            "spelling or the network."
+        )
+    return _stored_in(cached, allow_pickle), False
+
+
+def _stored_in(folder: Path, allow_pickle: bool) -> Counter[str]:
+    """Values by stored dtype in a folder that can be loaded; empty for pickles that were allowed."""
+    if not (folder / "config.json").is_file():
+        raise DraftscopeError(f"'{folder}' has no config.json; name a folder written by save_pretrained.")
+    weights = sorted(folder.glob("model*.safetensors")) or sorted(folder.glob("*.safetensors"))
+    if weights:
+        try:
+            return memory.stored_in(weights)
+        except (OSError, ValueError, KeyError):
+            raise DraftscopeError(f"The weights in '{folder}' are damaged; fetch or write them again.") from None
+    pickles = sorted([*folder.glob("*.bin"), *folder.glob("*.pt"), *folder.glob("*.pth")])
+    if not pickles:
+        raise DraftscopeError(f"'{folder}' holds no *.safetensors weights; fetch or write them again.")
+    if not allow_pickle:
+        raise DraftscopeError(_pickled(str(folder), f"'{pickles[0].name}'"))
+    return Counter()
+
+
+def _pickled(source: str, what: str) -> str:
+    return (
+        f"'{source}' holds no safetensors: {what} would be read from a pickle that could run code; convert it to "
+        "safetensors, or say --allow-pickle if you trust it."
+    )
+
+
+def _refuse_kind(config: Any, source: str) -> None:
+    """Only models that write text from left to right."""
+    known = type(config) in MODEL_FOR_CAUSAL_LM_MAPPING or hasattr(config, "auto_map")
+    encoder = type(config) in MODEL_FOR_MASKED_LM_MAPPING and not getattr(config, "is_decoder", False)
+    if not known or encoder or config.is_encoder_decoder:
+        raise DraftscopeError(f"'{source}' is a '{config.model_type}', no decoder-only language model; choose another.")
+    text = config.get_text_config()
+    if text.model_type not in memory.STATEFUL:
+        reaches(text, source)  # refuses layers that cannot be rolled back before anything is fetched
+
+
+def _refuse_memory(place: Place, how: Loading) -> None:
+    """The memory needed, said before it fails; nothing is said where the stored sizes are not known."""
+    config = place.config
+    quantized = getattr(config, "quantization_config", None) is not None
+    weights = memory.weight_bytes(place.stored, how.dtype, quantized)
+    cache = memory.CONTEXT * memory.slot_bytes(config.get_text_config(), how.dtype)
+    devices = [how.device]
+    if how.device_map is not None:
+        devices = [torch.device("cuda", index) for index in range(torch.cuda.device_count())] + [torch.device("cpu")]
+    what = "as they are quantised" if quantized else f"in {str(how.dtype).removeprefix('torch.')}"
+    memory.refuse_weights(place.source, weights, cache, devices, what)
+    if how.device.type == "cuda" and find_spec("accelerate") is None:  # then the weights pass through the CPU's memory
+        memory.refuse_weights(place.source, weights, 0, [torch.device("cpu")], what)
+
+
+def _placing(config: Any, how: Loading) -> dict[str, Any]:
+    """Where the layers go, and sdpa where the architecture has it: its mask may be boolean and its kernels are fast."""
+    quantized = getattr(config, "quantization_config", None) is not None
+    straight = find_spec("accelerate") is not None and (quantized or how.device.type == "cuda")
+    device_map = how.device_map or ({"": how.device} if straight else None)
+    if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
+        return {"device_map": device_map}  # remote code chooses its attention itself
+    sdpa = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]._supports_sdpa
+    return {"device_map": device_map, "attn_implementation": "sdpa" if sdpa else "eager"}
+
+
+# Names.
+
+
+def _display_name(source: str) -> str:
+    path = Path(source)
+    return path.name if path.is_dir() else str(source)
+
+
+def _digest(place: Place) -> str:
+    """The digest of the weights that were found; empty where there is no weight file."""
+    folder: Path | None = Path(place.source)
+    if not Path(place.source).is_dir():
+        folder = hub.cached(place.source, place.origin.get("revision"))
+    return embedded.digest(folder) if folder is not None and any(folder.glob("*.safetensors")) else ""

@@ -1,0 +1,85 @@
+"""Where models run and in what precision: from the words of a user to torch's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from importlib.util import find_spec
+from time import perf_counter
+
+import torch
+
+from draftscope.base.errors import DraftscopeError
+from draftscope.models.forward.linear import product
+from draftscope.models.loading.threads import LONGEST, ROWS, TIMES
+
+WIDTH, WEIGHTS = 2048, 4  # of the products that choose a CPU's dtype: 67 MB in float32
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
+
+
+def pick_device(name: str) -> torch.device:
+    """'auto' is CUDA where there is one, else the CPU."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise DraftscopeError(f"There is no device '{name}'; choose auto, cpu or cuda.") from None
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise DraftscopeError(f"Device '{name}' was asked for and this machine has no CUDA; choose cpu or auto.")
+    return device
+
+
+def pick_dtype(name: str, device: torch.device) -> torch.dtype:
+    """'auto' is bfloat16 on CUDA, and on a CPU what it multiplies fastest."""
+    if name == "auto":
+        return fastest_dtype() if device.type == "cpu" else torch.bfloat16
+    if name not in DTYPES:
+        raise DraftscopeError(f"dtype = '{name}': choose auto, {', '.join(DTYPES)}.")
+    return DTYPES[name]
+
+
+def fastest_dtype(rows: int = ROWS, clock: Callable[[], float] = perf_counter) -> torch.dtype:
+    """bfloat16 or float32, by the least time that this CPU took for `rows`, as of a verify, times much weight.
+
+    Half the bytes are worth nothing where a processor has no instructions for bfloat16. On one thread and in turns, so
+    that other work on the machine does not decide.
+    """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        return _fastest({dtype: _multiplying(dtype, rows) for dtype in (torch.bfloat16, torch.float32)}, clock)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _fastest(works: dict[torch.dtype, Callable[[], object]], clock: Callable[[], float]) -> torch.dtype:
+    least, began = dict.fromkeys(works, math.inf), clock()
+    for _ in range(TIMES):
+        for dtype, work in works.items():
+            start = clock()
+            work()
+            least[dtype] = min(least[dtype], clock() - start)
+        if clock() - began > LONGEST:
+            break
+    return min(least, key=lambda dtype: least[dtype])
+
+
+def _multiplying(dtype: torch.dtype, count: int) -> Callable[[], object]:
+    products = [product(torch.ones(WIDTH, WIDTH, dtype=dtype), packed=True) for _ in range(WEIGHTS)]
+    rows = torch.ones(count, WIDTH, dtype=dtype)
+    return lambda: [multiply(rows) for multiply in products]
+
+
+def pick_device_map(name: str | None, device: str) -> str | None:
+    """A device map that accelerate knows, and no device beside it."""
+    if name is None:
+        return None
+    if name not in DEVICE_MAPS:
+        raise DraftscopeError(f"device_map = '{name}': choose {', '.join(DEVICE_MAPS)}.")
+    if device != "auto":
+        raise DraftscopeError(f"device = '{device}' and device_map = '{name}' exclude each other; give one of them.")
+    if find_spec("accelerate") is None:
+        raise DraftscopeError(f"device_map = '{name}' needs accelerate; install it with: pip install accelerate.")
+    return name

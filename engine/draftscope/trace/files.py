@@ -1,0 +1,124 @@
+"""Traces on disk: one JSON object a line, gzipped where the name ends in .gz. Imports no torch."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from pydantic import ValidationError
+
+from draftscope.base.errors import DraftscopeError
+from draftscope.trace.events import EVENT, SCHEMA_VERSION, AnyEvent
+
+MAX_BYTES = 512 * 1024 * 1024  # a run of a few thousand tokens takes a few megabytes
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What a file held. `warning` is empty, or one sentence on what was cut off."""
+
+    events: tuple[AnyEvent, ...]
+    warning: str = ""
+
+
+def write(path: str | Path, events: Iterable[AnyEvent]) -> None:
+    """Writes events as they come, whole lines only, so that an interrupted run leaves a readable file."""
+    path = Path(path)
+    with _opened(path) as file:
+        for event in events:
+            try:
+                file.write(line(event) + "\n")
+                file.flush()
+            except OSError as error:
+                raise _unwritable(path, error) from None
+
+
+def _opened(path: Path) -> IO[str]:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return gzip.open(path, "wt", encoding="utf-8") if path.suffix == ".gz" else path.open("w", encoding="utf-8")
+    except OSError as error:
+        raise _unwritable(path, error) from None
+
+
+def _unwritable(path: Path, error: OSError) -> DraftscopeError:
+    return DraftscopeError(f"'{path}' cannot be written ({error.strerror}); choose another file.")
+
+
+def line(event: AnyEvent) -> str:
+    """One event as one line of JSON, without the fields that are absent."""
+    return event.model_dump_json(exclude_none=True)
+
+
+def read(path: str | Path, most_bytes: int = MAX_BYTES) -> Recording:
+    """Reads a trace. A truncated file yields what is whole and a warning; a foreign one or another schema version is
+    refused with `DraftscopeError`, and so is one of more than `most_bytes`, unpacked."""
+    path = Path(path)
+    events: list[AnyEvent] = []
+    for number, text in enumerate(_lines(path, most_bytes), 1):
+        if text is None:
+            return _shortened(path, events)
+        try:
+            events.append(_event(path, number, text))
+        except (ValidationError, json.JSONDecodeError):
+            if not events:
+                raise _foreign(path) from None
+            return _shortened(path, events)
+    if not events:
+        raise DraftscopeError(f"'{path.name}' is empty; record a trace with 'draftscope decode --trace FILE'.")
+    return Recording(tuple(events))
+
+
+def _event(path: Path, number: int, text: str) -> AnyEvent:
+    if number == 1:
+        first = json.loads(text)
+        version = first.get("schema_version") if isinstance(first, dict) else None
+        if isinstance(version, int) and version != SCHEMA_VERSION:
+            raise DraftscopeError(
+                f"'{path.name}' was written in trace version {version}, and this is version {SCHEMA_VERSION}; "
+                "open it with the Draftscope that wrote it, or record the run again."
+            )
+    event = EVENT.validate_json(text)
+    if number == 1 and event.kind != "run_start":
+        raise DraftscopeError(f"'{path.name}' does not begin with the start of a run; its first lines are missing.")
+    return event
+
+
+def _lines(path: Path, most_bytes: int) -> Iterator[str | None]:
+    """The lines of a plain or gzipped file; None where the data breaks off."""
+    try:
+        if path.stat().st_size > most_bytes:
+            raise DraftscopeError(f"'{path.name}' is larger than {most_bytes // 2**20} MiB; record a shorter run.")
+        with path.open("rb") as probe:
+            zipped = probe.read(2) == b"\x1f\x8b"
+        total = 0
+        with gzip.open(path, "rt", encoding="utf-8") if zipped else path.open(encoding="utf-8") as file:
+            while text := file.readline(most_bytes - total + 1):  # one endless line must not fill the memory
+                total += len(text)
+                if total > most_bytes:
+                    raise DraftscopeError(
+                        f"'{path.name}' is larger than {most_bytes // 2**20} MiB unpacked; record a shorter run."
+                    )
+                if text.strip():
+                    yield text
+    except (EOFError, zlib.error, UnicodeDecodeError, gzip.BadGzipFile):
+        yield None
+    except OSError as error:
+        raise DraftscopeError(f"The trace '{path}' cannot be read ({error.strerror}); check the name.") from None
+
+
+def _shortened(path: Path, events: list[AnyEvent]) -> Recording:
+    if not events:
+        raise _foreign(path)
+    return Recording(tuple(events), f"'{path.name}' breaks off after {len(events)} events; what is whole is shown.")
+
+
+def _foreign(path: Path) -> DraftscopeError:
+    return DraftscopeError(
+        f"'{path.name}' is not a Draftscope trace; record one with 'draftscope decode --trace FILE'."
+    )

@@ -1,0 +1,108 @@
+"""A recorded run as one HTML file that plays by itself: no server, no network, no model.
+
+`page(events)` is text in, text out: the instrument of assets/instrument, unchanged, and the events. They lie inside
+gzipped, as base64, so that nothing a model wrote can end the script that holds them. Imports no torch and no screen.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from base64 import b64encode
+from collections.abc import Iterable
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from draftscope.base.assets import assets
+from draftscope.base.errors import DraftscopeError
+from draftscope.trace.events import AnyEvent, Round, RunStart
+from draftscope.trace.files import line
+
+NOTHING_OUTSIDE = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
+TITLE_LENGTH = 60
+IFRAME = (
+    '<iframe srcdoc="{page}" title="A Draftscope run" sandbox="allow-scripts allow-downloads" '
+    'style="width: 100%; height: {height}px; border: 0"></iframe>'
+)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A page that a notebook shows where it stands; `html` is the whole file."""
+
+    html: str
+    height: int
+
+    def _repr_html_(self) -> str:
+        return IFRAME.format(page=escape(self.html), height=self.height)
+
+    def __repr__(self) -> str:
+        return f"Shown(html=<{len(self.html)} characters>, height={self.height})"
+
+
+def page(events: Iterable[AnyEvent]) -> str:
+    """The whole file. Several lanes of one run play side by side; of several runs the first is taken."""
+    kept = first_run(events)
+    if not any(isinstance(event, Round) for event in kept):
+        raise DraftscopeError("These events hold no round, so there is nothing to play; record a run with record=True.")
+    start = next((event for event in kept if isinstance(event, RunStart)), None)
+    style = (assets() / "player.css").read_text(encoding="utf-8")
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{NOTHING_OUTSIDE}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(_title(start.prompt if start else ''))}</title><style>{_colours()}\n{style}</style>"
+        f"<script>{script()}</script></head><body>"
+        '<header><h1>Draftscope</h1><button type="button" id="theme">◐ Theme</button></header>'
+        "<noscript><p>This page plays a recorded run; it needs scripts to do so, and fetches nothing.</p></noscript>"
+        '<main><draftscope-instrument></draftscope-instrument></main><script type="text/plain" id="run">'
+        f"{packed(_delta(kept))}</script><script>Draftscope.playAlone();</script></body></html>\n"
+    )
+
+
+def first_run(events: Iterable[AnyEvent]) -> list[AnyEvent]:
+    """The events of the run that comes first."""
+    every = list(events)
+    return [event for event in every if event.run == every[0].run]
+
+
+def script(**more: Any) -> str:
+    """The instrument as plain classic scripts over one namespace, `Draftscope`: the theme, `more`, then its files."""
+    order = json.loads((assets() / "instrument" / "order.json").read_text(encoding="utf-8"))
+    own = ", ".join(f"{name}: {inline(value)}" for name, value in {"theme": palette(), **more}.items())
+    files = [(assets() / "instrument" / f"{name}.js").read_text(encoding="utf-8") for name in order]
+    return "\n".join([f"window.Draftscope = {{ {own} }};", *files])
+
+
+def palette() -> dict[str, Any]:
+    """{"light": {name: colour}, "dark": {...}, "sans": faces, "mono": faces}: assets/theme.json."""
+    loaded: dict[str, Any] = json.loads((assets() / "theme.json").read_text(encoding="utf-8"))
+    return loaded
+
+
+def inline(value: object) -> str:
+    """JSON that may stand inside a script element."""
+    return json.dumps(value).replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+def packed(text: str) -> str:
+    """Gzipped, as base64; the same text always gives the same."""
+    return b64encode(gzip.compress(text.encode(), mtime=0)).decode("ascii")
+
+
+def _delta(events: list[AnyEvent]) -> str:
+    """The run in one piece, as the page's own feed writes it."""
+    return f'{{"seq": 0, "run": "r1", "source": "recorded", "state": "done", "ev": [{",".join(map(line, events))}]}}'
+
+
+def _title(prompt: str) -> str:
+    words = " ".join(prompt.split())
+    return f"Draftscope: {words if len(words) <= TITLE_LENGTH else words[:TITLE_LENGTH].rstrip() + ' …'}"
+
+
+def _colours() -> str:
+    def variables(name: str) -> str:
+        return " ".join(f"--{key}: {value};" for key, value in palette()[name].items())
+
+    return f":root {{ --sans: {palette()['sans']}; {variables('light')} }}\n.dark {{ {variables('dark')} }}"

@@ -1,0 +1,1 @@
+"""Training data: corpus, tokenizer, batches, text sampled from the target, credits."""

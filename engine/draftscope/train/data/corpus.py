@@ -1,0 +1,135 @@
+"""The training text: read once, tokenised once.
+
+A corpus is a folder of `<domain>.train.txt.xz` and `<domain>.val.txt.xz` (or `.txt`),
+documents separated by a line that holds only `<|endoftext|>`. Each file becomes one flat
+array of token ids in which every document starts with `<|endoftext|>`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import lzma
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+from tqdm import tqdm
+
+from draftscope.base.errors import DraftscopeError
+from draftscope.train.data.tokenizer import END, END_TEXT
+
+BLOCK = 1024  # the longest row: what every domain must at least fill
+ROW = 512  # the usual row, also of held-out text
+
+Tokens = NDArray[np.uint16]
+
+
+@dataclass(frozen=True)
+class Domain:
+    """One kind of text: its ids and where its documents begin."""
+
+    name: str
+    tokens: Tokens
+    starts: NDArray[np.int64] = field(repr=False)  # [documents]
+
+    @classmethod
+    def of(cls, name: str, tokens: Tokens) -> Domain:
+        return cls(name, tokens, np.flatnonzero(tokens == END))
+
+    def shuffled(self, seed: int, epoch: int) -> Tokens:
+        """All documents of this domain, in the order of one epoch."""
+        name = int.from_bytes(hashlib.sha256(self.name.encode()).digest()[:4], "little")
+        order = np.random.default_rng([seed, epoch, name]).permutation(len(self.starts))
+        ends = np.append(self.starts[1:], len(self.tokens))
+        return np.concatenate([self.tokens[self.starts[i] : ends[i]] for i in order])
+
+
+@dataclass(frozen=True)
+class Texts:
+    """What a model learns from and is measured on."""
+
+    train: list[Domain]
+    val: list[Domain]
+    tokenizer: Tokenizer
+
+    def __post_init__(self) -> None:
+        for domains, least, use in ((self.train, BLOCK + 1, "training"), (self.val, ROW + 1, "held-out")):
+            short = [domain.name for domain in domains if len(domain.tokens) < least]
+            if short:
+                raise DraftscopeError(f"Too little {use} text in {', '.join(short)}: {least} tokens is the least.")
+
+    @property
+    def size(self) -> int:
+        """Tokens to train on, each counted once."""
+        return sum(len(domain.tokens) for domain in self.train)
+
+
+def read(folder: Path, tokenizer: Tokenizer, cache: Path) -> Texts:
+    """Every domain of a corpus folder, tokenised."""
+    train, val = (
+        [Domain.of(name, _tokenised(path, tokenizer, cache)) for name, path in domain_files(folder, split).items()]
+        for split in ("train", "val")
+    )
+    return Texts(train, val, tokenizer)
+
+
+def domain_files(folder: Path, split: str) -> dict[str, Path]:
+    """The corpus file of every domain in `folder`, for `train` or `val`, by name."""
+    if not folder.is_dir():
+        raise DraftscopeError(f"There is no corpus folder {folder}: name one with --corpus.")
+    found = {
+        path.name.split(".")[0]: path
+        for ending in (f".{split}.txt", f".{split}.txt.xz")
+        for path in folder.glob(f"*{ending}")
+    }
+    if not found:
+        raise DraftscopeError(f"{folder} holds no <domain>.{split}.txt.xz or .txt: nothing to read.")
+    return dict(sorted(found.items()))
+
+
+def documents(path: Path) -> Iterator[str]:
+    """The documents of one corpus file, in order, without the lines that separate them."""
+    some = False
+    try:
+        with lzma.open(path) if path.suffix == ".xz" else path.open("rb") as file:
+            for document in _split(line.decode("utf-8") for line in file):
+                some = True
+                yield document
+    except UnicodeDecodeError as error:
+        raise DraftscopeError(f"{path} is not UTF-8 text ({error.reason}): convert it.") from error
+    except (EOFError, lzma.LZMAError) as error:
+        raise DraftscopeError(f"{path} is cut short or no xz file: fetch it again.") from error
+    if not some:
+        raise DraftscopeError(f"{path} holds no text: remove it or fill it.")
+
+
+def _split(lines: Iterable[str]) -> Iterator[str]:
+    held: list[str] = []
+    for line in lines:
+        if line.rstrip("\r\n") != END_TEXT:
+            held.append(line)
+            continue
+        if document := "".join(held).strip("\n"):
+            yield document
+        held = []
+    if document := "".join(held).strip("\n"):
+        yield document
+
+
+def _tokenised(path: Path, tokenizer: Tokenizer, cache: Path) -> Tokens:
+    """The ids of one corpus file, from the cache while file and tokenizer are unchanged."""
+    digest = hashlib.sha256(path.read_bytes() + tokenizer.to_str().encode()).hexdigest()[:16]
+    cached = cache / f"{path.name.split('.txt')[0]}.{digest}.u16"
+    if not cached.exists():
+        cache.mkdir(parents=True, exist_ok=True)
+        partial = cached.with_suffix(".partial")
+        with partial.open("wb") as out:
+            for document in tqdm(documents(path), desc=f"tokenise {path.name}", unit=" documents", mininterval=2):
+                ids = tokenizer.encode(document, add_special_tokens=False).ids
+                out.write(np.asarray([END, *ids], dtype=np.uint16).tobytes())
+        os.replace(partial, cached)
+    return np.memmap(cached, dtype=np.uint16, mode="r")

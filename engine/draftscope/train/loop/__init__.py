@@ -1,0 +1,1 @@
+"""The training loop: steps, optimizers, precision, pretraining and distillation."""

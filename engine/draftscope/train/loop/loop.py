@@ -1,0 +1,208 @@
+"""One training run: steps until its budget is spent, safe to interrupt at any step.
+
+Its time counts what was spent in steps, each step capped at a few times the median, so
+a laptop that slept or a paused process loses nothing. SIGINT, SIGTERM and the end of a
+sitting finish the step at hand, save, and return; the same command then goes on from
+there, with the same weights as if it had never stopped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import signal
+import statistics
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NoReturn
+
+import torch
+from tqdm import tqdm
+
+from draftscope.base.errors import DraftscopeError
+from draftscope.train.data.corpus import Domain
+from draftscope.train.loop.optimizers import Optimizers, Rates, schedule
+
+SAVE_EVERY = 300.0  # seconds spent in steps between two saved states
+STALL = 4.0  # a step counts as at most this many times the median
+REHEARSED = (0, 7)  # steps with rows of either length, taken once before the clock runs: they compile
+
+
+@dataclass
+class Progress:
+    """How far a run has come; saved with the weights."""
+
+    step: int = 0
+    tokens: int = 0
+    spent: float = 0.0  # seconds in steps
+    durations: list[float] = field(default_factory=list)  # the latest steps, for the median
+
+    def count(self, duration: float, tokens: int) -> None:
+        if len(self.durations) >= 5:
+            duration = min(duration, STALL * statistics.median(self.durations))
+        self.durations = [*self.durations[-30:], duration]
+        self.step += 1
+        self.tokens += tokens
+        self.spent += duration
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a run may spend: its time or its tokens, whichever ends first. Tests pass a clock of their own."""
+
+    seconds: float  # in steps, interrupted sittings included
+    tokens: int = 1 << 62  # in all, those behind the first weights included
+    deadline: float = math.inf  # by time.monotonic(): when this sitting ends, and the run goes on in another
+    clock: Callable[[], float] = time.perf_counter
+
+
+@dataclass(frozen=True)
+class Run:
+    """What the loop needs to know of a run that is not the model."""
+
+    folder: Path
+    budget: Budget
+    rates: Rates
+    tokens_per_step: int
+    fingerprint: str  # of what decides the weights beside time; a saved run of another is not taken over
+    seen: int  # tokens behind the weights that a new run starts from
+
+    def share(self, progress: Progress) -> float:
+        """How much of the budget is spent, 1 at its end."""
+        read = progress.step * self.tokens_per_step
+        before = progress.tokens - read
+        return max(progress.spent / self.budget.seconds, read / max(1, self.budget.tokens - before))
+
+    def overall(self, progress: Progress) -> float:
+        """How much is read of all that the weights will have read at the end, what they came with included."""
+        share, read = self.share(progress), progress.step * self.tokens_per_step
+        before = progress.tokens - read
+        return share * (before + read) / (share * before + read) if read else 0.0
+
+
+def train(
+    run: Run, model: torch.nn.Module, backward: Callable[[int], float], check: Callable[[Progress], None]
+) -> tuple[Progress, bool]:
+    """Train `model` in place; returns the progress and whether the budget was spent.
+
+    `backward(step)` leaves gradients behind and returns the loss; `check(progress)` is
+    called whenever the state was saved.
+    """
+    optimizers = Optimizers(model, run.rates)
+    progress = _restore(run, model, optimizers)
+    saved_at, clock = progress.spent, run.budget.clock
+    with _interruptible() as interrupted, _bar(run, progress) as bar, _quietly():
+        if run.share(progress) < 1:
+            _rehearse(model, backward)
+        while run.share(progress) < 1 and not interrupted() and time.monotonic() < run.budget.deadline:
+            began = clock()
+            loss = backward(progress.step)
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizers.step(schedule(run.share(progress), run.overall(progress)))
+            progress.count(clock() - began, run.tokens_per_step)
+            bar.set_postfix_str(_status(run, progress, loss), refresh=False)
+            bar.update(_elapsed(run, progress) - bar.n)
+            if progress.spent - saved_at >= SAVE_EVERY:
+                saved_at = progress.spent
+                _save(run, model, optimizers, progress)
+                check(progress)
+    _save(run, model, optimizers, progress)
+    return progress, run.share(progress) >= 1
+
+
+def _rehearse(model: torch.nn.Module, backward: Callable[[int], float]) -> None:
+    for step in REHEARSED:
+        backward(step)
+    model.zero_grad(set_to_none=True)
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Without torch's remark that a norm of 16-bit rows by 32-bit weights is not fused."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Mismatch dtype between input and weight")
+        yield
+
+
+def _bar(run: Run, progress: Progress) -> tqdm[NoReturn]:
+    return tqdm(
+        total=round(run.budget.seconds),
+        initial=_elapsed(run, progress),
+        desc=run.folder.name,
+        bar_format="{desc} {percentage:3.0f}% |{bar}| {n}/{total} s{postfix}",
+        mininterval=5,
+    )
+
+
+def _elapsed(run: Run, progress: Progress) -> int:
+    return round(min(1.0, run.share(progress)) * run.budget.seconds)
+
+
+def fingerprint(seed: int, domains: list[Domain], *models: torch.nn.Module) -> str:
+    """What decides the weights beside the time: the seed, the text and the models taken from outside."""
+    digest = hashlib.sha256(str(seed).encode())
+    for domain in domains:
+        digest.update(domain.name.encode() + domain.tokens.tobytes())
+    for model in models:
+        for name, weight in model.state_dict().items():
+            digest.update(name.encode() + str(tuple(weight.shape)).encode() + weight.cpu().numpy().tobytes())
+    return digest.hexdigest()[:16]
+
+
+def started(folder: Path) -> bool:
+    """Whether a run has left a state in `folder` to go on from."""
+    return (folder / "state.pt").exists()
+
+
+def _status(run: Run, progress: Progress, loss: float) -> str:
+    left = max(0.0, run.budget.seconds - progress.spent) / 60
+    rate = run.tokens_per_step / statistics.median(progress.durations)
+    return f"step {progress.step} loss {loss:.3f} {rate:.0f} tokens/s {left:.1f} min left"
+
+
+def _save(run: Run, model: torch.nn.Module, optimizers: Optimizers, progress: Progress) -> None:
+    run.folder.mkdir(parents=True, exist_ok=True)
+    partial = run.folder / "state.partial"
+    state = {
+        "fingerprint": run.fingerprint,
+        "progress": vars(progress),
+        "model": model.state_dict(),
+        "optimizers": optimizers.state(),
+    }
+    torch.save(state, partial)
+    os.replace(partial, run.folder / "state.pt")
+
+
+def _restore(run: Run, model: torch.nn.Module, optimizers: Optimizers) -> Progress:
+    if not started(run.folder):
+        return Progress(tokens=run.seen)
+    state = torch.load(run.folder / "state.pt", map_location="cpu", weights_only=True)
+    if state["fingerprint"] != run.fingerprint:
+        raise DraftscopeError(
+            f"{run.folder} holds a run with another seed, text or target: move it away to start anew."
+        )
+    model.load_state_dict(state["model"])
+    optimizers.restore(state["optimizers"])
+    progress = Progress(**state["progress"])
+    if run.share(progress) >= 1:
+        minutes = run.budget.seconds / 60
+        print(f"{run.folder} has had its {minutes:g} minutes: raise --minutes, or move it away to start anew.")
+    return progress
+
+
+@contextmanager
+def _interruptible() -> Iterator[Callable[[], bool]]:
+    """Turn SIGINT and SIGTERM into a question the loop can ask after each step."""
+    asked: list[int] = []
+    signals = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, lambda number, _: asked.append(number)) for number in signals]
+    try:
+        yield lambda: bool(asked)
+    finally:
+        for number, handler in zip(signals, before, strict=True):
+            signal.signal(number, handler)

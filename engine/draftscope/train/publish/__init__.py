@@ -1,0 +1,1 @@
+"""What training leaves: folders, records, model cards, evaluations."""

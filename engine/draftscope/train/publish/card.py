@@ -1,0 +1,147 @@
+"""The model cards: what a member is, what made it, how good it is, whom to credit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from draftscope.models.heads import Head
+from draftscope.models.loading.embedded import Member
+from draftscope.train.data.corpus import Domain, Texts
+from draftscope.train.data.credits import Source
+from draftscope.train.loop.optimizers import DECAY, WARM_UP
+from draftscope.train.loop.pretrain import Recipe
+from draftscope.train.publish.about import ABOUT
+from draftscope.train.publish.repeats import DOCUMENTS, GIVEN, WRITTEN, openings, written
+from draftscope.train.publish.training_record import Record
+
+CONTINUED = 72  # tokens by the model behind the opening of a held-out document
+
+FRONT_MATTER = """---
+language: en
+license: other
+license_name: terms-of-the-sources
+license_link: README.md#sources-and-credits
+pipeline_tag: text-generation
+tags:
+- {kind}
+- speculative-decoding
+---"""
+
+HELD_OUT_NOTE = """Measured with the bf16 weights on documents kept out of training, in rows of 512 tokens."""
+AGREEMENT_NOTE = """alpha k is the mean over the text of the sum over the vocabulary of min(p, q) at temperature 1,
+p the target's law of a token and q the drafter's of the same token, k places behind the last one that the target has
+read: the chance that the k-th drafted token is accepted, given that those before it were the text's own. Greedy is the
+share of first tokens where both have the same most likely one."""
+REPEATS_NOTE = f"""Repeated is the share of 4-grams that stood in the model's own continuation before, the mean over
+at most {DOCUMENTS} held-out documents of each kind: {GIVEN} tokens given, {WRITTEN} written, greedily and at T = 1."""
+ONE_DEPTH_NOTE = """A model of its own reads the text itself, so that all places are alike."""
+SAMPLES_NOTE = """The opening of the first held-out document of each kind, continued at temperature 0.8: one draw,
+unpicked. `[...]` marks where the model takes over."""
+CREDITS_NOTE = """None of the text is in this folder. Each source keeps its own terms, and whoever passes these
+weights on should pass these credits on with them. ATTRIBUTION-storybooks.tsv.xz lies in the target's folder."""
+LLAMA_NOTE = """The parts marked so were generated with Llama 3.1. Llama 3.1 is licensed under the Llama 3.1 Community
+License, Copyright (c) Meta Platforms, Inc. All Rights Reserved. Its terms ask that a model trained on such text
+has a name that begins with Llama and that its card says Built with Llama."""
+
+
+def card(
+    member: Member, network: Any, record: Record, recipe: Recipe, sources: list[Source], specimens: list[str]
+) -> str:
+    """The README.md of a member's folder. `network` is the member as it was saved."""
+    about = ABOUT[member.name]
+    built_with = ["**Built with Llama.**"] if _by_llama(sources) else []
+    parts = [
+        FRONT_MATTER.format(kind=member.kind),
+        f"# {record.name}",
+        *built_with,
+        about.purpose,
+        _shape(network, record),
+        "## How it was made",
+        _recipe(about.method, recipe, record),
+        "## How good it is",
+        _figures(record),
+        "## What it is bad at",
+        about.limits,
+        *(["## Samples", SAMPLES_NOTE, *specimens] if specimens else []),
+        *_credits(sources),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+@torch.inference_mode()
+def specimens(model: Any, texts: Texts, seed: int) -> list[str]:
+    """One unpicked continuation for each domain, at temperature 0.8, as Markdown."""
+    torch.manual_seed(seed)
+    return [_specimen(model, domain, texts) for domain in texts.val]
+
+
+def _specimen(model: Any, domain: Domain, texts: Texts) -> str:
+    opening = openings(domain)[:1].to(model.device)  # [1, GIVEN]
+    (own,) = written(model, opening, CONTINUED, 0.8)
+    given, more = texts.tokenizer.decode(opening[0].tolist()), texts.tokenizer.decode(own)
+    return f"{domain.name.capitalize()}:\n\n````text\n{given} [...] {more}\n````"
+
+
+def _shape(network: Any, record: Record) -> str:
+    size = f"{record.parameters / 1e6:.1f} million parameters in bf16"
+    if isinstance(network, Head):
+        layers = ", ".join(str(layer) for layer in network.layers)
+        return f"""A head of {size}. It reads the target's hidden states {layers} (i: what goes into decoder layer i,
+counted from 0; the number of layers: what comes out of the final norm) and drafts {network.vocabulary:,} of the
+target's {network.lender.vocabulary:,} tokens. What it has no weights for it borrows from the target."""
+    config = network.config
+    layers = "one layer" if config.num_hidden_layers == 1 else f"{config.num_hidden_layers} layers"
+    return f"""A plain `{type(network).__name__}` of {size}: {layers} of width {config.hidden_size},
+{config.vocab_size:,} byte-level BPE entries with tied embeddings. `<|endoftext|>` begins every document and ends what
+the model writes."""
+
+
+def _recipe(method: str, recipe: Recipe, record: Record) -> str:
+    return f"""{method}
+
+{record.tokens_seen / 1e6:.1f} million tokens seen. The last run: {record.minutes:.1f} minutes on {record.hardware},
+products in {record.precision}, {record.steps:,} steps of {record.tokens_per_step:,} tokens, seed {record.seed}. Muon
+for the matrices (rate {recipe.rates.matrices:g}), AdamW for the rest ({recipe.rates.rest:g}), warm-up over the first
+{WARM_UP:.0%} of the time, linear decay to zero over the last {DECAY:.0%} of all tokens. The recipe is `draftscope
+train`."""
+
+
+def _figures(record: Record) -> str:
+    depths = max((len(found.alpha) for found in record.agreement.values()), default=0)
+    head = ["text"]
+    head += ["nats per token", "bits per byte"] if record.held_out else []
+    head += [f"alpha {k + 1}" for k in range(depths)] + (["greedy"] if depths else [])
+    head += ["repeated, T = 0", "repeated, T = 1"] if record.repeats else []
+    rows = [[name, *_row(record, name)] for name in record.held_out or record.agreement]
+    notes = [HELD_OUT_NOTE] + ([AGREEMENT_NOTE] if depths else []) + ([ONE_DEPTH_NOTE] if depths == 1 else [])
+    notes += [REPEATS_NOTE] if record.repeats else []
+    return f"{_table(head, rows)}\n\n" + "\n".join(notes)
+
+
+def _row(record: Record, name: str) -> list[str]:
+    score, found, again = record.held_out.get(name), record.agreement.get(name), record.repeats.get(name)
+    losses = (score.nats_per_token, score.bits_per_byte) if score else ()
+    agrees = (*found.alpha, found.greedy[0]) if found else ()
+    return [f"{value:.2f}" for value in (*losses, *agrees, *((again.greedy, again.sampled) if again else ()))]
+
+
+def _credits(sources: list[Source]) -> list[str]:
+    if not sources:
+        return []
+    rows = [
+        [source.domain, source.part, f"{source.size / 1e6:.1f}", source.origin, source.licence, source.credit]
+        for source in sources
+    ]
+    head = ["kind", "part", "MB", "source", "licence", "credit"]
+    llama = [LLAMA_NOTE] if _by_llama(sources) else []
+    return ["## Sources and credits", CREDITS_NOTE, _table(head, rows), *llama]
+
+
+def _by_llama(sources: list[Source]) -> bool:
+    return any(source.by_llama for source in sources)
+
+
+def _table(head: list[str], rows: list[list[str]]) -> str:
+    return "\n".join("| " + " | ".join(row) + " |" for row in [head, ["---"] * len(head), *rows])

@@ -1,0 +1,93 @@
+"""How well a model predicts held-out text, domain by domain."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer
+from torch.nn import functional as F
+
+from draftscope.train.data.corpus import ROW, Domain
+from draftscope.train.loop.lesson import Lesson
+from draftscope.train.loop.precision import mixed
+
+
+@dataclass(frozen=True)
+class Score:
+    """Held-out loss of one domain."""
+
+    nats_per_token: float
+    bits_per_byte: float
+    tokens: int
+
+
+def held_out(domain: Domain, rows: int) -> torch.Tensor:
+    """Up to `rows` rows spread evenly over a domain's held-out text, [rows, ROW + 1]."""
+    whole = (len(domain.tokens) - 1) // ROW
+    chosen = range(0, whole, max(1, whole // rows))[:rows]
+    flat = torch.from_numpy(domain.tokens.astype("int64"))
+    return torch.stack([flat[i * ROW : i * ROW + ROW + 1] for i in chosen])
+
+
+@torch.inference_mode()
+def score(model: Any, domain: Domain, rows: int, tokenizer: Tokenizer) -> Score:
+    """Mean loss over the held-out rows, and the same per byte of the text they stand for."""
+    ids = held_out(domain, rows)  # [rows, ROW + 1]
+    total = 0.0
+    for row in torch.split(ids.to(model.device), 8):
+        with mixed(model.device):
+            logits = model(input_ids=row[:, :-1], use_cache=False).logits  # [8, ROW, vocabulary]
+        total += F.cross_entropy(logits.float().flatten(0, 1), row[:, 1:].flatten(), reduction="sum").item()
+    texts = tokenizer.decode_batch([row.tolist() for row in ids[:, 1:]], skip_special_tokens=True)
+    count = ids[:, 1:].numel()
+    return Score(total / count, total / math.log(2) / sum(len(text.encode()) for text in texts), count)
+
+
+def scores(model: Any, domains: list[Domain], rows: int, tokenizer: Tokenizer) -> dict[str, Score]:
+    """One score per domain."""
+    model.eval()
+    return {domain.name: score(model, domain, rows, tokenizer) for domain in domains}
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How far a drafter and its target agree on one domain's held-out text, by depth.
+
+    Entry k belongs to the token k + 1 places behind the last one that the target has read, given that all drafted
+    tokens before it are the text's own. A draft model has one entry: it reads the text itself, so all depths are alike.
+    """
+
+    alpha: tuple[float, ...]  # mean of sum min(p, q) at temperature 1
+    greedy: tuple[float, ...]  # share of tokens where both have the same most likely one
+    tokens: int
+
+    def shown(self) -> str:
+        """The alphas, for a line of progress."""
+        return "/".join(f"{value:.2f}" for value in self.alpha)
+
+
+@torch.inference_mode()
+def agreement(lesson: Lesson, domain: Domain, rows: int) -> Agreement:
+    """alpha = sum min(p, q) is the chance that one drafted token is accepted (2211.17192, theorem 3.5)."""
+    ids = held_out(domain, rows)[:, :-1]  # [rows, ROW]
+    dice, place = torch.Generator().manual_seed(0), lesson.target.device
+    sums = torch.zeros(3, len(lesson.weights))  # alpha, greedy, count
+    for row in torch.split(ids, 8):
+        drawn = lesson.draw(row, dice)
+        with mixed(place):
+            seen = lesson.shown(row.to(place), None if drawn is None else drawn.to(place))
+            for depth, (true, said) in enumerate(lesson.pairs(seen)):
+                p, q = true.float().softmax(-1), lesson.to_target(said.float().softmax(-1))
+                same = p.argmax(-1) == q.argmax(-1)
+                sums[:, depth] += torch.tensor([torch.minimum(p, q).sum(), same.sum(), same.numel()])
+    alpha, greedy = (sums[:2] / sums[2]).tolist()
+    return Agreement(tuple(alpha), tuple(greedy), ids.numel())
+
+
+def agreements(lesson: Lesson, domains: list[Domain], rows: int) -> dict[str, Agreement]:
+    """One agreement per domain."""
+    lesson.student.eval()
+    return {domain.name: agreement(lesson, domain, rows) for domain in domains}

@@ -1,0 +1,1 @@
+"""What is trained: shapes, drafters before training, and their losses."""

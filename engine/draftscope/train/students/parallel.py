@@ -1,0 +1,63 @@
+"""Heads that guess several tokens at once: Medusa's heads (2401.10774) and the block drafter (DFlash, 2602.06036)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from draftscope.models.heads import Block, Medusa
+from draftscope.train.loop.lesson import Lesson, Pair, Seen
+
+SPACING = 8  # tokens of text for each block that is trained on it
+
+
+class Ahead(Lesson):
+    """Medusa: row i guesses token i + 2 and those behind it, from the target's last hidden state alone."""
+
+    student: Medusa
+
+    def pairs(self, seen: Seen) -> Iterator[Pair]:
+        rows = seen.ids.shape[1] - len(self.weights)
+        logits = self.student(seen.states[:, :rows])  # [B, rows, K, V]
+        for depth in range(1, len(self.weights) + 1):
+            yield seen.laws[:, depth : depth + rows], logits[:, :, depth - 1]
+
+
+class Blocks(Lesson):
+    """Many blocks of one text in one forward: each sees the text in front of its first token, and itself."""
+
+    student: Block
+
+    def draw(self, ids: Tensor, dice: torch.Generator) -> Tensor:
+        """Where the blocks begin, [B, T / SPACING]: behind one token at least, and with room for the whole block."""
+        last = ids.shape[1] - len(self.weights)
+        return torch.randint(1, last + 1, (len(ids), ids.shape[1] // SPACING), generator=dice)
+
+    def pairs(self, seen: Seen) -> Iterator[Pair]:
+        assert seen.drawn is not None
+        logits = blocks(self.student, seen.ids, seen.states, seen.drawn)  # [B, A, N, D]
+        texts = torch.arange(len(seen.ids), device=seen.ids.device)[:, None]
+        for depth in range(1, len(self.weights) + 1):
+            yield seen.laws[texts, seen.drawn + depth - 1], logits[:, :, depth]
+
+
+def blocks(head: Block, ids: Tensor, states: Tensor, anchors: Tensor) -> Tensor:
+    """Logits [B, A, N, D] of the blocks of texts `ids` [B, T] that begin at `anchors` [B, A].
+
+    states [B, T, F]: the target's, of which block a sees those in front of its first token.
+    """
+    texts, length = ids.shape
+    size, count = head.config.size, anchors.shape[1]
+    given = ids.gather(1, anchors).flatten()  # [B A]
+    tokens = head.tokens(given, size - 1).view(texts, count * size)
+    inside = (anchors[:, :, None] + torch.arange(size, device=ids.device)).flatten(1)  # [B, A N]
+    before = torch.arange(length, device=ids.device)
+    sees_text = before < anchors.repeat_interleave(size, 1)[:, :, None]  # [B, A N, T]
+    block = torch.arange(count * size, device=ids.device) // size
+    sees_block = (block[:, None] == block).expand(texts, -1, -1)
+    mask = torch.cat([sees_text, sees_block], 2)[:, None]
+    position_ids = torch.cat([before.expand(texts, -1), inside], 1)
+    logits: Tensor = head(tokens, head.fuse(states), position_ids, mask)
+    return logits.view(texts, count, size, -1)

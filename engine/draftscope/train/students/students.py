@@ -1,0 +1,171 @@
+"""Drafters before they have learnt anything, and the lesson that suits each."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from draftscope.models.heads import (
+    Block,
+    BlockConfig,
+    Eagle1,
+    Eagle1Config,
+    Eagle3,
+    Eagle3Config,
+    Head,
+    Lender,
+    Medusa,
+    MedusaConfig,
+    Mtp,
+    MtpConfig,
+    Own,
+    Shape,
+    default_layers,
+    load_head,
+)
+from draftscope.models.loading.embedded import Member
+from draftscope.train.data.batches import Batches
+from draftscope.train.data.tokenizer import END, PAD
+from draftscope.train.loop.lesson import Drafting, Lesson
+from draftscope.train.publish import folder
+from draftscope.train.students.parallel import Ahead, Blocks
+from draftscope.train.students.shapes import (
+    DRAFT,
+    DRAFT_2L,
+    DRAFT_HOPELESS,
+    DRAFT_TINY,
+    EXPERTS,
+    MAMBA2,
+    ROPE,
+    TARGET,
+    AnyShape,
+    build,
+    quiet,
+)
+from draftscope.train.students.unrolled import Eagle1Lesson, Unrolled
+
+SHAPES: dict[str, AnyShape] = {  # of the members that are models of their own
+    "target": TARGET,
+    "draft": DRAFT,
+    "draft-2l": DRAFT_2L,
+    "draft-tiny": DRAFT_TINY,
+    "draft-hopeless": DRAFT_HOPELESS,
+    "mamba2": MAMBA2,
+    "experts": EXPERTS,
+    "experts-draft": DRAFT,
+}
+SAYABLE = 2048  # tokens that EAGLE-3's own output weights know
+MEDUSA_HEADS = 4
+BLOCK = 9  # tokens in a block, the given first one included
+COUNTED = 64  # steps of text in which tokens are counted
+
+
+def first_model(member: Member, seed: int) -> Any:
+    """A member that is a model of its own, before training."""
+    return build(SHAPES[member.name], seed)
+
+
+def first_head(member: Member, target: Any, batches: Batches, seed: int) -> Head:
+    """A member that is a head, before training, on the device of its target."""
+    torch.manual_seed(seed)
+    lender = Lender.of(target)
+    layers = default_layers(lender.layers)
+    head: Head
+    if member.kind == "eagle3":
+        head = _eagle3(target, lender, frequent(batches, min(SAYABLE, lender.vocabulary // 2)))
+    elif member.kind == "eagle":
+        head = Eagle1(Eagle1Config(_shape(target)), lender)
+    elif member.kind == "mtp":
+        head = Mtp(MtpConfig(_shape(target)), lender)
+    elif member.kind == "medusa":
+        return Medusa(MedusaConfig(MEDUSA_HEADS, shared=True), lender).to(
+            target.device
+        )  # starts as the target's output
+    else:
+        head = Block(BlockConfig(_shape(target, qk_norm=True), 1, BLOCK, PAD, layers), lender)
+    quiet(head)
+    return head.to(target.device)
+
+
+def start_as(student: Any, elder: Any) -> bool:
+    """Gives `student` what a trained model of the same class and tokenizer has under the same name and in its shape;
+    whether that was anything.
+
+    A second layer, zero at its end, changes nothing at first. (Tied word vectors without the layers behind them say
+    nothing but the word itself, so another class starts from nothing.)
+    """
+    known = elder.state_dict() if type(student) is type(elder) else {}
+    shared = {
+        name: own for name, own in student.state_dict().items() if name in known and known[name].shape == own.shape
+    }
+    for name, own in shared.items():
+        own.copy_(known[name])
+    return bool(shared)
+
+
+def loaded(member: Member, place: Path, target: Any) -> Any:
+    """The drafter in the folder `place`, in fp32 and on the device of `target`, to go on learning."""
+    if member.is_head:
+        return load_head(member.kind, place, Lender.of(target))
+    return folder.load(place).to(target.device)
+
+
+def lesson(target: Any, student: nn.Module) -> Lesson:
+    """What a drafter learns, by its class. EAGLE-1 learns one step and is measured as deep as EAGLE-3."""
+    match student:
+        case Eagle3():
+            return Unrolled(target, student, decaying(4, 0.8))
+        case Eagle1():
+            return Eagle1Lesson(target, student, decaying(4, 0.8))
+        case Mtp():
+            return Unrolled(target, student, decaying(3, 0.8))
+        case Medusa():
+            return Ahead(target, student, decaying(student.config.heads, 0.8))
+        case Block():
+            return Blocks(target, student, decaying(student.config.size - 1, math.exp(-1 / 4)))
+        case _:
+            return Drafting(target, student)
+
+
+def decaying(depth: int, factor: float) -> tuple[float, ...]:
+    """What each depth counts: a token is of use only where all before it were accepted."""
+    return tuple(factor**k for k in range(depth))
+
+
+def frequent(batches: Batches, count: int) -> Tensor:
+    """[count]: the tokens that a drafter reads most often, in ascending order; the end of a text is one of them."""
+    seen = torch.cat([batches.rows(step, 512)[1].flatten() for step in range(COUNTED)])
+    often = torch.bincount(seen, minlength=count)
+    often[END] = len(seen)
+    return often.argsort(descending=True, stable=True)[:count].sort().values
+
+
+def _eagle3(target: Any, lender: Lender, tokens: Tensor) -> Eagle3:
+    """Its output weights begin as the target's for the tokens it can say. Each hidden state is normed before it is
+    fused (EAGLE 3.1): the target's grow to a hundred times its embeddings, and without that it learns far slower."""
+    own = Own(lm_head=True, vocabulary=len(tokens))
+    head = Eagle3(Eagle3Config(_shape(target), default_layers(lender.layers), own, fc_norm=True), lender)
+    assert head.d2t is not None and head.lm_head is not None
+    head.d2t.copy_(tokens - torch.arange(len(tokens)))
+    with torch.no_grad():
+        head.lm_head.weight.copy_(lender.lm_head[tokens.to(lender.lm_head.device)])
+    return head
+
+
+def _shape(target: Any, qk_norm: bool = False) -> Shape:
+    """One layer of the target's width with a small MLP."""
+    config = target.config
+    return Shape(
+        hidden=config.hidden_size,
+        heads=config.num_attention_heads,
+        key_value_heads=config.num_key_value_heads,
+        head_width=config.hidden_size // config.num_attention_heads,
+        mlp=2 * config.hidden_size,
+        rope=ROPE,
+        positions=config.max_position_embeddings,
+        qk_norm=qk_norm,
+    )

@@ -1,0 +1,80 @@
+"""Heads that draft on their own features, trained as they draft: EAGLE-3's training-time test (2503.01840), MTP too.
+
+At step 1 every row of a text reads the target's feature; at step k it reads what it made itself at step k - 1, beside
+the token that really follows, one further on. So row i at step k is a drafter that stands behind token i + 1 and has
+drafted k - 1 tokens, all of them right: it sees the features of the target up to its own row i, and its own later
+steps, but of no other row. All rows take each step at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from draftscope.models.heads import RecurrentHead
+from draftscope.train.loop.lesson import Lesson, Pair, Seen, kl
+
+REGRESSION = 10.0  # EAGLE-1 weighs its regression of features ten times the law (2401.15077, section 3.2)
+
+
+class Unrolled(Lesson):
+    """As deep as there are weights."""
+
+    student: RecurrentHead
+
+    def pairs(self, seen: Seen) -> Iterator[Pair]:
+        depth = len(self.weights)
+        rows = seen.ids.shape[1] - depth
+        for step, (logits, _) in enumerate(unroll(self.student, seen.ids, seen.states, depth), 1):
+            yield seen.laws[:, step : step + rows], logits
+
+
+class Eagle1Lesson(Unrolled):
+    """EAGLE-1 learns to continue the target's features themselves, on the target's features only."""
+
+    def loss_of(self, seen: Seen) -> Tensor:
+        """Ten times the smooth L1 between the student's feature and the target's next, and KL of the law read off."""
+        ((logits, features),) = unroll(self.student, seen.ids, seen.states, 1)
+        regression = F.smooth_l1_loss(features.float(), seen.states[:, 1:].float())
+        return REGRESSION * regression + kl(seen.laws[:, 1:], logits)
+
+
+def unroll(head: RecurrentHead, ids: Tensor, states: Tensor, depth: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """For each step: logits [B, T - depth, D] and features [B, T - depth, hidden], row i of step k for token i + k + 1.
+
+    ids [B, T]; states [B, T, F], the target's.
+    """
+    rows = ids.shape[1] - depth
+    features = head.fuse(states[:, :rows])
+    positions = torch.arange(rows, device=ids.device).expand(len(ids), -1)
+    cache: Any = Steps()
+    for step in range(1, depth + 1):
+        mask = step_mask(rows, step, ids.device)
+        logits, features = head(ids[:, step : step + rows], features, positions + step - 1, mask, cache)
+        yield logits, features
+
+
+def step_mask(rows: int, step: int, device: torch.device) -> Tensor:
+    """(1, 1, rows, step x rows) bool: of the first step's keys those up to the own row, of later ones the own row's."""
+    causal = torch.ones((rows, rows), dtype=torch.bool, device=device).tril()
+    own = torch.eye(rows, dtype=torch.bool, device=device)
+    return torch.cat([causal, *[own] * (step - 1)], 1)[None, None]
+
+
+class Steps:
+    """In place of a cache: keys and values of all steps so far, with their gradients."""
+
+    def __init__(self) -> None:
+        self.layers = [self]
+        self._keys: list[Tensor] = []
+        self._values: list[Tensor] = []
+
+    def update(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """[B, heads, T, D] each -> those of all steps, [B, heads, steps x T, D]."""
+        self._keys.append(keys)
+        self._values.append(values)
+        return torch.cat(self._keys, 2), torch.cat(self._values, 2)

@@ -1,0 +1,90 @@
+"""From logits to the law that is decoded from, and draws from a law.
+
+The same `law` is applied to the target and to the draft: warping one of them only is a classic way to be biased.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from transformers import (
+    LogitsProcessorList,
+    MinPLogitsWarper,
+    TemperatureLogitsWarper,
+    TopKLogitsWarper,
+    TopPLogitsWarper,
+)
+
+from draftscope.base.settings import Settings
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """Temperature and truncation, in the order in which transformers applies them. Temperature 0 is greedy."""
+
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+
+    @property
+    def greedy(self) -> bool:
+        return self.temperature == 0.0
+
+    @classmethod
+    def of(cls, settings: Settings) -> Sampling:
+        return cls(settings.temperature, settings.top_k, settings.top_p, settings.min_p)
+
+    def law(self, logits: Tensor) -> Tensor:
+        """[..., V] logits -> fp32 probabilities. Under greedy: softmax at temperature 1, shown but never judged."""
+        scores = logits.float().reshape(-1, logits.shape[-1])
+        warped: Tensor = self._warpers()(None, scores)
+        return warped.softmax(-1).view(logits.shape)
+
+    def _warpers(self) -> LogitsProcessorList:
+        warpers = LogitsProcessorList()
+        if self.greedy:
+            return warpers
+        if self.temperature != 1.0:
+            warpers.append(TemperatureLogitsWarper(self.temperature))
+        if self.top_k:
+            warpers.append(TopKLogitsWarper(self.top_k))
+        if self.top_p < 1.0:
+            warpers.append(TopPLogitsWarper(self.top_p))
+        if self.min_p:
+            warpers.append(MinPLogitsWarper(self.min_p))
+        return warpers
+
+
+def draw(law: Tensor, coin: Tensor) -> Tensor:
+    """One token for each row by inverse distribution function. law [..., V], coin [...] in [0, 1) -> [...] int64.
+
+    The sum runs in fp64, so a token of mass 0 is never drawn and a token's share is right to about 1e-7.
+    """
+    cumulative = law.cumsum(-1, dtype=torch.float64)
+    aim = coin.unsqueeze(-1) * cumulative[..., -1:]
+    return torch.searchsorted(cumulative, aim, right=True).squeeze(-1).clamp_(max=law.shape[-1] - 1)
+
+
+def draw_distinct(law: Tensor, coins: Tensor) -> tuple[Tensor, Tensor]:
+    """K tokens for each row without replacement: each from what the earlier ones left. law [..., V], coins [..., K].
+
+    Returns tokens [..., K] in draw order, and whether anything was left to draw from (bool [..., K]): a law with fewer
+    than K possible tokens yields fewer children, which depends on the law alone and so biases nothing.
+    """
+    left = law.clone()
+    tokens, real = [], []
+    for k in range(coins.shape[-1]):
+        token = draw(left, coins[..., k])
+        real.append(left.sum(-1) > 0)
+        tokens.append(token)
+        left.scatter_(-1, token.unsqueeze(-1), 0.0)
+    return torch.stack(tokens, -1), torch.stack(real, -1)
+
+
+def entropies(law: Tensor) -> list[float]:
+    """law [B, V] -> B entropies in nats, on the host."""
+    found: list[float] = torch.special.entr(law).sum(-1).tolist()
+    return found

@@ -1,0 +1,306 @@
+"""The engine process: stop within a round, two visitors, steps, crashes, and visitors who leave."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from draftscope.decode.lab import Lab
+from draftscope_app.engine.messages import (
+    Entered,
+    Happened,
+    Job,
+    Load,
+    LoadFailed,
+    Loading,
+    Message,
+    Quit,
+    Ready,
+    Start,
+)
+from draftscope_app.engine.process import EngineProcess, RunHandle
+from draftscope_app.engine.sessions import Visitor, Visitors, new_run_id
+from draftscope_app.engine.worker import main
+from draftscope_app.page.runs.feed import stream
+from draftscope_app.serve.server import serve
+
+PATIENCE_S = 120.0
+
+
+@pytest.fixture(scope="module")
+def engine(pair_folders: tuple[Path, Path]) -> Iterator[EngineProcess]:
+    process = EngineProcess(Load(str(pair_folders[0]), str(pair_folders[1]), dtype="float32", threads=1))
+    status = process.wait_ready(PATIENCE_S)
+    assert status.phase == "ready", status
+    yield process
+    process.close()
+
+
+def test_a_core_is_left_to_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    class AskedError(Exception):
+        """What the engine process would have loaded."""
+
+    def asked(load: Load, *rest: object) -> None:
+        raise AskedError(load.spare_cores)
+
+    monkeypatch.setattr("draftscope_app.engine.process.EngineProcess", asked)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with pytest.raises(AskedError) as told:
+        serve("127.0.0.1", port)
+    assert told.value.args == (1,)
+
+
+def job(tokens: int = 12, steps: int | None = None, solo: int = 0, prompt: str = "abc", **settings: Any) -> Job:
+    common = {"max_new_tokens": tokens, "temperature": 1.0}
+    lanes = (
+        ("plain", common | {"drafter": "plain"}),
+        ("speculative", common | {"drafter": "draft", "gamma": 3} | settings),
+    )
+    return Job(new_run_id(), prompt, lanes, steps, solo)
+
+
+class Seen:
+    """Everything a handle has said so far."""
+
+    def __init__(self, handle: RunHandle) -> None:
+        self.handle = handle
+        self.events: list[dict[str, Any]] = []
+        self.states: list[str] = []
+        self.sentences: list[str] = []
+
+    def look(self) -> Seen:
+        for message in self.handle.drain():
+            if isinstance(message, Happened):
+                self.events.append(json.loads(message.line))
+            elif isinstance(message, Entered):
+                self.states.append(message.state)
+            else:
+                self.sentences.append(message.sentence)
+        return self
+
+    def until(self, true: Callable[[Seen], bool]) -> Seen:
+        deadline = time.monotonic() + PATIENCE_S
+        while not true(self.look()):
+            assert time.monotonic() < deadline, (self.states, self.sentences, len(self.events))
+            time.sleep(0.005)
+        return self
+
+    def done(self) -> Seen:
+        return self.until(lambda s: "done" in s.states)
+
+    def rounds(self, lane: str) -> list[dict[str, Any]]:
+        return [e for e in self.events if e["kind"] == "round" and e["lane"] == lane]
+
+    @property
+    def ends(self) -> dict[str, str]:
+        return {e["lane"]: e["reason"] for e in self.events if e["kind"] == "run_end"}
+
+
+def test_a_run_gives_both_lanes_whole(engine: EngineProcess) -> None:
+    seen = Seen(engine.run(job(solo=1))).done()
+    kinds = {(e["lane"], e["kind"]) for e in seen.events}
+    wanted = ("run_start", "prefill", "round", "run_end", "solo_runs")
+    assert kinds == {(lane, kind) for lane in ("plain", "speculative") for kind in wanted}
+    assert seen.states == ["running", "solo", "done"]
+    for end in (e for e in seen.events if e["kind"] == "run_end"):
+        assert len(end["token_ids"]) == sum(len(r["emitted"]) for r in seen.rounds(end["lane"]))
+
+
+def test_stop_acts_within_a_round(engine: EngineProcess) -> None:
+    seen = Seen(engine.run(job(tokens=480)))
+    seen.until(lambda s: len(s.rounds("speculative")) >= 2)
+    seen.handle.stop()
+    before = len(seen.look().events)
+    seen.done()
+    assert set(seen.ends.values()) == {"cancelled"}
+    assert (
+        sum(e["kind"] == "round" for e in seen.events[before:]) <= 30
+    )  # what was already in the pipe; 480 were asked for
+    assert sum(len(r["emitted"]) for r in seen.rounds("plain")) < 480
+
+
+def test_stop_ends_the_solo_runs_too(engine: EngineProcess) -> None:
+    seen = Seen(engine.run(job(tokens=200, solo=500)))
+    seen.until(lambda s: "solo" in s.states)
+    seen.handle.stop()
+    seen.done()
+    assert set(seen.ends.values()) <= {"length", "eos"}
+    assert not seen.sentences
+
+
+def test_two_visitors_take_turns_and_races_go_before_solo_runs(engine: EngineProcess) -> None:
+    order: list[tuple[str, str]] = []
+    first, second = Seen(engine.run(job(tokens=40, solo=2))), Seen(engine.run(job(tokens=40)))
+    places = [engine.place(second.handle)]
+    while not ("done" in first.states and "done" in second.states):
+        for name, seen in (("second", second), ("first", first)):
+            known = len(seen.events)
+            order += [(name, e["kind"]) for e in seen.look().events[known:]]
+        time.sleep(0.002)
+    assert places[0] == 1
+    rounds = [name for name, kind in order if kind == "round"]
+    assert rounds == sorted(rounds)  # every round of the first before any of the second
+    assert order[-1] == ("first", "solo_runs")
+    assert set(second.ends.values()) <= {"length", "eos"}
+
+
+def test_steps_pay_for_one_round_and_hold_up_nobody(engine: EngineProcess) -> None:
+    slow = Seen(engine.run(job(tokens=60, steps=1)))
+    slow.until(lambda s: "stepping" in s.states)
+    assert len(slow.rounds("speculative")) == 1
+    assert Seen(engine.run(job())).done().ends.keys() == {"plain", "speculative"}
+    assert len(slow.look().rounds("speculative")) == 1
+    slow.handle.step()
+    slow.until(lambda s: len(s.rounds("speculative")) == 2 and s.states[-1] == "stepping")
+    slow.handle.stop()
+    assert set(slow.done().ends.values()) == {"cancelled"}
+
+
+def test_a_step_waits_without_burning_a_cycle(engine: EngineProcess) -> None:
+    seen = Seen(engine.run(job(tokens=60, steps=1)))
+    seen.until(lambda s: "stepping" in s.states)
+    before = processor_seconds(engine.pid)
+    time.sleep(0.6)
+    assert processor_seconds(engine.pid) - before <= 0.05
+    seen.handle.stop()
+    seen.done()
+
+
+def processor_seconds(pid: int | None) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_a_refusal_is_one_sentence_and_the_next_run_goes(engine: EngineProcess) -> None:
+    refused = Seen(engine.run(job(prompt="   "))).done()
+    assert len(refused.sentences) == 1
+    assert "empty" in refused.sentences[0]
+    assert not refused.events
+    assert Seen(engine.run(job())).done().ends
+
+
+def test_a_reader_who_leaves_ends_the_run(engine: EngineProcess) -> None:
+    async def read_a_little() -> None:
+        deltas = stream(engine, Visitor(), handle)
+        async for text in deltas:
+            if json.loads(text)["ev"]:
+                break
+        await deltas.aclose()  # type: ignore[attr-defined]
+
+    handle = engine.run(job(tokens=480))
+    asyncio.run(read_a_little())
+    assert set(Seen(handle).done().ends.values()) <= {"cancelled"}
+
+
+def test_a_closed_page_ends_its_run_and_a_new_run_replaces_the_old(engine: EngineProcess) -> None:
+    visitors = Visitors()
+    visitors.of("page").replace(old := engine.run(job(tokens=480)))
+    visitors.of("page").replace(new := engine.run(job(tokens=480)))
+    assert "cancelled" in Seen(old).done().ends.values() or not Seen(old).events
+    visitors.left("page")
+    assert len(visitors) == 0
+    Seen(new).done()
+
+
+def test_the_stream_numbers_its_deltas_and_loses_nothing(engine: EngineProcess) -> None:
+    async def read() -> list[dict[str, Any]]:
+        return [json.loads(text) async for text in stream(engine, visitor, engine.run(job(solo=1)))]
+
+    visitor = Visitor()
+    deltas = asyncio.run(read())
+    assert [d["seq"] for d in deltas] == list(range(len(deltas)))
+    assert deltas[-1]["state"] == "done"
+    assert [e for d in deltas for e in d["ev"]] == [json.loads(text) for text in visitor.lines]
+
+
+# Processes that fail, played by small stand-ins: no models are loaded.
+
+
+def dies_on_the_first_run(pipe: Connection, load: Load) -> None:
+    pipe.send(Ready("stand-in", ()))
+    while isinstance(command := pipe.recv(), Start):
+        pipe.send(Entered(command.job.run, "running"))
+        os._exit(7)
+
+
+def never_comes_up(pipe: Connection, load: Load) -> None:
+    pipe.send(Loading("about to fail"))
+    os._exit(3)
+
+
+def test_a_crash_is_one_sentence_and_a_restart() -> None:
+    process = EngineProcess(Load(), target=dies_on_the_first_run)
+    assert process.wait_ready(PATIENCE_S).phase == "ready"
+    seen = Seen(process.run(job())).done()
+    assert seen.sentences == [
+        "The engine process ended unexpectedly (exit code 7) and is being restarted; run again in a moment."
+    ]
+    assert process.wait_ready(PATIENCE_S).phase == "ready"
+    assert "exit code 7" in Seen(process.run(job())).done().sentences[0]
+    process.close()
+
+
+def test_a_process_that_cannot_live_is_given_up() -> None:
+    process = EngineProcess(Load(), target=never_comes_up)
+    deadline = time.monotonic() + PATIENCE_S
+    while process.status.phase != "failed":
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    assert "keeps ending (exit code 3)" in process.status.sentence
+    seen = Seen(process.run(job())).done()
+    assert seen.sentences == [process.status.sentence]
+    process.close()
+
+
+def test_models_that_cannot_be_loaded_are_one_sentence(tmp_path: Path) -> None:
+    process = EngineProcess(Load(str(tmp_path / "nothing")))
+    status = process.wait_ready(PATIENCE_S)
+    assert status.phase == "failed"
+    assert "nothing" in status.sentence
+    assert Seen(process.run(job())).done().sentences == [status.sentence]
+    process.close()
+
+
+def loading(load: Load) -> list[Message]:
+    """What the engine process says while it loads, in this process."""
+    page, engine = Pipe()
+    page.send(Quit())
+    main(engine, load)
+    return [page.recv() for _ in iter(page.poll, False)]
+
+
+def test_everything_about_loading_reaches_the_engine(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    load = Load("here", "there", "float32", "cpu", 1, "auto", "v1", "v2", trust_remote_code=True, allow_pickle=True)
+    asked: dict[str, object] = {}
+    monkeypatch.setattr("draftscope.decode.lab.load", lambda **given: asked.update(given) or pair)
+    *_, ready = loading(load)
+    assert isinstance(ready, Ready) and "byte-target" in ready.sentence
+    assert asked == asdict(load)
+
+
+@pytest.mark.parametrize(
+    ("wish", "sentence"),
+    [
+        ({"device_map": "everywhere"}, "device_map = 'everywhere'"),
+        ({"revision": "v1"}, "is a folder and has none"),
+        ({"draft": "two words", "draft_revision": "v2"}, "'two words' is no folder here"),
+    ],
+)
+def test_a_wish_about_loading_that_cannot_be_met_is_one_sentence(
+    pair_folders: tuple[Path, Path], wish: dict[str, Any], sentence: str
+) -> None:
+    *_, failed = loading(Load(str(pair_folders[0]), **wish))
+    assert isinstance(failed, LoadFailed) and sentence in failed.sentence

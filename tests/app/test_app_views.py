@@ -1,0 +1,219 @@
+"""The app's pure parts: folds for the plots, controls and addresses, the theme, the script that is shipped."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from draftscope.base.assets import assets
+from draftscope.base.errors import DraftscopeError
+from draftscope.base.settings import Settings
+from draftscope.decode.lab import Lab
+from draftscope.decode.race import race
+from draftscope.trace.events import AnyEvent
+from draftscope.trace.metrics import fold
+from draftscope_app.engine.messages import DrafterChoice
+from draftscope_app.page import bundle
+from draftscope_app.page.controls import LANE, NAMES, Controls, arms_of, from_query, lanes, shape_of
+from draftscope_app.page.plots import views
+from draftscope_app.page.plots.plots import pictures
+from draftscope_app.page.runs.feed import delta, note
+from draftscope_app.page.theme import gradio_theme, page_css, palette
+from draftscope_app.serve.server import refuse_taken
+
+CHAIN = DrafterChoice("draft", "Draft model, chain", True, True, "", ("gamma", "rule"))
+
+
+@pytest.fixture(scope="module")
+def raced(pair: Lab) -> list[AnyEvent]:
+    lanes = {"plain": {"drafter": "plain"}, LANE: {"drafter": "draft", "gamma": 3}}
+    settings = {name: Settings.of(temperature=1.0, seed=5, max_new_tokens=40, **own) for name, own in lanes.items()}
+    return list(race([pair.session("a", own, run="r", lane=name) for name, own in settings.items()]))
+
+
+# Folds.
+
+
+def test_gaps_are_those_of_chunks(raced: list[AnyEvent]) -> None:
+    for own in views.by_lane(raced).values():
+        gaps, rounds = views.chunk_gaps(own), views.rounds_of(own)
+        assert len(gaps) == len(rounds) - 1
+        assert sum(gaps) == pytest.approx(rounds[-1].end - rounds[0].end)
+
+
+def test_alpha_by_position_is_the_engines_with_its_counts(raced: list[AnyEvent]) -> None:
+    own = views.by_lane(raced)[LANE]
+    for row in views.acceptance_by_position(own):
+        assert row.alpha == (None if row.reached == 0 else pytest.approx(row.accepted / row.reached))
+    assert [row.alpha for row in views.acceptance_by_position(own)] == fold(own).conditional_acceptance_per_position
+
+
+def test_accepted_lengths_count_every_drafting_round(raced: list[AnyEvent]) -> None:
+    own = views.by_lane(raced)[LANE]
+    counts = views.accepted_lengths(own)
+    assert sum(counts.values()) == fold(own).num_drafts
+    assert sum(k * n for k, n in counts.items()) == fold(own).num_accepted_tokens
+    assert list(counts) == list(range(max(counts) + 1))
+
+
+def test_pictures_are_drawn_of_what_is_there(raced: list[AnyEvent]) -> None:
+    assert all(pictures(raced))
+    assert pictures([]) == (None, None, None)
+    plain = views.by_lane(raced)["plain"]
+    gaps, positions, lengths = pictures(plain)
+    assert gaps is not None
+    assert positions is None
+    assert lengths is None
+
+
+# Controls and addresses.
+
+
+def test_lanes_are_plain_beside_the_drafter_with_what_it_reads() -> None:
+    controls = Controls(prompt="x", temperature=0.7, seed=3, gamma=6, typed="unused")
+    common = {"temperature": 0.7, "top_k": 0, "top_p": 1.0, "min_p": 0.0, "seed": 3, "max_new_tokens": 128}
+    assert lanes(controls, CHAIN) == (
+        ("plain", common | {"drafter": "plain"}),
+        (LANE, common | {"drafter": "draft", "gamma": 6, "rule": "block"}),
+    )
+    assert [name for name, _ in lanes(Controls(drafter="plain"), None)] == ["plain"]
+
+
+@pytest.mark.parametrize(
+    ("controls", "words"),
+    [
+        (Controls(gamma=99), "gamma = 99"),
+        (Controls(temperature=-1.0), "temperature = -1"),
+        (Controls(top_p=0.0), "top_p = 0"),
+        (Controls(top_k=-1), "top_k = -1"),
+        (Controls(min_p=1.0), "min_p = 1"),
+        (Controls(seed=-1), "seed = -1"),
+        (Controls(seed=1.5), "seed = 1.5"),  # type: ignore[arg-type]
+        (Controls(seed=None), "seed = None"),  # type: ignore[arg-type]
+        (Controls(max_new_tokens=0), "max_new_tokens = 0"),
+        (Controls(max_new_tokens=99_999), "at most 2048"),
+    ],
+)
+def test_what_is_out_of_range_is_one_sentence(controls: Controls, words: str) -> None:
+    with pytest.raises(DraftscopeError, match=re.escape(words)) as error:
+        lanes(controls, CHAIN)
+    assert str(error.value).endswith(".")
+    assert "\n" not in str(error.value)
+
+
+def test_drafters_that_cannot_run_or_have_nothing_to_say_are_refused() -> None:
+    with pytest.raises(DraftscopeError, match="no draft model"):
+        lanes(Controls(), DrafterChoice("draft", "Draft", True, False, "no draft model is loaded", ("gamma",)))
+    with pytest.raises(DraftscopeError, match="typed draft is empty"):
+        lanes(Controls(drafter="typed"), DrafterChoice("typed", "You", True, True, "", ("typed",)))
+
+
+def test_shapes_are_read_and_refused() -> None:
+    assert shape_of("3, 2,1") == shape_of("3x2x1") == (3, 2, 1)
+    with pytest.raises(DraftscopeError, match="shape = 'wide'"):
+        shape_of("wide")
+    with pytest.raises(DraftscopeError, match="keep a tree to"):
+        lanes(
+            Controls(drafter="sampled-tree", shape="40, 40"),
+            DrafterChoice("sampled-tree", "", True, True, "", ("shape",)),
+        )
+
+
+def test_every_setting_of_a_run_has_a_control() -> None:
+    """But those of a chat, stop strings and `raw`, which the command line has."""
+    assert set(Settings.model_fields) - set(NAMES) == {"raw", "system", "thinking", "stop"}
+
+
+def test_arms_are_read_as_the_command_line_reads_them() -> None:
+    bandit = DrafterChoice("bandit", "Bandit", True, True, "", ("policy", "arms", "rule"))
+    (_, values) = lanes(Controls(drafter="bandit", arms=" draft:2 ,sampled-tree:2x1,, ngram", policy="exp3"), bandit)[1]
+    assert (values["arms"], values["policy"]) == (("draft:2", "sampled-tree:2x1", "ngram"), "exp3")
+    assert arms_of(Controls().arms) == Settings.model_fields["arms"].default
+    with pytest.raises(DraftscopeError, match=r"arms = \(\)"):
+        lanes(Controls(drafter="bandit", arms=" , "), bandit)
+
+
+def test_an_address_fills_the_controls_and_says_what_it_could_not_read() -> None:
+    query = {
+        "prompt": "hello & <b>",
+        "temperature": "0.5",
+        "gamma": "six",
+        "seed": "7",
+        "__theme": "dark",
+        "top_p": "nan",
+    }
+    controls, sentence = from_query(query, Controls())
+    assert (controls.prompt, controls.temperature, controls.gamma, controls.seed) == ("hello & <b>", 0.5, 4, 7)
+    assert controls.top_p == 1.0
+    assert "gamma = 'six'" in sentence
+    assert from_query({}, Controls()) == (Controls(), "")
+
+
+# What is shipped.
+
+
+def test_deltas_are_json_that_begins_with_what_changes() -> None:
+    text = delta(3, "r9", ['{"a": 1}', '{"b": "\\u003c"}'], state="running", place=0)
+    assert text.startswith('{"seq": 3')
+    assert json.loads(text) == {"seq": 3, "run": "r9", "ev": [{"a": 1}, {"b": "<"}], "state": "running", "place": 0}
+    assert note("same") != note("same")
+
+
+def test_the_script_holds_every_file_of_the_instrument_once() -> None:
+    order = json.loads((assets() / "instrument" / "order.json").read_text())
+    assert sorted(order) == sorted(path.stem for path in (assets() / "instrument").glob("*.js"))
+
+
+def test_the_script_can_stand_inside_a_script_element() -> None:
+    assert "</script" not in bundle.script().lower()
+    assert "<!--" not in bundle.script()
+
+
+def test_the_instrument_never_writes_markup_from_data() -> None:
+    for path in (assets() / "instrument").glob("*.js"):
+        text = re.sub(r"//.*", "", path.read_text(encoding="utf-8"))
+        assert not re.search(
+            r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function|https?://(?!huggingface|www\.w3)",
+            text,
+        ), path
+
+
+def test_presets_are_two_of_each_of_six_kinds() -> None:
+    kinds = bundle.presets()
+    assert list(kinds) == ["story", "code", "verse", "dialogue", "Q&A", "structured"]
+    assert all(len(prompts) == 2 and all(prompt.strip() for prompt in prompts) for prompts in kinds.values())
+
+
+def luminance(colour: str) -> float:
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("name", ["light", "dark"])
+def test_every_colour_can_be_read_on_every_ground(name: str) -> None:
+    colours = palette()[name]
+    for ground in ("page", "card", "soft"):
+        for ink in set(colours) - {"page", "card", "soft", "rule"}:
+            light, dark = sorted((luminance(colours[ink]), luminance(colours[ground])), reverse=True)
+            assert (light + 0.05) / (dark + 0.05) >= 4.5, (name, ink, ground)
+
+
+def test_the_theme_names_no_font_that_would_be_fetched() -> None:
+    assert "http" not in page_css()
+    assert not [sheet for sheet in gradio_theme()._stylesheets if "http" in sheet]
+
+
+def test_a_taken_port_is_named_with_the_remedy() -> None:
+    import socket
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(DraftscopeError, match=f"Port {port}.*--port"):
+            refuse_taken("127.0.0.1", port)
+    with pytest.raises(DraftscopeError, match="port = 0"):
+        refuse_taken("127.0.0.1", 0)

@@ -1,0 +1,541 @@
+"""The command line: exit codes, one sentence for every bad input, and the JSON that others read."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import draftscope
+from draftscope.decode.lab import Lab
+from draftscope.measure.check import Finding
+from draftscope.trace import files, tables
+from draftscope_app.cli.commands import options
+from draftscope_app.cli.main import COMMANDS, main
+from draftscope_app.engine.config import Environment
+from draftscope_app.engine.messages import Load
+from draftscope_app.reports import lanes
+from draftscope_app.serve import server
+
+METRICS = {
+    "mean_acceptance_length",
+    "draft_acceptance_rate",
+    "acceptance_rate_per_position",
+    "conditional_acceptance_per_position",
+    "num_drafts",
+    "num_draft_tokens",
+    "num_accepted_tokens",
+    "tokens_per_s",
+    "ttft_ms",
+    "tpot_ms",
+    "itl_ms",
+    "icl_ms",
+}
+LOAD = Load(
+    "here", "there", "float32", "cpu", 1, "auto", "v1", "v2", trust_remote_code=True, allow_pickle=True,
+    ballast="8b+1b", heads=("mtp:elsewhere", "eagle3:over-there"),
+)  # fmt: skip
+LOADING = (
+    *("--target", "here", "--draft", "there", "--dtype", "float32", "--device", "cpu", "--threads", "1"),
+    *("--device-map", "auto", "--revision", "v1", "--draft-revision", "v2", "--trust-remote-code", "--allow-pickle"),
+    *("--ballast", "8b+1b", "--head", "mtp:elsewhere", "--drafter", "eagle3-tree:over-there"),
+)
+SAMPLED = ("--temperature", "1", "--seed", "3", "--max-new-tokens", "24")
+
+
+@dataclass(frozen=True)
+class Ran:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+Cli = Callable[..., Ran]
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
+    """Runs a command here, as its own process would."""
+
+    def run(*arguments: str | Path) -> Ran:
+        try:
+            code = main([str(argument) for argument in arguments])
+        except SystemExit as stopped:  # argparse: help, version, arguments that do not parse
+            code = int(stopped.code or 0)
+        out, err = capsys.readouterr()
+        return Ran(code, out, err)
+
+    return run
+
+
+@pytest.fixture
+def loaded(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> Lab:
+    """The random byte pair, in place of whatever the arguments would load."""
+    monkeypatch.setattr(options, "load", lambda _: pair)
+    return pair
+
+
+@pytest.fixture
+def recorded(pair: Lab, tmp_path: Path) -> Path:
+    """A trace of a sampled run."""
+    file = tmp_path / "run.jsonl"
+    files.write(file, pair.decode("hello", temperature=1, seed=3, max_new_tokens=24).events)
+    return file
+
+
+def refused(ran: Ran) -> str:
+    """Exit code 2, nothing on stdout, and a single sentence on stderr, which is returned."""
+    assert (ran.code, ran.out) == (2, "")
+    assert "Traceback" not in ran.err
+    (sentence,) = ran.err.splitlines()
+    assert sentence.startswith("draftscope")
+    assert sentence.endswith((".", "?"))
+    return sentence
+
+
+# decode
+
+
+def test_decode_prints_one_json_object(cli: Cli, loaded: Lab) -> None:
+    ran = cli("decode", "hello", *SAMPLED, "--drafter", "draft", "--shape", "2,2", "--gamma", "3", "--json")
+    assert ran.code == 0
+    told = ran.json
+    assert set(told) == {"text", "token_ids", "drafter", "exact", "synthetic", "settings", "target_forwards", "metrics"}
+    assert set(told["metrics"]) >= METRICS
+    assert set(told["metrics"]["itl_ms"]) == set(told["metrics"]["icl_ms"]) == {"p50", "p95", "p99"}
+    run = loaded.decode("hello", "draft", temperature=1, seed=3, max_new_tokens=24, gamma=3)
+    assert (told["text"], told["token_ids"]) == (run.text, run.token_ids)
+    assert told["target_forwards"] == len(run.rounds)
+    assert (told["drafter"], told["exact"]) == ("draft", True)
+    assert told["settings"]["shape"] == [2, 2]
+    assert len(ran.out.splitlines()) == 1
+
+
+def test_decode_streams_the_text_and_sums_up_on_stderr(cli: Cli, loaded: Lab) -> None:
+    ran = cli("decode", "hello", *SAMPLED, "--rule", "token")
+    run = loaded.decode("hello", temperature=1, seed=3, max_new_tokens=24, rule="token")
+    assert ran.code == 0
+    assert ran.out == run.text + "\n"
+    assert ran.err.startswith(
+        f"24 tokens, {len(run.rounds)} target forwards, {24 / len(run.rounds):.2f} tokens a round,"
+    )
+    assert ran.err.endswith("tokens/s\n")
+
+
+@pytest.mark.usefixtures("loaded")
+def test_one_of_a_thing_is_not_many(cli: Cli) -> None:
+    said = cli("decode", "hello", "--max-new-tokens", "1").err
+    assert said.startswith("1 token, 1 target forward, 1.00 tokens a round")
+
+
+@pytest.mark.usefixtures("loaded")
+def test_every_setting_reaches_the_run(cli: Cli) -> None:
+    given: dict[str, Any] = {
+        "drafter": "sampled-tree",
+        "gamma": 2,
+        "draft_length": "cost",
+        "confidence": 0.3,
+        "shape": [2, 1],
+        "tree_nodes": 12,
+        "tree_depth": 3,
+        "tree_width": 2,
+        "ngram": 2,
+        "window": 3,
+        "inner": "suffix",
+        "exit_layer": 1,
+        "oracle_alpha": 0.7,
+        "typed": "abc",
+        "rule": "token",
+        "lenience": 0.7,
+        "agreement": 2,
+        "prefetch": 6,
+        "policy": "exp3",
+        "arms": ["draft:3", "sampled-tree:2x1"],
+        "temperature": 0.5,
+        "top_k": 9,
+        "top_p": 0.9,
+        "min_p": 0.01,
+        "seed": 5,
+        "max_new_tokens": 4,
+        "stop": ["x", "yz"],
+    }
+    words = []
+    for name, value in given.items():
+        for one in value if name == "stop" else [value]:
+            shown = ",".join(map(str, one)) if isinstance(one, list) else str(one)
+            words += [f"--{name.replace('_', '-')}", shown]
+    of_chats = {"raw": False, "system": "", "thinking": False}  # these need a model with a chat template
+    assert cli("decode", "hello", "--json", *words).json["settings"] == given | of_chats
+
+
+@pytest.mark.usefixtures("loaded")
+def test_a_dash_reads_standard_input(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    direct = cli("decode", "hello\nyou", *SAMPLED)
+    monkeypatch.setattr(sys, "stdin", io.StringIO("hello\nyou"))
+    assert cli("decode", "-", *SAMPLED).out == direct.out
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xff\xfe"), "utf-8"))
+    assert "not valid UTF-8" in refused(cli("decode", "-", *SAMPLED))
+
+
+def test_a_run_from_folders_with_models_named(cli: Cli, pair: Lab, pair_folders: tuple[Path, Path]) -> None:
+    target, draft = pair_folders
+    models = ("--target", target, "--draft", draft, "--dtype", "float32", "--device", "cpu", "--threads", "1")
+    told = cli("decode", "hello", *SAMPLED, *models, "--json").json
+    assert told["token_ids"] == pair.decode("hello", temperature=1, seed=3, max_new_tokens=24).token_ids
+
+
+@pytest.mark.usefixtures("loaded")
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["decode", ""], "The prompt is empty"),
+        (["decode", "x" * 600], "context holds 512"),
+        (["decode", "\udcff"], "not valid UTF-8"),
+        (["decode", "a", "--drafter", "drft"], "did you mean 'draft'?"),
+        (["decode", "a", "--gamma", "0"], "gamma = '0'"),
+        (["decode", "a", "--gamma", "four"], "gamma = 'four'"),
+        (["decode", "a", "--shape", "3,,1"], "shape = ''"),
+        (["decode", "a", "--shape", "9,9,9"], "keep a tree to 256"),
+        (["decode", "a", "--temperature", "-1"], "temperature = '-1'"),
+        (["decode", "a", "--rule", "fair"], "'lenient' or 'top-k'"),
+        (["check", "--rule", "fair"], "'lenient' or 'top-k'"),
+        (["check", "--drafter", "ngram", "--rule", "typical"], "'ngram' is judged by a rule of its own"),
+        (["decode", "a", "--stop", ""], "empty string"),
+        (["decode", "a", "--max-new-tokens", "4", "--trace", "/dev/null/x"], "'/dev/null/x' cannot be written"),
+        (["decode"], "the following arguments are required: PROMPT"),
+        (["decode", "a", "--bogus"], "--bogus"),
+        (["decode", "a", "--threads", "two"], "invalid int value: 'two'"),
+        (["decod", "a"], "invalid choice: 'decod'"),
+        ([], "COMMAND"),
+        (["check", "--samples", "9"], "choose 500 or more"),
+        (["check", "--drafter", "ngrm"], "did you mean 'ngram'?"),
+        (["check", "--seed", "-4"], "seed = -4"),
+        (["replay", "no-such-file"], "'no-such-file' cannot be read"),
+        (["serve", "--port", "70000"], "70000"),
+        (["train", "target"], "--corpus DIR"),
+    ],
+)
+def test_bad_input_is_one_sentence(cli: Cli, monkeypatch: pytest.MonkeyPatch, words: list[str], expected: str) -> None:
+    monkeypatch.delenv("DRAFTSCOPE_CORPUS", raising=False)
+    assert expected in refused(cli(*words))
+
+
+def _missing(folder: Path) -> None:
+    shutil.rmtree(folder)
+
+
+def _pickle(folder: Path) -> None:
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+
+
+def _cut_short(folder: Path) -> None:
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:1000])
+
+
+def _no_config(folder: Path) -> None:
+    (folder / "config.json").unlink()
+
+
+@pytest.mark.parametrize(
+    ("damage", "expected"),
+    [
+        (_missing, "There is no model folder"),
+        (_pickle, "a pickle that could run code"),
+        (_cut_short, "are damaged"),
+        (_no_config, "has no config.json"),
+    ],
+)
+def test_a_checkpoint_that_cannot_be_read_is_one_sentence(
+    cli: Cli, pair_folders: tuple[Path, Path], tmp_path: Path, damage: Callable[[Path], None], expected: str
+) -> None:
+    folder = tmp_path / "target"
+    shutil.copytree(pair_folders[0], folder)
+    damage(folder)
+    assert expected in refused(cli("decode", "hello", "--target", folder))
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [(["--device", "cuda"], "no CUDA"), (["--device", "moon"], "no device 'moon'"), (["--dtype", "int3"], "'int3'")],
+)
+def test_a_machine_that_cannot_is_one_sentence(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, words: list[str], expected: str
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    assert expected in refused(cli("decode", "hello", *words))
+
+
+@pytest.mark.usefixtures("loaded")
+def test_ctrl_c_ends_the_run_within_a_round_and_its_trace_whole(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "cut.jsonl"
+
+    def interrupted(text: str) -> str:
+        signal.raise_signal(signal.SIGINT)
+        return text
+
+    monkeypatch.setattr(lanes, "printable", interrupted)
+    before = signal.getsignal(signal.SIGINT)
+    ran = cli("decode", "hello", "--max-new-tokens", "200", "--trace", file)
+    assert (ran.code, ran.err) == (130, "draftscope: interrupted.\n")
+    *_, last_round, end = files.read(file).events
+    assert last_round.kind == "round"
+    assert end.kind == "run_end"
+    assert (end.reason, end.target_forwards) == ("cancelled", 1)
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_run_that_fails_says_so_without_a_stack_trace(cli: Cli, loaded: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("out of\nmemory")
+
+    monkeypatch.setattr(loaded, "session", fail)
+    ran = cli("decode", "hello")
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err == "draftscope: the run failed (RuntimeError: out of memory); DRAFTSCOPE_DEBUG=1 shows where.\n"
+    monkeypatch.setenv("DRAFTSCOPE_DEBUG", "1")
+    assert "Traceback" in cli("decode", "hello").err
+
+
+def test_text_for_a_terminal_cannot_steer_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    hostile = "a\x1b[2Jb\x9b\tc\n"
+    assert lanes.printable(hostile) == hostile
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert lanes.printable(hostile) == "a\ufffd[2Jb\ufffd\tc\n"
+
+
+# replay
+
+
+@pytest.mark.usefixtures("loaded")
+@pytest.mark.parametrize("name", ["again.jsonl", "again.jsonl.gz"])
+def test_replay_tells_the_run_that_was_recorded(cli: Cli, tmp_path: Path, name: str) -> None:
+    decoded = cli("decode", "hello", *SAMPLED, "--trace", tmp_path / name, "--json").json
+    replayed = cli("replay", tmp_path / name, "--json").json
+    assert replayed["warning"] == ""
+    (lane,) = replayed["lanes"]
+    assert {key: lane[key] for key in decoded} == decoded
+    assert lane["reason"] == "length"
+
+
+def test_replay_for_people_has_text_summary_and_metrics(cli: Cli, pair: Lab, recorded: Path) -> None:
+    ran = cli("replay", recorded)
+    text = pair.decode("hello", temperature=1, seed=3, max_new_tokens=24).text
+    assert (ran.code, ran.err) == (0, "")
+    assert f"hello{text}\n\n24 tokens, " in ran.out
+    for words in ("byte-target + byte-draft", "recorded 20", "ended by length", "accepted / ", "TTFT, TPOT"):
+        assert words in ran.out
+
+
+def test_a_truncated_trace_shows_what_is_whole_and_warns(cli: Cli, recorded: Path) -> None:
+    recorded.write_bytes(recorded.read_bytes()[:-400])
+    lost = cli("replay", recorded, "--json")
+    assert lost.code == 0
+    assert "breaks off after" in lost.err
+    (lane,) = lost.json["lanes"]
+    assert lane["reason"] is None
+    assert lane["target_forwards"] == lane["metrics"]["target_forwards"] > 0
+    assert len(lane["token_ids"]) == lane["metrics"]["tokens"]
+    assert "breaks off" in cli("replay", recorded).out
+
+
+def test_foreign_files_are_refused_in_a_sentence(cli: Cli, recorded: Path, tmp_path: Path) -> None:
+    lines = recorded.read_text(encoding="utf-8").splitlines()
+    foreign = {
+        "prose": "Once upon a time\n",
+        "json": '{"kind": "something"}\n',
+        "empty": "",
+        "headless": lines[2] + "\n",
+        "stranger": lines[0] + "\n" + lines[1].replace('"lane":"run"', '"lane":"other"') + "\n",
+        "later version": lines[0].replace('"schema_version":1', '"schema_version":99') + "\n",
+    }
+    for name, content in foreign.items():
+        (tmp_path / name).write_text(content, encoding="utf-8")
+        refused(cli("replay", tmp_path / name))
+    (tmp_path / "binary").write_bytes(bytes(range(256)))
+    refused(cli("replay", tmp_path / "binary"))
+
+
+# export
+
+
+@pytest.mark.parametrize("what", tables.TABLES)
+def test_export_writes_the_table_of_a_trace(cli: Cli, recorded: Path, tmp_path: Path, what: str) -> None:
+    table = tables.frame(files.read(recorded).events, what)
+    shown = cli("export", recorded, "--what", what)
+    assert (shown.code, shown.err) == (0, "")
+    assert shown.out == table.to_csv(index=False, lineterminator="\n")
+    for suffix in tables.FORMATS:
+        tables.write(table, want := tmp_path / f"want{suffix}")
+        assert cli("export", recorded, "--what", what, "--to", tmp_path / f"got{suffix}") == Ran(0, "", "")
+        assert (tmp_path / f"got{suffix}").read_bytes() == want.read_bytes()
+
+
+def test_export_without_options_has_a_row_for_each_token(cli: Cli, recorded: Path) -> None:
+    assert cli("export", recorded).out.count("\nrun,run,0,") == 24
+
+
+def test_export_of_a_truncated_trace_writes_what_is_whole_and_warns(cli: Cli, recorded: Path, tmp_path: Path) -> None:
+    recorded.write_bytes(recorded.read_bytes()[:-4000])
+    ran = cli("export", recorded, "--to", tmp_path / "rounds.csv", "--what", "rounds")
+    assert (ran.code, ran.out) == (0, "")
+    assert "breaks off after" in ran.err
+    rounds = cli("replay", recorded, "--json").json["lanes"][0]["target_forwards"]
+    assert len(pd.read_csv(tmp_path / "rounds.csv")) == rounds > 0
+
+
+def test_an_export_that_cannot_be_is_one_sentence(cli: Cli, recorded: Path, tmp_path: Path) -> None:
+    before = recorded.read_bytes()
+    assert "ends in .csv, .parquet, .jsonl" in refused(cli("export", "not read yet", "--to", tmp_path / "a.xlsx"))
+    assert "is the trace itself" in refused(cli("export", recorded, "--to", tmp_path / "." / recorded.name))
+    assert "what = 'words': choose tokens" in refused(cli("export", recorded, "--what", "words"))
+    assert "cannot be read" in refused(cli("export", tmp_path / "nothing", "--to", tmp_path / "nothing.csv"))
+    assert "cannot be written" in refused(cli("export", recorded, "--to", "/dev/null/a.csv"))
+    assert recorded.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [recorded]
+
+
+# check, drafters, serve
+
+
+@pytest.mark.usefixtures("loaded")
+def test_check_passes_on_a_right_engine(cli: Cli) -> None:
+    ran = cli("check", "--drafter", "ngram", "--samples", "500", "--json")
+    assert ran.code == 0
+    told = ran.json
+    assert set(told) == {"drafter", "exact", "passed", "verdict", "findings"}
+    assert told["passed"]
+    assert "no difference was found" in told["verdict"]
+    assert {"name", "passed", "detail", "samples", "p_value", "total_variation", "kl"} == set(told["findings"][0])
+
+
+@pytest.mark.usefixtures("loaded")
+def test_check_exits_with_1_where_a_difference_was_found(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def findings(*_: object) -> Iterator[Finding]:
+        yield Finding("first", True, "as it should be")
+        yield Finding("second", False, "not as it should be")
+
+    monkeypatch.setattr("draftscope.measure.check.check", findings)
+    ran = cli("check")
+    assert ran.code == 1
+    assert ran.out.splitlines() == [
+        "ok    first: as it should be",
+        "FAIL  second: not as it should be",
+        "A difference was found: second.",
+    ]
+
+
+def test_drafters_says_who_can_run_and_why_not(cli: Cli, loaded: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(options, "load", lambda _: Lab(loaded.target, None, loaded.tokenizer))
+    ran = cli("drafters", "--json")
+    told = {drafter["name"]: drafter for drafter in ran.json}
+    assert all(set(drafter) == {"name", "exact", "available", "why_not", "paper"} for drafter in told.values())
+    assert told["plain"]["available"]
+    assert told["plain"]["why_not"] == ""
+    assert not told["draft"]["available"]
+    assert told["draft"]["why_not"]
+    listed = cli("drafters")
+    assert listed.code == 0
+    assert len(listed.out.splitlines()) == len(told)
+
+
+def test_serve_hands_its_arguments_over(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: dict[str, object] = {}
+    monkeypatch.setattr(server, "serve", lambda **given: seen.update(given))
+    assert cli("serve", "--port", "7777", *LOADING, "--no-browser").code == 0
+    assert seen.pop("environment") == Environment(log="off")
+    assert seen == {"host": "127.0.0.1", "port": 7777, "load": LOAD, "drafter": "eagle3-tree", "open_browser": False}
+
+
+def test_decode_loads_what_its_arguments_say(cli: Cli, pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: dict[str, object] = {}
+    monkeypatch.setattr("draftscope.decode.lab.load", lambda **given: seen.update(given) or pair)
+    assert cli("decode", "hello", "--max-new-tokens", "2", *LOADING).code == 0
+    assert seen == asdict(LOAD) | {"progress": False}
+
+
+def test_what_can_be_loaded_is_said_under_the_engines_names() -> None:
+    """`Load` travels as keyword arguments, with the same defaults."""
+    engine = {name: given.default for name, given in signature(draftscope.load).parameters.items()}
+    assert asdict(Load()) == {name: engine[name] for name in asdict(Load())}
+
+
+def test_a_port_in_use_and_a_host_unknown_are_one_sentence(cli: Cli) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        sentence = refused(cli("serve", "--port", port))
+        assert f"Port {port} on 127.0.0.1" in sentence
+        assert "--port" in sentence.partition(";")[2]
+    assert "'no such host'" in refused(cli("serve", "--host", "no such host", "--port", port))
+
+
+def test_serve_without_gradio_says_what_to_install(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(**_: object) -> None:
+        raise ModuleNotFoundError("No module named 'gradio'", name="gradio")
+
+    monkeypatch.setattr(server, "serve", missing)
+    assert "pip install 'draftscope[app]'" in refused(cli("serve"))
+
+
+# Processes of their own.
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(cli: Cli, command: str) -> None:
+    ran = cli(command, "--help")
+    assert ran.code == 0
+    assert ran.out.startswith(f"usage: draftscope {command}")
+
+
+def alone(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """A command in a fresh interpreter, which then says whether torch was imported."""
+    code = (
+        "import sys; from draftscope_app.cli.main import main\n"
+        "try: main(sys.argv[1:])\n"
+        "except SystemExit: pass\n"
+        "print('torch' in sys.modules, file=sys.stderr)"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)], capture_output=True, text=True, check=True
+    )
+
+
+def test_help_replay_and_export_import_no_torch(recorded: Path) -> None:
+    assert "serve" in (shown := alone("--help")).stdout
+    assert shown.stderr == "False\n"
+    assert alone("serve", "--help").stderr == "False\n"
+    replayed = alone("replay", recorded)
+    assert "24 tokens" in replayed.stdout
+    assert replayed.stderr == "False\n"
+    exported = alone("export", recorded)
+    assert exported.stdout.startswith("run,lane,")
+    assert exported.stderr == "False\n"
+
+
+def test_a_reader_that_leaves_is_no_stack_trace(recorded: Path) -> None:
+    command = [sys.executable, "-m", "draftscope_app.cli.main", "replay", str(recorded)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    said = process.stderr.read()
+    process.stderr.close()
+    assert (process.wait(), said) == (1, "")

@@ -1,0 +1,462 @@
+"""The lessons: recorded runs, the player that drives the page from them, and texts folded from any recording."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pytest
+
+from draftscope.base.assets import assets
+from draftscope.base.errors import DraftscopeError
+from draftscope.base.settings import Settings
+from draftscope.decode.lab import Lab
+from draftscope.decode.race import race
+from draftscope.measure.bench.plan import Plan
+from draftscope.models.heads import save_head
+from draftscope.models.model import Model
+from draftscope.trace import files
+from draftscope.trace import html as player
+from draftscope.trace.events import AnyEvent, Prefetch, Round
+from draftscope.trace.glossary import GLOSSARY
+from draftscope_app.page import bundle
+from draftscope_app.page.controls import LANE, NAMES
+from draftscope_app.page.runs import lessons
+from draftscope_app.recordings import record_lessons, sweep
+from tests.browser.test_export_page import hostile
+from tests.conftest import random_heads, random_llama
+from tests.support.alone import Alone, chromium, violations
+
+TEXTS = (assets() / "instrument" / "lessontexts.js").read_text(encoding="utf-8")
+MOST_BYTES = 1_500_000
+HOST = """<script>(() => {
+    const D = window.Draftscope, runs = RUNS;
+    let asked = 0;
+    D.ask = async (kind, name) => D.receive((await D.unpacked(runs[name])).replace("{", `{"asked": ${asked++}, `));
+})();</script>"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    yield from chromium()
+
+
+@pytest.fixture(scope="module")
+def recorded(pair: Lab) -> dict[str, list[AnyEvent]]:
+    """Every lesson's run, on the tiny random pair."""
+    return {name: record_lessons.record(pair, name, run) for name, run in record_lessons.RECORDED.items()}
+
+
+@pytest.fixture(scope="module")
+def swept(pair: Lab) -> dict[str, list[sweep.Swept]]:
+    """Every lesson's sweep, on the tiny random pair, smaller."""
+    small = {"batches": (1, 2, 4), "tokens": 4, "repeats": 2}
+    return {name: sweep.measure(pair, replace(plan, **small), ["abc"]) for name, plan in record_lessons.SWEPT.items()}
+
+
+def taught(
+    path: Path, own: list[AnyEvent], runs: dict[str, list[AnyEvent]], sweeps: dict[str, list[sweep.Swept]]
+) -> Path:
+    """A page over `own` whose lessons come from `runs`: the player as the real page hosts it, without a server."""
+    packed = {
+        name: player.packed(lessons.as_delta(name, events, [run.model_dump() for run in sweeps.get(name, [])]))
+        for name, events in runs.items()
+    }
+    script = partial(player.script, lessonNames=list(runs), metrics=lessons.meanings())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(player, "script", script)
+        html = player.page(own)
+    path.write_text(html.replace("</body>", HOST.replace("RUNS", json.dumps(packed)) + "</body>"), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def own_run(pair: Lab) -> list[AnyEvent]:
+    settings = Settings.of(drafter="draft", gamma=2, max_new_tokens=12)
+    return list(race([pair.session("own", settings, run="own", lane="alone")]))
+
+
+@pytest.fixture(scope="module")
+def school(
+    own_run: list[AnyEvent],
+    recorded: dict[str, list[AnyEvent]],
+    swept: dict[str, list[sweep.Swept]],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Path:
+    return taught(tmp_path_factory.mktemp("school") / "run.html", own_run, recorded, swept)
+
+
+# What is shipped.
+
+
+def test_the_shipped_recordings_are_those_of_the_command_and_small() -> None:
+    assert lessons.names() == sorted(record_lessons.RECORDED)
+    assert sum(path.stat().st_size for path in (assets() / "lessons").iterdir()) < MOST_BYTES
+    for name, recorded in record_lessons.RECORDED.items():
+        events = lessons.events(name)
+        assert list(dict.fromkeys(event.lane for event in events)) == list(recorded.lanes)
+        last = list(recorded.lanes)[-1]
+        assert recorded.tells([event for event in events if isinstance(event, Round) and event.lane == last])
+
+
+def test_the_shipped_sweeps_are_those_of_the_command() -> None:
+    for name, plan in record_lessons.SWEPT.items():
+        runs = [sweep.Swept(**run) for run in lessons.swept(name)]
+        for batch in plan.batches:
+            own = [(run.drafter, run.gamma) for run in runs if run.batch == batch]
+            assert own == [("plain", None), *(("draft", gamma) for gamma in plan.gammas)] * plan.repeats
+    assert lessons.swept("round") == []
+
+
+def test_a_sweep_that_is_not_whole_is_refused(pair: Lab) -> None:
+    plan = Plan(
+        drafters=("draft",), gammas=(2,), temperatures=(1.0,), batches=(1,), tokens=10_000, repeats=1, peers=False
+    )
+    with pytest.raises(DraftscopeError):
+        sweep.measure(pair, plan, ["abc"])
+
+
+def test_every_lesson_has_a_recording_and_every_recording_a_lesson() -> None:
+    assert set(re.findall(r'trace: "(\w+)"', TEXTS)) == set(record_lessons.RECORDED)
+
+
+def test_what_is_tried_are_controls_that_exist() -> None:
+    for controls in re.findall(r"controls: \{ ([^}]*) \}", TEXTS):
+        assert set(re.findall(r"(\w+):", controls)) <= set(NAMES)
+
+
+def test_metrics_among_the_terms_are_the_glossarys() -> None:
+    named = re.search(r"const METRICS = \{(.*?)\}", TEXTS)
+    assert named is not None
+    assert set(re.findall(r': "(\w+)"', named[1])) <= {entry.name for entry in GLOSSARY}
+
+
+def test_a_recording_that_is_not_there_is_one_sentence() -> None:
+    with pytest.raises(DraftscopeError, match="no lesson recorded as"):
+        lessons.events("../first")
+    assert "no lesson recorded" in json.loads(lessons.told("x"))["note"]
+
+
+def test_the_page_is_told_which_lessons_there_are() -> None:
+    script = bundle.script()
+    assert f"lessonNames: {json.dumps(lessons.names())}" in script
+    assert "itl_ms" in script
+
+
+def test_a_seed_is_sought_until_the_lesson_can_be_told(pair: Lab) -> None:
+    never = record_lessons.Recorded("story", {"plain": {"drafter": "plain"}}, {"max_new_tokens": 1}, lambda _: False)
+    with pytest.raises(DraftscopeError, match="lesson 'x': in 40 seeds"):
+        record_lessons.record(pair, "x", never)
+
+
+def test_the_command_writes_every_recording(pair_folders: tuple[Path, Path], tmp_path: Path, monkeypatch: Any) -> None:
+    target, draft = map(str, pair_folders)
+    out, heads = tmp_path / "out", random_heads(Model(random_llama(3, 258), "target"), tuple(range(0, 258, 2)))
+    arguments = ["record", "--out", str(out), "--target", target, "--draft", draft]
+    for kind in ("medusa", "eagle3", "block"):
+        save_head(heads[kind].network, tmp_path / kind, "target")
+        arguments += ["--head", f"{kind}:{tmp_path / kind}"]
+    monkeypatch.setattr("sys.argv", arguments)
+    small = {name: replace(p, batches=(1, 2), tokens=4, repeats=2) for name, p in record_lessons.SWEPT.items()}
+    monkeypatch.setattr(record_lessons, "SWEPT", small)
+    record_lessons.main()
+    runs = [out / f"{name}.jsonl.gz" for name in record_lessons.RECORDED]
+    sweeps = [out / f"{name}.sweep.jsonl" for name in record_lessons.SWEPT]
+    assert set(out.iterdir()) == {*runs, *sweeps}
+    assert all(files.read(path).events for path in runs)
+    for path in sweeps:
+        lines = [sweep.Swept.model_validate_json(line) for line in path.read_text().splitlines()]
+        assert {(line.batch, line.tokens, line.repeat) for line in lines} == {(b, 4, r) for b in (1, 2) for r in (0, 1)}
+
+
+# The player.
+
+LESSONS = "e => e.lessons.all.map((lesson) => lesson.trace)"
+
+
+def walk(page: Alone, number: int) -> Iterator[str]:
+    """Begins a lesson and goes to its end, yielding what each step says."""
+    page.ask(f"e => e.lessons.start({number})")
+    page.until(f"e => e.lessons.lesson === e.lessons.all[{number - 1}]")
+    while True:
+        page.painted()
+        yield page.text(".lesson-words")
+        if page.ask("e => e.lessons.next.disabled"):
+            return
+        page.element.locator(".lesson").get_by_role("button", name="Next", exact=True).click()
+
+
+@pytest.mark.browser
+def test_every_step_of_every_lesson_can_be_told(browser: Any, school: Path) -> None:
+    page = Alone(browser, school)
+    assert page.ask(LESSONS) == re.findall(r'trace: "(\w+)"', TEXTS)
+    for number in range(1, len(page.ask(LESSONS)) + 1):
+        said = list(walk(page, number))
+        assert len(said) >= 3
+        assert not [text for text in said if re.search(r"NaN|undefined|Infinity|null|–|\[\[", text)], said
+        assert said[-1].startswith("Question. ")
+        page.element.get_by_text("The answer").click()
+        page.painted()
+        assert not re.search(r"NaN|undefined|Infinity|null", page.text(".lesson-words"))
+        assert page.text(".lesson h3").startswith(f"Lesson {number} of ")
+        assert f"lesson={number}" in page.page.url
+        assert page.text(".badge") == "recorded"
+    page.close()
+
+
+@pytest.mark.browser
+def test_every_term_is_defined_where_it_is_pointed_at(browser: Any, school: Path) -> None:
+    page = Alone(browser, school)
+    assert page.page.evaluate("Draftscope.lessonTerms.filter((term) => !Draftscope.define(term))") == []
+    for number in range(1, len(page.ask(LESSONS)) + 1):
+        for _ in walk(page, number):
+            page.ask("e => { for (const d of e.shadowRoot.querySelectorAll('.lesson details')) d.open = true; }")
+            for term in page.element.locator(".lesson .term").all():
+                term.focus()
+                assert re.fullmatch(r"[^:]+: .+", page.text(".definition"))
+    page.close()
+
+
+@pytest.mark.browser
+def test_a_prediction_comes_before_its_coin(browser: Any, school: Path) -> None:
+    page = Alone(browser, school)
+    told = walk(page, 1 + page.ask(LESSONS).index("coin"))
+    assert "Say so before you go on" in next(told)
+    assert "coin not tossed yet" in page.text(".contest .coin-row")
+    coin = page.ask(
+        "e => Draftscope.prob(e.current.contests.flatMap((c) => c.children)"
+        ".find((c) => c.node === e.selection.key).coin)"
+    )
+    assert f"fell at {coin}" in next(told)
+    assert "coin not tossed yet" not in page.text(".contest .coin-row")
+    page.close()
+
+
+@pytest.mark.browser
+def test_rows_light_one_by_one_up_to_the_bonus(browser: Any, school: Path) -> None:
+    page = Alone(browser, school)
+    number = page.page.evaluate("Draftscope.lessons.findIndex((lesson) => lesson.title === 'The bonus')") + 1
+    told = walk(page, number)
+    rows = []
+    for text in told:
+        if not text.startswith("Row "):
+            break
+        rows.append(int(text.split()[1]))
+        assert page.ask("e => e.round.mask.at + 1") == rows[-1]
+    assert rows == list(range(1, page.ask("e => e.current.width") + 1))
+    page.close()
+
+
+@pytest.mark.browser
+def test_pointing_at_a_row_of_the_mask_lights_its_ancestors(browser: Any, school: Path) -> None:
+    page = Alone(browser, school)
+    told = walk(page, 1 + page.ask(LESSONS).index("trees"))
+    assert any("Point at a row" in text for text in told)
+    chosen = page.text(".mask .note")
+    row = page.ask("e => e.round.mask.sees.findIndex((seen) => seen.length === 3)")
+    above = page.ask(f"e => e.round.mask.items[e.round.mask.sees[{row}][1]].label")
+    box = page.element.locator(".mask canvas").bounding_box()
+    page.page.mouse.move(box["x"] + 60, box["y"] + 18 + (row + 0.5) * page.ask("e => e.round.mask.cell"))
+    assert page.text(".mask .note").startswith(f"Row {row + 1} of ")
+    assert above in page.text(".mask .note")
+    page.page.mouse.move(0, 0)
+    assert page.text(".mask .note") == chosen
+    page.close()
+
+
+@pytest.mark.browser
+def test_a_proposal_is_drawn_to_scale_and_opens_its_round(browser: Any, school: Path) -> None:
+    """Widths are the recorded milliseconds of one round of each lane, on one ruler with a plain forward."""
+    page = Alone(browser, school)
+    next(walk(page, 1 + page.ask(LESSONS).index("heads")))
+    bars = page.ask(
+        "e => [...e.shadowRoot.querySelectorAll('.lesson .scale-bar')]"
+        ".map((bar) => bar.getBoundingClientRect().width / bar.parentElement.getBoundingClientRect().width)"
+    )
+    rounds = page.ask(
+        "e => Draftscope.proposals(e.store).map(({ lane, round }) =>"
+        " ({ drafter: lane.start.drafter, index: round.index, ms: round.timings.propose.reduce((a, b) => a + b) }))"
+    )
+    assert [own["drafter"] for own in rounds] == ["draft", "medusa", "eagle3", "block"]
+    plain = page.ask("e => Draftscope.median(e.store.lanes[0].rounds.map((r) => r.timings.verify))")
+    ruler = max(plain, *(own["ms"] for own in rounds))
+    wanted = [max(ms / ruler, 0.0) for ms in (plain, *(own["ms"] for own in rounds))]
+    assert bars == pytest.approx(wanted, abs=0.01)
+    for row, own in zip(page.element.locator(".lesson .scale-row").all()[1:], rounds, strict=True):
+        row.locator("button").first.click()
+        page.painted()
+        shown = page.ask("e => [e.selection.lane.start.drafter, e.selection.round]")
+        assert shown == [own["drafter"], own["index"]]
+    page.close()
+
+
+@pytest.mark.browser
+def test_places_are_counted_as_the_engine_counts_them(
+    browser: Any, school: Path, recorded: dict[str, list[AnyEvent]]
+) -> None:
+    page = Alone(browser, school)
+    next(walk(page, 1 + page.ask(LESSONS).index("heads")))
+    found = page.ask("e => e.store.lanes.slice(1).map((lane) => [lane.name, Draftscope.byPlace(lane)])")
+    for lane, places in found:
+        whole = [r for r in recorded["heads"] if isinstance(r, Round) and r.lane == lane and not r.cut]
+        for k, place in enumerate(places):
+            assert place["stood"] == sum(r.accepted > k for r in whole)
+            assert place["reached"] == sum(r.accepted >= k and r.drafted > k for r in whole)
+    page.close()
+
+
+@pytest.mark.browser
+def test_a_column_stands_for_every_round_that_prepared_drafts(
+    browser: Any, school: Path, recorded: dict[str, list[AnyEvent]]
+) -> None:
+    page = Alone(browser, school)
+    told = walk(page, 1 + page.ask(LESSONS).index("ahead"))
+    said = next(text for text in told if "look ahead in time" in text)
+    rounds = [r for r in recorded["ahead"] if isinstance(r, Round) and r.lane == "prepared"]
+    notes = [note for r in rounds[:-1] for note in r.annotations if isinstance(note, Prefetch)]
+    hits = sum(note.hit for note in notes)
+    assert f"In {hits} of {len(notes)} rounds what came was among them" in said
+    assert page.element.locator(".prefetch rect.hit").count() == hits
+    assert page.element.locator(".prefetch rect.miss").count() == len(notes) - hits
+    page.close()
+
+
+@pytest.mark.browser
+def test_speeds_by_length_and_by_batch_are_those_of_the_records(
+    browser: Any, school: Path, recorded: dict[str, list[AnyEvent]], swept: dict[str, list[sweep.Swept]]
+) -> None:
+    page = Alone(browser, school)
+    next(walk(page, 1 + page.ask(LESSONS).index("when")))
+    ends = {lane: [r.end for r in recorded["when"] if isinstance(r, Round) and r.lane == lane for _ in r.emitted]
+            for lane in ("plain", LANE)}  # fmt: skip
+    found = page.ask("e => Draftscope.byLength(e.store)")
+    assert [at["y"] for at in found] == pytest.approx([a / b for a, b in zip(ends["plain"], ends[LANE], strict=False)])
+    plain = {(run.batch, run.repeat): run.seconds for run in swept["when"] if run.drafter == "plain"}
+    for series in page.ask("e => Draftscope.byBatch(e.store.sweep)"):
+        for at in series["points"]:
+            own = [run for run in swept["when"] if (f"γ {run.gamma}", run.batch) == (series["name"], at["x"])]
+            ratios = [plain[run.batch, run.repeat] / run.seconds for run in own]
+            assert len(ratios) == 2
+            assert at["all"] == pytest.approx(ratios)
+            assert at["y"] == pytest.approx(median(ratios))
+    page.element.get_by_role("button", name="Next", exact=True).click()
+    page.painted()
+    drawn = page.element.locator(".sweep circle").evaluate_all(
+        "(all) => all.map((c) => [c.cx, c.cy].map((v) => v.baseVal.value))"
+    )
+    assert len(drawn) == 2 * 3
+    below = page.ask("e => Number(e.shadowRoot.querySelector('.sweep line.one').getAttribute('y1'))")
+    speeds = [at["y"] for series in page.ask("e => Draftscope.byBatch(e.store.sweep)") for at in series["points"]]
+    assert [y < below for _, y in drawn] == [speed > 1 for speed in speeds]
+    page.close()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(
+    ("speeds", "words"),
+    [
+        ([1.5, 1.2, 1.0], "at no batch from 1 to 4 slower than plain decoding"),
+        ([0.9, 0.5, 0.99], "slower than plain decoding at every batch from 1 to 4"),
+        ([1.5, 0.9, 0.8], "slower than plain decoding from batch 2 on, up to the last, 4"),
+        ([0.5, 0.9, 1.1], "slower than plain decoding up to batch 2, and no slower from 4 to 4"),
+        ([1.5, 0.9, 1.8], "slower than plain decoding at 1 of the 3 measured values of batch"),
+    ],
+)
+def test_what_crosses_is_said_as_it_was_measured(browser: Any, school: Path, speeds: list[float], words: str) -> None:
+    page = Alone(browser, school)
+    points = [{"x": x, "y": y} for x, y in zip((1, 2, 4), speeds, strict=True)]
+    assert page.page.evaluate("(points) => Draftscope.belowWords(points, 'batch')", points) == words
+    page.close()
+
+
+@pytest.mark.browser
+def test_the_run_that_was_shown_comes_back(browser: Any, school: Path) -> None:
+    page = Alone(browser, school)
+    before = page.text("h2"), page.ask("e => e.store.run")
+    page.element.get_by_role("button", name="Lessons").click()
+    page.element.get_by_role("button", name="Trees").click()
+    page.until("e => e.store.run === 'trees'")
+    page.painted()
+    page.element.get_by_role("button", name="Leave").click()
+    page.painted()
+    assert (page.text("h2"), page.ask("e => e.store.run")) == before
+    assert "lesson" not in page.page.url
+    assert page.element.locator(".lane").count() == 1
+    page.close()
+
+
+@pytest.mark.browser
+def test_a_run_goes_on_behind_a_lesson_and_a_new_one_ends_it(browser: Any, school: Path, own_run: Any) -> None:
+    page = Alone(browser, school)
+    lines = [json.loads(files.line(event)) for event in own_run]
+    half = len(lines) // 2
+    feed = "(e, d) => e.feed(JSON.stringify(d))"
+    delta: dict[str, Any] = {"seq": 0, "run": "r2", "ev": lines[:half], "source": "live", "state": "running"}
+    page.element.evaluate(feed, delta)
+    page.ask("e => e.lessons.start(1)")
+    page.until("e => e.store.run === 'rows'")
+    page.element.evaluate(feed, {"seq": 1, "run": "r2", "ev": lines[half:], "state": "done"})
+    page.painted()
+    assert page.ask("e => e.store.run") == "rows"
+    page.ask("e => e.lessons.leave()")
+    page.painted()
+    assert page.ask("e => [e.store.run, e.store.lanes[0].tokens.length]") == ["own", 12]
+    page.ask("e => e.lessons.start(1)")
+    page.until("e => e.store.run === 'rows'")
+    page.element.evaluate(feed, delta | {"run": "r3", "ev": lines})
+    page.painted()
+    assert page.ask("e => e.store.run") == "own"
+    assert page.element.locator(".lesson").is_hidden()
+    assert page.ask("e => e.main.dataset.show") is None
+    page.close()
+
+
+@pytest.mark.browser
+def test_a_lesson_shows_only_what_it_speaks_of(browser: Any, school: Path) -> None:
+    page = Alone(browser, school)
+    parts = {"lanes": ".lanes", "strip": ".strip", "tree": ".pair > .tree", "contest": ".contest", "scale": ".scale"}
+    for number in range(1, len(page.ask(LESSONS)) + 1):
+        for _ in walk(page, number):
+            asked = page.ask("e => e.main.dataset.show.split(' ')")
+            shown = {name for name, part in parts.items() if page.element.locator(part).first.is_visible()}
+            assert shown == set(asked) & set(parts)
+    page.close()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1440])
+def test_lessons_in_both_themes(browser: Any, school: Path, width: int, theme: str) -> None:
+    page = Alone(browser, school, viewport={"width": width, "height": 900}, color_scheme=theme, bypass_csp=True)
+    for number in range(1, len(page.ask(LESSONS)) + 1):
+        for step, _ in enumerate(walk(page, number), 1):
+            assert page.page.evaluate("document.documentElement.scrollWidth") <= width
+            page.shot(f"lesson-{number}-{step}-{width}-{theme}")
+        assert violations(page.page) == []
+    page.ask("e => { e.lessons.leave(); e.lessons.list(true); }")
+    page.painted()
+    assert violations(page.page) == []
+    page.close()
+
+
+@pytest.mark.browser
+def test_a_hostile_recording_stays_text(
+    browser: Any,
+    own_run: list[AnyEvent],
+    recorded: dict[str, list[AnyEvent]],
+    swept: dict[str, list[sweep.Swept]],
+    tmp_path: Path,
+) -> None:
+    runs = {name: hostile(events) for name, events in recorded.items()}
+    page = Alone(browser, taught(tmp_path / "run.html", own_run, runs, swept))
+    for number in range(1, len(page.ask(LESSONS)) + 1):
+        list(walk(page, number))
+    assert page.page.evaluate("window.pwned") is None
+    assert page.ask("e => e.shadowRoot.querySelectorAll('img, script, iframe').length") == 0
+    page.close()

@@ -1,0 +1,45 @@
+"""What a drafter notes of its rounds stands below them: a policy's arms, drafts prepared ahead."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from draftscope.trace.events import Annotation, Realignment, Tiers, TierWork
+from tests.browser.test_page import address, browser, long_winded, visit  # noqa: F401 - fixtures
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.mark.parametrize(
+    ("drafter", "told"),
+    [("bandit", ("ucb chose ", "Known before: ", " pulls")), ("ssd", (" prepared for, ", " waited for"))],
+)
+def test_what_was_noted_of_a_round_is_told(visit: Any, drafter: str, told: tuple[str, ...]) -> None:  # noqa: F811
+    page = visit(f"?temperature=1&max_new_tokens=32&drafter={drafter}&seed=4")
+    page.run()
+    page.ask("e => { const l = e.store.lanes[1]; e.select(l, l.rounds.length - 1); }")
+    page.page.wait_for_timeout(300)
+    words = page.text(".notes")
+    assert all(part in words for part in told), words
+
+
+@pytest.mark.parametrize(
+    ("note", "words"),
+    [
+        (
+            Tiers(tiers=[TierWork(model="middle", forwards=1), TierWork(model="<b>small</b>", forwards=3)]),
+            "middle 1 forward, <b>small</b> 3 forwards",
+        ),
+        (
+            Realignment(drafted=1, proposed=2, read_again=0),
+            "1 token of the draft's own became 2 of the target's; 0 read again",
+        ),
+    ],
+)
+def test_each_kind_of_note_has_its_words(visit: Any, note: Annotation, words: str) -> None:  # noqa: F811
+    page = visit()
+    assert (
+        page.page.evaluate("(note) => Draftscope.annotationWords({ annotations: [note] })", note.model_dump()) == words
+    )

@@ -1,0 +1,206 @@
+"""Compare, and the exactness card's button: asked for, told as they go, cancelled, kept, put into the controls."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from tests.browser.test_page import EVIL, address, browser, long_winded, visit  # noqa: F401 - fixtures
+
+pytestmark = pytest.mark.browser
+
+LATE = 600_000  # a comparison of every drafter on a busy machine
+
+
+def accessible(page: Any) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    page.page.wait_for_function("() => document.getAnimations().every((each) => each.playState !== 'running')")
+    violations = Axe().run(page.page).response["violations"]
+    assert not [(found["help"], node["target"]) for found in violations for node in found["nodes"]]
+
+
+def started(page: Any, button: str) -> None:
+    page.page.set_default_timeout(LATE)
+    page.element.get_by_role("button", name=button).click()
+
+
+def test_all_drafters_are_compared_sorted_kept_and_chosen(visit: Any) -> None:  # noqa: F811
+    page = visit("?max_new_tokens=8&temperature=1&rule=typical&prompt=abc")
+    page.run()
+    sentence = page.text("h2")
+    page.unfold("Compare")
+    started(page, "Compare all drafters")
+    page.until("e => e.compare.running")
+    page.page.wait_for_timeout(200)
+    assert page.element.get_by_role("button", name="Compare all drafters").is_disabled()
+    page.until("e => !e.compare.running && e.compare.done")
+    page.page.wait_for_timeout(300)
+    rows = page.ask("e => Draftscope.comparedRows(e.compare.done.ev)")
+    named = {row["drafter"]: row for row in rows}
+    assert {"plain", "draft", "sampled-tree", "ngram", "oracle"} <= set(named)
+    assert "typed" not in named
+    assert all(row["runs"] == 3 for row in rows), rows
+    for row in rows:
+        assert row["tau"] == pytest.approx(row["tokens"] / row["rounds"])
+        assert row["perSecond"] == pytest.approx(row["tokens"] / sorted(row["seconds"])[1])
+        assert row["times"] == pytest.approx(row["perSecond"] / named["plain"]["perSecond"])
+    assert named["draft"]["c"] == pytest.approx(named["draft"]["draft_ms"] / named["plain"]["round_ms"])
+    marks = page.element.locator(
+        "tr[data-drafter=oracle] .badge, tr[data-drafter=draft] .badge, tr[data-drafter=ngram] .badge"
+    )
+    assert sorted(marks.all_inner_texts()) == ["lossy: typical", "synthetic"]
+    assert page.text("h2") == sentence  # the run that is shown stays
+    for _ in ("light", "dark"):
+        accessible(page)
+        page.page.evaluate("Draftscope.flipTheme()")
+        page.page.wait_for_timeout(200)
+
+    def order(figure: str) -> list[float]:
+        names = page.ask("e => [...e.shadowRoot.querySelectorAll('tr[data-drafter]')].map((r) => r.dataset.drafter)")
+        return [named[name][figure] for name in names if named[name][figure] is not None]
+
+    assert order("times") == sorted(order("times"), reverse=True)
+    page.element.get_by_role("button", name="τ", exact=True).click()
+    page.page.wait_for_timeout(200)
+    assert order("tau") == sorted(order("tau"), reverse=True)
+    page.page.keyboard.press("Enter")  # the button has kept the focus
+    page.page.wait_for_timeout(200)
+    assert order("tau") == sorted(order("tau"))
+    assert page.element.locator("th[aria-sort=ascending]").count() == 1
+
+    page.element.locator("tr[data-drafter=ngram] th button").click()
+    page.page.wait_for_function("() => /n-gram/i.test(document.querySelector('#ds-drafter input').value)")
+    page.run()
+    assert page.ask("e => e.store.lanes[1].start.drafter") == "ngram"
+    assert page.element.locator("tr[data-drafter]").count() == len(rows)  # another run leaves it
+    page.page.wait_for_timeout(1000)  # whatever the run still streams
+    page.page.reload()
+    page.settle()
+    page.ready()
+    page.unfold("Compare")
+    assert page.element.locator("tr[data-drafter]").count() == len(rows)
+    assert "“abc” · T 1 · seed 0 · 8 tokens at most" in page.text(".compare .note")
+
+
+KEPT = """(evil) => {
+    const about = { prompt: evil, created: evil, temperature: evil, seed: evil, tokens: evil };
+    const marks = { rule: evil, exact: false, synthetic: true };
+    const row = { lane: "plain", drafter: evil, title: evil, tokens: 8, rounds: 8, seconds: [1], ...marks };
+    localStorage.setItem("draftscope-compare", JSON.stringify({ about, ev: [row] }));
+}"""
+
+
+READ_AGAIN = """e => {
+    e.compare.done = new Draftscope.CompareView(() => {}).done;
+    e.compare.stamp = "";
+    e.request();
+    return e.compare.done !== null;
+}"""
+
+
+def test_a_cancelled_comparison_leaves_the_last_one(visit: Any) -> None:  # noqa: F811
+    page = visit("?max_new_tokens=64&temperature=1")
+    page.run()
+    page.page.evaluate(KEPT, EVIL)
+    page.unfold("Compare")
+    page.ask(READ_AGAIN)
+    page.page.wait_for_timeout(200)
+    assert page.element.locator("tr[data-drafter]").count() == 1
+    started(page, "Compare all drafters")
+    page.until("e => e.compare.running && e.compare.answer.ev.length > 1")
+    page.element.get_by_role("button", name="Cancel").click()
+    page.until("e => !e.compare.running")
+    page.page.wait_for_timeout(300)
+    assert page.element.locator("tr[data-drafter]").count() == 1
+    assert "cancelled" in page.text(".compare .stated")
+    assert page.page.evaluate("window.pwned") is None
+    assert page.ask("e => e.shadowRoot.querySelectorAll('img, script').length") == 0
+    page.page.evaluate("localStorage.setItem('draftscope-compare', '{\"ev\": 3}')")  # what is odd is passed over
+    assert page.ask(READ_AGAIN) is False
+
+
+def test_the_check_is_asked_for_told_and_cancelled(visit: Any) -> None:  # noqa: F811
+    page = visit("?max_new_tokens=8&temperature=1&rule=lenient")
+    page.run()
+    page.unfold("Is it still the target")
+    assert "takes a minute" in page.text(".check")
+    started(page, "Check this pair and drafter")
+    page.until("e => e.checked.running && e.checked.answer.ev.length > 0")
+    page.page.wait_for_timeout(200)
+    assert re.search(r"\d of 6 tests", page.text(".check .stated"))
+    page.element.locator(".check").get_by_role("button", name="Cancel").click()
+    page.until("e => !e.checked.running")
+    page.page.wait_for_timeout(200)
+    assert "nothing is concluded" in page.text(".check .stated")
+    assert page.element.locator(".check .verdict-line").count() == 0
+
+
+TOLD = """({ findings, verdict, exact, created = "2026-01-02T03:04:05+00:00", asked = {}, ...other }) => {
+    const element = document.querySelector("draftscope-instrument");
+    const { start } = Draftscope.draftLane(element.store);
+    const models = start.models.map((model) => model.name);
+    const of = { drafter: "draft", title: "Draft model, chain", rule: start.rule, models, false_alarm: 1e-6 };
+    const when = { created, samples: 2048, tests: findings.length };
+    const event = { kind: "checked", exact, findings, verdict, ...of, ...when, ...other };
+    const check = { state: "done", place: 0, note: "", about: { asked }, ev: [event] };
+    element.feed(JSON.stringify({ seq: "x" + Math.random(), check }));
+}"""
+
+
+def test_a_check_is_kept_for_each_drafter_rule_and_setting(visit: Any) -> None:  # noqa: F811
+    """The shown run's own is told in full, whichever came last; the others of its target in a line each."""
+    page = visit("?max_new_tokens=8&temperature=1&rule=lenient&lenience=0.5")
+    page.run()
+    page.unfold("Is it still the target")
+    law = {"name": "joint law", "passed": True, "detail": "told", "samples": 2048, "p_value": 0.25}
+    lossy = law | {"p_value": None, "total_variation": 0.125, "kl": 0.5}
+    lenient = {"verdict": "x", "exact": False, "findings": [lossy], "rule": "lenient"}
+
+    def told(created: str, **what: Any) -> None:
+        page.page.evaluate(TOLD, {"created": f"2026-01-0{created}T00:00:00"} | what)
+        page.page.wait_for_timeout(200)
+
+    names = page.ask("e => e.store.lanes[1].start.models.map((model) => model.name)")
+    told("1", **lenient, asked={"lenience": 0.25})
+    assert page.element.locator(".check .verdict-line").count() == 0
+    told("2", **lenient, asked={"lenience": 0.5})
+    told("3", verdict="x", exact=True, findings=[law], rule="token")
+    ngram = {"drafter": "ngram", "title": "n-gram", "rule": "", "models": names[:1]}  # it has no model of its own
+    told("4", verdict="x", exact=True, findings=[law], **ngram)
+    told("5", verdict="x", exact=True, findings=[law], **ngram)
+    told("6", verdict="x", exact=True, findings=[law], models=["another target"])
+    assert page.text(".check .verdict-line").startswith("differs: total variation .13, KL 0.50 nats")
+    assert "rule lenient, l = 0.5 on " in page.text(".check .sum") and "2026-01-02" in page.text(".check .sum")
+    page.element.get_by_text("3 other checks of this target").click()
+    assert page.element.locator(".check li").all_inner_texts() == [
+        "n-gram: no difference found, 2026-01-05 00:00 UTC",
+        "Draft model, chain, rule token: no difference found, 2026-01-03 00:00 UTC",
+        "Draft model, chain, rule lenient, l = 0.25: differs, 2026-01-01 00:00 UTC",
+    ]
+    accessible(page)
+    page.choose("n-gram")
+    page.run()
+    assert page.text(".check .verdict-line").startswith("no difference found")
+    assert "2026-01-05" in page.text(".check .sum")
+    page.page.evaluate("localStorage.setItem('draftscope-checks', '[{\"findings\": 3}]')")  # what is odd is passed over
+    assert page.page.evaluate("new Draftscope.CheckCard(() => {}).done.length") == 0
+
+
+def test_what_may_be_said_after_a_check_and_no_more(visit: Any) -> None:  # noqa: F811
+    page = visit()
+    page.unfold("Is it still the target")
+    law = {"name": "joint law (token)", "passed": True, "detail": "told", "samples": 2048, "p_value": 0.25}
+    page.page.evaluate(TOLD, {"findings": [law], "verdict": "no", "exact": True})
+    page.page.wait_for_timeout(200)
+    assert page.text(".check .verdict-line") == "no difference found: n = 2,048 samples of the joint law, p = .25."
+    assert "once in 1,000,000" in page.text(".check .sum") and "2026-01-02 03:04 UTC" in page.text(".check .sum")
+    lossy = law | {"p_value": None, "total_variation": 0.125, "kl": None}
+    page.page.evaluate(TOLD, {"findings": [lossy], "verdict": "no", "exact": False})
+    page.page.wait_for_timeout(200)
+    assert page.text(".check .verdict-line").startswith("differs: total variation .13, KL infinite")
+    page.page.evaluate(TOLD, {"findings": [law | {"passed": False, "name": EVIL}], "verdict": "no", "exact": True})
+    page.page.wait_for_timeout(200)
+    assert page.text(".check .verdict-line") == f"A difference was found: {EVIL}."

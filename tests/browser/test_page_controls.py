@@ -1,0 +1,98 @@
+"""The page's controls: only what is read is asked for, a link's settings are waited for, lossy rules are marked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.browser.test_page import address, browser, long_winded, visit  # noqa: F401 - fixtures
+
+pytestmark = pytest.mark.browser
+
+
+def settings(page: Any) -> dict[str, Any]:
+    found: dict[str, Any] = page.ask("e => e.store.lanes[1].start.settings")
+    return found
+
+
+def test_run_waits_for_the_settings_of_the_link(visit: Any) -> None:  # noqa: F811
+    """Pressed as soon as there is a button, whatever the controls hold by then."""
+    page = visit(
+        "?drafter=cascade&inner=suffix&gamma=2&seed=11&max_new_tokens=16&prompt=hello&temperature=1", wait=False
+    )
+    page.page.wait_for_selector("#ds-run")
+    page.page.click("#ds-run", no_wait_after=True)
+    page.settle()
+    page.until("e => e.store.source === 'live' && e.state === 'done'")
+    start = page.ask("e => e.store.lanes[1].start")
+    assert (start["drafter"], start["prompt"], start["seed"]) == ("cascade", "hello", 11)
+    assert {name: start["settings"][name] for name in ("inner", "gamma", "max_new_tokens")} == {
+        "inner": "suffix", "gamma": 2, "max_new_tokens": 16,
+    }  # fmt: skip
+
+
+def test_what_another_choice_opens_is_shown_with_it(visit: Any) -> None:  # noqa: F811
+    page = visit(
+        "?rule=lenient&lenience=0.25&draft_length=specdec%2B%2B&confidence=0.6&temperature=1&max_new_tokens=16"
+    )
+    page.ready()
+    page.page.wait_for_selector("#ds-lenience", state="visible")
+    assert page.page.locator("#ds-agreement").count() == 0 or not page.page.is_visible("#ds-agreement")
+    page.page.get_by_role("button", name="More settings").click()
+    page.page.wait_for_selector("#ds-confidence", state="visible")
+    page.run()
+    assert {name: settings(page)[name] for name in ("rule", "lenience", "draft_length", "confidence")} == {
+        "rule": "lenient", "lenience": 0.25, "draft_length": "specdec++", "confidence": 0.6,
+    }  # fmt: skip
+    page.page.click("#ds-rule input")
+    page.page.locator("ul[role=listbox] li", has_text="top-k (lossy)").click()
+    page.page.wait_for_selector("#ds-agreement", state="visible")
+    page.page.wait_for_selector("#ds-lenience", state="hidden")
+    page.choose("n-gram")
+    page.page.wait_for_selector("#ds-rule", state="hidden")
+    page.page.wait_for_selector("#ds-agreement", state="hidden")
+
+
+@pytest.mark.parametrize(
+    ("query", "shown"),
+    [
+        ("drafter=lookahead&window=3", {"window": 3}),
+        ("drafter=early-exit&exit_layer=3", {"exit_layer": 3}),
+        ("drafter=early-exit", {"exit_layer": None}),
+        ("drafter=oracle&oracle_alpha=0.5", {"oracle_alpha": 0.5}),
+        ("drafter=ssd&prefetch=3", {"prefetch": 3}),
+        ("drafter=bandit&policy=exp3&arms=draft:2,ngram:3", {"policy": "exp3", "arms": ["draft:2", "ngram:3"]}),
+        ("temperature=1&top_k=5&min_p=0.2", {"top_k": 5, "min_p": 0.2}),
+        ("draft_length=adaedl&confidence=0.2", {"draft_length": "adaedl", "confidence": 0.2}),
+    ],
+)
+def test_every_drafters_own_setting_reaches_the_engine(visit: Any, query: str, shown: dict[str, Any]) -> None:  # noqa: F811
+    page = visit(f"?max_new_tokens=8&{query}")
+    page.run()
+    assert {name: settings(page)[name] for name in shown} == shown
+
+
+def test_a_link_carries_the_settings_of_a_bandit_and_of_the_law(visit: Any) -> None:  # noqa: F811
+    """Shown only with the drafter that reads them, and back from the copied link as they were set."""
+    page = visit("?max_new_tokens=8&temperature=1")
+    page.ready()
+    assert not page.page.is_visible("#ds-policy") and not page.page.is_visible("#ds-prefetch")
+    page.choose("Bandit")
+    page.page.wait_for_selector("#ds-policy", state="visible")
+    page.fill("arms", "draft:3, ngram:2")
+    page.page.click("#ds-policy input")
+    page.page.locator("ul[role=listbox] li", has_text="Thompson").click()
+    page.page.get_by_role("button", name="More settings").click()
+    page.fill("top-k", "7")
+    page.run()
+    query = page.page.url.partition("?")[2]
+    other = visit(f"?{query}")
+    other.run()
+    wanted = {"policy": "thompson", "arms": ["draft:3", "ngram:2"], "top_k": 7}
+    for shown in (page, other):
+        assert {name: settings(shown)[name] for name in wanted} == wanted
+    assert "top-k 7" in other.text(".meta")
+    other.choose("SSD")
+    other.page.wait_for_selector("#ds-prefetch", state="visible")
+    other.page.wait_for_selector("#ds-arms", state="hidden")

@@ -1,0 +1,122 @@
+"""Fork here: a live run is left at a contest, with a new coin or a forced token, and the fork is a lane like others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from draftscope.trace import files
+from tests.browser.test_page import address, browser, load, long_winded, record, visit  # noqa: F401 - fixtures
+from tests.browser.test_page_compare import accessible
+
+pytestmark = pytest.mark.browser
+
+AT_A_CONTEST = """e => {
+    const lane = e.store.lanes[1];
+    const round = lane.rounds.find((r) => r.index > 0 && r.contests.length && !r.cut);
+    e.select(lane, round.index);
+    return new Promise((done) => setTimeout(() => done([round.index, e.selection.slot]), 200));
+}"""
+
+
+def fork(page: Any, button: str, lanes: int) -> dict[str, Any]:
+    page.element.get_by_role("button", name=button, exact=True).click()
+    page.until(f"e => e.store.lanes.length === {lanes} && e.store.lanes.every((l) => l.end) && e.state === 'done'")
+    page.page.wait_for_timeout(300)
+    start: dict[str, Any] = page.ask(f"e => e.store.lanes[{lanes - 1}].start")
+    return start
+
+
+def test_a_run_is_forked_with_a_forced_token_and_with_a_new_coin_and_replays(visit: Any, tmp_path: Path) -> None:  # noqa: F811
+    page = visit("?temperature=1&max_new_tokens=40&rule=token&seed=3")
+    page.run()
+    sentence = page.text("h2")
+    assert "fork" not in page.text(".strip .note")
+    index, _ = page.ask(AT_A_CONTEST)
+    before = page.ask(
+        f"e => e.store.lanes[1].tokens.slice(0, e.store.lanes[1].rounds[{index}].firstToken).map((t) => t.id)"
+    )
+    path = page.ask("""e => { const r = e.current, ids = [];
+        for (let s = e.selection.slot; s !== -1; s = r.nodes.find((n) => n.id === s).parent)
+            ids.unshift(r.nodes.find((n) => n.id === s).token);
+        return ids; }""")
+    token = int(page.element.get_by_label("Token to force").input_value())
+    start = fork(page, "Force it", 3)
+    assert start["fork"]["token_ids"] == [*before, *path, token]
+    assert start["fork"]["forced"] is True
+    assert (start["fork"]["lane"], start["fork"]["round"]) == ("speculative", index)
+    assert page.element.locator(".badge.caveat:visible").all_inner_texts() == ["fork"]
+    pane = page.element.locator(".lane").nth(2)
+    assert "forked from Draft model, chain · γ 4 in round" in pane.locator(".foot").inner_text()
+    assert "its own clock, from 0 at the fork" in pane.locator(".foot").inner_text()
+    assert page.text(".strip .note").endswith("a fork's from 0 at the fork")
+    shown = pane.locator(".given").evaluate("e => e.textContent") + pane.locator(".forced").evaluate(
+        "e => e.textContent"
+    )
+    assert shown == page.ask("e => e.store.lanes[2].given.join('')")
+    assert page.text("h2") == sentence
+
+    for _ in ("light", "dark"):
+        accessible(page)
+        page.page.evaluate("Draftscope.flipTheme()")
+        page.page.wait_for_timeout(200)
+
+    page.ask(AT_A_CONTEST)
+    again = fork(page, "New coin", 4)
+    assert again["fork"]["forced"] is False
+    assert again["seed"] != 3
+    page.page.wait_for_timeout(200)
+    assert page.element.get_by_role("button", name="Force it").is_disabled()
+    assert "press Run to begin anew" in page.text(".fork .note")
+
+    saved = record(page, tmp_path)
+    read = files.read(saved)
+    assert not read.warning
+    assert [e.lane for e in read.events if e.kind == "run_start"] == ["plain", "speculative", "fork 1", "fork 2"]
+    texts = page.ask("e => e.store.lanes.map((l) => l.tokens.map((t) => t.id))")
+    other = visit()
+    load(other, saved)
+    other.until("e => e.store.source === 'recorded' && e.store.lanes.length === 4")
+    other.page.wait_for_timeout(200)
+    assert other.ask("e => e.store.lanes.map((l) => l.tokens.map((t) => t.id))") == texts
+    assert other.text("h2") == sentence
+    assert "press Run" in other.text(".fork .note")
+
+    page.run()  # a new run begins anew
+    assert page.ask("e => e.store.lanes.length") == 2
+
+
+def test_a_fork_whose_first_word_is_lost_is_asked_for_again(visit: Any) -> None:  # noqa: F811
+    page = visit("?temperature=1&max_new_tokens=24&rule=token")
+    page.run()
+    page.ask("""e => {
+        const feed = e.feed.bind(e);
+        e.feed = (text) => { const d = JSON.parse(text); if (!(d.joins && d.seq === 0)) feed(text); };
+    }""")
+    page.ask(AT_A_CONTEST)
+    fork(page, "New coin", 3)
+    assert page.ask("e => e.store.lanes[1].tokens.length") == 24
+
+
+def test_greedy_forks_by_a_token_only_and_a_hidden_verdict_offers_none(visit: Any) -> None:  # noqa: F811
+    page = visit("?max_new_tokens=16")
+    page.until("e => /press Run/.test(e.shadowRoot.querySelector('.fork .note').textContent)")
+    page.run()
+    page.ask(AT_A_CONTEST)
+    assert page.element.get_by_role("button", name="New coin").is_disabled()
+    assert not page.element.get_by_role("button", name="Force it").is_disabled()
+    page.element.get_by_role("button", name="Hide the verdict").click()
+    page.page.wait_for_timeout(200)
+    assert page.element.locator(".fork:visible").count() == 0
+
+
+def test_what_python_refuses_is_one_sentence_and_the_run_stays(visit: Any) -> None:  # noqa: F811
+    page = visit("?max_new_tokens=16")
+    page.run()
+    page.page.evaluate("Draftscope.ask('fork', { lane: 'nobody', round: 0, slot: -1, token: null })")
+    page.until("e => /no lane 'nobody'/.test(e.messageText.textContent)")
+    page.page.evaluate("Draftscope.ask('fork', { lane: 'plain', round: 15, slot: -1, token: 70 })")
+    page.until("e => /Nothing is left/.test(e.messageText.textContent)")
+    assert page.ask("e => e.store.lanes.length") == 2

@@ -1,0 +1,78 @@
+"""Other models from the page: named, loaded, told, decoded by; and what cannot be loaded changes nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.browser.test_page import address, browser, long_winded, visit  # noqa: F401 - fixtures
+from tests.conftest import byte_tokenizer, random_llama
+from tests.support.alone import violations
+
+pytestmark = pytest.mark.browser
+
+WRITTEN = "e => e.store.lanes.map((lane) => lane.end.token_ids)"
+
+
+@pytest.fixture(scope="module")
+def brought(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A target that a visitor brings; no draft model."""
+    folder = tmp_path_factory.mktemp("brought") / "my-own"
+    random_llama(21, 258).save_pretrained(folder)
+    byte_tokenizer().save_pretrained(folder)
+    return folder
+
+
+def load(page: Any, target: str, draft: str = "") -> None:
+    page.fill("target", target)
+    page.fill("draft", draft)
+    page.page.get_by_role("button", name="Load these models").click()
+
+
+def named(page: Any) -> list[str]:
+    return [str(model["name"]) for model in page.ask("e => e.store.lanes[0].start.models")]
+
+
+def test_ones_own_models_are_loaded_and_decode(visit: Any, brought: Path) -> None:  # noqa: F811
+    page = visit("?max_new_tokens=16")
+    page.run()
+    assert "target" in named(page)
+    written, header = page.ask(WRITTEN), page.page.inner_text(".ds-engine")
+    page.page.get_by_role("button", name="Other models").click()
+    assert violations(page.page) == []
+
+    load(page, str(brought.parent / "nowhere"))
+    page.until("e => /nowhere.*The models that were here are still loaded/.test(e.messageText.textContent)")
+    page.page.wait_for_function("(was) => document.querySelector('.ds-engine').textContent === was", arg=header)
+    page.run()
+    assert page.ask(WRITTEN) == written and "target" in named(page)
+
+    load(page, str(brought))
+    page.until("e => e.messageText.textContent === 'The models are loaded; press Run.'")
+    assert page.page.inner_text(".ds-engine").startswith("my-own (2 × 32), loaded in ")
+    drafter = page.page.input_value("#ds-drafter input")
+    assert drafter != "Draft model, chain" and "not here" not in drafter
+    page.ask("e => Draftscope.ask('fork', { lane: 'speculative', round: 0, slot: -1, token: null })")
+    page.until("e => /Only a live run that is over can be forked/.test(e.messageText.textContent)")
+    page.run()
+    assert named(page) == ["my-own"]
+
+    other = visit()  # what another tab finds
+    other.ready()
+    assert other.page.inner_text(".ds-engine").startswith("my-own ")
+    assert "nowhere" not in other.ask("e => e.messageText.textContent")
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_the_form_at_either_width(visit: Any, width: int) -> None:  # noqa: F811
+    page = visit(viewport={"width": width, "height": 900}, color_scheme="dark")
+    page.ready()
+    if width == 390:
+        page.page.click("#ds-settings")
+    page.page.get_by_role("button", name="Other models").focus()
+    page.page.keyboard.press("Enter")
+    page.page.wait_for_selector("#ds-target", state="visible")
+    assert page.page.evaluate("document.documentElement.scrollWidth") <= width
+    assert violations(page.page) == []

@@ -1,0 +1,134 @@
+"""Calibration: figures are fitted and looked up right, belong to what they were measured on, and are redone after it.
+
+No test asserts a time: clocks are replaced by known costs.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from draftscope.base import costs
+from draftscope.base.costs import Drafting, Verify
+from draftscope.decode import calibrate
+from draftscope.decode.lab import Lab
+from tests.conftest import made_calibration
+
+
+def test_costs_between_the_measured_points() -> None:
+    found = made_calibration()
+    assert found.verify_ms(1) == 4
+    assert found.verify_ms(2) == 4.5
+    assert found.verify_ms(6) == 6.5
+    assert found.verify_ms(18) == 2 * found.verify_ms(9)  # beyond the widest: in proportion
+    assert found.verify_ms(1, batch=2) == 6
+    assert found.verify_ms(1, context=200) == 5
+    assert found.verify_ms(1, batch=4, context=200) == 12
+    assert found.verify_ms(1, batch=2, context=200) == (5 + 12) / 2
+    short = Verify(width=1, batch=4, context=50, ms=6)
+    batched = found.model_copy(update={"verify": [*found.verify, short]})  # what a batch was measured with goes before
+    assert [batched.verify_ms(3, batch=4, context=each) for each in (50, 75, 100, 200)] == [7, 8, 9, 13]
+
+
+def test_predicted_speedup_is_tau_over_the_cost_of_a_round() -> None:
+    found = made_calibration()
+    assert found.plain_ms == 5
+    assert found.c("draft") == 0.1
+    assert found.v(5) == pytest.approx(6 / 5)
+    assert found.round_cost("draft", 0) == 1
+    assert found.round_cost("draft", 4) == pytest.approx((4 * 0.5 + 6 + 1 + 4 * 0.25) / 5)
+    assert found.round_cost("draft", 4, batch=4) == pytest.approx((4 * 0.5 + 10 + 1 + 4 * 0.25) / (8 + 1))
+    assert found.round_cost("draft", 4, context=200) == pytest.approx((4 * 0.5 + 6 + 1 + 1 + 4 * 0.25) / (5 + 1))
+    assert found.speedup("draft", 4, tau=3.0) == pytest.approx(3.0 / 2.0)
+
+
+def test_what_a_round_costs_in_a_batch_lies_on_a_line() -> None:
+    figures = {1: (0.5, 1.0, 0.25), 3: (0.7, 3.0, 0.25), 5: (0.7, 9.0, 0.0)}
+    own = [Drafting(batch=batch, step=s, overhead=o, judge_step=j) for batch, (s, o, j) in figures.items()]
+    plain = [Drafting(batch=batch, step=0, overhead=batch, judge_step=0) for batch in (1, 5)]
+    found = made_calibration(drafting={"plain": plain, "draft": own})
+    for batch, (step, overhead, judge) in figures.items() | {2: (0.6, 2.0, 0.25), 4: (0.7, 6.0, 0.125)}.items():
+        there = found.rounds_of("draft", batch)
+        assert (there.step, there.overhead, there.judge_step) == pytest.approx((step, overhead, judge))
+    beyond = found.rounds_of("draft", 10)  # along the last two; no cost is below nothing
+    assert (beyond.step, beyond.overhead, beyond.judge_step) == pytest.approx((0.7, 24.0, 0.0))
+    assert found.round_ms("plain", 0, 0, batch=3) == found.verify_ms(1, 3) + 3
+    assert found.round_cost("draft", 2, batch=3) == pytest.approx(
+        (2 * 0.7 + 3.0 + 2 * 0.25 + found.verify_ms(3, 3)) / (found.verify_ms(1, 3) + 3)
+    )
+
+
+def test_a_fit_finds_the_line_and_a_drafter_that_never_drafts_costs_nothing_more() -> None:
+    def stages(gamma: int) -> dict[str, float]:
+        return {"propose": 0.2 + 0.7 * gamma, "judge": 0.1 * gamma, "commit": 0.25, "host": 0.05, "verify": 99.0}
+
+    rounds = {("draft", 2, gamma): [stages(gamma)] * 3 for gamma in calibrate.GAMMAS}
+    rounds |= {("draft", 1, gamma): [stages(9)] for gamma in calibrate.GAMMAS}
+    found = calibrate._fit(rounds, "draft", 2)
+    assert (found.step, found.overhead, found.judge_step) == pytest.approx((0.7, 0.5, 0.1))
+    rounds["plain", 2, 0] = [stages(0)]
+    nothing = calibrate._fit(rounds | {("ngram", 2, 1): []}, "ngram", 2)
+    assert (nothing.step, nothing.overhead, nothing.judge_step) == pytest.approx((0, 0.5, 0))
+
+
+def test_kept_figures_come_back_only_for_what_they_belong_to(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("DRAFTSCOPE_CACHE", str(tmp_path))
+    found = made_calibration()
+    assert costs.known(found.belongs) is None
+    path = costs.keep(found)
+    assert path is not None
+    assert costs.known(found.belongs) == found
+    for change in ({"torch": "3"}, {"threads": 2}, {"draft_hash": "x"}, {"dtype": "bfloat16"}):
+        assert costs.known(found.belongs.model_copy(update=change)) is None
+    path.write_text(path.read_text()[:-20])
+    assert costs.known(found.belongs) is None
+
+
+def test_a_folder_that_cannot_be_written_loses_nothing_else(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("DRAFTSCOPE_CACHE", str(tmp_path / "file"))
+    assert costs.keep(made_calibration()) is None
+
+
+def test_measuring_a_pair_and_finding_it_again(pair: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("DRAFTSCOPE_CACHE", str(tmp_path))
+    known = {"BATCHES": (1, 2), "WIDTHS": (1, 2, 5), "REPEATS": 1, "WARM": 1, "TOGETHER": {1: 6, 2: 3}}
+    for name, value in known.items():
+        monkeypatch.setattr(calibrate, name, value)
+    heard: list[str] = []
+    found = calibrate.calibration_of(pair, heard.append)
+    assert len(heard) == 3
+    assert {(p.width, p.batch) for p in found.verify} == {(w, b) for w in (1, 2, 5) for b in (1, 2)}
+    assert {p.context for p in found.verify if p.batch == 2} == {calibrate.CONTEXTS[0], found.context}
+    assert {"draft", "ngram", "eagle3", "medusa", "block"} <= set(found.drafting)
+    assert "oracle" not in found.drafting
+    assert all([own.batch for own in each] == [1, 2] for each in found.drafting.values())
+    assert found.round_cost("draft", 4) > found.v(5) > 0
+    assert calibrate.calibration_of(pair, heard.append) == found
+    assert len(heard) == 3  # not measured again
+    costs.keep(found.model_copy(update={"drafting": {"draft": found.drafting["draft"]}}))
+    assert "eagle3" in calibrate.calibration_of(pair, heard.append).drafting  # the head came later
+
+
+def test_rows_that_depend_on_their_number_are_found(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = pair.target.run
+
+    def rounded(**call: torch.Tensor) -> object:
+        out = right(**call)
+        if call["input_ids"].shape[1] in (4, 9):
+            out.logits[..., 0] = torch.nextafter(out.logits[..., 0], torch.tensor(9e9))
+        return out
+
+    monkeypatch.setattr(pair.target, "run", rounded)
+    assert {4, 9} <= set(calibrate.differing_widths(pair.target))
+    monkeypatch.setattr(pair.target, "run", lambda **call: _alone(right, **call))
+    assert calibrate.differing_widths(pair.target) == []
+
+
+def _alone(right: object, **call: torch.Tensor) -> object:
+    """The logits of the first row, computed without the others: what no number of rows can change."""
+    out = right(**call)  # type: ignore[operator]
+    out.logits[:] = out.logits.new_tensor(float(call["input_ids"][0, 0]))
+    return out

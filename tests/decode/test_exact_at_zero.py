@@ -1,0 +1,47 @@
+"""At temperature 0 every rule, the lossy ones too, keeps what is the target's best token; and that is what is said."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from draftscope.base.settings import LOSSY, Settings
+from draftscope.decode.lab import Lab
+from draftscope.measure.check import checked
+from draftscope.trace import files
+from draftscope.trace.events import EVENT, RunStart
+
+
+def start(lab: Lab, **settings: Any) -> RunStart:
+    found = lab.decode("ab", max_new_tokens=24, **settings).events[0]
+    assert isinstance(found, RunStart)
+    return found
+
+
+@pytest.mark.parametrize("rule", LOSSY)
+@pytest.mark.parametrize("drafter", ["draft", "eagle3", "early-exit", "bandit"])
+def test_a_lossy_rule_is_exact_at_zero_and_only_there(pair: Lab, drafter: str, rule: str) -> None:
+    plain = pair.decode("ab", "plain", max_new_tokens=48).token_ids
+    own = {"drafter": drafter, "rule": rule, "lenience": 0.05, "agreement": 200}
+    assert pair.decode("ab", max_new_tokens=48, **own).token_ids == plain
+    assert start(pair, **own).exact
+    assert not start(pair, temperature=0.01, **own).exact
+
+
+def test_a_check_of_a_lossy_rule_stays_lossy(pair: Lab) -> None:
+    """Its law is tested at temperature 1, whatever the shown run had."""
+    settings = Settings.of(drafter="draft", rule="typical", temperature=0.0)
+    *_, last = checked(pair, settings, samples=64)
+    assert not last.exact
+    assert "lossy by design" in last.verdict
+
+
+def test_rounds_with_the_notes_of_old_are_read_and_others_are_not(pair: Lab) -> None:
+    round_ = pair.decode("ab", "draft", max_new_tokens=4).rounds[0]
+    line = json.loads(files.line(round_))
+    assert "notes" not in line
+    assert EVENT.validate_python(line | {"notes": {}}) == round_
+    with pytest.raises(ValueError, match="notes"):
+        EVENT.validate_python(line | {"notes": {"arm": 1.0}})

@@ -1,0 +1,382 @@
+"""The loop: one forward a round, greedy identity, endings inside a block, batches, cancelling."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from transformers import GenerationConfig, GPT2Config, GPT2LMHeadModel
+
+from draftscope import DraftscopeError
+from draftscope.base.settings import Settings
+from draftscope.base.text import Ending, Transcript
+from draftscope.decode.lab import Lab, Run
+from draftscope.decode.race import race, solo_runs
+from draftscope.decode.session import Step
+from draftscope.drafters.model.draft_model import DraftModel
+from draftscope.models.model import Model
+from draftscope.trace.events import Prefill, Round, RunEnd
+from tests.conftest import byte_tokenizer, random_heads
+
+PROMPT = "The quick brown fox"
+DRAFTERS = {
+    "plain": {},
+    "draft": {"gamma": 4},
+    "sampled-tree": {"shape": (3, 2, 1)},
+    "topk-tree": {"shape": (3, 2, 1)},
+    "sequoia": {"tree_nodes": 9, "tree_depth": 4},
+    "eagle3-sequoia": {"tree_nodes": 9, "tree_depth": 4},
+    "ngram": {"gamma": 4},
+    "suffix": {"gamma": 4},
+    "suffix-tree": {"tree_nodes": 9, "tree_depth": 4, "tree_width": 3},
+    "lookahead": {"window": 4},
+    "cascade": {"gamma": 4, "ngram": 2},
+    "ssd": {"gamma": 4},
+    "early-exit": {"gamma": 4, "exit_layer": 1},
+    "oracle": {"gamma": 4, "oracle_alpha": 0.6},
+    "typed": {"typed": " jumps over the lazy dog"},
+    "eagle": {"gamma": 4},
+    "eagle3": {"gamma": 4},
+    "mtp": {"gamma": 4},
+    "medusa": {"gamma": 3},
+    "block": {"gamma": 4},
+    "eagle-tree": {"tree_nodes": 9, "tree_depth": 3, "tree_width": 3},
+    "eagle3-tree": {"tree_nodes": 9, "tree_depth": 3, "tree_width": 3},
+    "mtp-tree": {"tree_nodes": 9, "tree_depth": 3, "tree_width": 3},
+    "medusa-tree": {"tree_nodes": 9, "tree_depth": 3, "tree_width": 3},
+    "block-tree": {"tree_nodes": 9, "tree_depth": 3, "tree_width": 3},
+}
+
+
+STAY = ("lookahead", "cascade", "ssd", "oracle", "typed")  # of a batch whatever has ended
+LENGTHS = ("fixed", "cost", "confidence", "heuristic", "specdec++", "adaedl")
+
+
+def decode(lab: Lab, drafter: str, **settings: object):
+    return lab.decode(PROMPT, drafter, **{**DRAFTERS[drafter], "max_new_tokens": 40, **settings})
+
+
+@pytest.fixture(scope="module")
+def twin(pair: Lab) -> Lab:
+    """The target drafts for itself, so that long blocks are accepted."""
+    lab = Lab(pair.target, pair.target, pair.tokenizer, pair.heads)
+    lab.calibration = pair.calibration
+    return lab
+
+
+@pytest.mark.parametrize("drafter", DRAFTERS)
+def test_greedy_writes_what_transformers_generates(pair: Lab, drafter: str) -> None:
+    prompt = torch.tensor([pair.encode(PROMPT)])
+    config = GenerationConfig(max_new_tokens=40, do_sample=False, eos_token_id=0, pad_token_id=1)
+    want = pair.target.network.generate(prompt, attention_mask=torch.ones_like(prompt), generation_config=config)
+    assert decode(pair, drafter).token_ids == want[0, prompt.shape[1] :].tolist()
+
+
+@pytest.mark.parametrize("drafter", DRAFTERS)
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_one_target_forward_a_round(pair: Lab, drafter: str, temperature: float) -> None:
+    before = len(pair.target.counter.widths)
+    run = decode(pair, drafter, temperature=temperature)
+    prefill, *widths = pair.target.counter.widths[before:]
+    assert prefill == len(pair.encode(PROMPT)) - 1
+    assert widths == [event.width for event in run.rounds]
+    assert run.events[-1].target_forwards == len(widths)
+
+
+def test_a_draft_forward_for_each_level_and_no_more(pair: Lab) -> None:
+    before = len(pair.draft.counter.widths)
+    run = decode(pair, "topk-tree", shape=(3, 2), max_new_tokens=3)
+    first = pair.draft.counter.widths[before + 1 : before + 3]
+    assert first == [1, 3]  # the pending token, then three children; the leaves are never fed
+    assert run.rounds[0].width == 1 + 3 + 6
+
+
+def test_after_full_acceptance_the_draft_reads_two_tokens(twin: Lab) -> None:
+    before = len(twin.target.counter.widths)
+    twin.decode(PROMPT, "draft", gamma=2, max_new_tokens=9)
+    widths = twin.target.counter.widths[before:]
+    # target prefill, draft prefill, then per round: catch up, draft step, verify
+    assert widths[2:5] == [1, 1, 3]
+    assert widths[5:8] == [2, 1, 3]
+
+
+@pytest.mark.parametrize("drafter", DRAFTERS)
+@pytest.mark.parametrize("temperature", [0.0, 0.9])
+def test_recording_changes_no_token(pair: Lab, drafter: str, temperature: float) -> None:
+    on = decode(pair, drafter, temperature=temperature, seed=3)
+    off = decode(pair, drafter, temperature=temperature, seed=3, record=False)
+    assert on.token_ids == off.token_ids
+    assert not off.rounds
+
+
+def test_seeds_matter_and_repeat(pair: Lab) -> None:
+    runs = [decode(pair, "draft", temperature=1.0, seed=seed).token_ids for seed in (1, 1, 2)]
+    assert runs[0] == runs[1] != runs[2]
+
+
+@pytest.mark.parametrize(
+    ("temperature", "drafter", "length"),
+    [(t, drafter, "fixed") for t in (0.0, 1.0) for drafter in DRAFTERS if drafter not in ("plain", "typed")]
+    + [(t, drafter, length) for t in (0.0, 1.0) for drafter in ("draft", "eagle3", "block") for length in LENGTHS
+       if length != "fixed" and (length, t) != ("cost", 1.0)],
+)  # fmt: skip
+def test_a_ragged_batch_writes_what_each_sequence_writes_alone(
+    pair: Lab, temperature: float, drafter: str, length: str
+) -> None:
+    """Unequal prompts, unequal acceptance, unequal ends: and neither neighbours nor padding show in the tokens.
+
+    By cost a batch chooses its lengths together, so at temperature 1 the law stays (`test_law.py`) and the tokens move.
+    """
+    common = {"temperature": temperature, "max_new_tokens": 30, "seed": 11, "draft_length": length}
+    settings = Settings.of(drafter=drafter, **common, **DRAFTERS[drafter])
+    lab = Lab(pair.target, pair.draft, pair.tokenizer, pair.heads)
+    lab.calibration, lab.eos = pair.calibration, frozenset(range(0, 258, 24))
+    prompts = [lab.encode(text) for text in ("a", "hello there", "abcabcabcabcabc", "zz top")]
+    together = lab.session_of(prompts, settings, (0, 1, 2, 3))
+    steps = list(together.steps())
+    assert_ended_leave(steps, drafter not in STAY)
+    for b, prompt in enumerate(prompts):
+        alone = lab.session_of([prompt], settings, (b,))
+        for _ in alone.steps():
+            pass
+        tokens = together.transcripts[b].tokens
+        assert tokens == alone.transcripts[0].tokens
+        assert len(tokens) == sum(step.fed[step.rows.index(b)].count for step in steps if b in living(step))
+
+
+def living(step: Step) -> list[int]:
+    return [row for row, live in zip(step.rows, step.live, strict=True) if live]
+
+
+def assert_ended_leave(steps: list[Step], leaves: bool) -> None:
+    """Once a quarter of the batch has ended it goes on without; or it stays as it was, where that cannot be."""
+    assert steps[0].rows == list(range(len(steps[0].fed)))
+    for step, after in pairwise(steps):
+        ended = [fed is None or fed.cut is not None for fed in step.fed]
+        small = [row for row, done in zip(step.rows, ended, strict=True) if not done]
+        assert after.rows == (small if leaves and sum(ended) >= max(1, len(step.rows) / 4) else step.rows)
+
+
+def test_a_batch_grows_smaller_and_so_do_its_caches(pair: Lab) -> None:
+    settings = Settings.of(drafter="draft", gamma=3, temperature=1.0, max_new_tokens=24, seed=4)
+    session = pair.session_of([pair.encode(PROMPT)] * 8, settings, tuple(range(8)), ends=False)
+    steps, sizes = [], []
+    for step in session.steps():
+        assert isinstance(session.drafter, DraftModel)
+        steps.append(step)
+        sizes.append(len(step.rows))
+        held = {len(cache.table.length) for cache in (session._cache, session.drafter._cache)}
+        held |= {layer.keys.shape[0] for cache in (session._cache, session.drafter._cache) for layer in cache.layers}
+        assert len(held) == 1
+        assert all(tensor.shape[0] == sizes[-1] for tensor in (step.logits, step.tree.tokens, step.verdict.path))
+    assert_ended_leave(steps, leaves=True)
+    assert any(sum(step.live) < len(step.live) for step in steps)  # one alone waits for more to end
+    assert sizes[0] == 8 and sizes[-1] < 3
+
+
+@pytest.mark.parametrize("drafter", ["draft", "topk-tree"])
+def test_eos_inside_a_block_ends_the_text(twin: Lab, drafter: str) -> None:
+    written = decode(twin, drafter).token_ids
+    eos = written[5]
+    first = written.index(eos)
+    ends = Lab(twin.target, twin.target, twin.tokenizer)
+    ends.eos = frozenset({0, eos})
+    run = decode(ends, drafter)
+    assert run.token_ids == written[: first + 1]
+    assert run.events[-1].reason == "eos"
+    assert run.rounds[-1].cut == "eos"
+
+
+def test_a_stop_string_inside_a_block_cuts_right_behind_it(twin: Lab) -> None:
+    free = decode(twin, "draft")
+    stop = free.text[7:9]
+    run = decode(twin, "draft", stop=(stop,))
+    assert run.text == free.text[: free.text.index(stop) + len(stop)]
+    assert run.events[-1].reason == "stop"
+
+
+class Words:
+    """Tokens of several characters, so that a stop string may end inside one."""
+
+    words = (b"Once ", b"upon a", b" time", b" END here")
+
+    def is_special(self, token: int) -> bool:
+        return False
+
+    def raw(self, token: int) -> bytes:
+        return self.words[token]
+
+
+@pytest.mark.parametrize(
+    ("stop", "text", "tokens"),
+    [(("pon",), "Once upon", 2), (("a ti", "END"), "Once upon a ti", 3), (("END", "D h"), "Once upon a time END", 4)],
+)
+def test_a_stop_string_inside_a_token_cuts_the_token(stop: tuple[str, ...], text: str, tokens: int) -> None:
+    written = Transcript(Words(), Ending(frozenset(), stop, 100))
+    fed = written.feed([0, 1, 2, 3])
+    assert (written.text, fed.count, fed.cut) == (text, tokens, "stop")
+    assert fed.delta == text
+
+
+@pytest.mark.parametrize("drafter", DRAFTERS)
+@pytest.mark.parametrize("limit", [1, 2, 3, 7])
+def test_a_limit_inside_a_block_is_met_exactly(twin: Lab, drafter: str, limit: int) -> None:
+    run = decode(twin, drafter, max_new_tokens=limit)
+    assert len(run.token_ids) == limit
+    assert run.token_ids == decode(twin, "plain").token_ids[:limit]
+    assert "".join(event.text_delta for event in run.rounds) == run.text
+
+
+def test_a_typed_continuation_sticks_as_far_as_the_target_agrees(pair: Lab) -> None:
+    plain = pair.decode("a", "plain", max_new_tokens=8)
+    typed = plain.text[:2] + "~~"
+    ids = pair.tokenizer(typed, add_special_tokens=False)["input_ids"]
+    agreed = next(i for i, token in enumerate(ids) if token != plain.token_ids[i])
+    assert agreed > 0
+    run = pair.decode("a", "typed", typed=typed, max_new_tokens=8)
+    assert (run.rounds[0].drafted, run.rounds[0].accepted) == (min(len(ids), 7), agreed)
+    assert [event.drafted for event in run.rounds[1:]] == [0] * (len(run.rounds) - 1)
+
+
+def test_ngram_copies_the_latest_longest_match(pair: Lab) -> None:
+    rounds = pair.decode("abcX abcY abc", "ngram", gamma=2, ngram=3, max_new_tokens=4).rounds
+    assert [node.raw for node in rounds[0].nodes] == ["Y", " "]
+    assert rounds[0].nodes[0].origin == "3-gram, seen at token 8"
+
+
+@pytest.mark.parametrize("name", ["plain", "draft", "sampled-tree"])
+def test_closing_the_stream_stops_decoding(pair: Lab, name: str) -> None:
+    before = len(pair.target.counter.widths)
+    stream = pair.rounds(PROMPT, name, max_new_tokens=200)
+    next(stream)
+    stream.close()
+    assert len(pair.target.counter.widths) - before == 2  # the prefill and one round
+
+
+def lanes(lab: Lab, **settings: object) -> list[Run]:
+    both = {"plain": Settings.of(drafter="plain", **settings), "draft": Settings.of(drafter="draft", **settings)}
+    return [lab.session(PROMPT, one, run="r", lane=lane) for lane, one in both.items()]
+
+
+def test_the_race_advances_the_lane_that_is_behind(pair: Lab) -> None:
+    clocks = {"plain": 0.0, "draft": 0.0}
+    for event in race(lanes(pair, max_new_tokens=24)):
+        if isinstance(event, Prefill):
+            clocks[event.lane] = event.end
+        if isinstance(event, Round):
+            assert event.start <= min(clocks[lane] for lane in clocks if lane != event.lane)
+            clocks[event.lane] = event.end
+        if isinstance(event, RunEnd):
+            clocks[event.lane] = float("inf")
+    assert set(clocks.values()) == {float("inf")}
+
+
+def test_a_cancelled_race_ends_every_lane(pair: Lab) -> None:
+    seen: list[object] = []
+    for event in race(lanes(pair, max_new_tokens=200), cancelled=lambda: len(seen) > 9):
+        seen.append(event)
+    ends = [event for event in seen if isinstance(event, RunEnd)]
+    assert [(event.lane, event.reason) for event in ends] == [("plain", "cancelled"), ("draft", "cancelled")]
+
+
+def test_solo_runs_alternate_and_can_be_cancelled(pair: Lab) -> None:
+    both = {"plain": Settings.of(drafter="plain", max_new_tokens=8), "draft": Settings.of(max_new_tokens=8)}
+    events = list(solo_runs(pair, PROMPT, both, repeats=2))
+    assert [(event.lane, len(event.seconds)) for event in events] == [
+        ("plain", 1),
+        ("draft", 1),
+        ("plain", 2),
+        ("draft", 2),
+    ]
+    assert not list(solo_runs(pair, PROMPT, both, cancelled=lambda: True))
+
+
+@hypothesis_settings(max_examples=25, deadline=None)
+@given(
+    drafter=st.sampled_from(sorted(DRAFTERS)),
+    gamma=st.integers(1, 6),
+    shape=st.lists(st.integers(1, 3), min_size=1, max_size=3),
+    limit=st.integers(1, 20),
+    prompt=st.text(st.characters(codec="utf-8"), min_size=1, max_size=12).filter(str.strip),
+    length=st.sampled_from(LENGTHS),
+)
+def test_any_setting_writes_plains_greedy_tokens(
+    pair: Lab, drafter: str, gamma: int, shape: list[int], limit: int, prompt: str, length: str
+) -> None:
+    want = pair.decode(prompt, "plain", max_new_tokens=limit).token_ids
+    run = pair.decode(
+        prompt, drafter, gamma=gamma, shape=shape, max_new_tokens=limit, typed=prompt, draft_length=length
+    )
+    assert run.token_ids == want
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"drafter": "drat"}, "There is no drafter 'drat'; did you mean 'draft'?"),
+        ({"gamma": 0}, "gamma = 0: should be greater than or equal to 1."),
+        ({"shape": (64, 64)}, "makes 4160 nodes; keep a tree to 256"),
+        ({"temperature": -1}, "temperature = -1: should be greater than or equal to 0."),
+        ({"colour": 1}, "There is no setting 'colour'"),
+        ({"stop": ("",)}, "holds an empty string"),
+        ({"max_new_tokens": 600}, "the models' context holds 512; ask for at most 493 new tokens"),
+    ],
+)
+def test_bad_settings_are_one_sentence(pair: Lab, settings: dict[str, object], sentence: str) -> None:
+    with pytest.raises(DraftscopeError) as error:
+        pair.decode(PROMPT, **settings)
+    assert sentence in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "sentence"),
+    [
+        ("", "The prompt is empty"),
+        (" \n", "The prompt is empty"),
+        ("x" * 600, "shorten it"),
+        ("x" * 99_999, "shorten it"),
+    ],
+)
+def test_bad_prompts_are_one_sentence(pair: Lab, prompt: str, sentence: str) -> None:
+    with pytest.raises(DraftscopeError, match=sentence):
+        pair.decode(prompt)
+
+
+def test_a_target_alone_says_what_needs_a_draft(pair: Lab) -> None:
+    alone = Lab(pair.target, None, pair.tokenizer)
+    assert {info.name for info in alone.drafters() if info.available} == {
+        "plain",
+        "ngram",
+        "suffix",
+        "suffix-tree",
+        "lookahead",
+        "early-exit",
+        "oracle",
+        "typed",
+    }
+    with pytest.raises(DraftscopeError, match="needs a draft model; name one with --draft"):
+        alone.decode(PROMPT, "draft")
+
+
+def test_a_drafter_that_proposes_more_than_it_announced_is_refused(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    from draftscope import drafters
+
+    shy = replace(drafters.find("draft"), nodes=lambda _: 1)
+    monkeypatch.setattr(drafters, "find", lambda _: shy)
+    with pytest.raises(ValueError, match="proposed 4 nodes and had announced at most 1"):
+        pair.decode(PROMPT, gamma=4)
+
+
+def test_a_tree_may_reach_beyond_the_context_where_the_text_ends() -> None:
+    """Learned positions end with the context: rows that could not be emitted anyway must not be looked up behind it."""
+    torch.manual_seed(0)
+    shape = {"vocab_size": 258, "n_positions": 24, "n_embd": 32, "n_layer": 2, "n_head": 4}
+    target = Model(GPT2LMHeadModel(GPT2Config(**shape, bos_token_id=0, eos_token_id=0)), "learned positions")
+    lab = Lab(target, None, byte_tokenizer(), random_heads(target, (2, 3, 4, 5)))
+    want = lab.decode("abcdefgh", "plain", max_new_tokens=16).token_ids
+    assert lab.decode("abcdefgh", "eagle-tree", max_new_tokens=16, tree_width=1, tree_depth=6).token_ids == want

@@ -1,0 +1,415 @@
+"""Bandits: policies on made-up arms, what a verdict tells of smaller drafts, exactness through the loop, the trace."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from draftscope import DraftscopeError, drafters
+from draftscope.base.settings import Settings
+from draftscope.decode import session
+from draftscope.decode.lab import Lab
+from draftscope.drafters import Outcome, State
+from draftscope.drafters.policy import bandit
+from draftscope.drafters.policy.arms import arms_of
+from draftscope.drafters.policy.implied import accepted, lies_in
+from draftscope.drafters.policy.policies import POLICIES, Policy
+from draftscope.measure.check import FALSE_ALARM, TESTS, chi_square, exact_joint, sampled_joint
+from draftscope.trace import files
+from draftscope.trace.events import EVENT, PolicyNote
+from draftscope.verify.sampling import Sampling
+from draftscope.verify.tree import DraftTree, full
+from draftscope.verify.uniforms import Coins, Streams
+from draftscope.verify.verify import judge_block, judge_greedy, judge_tree
+from tests.decode.test_loop import PROMPT
+
+ARMS = ("plain", "draft:1", "draft:3", "sampled-tree:2x1")
+MIXED = ("draft:3", "topk-tree:2x2", "ngram:3", "suffix-tree", "lookahead", "cascade:3", "early-exit:2", "eagle3:2",
+         "eagle-tree", "medusa:2", "block:3", "mtp:2")  # fmt: skip
+
+# Policies, on arms that are made up.
+
+Arm = Callable[[random.Random], tuple[float, float]]  # tokens and milliseconds of a round
+
+
+def pulls(policy: Policy, arms: list[Arm], rounds: int, seed: int = 3) -> list[int]:
+    dice, chosen = random.Random(seed), [0] * len(arms)
+    for _ in range(rounds):
+        arm = policy.choose([dice.random() for _ in range(len(arms) + 1)])
+        tokens, ms = arms[arm](dice)
+        policy.observe(arm, [tokens] * len(policy.tells[arm]), ms)
+        chosen[arm] += 1
+    return chosen
+
+
+def alone(count: int) -> list[list[int]]:
+    return [[i] for i in range(count)]
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_the_arm_with_most_tokens_for_its_time_is_played_most(name: str) -> None:
+    arms: list[Arm] = [
+        lambda dice: (1.0, 4.0),
+        lambda dice: (1.0 + (dice.random() < 0.9) + (dice.random() < 0.8), 5.0 + dice.random()),
+        lambda dice: (1.0 + (dice.random() < 0.9) * 2, 12.0 + dice.random()),
+    ]
+    chosen = pulls(POLICIES[name](alone(3)), arms, 600)
+    assert chosen[1] > 300, chosen
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_the_reward_is_a_ratio_of_sums(name: str) -> None:
+    """Arm 0 writes 1 token in 1 ms, or 1 in 9: 0.56 a ms as a mean of rates, 0.2 in truth. Arm 1 always 0.4."""
+    arms: list[Arm] = [lambda dice: (1.0, 1.0 if dice.random() < 0.5 else 9.0), lambda dice: (2.0, 5.0)]
+    chosen = pulls(POLICIES[name](alone(2)), arms, 800)
+    assert chosen[1] > 500, chosen
+
+
+@pytest.mark.parametrize("name", ["ucb", "thompson"])
+def test_one_slow_round_does_not_put_an_arm_away(name: str) -> None:
+    """The first round of a run pays for what all others use."""
+    first = iter([60.0])
+    arms: list[Arm] = [lambda dice: (3.0, next(first, 5.0)), lambda dice: (1.0, 5.0)]
+    chosen = pulls(POLICIES[name](alone(2)), arms, 300)
+    assert chosen[0] > 200, chosen
+
+
+def test_every_arm_is_tried_once_in_order() -> None:
+    for name in POLICIES:
+        policy = POLICIES[name](alone(4))
+        tried = []
+        for _ in range(4):
+            tried.append(policy.choose([0.99] * 5))
+            policy.observe(tried[-1], [1.0], 5.0)
+        assert tried == [0, 1, 2, 3]
+
+
+def test_what_larger_drafts_tell_counts_for_tokens_and_never_for_time() -> None:
+    policy = POLICIES["ucb"]([[0], [0, 1]])
+    policy.observe(1, [2.0, 3.0], 10.0)
+    assert (policy.arms[0].tokens.mean, policy.arms[0].pulls) == (2.0, 0)
+    policy.observe(0, [1.0], 4.0)
+    assert policy.arms[0].rate == 1.5 / 4
+    assert policy.arms[1].rate == 3.0 / 10
+
+
+def test_exp3_draws_arms_by_the_law_it_tells() -> None:
+    policy = POLICIES["exp3"](alone(3))
+    for arm in range(3):
+        policy.observe(arm, [1.0 + arm], 5.0)
+    dice, chosen = random.Random(1), [0] * 3
+    for _ in range(200):
+        arm = policy.choose([dice.random() for _ in range(4)])
+        policy.observe(arm, [1.0 + arm], 5.0)
+    for _ in range(4000):
+        chosen[policy.choose([dice.random() for _ in range(4)])] += 1
+    law = policy._law()  # type: ignore[attr-defined]
+    assert sum(law) == pytest.approx(1)
+    assert law[2] > 0.8
+    assert all(abs(seen / 4000 - mass) < 0.04 for seen, mass in zip(chosen, law, strict=True))
+
+
+# What one verdict tells of smaller drafts: the very counts that judging the smaller draft gives.
+
+
+def drawn(shape: tuple[int, ...], batch: int, seed: int) -> tuple[DraftTree, torch.Tensor, Coins]:
+    """A tree whose children were drawn from random laws, the target's laws [B, N + 1, V] and the coins of its round."""
+    dice = torch.Generator().manual_seed(seed)
+    form, vocabulary = full(shape, batch), 6
+    laws = torch.rand((batch, form.nodes + 1, vocabulary), generator=dice).pow(2)
+    laws = laws / laws.sum(-1, keepdim=True)
+    p = torch.rand((batch, form.nodes + 1, vocabulary), generator=dice).pow(2)
+    slots = (form.parents + 1)[:, :, None].expand(-1, -1, vocabulary)
+    tokens = laws.gather(1, slots).flatten(0, 1).multinomial(1, generator=dice).view(batch, form.nodes)
+    taken: dict[tuple[int, int], set[int]] = {}
+    for b in range(batch):  # siblings carry different tokens
+        for node in range(form.nodes):
+            own = taken.setdefault((b, int(form.parents[b, node])), set())
+            while int(tokens[b, node]) in own:
+                tokens[b, node] = (tokens[b, node] + 1) % vocabulary
+            own.add(int(tokens[b, node]))
+    family = torch.arange(form.nodes + 1).expand(batch, -1)
+    tree = DraftTree(form, tokens, laws, family, family, torch.zeros_like(tokens, dtype=torch.bool), (), "all")
+    coin = [torch.rand((batch, form.nodes + more), generator=dice, dtype=torch.float64) for more in (0, 0, 1)]
+    return tree, p / p.sum(-1, keepdim=True), Coins(*coin)
+
+
+def smaller(tree: DraftTree, p: torch.Tensor, coins: Coins, large: tuple[int, ...], small: tuple[int, ...]) -> Any:
+    """The part of the tree that `small` has, with the laws and coins of the very same places."""
+    kept, places, level = [], {-1: -1}, [-1]
+    children = tree.topology.children[0].tolist()
+    for branches in small:
+        level = [children[slot + 1][rank] for slot in level for rank in range(branches)]
+        kept += level
+    places |= {node: i for i, node in enumerate(kept)}
+    slots = torch.tensor([0, *(node + 1 for node in kept)])
+    nodes = torch.tensor(kept, dtype=torch.long)
+    form = full(small, tree.topology.batch)
+    part = replace(
+        tree, topology=form, tokens=tree.tokens[:, nodes], laws=tree.laws[:, slots], scout=tree.scout[:, nodes],
+        family=torch.arange(len(slots)).expand(form.batch, -1), belief=torch.arange(len(slots)).expand(form.batch, -1),
+    )  # fmt: skip
+    return part, p[:, slots], Coins(coins.draft[:, nodes], coins.accept[:, nodes], coins.last[:, slots])
+
+
+def outcome_of(tree: DraftTree, verdict: Any) -> Outcome:
+    paths = [[node for node in row if node >= 0] for row in verdict.path.tolist()]
+    return Outcome(tree, paths, verdict.last.tolist(), verdict=verdict)
+
+
+@pytest.mark.parametrize(
+    ("rule", "large", "small"),
+    [
+        *(("block", (1,) * 5, (1,) * length) for length in range(1, 6)),
+        *(("token", (1,) * 5, (1,) * length) for length in range(1, 6)),
+        *(("token", (3, 2, 1), small) for small in [(1,), (1, 1), (2, 1), (3, 1, 1), (2, 2), (1, 2, 1)]),
+        *(("greedy", (3, 2, 1), small) for small in [(1, 1, 1), (2, 1), (3, 2)]),
+    ],
+)
+def test_a_verdict_tells_what_smaller_drafts_would_have_got(
+    rule: str, large: tuple[int, ...], small: tuple[int, ...]
+) -> None:
+    assert lies_in(small, large)
+    tree, p, coins = drawn(large, 400, 7)
+    part, own_p, own_coins = smaller(tree, p, coins, large, small)
+    if rule == "greedy":
+        verdicts = [judge_greedy(p.argmax(-1), tree), judge_greedy(own_p.argmax(-1), part)]
+    else:
+        judge = judge_block if rule == "block" else judge_tree
+        verdicts = [judge(p, tree, coins), judge(own_p, part, own_coins)]
+    told = accepted(outcome_of(tree, verdicts[0]), coins, small)
+    assert told == verdicts[1].accepted.tolist()
+    assert len(set(told)) > 1
+
+
+def test_a_shorter_block_is_not_the_beginning_of_a_longer_one() -> None:
+    """Mutation: a path cut short says something else; a block may stand by what comes behind it, or fall."""
+    tree, p, coins = drawn((1,) * 5, 400, 7)
+    part, own_p, own_coins = smaller(tree, p, coins, (1,) * 5, (1, 1))
+    want = judge_block(own_p, part, own_coins).accepted
+    cut = judge_block(p, tree, coins).accepted.clamp(max=2)
+    assert bool((cut < want).any())
+    assert bool((cut > want).any())
+
+
+def test_only_smaller_drafts_that_are_judged_alike_are_told(tiny: Lab) -> None:
+    arms = ("plain", "draft:2", "draft:4", "sampled-tree:3x1", "topk-tree:2x1", "ngram:3", "ngram:1", "eagle3:2")
+
+    def told(**more: object) -> dict[str, set[str]]:
+        made = tiny.session_of([[0, 1]], Settings.of(drafter="bandit", arms=arms, **more), (0,)).drafter
+        assert isinstance(made, bandit.Bandit)
+        return {
+            arm: {arms[i] for i in found} - {arm, "plain"} for arm, found in zip(arms, made._policy.tells, strict=True)
+        }
+
+    assert told(temperature=1.0, rule="block") == {
+        "plain": set(), "draft:2": set(), "draft:4": {"draft:2"}, "sampled-tree:3x1": set(), "topk-tree:2x1": set(),
+        "ngram:3": {"ngram:1"}, "ngram:1": set(), "eagle3:2": set(),
+    }  # fmt: skip
+    assert told(temperature=1.0, rule="token")["sampled-tree:3x1"] == {"draft:2"}
+    assert told()["sampled-tree:3x1"] == {"draft:2", "topk-tree:2x1"}  # greedy children are the likeliest
+
+
+# Through the loop.
+
+
+def distance(lab: Lab, samples: int, batch: int, length: int = 3, **settings: object) -> float:
+    """p of the chi-square test of the joint law. Sequences of a batch share their arms, and are independent."""
+    chosen = Settings.of(**{"drafter": "bandit", "arms": ARMS, "temperature": 1.0, "seed": 5, **settings})
+    prompt = lab.encode("abcab", length + 2)
+    expected = exact_joint(lab, prompt, Sampling.of(chosen), length)
+    return chi_square(sampled_joint(lab, prompt, chosen, length, samples, batch), expected, samples)[2]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("rule", ["block", "token"])
+def test_the_joint_law_is_the_targets(tiny: Lab, policy: str, rule: str) -> None:
+    assert distance(tiny, 1600, 32, 4, policy=policy, rule=rule) > FALSE_ALARM
+
+
+def test_one_text_at_a_time_has_the_law_too(tiny: Lab) -> None:
+    assert distance(tiny, 500, 1, policy="thompson") > FALSE_ALARM
+
+
+def test_drafters_of_every_kind_may_be_arms(tiny: Lab) -> None:
+    small = {"tree_nodes": 4, "tree_depth": 2, "tree_width": 2}
+    assert distance(tiny, 1000, 16, policy="exp3", arms=MIXED, **small) > FALSE_ALARM
+
+
+class Lot(Policy):
+    """Draws one of two arms with the first coin, from the first round on."""
+
+    def choose(self, coins: Sequence[float]) -> int:
+        return int(coins[0] < 0.5)
+
+    def _best(self, coins: Sequence[float]) -> int:
+        raise NotImplementedError
+
+
+def test_arms_drawn_with_the_coins_that_judge_are_caught(tiny: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A choice must not know what its own round will draw."""
+    monkeypatch.setitem(POLICIES, "ucb", Lot)
+    arms = ("plain", "draft:1")
+    assert distance(tiny, 500, 1, 2, arms=arms) > FALSE_ALARM
+    monkeypatch.setattr(bandit, "TIER", 0)
+    assert distance(tiny, 500, 1, 2, arms=arms) < FALSE_ALARM
+
+
+def test_an_arm_chosen_after_its_draft_was_seen_is_caught(tiny: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drafts, looks, and takes a shorter draft where the first token is not to its liking."""
+    right = bandit.Bandit.propose
+
+    def peeking(self: bandit.Bandit, state: State, depth: int) -> DraftTree:
+        tree = right(self, state, depth)
+        if tree.nodes and tree.tokens[0, 0] > 2:
+            return replace(tree, scout=torch.ones_like(tree.scout))
+        return tree
+
+    monkeypatch.setattr(bandit.Bandit, "propose", peeking)
+    assert distance(tiny, 300, 1, 2, arms=("draft:2", "draft:1"), rule="token") < FALSE_ALARM
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_greedy_writes_plains_tokens_in_one_forward_a_round(pair: Lab, policy: str) -> None:
+    want = pair.decode(PROMPT, "plain", max_new_tokens=60).token_ids
+    before = len(pair.target.counter.widths)
+    exits = Lab(pair.target, pair.draft, pair.tokenizer, pair.heads)
+    run = exits.decode(PROMPT, "bandit", policy=policy, arms=MIXED, max_new_tokens=60)
+    assert run.token_ids == want
+    assert pair.target.counter.widths[before + 1 :] == [event.width for event in run.rounds]
+    assert {note_of(event).chosen for event in run.rounds} == set(range(len(MIXED)))
+
+
+def test_a_ragged_batch_writes_plains_greedy_tokens(pair: Lab) -> None:
+    prompts = [pair.encode(text) for text in ("a", "hello there", "abcabcabcabcabc")]
+    settings = Settings.of(drafter="bandit", arms=MIXED, max_new_tokens=30)
+    together = pair.session_of(prompts, settings, (0, 1, 2), ends=False)
+    for _ in together.steps():
+        pass
+    for b, prompt in enumerate(prompts):
+        plain = pair.session_of([prompt], Settings.of(drafter="plain", max_new_tokens=30), (b,), ends=False)
+        for _ in plain.steps():
+            pass
+        assert together.transcripts[b].tokens == plain.transcripts[0].tokens
+
+
+@pytest.fixture
+def steady(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock on which every lap takes a millisecond."""
+
+    class Steady(session.Stopwatch):
+        def lap(self) -> float:
+            self.now += 1.0
+            return 1.0
+
+    monkeypatch.setattr(session, "Stopwatch", Steady)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.usefixtures("steady")
+def test_on_a_steady_clock_a_seed_repeats_and_recording_changes_nothing(pair: Lab, policy: str) -> None:
+    runs = [
+        pair.decode(
+            PROMPT, "bandit", policy=policy, temperature=1.0, max_new_tokens=40, seed=4, record=record
+        ).token_ids
+        for record in (True, True, False)
+    ]
+    assert runs[0] == runs[1] == runs[2]
+
+
+def test_an_end_inside_a_draft_and_a_cancelled_run_leave_nothing_behind(pair: Lab) -> None:
+    twin = Lab(pair.target, pair.target, pair.tokenizer)
+    want = twin.decode(PROMPT, "plain", max_new_tokens=20).token_ids
+    stopped = Lab(pair.target, pair.target, pair.tokenizer)
+    stopped.eos = frozenset({want[7]})
+    assert stopped.decode(PROMPT, "bandit", max_new_tokens=20).token_ids == want[: want.index(want[7]) + 1]
+    run = twin.session(PROMPT, Settings.of(drafter="bandit", max_new_tokens=20), record=False).steps()
+    next(run)
+    assert isinstance(run, Iterator)
+    assert twin.decode(PROMPT, "bandit", max_new_tokens=20).token_ids == want
+
+
+# The trace.
+
+
+def note_of(event: Any) -> PolicyNote:
+    (note,) = (each for each in event.annotations if each.kind == "policy")
+    assert isinstance(note, PolicyNote)
+    return note
+
+
+@pytest.mark.usefixtures("steady")
+def test_the_trace_tells_what_the_policy_knew(pair: Lab) -> None:
+    run = pair.decode(PROMPT, "bandit", arms=("plain", "draft:2", "draft:4"), policy="exp3", max_new_tokens=40)
+    notes = [note_of(event) for event in run.rounds]
+    pulled = [0, 0, 0]
+    for event, note in zip(run.rounds, notes, strict=True):
+        assert [arm.pulls for arm in note.arms] == pulled
+        assert [arm.name for arm in note.arms] == ["plain", "draft:2", "draft:4"]
+        assert event.depth <= (0, 2, 4)[note.chosen]
+        assert (note.probability is None) == (min(pulled) == 0)
+        pulled[note.chosen] += 1
+    for arm, own in enumerate(zip(*(note.arms for note in notes), strict=True)):
+        emitted = [len(e.emitted) for e, note in zip(run.rounds, notes, strict=True) if note.chosen == arm]
+        if arm == 2:  # nothing larger tells the longest: its tokens are those it wrote
+            assert own[-1].tokens_per_round == pytest.approx(sum(emitted[: own[-1].pulls]) / own[-1].pulls)
+        assert own[-1].ms_per_round == pytest.approx(5.0)
+    assert [EVENT.validate_json(files.line(event)) for event in run.events] == list(run.events)
+
+
+@pytest.mark.parametrize(
+    ("arms", "sentence"),
+    [
+        (("drat:4",), "There is no drafter 'drat'; did you mean 'draft'?"),
+        (("draft:0",), "arms: 'draft:0', gamma = '0': should be greater than or equal to 1."),
+        (("sampled-tree:2,1",), "arms: 'sampled-tree:2,1', shape"),
+        (("plain:3",), "'plain' has neither gamma nor shape; write 'plain'"),
+        (("bandit",), "arms: 'bandit' cannot be one"),
+        (("oracle:3",), "arms: 'oracle' cannot be one"),
+        (("draft:4", "draft"), "arms: 'draft' stands there twice"),
+        ((), "arms = ()"),
+    ],
+)
+def test_wrong_arms_are_one_sentence(pair: Lab, arms: tuple[str, ...], sentence: str) -> None:
+    with pytest.raises(DraftscopeError) as error:
+        pair.decode(PROMPT, "bandit", arms=arms)
+    assert sentence in str(error.value)
+
+
+def test_an_arm_that_these_models_cannot_play_is_named(pair: Lab) -> None:
+    headless = Lab(pair.target, pair.draft, pair.tokenizer)
+    with pytest.raises(DraftscopeError, match="The arm 'eagle3:2' cannot be played: no eagle3 head is loaded"):
+        headless.decode(PROMPT, "bandit", arms=("draft:2", "eagle3:2"))
+
+
+def test_arms_share_the_draft_models_cache(pair: Lab) -> None:
+    """However many shapes are played, the draft reads each committed token once: no arm has to catch up."""
+    before = len(pair.draft.counter.widths)
+    pair.decode(PROMPT, "bandit", arms=("draft:2", "draft:4", "sampled-tree:2x2"), policy="exp3", max_new_tokens=60)
+    prompt, *widths = pair.draft.counter.widths[before:]
+    assert prompt == len(pair.encode(PROMPT)) - 1
+    assert max(widths) <= 2
+
+
+@pytest.mark.parametrize("drafter", ["bandit", "ssd"])
+def test_the_checks_of_a_pair_hold(pair: Lab, drafter: str) -> None:
+    """But for the law, which is tested above; a run that goes by the clock is not held to its seed."""
+    for test in TESTS:
+        finding = test(pair, drafter)
+        assert finding.passed, finding.detail
+
+
+def test_settings_of_the_arms_bound_the_tree() -> None:
+    settings = Settings.of(drafter="bandit", arms=("draft:9", "sampled-tree:3x2"))
+    assert drafters.find("bandit").nodes(settings) == 9
+    assert [arm.shape for arm in arms_of(settings)] == [(1,) * 9, (3, 2)]
+
+
+def test_coins_of_a_policy_have_a_tier_of_their_own() -> None:
+    tiers = {bandit.TIER, drafters.cascade.TIER, Streams(0, (0,)).tier}
+    assert len(tiers) == 3

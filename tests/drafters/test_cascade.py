@@ -1,0 +1,235 @@
+"""The cascade: every tier drafts from its own model's law, in fewer of its forwards; and what breaks that."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from draftscope import DraftscopeError
+from draftscope.base.settings import Settings
+from draftscope.decode.lab import Lab
+from draftscope.decode.run import Result
+from draftscope.drafters.model import cascade, ssd, tiers
+from draftscope.drafters.policy import bandit
+from draftscope.models.model import Model
+from draftscope.trace import events
+from draftscope.verify.uniforms import Coins, Streams
+from tests.conftest import random_llama
+from tests.decode.test_law import LOSSLESS, caught, law
+
+CLOSE = {"atol": 2e-5, "rtol": 1e-3}
+THREE = {"drafter": "cascade", "gamma": 4, "inner": "none"}  # target, middle, small
+FOUR = {"drafter": "cascade", "gamma": 4, "inner": "ngram", "ngram": 1}
+
+
+@torch.inference_mode()
+def check_laws(lab: Lab, inner: str, temperature: float) -> None:
+    """Every slot's law is the one of the draft model run from scratch over the whole text, rejections or not."""
+    prompts = [lab.encode(text) for text in ("abcabcabcab", "a")]
+    settings = Settings.of(drafter="cascade", gamma=4, inner=inner, temperature=temperature, max_new_tokens=20, seed=2)
+    session = lab.session_of(prompts, settings, (0, 1), ends=False)
+    texts, held = [list(prompt) for prompt in prompts], 0
+    for step in session.steps():
+        for b, text in enumerate(texts):
+            if step.live[b] and step.tree.laws is not None:
+                drafted = step.tree.tokens[b].tolist()
+                logits = lab.draft.network(torch.tensor([text + drafted[:-1]]), use_cache=False).logits[0]
+                want = logits[len(text) - 1 :].softmax(-1)
+                torch.testing.assert_close(step.tree.laws[b], want, **CLOSE)
+                held += 1
+        texts = [p + t.tokens for p, t in zip(prompts, session.transcripts, strict=True)]
+    assert held > 5
+
+
+def tiered(lab: Lab, *smaller: Model) -> Lab:
+    """The lab with models below its draft model."""
+    more = Lab(lab.target, lab.draft, lab.tokenizer, lab.heads, smaller)
+    more.eos, more.calibration = lab.eos, lab.calibration
+    return more
+
+
+@pytest.fixture(scope="module")
+def tiny3(tiny: Lab) -> Lab:
+    return tiered(tiny, Model(random_llama(7, 5, layers=1, hidden=16), "tiny-small"))
+
+
+@pytest.fixture(scope="module")
+def pair3(pair: Lab) -> Lab:
+    return tiered(pair, Model(random_llama(8, 258, layers=1, hidden=16), "byte-small"))
+
+
+@pytest.fixture(scope="module")
+def twin(pair: Lab) -> Lab:
+    """Target and middle model are one, so that whole drafts are accepted."""
+    return Lab(pair.draft, pair.draft, pair.tokenizer)
+
+
+@pytest.fixture(scope="module")
+def triplet(pair: Lab) -> Lab:
+    """All three tiers are one model, as a smaller one's copy that counts its own forwards."""
+    network = pair.draft.network
+    return Lab(pair.draft, Model(network, "middle"), pair.tokenizer, smaller=(Model(network, "small"),))
+
+
+@pytest.mark.parametrize("inner", ["ngram", "suffix"])
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_the_claimed_laws_are_the_middle_models(pair: Lab, twin: Lab, inner: str, temperature: float) -> None:
+    check_laws(pair, inner, temperature)
+    check_laws(twin, inner, temperature)
+
+
+@pytest.mark.parametrize("inner", ["none", "ngram"])
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_a_model_below_the_middle_one_leaves_its_law_alone(
+    pair3: Lab, triplet: Lab, inner: str, temperature: float
+) -> None:
+    check_laws(pair3, inner, temperature)
+    check_laws(triplet, inner, temperature)
+
+
+@pytest.mark.parametrize("settings", [THREE, THREE | {"rule": "token"}, FOUR], ids=["three", "three, token", "four"])
+def test_the_joint_law_of_three_and_four_tiers_is_the_targets(tiny3: Lab, settings: dict[str, Any]) -> None:
+    finding = law(tiny3, 2000, **settings)
+    assert finding.passed, finding.detail
+
+
+@pytest.mark.parametrize("inner", ["none", "ngram", "suffix"])
+def test_three_models_write_plains_greedy_tokens(pair3: Lab, triplet: Lab, inner: str) -> None:
+    for lab in (pair3, triplet):
+        plain = lab.decode("abcabc", "plain", max_new_tokens=60)
+        assert lab.decode("abcabc", "cascade", gamma=5, inner=inner, max_new_tokens=60).token_ids == plain.token_ids
+
+
+@pytest.mark.parametrize("inner", ["ngram", "suffix"])
+def test_guesses_that_stand_save_forwards_of_the_middle_model(twin: Lab, inner: str) -> None:
+    """The target is the middle model, and loops: its drafts are always accepted, and mostly guessed."""
+    plain = twin.decode("abcabc", "plain", max_new_tokens=80)
+    run = twin.decode("abcabc", "cascade", gamma=6, inner=inner, max_new_tokens=80)
+    nodes = [node for event in run.rounds for node in event.nodes if node.fate == "accepted"]
+    middle = sum(len(event.timings.propose) - 1 for event in run.rounds)
+    assert run.token_ids == plain.token_ids
+    assert sum(node.origin.endswith(", guessed") for node in nodes) > len(nodes) / 4
+    assert middle < 0.8 * len(nodes)
+
+
+def works(run: Result) -> Counter[str]:
+    """Forwards by model, as the trace tells them."""
+    told: Counter[str] = Counter()
+    for event in run.rounds:
+        (note,) = event.annotations
+        assert isinstance(note, events.Tiers)
+        told.update({tier.model: tier.forwards for tier in note.tiers})
+    return told
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_the_trace_counts_every_tiers_forwards(pair3: Lab, temperature: float) -> None:
+    models = (pair3.draft, *pair3.smaller)
+    before = [len(model.counter.widths) for model in models]
+    run = pair3.decode("abcab", "cascade", inner="none", gamma=3, temperature=temperature, max_new_tokens=30, seed=1)
+    made = [len(model.counter.widths) - had - 1 for model, had in zip(models, before, strict=True)]  # less the prompt
+    assert works(run) == dict(zip([model.name for model in models], made, strict=True))
+    assert min(made) > 10
+    assert [model.name for model in run.events[0].models] == ["byte-target", "byte-draft", "byte-small"]
+
+
+def test_a_middle_model_reads_whole_drafts_at_once(triplet: Lab) -> None:
+    """Three equal models at T = 0: the small one writes 5 of 6 tokens, the middle one agrees in a single forward."""
+    run = triplet.decode("abcabc", "cascade", inner="none", gamma=6, max_new_tokens=71)
+    assert len(run.rounds) == 11  # ten of seven tokens, and one of the last
+    assert works(run) == {"middle": 10, "small": 50}
+
+
+# Streams.
+
+
+def streams_asked(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Counter[tuple[int, int]]:
+    """How often a run with four tiers, three of which toss coins, asks for the coins of each (tier, index)."""
+    asked: Counter[tuple[int, int]] = Counter()
+    right = Streams.coins
+
+    def counted(self: Streams, index: int, *rest: Any) -> Coins:
+        asked[self.tier, index] += 1
+        return right(self, index, *rest)
+
+    with monkeypatch.context() as watching:
+        watching.setattr(Streams, "coins", counted)
+        lab.decode("abcab", temperature=1.0, max_new_tokens=40, seed=3, record=False, **FOUR)
+    return asked
+
+
+def test_no_two_tiers_share_a_stream(tiny3: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is asked for is asked for once, by one tier; and where two tiers had one key, this would show."""
+    asked = streams_asked(tiny3, monkeypatch)
+    assert len({tier for tier, _ in asked}) == 3
+    assert set(asked.values()) == {1}
+    right = Streams.below
+    monkeypatch.setattr(Streams, "below", lambda self, tier: right(self, tier) if self.tier == 0 else self)
+    assert max(streams_asked(tiny3, monkeypatch).values()) > 1
+
+
+def test_the_key_of_a_tier_spells_the_way_there() -> None:
+    marks = (cascade.TIER, bandit.TIER, ssd.TIER)
+    root = Streams(0, (0,))
+    ways = [root, *(root.below(a) for a in marks), *(root.below(a).below(b) for a in marks for b in marks)]
+    assert len({streams.tier for streams in ways}) == 1 + 3 + 9
+    assert root.below(bandit.TIER).sequences == root.sequences
+
+
+@pytest.mark.parametrize("rule", ["block", "token"])
+def test_coins_shared_by_both_tiers_are_caught(tiny: Lab, monkeypatch: pytest.MonkeyPatch, rule: str) -> None:
+    monkeypatch.setattr(cascade, "TIER", 0)
+    assert caught(law(tiny, 2000, **LOSSLESS["cascade"] | {"rule": rule}))
+
+
+@pytest.mark.parametrize("rule", ["block", "token"])
+def test_coins_used_again_in_the_next_round_are_caught(tiny: Lab, monkeypatch: pytest.MonkeyPatch, rule: str) -> None:
+    """Keyed by the place in the draft alone, as position-keyed noise would be."""
+    right = tiers.Tier._coins
+    monkeypatch.setattr(tiers.Tier, "_coins", lambda self, index: right(self, index % self._most))
+    assert caught(law(tiny, 2000, **LOSSLESS["cascade"] | {"rule": rule}))
+
+
+# Other mutations.
+
+
+@pytest.mark.parametrize(("rule", "settings"), [("judge_tree", FOUR), ("judge_block", THREE)])
+def test_guesses_that_nobody_verified_are_caught(
+    tiny3: Lab, monkeypatch: pytest.MonkeyPatch, rule: str, settings: dict[str, Any]
+) -> None:
+    """Taken as they come, guesses are not drawn from the law that judges them."""
+    right = getattr(tiers, rule)
+
+    def trusting(p: torch.Tensor, tree: Any, coins: Coins) -> Any:
+        return replace(right(p, tree, coins), accepted=(~tree.scout).sum(-1))
+
+    monkeypatch.setattr(tiers, rule, trusting)
+    assert caught(law(tiny3, 2000, **settings))
+
+
+def test_a_token_that_the_middle_model_never_read_is_seen(twin: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a whole draft was accepted, its last token is committed and in no cache."""
+
+    def careless(self: tiers.Tier, lengths: list[int]) -> None:
+        self._cached = list(lengths)
+
+    monkeypatch.setattr(tiers.Tier, "forget", careless)
+    with pytest.raises(AssertionError, match="not close"):
+        check_laws(twin, "ngram", 1.0)
+
+
+def test_a_rejected_token_that_stays_in_a_cache_is_seen(pair3: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiers.Tier, "forget", lambda self, lengths: None)
+    with pytest.raises((AssertionError, ValueError, RuntimeError)):
+        check_laws(pair3, "none", 1.0)
+
+
+def test_a_state_cannot_stand_in_a_cascade(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    small = Model(pair.draft.network, "stateful")
+    monkeypatch.setattr(Model, "stateful", property(lambda self: self is small))
+    with pytest.raises(DraftscopeError, match="the state of 'stateful' cannot be; choose another draft model"):
+        tiered(pair, small).decode("ab", "cascade")

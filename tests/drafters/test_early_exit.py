@@ -1,0 +1,101 @@
+"""The target's first layers as its draft: the same weights, the law that such a model has, and no byte stored twice."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from transformers import LlamaForCausalLM
+
+from draftscope import DraftscopeError
+from draftscope.base.settings import Settings
+from draftscope.decode.lab import Lab
+from draftscope.models.architectures import CASES, Case, network
+from draftscope.models.forward.ballast import Shape
+from draftscope.models.forward.lean import LeanLlama
+from draftscope.models.model import Model
+from tests.conftest import letters, random_llama
+
+TEXT = [1, 4, 2, 0, 3, 3, 1]
+
+
+def from_scratch(network: LlamaForCausalLM, count: int) -> LlamaForCausalLM:
+    """A model built with `count` layers, and given the big one's weights for them."""
+    config = type(network.config)(**(network.config.to_dict() | {"num_hidden_layers": count, "layer_types": None}))
+    small = LlamaForCausalLM(config)
+    small.load_state_dict({k: v for k, v in network.state_dict().items() if k in small.state_dict()})
+    return small.eval()
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("lean", [True, False])
+def test_its_logits_are_those_of_a_model_with_so_many_layers(count: int, lean: bool) -> None:
+    target = Model(random_llama(7, 5, layers=3), "three")
+    if not lean:
+        target.run = target.network
+    early = target.first_layers(count)
+    tokens = torch.tensor([TEXT])
+    got = early.forward(early.cache(1, 16), tokens, torch.arange(len(TEXT))[None])
+    want = from_scratch(target.network, count)(tokens).logits
+    torch.testing.assert_close(got, want, atol=1e-5, rtol=1e-4)
+    assert isinstance(early.run, LeanLlama) == lean
+    assert early.layers == len(early.network.model.layers) == early.network.config.num_hidden_layers == count
+    assert (target.layers, len(target.network.model.layers), target.network.config.num_hidden_layers) == (3, 3, 3)
+
+
+def test_not_one_weight_is_stored_twice() -> None:
+    target = Model(random_llama(7, 5, layers=3), "three")
+    early = target.first_layers(1)
+    own = {weight.untyped_storage().data_ptr() for weight in target.network.parameters()}
+    assert {weight.untyped_storage().data_ptr() for weight in early.network.parameters()} <= own
+    assert [id(layer) for layer in early.run._layers] == [id(target.run._layers[0])]
+    assert early.run._head is target.run._head
+    assert early.parameters < target.parameters
+
+
+WITH_A_STATE = ("mamba2", "jamba", "qwen3_next", "lfm2")  # `tests/test_hybrid.py` says what these say
+PARTED = [case for case in CASES if case.takes != "nothing" and case.kind not in WITH_A_STATE]
+
+
+@pytest.mark.parametrize("case", PARTED, ids=lambda case: case.name)
+def test_layers_are_found_wherever_an_architecture_keeps_them(case: Case) -> None:
+    lab = Lab(Model(network(case), case.name), None, letters(5))
+    run = lab.decode("abca", "early-exit", gamma=2, exit_layer=1, max_new_tokens=12, raw=True)
+    assert run.token_ids == lab.decode("abca", "plain", max_new_tokens=12, raw=True).token_ids
+    assert run.metrics.num_draft_tokens > 0
+
+
+def test_a_quarter_of_the_layers_where_none_is_named(pair: Lab) -> None:
+    session = pair.session_of([pair.encode("ab")], Settings.of(drafter="early-exit"), (0,))
+    assert session.drafter._model.name == "byte-target, 1 of 2 layers"
+
+
+def test_a_draft_that_exits_late_agrees_more(pair: Lab) -> None:
+    deep = Lab(Model(random_llama(7, 258, layers=4), "four"), None, pair.tokenizer)
+    shares = [
+        deep.decode("abcab", "early-exit", exit_layer=k, temperature=1.0, max_new_tokens=120).metrics for k in (1, 3)
+    ]
+    assert shares[0].draft_acceptance_rate < shares[1].draft_acceptance_rate
+
+
+@pytest.mark.parametrize("count", [2, 9])
+def test_too_many_layers_are_one_sentence(pair: Lab, count: int) -> None:
+    with pytest.raises(DraftscopeError, match=f"exit_layer = {count}: 'byte-target' has 2 layers; choose 1 to 1."):
+        pair.decode("ab", "early-exit", exit_layer=count)
+
+
+def test_a_target_that_cannot_be_parted_is_said_before_it_is_tried(pair: Lab) -> None:
+    one, heavy = Model(random_llama(7, 258, layers=1), "one"), Model(random_llama(7, 258), "heavy")
+    heavy.weigh_down(Shape("small", 2, 48, 4, 2, 16, 96, 64))
+    for target, reason in ((one, "the target has one layer"), (heavy, "ballast has no layers to part")):
+        lab = Lab(target, None, pair.tokenizer)
+        assert next(each.why_not for each in lab.drafters() if each.name == "early-exit") == reason
+        with pytest.raises(DraftscopeError, match=f"'early-exit' cannot draft for '{target.name}': {reason}"):
+            lab.decode("ab", "early-exit")
+
+
+def test_a_network_bound_to_its_devices_is_refused() -> None:
+    target = Model(random_llama(7, 5, layers=3), "three")
+    target.network.model.forward = target.network.model.forward  # what a device map's hooks leave behind
+    with pytest.raises(DraftscopeError, match="load the target on one device"):
+        target.first_layers(1)

@@ -1,0 +1,245 @@
+"""Lengths chosen while drafting: each rule does what its paper or library does, on costs and outcomes made up here."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from itertools import pairwise
+
+import pytest
+
+from draftscope.base.costs import Calibration, Drafting
+from draftscope.base.settings import Settings
+from draftscope.decode.lab import Lab
+from draftscope.drafters.length import LOOK_AGAIN, SELDOM, Confidence, Cost, Each, Entropy, Heuristic, Length, Whole
+from tests.conftest import made_calibration
+
+
+class Alone(Length):
+    """By cost, in a batch of one."""
+
+    def __init__(self, cost: Callable[[int], float], most: int) -> None:
+        self._batch = Cost(lambda gamma, batch: cost(gamma), most, 1)
+
+    def begin(self) -> bool:
+        return self._batch.begin()[0]
+
+    def goes_on(self, q: float, entropy: float) -> bool:
+        return self._batch.go_on([True], [q], list)[0]
+
+    def observe(self, accepted: int) -> None:
+        self._batch.observe([accepted])
+
+
+def drafted(rule: Length, most: int, q: float = 0.5) -> int:
+    """How many tokens the rule drafts in one round, each of probability `q` under the draft."""
+    if not rule.begin():
+        return 0
+    for count in range(1, most + 1):
+        if not rule.goes_on(q, 1.0):
+            return count
+    return most
+
+
+def test_confidence_stops_behind_the_first_unlikely_token() -> None:
+    rule = Confidence(0.4)
+    assert rule.begin()
+    assert [rule.goes_on(q, 1.0) for q in (0.9, 0.4, 0.39)] == [True, True, False]
+
+
+def test_the_heuristic_adds_two_and_takes_one() -> None:
+    rule, lengths = Heuristic(8), []
+    for whole in (True, True, True, False, False):
+        lengths.append(drafted(rule, 8))
+        rule.observe(lengths[-1] if whole else 0)
+    assert lengths == [5, 7, 8, 8, 7]
+    for _ in range(12):
+        drafted(rule, 8)
+        rule.observe(0)
+    assert drafted(rule, 8) == 1
+
+
+def test_by_entropy_it_stops_behind_a_flat_law() -> None:
+    """1 - sqrt(0.2 H) falls below 0.4 at H = 1.8 nats, whatever the token's own probability."""
+    rule = Entropy(0.4)
+    assert rule.begin()
+    assert [rule.goes_on(q, entropy) for q, entropy in ((0.9, 0.0), (0.1, 1.79), (0.9, 1.81))] == [True, True, False]
+
+
+@pytest.mark.parametrize(("alpha", "length"), [(0.9, 9), (0.7, 3), (0.5, 2), (0.2, 1)])
+def test_the_whole_draft_must_be_likely_to_stand(alpha: float, length: int) -> None:
+    """With every token standing at alpha it stops at the first length where alpha^length < 0.4."""
+    rule, coin, lengths = Whole(0.4), random.Random(3), []
+    for _ in range(3000):
+        lengths.append(drafted(rule, 20))
+        rule.observe(next((i for i in range(lengths[-1]) if coin.random() >= alpha), lengths[-1]))
+    assert abs(sorted(lengths[500:])[1250] - length) <= (1 if alpha == 0.9 else 0)
+
+
+def test_the_whole_draft_is_judged_by_what_each_token_promised() -> None:
+    rule = Whole(0.5)
+    for _ in range(300):
+        for q, stands in ((0.95, True), (0.05, False)):
+            rule.begin()
+            rule.goes_on(q, 1.0)
+            rule.observe(int(stands))
+    assert drafted(rule, 8, q=0.05) == 1
+    assert drafted(rule, 8, q=0.95) == 8
+
+
+def simulated(alpha: float, cost: list[float], rounds: int = 4000) -> tuple[float, float]:
+    """Tokens for each unit of cost by the rule, and by the best fixed length; every token stands with `alpha`."""
+    coin, most = random.Random(7), len(cost) - 1
+    rule = Alone(lambda gamma: cost[gamma], most)
+    tokens = spent = 0.0
+    for _ in range(rounds):
+        count = drafted(rule, most)
+        accepted = next((i for i in range(count) if coin.random() >= alpha), count)
+        rule.observe(accepted)
+        tokens, spent = tokens + accepted + 1, spent + cost[count]
+    best = max(sum(alpha**i for i in range(gamma + 1)) / cost[gamma] for gamma in range(most + 1))
+    return tokens / spent, best
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.3, 0.6, 0.8, 0.95])
+@pytest.mark.parametrize("step", [0.05, 0.15, 0.4])
+def test_by_cost_it_comes_close_to_the_best_fixed_length(alpha: float, step: float) -> None:
+    reached, best = simulated(alpha, [1.0, *(1.15 + step * gamma for gamma in range(1, 9))])
+    assert reached > 0.95 * best
+
+
+@pytest.mark.parametrize(("price", "drafts"), [(1.94, False), (1.82, True)])
+def test_by_cost_a_draft_must_win_a_twentieth(price: float, drafts: bool) -> None:
+    """A token that always stands makes two of one; at 1.94 plain rounds that wins 3%, at 1.82 a tenth."""
+    rule = Alone(lambda gamma: price if gamma else 1.0, 1)
+    asked = []
+    for _ in range(400):
+        asked.append(rule.begin())
+        rule.goes_on(0.5, 1.0)
+        rule.observe(1)
+    assert sum(asked[-SELDOM:]) == SELDOM if drafts else sum(asked[-SELDOM:]) <= 1
+
+
+def test_by_cost_it_sees_past_a_step_in_the_price() -> None:
+    """The first drafted token alone would not pay; four together do."""
+    reached, best = simulated(0.9, [1.0, 2.1, 2.15, 2.2, 2.25])
+    assert reached > 0.95 * best > 1.6
+
+
+def test_by_cost_a_hopeless_draft_costs_almost_nothing() -> None:
+    reached, best = simulated(0.0, [1.0, *(1.3 + 0.13 * gamma for gamma in range(1, 9))])
+    assert best == 1
+    assert reached > 0.98
+
+
+def test_by_cost_it_goes_on_behind_likely_tokens_only() -> None:
+    rule = Alone(lambda gamma: 1 + 0.3 * gamma, 8)
+    for _ in range(300):
+        for q, stands in ((0.95, True), (0.05, False)):
+            if rule.begin():
+                rule.goes_on(q, 1.0)
+                rule.observe(int(stands))
+    assert drafted(rule, 8, q=0.05) == 1
+    assert drafted(rule, 8, q=0.95) > 1
+
+
+def rounds_drafted(bad: int, rounds: int = 600) -> list[int]:
+    """The rounds in which the rule drafts, where tokens stand before round `bad` and never again."""
+    rule = Alone(lambda gamma: 1 + 0.9 * gamma, 4)
+    asked = []
+    for number in range(1, rounds + 1):
+        if rule.begin():
+            asked.append(number)
+            rule.goes_on(0.5, 1.0)
+            rule.observe(int(number < bad))
+    return asked
+
+
+@pytest.mark.parametrize("bad", [0, 7, 30])
+def test_by_cost_it_looks_again_ever_more_seldom(bad: int) -> None:
+    last = rounds_drafted(bad)[-8:]
+    assert all(number % LOOK_AGAIN == 0 for number in last)
+    assert [later - sooner for sooner, later in pairwise(last)][-3:] == [SELDOM] * 3
+
+
+def batched(alphas: list[float], costs: list[float], rounds: int = 4000) -> float:
+    """Tokens of all rows for each unit of cost, over what plain gets."""
+    coin, most = random.Random(7), len(costs) - 1
+    rule = Cost(lambda gamma, batch: costs[gamma], most, len(alphas))
+    tokens = spent = 0.0
+    for _ in range(rounds):
+        going, count = rule.begin(), 0
+        while any(going) and count < most:
+            going, count = rule.go_on(going, [0.5] * len(alphas), list), count + 1
+        accepted = [next((i for i in range(count) if coin.random() >= alpha), count) for alpha in alphas]
+        rule.observe(accepted)
+        tokens, spent = tokens + sum(accepted) + len(alphas), spent + costs[count]
+    return tokens / spent / len(alphas)
+
+
+def test_by_cost_one_row_does_not_make_all_others_pay() -> None:
+    costs = [1.0, *(1.1 + 0.2 * gamma for gamma in range(1, 5))]
+    assert batched([0.9, 0.05, 0.05, 0.05], costs) > 0.98
+    assert batched([0.9, 0.9, 0.9, 0.05], costs) > 1.3
+
+
+def test_by_cost_it_drafts_again_when_that_pays_again() -> None:
+    rule = Alone(lambda gamma: 1 + 0.2 * gamma, 4)
+    asked = []
+    for number in range(600):
+        asked.append(rule.begin())
+        if asked[-1]:
+            rule.goes_on(0.5, 1.0)
+            rule.observe(int(number >= 300))
+    assert sum(asked[100:300]) <= 200 // LOOK_AGAIN
+    assert all(asked[-50:])
+
+
+def test_a_run_asks_for_the_costs_of_its_own_drafter(pair: Lab) -> None:
+    """Where drafting costs nothing a chain takes its full length; where it costs the earth, it is left out."""
+    calibration = pair.calibration
+    try:
+        plain = [Drafting(batch=1, step=0.0, overhead=1.0, judge_step=0.0)]
+        free, dear = ([Drafting(batch=1, step=step, overhead=0.0, judge_step=0.0)] for step in (0.0, 500.0))
+        depths = []
+        for own in (free, dear):
+            pair.calibration = made_calibration(drafting={"plain": plain, "draft": own})
+            run = pair.decode("The quick brown fox", "draft", gamma=3, draft_length="cost", max_new_tokens=40)
+            depths.append([event.depth for event in run.rounds])
+        assert depths[0][0] == 3
+        assert max(depths[1]) <= 1
+        assert sum(depths[1]) <= 1 + 40 // LOOK_AGAIN
+    finally:
+        pair.calibration = calibration
+
+
+def test_a_batch_asks_for_the_costs_of_its_own_size_and_context(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: set[tuple[str, int, int]] = set()
+
+    def watched(self: Calibration, drafter: str, gamma: int, batch: int, context: int) -> float:
+        asked.add((drafter, batch, context))
+        return 1.0
+
+    monkeypatch.setattr(Calibration, "round_cost", watched)
+    for drafter in ("draft", "eagle3", "block"):
+        settings = Settings.of(drafter=drafter, gamma=3, draft_length="cost", max_new_tokens=4)
+        for batch in (1, 3):
+            next(pair.session_of([[5, 6, 7]] * batch, settings, tuple(range(batch))).steps())
+    assert asked == {(drafter, batch, 5) for drafter in ("draft", "eagle3", "block") for batch in (1, 3)}
+
+
+def test_by_cost_who_stays_chooses_by_what_a_smaller_batch_costs() -> None:
+    """Alone a draft pays, among four it does not: no sooner does one stay behind than it drafts."""
+    rule = Cost(lambda gamma, batch: 1 + gamma * (0.1 if batch == 1 else 2.0), 3, 4)
+    assert rule.begin() == [False] * 4
+    rule.observe([0] * 4)
+    rule.stay([2])
+    assert rule.begin() == [True]
+
+
+def test_who_stays_keeps_a_rule_of_its_own() -> None:
+    rules = [Confidence(0.9), Heuristic(8), Confidence(0.1)]
+    each = Each(rules)
+    each.stay([1, 2])
+    assert each.begin() == [True, True]
+    assert each.go_on([True, True], [0.5, 0.05], lambda: [1.0, 1.0]) == [True, False]

@@ -1,0 +1,108 @@
+"""Sequoia's dynamic programme against every tree there is, and its choice against the costs it is given."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from draftscope.base.settings import Settings
+from draftscope.decode.acceptance import by_rank
+from draftscope.decode.lab import Lab
+from draftscope.drafters.policy.sequoia import best_shape, best_tree
+from draftscope.measure.check import law_test
+
+
+def every_tree(nodes: int, depth: int, width: int) -> list[tuple[tuple[int, ...], ...]]:
+    """All trees as sets of rank paths closed under parents and earlier siblings."""
+    paths = [p for n in range(1, depth + 1) for p in itertools.product(range(width), repeat=n)]
+    whole = []
+    for chosen in itertools.combinations(paths, nodes):
+        have = set(chosen)
+        if all((p[:-1] in have or len(p) == 1) and (p[-1] == 0 or (*p[:-1], p[-1] - 1) in have) for p in chosen):
+            whole.append(chosen)
+    return whole
+
+
+def worth(tree: tuple[tuple[int, ...], ...], rates: list[float]) -> float:
+    total = 1.0
+    for path in tree:
+        product = 1.0
+        for rank in path:
+            product *= rates[rank]
+        total += product
+    return total
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.floats(0.01, 0.6), min_size=2, max_size=3), st.integers(1, 5), st.integers(1, 3))
+def test_no_tree_is_worth_more(rates: list[float], nodes: int, depth: int) -> None:
+    trees = every_tree(nodes, depth, len(rates))
+    value, counts = best_shape(rates, nodes, depth)
+    if not trees:
+        assert value == float("-inf")
+        return
+    assert value == pytest.approx(max(worth(tree, rates) for tree in trees))
+    assert sum(map(sum, counts)) == nodes
+    assert len(counts) <= depth
+    assert all(sum(level) == len(below) for level, below in itertools.pairwise(counts))
+
+
+def test_likely_first_children_make_a_chain_and_even_ones_a_bush() -> None:
+    assert best_shape([0.9, 0.05], 4, 4)[1] == ((1,), (1,), (1,), (1,))
+    assert best_shape([0.3, 0.3, 0.3], 3, 3)[1] == ((3,),)
+
+
+def test_dear_rows_and_dear_levels_shape_the_tree() -> None:
+    rates = [0.6, 0.2, 0.1]
+    dear_levels = best_tree(rates, 8, 6, lambda nodes, levels: 1 + 0.02 * nodes + 0.5 * levels)
+    dear_rows = best_tree(rates, 8, 6, lambda nodes, levels: 1 + 0.2 * nodes + 0.01 * levels)
+    assert len(dear_levels) < len(dear_rows)
+    assert max(map(max, dear_rows)) == 1
+    assert best_tree(rates, 8, 6, lambda nodes, levels: 1 + 9.0 * (nodes > 0)) == ()
+
+
+UNEVEN = ((3,), (2, 0, 1), (0, 2, 1))
+
+
+@pytest.mark.parametrize("drafter", ["sequoia", "eagle3-sequoia"])
+def test_uneven_trees_write_the_targets_law(tiny: Lab, drafter: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Lab, "_best_tree", lambda self, info, settings: UNEVEN)
+    chosen = Settings.of(drafter=drafter, temperature=1.0, seed=5)
+    finding = law_test(tiny, "abcab", chosen, 4, 4000)
+    assert finding.passed, finding.detail
+    run = tiny.decode("abcab", drafter, temperature=1.0, max_new_tokens=300)
+    parents = {tuple(node.parent for node in event.nodes) for event in run.rounds[:-4]}
+    assert parents == {(-1, -1, -1, 0, 0, 2, 4, 4, 5)}
+    assert any(event.accepted == 3 for event in run.rounds)
+
+
+@pytest.mark.parametrize("drafter", ["sequoia", "eagle3-sequoia"])
+def test_uneven_trees_end_at_any_length_as_plain_does(pair: Lab, drafter: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Lab, "_best_tree", lambda self, info, settings: UNEVEN)
+    for length in range(1, 9):
+        want = pair.decode("The quick", "plain", max_new_tokens=length)
+        assert pair.decode("The quick", drafter, max_new_tokens=length).token_ids == want.token_ids
+
+
+def test_rates_are_what_each_rank_was_accepted(tiny: Lab) -> None:
+    """A draft that is the target has its first child accepted whenever it is drawn from p itself."""
+    twin = Lab(tiny.target, tiny.target, tiny.tokenizer)
+    rates = by_rank(twin, Settings.of(drafter="sequoia", temperature=1.0))
+    assert rates[0] == 1.0
+    assert set(rates[1:]) == {0.0}
+    own = by_rank(tiny, Settings.of(drafter="sequoia", temperature=1.0))
+    assert 0 < own[0] < 1
+    assert sum(own) == pytest.approx(1.0)  # five children: every token there is
+
+
+def test_a_tree_that_never_pays_is_not_drafted(tiny: Lab) -> None:
+    dear = Lab(tiny.target, tiny.draft, tiny.tokenizer)
+    dear.eos = frozenset()
+    costs = tiny.calibration.rounds_of("draft").model_copy(update={"overhead": 1000.0})
+    dear.calibration = tiny.calibration.model_copy(update={"drafting": tiny.calibration.drafting | {"draft": [costs]}})
+    run = dear.decode("abcab", "sequoia", temperature=1.0, max_new_tokens=12)
+    assert run.metrics.num_draft_tokens == 0
+    assert len(run.rounds) == 12

@@ -1,0 +1,220 @@
+"""SSD: drafts prepared beside the target's forward are used on a hit, never on a miss, and bias nothing."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+import torch
+
+from draftscope.base.settings import Settings
+from draftscope.decode.lab import Lab
+from draftscope.drafters import Outcome, Parts
+from draftscope.drafters.model import cascade, ssd
+from draftscope.drafters.model.ssd import Ssd, fan_out
+from draftscope.drafters.policy import bandit
+from draftscope.measure.check import FALSE_ALARM, law_test
+from draftscope.models.model import Model
+from draftscope.trace import files
+from draftscope.trace.events import EVENT, Prefetch
+from draftscope.verify.uniforms import Coins, Streams
+from tests.conftest import letters
+from tests.drafters.test_recurrent import fresh, random_mamba
+
+PROMPT = "The quick brown fox"
+
+
+def notes(run: Any) -> list[Prefetch | None]:
+    found = [[note for note in event.annotations if isinstance(note, Prefetch)] for event in run.rounds]
+    return [own[0] if own else None for own in found]
+
+
+@pytest.fixture(scope="module")
+def twin(pair: Lab) -> Lab:
+    """The target drafts for itself: every greedy outcome is foreseen."""
+    return Lab(pair.target, pair.target, pair.tokenizer)
+
+
+def law(lab: Lab, samples: int = 2000, **settings: object) -> float:
+    chosen = Settings.of(**{"drafter": "ssd", "gamma": 2, "temperature": 1.0, "seed": 5, **settings})
+    finding = law_test(lab, "abcab", chosen, 4, samples)
+    assert finding.p_value is not None
+    return finding.p_value
+
+
+@pytest.mark.parametrize("rule", ["block", "token"])
+@pytest.mark.parametrize("prefetch", [2, 12])
+def test_the_joint_law_is_the_targets(tiny: Lab, rule: str, prefetch: int) -> None:
+    assert law(tiny, rule=rule, prefetch=prefetch) > FALSE_ALARM
+
+
+def test_a_recurrent_draft_prepares_branches_too(tiny: Lab) -> None:
+    lab = Lab(tiny.target, Model(random_mamba(2, 5, layers=1), "mamba"), letters(5))
+    assert law(lab, 1500, prefetch=6) > FALSE_ALARM
+
+
+class NextRounds(Streams):
+    """The coins with which the next round will judge what is prepared now."""
+
+    def coins(self, round_index: int, nodes: int, device: torch.device | str = "cpu") -> Coins:
+        judged = Streams(self.seed, self.sequences).coins(round_index + 1, 1, device).accept
+        return Coins(judged.expand(-1, nodes), judged, judged)
+
+
+def test_chains_prepared_with_the_coins_that_judge_are_caught(tiny: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = Ssd.__init__
+
+    def shared(self: Ssd, parts: Parts) -> None:
+        right(self, parts)
+        self._streams = NextRounds(parts.streams.seed, parts.streams.sequences)
+
+    monkeypatch.setattr(Ssd, "__init__", shared)
+    assert law(tiny, 3000, rule="token", gamma=1, prefetch=8) < FALSE_ALARM
+
+
+def test_prepared_drafts_have_coins_of_a_tier_of_their_own() -> None:
+    assert len({ssd.TIER, bandit.TIER, cascade.TIER, Streams(0, (0,)).tier}) == 4
+
+
+def test_a_prepared_chain_behind_another_outcome_is_caught(tiny: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Mutation: on a miss any prepared chain will do. Its law is told, so the output's stays; the draft's does not."""
+    monkeypatch.setattr(ssd, "_found", lambda slots, foreseen, stood, last: 0)
+    with pytest.raises(AssertionError):
+        check_laws(tiny, 2)
+
+
+def test_a_hit_taken_only_where_its_chain_pleases_is_caught(tiny: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Mutation: looking at what was drawn before deciding whether it is used."""
+    right = Ssd.observe
+
+    def choosy(self: Ssd, outcome: Outcome) -> None:
+        right(self, outcome)
+        if self._ready is not None:
+            first = self._ready.tokens[:, :, 0].tolist()
+            self._hits = [
+                hit if hit is None or own[hit] > 2 else None for hit, own in zip(self._hits, first, strict=True)
+            ]
+            self._cached = [min(c, d - 1) for c, d in zip(self._cached, self._due, strict=True)]
+
+    monkeypatch.setattr(Ssd, "observe", choosy)
+    assert law(tiny, 4000, rule="token", gamma=1, prefetch=8) < FALSE_ALARM
+
+
+@torch.inference_mode()
+def check_laws(lab: Lab, gamma: int) -> int:
+    """Every law that a chain claims is the draft's own, from scratch; how many of the chains were prepared."""
+    prompts = [[0, 1, 2, 3], [4]]
+    settings = Settings.of(drafter="ssd", gamma=gamma, prefetch=9, temperature=1.0, max_new_tokens=24, seed=2)
+    session = lab.session_of(prompts, settings, (0, 1), ends=False)
+    texts, prepared = [list(prompt) for prompt in prompts], 0
+    for step in session.steps():
+        for b, text in enumerate(texts):
+            if not step.live[b] or step.tree.laws is None:
+                continue
+            drafted = step.tree.tokens[b].tolist()
+            want = fresh(lab.draft, text + drafted[:-1])[len(text) - 1 :].softmax(-1)
+            torch.testing.assert_close(step.tree.laws[b], want, atol=2e-5, rtol=1e-3)
+            prepared += step.tree.origin[b][0].startswith("prefetched")
+        texts = [prompt + t.tokens for prompt, t in zip(prompts, session.transcripts, strict=True)]
+    return prepared
+
+
+def test_every_chain_is_drawn_from_the_drafts_law_of_its_own_text(tiny: Lab) -> None:
+    assert check_laws(tiny, 3) > 3
+
+
+def test_greedy_writes_plains_tokens_in_one_target_forward_a_round(pair: Lab) -> None:
+    want = pair.decode(PROMPT, "plain", max_new_tokens=40).token_ids
+    before = len(pair.target.counter.widths)
+    run = pair.decode(PROMPT, "ssd", gamma=3, max_new_tokens=40)
+    assert run.token_ids == want
+    assert pair.target.counter.widths[before + 1 :] == [event.width for event in run.rounds]
+
+
+def test_what_was_foreseen_is_not_drafted_again(twin: Lab) -> None:
+    """Greedy, and the draft is the target: after the first round all is prepared beside the target's forward."""
+    run = twin.decode(PROMPT, "ssd", gamma=3, max_new_tokens=41)
+    assert run.token_ids == twin.decode(PROMPT, "plain", max_new_tokens=41).token_ids
+    told = notes(run)
+    assert all(note.hit for note in told if note is not None)
+    origins = [{node.origin.split()[0] for node in event.nodes} for event in run.rounds]
+    assert origins[0] == {"draft"}
+    whole = [own for own, note in zip(origins[1:], told, strict=False) if note is not None and own]
+    assert whole and all(own == {"prefetched"} for own in whole)
+
+
+def test_hits_and_misses_in_the_trace_are_what_the_next_round_did(twin: Lab) -> None:
+    run = twin.decode(PROMPT, "ssd", gamma=2, prefetch=6, temperature=0.6, seed=3, max_new_tokens=60)
+    told = notes(run)
+    seen = {True: 0, False: 0}
+    for note, event in zip(told, run.rounds[1:], strict=False):
+        if note is not None and event.nodes:
+            assert note.hit == event.nodes[0].origin.startswith("prefetched")
+            seen[note.hit] += 1
+    assert min(seen.values()) > 0, seen
+    assert {note.outcomes for note in told if note} == {6}
+    assert {note.overlap for note in told if note} == {"thread"}
+    assert all(note.busy_ms > 0 and note.waited_ms >= 0 for note in told if note)
+    assert [EVENT.validate_json(files.line(event)) for event in run.events] == list(run.events)
+
+
+def test_it_drafts_in_a_thread_of_its_own_and_no_round_leaves_it_running(pair: Lab) -> None:
+    ran: set[str] = set()
+    settings = Settings.of(drafter="ssd", gamma=3, max_new_tokens=20)
+    session = pair.session_of([pair.encode(PROMPT)], settings, (0,))
+    drafter: Any = session.drafter
+    right = drafter._chains
+    drafter._chains = lambda *args: (ran.add(threading.current_thread().name), right(*args))[1]
+    for _ in session.steps():
+        assert drafter._running is None
+    assert ran == {"ssd_0"}
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_a_ragged_batch_writes_what_each_text_writes_alone(pair: Lab, temperature: float) -> None:
+    settings = Settings.of(drafter="ssd", gamma=2, prefetch=6, temperature=temperature, max_new_tokens=24, seed=11)
+    prompts = [pair.encode(text) for text in ("a", "hello there", "abcabcabcabc")]
+    together = pair.session_of(prompts, settings, (0, 1, 2))
+    for _ in together.steps():
+        pass
+    for b, prompt in enumerate(prompts):
+        alone = pair.session_of([prompt], settings, (b,))
+        for _ in alone.steps():
+            pass
+        assert together.transcripts[b].tokens == alone.transcripts[0].tokens
+
+
+def test_an_end_inside_a_block_and_a_cancelled_run_leave_nothing_behind(twin: Lab) -> None:
+    want = twin.decode(PROMPT, "plain", max_new_tokens=20).token_ids
+    ends = Lab(twin.target, twin.target, twin.tokenizer)
+    ends.eos = frozenset({want[6]})
+    assert ends.decode(PROMPT, "ssd", max_new_tokens=20).token_ids == want[: want.index(want[6]) + 1]
+    next(twin.session(PROMPT, Settings.of(drafter="ssd"), record=False).steps())
+    assert twin.decode(PROMPT, "ssd", max_new_tokens=20).token_ids == want
+
+
+def test_as_an_arm_it_forgets_what_it_prepared_before_it_sat_out(tiny: Lab) -> None:
+    arms = ("ssd:2", "plain", "ssd:1")
+    assert law(tiny, 1500, drafter="bandit", policy="exp3", arms=arms) > FALSE_ALARM
+
+
+def test_outcomes_fan_out_geometrically() -> None:
+    assert fan_out(8, 3, 0.9) == [1, 1, 1, 5]
+    assert fan_out(8, 3, 0.1) == [6, 2, 0, 0]
+    for alpha in (0.0, 0.3, 0.7, 1.0):
+        fan = fan_out(12, 5, alpha)
+        assert sum(fan) == 12
+        assert sorted(fan[:-1], reverse=True) == fan[:-1]
+
+
+def test_outcomes_leave_out_the_drafted_token() -> None:
+    laws = torch.tensor([[[0.5, 0.3, 0.2], [0.1, 0.2, 0.7]]])
+    assert ssd._outcomes(laws, torch.tensor([[0]]), [2, 1]).tolist() == [[1, 2, 2]]
+
+
+def test_a_prepared_chain_is_cut_where_the_text_ends(twin: Lab) -> None:
+    for length in range(2, 12):
+        want = twin.decode(PROMPT, "plain", max_new_tokens=length).token_ids
+        run = twin.decode(PROMPT, "ssd", gamma=4, max_new_tokens=length)
+        assert run.token_ids == want

@@ -1,0 +1,317 @@
+"""`draftscope bench` and `python -m draftscope.measure.bench`, at tiny sizes: files, exit codes, one sentence each."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from draftscope.base.errors import DraftscopeError
+from draftscope.base.settings import Settings
+from draftscope.decode.lab import Lab
+from draftscope.measure.bench import __main__ as module
+from draftscope.measure.bench import command, distances
+from draftscope.measure.bench.plan import QUICK, Plan
+from draftscope.measure.check import PROMPTS, joint_distance
+from draftscope_app.cli.commands import options
+from draftscope_app.cli.main import main
+
+TINY = ("--quick", "--tokens", "6", "--repeats", "1", "--kinds", "story,code", "--drafters", "draft,ngram")
+
+
+@dataclass(frozen=True)
+class Ran:
+    code: int
+    out: str
+    err: str
+
+
+Cli = Callable[..., Ran]
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Cli:
+    """`draftscope bench` with its files in `tmp_path`."""
+
+    def run(*arguments: str | Path) -> Ran:
+        try:
+            code = main(["bench", "--out", str(tmp_path), *map(str, arguments)])
+        except SystemExit as stopped:
+            code = int(stopped.code or 0)
+        out, err = capsys.readouterr()
+        return Ran(code, out, err)
+
+    return run
+
+
+@pytest.fixture
+def loaded(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> Lab:
+    """The random byte pair, in place of whatever the arguments would load."""
+    monkeypatch.setattr(options, "load", lambda _: pair)
+    return pair
+
+
+def planned(*arguments: str) -> Plan:
+    parser = argparse.ArgumentParser()
+    command.add_arguments(parser)
+    return command.planned(parser.parse_args(arguments))
+
+
+# files
+
+
+def test_quick_leaves_json_markdown_and_a_page(cli: Cli, loaded: Lab, tmp_path: Path) -> None:
+    ran = cli(*TINY)
+    assert ran.code == 0
+    saved = json.loads((tmp_path / "bench.json").read_text())
+    assert {row["kind"] for row in saved["rows"]} == {"story", "code"}
+    assert {row["drafter"] for row in saved["rows"]} == {"plain", "draft", "ngram", ""}
+    assert {row["temperature"] for row in saved["rows"]} == {0.0, 1.0}
+    assert {row["gamma"] for row in saved["rows"]} == {4, None}
+    assert ran.out.strip() == (tmp_path / "bench.md").read_text().strip()
+    assert (tmp_path / "bench.html").read_text().startswith("<!DOCTYPE html>")
+    assert f"wrote bench.json, bench.md, bench.html to {tmp_path}." in ran.err
+
+
+def test_json_is_one_object_on_stdout_and_nothing_else(cli: Cli, loaded: Lab, tmp_path: Path) -> None:
+    ran = cli(*TINY, "--json", "--no-peers")
+    assert json.loads(ran.out) == json.loads((tmp_path / "bench.json").read_text())
+    assert {row["system"] for row in json.loads(ran.out)["rows"]} == {"draftscope"}
+
+
+def test_prompts_of_ones_own_are_measured_and_broken_lines_named(cli: Cli, loaded: Lab, tmp_path: Path) -> None:
+    file = tmp_path / "own.jsonl"
+    file.write_text('{"question": "Why?"}\nbroken\n{"turns": ["Go on", "more"], "category": "writing"}\n')
+    ran = cli("--prompts", file, "--tokens", "4", "--repeats", "1", "--drafters", "ngram", "--no-peers", "--json")
+    assert ran.code == 0
+    assert {row["kind"] for row in json.loads(ran.out)["rows"]} == {"own", "writing"}
+    assert "draftscope: own.jsonl: 1 of 3 lines were left out: line 2 is not JSON" in ran.err
+
+
+def test_sweeps_of_batch_and_context_are_rows(cli: Cli, loaded: Lab, tmp_path: Path) -> None:
+    sweep = ("--batch", "1,2", "--context", "16,32", "--temperature", "0", "--gamma", "2", "--kinds", "story")
+    ran = cli(*TINY, *sweep, "--no-peers", "--json")
+    rows = json.loads(ran.out)["rows"]
+    assert {(row["batch"], row["context"]) for row in rows} == {(1, 16), (1, 32), (2, 16), (2, 32)}
+    sizes = {(row["batch"], row["context"]): row["cache_bytes"] for row in rows if row["drafter"] == "plain"}
+    assert sizes[2, 16] == 2 * sizes[1, 16]
+    assert sizes[1, 32] - sizes[1, 16] == sizes[1, 16] * 16 / (16 + 6)
+    drafted = {(row["batch"], row["context"]): row for row in rows if row["drafter"] == "draft"}
+    assert drafted[2, 32]["draft_bytes"] == 2 * loaded.draft.kept_bytes(32 + 6)
+    assert all(row["cache_bytes"] == sizes[cell] + row["draft_bytes"] for cell, row in drafted.items())
+    assert {row["draft_bytes"] for row in rows if row["drafter"] in ("plain", "ngram")} == {None}
+    kept = {(line["model"], line["tokens"]): line["bytes"] for line in json.loads(ran.out)["kept"]}
+    assert kept["byte-target", 38] == loaded.target.kept_bytes(38)
+    assert kept["byte-draft", 22] == loaded.draft.kept_bytes(22)
+    html = (tmp_path / "bench.html").read_text()
+    assert "Memory against context" in html and "State of each model against context" in html
+    assert "prompts of 32 tokens" in (tmp_path / "bench.md").read_text()
+
+
+def test_lossy_rules_are_marked_and_their_distance_stands_beside_their_speed(
+    cli: Cli, loaded: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(distances, "SAMPLES", 600)
+    one = ("--kinds", "story", "--no-peers", "--json", "--drafters", "draft,ngram", "--rules", "token,lenient,top-k")
+    played: set[tuple[str, str]] = set()
+    right = Lab.session_of
+
+    def watched(self: Lab, prompts: Any, settings: Settings, *rest: Any, **more: Any) -> Any:
+        if not settings.top_k:  # what is timed, and no distance
+            played.add((settings.drafter, settings.rule))
+        return right(self, prompts, settings, *rest, **more)
+
+    monkeypatch.setattr(Lab, "session_of", watched)
+    rows = json.loads(cli(*TINY, *one).out)["rows"]
+    assert {rule for drafter, rule in played if drafter == "draft"} == {"token", "lenient", "top-k"}
+    by_name = {(row["name"], row["temperature"]): row for row in rows}
+    assert {name for name, _ in by_name} == {
+        "plain", "ngram, gamma 4", "draft, gamma 4, token", "draft, gamma 4, lenient (lossy)",
+        "draft, gamma 4, top-k (lossy)",
+    }  # fmt: skip
+    assert {name for (name, _), row in by_name.items() if row["lossy"]} == {n for n, _ in by_name if "(lossy)" in n}
+    for (name, temperature), row in by_name.items():
+        assert (row["distance"] is not None) == ("(lossy)" in name and temperature == 1)
+    prompt = loaded.encode(PROMPTS[0], 6)
+    for rule in ("lenient", "top-k"):
+        settings = Settings.of(drafter="draft", rule=rule, gamma=4, temperature=1.0, top_k=3)
+        found = by_name[f"draft, gamma 4, {rule} (lossy)", 1.0]["distance"]
+        assert found == asdict(joint_distance(loaded, prompt, settings, 4, 600))
+        told = f"{found['total_variation']:.3f} [{found['sampling_total_variation']:.3f}]"
+        assert told in (tmp_path / "bench.md").read_text()
+        assert f"<td>{told}</td>" in (tmp_path / "bench.html").read_text()
+    assert "| draft, gamma 4, lenient (lossy) | T = 0 |" in (tmp_path / "bench.md").read_text()
+
+
+def test_lengths_chosen_while_drafting_stand_beside_the_full_one(
+    cli: Cli, loaded: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played: set[tuple[str, str]] = set()
+    right = Lab.session_of
+
+    def watched(self: Lab, prompts: Any, settings: Settings, *rest: Any, **more: Any) -> Any:
+        played.add((settings.drafter, settings.draft_length))
+        return right(self, prompts, settings, *rest, **more)
+
+    monkeypatch.setattr(Lab, "session_of", watched)
+    wish = ("--kinds", "story", "--no-peers", "--drafters", "draft,ngram", "--lengths", "fixed,cost", "--batch", "1,2")
+    rows = json.loads(cli(*TINY, *wish, "--json").out)["rows"]
+    assert played == {("plain", "fixed"), ("ngram", "fixed"), ("draft", "fixed"), ("draft", "cost")}
+    assert {(row["name"], row["length"]) for row in rows} == {
+        ("plain", None), ("ngram, gamma 4", None), ("draft, gamma 4", None), ("draft, gamma 4 by cost", "cost"),
+    }  # fmt: skip
+    with pytest.raises(DraftscopeError, match="draft_length = 'long'"):
+        planned("--lengths", "long")
+
+
+def test_without_plotly_the_rest_is_there(
+    cli: Cli, loaded: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "draftscope_app.reports.bench_page", raising=False)
+    monkeypatch.delitem(sys.modules, "draftscope_app.reports.bench_plots", raising=False)
+    for name in [name for name in sys.modules if name.split(".")[0] == "plotly"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "plotly", None)  # type: ignore[arg-type]
+    ran = cli(*TINY, "--no-peers")
+    assert ran.code == 0
+    assert "bench.html needs plotly; install it with: pip install 'draftscope[app]'." in ran.err
+    assert (tmp_path / "bench.json").is_file()
+    assert not (tmp_path / "bench.html").exists()
+
+
+# the plan
+
+
+def test_what_is_named_overrides_quick() -> None:
+    assert planned("--quick") == QUICK
+    assert planned() == Plan()
+    plan = planned(
+        "--quick", "--gamma", "2,3,2", "--temperature", "0.5", "--batch", "1,8", "--tokens", "7", "--no-peers"
+    )
+    assert (plan.gammas, plan.temperatures, plan.batches, plan.tokens) == ((2, 3), (0.5,), (1, 8), 7)
+    assert (plan.peers, plan.seconds) == (False, QUICK.seconds)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--gamma", "2,x"), "--gamma 2,x: give whole numbers separated by commas."),
+        (("--batch", "1.5"), "--batch 1.5: give whole numbers separated by commas."),
+        (("--temperature", "hot"), "--temperature hot: give numbers separated by commas."),
+        (("--temperature", "nan"), "temperature = nan: "),
+        (("--gamma", ","), "--gamma ',' names nothing; give names separated by commas."),
+        (("--gamma", "99"), "gamma = 99: "),
+        (("--batch", "0"), "batch = 0: choose at least 1."),
+        (("--context", "1"), "context = 1: choose at least 2."),
+        (("--repeats", "0"), "repeats = 0: choose at least 1."),
+        (("--tokens", "-1"), "max_new_tokens = -1: "),
+        (("--kinds", "song"), "There is no kind of text 'song'; known are story, code, "),
+        (("--drafters", "drafft"), "There is no drafter 'drafft'; did you mean 'draft'?"),
+        (("--drafters", "typed"), "The drafter 'typed' waits for a person"),
+        (("--prompts", "none.jsonl"), "The prompt file 'none.jsonl' cannot be read"),
+        (("--context", "600"), "context = 600: with 96 tokens to write that goes beyond the 512"),
+    ],
+)
+def test_bad_values_are_one_sentence(cli: Cli, loaded: Lab, arguments: tuple[str, ...], sentence: str) -> None:
+    ran = cli(*arguments)
+    assert (ran.code, ran.out) == (2, "")
+    (said,) = ran.err.splitlines()
+    assert said.startswith(f"draftscope: {sentence}")
+    assert said.endswith((".", "?"))
+
+
+def test_a_folder_that_cannot_be_made_is_said_before_anything_is_measured(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(options, "load", lambda _: pytest.fail("loaded"))
+    (tmp_path / "file").write_text("")
+    ran = cli("--out", tmp_path / "file" / "folder")
+    assert ran.code == 2
+    assert "no such folder can be made" in ran.err
+
+
+# models
+
+
+def test_a_draft_that_cannot_be_loaded_is_named_and_the_rest_goes_on(
+    cli: Cli, pair_folders: tuple[Path, Path], tmp_path: Path
+) -> None:
+    target = pair_folders[0]
+    small = ("--tokens", "4", "--repeats", "1", "--temperature", "0", "--kinds", "story", "--no-peers", "--json")
+    ran = cli("--target", target, "--draft", tmp_path / "missing", *small)
+    assert ran.code == 0
+    assert f"draftscope: Measured without the draft '{tmp_path / 'missing'}'. There is no model folder " in ran.err
+    drafters = {row["drafter"] for row in json.loads(ran.out)["rows"]}
+    assert drafters >= {"plain", "ngram"}
+    assert "draft" not in drafters
+
+
+def test_a_target_that_cannot_be_loaded_is_one_sentence(cli: Cli, tmp_path: Path) -> None:
+    ran = cli("--target", tmp_path / "missing", "--draft", tmp_path / "missing")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("draftscope: There is no model folder")
+
+
+def test_a_memory_that_is_full_costs_one_batch_and_no_more(
+    cli: Cli, loaded: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session_of = loaded.session_of
+
+    def no_room(prompts: list[list[int]], *rest: Any, **named: Any) -> Any:
+        if len(prompts) > 1:
+            raise DraftscopeError("'byte-target' needs 9.9 GB for a cache; ask for fewer new tokens.")
+        return session_of(prompts, *rest, **named)
+
+    monkeypatch.setattr(loaded, "session_of", no_room)
+    ran = cli(*TINY, "--batch", "1,2", "--temperature", "0", "--no-peers", "--json")
+    assert ran.code == 0
+    assert {row["batch"] for row in json.loads(ran.out)["rows"]} == {1}
+    assert "plain was left out at T = 0, batch 2: 'byte-target' needs 9.9 GB for a cache" in ran.err
+
+
+# the module
+
+
+def test_the_module_writes_json_and_markdown_without_the_app(pair_folders: tuple[Path, Path], tmp_path: Path) -> None:
+    target, draft = map(str, pair_folders)
+    blocked = "import sys; sys.modules.update(dict.fromkeys(('gradio', 'plotly', 'draftscope_app')))"
+    run = "from draftscope.measure.bench.__main__ import main; sys.exit(main())"
+    small = ("--tokens", "4", "--repeats", "1", "--kinds", "story", "--drafters", "ngram", "--no-peers")
+    ran = subprocess.run(
+        [sys.executable, "-c", f"{blocked}; {run}", "--target", target, "--draft", draft, *small, "--out", tmp_path],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert (tmp_path / "bench.json").is_file()
+    assert "| ngram, gamma 4 |" in (tmp_path / "bench.md").read_text()
+
+
+def test_the_modules_bad_input_is_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr("sys.argv", ["bench", "--gamma", "x", "--out", str(tmp_path)])
+    assert module.main() == 2
+    assert capsys.readouterr().err == "draftscope: --gamma x: give whole numbers separated by commas.\n"
+
+
+def test_help_imports_no_torch() -> None:
+    script = """
+import sys
+from draftscope_app.cli.main import main
+try:
+    main(["bench", "--help"])
+except SystemExit:
+    print("torch" in sys.modules)
+"""
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert "--prompts FILE.jsonl" in ran.stdout
+    assert ran.stdout.splitlines()[-1] == "False"

@@ -1,0 +1,151 @@
+"""Peers: on the same weights, with nobody else's defaults, and named where they cannot run."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+
+from draftscope.decode.lab import Lab
+from draftscope.measure.bench import peers
+from draftscope.measure.bench.measure import Bench
+from draftscope.measure.bench.peers import gguf, transformers
+from draftscope.measure.bench.peers.missing import MissingPeerError, needed
+from draftscope.measure.bench.plan import Plan
+from draftscope.measure.bench.rows import rows
+from draftscope.measure.bench.systems import Case, System, own
+
+PLAN = Plan(drafters=("plain",), temperatures=(0.0,), tokens=12, repeats=1)
+
+
+def words_of(lab: Lab, systems: list[System], *prompts: str, temperature: float = 0.0) -> dict[str, str]:
+    """What each system's row says of its tokens beside plain's."""
+    case = Case("any", 0, tuple(tuple(lab.encode(prompt)) for prompt in prompts), temperature)
+    bench = Bench(PLAN, [*own(lab, PLAN)[0], *systems], [case])
+    found = {row.name: row.tokens_vs_plain for row in rows(bench.runs())}
+    assert bench.notes == []
+    return found
+
+
+# transformers
+
+
+def test_transformers_writes_plains_tokens_alone_assisted_and_by_lookup(pair: Lab) -> None:
+    words = words_of(pair, transformers.systems(pair), "hello hello hello")
+    assert words == dict.fromkeys(
+        ("plain", "transformers-generate", "transformers-assisted", "transformers-prompt-lookup"), "equal"
+    )
+
+
+def test_transformers_pads_a_ragged_batch_on_the_left(pair: Lab) -> None:
+    (generate,) = [system for system in transformers.systems(pair) if system.batches]
+    assert words_of(pair, [generate], "hello", "a much longer prompt")["transformers-generate"] == "equal"
+
+
+def test_defaults_of_a_checkpoint_do_not_reach_the_peers_and_stay_with_it(
+    pair: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = pair.target.network.generation_config
+    monkeypatch.setattr(config, "repetition_penalty", 9.0)
+    assert words_of(pair, transformers.systems(pair), "hello")["transformers-generate"] == "equal"
+    assert pair.target.network.generation_config is config
+
+
+def test_above_zero_tokens_are_sampled_anew_by_each_seed(pair: Lab) -> None:
+    case = Case("any", 0, (tuple(pair.encode("hello")),), 1.0)
+    generate = transformers.systems(pair)[0]
+    first, again, other = (generate.prepare(case, 12, seed)().ids for seed in (1, 1, 2))
+    assert first == again != other
+
+
+def test_without_a_draft_nothing_is_assisted(pair: Lab) -> None:
+    names = [system.label.name for system in transformers.systems(Lab(pair.target, None, pair.tokenizer))]
+    assert names == ["transformers-generate", "transformers-prompt-lookup"]
+
+
+# who is missing
+
+
+def test_a_peer_that_is_not_installed_is_named_with_its_command(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("flashspec", "llama_cpp", "gguf"):
+        monkeypatch.setitem(sys.modules, name, None)  # type: ignore[arg-type]
+    with ExitStack() as stack:
+        systems, notes = peers.opened(pair, 40, stack)
+    assert {system.label.name.split("-")[0] for system in systems} == {"transformers"}
+    assert notes == [
+        "flashspec was left out: 'flashspec' is not installed; pip install flashspec.",
+        "llama.cpp was left out: 'llama_cpp' is not installed; pip install llama-cpp-python gguf (it compiles C++ for "
+        "some minutes).",
+    ]
+
+
+def test_a_peer_that_does_not_load_is_named_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(name: str) -> ModuleType:
+        raise OSError("libggml.so: cannot open\nshared object")
+
+    monkeypatch.setattr("draftscope.measure.bench.peers.missing.import_module", broken)
+    with pytest.raises(MissingPeerError, match=r"'llama_cpp' does not load \(libggml.so: cannot open\); mend"):
+        needed("llama_cpp", "llama.cpp", "pip install llama-cpp-python")
+
+
+def test_flashspec_needs_a_draft(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "flashspec", ModuleType("flashspec"))
+    with pytest.raises(MissingPeerError, match="needs a draft model"):
+        peers.flashspec.systems(Lab(pair.target, None, pair.tokenizer))
+
+
+# llama.cpp's file
+
+
+def test_only_plain_llamas_are_converted(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert gguf.why_not(pair.target) is None
+    monkeypatch.setattr(gguf, "MOST_BYTES", 1000)
+    assert "would be a file of 0.0 GB" in str(gguf.why_not(pair.target))
+    monkeypatch.setattr(pair.target.network.config, "hidden_act", "gelu")
+    assert gguf.why_not(pair.target) == "only plain Llama models are converted, and 'byte-target' is none"
+
+
+def test_queries_and_keys_are_reordered_from_halves_to_neighbours(pair: Lab) -> None:
+    network = pair.target.network
+    weights = dict(gguf._weights(network))
+    layer = network.model.layers[1]
+    width = layer.self_attn.head_dim
+    ours, theirs = weights["blk.1.attn_k.weight"], layer.self_attn.k_proj.weight
+    for head in range(network.config.num_key_value_heads):
+        for i in range(width // 2):
+            for half in (0, 1):
+                assert torch.equal(ours[head * width + 2 * i + half], theirs[head * width + half * width // 2 + i])
+    assert torch.equal(weights["blk.1.attn_v.weight"], layer.self_attn.v_proj.weight)
+    assert torch.equal(weights["output.weight"], network.lm_head.weight)
+    assert len(weights) == 3 + 9 * network.config.num_hidden_layers
+
+
+# those that a developer has installed
+
+
+def test_flashspec_writes_plains_tokens(pair: Lab) -> None:
+    pytest.importorskip("flashspec")
+    assert words_of(pair, peers.flashspec.systems(pair), "hello hello hello")["flashspec"] == "equal"
+    assert words_of(pair, peers.flashspec.systems(pair), "hello", temperature=1.0)["flashspec"] == "sampled"
+
+
+def test_llama_cpp_writes_plains_tokens(pair: Lab) -> None:
+    pytest.importorskip("llama_cpp")
+    with ExitStack() as stack:
+        words = words_of(pair, peers.llamacpp.systems(pair, 60, stack), "hello hello hello")
+    assert (words["llama.cpp"], words["llama.cpp-prompt-lookup"]) == ("equal", "equal")
+
+
+def test_the_gguf_file_holds_every_weight(pair: Lab, tmp_path: Path) -> None:
+    writer: Any = pytest.importorskip("gguf")
+    gguf.write(writer, pair.target.network, tmp_path / "target.gguf")
+    tensors = {tensor.name: tensor for tensor in writer.GGUFReader(tmp_path / "target.gguf").tensors}
+    expected = dict(gguf._weights(pair.target.network))
+    assert tensors.keys() == expected.keys()
+    down = torch.from_numpy(tensors["blk.0.ffn_down.weight"].data.copy())
+    assert torch.equal(down, expected["blk.0.ffn_down.weight"])

@@ -1,0 +1,171 @@
+"""Comparing drafters and checking one: in the engine, and as a visitor asks for them. No time is asserted."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from draftscope.base.errors import DraftscopeError
+from draftscope.base.settings import Settings
+from draftscope.decode.lab import Lab
+from draftscope.measure.check import along, checked, exact_joint
+from draftscope.measure.compare import Compared, compare
+from draftscope.verify.sampling import Sampling
+from draftscope_app.engine.messages import DrafterChoice
+from draftscope_app.page.controls import Controls
+from draftscope_app.page.runs import tasks
+
+SHORT = {"max_new_tokens": 8, "seed": 2}
+
+
+def lanes(**drafters: dict[str, Any]) -> dict[str, Settings]:
+    return {lane: Settings.of(**(SHORT | {"drafter": lane} | own)) for lane, own in drafters.items()}
+
+
+def test_runs_take_turns_and_the_last_event_of_a_lane_holds_all_of_it(pair: Lab) -> None:
+    events = list(compare(pair, "abc", lanes(plain={}, draft={}, ngram={}), repeats=2))
+    assert [event.lane for event in events] == ["plain", "draft", "ngram"] * 2
+    assert [len(event.seconds) for event in events] == [1] * 3 + [2] * 3
+    plain, draft, ngram = events[3:]
+    assert (plain.tokens, plain.rounds, plain.draft_ms) == (8, 8, None)
+    assert draft.tokens == 8 > draft.rounds - 1
+    assert draft.draft_ms is not None and ngram.draft_ms is None
+    assert draft.rounds == len(pair.decode("abc", "draft", **SHORT).rounds)
+
+
+def test_what_is_lossy_or_synthetic_says_so(pair: Lab) -> None:
+    chosen = lanes(draft={"rule": "typical", "temperature": 1.0}, oracle={}, ngram={"rule": "typical"})
+    found = {event.lane: event for event in compare(pair, "abc", chosen, repeats=1)}
+    assert {lane: (event.exact, event.synthetic) for lane, event in found.items()} == {
+        "draft": (False, False), "oracle": (True, True), "ngram": (True, False),
+    }  # fmt: skip
+    assert found["draft"].rule == "typical"
+
+
+def test_a_drafter_that_cannot_run_says_why_once_and_the_others_go_on(pair: Lab) -> None:
+    chosen = lanes(plain={}, **{"early-exit": {"exit_layer": 40}})
+    events = list(compare(pair, "abc", chosen, repeats=2))
+    refused = [event for event in events if event.refused]
+    assert len(refused) == 1
+    assert "exit_layer = 40" in refused[0].refused
+    assert [event.lane for event in events if not event.refused] == ["plain", "plain"]
+
+
+def test_a_comparison_is_cancelled_within_a_round(pair: Lab) -> None:
+    asked = itertools.count()
+    events = list(compare(pair, "abc", lanes(plain={}, draft={}), 3, cancelled=lambda: next(asked) >= 9))
+    assert [event.lane for event in events] == ["plain"]  # its 8 rounds, and none of the next run was finished
+    assert next(asked) <= 11
+
+
+def test_a_comparison_changes_no_token_and_is_read_back(pair: Lab) -> None:
+    (event,) = compare(pair, "abc", lanes(draft={}), repeats=1)
+    assert Compared.model_validate_json(event.model_dump_json(exclude_none=True)) == event
+
+
+# The check.
+
+
+def test_a_check_is_told_as_it_goes_and_concludes_at_its_end(tiny: Lab) -> None:
+    settings = Settings.of(drafter="draft", rule="token")
+    events = list(checked(tiny, settings, samples=600))
+    assert [len(event.findings) for event in events] == list(range(events[0].tests + 1))
+    assert all(not event.verdict for event in events[:-1])
+    last = events[-1]
+    assert last.verdict == "The rule is proved; on this pair no difference was found."
+    assert (last.drafter, last.rule, last.exact, last.samples) == ("draft", "token", True, 600)
+    assert last.models == ["tiny-target", "tiny-draft"]
+
+
+def test_the_check_of_a_lossy_rule_tells_how_far_and_the_kinder_the_further(tiny: Lab) -> None:
+    def law(lenience: float) -> dict[str, Any]:
+        settings = Settings.of(drafter="draft", rule="lenient", lenience=lenience)
+        return list(checked(tiny, settings, samples=1500))[-1].findings[-1]
+
+    strict, kind = law(1.0), law(0.05)
+    assert kind["total_variation"] > 0.05 > 0
+    assert kind["total_variation"] > strict["total_variation"]
+    assert kind["kl"] > 0
+    assert kind["p_value"] is None
+
+
+def test_a_drafter_with_a_rule_of_its_own_is_checked_by_it(tiny: Lab) -> None:
+    last = list(checked(tiny, Settings.of(drafter="ngram", rule="typical"), samples=600))[-1]
+    assert (last.rule, last.exact) == ("", True)
+    assert last.verdict
+
+
+def test_a_check_ends_within_a_round_when_it_is_watched_so(tiny: Lab) -> None:
+    calls = itertools.count()
+
+    def watch() -> None:
+        if next(calls) >= 7:  # five tests, and two rounds of the law test
+            raise KeyError
+
+    events = checked(tiny, Settings.of(drafter="ngram"), samples=600, watch=watch)
+    with pytest.raises(KeyError):
+        list(events)
+    assert next(calls) == 8
+
+
+def test_where_rounding_decides_what_top_k_keeps_the_prefix_is_one_outcome(tiny: Lab) -> None:
+    """In 16 bits two right forwards may keep different tokens there; the shorter outcomes weigh what theirs do."""
+    prompt, sampling = tiny.encode("abcab"), Sampling(top_k=3)
+    whole = exact_joint(tiny, prompt, sampling, 3)
+    gaps = [0.0, 0.02, 0.1, math.inf]
+    shortened = [exact_joint(tiny, prompt, sampling, 3, unclear=gap) for gap in gaps]
+    assert shortened[0] == whole
+    assert shortened[-1] == {(): 1.0}
+    assert len({len(joint) for joint in shortened}) > 2
+    for joint in shortened:
+        assert sum(joint.values()) == pytest.approx(1.0)
+        for prefix, mass in joint.items():
+            below = sum(p for outcome, p in whole.items() if outcome[: len(prefix)] == prefix)
+            assert mass == pytest.approx(below)
+    seen = Counter({(0, 1, 2): 3, (0, 1, 3): 2, (4, 0, 0): 1})
+    assert along(seen, {(0, 1): 0.5, (4, 0, 0): 0.5}) == {(0, 1): 5, (4, 0, 0): 1}
+
+
+# As a visitor asks.
+
+
+def choice(name: str, *uses: str, available: bool = True) -> DrafterChoice:
+    return DrafterChoice(name, name.title(), True, available, "" if available else "not here", uses)
+
+
+def test_every_drafter_that_can_run_is_compared_with_what_it_reads() -> None:
+    known = [
+        choice("plain"), choice("draft", "gamma", "rule"), choice("ngram", "gamma", "ngram"), choice("typed", "typed"),
+        choice("mamba", "gamma", available=False),
+    ]  # fmt: skip
+    job = tasks.comparison(Controls(prompt="x", gamma=6, drafter="plain"), known, 2048)
+    assert [name for name, _ in job.lanes] == ["plain", "draft", "ngram"]
+    assert job.lanes[2][1]["gamma"] == 6
+    assert "rule" not in job.lanes[2][1]
+    assert job.compares == tasks.REPEATS
+    assert tasks.about(job)["lanes"] == 3
+    typed = tasks.comparison(Controls(prompt="x", typed="and"), known, 2048)
+    assert [name for name, _ in typed.lanes][-1] == "typed"
+    with pytest.raises(DraftscopeError, match="no drafter to compare"):
+        tasks.comparison(Controls(prompt="x"), [], 2048)
+
+
+def test_the_shown_runs_drafter_and_rule_are_checked(pair: Lab) -> None:
+    events = pair.decode("abc", rule="lenient", lenience=0.3, temperature=1.0, max_new_tokens=4, seed=9).events
+    job = tasks.check(events)
+    assert job.lanes == (
+        ("check", {"drafter": "draft", "rule": "lenient", "lenience": 0.3, "agreement": 3, "seed": 9}),
+    )
+    assert job.checks == tasks.SAMPLES
+    with pytest.raises(DraftscopeError, match="Nothing was drafted"):
+        tasks.check(pair.decode("abc", "plain", max_new_tokens=2).events)
+
+
+def test_an_answer_is_one_json_object_with_the_events_as_they_were_written() -> None:
+    told = json.loads(tasks._told("compare", {"state": "solo", "note": ""}, ['{"lane": "plain"}', '{"lane": "draft"}']))
+    assert told["compare"] == {"state": "solo", "note": "", "ev": [{"lane": "plain"}, {"lane": "draft"}]}

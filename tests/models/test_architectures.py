@@ -1,0 +1,228 @@
+"""Every architecture of the table: trees against paths, rollback, greedy identity with transformers, and the law.
+
+Prompts are longer than the windows of the models that have one.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import GenerationConfig
+
+from draftscope import DraftscopeError
+from draftscope.base.settings import Settings
+from draftscope.decode.lab import Lab
+from draftscope.measure.check import law_test, sampled_joint
+from draftscope.models import model as model_module
+from draftscope.models.architectures import CASES, WINDOW, Case, network, table, takes
+from draftscope.models.cache.slots import SlotCache, SlotTable
+from draftscope.models.model import Model
+from draftscope.verify.tree import Topology, full, topology
+from tests.conftest import letters
+from tests.models.test_cache import CLOSE, fresh, path_to
+
+NAMES = {case.name: case for case in CASES}
+TREES = [case.name for case in CASES if case.takes == "trees"]
+CHAINS = [case.name for case in CASES if case.takes == "chains"]
+PROMPT = "abcdefghijklmnopq"
+assert len(PROMPT) > 2 * WINDOW
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_model_takes_what_the_table_says(name: str, dtype: torch.dtype) -> None:
+    assert takes(NAMES[name], dtype) == NAMES[name].takes
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_probe_notices_a_mask_that_is_ignored(monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype) -> None:
+    right = model_module.attention_mask
+    monkeypatch.setattr(
+        model_module, "attention_mask", lambda table, reach, _, additive: right(table, reach, None, additive)
+    )
+    assert takes(NAMES["Gemma 2"], dtype) == takes(NAMES["GPT-2"], dtype) == "chains"
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_probe_notices_positions_counted_by_slot(monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype) -> None:
+    right = Model.forward
+
+    def by_slot(
+        self: Model, cache: SlotCache, tokens: torch.Tensor, offsets: torch.Tensor, *rest: Any, **more: Any
+    ) -> Any:
+        return right(self, cache, tokens, torch.arange(tokens.shape[1]).expand_as(offsets), *rest, **more)
+
+    monkeypatch.setattr(Model, "forward", by_slot)
+    assert takes(NAMES["Gemma 2"], dtype) == takes(NAMES["GPT-2"], dtype) == "chains"
+
+
+def test_the_readme_holds_the_table() -> None:
+    """With what each case must take, which the first test finds in the models."""
+    shown = table([case.takes for case in CASES])
+    assert shown in (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    marks = {"trees": " yes | yes ", "chains": " no | yes ", "nothing": " no | no "}
+    for case, row in zip(CASES, shown.splitlines()[2:], strict=True):
+        assert row == f"| {case.name} (`{case.kind}`) |{marks[case.takes]}| {case.note} |"
+
+
+# Trees.
+
+
+def prompts() -> list[list[int]]:
+    drawn = torch.randint(2, 48, (WINDOW + 9,), generator=torch.Generator().manual_seed(3)).tolist()
+    return [drawn, drawn[:3]]  # one longer than the window, one that reaches it only with its tree
+
+
+def assert_tree_is_paths(
+    model: Model, texts: list[list[int]], tokens: torch.Tensor, form: Topology, logits: torch.Tensor
+) -> None:
+    """logits [B, N + 1, V] of row 0 and the nodes, against each path read alone. Each leaf's path covers its own."""
+    for b, text in enumerate(texts):
+        inner = set(form.parents[b].tolist())
+        for leaf in (node for node in range(form.nodes) if node not in inner):
+            slots = [0, *(node + 1 for node in path_to(form, b, leaf))]
+            alone = fresh(model, text + [int(tokens[b, slot]) for slot in slots])[len(text) :]
+            torch.testing.assert_close(logits[b, slots], alone, **CLOSE)
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_tree_logits_are_path_logits_before_and_after_a_rollback(name: str) -> None:
+    """A ragged batch: a tree each, then an unequal path kept in each, then another tree behind it."""
+    model = Model(network(NAMES[name]), name)
+    texts = prompts()
+    form = topology([[-1, 0, -1, 2, 3, 4], [-1, -1, -1, 0, 3, 4]])
+    tokens = torch.randint(2, 48, (2, 2, form.nodes + 1), generator=torch.Generator().manual_seed(1))
+    cache = model.cache(2, 48)
+    model.read(cache, texts)
+    assert_tree_is_paths(model, texts, tokens[0], form, model.forward(cache, tokens[0], form.depth, form.ancestors))
+
+    rows = torch.tensor([[0, 3, 4, 5], [0, 2, -1, -1]])
+    kept = [[int(tokens[0, b, row]) for row in rows[b] if row >= 0] for b in range(2)]
+    texts = [text + path for text, path in zip(texts, kept, strict=True)]
+    cache.keep(rows, torch.tensor([len(path) for path in kept]), max(len(text) for text in texts))
+    assert_tree_is_paths(model, texts, tokens[1], form, model.forward(cache, tokens[1], form.depth, form.ancestors))
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_a_tree_fed_level_by_level_has_the_same_logits(name: str) -> None:
+    """As a draft model feeds it: earlier levels are open rows, whose positions a window must know."""
+    model = Model(network(NAMES[name]), name)
+    form, text = full((2, 2, 2)), prompts()[0]
+    tokens = torch.randint(2, 48, (1, form.nodes + 1), generator=torch.Generator().manual_seed(2))
+    cache = model.cache(1, 48)
+    model.read(cache, [text])
+    logits = [
+        model.forward(cache, tokens[:, at:end], form.depth[:, at:end], form.ancestors[:, at:end, :end])
+        for at, end in ((0, 1), (1, 3), (3, 7), (7, 15))
+    ]
+    assert_tree_is_paths(model, [text], tokens, form, torch.cat(logits, 1))
+
+
+@pytest.mark.parametrize("name", ["Gemma 3", "Mistral"])
+def test_a_window_that_counts_slots_is_caught(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """The mistake that the masks are made against: 7 rows stand behind the prompt, but none is deeper than 2."""
+
+    def slots(table: SlotTable) -> torch.Tensor:
+        return torch.arange(table.view).repeat(len(table.length), 1)
+
+    model = Model(network(NAMES[name]), name)
+    monkeypatch.setattr(SlotTable, "positions", slots)
+    form, text = full((2, 2)), prompts()[0]
+    tokens = torch.arange(2, 9)[None]
+    cache = model.cache(1, 48)
+    model.read(cache, [text])
+    with pytest.raises(AssertionError):
+        assert_tree_is_paths(model, [text], tokens, form, model.forward(cache, tokens, form.depth, form.ancestors))
+
+
+# Decoding.
+
+
+def pair(case: Case, vocabulary: int = 48, draft_vocabulary: int | None = None, tokens: int | None = None) -> Lab:
+    """A random target of that architecture, a smaller draft of the same, and a tokenizer of letters."""
+    target = Model(network(case, 1, vocab_size=vocabulary), "target")
+    draft = Model(network(case, 2, vocab_size=draft_vocabulary or vocabulary), "draft")
+    lab = Lab(target, draft, letters(tokens or vocabulary))
+    lab.eos = frozenset()
+    return lab
+
+
+@pytest.mark.parametrize("name", TREES + CHAINS)
+def test_greedy_writes_what_transformers_generates(name: str) -> None:
+    lab = pair(NAMES[name])
+    prompt = torch.tensor([lab.encode(PROMPT)])
+    config = GenerationConfig(max_new_tokens=16, do_sample=False, eos_token_id=None, pad_token_id=1)
+    lab.target.network.generation_config.eos_token_id = None
+    want = lab.target.network.generate(prompt, attention_mask=torch.ones_like(prompt), generation_config=config)
+    drafters = ["draft", "topk-tree", "ngram"] if name in TREES else ["draft", "ngram"]
+    for drafter in drafters:
+        run = lab.decode(PROMPT, drafter, gamma=3, shape=(2, 2), max_new_tokens=16, record=False)
+        assert run.token_ids == want[0, prompt.shape[1] :].tolist()
+
+
+@pytest.mark.parametrize("name", ["Gemma 2", "Gemma 3", "Mistral", "GPT-2", "Qwen3-MoE"])
+def test_the_joint_law_is_the_targets(name: str) -> None:
+    """Trees of two levels behind a prompt longer than the window; every fifth token is drawn in a third round."""
+    lab = pair(NAMES[name], vocabulary=5)
+    settings = Settings.of(drafter="sampled-tree", shape=(2, 2), temperature=2.0, seed=3)
+    finding = law_test(lab, "abcdeabcdeabc", settings, length=3, samples=1500)
+    assert finding.passed, finding.detail
+
+
+@pytest.mark.parametrize(("target", "draft"), [(7, 5), (5, 7)])
+def test_padded_embeddings_leave_the_law_alone(target: int, draft: int) -> None:
+    """Qwen2.5 pads its 0.5B and its 7B differently: one tokenizer of 5 tokens, embeddings of unequal height."""
+    lab = pair(NAMES["Qwen3"], target, draft, tokens=5)
+    for drafter in ("draft", "sampled-tree"):
+        settings = Settings.of(drafter=drafter, gamma=2, shape=(2, 2), temperature=2.0, seed=4)
+        finding = law_test(lab, "abcdeabc", settings, length=3, samples=1500)
+        assert finding.passed, finding.detail
+
+
+# What cannot take a tree.
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_a_model_that_takes_only_chains_says_so(name: str) -> None:
+    lab = pair(NAMES[name])
+    offered = {info.name: info for info in lab.drafters()}
+    assert offered["draft"].available and not offered["sampled-tree"].available
+    assert offered["topk-tree"].why_not == "'target' takes no trees"
+    with pytest.raises(DraftscopeError, match="Instead of 'topk-tree' choose 'draft'"):
+        lab.decode(PROMPT, "topk-tree")
+
+
+def test_unequal_sequences_of_a_model_that_takes_only_chains_are_refused() -> None:
+    model = Model(network(NAMES["Bloom"]), "bloom")
+    cache = model.cache(2, 16)
+    model.read(cache, [[2, 3, 4], [5]])
+    with pytest.raises(DraftscopeError, match="one text at a time"):
+        model.forward(cache, torch.tensor([[6], [7]]), torch.zeros(2, 1, dtype=torch.long))
+
+
+def test_checks_decode_such_a_model_one_text_at_a_time() -> None:
+    lab = pair(NAMES["Bloom"], vocabulary=5)
+    settings = Settings.of(drafter="draft", gamma=2, temperature=1.0)
+    assert sampled_joint(lab, lab.encode("abcde"), settings, 2, samples=6).total() == 6
+
+
+@pytest.mark.parametrize(("name", "sentence"), [("Mamba", "cannot roll back"), ("RWKV", "could not be trusted")])
+def test_a_recurrent_model_is_refused_in_a_sentence(name: str, sentence: str) -> None:
+    with pytest.raises(DraftscopeError, match=sentence):
+        Model(network(NAMES[name]), name)
+
+
+def test_a_prompt_may_not_cross_the_seam_of_longrope() -> None:
+    factors = {"short_factor": [1.0] * 4, "long_factor": [2.0] * 4}
+    rope = {"rope_type": "longrope", "rope_theta": 1e4, "original_max_position_embeddings": 20, **factors}
+    case = NAMES["Phi-3"]
+    model = Model(network(case, rope_parameters=rope, original_max_position_embeddings=20), "phi")
+    lab = Lab(model, None, letters(48))
+    assert model.seam == 20
+    with pytest.raises(DraftscopeError, match="rotary factors at 20 tokens, and 17 with 8 more would cross"):
+        lab.encode(PROMPT, 8)
+    assert len(lab.encode(PROMPT, 3)) == 17
+    assert len(lab.encode(PROMPT * 2, 8)) == 34

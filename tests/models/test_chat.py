@@ -1,0 +1,100 @@
+"""Chat templates: the default where there is one, tokenised once, recorded in the trace."""
+
+from __future__ import annotations
+
+import pytest
+
+from draftscope import DraftscopeError
+from draftscope.base.settings import Settings
+from draftscope.decode.lab import Lab
+from draftscope.models.loading.chat import Chat
+from draftscope.trace.events import RunStart
+from draftscope_app.cli.commands import options
+from tests.conftest import byte_tokenizer
+
+TEMPLATE = (
+    "{{ bos_token }}{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}"
+    "{% if add_generation_prompt %}<assistant>{% if not enable_thinking %}<think></think>{% endif %}{% endif %}"
+)
+NO_SYSTEM = "{% if messages[0].role == 'system' %}{{ raise_exception('no system role') }}{% endif %}{{ bos_token }}"
+
+
+def chatty(pair: Lab, template: str = TEMPLATE) -> Lab:
+    """The byte pair with a chat template, and a tokenizer that puts a BOS in front of whatever it reads."""
+    tokenizer = byte_tokenizer()
+    tokenizer.chat_template = template
+    from tokenizers.processors import TemplateProcessing
+
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+        single="<|endoftext|> $A", special_tokens=[("<|endoftext|>", 0)]
+    )
+    lab = Lab(pair.target, pair.draft, tokenizer)
+    lab.eos = frozenset()
+    return lab
+
+
+def read(lab: Lab, *chat: object) -> str:
+    return str(lab.tokenizer.decode(lab.encode("hi", 1, Chat(*chat))))  # type: ignore[arg-type]
+
+
+def test_a_template_is_the_default_and_brings_the_only_bos(pair: Lab) -> None:
+    lab = chatty(pair)
+    assert read(lab) == "<|endoftext|><user>hi\n<assistant><think></think>"
+    assert read(lab, True) == "<|endoftext|>hi"
+    assert read(lab, False, "be brief") == "<|endoftext|><system>be brief\n<user>hi\n<assistant><think></think>"
+    assert read(lab, False, "", True) == "<|endoftext|><user>hi\n<assistant>"
+    assert Lab.encode(pair, "hi") == pair.tokenizer("hi")["input_ids"]
+
+
+def test_a_trace_tells_what_the_model_read(pair: Lab) -> None:
+    lab = chatty(pair)
+    start = lab.decode("hi", max_new_tokens=2, system="be brief").events[0]
+    assert isinstance(start, RunStart)
+    assert start.prompt == "hi"
+    assert start.rendered == "<|endoftext|><system>be brief\n<user>hi\n<assistant><think></think>"
+    assert start.prompt_tokens == len(lab.encode("hi", 1, Chat(system="be brief")))
+    assert (start.settings["raw"], start.settings["system"]) == (False, "be brief")
+    raw = lab.decode("hi", max_new_tokens=2, raw=True).events[0]
+    assert isinstance(raw, RunStart) and raw.rendered == ""
+
+
+def test_a_run_renders_its_template_once(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab, rendered = chatty(pair), []
+    render = Chat.render
+    monkeypatch.setattr(Chat, "render", lambda *given: rendered.append(given) or render(*given))
+    lab.decode("hi", max_new_tokens=2)
+    assert len(rendered) == 1
+
+
+def test_drafters_write_what_plain_writes_behind_a_template(pair: Lab) -> None:
+    lab = chatty(pair)
+    want = lab.decode("hi", "plain", max_new_tokens=12).token_ids
+    assert want != lab.decode("hi", "plain", max_new_tokens=12, raw=True).token_ids
+    for drafter in ("draft", "topk-tree", "ngram"):
+        assert lab.decode("hi", drafter, max_new_tokens=12).token_ids == want
+
+
+@pytest.mark.parametrize(
+    ("template", "chat", "sentence"),
+    [
+        (TEMPLATE, Chat(raw=True, system="x"), "system = 'x' needs a chat template, but the prompt is read raw"),
+        (None, Chat(system="x"), "but this model has no chat template; leave it out."),
+        (None, Chat(thinking=True), "thinking = True needs a chat template"),
+        (NO_SYSTEM, Chat(system="x"), r"refuses this prompt \(no system role\); leave the system message out"),
+        (NO_SYSTEM, Chat(thinking=True), "this model's chat template has no thinking mode; leave it out."),
+    ],
+)
+def test_what_a_template_cannot_do_is_one_sentence(pair: Lab, template: str | None, chat: Chat, sentence: str) -> None:
+    lab = chatty(pair, template) if template else pair
+    with pytest.raises(DraftscopeError, match=sentence):
+        lab.encode("hi", 1, chat)
+
+
+def test_the_command_line_has_the_switches() -> None:
+    import argparse
+
+    parser = argparse.ArgumentParser()
+    options.add_settings(parser)
+    assert options.settings(parser.parse_args([])) == Settings()
+    chosen = options.settings(parser.parse_args(["--raw", "--thinking", "--system", "be brief"]))
+    assert Chat.of(chosen) == Chat(raw=True, system="be brief", thinking=True)

@@ -1,0 +1,266 @@
+"""Loading: what is wrong is said in one sentence, before anything is fetched or run."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import torch
+from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError, RevisionNotFoundError
+from transformers import BertConfig, BertModel, GenerationConfig, T5Config, T5ForConditionalGeneration
+
+import draftscope
+from draftscope import DraftscopeError
+from draftscope.decode import lab
+from draftscope.models.architectures import CASES, network
+from draftscope.models.files import hub, memory
+from draftscope.models.loading.checkpoints import Loading, end_of_text, find, load_model, refuse_other_vocabulary
+from draftscope.models.loading.devices import pick_device_map
+from draftscope.models.model import Model
+from tests.conftest import byte_tokenizer, letters, random_llama
+
+HOW = Loading(torch.float32, torch.device("cpu"))
+
+
+def refused(*args: Any, **kwargs: Any) -> str:
+    with pytest.raises(DraftscopeError) as error:
+        draftscope.load(*args, **kwargs)
+    return str(error.value)
+
+
+# Architectures through files.
+
+
+@pytest.mark.parametrize("name", ["Gemma 2", "Gemma 3", "GPT-2", "Mixtral", "Phi-3"])
+def test_a_saved_model_loads_with_the_attention_it_has(name: str, tmp_path: Path) -> None:
+    case = next(case for case in CASES if case.name == name)
+    network(case).save_pretrained(tmp_path)
+    model = load_model(find(tmp_path, HOW), HOW)
+    assert model.trees and model.digest
+    assert model.network.config._attn_implementation == ("eager" if name == "Gemma 2" else "sdpa")
+
+
+def test_a_pair_of_unequal_padding_loads_and_drafts(tmp_path: Path) -> None:
+    for name, rows in (("target", 272), ("draft", 264)):
+        random_llama(5, rows).save_pretrained(tmp_path / name)
+        byte_tokenizer().save_pretrained(tmp_path / name)
+    pair = draftscope.load(tmp_path / "target", tmp_path / "draft", dtype="float32")
+    for drafter in ("draft", "topk-tree"):
+        assert pair.decode("ab", drafter, max_new_tokens=12).metrics.num_draft_tokens > 0
+
+
+def test_an_encoder_is_no_language_model(tmp_path: Path) -> None:
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    BertModel(BertConfig(vocab_size=40, **sizes)).save_pretrained(tmp_path / "bert")
+    assert "is a 'bert', no decoder-only language model" in refused(tmp_path / "bert")
+    small = T5Config(vocab_size=40, d_model=16, d_kv=8, d_ff=16, num_layers=1, num_heads=2)
+    T5ForConditionalGeneration(small).save_pretrained(tmp_path / "t5")
+    assert "is a 't5', no decoder-only language model; choose another." in refused(tmp_path / "t5")
+
+
+def test_a_header_longer_than_its_file_is_refused(tmp_path: Path) -> None:
+    random_llama(1, 8, layers=1, hidden=16).save_pretrained(tmp_path)
+    weights = tmp_path / "model.safetensors"
+    weights.write_bytes(b"\xff" * 8 + weights.read_bytes()[8:])
+    assert "are damaged; fetch or write them again" in refused(tmp_path)
+
+
+def test_a_checkpoint_that_lacks_weights_is_refused(tmp_path: Path) -> None:
+    """transformers would make them up and say so in a log."""
+    random_llama(1, 258).model.save_pretrained(tmp_path)
+    byte_tokenizer().save_pretrained(tmp_path)
+    assert "lacks 1 weights, 'lm_head.weight' for one, which would be random" in refused(tmp_path)
+
+
+def test_a_recurrent_checkpoint_is_refused_by_its_configuration(tmp_path: Path) -> None:
+    next(network(case) for case in CASES if case.name == "Mamba").save_pretrained(tmp_path)
+    assert "cannot roll back after a rejection" in refused(tmp_path)
+
+
+def test_a_model_without_a_tokenizer_is_refused(tmp_path: Path) -> None:
+    random_llama(1, 258).save_pretrained(tmp_path)
+    assert "has no tokenizer that can be read; put its tokenizer.json beside the model." in refused(tmp_path)
+
+
+# Code and pickles.
+
+
+def test_remote_code_is_not_run_unasked(tmp_path: Path) -> None:
+    config = {"model_type": "odd", "auto_map": {"AutoConfig": "odd.Odd", "AutoModelForCausalLM": "odd.OddLM"}}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    (tmp_path / "odd.py").write_text("raise SystemExit('it ran')\n")
+    random_llama(1, 8, layers=1, hidden=16).save_pretrained(tmp_path / "weights")
+    (tmp_path / "weights" / "model.safetensors").rename(tmp_path / "model.safetensors")
+    assert "runs code of its own from the hub; read it, and say --trust-remote-code" in refused(tmp_path)
+
+
+def test_pickles_are_read_only_when_allowed(tmp_path: Path) -> None:
+    model = random_llama(1, 258)
+    model.save_pretrained(tmp_path)
+    byte_tokenizer().save_pretrained(tmp_path)
+    (tmp_path / "model.safetensors").unlink()
+    torch.save(model.state_dict(), tmp_path / "pytorch_model.bin")
+    assert "'pytorch_model.bin' would be read from a pickle that could run code" in refused(tmp_path)
+    alone = draftscope.load(tmp_path, dtype="float32", allow_pickle=True)
+    torch.testing.assert_close(alone.target.network.lm_head.weight, model.lm_head.weight)
+
+
+def test_a_package_that_quantisation_needs_is_named(tmp_path: Path) -> None:
+    random_llama(1, 258, layers=1, hidden=16).save_pretrained(tmp_path)
+    byte_tokenizer().save_pretrained(tmp_path)
+    path = tmp_path / "config.json"
+    quantized = {"quant_method": "bitsandbytes", "load_in_4bit": True}
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"quantization_config": quantized}))
+    said = refused(tmp_path)
+    assert "needs a package that is not installed" in said and "\n" not in said
+
+
+@pytest.mark.parametrize(
+    ("name", "device", "sentence"),
+    [
+        ("everywhere", "auto", "device_map = 'everywhere': choose auto, balanced"),
+        ("auto", "cpu", "exclude each other"),
+    ],
+)
+def test_a_bad_device_map_is_one_sentence(name: str, device: str, sentence: str) -> None:
+    with pytest.raises(DraftscopeError, match=sentence):
+        pick_device_map(name, device)
+
+
+# The hub.
+
+
+class Hub:
+    """Answers as the hub would; `wrong` is raised instead."""
+
+    def __init__(self, wrong: Exception | None = None, files: tuple[str, ...] = (), stored: int = 0) -> None:
+        self.wrong, self.files, self.stored = wrong, files, stored
+
+    def model_info(self, *_: object, **__: object) -> object:
+        if self.wrong is not None:
+            raise self.wrong
+        siblings = [type("File", (), {"rfilename": name}) for name in self.files]
+        return type(
+            "Info", (), {"siblings": siblings, "safetensors": type("T", (), {"parameters": {"BF16": self.stored}})}
+        )
+
+
+def answer(kind: type[Exception]) -> Exception:
+    return kind("said", response=httpx.Response(404, request=httpx.Request("GET", "https://huggingface.co")))
+
+
+@pytest.mark.parametrize(
+    ("found", "sentence"),
+    [
+        (Hub(answer(GatedRepoError)), "is gated: accept its licence at https://huggingface.co/some/one, then log in"),
+        (Hub(answer(RepositoryNotFoundError)), "There is no model 'some/one' on the hub, or it is private"),
+        (Hub(answer(RevisionNotFoundError)), "'some/one' has no revision 'v9'"),
+        (Hub(TimeoutError("slow")), "not in the hub's cache, and huggingface.co does not answer"),
+        (Hub(files=("config.json", "pytorch_model.bin")), "holds no safetensors"),
+    ],
+)
+def test_what_the_hub_says_is_one_sentence(monkeypatch: pytest.MonkeyPatch, found: Hub, sentence: str) -> None:
+    monkeypatch.setattr(hub, "HfApi", lambda: found)
+    assert sentence in refused("some/one", revision="v9")
+
+
+def test_no_hub_is_one_sentence_at_once(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    """It used to be six lines of retries in half a minute."""
+    monkeypatch.setattr(hub, "HfApi", lambda: Hub(OSError("Name or service not known")))
+    began = time.monotonic()
+    assert "\n" not in refused("nobody/no-such-model")
+    assert time.monotonic() - began < 2
+    assert capfd.readouterr() == ("", "")
+
+
+def test_each_model_is_asked_for_at_its_own_revision(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, str | None] = {}
+    monkeypatch.setattr(lab, "load_tokenizer", lambda _: letters(5))
+    monkeypatch.setattr(lab, "load_model", lambda *_: Model(random_llama(1, 5), "any"))
+    monkeypatch.setattr(lab, "find", lambda name, _, revision=None: asked.update({name: revision}))
+    draftscope.load("some/one", "some/draft", revision="v1", draft_revision="v2")
+    assert asked == {"some/one": "v1", "some/draft": "v2"}
+
+
+def test_a_revision_of_nothing_on_the_hub_is_one_sentence(tmp_path: Path) -> None:
+    assert f"revision = 'v1': '{tmp_path}' is a folder and has none; leave it out." in refused(tmp_path, revision="v1")
+    assert "draft_revision = 'v2', but no draft is named" in refused(tmp_path, draft_revision="v2")
+
+
+@pytest.mark.parametrize("name", ["two words", "a/b/c"])
+def test_what_is_no_id_is_one_sentence(name: str) -> None:
+    assert f"'{name}' is no folder here and no hub id" in refused(name)
+
+
+# Memory.
+
+
+def test_memory_is_said_before_it_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    network_ = random_llama(1, 258)
+    network_.save_pretrained(tmp_path)
+    byte_tokenizer().save_pretrained(tmp_path)
+    stored = memory.stored_in([tmp_path / "model.safetensors"])
+    assert stored == Counter({"F32": sum(p.numel() for p in network_.parameters())})
+    assert memory.weight_bytes(stored, torch.bfloat16, quantized=False) == 2 * stored["F32"]
+    monkeypatch.setattr(memory, "free_bytes", lambda _: 1000)
+    said = refused(tmp_path, dtype="float32")
+    assert "GB for its weights (in float32) and 0.0 GB for a cache of 2,048 tokens, but this machine has 0.0 GB" in said
+
+
+def test_a_model_on_the_hub_is_weighed_before_it_is_fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from draftscope.models.loading import checkpoints
+
+    random_llama(1, 8).save_pretrained(tmp_path)
+    fetched: list[object] = []
+    config = checkpoints.loaded(checkpoints.AutoConfig, tmp_path)
+    monkeypatch.setattr(hub, "HfApi", lambda: Hub(files=("config.json", "model.safetensors"), stored=8_030_261_248))
+    monkeypatch.setattr(checkpoints, "loaded", lambda kind, *_, **__: fetched.append(kind) or config)
+    monkeypatch.setattr(memory, "free_bytes", lambda _: 8 * 10**9)
+    assert "'meta/big' needs 16.1 GB for its weights (in bfloat16)" in refused("meta/big", dtype="bfloat16")
+    assert fetched == [checkpoints.AutoConfig, checkpoints.AutoTokenizer]
+
+
+def test_a_cache_that_does_not_fit_is_said_before_it_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Model(random_llama(1, 8), "small")
+    assert model._slot_bytes == 2 * 2 * 2 * 8 * 4  # keys and values, layers, KV heads, width, bytes
+    monkeypatch.setattr(memory, "free_bytes", lambda _: 10**9)
+    model.cache(1, 1_000_000)
+    with pytest.raises(DraftscopeError, match="for a cache of 1 x 10,000,000 tokens"):
+        model.cache(1, 10_000_000)
+
+
+def test_free_memory_is_known_here() -> None:
+    assert memory.free_bytes(torch.device("cpu")) in (None, pytest.approx(10**10, rel=100))
+
+
+# Tokens.
+
+
+def test_the_ends_of_text_are_a_set() -> None:
+    model = Model(random_llama(1, 258), "m")
+    model.network.generation_config = GenerationConfig(eos_token_id=[5, 9])
+    assert end_of_text(model, byte_tokenizer()) == {0, 5, 9}
+    model.network.generation_config = None
+    assert end_of_text(model, byte_tokenizer()) == {0}
+
+
+def test_vocabularies_agree_where_both_have_a_token() -> None:
+    refuse_other_vocabulary(letters(5), letters(5))
+    refuse_other_vocabulary(letters(7), letters(5))  # the longer one adds tokens at ids that the other leaves free
+    refuse_other_vocabulary(letters(5), letters(7))
+    other = letters(5)
+    other.get_vocab = lambda: {"b": 0, "a": 1}  # type: ignore[method-assign]
+    with pytest.raises(DraftscopeError, match="2 tokens differ, 'a' for one"):
+        refuse_other_vocabulary(letters(2), other)
+
+
+def test_loading_is_frozen() -> None:
+    with pytest.raises(AttributeError):
+        HOW.dtype = torch.float16  # type: ignore[misc]
+    assert replace(HOW, progress=True).progress

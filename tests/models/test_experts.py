@@ -1,0 +1,139 @@
+"""Experts touched: what the trace tells is what the routers chose, in verify forwards alone, and only if recorded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from draftscope.base.settings import Settings
+from draftscope.decode.lab import Lab
+from draftscope.decode.race import race
+from draftscope.models.architectures import CASES, network
+from draftscope.models.forward.experts import Watch, watch
+from draftscope.models.model import Model
+from draftscope.trace import files
+from draftscope.trace.events import EVENT, Experts
+from tests.conftest import letters
+
+CASE = {case.name: case for case in CASES}
+TOLD = ["Mixtral", "Qwen2-MoE", "Qwen3-MoE", "GPT-OSS", "DeepSeek-V3"]
+PROMPT = "abcdefghij"
+
+
+def lab_of(name: str, draft: str = "Llama, SmolLM2") -> Lab:
+    lab = Lab(Model(network(CASE[name], 1), "target"), Model(network(CASE[draft], 2), "draft"), letters(48))
+    lab.eos = frozenset()
+    return lab
+
+
+def notes_of(run: Any) -> list[Experts | None]:
+    found = [[note for note in event.annotations if isinstance(note, Experts)] for event in run.rounds]
+    return [notes[0] if notes else None for notes in found]
+
+
+def routed(lab: Lab, text: list[int], rows: int) -> list[list[set[int]]]:
+    """For each layer with experts, the experts of each of the last `rows` tokens: the text read from scratch."""
+    chosen: list[list[set[int]]] = []
+
+    def hear(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        index = next(each for each in (*args, *kwargs.values()) if not each.is_floating_point())
+        chosen.append([set(own.tolist()) for own in index.flatten(0, -2)[-rows:]])
+
+    modules = [each for each in lab.target.network.modules() if type(each).__name__.endswith("Experts")]
+    handles = [module.register_forward_pre_hook(hear, with_kwargs=True) for module in modules]
+    with torch.inference_mode():
+        lab.target.network(input_ids=torch.tensor([text]), use_cache=False)
+    for handle in handles:
+        handle.remove()
+    return chosen
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_the_trace_counts_what_the_routers_chose(name: str) -> None:
+    """A chain's rows are the text itself: read from scratch, its tokens go to the same experts."""
+    lab = lab_of(name)
+    run = lab.decode(PROMPT, "draft", gamma=3, max_new_tokens=16)
+    text = lab.encode(PROMPT)
+    for event, note in zip(run.rounds, notes_of(run), strict=True):
+        assert note is not None
+        rows = [text[-1], *(node.token for node in event.nodes)]
+        want = routed(lab, [*text[:-1], *rows], len(rows))
+        assert note.touched == [len(set.union(*layer)) for layer in want]
+        assert note.active == len(want[0][0])
+        assert note.rows == event.width == len(rows)
+        assert note.active <= max(note.touched) <= note.of
+        text += event.emitted
+    assert [EVENT.validate_json(files.line(event)) for event in run.events] == list(run.events)
+
+
+def test_more_rows_touch_more_experts() -> None:
+    lab = lab_of("Qwen3-MoE")
+    plain = notes_of(lab.decode(PROMPT, "plain", max_new_tokens=20))
+    tree = notes_of(lab.decode(PROMPT, "topk-tree", shape=(3, 2, 1), max_new_tokens=20))
+    assert {tuple(note.touched) for note in plain if note} == {(2, 2)}
+    assert max(sum(note.touched) for note in tree if note) > 4
+
+
+def test_drafting_with_the_targets_own_layers_is_not_counted() -> None:
+    lab = lab_of("Mixtral")
+    run = lab.decode(PROMPT, "early-exit", gamma=3, exit_layer=1, max_new_tokens=12)
+    assert {len(note.touched) for note in notes_of(run) if note} == {2}
+    assert [note.rows for note in notes_of(run) if note] == [event.width for event in run.rounds]
+
+
+def test_lanes_of_one_target_hear_their_own_forwards_only() -> None:
+    lab = lab_of("Mixtral")
+    made = {name: Settings.of(drafter=name, max_new_tokens=12) for name in ("plain", "draft")}
+    events = list(race([lab.session(PROMPT, settings, lane=name) for name, settings in made.items()]))
+    rounds = [event for event in events if event.kind == "round"]
+    assert {event.lane for event in rounds} == {"plain", "draft"}
+    for event in rounds:
+        (note,) = (each for each in event.annotations if isinstance(each, Experts))
+        assert note.rows == event.width
+
+
+def hooks(model: Model) -> int:
+    return sum(len(module._forward_pre_hooks) for module in model.network.modules())
+
+
+def test_nothing_listens_where_nothing_is_recorded_or_when_it_is_over() -> None:
+    lab = lab_of("Mixtral")
+    heard: list[int] = []
+    settings = Settings.of(drafter="draft", max_new_tokens=12)
+    silent = lab.session(PROMPT, settings, record=False).events()
+    recorded = lab.session(PROMPT, settings).events()
+    for events in (silent, recorded):
+        for _, event in zip(range(4), events, strict=False):
+            heard.append(hooks(lab.target))
+            assert event is not None
+        events.close()  # type: ignore[attr-defined]
+    assert max(heard) == 2
+    assert heard[: len(heard) // 2].count(0) == len(heard) // 2
+    assert hooks(lab.target) == 0
+    on = lab.decode(PROMPT, "draft", temperature=1.0, max_new_tokens=20, seed=3)
+    off = lab.decode(PROMPT, "draft", temperature=1.0, max_new_tokens=20, seed=3, record=False)
+    assert on.token_ids == off.token_ids
+    assert hooks(lab.target) == 0
+
+
+def test_counting_choices_instead_of_experts_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Mutation: an expert that two rows woke is counted twice."""
+    right = Watch.note
+
+    def twice(self: Watch) -> Experts | None:
+        note = right(self)
+        return note.model_copy(update={"touched": [each.numel() for each in self._chosen]}) if note else None
+
+    monkeypatch.setattr(Watch, "note", twice)
+    with pytest.raises(AssertionError):
+        test_the_trace_counts_what_the_routers_chose("Mixtral")
+
+
+def test_a_dense_target_has_none_and_one_that_computes_all_tells_none(pair: Lab) -> None:
+    assert watch(pair.target.network) is None
+    assert notes_of(pair.decode(PROMPT, "draft", max_new_tokens=6)) == [None] * len(
+        pair.decode(PROMPT, "draft", max_new_tokens=6).rounds
+    )
+    assert set(notes_of(lab_of("Llama 4, text").decode(PROMPT, "plain", max_new_tokens=4))) == {None}

@@ -1,0 +1,69 @@
+"""What a drafter reads of the target: hidden states of the target's own forwards, prompt and rounds, and no others."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from draftscope.base.settings import Settings
+from draftscope.decode.lab import Lab
+from draftscope.decode.session import Session
+from draftscope.drafters.drafter import Drafter, Outcome, State
+from draftscope.drafters.model.draft_model import DraftModel
+from draftscope.verify.tree import DraftTree
+
+LAYERS = (0, 1, 2)  # the embeddings, between the two layers, and behind the final norm
+
+
+class Reader(Drafter):
+    """Drafts as another drafter does, and puts together the features of everything that was committed."""
+
+    layers = LAYERS
+
+    def __init__(self, inner: DraftModel) -> None:
+        self.inner = inner
+        self.rows: list[list[Tensor]] = []
+
+    def begin(self, prompts: list[list[int]], features: Tensor | None) -> None:
+        assert features is not None
+        self.rows = [list(features[b, : len(prompt) - 1]) for b, prompt in enumerate(prompts)]
+        self.inner.begin(prompts, None)
+
+    def propose(self, state: State, depth: int) -> DraftTree:
+        return self.inner.propose(state, depth)
+
+    def observe(self, outcome: Outcome) -> None:
+        assert outcome.features is not None
+        for b, path in enumerate(outcome.paths):
+            self.rows[b] += [outcome.features[b, 0], *(outcome.features[b, node + 1] for node in path)]
+        self.inner.observe(outcome)
+
+
+def from_scratch(lab: Lab, text: list[int]) -> Tensor:
+    states = lab.target.network(input_ids=torch.tensor([text]), use_cache=False, output_hidden_states=True)
+    return torch.cat([states.hidden_states[i] for i in LAYERS], -1)[0]
+
+
+@pytest.mark.parametrize("lean", [True, False])
+@pytest.mark.parametrize("drafter", ["draft", "sampled-tree"])
+def test_features_are_the_hidden_states_of_the_committed_text(
+    pair: Lab, drafter: str, lean: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A ragged batch over several rounds: each token but the pending one has its features from scratch."""
+    if not lean:
+        monkeypatch.setattr(pair.target, "run", pair.target.network)
+    settings = Settings.of(drafter=drafter, gamma=3, shape=(2, 2), temperature=1.0, max_new_tokens=24)
+    prompts = [pair.encode("The quick brown fox"), pair.encode("a b")]
+    session: Session = pair.session_of(prompts, settings, (0, 1), ends=False)
+    assert isinstance(session.drafter, DraftModel)
+    reader = session.drafter = Reader(session.drafter)
+    before = len(pair.target.counter.widths)
+    rounds = sum(1 for _ in session.steps())
+    assert len(pair.target.counter.widths) - before == rounds + 1  # the prompt's and each round's, nothing more
+    assert rounds > 3
+    for prompt, transcript, rows in zip(prompts, session.transcripts, reader.rows, strict=True):
+        text = prompt + transcript.tokens
+        want = from_scratch(pair, text)[: len(rows)]
+        assert len(rows) >= len(text) - 2
+        torch.testing.assert_close(torch.stack(rows)[: len(text)], want, atol=1e-4, rtol=1e-4)

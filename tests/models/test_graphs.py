@@ -1,0 +1,340 @@
+"""Graphs on a CPU: recorded as the operations that ran, with every tensor and number of that moment baked in.
+
+That is what a CUDA graph does too, so a replay that forgot to copy an input, or a number of Python's that changes from
+round to round, gives other tokens here as it would there.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any
+
+import pytest
+import torch
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from draftscope.base.settings import Settings
+from draftscope.decode import session
+from draftscope.decode.lab import Lab
+from draftscope.models.forward.ballast import Shape
+from draftscope.models.forward.graphs import Graphs, Outputs
+from draftscope.models.model import Model
+from tests.conftest import random_llama
+from tests.decode.test_loop import DRAFTERS, PROMPT
+
+
+@pytest.fixture(autouse=True)
+def _all_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a batch with graphs; so they do here without, to be compared."""
+    monkeypatch.setattr(session, "LEAVING", 2.0)
+
+
+class Recorder:
+    """Records with torch's own tracer and counts what it recorded and replayed."""
+
+    def __init__(self) -> None:
+        self.recorded = self.replayed = 0
+
+    def __call__(self, forward: Callable[[], Outputs]) -> tuple[Outputs, Callable[[], object]]:
+        self.recorded += 1
+        outputs = tuple(each if each is None else each.clone() for each in forward())
+        traced = make_fx(forward)()
+
+        def replay() -> None:
+            self.replayed += 1
+            for own, value in zip(outputs, traced(), strict=True):
+                if own is not None:
+                    own.copy_(value)
+
+        return outputs, replay
+
+
+def model(seed: int = 0, **config: Any) -> Model:
+    return Model(random_llama(seed, vocabulary=64, **config), "target")
+
+
+def recorded(plain: Model) -> tuple[Model, Recorder]:
+    """The same weights with graphs."""
+    recorder = Recorder()
+    own = Model(plain.network, "target")
+    own.record_graphs(recorder)
+    return own, recorder
+
+
+def texts(model: Model, batch: int) -> list[torch.Tensor]:
+    """Logits of two sessions one after the other: chains, of which sequences keep unlike numbers of rows, and trees."""
+    found = []
+    for which in range(2):
+        cache = model.cache(batch, 64)
+        model.read(cache, [[1, 2, 3], [4, 5]][:batch])
+        for turn in range(6):
+            rows = torch.tensor([[5 + turn, 6, which], [7, 8 + turn, 9]])[:batch]
+            found.append(model.forward(cache, rows, torch.arange(3).expand(batch, -1)))
+            cache.keep_first(torch.tensor([1 + turn % 3, 3 - turn % 2])[:batch], 6 + 3 * turn)
+        sees = torch.tensor([[[1, 0, 0], [1, 1, 0], [1, 0, 1]]], dtype=torch.bool).expand(batch, -1, -1)
+        for token in (10, 11):  # the second time over what the first has kept
+            depth = torch.tensor([[0, 1, 1]]).expand(batch, -1)
+            found.append(model.forward(cache, torch.tensor([[token, 12, 13]]).expand(batch, -1), depth, sees))
+            cache.keep(torch.tensor([[0, 2]]).expand(batch, -1), torch.full((batch,), 2), 30)
+        del cache
+        gc.collect()
+    return found
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_a_replay_gives_the_bits_of_the_eager_forward(batch: int) -> None:
+    plain = model()
+    other, recorder = recorded(plain)
+    for one, two in zip(texts(plain, batch), texts(other, batch), strict=True):
+        assert torch.equal(one, two)
+    assert other.graphs is not None and not other.graphs.off
+    assert recorder.recorded == 1  # chain or tree: the same widths
+    assert recorder.replayed == 16  # once to compare, then all forwards but the first
+
+
+@pytest.mark.parametrize("drafter", ["plain", "draft", "sampled-tree", "eagle3", "early-exit", "lookahead"])
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_a_run_is_the_same_with_graphs(pair: Lab, drafter: str, temperature: float) -> None:
+    assert pair.draft is not None
+    target, of_target = recorded(pair.target)
+    draft, of_draft = recorded(pair.draft)
+    lab = Lab(target, draft, pair.tokenizer, pair.heads)
+    lab.calibration = pair.calibration
+    wish = {**DRAFTERS[drafter], "max_new_tokens": 24, "temperature": temperature, "seed": 3}
+    assert lab.decode(PROMPT, drafter, **wish).token_ids == pair.decode(PROMPT, drafter, **wish).token_ids
+    assert of_target.replayed > of_target.recorded or drafter == "early-exit"
+    assert (of_draft.replayed > 0) == (drafter in ("draft", "sampled-tree"))
+    assert target.counter.widths == pair.target.counter.widths[-len(target.counter.widths) :]
+
+
+FORMS: list[dict[str, Any]] = [
+    {"drafter": "draft", "gamma": 4, "temperature": 1.0},
+    {"drafter": "draft", "gamma": 4, "temperature": 0.0},
+    {"drafter": "draft", "gamma": 4, "temperature": 1.0, "top_k": 3},
+    {"drafter": "sampled-tree", "shape": (3, 2, 2), "temperature": 1.0},
+    {"drafter": "topk-tree", "shape": (3, 2, 2), "temperature": 1.0},
+    {"drafter": "draft", "gamma": 4, "temperature": 1.0},
+]
+
+
+def written(lab: Lab, form: dict[str, Any], prompts: list[list[int]]) -> tuple[list[list[int]], list[torch.Tensor]]:
+    """The tokens, and the laws that were drafted from: tokens say little of an untrained draft."""
+    settings = Settings(**form, max_new_tokens=32, seed=len(prompts))
+    decoding = lab.session_of(prompts, settings, tuple(range(len(prompts))))
+    laws = [step.tree.laws for step in decoding.steps() if step.tree.laws is not None]
+    tokens = [transcript.tokens for transcript in decoding.transcripts]
+    del decoding
+    gc.collect()  # gives back the memory, and with it what was recorded over it
+    return tokens, laws
+
+
+def assert_same(
+    one: tuple[list[list[int]], list[torch.Tensor]], two: tuple[list[list[int]], list[torch.Tensor]]
+) -> None:
+    assert one[0] == two[0]
+    torch.testing.assert_close(one[1], two[1], rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize("prompts", [[[5, 6, 7]], [[5, 6, 7], [8, 9], [5, 6, 7, 8]], [[5, 6, 7, 8] * 60]])
+def test_a_draft_loop_is_one_graph(pair: Lab, prompts: list[list[int]]) -> None:
+    """Sessions of one lab share what was recorded: no other settings and no other width may be answered by it."""
+    assert pair.draft is not None
+    draft, recorder = recorded(pair.draft)
+    lab = Lab(pair.target, draft, pair.tokenizer)
+    before = len(pair.draft.counter.widths)
+    for form in FORMS if len(prompts[0]) < 9 else FORMS[:1]:
+        assert_same(written(lab, form, prompts), written(pair, form, prompts))
+    assert draft.counter.widths == pair.draft.counter.widths[before:]
+    assert draft.graph_state == "on"
+    assert recorder.replayed < len(draft.counter.widths) / 2
+
+
+RAGGED = [[5, 6, 7], [8], [5, 6, 7, 8]]
+
+
+@pytest.mark.parametrize(
+    ("drafter", "prompts"),
+    [("eagle3", [[8]]), ("eagle3", [[5, 6, 7, 8] * 60])]
+    + [(drafter, RAGGED) for drafter in ("eagle", "eagle3", "mtp", "eagle3-sequoia")],
+)
+def test_a_loop_of_a_head_is_one_graph(pair: Lab, drafter: str, prompts: list[list[int]]) -> None:
+    head = deepcopy(pair.heads[drafter.split("-")[0]])
+    recorder = Recorder()
+    head.network.record_graphs(recorder)
+    lab = Lab(pair.target, None, pair.tokenizer, {drafter.split("-")[0]: head})
+    lab.calibration = pair.calibration
+    for form in ({"temperature": 1.0}, {"temperature": 0.0}, {"temperature": 1.0, "top_k": 3}):
+        wish = {"drafter": drafter, "gamma": 3, "tree_nodes": 6, "tree_depth": 3, **form}
+        before = recorder.replayed
+        one = written(lab, wish, prompts)
+        assert_same(one, written(pair, wish, prompts))
+        assert len(one[1]) - 4 <= recorder.replayed - before
+    assert head.network.graphs is not None and not head.network.graphs.alone
+
+
+RULES: list[dict[str, Any]] = [
+    {"rule": "block", "temperature": 1.0},
+    {"rule": "token", "temperature": 1.0},
+    {"rule": "block", "temperature": 1.0, "top_p": 0.5},
+    {"rule": "block", "temperature": 0.0},
+    {"rule": "typical", "temperature": 1.0},
+    {"rule": "lenient", "temperature": 1.0},
+    {"rule": "lenient", "temperature": 1.0, "lenience": 0.9},
+    {"rule": "top-k", "temperature": 1.0, "agreement": 9},
+    {"rule": "top-k", "temperature": 1.0, "agreement": 2},
+    {"rule": "block", "temperature": 1.0},
+]
+
+
+def judged(lab: Lab, drafter: str, form: dict[str, Any]) -> tuple[list[list[int]], list[tuple[torch.Tensor, ...]]]:
+    """The tokens, and all that was weighed on the way."""
+    settings = Settings(drafter=drafter, gamma=3, max_new_tokens=16, **form)
+    decoding = lab.session_of([[5, 6, 7, 5, 6], [8, 9]], settings, (0, 1))
+    weighed = [tuple(x for x in (step.p, *step.verdict.parts) if x is not None) for step in decoding.steps()]
+    tokens = [transcript.tokens for transcript in decoding.transcripts]
+    del decoding
+    gc.collect()
+    return tokens, weighed
+
+
+@pytest.mark.parametrize("drafter", ["draft", "ngram", "plain"])
+def test_a_verdict_is_one_graph(pair: Lab, drafter: str) -> None:
+    target, recorder = recorded(pair.target)
+    lab = Lab(target, pair.draft, pair.tokenizer)
+    for form in RULES:
+        one, two = judged(lab, drafter, form), judged(pair, drafter, form)
+        assert one[0] == two[0]
+        torch.testing.assert_close(one[1], two[1], rtol=1e-4, atol=1e-7)
+    assert target.graph_state == "on"
+    forwards = len(target.counter.widths) - len(RULES)  # but for the prompts
+    assert recorder.replayed > 1.5 * forwards  # forwards, and verdicts
+
+
+def test_where_a_loop_cannot_be_recorded_its_forwards_still_are(pair: Lab) -> None:
+    assert pair.draft is not None
+    recorder = Recorder()
+
+    def of_one_forward(forward: Callable[[], Outputs]) -> tuple[Outputs, Callable[[], object]]:
+        before = len(draft.counter.widths)
+        forward()
+        if len(draft.counter.widths) > before:
+            raise RuntimeError("a read in between")
+        return recorder(forward)
+
+    draft = Model(pair.draft.network, "draft")
+    draft.record_graphs(of_one_forward)
+    lab = Lab(pair.target, draft, pair.tokenizer)
+    assert_same(written(lab, FORMS[0], [[5, 6, 7]]), written(pair, FORMS[0], [[5, 6, 7]]))
+    assert draft.graph_state == "on, single forwards alone: it cannot be recorded (a read in between)"
+    assert recorder.replayed > 10
+
+
+def test_what_a_drafter_reads_is_part_of_what_was_recorded(pair: Lab) -> None:
+    target, recorder = recorded(pair.target)
+    lab = Lab(target, None, pair.tokenizer, pair.heads)
+    wish = {"gamma": 2, "max_new_tokens": 12}
+    tokens = [lab.decode(PROMPT, drafter, **wish).token_ids for drafter in ("ngram", "eagle3", "ngram")]
+    assert tokens[0] == tokens[1] == tokens[2]
+    assert recorder.recorded >= 2
+
+
+def test_ballast_is_recorded_with_the_model_that_carries_it() -> None:
+    shape = Shape("small", 2, 32, 4, 2, 8, 48, 64)
+    plain, other = model(), model()
+    for each in (plain, other):
+        torch.manual_seed(0)
+        each.weigh_down(shape)
+    recorder = Recorder()
+    other.record_graphs(recorder)
+    for one, two in zip(texts(plain, 2), texts(other, 2), strict=True):
+        assert torch.equal(one, two)
+    assert recorder.replayed == 16
+
+
+def test_ballast_taken_on_later_is_not_left_out_of_what_was_recorded() -> None:
+    other, _ = recorded(model())
+    texts(other, 1)
+    torch.manual_seed(0)
+    other.weigh_down(Shape("small", 2, 32, 4, 2, 8, 48, 64))
+    cache = other.cache(1, 64)
+    other.read(cache, [[1, 2, 3]])
+    other.forward(cache, torch.tensor([[5, 6, 0]]), torch.arange(3)[None])
+    assert all(layer.is_initialized and layer.keys.shape[2] == cache.table.capacity for layer in cache.side)
+    assert all(bool(layer.keys[:, :, 3:6].any()) for layer in cache.side)  # its rows were written by this forward
+
+
+def test_two_texts_at_a_time_have_memory_of_their_own() -> None:
+    other, _ = recorded(model())
+    other.cache(1, 64)  # leaves memory behind, which one of them gets
+    caches = [other.cache(1, 64) for _ in range(2)]
+    alone = other.cache(1, 64)
+    for cache, prompt in zip([*caches, alone], ([1, 2, 3], [9, 8, 7], [1, 2, 3]), strict=True):
+        other.read(cache, [prompt])
+    found = []
+    for turn in range(3):
+        for cache in [*caches, alone]:
+            found.append(other.forward(cache, torch.tensor([[4 + turn]]), torch.zeros((1, 1), dtype=torch.long)))
+            cache.keep_first(torch.ones(1, dtype=torch.long), 4 + turn)
+    assert all(torch.equal(found[i], found[i + 2]) for i in (0, 3, 6))
+    assert not torch.equal(found[3], found[4])
+
+
+def test_logits_outlive_the_next_replay() -> None:
+    other, _ = recorded(model())
+    cache = other.cache(1, 64)
+    other.read(cache, [[1, 2, 3]])
+    kept = []
+    for token in (4, 5, 6):
+        logits = other.forward(cache, torch.tensor([[token]]), torch.zeros((1, 1), dtype=torch.long))
+        kept.append((logits, logits.clone()))
+        cache.keep_first(torch.ones(1, dtype=torch.long), token)
+    assert all(torch.equal(logits, then) for logits, then in kept)
+
+
+def refuses(forward: Callable[[], Outputs]) -> tuple[Outputs, Callable[[], object]]:
+    raise RuntimeError("operation not permitted when stream is capturing\nand more")
+
+
+def lies(forward: Callable[[], Outputs]) -> tuple[Outputs, Callable[[], object]]:
+    outputs = tuple(each + 1 for each in forward())
+    return outputs, lambda: None
+
+
+@pytest.mark.parametrize(
+    ("record", "why"), [(refuses, "not permitted when stream is capturing)"), (lies, "other bits")]
+)
+def test_what_cannot_be_recorded_stays_eager_and_says_why(record: Any, why: str) -> None:
+    plain = model()
+    other = Model(plain.network, "target")
+    other.record_graphs(record)
+    for one, two in zip(texts(plain, 2), texts(other, 2), strict=True):
+        assert torch.equal(one, two)
+    assert other.graphs is not None and why in other.graphs.off and "\n" not in other.graphs.off
+
+
+def test_memory_of_ended_sessions_is_bounded() -> None:
+    graphs = Graphs(Recorder())
+    for size in range(1, 9):
+        graphs.cache(2, size, 64, torch.device("cpu"), 0)
+    gc.collect()
+    assert len(graphs._free) == 4
+
+
+@pytest.mark.parametrize("carrier", ["target", "draft", "eagle3"])
+def test_what_has_ended_stays_where_graphs_are_of_one_size(
+    pair: Lab, carrier: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "LEAVING", 0.0)
+    head = deepcopy(pair.heads["eagle3"])
+    target, draft = Model(pair.target.network, "target"), Model(pair.draft.network, "draft")
+    lab = Lab(target, draft, pair.tokenizer, {"eagle3": head})
+    carriers = {"target": target, "draft": draft, "eagle3": head.network}
+    drafter = "eagle3" if carrier == "eagle3" else "draft"
+    for graphs in (False, True):
+        if graphs:
+            carriers[carrier].record_graphs(Recorder())
+        settings = Settings(drafter=drafter, gamma=3, max_new_tokens=9, temperature=1.0)
+        steps = lab.session_of([[5, 6, 7], [8, 9], [4]], settings, (0, 1, 2), ends=False).steps()
+        assert (min(len(step.rows) for step in steps) == 3) == graphs

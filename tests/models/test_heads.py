@@ -1,0 +1,732 @@
+"""Trained heads: the networks against what papers and transformers say, and published files in and out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+from transformers import LlamaConfig, Qwen3Config
+from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaRotaryEmbedding
+from transformers.models.qwen3.modeling_qwen3 import Qwen3DecoderLayer
+
+from draftscope.base.errors import DraftscopeError
+from draftscope.models.cache.masks import Reach, attention_mask
+from draftscope.models.cache.slots import SlotCache
+from draftscope.models.files import hub
+from draftscope.models.files.hub import Listing
+from draftscope.models.heads import (
+    Block,
+    BlockConfig,
+    Eagle1,
+    Eagle1Config,
+    Eagle3,
+    Eagle3Config,
+    Head,
+    Lender,
+    Medusa,
+    MedusaConfig,
+    Mtp,
+    MtpConfig,
+    Own,
+    RecurrentHead,
+    Shape,
+    default_layers,
+    load_head,
+    save_head,
+)
+from draftscope.models.heads.formats import head_files
+from draftscope.models.heads.layer import DecoderLayer, Rotary
+from draftscope.models.model import Model
+from draftscope.verify.tree import topology
+from tests.conftest import random_llama
+
+V, H, LAYERS = 50, 32, 8
+ROPE = {"rope_type": "default", "rope_theta": 10000.0}
+SHAPE = Shape(hidden=H, heads=4, key_value_heads=2, head_width=8, mlp=48, rope=ROPE, positions=512)
+QWEN = replace(SHAPE, qk_norm=True)
+NETWORK = random_llama(11, V, layers=LAYERS)
+LENDER = Lender.of(NETWORK)
+PRUNED = torch.tensor([3, 4, 9, 10, 11, 40, 49])  # the tokens of a head that does not know all of the target's
+
+
+def shaken(head: Head, seed: int = 5) -> Head:
+    """The head with random weights, far from any symmetry, norms included."""
+    dice = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for weight in head.parameters():
+            weight.add_(torch.randn(weight.shape, generator=dice) * 0.3)
+    return head.eval()
+
+
+def eagle3(**variant: Any) -> Eagle3:
+    head = Eagle3(Eagle3Config(SHAPE, default_layers(LAYERS), **variant), LENDER)
+    if head.d2t is not None:
+        head.d2t.copy_(PRUNED - torch.arange(len(PRUNED)))
+    shaken(head)
+    return head
+
+
+def heads() -> dict[str, Head]:
+    return {
+        "eagle": shaken(Eagle1(Eagle1Config(SHAPE), LENDER)),
+        "eagle3": eagle3(),
+        "mtp": shaken(Mtp(MtpConfig(QWEN), LENDER)),
+        "medusa": shaken(Medusa(MedusaConfig(heads=3, blocks=2), LENDER)),
+        "block": shaken(Block(BlockConfig(QWEN, depth=2, size=5, mask_token=1, layers=(2, 5)), LENDER)),
+    }
+
+
+RECURRENT = ("eagle", "eagle3", "mtp")
+EAGLE3_VARIANTS: list[dict[str, Any]] = [
+    {"own": Own(embedding=True, lm_head=True)},
+    {"own": Own(lm_head=True, vocabulary=len(PRUNED))},
+    {"norm_before_residual": True},
+    {"norm_before_fc": True},
+    {"fc_norm": True},
+    {"norm_output": True},
+]
+
+
+def recurrent(kind: str) -> RecurrentHead:
+    head = heads()[kind]
+    assert isinstance(head, RecurrentHead)
+    return head
+
+
+def states(head: Head, text: Tensor) -> Tensor:
+    """The target's hidden states [B, T, F] of texts [B, T], as the engine hands them to a drafter."""
+    with torch.no_grad():
+        out = NETWORK(input_ids=text, use_cache=False, output_hidden_states=True)
+    return torch.cat([out.hidden_states[i] for i in head.layers], -1)
+
+
+def random_text(batch: int, length: int, seed: int = 3) -> Tensor:
+    return torch.randint(0, V, (batch, length), generator=torch.Generator().manual_seed(seed))
+
+
+def positions(batch: int, length: int) -> Tensor:
+    return torch.arange(length).expand(batch, -1)
+
+
+def one_shot(head: RecurrentHead, text: Tensor) -> tuple[Tensor, Tensor]:
+    """Logits and features of texts [B, T + 1]: every feature beside its next token, without a cache."""
+    features = head.fuse(states(head, text[:, :-1]))
+    return head(text[:, 1:], features, positions(*features.shape[:2]))
+
+
+def cached(
+    head: RecurrentHead, cache: SlotCache, tokens: Tensor, features: Tensor, offsets: Tensor, sees: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """One drafting step, as a drafter makes it."""
+    cache.table.aim(offsets)
+    cache.table.widen()
+    mask = attention_mask(cache.table, Reach(), sees, None)
+    return head(tokens, features, cache.table.length[:, None] + offsets, mask, cache)
+
+
+def close(found: Tensor, expected: Tensor) -> None:
+    """Equal but for rounding, which random weights without norms make large in itself: 1.5e-5 was seen behind five
+    steps, and what is wrong differs by 2e-2 or more."""
+    scale = expected.abs().max()
+    torch.testing.assert_close(found / scale, expected / scale, atol=1e-4, rtol=0)
+
+
+# The networks.
+
+
+@pytest.mark.parametrize("kind", ["llama", "qwen3"])
+def test_the_layer_is_the_one_of_transformers(kind: str) -> None:
+    rope = {"rope_type": "yarn", "rope_theta": 500.0, "factor": 4.0, "original_max_position_embeddings": 64}
+    shape = replace(SHAPE, rope=rope, qk_norm=kind == "qwen3")
+    of = {"llama": (LlamaConfig, LlamaDecoderLayer), "qwen3": (Qwen3Config, Qwen3DecoderLayer)}
+    config = of[kind][0](
+        hidden_size=H, num_attention_heads=4, num_key_value_heads=2, head_dim=8, intermediate_size=48,
+        max_position_embeddings=512, rope_parameters=rope, attn_implementation="sdpa",
+    )  # fmt: skip
+    theirs = of[kind][1](config, 0).eval()
+    ours = DecoderLayer(shape)
+    ours.load_state_dict(theirs.state_dict())
+    rows, at = torch.randn(2, 7, H), positions(2, 7) + 100
+    angles = LlamaRotaryEmbedding(config)(rows, at)
+    expected = theirs(rows, attention_mask=None, position_ids=at, position_embeddings=angles)
+    close(ours(rows, Rotary(shape)(at, rows.dtype), None, None), expected)
+
+
+def test_eagle3_is_the_papers(tmp_path: Path) -> None:
+    """Against a layer of transformers whose query, key and value read (embedding, feature), put together by hand."""
+    head = eagle3()
+    config = LlamaConfig(
+        hidden_size=H, num_attention_heads=4, num_key_value_heads=2, head_dim=8, intermediate_size=48,
+        rope_parameters=ROPE, attn_implementation="sdpa",
+    )  # fmt: skip
+    attention = LlamaDecoderLayer(config, 0).self_attn
+    for name in ("q_proj", "k_proj", "v_proj", "o_proj"):
+        setattr(attention, name, getattr(head.midlayer.self_attn, name))
+    text = random_text(2, 9)
+    at = positions(2, 8)
+    fused = states(head, text[:, :-1]) @ head.fc.weight.T
+    layer, norm = head.midlayer, lambda x, module: F.rms_norm(x, (H,), module.weight, 1e-6)
+    embeds = NETWORK.get_input_embeddings()(text[:, 1:])
+    both = torch.cat([norm(embeds, layer.input_layernorm), norm(fused, layer.hidden_norm)], -1)
+    rows = fused + attention(both, LlamaRotaryEmbedding(config)(both, at), None)[0]
+    rows = rows + layer.mlp(norm(rows, layer.post_attention_layernorm))
+    assert head.lm_head is not None
+    logits, features = one_shot(head, text)
+    close(features, rows)
+    close(logits, norm(rows, head.norm) @ head.lm_head.weight.T)
+
+
+def test_eagle1_and_mtp_put_the_embedding_first() -> None:
+    text = random_text(1, 6)
+    embeds = F.embedding(text[:, 1:], LENDER.embedding)
+    for kind in ("eagle", "mtp"):
+        head = recurrent(kind)
+        feature = head.fuse(states(head, text[:, :-1]))
+        angles = Rotary(head.config.shape)(positions(1, 5), feature.dtype)
+        if isinstance(head, Eagle1):
+            expected = head.midlayer(head.fc(torch.cat([embeds, feature], -1)), angles, None, None)
+        else:
+            assert isinstance(head, Mtp)
+            both = torch.cat([head.enorm(embeds), head.hnorm(feature)], -1)
+            expected = head.norm(head.midlayer(head.eh_proj(both), angles, None, None))
+        logits, features = one_shot(head, text)
+        close(features, expected)
+        close(logits, expected @ LENDER.lm_head.T)  # the target's output weights, no other norm
+
+
+def test_eagle3s_variants_differ_where_they_say() -> None:
+    """Same weights, one switch each: what is fed back, and where the residual starts."""
+    text = random_text(1, 6)
+    plain = eagle3()
+    logits, features = one_shot(plain, text)
+    for variant, same_logits in (({"norm_output": True}, True), ({"norm_before_residual": True}, False)):
+        other = Eagle3(replace(plain.config, **variant), LENDER)
+        other.load_state_dict(plain.state_dict())
+        others, fed_back = one_shot(other, text)
+        assert torch.allclose(others, logits) == same_logits
+        expected = plain.norm(features) if same_logits else fed_back
+        close(fed_back, expected)
+
+
+@pytest.mark.parametrize("kind", RECURRENT)
+def test_step_by_step_with_a_cache_is_the_causal_forward(kind: str) -> None:
+    """Ragged: two texts, read together in unequal pieces, then row by row; the cache is aimed as a drafter's is."""
+    head = recurrent(kind)
+    text = random_text(2, 13)
+    logits, features = one_shot(head, text)
+    fused = head.fuse(states(head, text[:, :-1]))
+    cache = head.cache(2, 32)
+    cache.table.aim(positions(2, 5))
+    read, _ = head(text[:, 1:6], fused[:, :5], positions(2, 5), None, cache)
+    close(read, logits[:, :5])
+    lengths = torch.tensor([5, 3])  # the second text keeps fewer rows, and reads them again
+    cache.keep_first(lengths, 5)
+    for _ in range(3):
+        rows = cache.table.length[:, None] + torch.arange(2)
+        pick = torch.arange(2)[:, None]
+        found, fed = cached(head, cache, text[pick, rows + 1], fused[pick, rows], positions(2, 2), None)
+        close(found, logits[pick, rows])
+        close(fed, features[pick, rows])
+        cache.keep_first(torch.tensor([2, 2]), int(cache.table.length.max()) + 2)
+
+
+@pytest.mark.parametrize("kind", RECURRENT)
+def test_rows_of_a_tree_are_those_of_its_paths(kind: str) -> None:
+    """Levels of a branching tree, each fed with its parents' own features, against every path read alone."""
+    head = recurrent(kind)
+    text, children = random_text(1, 8), random_text(1, 5, seed=9)
+    form = topology([[-1, -1, 0, 0, 1]])  # two children of the root, two grandchildren, one grandchild
+    cache = head.cache(1, 32)
+    cache.table.aim(positions(1, 7))
+    _, features = head(text[:, 1:], head.fuse(states(head, text[:, :-1])), positions(1, 7), None, cache)
+    cache.keep_first(torch.tensor([7]), 7)
+    fed, parents = [features[:, -1:]], [[0, 0], [1, 1, 2]]  # fed[0] is the root's feature, then each node's
+    found: list[Tensor] = []
+    for (start, end), below in zip(((0, 2), (2, 5)), parents, strict=True):
+        known = torch.cat(fed, 1)[:, below]
+        sees = form.ancestors[:, start + 1 : end + 1, 1 : end + 1]
+        offsets = form.depth[:, start + 1 : end + 1] - 1
+        logits, features = cached(head, cache, children[:, start:end], known, offsets, sees)
+        fed.append(features)
+        found += list(logits[0])
+    for path in ([0, 2], [0, 3], [1, 4]):
+        logits, _ = _path_alone(head, text, children[0, path])
+        close(torch.stack([found[node] for node in path]), logits)
+
+
+def _path_alone(head: RecurrentHead, text: Tensor, path: Tensor) -> tuple[Tensor, Tensor]:
+    """Logits below each token of a path behind the text: its features are the head's own, none of them the target's."""
+    features = head.fuse(states(head, text[:, :-1]))
+    tokens = text[:, 1:]
+    for token in path:
+        _, out = head(tokens, features, positions(1, tokens.shape[1]))
+        tokens = torch.cat([tokens, token.view(1, 1)], 1)
+        features = torch.cat([features, out[:, -1:]], 1)
+    logits, out = head(tokens, features, positions(1, tokens.shape[1]))
+    return logits[0, -len(path) :], out
+
+
+def test_rows_behind_a_text_need_a_mask() -> None:
+    head = recurrent("eagle3")
+    cache = head.cache(1, 16)
+    cache.table.aim(positions(1, 2))
+    head(random_text(1, 2), torch.randn(1, 2, H), positions(1, 2), None, cache)
+    cache.keep_first(torch.tensor([2]), 2)
+    cache.table.aim(positions(1, 2))
+    with pytest.raises(ValueError, match="need a mask"):
+        head(random_text(1, 2), torch.randn(1, 2, H), positions(1, 2) + 2, None, cache)
+
+
+def test_medusa_starts_as_the_target_and_heads_are_their_own() -> None:
+    text = random_text(2, 6)
+    for shared in (False, True):
+        head = Medusa(MedusaConfig(heads=3, shared=shared), LENDER)
+        logits = head(states(head, text))
+        with torch.no_grad():
+            expected = NETWORK(input_ids=text).logits
+        for k in range(3):
+            close(logits[:, :, k], expected)
+        shaken(head)
+        moved = head(states(head, text))
+        assert not torch.allclose(moved[:, :, 0], moved[:, :, 1])
+        block, rows = head.blocks[1][0], states(head, text)
+        output = LENDER.lm_head if shared else head.lm_heads[1].weight
+        close(moved[:, :, 1], (rows + F.silu(rows @ block.weight.T + block.bias)) @ output.T)
+        assert head.depth == 0
+
+
+def test_a_block_attends_to_the_context_and_to_itself_both_ways() -> None:
+    """One layer by hand: every row of the block sees all context rows and all block rows."""
+    shape = replace(QWEN, key_value_heads=4)
+    head = shaken(Block(BlockConfig(shape, depth=1, size=4, mask_token=1, layers=(3,)), LENDER))
+    assert isinstance(head, Block)
+    text = random_text(1, 6)
+    context = head.fuse(states(head, text[:, :-1]))
+    tokens = head.tokens(text[:, -1], 3)
+    assert tokens.tolist() == [[int(text[0, -1]), 1, 1, 1]]
+    layer, cos_sin = head.stack[0], Rotary(shape)(positions(1, 9), torch.float32)
+    rows = head.embed(tokens)
+    normed = layer.input_layernorm(rows)
+    source = torch.cat([context, normed], 1)  # the context is not normed again
+    attention = layer.self_attn
+
+    def split(x: Tensor, norm: Callable[[Tensor], Tensor] | None, turn: slice | None) -> Tensor:
+        x = x.view(1, -1, 4, 8)
+        x = x if norm is None else norm(x)
+        if turn is None:
+            return x.transpose(1, 2)
+        cos, sin = (table[:, turn] for table in cos_sin)
+        return (x * cos + x.roll(4, -1) * sin).transpose(1, 2)
+
+    query = split(attention.q_proj(normed), attention.q_norm, slice(5, 9))
+    key = split(attention.k_proj(source), attention.k_norm, slice(0, 9))
+    value = split(attention.v_proj(source), None, None)
+    mixed = torch.softmax(query @ key.transpose(-1, -2) / 8**0.5, -1) @ value
+    rows = rows + attention.o_proj(mixed.transpose(1, 2).flatten(2))
+    rows = rows + layer.mlp(layer.post_attention_layernorm(rows))
+    close(head(tokens, context, positions(1, 9)), head.norm(rows) @ LENDER.lm_head.T)
+
+
+def test_a_block_with_a_cache_is_the_block_over_the_whole_context() -> None:
+    """Ragged: context rows arrive a few at a time and stay, the block's own rows are forgotten each time."""
+    head = heads()["block"]
+    assert isinstance(head, Block)
+    text = random_text(2, 12)
+    fused = head.fuse(states(head, text))
+    cache = head.cache(2, 48)
+    lengths = torch.tensor([0, 0])
+    for new in (4, 2, 1):  # context rows that the cache lacks; the second text keeps one fewer the first time
+        rows = lengths[:, None] + torch.arange(new)
+        tokens = head.tokens(text[torch.arange(2), lengths + new], 3)
+        offsets = positions(2, new + 4)
+        cache.table.aim(offsets)
+        cache.table.widen()
+        mask = torch.arange(cache.table.view) < (lengths + new + 4)[:, None, None, None]
+        mask = mask.expand(2, 1, 4, -1)
+        pick = torch.arange(2)[:, None]
+        found = head(tokens, fused[pick, rows], lengths[:, None] + offsets, mask, cache)
+        for b in range(2):
+            upto = int(lengths[b]) + new
+            alone = head(tokens[b : b + 1], fused[b : b + 1, :upto], positions(1, upto + 4))
+            close(found[b : b + 1], alone)
+        kept = torch.tensor([new, new - 1]) if new == 4 else torch.tensor([new, new])
+        lengths = lengths + kept
+        cache.keep_first(kept, int(lengths.max()))
+
+
+@pytest.mark.parametrize("kind", [*RECURRENT, "medusa", "block"])
+def test_the_same_code_trains_and_what_is_borrowed_stays(kind: str) -> None:
+    """Also after it ran in inference mode, as it does between steps of training."""
+    head = heads()[kind].train()
+    text = random_text(2, 8)
+
+    def run() -> Tensor:
+        if isinstance(head, Medusa):
+            return head(states(head, text))  # type: ignore[no-any-return]
+        if isinstance(head, Block):
+            return head(head.tokens(text[:, -1], 3), head.fuse(states(head, text)), positions(2, 12))  # type: ignore[no-any-return]
+        assert isinstance(head, RecurrentHead)
+        return one_shot(head, text)[0]
+
+    with torch.inference_mode():
+        run()
+    torch.autograd.backward(run().square().mean())
+    assert all(weight.grad is not None for weight in head.parameters())
+    names = head.state_dict()
+    assert not any(name.startswith(("lender", "_")) for name in names)
+    assert sum(weight.numel() for weight in head.parameters()) == sum(tensor.numel() for tensor in names.values())
+
+
+def test_features_are_what_the_engine_captures() -> None:
+    """The target's forward through the engine gives the hidden states that a head names."""
+    head = recurrent("eagle3")
+    model = Model(NETWORK, "target")
+    text = random_text(1, 7)
+    captured = model.read(model.cache(1, 32), text.tolist(), head.layers)
+    close(captured, states(head, text))
+
+
+def test_a_pruned_law_keeps_its_mass_in_the_targets_vocabulary() -> None:
+    head = eagle3(own=Own(lm_head=True, vocabulary=len(PRUNED)))
+    assert head.targets.tolist() == PRUNED.tolist()
+    laws = torch.rand(2, 3, len(PRUNED)).softmax(-1)
+    whole = head.to_target(laws)
+    assert whole.shape == (2, 3, V)
+    close(whole[..., PRUNED], laws)
+    close(whole.sum(-1), torch.ones(2, 3))
+    everything = torch.rand(1, V)
+    assert eagle3().to_target(everything) is everything
+
+
+# Published files.
+
+
+def written(head: Head, folder: Path) -> Path:
+    save_head(head, folder, "some/target")
+    return folder
+
+
+def rewritten(
+    folder: Path,
+    config: Callable[[dict[str, Any]], object] = lambda _: None,
+    tensors: Callable[[dict[str, Tensor]], object] = lambda _: None,
+) -> Path:
+    """The folder with its config.json and its tensors changed in place."""
+    said = json.loads((folder / "config.json").read_text())
+    config(said)
+    (folder / "config.json").write_text(json.dumps(said))
+    (file,) = folder.glob("*.safetensors")
+    found = load_file(file)
+    tensors(found)
+    save_file(found, file)
+    return folder
+
+
+def assert_equal(head: Head, other: Head) -> None:
+    assert type(head) is type(other) and head.config == other.config and head.layers == other.layers
+    assert head.state_dict().keys() == other.state_dict().keys()
+    for name, tensor in head.state_dict().items():
+        assert torch.equal(tensor, other.state_dict()[name]), name
+
+
+@pytest.mark.parametrize("kind", [*RECURRENT, "medusa", "block"])
+def test_heads_come_back_as_they_went(kind: str, tmp_path: Path) -> None:
+    head = heads()[kind]
+    assert_equal(load_head(kind, written(head, tmp_path), LENDER), head)
+
+
+@pytest.mark.parametrize("variant", EAGLE3_VARIANTS)
+def test_eagle3s_variants_come_back(variant: dict[str, Any], tmp_path: Path) -> None:
+    head = eagle3(**variant)
+    assert_equal(load_head("eagle3", written(head, tmp_path), LENDER), head)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        Medusa(MedusaConfig(heads=2, blocks=3, shared=True, bias=False), LENDER),
+        Eagle1(Eagle1Config(replace(SHAPE, qkv_bias=True, out_bias=True), bias=False), LENDER),
+        Mtp(MtpConfig(replace(SHAPE, rope=ROPE | {"rope_type": "linear", "factor": 2.0})), LENDER),
+    ],
+)
+def test_other_variants_come_back(head: Head, tmp_path: Path) -> None:
+    kind = {Medusa: "speculators", Eagle1: "eagle", Mtp: "mtp"}[type(head)]
+    assert_equal(load_head(kind, written(shaken(head), tmp_path), LENDER), head)
+
+
+def test_names_and_offsets_are_the_published_ones(tmp_path: Path) -> None:
+    tensors = load_file(written(eagle3(own=Own(True, True, len(PRUNED))), tmp_path / "3") / "model.safetensors")
+    assert tensors["d2t"].tolist() == [3, 3, 7, 7, 7, 35, 43]  # target = i + d2t[i]
+    assert tensors["t2d"].dtype == torch.bool and tensors["t2d"].nonzero()[:, 0].tolist() == PRUNED.tolist()
+    parts = ("self_attn.q_proj", "self_attn.o_proj", "mlp.gate_proj", "hidden_norm", "input_layernorm")
+    assert {f"midlayer.{part}.weight" for part in parts} <= tensors.keys()
+    assert {"fc.weight", "norm.weight", "lm_head.weight", "embed_tokens.weight"} <= tensors.keys()
+    assert tensors["midlayer.self_attn.q_proj.weight"].shape == (32, 2 * H) and tensors["fc.weight"].shape == (H, 3 * H)
+    first = load_file(written(heads()["eagle"], tmp_path / "1") / "model.safetensors")
+    assert "layers.0.mlp.up_proj.weight" in first and "fc.bias" in first and "lm_head.weight" not in first
+    assert not any("input_layernorm" in name for name in first)
+    medusa = load_file(written(heads()["medusa"], tmp_path / "m") / "medusa_lm_head.safetensors")
+    assert {"0.0.linear.weight", "0.1.linear.bias", "2.2.weight"} <= medusa.keys()
+    block = load_file(written(heads()["block"], tmp_path / "b") / "model.safetensors")
+    assert {"layers.1.self_attn.k_norm.weight", "hidden_norm.weight", "fc.weight"} <= block.keys()
+    config = json.loads((tmp_path / "b" / "config.json").read_text())
+    assert config["dflash_config"] == {"mask_token_id": 1, "target_layer_ids": [1, 4]}  # outputs of layers, not inputs
+
+
+def test_an_eagle3_head_as_safeailab_publishes_it(tmp_path: Path) -> None:
+    """A pickle with buffers of no effect, a configuration without layers, no embedding: borrowed, by default layers."""
+    head = eagle3()
+    config = {
+        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu", "hidden_size": H,
+        "intermediate_size": 48, "max_position_embeddings": 512, "num_attention_heads": 4, "num_hidden_layers": 1,
+        "num_key_value_heads": 2, "rms_norm_eps": 1e-6, "vocab_size": V, "draft_vocab_size": V, "bos_token_id": 1,
+    }  # fmt: skip
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    extra = {"d2t": torch.zeros(V, dtype=torch.long), "t2d": torch.ones(V, dtype=torch.bool)}
+    torch.save(head.state_dict() | extra, tmp_path / "pytorch_model.bin")
+    torch.save({"step": 3}, tmp_path / "optimizer.pt")
+    loaded = load_head("eagle3", tmp_path, LENDER)
+    assert_equal(loaded, head)
+    assert loaded.layers == (2, 4, 5) and loaded.embed_tokens is None and loaded.d2t is None
+
+
+def as_speculators(head: Eagle3, folder: Path, **said: Any) -> Path:
+    """The head as speculators write it."""
+    layer = {
+        "model_type": "llama", "hidden_size": H, "intermediate_size": 48, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "head_dim": 8, "num_hidden_layers": 1, "vocab_size": V, "rms_norm_eps": 1e-6,
+        "max_position_embeddings": 512, "rope_parameters": ROPE,
+    }  # fmt: skip
+    config = {
+        "speculators_model_type": "eagle3", "speculators_version": "0.4.0", "architectures": ["Eagle3Speculator"],
+        "draft_vocab_size": head.vocabulary, "norm_before_residual": False, "target_hidden_size": None,
+        "eagle_aux_hidden_state_layer_ids": None, "transformer_layer_config": layer,
+        "speculators_config": {"algorithm": "eagle3", "verifier": {"name_or_path": "some/target"}},
+    }  # fmt: skip
+    tensors = {name.replace("midlayer.", "layers.0."): tensor for name, tensor in head.state_dict().items()}
+    tensors["verifier_lm_head.weight"] = torch.zeros(head.vocabulary, H)
+    folder.mkdir(exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(config | said))
+    save_file(tensors, folder / "model.safetensors")
+    return folder
+
+
+def test_an_eagle3_head_as_speculators_publish_it(tmp_path: Path) -> None:
+    head = eagle3(own=Own(lm_head=True, vocabulary=len(PRUNED)))
+    for kind in ("eagle3", "speculators"):
+        assert_equal(load_head(kind, as_speculators(head, tmp_path), LENDER), head)
+    other = load_head("speculators", as_speculators(head, tmp_path, norm_before_residual=True), LENDER)
+    assert isinstance(other, Eagle3) and other.config.norm_before_residual
+
+
+def test_an_eagle1_head_as_speculators_publish_it(tmp_path: Path) -> None:
+    """The layer is called `transformer` there; extra norms are another variant, and refused."""
+    head = heads()["eagle"]
+    renames = {"layers.0.": "transformer.", "fc.": "fusion_fc."}
+
+    def nested(config: dict[str, Any]) -> None:
+        layer = {key: config.pop(key) for key in list(config)}
+        config |= {"speculators_model_type": "eagle", "fusion_bias": True, "transformer_layer_config": layer}
+
+    def named(tensors: dict[str, Tensor]) -> None:
+        for name in list(tensors):
+            (before,) = (start for start in renames if name.startswith(start))
+            tensors[renames[before] + name.removeprefix(before)] = tensors.pop(name)
+
+    folder = rewritten(written(head, tmp_path), nested, named)
+    assert_equal(load_head("speculators", folder, LENDER), head)
+    rewritten(folder, tensors=put_tensor("embedding_layernorm.weight", torch.ones(H)))
+    with pytest.raises(DraftscopeError, match=r"'embedding_layernorm.weight' for one"):
+        load_head("eagle", folder, LENDER)
+
+
+def test_hidden_states_are_named_in_two_ways(tmp_path: Path) -> None:
+    """What goes into a layer, or (inside `eagle_config`) what comes out of the one before it."""
+    ids = "eagle_aux_hidden_state_layer_ids"
+    inputs = as_speculators(eagle3(), tmp_path, **{ids: [1, 4, 6]})
+    assert load_head("eagle3", inputs, LENDER).layers == (1, 4, 6)
+    outputs = as_speculators(eagle3(), tmp_path, eagle_config={ids: [0, 3, 5]})
+    assert load_head("eagle3", outputs, LENDER).layers == (1, 4, 6)
+
+
+def test_a_block_head_as_speculators_publish_it(tmp_path: Path) -> None:
+    head = heads()["block"]
+    folder = written(head, tmp_path)
+
+    def nested(config: dict[str, Any]) -> None:
+        layer = {key: config.pop(key) for key in list(config) if key not in ("block_size", "draft_vocab_size")}
+        layer.pop("dflash_config")
+        config |= {"speculators_model_type": "dflash", "transformer_layer_config": layer, "mask_token_id": 1}
+        config["aux_hidden_state_layer_ids"] = [2, 5]
+
+    assert_equal(load_head("dflash", rewritten(folder, nested), LENDER), head)
+
+
+def test_medusas_heads_are_counted_in_the_weights(tmp_path: Path) -> None:
+    """The uploaded configurations say two heads where there are five."""
+    head = heads()["medusa"]
+    folder = rewritten(written(head, tmp_path), lambda config: config.update(medusa_num_heads=2))
+    torch.save(load_file(folder / "medusa_lm_head.safetensors"), folder / "medusa_lm_head.pt")
+    (folder / "medusa_lm_head.safetensors").unlink()
+    assert_equal(load_head("medusa", folder, LENDER), head)
+
+
+def test_a_head_goes_where_its_target_is(tmp_path: Path) -> None:
+    lender = Lender(LENDER.embedding.bfloat16(), LENDER.lm_head.bfloat16(), LAYERS)
+    head = load_head("eagle3", written(eagle3(own=Own(lm_head=True, vocabulary=7)), tmp_path), lender)
+    assert {weight.dtype for weight in head.parameters()} == {torch.bfloat16}
+    assert head.d2t is not None and head.d2t.dtype == torch.long and not head.training
+
+
+def drop(name: str) -> Callable[[dict[str, Tensor]], object]:
+    return lambda tensors: tensors.pop(name)
+
+
+def put(**values: Any) -> Callable[[dict[str, Any]], object]:
+    return lambda config: config.update(values)
+
+
+def put_tensor(name: str, tensor: Tensor) -> Callable[[dict[str, Tensor]], object]:
+    return lambda tensors: tensors.update({name: tensor})
+
+
+NONE: Callable[[Any], object] = lambda _: None  # noqa: E731
+
+
+@pytest.mark.parametrize(
+    ("kind", "config", "tensors", "sentence"),
+    [
+        ("eagle3", NONE, drop("fc.weight"), "lacks 1 weights, 'fc.weight' for one"),
+        ("eagle3", NONE, put_tensor("fc.bias", torch.zeros(H)), "'fc.bias' for one: a variant that is not known"),
+        ("eagle3", NONE, put_tensor("fc.weight", torch.zeros(H, H)), "'fc.weight' of 32 x 32, where .* 32 x 96"),
+        ("eagle3", put(target_hidden_size=64), NONE, "target of hidden size 64, and this one's is 32"),
+        (
+            "eagle3",
+            put(eagle_aux_hidden_state_layer_ids=[2, 16, 29]),
+            NONE,
+            r"hidden states \[2, 16, 29\], and .* 0 to",
+        ),
+        ("eagle3", put(eagle_aux_hidden_state_layer_ids="2"), NONE, "a list of layers is needed"),
+        ("eagle3", put(draft_vocab_size=7), NONE, "drafts 7 tokens of the target's 50 and does not say which"),
+        ("eagle3", put(draft_vocab_size="many"), NONE, "'draft_vocab_size': \"many\" in its config.json; a whole"),
+        ("eagle3", put(num_hidden_layers=2), NONE, "has 2 layers; EAGLE-3 heads of one layer"),
+        ("eagle3", put(eagle_config={"use_aux_hidden_state": False}), NONE, "reads no fused hidden states"),
+        ("eagle3", put(model_type="gemma3"), NONE, "layers of the type 'gemma3'"),
+        ("eagle3", put(hidden_act="gelu"), NONE, "the activation 'gelu'"),
+        ("eagle3", put(rope_scaling={"rope_type": "dynamic", "factor": 2.0}), NONE, "rotary angles .*dynamic"),
+        ("eagle3", put(fc_norm=True), NONE, "lacks 3 weights, 'fc_norm.0.weight'"),
+        ("eagle3", put(speculators_model_type="peagle"), NONE, "type 'peagle'; known are eagle, eagle3"),
+        ("eagle3", put(speculators_model_type="dflash"), NONE, "a head of the kind 'dflash', not 'eagle3'"),
+        ("eagle", put(hidden_size=16), NONE, "target of hidden size 16"),
+        ("eagle", put(bias=False), NONE, "'fc.bias' for one"),
+        ("eagle", put(num_attention_heads=None), NONE, "'num_attention_heads': null in its config.json"),
+        ("medusa", NONE, lambda tensors: tensors.clear() or tensors.update(a=torch.zeros(1)), "no Medusa heads"),
+        ("medusa", NONE, drop("1.2.weight"), "lacks 1 weights, 'lm_heads.1.weight'"),
+        ("mtp", put(num_nextn_predict_layers=2), NONE, "has 2 layers; one is known"),
+        ("mtp", lambda config: config.pop("transformer_layer_config"), NONE, "has no 'transformer_layer_config'"),
+        ("mtp", lambda config: config.pop("speculators_model_type"), NONE, "is no speculators folder"),
+        ("block", lambda config: config.pop("dflash_config"), NONE, "has no 'dflash_config'"),
+        ("block", put(dflash_config={"mask_token_id": 99, "target_layer_ids": [1, 4]}), NONE, "the mask token 99"),
+        ("block", put(dflash_config={"mask_token_id": 1}), NONE, "does not name the hidden states it reads"),
+        ("block", put(block_size=None), NONE, "'block_size': null"),
+        ("block", put(layer_types=["sliding_attention"] * 2), NONE, "a sliding window"),
+        (
+            "block",
+            put(dflash_config={"mask_token_id": 1, "target_layer_ids": [1, 4], "final_logit_softcapping": 20.0}),
+            NONE,
+            "'final_logit_softcapping' = 20.0",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_one_sentence(
+    kind: str,
+    config: Callable[[dict[str, Any]], object],
+    tensors: Callable[[dict[str, Tensor]], object],
+    sentence: str,
+    tmp_path: Path,
+) -> None:
+    folder = rewritten(written(heads()[kind], tmp_path), config, tensors)
+    with pytest.raises(DraftscopeError, match=sentence) as said:
+        load_head(kind, folder, LENDER)
+    assert "\n" not in str(said.value) and str(said.value).endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("d2t", "t2d"),
+    [
+        ([3, 3, 7, 7, 7, 35, 44], None),  # beyond the target's last token
+        ([3, 2, 7, 7, 7, 35, 43], None),  # two of the head's tokens are the same
+        ([3, 3, 7, 7, 7, 35], None),  # one too few
+        ([3, 3, 7, 7, 7, 35, 43], [0, 1, 2, 3, 4, 5, 6]),  # the two disagree
+    ],
+)
+def test_a_selection_that_cannot_be_is_refused(d2t: list[int], t2d: list[int] | None, tmp_path: Path) -> None:
+    folder = written(eagle3(own=Own(lm_head=True, vocabulary=len(PRUNED))), tmp_path)
+
+    def change(tensors: dict[str, Tensor]) -> None:
+        tensors["d2t"] = torch.tensor(d2t)
+        if t2d is not None:
+            tensors["t2d"] = torch.zeros(V, dtype=torch.bool).index_fill_(0, torch.tensor(t2d), True)
+
+    with pytest.raises(DraftscopeError, match="names its 7 tokens wrongly"):
+        load_head("eagle3", rewritten(folder, tensors=change), LENDER)
+
+
+def test_broken_folders_are_one_sentence(tmp_path: Path) -> None:
+    def refused(kind: str = "eagle3", source: str | Path = tmp_path) -> str:
+        with pytest.raises(DraftscopeError) as said:
+            load_head(kind, source, LENDER)
+        return str(said.value)
+
+    assert "There is no kind of head 'hydra'; known are eagle," in refused("hydra")
+    assert "There is no head's folder" in refused(source=tmp_path / "none")
+    assert "has no config.json" in refused()
+    (tmp_path / "config.json").write_text("{")
+    assert "is no JSON" in refused()
+    (tmp_path / "config.json").write_text("{}")
+    assert "has no weights" in refused()
+    (tmp_path / "pytorch_model.bin").write_bytes(b"no pickle at all")
+    assert "are damaged, or hold more than tensors" in refused()
+    torch.save({"fc.weight": Path("code")}, tmp_path / "pytorch_model.bin")
+    assert "are damaged, or hold more than tensors" in refused()
+    torch.save([torch.zeros(1)], tmp_path / "pytorch_model.bin")
+    assert "is no table of tensors" in refused()
+    save_file({"fc.weight": torch.zeros(1)}, tmp_path / "model.safetensors")
+    assert "'hidden_size': null" in refused()
+    assert "say which kind of head it is" in refused("speculators")
+
+
+def test_speculators_must_say_where_the_residual_starts(tmp_path: Path) -> None:
+    folder = rewritten(as_speculators(eagle3(), tmp_path), lambda config: config.pop("norm_before_residual"))
+    with pytest.raises(DraftscopeError, match="does not say 'norm_before_residual'"):
+        load_head("eagle3", folder, LENDER)
+
+
+def test_from_the_hub_only_what_is_read_is_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = written(eagle3(), tmp_path)
+    asked: list[list[str]] = []
+
+    def fetch(source: str, revision: str | None, allow_patterns: list[str]) -> str:
+        asked.append(allow_patterns)
+        if source == "some/broken":
+            raise OSError("Connection reset\nby peer")
+        return str(folder)
+
+    monkeypatch.setattr(head_files, "snapshot_download", fetch)
+    monkeypatch.setattr(hub, "listing", lambda *_: Listing(("config.json", "model.safetensors", "pytorch_model.bin")))
+    assert isinstance(load_head("eagle3", "some/head", LENDER), Eagle3)
+    assert "model*.safetensors" in asked[0] and not any(pattern.endswith(".bin") for pattern in asked[0])
+    with pytest.raises(DraftscopeError, match=r"could not be fetched \(Connection reset\)"):
+        load_head("eagle3", "some/broken", LENDER)
+    monkeypatch.setattr(hub, "listing", lambda *_: None)
+    monkeypatch.setattr(hub, "cached", lambda *_: None)
+    with pytest.raises(DraftscopeError, match="co does not answer"):
+        load_head("eagle3", "some/head", LENDER)

@@ -1,0 +1,208 @@
+"""Targets and drafts some of whose layers keep a state: what is put back, what is read again, and the law."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from draftscope import DraftscopeError
+from draftscope.base.settings import Settings
+from draftscope.decode.lab import Lab
+from draftscope.measure.check import FALSE_ALARM, chi_square, exact_joint, sampled_joint
+from draftscope.models.architectures import CASES, network
+from draftscope.models.forward.ballast import SHAPES
+from draftscope.models.forward.hybrid import Hybrid, HybridCache
+from draftscope.models.model import Model
+from draftscope.verify.sampling import Sampling
+from tests.conftest import letters, random_llama
+from tests.models.test_cache import CLOSE, fresh
+
+CASE = {case.name: case for case in CASES}
+NAMES = ["Jamba", "Qwen3-Next", "LFM2"]
+PROMPT = "abcdefghij"
+
+
+def model_of(name: str, vocabulary: int = 48, seed: int = 1) -> Model:
+    return Model(network(CASE[name], seed, vocab_size=vocabulary), name)
+
+
+def lab_of(name: str, vocabulary: int = 48) -> Lab:
+    """A hybrid target and a hybrid draft of the same architecture."""
+    lab = Lab(model_of(name, vocabulary), model_of(name, vocabulary, seed=2), letters(vocabulary))
+    lab.eos = frozenset()
+    return lab
+
+
+def chain(model: Model, cache: Any, tokens: list[int]) -> torch.Tensor:
+    """Logits [T, V] of one more forward of a chain."""
+    return model.forward(cache, torch.tensor([tokens]), torch.arange(len(tokens))[None])[0]
+
+
+def keep(cache: Any, count: int) -> None:
+    cache.keep_first(torch.tensor([count]), 0)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("prompt", [9, 0])
+def test_rounds_of_every_kind_have_the_logits_of_the_text_alone(name: str, prompt: int) -> None:
+    """Whole blocks, parts of them and nothing; behind a prompt, and behind none. What was drafted leaves no trace."""
+    play_rounds(model_of(name), prompt)
+
+
+def play_rounds(model: Model, prompt: int) -> None:
+    dice = torch.Generator().manual_seed(4)
+    text = torch.randint(2, 48, (prompt,), generator=dice).tolist()
+    cache = model.cache(1, 64)
+    model.read(cache, [text])
+    for rows, kept in [(4, 2), (3, 1), (4, 2), (3, 3), (4, 0), (4, 1), (3, 0), (1, 1), (2, 2)]:
+        tokens = torch.randint(2, 48, (rows,), generator=dice).tolist()
+        found = chain(model, cache, tokens)
+        torch.testing.assert_close(found, fresh(model, text + tokens)[len(text) :], **CLOSE)
+        keep(cache, kept)
+        text += tokens[:kept]
+
+
+def test_what_is_read_again_never_grows() -> None:
+    """Only the newest accepted rows: older ones are in the state that was marked behind them."""
+    model = model_of("Qwen3-Next")
+    cache = model.cache(1, 64)
+    assert isinstance(cache, HybridCache)
+    model.read(cache, [[2, 3, 4]])
+    read = []
+    for _ in range(6):
+        chain(model, cache, [5, 6, 7, 8])
+        keep(cache, 3)
+        read.append(cache.again.shape[1])
+    assert read == [3] * 6
+    chain(model, cache, [9])
+    keep(cache, 1)
+    assert cache.again.shape[1] == 0
+    assert int(cache.table.length) == 3 + 6 * 3 + 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_drafting_level_by_level_and_being_cut_back_is_a_fresh_prefill(name: str) -> None:
+    """As a draft model is used: row after row, a few of them kept, then the tokens that it lacks."""
+    model, text = model_of(name), list(range(2, 11))
+    cache = model.cache(1, 64)
+    model.read(cache, [text])
+    for depth, token in enumerate((20, 21, 22)):
+        model.forward(cache, torch.tensor([[token]]), torch.tensor([[depth]]))
+    keep(cache, 1)
+    cache.truncate(torch.tensor([10]), 10)  # nothing is open: nothing to forget
+    found = chain(model, cache, [30, 31])
+    torch.testing.assert_close(found, fresh(model, [*text, 20, 30, 31])[-2:], **CLOSE)
+    cache.truncate(torch.tensor([10]), 10)  # forgets both again
+    torch.testing.assert_close(chain(model, cache, [33]), fresh(model, [*text, 20, 33])[-1:], **CLOSE)
+    with pytest.raises(ValueError, match="cannot be cut back"):
+        cache.truncate(torch.tensor([4]), 4)
+    cache.truncate(torch.tensor([0]), 0)
+    torch.testing.assert_close(chain(model, cache, [7, 8]), fresh(model, [7, 8]), **CLOSE)
+
+
+def test_layers_that_continue_by_single_rows_only_are_found_out() -> None:
+    rows = {name: model_of(name).run.row_by_row for name in NAMES}
+    assert rows == {"Jamba": True, "Qwen3-Next": False, "LFM2": False}
+
+
+def distance(lab: Lab, settings: Settings, samples: int = 100, length: int = 2) -> float:
+    """p of the chi-square test; one text at a time."""
+    prompt = lab.encode("abcab", length + 2)
+    expected = exact_joint(lab, prompt, Sampling.of(settings), length)
+    return chi_square(sampled_joint(lab, prompt, settings, length, samples), expected, samples)[2]
+
+
+LAW = {"drafter": "draft", "gamma": 3, "temperature": 1.0, "seed": 5, "top_k": 3}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_joint_law_is_the_targets(name: str) -> None:
+    assert distance(lab_of(name, 5), Settings.of(**LAW)) > FALSE_ALARM
+
+
+def test_a_hybrid_drafts_for_another_target(tiny: Lab) -> None:
+    lab = Lab(tiny.target, model_of("Qwen3-Next", 5), letters(5))
+    assert distance(lab, Settings.of(**LAW)) > FALSE_ALARM
+
+
+def test_a_state_that_is_not_put_back_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = model_of("Qwen3-Next")
+    monkeypatch.setattr(HybridCache, "_restore", lambda self: None)
+    with pytest.raises(AssertionError):
+        play_rounds(model, 9)
+    with pytest.raises(DraftscopeError, match="gives other logits"):  # a model like that is not even loaded
+        model_of("Qwen3-Next")
+
+
+def test_a_state_marked_in_front_of_what_is_read_again_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then the rows that are read again would be lost the next time."""
+    right = Hybrid._by_parts
+
+    def early(self: Hybrid, forward: Any, layer: int, *args: Any, **kwargs: Any) -> Any:
+        if self._cache is not None:
+            self._cache.mark(layer)
+        return right(self, forward, layer, *args, **kwargs)
+
+    monkeypatch.setattr(Hybrid, "_by_parts", early)
+    with pytest.raises(AssertionError):
+        play_rounds(model_of("Qwen3-Next"), 9)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_one_forward_a_round_and_plains_greedy_tokens(name: str) -> None:
+    lab = lab_of(name)
+    want = lab.decode(PROMPT, "plain", max_new_tokens=24).token_ids
+    for drafter in ("draft", "ngram", "bandit"):
+        before, ran = len(lab.target.counter.widths), []
+        handle = lab.target.network.register_forward_hook(lambda *_, ran=ran: ran.append(1))
+        run = lab.decode(PROMPT, drafter, gamma=3, max_new_tokens=24, arms=("draft:2", "ngram:3"))
+        handle.remove()
+        assert run.token_ids == want
+        assert lab.target.counter.widths[before + 1 :] == [event.width for event in run.rounds]
+        assert len(ran) == len(run.rounds) + 1  # of the network itself: reading again is no forward more
+
+
+def test_a_draft_that_is_the_target_is_always_accepted() -> None:
+    lab = lab_of("Qwen3-Next", 5)
+    twin = Lab(lab.target, lab.target, lab.tokenizer)
+    twin.eos = frozenset()
+    run = twin.decode("abcab", "draft", gamma=3, temperature=1.0, max_new_tokens=40)
+    whole = [event for event in run.rounds if event.depth == 3]
+    assert sum(event.last.kind == "bonus" for event in whole) >= len(whole) - 1 > 5
+
+
+def test_an_end_inside_a_block_and_a_cancelled_run_leave_nothing_behind() -> None:
+    lab = lab_of("LFM2")
+    want = lab.decode(PROMPT, "plain", max_new_tokens=16).token_ids
+    ends = Lab(lab.target, lab.draft, lab.tokenizer)
+    ends.eos = frozenset({want[6]})
+    assert ends.decode(PROMPT, "draft", max_new_tokens=16).token_ids == want[: want.index(want[6]) + 1]
+    next(lab.session(PROMPT, Settings.of(drafter="draft"), record=False).steps())
+    assert lab.decode(PROMPT, "draft", max_new_tokens=16).token_ids == want
+
+
+def test_it_says_what_it_cannot_do() -> None:
+    lab = lab_of("Qwen3-Next")
+    assert not lab.target.trees
+    for drafter, sentence in {"topk-tree": "Instead of 'topk-tree' choose", "early-exit": "keep a state"}.items():
+        with pytest.raises(DraftscopeError, match=sentence):
+            lab.decode(PROMPT, drafter)
+    with pytest.raises(DraftscopeError, match="cuts back what its models have read"):
+        lab.decode(PROMPT, "cascade")
+    with pytest.raises(DraftscopeError, match="beside which ballast has no cache"):
+        lab.target.weigh_down(SHAPES["1b"])
+    assert "keeps a state in some layers, so it verifies chains only" in lab.target.limits
+    cache = lab.target.cache(2, 16)
+    lab.target.forward(cache, torch.tensor([[2, 3], [4, 5]]), torch.arange(2).expand(2, -1))
+    with pytest.raises(ValueError, match="states of 2 sequences cannot keep"):
+        cache.keep_first(torch.tensor([1, 2]), 2)
+
+
+def test_its_memory_is_a_state_and_what_attention_keeps() -> None:
+    model = model_of("LFM2")
+    a_token = 2 * 1 * 2 * 8 * 4  # keys and values: one of two layers, 2 heads of 8, fp32
+    state = 32 * 3 * 4  # the last inputs of a convolution over 3
+    assert [model.kept_bytes(tokens) for tokens in (0, 10)] == [state, state + 10 * a_token]
+    assert Model(random_llama(3, 48), "dense").kept_bytes(0) == 0

@@ -1,0 +1,131 @@
+"""The lean forward is the transformers model: same logits, same weights, same tokens."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from draftscope.decode.lab import Lab
+from draftscope.models.forward import linear
+from draftscope.models.forward.lean import LeanLlama, covers
+from draftscope.models.forward.linear import product
+from draftscope.models.model import Model
+from draftscope.verify.tree import full
+from tests.conftest import random_llama
+
+
+def both(network: LlamaForCausalLM) -> tuple[Model, Model]:
+    """The model by its transformers modules, and by the lean forward."""
+    by_modules, lean = Model(network, "modules"), Model(network, "lean")
+    by_modules.run, lean.run = network, LeanLlama(network)
+    return by_modules, lean
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("shape", [(1,), (1, 1, 1, 1), (3, 2)])
+def test_logits_are_those_of_the_modules(dtype: torch.dtype, shape: tuple[int, ...]) -> None:
+    """A ragged prefill, a tree, a kept path and one more row: every step through both."""
+    form = full(shape, 2)
+    tokens = torch.randint(2, 50, (2, form.nodes), generator=torch.Generator().manual_seed(1))
+    seen = []
+    for model in both(random_llama(7, 50).to(dtype)):
+        cache = model.cache(2, 32)
+        model.read(cache, [[3, 1, 4, 1, 5], [9, 2]])
+        logits = model.forward(cache, tokens, form.depth[:, 1:] - 1, form.ancestors[:, 1:, 1:])
+        cache.keep(torch.zeros((2, 1), dtype=torch.long), torch.ones(2, dtype=torch.long), 6)
+        after = model.forward(cache, torch.tensor([[7], [8]]), torch.zeros((2, 1), dtype=torch.long))
+        seen.append(torch.cat([logits, after], 1).float())
+    loose = {"atol": 1e-5, "rtol": 1e-5} if dtype == torch.float32 else {"atol": 0.1, "rtol": 0.05}
+    torch.testing.assert_close(*seen, **loose)
+
+
+@pytest.mark.parametrize("rope", ["default", "linear", "llama3"])
+def test_rotary_tables_grow_and_follow_the_config(rope: str) -> None:
+    extra = {
+        "linear": {"factor": 2.0},
+        "llama3": {
+            "factor": 8.0,
+            "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 64,
+        },
+    }.get(rope, {})
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=50,
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=1,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        initializer_range=0.3,
+        rope_parameters={"rope_theta": 500.0, "rope_type": rope, **extra},
+    )
+    by_modules, lean = both(LlamaForCausalLM(config))
+    for length in (4, 150):
+        prompt = torch.randint(0, 50, (1, length))
+        offsets = torch.arange(length)[None]
+        want, got = (m.forward(m.cache(1, 200), prompt, offsets) for m in (by_modules, lean))
+        torch.testing.assert_close(got, want, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("rows", [1, 3, 4, 6])
+def test_attention_gets_whole_vectors_and_no_fewer_than_four_queries(
+    rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the bits of a row would depend on how many rows went with it, and 16-bit greedy lanes would part."""
+    model = Model(random_llama(7, 50), "m")
+    cache = model.cache(1, 40)
+    model.read(cache, [[3, 1, 4]])
+    seen: list[tuple[int, int]] = []
+    right = torch.nn.functional.scaled_dot_product_attention
+
+    def looked_at(query: torch.Tensor, keys: torch.Tensor, *rest: object, **named: object) -> torch.Tensor:
+        seen.append((query.shape[2], keys.shape[2]))
+        return right(query, keys, *rest, **named)
+
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", looked_at)
+    model.forward(cache, torch.full((1, rows), 5), torch.arange(rows)[None])
+    assert seen == [(max(rows, 4), 16)] * model.layers
+
+
+@pytest.mark.parametrize("rows", [1, 3, 5, 17])
+def test_a_packed_weight_gives_the_same_product(rows: int) -> None:
+    """As far as rounding goes, whatever the number of rows; in fp32 nothing is packed."""
+    torch.manual_seed(1)
+    weight, x = torch.randn(96, 64), torch.randn(1, rows, 64)
+    for dtype in (torch.bfloat16, torch.float32):
+        want = torch.nn.functional.linear(x.to(dtype), weight.to(dtype))
+        found = product(weight.to(dtype), packed=True)(x.to(dtype))
+        assert found.dtype == dtype
+        torch.testing.assert_close(found, want, rtol=0.02, atol=0.1 if dtype == torch.bfloat16 else 1e-6)
+
+
+def test_without_the_kernel_products_are_plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(weight: torch.Tensor) -> None:
+        raise AttributeError("no such kernel")
+
+    monkeypatch.setattr(linear, "_packed", missing)
+    weight, x = torch.randn(8, 4).bfloat16(), torch.randn(1, 2, 4).bfloat16()
+    assert product(weight, packed=True)(x).equal(torch.nn.functional.linear(x, weight))
+
+
+def test_weights_are_shared_with_the_transformers_model(pair: Lab) -> None:
+    network = random_llama(3, 258)
+    before = {name: weight.clone() for name, weight in network.state_dict().items()}
+    LeanLlama(network)
+    for name, weight in network.state_dict().items():
+        assert weight.equal(before[name]), name
+    attention = network.model.layers[0].self_attn
+    assert attention.q_proj.weight.untyped_storage().data_ptr() == attention.v_proj.weight.untyped_storage().data_ptr()
+
+
+def test_other_shapes_keep_their_modules() -> None:
+    network = random_llama(1, 5)
+    assert covers(network)
+    network.config.attention_bias = True
+    assert not covers(network)
+    network = random_llama(1, 5)
+    network.set_attn_implementation("eager")
+    assert not covers(network)

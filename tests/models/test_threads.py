@@ -1,0 +1,92 @@
+"""How many threads and which dtype: chosen by what they took, on costs made up here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+
+from draftscope.decode.lab import Lab
+from draftscope.models.loading import devices
+from draftscope.models.loading.devices import pick_dtype
+from draftscope.models.loading.threads import cores, fastest_threads
+
+
+@pytest.fixture(autouse=True)
+def as_before() -> Iterator[None]:
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+def chosen(costs: dict[int, float], most: int) -> tuple[int, list[int]]:
+    """The choice where `costs` says how long a forward takes with so many threads, and what was tried."""
+    tried: list[int] = []
+    now = [0.0]
+
+    def work() -> None:
+        tried.append(torch.get_num_threads())
+        now[0] += costs[tried[-1]]
+
+    return fastest_threads(work, most, lambda: now[0]), list(dict.fromkeys(tried))
+
+
+@pytest.mark.parametrize(
+    ("costs", "most", "best", "tried"),
+    [
+        ({1: 3.0}, 1, 1, [1]),
+        ({1: 3.0, 2: 2.0}, 2, 2, [1, 2]),
+        ({1: 3.0, 2: 3.5, 3: 2.9}, 3, 3, [1, 2, 3]),
+        ({1: 3.0, 2: 2.0, 4: 2.9}, 7, 2, [1, 2, 4]),  # far slower than the best: more are not tried
+        ({1: 9.0, 2: 6.0, 4: 4.0, 6: 3.0}, 6, 6, [1, 2, 4, 6]),
+    ],
+)
+def test_the_fastest_is_taken(costs: dict[int, float], most: int, best: int, tried: list[int]) -> None:
+    assert chosen(costs, most) == (best, tried)
+    assert torch.get_num_threads() == best
+
+
+def test_a_lab_asks_its_own_target(pair: Lab) -> None:
+    before = len(pair.target.counter.widths)
+    assert pair.choose_threads(1) == torch.get_num_threads() == 1
+    assert set(pair.target.counter.widths[before:]) == {5}
+
+
+@pytest.mark.parametrize(
+    ("half", "single", "best"),
+    [
+        ([3.0], [4.0], torch.bfloat16),
+        ([40.0], [4.0], torch.float32),  # no instructions for it
+        ([9.0, 3.0], [4.0], torch.bfloat16),  # other work came between once
+    ],
+)
+def test_auto_is_the_dtype_that_multiplies_fastest(
+    half: list[float], single: list[float], best: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    costs, now, threads = {torch.bfloat16: half, torch.float32: single}, [0.0], torch.get_num_threads()
+
+    def multiplying(dtype: torch.dtype, rows: int) -> Callable[[], object]:
+        left = list(costs[dtype])
+
+        def work() -> None:
+            assert torch.get_num_threads() == 1
+            now[0] += (left.pop(0) if len(left) > 1 else left[0]) / 100
+
+        return work
+
+    monkeypatch.setattr(devices, "_multiplying", multiplying)
+    assert devices.fastest_dtype(clock=lambda: now[0]) == best
+    assert torch.get_num_threads() == threads
+
+
+@pytest.mark.parametrize("faster", [torch.bfloat16, torch.float32])
+def test_auto_is_measured_on_a_cpu_and_known_on_cuda(faster: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "fastest_dtype", lambda: faster)
+    assert pick_dtype("auto", torch.device("cpu")) == faster
+    assert pick_dtype("auto", torch.device("cuda")) == torch.bfloat16
+    assert pick_dtype("float16", torch.device("cpu")) == torch.float16
+
+
+def test_there_is_a_core() -> None:
+    assert cores() >= 1

@@ -1,0 +1,429 @@
+"""The Space's description, its folder and its upload; what a server reads from its environment; who may run."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import shutil
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+
+from draftscope.base.errors import DraftscopeError
+from draftscope.trace import files as tracefile
+from draftscope_app.cli.main import main
+from draftscope_app.engine import config as environment
+from draftscope_app.engine.admission import Admission
+from draftscope_app.engine.config import Environment, Limits
+from draftscope_app.engine.messages import Engine, Job, Load
+from draftscope_app.engine.sessions import Visitors
+from draftscope_app.space import entry
+from draftscope_app.space.description import read
+from draftscope_app.space.folder import MOST_MB, build
+
+ROOT = Path(__file__).resolve().parents[2]
+TOKEN = "hf_not_to_be_seen"
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A small checkout: the real description over a few bytes of everything that travels."""
+    folder = tmp_path / "checkout"
+    (folder / "tests").mkdir(parents=True)
+    for name in ("space.yaml", "pyproject.toml", "tests/constraints.txt"):
+        shutil.copyfile(ROOT / name, folder / name)
+    described = read(ROOT / "space.yaml")
+    for name in (*described.code, *described.assets):
+        path = folder / name
+        if not path.suffix and name != "LICENSE":
+            path.mkdir(parents=True, exist_ok=True)
+            path = path / "file.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            path.write_text("content\n")
+    return folder
+
+
+def changed(checkout: Path, **values: Any) -> Path:
+    """The same checkout, whose description says something else."""
+    path = checkout / "space.yaml"
+    path.write_text(yaml.safe_dump(yaml.safe_load(path.read_text()) | values))
+    return checkout
+
+
+def front_matter(folder: Path) -> dict[str, Any]:
+    _, front, _ = (folder / "README.md").read_text().split("---\n", 2)
+    found: dict[str, Any] = yaml.safe_load(front)
+    return found
+
+
+def required(folder: Path) -> dict[str, Requirement]:
+    lines = [line for line in (folder / "requirements.txt").read_text().splitlines() if line[0] not in "#-"]
+    return {requirement.name: requirement for requirement in map(Requirement, lines)}
+
+
+# The folder.
+
+
+def test_the_folder_is_a_space(tmp_path: Path) -> None:
+    built = build(tmp_path / "space", ROOT)
+    front = front_matter(built.folder)
+    assert (front["sdk"], front["app_file"], front["python_version"]) == ("gradio", "app/main.py", "3.12")
+    assert (built.folder / front["app_file"]).is_file()
+    assert f"gradio=={front['sdk_version']}" in (ROOT / "tests" / "constraints.txt").read_text().split()
+    assert len(front["short_description"]) <= 60
+    assert (built.folder / "packages.txt").read_text() == ""
+    assert built.size < MOST_MB * 10**6
+    assert {path.name for path in (built.folder / "assets" / "models").iterdir()} >= {"llama-draftscope-15m"}
+    assert not list(built.folder.rglob("__pycache__"))
+
+
+def test_every_asset_travels_or_is_known_to_stay() -> None:
+    stay = {"assets/screenshot.png", "assets/bench.css"}
+    travel = set(read(ROOT / "space.yaml").assets)
+    assert {f"assets/{path.name}" for path in (ROOT / "assets").iterdir()} == travel | stay
+
+
+@pytest.mark.parametrize(
+    ("hardware", "inside", "outside"),
+    [("cpu-basic", "2.13.0", "2.14.0"), ("l4x1", "2.13.0", "2.14.0"), ("zero-a10g", "2.11.0", "2.12.0")],
+)
+def test_requirements_are_the_projects_with_the_hardwares_torch(
+    checkout: Path, tmp_path: Path, hardware: str, inside: str, outside: str
+) -> None:
+    folder = build(tmp_path / "space", checkout, hardware).folder
+    found = required(folder)
+    assert inside in found["torch"].specifier and outside not in found["torch"].specifier
+    assert str(found["transformers"].specifier).startswith("==")
+    assert found["gradio"].extras == {"mcp"}
+    assert {"pandas", "plotly", "pyyaml", "pydantic", "spaces"} <= set(found)
+    assert ("download.pytorch.org/whl/cpu" in (folder / "requirements.txt").read_text()) == (hardware == "cpu-basic")
+    assert front_matter(folder)["suggested_hardware"] == hardware
+
+
+def test_models_to_preload_and_packages_are_rendered(checkout: Path, tmp_path: Path) -> None:
+    built = build(tmp_path / "space", changed(checkout, preload=["owner/model"], packages=["git", "curl"]))
+    assert front_matter(built.folder)["preload_from_hub"] == ["owner/model"]
+    assert (built.folder / "packages.txt").read_text() == "git\ncurl\n"
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"torch": {"cpu": ">=2.11", "zero": ">=2.11"}, "hardware": "zero-a10g"}, "is not what ZeroGPU has"),
+        ({"torch": {"cpu": ">=2.11", "zero": "==2.7.1"}, "hardware": "zero-a10g"}, "write ==2.11.* for 'zero'"),
+        ({"torch": {"cpu": ">=2.11"}, "hardware": "t4-small"}, "torch has no range for 'gpu'"),
+        ({"torch": {"cpu": "new"}}, "torch.cpu = 'new': write a range of versions"),
+        ({"assets": ["assets/nothing"]}, "lets 'assets/nothing' travel, and there is none"),
+        ({"assets": ["../secrets"]}, "assets.0 = '../secrets': name a path inside the checkout"),
+        ({"code": ["/etc/passwd"]}, "name a path inside the checkout"),
+        ({"pinned": ["plotly", "pandas"], "wish": 1}, "wish = 1: Extra inputs are not permitted"),
+        ({"pinned": ["no-such-thing"], "title": 5}, "title = 5"),
+        ({"environment": {"DRAFTSCOPE_MOST": "5"}}, "the server reads no such variable"),
+        ({"short_description": "x" * 61}, "at most 60 characters"),
+    ],
+)
+def test_a_description_that_cannot_be_is_one_sentence(
+    checkout: Path, tmp_path: Path, change: dict[str, Any], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main(["space", "build", str(tmp_path / "space"), "--checkout", str(changed(checkout, **change))])
+    said = capsys.readouterr().err
+    assert (code, said.count("\n")) == (2, 1)
+    assert sentence in said
+    assert not (tmp_path / "space").exists()
+
+
+def test_folders_that_cannot_be_used_are_one_sentence(
+    checkout: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine.txt").write_text("precious")
+    (tmp_path / "file").write_text("")
+    for words, sentence in (
+        (["build", str(tmp_path / "full"), "--checkout", str(checkout)], "is not empty; name a new folder"),
+        (["build", str(tmp_path / "file"), "--checkout", str(checkout)], "name another folder"),
+        (["build", str(tmp_path / "new"), "--checkout", str(tmp_path)], "name a checkout of Draftscope"),
+    ):
+        assert main(["space", *words]) == 2
+        assert sentence in capsys.readouterr().err
+    assert [path.name for path in (tmp_path / "full").iterdir()] == ["mine.txt"]
+    heavy = checkout / "assets" / "models" / "heavy.safetensors"
+    with heavy.open("wb") as file:
+        file.truncate((MOST_MB + 1) * 10**6)
+    assert main(["space", "build", str(tmp_path / "heavy"), "--checkout", str(checkout)]) == 2
+    assert f"should stay under {MOST_MB}" in capsys.readouterr().err
+
+
+# The hub, played by a small server on the loopback.
+
+
+@dataclass
+class Hub:
+    """What it answers at `url`, and what it was asked. `taken` names exist."""
+
+    url: str = ""
+    token: str = TOKEN
+    writes: bool = True
+    taken: set[str] = field(default_factory=set)
+    asked: list[str] = field(default_factory=list)
+    files: dict[str, bytes] = field(default_factory=dict)
+
+    def answer(self, path: str, token: str, body: bytes) -> tuple[int, Any]:
+        self.asked.append(path)
+        if token != f"Bearer {self.token}":
+            return 401, {"error": "Invalid credentials in Authorization header"}
+        if path.endswith("/whoami-v2"):
+            return 200, {"name": "owner"}
+        if path.endswith("/repos/create"):
+            return self.create(json.loads(body))
+        if path.endswith("/validate-yaml"):
+            return 200, {"warnings": [], "errors": []}
+        if "/preupload/" in path:
+            asked = json.loads(body)["files"]
+            return 200, {"files": [{"path": f["path"], "uploadMode": "regular", "shouldIgnore": False} for f in asked]}
+        if "/commit/" in path:
+            for line in map(json.loads, body.splitlines()):
+                if line["key"] == "file":
+                    self.files[line["value"]["path"]] = line["value"]["content"]
+            return 200, {
+                "commitUrl": f"{self.url}/spaces/owner/demo/commit/1",
+                "commitOid": "1",
+                "pullRequestUrl": None,
+            }
+        return 404, {"error": "not found"}
+
+    def create(self, wish: dict[str, Any]) -> tuple[int, Any]:
+        name = f"{wish.get('organization') or 'owner'}/{wish['name']}"
+        if not self.writes:
+            return 403, {"error": "Forbidden"}
+        if name in self.taken:
+            return 409, {"error": "You already created this space repo", "url": f"{self.url}/spaces/{name}"}
+        return 200, {"url": f"{self.url}/spaces/{name}", "name": name}
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    played = Hub()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers.get("content-length", 0)))
+            status, answer = played.answer(self.path, self.headers.get("authorization", ""), body)
+            text = json.dumps(answer).encode()
+            self.send_response(status)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        do_GET = do_POST  # noqa: N815
+
+        def log_message(self, *_: object) -> None: ...
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    played.url = f"http://127.0.0.1:{server.server_port}"
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", played.url)
+    yield played
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def push(checkout: Path, *words: str) -> int:
+    return main(["space", "push", "--checkout", str(checkout), *words])
+
+
+def test_without_yes_nothing_leaves(
+    hub: Hub, checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", TOKEN)
+    assert push(checkout, "owner/demo") == 0
+    assert re.match(r"Dry run: A Space for cpu-basic.* would go to 'owner/demo'; --yes", capsys.readouterr().out)
+    assert hub.asked == []
+
+
+def test_a_push_uploads_what_was_rendered(
+    hub: Hub, checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", TOKEN)
+    assert push(checkout, "owner/demo", "--yes") == 0, (capsys.readouterr().err, hub.asked)
+    said = capsys.readouterr()
+    assert "is at http" in said.out
+    assert {"README.md", "requirements.txt", "app/main.py", "space.yaml"} <= set(hub.files)
+    assert TOKEN not in said.out + said.err
+
+
+def test_what_the_hub_refuses_is_one_sentence(
+    hub: Hub, checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refused(*words: str) -> str:
+        assert push(checkout, "owner/demo", "--yes", *words) == 2
+        said = capsys.readouterr().err
+        assert said.count("\n") == 1
+        assert TOKEN not in said
+        return said
+
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+    assert "There is no HF_TOKEN in the environment" in refused()
+    monkeypatch.setenv("HF_TOKEN", "hf_wrong")
+    assert "does not know the token" in refused()
+    monkeypatch.setenv("HF_TOKEN", TOKEN)
+    hub.taken.add("owner/demo")
+    assert "'owner/demo' is taken; choose another name, or upload into it with --update" in refused()
+    hub.taken.clear()
+    hub.writes = False
+    assert "may not write Spaces of 'owner'" in refused()
+    assert hub.files == {}
+
+
+@pytest.mark.parametrize("name", ["demo", "a//b", "own er/demo", "owner/-demo", "owner/demo.git"])
+def test_a_name_that_cannot_be_is_one_sentence(
+    name: str, hub: Hub, checkout: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert push(checkout, name) == 2
+    assert name in capsys.readouterr().err
+    assert hub.asked == []
+
+
+def test_a_hub_out_of_reach_is_one_sentence(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", TOKEN)
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
+    assert push(checkout, "owner/demo", "--yes") == 2
+    assert "The hub cannot be reached" in capsys.readouterr().err
+
+
+# The environment.
+
+
+def test_the_environment_is_read_and_the_models_with_it() -> None:
+    read_ = Environment.read(
+        {"GRADIO_SERVER_PORT": "81", "DRAFTSCOPE_HEADS": "mtp:a, medusa:b", "DRAFTSCOPE_THREADS": "", "HOME": "x"}
+    )
+    assert (read_.port, read_.host, read_.load) == (81, "0.0.0.0", Load(heads=("mtp:a", "medusa:b")))
+    assert read_.limits == Limits()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "remedy"),
+    [
+        ("GRADIO_SERVER_PORT", "eighty", "should be a valid integer"),
+        ("DRAFTSCOPE_MOST_RUNS", "0", "should be greater than or equal to 1"),
+        ("DRAFTSCOPE_LOG", "loud", "should be 'json' or 'off'"),
+    ],
+)
+def test_a_variable_out_of_range_is_one_sentence(name: str, value: str, remedy: str) -> None:
+    with pytest.raises(DraftscopeError, match=re.escape(f"{name} = '{value}': {remedy}")):
+        Environment.read({name: value})
+
+
+def test_the_readme_has_the_whole_table() -> None:
+    assert environment.table() in (ROOT / "README.md").read_text()
+
+
+def test_every_variable_of_the_sources_is_in_the_table() -> None:
+    told = set(environment.names()) | {name for name, _, _ in environment.ELSEWHERE}
+    sources = [path for folder in ("engine", "app") for path in (ROOT / folder).rglob("*.py")]
+    used = {name for path in sources for name in re.findall(r"\"(DRAFTSCOPE_[A-Z_]+)\"", path.read_text())}
+    assert used <= told
+
+
+# Who may run.
+
+
+class NoEngine:
+    """An engine that only counts."""
+
+    def __init__(self) -> None:
+        self.status, self.jobs = Engine("ready", "stand-in"), list[Job]()
+
+    def __len__(self) -> int:
+        return len(self.jobs)
+
+    def run(self, job: Job) -> Job:
+        self.jobs.append(job)
+        return job
+
+
+class Older:
+    stopped = False
+
+    def stop(self) -> None:
+        self.stopped = True
+
+
+def test_one_run_more_than_the_cap_is_refused_but_not_ones_own() -> None:
+    admission = Admission(NoEngine(), Limits(most_runs=2))  # type: ignore[arg-type]
+    older = Older()
+    for name in ("r1", "r2"):
+        admission.admit(Job(name, "a", ()))
+    with pytest.raises(DraftscopeError, match="2 runs are decoded or waiting here"):
+        admission.admit(Job("r3", "a", ()))
+    assert not older.stopped
+    admission.admit(Job("r4", "a", ()), older)  # type: ignore[arg-type]
+    assert older.stopped
+
+
+def test_a_server_that_is_ending_takes_none() -> None:
+    admission = Admission(NoEngine(), Limits())  # type: ignore[arg-type]
+    assert admission.ready
+    admission.end()
+    assert not admission.ready
+    with pytest.raises(DraftscopeError, match="The server is ending"):
+        admission.admit(Job("r1", "a", ()))
+
+
+def test_visitors_who_never_say_that_they_left_are_forgotten_unless_they_wait() -> None:
+    visitors = Visitors(most=3)
+    waiting = visitors.of("waits")
+    for number in range(10):
+        with waiting.call(object()):  # type: ignore[arg-type]
+            visitors.of(f"passes {number}").lines.append("kept")
+    assert len(visitors) == 3
+    assert visitors.of("waits") is waiting
+    assert visitors.of("passes 9").lines == ["kept"]
+    assert visitors.of("passes 0").lines == []
+
+
+# What `python app/main.py` says.
+
+
+def test_the_entry_says_bad_settings_in_one_sentence(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GRADIO_SERVER_PORT", "70000")
+    assert entry.main(checkout) == 2
+    said = capsys.readouterr().err
+    assert said == "draftscope: GRADIO_SERVER_PORT = '70000': should be less than or equal to 65535.\n"
+
+
+def test_the_environment_goes_before_the_description(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Environment] = []
+    monkeypatch.setattr("draftscope_app.serve.server.serve", lambda *_, environment: seen.append(environment))
+    changed(checkout, environment={"DRAFTSCOPE_MOST_TOKENS": "64", "DRAFTSCOPE_MOST_RUNS": "5"})
+    monkeypatch.setenv("DRAFTSCOPE_MOST_RUNS", "7")
+    assert entry.main(checkout) == 0
+    assert seen[0].limits == Limits(most_tokens=64, most_runs=7)
+
+
+# Uploads.
+
+
+def test_a_trace_too_large_for_the_server_is_refused_before_it_fills_the_memory(tmp_path: Path) -> None:
+    bomb = tmp_path / "bomb.jsonl.gz"
+    with gzip.open(bomb, "wb") as file:
+        for _ in range(64):
+            file.write(b" " * 2**20)  # one endless line
+    with pytest.raises(DraftscopeError, match=r"'bomb.jsonl.gz' is larger than 1 MiB unpacked"):
+        tracefile.read(bomb, most_bytes=2**20)

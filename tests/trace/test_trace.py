@@ -1,0 +1,257 @@
+"""Recorded stories: nothing impossible in them, nothing lost on the way to disk and back."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from draftscope import DraftscopeError, drafters
+from draftscope.decode.lab import Lab
+from draftscope.trace import files, metrics
+from draftscope.trace.events import EVENT, Contest, Laws, Round
+from draftscope.verify import rules
+
+
+def check_laws(laws: Laws) -> None:
+    assert laws.ids
+    assert len(set(laws.ids)) == len(laws.ids)
+    assert len(laws.ids) == len(laws.raw) == len(laws.p)
+    assert sum(laws.p) + laws.rest_p == pytest.approx(1, abs=2e-5)
+    if laws.q is None:
+        return
+    both = sum(map(min, laws.p, laws.q)) + laws.rest_min
+    residual = sum(max(p - q, 0) for p, q in zip(laws.p, laws.q, strict=True)) + laws.rest_residual
+    assert sum(laws.q) + laws.rest_q == pytest.approx(1, abs=2e-5)
+    assert both + residual == pytest.approx(1, abs=4e-5)  # the overlap and the residual are all of p
+
+
+def check_contest(contest: Contest, event: Round) -> None:
+    """What was judged was judged by its rule: an independent look at threshold, coin and result."""
+    for laws in contest.laws:
+        check_laws(laws)
+    for rank, child in enumerate(contest.children):
+        node = event.nodes[child.node]
+        assert node.parent == contest.slot
+        laws = contest.laws[rank if contest.rule == "rrsw" else 0]
+        assert node.token in laws.ids
+        if contest.rule in ("greedy", "deterministic"):
+            assert child.passed == (node.token == contest.draw)
+            assert child.threshold is None
+            continue
+        if contest.rule in ("typical", "top-k"):
+            assert child.coin is None
+            assert child.passed == (
+                child.p > child.threshold if contest.rule == "typical" else 0 < child.p >= child.threshold
+            )
+            continue
+        assert child.passed == (child.coin < child.threshold)
+        if contest.rule in ("token", "rrsw"):
+            assert child.threshold == pytest.approx(min(1, child.p / child.q))
+            assert not (child.p == 0 and child.passed)  # a child that faced a residual of 0 is never accepted
+    if contest.rule == "rrsw":
+        for before, after, child in zip(contest.laws, contest.laws[1:], contest.children, strict=False):
+            check_renewed(before, after, event.nodes[child.node].token)
+
+
+def check_renewed(before: Laws, after: Laws, token: int) -> None:
+    """The next sibling faces norm(P - Q)+ and Q without the rejected token."""
+    if before.rest_p > 1e-6 or before.rest_q > 1e-6:
+        return  # only where every token is shown can the law be worked out from what is shown
+    order = [before.ids.index(i) for i in after.ids]
+    p, q = [before.p[i] for i in order], [before.q[i] for i in order]
+    assert after.p == pytest.approx(rules.residual(p, q), abs=1e-4)
+    assert after.q == pytest.approx(rules.without(q, after.ids.index(token)), abs=1e-4)
+
+
+def check_story(events: list[Round]) -> None:
+    clock = 0.0
+    for event in events:
+        assert clock <= event.start <= event.end
+        clock = event.end
+        spent = sum(event.timings.propose) + sum(
+            getattr(event.timings, name) for name in ("verify", "judge", "commit", "host")
+        )
+        assert spent == pytest.approx(event.end - event.start, abs=0.01)
+        accepted = [node for node in event.nodes if node.fate == "accepted"]
+        fates = {node.id: node.fate for node in event.nodes}
+        assert event.width == 1 + len(event.nodes)
+        assert event.drafted == sum(fate != "scout" for fate in fates.values())
+        for depth, node in enumerate(accepted, 1):  # one path from the root
+            assert node.depth == depth
+            assert node.parent == (accepted[depth - 2].id if depth > 1 else -1)
+        assert event.last.slot == (accepted[-1].id if accepted else -1)
+        assert event.emitted == [*(node.token for node in accepted), event.last.token][: len(event.emitted)]
+        assert event.accepted == min(len(accepted), len(event.emitted))
+        assert event.cut is not None or len(event.emitted) == len(accepted) + 1
+        judged = {child.node for contest in event.contests for child in contest.children}
+        for node in event.nodes:
+            assert (node.fate in ("accepted", "rejected")) == (node.id in judged)
+        children_of_end = [n for n in event.nodes if n.parent == event.last.slot and n.fate != "scout"]
+        want = "correction" if children_of_end else "bonus" if accepted else "plain"
+        assert event.last.kind == want  # a bonus stands only below an accepted leaf
+        for contest in event.contests:
+            check_contest(contest, event)
+            siblings = [n.id for n in event.nodes if n.parent == contest.slot and n.fate != "scout"]
+            seen = [child.node for child in contest.children]
+            assert seen == siblings[: len(seen)]  # everything before the accepted sibling was judged, in draw order
+            if contest.rule != "block" and len(seen) < len(siblings):
+                assert contest.children[-1].passed
+        if event.last.laws is not None:
+            check_laws(event.last.laws)
+            assert event.last.laws.p[event.last.laws.ids.index(event.last.token)] > 0
+
+
+@hypothesis_settings(max_examples=80, deadline=None)
+@given(
+    drafter=st.sampled_from(sorted(drafters.known())),
+    rule=st.sampled_from(["token", "block", "typical", "lenient", "top-k"]),
+    temperature=st.sampled_from([0.0, 0.6, 1.0, 2.0]),
+    top_k=st.sampled_from([0, 2, 3]),
+    shape=st.lists(st.integers(1, 4), min_size=1, max_size=3),
+    gamma=st.integers(1, 5),
+    seed=st.integers(0, 2**40),
+    limit=st.integers(1, 16),
+)
+def test_every_recorded_story_is_possible(tiny: Lab, **settings: object) -> None:
+    limit = settings.pop("limit")
+    run = tiny.decode("abcabcab", typed="abcde", max_new_tokens=limit, **settings)
+    check_story(run.rounds)
+    assert "".join(event.text_delta for event in run.rounds) == run.text
+    assert [token for event in run.rounds for token in event.emitted] == run.token_ids
+    assert [EVENT.validate_json(files.line(event)) for event in run.events] == list(run.events)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize(
+    "drafter", ["draft", "sampled-tree", "topk-tree", "ngram", "eagle3", "eagle3-tree", "block-tree"]
+)
+def test_stories_over_bytes_are_possible_too(pair: Lab, drafter: str, temperature: float) -> None:
+    run = pair.decode("abcabcab\u00e9\u20ac", drafter, temperature=temperature, max_new_tokens=32)
+    check_story(run.rounds)
+    pieces = [(token, raw) for event in run.rounds for token, raw in zip(event.emitted, event.emitted_raw, strict=True)]
+    written = b"".join(raw.encode("latin-1") for token, raw in pieces if not pair.pieces.is_special(token))
+    assert written.decode("utf-8", "replace") == run.text
+
+
+def test_the_start_says_everything_that_ran(pair: Lab) -> None:
+    start = pair.decode("ab", seed=9, temperature=0.5, max_new_tokens=2).events[0]
+    assert (start.drafter, start.seed, start.dtype, start.device) == ("draft", 9, "float32", "CPU")
+    assert start.settings["temperature"] == 0.5
+    assert [(model.role, model.layers) for model in start.models] == [("target", 2), ("draft", 1)]
+    assert start.prompt_tokens == 2
+
+
+@pytest.mark.parametrize("name", ["run.jsonl", "run.jsonl.gz"])
+def test_a_trace_survives_the_disk(pair: Lab, tmp_path: Path, name: str) -> None:
+    events = pair.decode("hello", temperature=1.0, max_new_tokens=12).events
+    files.write(tmp_path / name, events)
+    assert files.read(tmp_path / name) == files.Recording(events)
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+def test_a_truncated_trace_keeps_what_is_whole(pair: Lab, tmp_path: Path, zipped: bool) -> None:
+    path = tmp_path / ("run.jsonl.gz" if zipped else "run.jsonl")
+    files.write(path, pair.decode("hello", max_new_tokens=12).events)
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) * 2 // 3])
+    recording = files.read(path)
+    assert recording.events
+    assert "breaks off after" in recording.warning
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"", "is empty"),
+        (b"hello\n", "is not a Draftscope trace"),
+        (b'{"kind": "song"}\n', "is not a Draftscope trace"),
+        (b"[1, 2]\n", "is not a Draftscope trace"),
+        (b"\x80\xff\x00\n", "is not a Draftscope trace"),
+        (b"\x1f\x8bnot gzip", "is not a Draftscope trace"),
+        (gzip.compress(b"PK", mtime=0), "is not a Draftscope trace"),
+        (b'{"kind": "run_start", "schema_version": 99}\n', "was written in trace version 99"),
+        (b'{"kind":"prefill","run":"r","lane":"l","tokens":1,"start":0,"end":1}\n', "first lines are missing"),
+    ],
+)
+def test_a_foreign_file_is_one_sentence(tmp_path: Path, content: bytes, sentence: str) -> None:
+    path = tmp_path / "file.jsonl"
+    path.write_bytes(content)
+    with pytest.raises(DraftscopeError, match=sentence):
+        files.read(path)
+
+
+def test_a_missing_file_and_an_unwritable_one_are_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(DraftscopeError, match="cannot be read"):
+        files.read(tmp_path / "none.jsonl")
+    with pytest.raises(DraftscopeError, match="cannot be written"):
+        files.write(tmp_path, [])
+
+
+def test_metrics_are_folded_by_their_definitions(pair: Lab) -> None:
+    twin = Lab(pair.target, pair.target, pair.tokenizer)
+    run = twin.decode("hello", gamma=3, max_new_tokens=12)  # three rounds: 3 accepted and a bonus each
+    found = run.metrics
+    assert (found.num_drafts, found.num_draft_tokens, found.num_accepted_tokens, found.tokens) == (3, 9, 9, 12)
+    assert found.mean_acceptance_length == 4.0
+    assert found.draft_acceptance_rate == 1.0
+    assert found.acceptance_rate_per_position == [1.0] * 3
+    assert found.conditional_acceptance_per_position == [1.0] * 3
+    assert found.itl_ms.p50 == 0.0  # tokens of a round arrive together
+    assert found.icl_ms.p50 > 0
+    assert found.ttft_ms == run.rounds[0].end
+    assert found.tokens_per_s == pytest.approx(12e3 / run.events[-1].end)
+
+
+def test_metrics_of_plain_and_of_nothing(pair: Lab) -> None:
+    plain = pair.decode("hello", "plain", max_new_tokens=5).metrics
+    assert (plain.num_drafts, plain.draft_acceptance_rate, plain.tokens_per_round) == (0, None, 1.0)
+    assert plain.tpot_ms > 0
+    nothing = metrics.fold([])
+    assert (nothing.tokens, nothing.tokens_per_s, nothing.ttft_ms, nothing.itl_ms.p50) == (0, None, None, None)
+
+
+def test_conditional_acceptance_counts_only_who_was_asked(tiny: Lab) -> None:
+    run = tiny.decode("abcab", gamma=3, rule="token", temperature=1.0, max_new_tokens=200, seed=2)
+    found = run.metrics
+    product = 1.0
+    for unconditional, conditional in zip(
+        found.acceptance_rate_per_position, found.conditional_acceptance_per_position, strict=True
+    ):
+        product *= conditional
+        assert unconditional == pytest.approx(product, abs=0.03)  # the last rounds are shorter
+
+
+def test_reading_and_folding_a_trace_needs_no_torch(pair: Lab, tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    files.write(path, pair.decode("hello", max_new_tokens=4).events)
+    code = (
+        "import sys, json; from draftscope import tracefile, metrics; "
+        f"print(json.dumps([metrics.fold(tracefile.read({str(path)!r}).events).tokens, 'torch' in sys.modules]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == [4, False]
+
+
+def test_the_engine_works_without_gradio_plotly_and_the_app(pair_folders: tuple[Path, Path]) -> None:
+    target, draft = pair_folders
+    code = f"""
+import sys
+for name in ("gradio", "plotly", "pandas", "draftscope_app"):
+    sys.modules[name] = None
+import pkgutil, importlib, draftscope
+for module in pkgutil.walk_packages(draftscope.__path__, "draftscope."):
+    if not module.name.endswith("__main__"):
+        importlib.import_module(module.name)
+print(len(draftscope.load({str(target)!r}, {str(draft)!r}, dtype="float32").decode("ab", max_new_tokens=5).token_ids))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "5"

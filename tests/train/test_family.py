@@ -1,0 +1,602 @@
+"""The family of drafters: each learns, resumes, and drafts as it was trained; the command skips what is finished."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from transformers import AutoModelForCausalLM
+
+import draftscope
+from draftscope.base.errors import DraftscopeError
+from draftscope.models.cache.masks import Reach, attention_mask
+from draftscope.models.cache.slots import SlotCache
+from draftscope.models.heads import Block, Eagle3, Head, Lender, RecurrentHead, load_head, save_head
+from draftscope.models.loading import embedded as family
+from draftscope.models.loading.checkpoints import Loading, find, load_model
+from draftscope.models.loading.embedded import FAMILY, Member
+from draftscope.train import adapt as adapting
+from draftscope.train import command
+from draftscope.train import family as training
+from draftscope.train.adapt import adapt
+from draftscope.train.command import add_arguments, run
+from draftscope.train.data import corpus, tokenizer
+from draftscope.train.data.batches import Batches
+from draftscope.train.data.corpus import Texts
+from draftscope.train.loop import precision as precisions
+from draftscope.train.loop.distill import Places, distill
+from draftscope.train.loop.lesson import Drafting, Lesson
+from draftscope.train.loop.loop import Budget
+from draftscope.train.loop.optimizers import Rates
+from draftscope.train.loop.pretrain import Recipe, next_token_loss, pretrain
+from draftscope.train.publish import finish, folder, speedup
+from draftscope.train.publish.about import ABOUT
+from draftscope.train.publish.evaluate import agreement
+from draftscope.train.publish.shards import pack
+from draftscope.train.publish.training_record import read
+from draftscope.train.students import recipes, students
+from draftscope.train.students.parallel import blocks
+from draftscope.train.students.recipes import Preset
+from draftscope.train.students.shapes import ExpertsShape, Mamba2Shape, Shape, build, parameters
+from draftscope.train.students.students import SHAPES, first_head, first_model, frequent, lesson
+from draftscope.train.students.unrolled import unroll
+from draftscope_app.cli.main import main
+from tests.train.test_train import STEP, ticking, write_corpus
+
+V = 280
+TINY = Shape(V, layers=4, width=32, heads=2, key_value_heads=1, mlp=64, positions=1024)
+SMALLER = Shape(V, layers=1, width=16, heads=2, key_value_heads=1, mlp=32, positions=1024)
+TINY_SHAPES = {name: SMALLER if name not in ("target", "experts", "mamba2") else TINY for name in SHAPES} | {
+    "mamba2": Mamba2Shape(V, layers=1, width=32, state=8),
+    "experts": ExpertsShape(replace(TINY, layers=2), experts=4, active=2, mlp=16),
+}
+RECIPE = Recipe(Rates(matrices=4e-3, rest=5e-3), STEP, samples=2)
+DRAFTERS = [member for member in FAMILY if member.of == "target"]
+HEADS = [member for member in FAMILY if member.is_head]
+RECURRENT = [member for member in HEADS if member.kind in ("eagle", "eagle3", "mtp")]
+
+
+def by_name(member: Member) -> str:
+    return member.name
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_corpus(tmp_path_factory.mktemp("corpus"))
+
+
+@pytest.fixture(scope="module")
+def texts(place: Path) -> Texts:
+    files = corpus.domain_files(place, "train").values()
+    bpe = tokenizer.train((text for path in files for text in corpus.documents(path)), V)
+    return corpus.read(place, bpe, place / "cache")
+
+
+@pytest.fixture(scope="module")
+def target(texts: Texts, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A target that knows something worth learning."""
+    model = build(TINY, seed=0)
+    pretrain(model, texts, tmp_path_factory.mktemp("target"), Budget(32.0, clock=ticking()), seed=0, recipe=RECIPE)
+    return model.eval()
+
+
+@pytest.fixture(autouse=True)
+def _tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(students, "SHAPES", TINY_SHAPES)
+
+
+def fresh(member: Member, target: Any, texts: Texts) -> Any:
+    """The member before training."""
+    return first_head(member, target, Batches(texts.train, 0, STEP), 0) if member.is_head else first_model(member, 0)
+
+
+def shaken(head: Head) -> Head:
+    """The head with weights far from the quiet ones it begins with."""
+    dice = torch.Generator().manual_seed(5)
+    with torch.no_grad():
+        for weight in head.parameters():
+            weight.add_(torch.randn(weight.shape, generator=dice) * 0.1)
+    return head.eval()
+
+
+def train(one: Lesson, texts: Texts, place: Path, steps: int, clock: Callable[[], float]) -> bool:
+    places = Places(place / "state", place / "samples")
+    return distill(one, texts, places, Budget(float(steps), clock=clock), seed=0, recipe=RECIPE)[1]
+
+
+def interrupting(at: float) -> Callable[[], float]:
+    """A ticking clock that asks the run to stop when it reaches `at`; it is read twice a step."""
+    tick = ticking()
+
+    def clock() -> float:
+        now = tick()
+        if now == at:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return now
+
+    return clock
+
+
+def weights(model: Any) -> Tensor:
+    return torch.cat([weight.detach().flatten() for weight in model.parameters()])
+
+
+# Learning.
+
+
+def lost(one: Lesson, texts: Texts) -> float:
+    ids = Batches(texts.train, 1, STEP).rows(0, 512)[0]
+    with torch.no_grad():
+        return one.loss(ids, one.draw(ids, torch.Generator().manual_seed(0))).item()
+
+
+@pytest.mark.filterwarnings("ignore:Mismatch dtype")
+@pytest.mark.parametrize("member", DRAFTERS, ids=by_name)
+def test_every_drafter_learns(member: Member, target: Any, texts: Texts, tmp_path: Path) -> None:
+    one = lesson(target, fresh(member, target, texts))
+    before = lost(one, texts)
+    assert train(one, texts, tmp_path, 12, ticking())
+    assert lost(one, texts) < 0.99 * before
+
+
+def test_experts_learn_and_are_kept_busy(texts: Texts, tmp_path: Path) -> None:
+    model = first_model(family.find("experts"), 0)
+    inputs, following = Batches(texts.train, 1, STEP).rows(0, 512)
+    before = next_token_loss(model, inputs, following).item()
+    pretrain(model, texts, tmp_path, Budget(12.0, clock=ticking()), seed=0, recipe=RECIPE)
+    assert next_token_loss(model, inputs, following).item() < before - 0.5
+    routed = model(input_ids=inputs, output_router_logits=True).router_logits[0].topk(2).indices
+    assert torch.bincount(routed.flatten(), minlength=4).min() > 0
+
+
+@pytest.mark.parametrize("name", ["eagle3", "block", "mamba2"])
+def test_interrupted_drafters_go_on_to_the_same_weights(name: str, target: Any, texts: Texts, tmp_path: Path) -> None:
+    member = family.find(name)
+    found = []
+    for folder_name, clocks in (("whole", [ticking()]), ("parts", [interrupting(at=7), ticking()])):
+        for clock in clocks:
+            student = fresh(member, target, texts)
+            done = train(lesson(target, student), texts, tmp_path / folder_name, 6, clock)
+            found.append((done, weights(student)))
+    (whole, once), (stopped, part), (resumed, twice) = found
+    assert (whole, stopped, resumed) == (True, False, True)
+    assert torch.equal(once, twice) and not torch.equal(once, part)
+
+
+def test_a_drafter_that_goes_on_reads_other_text(target: Any, texts: Texts, tmp_path: Path) -> None:
+    """The text behind its weights would be read twice, and the rest of the corpus less often than it should."""
+    student = fresh(family.find("medusa"), target, texts)
+    one, read = lesson(target, student), []
+
+    def watched(ids: Tensor, drawn: Tensor | None) -> Tensor:
+        read.append(ids)
+        return one.loss(ids, drawn)
+
+    for seen in (0, 0, 4096):
+        places = Places(tmp_path / f"state{len(read)}", tmp_path / "samples")
+        distill(one, texts, places, Budget(1.0, clock=ticking()), 0, seen, RECIPE, watched)
+    first, again, later = read[:: len(read) // 3]
+    assert torch.equal(first, again) and not torch.equal(first, later)
+
+
+# What is trained is what drafts.
+
+
+def drafted(head: RecurrentHead, ids: Tensor, states: Tensor, row: int, depth: int) -> list[Tensor]:
+    """The logits [D] of a drafter behind token `row` + 1 of one text, as it drafts `depth` of the text's own tokens."""
+    cache = head.cache(1, 64)
+    at = torch.arange(row + 1)[None]
+    cache.table.aim(at)
+    logits, features = head(ids[:, 1 : row + 2], head.fuse(states[:, : row + 1]), at, None, cache)
+    cache.keep_first(torch.tensor([row + 1]), row + 1)
+    found = [logits[0, -1]]
+    for step in range(1, depth):
+        offsets = torch.tensor([[step - 1]])
+        logits, features = one_row(head, cache, ids[:, row + 1 + step, None], features[:, -1:], offsets)
+        found.append(logits[0, -1])
+    return found
+
+
+def one_row(
+    head: RecurrentHead, cache: SlotCache, token: Tensor, feature: Tensor, offsets: Tensor
+) -> tuple[Tensor, Tensor]:
+    cache.table.aim(offsets)
+    cache.table.widen()
+    mask = attention_mask(cache.table, Reach(), None, None)
+    return head(token, feature, cache.table.length[:, None] + offsets, mask, cache)
+
+
+@pytest.mark.parametrize("member", RECURRENT, ids=by_name)
+@torch.no_grad()
+def test_unrolled_training_is_drafting_with_a_cache(member: Member, target: Any, texts: Texts) -> None:
+    head = shaken(fresh(member, target, texts))
+    assert isinstance(head, RecurrentHead)
+    ids = Batches(texts.train, 0, STEP).rows(0, 512)[0][:2, :24]
+    states = lesson(target, head).shown(ids, None).states
+    steps = [logits for logits, _ in unroll(head, ids, states, 4)]
+    for text in range(2):
+        for row in (0, 7, 19):
+            alone = drafted(head, ids[text : text + 1], states[text : text + 1], row, 4)
+            for step in range(4):
+                torch.testing.assert_close(steps[step][text, row], alone[step], atol=2e-4, rtol=1e-3)
+    assert not torch.allclose(steps[0], steps[1], atol=1e-2)
+
+
+@torch.no_grad()
+def test_blocks_of_a_text_are_those_drafted_one_by_one(target: Any, texts: Texts) -> None:
+    head = shaken(fresh(family.find("block"), target, texts))
+    assert isinstance(head, Block)
+    one = lesson(target, head)
+    ids = Batches(texts.train, 0, STEP).rows(0, 512)[0][:2, :48]
+    anchors = one.draw(ids, torch.Generator().manual_seed(3))
+    assert anchors is not None and anchors.min() >= 1 and anchors.max() <= 48 - 8
+    states = one.shown(ids, None).states
+    found = blocks(head, ids, states, anchors)
+    for text in range(2):
+        for which, start in enumerate(anchors[text].tolist()):
+            tokens = head.tokens(ids[text, start, None], 8)
+            context = head.fuse(states[text : text + 1, :start])
+            alone = head(tokens, context, torch.arange(start + 9)[None])
+            torch.testing.assert_close(found[text, which, 1:], alone[0, 1:], atol=2e-4, rtol=1e-3)
+
+
+@torch.no_grad()
+def test_every_depth_is_about_its_own_token(target: Any, texts: Texts) -> None:
+    """Depth k of row i is about token i + 1 + k, of which the target's row i + k speaks."""
+    ids = Batches(texts.train, 0, STEP).rows(0, 512)[0][:2, :64]
+    for member in HEADS:
+        one = lesson(target, fresh(member, target, texts))
+        drawn = one.draw(ids, torch.Generator().manual_seed(3))
+        truth = one.shown(ids, drawn)
+        numbered = truth._replace(laws=torch.arange(64).expand(2, -1)[:, :, None])  # row i "says" i
+        for depth, (rows, said) in enumerate(one.pairs(numbered), 1):
+            assert rows.shape[:-1] == said.shape[:-1]
+            first = drawn if member.kind == "block" else torch.arange(said.shape[1]) + 1
+            assert torch.equal(rows[..., 0], (first + depth - 1).expand(2, -1))
+
+
+def test_the_draft_itself_is_measured_at_one_depth(target: Any, texts: Texts) -> None:
+    found = agreement(Drafting(target, target), texts.val[0], 2)
+    assert found.alpha == pytest.approx((1.0,), abs=1e-3)
+    head = fresh(family.find("medusa"), target, texts)  # begins as the target's own output, of the token before
+    assert len(agreement(lesson(target, head), texts.val[0], 2).alpha) == 4
+
+
+# Vocabulary and files.
+
+
+def test_eagle3_says_the_most_frequent_tokens(target: Any, texts: Texts) -> None:
+    batches = Batches(texts.train, 0, STEP)
+    chosen = frequent(batches, 40)
+    counts = torch.bincount(torch.cat([batches.rows(step, 512)[1].flatten() for step in range(64)]), minlength=V)
+    rest = torch.ones(V, dtype=torch.bool).index_fill_(0, chosen, False)
+    assert tokenizer.END in chosen and chosen.equal(chosen.unique())
+    assert counts[chosen[chosen != tokenizer.END]].min() >= counts[rest].max()
+    head = fresh(family.find("eagle3"), target, texts)
+    assert isinstance(head, Eagle3) and head.lm_head is not None
+    assert head.vocabulary == V // 2 and head.targets.equal(frequent(batches, V // 2))
+    assert torch.equal(head.lm_head.weight, Lender.of(target).lm_head[head.targets])
+
+
+@pytest.mark.filterwarnings("ignore:Mismatch dtype")
+@pytest.mark.parametrize("member", HEADS, ids=by_name)
+def test_saved_heads_say_the_same(member: Member, target: Any, texts: Texts, tmp_path: Path) -> None:
+    head = shaken(fresh(member, target, texts))
+    save_head(head, tmp_path, "Llama-Draftscope-15M")
+    loaded = load_head(member.kind, tmp_path, Lender.of(target))
+    ids = Batches(texts.train, 0, STEP).rows(0, 512)[0][:1, :64]
+    ours, theirs = lesson(target, head), lesson(target, loaded)
+    drawn = ours.draw(ids, torch.Generator().manual_seed(3))
+    for (_, one), (_, other) in zip(
+        ours.pairs(ours.shown(ids, drawn)), theirs.pairs(theirs.shown(ids, drawn)), strict=True
+    ):
+        assert torch.equal(one, other)
+
+
+def test_the_table_is_whole() -> None:
+    names = {member.name for member in FAMILY}
+    assert names == set(ABOUT) == set(recipes.RATES) == set(recipes.CPU.minutes) == set(recipes.GPU.minutes)
+    assert {member.name for member in FAMILY if not member.is_head} == set(SHAPES)
+    assert len({member.folder for member in FAMILY}) == len(FAMILY)
+    assert all(member.title.startswith("Llama-") and member.of in ("", "target", "experts") for member in FAMILY)
+    with pytest.raises(DraftscopeError, match="known are target, draft"):
+        family.find("eagle4")
+
+
+def test_the_family_fits_in_80_megabytes(texts: Texts, monkeypatch: pytest.MonkeyPatch) -> None:
+    """bf16, and 0.3 MB a folder for tokenizer, card and record."""
+    monkeypatch.setattr(students, "SHAPES", SHAPES)
+    target = first_model(family.find("target"), 0)
+    made = [target if member.name == "target" else fresh(member, target, texts) for member in FAMILY]
+    assert 2 * sum(map(parameters, made)) + 300_000 * len(FAMILY) < 80e6
+
+
+# The command.
+
+
+@pytest.fixture
+def commanded(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    """`draftscope train family` on the tiny shapes, without a compiler, a fraction of a second a member."""
+    monkeypatch.setattr(command, "TARGET", TINY)
+    monkeypatch.setattr(finish, "ROWS", 2)
+    monkeypatch.setattr(training, "compiled", lambda loss: loss)
+    minutes = {member.name: 0.002 for member in FAMILY}
+    small = Preset("cpu", minutes, enough=1, target_step=STEP, draft_step=STEP, head_step=STEP, samples=2)
+    monkeypatch.setattr(command, "PRESETS", {"cpu": small, "gpu": replace(small, device="cuda")})
+    common = ("--corpus", str(place), "--out", str(tmp_path / "out"), "--work", str(tmp_path / "work"))
+    return lambda *words: run(arguments("family", *common, "--threads", "1", *words))
+
+
+def arguments(*words: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    return parser.parse_args(words)
+
+
+def test_the_whole_family(
+    commanded: Callable[..., int],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    out, begun = tmp_path / "out", []
+
+    def watched(student: Any, elder: Any) -> bool:
+        begun.append(type(student).__name__)
+        return students.start_as(student, elder)
+
+    monkeypatch.setattr(training, "start_as", watched)
+    assert commanded("--shards", str(tmp_path / "shards")) == 0
+    for member in FAMILY:
+        made = out / member.folder
+        record = read(made)
+        assert (made / "README.md").read_text().startswith("---") and record["tokens_seen"] > 0
+        home = out / family.find(member.of).folder if member.of else None
+        assert family.trained_for(made) == (family.digest(home) if home else "")
+        assert bool(record["agreement"]) == bool(member.of)
+        if not member.is_head:
+            assert AutoModelForCausalLM.from_pretrained(made).config.vocab_size == V
+    target = folder.load(out / family.find("target").folder)
+    assert isinstance(load_head("eagle3", out / family.find("eagle3").folder, Lender.of(target)), Eagle3)
+    pieces = sorted((tmp_path / "shards").iterdir())
+    with tarfile.open(fileobj=io.BytesIO(b"".join(piece.read_bytes() for piece in pieces))) as tar:
+        assert {name.split("/")[0] for name in tar.getnames()} == {member.folder for member in FAMILY}
+    assert begun == ["Mamba2ForCausalLM", *["LlamaForCausalLM"] * 4]  # no target, no head, and not the draft itself
+    draft, deeper = (read(out / family.find(name).folder)["tokens_seen"] for name in ("draft", "draft-2l"))
+    assert deeper > draft  # who begins as the draft has its tokens behind it
+    # Nothing is done twice.
+    capsys.readouterr()
+    assert commanded() == 0
+    said = capsys.readouterr().out
+    assert said.count("is finished in") == len(FAMILY) and "written to" not in said
+
+
+def test_a_member_goes_on_for_another_target(
+    commanded: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home, made = (tmp_path / "out" / family.find(name).folder for name in ("target", "medusa"))
+    assert commanded("--members", "target, medusa") == 0
+    first = read(made)
+    model = folder.load(home)
+    with torch.no_grad():
+        model.model.norm.weight.mul_(1.5)
+    model.to(torch.bfloat16).save_pretrained(home)
+    capsys.readouterr()
+    assert commanded("--members", "medusa") == 0
+    assert "Medusa: " in capsys.readouterr().out
+    second = read(made)
+    assert second["target"] == family.digest(home) != first["target"]
+    assert second["tokens_seen"] > first["tokens_seen"] > 0
+    assert commanded("--members", "medusa", "--minutes", "0.004") == 0  # so it is by another recipe
+    assert read(made)["recipe"] != second["recipe"]
+
+
+def test_only_weights_that_fit_are_gone_on_from(target: Any, texts: Texts, tmp_path: Path) -> None:
+    member = family.find("block")
+    kept = shaken(fresh(member, target, texts)).to(torch.bfloat16)
+    save_head(kept, tmp_path, "A head")
+    (tmp_path / family.RECORD).write_text('{"tokens_seen": 7}')
+    student = fresh(member, target, texts)
+    assert training._goes_on(member, tmp_path, target, student) == 7
+    assert torch.equal(weights(student).bfloat16(), weights(kept))
+    assert training._goes_on(member, tmp_path / "none", target, student) == 0
+    wider = Block(replace(student.config, shape=replace(student.config.shape, mlp=8)), Lender.of(target))
+    before = weights(wider)
+    assert training._goes_on(member, tmp_path, target, wider) == 0 and torch.equal(weights(wider), before)
+
+
+def test_a_sitting_ends_and_goes_on(commanded: Callable[..., int], tmp_path: Path) -> None:
+    assert commanded("--members", "target") == 0
+    assert commanded("--members", "medusa", "--sitting", "0.000001") == command.INTERRUPTED
+    assert not (tmp_path / "out" / family.find("medusa").folder).exists()
+    assert commanded("--members", "medusa", "--sitting", "10") == 0
+
+
+def refused(commanded: Callable[..., int], *words: str) -> str:
+    with pytest.raises(DraftscopeError) as caught:
+        commanded(*words)
+    sentence = str(caught.value)
+    assert "\n" not in sentence and sentence.endswith((".", ")"))
+    return sentence
+
+
+def test_wrong_family_arguments_are_refused_in_one_sentence(
+    commanded: Callable[..., int], tmp_path: Path, place: Path
+) -> None:
+    assert "known are target, draft" in refused(commanded, "--members", "eagle7")
+    assert "add it to --members" in refused(commanded, "--members", "eagle3")
+    assert "--sitting" in refused(commanded, "--sitting", "0")
+    assert "no corpus folder" in refused(commanded, "--corpus", str(tmp_path / "nowhere"))
+    if not torch.cuda.is_available():
+        assert "--preset cpu" in refused(commanded, "--preset", "gpu")
+    with pytest.raises(DraftscopeError, match="goes with 'family'"):
+        run(arguments("target", "--corpus", str(place), "--members", "draft"))
+
+
+def test_the_command_runs_without_gradio(tmp_path: Path) -> None:
+    code = "import sys; sys.modules['gradio'] = None; from draftscope.train.__main__ import main; sys.exit(main())"
+    words = [sys.executable, "-c", code, "family", "--corpus", str(tmp_path / "nowhere")]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and done.stderr.startswith("There is no corpus folder")
+
+
+def test_pieces_are_small_and_make_a_whole(tmp_path: Path) -> None:
+    (tmp_path / "made").mkdir()
+    (tmp_path / "made" / "weights").write_bytes(bytes(range(256)) * 100)
+    pack([tmp_path / "made"], tmp_path / "shards", piece=10_000)
+    pieces = sorted((tmp_path / "shards").iterdir())
+    assert len(pieces) > 2 and all(piece.stat().st_size <= 10_000 for piece in pieces)
+    with tarfile.open(fileobj=io.BytesIO(b"".join(piece.read_bytes() for piece in pieces))) as tar:
+        held = tar.extractfile("made/weights")
+        assert held is not None and held.read() == bytes(range(256)) * 100
+
+
+def test_the_digest_is_the_models(tmp_path: Path, texts: Texts) -> None:
+    folder.save(build(TINY, 0), texts.tokenizer, tmp_path)
+    how = Loading(torch.float32, torch.device("cpu"))
+    assert family.digest(tmp_path) == load_model(find(tmp_path, how), how).digest != ""
+    assert family.trained_for(tmp_path) == ""
+
+
+def test_a_member_is_found_where_it_was_trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRAFTSCOPE_ASSETS", str(tmp_path))
+    assert family.place("eagle3") is None
+    made = tmp_path / "models" / "llama-draftscope-eagle3"
+    made.mkdir(parents=True)
+    (made / "config.json").write_text("{}")
+    (made / family.RECORD).write_text(json.dumps({"target": "abc"}))
+    assert family.place("eagle3") == made and family.trained_for(made) == "abc"
+
+
+# What is embedded is there to draft, and can be adapted.
+
+
+@pytest.fixture
+def embedded(commanded: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A target with a draft and a head in an assets folder of their own."""
+    assert commanded("--members", "target,draft,eagle3", "--out", str(tmp_path / "assets" / "models")) == 0
+    monkeypatch.setenv("DRAFTSCOPE_ASSETS", str(tmp_path / "assets"))
+    monkeypatch.setattr(adapting, "compiled", lambda loss: loss)
+    monkeypatch.setattr(speedup, "PLAN", replace(speedup.PLAN, tokens=8, repeats=1))
+    return tmp_path
+
+
+def test_heads_come_with_the_target_that_they_were_trained_for(embedded: Path) -> None:
+    lab = draftscope.load()
+    assert set(lab.heads) == {"eagle3"}
+    assert (
+        lab.decode("So", "eagle3", max_new_tokens=12).token_ids
+        == lab.decode("So", "plain", max_new_tokens=12).token_ids
+    )
+    record = family.home("eagle3") / family.RECORD
+    record.write_text(json.dumps(json.loads(record.read_text()) | {"target": "another"}))
+    assert not draftscope.load().heads
+
+
+def test_embedded_models_go_by_their_names(embedded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert family.resolved("draft") == family.home("draft")
+    assert family.resolved("draft-tiny") == "draft-tiny"  # not there yet
+    assert draftscope.load("target", "draft").draft is not None
+    monkeypatch.chdir(embedded)
+    Path("draft").mkdir()
+    assert family.resolved("draft") == "draft"
+
+
+def manuscript(folder: Path) -> Path:
+    """A text unlike the corpus."""
+    path = folder / "mine.txt"
+    path.write_text("\n".join(f"So {n} dogs sat on {n % 7} cats, and it went on." for n in range(400)))
+    return path
+
+
+@pytest.mark.parametrize("name", ["draft", "eagle3"])
+def test_adapting_gains_on_text_held_out(name: str, embedded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = embedded / "adapted"
+    text, work = manuscript(embedded), embedded / "work"
+    timed: list[Path] = []
+
+    def watched(member: Member, home: Path, place: Path, prompts: Any) -> Any:
+        timed.append(place)
+        return speedup.speedup(member, home, place, prompts)
+
+    monkeypatch.setattr(adapting, "speedup", watched)
+    found = adapt(name, text, out, work, minutes=0.03)
+    assert timed == [family.home(name), out]
+    assert found.done and found.before.tokens == found.after.tokens > 0
+    assert sum(found.after.alpha) > sum(found.before.alpha)
+    assert found.speedups is not None and all(0 < each.low <= each.median <= each.high for each in found.speedups)
+    assert read(out)["speedups"][1]["median"] == found.speedups[1].median
+    home = family.place("target")
+    assert home is not None and family.trained_for(out) == family.digest(home)
+    if name == "eagle3":
+        load_head("eagle3", out, Lender.of(folder.load(home)))
+    else:
+        assert folder.load(out).config.vocab_size == V
+    with pytest.raises(DraftscopeError, match="nothing is overwritten"):
+        adapt(name, text, out, work, minutes=0.01)
+
+
+def test_what_cannot_be_adapted_is_said(embedded: Path) -> None:
+    text, out, work = manuscript(embedded), embedded / "adapted", embedded / "work"
+    (embedded / "short.txt").write_text("a few words")
+    for name, source, said in (
+        ("target", text, "is a target"),
+        ("eagle5", text, "known are"),
+        ("medusa", text, "train family --members medusa"),
+        ("draft", embedded / "nowhere.txt", "no text file"),
+        ("draft", embedded / "short.txt", "add more text"),
+    ):
+        with pytest.raises(DraftscopeError, match=said):
+            adapt(name, source, out, work, minutes=0.01)
+    assert not out.exists()
+
+
+def test_the_adapt_command(embedded: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("adapt", "--drafter", "draft", "--text", str(manuscript(embedded)), "--out", str(embedded / "mine"))
+    assert main([*words, "--work", str(embedded / "work"), "--minutes", "0.01", "--threads", "1"]) == 0
+    said = capsys.readouterr().out
+    assert said.count("before ") == said.count("after ") == 2 and "divided by plain's" in said
+    assert main([*words, "--minutes", "0"]) == 2
+    assert "--minutes 0" in capsys.readouterr().err
+
+
+# What a member starts from, and what it multiplies in.
+
+
+def test_a_draft_of_more_layers_starts_as_the_draft_and_a_mamba_from_nothing() -> None:
+    elder, more = build(SMALLER, 1), build(replace(SMALLER, layers=2), 2)
+    with torch.no_grad():
+        for weight in elder.parameters():
+            weight.add_(0.1 * torch.randn_like(weight))
+    assert students.start_as(more, elder)
+    ids = torch.tensor([[5, 6, 7]])
+    assert torch.equal(more(ids).logits, elder(ids).logits)
+    mamba = build(Mamba2Shape(V, layers=1, width=SMALLER.width, state=8), 3)
+    before = {name: value.clone() for name, value in mamba.state_dict().items()}
+    assert not students.start_as(mamba, elder)
+    assert all(torch.equal(value, before[name]) for name, value in mamba.state_dict().items())
+
+
+@pytest.mark.parametrize("faster", [torch.bfloat16, torch.float32])
+def test_products_are_taken_in_what_the_processor_does_fastest(faster: torch.dtype, monkeypatch: Any) -> None:
+    monkeypatch.setattr(precisions, "fastest_dtype", lambda rows: faster)
+    precisions.precision.cache_clear()
+    try:
+        with precisions.mixed(torch.device("cpu")):
+            assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == faster
+        assert precisions.precision("cuda") == torch.bfloat16
+    finally:
+        precisions.precision.cache_clear()

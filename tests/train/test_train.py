@@ -1,0 +1,413 @@
+"""The training recipe on a text of a few hundred lines and models of a few thousand weights."""
+
+from __future__ import annotations
+
+import argparse
+import lzma
+import os
+import random
+import shutil
+import signal
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaForCausalLM
+
+from draftscope.base.errors import DraftscopeError
+from draftscope.models.loading import embedded
+from draftscope.train import command
+from draftscope.train.command import add_arguments, run
+from draftscope.train.data import corpus, tokenizer
+from draftscope.train.data.batches import DECK, Batches, deck_shares
+from draftscope.train.data.corpus import Domain, Texts
+from draftscope.train.data.credits import sources
+from draftscope.train.loop import distill as distilling
+from draftscope.train.loop import loop
+from draftscope.train.loop import pretrain as pretraining
+from draftscope.train.loop.distill import Places, distill
+from draftscope.train.loop.lesson import Drafting
+from draftscope.train.loop.loop import Budget, Progress, Run
+from draftscope.train.loop.optimizers import Optimizers, Rates, schedule
+from draftscope.train.loop.pretrain import Recipe, pretrain
+from draftscope.train.publish import card, folder
+from draftscope.train.publish.evaluate import agreements, scores
+from draftscope.train.publish.repeats import WRITTEN, repeats
+from draftscope.train.publish.training_record import Record, tokens_behind, write
+from draftscope.train.students import students
+from draftscope.train.students.shapes import DRAFT, TARGET, Shape, build, parameters
+
+TINY = Shape(280, layers=2, width=32, heads=2, key_value_heads=1, mlp=64, positions=1024)
+TINIER = Shape(280, layers=1, width=16, heads=2, key_value_heads=1, mlp=32, positions=1024)
+STEP = 1024  # tokens: two rows of 512, or one of 1,024
+SMALL = Recipe(Rates(matrices=4e-3, rest=5e-3), STEP, samples=4)
+
+
+def write_corpus(place: Path) -> Path:
+    """Two domains of regular text: a few dozen documents each."""
+    dice = random.Random(0)
+    for split, documents in (("train", 60), ("val", 12)):
+        tales = [
+            " ".join(dice.choice(["the cat sat.", "a dog ran.", "so it went."]) for _ in range(80))
+            for _ in range(documents)
+        ]
+        sums = ["\n".join(f"{n} + {n} = {n + n}" for n in range(dice.randrange(50), 90)) for _ in range(documents)]
+        with lzma.open(place / f"tales.{split}.txt.xz", "wt", encoding="utf-8") as out:
+            out.write("\n<|endoftext|>\n".join(tales))
+        (place / f"sums.{split}.txt").write_text("\n<|endoftext|>\n".join(sums), encoding="utf-8")
+    return place
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory: pytest.TempPathFactory) -> Texts:
+    place = write_corpus(tmp_path_factory.mktemp("corpus"))
+    train_files = corpus.domain_files(place, "train").values()
+    bpe = tokenizer.train((text for path in train_files for text in corpus.documents(path)), 280)
+    return corpus.read(place, bpe, place / "cache")
+
+
+def ticking() -> Callable[[], float]:
+    """A clock in which every step takes a second, so that budgets count steps exactly."""
+    ticks = iter(range(1_000_000))
+    return lambda: float(next(ticks))
+
+
+def train_target(texts: Texts, place: Path, steps: int, clock: Callable[[], float]) -> tuple[LlamaForCausalLM, bool]:
+    model = build(TINY, seed=0)
+    _, done = pretrain(model, texts, place, Budget(float(steps), clock=clock), seed=0, recipe=SMALL)
+    return model, done
+
+
+def nats(model: LlamaForCausalLM, texts: Texts) -> float:
+    found = scores(model, texts.val, 2, texts.tokenizer)
+    return sum(score.nats_per_token for score in found.values()) / len(found)
+
+
+def test_target_learns(texts: Texts, tmp_path: Path) -> None:
+    before = nats(build(TINY, seed=0), texts)
+    model, done = train_target(texts, tmp_path, 24, ticking())
+    assert done
+    assert nats(model, texts) < before - 1.0
+
+
+def train_draft(target: LlamaForCausalLM, texts: Texts, place: Path, clock: Callable[[], float]) -> LlamaForCausalLM:
+    draft = build(TINIER, seed=0)
+    distill(Drafting(target, draft), texts, Places(place, place), Budget(20.0, clock=clock), seed=0, recipe=SMALL)
+    return draft
+
+
+def test_draft_learns_its_target(texts: Texts, tmp_path: Path) -> None:
+    target, _ = train_target(texts, tmp_path / "target", 24, ticking())
+    draft = train_draft(target, texts, tmp_path / "draft", ticking())
+
+    def alpha(one: LlamaForCausalLM) -> float:
+        found = agreements(Drafting(target, one), texts.val, 2)
+        return sum(value.alpha[0] for value in found.values()) / len(found)
+
+    assert alpha(draft) > alpha(build(TINIER, seed=0)) + 0.1
+    same = agreements(Drafting(target, target), texts.val, 2)["sums"]
+    assert same.alpha == pytest.approx((1.0,), abs=1e-3) and same.greedy == (1.0,)
+
+
+def interrupting(at: float) -> Callable[[], float]:
+    """A ticking clock that asks the run to stop when it reaches `at`; it is read twice a step."""
+    tick = ticking()
+
+    def read() -> float:
+        now = tick()
+        if now == at:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return now
+
+    return read
+
+
+def same_weights(one: LlamaForCausalLM, other: LlamaForCausalLM) -> bool:
+    theirs = other.state_dict()
+    return all(torch.equal(weight, theirs[name]) for name, weight in one.state_dict().items())
+
+
+def test_interrupted_target_goes_on_to_the_same_weights(texts: Texts, tmp_path: Path) -> None:
+    whole, _ = train_target(texts, tmp_path / "whole", 12, ticking())
+    part, done = train_target(texts, tmp_path / "parts", 12, interrupting(at=9))
+    assert not done and not same_weights(whole, part)
+    resumed, done = train_target(texts, tmp_path / "parts", 12, ticking())
+    assert done and same_weights(whole, resumed)
+
+
+def test_interrupted_draft_goes_on_to_the_same_weights(texts: Texts, tmp_path: Path) -> None:
+    target = build(TINY, seed=3)
+    whole = train_draft(target, texts, tmp_path / "whole", ticking())
+    part = train_draft(target, texts, tmp_path / "parts", interrupting(at=21))
+    assert not same_weights(whole, part)
+    assert same_weights(whole, train_draft(target, texts, tmp_path / "parts", ticking()))
+
+
+def test_a_run_of_another_seed_text_or_target_is_not_taken_over(texts: Texts, tmp_path: Path) -> None:
+    train_target(texts, tmp_path / "target", 1, ticking())
+    with pytest.raises(DraftscopeError, match="another seed"):
+        pretrain(build(TINY, seed=1), texts, tmp_path / "target", Budget(2.0), seed=1, recipe=SMALL)
+    fewer = Texts(texts.train[:1], texts.val, texts.tokenizer)
+    with pytest.raises(DraftscopeError, match="another seed, text"):
+        pretrain(build(TINY, seed=0), fewer, tmp_path / "target", Budget(2.0), seed=0, recipe=SMALL)
+    targets = build(TINY, seed=0), build(TINY, seed=1)
+    assert loop.fingerprint(0, texts.train, targets[0]) != loop.fingerprint(0, texts.train, targets[1])
+
+
+def test_a_finished_run_says_so_and_changes_nothing(
+    texts: Texts, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, _ = train_target(texts, tmp_path, 2, ticking())
+    second, done = train_target(texts, tmp_path, 2, ticking())
+    assert done and same_weights(first, second)
+    assert "raise --minutes" in capsys.readouterr().out
+
+
+def test_a_run_ends_with_its_tokens_too(texts: Texts, tmp_path: Path) -> None:
+    model = build(TINY, seed=0)
+    budget = Budget(1000.0, tokens=10 * STEP, clock=ticking())
+    progress, done = pretrain(model, texts, tmp_path, budget, seed=0, seen=4 * STEP, recipe=SMALL)
+    assert done and progress.step == 6 and progress.tokens == 10 * STEP
+
+
+def test_a_sitting_ends_at_its_deadline(texts: Texts, tmp_path: Path) -> None:
+    over = Budget(1000.0, deadline=0.0, clock=ticking())
+    progress, done = pretrain(build(TINY, seed=0), texts, tmp_path, over, seed=0, recipe=SMALL)
+    assert not done and progress.step == 0
+
+
+def test_states_of_earlier_versions_go_on(texts: Texts, tmp_path: Path) -> None:
+    """What a state file holds, and which optimiser has which weights of a Llama: blocks' matrices, all else."""
+    train_target(texts, tmp_path, 1, ticking())
+    state = torch.load(tmp_path / "state.pt", weights_only=True)
+    assert list(state) == ["fingerprint", "progress", "model", "optimizers"]
+    assert list(state["progress"]) == ["step", "tokens", "spent", "durations"]
+    model = build(TARGET, seed=0)
+    sizes = [len(part["param_groups"][0]["params"]) for part in Optimizers(model, SMALL.rates).state()]
+    assert sizes == [56, 18]
+
+
+def test_rows_depend_on_seed_and_step_only(texts: Texts) -> None:
+    one, other = Batches(texts.train, 0, STEP), Batches(texts.train, 0, STEP)
+    later = one.rows(7, 512)
+    for step in (3, 40, 7):
+        inputs, following = other.rows(step, 512)
+    assert torch.equal(later[0], inputs) and torch.equal(later[1], following)
+    assert torch.equal(inputs[:, 1:], following[:, :-1])
+    assert not torch.equal(later[0], Batches(texts.train, 1, STEP).rows(7, 512)[0])
+    assert torch.equal(one.rows(7, 1024)[0].flatten(), later[0].flatten())
+
+
+def test_an_epoch_shows_every_document_once(texts: Texts) -> None:
+    domain = texts.train[0]
+    shuffled = domain.shuffled(seed=0, epoch=3)
+    assert sorted(shuffled) == sorted(domain.tokens)
+    assert not (shuffled == domain.tokens).all()
+    assert shuffled[0] == tokenizer.END
+
+
+def test_small_domains_are_not_starved() -> None:
+    cards = deck_shares([100, 400, 10_000])
+    assert sum(cards) == DECK
+    assert cards == [5, 10, 49]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "plain words",
+        "  two  spaces , and .\n\n\ttabs\r\n",
+        "12345 + 1e-7",
+        "naïve 日本語 🙂\u200b",
+        "\x00\x7f a\u0301",
+    ],
+)
+def test_tokenizer_round_trip(texts: Texts, tmp_path: Path, text: str) -> None:
+    tokenizer.save(texts.tokenizer, tmp_path, positions=1024)
+    loaded = AutoTokenizer.from_pretrained(tmp_path)
+    bare = loaded(text, add_special_tokens=False).input_ids
+    assert loaded.decode(bare) == text
+    assert loaded(text).input_ids == [tokenizer.END, *bare]
+    assert (loaded.bos_token_id, loaded.eos_token_id, loaded.pad_token_id) == (0, 0, 1)
+
+
+def test_too_little_text_for_the_vocabulary_is_refused() -> None:
+    with pytest.raises(DraftscopeError, match="4096"):
+        tokenizer.train(["one two three"], 4096)
+
+
+def test_digits_stand_alone(texts: Texts) -> None:
+    assert len(texts.tokenizer.encode("1234", add_special_tokens=False).ids) == 4
+
+
+def test_checkpoint_loads_anywhere(texts: Texts, tmp_path: Path) -> None:
+    model = build(TINY, seed=0)
+    folder.save(model, texts.tokenizer, tmp_path)
+    loaded = AutoModelForCausalLM.from_pretrained(tmp_path)
+    assert loaded.dtype == torch.bfloat16
+    assert torch.equal(loaded.get_input_embeddings().weight, model.get_input_embeddings().weight)
+    with pytest.raises(DraftscopeError, match="no model in"):
+        folder.load(tmp_path / "elsewhere")
+
+
+def test_shapes_are_the_ones_in_the_names() -> None:
+    assert round(parameters(build(TARGET, 0)) / 1e6) == 15
+    assert round(parameters(build(DRAFT, 0)) / 1e6) == 1
+
+
+def test_schedule_warms_up_holds_and_decays_to_nothing() -> None:
+    assert schedule(0.0, 0.0) < 0.1
+    assert schedule(0.3, 0.3) == schedule(0.69, 0.69) == 1.0
+    assert 0.4 < schedule(0.85, 0.85) < 0.6
+    assert schedule(1.0, 1.0) == 0.0
+
+
+@pytest.mark.parametrize("behind", [0, 20, 180])
+def test_trained_weights_go_on_where_one_long_run_would_stand(behind: int) -> None:
+    """With twenty steps to go, whatever there was before: none, as many, nine times as many."""
+    run = Run(Path(), Budget(20.0), SMALL.rates, STEP, "", behind * STEP)
+    for step in (6, 10, 17):
+        done = Progress(step, (behind + step) * STEP, float(step))
+        left = (20 - step) / (20 + behind)
+        assert schedule(run.share(done), run.overall(done)) == pytest.approx(min(1.0, left / 0.3))
+
+
+class Parrot:
+    """Repeats one token when greedy; sampled, it ends behind its third token, or never repeats a 4-gram."""
+
+    device = torch.device("cpu")
+
+    def generate(self, input_ids: Tensor, max_new_tokens: int, do_sample: bool, **_: Any) -> Tensor:
+        own = torch.full((len(input_ids), max_new_tokens), 7)
+        if do_sample:
+            own[:] = torch.arange(10, 10 + max_new_tokens)
+            own[::2, 3:] = tokenizer.END
+        return torch.cat([input_ids, own], 1)
+
+
+def test_what_a_model_repeats_is_counted_in_its_own_words(texts: Texts) -> None:
+    found = repeats(Parrot(), texts.val, 0)
+    assert set(found) == {domain.name for domain in texts.val}
+    for again in found.values():
+        assert (again.greedy, again.sampled) == (1 - 1 / (WRITTEN - 3), 0.0)
+
+
+def test_card_names_every_source(texts: Texts, tmp_path: Path) -> None:
+    (tmp_path / "SOURCES.md").write_text(
+        "| domain | part | documents | bytes | source | licence |\n|---|---|---:|---:|---|---|\n"
+        "| stories | child__llama31 | 2 | 7000000 | someone/somewhere @ 1 | MIT; text generated with Llama 3.1 |\n"
+        "| qa | unheard_of | 2 | 1000000 | a library | CC-BY-4.0 |\n"
+    )
+    model = build(TINY, seed=0).eval()
+    held_out = scores(model, texts.val, 2, texts.tokenizer)
+    record = Record(
+        "Llama-Tiny",
+        parameters(model),
+        0,
+        1.0,
+        "a machine",
+        "float32",
+        3,
+        STEP,
+        3 * STEP,
+        "",
+        "",
+        held_out,
+        agreement={},
+        repeats=repeats(model, texts.val, 0),
+    )
+    unpicked = card.specimens(model, texts, seed=0)
+    text = card.card(embedded.find("target"), model, record, SMALL, sources(tmp_path), unpicked)
+    assert text.startswith("---\nlanguage: en\n")
+    for expected in (
+        "**Built with Llama.**",
+        "unheard_of",
+        "a library",
+        "child__llama31",
+        "Meta",
+        "sums",
+        "tales",
+        "repeated, T = 1",
+    ):
+        assert expected in text
+    write(record, tmp_path)
+    assert tokens_behind(tmp_path) == 3 * STEP
+
+
+def test_the_whole_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(command, "TARGET", TINY)
+    monkeypatch.setattr(command, "compiled", lambda loss: loss)
+    monkeypatch.setattr(students, "SHAPES", {"target": TINY, "draft": TINIER})
+    monkeypatch.setattr(pretraining, "pretrain", partial(pretrain, recipe=SMALL))
+    monkeypatch.setattr(distilling, "distill", partial(distill, recipe=SMALL))
+    place, out, work = str(write_corpus(tmp_path)), tmp_path / "out", tmp_path / "work"
+    common = ("--corpus", place, "--out", str(out), "--work", str(work), "--threads", "1")
+    assert run(arguments("all", *common, "--minutes", "0.02")) == 0
+    assert "alpha" in capsys.readouterr().out
+    target, draft = out / "llama-draftscope-15m", out / "llama-draftscope-draft-1m"
+    for made in (target, draft):
+        assert AutoModelForCausalLM.from_pretrained(made).config.vocab_size == len(AutoTokenizer.from_pretrained(made))
+        assert (made / "README.md").read_text().startswith("---")
+    seen = tokens_behind(target)
+    assert seen > 0 and seen % STEP == 0
+    # A later sitting starts from the folder alone, and counts on.
+    shutil.rmtree(work)
+    again = ("target", *common, "--minutes", "0.01", "--warm-start", str(target), "--seed", "1")
+    assert run(arguments(*again)) == 0
+    assert tokens_behind(target) > seen
+    with pytest.raises(DraftscopeError, match="drop --warm-start"):
+        run(arguments(*again))
+
+
+def arguments(*words: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    return parser.parse_args(words)
+
+
+def refused(*words: str) -> str:
+    with pytest.raises(DraftscopeError) as caught:
+        run(arguments(*words))
+    sentence = str(caught.value)
+    assert "\n" not in sentence and sentence.endswith((".", ")"))
+    return sentence
+
+
+def test_wrong_arguments_are_refused_in_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DRAFTSCOPE_CORPUS", raising=False)
+    assert "--corpus" in refused("target")
+    assert "no corpus folder" in refused("target", "--corpus", str(tmp_path / "nowhere"))
+    assert "holds no <domain>" in refused("target", "--corpus", str(tmp_path))
+    place = str(write_corpus(tmp_path))
+    assert "--minutes" in refused("target", "--corpus", place, "--minutes", "0")
+    assert "--warm-start" in refused("all", "--corpus", place, "--warm-start", place)
+    assert "no model in" in refused("draft", "--corpus", place, "--out", str(tmp_path / "out"))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("a.train.txt", b"\n\n<|endoftext|>\n", "holds no text"),
+        ("a.train.txt", b"", "holds no text"),
+        ("a.train.txt", "caf\u00e9".encode("latin-1") + b" au lait", "not UTF-8"),
+        ("a.train.txt.xz", lzma.compress(b"text " * 1000)[:-20], "cut short"),
+        ("a.train.txt.xz", b"not an archive", "cut short"),
+    ],
+)
+def test_unreadable_files_are_refused(tmp_path: Path, name: str, content: bytes, reason: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DraftscopeError, match=reason):
+        list(corpus.documents(corpus.domain_files(tmp_path, "train")["a"]))
+
+
+def test_a_corpus_too_small_for_one_row_is_refused(texts: Texts) -> None:
+    short = [Domain.of("tales", texts.train[1].tokens[:100])]
+    with pytest.raises(DraftscopeError, match="Too little training text in tales"):
+        Texts(short, texts.val, texts.tokenizer)
+    with pytest.raises(DraftscopeError, match="Too little held-out text in tales"):
+        Texts(texts.train, short, texts.tokenizer)

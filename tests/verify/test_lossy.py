@@ -1,0 +1,203 @@
+"""The lossy rules: the tensors against the readable rules, the law they write by enumeration, and their marks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+from functools import cache
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from draftscope import DraftscopeError
+from draftscope.base.settings import LOSSY, Settings
+from draftscope.decode.lab import Lab
+from draftscope.measure.check import (
+    FALSE_ALARM,
+    check,
+    chi_square,
+    distance_test,
+    distances,
+    exact_joint,
+    sampled_joint,
+    verdict,
+)
+from draftscope.models.model import Model
+from draftscope.verify import rules, verify
+from draftscope.verify.sampling import Sampling, draw
+from draftscope.verify.tree import chain
+from draftscope.verify.uniforms import Streams
+from tests.verify.test_judge import drawn_tree, random_laws
+from tests.verify.test_rules import Drafter, Family, Judge, Law, LawAt, Tokens, laws, output_law, rows_of
+from tests.verify.test_rules import chain as chain_shape
+
+HALF, ONE = Fraction(1, 2), Fraction(1)
+every_rule = pytest.mark.parametrize("rule", LOSSY)
+
+
+def accepts(rule: str, p: Law, q: Law, token: int, settings: Settings) -> float:
+    """The probability with which a draft passes, by the readable rules."""
+    if rule == "typical":
+        return float(rules.typical_accepts(p, token))
+    if rule == "top-k":
+        return float(rules.top_k_accepts(p, token, settings.agreement))
+    return float(rules.lenient_probability(p, q, token, settings.lenience))
+
+
+def last_law(rule: str, p: Law, q: Law) -> list[float]:
+    """What the token after a rejection is drawn from."""
+    return list(rules.residual(p, q)) if rule == "lenient" else list(p)
+
+
+@every_rule
+@pytest.mark.parametrize("seed", range(3))
+def test_the_tensors_say_what_the_readable_rules_say(rule: str, seed: int) -> None:
+    settings = Settings.of(rule=rule, lenience=0.6, agreement=2)
+    tree, p = drawn_tree(chain(3, 64), seed), random_laws(seed + 50, 64, 4)
+    coins = Streams(seed, tuple(range(64))).coins(0, 3)
+    found = verify.judge_lossy(p, tree, coins, settings)
+    for b in range(64):
+        accepted = 0
+        while accepted < 3:
+            law, q = p[b, accepted].tolist(), tree.laws[b, accepted].tolist()
+            if coins.accept[b, accepted] >= accepts(rule, law, q, int(tree.tokens[b, accepted]), settings):
+                break
+            accepted += 1
+        law = p[b, accepted].tolist()
+        left = law if accepted == 3 else last_law(rule, law, tree.laws[b, accepted].tolist())
+        last = int(draw(torch.tensor(left), coins.last[b, accepted]))
+        assert (int(found.accepted[b]), int(found.last[b])) == (accepted, last)
+        assert [node for node in found.path[b].tolist() if node >= 0] == list(range(accepted))
+
+
+def lossy_judge(rule: str, settings: Settings) -> Judge:
+    """A round of a chain under a lossy rule, every outcome with its probability."""
+
+    def judged(p: LawAt, prefix: Tokens, family: Family) -> Iterator[tuple[Fraction, Tokens]]:
+        p_rows, q_rows, tokens = rows_of(p, prefix, family)
+        reached = 1.0
+        for i, token in enumerate(tokens):
+            a = accepts(rule, p_rows[i], q_rows[i], token, settings)
+            for x, mass in enumerate(last_law(rule, p_rows[i], q_rows[i])):
+                yield reached * (1 - a) * mass, (*tokens[:i], x)  # type: ignore[misc]
+            reached *= a
+        for x, mass in enumerate(p_rows[-1]):
+            yield reached * mass, (*tokens, x)  # type: ignore[misc]
+
+    return judged
+
+
+def law_of(model: Model, prompt: list[int]) -> LawAt:
+    """The model's law after the prompt and a prefix, from scratch."""
+
+    @cache
+    @torch.inference_mode()
+    def law(prefix: Tokens) -> Law:
+        logits = model.network(torch.tensor([[*prompt, *prefix]]), use_cache=False).logits[0, -1]
+        return logits.double().softmax(-1).tolist()
+
+    return law
+
+
+@every_rule
+def test_the_law_that_is_written_is_the_one_enumerated(tiny: Lab, rule: str) -> None:
+    """Through the real loop, caches and streams included: not the target's law, and exactly that other one."""
+    settings = Settings.of(drafter="draft", rule=rule, gamma=2, temperature=1.0, seed=3, agreement=2)
+    prompt = tiny.encode("abcab")
+    drafter = Drafter(law_of(tiny.draft, prompt), chain_shape(2))
+    enumerated = output_law(law_of(tiny.target, prompt), drafter, lossy_judge(rule, settings), 3)
+    due = {tokens: float(mass) for tokens, mass in enumerated.items() if mass}
+    seen = sampled_joint(tiny, prompt, settings, 3, 4000)
+    target = exact_joint(tiny, prompt, Sampling(), 3)
+    assert chi_square(seen, due, 4000)[2] >= FALSE_ALARM
+    assert chi_square(seen, target, 4000)[2] < FALSE_ALARM
+    apart, divergence = distances(due, target)
+    assert apart > 0.05
+    assert 0 < divergence < math.inf
+
+
+@given(laws(2), st.fractions(Fraction(1, 8), 1))
+@hypothesis_settings(max_examples=60, deadline=None)
+def test_leniency_writes_no_token_too_often(both: tuple[Law, ...], lenience: Fraction) -> None:
+    p, q = both
+    accept = [rules.lenient_probability(p, q, x, lenience) if y else ONE for x, y in enumerate(q)]
+    found = rules.written(q, accept, rules.residual(p, q))
+    assert sum(found) == 1
+    assert all(w <= x / lenience for w, x in zip(found, p, strict=True))
+
+
+@given(laws(2))
+@hypothesis_settings(max_examples=60, deadline=None)
+def test_leniency_of_one_is_the_token_rule(both: tuple[Law, ...]) -> None:
+    p, q = both
+    accept = [rules.lenient_probability(p, q, x, ONE) if y else ONE for x, y in enumerate(q)]
+    assert rules.written(q, accept, rules.residual(p, q)) == p
+
+
+def test_the_edges_of_the_lossy_rules() -> None:
+    certain, flat = [ONE, ONE * 0, ONE * 0], [Fraction(1, 3)] * 3
+    assert rules.typical_threshold(certain) == pytest.approx(0.09)
+    assert rules.typical_threshold(flat) == pytest.approx(0.03)
+    assert [rules.typical_accepts(certain, x) for x in range(3)] == [True, False, False]
+    assert [rules.top_k_accepts(certain, x, 2) for x in range(3)] == [True, False, False]
+    assert [rules.top_k_accepts([HALF, HALF / 2, HALF / 2], x, 2) for x in range(3)] == [True, True, True]
+    assert rules.lenient_probability([HALF, HALF], [ONE, ONE * 0], 0, HALF) == 1
+
+
+def test_distances_of_a_law_from_itself_and_from_another() -> None:
+    one, two = {(0,): 0.5, (1,): 0.5}, {(0,): 0.25, (1,): 0.75}
+    assert distances(one, one) == (0.0, 0.0)
+    assert distances(two, one) == pytest.approx((0.25, 0.25 * math.log(0.5) + 0.75 * math.log(1.5)))
+    assert distances({(2,): 1.0}, one) == (1.0, math.inf)
+
+
+@every_rule
+def test_a_lossy_run_says_so(pair: Lab, rule: str) -> None:
+    assert not pair.decode("ab", rule=rule, temperature=1.0, max_new_tokens=4).events[0].exact
+    assert pair.decode("ab", "ngram", rule=rule, temperature=1.0, max_new_tokens=4).events[0].exact
+
+
+@every_rule
+@pytest.mark.parametrize("drafter", ["plain", "ngram", "sampled-tree", "topk-tree"])
+def test_a_drafter_without_a_rule_to_choose_stays_exact(tiny: Lab, rule: str, drafter: str) -> None:
+    """Even a sampled tree whose shape is a chain."""
+    common = {"temperature": 1.0, "max_new_tokens": 60, "seed": 4, "shape": (1, 1), "record": False}
+    want = tiny.decode("abcab", drafter, rule="token", **common).token_ids
+    assert tiny.decode("abcab", drafter, rule=rule, **common).token_ids == want
+
+
+@every_rule
+def test_at_temperature_0_every_rule_says_the_same(pair: Lab, rule: str) -> None:
+    assert pair.decode("abc", rule=rule).token_ids == pair.decode("abc", "plain").token_ids
+
+
+def test_lossy_rules_accept_more_and_the_kinder_the_more(pair: Lab) -> None:
+    def accepted(**settings: object) -> float:
+        runs = [pair.decode("abc", temperature=1.0, max_new_tokens=150, seed=s, **settings) for s in (1, 2)]
+        return sum(run.metrics.draft_acceptance_rate for run in runs)
+
+    exact = accepted(rule="token")
+    assert exact < accepted(rule="lenient", lenience=0.5) < accepted(rule="lenient", lenience=0.05)
+    assert accepted(rule="top-k", agreement=5) < accepted(rule="top-k", agreement=100)
+
+
+def test_check_tells_a_distance_and_judges_none(tiny: Lab) -> None:
+    findings = list(check(tiny, "draft", samples=1500, rule="lenient"))
+    assert findings[-1].name == "distance of the joint law (lenient)"
+    assert findings[-1].p_value is None
+    assert "lossy by design" in findings[-1].detail
+    assert all(finding.passed for finding in findings)
+    assert verdict(findings, exact=False).startswith("This drafter's rule is lossy by design")
+    with pytest.raises(DraftscopeError, match="'ngram' is judged by a rule of its own"):
+        list(check(tiny, "ngram", rule="lenient"))
+
+
+def test_the_noise_told_beside_a_distance_is_what_exact_samples_show(tiny: Lab) -> None:
+    settings = Settings.of(drafter="plain", temperature=1.0, seed=1)
+    told = distance_test(tiny, "abcab", settings, 3, 3000).detail
+    apart, noise = (float(told.split(mark)[1][:5]) for mark in ("total variation ", "(sampling alone: "))
+    assert 0.6 < apart / noise < 1.5
