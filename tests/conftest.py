@@ -35,7 +35,7 @@ HEADS = ("eagle", "eagle3", "mtp", "medusa", "block")
 
 
 def random_llama(seed: int, vocabulary: int, layers: int = 2, hidden: int = 32, sharp: float = 4.0) -> LlamaForCausalLM:
-    """A random Llama whose laws are far from flat: `sharp` scales its output."""
+    """A random Llama whose distributions are far from flat: `sharp` scales its output."""
     torch.manual_seed(seed)
     config = LlamaConfig(
         vocab_size=vocabulary,
@@ -56,7 +56,7 @@ def random_llama(seed: int, vocabulary: int, layers: int = 2, hidden: int = 32, 
 
 
 def letters(count: int) -> PreTrainedTokenizerFast:
-    """A tokenizer of `count` one-letter words, for laws small enough to enumerate."""
+    """A tokenizer of `count` one-letter words, for distributions small enough to enumerate."""
     vocabulary = {chr(ord("a") + i): i for i in range(count)}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="a"))
     tokenizer.pre_tokenizer = pre_tokenizers.Split("", "isolated")
@@ -91,8 +91,8 @@ def made_calibration(**changes: object) -> Calibration:
         target="t", target_hash="1", draft="d", draft_hash="2", ballast="", forward="", device="CPU", dtype="float32",
         threads=1, torch="2", transformers="5", draftscope="0",
     )  # fmt: skip
-    plain = [Drafting(batch=1, step=0.0, overhead=1.0, judge_step=0.0)]
-    own = [Drafting(batch=1, step=0.5, overhead=1.0, judge_step=0.25)]
+    plain = [Drafting(batch=1, step=0.0, overhead=1.0, accept_step=0.0)]
+    own = [Drafting(batch=1, step=0.5, overhead=1.0, accept_step=0.25)]
     values: dict[str, object] = {
         "belongs": belongs, "created": "", "context": 100, "verify": verify, "target_bytes": 1,
         "drafting": dict.fromkeys(("draft", "ngram", *HEADS, "early-exit", "ssd"), own) | {"plain": plain},
@@ -129,7 +129,7 @@ def random_heads(target: Model, selection: tuple[int, ...]) -> dict[str, NamedHe
 
 @pytest.fixture(scope="session")
 def tiny() -> Lab:
-    """A pair over five tokens whose joint laws can be enumerated. No token ends a text."""
+    """A pair over five tokens whose joint distributions can be enumerated. No token ends a text."""
     target = Model(random_llama(1, 5), "tiny-target")
     draft = Model(random_llama(2, 5, layers=1, hidden=16), "tiny-draft")
     lab = Lab(target, draft, letters(5), random_heads(target, (0, 1, 3, 4)))

@@ -25,7 +25,7 @@
       const stamp = round ? `${selection.lane.name}/${selection.lane.start?.run}/${round.index}/${selection.slot}/${selection.key}/${known.beat}` : "";
       if (stamp === this.stamp) return;
       this.stamp = stamp;
-      this.lossy.hidden = !round || !round.contests.some((c) => D.LOSSY.includes(c.rule));
+      this.lossy.hidden = !round || !round.decisions.some((c) => D.LOSSY.includes(c.rule));
       if (!round) {
         D.setText(this.title, "The contest");
         D.setText(this.what, "");
@@ -41,10 +41,10 @@
       this.paintTabs(selection.lane, round, slots, slot, known);
       const view = { lane: selection.lane, round, contest, slot, key: selection.key, known };
       if (!known.drafted) return this.show("the draft is being made", []);
-      if (!contest || !contest.laws.length) return this.show("nothing was drafted here", known.verdict ? ownToken(view) : []);
+      if (!contest || !contest.distributions.length) return this.show("nothing was drafted here", known.verdict ? ownToken(view) : []);
       if (!known.verified) return this.show("drafted, and the target has not run yet", draftForm(view));
       const child = contest.children.findIndex((c) => c.node === selection.key);
-      view.step = Math.max(0, Math.min(child >= 0 ? child : selection.key === "last" ? contest.children.length - 1 : 0, contest.laws.length - 1, facing(view)));
+      view.step = Math.max(0, Math.min(child >= 0 ? child : selection.key === "last" ? contest.children.length - 1 : 0, contest.distributions.length - 1, facing(view)));
       const forms = { greedy: greedyForm, deterministic: deterministicForm, block: blockForm, token: coinForm, rrsw: coinForm };
       const form = D.LOSSY.includes(contest.rule) ? (at) => D.lossyForm(at, { coinLine, marksOf, lastHere }) : forms[contest.rule] || coinForm;
       this.show(D.ruleWords[contest.rule], form(view, this.actions));
@@ -56,7 +56,7 @@
     }
 
     paintTabs(lane, round, slots, slot, known) {
-      const block = round.contests.some((c) => c.rule === "block"); // its coins are the tabs
+      const block = round.decisions.some((c) => c.rule === "block"); // its coins are the tabs
       this.tabs.replaceChildren(...(slots.length < 2 || (block && (!known.verdict || round.last.kind !== "bonus")) ? [] : slots.map((other) => {
         const after = D.slotRaw(lane, round, other);
         return h("button", { type: "button", class: "chip", "aria-pressed": String(other === slot), text: D.shorten(after.text, 10), "aria-label": `Contest after ${after.text}`,
@@ -79,7 +79,7 @@
     return view.known.verdict || turn < 0 ? Infinity : turn;
   }
 
-  const siblings = (view) => view.round.nodes.filter((n) => n.parent === view.slot && n.fate !== "scout");
+  const siblings = (view) => view.round.nodes.filter((n) => n.parent === view.slot && n.fate !== "never_accepted");
 
   const lastHere = (view) => view.known.verdict && view.round.last.slot === view.slot && view.round.emitted.length > view.round.accepted;
 
@@ -93,13 +93,13 @@
     const accept = Math.max(0, Math.min(1, child.threshold ?? 0));
     const fate = !told ? "" : child.passed ? "accepted" : "rejected";
     return h("button", { type: "button", class: `coin-row ${fate}${chosen ? " sel" : ""}`, on: { click: open },
-      "aria-label": `${label}: threshold ${D.prob(child.threshold)}, ${told ? `coin ${D.prob(child.coin)}, ${child.passed ? "passes" : "fails"}` : "coin not tossed yet"}` },
+      "aria-label": `${label}: threshold ${D.prob(child.threshold)}, ${told ? `coin ${D.prob(child.uniform)}, ${child.passed ? "passes" : "fails"}` : "coin not tossed yet"}` },
       h("span", { class: "verdict", text: told ? (child.passed ? "✓" : "✗") : "?", "aria-hidden": "true" }),
       h("span", { class: "token", text: D.shorten(label, 12) }),
       h("span", { class: "coin-track", "aria-hidden": "true" },
         h("i", { class: "win", style: { width: `${100 * accept}%` } }),
-        told ? h("i", { class: "coin", style: { left: `${100 * (child.coin ?? 0)}%` } }) : null),
-      h("span", { class: "words", text: `${words}${told ? `, coin ${D.prob(child.coin)}` : ", coin not tossed yet"}` }));
+        told ? h("i", { class: "coin", style: { left: `${100 * (child.uniform ?? 0)}%` } }) : null),
+      h("span", { class: "words", text: `${words}${told ? `, coin ${D.prob(child.uniform)}` : ", coin not tossed yet"}` }));
   }
 
   /** A child whose turn has not come. */
@@ -119,7 +119,7 @@
   // Before the target has run: what was drafted, and from which law.
 
   function draftForm(view) {
-    const laws = view.contest.laws[0];
+    const laws = view.contest.distributions[0];
     const said = h("p", { class: "outcome", text: `Drafted here: ${siblings(view).map((n) => name(n.raw)).join(", ")}. What does the target think of it?` });
     if (!laws.q) return [said];
     const order = laws.q.map((_, i) => i).sort((a, b) => laws.q[b] - laws.q[a]);
@@ -132,7 +132,7 @@
 
   function coinForm(view, actions) {
     const { contest, slot, step, known } = view;
-    const laws = contest.laws[step];
+    const laws = contest.distributions[step];
     const lines = siblings(view).map((node) => {
       const i = contest.children.findIndex((child) => child.node === node.id);
       const child = contest.children[i];
@@ -162,13 +162,13 @@
 
   function blockForm(view, actions) {
     const { round, contest, slot, step, known } = view;
-    const chain = round.contests.filter((c) => c.rule === "block");
+    const chain = round.decisions.filter((c) => c.rule === "block");
     const lines = chain.flatMap((c, at) => c.children.map((child) =>
       coinLine({ label: `${at + 1} ${name(nodeOf(round, child.node).raw)}`, child, told: known.verdict || known.judged.has(child.node), chosen: c.slot === slot,
         words: `weight ${D.prob(child.weight)}, h = ${D.prob(child.threshold)}`, open: () => actions.open(c.slot, child.node) })));
     const own = lastHere(view) && round.last.kind === "correction"
       ? h("p", { class: "outcome" }, h("span", { class: "glyph correction", text: "↻", "aria-hidden": "true" }), ` ${name(round.last.raw)} was drawn from the block's residual: what weight × p holds above q.`) : null;
-    return [h("div", { class: "coins" }, lines), known.verdict ? h("p", { class: "outcome", text: blockVerdict(chain) }) : null, ...D.lawPicture(contest.laws[step], marksOf(view), true), own,
+    return [h("div", { class: "coins" }, lines), known.verdict ? h("p", { class: "outcome", text: blockVerdict(chain) }) : null, ...D.lawPicture(contest.distributions[step], marksOf(view), true), own,
       h("p", { class: "sum", text: "p and q at this position. The block is judged as a whole: the weight carries the ratio p/q of the positions before, and h adds what the next position can still win back." })];
   }
 
@@ -184,7 +184,7 @@
 
   function greedyForm(view) {
     const { round, contest, slot, known } = view;
-    const laws = contest.laws[0];
+    const laws = contest.distributions[0];
     const marks = marksOf(view);
     const choice = contest.draw;
     const agreed = contest.children.find((child) => tokenOf(round, child.node) === choice);
@@ -213,7 +213,7 @@
 
   function deterministicForm(view) {
     const { round, contest, slot, known } = view;
-    const laws = contest.laws[0];
+    const laws = contest.distributions[0];
     const marks = marksOf(view);
     const told = known.verdict || contest.children.every((child) => known.judged.has(child.node));
     const agreed = contest.children.find((child) => tokenOf(round, child.node) === contest.draw);
@@ -233,9 +233,9 @@
     const { round, slot } = view;
     if (round.last.slot !== slot) return [];
     const kept = round.emitted.length > round.accepted;
-    const laws = round.last.laws;
+    const laws = round.last.distributions;
     const kind = round.last.kind;
-    const greedy = round.last.coin === null || round.last.coin === undefined;
+    const greedy = round.last.uniform === null || round.last.uniform === undefined;
     const how = greedy ? "the target's best token" : kind === "correction" ? "drawn from the residual" : "drawn from p";
     const why = { bonus: "The row below the last accepted token came with the same forward: ", plain: "", correction: "" }[kind];
     const words = `${why}${name(round.last.raw)} is ${how}.${kept ? "" : " It was discarded: the text had ended before it."}`;

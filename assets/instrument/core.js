@@ -109,6 +109,6 @@
     plain: { glyph: "", word: "the target's own" },
     drafted: { glyph: "", word: "not yet judged" },
     unvisited: { glyph: "·", word: "never judged" },
-    scout: { glyph: "·", word: "scout" },
+    never_accepted: { glyph: "·", word: "scout" },
   };
 })();

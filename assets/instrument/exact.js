@@ -35,7 +35,7 @@
 
   function proof(lane) {
     const counts = new Map();
-    for (const contest of lane.rounds.flatMap((r) => r.contests)) counts.set(contest.rule, (counts.get(contest.rule) || 0) + 1);
+    for (const contest of lane.rounds.flatMap((r) => r.decisions)) counts.set(contest.rule, (counts.get(contest.rule) || 0) + 1);
     if (!counts.size) return [h("p", { class: "sum", text: "Nothing was drafted, so no rule had to decide anything." })];
     const link = (paper) => [" ", h("a", { href: `https://arxiv.org/abs/${paper}`, target: "_blank", rel: "noreferrer", text: paper })];
     const rule = ([kind, count]) => h("li", {}, h("b", { text: RULES[kind]?.name || kind }), ` · ${D.count(count, "contest")} of this run`, (RULES[kind]?.papers || []).flatMap(link));

@@ -104,7 +104,7 @@
     const passed = coin < child.threshold;
     if (passed === child.passed) return { passed, same: true, next: null, law: null };
     if (passed) return { passed, same: false, next: null, law: null };
-    const laws = contest.laws[index];
+    const laws = contest.distributions[index];
     const { p, q } = D.lumped(laws);
     const at = (token) => laws.ids.indexOf(token);
     const [left, from] = [D.residual(p, q), D.without(q, at(tokens[index]))];
@@ -118,7 +118,7 @@
     const children = contests.map((c) => c.children[0]);
     const tau = children.map((child, i) => (i === index ? coin < child.threshold : child.passed)).lastIndexOf(true) + 1;
     if (tau === contests.length) return { tau, law: null };
-    const { p, q } = D.lumped(contests[tau].laws[0]);
+    const { p, q } = D.lumped(contests[tau].distributions[0]);
     return { tau, law: D.residual(p, q, tau ? children[tau - 1].weight : 1) };
   };
 })(window.Draftscope);

@@ -47,7 +47,7 @@
   const atEnd = (host) => host.transport.toEnd();
 
   /** Every judged child of a lane, with where it was judged. */
-  const judged = (lane) => lane.rounds.filter((r) => !r.cut).flatMap((round) => round.contests.flatMap((contest) => contest.children.map((child, i) => ({ round, contest, child, i, node: nodeOf(round, child.node) }))));
+  const judged = (lane) => lane.rounds.filter((r) => !r.cut).flatMap((round) => round.decisions.flatMap((contest) => contest.children.map((child, i) => ({ round, contest, child, i, node: nodeOf(round, child.node) }))));
 
   /** The page at a child's contest, before its coin has fallen (`after` 0) or once it has. */
   function atChild(host, lane, { round, contest, node }, after) {
@@ -116,11 +116,11 @@
     const law = (c) => `q ${equals(c.child.q)}, and p ${equals(c.child.p)}`;
     const steps = [passed, fell].filter(Boolean).flatMap((c) => [
       { show: "tree contest", act: (host) => atChild(host, lane, c, 0), say: ["The draft drew ", token(c.node.raw), ` with ${law(c)}: the [[target]] finds it less likely than the draft did. Will it stand? Say so before you go on.`] },
-      { show: "tree contest", act: (host) => atChild(host, lane, c, 1), say: [`The [[threshold]] is p/q ${equals(c.child.threshold)}. The [[coin]] fell at ${D.prob(c.child.coin)}: `, c.child.passed ? "below it, so the draft stands." : "above it, so the draft is rejected.", correction(c)] },
+      { show: "tree contest", act: (host) => atChild(host, lane, c, 1), say: [`The [[threshold]] is p/q ${equals(c.child.threshold)}. The [[coin]] fell at ${D.prob(c.child.uniform)}: `, c.child.passed ? "below it, so the draft stands." : "above it, so the draft is rejected.", correction(c)] },
     ]);
     return [...steps,
       certain && { show: "tree contest", act: (host) => atChild(host, lane, certain, 1), say: ["Here ", token(certain.node.raw), ` had ${law(certain)}. The ratio is above 1, and no coin can reject it: a draft is punished only where it is surer than the target.`] },
-      fell && { show: "contest", act: (host) => atChild(host, lane, fell, 1), say: [`Before any token was drawn here, one would stand with the chance that both laws share: the solid area, α ${equals(overlap(fell.contest.laws[0]))}. The hatched areas are equally large: what the draft offers too often is rejected, and what it offers too seldom comes back as the [[residual]]. So the text keeps the law p.`] }];
+      fell && { show: "contest", act: (host) => atChild(host, lane, fell, 1), say: [`Before any token was drawn here, one would stand with the chance that both laws share: the solid area, α ${equals(overlap(fell.contest.distributions[0]))}. The hatched areas are equally large: what the draft offers too often is rejected, and what it offers too seldom comes back as the [[residual]]. So the text keeps the law p.`] }];
   }
 
   function correction({ round, contest }) {
@@ -152,7 +152,7 @@
   // The wrong scout.
 
   function worst(lane) {
-    const fallen = judged(lane).filter((c) => !c.child.passed && c.child.q !== undefined && c.contest.laws[0].q);
+    const fallen = judged(lane).filter((c) => !c.child.passed && c.child.q !== undefined && c.contest.distributions[0].q);
     return fallen.sort((a, b) => b.child.q - b.child.p - (a.child.q - a.child.p))[0];
   }
 
@@ -163,7 +163,7 @@
     const bad = worst(lane);
     return [
       { show: "strip", act: atEnd, say: [`A poor [[draft]]: ${accepted} of its ${drafted} tokens stood.`, pace ? ` The run went at ${times(pace.measured)} the pace of plain decoding.` : ""] },
-      bad && { show: "tree contest", act: (host) => { host.round.show("tree"); atChild(host, lane, bad, 1); }, say: ["Here it drew ", token(bad.node.raw), ` with q ${equals(bad.child.q)}, where the target has p ${equals(bad.child.p)}. Both laws share only α ${equals(overlap(bad.contest.laws[0]))}.`] },
+      bad && { show: "tree contest", act: (host) => { host.round.show("tree"); atChild(host, lane, bad, 1); }, say: ["Here it drew ", token(bad.node.raw), ` with q ${equals(bad.child.q)}, where the target has p ${equals(bad.child.p)}. Both laws share only α ${equals(overlap(bad.contest.distributions[0]))}.`] },
       bad && { show: "contest trial", act: (host) => atEndOf(host, lane, bad), say: ["Does so poor a draft spoil the text? Draw this token ten thousand times, once by the rule and once with its last draw taken from p itself, a mistake that looks harmless. The first settles on p, however poor the draft; the second misses it."] },
     ];
   }
@@ -213,8 +213,8 @@
   function aheadSteps(store) {
     const [copying, guessing, ahead, plain] = [drafting(store, "ngram"), drafting(store, "lookahead"), drafting(store, "ssd"), D.plainLane(store)];
     const best = longest(copying);
-    const scouting = guessing.rounds.find((r) => !r.cut && r.nodes.some((n) => n.fate === "scout"));
-    const scouts = scouting ? scouting.nodes.filter((n) => n.fate === "scout").length : 0;
+    const scouting = guessing.rounds.find((r) => !r.cut && r.nodes.some((n) => n.fate === "never_accepted"));
+    const scouts = scouting ? scouting.nodes.filter((n) => n.fate === "never_accepted").length : 0;
     const pace = (lane) => { const costs = D.costs(lane, plain); return costs ? `, at ${times(costs.measured)} the pace of plain decoding` : ""; };
     const face = (name, round, lane) => (host) => { host.round.show(name); atStage(host, lane, round, "commit"); };
     return [

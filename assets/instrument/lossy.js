@@ -18,7 +18,7 @@
   /** A contest under a lossy rule. `tools`: the contest card's own helpers. */
   D.lossyForm = function lossyForm(view, tools) {
     const { contest, known, lane, round } = view;
-    const laws = contest.laws[0];
+    const laws = contest.distributions[0];
     const child = contest.children[0];
     const node = round.nodes.find((n) => n.id === child.node);
     const told = known.verdict || known.judged.has(child.node);
@@ -68,7 +68,7 @@
     const { p, q } = lumped;
     if (contest.rule === "lenient") return lenience ? p.map((x, i) => (q[i] > 0 ? Math.min(1, x / (lenience * q[i])) : 1)) : null;
     const asked = contest.children[0].threshold;
-    const laws = contest.laws[0];
+    const laws = contest.distributions[0];
     const least = Math.min(...[...laws.p].sort((a, b) => b - a).slice(0, 32));
     if (laws.rest_p > 1e-9 && (contest.rule === "typical" ? least > asked : least >= asked)) return null;
     return p.map((x, i) => Number(i < laws.ids.length && (contest.rule === "typical" ? x > asked : x >= asked && x > 0)));

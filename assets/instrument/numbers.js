@@ -82,7 +82,7 @@
 
   /** No two drafts of any round stand at one depth; scouts, which are no drafts, aside. */
   D.isChain = (lane) => lane.rounds.every((r) => {
-    const depths = r.nodes.filter((n) => n.fate !== "scout").map((n) => n.depth);
+    const depths = r.nodes.filter((n) => n.fate !== "never_accepted").map((n) => n.depth);
     return new Set(depths).size === depths.length;
   });
 })(window.Draftscope);

@@ -45,7 +45,7 @@
     const parts = known.drafted ? t.propose.map((ms, i) => (i === last ? other(ms, "rest of the proposing", all) : { ms, kind: "draft", words: `draft step ${i + 1}`, nodes: draftedBy(round, i, last) })) : [];
     const rows = `target, ${D.count(round.width, "row")}`;
     if (known.verified) parts.push({ ms: t.verify, kind: "verify", words: rows, label: `${rows} · ${D.time(t.verify)}`, nodes: all });
-    if (known.verdict) parts.push(other(t.judge, "judge", of((n) => n.fate === "accepted" || n.fate === "rejected")));
+    if (known.verdict) parts.push(other(t.accept, "judge", of((n) => n.fate === "accepted" || n.fate === "rejected")));
     if (known.committed) parts.push(other(t.commit, "commit", of((n) => n.fate === "accepted")), other(t.host, "host", []));
     return parts.filter((part) => part.ms > 0);
   }

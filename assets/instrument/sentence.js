@@ -147,7 +147,7 @@
   function gapAt(lane, index) {
     const token = lane.tokens[index];
     const round = token ? lane.rounds[token.round] : null;
-    const contest = round ? round.contests[index - round.firstToken] || round.last : null;
+    const contest = round ? round.decisions[index - round.firstToken] || round.last : null;
     return contest && Number.isFinite(contest.gap) ? `, where the target's two best logits lay ${D.figure(contest.gap)} apart` : "";
   }
 })(window.Draftscope);

@@ -14,10 +14,10 @@
     const before = round.start + 0.999 * (round.end - round.start); // only the commit ends the round
     const drafted = Math.min(before, round.start + t.propose.reduce((sum, ms) => sum + ms, 0));
     const verified = Math.min(before, drafted + t.verify);
-    const judged = Math.min(before, verified + t.judge);
+    const judged = Math.min(before, verified + t.accept);
     const beats = round.nodes.length ? [{ stage: "draft", at: drafted, nodes: [] }] : [];
     beats.push({ stage: "verify", at: verified, nodes: [] });
-    for (const contest of round.contests) {
+    for (const contest of round.decisions) {
       const ids = contest.children.map((child) => child.node);
       const alone = contest.rule === "greedy" || contest.rule === "deterministic"; // one draw decides them all
       for (const nodes of alone ? [ids] : ids.map((id) => [id])) beats.push({ stage: "judge", at: verified, slot: contest.slot, nodes });
@@ -53,16 +53,16 @@
 
   /** A node's fate as far as it is known: a block's coins say nothing of a node until the last one has fallen. */
   D.fateAt = function fateAt(round, known, node) {
-    if (known.verdict || node.fate === "scout") return node.fate;
-    if (!known.judged.has(node.id) || round.contests.some((c) => c.rule === "block")) return "drafted";
-    return round.contests.some((c) => c.children.some((child) => child.node === node.id && child.passed)) ? "accepted" : "rejected";
+    if (known.verdict || node.fate === "never_accepted") return node.fate;
+    if (!known.judged.has(node.id) || round.decisions.some((c) => c.rule === "block")) return "drafted";
+    return round.decisions.some((c) => c.children.some((child) => child.node === node.id && child.passed)) ? "accepted" : "rejected";
   };
 
   /** Slots whose contest may be looked at: a later contest's existence would tell how an earlier one ended. */
   D.openSlots = function openSlots(round, known) {
     if (known.verdict) return D.slotsOf(round);
     const open = [];
-    for (const contest of round.contests) {
+    for (const contest of round.decisions) {
       open.push(contest.slot);
       if (contest.rule !== "block" && contest.children.some((child) => !known.judged.has(child.node))) break;
     }

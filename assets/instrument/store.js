@@ -136,11 +136,11 @@
     return { text: D.visible(lane.start ? lane.start.prompt_last_raw : ""), prompt: true };
   };
 
-  D.contestOf = (round, slot) => round.contests.find((c) => c.slot === slot) || null;
+  D.contestOf = (round, slot) => round.decisions.find((c) => c.slot === slot) || null;
 
   /** Slots of a round worth opening, in the order in which the round came to them: contests, then where `last` hangs. */
   D.slotsOf = function slotsOf(round) {
-    const slots = round.contests.map((c) => c.slot);
+    const slots = round.decisions.map((c) => c.slot);
     if (!slots.includes(round.last.slot)) slots.push(round.last.slot);
     return slots;
   };
@@ -153,7 +153,7 @@
 
   /** The slot to open first: where the round was decided. */
   D.tellingSlot = function tellingSlot(round) {
-    const lost = round.contests.find((c) => c.children.some((child) => !child.passed));
-    return lost ? lost.slot : round.contests.length ? round.contests[0].slot : round.last.slot;
+    const lost = round.decisions.find((c) => c.children.some((child) => !child.passed));
+    return lost ? lost.slot : round.decisions.length ? round.decisions[0].slot : round.last.slot;
   };
 })(window.Draftscope);

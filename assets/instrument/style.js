@@ -123,8 +123,8 @@ button.link { border: 0; background: none; padding: 0; font: 12px var(--mono); t
 .node.bonus .shape { stroke: var(--bonus); stroke-width: 2; }
 .node.drafted .shape { stroke: var(--muted); stroke-width: 1.5; }
 .node.unvisited .shape { stroke: var(--unjudged); stroke-width: 1; stroke-dasharray: 4 3; }
-.node.scout .shape { stroke: var(--unjudged); stroke-width: 1; stroke-dasharray: 1 3; fill: none; }
-.node.unvisited text, .node.scout text { fill: var(--unjudged); }
+.node.never_accepted .shape { stroke: var(--unjudged); stroke-width: 1; stroke-dasharray: 1 3; fill: none; }
+.node.unvisited text, .node.never_accepted text { fill: var(--unjudged); }
 .node:hover .shape { fill: var(--soft); }
 .node.lit .shape { fill: var(--soft); stroke-width: 3; }
 .outline .row.lit { background: var(--soft); }

@@ -61,7 +61,7 @@
   /** Where the round's own token came from, in words. */
   D.origin = function origin(round) {
     const contest = D.contestOf(round, round.last.slot);
-    const greedy = round.contests.some((c) => c.rule === "greedy") || (round.last.coin === null || round.last.coin === undefined);
+    const greedy = round.decisions.some((c) => c.rule === "greedy") || (round.last.uniform === null || round.last.uniform === undefined);
     if (round.last.kind === "correction") {
       if (contest && ["deterministic", "typical", "top-k"].includes(contest.rule)) return "drawn from p";
       return contest && contest.rule === "greedy" ? "argmax" : "from the residual";

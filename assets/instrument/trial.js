@@ -42,9 +42,9 @@
 
   function tokenDraws(view) {
     const { contest, round, slot } = view;
-    const laws = contest.laws[0];
+    const laws = contest.distributions[0];
     const lumped = D.lumped(laws);
-    const children = round.nodes.filter((n) => n.parent === slot && n.fate !== "scout").map((n) => n.token);
+    const children = round.nodes.filter((n) => n.parent === slot && n.fate !== "never_accepted").map((n) => n.token);
     const places = children.map((token) => laws.ids.indexOf(token));
     const once = contest.rule === "deterministic" ? (wrong, coin) => D.chosenOnce(lumped, places, wrong, coin) : (wrong, coin) => D.drawnOnce(lumped, children.length, wrong, coin);
     const shown = [...new Set([...laws.ids.keys()].sort((a, b) => laws.p[b] - laws.p[a]).slice(0, ROWS).concat(places))];
@@ -56,12 +56,12 @@
   /** A lossy rule beside the token rule, which settles on p from the same laws. */
   function lossyDraws(view, lane) {
     const { contest, round } = view;
-    const laws = contest.laws[0];
+    const laws = contest.distributions[0];
     const lumped = D.lumped(laws);
     const accept = D.lossyAccept(contest, lumped, lane.start?.settings?.lenience);
     if (!accept) return h("p", { class: "sum", text: "The record leaves out tokens that this rule would tell apart, so it cannot be tried from here." });
     const last = D.lossyLast(contest.rule, lumped);
-    const drafted = round.nodes.filter((n) => n.parent === view.slot && n.fate !== "scout").map((n) => laws.ids.indexOf(n.token));
+    const drafted = round.nodes.filter((n) => n.parent === view.slot && n.fate !== "never_accepted").map((n) => laws.ids.indexOf(n.token));
     const shown = [...new Set([...laws.ids.keys()].sort((a, b) => laws.p[b] - laws.p[a]).slice(0, ROWS).concat(drafted))];
     const group = (values) => [...shown.map((i) => values[i]), values.reduce((sum, x, i) => (shown.includes(i) ? sum : sum + x), 0)];
     const names = [...shown.map((i) => D.visible(laws.raw[i])), "all others"];
@@ -70,7 +70,7 @@
   }
 
   function blockDraws(view) {
-    const thresholds = view.round.contests.filter((c) => c.rule === "block").map((c) => c.children[0].threshold ?? 0);
+    const thresholds = view.round.decisions.filter((c) => c.rule === "block").map((c) => c.children[0].threshold ?? 0);
     const names = [0, ...thresholds.keys()].map((_, k) => `${k} stand${k === 1 ? "s" : ""}`);
     return draws({ law: D.blockLengths(thresholds), group: (values) => values, names, once: (_, coin) => D.blockOnce(thresholds, coin), rules: ["of this block's coins"], what: "the thresholds" });
   }
@@ -121,14 +121,14 @@
   function reflip(view) {
     const { contest, round, step, slot } = view;
     const block = contest.rule === "block";
-    const chain = round.contests.filter((c) => c.rule === "block");
+    const chain = round.decisions.filter((c) => c.rule === "block");
     const index = block ? chain.indexOf(contest) : step;
     const child = contest.children[block ? 0 : step];
-    if (!child || !Number.isFinite(child.coin) || !Number.isFinite(child.threshold)) return null; // no coin was tossed
+    if (!child || !Number.isFinite(child.uniform) || !Number.isFinite(child.threshold)) return null; // no coin was tossed
     const label = D.visible(round.nodes.find((n) => n.id === child.node).raw);
-    const siblings = round.nodes.filter((n) => n.parent === slot && n.fate !== "scout");
+    const siblings = round.nodes.filter((n) => n.parent === slot && n.fate !== "never_accepted");
     const words = h("p", { class: "sum", "aria-live": "polite", text: "Move the coin across its threshold: what would have followed, as far as the record goes." });
-    const coin = h("input", { type: "range", min: "0", max: "0.999", step: "0.001", value: String(child.coin), "aria-label": `Coin of ${label}` });
+    const coin = h("input", { type: "range", min: "0", max: "0.999", step: "0.001", value: String(child.uniform), "aria-label": `Coin of ${label}` });
     const tell = () => {
       const u = Number(coin.value);
       coin.setAttribute("aria-valuetext", D.prob(u));
@@ -146,7 +146,7 @@
     if (result.same) return `${start}${result.passed ? "accepted" : "rejected"}, as in the run.`;
     if (result.passed) return `${start}accepted. What is judged below it was never recorded: the record ends here.`;
     if (result.next) return `${start}rejected. ${D.visible(siblings[step + 1].raw)} would be next, facing P ${D.prob(result.next.p)} and Q ${D.prob(result.next.q)}: threshold ${D.prob(result.next.threshold)}. Its coin was never tossed: the record ends here.`;
-    return `${start}rejected. The correction would be drawn from the residual: ${likeliest(result.law, contest.laws[step])}. The record ends here.`;
+    return `${start}rejected. The correction would be drawn from the residual: ${likeliest(result.law, contest.distributions[step])}. The record ends here.`;
   }
 
   function blockWords(chain, index, u, round) {
@@ -154,7 +154,7 @@
     const start = `Coin ${index + 1} at ${D.prob(u)}, threshold ${D.prob(chain[index].children[0].threshold)}: `;
     const recorded = chain.map((c) => c.children[0].passed).lastIndexOf(true) + 1;
     if (tau === recorded) return `${start}${tau} of ${chain.length} stand, as in the run.`;
-    const next = law ? `the next token would be drawn from ${likeliest(law, chain[tau].laws[0])}` : "the bonus below the last draft would be drawn from a law that was not recorded";
+    const next = law ? `the next token would be drawn from ${likeliest(law, chain[tau].distributions[0])}` : "the bonus below the last draft would be drawn from a law that was not recorded";
     return `${start}${tau} of ${chain.length} would stand instead of ${recorded}; ${next}. The record ends here.`;
   }
 

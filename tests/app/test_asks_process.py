@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from draftscope.decode.fork import Departure
+from draftscope.decode.fork import ForkPoint
 from draftscope_app.engine.messages import Job
 from draftscope_app.engine.process import EngineProcess
 from draftscope_app.engine.sessions import new_run_id
@@ -32,7 +32,7 @@ def test_a_comparison_tells_every_run_and_lets_races_go_first(engine: EngineProc
     assert not comparing.sentences
 
 
-def test_a_check_is_stopped_inside_its_law_test(engine: EngineProcess) -> None:  # noqa: F811
+def test_a_check_is_stopped_inside_its_distribution_test(engine: EngineProcess) -> None:  # noqa: F811
     checking = Seen(engine.run(asked(lanes=LANES[2:], checks=10**7)))
     checking.until(lambda s: bool(s.events) and len(s.events[-1]["findings"]) == 5)
     checking.handle.stop()
@@ -42,10 +42,10 @@ def test_a_check_is_stopped_inside_its_law_test(engine: EngineProcess) -> None: 
 
 
 def test_a_fork_is_told_under_the_name_of_the_run_that_it_joins(engine: EngineProcess) -> None:  # noqa: F811
-    departure = Departure("draft", 1, (80, 81), forced=True)
-    fork = asked(lanes=(("fork 1", LANES[1][1]),), departure=departure, joins="r0")
+    fork_point = ForkPoint("draft", 1, (80, 81), forced=True)
+    fork = asked(lanes=(("fork 1", LANES[1][1]),), fork_point=fork_point, joins="r0")
     seen = Seen(engine.run(fork)).done()
     assert {event["run"] for event in seen.events} == {"r0"}
     assert seen.events[0]["fork"]["token_ids"] == [80, 81]
-    refused = Seen(engine.run(replace(fork, run=new_run_id(), departure=Departure("draft", 1, (99_999,))))).done()
+    refused = Seen(engine.run(replace(fork, run=new_run_id(), fork_point=ForkPoint("draft", 1, (99_999,))))).done()
     assert "knows 0 to 257" in refused.sentences[0]

@@ -60,9 +60,9 @@ def hostile(events: list[AnyEvent]) -> list[AnyEvent]:
             raw["last"]["raw"] = EVIL
             for node in raw["nodes"]:
                 node |= {"raw": EVIL, "origin": EVIL}
-            for contest in raw["contests"]:
-                for laws in contest["laws"]:
-                    laws["raw"] = [EVIL] * len(laws["raw"])
+            for decision in raw["decisions"]:
+                for distributions in decision["distributions"]:
+                    distributions["raw"] = [EVIL] * len(distributions["raw"])
         changed.append(EVENT.validate_python(raw))
     return changed
 

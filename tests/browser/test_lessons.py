@@ -224,16 +224,16 @@ def test_every_term_is_defined_where_it_is_pointed_at(browser: Any, school: Path
 
 
 @pytest.mark.browser
-def test_a_prediction_comes_before_its_coin(browser: Any, school: Path) -> None:
+def test_a_prediction_comes_before_its_uniform(browser: Any, school: Path) -> None:
     page = Alone(browser, school)
     told = walk(page, 1 + page.ask(LESSONS).index("coin"))
     assert "Say so before you go on" in next(told)
     assert "coin not tossed yet" in page.text(".contest .coin-row")
-    coin = page.ask(
+    uniform = page.ask(
         "e => Draftscope.prob(e.current.contests.flatMap((c) => c.children)"
         ".find((c) => c.node === e.selection.key).coin)"
     )
-    assert f"fell at {coin}" in next(told)
+    assert f"fell at {uniform}" in next(told)
     assert "coin not tossed yet" not in page.text(".contest .coin-row")
     page.close()
 

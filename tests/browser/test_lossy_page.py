@@ -29,12 +29,12 @@ def run_with(visit: Any, rule: str) -> Any:  # noqa: F811
     ("rule", "coins", "compared"),
     [("lenient", 1, "min(1, p / (l q))"), ("typical", 0, "the threshold"), ("top-k", 0, "the k-th likeliest")],
 )
-def test_each_lossy_rule_says_what_is_compared_with_what(visit: Any, rule: str, coins: int, compared: str) -> None:  # noqa: F811
+def test_each_lossy_rule_says_what_is_compared_with_what(visit: Any, rule: str, uniforms: int, compared: str) -> None:  # noqa: F811
     page = run_with(visit, rule)
     assert page.text(".contest .badge") == "lossy"
     assert "lossy" in page.text(".contest .note")
     assert compared in page.text(".coin-row .words")
-    assert page.element.locator(".contest .coin").count() == coins
+    assert page.element.locator(".contest .coin").count() == uniforms
     assert f"lossy: {rule}" in page.element.locator(".badge.caveat:visible").all_inner_texts()
     assert "another law than the target's" in page.text(".basis")
     page.unfold("Is it still the target")
@@ -58,7 +58,7 @@ def test_at_temperature_zero_no_rule_is_called_lossy(visit: Any, rule: str) -> N
 
 
 @pytest.mark.parametrize("rule", ["lenient", "typical", "top-k"])
-def test_a_hidden_verdict_says_nothing_of_a_lossy_contest(visit: Any, rule: str) -> None:  # noqa: F811
+def test_a_hidden_verdict_says_nothing_of_a_lossy_decision(visit: Any, rule: str) -> None:  # noqa: F811
     page = run_with(visit, rule)
     page.element.get_by_role("button", name="Hide the verdict").click()
     page.page.wait_for_timeout(200)
@@ -73,9 +73,17 @@ ACCEPTED = """([contest, lenience]) => {
 }"""
 
 
-def contest_of(rule: str, p: list[float], q: list[float], threshold: float) -> dict[str, Any]:
-    laws = {"ids": list(range(len(p))), "raw": list("abcd"), "p": p, "q": q, "rest_p": 0, "rest_q": 0, "rest_min": 0}
-    return {"rule": rule, "laws": [laws], "children": [{"node": 0, "threshold": threshold}]}
+def decision_of(rule: str, p: list[float], q: list[float], threshold: float) -> dict[str, Any]:
+    distributions = {
+        "ids": list(range(len(p))),
+        "raw": list("abcd"),
+        "p": p,
+        "q": q,
+        "rest_p": 0,
+        "rest_q": 0,
+        "rest_min": 0,
+    }
+    return {"rule": rule, "distributions": [distributions], "children": [{"node": 0, "threshold": threshold}]}
 
 
 def test_the_lossy_rules_of_the_page_are_those_of_the_engine(visit: Any) -> None:  # noqa: F811
@@ -88,10 +96,10 @@ def test_the_lossy_rules_of_the_page_are_those_of_the_engine(visit: Any) -> None
     }
     thresholds = {"lenient": 1.0, "typical": rules.typical_threshold(p), "top-k": sorted(p)[-2]}
     for rule, accepts in wanted.items():
-        found = page.page.evaluate(ACCEPTED, [contest_of(rule, p, q, thresholds[rule]), 0.4])
+        found = page.page.evaluate(ACCEPTED, [decision_of(rule, p, q, thresholds[rule]), 0.4])
         assert found[:4] == pytest.approx(accepts), rule
-    unknown = contest_of("typical", p, q, 0.01) | {}
-    unknown["laws"][0] |= {"p": [0.4, 0.2, 0.1, 0.1], "rest_p": 0.2}
+    unknown = decision_of("typical", p, q, 0.01) | {}
+    unknown["distributions"][0] |= {"p": [0.4, 0.2, 0.1, 0.1], "rest_p": 0.2}
     assert page.page.evaluate(ACCEPTED, [unknown, 0.4]) is None
 
 

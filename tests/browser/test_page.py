@@ -125,9 +125,9 @@ class Visit:
         self.page.on("console", lambda line: self.errors.append(line.text) if line.type == "error" else None)
         self.page.goto(address + query, wait_until="load" if wait else "commit")
         if wait:
-            self.settle()
+            self.commit()
 
-    def settle(self) -> None:
+    def commit(self) -> None:
         """The instrument is there and shows its recorded run."""
         self.page.wait_for_selector("draftscope-instrument .ds")
         self.until("e => e.store.lanes.length > 0")
@@ -230,7 +230,7 @@ def test_greedy_lanes_are_counted_equal(visit: Any) -> None:
     assert "median of 3 whole runs" in page.figure("solo")
 
 
-def test_above_zero_the_law_is_the_same_and_the_draws_are_not(visit: Any) -> None:
+def test_above_zero_the_distribution_is_the_same_and_the_draws_are_not(visit: Any) -> None:
     page = visit("?temperature=1&max_new_tokens=32&seed=3")
     page.run()
     assert "same law" in page.figure("law").lower()
@@ -311,7 +311,7 @@ def test_rounds_are_chosen_by_bar_token_button_and_key(visit: Any) -> None:
     assert page.text(".tree h3").startswith("Round 1 ")
 
 
-def test_the_tree_shows_every_node_and_the_contest_its_laws(visit: Any) -> None:
+def test_the_tree_shows_every_node_and_the_decision_its_distributions(visit: Any) -> None:
     page = visit("?temperature=1&max_new_tokens=32&drafter=sampled-tree&shape=3,2")
     page.run()
     nodes = page.ask("e => e.selection.lane.rounds[e.selection.round].nodes.length")
@@ -337,7 +337,7 @@ def test_the_tree_shows_every_node_and_the_contest_its_laws(visit: Any) -> None:
         ("temperature=1&drafter=typed&typed=abcdefghi", "the draft was not drawn", False),
     ],
 )
-def test_each_rule_has_its_own_form(visit: Any, query: str, words: str, coins: bool) -> None:
+def test_each_rule_has_its_own_form(visit: Any, query: str, words: str, uniforms: bool) -> None:
     page = visit(f"?max_new_tokens=16&{query}")
     page.run()
     rounds = page.ask("e => e.store.lanes[1].rounds.map((r) => r.contests.length)")
@@ -351,7 +351,7 @@ def test_each_rule_has_its_own_form(visit: Any, query: str, words: str, coins: b
         }}""")
     page.ask(f"e => {{ e.select(e.store.lanes[1], {next(i for i, n in enumerate(rounds) if n)}); e.paint(); }}")
     assert page.text(".contest .note").startswith(words)
-    assert (page.element.locator(".coin-row").count() > 0) is coins
+    assert (page.element.locator(".coin-row").count() > 0) is uniforms
 
 
 def test_only_what_the_drafter_reads_is_asked_for(visit: Any) -> None:
@@ -499,7 +499,7 @@ def test_an_address_that_asks_for_nonsense_is_one_sentence(visit: Any) -> None:
 
 
 def test_what_a_model_writes_stays_text(visit: Any, tmp_path: Path) -> None:
-    """A hostile trace: markup in the prompt, in tokens, in laws, in models' names and in the end's message."""
+    """A hostile trace: markup in the prompt, in tokens, in distributions, in models' names and in the end's message."""
     page = visit("?temperature=1&max_new_tokens=16&prompt=" + urllib.request.quote(EVIL))
     page.run()
     lines = [files.line(event) for event in files.read(record(page, tmp_path)).events]
@@ -515,9 +515,9 @@ def test_what_a_model_writes_stays_text(visit: Any, tmp_path: Path) -> None:
                 event["last"]["raw"] = EVIL
                 for node in event["nodes"]:
                     node |= {"raw": EVIL, "origin": EVIL}
-                for contest in event["contests"]:
-                    for laws in contest["laws"]:
-                        laws["raw"] = [EVIL] * len(laws["raw"])
+                for decision in event["decisions"]:
+                    for distributions in decision["distributions"]:
+                        distributions["raw"] = [EVIL] * len(distributions["raw"])
             file.write(json.dumps(event) + "\n")
     load(page, hostile)
     page.until("e => e.store.source === 'recorded'")
@@ -646,7 +646,7 @@ def test_a_hidden_verdict_is_nowhere_on_the_page(visit: Any) -> None:
         assert not re.search(r"accepted|rejected|correction|bonus|✓|✗|never judged", told.replace("if accepted", ""))
         assert page.ask("e => e.transport.now < e.current.end")
         assert "still hidden" in page.text("[aria-label='Toss it again']")
-        page.element.get_by_label("Next round").click()  # the next one opens before its verdict too
+        page.element.get_by_label("Next round").click()  # the next one opens before its result too
         page.page.wait_for_timeout(150)
     page.element.locator(".tree").get_by_role("button", name="Commit", exact=True).click()
     page.page.wait_for_timeout(150)
@@ -754,7 +754,7 @@ def test_a_tree_of_500_nodes_is_drawn_folded_and_zoomed(visit: Any, record_prope
     assert page.ask("e => { const b = e.round.tree.body; return b.scrollHeight - b.clientHeight; }") <= 12
 
 
-# What the recorded laws still allow.
+# What the recorded distributions still allow.
 
 
 def test_ten_thousand_draws_settle_on_p_and_the_wrong_rule_misses_it(visit: Any) -> None:
@@ -787,7 +787,7 @@ TRIED = """([p, q]) => {
 
 
 def test_the_rules_in_the_page_are_those_of_the_engine(visit: Any) -> None:
-    """Shares of 40,000 draws against exact laws; 0.015 is six standard errors of the likeliest token."""
+    """Shares of 40,000 draws against exact distributions; 0.015 is six standard errors of the likeliest token."""
     from draftscope.verify.rules import faced
 
     p, q, n = [0.5, 0.3, 0.2, 0.0], [0.1, 0.2, 0.3, 0.4], 40_000
@@ -796,25 +796,25 @@ def test_the_rules_in_the_page_are_those_of_the_engine(visit: Any) -> None:
     agreed = [min(x, y) for x, y in zip(p, q, strict=True)]
     wrong = [x + (1 - sum(agreed)) * y for x, y in zip(agreed, p, strict=True)]
     chosen_wrong = [0.8 * 0.5, 0.8 * 0.3, 0.2 + 0.8 * 0.2, 0]
-    for name, law in {"token": p, "two": p, "wrong": wrong, "chosen": p, "chosenWrong": chosen_wrong}.items():
-        assert [k / n for k in counts[name]] == pytest.approx(law, abs=0.015), name
+    for name, distribution in {"token": p, "two": p, "wrong": wrong, "chosen": p, "chosenWrong": chosen_wrong}.items():
+        assert [k / n for k in counts[name]] == pytest.approx(distribution, abs=0.015), name
     rows, _ = faced(p, q, [3, 0])
     assert counts["left"] == pytest.approx(rows[1].p)
     assert counts["rest"] == pytest.approx(rows[1].q)
     assert counts["lengths"] == pytest.approx([0.375, 0.375, 0.25])
 
 
-def test_a_coin_tossed_again_goes_as_far_as_the_record(visit: Any) -> None:
+def test_a_uniform_tossed_again_goes_as_far_as_the_record(visit: Any) -> None:
     page = visit("?temperature=1&max_new_tokens=24&drafter=sampled-tree&shape=2,1&seed=2")
     page.run()
     page.unfold("Toss it again")
-    coin = page.element.locator(".reflip input")
+    uniform = page.element.locator(".reflip input")
     child = page.ask("e => Draftscope.contestOf(e.current, e.selection.slot).children[0]")
     threshold, passed = child["threshold"], child["passed"]
     other = 0 if not passed else 0.999
     if (threshold > 0.999 and passed) or (threshold == 0 and not passed):
         pytest.skip("this coin could only fall one way")
-    coin.fill(str(other))
+    uniform.fill(str(other))
     said = page.text(".reflip .sum")
     assert "The record ends here" in said or "the record ends here" in said
     assert ("accepted" if not passed else "rejected") in said

@@ -78,7 +78,7 @@ def test_all_drafters_are_compared_sorted_kept_and_chosen(visit: Any) -> None:  
     assert page.element.locator("tr[data-drafter]").count() == len(rows)  # another run leaves it
     page.page.wait_for_timeout(1000)  # whatever the run still streams
     page.page.reload()
-    page.settle()
+    page.commit()
     page.ready()
     page.unfold("Compare")
     assert page.element.locator("tr[data-drafter]").count() == len(rows)
@@ -155,8 +155,8 @@ def test_a_check_is_kept_for_each_drafter_rule_and_setting(visit: Any) -> None: 
     page = visit("?max_new_tokens=8&temperature=1&rule=lenient&lenience=0.5")
     page.run()
     page.unfold("Is it still the target")
-    law = {"name": "joint law", "passed": True, "detail": "told", "samples": 2048, "p_value": 0.25}
-    lossy = law | {"p_value": None, "total_variation": 0.125, "kl": 0.5}
+    distribution = {"name": "joint law", "passed": True, "detail": "told", "samples": 2048, "p_value": 0.25}
+    lossy = distribution | {"p_value": None, "total_variation": 0.125, "kl": 0.5}
     lenient = {"verdict": "x", "exact": False, "findings": [lossy], "rule": "lenient"}
 
     def told(created: str, **what: Any) -> None:
@@ -167,11 +167,11 @@ def test_a_check_is_kept_for_each_drafter_rule_and_setting(visit: Any) -> None: 
     told("1", **lenient, asked={"lenience": 0.25})
     assert page.element.locator(".check .verdict-line").count() == 0
     told("2", **lenient, asked={"lenience": 0.5})
-    told("3", verdict="x", exact=True, findings=[law], rule="token")
+    told("3", verdict="x", exact=True, findings=[distribution], rule="token")
     ngram = {"drafter": "ngram", "title": "n-gram", "rule": "", "models": names[:1]}  # it has no model of its own
-    told("4", verdict="x", exact=True, findings=[law], **ngram)
-    told("5", verdict="x", exact=True, findings=[law], **ngram)
-    told("6", verdict="x", exact=True, findings=[law], models=["another target"])
+    told("4", verdict="x", exact=True, findings=[distribution], **ngram)
+    told("5", verdict="x", exact=True, findings=[distribution], **ngram)
+    told("6", verdict="x", exact=True, findings=[distribution], models=["another target"])
     assert page.text(".check .verdict-line").startswith("differs: total variation .13, KL 0.50 nats")
     assert "rule lenient, l = 0.5 on " in page.text(".check .sum") and "2026-01-02" in page.text(".check .sum")
     page.element.get_by_text("3 other checks of this target").click()
@@ -192,15 +192,17 @@ def test_a_check_is_kept_for_each_drafter_rule_and_setting(visit: Any) -> None: 
 def test_what_may_be_said_after_a_check_and_no_more(visit: Any) -> None:  # noqa: F811
     page = visit()
     page.unfold("Is it still the target")
-    law = {"name": "joint law (token)", "passed": True, "detail": "told", "samples": 2048, "p_value": 0.25}
-    page.page.evaluate(TOLD, {"findings": [law], "verdict": "no", "exact": True})
+    distribution = {"name": "joint law (token)", "passed": True, "detail": "told", "samples": 2048, "p_value": 0.25}
+    page.page.evaluate(TOLD, {"findings": [distribution], "verdict": "no", "exact": True})
     page.page.wait_for_timeout(200)
     assert page.text(".check .verdict-line") == "no difference found: n = 2,048 samples of the joint law, p = .25."
     assert "once in 1,000,000" in page.text(".check .sum") and "2026-01-02 03:04 UTC" in page.text(".check .sum")
-    lossy = law | {"p_value": None, "total_variation": 0.125, "kl": None}
+    lossy = distribution | {"p_value": None, "total_variation": 0.125, "kl": None}
     page.page.evaluate(TOLD, {"findings": [lossy], "verdict": "no", "exact": False})
     page.page.wait_for_timeout(200)
     assert page.text(".check .verdict-line").startswith("differs: total variation .13, KL infinite")
-    page.page.evaluate(TOLD, {"findings": [law | {"passed": False, "name": EVIL}], "verdict": "no", "exact": True})
+    page.page.evaluate(
+        TOLD, {"findings": [distribution | {"passed": False, "name": EVIL}], "verdict": "no", "exact": True}
+    )
     page.page.wait_for_timeout(200)
     assert page.text(".check .verdict-line") == f"A difference was found: {EVIL}."

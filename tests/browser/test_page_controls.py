@@ -23,7 +23,7 @@ def test_run_waits_for_the_settings_of_the_link(visit: Any) -> None:  # noqa: F8
     )
     page.page.wait_for_selector("#ds-run")
     page.page.click("#ds-run", no_wait_after=True)
-    page.settle()
+    page.commit()
     page.until("e => e.store.source === 'live' && e.state === 'done'")
     start = page.ask("e => e.store.lanes[1].start")
     assert (start["drafter"], start["prompt"], start["seed"]) == ("cascade", "hello", 11)
@@ -73,7 +73,7 @@ def test_every_drafters_own_setting_reaches_the_engine(visit: Any, query: str, s
     assert {name: settings(page)[name] for name in shown} == shown
 
 
-def test_a_link_carries_the_settings_of_a_bandit_and_of_the_law(visit: Any) -> None:  # noqa: F811
+def test_a_link_carries_the_settings_of_a_bandit_and_of_the_distribution(visit: Any) -> None:  # noqa: F811
     """Shown only with the drafter that reads them, and back from the copied link as they were set."""
     page = visit("?max_new_tokens=8&temperature=1")
     page.ready()

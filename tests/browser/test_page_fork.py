@@ -1,4 +1,5 @@
-"""Fork here: a live run is left at a contest, with a new coin or a forced token, and the fork is a lane like others."""
+"""Fork here: a live run is left at a decision, with a new uniform or a forced token, and the fork is a lane like
+others."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ def fork(page: Any, button: str, lanes: int) -> dict[str, Any]:
     return start
 
 
-def test_a_run_is_forked_with_a_forced_token_and_with_a_new_coin_and_replays(visit: Any, tmp_path: Path) -> None:  # noqa: F811
+def test_a_run_is_forked_with_a_forced_token_and_with_a_new_uniform_and_replays(visit: Any, tmp_path: Path) -> None:  # noqa: F811
     page = visit("?temperature=1&max_new_tokens=40&rule=token&seed=3")
     page.run()
     sentence = page.text("h2")

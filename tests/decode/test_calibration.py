@@ -46,14 +46,14 @@ def test_predicted_speedup_is_tau_over_the_cost_of_a_round() -> None:
 
 def test_what_a_round_costs_in_a_batch_lies_on_a_line() -> None:
     figures = {1: (0.5, 1.0, 0.25), 3: (0.7, 3.0, 0.25), 5: (0.7, 9.0, 0.0)}
-    own = [Drafting(batch=batch, step=s, overhead=o, judge_step=j) for batch, (s, o, j) in figures.items()]
-    plain = [Drafting(batch=batch, step=0, overhead=batch, judge_step=0) for batch in (1, 5)]
+    own = [Drafting(batch=batch, step=s, overhead=o, accept_step=j) for batch, (s, o, j) in figures.items()]
+    plain = [Drafting(batch=batch, step=0, overhead=batch, accept_step=0) for batch in (1, 5)]
     found = made_calibration(drafting={"plain": plain, "draft": own})
-    for batch, (step, overhead, judge) in figures.items() | {2: (0.6, 2.0, 0.25), 4: (0.7, 6.0, 0.125)}.items():
+    for batch, (step, overhead, verify) in figures.items() | {2: (0.6, 2.0, 0.25), 4: (0.7, 6.0, 0.125)}.items():
         there = found.rounds_of("draft", batch)
-        assert (there.step, there.overhead, there.judge_step) == pytest.approx((step, overhead, judge))
+        assert (there.step, there.overhead, there.accept_step) == pytest.approx((step, overhead, verify))
     beyond = found.rounds_of("draft", 10)  # along the last two; no cost is below nothing
-    assert (beyond.step, beyond.overhead, beyond.judge_step) == pytest.approx((0.7, 24.0, 0.0))
+    assert (beyond.step, beyond.overhead, beyond.accept_step) == pytest.approx((0.7, 24.0, 0.0))
     assert found.round_ms("plain", 0, 0, batch=3) == found.verify_ms(1, 3) + 3
     assert found.round_cost("draft", 2, batch=3) == pytest.approx(
         (2 * 0.7 + 3.0 + 2 * 0.25 + found.verify_ms(3, 3)) / (found.verify_ms(1, 3) + 3)
@@ -62,15 +62,15 @@ def test_what_a_round_costs_in_a_batch_lies_on_a_line() -> None:
 
 def test_a_fit_finds_the_line_and_a_drafter_that_never_drafts_costs_nothing_more() -> None:
     def stages(gamma: int) -> dict[str, float]:
-        return {"propose": 0.2 + 0.7 * gamma, "judge": 0.1 * gamma, "commit": 0.25, "host": 0.05, "verify": 99.0}
+        return {"propose": 0.2 + 0.7 * gamma, "accept": 0.1 * gamma, "commit": 0.25, "host": 0.05, "verify": 99.0}
 
     rounds = {("draft", 2, gamma): [stages(gamma)] * 3 for gamma in calibrate.GAMMAS}
     rounds |= {("draft", 1, gamma): [stages(9)] for gamma in calibrate.GAMMAS}
     found = calibrate._fit(rounds, "draft", 2)
-    assert (found.step, found.overhead, found.judge_step) == pytest.approx((0.7, 0.5, 0.1))
+    assert (found.step, found.overhead, found.accept_step) == pytest.approx((0.7, 0.5, 0.1))
     rounds["plain", 2, 0] = [stages(0)]
     nothing = calibrate._fit(rounds | {("ngram", 2, 1): []}, "ngram", 2)
-    assert (nothing.step, nothing.overhead, nothing.judge_step) == pytest.approx((0, 0.5, 0))
+    assert (nothing.step, nothing.overhead, nothing.accept_step) == pytest.approx((0, 0.5, 0))
 
 
 def test_kept_figures_come_back_only_for_what_they_belong_to(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -31,11 +31,11 @@ def test_a_lossy_rule_is_exact_at_zero_and_only_there(pair: Lab, drafter: str, r
 
 
 def test_a_check_of_a_lossy_rule_stays_lossy(pair: Lab) -> None:
-    """Its law is tested at temperature 1, whatever the shown run had."""
+    """Its distribution is tested at temperature 1, whatever the shown run had."""
     settings = Settings.of(drafter="draft", rule="typical", temperature=0.0)
     *_, last = checked(pair, settings, samples=64)
     assert not last.exact
-    assert "lossy by design" in last.verdict
+    assert "lossy by design" in last.verification
 
 
 def test_rounds_with_the_notes_of_old_are_read_and_others_are_not(pair: Lab) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.settings import Settings
-from draftscope.decode.fork import Departure
+from draftscope.decode.fork import ForkPoint
 from draftscope.decode.lab import Lab
 from draftscope.decode.race import race
 from draftscope.trace import files
@@ -22,9 +22,9 @@ from draftscope_app.reports.lanes import lanes
 PROMPT = "abc"
 
 
-def forked(lab: Lab, departure: Departure, **settings: object) -> list[AnyEvent]:
+def forked(lab: Lab, fork_point: ForkPoint, **settings: object) -> list[AnyEvent]:
     chosen = Settings.of(**({"max_new_tokens": 12} | settings))
-    return list(lab.session(PROMPT, chosen, lane="fork", departure=departure).events())
+    return list(lab.session(PROMPT, chosen, lane="fork", fork_point=fork_point).events())
 
 
 def end_of(events: list[AnyEvent]) -> RunEnd:
@@ -36,7 +36,7 @@ def end_of(events: list[AnyEvent]) -> RunEnd:
 def test_a_greedy_fork_without_a_forced_token_goes_on_as_the_lane_did(pair: Lab, drafter: str) -> None:
     """The target's best token after a prefix does not depend on how the prefix came to stand there."""
     whole = pair.decode(PROMPT, "plain", max_new_tokens=20).token_ids
-    events = forked(pair, Departure("plain", 8, tuple(whole[:8])), drafter=drafter)
+    events = forked(pair, ForkPoint("plain", 8, tuple(whole[:8])), drafter=drafter)
     assert end_of(events).token_ids == whole[8:]
 
 
@@ -44,7 +44,7 @@ def test_a_fork_starts_from_token_ids_and_not_from_their_text(pair: Lab) -> None
     """Bytes that are no text: read again as text they would be other tokens."""
     odd = [pair.encode("é")[0], pair.encode("é")[0]]
     forced = tuple(odd)
-    events = forked(pair, Departure("plain", 2, forced, forced=True), drafter="plain", max_new_tokens=4)
+    events = forked(pair, ForkPoint("plain", 2, forced, forced=True), drafter="plain", max_new_tokens=4)
     start, prefill = events[0], events[1]
     assert isinstance(start, RunStart) and isinstance(prefill, Prefill) and start.fork is not None
     assert start.fork.token_ids == odd
@@ -61,7 +61,7 @@ def test_a_fork_starts_from_token_ids_and_not_from_their_text(pair: Lab) -> None
 def test_a_character_that_the_fork_cuts_is_ended_by_its_first_token(pair: Lab) -> None:
     first, second = pair.encode("é")
     run = pair.session(
-        PROMPT, Settings.of(drafter="plain", max_new_tokens=2), departure=Departure("plain", 0, (first,))
+        PROMPT, Settings.of(drafter="plain", max_new_tokens=2), fork_point=ForkPoint("plain", 0, (first,))
     )
     transcript = run._session.transcripts[0]
     assert transcript.feed([second]).delta == "é"
@@ -70,14 +70,14 @@ def test_a_character_that_the_fork_cuts_is_ended_by_its_first_token(pair: Lab) -
 def test_another_seed_draws_other_tokens_and_the_same_seed_the_same(pair: Lab) -> None:
     prefix = tuple(pair.decode(PROMPT, "plain", max_new_tokens=6).token_ids)
     texts = [
-        end_of(forked(pair, Departure("speculative", 3, prefix), temperature=1.0, seed=seed)).token_ids
+        end_of(forked(pair, ForkPoint("speculative", 3, prefix), temperature=1.0, seed=seed)).token_ids
         for seed in (1, 1, 2)
     ]
     assert texts[0] == texts[1] != texts[2]
 
 
 def test_forked_tokens_are_no_tokens_of_the_lane(pair: Lab) -> None:
-    events = forked(pair, Departure("plain", 2, (70, 71, 72), forced=True), temperature=1.0)
+    events = forked(pair, ForkPoint("plain", 2, (70, 71, 72), forced=True), temperature=1.0)
     emitted = [token for event in events if isinstance(event, Round) for token in event.emitted]
     assert emitted == end_of(events).token_ids
     assert len(emitted) == 12
@@ -86,21 +86,21 @@ def test_forked_tokens_are_no_tokens_of_the_lane(pair: Lab) -> None:
 @pytest.mark.parametrize(
     ("departure", "words"),
     [
-        (Departure("plain", 0, (), forced=True), "names no token"),
-        (Departure("plain", 0, (99_999,)), "token = 99999: 'byte-target' knows 0 to 257"),
-        (Departure("plain", 0, (-1,)), "token = -1"),
-        (Departure("plain", 0, (0,), forced=True), "token = 0 ends the text"),
-        (Departure("plain", 0, (70,) * 600), "context holds 512"),
+        (ForkPoint("plain", 0, (), forced=True), "names no token"),
+        (ForkPoint("plain", 0, (99_999,)), "token = 99999: 'byte-target' knows 0 to 257"),
+        (ForkPoint("plain", 0, (-1,)), "token = -1"),
+        (ForkPoint("plain", 0, (0,), forced=True), "token = 0 ends the text"),
+        (ForkPoint("plain", 0, (70,) * 600), "context holds 512"),
     ],
 )
-def test_a_fork_that_cannot_be_is_one_sentence(pair: Lab, departure: Departure, words: str) -> None:
+def test_a_fork_that_cannot_be_is_one_sentence(pair: Lab, fork_point: ForkPoint, words: str) -> None:
     with pytest.raises(DraftscopeError, match=words):
-        pair.session(PROMPT, Settings.of(max_new_tokens=8), departure=departure)
+        pair.session(PROMPT, Settings.of(max_new_tokens=8), fork_point=fork_point)
 
 
 def test_a_trace_with_a_fork_is_read_as_it_was_written(pair: Lab, tmp_path: Path) -> None:
     events = list(pair.decode(PROMPT, max_new_tokens=8).events)
-    events += forked(pair, Departure("run", 1, tuple(events[-1].token_ids[:3])))
+    events += forked(pair, ForkPoint("run", 1, tuple(events[-1].token_ids[:3])))
     files.write(tmp_path / "forked.jsonl.gz", events)
     read = files.read(tmp_path / "forked.jsonl.gz")
     assert not read.warning
@@ -109,7 +109,7 @@ def test_a_trace_with_a_fork_is_read_as_it_was_written(pair: Lab, tmp_path: Path
 
 def test_a_replayed_fork_shows_what_was_given_to_it(pair: Lab) -> None:
     first, second = pair.encode("é")
-    events = forked(pair, Departure("plain", 2, (*pair.encode("xy"), first, second), forced=True))
+    events = forked(pair, ForkPoint("plain", 2, (*pair.encode("xy"), first, second), forced=True))
     (lane,) = lanes(events)
     assert lane.given == "xyé"
     assert lane.decoded().token_ids == end_of(events).token_ids
@@ -138,21 +138,21 @@ def test_a_fork_is_the_lanes_own_run_with_another_seed_and_what_is_left(raced: l
     before = [token for event in rounds[:2] for token in event.emitted]
     job = asked(raced)
     ((name, values),) = job.lanes
-    assert job.departure == Departure("speculative", 2, (*before, rounds[2].nodes[0].token, 80), forced=True)
+    assert job.fork_point == ForkPoint("speculative", 2, (*before, rounds[2].nodes[0].token, 80), forced=True)
     assert (name, job.joins, job.prompt) == ("fork 1", "r8", PROMPT)
     assert (values["drafter"], values["shape"], values["seed"]) == ("sampled-tree", [2, 2], 7)
     assert values["max_new_tokens"] == 30 - len(before) - 2
-    assert asked(raced, slot=-1, token=None).departure == Departure("speculative", 2, tuple(before), forced=False)
+    assert asked(raced, slot=-1, token=None).fork_point == ForkPoint("speculative", 2, tuple(before), forced=False)
 
 
 def test_a_fork_of_a_fork_begins_with_what_the_first_was_given(pair: Lab, raced: list[AnyEvent]) -> None:
     job = asked(raced, slot=-1)
     ((name, values),) = job.lanes
-    first = pair.session(job.prompt, Settings.of(**values), run="r8", lane=name, departure=job.departure)
+    first = pair.session(job.prompt, Settings.of(**values), run="r8", lane=name, fork_point=job.fork_point)
     both = raced + list(first.events())
     second = asked(both, lane="fork 1", round=0, slot=-1, token=90)
-    assert second.departure is not None and job.departure is not None
-    assert second.departure.token_ids == (*job.departure.token_ids, 90)
+    assert second.fork_point is not None and job.fork_point is not None
+    assert second.fork_point.token_ids == (*job.fork_point.token_ids, 90)
     assert second.lanes[0][0] == "fork 2"
 
 

@@ -1,7 +1,8 @@
-"""The law of the output, sampled through the real loop with its real caches, and the mutations that must be caught.
+"""The distribution of the output, sampled through the real loop with its real caches, and the mutations that must be
+caught.
 
-Each law test fails a right implementation with probability 1e-6 (`check.FALSE_ALARM`); with the two dozen tests here
-one false alarm is due in about 40,000 runs of the suite. Seeds are fixed, so in practice there is none.
+Each distribution test fails a right implementation with probability 1e-6 (`check.FALSE_ALARM`); with the two dozen
+tests here one false alarm is due in about 40,000 runs of the suite. Seeds are fixed, so in practice there is none.
 """
 
 from __future__ import annotations
@@ -18,13 +19,21 @@ from draftscope.decode import session
 from draftscope.decode.lab import Lab
 from draftscope.drafters.heads import positions
 from draftscope.drafters.model import levels
-from draftscope.measure.check import FALSE_ALARM, Finding, along, chi_square, exact_joint, law_test, sampled_joint
+from draftscope.measure.check import (
+    FALSE_ALARM,
+    Finding,
+    along,
+    chi_square,
+    distribution_test,
+    exact_joint,
+    sampled_joint,
+)
 from draftscope.models.cache.slots import SlotCache
 from draftscope.models.model import Model
 from draftscope.verify import verify
 from draftscope.verify.sampling import Sampling
 from draftscope.verify.tree import DraftTree
-from draftscope.verify.uniforms import Coins, Purpose, Streams, uniforms
+from draftscope.verify.uniforms import Purpose, Streams, Uniforms, uniforms
 
 SAMPLES = 4000
 GROWN = {"tree_nodes": 6, "tree_depth": 3, "tree_width": 2}
@@ -90,18 +99,18 @@ LOSSLESS = {
 WARPED = {"temperature": 0.7, "top_k": 4, "top_p": 0.9, "min_p": 0.02}
 
 
-def law(lab: Lab, samples: int = SAMPLES, length: int = 4, **settings: object) -> Finding:
+def distribution(lab: Lab, samples: int = SAMPLES, length: int = 4, **settings: object) -> Finding:
     settings = {"temperature": 1.0, "seed": 5, **settings}
-    return law_test(lab, "abcab", Settings.of(**settings), length, samples)
+    return distribution_test(lab, "abcab", Settings.of(**settings), length, samples)
 
 
 @pytest.mark.parametrize("name", LOSSLESS)
-def test_the_joint_law_is_the_targets(tiny: Lab, name: str) -> None:
-    finding = law(tiny, **LOSSLESS[name])
+def test_the_joint_distribution_is_the_targets(tiny: Lab, name: str) -> None:
+    finding = distribution(tiny, **LOSSLESS[name])
     assert finding.passed, finding.detail
 
 
-def test_rows_whose_lengths_are_chosen_together_keep_their_law(tiny: Lab) -> None:
+def test_rows_whose_lengths_are_chosen_together_keep_their_distribution(tiny: Lab) -> None:
     """By cost each row's draft depends on what seven others drew; its output must not."""
     settings = Settings.of(**LOSSLESS["chain, length by cost"], temperature=1.0, seed=5)
     prompt = tiny.encode("abcab")
@@ -114,8 +123,8 @@ def test_rows_whose_lengths_are_chosen_together_keep_their_law(tiny: Lab) -> Non
     "name",
     ["chain, block", "chain, token", "sampled tree", "top-k tree", "EAGLE-3", "Medusa", "block, best-first tree"],
 )
-def test_the_joint_law_is_the_warped_targets(tiny: Lab, name: str) -> None:
-    finding = law(tiny, **LOSSLESS[name], **WARPED)
+def test_the_joint_distribution_is_the_warped_targets(tiny: Lab, name: str) -> None:
+    finding = distribution(tiny, **LOSSLESS[name], **WARPED)
     assert finding.passed, finding.detail
 
 
@@ -125,7 +134,7 @@ def test_a_draft_that_is_the_target_is_always_accepted(tiny: Lab, name: str) -> 
     run = twin.decode("abcab", max_new_tokens=60, temperature=1.0, **LOSSLESS[name])
     full = [event for event in run.rounds if event.depth == len(LOSSLESS[name].get("shape", (1, 1, 1)))]
     assert full
-    # q is worked out one token at a time and p in one forward: equal up to rounding, so a coin may fall between
+    # q is worked out one token at a time and p in one forward: equal up to rounding, so a uniform may fall between
     assert sum(event.last.kind == "bonus" for event in full) >= len(full) - 1
 
 
@@ -140,18 +149,18 @@ class Barred(Model):
 
 
 @pytest.mark.parametrize("name", ["chain, block", "chain, token", "sampled tree"])
-def test_disjoint_supports_accept_nothing_and_write_the_targets_law(tiny: Lab, name: str) -> None:
+def test_disjoint_supports_accept_nothing_and_write_the_targets_distribution(tiny: Lab, name: str) -> None:
     target, draft = Barred(tiny.target.network, "target"), Barred(tiny.draft.network, "draft")
     target.bar, draft.bar = (4,), (0, 1, 2, 3)
     parted = Lab(target, draft, tiny.tokenizer)
-    finding = law(parted, 2000, **LOSSLESS[name])
+    finding = distribution(parted, 2000, **LOSSLESS[name])
     assert finding.passed, finding.detail
     run = parted.decode("abcab", max_new_tokens=20, temperature=1.0, **LOSSLESS[name])
     assert run.metrics.num_draft_tokens > 0
     assert run.metrics.num_accepted_tokens == 0
 
 
-# Mutations: each breaks one thing that this field gets wrong, and the law test must see it.
+# Mutations: each breaks one thing that this field gets wrong, and the distribution test must see it.
 
 
 def caught(finding: Finding) -> bool:
@@ -159,9 +168,9 @@ def caught(finding: Finding) -> bool:
 
 
 @pytest.mark.parametrize("rule", ["block", "token"])
-def test_argmax_drafts_judged_by_softmax_are_caught(tiny: Lab, monkeypatch: pytest.MonkeyPatch, rule: str) -> None:
-    monkeypatch.setattr(levels, "draw", lambda law, _: law.argmax(-1))
-    assert caught(law(tiny, drafter="draft", rule=rule, gamma=3))
+def test_argmax_drafts_verified_by_softmax_are_caught(tiny: Lab, monkeypatch: pytest.MonkeyPatch, rule: str) -> None:
+    monkeypatch.setattr(levels, "draw", lambda distribution, _: distribution.argmax(-1))
+    assert caught(distribution(tiny, drafter="draft", rule=rule, gamma=3))
 
 
 @pytest.mark.parametrize("rule", ["block", "token"])
@@ -170,52 +179,52 @@ def test_q_before_the_warpers_is_caught(tiny: Lab, monkeypatch: pytest.MonkeyPat
 
     def unwarped(self: levels.Levels, *parts: object) -> DraftTree:
         tree = right(self, *parts)  # type: ignore[arg-type]
-        assert tree.laws is not None
-        flat = tree.laws.clamp(min=1e-6) ** 0.5
-        return replace(tree, laws=flat / flat.sum(-1, keepdim=True))
+        assert tree.distributions is not None
+        flat = tree.distributions.clamp(min=1e-6) ** 0.5
+        return replace(tree, distributions=flat / flat.sum(-1, keepdim=True))
 
     monkeypatch.setattr(levels.Levels, "_tree", unwarped)
-    assert caught(law(tiny, drafter="draft", rule=rule, gamma=3, temperature=0.5))
+    assert caught(distribution(tiny, drafter="draft", rule=rule, gamma=3, temperature=0.5))
 
 
 def test_the_last_token_from_p_after_a_rejection_is_caught(tiny: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verify, "_law_left", lambda p, _, slot: verify._rows(p, slot))
-    assert caught(law(tiny, drafter="draft", rule="token", gamma=3))
+    monkeypatch.setattr(verify, "_distribution_left", lambda p, _, slot: verify._rows(p, slot))
+    assert caught(distribution(tiny, drafter="draft", rule="token", gamma=3))
 
 
 def test_a_q_that_keeps_the_rejected_token_is_caught(tiny: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     right = verify.reject
     monkeypatch.setattr(verify, "reject", lambda p, q, token: (right(p, q, token)[0], q))
-    assert caught(law(tiny, drafter="sampled-tree", shape=(3, 2)))
+    assert caught(distribution(tiny, drafter="sampled-tree", shape=(3, 2)))
 
 
 def test_a_reranked_sampled_tree_is_caught(tiny: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """Draws twice the children it needs and keeps the likeliest: each was drawn, but some were dropped when seen."""
     right = levels.draw_distinct
 
-    def reranked(law: Tensor, coins: Tensor) -> tuple[Tensor, Tensor]:
-        extra = torch.cat([coins, (coins * 7919.0) % 1.0], -1)
-        tokens, real = right(law, extra)
-        best = law.gather(-1, tokens).masked_fill(~real, -1.0).topk(coins.shape[-1], -1).indices
+    def reranked(distribution: Tensor, uniforms: Tensor) -> tuple[Tensor, Tensor]:
+        extra = torch.cat([uniforms, (uniforms * 7919.0) % 1.0], -1)
+        tokens, real = right(distribution, extra)
+        best = distribution.gather(-1, tokens).masked_fill(~real, -1.0).topk(uniforms.shape[-1], -1).indices
         return tokens.gather(-1, best), real.gather(-1, best)
 
     monkeypatch.setattr(levels, "draw_distinct", reranked)
-    assert caught(law(tiny, drafter="sampled-tree", shape=(2, 2)))
+    assert caught(distribution(tiny, drafter="sampled-tree", shape=(2, 2)))
 
 
 class PositionKeyed(Streams):
-    """Coins keyed by the position of the token they decide: the next round meets coins that decided this one."""
+    """Uniforms keyed by the position of the token they decide: the next round meets uniforms that decided this one."""
 
     texts: list[list[int]]
 
-    def coins(self, round_index: int, nodes: int, device: torch.device | str = "cpu") -> Coins:
+    def uniforms(self, round_index: int, nodes: int, device: torch.device | str = "cpu") -> Uniforms:
         rows: dict[Purpose, list[Tensor]] = {purpose: [] for purpose in Purpose}
         for sequence, text in zip(self.sequences, self.texts, strict=True):
             for purpose in Purpose:
                 stream = uniforms(self.seed, sequence, 0, purpose, 0, len(text) + nodes + 1)
                 rows[purpose].append(torch.from_numpy(stream[len(text) : len(text) + nodes + 1]))
         draft, accept, last = (torch.stack(rows[purpose]) for purpose in Purpose)
-        return Coins(draft[:, :nodes], accept[:, :nodes], last)
+        return Uniforms(draft[:, :nodes], accept[:, :nodes], last)
 
 
 def test_a_token_dropped_after_it_was_drawn_is_caught(tiny: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,7 +232,7 @@ def test_a_token_dropped_after_it_was_drawn_is_caught(tiny: Lab, monkeypatch: py
     kept = positions.PositionsChain._kept
     dropped = lambda *given: [count - (count < 3) for count in kept(*given)]  # noqa: E731
     monkeypatch.setattr(positions.PositionsChain, "_kept", dropped)
-    assert caught(law(tiny, drafter="medusa", gamma=3, draft_length="confidence", rule="token"))
+    assert caught(distribution(tiny, drafter="medusa", gamma=3, draft_length="confidence", rule="token"))
 
 
 @pytest.mark.parametrize("name", ["chain, block", "sampled tree"])
@@ -236,18 +245,20 @@ def test_noise_keyed_by_position_is_caught(tiny: Lab, monkeypatch: pytest.Monkey
         object.__setattr__(self._streams, "texts", self._texts)
 
     monkeypatch.setattr(session.Session, "__init__", keyed)
-    monkeypatch.setattr(session, "LEAVING", 2.0)  # its texts are those of the whole batch
-    assert caught(law(tiny, 9_000, 3, **LOSSLESS[name]))
+    monkeypatch.setattr(session, "COMPACT_AT", 2.0)  # its texts are those of the whole batch
+    assert caught(distribution(tiny, 9_000, 3, **LOSSLESS[name]))
 
 
-def test_a_coin_shared_by_draft_and_judge_is_caught(tiny: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    right = Streams.coins
-    monkeypatch.setattr(Streams, "coins", lambda self, *key: replace(coins := right(self, *key), accept=coins.draft))
-    assert caught(law(tiny, drafter="draft", rule="token", gamma=3))
+def test_a_uniform_shared_by_draft_and_verify_is_caught(tiny: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = Streams.uniforms
+    monkeypatch.setattr(
+        Streams, "uniforms", lambda self, *key: replace(uniforms := right(self, *key), accept=uniforms.draft)
+    )
+    assert caught(distribution(tiny, drafter="draft", rule="token", gamma=3))
 
 
 def test_a_cache_that_keeps_a_rejected_row_is_caught(tiny: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """Cache bugs hide in round two: here the wrong branch of a tree stays in the cache."""
     right = SlotCache.keep
     monkeypatch.setattr(SlotCache, "keep", lambda self, rows, count, bound: right(self, rows * 0, count, bound))
-    assert caught(law(tiny, drafter="sampled-tree", shape=(3, 2)))
+    assert caught(distribution(tiny, drafter="sampled-tree", shape=(3, 2)))

@@ -130,7 +130,8 @@ def test_a_ragged_batch_writes_what_each_sequence_writes_alone(
 ) -> None:
     """Unequal prompts, unequal acceptance, unequal ends: and neither neighbours nor padding show in the tokens.
 
-    By cost a batch chooses its lengths together, so at temperature 1 the law stays (`test_law.py`) and the tokens move.
+    By cost a batch chooses its lengths together, so at temperature 1 the distribution stays (`test_law.py`) and the
+    tokens move.
     """
     common = {"temperature": temperature, "max_new_tokens": 30, "seed": 11, "draft_length": length}
     settings = Settings.of(drafter=drafter, **common, **DRAFTERS[drafter])
@@ -173,7 +174,7 @@ def test_a_batch_grows_smaller_and_so_do_its_caches(pair: Lab) -> None:
         held = {len(cache.table.length) for cache in (session._cache, session.drafter._cache)}
         held |= {layer.keys.shape[0] for cache in (session._cache, session.drafter._cache) for layer in cache.layers}
         assert len(held) == 1
-        assert all(tensor.shape[0] == sizes[-1] for tensor in (step.logits, step.tree.tokens, step.verdict.path))
+        assert all(tensor.shape[0] == sizes[-1] for tensor in (step.logits, step.tree.tokens, step.verification.path))
     assert_ended_leave(steps, leaves=True)
     assert any(sum(step.live) < len(step.live) for step in steps)  # one alone waits for more to end
     assert sizes[0] == 8 and sizes[-1] < 3

@@ -1,4 +1,4 @@
-"""Bandits: policies on made-up arms, what a verdict tells of smaller drafts, exactness through the loop, the trace."""
+"""Bandits: policies on made-up arms, what a result tells of smaller drafts, exactness through the loop, the trace."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from draftscope.trace import files
 from draftscope.trace.events import EVENT, PolicyNote
 from draftscope.verify.sampling import Sampling
 from draftscope.verify.tree import DraftTree, full
-from draftscope.verify.uniforms import Coins, Streams
-from draftscope.verify.verify import judge_block, judge_greedy, judge_tree
+from draftscope.verify.uniforms import Streams, Uniforms
+from draftscope.verify.verify import verify_block, verify_greedy, verify_tree
 from tests.decode.test_loop import PROMPT
 
 ARMS = ("plain", "draft:1", "draft:3", "sampled-tree:2x1")
@@ -98,7 +98,7 @@ def test_what_larger_drafts_tell_counts_for_tokens_and_never_for_time() -> None:
     assert policy.arms[1].rate == 3.0 / 10
 
 
-def test_exp3_draws_arms_by_the_law_it_tells() -> None:
+def test_exp3_draws_arms_by_the_distribution_it_tells() -> None:
     policy = POLICIES["exp3"](alone(3))
     for arm in range(3):
         policy.observe(arm, [1.0 + arm], 5.0)
@@ -108,24 +108,25 @@ def test_exp3_draws_arms_by_the_law_it_tells() -> None:
         policy.observe(arm, [1.0 + arm], 5.0)
     for _ in range(4000):
         chosen[policy.choose([dice.random() for _ in range(4)])] += 1
-    law = policy._law()  # type: ignore[attr-defined]
-    assert sum(law) == pytest.approx(1)
-    assert law[2] > 0.8
-    assert all(abs(seen / 4000 - mass) < 0.04 for seen, mass in zip(chosen, law, strict=True))
+    distribution = policy._distribution()  # type: ignore[attr-defined]
+    assert sum(distribution) == pytest.approx(1)
+    assert distribution[2] > 0.8
+    assert all(abs(seen / 4000 - mass) < 0.04 for seen, mass in zip(chosen, distribution, strict=True))
 
 
-# What one verdict tells of smaller drafts: the very counts that judging the smaller draft gives.
+# What one result tells of smaller drafts: the very counts that judging the smaller draft gives.
 
 
-def drawn(shape: tuple[int, ...], batch: int, seed: int) -> tuple[DraftTree, torch.Tensor, Coins]:
-    """A tree whose children were drawn from random laws, the target's laws [B, N + 1, V] and the coins of its round."""
+def drawn(shape: tuple[int, ...], batch: int, seed: int) -> tuple[DraftTree, torch.Tensor, Uniforms]:
+    """A tree whose children were drawn from random distributions, the target's distributions [B, N + 1, V] and the
+    uniforms of its round."""
     dice = torch.Generator().manual_seed(seed)
     form, vocabulary = full(shape, batch), 6
-    laws = torch.rand((batch, form.nodes + 1, vocabulary), generator=dice).pow(2)
-    laws = laws / laws.sum(-1, keepdim=True)
+    distributions = torch.rand((batch, form.nodes + 1, vocabulary), generator=dice).pow(2)
+    distributions = distributions / distributions.sum(-1, keepdim=True)
     p = torch.rand((batch, form.nodes + 1, vocabulary), generator=dice).pow(2)
     slots = (form.parents + 1)[:, :, None].expand(-1, -1, vocabulary)
-    tokens = laws.gather(1, slots).flatten(0, 1).multinomial(1, generator=dice).view(batch, form.nodes)
+    tokens = distributions.gather(1, slots).flatten(0, 1).multinomial(1, generator=dice).view(batch, form.nodes)
     taken: dict[tuple[int, int], set[int]] = {}
     for b in range(batch):  # siblings carry different tokens
         for node in range(form.nodes):
@@ -133,14 +134,18 @@ def drawn(shape: tuple[int, ...], batch: int, seed: int) -> tuple[DraftTree, tor
             while int(tokens[b, node]) in own:
                 tokens[b, node] = (tokens[b, node] + 1) % vocabulary
             own.add(int(tokens[b, node]))
-    family = torch.arange(form.nodes + 1).expand(batch, -1)
-    tree = DraftTree(form, tokens, laws, family, family, torch.zeros_like(tokens, dtype=torch.bool), (), "all")
-    coin = [torch.rand((batch, form.nodes + more), generator=dice, dtype=torch.float64) for more in (0, 0, 1)]
-    return tree, p / p.sum(-1, keepdim=True), Coins(*coin)
+    proposal_row = torch.arange(form.nodes + 1).expand(batch, -1)
+    tree = DraftTree(
+        form, tokens, distributions, proposal_row, proposal_row, torch.zeros_like(tokens, dtype=torch.bool), (), "all"
+    )
+    uniform = [torch.rand((batch, form.nodes + more), generator=dice, dtype=torch.float64) for more in (0, 0, 1)]
+    return tree, p / p.sum(-1, keepdim=True), Uniforms(*uniform)
 
 
-def smaller(tree: DraftTree, p: torch.Tensor, coins: Coins, large: tuple[int, ...], small: tuple[int, ...]) -> Any:
-    """The part of the tree that `small` has, with the laws and coins of the very same places."""
+def smaller(
+    tree: DraftTree, p: torch.Tensor, uniforms: Uniforms, large: tuple[int, ...], small: tuple[int, ...]
+) -> Any:
+    """The part of the tree that `small` has, with the distributions and uniforms of the very same places."""
     kept, places, level = [], {-1: -1}, [-1]
     children = tree.topology.children[0].tolist()
     for branches in small:
@@ -151,15 +156,17 @@ def smaller(tree: DraftTree, p: torch.Tensor, coins: Coins, large: tuple[int, ..
     nodes = torch.tensor(kept, dtype=torch.long)
     form = full(small, tree.topology.batch)
     part = replace(
-        tree, topology=form, tokens=tree.tokens[:, nodes], laws=tree.laws[:, slots], scout=tree.scout[:, nodes],
-        family=torch.arange(len(slots)).expand(form.batch, -1), belief=torch.arange(len(slots)).expand(form.batch, -1),
+        tree, topology=form, tokens=tree.tokens[:, nodes], distributions=tree.distributions[:, slots],
+        never_accepted=tree.never_accepted[:, nodes],
+        proposal_row=torch.arange(len(slots)).expand(form.batch, -1),
+        belief=torch.arange(len(slots)).expand(form.batch, -1),
     )  # fmt: skip
-    return part, p[:, slots], Coins(coins.draft[:, nodes], coins.accept[:, nodes], coins.last[:, slots])
+    return part, p[:, slots], Uniforms(uniforms.draft[:, nodes], uniforms.accept[:, nodes], uniforms.last[:, slots])
 
 
-def outcome_of(tree: DraftTree, verdict: Any) -> Outcome:
-    paths = [[node for node in row if node >= 0] for row in verdict.path.tolist()]
-    return Outcome(tree, paths, verdict.last.tolist(), verdict=verdict)
+def outcome_of(tree: DraftTree, verification: Any) -> Outcome:
+    paths = [[node for node in row if node >= 0] for row in verification.path.tolist()]
+    return Outcome(tree, paths, verification.last.tolist(), verification=verification)
 
 
 @pytest.mark.parametrize(
@@ -171,33 +178,33 @@ def outcome_of(tree: DraftTree, verdict: Any) -> Outcome:
         *(("greedy", (3, 2, 1), small) for small in [(1, 1, 1), (2, 1), (3, 2)]),
     ],
 )
-def test_a_verdict_tells_what_smaller_drafts_would_have_got(
+def test_a_verification_tells_what_smaller_drafts_would_have_got(
     rule: str, large: tuple[int, ...], small: tuple[int, ...]
 ) -> None:
     assert lies_in(small, large)
-    tree, p, coins = drawn(large, 400, 7)
-    part, own_p, own_coins = smaller(tree, p, coins, large, small)
+    tree, p, uniforms = drawn(large, 400, 7)
+    part, own_p, own_uniforms = smaller(tree, p, uniforms, large, small)
     if rule == "greedy":
-        verdicts = [judge_greedy(p.argmax(-1), tree), judge_greedy(own_p.argmax(-1), part)]
+        verifications = [verify_greedy(p.argmax(-1), tree), verify_greedy(own_p.argmax(-1), part)]
     else:
-        judge = judge_block if rule == "block" else judge_tree
-        verdicts = [judge(p, tree, coins), judge(own_p, part, own_coins)]
-    told = accepted(outcome_of(tree, verdicts[0]), coins, small)
-    assert told == verdicts[1].accepted.tolist()
+        verify = verify_block if rule == "block" else verify_tree
+        verifications = [verify(p, tree, uniforms), verify(own_p, part, own_uniforms)]
+    told = accepted(outcome_of(tree, verifications[0]), uniforms, small)
+    assert told == verifications[1].accepted.tolist()
     assert len(set(told)) > 1
 
 
 def test_a_shorter_block_is_not_the_beginning_of_a_longer_one() -> None:
     """Mutation: a path cut short says something else; a block may stand by what comes behind it, or fall."""
-    tree, p, coins = drawn((1,) * 5, 400, 7)
-    part, own_p, own_coins = smaller(tree, p, coins, (1,) * 5, (1, 1))
-    want = judge_block(own_p, part, own_coins).accepted
-    cut = judge_block(p, tree, coins).accepted.clamp(max=2)
+    tree, p, uniforms = drawn((1,) * 5, 400, 7)
+    part, own_p, own_uniforms = smaller(tree, p, uniforms, (1,) * 5, (1, 1))
+    want = verify_block(own_p, part, own_uniforms).accepted
+    cut = verify_block(p, tree, uniforms).accepted.clamp(max=2)
     assert bool((cut < want).any())
     assert bool((cut > want).any())
 
 
-def test_only_smaller_drafts_that_are_judged_alike_are_told(tiny: Lab) -> None:
+def test_only_smaller_drafts_that_are_verified_alike_are_told(tiny: Lab) -> None:
     arms = ("plain", "draft:2", "draft:4", "sampled-tree:3x1", "topk-tree:2x1", "ngram:3", "ngram:1", "eagle3:2")
 
     def told(**more: object) -> dict[str, set[str]]:
@@ -219,7 +226,8 @@ def test_only_smaller_drafts_that_are_judged_alike_are_told(tiny: Lab) -> None:
 
 
 def distance(lab: Lab, samples: int, batch: int, length: int = 3, **settings: object) -> float:
-    """p of the chi-square test of the joint law. Sequences of a batch share their arms, and are independent."""
+    """p of the chi-square test of the joint distribution. Sequences of a batch share their arms, and are
+    independent."""
     chosen = Settings.of(**{"drafter": "bandit", "arms": ARMS, "temperature": 1.0, "seed": 5, **settings})
     prompt = lab.encode("abcab", length + 2)
     expected = exact_joint(lab, prompt, Sampling.of(chosen), length)
@@ -228,11 +236,11 @@ def distance(lab: Lab, samples: int, batch: int, length: int = 3, **settings: ob
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("rule", ["block", "token"])
-def test_the_joint_law_is_the_targets(tiny: Lab, policy: str, rule: str) -> None:
+def test_the_joint_distribution_is_the_targets(tiny: Lab, policy: str, rule: str) -> None:
     assert distance(tiny, 1600, 32, 4, policy=policy, rule=rule) > FALSE_ALARM
 
 
-def test_one_text_at_a_time_has_the_law_too(tiny: Lab) -> None:
+def test_one_text_at_a_time_has_the_distribution_too(tiny: Lab) -> None:
     assert distance(tiny, 500, 1, policy="thompson") > FALSE_ALARM
 
 
@@ -242,16 +250,16 @@ def test_drafters_of_every_kind_may_be_arms(tiny: Lab) -> None:
 
 
 class Lot(Policy):
-    """Draws one of two arms with the first coin, from the first round on."""
+    """Draws one of two arms with the first uniform, from the first round on."""
 
-    def choose(self, coins: Sequence[float]) -> int:
-        return int(coins[0] < 0.5)
+    def choose(self, uniforms: Sequence[float]) -> int:
+        return int(uniforms[0] < 0.5)
 
-    def _best(self, coins: Sequence[float]) -> int:
+    def _best(self, uniforms: Sequence[float]) -> int:
         raise NotImplementedError
 
 
-def test_arms_drawn_with_the_coins_that_judge_are_caught(tiny: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arms_drawn_with_the_uniforms_that_verify_are_caught(tiny: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """A choice must not know what its own round will draw."""
     monkeypatch.setitem(POLICIES, "ucb", Lot)
     arms = ("plain", "draft:1")
@@ -267,7 +275,7 @@ def test_an_arm_chosen_after_its_draft_was_seen_is_caught(tiny: Lab, monkeypatch
     def peeking(self: bandit.Bandit, state: State, depth: int) -> DraftTree:
         tree = right(self, state, depth)
         if tree.nodes and tree.tokens[0, 0] > 2:
-            return replace(tree, scout=torch.ones_like(tree.scout))
+            return replace(tree, never_accepted=torch.ones_like(tree.never_accepted))
         return tree
 
     monkeypatch.setattr(bandit.Bandit, "propose", peeking)
@@ -398,7 +406,7 @@ def test_arms_share_the_draft_models_cache(pair: Lab) -> None:
 
 @pytest.mark.parametrize("drafter", ["bandit", "ssd"])
 def test_the_checks_of_a_pair_hold(pair: Lab, drafter: str) -> None:
-    """But for the law, which is tested above; a run that goes by the clock is not held to its seed."""
+    """But for the distribution, which is tested above; a run that goes by the clock is not held to its seed."""
     for test in TESTS:
         finding = test(pair, drafter)
         assert finding.passed, finding.detail
@@ -410,6 +418,6 @@ def test_settings_of_the_arms_bound_the_tree() -> None:
     assert [arm.shape for arm in arms_of(settings)] == [(1,) * 9, (3, 2)]
 
 
-def test_coins_of_a_policy_have_a_tier_of_their_own() -> None:
+def test_uniforms_of_a_policy_have_a_tier_of_their_own() -> None:
     tiers = {bandit.TIER, drafters.cascade.TIER, Streams(0, (0,)).tier}
     assert len(tiers) == 3

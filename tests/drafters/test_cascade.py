@@ -1,4 +1,4 @@
-"""The cascade: every tier drafts from its own model's law, in fewer of its forwards; and what breaks that."""
+"""The cascade: every tier drafts from its own model's distribution, in fewer of its forwards; and what breaks that."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from draftscope.drafters.model import cascade, ssd, tiers
 from draftscope.drafters.policy import bandit
 from draftscope.models.model import Model
 from draftscope.trace import events
-from draftscope.verify.uniforms import Coins, Streams
+from draftscope.verify.uniforms import Streams, Uniforms
 from tests.conftest import random_llama
-from tests.decode.test_law import LOSSLESS, caught, law
+from tests.decode.test_distribution import LOSSLESS, caught, distribution
 
 CLOSE = {"atol": 2e-5, "rtol": 1e-3}
 THREE = {"drafter": "cascade", "gamma": 4, "inner": "none"}  # target, middle, small
@@ -27,19 +27,20 @@ FOUR = {"drafter": "cascade", "gamma": 4, "inner": "ngram", "ngram": 1}
 
 
 @torch.inference_mode()
-def check_laws(lab: Lab, inner: str, temperature: float) -> None:
-    """Every slot's law is the one of the draft model run from scratch over the whole text, rejections or not."""
+def check_distributions(lab: Lab, inner: str, temperature: float) -> None:
+    """Every slot's distribution is the one of the draft model run from scratch over the whole text, rejections or
+    not."""
     prompts = [lab.encode(text) for text in ("abcabcabcab", "a")]
     settings = Settings.of(drafter="cascade", gamma=4, inner=inner, temperature=temperature, max_new_tokens=20, seed=2)
     session = lab.session_of(prompts, settings, (0, 1), ends=False)
     texts, held = [list(prompt) for prompt in prompts], 0
     for step in session.steps():
         for b, text in enumerate(texts):
-            if step.live[b] and step.tree.laws is not None:
+            if step.live[b] and step.tree.distributions is not None:
                 drafted = step.tree.tokens[b].tolist()
                 logits = lab.draft.network(torch.tensor([text + drafted[:-1]]), use_cache=False).logits[0]
                 want = logits[len(text) - 1 :].softmax(-1)
-                torch.testing.assert_close(step.tree.laws[b], want, **CLOSE)
+                torch.testing.assert_close(step.tree.distributions[b], want, **CLOSE)
                 held += 1
         texts = [p + t.tokens for p, t in zip(prompts, session.transcripts, strict=True)]
     assert held > 5
@@ -77,23 +78,23 @@ def triplet(pair: Lab) -> Lab:
 
 @pytest.mark.parametrize("inner", ["ngram", "suffix"])
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_the_claimed_laws_are_the_middle_models(pair: Lab, twin: Lab, inner: str, temperature: float) -> None:
-    check_laws(pair, inner, temperature)
-    check_laws(twin, inner, temperature)
+def test_the_claimed_distributions_are_the_middle_models(pair: Lab, twin: Lab, inner: str, temperature: float) -> None:
+    check_distributions(pair, inner, temperature)
+    check_distributions(twin, inner, temperature)
 
 
 @pytest.mark.parametrize("inner", ["none", "ngram"])
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_a_model_below_the_middle_one_leaves_its_law_alone(
+def test_a_model_below_the_middle_one_leaves_its_distribution_alone(
     pair3: Lab, triplet: Lab, inner: str, temperature: float
 ) -> None:
-    check_laws(pair3, inner, temperature)
-    check_laws(triplet, inner, temperature)
+    check_distributions(pair3, inner, temperature)
+    check_distributions(triplet, inner, temperature)
 
 
 @pytest.mark.parametrize("settings", [THREE, THREE | {"rule": "token"}, FOUR], ids=["three", "three, token", "four"])
-def test_the_joint_law_of_three_and_four_tiers_is_the_targets(tiny3: Lab, settings: dict[str, Any]) -> None:
-    finding = law(tiny3, 2000, **settings)
+def test_the_joint_distribution_of_three_and_four_tiers_is_the_targets(tiny3: Lab, settings: dict[str, Any]) -> None:
+    finding = distribution(tiny3, 2000, **settings)
     assert finding.passed, finding.detail
 
 
@@ -148,16 +149,16 @@ def test_a_middle_model_reads_whole_drafts_at_once(triplet: Lab) -> None:
 
 
 def streams_asked(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Counter[tuple[int, int]]:
-    """How often a run with four tiers, three of which toss coins, asks for the coins of each (tier, index)."""
+    """How often a run with four tiers, three of which toss uniforms, asks for the uniforms of each (tier, index)."""
     asked: Counter[tuple[int, int]] = Counter()
-    right = Streams.coins
+    right = Streams.uniforms
 
-    def counted(self: Streams, index: int, *rest: Any) -> Coins:
+    def counted(self: Streams, index: int, *rest: Any) -> Uniforms:
         asked[self.tier, index] += 1
         return right(self, index, *rest)
 
     with monkeypatch.context() as watching:
-        watching.setattr(Streams, "coins", counted)
+        watching.setattr(Streams, "uniforms", counted)
         lab.decode("abcab", temperature=1.0, max_new_tokens=40, seed=3, record=False, **FOUR)
     return asked
 
@@ -181,17 +182,19 @@ def test_the_key_of_a_tier_spells_the_way_there() -> None:
 
 
 @pytest.mark.parametrize("rule", ["block", "token"])
-def test_coins_shared_by_both_tiers_are_caught(tiny: Lab, monkeypatch: pytest.MonkeyPatch, rule: str) -> None:
+def test_uniforms_shared_by_both_tiers_are_caught(tiny: Lab, monkeypatch: pytest.MonkeyPatch, rule: str) -> None:
     monkeypatch.setattr(cascade, "TIER", 0)
-    assert caught(law(tiny, 2000, **LOSSLESS["cascade"] | {"rule": rule}))
+    assert caught(distribution(tiny, 2000, **LOSSLESS["cascade"] | {"rule": rule}))
 
 
 @pytest.mark.parametrize("rule", ["block", "token"])
-def test_coins_used_again_in_the_next_round_are_caught(tiny: Lab, monkeypatch: pytest.MonkeyPatch, rule: str) -> None:
+def test_uniforms_used_again_in_the_next_round_are_caught(
+    tiny: Lab, monkeypatch: pytest.MonkeyPatch, rule: str
+) -> None:
     """Keyed by the place in the draft alone, as position-keyed noise would be."""
-    right = tiers.Tier._coins
-    monkeypatch.setattr(tiers.Tier, "_coins", lambda self, index: right(self, index % self._most))
-    assert caught(law(tiny, 2000, **LOSSLESS["cascade"] | {"rule": rule}))
+    right = tiers.Tier._uniforms
+    monkeypatch.setattr(tiers.Tier, "_uniforms", lambda self, index: right(self, index % self._most))
+    assert caught(distribution(tiny, 2000, **LOSSLESS["cascade"] | {"rule": rule}))
 
 
 # Other mutations.
@@ -201,14 +204,14 @@ def test_coins_used_again_in_the_next_round_are_caught(tiny: Lab, monkeypatch: p
 def test_guesses_that_nobody_verified_are_caught(
     tiny3: Lab, monkeypatch: pytest.MonkeyPatch, rule: str, settings: dict[str, Any]
 ) -> None:
-    """Taken as they come, guesses are not drawn from the law that judges them."""
+    """Taken as they come, guesses are not drawn from the distribution that verifies them."""
     right = getattr(tiers, rule)
 
-    def trusting(p: torch.Tensor, tree: Any, coins: Coins) -> Any:
-        return replace(right(p, tree, coins), accepted=(~tree.scout).sum(-1))
+    def trusting(p: torch.Tensor, tree: Any, uniforms: Uniforms) -> Any:
+        return replace(right(p, tree, uniforms), accepted=(~tree.never_accepted).sum(-1))
 
     monkeypatch.setattr(tiers, rule, trusting)
-    assert caught(law(tiny3, 2000, **settings))
+    assert caught(distribution(tiny3, 2000, **settings))
 
 
 def test_a_token_that_the_middle_model_never_read_is_seen(twin: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,13 +222,13 @@ def test_a_token_that_the_middle_model_never_read_is_seen(twin: Lab, monkeypatch
 
     monkeypatch.setattr(tiers.Tier, "forget", careless)
     with pytest.raises(AssertionError, match="not close"):
-        check_laws(twin, "ngram", 1.0)
+        check_distributions(twin, "ngram", 1.0)
 
 
 def test_a_rejected_token_that_stays_in_a_cache_is_seen(pair3: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tiers.Tier, "forget", lambda self, lengths: None)
     with pytest.raises((AssertionError, ValueError, RuntimeError)):
-        check_laws(pair3, "none", 1.0)
+        check_distributions(pair3, "none", 1.0)
 
 
 def test_a_state_cannot_stand_in_a_cascade(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,5 @@
-"""The target's first layers as its draft: the same weights, the law that such a model has, and no byte stored twice."""
+"""The target's first layers as its draft: the same weights, the distribution that such a model has, and no byte stored
+twice."""
 
 from __future__ import annotations
 

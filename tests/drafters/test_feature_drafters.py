@@ -1,7 +1,8 @@
-"""Drafters that read the target: their laws are their head's on the true features of the text, whatever was cached.
+"""Drafters that read the target: their distributions are their head's on the true features of the text, whatever was
+cached.
 
-Exactness cannot show a drafter that reads the wrong rows (the output stays the target's), so every drafted law is held
-to the head run from scratch over the whole text.
+Exactness cannot show a drafter that reads the wrong rows (the output stays the target's), so every drafted distribution
+is held to the head run from scratch over the whole text.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from draftscope.decode.lab import Lab
 from draftscope.decode.session import Step
 from draftscope.drafters.drafter import Outcome
 from draftscope.drafters.heads.dynamic import _Growth
-from draftscope.drafters.heads.pending import Unread
+from draftscope.drafters.heads.pending import PendingFeatures
 from draftscope.drafters.heads.ranks import best_first, sparse_tree
 from draftscope.models.heads import Block, Medusa, RecurrentHead
 from draftscope.verify.tree import DraftTree, empty, grown, topology
@@ -49,7 +50,8 @@ def states(lab: Lab, text: list[int], layers: tuple[int, ...]) -> Tensor:
 
 
 def unrolled(lab: Lab, head: RecurrentHead, text: list[int], drafted: list[int]) -> Tensor:
-    """The law behind `drafted`, without a cache: true features for the text, the head's own for what was drafted."""
+    """The distribution behind `drafted`, without a cache: true features for the text, the head's own for what was
+    drafted."""
     features = head.fuse(states(lab, text[:-1], head.layers))
     tokens, place = torch.tensor([text[1:]]), torch.arange(len(text) - 1)[None]
     for token in [*drafted, None]:
@@ -86,12 +88,14 @@ def test_recurrent_heads_draft_from_true_features_and_their_own(
     for texts, step in rounds(pair, drafter=drafter, **settings):
         tree = step.tree
         for b, text in enumerate(texts):
-            if not step.live[b] or tree.laws is None:
+            if not step.live[b] or tree.distributions is None:
                 continue
             for slot in range(tree.nodes + 1):
                 if tree.belief[b, slot] >= 0:
-                    law = tree.laws[b, tree.belief[b, slot]]
-                    torch.testing.assert_close(law, unrolled(pair, head, text, path_to(tree, b, slot)), **CLOSE)
+                    distribution = tree.distributions[b, tree.belief[b, slot]]
+                    torch.testing.assert_close(
+                        distribution, unrolled(pair, head, text, path_to(tree, b, slot)), **CLOSE
+                    )
                     held += 1
     assert held > 10  # by cost an untrained head soon gives up, and looks again
 
@@ -103,9 +107,11 @@ def test_medusa_heads_look_from_the_newest_token_that_was_read(pair: Lab, drafte
     assert isinstance(head, Medusa)
     for texts, step in rounds(pair, drafter=drafter, **GROWN):
         for b, text in enumerate(texts):
-            if step.live[b] and step.tree.laws is not None:
+            if step.live[b] and step.tree.distributions is not None:
                 want = head(states(pair, text[:-1], head.layers))[0, -1].softmax(-1)
-                torch.testing.assert_close(step.tree.laws[b], want[: step.tree.laws.shape[1]], **CLOSE)
+                torch.testing.assert_close(
+                    step.tree.distributions[b], want[: step.tree.distributions.shape[1]], **CLOSE
+                )
 
 
 @pytest.mark.parametrize("drafter", ["block", "block-tree"])
@@ -115,13 +121,13 @@ def test_a_block_sees_every_committed_feature_and_no_drafted_one(pair: Lab, draf
     assert isinstance(head, Block)
     for texts, step in rounds(pair, drafter=drafter, **GROWN):
         for b, text in enumerate(texts):
-            if not step.live[b] or step.tree.laws is None:
+            if not step.live[b] or step.tree.distributions is None:
                 continue
-            count = step.tree.laws.shape[1]
+            count = step.tree.distributions.shape[1]
             context = head.fuse(states(pair, text[:-1], head.layers))
             place = torch.arange(len(text) + count)[None]
             logits = head(head.tokens(torch.tensor([text[-1]]), count), context, place)
-            torch.testing.assert_close(step.tree.laws[b], logits[0, 1:].softmax(-1), **CLOSE)
+            torch.testing.assert_close(step.tree.distributions[b], logits[0, 1:].softmax(-1), **CLOSE)
 
 
 @torch.inference_mode()
@@ -211,13 +217,13 @@ def test_a_certain_child_does_not_displace_its_parent() -> None:
 def test_a_text_that_has_ended_is_not_read_beyond_its_end() -> None:
     """Its neighbours go on, and every further round shows its last token again."""
     prompts = [[5, 6, 7], [8, 9]]
-    unread = Unread(prompts, torch.arange(2 * 2 * 3).view(2, 2, 3).float())
+    pending_features = PendingFeatures(prompts, torch.arange(2 * 2 * 3).view(2, 2, 3).float())
     outcome = Outcome(empty(2), [[], []], [1, 2], torch.full((2, 1, 3), 9.0))
     for _ in range(3):
-        unread.hear(outcome)
-    tokens, states, real = unread.take([2, 4])
+        pending_features.hear(outcome)
+    tokens, states, real = pending_features.take([2, 4])
     assert real == [2, 4]
     assert tokens[0, :2].tolist() == [6, 7]
     assert tokens[1, :4].tolist() == [9, 2, 2, 2]
     assert states.shape == (2, 5, 3)
-    assert unread.empty
+    assert pending_features.empty

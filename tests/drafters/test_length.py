@@ -59,7 +59,7 @@ def test_the_heuristic_adds_two_and_takes_one() -> None:
     assert drafted(rule, 8) == 1
 
 
-def test_by_entropy_it_stops_behind_a_flat_law() -> None:
+def test_by_entropy_it_stops_behind_a_flat_distribution() -> None:
     """1 - sqrt(0.2 H) falls below 0.4 at H = 1.8 nats, whatever the token's own probability."""
     rule = Entropy(0.4)
     assert rule.begin()
@@ -69,14 +69,14 @@ def test_by_entropy_it_stops_behind_a_flat_law() -> None:
 @pytest.mark.parametrize(("alpha", "length"), [(0.9, 9), (0.7, 3), (0.5, 2), (0.2, 1)])
 def test_the_whole_draft_must_be_likely_to_stand(alpha: float, length: int) -> None:
     """With every token standing at alpha it stops at the first length where alpha^length < 0.4."""
-    rule, coin, lengths = Whole(0.4), random.Random(3), []
+    rule, uniform, lengths = Whole(0.4), random.Random(3), []
     for _ in range(3000):
         lengths.append(drafted(rule, 20))
-        rule.observe(next((i for i in range(lengths[-1]) if coin.random() >= alpha), lengths[-1]))
+        rule.observe(next((i for i in range(lengths[-1]) if uniform.random() >= alpha), lengths[-1]))
     assert abs(sorted(lengths[500:])[1250] - length) <= (1 if alpha == 0.9 else 0)
 
 
-def test_the_whole_draft_is_judged_by_what_each_token_promised() -> None:
+def test_the_whole_draft_is_verified_by_what_each_token_promised() -> None:
     rule = Whole(0.5)
     for _ in range(300):
         for q, stands in ((0.95, True), (0.05, False)):
@@ -89,12 +89,12 @@ def test_the_whole_draft_is_judged_by_what_each_token_promised() -> None:
 
 def simulated(alpha: float, cost: list[float], rounds: int = 4000) -> tuple[float, float]:
     """Tokens for each unit of cost by the rule, and by the best fixed length; every token stands with `alpha`."""
-    coin, most = random.Random(7), len(cost) - 1
+    uniform, most = random.Random(7), len(cost) - 1
     rule = Alone(lambda gamma: cost[gamma], most)
     tokens = spent = 0.0
     for _ in range(rounds):
         count = drafted(rule, most)
-        accepted = next((i for i in range(count) if coin.random() >= alpha), count)
+        accepted = next((i for i in range(count) if uniform.random() >= alpha), count)
         rule.observe(accepted)
         tokens, spent = tokens + accepted + 1, spent + cost[count]
     best = max(sum(alpha**i for i in range(gamma + 1)) / cost[gamma] for gamma in range(most + 1))
@@ -164,14 +164,14 @@ def test_by_cost_it_looks_again_ever_more_seldom(bad: int) -> None:
 
 def batched(alphas: list[float], costs: list[float], rounds: int = 4000) -> float:
     """Tokens of all rows for each unit of cost, over what plain gets."""
-    coin, most = random.Random(7), len(costs) - 1
+    uniform, most = random.Random(7), len(costs) - 1
     rule = Cost(lambda gamma, batch: costs[gamma], most, len(alphas))
     tokens = spent = 0.0
     for _ in range(rounds):
         going, count = rule.begin(), 0
         while any(going) and count < most:
             going, count = rule.go_on(going, [0.5] * len(alphas), list), count + 1
-        accepted = [next((i for i in range(count) if coin.random() >= alpha), count) for alpha in alphas]
+        accepted = [next((i for i in range(count) if uniform.random() >= alpha), count) for alpha in alphas]
         rule.observe(accepted)
         tokens, spent = tokens + sum(accepted) + len(alphas), spent + costs[count]
     return tokens / spent / len(alphas)
@@ -199,8 +199,8 @@ def test_a_run_asks_for_the_costs_of_its_own_drafter(pair: Lab) -> None:
     """Where drafting costs nothing a chain takes its full length; where it costs the earth, it is left out."""
     calibration = pair.calibration
     try:
-        plain = [Drafting(batch=1, step=0.0, overhead=1.0, judge_step=0.0)]
-        free, dear = ([Drafting(batch=1, step=step, overhead=0.0, judge_step=0.0)] for step in (0.0, 500.0))
+        plain = [Drafting(batch=1, step=0.0, overhead=1.0, accept_step=0.0)]
+        free, dear = ([Drafting(batch=1, step=step, overhead=0.0, accept_step=0.0)] for step in (0.0, 500.0))
         depths = []
         for own in (free, dear):
             pair.calibration = made_calibration(drafting={"plain": plain, "draft": own})
@@ -233,13 +233,13 @@ def test_by_cost_who_stays_chooses_by_what_a_smaller_batch_costs() -> None:
     rule = Cost(lambda gamma, batch: 1 + gamma * (0.1 if batch == 1 else 2.0), 3, 4)
     assert rule.begin() == [False] * 4
     rule.observe([0] * 4)
-    rule.stay([2])
+    rule.select_rows([2])
     assert rule.begin() == [True]
 
 
 def test_who_stays_keeps_a_rule_of_its_own() -> None:
     rules = [Confidence(0.9), Heuristic(8), Confidence(0.1)]
     each = Each(rules)
-    each.stay([1, 2])
+    each.select_rows([1, 2])
     assert each.begin() == [True, True]
     assert each.go_on([True, True], [0.5, 0.05], lambda: [1.0, 1.0]) == [True, False]

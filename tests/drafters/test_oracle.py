@@ -11,35 +11,35 @@ from draftscope.decode.lab import Lab
 from draftscope.drafters import oracle
 from draftscope.measure.check import FALSE_ALARM
 from draftscope.verify.uniforms import Streams
-from tests.decode.test_law import caught, law
+from tests.decode.test_distribution import caught, distribution
 
 
 def fates(lab: Lab, temperature: float, alpha: float, runs: int = 6) -> tuple[int, int]:
-    """Tokens judged and accepted, of rounds that were not cut short by the end of the text."""
-    judged = accepted = 0
+    """Tokens verified and accepted, of rounds that were not cut short by the end of the text."""
+    verified = accepted = 0
     for seed in range(runs):
         run = lab.decode(
             "abcab", "oracle", gamma=3, oracle_alpha=alpha, temperature=temperature, max_new_tokens=200, seed=seed
         )
         for event in run.rounds:
-            judged += sum(node.fate in ("accepted", "rejected") for node in event.nodes)
+            verified += sum(node.fate in ("accepted", "rejected") for node in event.nodes)
             accepted += sum(node.fate == "accepted" for node in event.nodes)
-    return judged, accepted
+    return verified, accepted
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.7, 1.0])
 @pytest.mark.parametrize("alpha", [0.3, 0.8])
-def test_a_judged_token_is_accepted_with_probability_alpha(tiny: Lab, temperature: float, alpha: float) -> None:
-    judged, accepted = fates(tiny, temperature, alpha)
-    assert judged > 500
-    bound = math.sqrt(math.log(2 / FALSE_ALARM) / (2 * judged))  # Hoeffding, two-sided
-    assert abs(accepted / judged - alpha) < bound
+def test_a_verified_token_is_accepted_with_probability_alpha(tiny: Lab, temperature: float, alpha: float) -> None:
+    verified, accepted = fates(tiny, temperature, alpha)
+    assert verified > 500
+    bound = math.sqrt(math.log(2 / FALSE_ALARM) / (2 * verified))  # Hoeffding, two-sided
+    assert abs(accepted / verified - alpha) < bound
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_the_edges_are_always_and_never(tiny: Lab, temperature: float) -> None:
-    judged, accepted = fates(tiny, temperature, 1.0, runs=1)
-    assert judged == accepted > 0
+    verified, accepted = fates(tiny, temperature, 1.0, runs=1)
+    assert verified == accepted > 0
     assert fates(tiny, temperature, 0.0, runs=1)[1] == 0
 
 
@@ -52,7 +52,7 @@ def test_it_is_marked_as_synthetic(pair: Lab) -> None:
     assert "synthetic" in next(info.title for info in pair.drafters() if info.name == "oracle")
 
 
-def test_foreseeing_is_on_nobodys_clock_and_counts_no_forward(pair: Lab) -> None:
+def test_target_continuation_is_on_nobodys_clock_and_counts_no_forward(pair: Lab) -> None:
     before = len(pair.target.counter.widths)
     run = pair.session("ab", Settings.of(drafter="oracle", max_new_tokens=16))
     assert run.clock_ms == 0
@@ -60,8 +60,10 @@ def test_foreseeing_is_on_nobodys_clock_and_counts_no_forward(pair: Lab) -> None
 
 
 def test_where_the_text_goes_another_way_it_falls_silent(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    right = Lab._foreseen
-    monkeypatch.setattr(Lab, "_foreseen", lambda *given: [[*row[:6], row[6] + 1, *row[7:]] for row in right(*given)])
+    right = Lab._target_continuation
+    monkeypatch.setattr(
+        Lab, "_target_continuation", lambda *given: [[*row[:6], row[6] + 1, *row[7:]] for row in right(*given)]
+    )
     want = pair.decode("abcabc", "plain", max_new_tokens=20).token_ids
     run = pair.decode("abcabc", "oracle", gamma=2, oracle_alpha=1.0, max_new_tokens=20)
     assert run.token_ids == want
@@ -70,25 +72,25 @@ def test_where_the_text_goes_another_way_it_falls_silent(pair: Lab, monkeypatch:
     assert len(run.rounds) > 10
 
 
-def test_spoiling_by_the_targets_own_coins_is_caught(tiny: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spoiling_by_the_targets_own_uniforms_is_caught(tiny: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """How many tokens a round draws must not depend on what they are."""
-    right = Streams.coins
+    right = Streams.uniforms
 
     def shared(self: Streams, *key: object) -> object:
-        coins = right(self, *key)  # type: ignore[arg-type]
-        return type(coins)(coins.last[:, 1:], coins.accept, coins.last)
+        uniforms = right(self, *key)  # type: ignore[arg-type]
+        return type(uniforms)(uniforms.last[:, 1:], uniforms.accept, uniforms.last)
 
-    monkeypatch.setattr(Streams, "coins", shared)
-    assert caught(law(tiny, drafter="oracle", gamma=3, oracle_alpha=0.5))
+    monkeypatch.setattr(Streams, "uniforms", shared)
+    assert caught(distribution(tiny, drafter="oracle", gamma=3, oracle_alpha=0.5))
 
 
-def test_coins_to_come_are_those_of_the_rounds() -> None:
+def test_uniforms_to_come_are_those_of_the_rounds() -> None:
     streams = Streams(3, (0, 5))
-    found = oracle.coins_to_come(streams, 2, 0.5, 7)
+    found = oracle.uniforms_to_come(streams, 2, 0.5, 7)
     for b in range(2):
         want: list[float] = []
         for index in range(7):
-            coins = streams.coins(index, 2)
-            stands = next((i for i, coin in enumerate(coins.draft[b].tolist()) if coin >= 0.5), 2)
-            want += coins.last[b].tolist()[: stands + 1]
+            uniforms = streams.uniforms(index, 2)
+            stands = next((i for i, uniform in enumerate(uniforms.draft[b].tolist()) if uniform >= 0.5), 2)
+            want += uniforms.last[b].tolist()[: stands + 1]
         assert found[b].tolist() == want[:7]

@@ -28,7 +28,7 @@ def test_a_pair_of_two_tokenizers_is_listed_with_who_drafts_through_text() -> No
     assert set(DRAFTER_OF) == kinds and all(pair.runs for pair in PAIRS)
     (note,) = {pair.note for pair in PAIRS if pair.kind == THROUGH_TEXT}
     assert note == "another tokenizer"
-    assert drafters.find(DRAFTER_OF[THROUGH_TEXT]).needs_speaker
+    assert drafters.find(DRAFTER_OF[THROUGH_TEXT]).needs_text_draft
 
 
 def test_the_command_prints_a_row_for_each(capsys: pytest.CaptureFixture[str]) -> None:

@@ -66,7 +66,7 @@ def test_the_readmes_drafter_passes_every_check(
 def test_a_drafter_that_remembers_another_run_is_found(
     tiny: Lab, example: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It drafts from what any run wrote, so its coins fall on other nodes the second time."""
+    """It drafts from what any run wrote, so its uniforms fall on other nodes the second time."""
     seen: list[list[int]] = []
 
     class Leaky(example["Bigram"]):  # type: ignore[misc]
@@ -79,7 +79,7 @@ def test_a_drafter_that_remembers_another_run_is_found(
     assert not found["begun again"].passed
 
 
-def test_a_drafter_that_claims_laws_it_did_not_draw_from_is_found(
+def test_a_drafter_that_claims_distributions_it_did_not_draw_from_is_found(
     tiny: Lab, example: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Liar(example["Bigram"]):  # type: ignore[misc]
@@ -87,10 +87,12 @@ def test_a_drafter_that_claims_laws_it_did_not_draw_from_is_found(
             tree: DraftTree = super().propose(state, depth)
             if tree.nodes == 0:
                 return tree
-            laws = torch.full((tree.tokens.shape[0], tree.nodes, 5), 1 / 5)
+            distributions = torch.full((tree.tokens.shape[0], tree.nodes, 5), 1 / 5)
             slots = torch.arange(tree.nodes + 1)
-            family = torch.where(slots < tree.nodes, slots, -1).expand(len(tree.tokens), -1)
-            return replace(tree, laws=laws, family=family, belief=family, drawn="all")
+            proposal_row = torch.where(slots < tree.nodes, slots, -1).expand(len(tree.tokens), -1)
+            return replace(
+                tree, distributions=distributions, proposal_row=proposal_row, belief=proposal_row, drawn="all"
+            )
 
     plugged_in(monkeypatch, replace(example["INFO"], create=Liar))
     found = findings(tiny)

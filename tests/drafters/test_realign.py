@@ -19,7 +19,7 @@ from draftscope.base import text
 from draftscope.base.settings import Settings
 from draftscope.decode import session
 from draftscope.decode.lab import Lab
-from draftscope.drafters import Speaker
+from draftscope.drafters import TextDraftModel
 from draftscope.drafters.model import levels
 from draftscope.drafters.text import realigned, tli
 from draftscope.drafters.text.retokenize import Realigner, Seen
@@ -29,7 +29,7 @@ from draftscope.verify.tree import DraftTree
 from draftscope_app.cli.main import main
 from draftscope_app.engine.status import introduced
 from tests.conftest import byte_tokenizer, letters, random_llama
-from tests.decode.test_law import WARPED, caught, law
+from tests.decode.test_distribution import WARPED, caught, distribution
 
 CLOSE = {"atol": 2e-5, "rtol": 1e-3}
 SLEM = {"drafter": "slem", "gamma": 3}
@@ -72,7 +72,7 @@ def spaced_words() -> PreTrainedTokenizerFast:
 def parted(tiny: Lab) -> Lab:
     """The five letters, drafted by a model over syllables."""
     tokenizer = syllables()
-    other = Speaker(Model(random_llama(9, len(tokenizer), layers=1, hidden=16), "syllables"), tokenizer)
+    other = TextDraftModel(Model(random_llama(9, len(tokenizer), layers=1, hidden=16), "syllables"), tokenizer)
     lab = Lab(tiny.target, None, alphabet(5), foreign=other)
     lab.eos = frozenset()
     return lab
@@ -82,7 +82,7 @@ def parted(tiny: Lab) -> Lab:
 def bytes_parted(pair: Lab) -> Lab:
     """Random bytes, seldom valid UTF-8, drafted by a model over merged ones."""
     tokenizer = merged_bytes()
-    other = Speaker(Model(random_llama(6, len(tokenizer), layers=1, hidden=16), "merged"), tokenizer)
+    other = TextDraftModel(Model(random_llama(6, len(tokenizer), layers=1, hidden=16), "merged"), tokenizer)
     return Lab(pair.target, None, pair.tokenizer, foreign=other)
 
 
@@ -170,8 +170,8 @@ def test_shared_tokens_have_the_same_bytes() -> None:
     [SLEM, SLEM | WARPED, TLI, TLI | {"rule": "token"}, TLI | WARPED],
     ids=["SLEM", "SLEM, warped", "TLI", "TLI, token", "TLI, warped"],
 )
-def test_the_joint_law_is_the_targets(parted: Lab, settings: dict[str, Any]) -> None:
-    finding = law(parted, 2000, **settings)
+def test_the_joint_distribution_is_the_targets(parted: Lab, settings: dict[str, Any]) -> None:
+    finding = distribution(parted, 2000, **settings)
     assert finding.passed, finding.detail
 
 
@@ -206,16 +206,24 @@ def test_what_the_trace_says(parted: Lab) -> None:
     """The point mass has no q; the round tells how its chain came about."""
     run = parted.decode("abcab", "slem", gamma=3, temperature=1.0, max_new_tokens=40, seed=1)
     assert run.events[0].exact and run.events[0].models[1].name == "syllables"
-    contests = [contest for event in run.rounds for contest in event.contests]
-    assert contests and all(c.rule == "deterministic" and c.laws[0].q is None for c in contests)
+    decisions = [decision for event in run.rounds for decision in event.decisions]
+    assert decisions and all(c.rule == "deterministic" and c.distributions[0].q is None for c in decisions)
     for event in run.rounds:
         for note in event.annotations:
             assert isinstance(note, events.Realignment)
             assert (note.drafted, note.proposed) == (3, len(event.nodes))
     assert any(note.read_again for event in run.rounds for note in event.annotations)
     drawn = parted.decode("abcab", "tli", temperature=1.0, max_new_tokens=40, seed=1)
-    laws = [laws for event in drawn.rounds for contest in event.contests for laws in contest.laws]
-    assert laws and all(laws.q is not None and laws.q[laws.ids.index(4)] == 0 for laws in laws)  # no 'e' in both
+    distributions = [
+        distributions
+        for event in drawn.rounds
+        for decision in event.decisions
+        for distributions in decision.distributions
+    ]
+    assert distributions and all(
+        distributions.q is not None and distributions.q[distributions.ids.index(4)] == 0
+        for distributions in distributions
+    )  # no 'e' in both
 
 
 # Caches.
@@ -257,7 +265,7 @@ def test_it_reads_what_differs_and_nothing_less(
 
 
 @torch.inference_mode()
-def test_the_claimed_laws_are_the_drafts_own_over_the_shared_tokens(parted: Lab) -> None:
+def test_the_claimed_distributions_are_the_drafts_own_over_the_shared_tokens(parted: Lab) -> None:
     """From scratch, over its own tokens of the text and of what was drafted: 'e' has no mass, the rest adds up to 1."""
     settings = Settings.of(drafter="tli", gamma=3, temperature=0.8, max_new_tokens=30, seed=4)
     prompt = parted.encode("abcab")
@@ -266,22 +274,24 @@ def test_the_claimed_laws_are_the_drafts_own_over_the_shared_tokens(parted: Lab)
     theirs, ours = between.shared()
     before = list(prompt)
     for step in session_.steps():
-        if step.tree.laws is not None:
+        if step.tree.distributions is not None:
             drafted = [theirs[ours.index(token)] for token in step.tree.tokens[0].tolist()]
             own = between.read(before).ids
             logits = parted.foreign.model.network(torch.tensor([own + drafted[:-1]]), use_cache=False).logits[0]
             want = torch.zeros(len(drafted), 5)
             want[:, ours] = (logits[len(own) - 1 :, theirs] / 0.8).softmax(-1)
-            torch.testing.assert_close(step.tree.laws[0], want, **CLOSE)
+            torch.testing.assert_close(step.tree.distributions[0], want, **CLOSE)
             held += 1
         before = prompt + session_.transcripts[0].tokens
     assert held > 5
 
 
-def test_a_text_of_more_tokens_than_foreseen_gets_a_larger_cache(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_text_of_more_tokens_than_target_continuation_gets_a_larger_cache(
+    pair: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The target's words are the draft's letters: its cache is made for the target's tokens, and grows."""
     target = Model(random_llama(6, 264, layers=1, hidden=16), "merged")
-    lab = Lab(target, None, merged_bytes(), foreign=Speaker(pair.draft, byte_tokenizer()))
+    lab = Lab(target, None, merged_bytes(), foreign=TextDraftModel(pair.draft, byte_tokenizer()))
     prompt = "café b €caf" * 8
     run = lab.decode(prompt, "slem", max_new_tokens=20)
     assert run.token_ids == lab.decode(prompt, "plain", max_new_tokens=20).token_ids
@@ -294,7 +304,7 @@ def test_beyond_its_own_context_the_draft_is_left_out(parted: Lab, drafter: str)
     """Its context holds other tokens than the target's, and fewer: the text goes on without it."""
     short = Model(random_llama(9, len(syllables()), layers=1, hidden=16), "short")
     short.context = 12
-    lab = Lab(parted.target, None, parted.tokenizer, foreign=Speaker(short, syllables()))
+    lab = Lab(parted.target, None, parted.tokenizer, foreign=TextDraftModel(short, syllables()))
     lab.eos = frozenset()
     run = lab.decode("abcab", drafter, gamma=3, max_new_tokens=40)
     assert run.token_ids == parted.decode("abcab", "plain", max_new_tokens=40).token_ids
@@ -309,36 +319,38 @@ def test_beyond_its_own_context_the_draft_is_left_out(parted: Lab, drafter: str)
 # Mutations.
 
 
-def test_argmax_drafts_judged_by_the_shared_law_are_caught(parted: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(levels, "draw", lambda law, _: law.argmax(-1))
-    assert caught(law(parted, 2500, **TLI))
+def test_argmax_drafts_verified_by_the_shared_distribution_are_caught(
+    parted: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(levels, "draw", lambda distribution, _: distribution.argmax(-1))
+    assert caught(distribution(parted, 2500, **TLI))
 
 
-def test_a_law_that_was_not_renormalised_is_caught(parted: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_distribution_that_was_not_renormalised_is_caught(parted: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the draft gave to tokens of its own alone is lacking from q."""
     right = levels.Levels._tree
 
     def lacking(self: levels.Levels, *parts: object) -> DraftTree:
         tree = right(self, *parts)  # type: ignore[arg-type]
-        assert tree.laws is not None
-        return replace(tree, laws=tree.laws * 0.6)
+        assert tree.distributions is not None
+        return replace(tree, distributions=tree.distributions * 0.6)
 
     monkeypatch.setattr(tli.Tli, "_tree", lacking)
-    assert caught(law(parted, 2500, rule="token", **TLI))
+    assert caught(distribution(parted, 2500, rule="token", **TLI))
 
 
 def test_a_continuation_taken_for_drawn_is_caught(parted: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What came through text was drawn from no known law: accepting it unseen writes the draft's text."""
-    right = session.judge_tree
-    trusting = lambda p, tree, coins: replace(right(p, tree, coins), accepted=(~tree.scout).sum(-1))  # noqa: E731
-    monkeypatch.setattr(session, "judge_tree", trusting)
+    """What came through text was drawn from no known distribution: accepting it unseen writes the draft's text."""
+    right = session.verify_tree
+    trusting = lambda p, tree, uniforms: replace(right(p, tree, uniforms), accepted=(~tree.never_accepted).sum(-1))  # noqa: E731
+    monkeypatch.setattr(session, "verify_tree", trusting)
     monkeypatch.setattr(session, "_read", _as_accepted(session._read))
-    assert caught(law(parted, 2000, **SLEM))
+    assert caught(distribution(parted, 2000, **SLEM))
 
 
 def _as_accepted(read: Any) -> Any:
-    def wrong(verdict: Any) -> Any:
-        return [list(range(count)) for count in verdict.accepted.tolist()], read(verdict)[1]
+    def wrong(verification: Any) -> Any:
+        return [list(range(count)) for count in verification.accepted.tolist()], read(verification)[1]
 
     return wrong
 

@@ -1,4 +1,5 @@
-"""Mamba-2 as draft and as target: logits of every path, states that branch and are kept, the law, memory that stays."""
+"""Mamba-2 as draft and as target: logits of every path, states that branch and are kept, the distribution, memory that
+stays."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from draftscope.decode.lab import Lab
 from draftscope.drafters.model.draft_model import DraftModel
 from draftscope.measure.bench.plan import Plan
 from draftscope.measure.bench.report import kept
-from draftscope.measure.check import FALSE_ALARM, law_test, ragged_batch
+from draftscope.measure.check import FALSE_ALARM, distribution_test, ragged_batch
 from draftscope.models.cache.state import LayerState, StateCache
 from draftscope.models.forward import mamba
 from draftscope.models.forward.mamba import READ, ancestors
@@ -37,7 +38,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 
 
 def random_mamba(seed: int, vocabulary: int, layers: int = 2, groups: int = 1) -> Mamba2ForCausalLM:
-    """A random Mamba-2 whose laws are far from flat and whose state remembers."""
+    """A random Mamba-2 whose distributions are far from flat and whose state remembers."""
     torch.manual_seed(seed)
     config = Mamba2Config(
         vocab_size=vocabulary,
@@ -176,21 +177,21 @@ def test_a_state_is_not_cut_back() -> None:
 # Decoding.
 
 
-def check_law(lab: Lab, name: str, samples: int = 2000) -> float:
+def check_distribution(lab: Lab, name: str, samples: int = 2000) -> float:
     settings = Settings.of(**{"drafter": name, "temperature": 1.0, "seed": 5} | SHAPES[name])
-    finding = law_test(lab, "abcab", settings, 4, samples)
+    finding = distribution_test(lab, "abcab", settings, 4, samples)
     assert finding.p_value is not None
     return finding.p_value
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_the_joint_law_is_the_targets(tiny_mamba: Lab, name: str) -> None:
-    assert check_law(tiny_mamba, name) > FALSE_ALARM
+def test_the_joint_distribution_is_the_targets(tiny_mamba: Lab, name: str) -> None:
+    assert check_distribution(tiny_mamba, name) > FALSE_ALARM
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_a_recurrent_target_writes_its_own_law(stateful: Lab, name: str) -> None:
-    assert check_law(stateful, name) > FALSE_ALARM
+def test_a_recurrent_target_writes_its_own_distribution(stateful: Lab, name: str) -> None:
+    assert check_distribution(stateful, name) > FALSE_ALARM
 
 
 def test_a_state_that_takes_in_what_was_rejected_is_caught(stateful: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,7 +202,7 @@ def test_a_state_that_takes_in_what_was_rejected_is_caught(stateful: Lab, monkey
         right(self, rows, torch.full_like(count, rows.shape[1]))
 
     monkeypatch.setattr(LayerState, "fold", careless)
-    assert check_law(stateful, "draft") < FALSE_ALARM
+    assert check_distribution(stateful, "draft") < FALSE_ALARM
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -262,8 +263,8 @@ def test_a_bandit_plays_a_recurrent_draft_that_has_to_catch_up(bytes_mamba: Lab,
 
 @torch.inference_mode()
 @pytest.mark.parametrize("shape", [(1, 1, 1), (2, 2)])
-def test_drafted_laws_are_the_mambas_own_over_the_whole_text(bytes_mamba: Lab, shape: tuple[int, ...]) -> None:
-    """Rejections, kept branches and ragged catching up included: every slot's law, from scratch."""
+def test_drafted_distributions_are_the_mambas_own_over_the_whole_text(bytes_mamba: Lab, shape: tuple[int, ...]) -> None:
+    """Rejections, kept branches and ragged catching up included: every slot's distribution, from scratch."""
     prompts = [bytes_mamba.encode(text) for text in ("abcabcabc", "z")]
     settings = Settings.of(drafter="sampled-tree", shape=shape, temperature=1.0, max_new_tokens=16, seed=2)
     session = bytes_mamba.session_of(prompts, settings, (0, 1), ends=False)
@@ -271,10 +272,12 @@ def test_drafted_laws_are_the_mambas_own_over_the_whole_text(bytes_mamba: Lab, s
     for step in session.steps():
         form = step.tree.topology
         for b, text in enumerate(texts[row] for row in step.rows):
-            for slot in range(step.tree.laws.shape[1] if step.live[b] and step.tree.laws is not None else 0):
+            for slot in range(
+                step.tree.distributions.shape[1] if step.live[b] and step.tree.distributions is not None else 0
+            ):
                 path = [] if slot == 0 else [step.tree.tokens[b, node].item() for node in path_to(form, b, slot - 1)]
                 want = fresh(bytes_mamba.draft, text + path)[-1].softmax(-1)
-                torch.testing.assert_close(step.tree.laws[b, slot], want, atol=2e-5, rtol=1e-3)
+                torch.testing.assert_close(step.tree.distributions[b, slot], want, atol=2e-5, rtol=1e-3)
                 held += 1
         texts = [prompt + t.tokens for prompt, t in zip(prompts, session.transcripts, strict=True)]
     assert held > 10
@@ -285,7 +288,7 @@ def test_states_of_those_who_stay_in_a_batch(bytes_mamba: Lab) -> None:
     model, prompts = bytes_mamba.draft, [[3, 1, 4, 1, 5], [9, 2], [6, 5, 3]]
     cache = model.cache(3, 0)
     model.read(cache, prompts)
-    cache.stay(torch.tensor([2, 0]))
+    cache.select_rows(torch.tensor([2, 0]))
     after = model.forward(cache, torch.tensor([[7], [8]]), torch.zeros(2, 1, dtype=torch.long))
     for row, text in enumerate(([*prompts[2], 7], [*prompts[0], 8])):
         torch.testing.assert_close(after[row, 0], fresh(model, text)[-1], atol=2e-5, rtol=1e-3)

@@ -12,7 +12,7 @@ from draftscope.base.settings import Settings
 from draftscope.decode.acceptance import by_rank
 from draftscope.decode.lab import Lab
 from draftscope.drafters.policy.sequoia import best_shape, best_tree
-from draftscope.measure.check import law_test
+from draftscope.measure.check import distribution_test
 
 
 def every_tree(nodes: int, depth: int, width: int) -> list[tuple[tuple[int, ...], ...]]:
@@ -68,10 +68,10 @@ UNEVEN = ((3,), (2, 0, 1), (0, 2, 1))
 
 
 @pytest.mark.parametrize("drafter", ["sequoia", "eagle3-sequoia"])
-def test_uneven_trees_write_the_targets_law(tiny: Lab, drafter: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uneven_trees_write_the_targets_distribution(tiny: Lab, drafter: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Lab, "_best_tree", lambda self, info, settings: UNEVEN)
     chosen = Settings.of(drafter=drafter, temperature=1.0, seed=5)
-    finding = law_test(tiny, "abcab", chosen, 4, 4000)
+    finding = distribution_test(tiny, "abcab", chosen, 4, 4000)
     assert finding.passed, finding.detail
     run = tiny.decode("abcab", drafter, temperature=1.0, max_new_tokens=300)
     parents = {tuple(node.parent for node in event.nodes) for event in run.rounds[:-4]}

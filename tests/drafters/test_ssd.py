@@ -14,11 +14,11 @@ from draftscope.drafters import Outcome, Parts
 from draftscope.drafters.model import cascade, ssd
 from draftscope.drafters.model.ssd import Ssd, fan_out
 from draftscope.drafters.policy import bandit
-from draftscope.measure.check import FALSE_ALARM, law_test
+from draftscope.measure.check import FALSE_ALARM, distribution_test
 from draftscope.models.model import Model
 from draftscope.trace import files
 from draftscope.trace.events import EVENT, Prefetch
-from draftscope.verify.uniforms import Coins, Streams
+from draftscope.verify.uniforms import Streams, Uniforms
 from tests.conftest import letters
 from tests.drafters.test_recurrent import fresh, random_mamba
 
@@ -36,33 +36,33 @@ def twin(pair: Lab) -> Lab:
     return Lab(pair.target, pair.target, pair.tokenizer)
 
 
-def law(lab: Lab, samples: int = 2000, **settings: object) -> float:
+def distribution(lab: Lab, samples: int = 2000, **settings: object) -> float:
     chosen = Settings.of(**{"drafter": "ssd", "gamma": 2, "temperature": 1.0, "seed": 5, **settings})
-    finding = law_test(lab, "abcab", chosen, 4, samples)
+    finding = distribution_test(lab, "abcab", chosen, 4, samples)
     assert finding.p_value is not None
     return finding.p_value
 
 
 @pytest.mark.parametrize("rule", ["block", "token"])
 @pytest.mark.parametrize("prefetch", [2, 12])
-def test_the_joint_law_is_the_targets(tiny: Lab, rule: str, prefetch: int) -> None:
-    assert law(tiny, rule=rule, prefetch=prefetch) > FALSE_ALARM
+def test_the_joint_distribution_is_the_targets(tiny: Lab, rule: str, prefetch: int) -> None:
+    assert distribution(tiny, rule=rule, prefetch=prefetch) > FALSE_ALARM
 
 
 def test_a_recurrent_draft_prepares_branches_too(tiny: Lab) -> None:
     lab = Lab(tiny.target, Model(random_mamba(2, 5, layers=1), "mamba"), letters(5))
-    assert law(lab, 1500, prefetch=6) > FALSE_ALARM
+    assert distribution(lab, 1500, prefetch=6) > FALSE_ALARM
 
 
 class NextRounds(Streams):
-    """The coins with which the next round will judge what is prepared now."""
+    """The uniforms with which the next round will verify what is prepared now."""
 
-    def coins(self, round_index: int, nodes: int, device: torch.device | str = "cpu") -> Coins:
-        judged = Streams(self.seed, self.sequences).coins(round_index + 1, 1, device).accept
-        return Coins(judged.expand(-1, nodes), judged, judged)
+    def uniforms(self, round_index: int, nodes: int, device: torch.device | str = "cpu") -> Uniforms:
+        verified = Streams(self.seed, self.sequences).uniforms(round_index + 1, 1, device).accept
+        return Uniforms(verified.expand(-1, nodes), verified, verified)
 
 
-def test_chains_prepared_with_the_coins_that_judge_are_caught(tiny: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chains_prepared_with_the_uniforms_that_verify_are_caught(tiny: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     right = Ssd.__init__
 
     def shared(self: Ssd, parts: Parts) -> None:
@@ -70,18 +70,19 @@ def test_chains_prepared_with_the_coins_that_judge_are_caught(tiny: Lab, monkeyp
         self._streams = NextRounds(parts.streams.seed, parts.streams.sequences)
 
     monkeypatch.setattr(Ssd, "__init__", shared)
-    assert law(tiny, 3000, rule="token", gamma=1, prefetch=8) < FALSE_ALARM
+    assert distribution(tiny, 3000, rule="token", gamma=1, prefetch=8) < FALSE_ALARM
 
 
-def test_prepared_drafts_have_coins_of_a_tier_of_their_own() -> None:
+def test_prepared_drafts_have_uniforms_of_a_tier_of_their_own() -> None:
     assert len({ssd.TIER, bandit.TIER, cascade.TIER, Streams(0, (0,)).tier}) == 4
 
 
 def test_a_prepared_chain_behind_another_outcome_is_caught(tiny: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Mutation: on a miss any prepared chain will do. Its law is told, so the output's stays; the draft's does not."""
-    monkeypatch.setattr(ssd, "_found", lambda slots, foreseen, stood, last: 0)
+    """Mutation: on a miss any prepared chain will do. Its distribution is told, so the output's stays; the draft's does
+    not."""
+    monkeypatch.setattr(ssd, "_found", lambda slots, target_continuation, stood, last: 0)
     with pytest.raises(AssertionError):
-        check_laws(tiny, 2)
+        check_distributions(tiny, 2)
 
 
 def test_a_hit_taken_only_where_its_chain_pleases_is_caught(tiny: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,30 +99,30 @@ def test_a_hit_taken_only_where_its_chain_pleases_is_caught(tiny: Lab, monkeypat
             self._cached = [min(c, d - 1) for c, d in zip(self._cached, self._due, strict=True)]
 
     monkeypatch.setattr(Ssd, "observe", choosy)
-    assert law(tiny, 4000, rule="token", gamma=1, prefetch=8) < FALSE_ALARM
+    assert distribution(tiny, 4000, rule="token", gamma=1, prefetch=8) < FALSE_ALARM
 
 
 @torch.inference_mode()
-def check_laws(lab: Lab, gamma: int) -> int:
-    """Every law that a chain claims is the draft's own, from scratch; how many of the chains were prepared."""
+def check_distributions(lab: Lab, gamma: int) -> int:
+    """Every distribution that a chain claims is the draft's own, from scratch; how many of the chains were prepared."""
     prompts = [[0, 1, 2, 3], [4]]
     settings = Settings.of(drafter="ssd", gamma=gamma, prefetch=9, temperature=1.0, max_new_tokens=24, seed=2)
     session = lab.session_of(prompts, settings, (0, 1), ends=False)
     texts, prepared = [list(prompt) for prompt in prompts], 0
     for step in session.steps():
         for b, text in enumerate(texts):
-            if not step.live[b] or step.tree.laws is None:
+            if not step.live[b] or step.tree.distributions is None:
                 continue
             drafted = step.tree.tokens[b].tolist()
             want = fresh(lab.draft, text + drafted[:-1])[len(text) - 1 :].softmax(-1)
-            torch.testing.assert_close(step.tree.laws[b], want, atol=2e-5, rtol=1e-3)
+            torch.testing.assert_close(step.tree.distributions[b], want, atol=2e-5, rtol=1e-3)
             prepared += step.tree.origin[b][0].startswith("prefetched")
         texts = [prompt + t.tokens for prompt, t in zip(prompts, session.transcripts, strict=True)]
     return prepared
 
 
-def test_every_chain_is_drawn_from_the_drafts_law_of_its_own_text(tiny: Lab) -> None:
-    assert check_laws(tiny, 3) > 3
+def test_every_chain_is_drawn_from_the_drafts_distribution_of_its_own_text(tiny: Lab) -> None:
+    assert check_distributions(tiny, 3) > 3
 
 
 def test_greedy_writes_plains_tokens_in_one_target_forward_a_round(pair: Lab) -> None:
@@ -132,7 +133,7 @@ def test_greedy_writes_plains_tokens_in_one_target_forward_a_round(pair: Lab) ->
     assert pair.target.counter.widths[before + 1 :] == [event.width for event in run.rounds]
 
 
-def test_what_was_foreseen_is_not_drafted_again(twin: Lab) -> None:
+def test_what_was_target_continuation_is_not_drafted_again(twin: Lab) -> None:
     """Greedy, and the draft is the target: after the first round all is prepared beside the target's forward."""
     run = twin.decode(PROMPT, "ssd", gamma=3, max_new_tokens=41)
     assert run.token_ids == twin.decode(PROMPT, "plain", max_new_tokens=41).token_ids
@@ -196,7 +197,7 @@ def test_an_end_inside_a_block_and_a_cancelled_run_leave_nothing_behind(twin: La
 
 def test_as_an_arm_it_forgets_what_it_prepared_before_it_sat_out(tiny: Lab) -> None:
     arms = ("ssd:2", "plain", "ssd:1")
-    assert law(tiny, 1500, drafter="bandit", policy="exp3", arms=arms) > FALSE_ALARM
+    assert distribution(tiny, 1500, drafter="bandit", policy="exp3", arms=arms) > FALSE_ALARM
 
 
 def test_outcomes_fan_out_geometrically() -> None:
@@ -209,8 +210,8 @@ def test_outcomes_fan_out_geometrically() -> None:
 
 
 def test_outcomes_leave_out_the_drafted_token() -> None:
-    laws = torch.tensor([[[0.5, 0.3, 0.2], [0.1, 0.2, 0.7]]])
-    assert ssd._outcomes(laws, torch.tensor([[0]]), [2, 1]).tolist() == [[1, 2, 2]]
+    distributions = torch.tensor([[[0.5, 0.3, 0.2], [0.1, 0.2, 0.7]]])
+    assert ssd._outcomes(distributions, torch.tensor([[0]]), [2, 1]).tolist() == [[1, 2, 2]]
 
 
 def test_a_prepared_chain_is_cut_where_the_text_ends(twin: Lab) -> None:

@@ -13,7 +13,7 @@ from draftscope.base.settings import Settings
 from draftscope.decode.lab import Lab
 from draftscope.drafters.drafter import State
 from draftscope.drafters.lookup.suffix import SuffixIndex
-from draftscope.verify.uniforms import no_coins
+from draftscope.verify.uniforms import no_uniforms
 
 texts = st.lists(st.integers(0, 2), min_size=1, max_size=24)
 
@@ -130,10 +130,10 @@ def test_who_stays_in_a_batch_is_looked_up_in_its_own_text(pair: Lab, drafter: s
         session = pair.session_of([prompts[row] for row in rows], settings, rows)
         session.prefill()
         texts = [prompts[row] for row in rows]
-        session.drafter.propose(State(texts, 0, no_coins(len(texts), 9)), 4)
-        assert len(stay) == len(rows) or session.drafter.stay(stay)
+        session.drafter.propose(State(texts, 0, no_uniforms(len(texts), 9)), 4)
+        assert len(stay) == len(rows) or session.drafter.select_rows(stay)
         texts = [texts[place] for place in stay]
-        return session.drafter.propose(State(texts, 1, no_coins(len(texts), 9)), 4).tokens.tolist()
+        return session.drafter.propose(State(texts, 1, no_uniforms(len(texts), 9)), 4).tokens.tolist()
 
     left = drafted([2, 0], 0, 1, 2)
     assert left == drafted([0, 1], 2, 0)

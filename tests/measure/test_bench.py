@@ -12,7 +12,7 @@ import pytest
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.prompts import Prompt
 from draftscope.decode.lab import Lab
-from draftscope.drafters import Speaker
+from draftscope.drafters import TextDraftModel
 from draftscope.measure.bench.benchmark import benchmark, save
 from draftscope.measure.bench.cases import cases
 from draftscope.measure.bench.measure import Bench
@@ -282,7 +282,7 @@ def test_without_a_plan_what_is_synthetic_stays_out(pair: Lab) -> None:
 
 
 def test_who_drafts_through_text_is_measured_where_the_draft_has_a_tokenizer_of_its_own(pair: Lab) -> None:
-    foreign = Lab(pair.target, None, pair.tokenizer, foreign=Speaker(pair.draft, byte_tokenizer()))
+    foreign = Lab(pair.target, None, pair.tokenizer, foreign=TextDraftModel(pair.draft, byte_tokenizer()))
     systems, notes = own(foreign, QUICK)
     assert {system.label.drafter for system in systems} >= {"plain", "slem", "tli", "ngram"}
     assert "draft (the draft has another tokenizer)" in notes[0]

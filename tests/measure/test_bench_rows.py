@@ -33,7 +33,7 @@ def kept(*stages: float, emitted: tuple[int, ...] = (1,), drafted: int = 0) -> K
         stages=dict(zip(STAGES, stages, strict=True)),
         paths=[list(range(max(0, count - 1))) for count in emitted],
         fed=[Fed(count, "", None) if count else None for count in emitted],
-        scout=torch.zeros(len(emitted), drafted, dtype=torch.bool),
+        never_accepted=torch.zeros(len(emitted), drafted, dtype=torch.bool),
         depth=torch.arange(drafted + 1).expand(len(emitted), -1),
     )
 
@@ -108,9 +108,9 @@ def test_what_was_accepted_but_cut_off_counts_nowhere() -> None:
     assert Rounds.of([cut]).accepted.tolist() == [[2]]
 
 
-def test_a_draft_of_nothing_but_scouts_is_none() -> None:
-    scouts = kept(1, 1, 1, 1, 1, drafted=2)._replace(scout=torch.ones(1, 2, dtype=torch.bool))
-    assert Rounds.of([scouts]).depth.tolist() == [[0]]
+def test_a_draft_of_nothing_but_never_accepted_is_none() -> None:
+    never_accepted = kept(1, 1, 1, 1, 1, drafted=2)._replace(never_accepted=torch.ones(1, 2, dtype=torch.bool))
+    assert Rounds.of([never_accepted]).depth.tolist() == [[0]]
 
 
 @pytest.mark.parametrize(

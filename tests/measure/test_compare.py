@@ -83,11 +83,11 @@ def test_a_check_is_told_as_it_goes_and_concludes_at_its_end(tiny: Lab) -> None:
 
 
 def test_the_check_of_a_lossy_rule_tells_how_far_and_the_kinder_the_further(tiny: Lab) -> None:
-    def law(lenience: float) -> dict[str, Any]:
+    def distribution(lenience: float) -> dict[str, Any]:
         settings = Settings.of(drafter="draft", rule="lenient", lenience=lenience)
         return list(checked(tiny, settings, samples=1500))[-1].findings[-1]
 
-    strict, kind = law(1.0), law(0.05)
+    strict, kind = distribution(1.0), distribution(0.05)
     assert kind["total_variation"] > 0.05 > 0
     assert kind["total_variation"] > strict["total_variation"]
     assert kind["kl"] > 0
@@ -104,7 +104,7 @@ def test_a_check_ends_within_a_round_when_it_is_watched_so(tiny: Lab) -> None:
     calls = itertools.count()
 
     def watch() -> None:
-        if next(calls) >= 7:  # five tests, and two rounds of the law test
+        if next(calls) >= 7:  # five tests, and two rounds of the distribution test
             raise KeyError
 
     events = checked(tiny, Settings.of(drafter="ngram"), samples=600, watch=watch)

@@ -1,4 +1,5 @@
-"""Every architecture of the table: trees against paths, rollback, greedy identity with transformers, and the law.
+"""Every architecture of the table: trees against paths, rollback, greedy identity with transformers, and the
+distribution.
 
 Prompts are longer than the windows of the models that have one.
 """
@@ -15,7 +16,7 @@ from transformers import GenerationConfig
 from draftscope import DraftscopeError
 from draftscope.base.settings import Settings
 from draftscope.decode.lab import Lab
-from draftscope.measure.check import law_test, sampled_joint
+from draftscope.measure.check import distribution_test, sampled_joint
 from draftscope.models import model as model_module
 from draftscope.models.architectures import CASES, WINDOW, Case, network, table, takes
 from draftscope.models.cache.slots import SlotCache, SlotTable
@@ -164,21 +165,21 @@ def test_greedy_writes_what_transformers_generates(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["Gemma 2", "Gemma 3", "Mistral", "GPT-2", "Qwen3-MoE"])
-def test_the_joint_law_is_the_targets(name: str) -> None:
+def test_the_joint_distribution_is_the_targets(name: str) -> None:
     """Trees of two levels behind a prompt longer than the window; every fifth token is drawn in a third round."""
     lab = pair(NAMES[name], vocabulary=5)
     settings = Settings.of(drafter="sampled-tree", shape=(2, 2), temperature=2.0, seed=3)
-    finding = law_test(lab, "abcdeabcdeabc", settings, length=3, samples=1500)
+    finding = distribution_test(lab, "abcdeabcdeabc", settings, length=3, samples=1500)
     assert finding.passed, finding.detail
 
 
 @pytest.mark.parametrize(("target", "draft"), [(7, 5), (5, 7)])
-def test_padded_embeddings_leave_the_law_alone(target: int, draft: int) -> None:
+def test_padded_embeddings_leave_the_distribution_alone(target: int, draft: int) -> None:
     """Qwen2.5 pads its 0.5B and its 7B differently: one tokenizer of 5 tokens, embeddings of unequal height."""
     lab = pair(NAMES["Qwen3"], target, draft, tokens=5)
     for drafter in ("draft", "sampled-tree"):
         settings = Settings.of(drafter=drafter, gamma=2, shape=(2, 2), temperature=2.0, seed=4)
-        finding = law_test(lab, "abcdeabc", settings, length=3, samples=1500)
+        finding = distribution_test(lab, "abcdeabc", settings, length=3, samples=1500)
         assert finding.passed, finding.detail
 
 

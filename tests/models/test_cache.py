@@ -107,9 +107,9 @@ def test_sequences_leave_and_the_others_read_on(alike: bool) -> None:
     model.read(cache, prompts)
     model.forward(cache, torch.tensor([[1], [2], [3], [4]]), torch.zeros(4, 1, dtype=torch.long))
     with pytest.raises(ValueError, match="1 rows are open"):
-        cache.stay(torch.tensor([0]))
+        cache.select_rows(torch.tensor([0]))
     cache.keep_first(torch.tensor([1, 0, 1, 0]), 6)
-    cache.stay(torch.tensor([3, 0]))
+    cache.select_rows(torch.tensor([3, 0]))
     assert cache.scattered != alike
     assert cache.layers[0].keys.shape[0] == 2
     after = model.forward(cache, torch.tensor([[7], [8]]), torch.zeros(2, 1, dtype=torch.long))
@@ -120,7 +120,7 @@ def test_sequences_leave_and_the_others_read_on(alike: bool) -> None:
 def test_a_full_cache_says_so() -> None:
     table = SlotTable(1, 4, torch.device("cpu"))
     with pytest.raises(ValueError, match="holds 4 slots; 5 are needed"):
-        table.aim(torch.zeros(1, 5, dtype=torch.long))
+        table.begin_write(torch.zeros(1, 5, dtype=torch.long))
 
 
 def test_eager_and_sdpa_agree(pair: Lab) -> None:

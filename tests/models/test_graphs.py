@@ -28,7 +28,7 @@ from tests.decode.test_loop import DRAFTERS, PROMPT
 @pytest.fixture(autouse=True)
 def _all_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     """In a batch with graphs; so they do here without, to be compared."""
-    monkeypatch.setattr(session, "LEAVING", 2.0)
+    monkeypatch.setattr(session, "COMPACT_AT", 2.0)
 
 
 class Recorder:
@@ -120,14 +120,14 @@ FORMS: list[dict[str, Any]] = [
 
 
 def written(lab: Lab, form: dict[str, Any], prompts: list[list[int]]) -> tuple[list[list[int]], list[torch.Tensor]]:
-    """The tokens, and the laws that were drafted from: tokens say little of an untrained draft."""
+    """The tokens, and the distributions that were drafted from: tokens say little of an untrained draft."""
     settings = Settings(**form, max_new_tokens=32, seed=len(prompts))
     decoding = lab.session_of(prompts, settings, tuple(range(len(prompts))))
-    laws = [step.tree.laws for step in decoding.steps() if step.tree.laws is not None]
+    distributions = [step.tree.distributions for step in decoding.steps() if step.tree.distributions is not None]
     tokens = [transcript.tokens for transcript in decoding.transcripts]
     del decoding
     gc.collect()  # gives back the memory, and with it what was recorded over it
-    return tokens, laws
+    return tokens, distributions
 
 
 def assert_same(
@@ -188,11 +188,11 @@ RULES: list[dict[str, Any]] = [
 ]
 
 
-def judged(lab: Lab, drafter: str, form: dict[str, Any]) -> tuple[list[list[int]], list[tuple[torch.Tensor, ...]]]:
+def verified(lab: Lab, drafter: str, form: dict[str, Any]) -> tuple[list[list[int]], list[tuple[torch.Tensor, ...]]]:
     """The tokens, and all that was weighed on the way."""
     settings = Settings(drafter=drafter, gamma=3, max_new_tokens=16, **form)
     decoding = lab.session_of([[5, 6, 7, 5, 6], [8, 9]], settings, (0, 1))
-    weighed = [tuple(x for x in (step.p, *step.verdict.parts) if x is not None) for step in decoding.steps()]
+    weighed = [tuple(x for x in (step.p, *step.verification.parts) if x is not None) for step in decoding.steps()]
     tokens = [transcript.tokens for transcript in decoding.transcripts]
     del decoding
     gc.collect()
@@ -200,16 +200,16 @@ def judged(lab: Lab, drafter: str, form: dict[str, Any]) -> tuple[list[list[int]
 
 
 @pytest.mark.parametrize("drafter", ["draft", "ngram", "plain"])
-def test_a_verdict_is_one_graph(pair: Lab, drafter: str) -> None:
+def test_a_verification_is_one_graph(pair: Lab, drafter: str) -> None:
     target, recorder = recorded(pair.target)
     lab = Lab(target, pair.draft, pair.tokenizer)
     for form in RULES:
-        one, two = judged(lab, drafter, form), judged(pair, drafter, form)
+        one, two = verified(lab, drafter, form), verified(pair, drafter, form)
         assert one[0] == two[0]
         torch.testing.assert_close(one[1], two[1], rtol=1e-4, atol=1e-7)
     assert target.graph_state == "on"
     forwards = len(target.counter.widths) - len(RULES)  # but for the prompts
-    assert recorder.replayed > 1.5 * forwards  # forwards, and verdicts
+    assert recorder.replayed > 1.5 * forwards  # forwards, and results
 
 
 def test_where_a_loop_cannot_be_recorded_its_forwards_still_are(pair: Lab) -> None:
@@ -326,7 +326,7 @@ def test_memory_of_ended_sessions_is_bounded() -> None:
 def test_what_has_ended_stays_where_graphs_are_of_one_size(
     pair: Lab, carrier: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session, "LEAVING", 0.0)
+    monkeypatch.setattr(session, "COMPACT_AT", 0.0)
     head = deepcopy(pair.heads["eagle3"])
     target, draft = Model(pair.target.network, "target"), Model(pair.draft.network, "draft")
     lab = Lab(target, draft, pair.tokenizer, {"eagle3": head})

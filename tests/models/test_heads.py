@@ -126,7 +126,7 @@ def cached(
     head: RecurrentHead, cache: SlotCache, tokens: Tensor, features: Tensor, offsets: Tensor, sees: Tensor | None
 ) -> tuple[Tensor, Tensor]:
     """One drafting step, as a drafter makes it."""
-    cache.table.aim(offsets)
+    cache.table.begin_write(offsets)
     cache.table.widen()
     mask = attention_mask(cache.table, Reach(), sees, None)
     return head(tokens, features, cache.table.length[:, None] + offsets, mask, cache)
@@ -224,7 +224,7 @@ def test_step_by_step_with_a_cache_is_the_causal_forward(kind: str) -> None:
     logits, features = one_shot(head, text)
     fused = head.fuse(states(head, text[:, :-1]))
     cache = head.cache(2, 32)
-    cache.table.aim(positions(2, 5))
+    cache.table.begin_write(positions(2, 5))
     read, _ = head(text[:, 1:6], fused[:, :5], positions(2, 5), None, cache)
     close(read, logits[:, :5])
     lengths = torch.tensor([5, 3])  # the second text keeps fewer rows, and reads them again
@@ -245,7 +245,7 @@ def test_rows_of_a_tree_are_those_of_its_paths(kind: str) -> None:
     text, children = random_text(1, 8), random_text(1, 5, seed=9)
     form = topology([[-1, -1, 0, 0, 1]])  # two children of the root, two grandchildren, one grandchild
     cache = head.cache(1, 32)
-    cache.table.aim(positions(1, 7))
+    cache.table.begin_write(positions(1, 7))
     _, features = head(text[:, 1:], head.fuse(states(head, text[:, :-1])), positions(1, 7), None, cache)
     cache.keep_first(torch.tensor([7]), 7)
     fed, parents = [features[:, -1:]], [[0, 0], [1, 1, 2]]  # fed[0] is the root's feature, then each node's
@@ -277,10 +277,10 @@ def _path_alone(head: RecurrentHead, text: Tensor, path: Tensor) -> tuple[Tensor
 def test_rows_behind_a_text_need_a_mask() -> None:
     head = recurrent("eagle3")
     cache = head.cache(1, 16)
-    cache.table.aim(positions(1, 2))
+    cache.table.begin_write(positions(1, 2))
     head(random_text(1, 2), torch.randn(1, 2, H), positions(1, 2), None, cache)
     cache.keep_first(torch.tensor([2]), 2)
-    cache.table.aim(positions(1, 2))
+    cache.table.begin_write(positions(1, 2))
     with pytest.raises(ValueError, match="need a mask"):
         head(random_text(1, 2), torch.randn(1, 2, H), positions(1, 2) + 2, None, cache)
 
@@ -347,7 +347,7 @@ def test_a_block_with_a_cache_is_the_block_over_the_whole_context() -> None:
         rows = lengths[:, None] + torch.arange(new)
         tokens = head.tokens(text[torch.arange(2), lengths + new], 3)
         offsets = positions(2, new + 4)
-        cache.table.aim(offsets)
+        cache.table.begin_write(offsets)
         cache.table.widen()
         mask = torch.arange(cache.table.view) < (lengths + new + 4)[:, None, None, None]
         mask = mask.expand(2, 1, 4, -1)
@@ -394,13 +394,13 @@ def test_features_are_what_the_engine_captures() -> None:
     close(captured, states(head, text))
 
 
-def test_a_pruned_law_keeps_its_mass_in_the_targets_vocabulary() -> None:
+def test_a_pruned_distribution_keeps_its_mass_in_the_targets_vocabulary() -> None:
     head = eagle3(own=Own(lm_head=True, vocabulary=len(PRUNED)))
     assert head.targets.tolist() == PRUNED.tolist()
-    laws = torch.rand(2, 3, len(PRUNED)).softmax(-1)
-    whole = head.to_target(laws)
+    distributions = torch.rand(2, 3, len(PRUNED)).softmax(-1)
+    whole = head.to_target(distributions)
     assert whole.shape == (2, 3, V)
-    close(whole[..., PRUNED], laws)
+    close(whole[..., PRUNED], distributions)
     close(whole.sum(-1), torch.ones(2, 3))
     everything = torch.rand(1, V)
     assert eagle3().to_target(everything) is everything

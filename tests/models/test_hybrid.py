@@ -1,4 +1,4 @@
-"""Targets and drafts some of whose layers keep a state: what is put back, what is read again, and the law."""
+"""Targets and drafts some of whose layers keep a state: what is put back, what is read again, and the distribution."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ LAW = {"drafter": "draft", "gamma": 3, "temperature": 1.0, "seed": 5, "top_k": 3
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_joint_law_is_the_targets(name: str) -> None:
+def test_the_joint_distribution_is_the_targets(name: str) -> None:
     assert distance(lab_of(name, 5), Settings.of(**LAW)) > FALSE_ALARM
 
 

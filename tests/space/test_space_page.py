@@ -122,7 +122,7 @@ class Framed(Visit):
         )
         self.outer.goto(f"http://localhost:{space.port}/?{query}")
         self.page = self.outer.frames[1]
-        self.settle()
+        self.commit()
 
     def close(self) -> None:
         self.requests = [url for url in self.requests if not url.startswith("http://localhost")]

@@ -1,4 +1,5 @@
-"""Tables: they count what the metrics count, tell what the laws were, and come back from a file as they went."""
+"""Tables: they count what the metrics count, tell what the distributions were, and come back from a file as they
+went."""
 
 from __future__ import annotations
 
@@ -60,7 +61,7 @@ def test_what_was_accepted_and_then_cut_off_counts_nowhere(pair: Lab) -> None:
 
 
 def assert_counts(run: Result) -> None:
-    tokens, rounds, contests = (run.frame(what) for what in tables.TABLES)
+    tokens, rounds, decisions = (run.frame(what) for what in tables.TABLES)
     counted = run.metrics
     assert tokens.token.tolist() == run.token_ids
     assert tokens["index"].tolist() == list(range(counted.tokens))
@@ -68,10 +69,10 @@ def assert_counts(run: Result) -> None:
     assert rounds.text.sum() == run.text
     assert (rounds.emitted.sum(), rounds.drafted.sum()) == (counted.tokens, counted.num_draft_tokens)
     accepted = counted.num_accepted_tokens
-    assert (tokens.came == "accepted").sum() == rounds.accepted.sum() == contests.accepted.sum() == accepted
+    assert (tokens.came == "accepted").sum() == rounds.accepted.sum() == decisions.accepted.sum() == accepted
     assert tokens.groupby("round").size().tolist() == rounds.emitted.tolist()
     assert (rounds.drafted > 0).sum() == counted.num_drafts
-    assert rounds[["propose_ms", "verify_ms", "judge_ms", "commit_ms", "host_ms"]].sum().tolist() == pytest.approx(
+    assert rounds[["propose_ms", "verify_ms", "accept_ms", "commit_ms", "host_ms"]].sum().tolist() == pytest.approx(
         list(counted.stage_ms.values())
     )
 
@@ -89,14 +90,14 @@ def test_gaps_between_tokens_are_the_metrics_own(pair: Lab) -> None:
 
 @pytest.mark.parametrize("rule", ["block", "token"])
 @pytest.mark.parametrize("drafter", DRAFTERS)
-def test_p_and_q_of_a_token_are_the_models_own_laws(tiny: Lab, drafter: str, rule: str) -> None:
+def test_p_and_q_of_a_token_are_the_models_own_distributions(tiny: Lab, drafter: str, rule: str) -> None:
     """Over five tokens, of which a trace shows all: p and q as each model gives them to the text so far."""
     run = tiny.decode("abcde", drafter, temperature=1, max_new_tokens=24, gamma=3, shape=(2, 2), rule=rule)
     tokens = run.frame()
     text = tiny.encode("abcde")
     for name, model in (("p", tiny.target), ("q", tiny.draft)):
-        laws = fresh(model, text + run.token_ids)[len(text) - 1 : -1].softmax(-1)
-        want = laws[torch.arange(len(tokens)), torch.tensor(run.token_ids)].tolist()
+        distributions = fresh(model, text + run.token_ids)[len(text) - 1 : -1].softmax(-1)
+        want = distributions[torch.arange(len(tokens)), torch.tensor(run.token_ids)].tolist()
         known = tokens[name].notna()
         assert known.all() if name == "p" else known.any() == (drafter not in ("plain", "ngram"))
         assert tokens[name][known].tolist() == pytest.approx(np.array(want)[known].tolist(), abs=1e-5)
@@ -105,18 +106,18 @@ def test_p_and_q_of_a_token_are_the_models_own_laws(tiny: Lab, drafter: str, rul
 
 
 @pytest.mark.parametrize("rule", ["block", "token"])
-def test_contests_hold_every_judged_child_in_order(tiny: Lab, rule: str) -> None:
+def test_decisions_hold_every_verified_child_in_order(tiny: Lab, rule: str) -> None:
     for drafter in ("draft", "sampled-tree", "ngram"):
         run = tiny.decode("abcabcabc", drafter, temperature=1, max_new_tokens=40, gamma=3, shape=(3, 2), rule=rule)
-        table = run.frame("contests")
-        assert len(table) == sum(len(contest.children) for event in run.rounds for contest in event.contests)
-        coins = table[table.rule != "deterministic"]
-        assert (coins.passed == (coins.coin < coins.threshold)).all()
+        table = run.frame("decisions")
+        assert len(table) == sum(len(decision.children) for event in run.rounds for decision in event.decisions)
+        uniforms = table[table.rule != "deterministic"]
+        assert (uniforms.passed == (uniforms.uniform < uniforms.threshold)).all()
         assert (table.accepted <= (table.fate == "accepted")).all()
         drawn = table[table.rule == "deterministic"]
         assert (drawn.passed == (drawn.token == drawn.draw)).all()
         assert str(table.draw.dtype) == "Int64"  # an id, also where some rows have none
-        first = table.groupby(["round", "contest"]).order
+        first = table.groupby(["round", "decision"]).order
         assert (first.min() == 0).all() and (first.max() == first.size() - 1).all()
         assert (table.slot < table.node).all()
 
@@ -127,7 +128,7 @@ def test_lanes_and_runs_of_one_file_stand_apart(recorded: list[AnyEvent]) -> Non
     for what in tables.TABLES:
         table = tables.frame(recorded, what)
         assert table[keys].drop_duplicates().agg(tuple, axis=1).tolist() == (
-            starts if what != "contests" else [start for start in starts if start[1] == "tree"]
+            starts if what != "decisions" else [start for start in starts if start[1] == "tree"]
         )
         for start in starts:
             own = [event for event in recorded if (event.run, event.lane, event.sequence) == start]
@@ -154,7 +155,7 @@ def test_a_table_of_nothing_has_its_columns(recorded: list[AnyEvent]) -> None:
 
 
 def test_a_table_that_cannot_be_made_is_one_sentence(pair: Lab) -> None:
-    with pytest.raises(DraftscopeError, match="what = 'words': choose tokens, rounds, contests"):
+    with pytest.raises(DraftscopeError, match="what = 'words': choose tokens, rounds, decisions"):
         pair.decode("hello", max_new_tokens=2).frame("words")
     with pytest.raises(DraftscopeError, match="decode it with record=True"):
         pair.decode("hello", max_new_tokens=2, record=False).frame()

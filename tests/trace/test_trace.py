@@ -16,55 +16,59 @@ from hypothesis import strategies as st
 from draftscope import DraftscopeError, drafters
 from draftscope.decode.lab import Lab
 from draftscope.trace import files, metrics
-from draftscope.trace.events import EVENT, Contest, Laws, Round
+from draftscope.trace.events import EVENT, Decision, Distributions, Round
 from draftscope.verify import rules
 
 
-def check_laws(laws: Laws) -> None:
-    assert laws.ids
-    assert len(set(laws.ids)) == len(laws.ids)
-    assert len(laws.ids) == len(laws.raw) == len(laws.p)
-    assert sum(laws.p) + laws.rest_p == pytest.approx(1, abs=2e-5)
-    if laws.q is None:
+def check_distributions(distributions: Distributions) -> None:
+    assert distributions.ids
+    assert len(set(distributions.ids)) == len(distributions.ids)
+    assert len(distributions.ids) == len(distributions.raw) == len(distributions.p)
+    assert sum(distributions.p) + distributions.rest_p == pytest.approx(1, abs=2e-5)
+    if distributions.q is None:
         return
-    both = sum(map(min, laws.p, laws.q)) + laws.rest_min
-    residual = sum(max(p - q, 0) for p, q in zip(laws.p, laws.q, strict=True)) + laws.rest_residual
-    assert sum(laws.q) + laws.rest_q == pytest.approx(1, abs=2e-5)
+    both = sum(map(min, distributions.p, distributions.q)) + distributions.rest_min
+    residual = (
+        sum(max(p - q, 0) for p, q in zip(distributions.p, distributions.q, strict=True)) + distributions.rest_residual
+    )
+    assert sum(distributions.q) + distributions.rest_q == pytest.approx(1, abs=2e-5)
     assert both + residual == pytest.approx(1, abs=4e-5)  # the overlap and the residual are all of p
 
 
-def check_contest(contest: Contest, event: Round) -> None:
-    """What was judged was judged by its rule: an independent look at threshold, coin and result."""
-    for laws in contest.laws:
-        check_laws(laws)
-    for rank, child in enumerate(contest.children):
+def check_decision(decision: Decision, event: Round) -> None:
+    """What was verified was verified by its rule: an independent look at threshold, uniform and result."""
+    for distributions in decision.distributions:
+        check_distributions(distributions)
+    for rank, child in enumerate(decision.children):
         node = event.nodes[child.node]
-        assert node.parent == contest.slot
-        laws = contest.laws[rank if contest.rule == "rrsw" else 0]
-        assert node.token in laws.ids
-        if contest.rule in ("greedy", "deterministic"):
-            assert child.passed == (node.token == contest.draw)
+        assert node.parent == decision.slot
+        distributions = decision.distributions[rank if decision.rule == "rrsw" else 0]
+        assert node.token in distributions.ids
+        if decision.rule in ("greedy", "deterministic"):
+            assert child.passed == (node.token == decision.draw)
             assert child.threshold is None
             continue
-        if contest.rule in ("typical", "top-k"):
-            assert child.coin is None
+        if decision.rule in ("typical", "top-k"):
+            assert child.uniform is None
             assert child.passed == (
-                child.p > child.threshold if contest.rule == "typical" else 0 < child.p >= child.threshold
+                child.p > child.threshold if decision.rule == "typical" else 0 < child.p >= child.threshold
             )
             continue
-        assert child.passed == (child.coin < child.threshold)
-        if contest.rule in ("token", "rrsw"):
+        assert child.passed == (child.uniform < child.threshold)
+        if decision.rule in ("token", "rrsw"):
             assert child.threshold == pytest.approx(min(1, child.p / child.q))
             assert not (child.p == 0 and child.passed)  # a child that faced a residual of 0 is never accepted
-    if contest.rule == "rrsw":
-        for before, after, child in zip(contest.laws, contest.laws[1:], contest.children, strict=False):
+    if decision.rule == "rrsw":
+        for before, after, child in zip(
+            decision.distributions, decision.distributions[1:], decision.children, strict=False
+        ):
             check_renewed(before, after, event.nodes[child.node].token)
 
 
-def check_renewed(before: Laws, after: Laws, token: int) -> None:
+def check_renewed(before: Distributions, after: Distributions, token: int) -> None:
     """The next sibling faces norm(P - Q)+ and Q without the rejected token."""
     if before.rest_p > 1e-6 or before.rest_q > 1e-6:
-        return  # only where every token is shown can the law be worked out from what is shown
+        return  # only where every token is shown can the distribution be worked out from what is shown
     order = [before.ids.index(i) for i in after.ids]
     p, q = [before.p[i] for i in order], [before.q[i] for i in order]
     assert after.p == pytest.approx(rules.residual(p, q), abs=1e-4)
@@ -77,13 +81,13 @@ def check_story(events: list[Round]) -> None:
         assert clock <= event.start <= event.end
         clock = event.end
         spent = sum(event.timings.propose) + sum(
-            getattr(event.timings, name) for name in ("verify", "judge", "commit", "host")
+            getattr(event.timings, name) for name in ("verify", "accept", "commit", "host")
         )
         assert spent == pytest.approx(event.end - event.start, abs=0.01)
         accepted = [node for node in event.nodes if node.fate == "accepted"]
         fates = {node.id: node.fate for node in event.nodes}
         assert event.width == 1 + len(event.nodes)
-        assert event.drafted == sum(fate != "scout" for fate in fates.values())
+        assert event.drafted == sum(fate != "never_accepted" for fate in fates.values())
         for depth, node in enumerate(accepted, 1):  # one path from the root
             assert node.depth == depth
             assert node.parent == (accepted[depth - 2].id if depth > 1 else -1)
@@ -91,22 +95,22 @@ def check_story(events: list[Round]) -> None:
         assert event.emitted == [*(node.token for node in accepted), event.last.token][: len(event.emitted)]
         assert event.accepted == min(len(accepted), len(event.emitted))
         assert event.cut is not None or len(event.emitted) == len(accepted) + 1
-        judged = {child.node for contest in event.contests for child in contest.children}
+        verified = {child.node for decision in event.decisions for child in decision.children}
         for node in event.nodes:
-            assert (node.fate in ("accepted", "rejected")) == (node.id in judged)
-        children_of_end = [n for n in event.nodes if n.parent == event.last.slot and n.fate != "scout"]
+            assert (node.fate in ("accepted", "rejected")) == (node.id in verified)
+        children_of_end = [n for n in event.nodes if n.parent == event.last.slot and n.fate != "never_accepted"]
         want = "correction" if children_of_end else "bonus" if accepted else "plain"
         assert event.last.kind == want  # a bonus stands only below an accepted leaf
-        for contest in event.contests:
-            check_contest(contest, event)
-            siblings = [n.id for n in event.nodes if n.parent == contest.slot and n.fate != "scout"]
-            seen = [child.node for child in contest.children]
-            assert seen == siblings[: len(seen)]  # everything before the accepted sibling was judged, in draw order
-            if contest.rule != "block" and len(seen) < len(siblings):
-                assert contest.children[-1].passed
-        if event.last.laws is not None:
-            check_laws(event.last.laws)
-            assert event.last.laws.p[event.last.laws.ids.index(event.last.token)] > 0
+        for decision in event.decisions:
+            check_decision(decision, event)
+            siblings = [n.id for n in event.nodes if n.parent == decision.slot and n.fate != "never_accepted"]
+            seen = [child.node for child in decision.children]
+            assert seen == siblings[: len(seen)]  # everything before the accepted sibling was verified, in draw order
+            if decision.rule != "block" and len(seen) < len(siblings):
+                assert decision.children[-1].passed
+        if event.last.distributions is not None:
+            check_distributions(event.last.distributions)
+            assert event.last.distributions.p[event.last.distributions.ids.index(event.last.token)] > 0
 
 
 @hypothesis_settings(max_examples=80, deadline=None)
@@ -233,8 +237,8 @@ def test_reading_and_folding_a_trace_needs_no_torch(pair: Lab, tmp_path: Path) -
     path = tmp_path / "run.jsonl"
     files.write(path, pair.decode("hello", max_new_tokens=4).events)
     code = (
-        "import sys, json; from draftscope import tracefile, metrics; "
-        f"print(json.dumps([metrics.fold(tracefile.read({str(path)!r}).events).tokens, 'torch' in sys.modules]))"
+        "import sys, json; from draftscope.trace import files, metrics; "
+        f"print(json.dumps([metrics.fold(files.read({str(path)!r}).events).tokens, 'torch' in sys.modules]))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) == [4, False]

@@ -199,7 +199,7 @@ def drafted(head: RecurrentHead, ids: Tensor, states: Tensor, row: int, depth: i
     """The logits [D] of a drafter behind token `row` + 1 of one text, as it drafts `depth` of the text's own tokens."""
     cache = head.cache(1, 64)
     at = torch.arange(row + 1)[None]
-    cache.table.aim(at)
+    cache.table.begin_write(at)
     logits, features = head(ids[:, 1 : row + 2], head.fuse(states[:, : row + 1]), at, None, cache)
     cache.keep_first(torch.tensor([row + 1]), row + 1)
     found = [logits[0, -1]]
@@ -213,7 +213,7 @@ def drafted(head: RecurrentHead, ids: Tensor, states: Tensor, row: int, depth: i
 def one_row(
     head: RecurrentHead, cache: SlotCache, token: Tensor, feature: Tensor, offsets: Tensor
 ) -> tuple[Tensor, Tensor]:
-    cache.table.aim(offsets)
+    cache.table.begin_write(offsets)
     cache.table.widen()
     mask = attention_mask(cache.table, Reach(), None, None)
     return head(token, feature, cache.table.length[:, None] + offsets, mask, cache)
@@ -261,7 +261,7 @@ def test_every_depth_is_about_its_own_token(target: Any, texts: Texts) -> None:
         one = lesson(target, fresh(member, target, texts))
         drawn = one.draw(ids, torch.Generator().manual_seed(3))
         truth = one.shown(ids, drawn)
-        numbered = truth._replace(laws=torch.arange(64).expand(2, -1)[:, :, None])  # row i "says" i
+        numbered = truth._replace(distributions=torch.arange(64).expand(2, -1)[:, :, None])  # row i "says" i
         for depth, (rows, said) in enumerate(one.pairs(numbered), 1):
             assert rows.shape[:-1] == said.shape[:-1]
             first = drawn if member.kind == "block" else torch.arange(said.shape[1]) + 1

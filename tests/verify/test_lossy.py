@@ -1,4 +1,5 @@
-"""The lossy rules: the tensors against the readable rules, the law they write by enumeration, and their marks."""
+"""The lossy rules: the tensors against the readable rules, the distribution they write by enumeration, and their
+marks."""
 
 from __future__ import annotations
 
@@ -31,15 +32,25 @@ from draftscope.verify import rules, verify
 from draftscope.verify.sampling import Sampling, draw
 from draftscope.verify.tree import chain
 from draftscope.verify.uniforms import Streams
-from tests.verify.test_judge import drawn_tree, random_laws
-from tests.verify.test_rules import Drafter, Family, Judge, Law, LawAt, Tokens, laws, output_law, rows_of
+from tests.verify.test_rules import (
+    Distribution,
+    DistributionAt,
+    Drafter,
+    Family,
+    Tokens,
+    Verify,
+    distributions,
+    output_distribution,
+    rows_of,
+)
 from tests.verify.test_rules import chain as chain_shape
+from tests.verify.test_verify import drawn_tree, random_distributions
 
 HALF, ONE = Fraction(1, 2), Fraction(1)
 every_rule = pytest.mark.parametrize("rule", LOSSY)
 
 
-def accepts(rule: str, p: Law, q: Law, token: int, settings: Settings) -> float:
+def accepts(rule: str, p: Distribution, q: Distribution, token: int, settings: Settings) -> float:
     """The probability with which a draft passes, by the readable rules."""
     if rule == "typical":
         return float(rules.typical_accepts(p, token))
@@ -48,7 +59,7 @@ def accepts(rule: str, p: Law, q: Law, token: int, settings: Settings) -> float:
     return float(rules.lenient_probability(p, q, token, settings.lenience))
 
 
-def last_law(rule: str, p: Law, q: Law) -> list[float]:
+def last_distribution(rule: str, p: Distribution, q: Distribution) -> list[float]:
     """What the token after a rejection is drawn from."""
     return list(rules.residual(p, q)) if rule == "lenient" else list(p)
 
@@ -57,59 +68,63 @@ def last_law(rule: str, p: Law, q: Law) -> list[float]:
 @pytest.mark.parametrize("seed", range(3))
 def test_the_tensors_say_what_the_readable_rules_say(rule: str, seed: int) -> None:
     settings = Settings.of(rule=rule, lenience=0.6, agreement=2)
-    tree, p = drawn_tree(chain(3, 64), seed), random_laws(seed + 50, 64, 4)
-    coins = Streams(seed, tuple(range(64))).coins(0, 3)
-    found = verify.judge_lossy(p, tree, coins, settings)
+    tree, p = drawn_tree(chain(3, 64), seed), random_distributions(seed + 50, 64, 4)
+    uniforms = Streams(seed, tuple(range(64))).uniforms(0, 3)
+    found = verify.verify_lossy(p, tree, uniforms, settings)
     for b in range(64):
         accepted = 0
         while accepted < 3:
-            law, q = p[b, accepted].tolist(), tree.laws[b, accepted].tolist()
-            if coins.accept[b, accepted] >= accepts(rule, law, q, int(tree.tokens[b, accepted]), settings):
+            distribution, q = p[b, accepted].tolist(), tree.distributions[b, accepted].tolist()
+            if uniforms.accept[b, accepted] >= accepts(rule, distribution, q, int(tree.tokens[b, accepted]), settings):
                 break
             accepted += 1
-        law = p[b, accepted].tolist()
-        left = law if accepted == 3 else last_law(rule, law, tree.laws[b, accepted].tolist())
-        last = int(draw(torch.tensor(left), coins.last[b, accepted]))
+        distribution = p[b, accepted].tolist()
+        left = (
+            distribution
+            if accepted == 3
+            else last_distribution(rule, distribution, tree.distributions[b, accepted].tolist())
+        )
+        last = int(draw(torch.tensor(left), uniforms.last[b, accepted]))
         assert (int(found.accepted[b]), int(found.last[b])) == (accepted, last)
         assert [node for node in found.path[b].tolist() if node >= 0] == list(range(accepted))
 
 
-def lossy_judge(rule: str, settings: Settings) -> Judge:
+def lossy_verify(rule: str, settings: Settings) -> Verify:
     """A round of a chain under a lossy rule, every outcome with its probability."""
 
-    def judged(p: LawAt, prefix: Tokens, family: Family) -> Iterator[tuple[Fraction, Tokens]]:
-        p_rows, q_rows, tokens = rows_of(p, prefix, family)
+    def verified(p: DistributionAt, prefix: Tokens, proposal_row: Family) -> Iterator[tuple[Fraction, Tokens]]:
+        p_rows, q_rows, tokens = rows_of(p, prefix, proposal_row)
         reached = 1.0
         for i, token in enumerate(tokens):
             a = accepts(rule, p_rows[i], q_rows[i], token, settings)
-            for x, mass in enumerate(last_law(rule, p_rows[i], q_rows[i])):
+            for x, mass in enumerate(last_distribution(rule, p_rows[i], q_rows[i])):
                 yield reached * (1 - a) * mass, (*tokens[:i], x)  # type: ignore[misc]
             reached *= a
         for x, mass in enumerate(p_rows[-1]):
             yield reached * mass, (*tokens, x)  # type: ignore[misc]
 
-    return judged
+    return verified
 
 
-def law_of(model: Model, prompt: list[int]) -> LawAt:
-    """The model's law after the prompt and a prefix, from scratch."""
+def distribution_of(model: Model, prompt: list[int]) -> DistributionAt:
+    """The model's distribution after the prompt and a prefix, from scratch."""
 
     @cache
     @torch.inference_mode()
-    def law(prefix: Tokens) -> Law:
+    def distribution(prefix: Tokens) -> Distribution:
         logits = model.network(torch.tensor([[*prompt, *prefix]]), use_cache=False).logits[0, -1]
         return logits.double().softmax(-1).tolist()
 
-    return law
+    return distribution
 
 
 @every_rule
-def test_the_law_that_is_written_is_the_one_enumerated(tiny: Lab, rule: str) -> None:
-    """Through the real loop, caches and streams included: not the target's law, and exactly that other one."""
+def test_the_distribution_that_is_written_is_the_one_enumerated(tiny: Lab, rule: str) -> None:
+    """Through the real loop, caches and streams included: not the target's distribution, and exactly that other one."""
     settings = Settings.of(drafter="draft", rule=rule, gamma=2, temperature=1.0, seed=3, agreement=2)
     prompt = tiny.encode("abcab")
-    drafter = Drafter(law_of(tiny.draft, prompt), chain_shape(2))
-    enumerated = output_law(law_of(tiny.target, prompt), drafter, lossy_judge(rule, settings), 3)
+    drafter = Drafter(distribution_of(tiny.draft, prompt), chain_shape(2))
+    enumerated = output_distribution(distribution_of(tiny.target, prompt), drafter, lossy_verify(rule, settings), 3)
     due = {tokens: float(mass) for tokens, mass in enumerated.items() if mass}
     seen = sampled_joint(tiny, prompt, settings, 3, 4000)
     target = exact_joint(tiny, prompt, Sampling(), 3)
@@ -120,9 +135,9 @@ def test_the_law_that_is_written_is_the_one_enumerated(tiny: Lab, rule: str) -> 
     assert 0 < divergence < math.inf
 
 
-@given(laws(2), st.fractions(Fraction(1, 8), 1))
+@given(distributions(2), st.fractions(Fraction(1, 8), 1))
 @hypothesis_settings(max_examples=60, deadline=None)
-def test_leniency_writes_no_token_too_often(both: tuple[Law, ...], lenience: Fraction) -> None:
+def test_leniency_writes_no_token_too_often(both: tuple[Distribution, ...], lenience: Fraction) -> None:
     p, q = both
     accept = [rules.lenient_probability(p, q, x, lenience) if y else ONE for x, y in enumerate(q)]
     found = rules.written(q, accept, rules.residual(p, q))
@@ -130,9 +145,9 @@ def test_leniency_writes_no_token_too_often(both: tuple[Law, ...], lenience: Fra
     assert all(w <= x / lenience for w, x in zip(found, p, strict=True))
 
 
-@given(laws(2))
+@given(distributions(2))
 @hypothesis_settings(max_examples=60, deadline=None)
-def test_leniency_of_one_is_the_token_rule(both: tuple[Law, ...]) -> None:
+def test_leniency_of_one_is_the_token_rule(both: tuple[Distribution, ...]) -> None:
     p, q = both
     accept = [rules.lenient_probability(p, q, x, ONE) if y else ONE for x, y in enumerate(q)]
     assert rules.written(q, accept, rules.residual(p, q)) == p
@@ -148,7 +163,7 @@ def test_the_edges_of_the_lossy_rules() -> None:
     assert rules.lenient_probability([HALF, HALF], [ONE, ONE * 0], 0, HALF) == 1
 
 
-def test_distances_of_a_law_from_itself_and_from_another() -> None:
+def test_distances_of_a_distribution_from_itself_and_from_another() -> None:
     one, two = {(0,): 0.5, (1,): 0.5}, {(0,): 0.25, (1,): 0.75}
     assert distances(one, one) == (0.0, 0.0)
     assert distances(two, one) == pytest.approx((0.25, 0.25 * math.log(0.5) + 0.75 * math.log(1.5)))
@@ -185,7 +200,7 @@ def test_lossy_rules_accept_more_and_the_kinder_the_more(pair: Lab) -> None:
     assert accepted(rule="top-k", agreement=5) < accepted(rule="top-k", agreement=100)
 
 
-def test_check_tells_a_distance_and_judges_none(tiny: Lab) -> None:
+def test_check_tells_a_distance_and_verifies_none(tiny: Lab) -> None:
     findings = list(check(tiny, "draft", samples=1500, rule="lenient"))
     assert findings[-1].name == "distance of the joint law (lenient)"
     assert findings[-1].p_value is None

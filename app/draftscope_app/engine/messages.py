@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from draftscope.decode.fork import Departure
+from draftscope.decode.fork import ForkPoint
 
 State = Literal["queued", "running", "stepping", "solo", "done"]
 
@@ -44,10 +44,10 @@ class Job:
     lanes: tuple[tuple[str, dict[str, Any]], ...]  # name -> values of draftscope.Settings
     steps: int | None = None  # rounds paid for so far; None runs freely
     solo_repeats: int = 0
-    departure: Departure | None = None
+    fork_point: ForkPoint | None = None
     joins: str = ""
     compares: int = 0  # whole runs of each lane
-    checks: int = 0  # samples of each law test
+    checks: int = 0  # samples of each distribution test
 
 
 # Page -> engine process.

@@ -252,7 +252,7 @@ def played(lab: Lab, job: messages.Job, cancelled: Callable[[], bool], alone: Ca
         return
     run = job.joins or job.run
     runs = [
-        lab.session(job.prompt, settings, run=run, lane=name, departure=job.departure)
+        lab.session(job.prompt, settings, run=run, lane=name, fork_point=job.fork_point)
         for name, settings in lanes.items()
     ]
 

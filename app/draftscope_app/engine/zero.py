@@ -51,7 +51,7 @@ class ZeroEngine:
     def __init__(self, load: jobs.Load, lend: Lend, place: str = "") -> None:
         self._runs: dict[str, RunHandle] = {}
         self._slots: dict[str, int] = {}
-        self._purses: dict[str, _Purse] = {}  # of the runs in steps
+        self._purses: dict[str, _StepBudget] = {}  # of the runs in steps
         self._lock = threading.RLock()
         self._flags = multiprocessing.get_context("fork").RawArray("b", SLOTS)  # set: that slot's run is to stop
         self._free = deque(range(SLOTS))
@@ -72,7 +72,7 @@ class ZeroEngine:
             slot = self._slots[job.run] = self._free.popleft()
             self._flags[slot] = 0
             if job.steps is not None:
-                self._purses[job.run] = _Purse(handle, job.steps)
+                self._purses[job.run] = _StepBudget(handle, job.steps)
         self._turns.submit(copy_context().run, self._decode, handle, slot)
         return handle
 
@@ -167,7 +167,7 @@ class ZeroEngine:
         yield jobs.Entered(job.run, "done")
 
 
-class _Purse:
+class _StepBudget:
     """A run in steps: its messages, handed out as far as rounds are paid for."""
 
     def __init__(self, handle: RunHandle, rounds: int) -> None:

@@ -3,7 +3,8 @@
 One command, on the embedded pair, whenever its weights have changed; a minute or two. Each run becomes
 assets/lessons/NAME.jsonl.gz, a sweep over batches NAME.sweep.jsonl beside it. The lessons hold no figure and no token
 of their own: whatever they say is folded from these files, so a new recording needs no new words. Where a lesson needs
-something to have happened (a coin that could have fallen either way, a bonus), seeds are tried in order until it has.
+something to have happened (a uniform that could have fallen either way, a bonus), seeds are tried in order until it
+has.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from draftscope.decode.lab import Lab
 from draftscope.decode.race import race
 from draftscope.measure.bench.plan import Plan
 from draftscope.trace import files
-from draftscope.trace.events import AnyEvent, Judged, Round
+from draftscope.trace.events import AnyEvent, Round, Verified
 from draftscope_app.page.bundle import presets
 from draftscope_app.page.controls import LANE
 from draftscope_app.page.runs import lessons
@@ -43,21 +44,23 @@ class Recorded:
 
 
 def both_falls(rounds: Rounds) -> bool:
-    """A coin that could have fallen either way passed, another did not; a certain child; a bonus below drafts."""
-    coins = list(_coins(rounds))
-    open_ = [child.passed for child in coins if child.threshold is not None and 0.15 < child.threshold < 0.85]
-    certain = any(child.threshold == 1.0 for child in coins)
+    """A uniform that could have fallen either way passed, another did not; a certain child; a bonus below drafts."""
+    uniforms = list(_uniforms(rounds))
+    open_ = [child.passed for child in uniforms if child.threshold is not None and 0.15 < child.threshold < 0.85]
+    certain = any(child.threshold == 1.0 for child in uniforms)
     return {True, False} <= set(open_) and certain and any(r.last.kind == "bonus" and not r.cut for r in rounds)
 
 
 def overconfident(rounds: Rounds) -> bool:
     """Some child was far likelier under its draft than under the target, and fell."""
-    return any(not c.passed and c.q is not None and c.q > 0.2 and c.p < c.q / 2 for c in _coins(rounds))
+    return any(not c.passed and c.q is not None and c.q > 0.2 and c.p < c.q / 2 for c in _uniforms(rounds))
 
 
 def sibling_saved(rounds: Rounds) -> bool:
-    """In some contest the first child fell and its sibling stood."""
-    return any([child.passed for child in contest.children] == [False, True] for r in rounds for contest in r.contests)
+    """In some decision the first child fell and its sibling stood."""
+    return any(
+        [child.passed for child in decision.children] == [False, True] for r in rounds for decision in r.decisions
+    )
 
 
 def copied(rounds: Rounds) -> bool:
@@ -65,8 +68,8 @@ def copied(rounds: Rounds) -> bool:
     return any(r.drafted for r in rounds)
 
 
-def _coins(rounds: Rounds) -> Iterator[Judged]:
-    return (child for r in rounds if not r.cut for contest in r.contests for child in contest.children)
+def _uniforms(rounds: Rounds) -> Iterator[Verified]:
+    return (child for r in rounds if not r.cut for decision in r.decisions for child in decision.children)
 
 
 PLAIN: dict[str, Mapping[str, Any]] = {"plain": {"drafter": "plain"}}
@@ -78,7 +81,7 @@ RECORDED = {
         {"max_new_tokens": 48},
     ),
     "round": Recorded("structured", PLAIN | {LANE: {"drafter": "draft", "gamma": 4}}, {"max_new_tokens": 64}),
-    "coin": Recorded(
+    "uniform": Recorded(
         "story", PLAIN | {LANE: {"drafter": "draft", "gamma": 3}}, {"max_new_tokens": 40, **TOKENWISE}, both_falls
     ),
     "wrong": Recorded(

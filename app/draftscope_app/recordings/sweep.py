@@ -38,10 +38,10 @@ class Swept(Record):
 def measure(lab: Lab, plan: Plan, prompts: Sequence[str]) -> list[Swept]:
     """Every run of the plan on these prompts. `DraftscopeError` where one of its systems could not run."""
     systems, unable = own(lab, plan)
-    todo, unread = cases(lab, plan, {"text": [Prompt("text", prompt) for prompt in prompts[:1]]})
+    todo, pending_features = cases(lab, plan, {"text": [Prompt("text", prompt) for prompt in prompts[:1]]})
     bench = Bench(plan, systems, todo)
     runs = bench.runs()
-    if missing := [*unable, *unread, *bench.notes]:
+    if missing := [*unable, *pending_features, *bench.notes]:
         raise DraftscopeError(f"The sweep is not whole: {' '.join(missing)}")
     about = machine(lab)
     found = []

@@ -100,7 +100,7 @@ def _table(cell: tuple[float, int, int | None], rows: Sequence[Row]) -> str:
 
 
 def _lossy(rows: Sequence[Row]) -> str:
-    """The lossy rules' speed, and beside it how far what they write lies from the target's law."""
+    """The lossy rules' speed, and beside it how far what they write lies from the target's distribution."""
     if not rows:
         return ""
     head = ("system", "at", "tokens/s over plain's", "total variation", "KL, nats")

@@ -21,7 +21,7 @@ DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 STAGES = {
     "propose": (OURS, ""),
     "verify": (PLAIN, ""),
-    "judge": (PLAIN, "/"),
+    "accept": (PLAIN, "/"),
     "commit": (PLAIN, "x"),
     "host": (PLAIN, "."),
 }

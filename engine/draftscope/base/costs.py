@@ -59,14 +59,14 @@ class Verify(Known):
 class Drafting(Known):
     """A drafter's rounds, in ms, fitted to measured ones: `step` for each token more, `overhead` for the rest.
 
-    `overhead` is everything that is neither a draft step nor the target's forward: coins, judging, committing, text.
-    `judge_step` is what each drafted token adds to it. Plain decoding has an overhead alone.
+    `overhead` is everything that is neither a draft step nor the target's forward: uniforms, judging, committing, text.
+    `verify_step` is what each drafted token adds to it. Plain decoding has an overhead alone.
     """
 
     batch: int
     step: float
     overhead: float
-    judge_step: float
+    accept_step: float
 
 
 class Machine(Known):
@@ -130,7 +130,7 @@ class Calibration(Known):
             return found[0]
         near, far = found
         share = (batch - near.batch) / (far.batch - near.batch)
-        names = ("step", "overhead", "judge_step")
+        names = ("step", "overhead", "accept_step")
         along = {name: getattr(near, name) + share * (getattr(far, name) - getattr(near, name)) for name in names}
         return Drafting(batch=batch, **{name: max(0.0, value) for name, value in along.items()})
 
@@ -155,7 +155,7 @@ class Calibration(Known):
     def round_ms(self, drafter: str, nodes: int, levels: int, batch: int = 1, context: int | None = None) -> float:
         """A round of `batch` sequences that verifies `nodes` drafted tokens each, drafted in `levels` steps."""
         own = self.rounds_of(drafter, batch)
-        drafting = own.overhead + levels * own.step + nodes * own.judge_step
+        drafting = own.overhead + levels * own.step + nodes * own.accept_step
         return drafting + self.verify_ms(nodes + 1, batch, context)
 
     def speedup(self, drafter: str, gamma: int, tau: float) -> float:

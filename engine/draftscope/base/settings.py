@@ -10,7 +10,7 @@ from draftscope.base.errors import DraftscopeError
 
 MAX_NODES = 256  # drafted nodes in one round; more than any published tree, and still one forward
 
-LOSSY = ("typical", "lenient", "top-k")  # rules whose output is not the target's law
+LOSSY = ("typical", "lenient", "top-k")  # rules whose output is not the target's distribution
 
 Branches = Annotated[int, Field(ge=1, le=64)]
 

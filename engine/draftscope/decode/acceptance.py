@@ -1,7 +1,7 @@
 """How often the child of each rank is the one accepted: what a tree that is settled in advance is built from.
 
 Measured with real rounds on the shipped prompts, at the settings asked for, by trees one level deep: every round
-judges the children of an accepted parent (Sequoia, 2402.12374, section 3.2). Nobody's clock runs meanwhile.
+verifies the children of an accepted parent (Sequoia, 2402.12374, section 3.2). Nobody's clock runs meanwhile.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def by_rank(lab: Lab, settings: Settings) -> tuple[float, ...]:
     session = lab.session_of(prompts, wide, tuple(range(len(prompts))), ends=False, counts=even((width,)))
     hits, rounds = [0] * width, 0
     for step in session.steps():
-        for live, path, scout in zip(step.live, step.paths, step.tree.scout.tolist(), strict=True):
-            if live and scout and not scout[0]:
+        for live, path, never_accepted in zip(step.live, step.paths, step.tree.never_accepted.tolist(), strict=True):
+            if live and never_accepted and not never_accepted[0]:
                 rounds += 1
                 for node in path:
                     hits[node] += 1

@@ -39,7 +39,7 @@ REPEATS = 9
 TOGETHER = {1: 24, 16: 8}  # sequences in the rounds that drafting is measured on, and how many rounds
 LONGEST = 1.0  # seconds after which some rounds are enough
 WARM = 2  # rounds of everything that are not counted
-STAGES = ("judge", "commit", "host")
+STAGES = ("accept", "commit", "host")
 
 Rounds = dict[tuple[str, int, int], list[dict[str, float]]]  # stage times by drafter, batch and gamma
 
@@ -117,7 +117,7 @@ def _forward(model: Model, cache: SlotCache, width: int, context: int) -> Callab
     length = torch.full((batch,), context, device=model.device)
 
     def run() -> object:
-        cache.table.settle(length, context, even=True)
+        cache.table.commit(length, context, even=True)
         return model.forward(cache, tokens, offsets)
 
     return run
@@ -147,7 +147,7 @@ def _drafting(lab: Lab) -> list[str]:
     drafts through text chooses nothing by cost."""
     known = drafters.known()
     able = [known[info.name] for info in lab.drafters() if info.available and "gamma" in info.uses]
-    return [info.name for info in able if not info.synthetic and not info.needs_speaker]
+    return [info.name for info in able if not info.synthetic and not info.needs_text_draft]
 
 
 def _together(lab: Lab) -> dict[int, int]:
@@ -190,7 +190,7 @@ def _fit(rounds: Rounds, name: str, batch: int) -> Drafting:
     points = points or [(0, rounds[PLAIN, batch, 0])]
     propose = _line((gamma, statistics.median(s["propose"] for s in stages)) for gamma, stages in points)
     other = _line((gamma, statistics.median(sum(s[k] for k in STAGES) for s in stages)) for gamma, stages in points)
-    return Drafting(batch=batch, step=propose[0], overhead=max(0.0, propose[1]) + other[1], judge_step=other[0])
+    return Drafting(batch=batch, step=propose[0], overhead=max(0.0, propose[1]) + other[1], accept_step=other[0])
 
 
 def _line(points: Iterable[tuple[int, float]]) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""A fork: a lane that leaves another one at a token, with a coin of its own or a token that the reader chose.
+"""A fork: a lane that leaves another one at a token, with a uniform of its own or a token that the reader chose.
 
 It starts from exact token ids, not from text read again: the same text may have other tokens.
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Departure:
+class ForkPoint:
     """Round `round` of `lane` is left behind `token_ids`, all that the lane had written up to there.
 
     With `forced` the last of them was never written: it stands where the lane had another token.

@@ -21,11 +21,11 @@ from draftscope.base.text import Ending, Pieces
 from draftscope.base.versions import own_version, revision
 from draftscope.decode.acceptance import by_rank
 from draftscope.decode.calibrate import calibration_of
-from draftscope.decode.fork import Departure
+from draftscope.decode.fork import ForkPoint
 from draftscope.decode.recorder import Recorder
 from draftscope.decode.run import Result, Run
 from draftscope.decode.session import Session
-from draftscope.drafters import DrafterInfo, Speaker
+from draftscope.drafters import DrafterInfo, TextDraftModel
 from draftscope.drafters.policy.sequoia import best_tree
 from draftscope.models.forward.ballast import Shape, pair_of
 from draftscope.models.forward.compiled import compile_if_faster
@@ -111,8 +111,8 @@ def load(
     small = [load_model(draft, replace(how, device=big.device, device_map=None)) for draft in drafts]
     own_heads = dict(_head(spec, big) for spec in heads)
     _equip(big, small, own_heads, weights, graphs)
-    own, speaker = ([], Speaker(small[0], theirs[0])) if foreign else (small, None)
-    lab = Lab(big, own[0] if own else None, tokenizer, own_heads, tuple(own[1:]), foreign=speaker)
+    own, text_draft = ([], TextDraftModel(small[0], theirs[0])) if foreign else (small, None)
+    lab = Lab(big, own[0] if own else None, tokenizer, own_heads, tuple(own[1:]), foreign=text_draft)
     lab.make_ready(spare_cores if threads is None else None, compiled)
     return lab
 
@@ -192,7 +192,7 @@ class Lab:
         tokenizer: Any,
         heads: Mapping[str, NamedHead] | None = None,
         smaller: tuple[Model, ...] = (),
-        foreign: Speaker | None = None,
+        foreign: TextDraftModel | None = None,
     ) -> None:
         self.target = target
         self.heads = dict(heads or {})  # by kind
@@ -212,9 +212,9 @@ class Lab:
         return [self.target, *([self.draft] if self.draft is not None else []), *self.smaller]
 
     @property
-    def speaker(self) -> Speaker | None:
+    def text_draft(self) -> TextDraftModel | None:
         """The draft model for who drafts through text, with its tokenizer: its own, or the target's."""
-        return self.foreign or (Speaker(self.draft, self.tokenizer) if self.draft is not None else None)
+        return self.foreign or (TextDraftModel(self.draft, self.tokenizer) if self.draft is not None else None)
 
     @property
     def batches(self) -> bool:
@@ -256,11 +256,11 @@ class Lab:
         run: str = "run",
         lane: str = "run",
         record: bool = True,
-        departure: Departure | None = None,
+        fork_point: ForkPoint | None = None,
     ) -> Run:
         """A run that has not begun. Everything that can be wrong with prompt and settings is said here.
 
-        With a `departure` it goes on behind the prompt and exactly those tokens, as a fork of another lane.
+        With a `fork point` it goes on behind the prompt and exactly those tokens, as a fork of another lane.
         """
         settings = self._spoken(settings)
         info = drafters.find(settings.drafter)
@@ -269,7 +269,7 @@ class Lab:
                 f"The drafter '{info.name}' needs a draft with the target's tokenizer, and "
                 f"'{self.foreign.model.name}' has another; choose '{THROUGH_TEXT}' or 'tli'."
             )
-        if (info.needs_draft or info.needs_speaker) and self.speaker is None:
+        if (info.needs_draft or info.needs_text_draft) and self.text_draft is None:
             raise DraftscopeError(
                 f"The drafter '{info.name}' needs a draft model; name one with --draft, or choose 'ngram'."
             )
@@ -284,14 +284,14 @@ class Lab:
             )
         if (limited := self._cannot_branch(info)) is not None:
             raise DraftscopeError(f"{limited.limits} Instead of '{info.name}' choose 'draft' or 'ngram'.")
-        given = [] if departure is None else departure.given(self)
+        given = [] if fork_point is None else fork_point.given(self)
         rendered, tokens = self._read(prompt, len(given) + settings.max_new_tokens, Chat.of(settings))
         session = self.session_of([tokens + given], settings, (0,))
         session.transcripts[0].follow(given)
         recorder = Recorder(run, lane, 0, 0, settings.rule, self.pieces) if record else None
         start = self._run_start(info, prompt, rendered, tokens + given, settings, run, lane)
-        if departure is not None:
-            start = start.model_copy(update={"fork": departure.told(self.pieces)})
+        if fork_point is not None:
+            start = start.model_copy(update={"fork": fork_point.told(self.pieces)})
         return Run(session, start, recorder)
 
     def session_of(
@@ -324,7 +324,7 @@ class Lab:
         counts: Counts | None = None,
     ) -> Session:
         info = drafters.find(settings.drafter)
-        if "rule" not in info.uses and settings.rule in LOSSY:  # what has no rule to choose is judged exactly
+        if "rule" not in info.uses and settings.rule in LOSSY:  # what has no rule to choose is verified exactly
             settings = settings.model_copy(update={"rule": "token"})
         nodes = info.nodes(settings)
         context = sum(map(len, prompts)) // len(prompts) + settings.max_new_tokens // 2  # about, on the way
@@ -340,10 +340,10 @@ class Lab:
             target=target,
             draft=self.draft,
             smaller=self.smaller,
-            speaker=self.speaker,
+            text_draft=self.text_draft,
             heads={kind: head.network for kind, head in self.heads.items()},
             streams=streams,
-            foresee=lambda coins: self._foreseen(prompts, settings, coins, ends),
+            target_continuation=lambda uniforms: self._target_continuation(prompts, settings, uniforms, ends),
             cost=lambda gamma, batch: self.calibration.round_cost(info.name, gamma, batch, context),
             counts=lambda: self._best_tree(info, settings) if counts is None else counts,
         )
@@ -360,10 +360,12 @@ class Lab:
             self._trees[allowed] = best_tree(self._rates[who], settings.tree_nodes, settings.tree_depth, cost)
         return self._trees[allowed]
 
-    def _foreseen(self, prompts: list[list[int]], settings: Settings, coins: Streams, ends: bool) -> list[list[int]]:
-        """What the target alone writes after each prompt, with the given coins; its forwards are counted nowhere."""
+    def _target_continuation(
+        self, prompts: list[list[int]], settings: Settings, uniforms: Streams, ends: bool
+    ) -> list[list[int]]:
+        """What the target alone writes after each prompt, with the given uniforms; its forwards are counted nowhere."""
         quiet = self._uncounted()
-        alone = quiet._session(quiet.target, prompts, settings.model_copy(update={"drafter": "plain"}), coins, ends)
+        alone = quiet._session(quiet.target, prompts, settings.model_copy(update={"drafter": "plain"}), uniforms, ends)
         for _ in alone.steps():
             pass
         return [list(transcript.tokens) for transcript in alone.transcripts]
@@ -435,7 +437,7 @@ class Lab:
 
     def _why_not(self, info: DrafterInfo) -> str:
         """Why this lab cannot run a drafter; empty where it can."""
-        if (info.needs_draft or info.needs_speaker) and self.speaker is None:
+        if (info.needs_draft or info.needs_text_draft) and self.text_draft is None:
             return "no draft model is loaded"
         if info.needs_draft and self.draft is None:
             return "the draft has another tokenizer"
@@ -516,8 +518,8 @@ class Lab:
         used = [_model_info("target", self.target)]
         if info.needs_draft and self.draft is not None:
             used.append(_model_info("draft", self.draft))
-        if info.needs_speaker and self.speaker is not None:
-            used.append(_model_info("draft", self.speaker.model))
+        if info.needs_text_draft and self.text_draft is not None:
+            used.append(_model_info("draft", self.text_draft.model))
         if "inner" in info.uses:
             used += [_model_info("draft", model) for model in self.smaller]
         return used + ([_head_info(self.heads[info.needs_head])] if info.needs_head else [])

@@ -1,7 +1,7 @@
 """From a `Step` of tensors to the `Round` of a trace. Runs outside the lane's clock and touches nothing that decodes.
 
-Each judged child is shown with the laws it actually faced. They are worked out again here from p, q and the verdict, by
-the formula that judged; a property test holds every recorded story to the rules of what can happen.
+Each verified child is shown with the distributions it actually faced. They are worked out again here from p, q and the
+result, by the formula that verified; a property test holds every recorded story to the rules of what can happen.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from draftscope.decode.session import Step
 from draftscope.trace import events
 from draftscope.verify.verify import reject
 
-TOP = 32  # tokens of each law that are always shown
+TOP = 32  # tokens of each distribution that are always shown
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class Recorder:
             return None
         view = _View(step, self.row, self.rule, self.pieces)
         emitted = [*(view.tokens[node] for node in view.path), step.last[self.row]][: fed.count]
-        contests, last = view.contests(), view.last()
-        real = [node for node in range(len(view.tokens)) if not view.scout[node]]
+        decisions, last = view.decisions(), view.last()
+        real = [node for node in range(len(view.tokens)) if not view.never_accepted[node]]
         return events.Round(
             run=self.run,
             lane=self.lane,
@@ -53,8 +53,8 @@ class Recorder:
             drafted=len(real),
             accepted=min(len(view.path), fed.count),
             depth=max((view.depth[node] for node in real), default=0),
-            nodes=view.nodes(contests),
-            contests=contests,
+            nodes=view.nodes(decisions),
+            decisions=decisions,
             last=last,
             emitted=emitted,
             emitted_raw=[self.pieces.shown(token) for token in emitted],
@@ -67,7 +67,8 @@ class Recorder:
 
 @dataclass(frozen=True)
 class _Faced:
-    """A pair of laws [V] that somebody faced, and the tokens to show. q is None where there is no draft law."""
+    """A pair of distributions [V] that somebody faced, and the tokens to show. q is None where there is no draft
+    distribution."""
 
     p: Tensor
     q: Tensor | None
@@ -85,30 +86,36 @@ class _View:
         self.path = step.paths[row]
         self.tokens: list[int] = tree.tokens[row].tolist()
         self.parents: list[int] = tree.topology.parents[row].tolist()
-        self.scout: list[bool] = tree.scout[row].tolist()
+        self.never_accepted: list[bool] = tree.never_accepted[row].tolist()
         self.depth: list[int] = tree.topology.depth[row, 1:].tolist()
         self.belief: list[int] = tree.belief[row].tolist()
-        self.family: list[int] = tree.family[row].tolist()
-        self.accept_coin: list[float] = step.coins.accept[row].tolist()
-        self.last_coin: list[float] = step.coins.last[row].tolist()
+        self.proposal_row: list[int] = tree.proposal_row[row].tolist()
+        self.accept_uniform: list[float] = step.uniforms.accept[row].tolist()
+        self.last_uniform: list[float] = step.uniforms.last[row].tolist()
         self.p = step.logits[row].float().softmax(-1) if step.p is None else step.p[row]  # [N + 1, V]
-        self.laws = None if tree.laws is None else tree.laws[row]  # [F, V]
+        self.distributions = None if tree.distributions is None else tree.distributions[row]  # [F, V]
         self.end = self.path[-1] + 1 if self.path else 0  # the slot where the path ended
-        self.scale: str = "before_argmax" if self.greedy else "law"
+        self.scale: str = "before_argmax" if self.greedy else "probs"
 
     def children(self, slot: int) -> list[int]:
-        return [node for node, parent in enumerate(self.parents) if parent == slot - 1 and not self.scout[node]]
+        return [
+            node for node, parent in enumerate(self.parents) if parent == slot - 1 and not self.never_accepted[node]
+        ]
 
     def belief_at(self, slot: int) -> Tensor | None:
-        return None if self.laws is None or self.belief[slot] < 0 else self.laws[self.belief[slot]]
+        return None if self.distributions is None or self.belief[slot] < 0 else self.distributions[self.belief[slot]]
 
-    def nodes(self, contests: list[events.Contest]) -> list[events.Node]:
-        judged = {child.node for contest in contests for child in contest.children}
+    def nodes(self, decisions: list[events.Decision]) -> list[events.Node]:
+        verified = {child.node for decision in decisions for child in decision.children}
         slots = torch.tensor([parent + 1 for parent in self.parents], dtype=torch.long, device=self.p.device)
         tokens = torch.tensor(self.tokens, dtype=torch.long, device=self.p.device)
         p = self.p[slots, tokens].tolist()
         rows = torch.tensor([max(self.belief[parent + 1], 0) for parent in self.parents], dtype=torch.long)
-        q = self.laws[rows.to(self.p.device), tokens].tolist() if self.laws is not None and self.tokens else None
+        q = (
+            self.distributions[rows.to(self.p.device), tokens].tolist()
+            if self.distributions is not None and self.tokens
+            else None
+        )
         return [
             events.Node(
                 id=node,
@@ -117,149 +124,155 @@ class _View:
                 parent=self.parents[node],
                 depth=self.depth[node],
                 origin=self.step.tree.origin[self.row][node],
-                fate=self._fate(node, judged),
+                fate=self._fate(node, verified),
                 p=p[node],
                 q=q[node] if q is not None and self.belief[self.parents[node] + 1] >= 0 else None,
             )
             for node, token in enumerate(self.tokens)
         ]
 
-    def contests(self) -> list[events.Contest]:
-        """The contests of this round, from the root down, for every slot whose children were judged."""
-        if self.block and not all(self.scout):
-            return self._block_contests()
+    def decisions(self) -> list[events.Decision]:
+        """The decisions of this round, from the root down, for every slot whose children were verified."""
+        if self.block and not all(self.never_accepted):
+            return self._block_decisions()
         visited = [0, *(node + 1 for node in self.path)]
-        return [self._contest(slot) for slot in visited if self.children(slot)]
+        return [self._decision(slot) for slot in visited if self.children(slot)]
 
     def last(self) -> events.Last:
-        """The target's own token: where it hangs, and the law it came from unless a contest already shows that."""
+        """The target's own token: where it hangs, and the distribution it came from unless a decision already shows
+        that."""
         slot, token = self.end, self.step.last[self.row]
-        judged = bool(self.children(slot))
-        kind: events.LastKind = "correction" if judged else "bonus" if self.path else "plain"
-        drawn_contest = judged and not self.greedy and self.family[slot] >= 0
-        laws = None
-        if drawn_contest:
-            assert self.step.verdict.left is not None
-            left = self.step.verdict.left[self.row]
-            laws = self._laws([_Faced(left / left.sum(), None, [token])])[0]
-        elif not judged:
-            laws = self._laws([_Faced(self.p[slot], None, [token])])[0]
+        verified = bool(self.children(slot))
+        kind: events.LastKind = "correction" if verified else "bonus" if self.path else "plain"
+        drawn_decision = verified and not self.greedy and self.proposal_row[slot] >= 0
+        distributions = None
+        if drawn_decision:
+            assert self.step.verification.left is not None
+            left = self.step.verification.left[self.row]
+            distributions = self._distributions([_Faced(left / left.sum(), None, [token])])[0]
+        elif not verified:
+            distributions = self._distributions([_Faced(self.p[slot], None, [token])])[0]
         return events.Last(
             kind=kind,
             slot=slot - 1,
             token=token,
             raw=self.pieces.shown(token),
-            coin=None if self.greedy else self.last_coin[slot],
+            uniform=None if self.greedy else self.last_uniform[slot],
             gap=self._gap(slot) if self.greedy else None,
-            laws=laws,
+            distributions=distributions,
         )
 
-    def _fate(self, node: int, judged: set[int]) -> events.Fate:
-        if self.scout[node]:
-            return "scout"
+    def _fate(self, node: int, verified: set[int]) -> events.Fate:
+        if self.never_accepted[node]:
+            return "never_accepted"
         if node in self.path:
             return "accepted"
-        return "rejected" if node in judged else "unvisited"
+        return "rejected" if node in verified else "unvisited"
 
-    def _contest(self, slot: int) -> events.Contest:
-        if self.step.verdict.lossy is not None:
-            return self._lossy_contest(slot)
-        drawn = not self.greedy and self.family[slot] >= 0
-        return self._drawn_contest(slot) if drawn else self._chosen_contest(slot)
+    def _decision(self, slot: int) -> events.Decision:
+        if self.step.verification.lossy is not None:
+            return self._lossy_decision(slot)
+        drawn = not self.greedy and self.proposal_row[slot] >= 0
+        return self._drawn_decision(slot) if drawn else self._chosen_decision(slot)
 
-    def _chosen_contest(self, slot: int) -> events.Contest:
+    def _chosen_decision(self, slot: int) -> events.Decision:
         """Greedy or deterministic: the target's own token accepts the child that carries it."""
         children = self.children(slot)
         taken = next((node for node in self.path if node in children), None)
         own = self.step.last[self.row] if taken is None else self.tokens[taken]
         faced = _Faced(self.p[slot], self.belief_at(slot), [own, *(self.tokens[node] for node in children)])
-        judged = children if taken is None else children[: children.index(taken) + 1]
-        laws = self._laws([faced])[0]
-        return events.Contest(
+        verified = children if taken is None else children[: children.index(taken) + 1]
+        distributions = self._distributions([faced])[0]
+        return events.Decision(
             slot=slot - 1,
             rule="greedy" if self.greedy else "deterministic",
-            laws=[laws],
-            children=[_chosen(node, node == taken, laws, self.tokens[node]) for node in judged],
+            distributions=[distributions],
+            children=[_chosen(node, node == taken, distributions, self.tokens[node]) for node in verified],
             draw=own,
-            coin=None if self.greedy else self.last_coin[slot],
+            uniform=None if self.greedy else self.last_uniform[slot],
             gap=self._gap(slot) if self.greedy else None,
         )
 
-    def _drawn_contest(self, slot: int) -> events.Contest:
-        """Token-wise rejection, or RRSw where siblings stand: one coin a child, laws renewed after each rejection."""
+    def _drawn_decision(self, slot: int) -> events.Decision:
+        """Token-wise rejection, or RRSw where siblings stand: one uniform a child, distributions renewed after each
+        rejection."""
         children = self.children(slot)
-        judged = next((children[: i + 1] for i, node in enumerate(children) if node in self.path), children)
-        faced = self._faced(slot, judged)[: len(judged)]
+        verified = next((children[: i + 1] for i, node in enumerate(children) if node in self.path), children)
+        faced = self._faced(slot, verified)[: len(verified)]
         tokens = [self.tokens[node] for node in children]
-        laws = self._laws([_Faced(p, q, tokens) for p, q in faced])
+        distributions = self._distributions([_Faced(p, q, tokens) for p, q in faced])
         rows = []
-        for node, (p, q) in zip(judged, faced, strict=True):
+        for node, (p, q) in zip(verified, faced, strict=True):
             p_token, q_token = float(p[self.tokens[node]]), float(q[self.tokens[node]])
             rows.append(
-                events.Judged(
+                events.Verified(
                     node=node,
                     p=p_token,
                     q=q_token,
                     threshold=min(1.0, p_token / q_token),
-                    coin=self.accept_coin[node],
+                    uniform=self.accept_uniform[node],
                     passed=node in self.path,
                 )
             )
         rule: events.Rule = "token" if len(children) == 1 else "rrsw"
-        return events.Contest(slot=slot - 1, rule=rule, laws=laws, children=rows)
+        return events.Decision(slot=slot - 1, rule=rule, distributions=distributions, children=rows)
 
-    def _lossy_contest(self, slot: int) -> events.Contest:
-        """A draft of a chain under a lossy rule: its coin against a threshold, or the probability of its token."""
-        assert self.laws is not None
-        assert self.step.verdict.lossy is not None
+    def _lossy_decision(self, slot: int) -> events.Decision:
+        """A draft of a chain under a lossy rule: its uniform against a threshold, or the probability of its token."""
+        assert self.distributions is not None
+        assert self.step.verification.lossy is not None
         (node,) = self.children(slot)
         token = self.tokens[node]
-        thresholds, passed = (values[self.row].tolist() for values in self.step.verdict.lossy)
-        child = events.Judged(
+        thresholds, passed = (values[self.row].tolist() for values in self.step.verification.lossy)
+        child = events.Verified(
             node=node,
             p=float(self.p[slot, token]),
-            q=float(self.laws[self.family[slot], token]),
+            q=float(self.distributions[self.proposal_row[slot], token]),
             threshold=thresholds[node],
-            coin=self.accept_coin[node] if self.rule == "lenient" else None,
+            uniform=self.accept_uniform[node] if self.rule == "lenient" else None,
             passed=passed[node],
         )
-        laws = self._laws([_Faced(self.p[slot], self.laws[self.family[slot]], [token])])
+        distributions = self._distributions(
+            [_Faced(self.p[slot], self.distributions[self.proposal_row[slot]], [token])]
+        )
         rule: events.Rule = "lenient" if self.rule == "lenient" else "typical" if self.rule == "typical" else "top-k"
-        return events.Contest(slot=slot - 1, rule=rule, laws=laws, children=[child])
+        return events.Decision(slot=slot - 1, rule=rule, distributions=distributions, children=[child])
 
-    def _faced(self, slot: int, judged: list[int]) -> list[tuple[Tensor, Tensor]]:
-        """The laws that each judged child faced, and those left after the last of them was rejected."""
-        assert self.laws is not None
-        p, q = self.p[slot], self.laws[self.family[slot]]
+    def _faced(self, slot: int, verified: list[int]) -> list[tuple[Tensor, Tensor]]:
+        """The distributions that each verified child faced, and those left after the last of them was rejected."""
+        assert self.distributions is not None
+        p, q = self.p[slot], self.distributions[self.proposal_row[slot]]
         pairs = [(p, q)]
-        for node in judged:
+        for node in verified:
             p, q = reject(p, q, torch.tensor(self.tokens[node], device=p.device))
             pairs.append((p, q))
         return pairs
 
-    def _block_contests(self) -> list[events.Contest]:
-        """Block verification tosses a coin for every prefix; the longest passing prefix stands."""
+    def _block_decisions(self) -> list[events.Decision]:
+        """Block verification tosses a uniform for every prefix; the longest passing prefix stands."""
         tree = self.step.tree
         assert self.step.p is not None
-        assert self.laws is not None
-        assert self.step.verdict.block is not None
-        weights, thresholds = (values[self.row].tolist() for values in self.step.verdict.block)
-        chain = [node for node in range(tree.nodes) if not self.scout[node]]
-        laws = self._laws([_Faced(self.p[node], self.laws[node], [self.tokens[node]]) for node in chain])
+        assert self.distributions is not None
+        assert self.step.verification.block is not None
+        weights, thresholds = (values[self.row].tolist() for values in self.step.verification.block)
+        chain = [node for node in range(tree.nodes) if not self.never_accepted[node]]
+        distributions = self._distributions(
+            [_Faced(self.p[node], self.distributions[node], [self.tokens[node]]) for node in chain]
+        )
         return [
-            events.Contest(
+            events.Decision(
                 slot=node - 1,
                 rule="block",
-                laws=[laws[node]],
+                distributions=[distributions[node]],
                 children=[
-                    events.Judged(
+                    events.Verified(
                         node=node,
                         threshold=thresholds[node],
-                        coin=self.accept_coin[node],
+                        uniform=self.accept_uniform[node],
                         weight=weights[node + 1],
-                        passed=self.accept_coin[node] < thresholds[node],
+                        passed=self.accept_uniform[node] < thresholds[node],
                         p=float(self.p[node, self.tokens[node]]),
-                        q=float(self.laws[node, self.tokens[node]]),
+                        q=float(self.distributions[node, self.tokens[node]]),
                     )
                 ],
             )
@@ -270,8 +283,9 @@ class _View:
         first, second = self.step.logits[self.row, slot].float().topk(2).values.tolist()
         return float(first - second)
 
-    def _laws(self, faced: list[_Faced]) -> list[events.Laws]:
-        """All laws of a contest in one go: the top of p and of q, the tokens asked for, and the masses of the rest."""
+    def _distributions(self, faced: list[_Faced]) -> list[events.Distributions]:
+        """All distributions of a decision in one go: the top of p and of q, the tokens asked for, and the masses of the
+        rest."""
         p = torch.stack([pair.p for pair in faced]).float()
         q = torch.stack([pair.q for pair in faced if pair.q is not None]).float() if faced[0].q is not None else None
         top = min(TOP, p.shape[-1])
@@ -281,17 +295,19 @@ class _View:
         p_all = p.cpu().numpy().astype(np.float64)
         q_all = None if q is None else q.cpu().numpy().astype(np.float64)
         return [
-            self._one_law(np.union1d(shown[i], np.array(pair.tokens)), p_all[i], None if q_all is None else q_all[i])
+            self._one_distribution(
+                np.union1d(shown[i], np.array(pair.tokens)), p_all[i], None if q_all is None else q_all[i]
+            )
             for i, pair in enumerate(faced)
         ]
 
-    def _one_law(self, ids: np.ndarray, p: np.ndarray, q: np.ndarray | None) -> events.Laws:
+    def _one_distribution(self, ids: np.ndarray, p: np.ndarray, q: np.ndarray | None) -> events.Distributions:
         weight = p[ids] if q is None else np.maximum(p[ids], q[ids])
         ids = ids[np.argsort(-weight, kind="stable")]
         common = {"ids": ids.tolist(), "raw": [self.pieces.shown(int(token)) for token in ids], "scale": self.scale}
         if q is None:
-            return events.Laws(**common, p=_rounded(p[ids]), rest_p=_rest(p, ids))
-        return events.Laws(
+            return events.Distributions(**common, p=_rounded(p[ids]), rest_p=_rest(p, ids))
+        return events.Distributions(
             **common,
             p=_rounded(p[ids]),
             q=_rounded(q[ids]),
@@ -302,10 +318,12 @@ class _View:
         )
 
 
-def _chosen(node: int, passed: bool, laws: events.Laws, token: int) -> events.Judged:
-    """A deterministic child: no coin of its own, only what both laws say of its token."""
-    i = laws.ids.index(token)
-    return events.Judged(node=node, passed=passed, p=laws.p[i], q=None if laws.q is None else laws.q[i])
+def _chosen(node: int, passed: bool, distributions: events.Distributions, token: int) -> events.Verified:
+    """A deterministic child: no uniform of its own, only what both distributions say of its token."""
+    i = distributions.ids.index(token)
+    return events.Verified(
+        node=node, passed=passed, p=distributions.p[i], q=None if distributions.q is None else distributions.q[i]
+    )
 
 
 def _rounded(values: np.ndarray) -> list[float]:
@@ -324,5 +342,5 @@ def _timings(step: Step) -> events.Timings:
     """The stages of a round; what proposing took beyond the measured draft forwards stands last in `propose`."""
     forwards = [round(ms, 4) for ms in step.tree.forward_ms]
     other = max(0.0, step.stages["propose"] - sum(step.tree.forward_ms))
-    rest = {name: round(step.stages[name], 4) for name in ("verify", "judge", "commit", "host")}
+    rest = {name: round(step.stages[name], 4) for name in ("verify", "accept", "commit", "host")}
     return events.Timings(propose=[*forwards, round(other, 4)], **rest)

@@ -38,7 +38,7 @@ class Result:
         return metrics.fold(self.events)
 
     def frame(self, what: str = "tokens") -> pd.DataFrame:
-        """A pandas table with a row for each emitted token, or for each of `rounds` or `contests`; see `frames`.
+        """A pandas table with a row for each emitted token, or for each of `rounds` or `decisions`; see `frames`.
 
         Raises `DraftscopeError` for another table, a run that was not recorded, or where pandas is not installed.
         """

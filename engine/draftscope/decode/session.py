@@ -1,4 +1,4 @@
-"""The one loop: propose, verify, judge, commit. Plain decoding is this loop with an empty tree.
+"""The one loop: propose, verify, verify, commit. Plain decoding is this loop with an empty tree.
 
 Exactly one target forward a round, whose row 0 is the last committed token. Everything that a screen or a metric needs
 leaves as a `Step`, so that recording happens outside the measured time and cannot change a token.
@@ -22,10 +22,10 @@ from draftscope.models.model import Model
 from draftscope.trace.events import Annotation
 from draftscope.verify.sampling import Sampling
 from draftscope.verify.tree import DraftTree, chain
-from draftscope.verify.uniforms import Coins, Streams, no_coins
-from draftscope.verify.verify import Verdict, judge_block, judge_greedy, judge_lossy, judge_tree
+from draftscope.verify.uniforms import Streams, Uniforms, no_uniforms
+from draftscope.verify.verify import Verification, verify_block, verify_greedy, verify_lossy, verify_tree
 
-LEAVING = 0.25  # the share of a batch that must have ended before its memory is made anew without
+COMPACT_AT = 0.25  # the share of a batch that must have ended before its memory is made anew without
 
 
 @dataclass(frozen=True)
@@ -38,14 +38,14 @@ class Step:
     end: float
     tree: DraftTree
     logits: Tensor  # [B, N + 1, V] the target's, before any warping
-    p: Tensor | None  # [B, N + 1, V] the target's law; None under greedy
-    coins: Coins
-    verdict: Verdict
+    p: Tensor | None  # [B, N + 1, V] the target's distribution; None under greedy
+    uniforms: Uniforms
+    verification: Verification
     paths: list[list[int]]  # accepted nodes
     last: list[int]  # the target's own token below each path
     live: list[bool]  # which sequences were still being written when the round began
     fed: list[Fed | None]
-    stages: dict[str, float]  # propose, verify, judge, commit, host
+    stages: dict[str, float]  # propose, verify, verify, commit, host
 
 
 class Stopwatch:
@@ -71,7 +71,7 @@ class Stopwatch:
 
 
 class Session:
-    """B sequences decoded by one drafter, with the coins of `streams`; `nodes` bounds a round's tree."""
+    """B sequences decoded by one drafter, with the uniforms of `streams`; `nodes` bounds a round's tree."""
 
     def __init__(
         self,
@@ -129,48 +129,51 @@ class Session:
     def _round(self, index: int) -> Step:
         watch, start = self.watch, self.watch.now
         watch.resume()
-        coins = self._coins(index)
-        tree = self._propose(index, coins, start)
-        coins = coins.first(tree.nodes)
+        uniforms = self._uniforms(index)
+        tree = self._propose(index, uniforms, start)
+        uniforms = uniforms.first(tree.nodes)
         stages = {"propose": watch.lap()}
         self.drafter.overlap_start(tree)
-        logits, features = self._verify(tree)
+        logits, features = self._forward(tree)
         stages["verify"] = watch.lap()
-        p, verdict = self._judged(logits, tree, coins)
+        p, verification = self._accept(logits, tree, uniforms)
         live = [not done for done in self._done]
-        paths, last = _read(verdict)
+        paths, last = _read(verification)
         paths = [path if alive else [] for path, alive in zip(paths, live, strict=True)]
-        stages["judge"] = watch.lap()
-        self._commit(tree, verdict, paths, live)
+        stages["accept"] = watch.lap()
+        self._commit(tree, verification, paths, live)
         argmax = logits.argmax(-1) if self.drafter.reads_argmax else None
-        self.drafter.observe(Outcome(tree, paths, last, features, argmax, verdict))
+        self.drafter.observe(Outcome(tree, paths, last, features, argmax, verification))
         stages["commit"] = watch.lap()
         rows, fed = self._rows, self._write(tree, paths, last, live)
-        self._let_go()
+        self._compact_batch()
         stages["host"] = watch.lap()
-        return Step(index, rows, start, watch.now, tree, logits, p, coins, verdict, paths, last, live, fed, stages)
+        return Step(
+            index, rows, start, watch.now, tree, logits, p, uniforms, verification, paths, last, live, fed, stages
+        )
 
-    def _coins(self, index: int) -> Coins:
+    def _uniforms(self, index: int) -> Uniforms:
         if self._sampling.greedy:
-            return no_coins(len(self._texts), self._nodes, self.target.device)
-        return self._streams.coins(index, self._nodes, self.target.device)
+            return no_uniforms(len(self._texts), self._nodes, self.target.device)
+        return self._streams.uniforms(index, self._nodes, self.target.device)
 
-    def _propose(self, index: int, coins: Coins, start: float) -> DraftTree:
-        """The tree; nodes deeper than a sequence may still emit become scouts: the last token is the target's."""
+    def _propose(self, index: int, uniforms: Uniforms, start: float) -> DraftTree:
+        """The tree; nodes deeper than a sequence may still emit become never-accepted nodes: the last token is the
+        target's."""
         left = [
             0 if done else self._limit - len(self.transcripts[row].tokens)
             for done, row in zip(self._done, self._rows, strict=True)
         ]
-        tree = self.drafter.propose(State(self._texts, index, coins, start), max(left) - 1)
+        tree = self.drafter.propose(State(self._texts, index, uniforms, start), max(left) - 1)
         if tree.nodes > self._nodes:
             raise ValueError(f"the drafter proposed {tree.nodes} nodes and had announced at most {self._nodes}")
         if tree.topology.height < min(left):
             return tree
         depth = tree.topology.depth[:, 1:]
         beyond = depth > (torch.tensor(left, device=depth.device) - 1)[:, None]
-        return replace(tree, scout=tree.scout | beyond)
+        return replace(tree, never_accepted=tree.never_accepted | beyond)
 
-    def _verify(self, tree: DraftTree) -> tuple[Tensor, Tensor | None]:
+    def _forward(self, tree: DraftTree) -> tuple[Tensor, Tensor | None]:
         """The round's only target forward: the pending token, then the nodes."""
         device = self.target.device
         pending = torch.tensor([text[-1:] for text in self._texts], device=device)
@@ -184,48 +187,67 @@ class Session:
             self.experts.end()
         return found
 
-    def _judged(self, logits: Tensor, tree: DraftTree, coins: Coins) -> tuple[Tensor | None, Verdict]:
-        """The target's law, and the verdict; one graph for a chain, where there are graphs."""
+    def _accept(self, logits: Tensor, tree: DraftTree, uniforms: Uniforms) -> tuple[Tensor | None, Verification]:
+        """The target's distribution, and the result; one graph for a chain, where there are graphs."""
         graphs = self.target.graphs
         if graphs is None or not tree.topology.is_chain:
-            return self._weighed(logits, tree, coins)
+            return self._accept_eagerly(logits, tree, uniforms)
         form = chain(tree.nodes, len(self._texts), self.target.device)
 
-        def call(logits: Tensor, tokens: Tensor, scout: Tensor, family: Tensor, *rest: Tensor) -> Outputs:
-            own = Coins(coins.draft, *rest[:2])
-            laws = rest[2] if len(rest) > 2 else None
-            same = replace(tree, topology=form, tokens=tokens, scout=scout, family=family, laws=laws)
-            p, verdict = self._weighed(logits, same, own)
-            return p, *verdict.parts
+        def call(
+            logits: Tensor, tokens: Tensor, never_accepted: Tensor, proposal_row: Tensor, *rest: Tensor
+        ) -> Outputs:
+            own = Uniforms(uniforms.draft, *rest[:2])
+            distributions = rest[2] if len(rest) > 2 else None
+            same = replace(
+                tree,
+                topology=form,
+                tokens=tokens,
+                never_accepted=never_accepted,
+                proposal_row=proposal_row,
+                distributions=distributions,
+            )
+            p, verification = self._accept_eagerly(logits, same, own)
+            return p, *verification.parts
 
-        laws = () if tree.laws is None else (tree.laws,)
-        given = logits, tree.tokens, tree.scout, tree.family, coins.accept, coins.last, *laws
+        distributions = () if tree.distributions is None else (tree.distributions,)
+        given = (
+            logits,
+            tree.tokens,
+            tree.never_accepted,
+            tree.proposal_row,
+            uniforms.accept,
+            uniforms.last,
+            *distributions,
+        )
         names = form, tree.drawn, self._sampling, self.settings.rule, self.settings.lenience, self.settings.agreement
         found = graphs.aside(self._cache, call, names, given)
-        return found[0], Verdict.of_parts(found[1:])
+        return found[0], Verification.of_parts(found[1:])
 
-    def _weighed(self, logits: Tensor, tree: DraftTree, coins: Coins) -> tuple[Tensor | None, Verdict]:
-        p = None if self._sampling.greedy else self._sampling.law(logits)
-        return p, self._judge(logits, p, tree, coins)
+    def _accept_eagerly(
+        self, logits: Tensor, tree: DraftTree, uniforms: Uniforms
+    ) -> tuple[Tensor | None, Verification]:
+        p = None if self._sampling.greedy else self._sampling.distribution(logits)
+        return p, self._verify(logits, p, tree, uniforms)
 
-    def _judge(self, logits: Tensor, p: Tensor | None, tree: DraftTree, coins: Coins) -> Verdict:
+    def _verify(self, logits: Tensor, p: Tensor | None, tree: DraftTree, uniforms: Uniforms) -> Verification:
         if p is None:
-            return judge_greedy(logits.argmax(-1), tree)
+            return verify_greedy(logits.argmax(-1), tree)
         drawn_chain = tree.drawn == "all" and tree.topology.is_chain
         if self.settings.rule == "block" and drawn_chain:
-            return judge_block(p, tree, coins)
+            return verify_block(p, tree, uniforms)
         if self.settings.rule in LOSSY and drawn_chain:
-            return judge_lossy(p, tree, coins, self.settings)
-        return judge_tree(p, tree, coins)
+            return verify_lossy(p, tree, uniforms, self.settings)
+        return verify_tree(p, tree, uniforms)
 
-    def _commit(self, tree: DraftTree, verdict: Verdict, paths: list[list[int]], live: list[bool]) -> None:
+    def _commit(self, tree: DraftTree, verification: Verification, paths: list[list[int]], live: list[bool]) -> None:
         """Row 0 and the accepted path become permanent. A sequence that has ended keeps nothing more."""
-        kept = (verdict.accepted + 1) * torch.tensor(live, device=verdict.accepted.device)
+        kept = (verification.accepted + 1) * torch.tensor(live, device=verification.accepted.device)
         lengths = [len(text) + len(path) for text, path in zip(self._texts, paths, strict=True)]
         if tree.topology.is_chain:
             self._cache.keep_first(kept, max(lengths))
             return
-        rows = torch.where(verdict.path >= 0, verdict.path + 1, -1)
+        rows = torch.where(verification.path >= 0, verification.path + 1, -1)
         root = torch.zeros_like(rows[:, :1])
         self._cache.keep(torch.cat([root, rows], 1), kept, max(lengths))
 
@@ -243,25 +265,25 @@ class Session:
             fed.append(result)
         return fed
 
-    def _let_go(self) -> None:
+    def _compact_batch(self) -> None:
         """Sequences that have ended leave the batch, where the drafter can go on without them.
 
-        Graphs are recorded for one batch size, so with them all stay.
+        Graphs are recorded for one batch size, so with them all rows stay.
         """
-        stay = [place for place, done in enumerate(self._done) if not done]
-        ended = len(self._done) - len(stay)
-        if not stay or ended < max(1, LEAVING * len(self._done)) or self.target.graphs is not None:
+        live = [place for place, done in enumerate(self._done) if not done]
+        ended = len(self._done) - len(live)
+        if not live or ended < max(1, COMPACT_AT * len(self._done)) or self.target.graphs is not None:
             return
-        if not self.drafter.stay(stay):
+        if not self.drafter.select_rows(live):
             return
-        self._cache.stay(torch.tensor(stay, device=self.target.device))
-        self._rows = [self._rows[place] for place in stay]
-        self._texts = [self._texts[place] for place in stay]
-        self._streams = self._streams.only(stay)
-        self._done = [False] * len(stay)
+        self._cache.select_rows(torch.tensor(live, device=self.target.device))
+        self._rows = [self._rows[place] for place in live]
+        self._texts = [self._texts[place] for place in live]
+        self._streams = self._streams.only(live)
+        self._done = [False] * len(live)
 
 
-def _read(verdict: Verdict) -> tuple[list[list[int]], list[int]]:
+def _read(verification: Verification) -> tuple[list[list[int]], list[int]]:
     """The round's one read from the device."""
-    rows = torch.cat([verdict.path, verdict.last[:, None]], 1).tolist()
+    rows = torch.cat([verification.path, verification.last[:, None]], 1).tolist()
     return [[node for node in row[:-1] if node >= 0] for row in rows], [row[-1] for row in rows]

@@ -8,14 +8,14 @@ from importlib.metadata import EntryPoint, entry_points
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.drafters import oracle, plain, typed
-from draftscope.drafters.drafter import Drafter, DrafterInfo, Outcome, Parts, Speaker, State
+from draftscope.drafters.drafter import Drafter, DrafterInfo, Outcome, Parts, State, TextDraftModel
 from draftscope.drafters.heads import dynamic, positions, recurrent
 from draftscope.drafters.lookup import lookahead, ngram, suffix
 from draftscope.drafters.model import cascade, draft_model, early_exit, ssd
 from draftscope.drafters.policy import bandit, sequoia
 from draftscope.drafters.text import slem, tli
 
-__all__ = ["Drafter", "DrafterInfo", "Outcome", "Parts", "Speaker", "State", "find", "known"]
+__all__ = ["Drafter", "DrafterInfo", "Outcome", "Parts", "State", "TextDraftModel", "find", "known"]
 
 OWN = (
     plain.INFO,

@@ -1,4 +1,4 @@
-"""Trees of chosen tokens, written down node by node: what drafters without a law of their own propose."""
+"""Trees of chosen tokens, written down node by node: what drafters without a distribution of their own propose."""
 
 from __future__ import annotations
 
@@ -11,22 +11,24 @@ from draftscope.verify.tree import DraftTree, chain, topology
 
 
 class Node(NamedTuple):
-    """A chosen token below an earlier node of its tree, -1 for the root; a `scout` is computed and never acceptable."""
+    """A chosen token below an earlier node of its tree, -1 for the root; a `never-accepted node` is computed and never
+    acceptable."""
 
     parent: int
     token: int
     origin: str
-    scout: bool = False
+    never_accepted: bool = False
 
 
-def chosen_trees(drafts: Sequence[Sequence[Node]], device: torch.device) -> DraftTree:
-    """One tree of deterministic children for each sequence; smaller ones are padded with scouts, chains to chains.
+def deterministic_trees(drafts: Sequence[Sequence[Node]], device: torch.device) -> DraftTree:
+    """One tree of deterministic children for each sequence; smaller ones are padded with never-accepted nodes, chains
+    to chains.
 
     Siblings carry different tokens, or the later of two equal ones could never be reached.
     """
     most, batch = max(len(draft) for draft in drafts), len(drafts)
     chains = all(node.parent == i - 1 for draft in drafts for i, node in enumerate(draft))
-    padding = [Node(i - 1 if chains else -1, 0, "padding", scout=True) for i in range(most)]
+    padding = [Node(i - 1 if chains else -1, 0, "padding", never_accepted=True) for i in range(most)]
     rows = [[*draft, *padding[len(draft) :]] for draft in drafts]
     none = torch.full((batch, most + 1), -1, dtype=torch.long, device=device)
     parents = [[node.parent for node in row] for row in rows]
@@ -35,9 +37,11 @@ def chosen_trees(drafts: Sequence[Sequence[Node]], device: torch.device) -> Draf
         tokens=torch.tensor([[n.token for n in row] for row in rows], dtype=torch.long, device=device).view(
             batch, most
         ),
-        laws=None,
-        family=none,
+        distributions=None,
+        proposal_row=none,
         belief=none,
-        scout=torch.tensor([[n.scout for n in row] for row in rows], dtype=torch.bool, device=device).view(batch, most),
+        never_accepted=torch.tensor(
+            [[n.never_accepted for n in row] for row in rows], dtype=torch.bool, device=device
+        ).view(batch, most),
         origin=tuple(tuple(node.origin for node in row) for row in rows),
     )

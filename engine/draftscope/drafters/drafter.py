@@ -16,8 +16,8 @@ from draftscope.models.model import Model
 from draftscope.trace.events import Annotation
 from draftscope.verify.sampling import Sampling
 from draftscope.verify.tree import Counts, DraftTree
-from draftscope.verify.uniforms import Coins, Streams
-from draftscope.verify.verify import Verdict
+from draftscope.verify.uniforms import Streams, Uniforms
+from draftscope.verify.verify import Verification
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class State:
 
     texts: Sequence[Sequence[int]]
     round: int
-    coins: Coins
+    uniforms: Uniforms
     clock: float = 0.0
 
 
@@ -38,8 +38,8 @@ class Outcome:
 
     `features` [B, N + 1, F] are the target's hidden states of this round's rows (row 0: the pending token; row i + 1:
     node i) at the layers that the drafter asked for; None where it asked for none. `argmax` [B, N + 1] is the target's
-    likeliest token below each row, scouts included; None where the drafter does not read it. `verdict` is all that was
-    weighed, on the device.
+    likeliest token below each row, never-accepted nodes included; None where the drafter does not read it. `result` is
+    all that was weighed, on the device.
     """
 
     tree: DraftTree
@@ -47,7 +47,7 @@ class Outcome:
     last: Sequence[int]
     features: Tensor | None = None
     argmax: Tensor | None = None
-    verdict: Verdict | None = None
+    verification: Verification | None = None
 
 
 class Drafter(ABC):
@@ -72,17 +72,18 @@ class Drafter(ABC):
     def propose(self, state: State, depth: int) -> DraftTree:
         """A tree for each sequence; the empty tree is always allowed.
 
-        `depth`, at least 0, is how deep one can still be accepted. Deeper nodes are made scouts: a drafter may grow its
-        usual tree near the end, so that a sequence's tree does not depend on how much its neighbours have left.
+        `depth`, at least 0, is how deep one can still be accepted. Deeper nodes are made never-accepted nodes: a
+        drafter may grow its usual tree near the end, so that a sequence's tree does not depend on how much its
+        neighbours have left.
         """
 
     def overlap_start(self, tree: DraftTree) -> None:  # noqa: B027 - most drafters wait
         """The target is about to verify `tree`: what is begun here runs beside it, and `observe` waits for its end."""
 
     def observe(self, outcome: Outcome) -> None:  # noqa: B027 - most drafters need not listen
-        """Hears the verdict on the last tree, before the next round."""
+        """Hears the result on the last tree, before the next round."""
 
-    def stay(self, rows: list[int]) -> bool:
+    def select_rows(self, rows: list[int]) -> bool:
         """Other sequences have ended: go on with `rows` of this batch alone. False where that cannot be: all stay."""
         return False
 
@@ -92,7 +93,7 @@ class Drafter(ABC):
 
 
 @dataclass(frozen=True)
-class Speaker:
+class TextDraftModel:
     """A draft model and its own tokenizer, which need not be the target's."""
 
     model: Model
@@ -109,14 +110,18 @@ class Parts:
     capacity: int  # slots that a cache needs for the whole run
     device: torch.device
     tokenizer: Any
-    vocabulary: int  # the target's, padded rows included: the width of every law
+    vocabulary: int  # the target's, padded rows included: the width of every distribution
     target: Model  # for drafters made of it; its own forwards are the session's alone
     draft: Model | None
     smaller: tuple[Model, ...]  # below the draft model in a cascade, the largest first
-    speaker: Speaker | None  # the draft model for those that draft through text; `draft` is None where only they can
+    text_draft: (
+        TextDraftModel | None
+    )  # the draft model for those that draft through text; `draft` is None where only they can
     heads: Mapping[str, Head]  # by kind: those that were loaded for this target
-    streams: Streams  # where the session's coins come from; a drafter that tosses its own takes another tier
-    foresee: Callable[[Streams], list[list[int]]]  # what the target alone writes with given coins; on nobody's clock
+    streams: Streams  # where the session's uniforms come from; a drafter that tosses its own takes another tier
+    target_continuation: Callable[
+        [Streams], list[list[int]]
+    ]  # what the target alone writes with given uniforms; on nobody's clock
     cost: Callable[[int, int], float]  # a round of gamma tokens in a batch, in plain rounds: measured when first asked
     counts: Callable[[], Counts]  # the tree worth most here, by measured acceptance and cost
 
@@ -126,8 +131,8 @@ class DrafterInfo:
     """A drafter's entry: register one under the entry-point group `draftscope.drafters` to add your own.
 
     `uses` names the settings it reads, `nodes(settings)` the most nodes one round may have. `exact` says that the
-    output's law is the target's; `synthetic` that its acceptance was chosen, not earned; `by_clock` that it goes by
-    measured times, so that above temperature 0 a seed repeats the law but not the text.
+    output's distribution is the target's; `synthetic` that its acceptance was chosen, not earned; `by_clock` that it
+    goes by measured times, so that above temperature 0 a seed repeats the distribution but not the text.
     """
 
     name: str
@@ -137,7 +142,7 @@ class DrafterInfo:
     nodes: Callable[[Settings], int]
     uses: tuple[str, ...] = ()
     needs_draft: bool = False
-    needs_speaker: bool = False  # a draft model too, of whatever tokenizer
+    needs_text_draft: bool = False  # a draft model too, of whatever tokenizer
     needs_head: str = ""  # the kind of head that reads the target's features, see `draftscope.models.heads`
     grows_trees: bool = False  # some models take chains only
     exact: bool = True
@@ -146,7 +151,7 @@ class DrafterInfo:
     unfit: Callable[[Model], str] = lambda target: ""  # why it cannot draft for a target; empty where it can
 
     def exact_with(self, settings: Settings) -> bool:
-        """Is the output's law the target's, by the rule that these settings choose? At temperature 0 no rule is lossy:
-        every one descends while the child is the target's best token."""
+        """Is the output's distribution the target's, by the rule that these settings choose? At temperature 0 no rule
+        is lossy: every one descends while the child is the target's best token."""
         lossy = settings.rule in LOSSY and "rule" in self.uses and settings.temperature > 0
         return self.exact and not lossy

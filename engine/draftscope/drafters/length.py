@@ -1,7 +1,7 @@
 """How many tokens a chain drafts: decided while it is drafted, from what was drawn so far and how rounds went before.
 
-A length chosen so changes no law: `tests/test_rules.py` enumerates chains whose length depends on the tokens already
-drawn, under token-wise and block verification. (Dropping a token after it was drawn would; nothing here does.)
+A length chosen so changes no distribution: `tests/test_rules.py` enumerates chains whose length depends on the tokens
+already drawn, under token-wise and block verification. (Dropping a token after it was drawn would; nothing here does.)
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ from collections.abc import Callable, Sequence
 
 from draftscope.base.settings import Settings
 
-Entropies = Callable[[], Sequence[float]]  # of the laws that each sequence's token was drawn from, if anyone asks
+Entropies = Callable[
+    [], Sequence[float]
+]  # of the distributions that each sequence's token was drawn from, if anyone asks
 
 BINS = 8  # of the probability that the draft gave a token it drafted
-MEMORY = 200.0  # judged tokens after which older ones fade, so that an estimate follows the text
+MEMORY = 200.0  # verified tokens after which older ones fade, so that an estimate follows the text
 PRIOR = 0.7, 2.0  # acceptance believed before anything was seen, and how many tokens that belief weighs
 WORTH = 1.05  # what a draft must be expected to win over none: less is lost again where sequences end apart
 LOOK_AGAIN, SELDOM = 24, 96  # every so many rounds one is drafted all the same, or no estimate would ever change again
@@ -30,7 +32,7 @@ class Length(ABC):
 
     @abstractmethod
     def goes_on(self, q: float, entropy: float) -> bool:
-        """A token was drafted that the draft gave probability `q`, from a law of `entropy` nats: one more?"""
+        """A token was drafted that the draft gave probability `q`, from a distribution of `entropy` nats: one more?"""
 
     def observe(self, accepted: int) -> None:  # noqa: B027 - some rules do not learn
         """So many of the tokens drafted in this round were accepted."""
@@ -47,7 +49,7 @@ class Confidence(Length):
 
 
 class Entropy(Length):
-    """AdaEDL (2410.18351): stops behind a token from a law so flat that acceptance is no longer warranted.
+    """AdaEDL (2410.18351): stops behind a token from a distribution so flat that acceptance is no longer warranted.
 
     Acceptance is 1 - TV(p, q), at least 1 - sqrt(KL / 2) by Pinsker's inequality; as p is not known yet, `SHARE` of the
     draft's entropy stands for the half of KL. (The paper also moves its threshold while decoding; this one stays.)
@@ -127,7 +129,7 @@ class Whole(Learning, Length):
 
 
 class Expecting(Learning):
-    """Learns besides what to expect of tokens not drafted yet: as many stand as of all that were judged so far."""
+    """Learns besides what to expect of tokens not drafted yet: as many stand as of all that were verified so far."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -158,14 +160,15 @@ class Lengths(ABC):
 
     @abstractmethod
     def go_on(self, going: list[bool], q: Sequence[float], entropy: Entropies) -> list[bool]:
-        """Which of those that were `going` draft one token more, behind one of probability q from a law of entropy."""
+        """Which of those that were `going` draft one token more, behind one of probability q from a distribution of
+        entropy."""
 
     @abstractmethod
     def observe(self, accepted: Sequence[int]) -> None:
         """So many of the tokens drafted in this round were accepted."""
 
     @abstractmethod
-    def stay(self, rows: list[int]) -> None:
+    def select_rows(self, rows: list[int]) -> None:
         """The others have ended: only `rows` of the batch go on."""
 
 
@@ -186,7 +189,7 @@ class Each(Lengths):
         for rule, count in zip(self._rules, accepted, strict=True):
             rule.observe(count)
 
-    def stay(self, rows: list[int]) -> None:
+    def select_rows(self, rows: list[int]) -> None:
         self._rules = [self._rules[row] for row in rows]
 
 
@@ -198,7 +201,8 @@ class Cost(Lengths):
     forward rises in steps, the tokens after it are looked at too: it goes on iff some length ahead has a larger S.
 
     A draft forward is one for all sequences of a batch, so they go on together or not at all: T is their sum. One alone
-    would make all pay. (So above temperature 0 a sequence's tokens depend on its neighbours'; its law does not.)
+    would make all pay. (So above temperature 0 a sequence's tokens depend on its neighbours'; its distribution does
+    not.)
     """
 
     def __init__(self, cost: Callable[[int, int], float], most: int, batch: int) -> None:
@@ -230,7 +234,7 @@ class Cost(Lengths):
         for row, count in zip(self._rows, accepted, strict=True):
             row.observe(count)
 
-    def stay(self, rows: list[int]) -> None:
+    def select_rows(self, rows: list[int]) -> None:
         self._rows = [self._rows[row] for row in rows]
         self._costs = [self._cost(gamma, len(rows)) for gamma in range(len(self._costs))]
 

@@ -1,12 +1,12 @@
 """An oracle that is right as often as it is told to be: synthetic acceptance, to see what hardware alone makes of it.
 
-Before the clock starts the target writes the text once, with the very coins that its own tokens will be drawn with.
-Each drafted token is what will come, spoiled with probability 1 - alpha by a coin of its own. So a token is accepted
+Before the clock starts the target writes the text once, with the very uniforms that its own tokens will be drawn with.
+Each drafted token is what will come, spoiled with probability 1 - alpha by a uniform of its own. So a token is accepted
 with probability alpha, whatever text, model or temperature: Leviathan's model (2211.17192) made true.
 
-The output's law is still the target's: every token is the target's own draw, and how many are drawn with one round's
-coins depends on the spoiling coins alone. (In 16 bits the two forwards may round differently; where the text takes
-another way than foreseen, the oracle falls silent.)
+The output's distribution is still the target's: every token is the target's own draw, and how many are drawn with one
+round's uniforms depends on the spoiling uniforms alone. (In 16 bits the two forwards may round differently; where the
+text takes another way than foreseen, the oracle falls silent.)
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from draftscope.drafters.chosen import Node, chosen_trees
+from draftscope.drafters.chosen import Node, deterministic_trees
 from draftscope.drafters.drafter import Drafter, DrafterInfo, Parts, State
 from draftscope.verify.tree import DraftTree
 from draftscope.verify.uniforms import Given, Streams
@@ -31,15 +31,15 @@ class Oracle(Drafter):
         self._streams = parts.streams
         self._vocabulary = parts.vocabulary
         self._device = parts.device
-        table = coins_to_come(parts.streams, self._gamma, self._alpha, settings.max_new_tokens)
-        self._future = parts.foresee(Given(settings.seed, parts.streams.sequences, table=table))
+        table = uniforms_to_come(parts.streams, self._gamma, self._alpha, settings.max_new_tokens)
+        self._future = parts.target_continuation(Given(settings.seed, parts.streams.sequences, table=table))
         self._prompt_lengths = [0] * parts.batch
 
     def begin(self, prompts: Sequence[list[int]], features: Tensor | None) -> None:
         self._prompt_lengths = [len(prompt) for prompt in prompts]
 
     def propose(self, state: State, depth: int) -> DraftTree:
-        right = (self._streams.coins(state.round, self._gamma).draft < self._alpha).tolist()
+        right = (self._streams.uniforms(state.round, self._gamma).draft < self._alpha).tolist()
         drafts = [
             [
                 self._node(i, token, right[b][i])
@@ -47,7 +47,7 @@ class Oracle(Drafter):
             ]
             for b, text in enumerate(state.texts)
         ]
-        return chosen_trees(drafts, self._device)
+        return deterministic_trees(drafts, self._device)
 
     def _ahead(self, b: int, text: Sequence[int]) -> list[int]:
         """What is still to come, for as long as the text goes the way that was foreseen."""
@@ -61,17 +61,17 @@ class Oracle(Drafter):
         return Node(i - 1, (token + 1) % self._vocabulary, "oracle, spoiled")
 
 
-def coins_to_come(streams: Streams, gamma: int, alpha: float, count: int) -> Tensor:
-    """[B, count]: the coin that each next token of the target will be drawn with, round by round.
+def uniforms_to_come(streams: Streams, gamma: int, alpha: float, count: int) -> Tensor:
+    """[B, count]: the uniform that each next token of the target will be drawn with, round by round.
 
-    A round accepts up to the first spoiled token and draws one more, each with the coin of its own slot.
+    A round accepts up to the first spoiled token and draws one more, each with the uniform of its own slot.
     """
     rows: list[list[float]] = [[] for _ in streams.sequences]
     index = 0
     while min(map(len, rows)) < count:
-        coins = streams.coins(index, gamma)
-        accepted = (coins.draft < alpha).long().cumprod(-1).sum(-1).tolist()
-        for row, stands, last in zip(rows, accepted, coins.last.tolist(), strict=True):
+        uniforms = streams.uniforms(index, gamma)
+        accepted = (uniforms.draft < alpha).long().cumprod(-1).sum(-1).tolist()
+        for row, stands, last in zip(rows, accepted, uniforms.last.tolist(), strict=True):
             row += last[: stands + 1]
         index += 1
     return torch.tensor([row[:count] for row in rows], dtype=torch.float64)

@@ -22,7 +22,7 @@ class Plain(Drafter):
     def propose(self, state: State, depth: int) -> DraftTree:
         return empty(len(state.texts), self._device)
 
-    def stay(self, rows: list[int]) -> bool:
+    def select_rows(self, rows: list[int]) -> bool:
         return True
 
 

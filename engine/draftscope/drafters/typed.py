@@ -1,4 +1,4 @@
-"""You draft: what a person typed, proposed as one deterministic chain and judged by the target in one forward."""
+"""You draft: what a person typed, proposed as one deterministic chain and verified by the target in one forward."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch import Tensor
 
 from draftscope.base.settings import MAX_NODES
 from draftscope.drafters.drafter import Drafter, DrafterInfo, Parts, State
-from draftscope.verify.tree import DraftTree, chosen_chains
+from draftscope.verify.tree import DraftTree, deterministic_chains
 
 
 class Typed(Drafter):
@@ -27,7 +27,7 @@ class Typed(Drafter):
         drafts = [
             self._left(text[start:])[:limit] for text, start in zip(state.texts, self._prompt_lengths, strict=True)
         ]
-        return chosen_chains(drafts, ["typed"] * len(drafts), self._device)
+        return deterministic_chains(drafts, ["typed"] * len(drafts), self._device)
 
     def _left(self, written: Sequence[int]) -> list[int]:
         follows = list(written) == self._typed[: len(written)]

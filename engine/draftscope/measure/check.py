@@ -25,8 +25,8 @@ from draftscope.decode.lab import Lab
 from draftscope.trace import events
 from draftscope.verify.sampling import Sampling
 
-FALSE_ALARM = 1e-6  # chance that a law test of a right implementation fails
-MIN_FREEDOM = 4  # fewer outcomes than this plus one would let a wrong law pass unseen
+FALSE_ALARM = 1e-6  # chance that a distribution test of a right implementation fails
+MIN_FREEDOM = 4  # fewer outcomes than this plus one would let a wrong distribution pass unseen
 PROMPTS = ("Once upon a time", "def main():\n    ", "Question: What is 12 + 7?\nAnswer:", "The sea was calm and")
 
 Joint = dict[tuple[int, ...], float]
@@ -41,22 +41,22 @@ class Finding:
     detail: str
     samples: int = 0
     p_value: float | None = None
-    total_variation: float | None = None  # lossy rules: of the joint law from the target's own
+    total_variation: float | None = None  # lossy rules: of the joint distribution from the target's own
     kl: float | None = None  # and KL(written || target) in nats; absent where infinite: the target cannot write it
 
 
 class Checked(events.Record):
-    """A check as far as it has come, of one drafter on one pair; `verdict` stands once all `tests` are done."""
+    """A check as far as it has come, of one drafter on one pair; `result` stands once all `tests` are done."""
 
     kind: Literal["checked"] = "checked"
     drafter: str
     title: str
-    rule: str  # of drawn chains; empty where the drafter is judged by a rule of its own
+    rule: str  # of drawn chains; empty where the drafter is verified by a rule of its own
     exact: bool
     models: list[str]
     created: str  # ISO 8601, UTC
-    false_alarm: float = FALSE_ALARM  # of each law test
-    samples: int  # of each law test
+    false_alarm: float = FALSE_ALARM  # of each distribution test
+    samples: int  # of each distribution test
     tests: int
     findings: list[dict[str, str | bool | int | float | None]]
     verdict: str = ""
@@ -72,7 +72,7 @@ def checked(
         drafter=info.name,
         title=info.title,
         rule=rule or "",
-        exact=info.exact_with(settings.model_copy(update={"temperature": 1.0})),  # as the law is tested
+        exact=info.exact_with(settings.model_copy(update={"temperature": 1.0})),  # as the distribution is tested
         models=[model.name for model in lab.models_of(info)],
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         samples=samples,
@@ -97,11 +97,11 @@ def check(
     like: Settings | None = None,
     watch: Callable[[], None] = lambda: None,
 ) -> Iterator[Finding]:
-    """What a drafter must keep to, then the joint law at temperature 1; yields each finding as it is made.
+    """What a drafter must keep to, then the joint distribution at temperature 1; yields each finding as it is made.
 
     `like` has the lenience and agreement of a lossy rule. `watch` is called before each test and in every round of the
-    law tests; what it raises ends the check. A lossy `rule` writes another law by design: how far it lies from the
-    target's is told as a number, not judged.
+    distribution tests; what it raises ends the check. A lossy `rule` writes another distribution by design: how far it
+    lies from the target's is told as a number, not verified.
     """
     chooses = "rule" in drafters.find(drafter).uses
     if rule is not None and not chooses:
@@ -118,8 +118,8 @@ def check(
             lenience=like.lenience, agreement=like.agreement,
         )  # fmt: skip
         progress(f"joint law, {samples} samples")
-        test_law = distance_test if each in LOSSY else law_test
-        yield test_law(lab, PROMPTS[0], settings, length=4, samples=samples, watch=watch)
+        test_distribution = distance_test if each in LOSSY else distribution_test
+        yield test_distribution(lab, PROMPTS[0], settings, length=4, samples=samples, watch=watch)
 
 
 def verdict(findings: Sequence[Finding], exact: bool) -> str:
@@ -215,10 +215,11 @@ def ragged_batch(lab: Lab, drafter: str, seed: int = 0) -> Finding:
 TESTS = (greedy_identity, one_forward_a_round, end_inside_a_block, begun_again, ragged_batch)
 
 
-def law_test(
+def distribution_test(
     lab: Lab, prompt: str, settings: Settings, length: int, samples: int, watch: Callable[[], None] = lambda: None
 ) -> Finding:
-    """Chi-square of the joint law of the first `length` tokens against the target's own, worked out path by path."""
+    """Chi-square of the joint distribution of the first `length` tokens against the target's own, worked out path by
+    path."""
     tokens = lab.encode(prompt, length + 2)
     expected = exact_joint(lab, tokens, Sampling.of(settings), length, unclear=_unclear(lab))
     observed = along(sampled_joint(lab, tokens, settings, length, samples, watch=watch), expected)
@@ -237,9 +238,9 @@ def law_test(
 def distance_test(
     lab: Lab, prompt: str, settings: Settings, length: int, samples: int, watch: Callable[[], None] = lambda: None
 ) -> Finding:
-    """How far a lossy rule's joint law lies from the target's own; never a pass or a fail.
+    """How far a lossy rule's joint distribution lies from the target's own; never a pass or a fail.
 
-    Samples of the target's very law lie apart from it too: that share of each distance is told beside it.
+    Samples of the target's very distribution lie apart from it too: that share of each distance is told beside it.
     """
     found = joint_distance(lab, lab.encode(prompt, length + 2), settings, length, samples, watch)
     divergence = math.inf if found.kl is None else found.kl
@@ -255,10 +256,10 @@ def distance_test(
 
 @dataclass(frozen=True)
 class Distance:
-    """How far the joint law of `tokens` tokens, as `samples` runs wrote it, lies from the target's own.
+    """How far the joint distribution of `tokens` tokens, as `samples` runs wrote it, lies from the target's own.
 
-    `sampling_*` is how far as many samples of the target's very law are expected to lie from it. KL is in nats, of what
-    was written to the target's law; None where infinite.
+    `sampling_*` is how far as many samples of the target's very distribution are expected to lie from it. KL is in
+    nats, of what was written to the target's distribution; None where infinite.
     """
 
     total_variation: float
@@ -278,7 +279,8 @@ def joint_distance(
     samples: int,
     watch: Callable[[], None] = lambda: None,
 ) -> Distance:
-    """The joint law of `length` tokens behind `prompt` that the real loop writes, measured against the target's own."""
+    """The joint distribution of `length` tokens behind `prompt` that the real loop writes, measured against the
+    target's own."""
     expected = exact_joint(lab, prompt, Sampling.of(settings), length, unclear=_unclear(lab))
     observed = along(sampled_joint(lab, prompt, settings, length, samples, watch=watch), expected)
     apart, divergence = distances({outcome: seen / samples for outcome, seen in observed.items()}, expected)
@@ -294,7 +296,8 @@ def joint_distance(
 
 
 def distances(written: Joint, target: Joint) -> tuple[float, float]:
-    """Total variation of two joint laws, and KL(written || target) in nats: inf for what the target cannot write."""
+    """Total variation of two joint distributions, and KL(written || target) in nats: inf for what the target cannot
+    write."""
     outcomes = written.keys() | target.keys()
     apart = sum(abs(written.get(each, 0.0) - target.get(each, 0.0)) for each in outcomes) / 2
     if any(mass and not target.get(each) for each, mass in written.items()):
@@ -304,7 +307,8 @@ def distances(written: Joint, target: Joint) -> tuple[float, float]:
 
 @torch.inference_mode()
 def exact_joint(lab: Lab, prompt: list[int], sampling: Sampling, length: int, unclear: float = 0.0) -> Joint:
-    """The target's own law of the next `length` tokens: every prefix read from scratch, no tree, no kept cache.
+    """The target's own distribution of the next `length` tokens: every prefix read from scratch, no tree, no kept
+    cache.
 
     Where the last logit that top-k keeps leads the first that it drops by less than the share `unclear` of its size,
     rounding decides what is kept, and two right forwards may disagree. Such a prefix is an outcome by itself.
@@ -320,12 +324,12 @@ def exact_joint(lab: Lab, prompt: list[int], sampling: Sampling, length: int, un
         for prefix, row in zip(prefixes, logits.float(), strict=True):
             if _edge(row, sampling.top_k) < unclear:
                 ended[prefix] = joint.pop(prefix)
-        laws = sampling.law(logits).double().cpu()
-        laws = laws / laws.sum(-1, keepdim=True)
+        distributions = sampling.distribution(logits).double().cpu()
+        distributions = distributions / distributions.sum(-1, keepdim=True)
         joint = {
-            (*prefix, token): joint[prefix] * float(law[token])
-            for prefix, law in zip(prefixes, laws, strict=True)
-            for token in law.nonzero()[:, 0].tolist()
+            (*prefix, token): joint[prefix] * float(distribution[token])
+            for prefix, distribution in zip(prefixes, distributions, strict=True)
+            for token in distribution.nonzero()[:, 0].tolist()
             if prefix in joint
         }
         if not joint:

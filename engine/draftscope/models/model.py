@@ -219,16 +219,17 @@ class Model:
         self.counter.widths.append(tokens.shape[1])
         rows, more = tokens.shape[1], {}
         if isinstance(cache, HybridCache):
-            tokens, offsets = cache.aim(tokens, offsets)
+            tokens, offsets = cache.begin_write(tokens, offsets)
             more = {"again": tokens.shape[1] - rows}
-        cache.table.aim(offsets)
+        cache.table.begin_write(offsets)
         mask = self._mask(cache.table, sees)
-        # a tree may reach beyond the context where its text ends: scouts, whose positions only have to exist
+        # a tree may reach beyond the context where its text ends: never-accepted nodes, whose positions only have to
+        # exist
         positions = (cache.table.length[:, None] + offsets).clamp_(max=self.context - 1)
 
         def call(tokens: Tensor, positions: Tensor, mask: Any) -> tuple[Tensor, ...]:
             if self.ballast is not None:
-                self.ballast.aim(cache, mask)
+                self.ballast.begin_write(cache, mask)
             out = self.run(
                 input_ids=tokens,
                 position_ids=positions,
@@ -280,7 +281,7 @@ class Model:
         if isinstance(cache, HybridCache):
             cache.keep_first(torch.tensor(lengths, device=self.device), longest)
             return features
-        cache.table.settle(torch.tensor(lengths, device=self.device), longest, even=min(lengths) == longest)
+        cache.table.commit(torch.tensor(lengths, device=self.device), longest, even=min(lengths) == longest)
         return features
 
     def _read_into_state(

@@ -7,7 +7,7 @@ A trace is a sequence of events, one JSON object a line. For each lane (one deco
 `RunStart`, `Prefill`, `Round` ..., `RunEnd`; a race may add `SoloRuns`, the whole solo runs behind the headline.
 
 Words: *node* = a drafted token; its `fate` says what became of it. A *slot* is a place below which children hang:
--1 is the last committed token, any other slot is the node of that id. A *contest* judges the children of one slot.
+-1 is the last committed token, any other slot is the node of that id. A *decision* verifies the children of one slot.
 All times are milliseconds on the lane's own clock, which counts only that lane's own device-synchronised work.
 Token bytes (`raw`) are text in which every character is one byte (latin-1): a token need not be valid UTF-8.
 """
@@ -18,9 +18,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
-Fate = Literal["accepted", "rejected", "unvisited", "scout"]
+Fate = Literal["accepted", "rejected", "unvisited", "never_accepted"]
 Rule = Literal["token", "block", "rrsw", "deterministic", "greedy", "typical", "lenient", "top-k"]
 LastKind = Literal["correction", "bonus", "plain"]
 EndReason = Literal["eos", "stop", "length", "cancelled", "error"]
@@ -32,12 +32,13 @@ class Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Laws(Record):
-    """One or two laws over the tokens worth showing, with the exact masses of everything left out.
+class Distributions(Record):
+    """One or two distributions over the tokens worth showing, with the exact masses of everything left out.
 
     Shown are the top 32 of p and of q and the drafted tokens, sorted by max(p, q), largest first. `q` is absent where
-    no draft law exists (n-gram, typed, plain). `scale` is `law` for the law that was judged, after temperature and
-    truncation; under greedy decoding, where the law is a single token, it is `before_argmax`: softmax of the logits.
+    no draft distribution exists (n-gram, typed, plain). `scale` is `distribution` for the distribution that was
+    verified, after temperature and truncation; under greedy decoding, where the distribution is a single token, it is
+    `before_argmax`: softmax of the logits.
     """
 
     ids: list[int]
@@ -48,37 +49,39 @@ class Laws(Record):
     rest_q: float | None = None
     rest_min: float | None = None  # sum of min(p, q) over the tokens left out
     rest_residual: float | None = None  # sum of (p - q)+ over the tokens left out
-    scale: Literal["law", "before_argmax"] = "law"
+    scale: Literal["probs", "before_argmax"] = "probs"
 
 
-class Judged(Record):
-    """One child in judged order. `threshold` is what `coin` was compared with; both absent where no coin was tossed.
+class Verified(Record):
+    """One child in verified order. `threshold` is what `uniform` was compared with; both absent where no uniform was
+    tossed.
 
-    Of the lossy rules, typical acceptance and top-k toss no coin: there `threshold` is what `p` was compared with.
+    Of the lossy rules, typical acceptance and top-k toss no uniform: there `threshold` is what `p` was compared with.
     """
 
     node: int
-    p: float  # probability of the child's token under the target law it faced
-    q: float | None = None  # and under the draft law it faced
+    p: float  # probability of the child's token under the target distribution it faced
+    q: float | None = None  # and under the draft distribution it faced
     threshold: float | None = None  # token: min(1, p/q); block: h_i; rrsw: the residual ratio; lenient: p/(l q)
-    coin: float | None = None
+    uniform: float | None = None
     weight: float | None = None  # block only: p_i, the running joint ratio
-    passed: bool  # the coin's own verdict; under `block` a later pass also accepts what stands before it
+    passed: bool  # the uniform's own result; under `block` a later pass also accepts what stands before it
 
 
-class Contest(Record):
-    """The children of one slot, judged. `laws[k]` is what `children[k]` faced, earlier rejections taken into account.
+class Decision(Record):
+    """The children of one slot, verified. `distributions[k]` is what `children[k]` faced, earlier rejections taken into
+    account.
 
-    A `deterministic` or `greedy` contest has a single entry in `laws` and a `draw`: the target's own token there
-    (drawn with `coin`, or its argmax), which accepts the child that carries it.
+    A `deterministic` or `greedy` decision has a single entry in `distributions` and a `draw`: the target's own token
+    there (drawn with `uniform`, or its argmax), which accepts the child that carries it.
     """
 
     slot: int
     rule: Rule
-    laws: list[Laws]
-    children: list[Judged]
+    distributions: list[Distributions]
+    children: list[Verified]
     draw: int | None = None
-    coin: float | None = None
+    uniform: float | None = None
     gap: float | None = None  # greedy only: top-1 minus top-2 logit; ties in 16-bit hide in small gaps
 
 
@@ -92,12 +95,12 @@ class Node(Record):
     depth: int  # 1 for the children of the last committed token
     origin: str
     fate: Fate
-    p: float  # under the target's law at its parent (greedy: softmax of the logits)
-    q: float | None = None  # under the law it was drafted from
+    p: float  # under the target's distribution at its parent (greedy: softmax of the logits)
+    q: float | None = None  # under the distribution it was drafted from
 
 
 class Last(Record):
-    """The round's own token of the target: below `slot`, drawn from `laws.p` with `coin` (absent: argmax).
+    """The round's own token of the target: below `slot`, drawn from `distributions.p` with `uniform` (absent: argmax).
 
     `correction` replaces a rejection, `bonus` stands below an accepted leaf, `plain` below an empty tree.
     """
@@ -106,17 +109,19 @@ class Last(Record):
     slot: int
     token: int
     raw: str
-    coin: float | None = None
+    uniform: float | None = None
     gap: float | None = None  # greedy only: top-1 minus top-2 logit at its slot
-    laws: Laws | None = None  # the residual it was drawn from, where that is not already in a contest
+    distributions: Distributions | None = (
+        None  # the residual it was drawn from, where that is not already in a decision
+    )
 
 
 class Timings(Record):
     """Milliseconds of one round. `propose` holds each draft forward, then the rest of the proposing."""
 
     propose: list[float]
-    verify: float
-    judge: float
+    verify: float  # the target's forward
+    accept: float  # deciding which drafted tokens to accept
     commit: float
     host: float
 
@@ -197,7 +202,7 @@ class Arm(Record):
 
     name: str
     pulls: int  # rounds that it drafted
-    tokens_per_round: float | None = None  # over all rounds whose verdict told it, its own and larger arms'
+    tokens_per_round: float | None = None  # over all rounds whose result told it, its own and larger arms'
     ms_per_round: float | None = None  # over its own rounds
     tokens_per_s: float | None = None  # the former over the latter: a ratio of sums
 
@@ -239,7 +244,7 @@ class Prefetch(Record):
     hit: bool  # whether what came is one of them: then the next round drafts nothing
     overlap: Literal["thread", "stream"]  # where it ran; what overlapped is what was not waited for
     busy_ms: float  # that it took in all
-    waited_ms: float  # that the round had to wait for it, when the verdict was in
+    waited_ms: float  # that the round had to wait for it, when the result was in
 
 
 class TierWork(Record):
@@ -257,7 +262,8 @@ class Tiers(Record):
 
 
 class Realignment(Record):
-    """How a chain came from a draft with another tokenizer, by way of text: its law over these tokens is not known."""
+    """How a chain came from a draft with another tokenizer, by way of text: its distribution over these tokens is not
+    known."""
 
     kind: Literal["realignment"] = "realignment"
     drafted: int  # tokens of its own
@@ -269,18 +275,18 @@ Annotation = Annotated[PolicyNote | DraftState | Experts | Prefetch | Tiers | Re
 
 
 class Round(Event):
-    """One propose, verify, judge, commit. `emitted` tokens reached the text: accepted path first, then `last`."""
+    """One propose, verify, verify, commit. `emitted` tokens reached the text: accepted path first, then `last`."""
 
     kind: Literal["round"] = "round"
     round: int
     start: float
     end: float
     width: int  # rows in the target's one forward: 1 + nodes
-    drafted: int  # nodes that could have been accepted (scouts left out)
+    drafted: int  # nodes that could have been accepted (never-accepted nodes left out)
     accepted: int  # accepted and emitted
     depth: int  # depth of the deepest node
     nodes: list[Node]
-    contests: list[Contest]
+    decisions: list[Decision]
     last: Last
     emitted: list[int]
     emitted_raw: list[str]

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.trace.events import EVENT, SCHEMA_VERSION, AnyEvent
+from draftscope.trace.upgrade import OLDEST, upgraded
 
 MAX_BYTES = 512 * 1024 * 1024  # a run of a few thousand tokens takes a few megabytes
 
@@ -60,11 +61,14 @@ def read(path: str | Path, most_bytes: int = MAX_BYTES) -> Recording:
     refused with `DraftscopeError`, and so is one of more than `most_bytes`, unpacked."""
     path = Path(path)
     events: list[AnyEvent] = []
-    for number, text in enumerate(_lines(path, most_bytes), 1):
+    version = SCHEMA_VERSION
+    for text in _lines(path, most_bytes):
         if text is None:
             return _shortened(path, events)
         try:
-            events.append(_event(path, number, text))
+            if not events:
+                version = _version(path, text)
+            events.append(_event(text, version))
         except (ValidationError, json.JSONDecodeError):
             if not events:
                 raise _foreign(path) from None
@@ -74,19 +78,29 @@ def read(path: str | Path, most_bytes: int = MAX_BYTES) -> Recording:
     return Recording(tuple(events))
 
 
-def _event(path: Path, number: int, text: str) -> AnyEvent:
-    if number == 1:
-        first = json.loads(text)
-        version = first.get("schema_version") if isinstance(first, dict) else None
-        if isinstance(version, int) and version != SCHEMA_VERSION:
-            raise DraftscopeError(
-                f"'{path.name}' was written in trace version {version}, and this is version {SCHEMA_VERSION}; "
-                "open it with the Draftscope that wrote it, or record the run again."
-            )
-    event = EVENT.validate_json(text)
-    if number == 1 and event.kind != "run_start":
+def _version(path: Path, first: str) -> int:
+    """The schema version that the first line names; a line that is no start of a run names none."""
+    start = json.loads(first)
+    version = start.get("schema_version") if isinstance(start, dict) else None
+    if isinstance(version, int) and not OLDEST <= version <= SCHEMA_VERSION:
+        raise DraftscopeError(
+            f"'{path.name}' was written in trace version {version}, and this Draftscope reads {OLDEST} to "
+            f"{SCHEMA_VERSION}; open it with the Draftscope that wrote it, or record the run again."
+        )
+    if isinstance(start, dict) and start.get("kind") in ("prefill", "round", "run_end", "solo_runs"):
         raise DraftscopeError(f"'{path.name}' does not begin with the start of a run; its first lines are missing.")
-    return event
+    return version if isinstance(version, int) else SCHEMA_VERSION
+
+
+def _event(text: str, version: int) -> AnyEvent:
+    """One validated event. Raises ValidationError or JSONDecodeError."""
+    if version == SCHEMA_VERSION:
+        return EVENT.validate_json(text)
+    old = json.loads(text)
+    try:
+        return EVENT.validate_python(upgraded(old, version))
+    except (KeyError, TypeError, AttributeError):  # not shaped like an event of its version
+        return EVENT.validate_python(old)
 
 
 def _lines(path: Path, most_bytes: int) -> Iterator[str | None]:

@@ -121,7 +121,7 @@ def _stages(rounds: Sequence[Round]) -> dict[str, float]:
     return {
         "propose": sum(sum(event.timings.propose) for event in rounds),
         "verify": sum(event.timings.verify for event in rounds),
-        "judge": sum(event.timings.judge for event in rounds),
+        "accept": sum(event.timings.accept for event in rounds),
         "commit": sum(event.timings.commit for event in rounds),
         "host": sum(event.timings.host for event in rounds),
     }

@@ -1,4 +1,4 @@
-"""Tables of what was recorded, as pandas frames: a row for each emitted token, each round, each judged child.
+"""Tables of what was recorded, as pandas frames: a row for each emitted token, each round, each verified child.
 
 Pure folds of a trace's events, any number of runs and lanes at once. Times are milliseconds on the lane's own clock;
 what a trace does not tell is missing (NaN or NA). Imports no torch.
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.trace.events import AnyEvent, Judged, Laws, Round
+from draftscope.trace.events import AnyEvent, Distributions, Round, Verified
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,15 +29,16 @@ TOKENS = KEYS | {
     "text": "string",  # bytes that are no UTF-8 by themselves are spelt out, ‹E2 80›
     "came": "string",  # accepted, correction, bonus or plain
     "depth": "int64",  # within its round, from 1
-    "p": "float64",  # under the target's law at its place (greedy: softmax of the logits), where the trace shows it
-    "q": "float64",  # under the law that was drafted from there
+    # under the target's distribution at its place (greedy: softmax of the logits), where the trace shows it
+    "p": "float64",
+    "q": "float64",  # under the distribution that was drafted from there
     "arrival_ms": "float64",  # end of its round
     "gap_ms": "float64",  # since the token before: 0 within a round, missing for the first
 }
 
 ROUNDS = KEYS | {
     "width": "int64",  # rows in the target's one forward
-    "drafted": "int64",  # scouts left out
+    "drafted": "int64",  # never-accepted nodes left out
     "accepted": "int64",  # accepted and emitted
     "emitted": "int64",  # the target's own token included
     "depth": "int64",  # of the deepest drafted node
@@ -48,36 +49,36 @@ ROUNDS = KEYS | {
     "end_ms": "float64",
     "propose_ms": "float64",
     "verify_ms": "float64",
-    "judge_ms": "float64",
+    "accept_ms": "float64",
     "commit_ms": "float64",
     "host_ms": "float64",
 }
 
 CONTESTS = KEYS | {
-    "contest": "int64",  # within its round, from 0
-    "slot": "int64",  # the node whose children are judged, -1 for the last committed token
+    "decision": "int64",  # within its round, from 0
+    "slot": "int64",  # the node whose children are verified, -1 for the last committed token
     "rule": "string",
-    "order": "int64",  # among the judged children of that slot, from 0
+    "order": "int64",  # among the verified children of that slot, from 0
     "node": "int64",
     "depth": "int64",
     "token": "int64",
     "text": "string",
-    "p": "float64",  # of its token, under the laws that it faced
+    "p": "float64",  # of its token, under the distributions that it faced
     "q": "float64",
-    "threshold": "float64",  # what the coin was compared with; both missing where none was tossed
-    "coin": "float64",
+    "threshold": "float64",  # what the uniform was compared with; both missing where none was tossed
+    "uniform": "float64",
     "weight": "float64",  # block verification's running joint ratio
     "draw": "Int64",  # the target's own token there, for deterministic children
     "draw_coin": "float64",
     "logit_gap": "float64",  # greedy: the two best logits' distance
-    "passed": "bool",  # the coin's own verdict
+    "passed": "bool",  # the uniform's own result
     "fate": "string",  # of the node, when the round was over
     "accepted": "bool",  # accepted and emitted
 }
 
 
 def frame(events: Iterable[AnyEvent], what: str = "tokens") -> pd.DataFrame:
-    """One table of `events`: `tokens`, `rounds` or `contests`, lane after lane. Columns are as declared above.
+    """One table of `events`: `tokens`, `rounds` or `decisions`, lane after lane. Columns are as declared above.
 
     Raises `DraftscopeError` for another table, or where pandas is not installed.
     """
@@ -128,21 +129,21 @@ def _tokens(rounds: Rounds) -> Iterator[Row]:
 
 
 def _origin(event: Round, place: int) -> Row:
-    """How the token at `place` of a round came, and what both laws said of it before anything was rejected."""
+    """How the token at `place` of a round came, and what both distributions said of it before anything was rejected."""
     if place < event.accepted:
         node = next(node for node in event.nodes if node.fate == "accepted" and node.depth == place + 1)
         return {"came": "accepted", "p": node.p, "q": node.q}
     last = event.last
-    contest = next((contest for contest in event.contests if contest.slot == last.slot), None)
-    laws = contest.laws[0] if contest is not None else last.laws
-    return {"came": last.kind} | _said(laws, last.token)
+    decision = next((decision for decision in event.decisions if decision.slot == last.slot), None)
+    distributions = decision.distributions[0] if decision is not None else last.distributions
+    return {"came": last.kind} | _said(distributions, last.token)
 
 
-def _said(laws: Laws | None, token: int) -> Row:
-    if laws is None or token not in laws.ids:
+def _said(distributions: Distributions | None, token: int) -> Row:
+    if distributions is None or token not in distributions.ids:
         return {}
-    at = laws.ids.index(token)
-    return {"p": laws.p[at], "q": None if laws.q is None else laws.q[at]}
+    at = distributions.ids.index(token)
+    return {"p": distributions.p[at], "q": None if distributions.q is None else distributions.q[at]}
 
 
 # Rounds.
@@ -152,24 +153,24 @@ def _rounds(rounds: Rounds) -> Iterator[Row]:
     for event in rounds:
         counts = {name: getattr(event, name) for name in ("width", "drafted", "accepted", "depth", "cut")}
         told = {"emitted": len(event.emitted), "last": event.last.kind, "text": event.text_delta}
-        stages = {f"{name}_ms": getattr(event.timings, name) for name in ("verify", "judge", "commit", "host")}
+        stages = {f"{name}_ms": getattr(event.timings, name) for name in ("verify", "accept", "commit", "host")}
         stages["propose_ms"] = sum(event.timings.propose)
         yield _keys(event) | counts | told | stages | {"start_ms": event.start, "end_ms": event.end}
 
 
-# Contests.
+# Decisions.
 
 
-def _contests(rounds: Rounds) -> Iterator[Row]:
+def _decisions(rounds: Rounds) -> Iterator[Row]:
     for event in rounds:
-        for number, contest in enumerate(event.contests):
-            for order, child in enumerate(contest.children):
-                own = {"contest": number, "slot": contest.slot, "rule": contest.rule, "order": order}
-                drawn = {"draw": contest.draw, "draw_coin": contest.coin, "logit_gap": contest.gap}
-                yield _keys(event) | own | drawn | _judged(event, child)
+        for number, decision in enumerate(event.decisions):
+            for order, child in enumerate(decision.children):
+                own = {"decision": number, "slot": decision.slot, "rule": decision.rule, "order": order}
+                drawn = {"draw": decision.draw, "draw_coin": decision.uniform, "logit_gap": decision.gap}
+                yield _keys(event) | own | drawn | _verified(event, child)
 
 
-def _judged(event: Round, child: Judged) -> Row:
+def _verified(event: Round, child: Verified) -> Row:
     node = event.nodes[child.node]
     stands = node.fate == "accepted" and node.depth <= event.accepted
     token = {"depth": node.depth, "token": node.token, "text": _text(node.raw), "fate": node.fate, "accepted": stands}
@@ -179,7 +180,7 @@ def _judged(event: Round, child: Judged) -> Row:
 TABLES: Mapping[str, tuple[Callable[[Rounds], Iterator[Row]], Mapping[str, str]]] = {
     "tokens": (_tokens, TOKENS),
     "rounds": (_rounds, ROUNDS),
-    "contests": (_contests, CONTESTS),
+    "decisions": (_decisions, CONTESTS),
 }
 
 

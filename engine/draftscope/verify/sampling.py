@@ -1,6 +1,7 @@
-"""From logits to the law that is decoded from, and draws from a law.
+"""From logits to the distribution that is decoded from, and draws from a distribution.
 
-The same `law` is applied to the target and to the draft: warping one of them only is a classic way to be biased.
+The same `distribution` is applied to the target and to the draft: warping one of them only is a classic way to be
+biased.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ class Sampling:
     def of(cls, settings: Settings) -> Sampling:
         return cls(settings.temperature, settings.top_k, settings.top_p, settings.min_p)
 
-    def law(self, logits: Tensor) -> Tensor:
-        """[..., V] logits -> fp32 probabilities. Under greedy: softmax at temperature 1, shown but never judged."""
+    def distribution(self, logits: Tensor) -> Tensor:
+        """[..., V] logits -> fp32 probabilities. Under greedy: softmax at temperature 1, shown but never verified."""
         scores = logits.float().reshape(-1, logits.shape[-1])
         warped: Tensor = self._warpers()(None, scores)
         return warped.softmax(-1).view(logits.shape)
@@ -58,33 +59,36 @@ class Sampling:
         return warpers
 
 
-def draw(law: Tensor, coin: Tensor) -> Tensor:
-    """One token for each row by inverse distribution function. law [..., V], coin [...] in [0, 1) -> [...] int64.
+def draw(distribution: Tensor, uniform: Tensor) -> Tensor:
+    """One token for each row by inverse distribution function. distribution [..., V], uniform [...] in [0, 1) -> [...]
+    int64.
 
     The sum runs in fp64, so a token of mass 0 is never drawn and a token's share is right to about 1e-7.
     """
-    cumulative = law.cumsum(-1, dtype=torch.float64)
-    aim = coin.unsqueeze(-1) * cumulative[..., -1:]
-    return torch.searchsorted(cumulative, aim, right=True).squeeze(-1).clamp_(max=law.shape[-1] - 1)
+    cumulative = distribution.cumsum(-1, dtype=torch.float64)
+    aim = uniform.unsqueeze(-1) * cumulative[..., -1:]
+    return torch.searchsorted(cumulative, aim, right=True).squeeze(-1).clamp_(max=distribution.shape[-1] - 1)
 
 
-def draw_distinct(law: Tensor, coins: Tensor) -> tuple[Tensor, Tensor]:
-    """K tokens for each row without replacement: each from what the earlier ones left. law [..., V], coins [..., K].
+def draw_distinct(distribution: Tensor, uniforms: Tensor) -> tuple[Tensor, Tensor]:
+    """K tokens for each row without replacement: each from what the earlier ones left. distribution [..., V], uniforms
+    [..., K].
 
-    Returns tokens [..., K] in draw order, and whether anything was left to draw from (bool [..., K]): a law with fewer
-    than K possible tokens yields fewer children, which depends on the law alone and so biases nothing.
+    Returns tokens [..., K] in draw order, and whether anything was left to draw from (bool [..., K]): a distribution
+    with fewer than K possible tokens yields fewer children, which depends on the distribution alone and so biases
+    nothing.
     """
-    left = law.clone()
+    left = distribution.clone()
     tokens, real = [], []
-    for k in range(coins.shape[-1]):
-        token = draw(left, coins[..., k])
+    for k in range(uniforms.shape[-1]):
+        token = draw(left, uniforms[..., k])
         real.append(left.sum(-1) > 0)
         tokens.append(token)
         left.scatter_(-1, token.unsqueeze(-1), 0.0)
     return torch.stack(tokens, -1), torch.stack(real, -1)
 
 
-def entropies(law: Tensor) -> list[float]:
-    """law [B, V] -> B entropies in nats, on the host."""
-    found: list[float] = torch.special.entr(law).sum(-1).tolist()
+def entropies(distribution: Tensor) -> list[float]:
+    """distribution [B, V] -> B entropies in nats, on the host."""
+    found: list[float] = torch.special.entr(distribution).sum(-1).tolist()
     return found

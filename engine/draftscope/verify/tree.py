@@ -1,4 +1,4 @@
-"""Draft trees: which tokens were drafted, below what, and from which law.
+"""Draft trees: which tokens were drafted, below what, and from which distribution.
 
 A *slot* is a place below which children hang. Slot 0 is the last committed token (the root); slot i + 1 is node i.
 Parents stand before their children and siblings in draw order; a chain is a tree with one child a slot. The empty
@@ -159,15 +159,21 @@ class DraftTree:
     """B drafted trees. Where `family` of a slot is -1 its children are deterministic: chosen, not drawn.
 
     **A drawn child is never dropped after its token was seen**: whatever selects afterwards makes deterministic
-    families. `scout` nodes are computed and never acceptable (padding, Jacobi rows).
+    families. `never-accepted node` nodes are computed and never acceptable (padding, Jacobi rows).
     """
 
     topology: Topology
     tokens: Tensor  # [B, N]
-    laws: Tensor | None  # [B, F, V] fp32: the laws that children were drawn from, or only believed (see `belief`)
-    family: Tensor  # [B, N + 1]: the row of `laws` that a slot's children were drawn from, -1 = deterministic
-    belief: Tensor  # [B, N + 1]: the row of `laws` that shows what the draft thought there, -1 = nothing to show
-    scout: Tensor  # [B, N] bool
+    distributions: (
+        Tensor | None
+    )  # [B, F, V] fp32: the distributions that children were drawn from, or only believed (see `belief`)
+    proposal_row: (
+        Tensor  # [B, N + 1]: the row of `distributions` that a slot's children were drawn from, -1 = deterministic
+    )
+    belief: (
+        Tensor  # [B, N + 1]: the row of `distributions` that shows what the draft thought there, -1 = nothing to show
+    )
+    never_accepted: Tensor  # [B, N] bool
     origin: tuple[tuple[str, ...], ...]  # [B][N]: where each node came from, in words
     drawn: Literal["none", "some", "all"] = "none"  # which slots with children have a family; known on the host
     forward_ms: tuple[float, ...] = ()  # measured time of each draft forward, where it was measured
@@ -180,11 +186,14 @@ class DraftTree:
 @lru_cache(maxsize=64)
 def empty(batch: int, device: torch.device | str = "cpu") -> DraftTree:
     """The empty tree: plain decoding."""
-    return chosen_chains([[]] * batch, [""] * batch, device)
+    return deterministic_chains([[]] * batch, [""] * batch, device)
 
 
-def chosen_chains(drafts: Sequence[Sequence[int]], origin: Sequence[str], device: torch.device | str) -> DraftTree:
-    """One deterministic chain for each sequence; shorter ones are padded with scouts. `origin[b]` names the source."""
+def deterministic_chains(
+    drafts: Sequence[Sequence[int]], origin: Sequence[str], device: torch.device | str
+) -> DraftTree:
+    """One deterministic chain for each sequence; shorter ones are padded with never-accepted nodes. `origin[b]` names
+    the source."""
     longest = max(len(draft) for draft in drafts)
     padded = [[*draft, *[0] * (longest - len(draft))] for draft in drafts]
     lengths = torch.tensor([len(draft) for draft in drafts], device=device)
@@ -192,9 +201,9 @@ def chosen_chains(drafts: Sequence[Sequence[int]], origin: Sequence[str], device
     return DraftTree(
         topology=chain(longest, len(drafts), device),
         tokens=torch.tensor(padded, dtype=torch.long, device=device).view(len(drafts), longest),
-        laws=None,
-        family=none,
+        distributions=None,
+        proposal_row=none,
         belief=none,
-        scout=torch.arange(longest, device=device) >= lengths[:, None],
+        never_accepted=torch.arange(longest, device=device) >= lengths[:, None],
         origin=tuple((name,) * longest for name in origin),
     )

@@ -1,8 +1,9 @@
 """Random streams keyed by (seed, sequence, round, node, purpose, tier): no draw is ever used twice.
 
 Philox is counter-based: key and counter name a stream, so any draw can be made again without the ones before it, and a
-sequence's coins do not depend on its neighbours in the batch. Keying by *position* instead of by round looks equivalent
-and is biased: after a block was cut short, the next round would meet the very coins that decided this one.
+sequence's uniforms do not depend on its neighbours in the batch. Keying by *position* instead of by round looks
+equivalent and is biased: after a block was cut short, the next round would meet the very uniforms that decided this
+one.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from torch import Tensor
 
 
 class Purpose(IntEnum):
-    """What a coin decides. New purposes go at the end: their numbers key the streams of recorded runs."""
+    """What a uniform decides. New purposes go at the end: their numbers key the streams of recorded runs."""
 
     DRAFT = 0  # which token a node draws
     ACCEPT = 1  # whether a node is accepted
@@ -25,22 +26,22 @@ class Purpose(IntEnum):
 
 
 @dataclass(frozen=True)
-class Coins:
+class Uniforms:
     """The uniform draws of one round, fp64 in [0, 1)."""
 
     draft: Tensor  # [B, N]
     accept: Tensor  # [B, N]
     last: Tensor  # [B, N + 1]
 
-    def first(self, nodes: int) -> Coins:
-        """The coins of the first `nodes` nodes: what a round uses that drafted fewer than it might have."""
-        return Coins(self.draft[:, :nodes], self.accept[:, :nodes], self.last[:, : nodes + 1])
+    def first(self, nodes: int) -> Uniforms:
+        """The uniforms of the first `nodes` nodes: what a round uses that drafted fewer than it might have."""
+        return Uniforms(self.draft[:, :nodes], self.accept[:, :nodes], self.last[:, : nodes + 1])
 
 
-def no_coins(batch: int, nodes: int, device: torch.device | str = "cpu") -> Coins:
+def no_uniforms(batch: int, nodes: int, device: torch.device | str = "cpu") -> Uniforms:
     """What a greedy round tosses: nothing."""
     none = torch.zeros((batch, nodes + 1), dtype=torch.float64, device=device)
-    return Coins(none[:, :nodes], none[:, :nodes], none)
+    return Uniforms(none[:, :nodes], none[:, :nodes], none)
 
 
 @dataclass(frozen=True)
@@ -62,12 +63,12 @@ class Streams:
         """Those of some sequences."""
         return replace(self, sequences=tuple(self.sequences[row] for row in rows))
 
-    def coins(self, round_index: int, nodes: int, device: torch.device | str = "cpu") -> Coins:
-        """Every coin that a round of at most `nodes` nodes may need."""
+    def uniforms(self, round_index: int, nodes: int, device: torch.device | str = "cpu") -> Uniforms:
+        """Every uniform that a round of at most `nodes` nodes may need."""
         draft = self._draw(round_index, Purpose.DRAFT, nodes)
         accept = self._draw(round_index, Purpose.ACCEPT, nodes)
         last = self._draw(round_index, Purpose.LAST, nodes + 1)
-        return Coins(*(torch.from_numpy(rows).to(device) for rows in (draft, accept, last)))
+        return Uniforms(*(torch.from_numpy(rows).to(device) for rows in (draft, accept, last)))
 
     def _draw(
         self, round_index: int, purpose: Purpose, count: int
@@ -80,16 +81,16 @@ class Streams:
 
 @dataclass(frozen=True)
 class Given(Streams):
-    """Coins for rounds that draft nothing, laid down beforehand: `table` [B, rounds], one for each round's token."""
+    """Uniforms for rounds that draft nothing, laid down beforehand: `table` [B, rounds], one for each round's token."""
 
     table: Tensor = field(default_factory=lambda: torch.empty(0))
 
     def only(self, rows: list[int]) -> Given:
         return replace(self, sequences=tuple(self.sequences[row] for row in rows), table=self.table[rows])
 
-    def coins(self, round_index: int, nodes: int, device: torch.device | str = "cpu") -> Coins:
+    def uniforms(self, round_index: int, nodes: int, device: torch.device | str = "cpu") -> Uniforms:
         none = torch.empty((len(self.sequences), nodes), dtype=torch.float64, device=device)
-        return Coins(none, none, self.table[:, round_index, None].to(device))
+        return Uniforms(none, none, self.table[:, round_index, None].to(device))
 
 
 def uniforms(

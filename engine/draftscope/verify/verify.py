@@ -1,11 +1,11 @@
-"""The verdict on a draft tree: pure functions on tensors, without a read from the device.
+"""The result on a draft tree: pure functions on tensors, without a read from the device.
 
-Each rule but `judge_lossy` leaves the law of the output exactly the target's. `rules.py` states them readably over
-rational numbers, where tests prove them; tests hold these tensor versions equal to it.
+Each rule but `verify_lossy` leaves the distribution of the output exactly the target's. `rules.py` states them readably
+over rational numbers, where tests prove them; tests hold these tensor versions equal to it.
 
-Rules: a slot with drawn children is judged by recursive rejection without replacement (RRSw, 2402.12374), which with a
-single child is token-wise rejection (2211.17192, 2302.01318). A slot with deterministic children draws the target's own
-token and descends if a child carries it. `judge_block` judges a drawn chain as a whole (2403.10444).
+Rules: a slot with drawn children is verified by recursive rejection without replacement (RRSw, 2402.12374), which with
+a single child is token-wise rejection (2211.17192, 2302.01318). A slot with deterministic children draws the target's
+own token and descends if a child carries it. `verify_block` verifies a drawn chain as a whole (2403.10444).
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from draftscope.base.settings import Settings
 from draftscope.verify.rules import TYPICAL_DELTA, TYPICAL_EPS
 from draftscope.verify.sampling import draw
 from draftscope.verify.tree import DraftTree
-from draftscope.verify.uniforms import Coins
+from draftscope.verify.uniforms import Uniforms
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Verification:
     """What was accepted, and the target's own token below it; `block` and `lossy` are what such rules weighed."""
 
     path: Tensor  # [B, D] accepted nodes from the root down, -1 after the last
@@ -42,53 +42,55 @@ class Verdict:
         return self.path, self.accepted, self.slot, self.last, self.left, *pairs
 
     @classmethod
-    def of_parts(cls, parts: tuple[Any, ...]) -> Verdict:
+    def of_parts(cls, parts: tuple[Any, ...]) -> Verification:
         path, accepted, slot, last, left, weights, limits, thresholds, passed = parts
         block = None if weights is None else (weights, limits)
         lossy = None if thresholds is None else (thresholds, passed)
         return cls(path, accepted, slot, last, left, block, lossy)
 
 
-def judge_greedy(argmax: Tensor, tree: DraftTree) -> Verdict:
+def verify_greedy(argmax: Tensor, tree: DraftTree) -> Verification:
     """argmax [B, N + 1], the target's choice below every slot: descend while a child carries it."""
     path, accepted, slot = _walk(tree, _matches(tree, argmax))
-    return Verdict(path, accepted, slot, _at(argmax, slot))
+    return Verification(path, accepted, slot, _at(argmax, slot))
 
 
-def judge_tree(p: Tensor, tree: DraftTree, coins: Coins) -> Verdict:
-    """p [B, N + 1, V]: the target's law below every slot. RRSw for drawn families, the target's draw for the others."""
+def verify_tree(p: Tensor, tree: DraftTree, uniforms: Uniforms) -> Verification:
+    """p [B, N + 1, V]: the target's distribution below every slot. RRSw for drawn families, the target's draw for the
+    others."""
     if tree.drawn == "none":
-        return judge_greedy(draw(p, coins.last), tree)
-    accept = _rejection(p, tree, coins.accept)
+        return verify_greedy(draw(p, uniforms.last), tree)
+    accept = _rejection(p, tree, uniforms.accept)
     if tree.drawn == "some":
-        own = draw(p, coins.last)
-        accept = torch.where(_per_node(tree, tree.family) >= 0, accept, _matches(tree, own))
+        own = draw(p, uniforms.last)
+        accept = torch.where(_per_node(tree, tree.proposal_row) >= 0, accept, _matches(tree, own))
     path, accepted, slot = _walk(tree, accept)
-    left = _law_left(p, tree, slot)
-    return Verdict(path, accepted, slot, draw(left, _at(coins.last, slot)), left)
+    left = _distribution_left(p, tree, slot)
+    return Verification(path, accepted, slot, draw(left, _at(uniforms.last, slot)), left)
 
 
-def judge_block(p: Tensor, tree: DraftTree, coins: Coins) -> Verdict:
-    """p [B, G + 1, V] for a drawn chain of G nodes, node i drawn from `laws[:, i]`: the longest passing prefix."""
+def verify_block(p: Tensor, tree: DraftTree, uniforms: Uniforms) -> Verification:
+    """p [B, G + 1, V] for a drawn chain of G nodes, node i drawn from `distributions[:, i]`: the longest passing
+    prefix."""
     weights, thresholds = block_thresholds(p, tree)
-    passed = coins.accept < thresholds  # [B, G]; strict, so that a threshold of 0 never passes
+    passed = uniforms.accept < thresholds  # [B, G]; strict, so that a threshold of 0 never passes
     steps = torch.arange(1, tree.nodes + 1, device=p.device)
     accepted = (passed * steps).amax(-1)  # [B]: the largest passing position
     path = torch.where(steps - 1 < accepted[:, None], steps - 1, -1)
-    left = _block_law_left(p, tree, weights, accepted)
-    return Verdict(path, accepted, accepted, draw(left, _at(coins.last, accepted)), left, (weights, thresholds))
+    left = _block_distribution_left(p, tree, weights, accepted)
+    return Verification(path, accepted, accepted, draw(left, _at(uniforms.last, accepted)), left, (weights, thresholds))
 
 
 def block_thresholds(p: Tensor, tree: DraftTree) -> tuple[Tensor, Tensor]:
     """weights p_0 .. p_G [B, G + 1] and thresholds h_1 .. h_G [B, G] of block verification, in fp64.
 
     p_i = min(1, p_{i-1} p(x_i) / q(x_i)), h_i = S_i / (S_i + 1 - p_i) with S_i = sum_x (p_i p(x) - q(x))+, h_G = p_G.
-    Scout nodes (padding of a shorter chain) end the chain: they weigh 0 and never pass.
+    Never-accepted nodes (padding of a shorter chain) end the chain: they weigh 0 and never pass.
     """
-    assert tree.laws is not None
-    q, scout = tree.laws, tree.scout
+    assert tree.distributions is not None
+    q, never_accepted = tree.distributions, tree.never_accepted
     ratio = _token_mass(p[:, :-1], tree.tokens).double() / _token_mass(q, tree.tokens).double()
-    ratio = ratio.masked_fill(scout, 0.0)
+    ratio = ratio.masked_fill(never_accepted, 0.0)
     weights = [torch.ones_like(ratio[:, 0])]
     for i in range(tree.nodes):
         weights.append((weights[-1] * ratio[:, i]).clamp_(max=1.0))
@@ -97,38 +99,43 @@ def block_thresholds(p: Tensor, tree: DraftTree) -> tuple[Tensor, Tensor]:
     over = (inner[:, :, None] * p[:, 1:-1].double()).sub_(q[:, 1 : tree.nodes]).clamp_(min=0.0).sum(-1)
     slack = over + 1.0 - inner
     threshold = torch.where(slack > 0, over / slack.clamp(min=1e-300), torch.ones_like(over))
-    threshold = torch.where(scout[:, 1:], inner, threshold)
+    threshold = torch.where(never_accepted[:, 1:], inner, threshold)
     return weight, torch.cat([threshold, weight[:, -1:]], 1)
 
 
-def _block_law_left(p: Tensor, tree: DraftTree, weights: Tensor, accepted: Tensor) -> Tensor:
-    """The law [B, V] of the last token after `accepted` nodes: norm(p_tau p - q)+, or p below the chain's last node."""
-    assert tree.laws is not None
+def _block_distribution_left(p: Tensor, tree: DraftTree, weights: Tensor, accepted: Tensor) -> Tensor:
+    """The distribution [B, V] of the last token after `accepted` nodes: norm(p_tau p - q)+, or p below the chain's last
+    node."""
+    assert tree.distributions is not None
     ahead = accepted.clamp(max=tree.nodes - 1)
-    q = _rows(tree.laws, ahead)
+    q = _rows(tree.distributions, ahead)
     target = _rows(p, accepted)
-    ended = (accepted == tree.nodes) | tree.scout.gather(1, ahead[:, None])[:, 0]
+    ended = (accepted == tree.nodes) | tree.never_accepted.gather(1, ahead[:, None])[:, 0]
     left = (_at(weights, accepted)[:, None] * target - q).clamp_(min=0.0)
     return torch.where((ended | (left.sum(-1) <= 0))[:, None], target.double(), left)
 
 
-def judge_lossy(p: Tensor, tree: DraftTree, coins: Coins, settings: Settings) -> Verdict:
-    """p [B, G + 1, V] for a drawn chain, judged by a lossy rule of `rules.py`: the output's law is not the target's.
+def verify_lossy(p: Tensor, tree: DraftTree, uniforms: Uniforms, settings: Settings) -> Verification:
+    """p [B, G + 1, V] for a drawn chain, verified by a lossy rule of `rules.py`: the output's distribution is not the
+    target's.
 
     Accepted is what stands before the first draft that fails. Leniency then draws from the residual, the others from p.
     """
-    assert tree.laws is not None
-    thresholds, passed = lossy_thresholds(p, tree, coins.accept, settings)
-    accepted = (passed & ~tree.scout).long().cumprod(-1).sum(-1)  # [B]
+    assert tree.distributions is not None
+    thresholds, passed = lossy_thresholds(p, tree, uniforms.accept, settings)
+    accepted = (passed & ~tree.never_accepted).long().cumprod(-1).sum(-1)  # [B]
     nodes = torch.arange(tree.nodes, device=p.device)
     path = torch.where(nodes < accepted[:, None], nodes, -1)
-    left = _law_left(p, tree, accepted) if settings.rule == "lenient" else _rows(p, accepted)
-    return Verdict(path, accepted, accepted, draw(left, _at(coins.last, accepted)), left, lossy=(thresholds, passed))
+    left = _distribution_left(p, tree, accepted) if settings.rule == "lenient" else _rows(p, accepted)
+    return Verification(
+        path, accepted, accepted, draw(left, _at(uniforms.last, accepted)), left, lossy=(thresholds, passed)
+    )
 
 
-def lossy_thresholds(p: Tensor, tree: DraftTree, coins: Tensor, settings: Settings) -> tuple[Tensor, Tensor]:
-    """What each draft is compared with, and whether it passes, [B, G] each: its coin (lenient), or p of its token."""
-    assert tree.laws is not None
+def lossy_thresholds(p: Tensor, tree: DraftTree, uniforms: Tensor, settings: Settings) -> tuple[Tensor, Tensor]:
+    """What each draft is compared with, and whether it passes, [B, G] each: its uniform (lenient), or p of its
+    token."""
+    assert tree.distributions is not None
     target = p[:, :-1]
     mass = _token_mass(target, tree.tokens)
     if settings.rule == "typical":
@@ -138,12 +145,13 @@ def lossy_thresholds(p: Tensor, tree: DraftTree, coins: Tensor, settings: Settin
     if settings.rule == "top-k":
         threshold = target.topk(min(settings.agreement, p.shape[-1]), -1).values[..., -1]
         return threshold, (mass >= threshold) & (mass > 0)
-    threshold = (mass / (settings.lenience * _token_mass(tree.laws, tree.tokens))).clamp(max=1.0)
-    return threshold, coins < threshold
+    threshold = (mass / (settings.lenience * _token_mass(tree.distributions, tree.tokens))).clamp(max=1.0)
+    return threshold, uniforms < threshold
 
 
 def reject(p: Tensor, q: Tensor, token: Tensor) -> tuple[Tensor, Tensor]:
-    """Laws after `token` [...] was rejected: P <- norm(P - Q)+ and Q <- Q without it, renormalised. [..., V] each.
+    """Distributions after `token` [...] was rejected: P <- norm(P - Q)+ and Q <- Q without it, renormalised. [..., V]
+    each.
 
     Where nothing of P - Q is left the rejection had probability 0 and is rounding: P stays as it was.
     """
@@ -154,52 +162,53 @@ def reject(p: Tensor, q: Tensor, token: Tensor) -> tuple[Tensor, Tensor]:
     return torch.where(mass > 0, left / mass.clamp(min=1e-38), p), others / rest.clamp(min=1e-38)
 
 
-def _rejection(p: Tensor, tree: DraftTree, coins: Tensor) -> Tensor:
+def _rejection(p: Tensor, tree: DraftTree, uniforms: Tensor) -> Tensor:
     """[B, N] bool: would the node be accepted if every earlier sibling was rejected? Siblings of one rank at a time."""
-    assert tree.laws is not None
+    assert tree.distributions is not None
     shape = tree.topology
-    target, draft = p, tree.laws
-    accept = _padded(torch.zeros_like(tree.scout))  # [B, N + 1]: -1 reads and writes the padding
-    scout, tokens, coins = _padded(tree.scout, fill=True), _padded(tree.tokens), _padded(coins)
-    judged, token = scout, tokens  # those of the rank before
+    target, draft = p, tree.distributions
+    accept = _padded(torch.zeros_like(tree.never_accepted))  # [B, N + 1]: -1 reads and writes the padding
+    never_accepted, tokens, uniforms = _padded(tree.never_accepted, fill=True), _padded(tree.tokens), _padded(uniforms)
+    verified, token = never_accepted, tokens  # those of the rank before
     for rank, (slots, among) in enumerate(shape.ranks):
         target = target.index_select(1, among)  # [B, S, V]: most slots have no sibling of this rank
         if rank:
-            draft, before = draft.index_select(1, among), judged.index_select(1, among)[:, :, None]
+            draft, before = draft.index_select(1, among), verified.index_select(1, among)[:, :, None]
             p_next, q_next = reject(target, draft, token.index_select(1, among))
             target, draft = torch.where(before, p_next, target), torch.where(before, q_next, draft)
         else:
-            draft = _rows(draft, tree.family.index_select(1, among).clamp(min=0))
+            draft = _rows(draft, tree.proposal_row.index_select(1, among).clamp(min=0))
         child = shape.children[:, :, rank].index_select(1, slots) % (shape.nodes + 1)  # [B, S]
-        judged = ~scout.gather(1, child)
+        verified = ~never_accepted.gather(1, child)
         token = tokens.gather(1, child)
-        wins = judged & (coins.gather(1, child) * _token_mass(draft, token) < _token_mass(target, token))
-        accept.scatter_(1, torch.where(judged, child, shape.nodes), wins)
+        wins = verified & (uniforms.gather(1, child) * _token_mass(draft, token) < _token_mass(target, token))
+        accept.scatter_(1, torch.where(verified, child, shape.nodes), wins)
     return accept[:, :-1]
 
 
-def _law_left(p: Tensor, tree: DraftTree, slot: Tensor) -> Tensor:
-    """The law [B, V] of the last token below `slot` [B]: the residual after each of its drawn children was rejected.
+def _distribution_left(p: Tensor, tree: DraftTree, slot: Tensor) -> Tensor:
+    """The distribution [B, V] of the last token below `slot` [B]: the residual after each of its drawn children was
+    rejected.
 
-    Below a slot with deterministic children, or none, it is the target's own law.
+    Below a slot with deterministic children, or none, it is the target's own distribution.
     """
-    assert tree.laws is not None
+    assert tree.distributions is not None
     target = _rows(p, slot)
-    family = _at(tree.family, slot)
-    draft = _rows(tree.laws, family.clamp(min=0))
-    scout, tokens = _padded(tree.scout, fill=True), _padded(tree.tokens)
+    proposal_row = _at(tree.proposal_row, slot)
+    draft = _rows(tree.distributions, proposal_row.clamp(min=0))
+    never_accepted, tokens = _padded(tree.never_accepted, fill=True), _padded(tree.tokens)
     for rank in range(tree.topology.width):
         child = _rows(tree.topology.children, slot)[:, rank] % (tree.nodes + 1)
-        judged = ~_at(scout, child) & (family >= 0)
+        verified = ~_at(never_accepted, child) & (proposal_row >= 0)
         p_next, q_next = reject(target, draft, _at(tokens, child))
-        target = torch.where(judged[:, None], p_next, target)
-        draft = torch.where(judged[:, None], q_next, draft)
+        target = torch.where(verified[:, None], p_next, target)
+        draft = torch.where(verified[:, None], q_next, draft)
     return target
 
 
 def _matches(tree: DraftTree, own: Tensor) -> Tensor:
     """[B, N] bool: does the node carry the target's own token below its parent?"""
-    return (tree.tokens == _per_node(tree, own)) & ~tree.scout
+    return (tree.tokens == _per_node(tree, own)) & ~tree.never_accepted
 
 
 def _walk(tree: DraftTree, accept: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -240,6 +249,6 @@ def _rows(values: Tensor, index: Tensor) -> Tensor:
     return values[batch if index.dim() == 1 else batch[:, None], index]
 
 
-def _token_mass(law: Tensor, token: Tensor) -> Tensor:
-    """law [B, S, V], token [B, S] -> [B, S]."""
-    return law.gather(-1, token.unsqueeze(-1)).squeeze(-1)
+def _token_mass(distribution: Tensor, token: Tensor) -> Tensor:
+    """distribution [B, S, V], token [B, S] -> [B, S]."""
+    return distribution.gather(-1, token.unsqueeze(-1)).squeeze(-1)

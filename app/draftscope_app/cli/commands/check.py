@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from draftscope.decode.lab import Lab
     from draftscope.measure.check import Finding
 
-LEAST_SAMPLES = 500  # below it hardly an outcome is expected five times, and a law test would pass whatever it saw
+LEAST_SAMPLES = (
+    500  # below it hardly an outcome is expected five times, and a distribution test would pass whatever it saw
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _findings(args: argparse.Namespace, lab: Lab) -> list[Finding]:
-    """Each finding is told as it is made: the law tests take a while."""
+    """Each finding is told as it is made: the distribution tests take a while."""
     from draftscope.measure.check import check
 
     findings = []

@@ -13,7 +13,7 @@ from draftscope.trace.metrics import fold
 
 @dataclass(frozen=True)
 class Position:
-    """One drafted position: of `reached` rounds that judged it, `accepted` accepted it."""
+    """One drafted position: of `reached` rounds that verified it, `accepted` accepted it."""
 
     position: int
     reached: int

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.decode.fork import Departure
+from draftscope.decode.fork import ForkPoint
 from draftscope.trace.events import AnyEvent, Round, RunStart
 from draftscope_app.page.controls import checked
 from draftscope_app.engine.messages import Job
@@ -18,7 +18,7 @@ MOST_LANES = 4
 
 @dataclass(frozen=True)
 class Asked:
-    """Leave `lane` in its round number `round`, below `slot`; with `token`, or with a coin of its own."""
+    """Leave `lane` in its round number `round`, below `slot`; with `token`, or with a uniform of its own."""
 
     lane: str
     round: int
@@ -58,8 +58,8 @@ def job(asked: Asked, events: Sequence[AnyEvent], run: str) -> Job:
     seed = (start.seed + len(lanes)) % 2**63
     values = dict(start.settings) | {"seed": seed, "max_new_tokens": left}
     name = f"fork {sum(1 for lane in lanes if lane.startswith('fork ')) + 1}"
-    departure = Departure(asked.lane, asked.round, given, asked.token is not None)
-    return Job(run, start.prompt, (checked(name, values),), departure=departure, joins=start.run)
+    fork_point = ForkPoint(asked.lane, asked.round, given, asked.token is not None)
+    return Job(run, start.prompt, (checked(name, values),), fork_point=fork_point, joins=start.run)
 
 
 def _before(asked: Asked, own: Sequence[AnyEvent]) -> list[int]:

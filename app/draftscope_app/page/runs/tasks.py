@@ -18,7 +18,7 @@ from draftscope_app.engine.messages import DrafterChoice, Happened, Job, Refused
 from draftscope_app.engine.sessions import new_run_id
 
 REPEATS = 3  # whole runs of each drafter in a comparison
-SAMPLES = 2048  # of each law test, as on the command line
+SAMPLES = 2048  # of each distribution test, as on the command line
 
 
 def comparison(controls: Controls, drafters: Sequence[DrafterChoice], most_tokens: int) -> Job:

@@ -2,8 +2,8 @@
 
 Expand: at each depth the `tree_width` most probable nodes (by the product of probabilities from the root) get
 `tree_width` children each. Rerank: of all nodes the `tree_nodes` most probable are proposed. Selecting by probability
-after the fact would bias drawn children, so nothing is drawn: children are chosen, and judged as such. (In the paper's
-own settings: 60 nodes, depth 7, width 10; so many rows are nearly free on a large GPU, not on a small CPU.)
+after the fact would bias drawn children, so nothing is drawn: children are chosen, and verified as such. (In the
+paper's own settings: 60 nodes, depth 7, width 10; so many rows are nearly free on a large GPU, not on a small CPU.)
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ class DynamicTree(Drafter):
         if depth == 0:
             return empty(len(state.texts), self._device)
         times, began = [], perf_counter()
-        law, features = self._rows.first(state.texts)
-        growth = _Growth(law, min(self._settings.tree_width, law.shape[-1]))
+        distribution, features = self._rows.first(state.texts)
+        growth = _Growth(distribution, min(self._settings.tree_width, distribution.shape[-1]))
         for level in range(1, self._settings.tree_depth):
             times.append((perf_counter() - began) * 1e3)
             began = perf_counter()
             tokens, features, sees = growth.frontier(features)
             offsets = torch.full_like(tokens, level - 1)
-            law, features = self._rows.below(tokens, features, offsets, sees)
-            growth.expand(law)
+            distribution, features = self._rows.below(tokens, features, offsets, sees)
+            growth.expand(distribution)
         tree = growth.best(self._settings.tree_nodes, self._name)
         times.append((perf_counter() - began) * 1e3)
         return replace(tree, forward_ms=tuple(times))
@@ -57,24 +57,26 @@ class DynamicTree(Drafter):
     def observe(self, outcome: Outcome) -> None:
         self._rows.heard(outcome)
 
-    def stay(self, rows: list[int]) -> bool:
-        return self._rows.stay(rows)
+    def select_rows(self, rows: list[int]) -> bool:
+        return self._rows.select_rows(rows)
 
 
 class _Growth:
     """The candidates so far, level by level: a level's nodes are the children of the frontier before it, in order."""
 
-    def __init__(self, law: Tensor, width: int) -> None:
+    def __init__(self, distribution: Tensor, width: int) -> None:
         self._width = width
-        batch = law.shape[0]
-        root = torch.zeros((batch, 1), device=law.device)
-        self._laws: list[Tensor] = []
+        batch = distribution.shape[0]
+        root = torch.zeros((batch, 1), device=distribution.device)
+        self._distributions: list[Tensor] = []
         self._tokens: list[Tensor] = []  # [B, n] of each level
         self._values: list[Tensor] = []  # log of the product of probabilities from the root
         self._parents: list[Tensor] = []
-        self._owner: list[Tensor] = []  # [B, n]: the row of the laws that a node's children came from, -1 = none yet
-        self._sees = torch.zeros((batch, 0, 0), dtype=torch.bool, device=law.device)  # among drafted rows
-        self._grow(law, root, torch.full_like(root, -1, dtype=torch.long))
+        self._owner: list[
+            Tensor
+        ] = []  # [B, n]: the row of the distributions that a node's children came from, -1 = none yet
+        self._sees = torch.zeros((batch, 0, 0), dtype=torch.bool, device=distribution.device)  # among drafted rows
+        self._grow(distribution, root, torch.full_like(root, -1, dtype=torch.long))
 
     def frontier(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The last level's most probable nodes: tokens [B, k], their parents' features, and what each row sees.
@@ -85,17 +87,19 @@ class _Growth:
         chosen = values.topk(min(self._width, values.shape[1])).indices
         above = chosen // self._width  # the row of the frontier before that a node hangs below
         first = sum(level.shape[1] for level in self._tokens[:-1])
-        laws = sum(law.shape[1] for law in self._laws)
-        rows = torch.arange(laws, laws + chosen.shape[1], device=values.device).expand(len(chosen), -1)
+        distributions = sum(distribution.shape[1] for distribution in self._distributions)
+        rows = torch.arange(distributions, distributions + chosen.shape[1], device=values.device).expand(
+            len(chosen), -1
+        )
         self._owner[-1].scatter_(1, chosen, rows)
         self._frontier = values.gather(1, chosen), chosen + first
         self._sees = self._seen(above)
         parents = features.gather(1, above[:, :, None].expand(-1, -1, features.shape[2]))
         return self._tokens[-1].gather(1, chosen), parents, self._sees[:, -chosen.shape[1] :]
 
-    def expand(self, law: Tensor) -> None:
-        """Children of the frontier, from its laws [B, k, V]."""
-        self._grow(law, *self._frontier)
+    def expand(self, distribution: Tensor) -> None:
+        """Children of the frontier, from its distributions [B, k, V]."""
+        self._grow(distribution, *self._frontier)
 
     def best(self, count: int, name: str) -> DraftTree:
         """The `count` most probable nodes of all; a child is never more probable than its parent, so it is a tree."""
@@ -111,16 +115,16 @@ class _Growth:
         return DraftTree(
             topology=form,
             tokens=tokens.gather(1, chosen),
-            laws=torch.cat(self._laws, 1),
-            family=torch.full_like(belief, -1),
+            distributions=torch.cat(self._distributions, 1),
+            proposal_row=torch.full_like(belief, -1),
             belief=belief,
-            scout=values.gather(1, chosen) <= IMPOSSIBLE,
+            never_accepted=values.gather(1, chosen) <= IMPOSSIBLE,
             origin=tuple(tuple(f"{name} step {d}" for d in row) for row in form.depth[:, 1:].tolist()),
         )
 
-    def _grow(self, law: Tensor, values: Tensor, nodes: Tensor) -> None:
-        top = law.topk(self._width, -1)
-        self._laws.append(law)
+    def _grow(self, distribution: Tensor, values: Tensor, nodes: Tensor) -> None:
+        top = distribution.topk(self._width, -1)
+        self._distributions.append(distribution)
         self._tokens.append(top.indices.flatten(1))
         self._values.append((values[:, :, None] + top.values.log().clamp(min=IMPOSSIBLE)).flatten(1))
         self._parents.append(nodes.repeat_interleave(self._width, 1))

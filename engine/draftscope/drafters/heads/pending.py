@@ -11,7 +11,7 @@ from torch.nn.utils.rnn import pad_sequence
 from draftscope.drafters.drafter import Outcome
 
 
-class Unread:
+class PendingFeatures:
     """For each sequence, rows of the target's hidden states and the token behind each."""
 
     def __init__(self, prompts: Sequence[list[int]], states: Tensor) -> None:
@@ -40,7 +40,7 @@ class Unread:
         self._states = [[states[b, :0]] for b in range(len(states))]
         return torch.tensor(tokens, dtype=torch.long, device=states.device).view(len(tokens), longest), states, real
 
-    def stay(self, rows: list[int]) -> None:
+    def select_rows(self, rows: list[int]) -> None:
         """Goes on with `rows` alone."""
         self._tokens, self._states = [self._tokens[row] for row in rows], [self._states[row] for row in rows]
 

@@ -1,8 +1,8 @@
 """Heads that say all positions at once: Medusa's (2401.10774) and block drafters (DFlash, 2602.06036).
 
-One look gives a law for each of the next positions, each blind to what is drafted before it. Out of these laws come a
-drawn chain, or a tree of chosen children: Medusa's sparse tree has the same places every round, by rank; a best-first
-tree (DDTree, 2604.12989) takes the most probable prefixes of this very round.
+One look gives a distribution for each of the next positions, each blind to what is drafted before it. Out of these
+distributions come a drawn chain, or a tree of chosen children: Medusa's sparse tree has the same places every round, by
+rank; a best-first tree (DDTree, 2604.12989) takes the most probable prefixes of this very round.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from draftscope.drafters.drafter import Drafter, DrafterInfo, Outcome, Parts, State
-from draftscope.drafters.heads.pending import Unread
+from draftscope.drafters.heads.pending import PendingFeatures
 from draftscope.drafters.heads.ranks import best_first, sparse_tree, tree_of_ranks
 from draftscope.drafters.length import lengths_of
 from draftscope.models.cache.masks import Reach, attention_mask
@@ -27,7 +27,7 @@ from draftscope.verify.tree import DraftTree, chain, empty
 
 
 class Source(ABC):
-    """Where the laws come from: one law for each of the next positions."""
+    """Where the distributions come from: one distribution for each of the next positions."""
 
     layers: tuple[int, ...]
     name: str
@@ -38,15 +38,16 @@ class Source(ABC):
         """Hears the prompt and the target's hidden states [B, T, F] of all its tokens but the last."""
 
     @abstractmethod
-    def laws(self, texts: Sequence[Sequence[int]], count: int) -> Tensor | None:
-        """Laws [B, count, V] of the tokens behind the pending one; None where there is nothing to go by yet."""
+    def distributions(self, texts: Sequence[Sequence[int]], count: int) -> Tensor | None:
+        """Distributions [B, count, V] of the tokens behind the pending one; None where there is nothing to go by
+        yet."""
 
     @abstractmethod
     def observe(self, outcome: Outcome) -> None:
-        """Hears the verdict, with the target's hidden states of the round's rows."""
+        """Hears the result, with the target's hidden states of the round's rows."""
 
     @abstractmethod
-    def stay(self, rows: list[int]) -> None:
+    def select_rows(self, rows: list[int]) -> None:
         """Goes on with `rows` of the batch alone."""
 
 
@@ -66,17 +67,17 @@ class MedusaSource(Source):
         if states.shape[1]:
             self._state = _at(states, [max(len(prompt) - 2, 0) for prompt in prompts])
 
-    def laws(self, texts: Sequence[Sequence[int]], count: int) -> Tensor | None:
+    def distributions(self, texts: Sequence[Sequence[int]], count: int) -> Tensor | None:
         if self._state is None:
             return None
         logits = self._head(self._state)[:, 0, :count]  # [B, count, D]
-        return self._head.to_target(self._sampling.law(logits))
+        return self._head.to_target(self._sampling.distribution(logits))
 
     def observe(self, outcome: Outcome) -> None:
         assert outcome.features is not None
         self._state = _at(outcome.features, [path[-1] + 1 if path else 0 for path in outcome.paths])
 
-    def stay(self, rows: list[int]) -> None:
+    def select_rows(self, rows: list[int]) -> None:
         assert self._state is not None
         self._state = self._state[rows]
 
@@ -93,28 +94,30 @@ class BlockSource(Source):
         self._sampling = parts.sampling
         self._cache = head.cache(parts.batch, parts.capacity + head.config.size)
         self._rows = [0] * parts.batch  # committed features in the cache, each at its own position
-        self._unread: Unread | None = None
+        self._pending_features: PendingFeatures | None = None
 
     def begin(self, prompts: Sequence[list[int]], states: Tensor) -> None:
-        self._unread = Unread(prompts, states)
+        self._pending_features = PendingFeatures(prompts, states)
 
-    def laws(self, texts: Sequence[Sequence[int]], count: int) -> Tensor | None:
+    def distributions(self, texts: Sequence[Sequence[int]], count: int) -> Tensor | None:
         """The forward reads fresh features and the block together; the features stay, the block is forgotten."""
-        assert self._unread is not None
-        _, states, real = self._unread.take([len(text) - 1 - n for text, n in zip(texts, self._rows, strict=True)])
+        assert self._pending_features is not None
+        _, states, real = self._pending_features.take(
+            [len(text) - 1 - n for text, n in zip(texts, self._rows, strict=True)]
+        )
         tokens = self._head.tokens(torch.tensor([text[-1] for text in texts], device=states.device), count)
         device, (batch, fresh) = tokens.device, states.shape[:2]
         kept = torch.tensor(real, device=device)
         inside = torch.arange(tokens.shape[1], device=device)
         offsets = torch.cat([torch.arange(fresh, device=device).expand(batch, -1), kept[:, None] + inside], 1)
         table = self._cache.table
-        table.aim(offsets)
+        table.begin_write(offsets)
         position_ids = table.length[:, None] + offsets
         table.widen()
         logits = self._head(tokens, self._head.fuse(states), position_ids, self._mask(kept, fresh, count), self._cache)
         self._rows = [rows + more for rows, more in zip(self._rows, real, strict=True)]
         self._cache.keep_first(kept, max(self._rows))
-        return self._head.to_target(self._sampling.law(logits[:, 1:]))
+        return self._head.to_target(self._sampling.distribution(logits[:, 1:]))
 
     def _mask(self, kept: Tensor, fresh: int, count: int) -> Tensor:
         """[B, 1, 1 + count, view]: every row of the block sees all real features and the whole block."""
@@ -126,18 +129,18 @@ class BlockSource(Source):
         return mask[:, :, fresh:]
 
     def observe(self, outcome: Outcome) -> None:
-        assert self._unread is not None
-        self._unread.hear(outcome)
+        assert self._pending_features is not None
+        self._pending_features.hear(outcome)
 
-    def stay(self, rows: list[int]) -> None:
-        assert self._unread is not None
-        self._unread.stay(rows)
-        self._cache.stay(torch.tensor(rows, device=self._cache.table.length.device))
+    def select_rows(self, rows: list[int]) -> None:
+        assert self._pending_features is not None
+        self._pending_features.select_rows(rows)
+        self._cache.select_rows(torch.tensor(rows, device=self._cache.table.length.device))
         self._rows = [self._rows[row] for row in rows]
 
 
 class PositionsChain(Drafter):
-    """One draw from each position's law, judged as a drawn chain.
+    """One draw from each position's distribution, verified as a drawn chain.
 
     Where its length is chosen, the chain ends behind the first token that says so, whatever was drawn after it.
     """
@@ -157,22 +160,22 @@ class PositionsChain(Drafter):
     def propose(self, state: State, depth: int) -> DraftTree:
         began, count, batch = perf_counter(), self._gamma, len(state.texts)
         going = self._lengths.begin() if self._lengths else []  # empty where all draft their full length
-        laws = self._source.laws(state.texts, count) if depth and (not going or any(going)) else None
-        if laws is None:
+        distributions = self._source.distributions(state.texts, count) if depth and (not going or any(going)) else None
+        if distributions is None:
             return empty(batch, self._device)
-        tokens = draw(laws, state.coins.draft[:, :count]) if self._draws else laws.argmax(-1)
-        kept = self._kept(going, tokens, laws) if going else [count] * batch
+        tokens = draw(distributions, state.uniforms.draft[:, :count]) if self._draws else distributions.argmax(-1)
+        kept = self._kept(going, tokens, distributions) if going else [count] * batch
         count = max(kept)
-        tokens, laws = tokens[:, :count], laws[:, :count]
+        tokens, distributions = tokens[:, :count], distributions[:, :count]
         slots = torch.arange(count + 1, device=self._device)
         belief = torch.where(slots < count, slots, -1).expand(batch, -1)
         return DraftTree(
             topology=chain(count, batch, self._device),
             tokens=tokens,
-            laws=laws,
-            family=belief if self._draws else torch.full_like(belief, -1),
+            distributions=distributions,
+            proposal_row=belief if self._draws else torch.full_like(belief, -1),
             belief=belief,
-            scout=slots[:count] >= torch.tensor(kept, device=self._device)[:, None],
+            never_accepted=slots[:count] >= torch.tensor(kept, device=self._device)[:, None],
             origin=(tuple(f"{self._source.name} {k + 1}" for k in range(count)),) * batch,
             drawn="all" if self._draws else "none",
             forward_ms=((perf_counter() - began) * 1e3,),
@@ -183,20 +186,20 @@ class PositionsChain(Drafter):
             self._lengths.observe([len(path) for path in outcome.paths])
         self._source.observe(outcome)
 
-    def stay(self, rows: list[int]) -> bool:
+    def select_rows(self, rows: list[int]) -> bool:
         if self._lengths:
-            self._lengths.stay(rows)
-        self._source.stay(rows)
+            self._lengths.select_rows(rows)
+        self._source.select_rows(rows)
         return True
 
-    def _kept(self, going: list[bool], tokens: Tensor, laws: Tensor) -> list[int]:
-        """How many of its tokens [B, K], drawn from laws [B, K, V], each sequence keeps."""
+    def _kept(self, going: list[bool], tokens: Tensor, distributions: Tensor) -> list[int]:
+        """How many of its tokens [B, K], drawn from distributions [B, K, V], each sequence keeps."""
         assert self._lengths is not None
-        q = laws.gather(2, tokens[:, :, None])[:, :, 0].T.tolist()  # by position
+        q = distributions.gather(2, tokens[:, :, None])[:, :, 0].T.tolist()  # by position
         kept = [0] * len(tokens)
-        for likely, law in zip(q, laws.unbind(1), strict=True):
+        for likely, distribution in zip(q, distributions.unbind(1), strict=True):
             kept = [count + more for count, more in zip(kept, going, strict=True)]
-            going = self._lengths.go_on(going, likely, partial(entropies, law)) if any(going) else going
+            going = self._lengths.go_on(going, likely, partial(entropies, distribution)) if any(going) else going
         return kept
 
 
@@ -216,23 +219,23 @@ class PositionsTree(Drafter):
 
     def propose(self, state: State, depth: int) -> DraftTree:
         began, count = perf_counter(), min(self._settings.tree_depth, self._source.most)
-        laws = self._source.laws(state.texts, count) if depth else None
-        if laws is None:
+        distributions = self._source.distributions(state.texts, count) if depth else None
+        if distributions is None:
             return empty(len(state.texts), self._device)
-        top = laws.topk(min(self._settings.tree_width, laws.shape[-1]), -1)
+        top = distributions.topk(min(self._settings.tree_width, distributions.shape[-1]), -1)
         nodes = self._settings.tree_nodes
         if self._sparse:
-            paths = [sparse_tree(count, top.values.shape[-1], nodes)] * len(laws)
+            paths = [sparse_tree(count, top.values.shape[-1], nodes)] * len(distributions)
         else:
             paths = [best_first(row, nodes) for row in top.values.clamp(min=1e-30).log().tolist()]
-        tree = tree_of_ranks(paths, top.indices, top.values, laws, self._source.name)
+        tree = tree_of_ranks(paths, top.indices, top.values, distributions, self._source.name)
         return replace(tree, forward_ms=((perf_counter() - began) * 1e3,))
 
     def observe(self, outcome: Outcome) -> None:
         self._source.observe(outcome)
 
-    def stay(self, rows: list[int]) -> bool:
-        self._source.stay(rows)
+    def select_rows(self, rows: list[int]) -> bool:
+        self._source.select_rows(rows)
         return True
 
 

@@ -1,7 +1,9 @@
-"""Trees over laws that are blind to what is drafted before them: a node is its tokens' ranks, position by position.
+"""Trees over distributions that are blind to what is drafted before them: a node is its tokens' ranks, position by
+position.
 
 Which prefixes stand in the tree is chosen either once and for all, by rank (Medusa's sparse tree, 2401.10774), or anew
-for each round's laws, the most probable first (DDTree, 2604.12989). Children are chosen, so their families are none.
+for each round's distributions, the most probable first (DDTree, 2604.12989). Children are chosen, so their families are
+none.
 """
 
 from __future__ import annotations
@@ -16,31 +18,31 @@ from torch import Tensor
 
 from draftscope.verify.tree import DraftTree, topology, with_descendants
 
-Path = tuple[int, ...]  # the rank of each token of a prefix in its own position's law
+Path = tuple[int, ...]  # the rank of each token of a prefix in its own position's distribution
 
 
-def best_first(log_laws: Sequence[Sequence[float]], count: int) -> list[Path]:
+def best_first(log_distributions: Sequence[Sequence[float]], count: int) -> list[Path]:
     """The `count` most probable prefixes of independent positions, parents first (2604.12989, a heap).
 
     log_laws[k]: the log probabilities of position k's tokens, largest first.
     """
-    heap: list[tuple[float, Path]] = [(-log_laws[0][0], (0,))]
+    heap: list[tuple[float, Path]] = [(-log_distributions[0][0], (0,))]
     found: list[Path] = []
     while heap and len(found) < count:
         cost, path = heapq.heappop(heap)
         found.append(path)
         position, rank = len(path) - 1, path[-1]
-        if rank + 1 < len(log_laws[position]):  # the next sibling
-            sibling = cost + log_laws[position][rank] - log_laws[position][rank + 1]
+        if rank + 1 < len(log_distributions[position]):  # the next sibling
+            sibling = cost + log_distributions[position][rank] - log_distributions[position][rank + 1]
             heapq.heappush(heap, (sibling, (*path[:-1], rank + 1)))
-        if position + 1 < len(log_laws):  # the first child
-            heapq.heappush(heap, (cost - log_laws[position + 1][0], (*path, 0)))
+        if position + 1 < len(log_distributions):  # the first child
+            heapq.heappush(heap, (cost - log_distributions[position + 1][0], (*path, 0)))
     return found
 
 
 @lru_cache(maxsize=64)
 def sparse_tree(depth: int, width: int, count: int) -> list[Path]:
-    """Medusa's sparse tree (2401.10774, section 2.3.3): the places most likely to hold, judged by rank alone.
+    """Medusa's sparse tree (2401.10774, section 2.3.3): the places most likely to hold, verified by rank alone.
 
     The paper counts how often each head's r-th guess is right; without a count, the first guess is taken to be right
     half of the time, a little less at each further head, and each next guess a third as often as the one before.
@@ -49,7 +51,9 @@ def sparse_tree(depth: int, width: int, count: int) -> list[Path]:
     return best_first([[math.log(rate) for rate in row] for row in rates], count)
 
 
-def tree_of_ranks(paths: list[list[Path]], tokens: Tensor, values: Tensor, laws: Tensor, name: str) -> DraftTree:
+def tree_of_ranks(
+    paths: list[list[Path]], tokens: Tensor, values: Tensor, distributions: Tensor, name: str
+) -> DraftTree:
     """Trees [B] of the given prefixes; tokens and values [B, K, width] are each position's best."""
     longest = max(len(own) for own in paths)
     assert all(len(own) == longest for own in paths)
@@ -63,10 +67,10 @@ def tree_of_ranks(paths: list[list[Path]], tokens: Tensor, values: Tensor, laws:
     return DraftTree(
         topology=form,
         tokens=tokens.flatten(1).gather(1, flat),
-        laws=laws,
-        family=torch.full_like(belief, -1),
-        belief=torch.where(belief < laws.shape[1], belief, -1),
-        scout=with_descendants(values.flatten(1).gather(1, flat) <= 0, form),
+        distributions=distributions,
+        proposal_row=torch.full_like(belief, -1),
+        belief=torch.where(belief < distributions.shape[1], belief, -1),
+        never_accepted=with_descendants(values.flatten(1).gather(1, flat) <= 0, form),
         origin=tuple(tuple(f"{name} {len(path)}" for path in own) for own in paths),
     )
 

@@ -3,7 +3,7 @@
 Papers: EAGLE-1 2401.15077, EAGLE-3 2503.01840, multi-token prediction 2412.19437 (section 2.2). A head reads pairs: the
 target's feature of a token, and the token behind it. What the target has read is committed: its pairs stay in the
 head's cache. While drafting, the head's own output stands for the feature that the target has not computed yet; when
-the verdict is in, those rows are forgotten and the true pairs of the accepted path are read in their place, in the same
+the result is in, those rows are forgotten and the true pairs of the accepted path are read in their place, in the same
 forward that says what comes next.
 """
 
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from draftscope.drafters.drafter import Drafter, DrafterInfo, Outcome, Parts, State
-from draftscope.drafters.heads.pending import Unread
+from draftscope.drafters.heads.pending import PendingFeatures
 from draftscope.drafters.model.levels import Drafted, Levels, Plan
 from draftscope.models.cache.masks import Reach, attention_mask
 from draftscope.models.forward.graphs import Call, Outputs
@@ -35,39 +35,40 @@ class HeadRows:
         self._rows = [0] * parts.batch  # true pairs in the cache: row i is feature i and token i + 1
         nothing = head.lender.embedding.new_zeros((parts.batch, 1, len(head.layers) * head.lender.hidden))
         self._ahead = head.fuse(nothing) * 0  # [B, 1, h] what the newest true pair says
-        self._unread: Unread | None = None
+        self._pending_features: PendingFeatures | None = None
 
     def begin(self, prompts: Sequence[list[int]], states: Tensor) -> None:
         """Reads the prompt's pairs. A prompt of one token has none: its first draft comes from a feature of zeros."""
-        self._unread = Unread(prompts, states)
+        self._pending_features = PendingFeatures(prompts, states)
         self._read(prompts)
 
     def heard(self, outcome: Outcome) -> None:
         """Forgets what was drafted; the true pairs of the accepted path are read when they are needed."""
-        assert self._unread is not None
+        assert self._pending_features is not None
         self._cache.truncate(self._lengths(), max(self._rows))
-        self._unread.hear(outcome)
+        self._pending_features.hear(outcome)
 
-    def stay(self, rows: list[int]) -> bool:
+    def select_rows(self, rows: list[int]) -> bool:
         """Goes on with `rows` alone; False where graphs were recorded for more."""
         if self._head.graphs is not None:
             return False
-        assert self._unread is not None
+        assert self._pending_features is not None
         kept = torch.tensor(rows, device=self._ahead.device)
-        self._cache.stay(kept)
-        self._unread.stay(rows)
+        self._cache.select_rows(kept)
+        self._pending_features.select_rows(rows)
         self._rows, self._ahead = [self._rows[row] for row in rows], self._ahead[kept]
         return True
 
     def first(self, texts: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
-        """Law [B, 1, V] below the pending tokens, and the features [B, 1, h] that it came from."""
+        """Distribution [B, 1, V] below the pending tokens, and the features [B, 1, h] that it came from."""
         self._read(texts)
-        return self._law(self._head.logits(self._ahead)), self._ahead
+        return self._distribution(self._head.logits(self._ahead)), self._ahead
 
     def at_once(
         self, texts: Sequence[Sequence[int]], form: object, more: Tensor, fed: int, call: Call
     ) -> Outputs | None:
-        """What `call(law, features, more)` returns of what `first` returns: forwards of `fed` rows below. As one graph.
+        """What `call(distribution, features, more)` returns of what `first` returns: forwards of `fed` rows below. As
+        one graph.
 
         `Graphs.loop` says what `call` may depend on. None where there are no graphs, or nothing was read before.
         """
@@ -78,19 +79,20 @@ class HeadRows:
 
         def loop(tokens: Tensor, states: Tensor, kept: Tensor, ahead: Tensor, more: Tensor) -> Outputs:
             ahead = self._advanced(tokens, states, kept, ahead, bound)
-            return ahead, *call(self._law(self._head.logits(ahead)), ahead, more)
+            return ahead, *call(self._distribution(self._head.logits(ahead)), ahead, more)
 
         given = *fresh, self._ahead, more
         self._ahead, *found = graphs.loop(self._cache, loop, (form, self._sampling), given, fresh[0].shape[1] + fed)
         return tuple(found)
 
     def below(self, tokens: Tensor, features: Tensor, offsets: Tensor, sees: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Laws [B, n, V] below drafted `tokens` [B, n], and their features; `features` are those of their parents.
+        """Distributions [B, n, V] below drafted `tokens` [B, n], and their features; `features` are those of their
+        parents.
 
         offsets [B, n]: depth below the pending token. sees [B, n, open]: which drafted rows each descends from.
         """
         logits, out = self._head(tokens, features, *self._aimed(offsets, sees), self._cache)
-        return self._law(logits), out
+        return self._distribution(logits), out
 
     def _read(self, texts: Sequence[Sequence[int]]) -> None:
         """Reads the pairs that were not read yet."""
@@ -100,11 +102,11 @@ class HeadRows:
 
     def _fresh(self, texts: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor, Tensor] | None:
         """The pairs that were not read yet and are about to be: tokens [B, R], states [B, R, F], how many are real."""
-        assert self._unread is not None
-        if self._unread.empty:
+        assert self._pending_features is not None
+        if self._pending_features.empty:
             return None
         room = [len(text) - 1 - rows for text, rows in zip(texts, self._rows, strict=True)]  # a pair less than tokens
-        tokens, states, count = self._unread.take(room)
+        tokens, states, count = self._pending_features.take(room)
         self._rows = [rows + more for rows, more in zip(self._rows, count, strict=True)]
         return tokens, states, torch.tensor(count, device=tokens.device)
 
@@ -120,7 +122,7 @@ class HeadRows:
     def _aimed(self, offsets: Tensor, sees: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """Positions and mask of the next rows, at which the cache is aimed."""
         table = self._cache.table
-        table.aim(offsets)
+        table.begin_write(offsets)
         position_ids = table.length[:, None] + offsets
         if table.before == 0 and sees is None:
             return position_ids, None
@@ -132,12 +134,12 @@ class HeadRows:
     def _lengths(self) -> Tensor:
         return torch.tensor(self._rows, device=self._ahead.device)
 
-    def _law(self, logits: Tensor) -> Tensor:
-        return self._head.to_target(self._sampling.law(logits))
+    def _distribution(self, logits: Tensor) -> Tensor:
+        return self._head.to_target(self._sampling.distribution(logits))
 
 
 class RecurrentLevels(Levels):
-    """A chain or a fixed tree of the head's own draws, judged as a draft model's would be."""
+    """A chain or a fixed tree of the head's own draws, verified as a draft model's would be."""
 
     def __init__(self, parts: Parts, head: RecurrentHead, counts: Counts, chooses_length: bool = False) -> None:
         super().__init__(parts, counts, sampled=True, chooses_length=chooses_length)
@@ -153,36 +155,36 @@ class RecurrentLevels(Levels):
     def drafted(self, state: State, plan: Plan, going: list[bool]) -> Drafted | None:
         """Where there are graphs and no length to be chosen, the whole loop is one of them."""
 
-        def levels(law: Tensor, features: Tensor, coins: Tensor) -> Outputs:
+        def levels(distribution: Tensor, features: Tensor, uniforms: Tensor) -> Outputs:
             self._features = features
-            return self.grown(law, plan, coins, [], 0.0).parts
+            return self.grown(distribution, plan, uniforms, [], 0.0).parts
 
         form, fed = (plan, self.draws), sum(plan.fed)
-        parts = None if going else self._rows.at_once(state.texts, form, state.coins.draft, fed, levels)
+        parts = None if going else self._rows.at_once(state.texts, form, state.uniforms.draft, fed, levels)
         return super().drafted(state, plan, going) if parts is None else Drafted.of_parts(parts)
 
     def first(self, state: State) -> Tensor:
-        law, self._features = self._rows.first(state.texts)
-        return law
+        distribution, self._features = self._rows.first(state.texts)
+        return distribution
 
     def below(self, form: Topology, children: Tensor, start: int) -> Tensor:
         end = start + children.shape[1]
         offsets = form.depth[:, start + 1 : end + 1] - 1
         if form.is_chain:
-            law, self._features = self._rows.below(children, self._features, offsets, None)
-            return law
+            distribution, self._features = self._rows.below(children, self._features, offsets, None)
+            return distribution
         above = form.parents[:, start:end] - (start - self._features.shape[1])  # in the level before
         parents = self._features.gather(1, above[:, :, None].expand(-1, -1, self._features.shape[2]))
         sees = form.ancestors[:, start + 1 : end + 1, 1 : end + 1]
-        law, self._features = self._rows.below(children, parents, offsets, sees)
-        return law
+        distribution, self._features = self._rows.below(children, parents, offsets, sees)
+        return distribution
 
     def observe(self, outcome: Outcome) -> None:
         super().observe(outcome)
         self._rows.heard(outcome)
 
-    def stay(self, rows: list[int]) -> bool:
-        if not self._rows.stay(rows):
+    def select_rows(self, rows: list[int]) -> bool:
+        if not self._rows.select_rows(rows):
             return False
         self.choose_for(rows)
         return True

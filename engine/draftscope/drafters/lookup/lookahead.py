@@ -5,7 +5,8 @@ asks what the target would write behind every column, which becomes that column'
 is an n-gram that the target once found plausible; it is pooled under its first token. Where the text comes to a token
 with pooled n-grams, up to G = W of them are verified in the very forward that moves the window on.
 
-The window's rows are scouts: computed, never acceptable. The n-grams are chosen children, so no law changes.
+The window's rows are never-accepted nodes: computed, never acceptable. The n-grams are chosen children, so no
+distribution changes.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from torch import Tensor
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.settings import MAX_NODES, Settings
-from draftscope.drafters.chosen import Node, chosen_trees
+from draftscope.drafters.chosen import Node, deterministic_trees
 from draftscope.drafters.drafter import Drafter, DrafterInfo, Outcome, Parts, State
 from draftscope.verify.tree import DraftTree
 
@@ -51,12 +52,13 @@ class Window:
         self.levels = [[prompt[-1 - (j * width + i) % len(prompt)] for i in range(width)] for j in range(levels)]
 
     def rows(self, first: int) -> list[Node]:
-        """The window as scouts, numbered from `first` on: level 0 a chain, the other levels a branch of each column."""
+        """The window as never-accepted nodes, numbered from `first` on: level 0 a chain, the other levels a branch of
+        each column."""
         nodes = []
         for j, level in enumerate(self.levels):
             for i, token in enumerate(level):
                 parent = first + (j - 1) * self.width + i if j else first + i - 1 if i else -1
-                nodes.append(Node(parent, token, f"window level {j}", scout=True))
+                nodes.append(Node(parent, token, f"window level {j}", never_accepted=True))
         return nodes
 
     def move(self, found: Sequence[int], emitted: int) -> list[Ngram]:
@@ -102,7 +104,7 @@ class Lookahead(Drafter):
             guesses = merged(pool.behind(text[-1]))
             self._first.append(len(guesses))
             drafts.append([*guesses, *window.rows(len(guesses))] if depth else [])
-        return chosen_trees(drafts, self._device)
+        return deterministic_trees(drafts, self._device)
 
     def observe(self, outcome: Outcome) -> None:
         if outcome.tree.nodes == 0:

@@ -1,6 +1,7 @@
 """N-gram drafting (prompt lookup): copy what followed the longest, latest match of the text's own end.
 
-Saxena, "Prompt lookup decoding", 2023. No model, no law: a deterministic chain. It wins where text repeats itself.
+Saxena, "Prompt lookup decoding", 2023. No model, no distribution: a deterministic chain. It wins where text repeats
+itself.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from draftscope.drafters.drafter import Drafter, DrafterInfo, Parts, State
-from draftscope.verify.tree import DraftTree, chosen_chains
+from draftscope.verify.tree import DraftTree, deterministic_chains
 
 
 class Ngram(Drafter):
@@ -32,9 +33,9 @@ class Ngram(Drafter):
         limit = min(self._gamma, depth)
         drafts = [list(text[at : at + limit]) if at else [] for (at, _), text in zip(found, state.texts, strict=True)]
         origin = [f"{length}-gram, seen at token {at}" for at, length in found]
-        return chosen_chains(drafts, origin, self._device)
+        return deterministic_chains(drafts, origin, self._device)
 
-    def stay(self, rows: list[int]) -> bool:
+    def select_rows(self, rows: list[int]) -> bool:
         self._indexes = [self._indexes[row] for row in rows]
         return True
 

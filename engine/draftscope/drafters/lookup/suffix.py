@@ -2,7 +2,7 @@
 
 SuffixDecoding, Oliaro et al. 2411.04975: the suffixes of prompt and generated text stand in a tree that counts how
 often each string occurred; a draft grows from the longest match, the most probable continuation first. Here the tree
-holds this one text, and strings of at most `LONGEST` tokens. No model, no law: children are chosen.
+holds this one text, and strings of at most `LONGEST` tokens. No model, no distribution: children are chosen.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
-from draftscope.drafters.chosen import Node, chosen_trees
+from draftscope.drafters.chosen import Node, deterministic_trees
 from draftscope.drafters.drafter import Drafter, DrafterInfo, Parts, State
 from draftscope.verify.tree import DraftTree
 
@@ -129,9 +129,9 @@ class Suffix(Drafter):
         for index, text in zip(self._indexes, state.texts, strict=True):
             index.read(text)
             drafts.append(index.grow(count, deepest, width) if depth else [])
-        return chosen_trees(drafts, self._device)
+        return deterministic_trees(drafts, self._device)
 
-    def stay(self, rows: list[int]) -> bool:
+    def select_rows(self, rows: list[int]) -> bool:
         self._indexes = [self._indexes[row] for row in rows]
         return True
 

@@ -1,9 +1,9 @@
 """A cascade of three tiers or more: copied guesses draft for a small model, that for a larger one, that for the target.
 
 Cascade speculative drafting (Chen et al. 2312.11462), losslessly: every model verifies what is drafted for it as a
-target would (`tiers`), so what stands is drawn from its own law. The outermost draft model's law q is what the target
-judges with; nothing of the tiers below it is left but the time that they took. Each tier tosses coins of its own: one
-that decided in two tiers would tie their verdicts together.
+target would (`tiers`), so what stands is drawn from its own distribution. The outermost draft model's distribution q is
+what the target verifies with; nothing of the tiers below it is left but the time that they took. Each tier tosses
+uniforms of its own: one that decided in two tiers would tie their results together.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from draftscope.drafters.model.tiers import Copier, Tier
 from draftscope.trace.events import Annotation, Tiers, TierWork
 from draftscope.verify.tree import DraftTree, empty
 
-TIER = 1  # of a tier's coins, below those of the tier above it; the target's are tier 0
+TIER = 1  # of a tier's uniforms, below those of the tier above it; the target's are tier 0
 
 
 class Cascade(Drafter):
@@ -54,7 +54,7 @@ class Cascade(Drafter):
 
 
 def _tiers(parts: Parts) -> list[Tier]:
-    """A tier for each model, the outermost first, each with coins below those of the tier above it."""
+    """A tier for each model, the outermost first, each with uniforms below those of the tier above it."""
     assert parts.draft is not None
     models = (parts.draft, *parts.smaller)
     streams = [parts.streams.below(TIER)]

@@ -2,7 +2,7 @@
 
 Papers: chain 2211.17192 and 2302.01318; sampled tree 2402.12374; top-k tree 2305.09781. One class serves all three: a
 chain is the tree with one child everywhere. The draft drafts level by level, one forward a level, from the same warped
-law that judges it.
+distribution that verifies it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FRESH = 2  # committed tokens that a round finds unread at most, where the draft
 
 
 class DraftModel(Levels):
-    """Laws of a model that reads the same text as the target, through a cache of its own."""
+    """Distributions of a model that reads the same text as the target, through a cache of its own."""
 
     def __init__(self, parts: Parts, counts: Counts, sampled: bool, chooses_length: bool = False) -> None:
         super().__init__(parts, counts, sampled, chooses_length)
@@ -51,22 +51,22 @@ class DraftModel(Levels):
         tokens = self._behind(state.texts, rows)
         self._cache.truncate(cut, max(lengths) - rows)
 
-        def loop(tokens: Tensor, coins: Tensor) -> Outputs:
-            law = self._law(self._read_behind(tokens, max(lengths)))
-            return self.grown(law, plan, coins, [], 0.0).parts
+        def loop(tokens: Tensor, uniforms: Tensor) -> Outputs:
+            distribution = self._distribution(self._read_behind(tokens, max(lengths)))
+            return self.grown(distribution, plan, uniforms, [], 0.0).parts
 
         form = plan, self._sampling, self.draws, self._vocabulary
-        found = self._model.loop(self._cache, loop, form, (tokens, state.coins.draft), [rows, *plan.fed])
+        found = self._model.loop(self._cache, loop, form, (tokens, state.uniforms.draft), [rows, *plan.fed])
         self._cache.truncate(cut + rows, max(lengths))
         self._cache.table.open = sum(plan.fed)
         self._cached = lengths
         return Drafted.of_parts(found)
 
     def first(self, state: State) -> Tensor:
-        return self._law(self._catch_up(state.texts))
+        return self._distribution(self._catch_up(state.texts))
 
     def below(self, form: Topology, children: Tensor, start: int) -> Tensor:
-        return self._law(self._feed_level(form, children, start))
+        return self._distribution(self._feed_level(form, children, start))
 
     def observe(self, outcome: Outcome) -> None:
         """Keeps the accepted nodes that the draft has fed itself; the deepest level never was."""
@@ -84,10 +84,10 @@ class DraftModel(Levels):
         )
         self._cache.keep(rows, count, max(self._cached))
 
-    def stay(self, rows: list[int]) -> bool:
+    def select_rows(self, rows: list[int]) -> bool:
         if self._model.graphs is not None:
             return False
-        self._cache.stay(torch.tensor(rows, device=self._device))
+        self._cache.select_rows(torch.tensor(rows, device=self._device))
         self._cached = [self._cached[row] for row in rows]
         self.choose_for(rows)
         return True
@@ -146,10 +146,10 @@ class DraftModel(Levels):
         """Tokens that only the target's padded embedding has, read as the draft's last one: a worse guess, no bias."""
         return tokens if self._model.vocabulary >= self._vocabulary else tokens.clamp(max=self._model.vocabulary - 1)
 
-    def _law(self, logits: Tensor) -> Tensor:
-        """The draft's warped law over the target's vocabulary: padded embeddings may make either one wider."""
-        law = self._sampling.law(logits[..., : self._vocabulary])
-        return torch.nn.functional.pad(law, (0, self._vocabulary - law.shape[-1]))
+    def _distribution(self, logits: Tensor) -> Tensor:
+        """The draft's warped distribution over the target's vocabulary: padded embeddings may make either one wider."""
+        distribution = self._sampling.distribution(logits[..., : self._vocabulary])
+        return torch.nn.functional.pad(distribution, (0, self._vocabulary - distribution.shape[-1]))
 
     def _feed_level(self, form: Topology, tokens: Tensor, start: int) -> Tensor:
         """Logits below each node of one level; its nodes follow the earlier levels as open rows."""

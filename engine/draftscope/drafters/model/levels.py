@@ -1,7 +1,9 @@
-"""Drafting level by level: one forward a level, children drawn from its laws or their top k. Chains and fixed trees.
+"""Drafting level by level: one forward a level, children drawn from its distributions or their top k. Chains and fixed
+trees.
 
-What a source of laws (a draft model, an EAGLE head) has to say is its first law and the laws below each level; the rest
-is here: drawing with the round's coins, lengths chosen on the way, siblings that do not exist, the `DraftTree`.
+What a source of distributions (a draft model, an EAGLE head) has to say is its first distribution and the distributions
+below each level; the rest is here: drawing with the round's uniforms, lengths chosen on the way, siblings that do not
+exist, the `DraftTree`.
 """
 
 from __future__ import annotations
@@ -38,17 +40,18 @@ class Plan:
 
 @dataclass(frozen=True)
 class Drafted:
-    """What was drafted, a level each: tokens [B, n], the laws [B, slots, V] above them, which are scouts [B, n], ms."""
+    """What was drafted, a level each: tokens [B, n], the distributions [B, slots, V] above them, which are
+    never-accepted nodes [B, n], ms."""
 
     tokens: list[Tensor]
-    laws: list[Tensor]
-    scout: list[Tensor]
+    distributions: list[Tensor]
+    never_accepted: list[Tensor]
     times: list[float]
 
     @property
     def parts(self) -> Outputs:
         """Its tensors in a row."""
-        return *self.tokens, *self.laws, *self.scout
+        return *self.tokens, *self.distributions, *self.never_accepted
 
     @classmethod
     def of_parts(cls, parts: Outputs) -> Drafted:
@@ -77,11 +80,12 @@ class Levels(Drafter):
 
     @abstractmethod
     def first(self, state: State) -> Tensor | None:
-        """The law [B, 1, V] below the pending token; None where there is nothing to draft from yet."""
+        """The distribution [B, 1, V] below the pending token; None where there is nothing to draft from yet."""
 
     @abstractmethod
     def below(self, form: Topology, children: Tensor, start: int) -> Tensor:
-        """The laws [B, n, V] below `children` [B, n], which are the nodes from `start` on of `form`, a whole level."""
+        """The distributions [B, n, V] below `children` [B, n], which are the nodes from `start` on of `form`, a whole
+        level."""
 
     def propose(self, state: State, depth: int) -> DraftTree:
         counts = self.counts[:depth]
@@ -97,24 +101,24 @@ class Levels(Drafter):
     def drafted(self, state: State, plan: Plan, going: list[bool]) -> Drafted | None:
         """All levels, or those before every sequence has stopped; None where there is nothing to draft from yet."""
         began = perf_counter()
-        law = self.first(state)
-        return None if law is None else self.grown(law, plan, state.coins.draft, going, began)
+        distribution = self.first(state)
+        return None if distribution is None else self.grown(distribution, plan, state.uniforms.draft, going, began)
 
-    def grown(self, law: Tensor, plan: Plan, coins: Tensor, going: list[bool], began: float) -> Drafted:
-        """The levels from their first `law` on, with coins [B, N]; times count from `began`."""
+    def grown(self, distribution: Tensor, plan: Plan, uniforms: Tensor, going: list[bool], began: float) -> Drafted:
+        """The levels from their first `distribution` on, with uniforms [B, N]; times count from `began`."""
         grown = Drafted([], [], [], [])
         start = 0
         for level, (own, places) in enumerate(zip(plan.counts, plan.places, strict=True)):
-            children, real = self._children(law, own, places, coins[:, start : start + sum(own)])
-            grown.laws.append(law)
+            children, real = self._children(distribution, own, places, uniforms[:, start : start + sum(own)])
+            grown.distributions.append(distribution)
             grown.tokens.append(children)
-            grown.scout.append(_stopped(going, real) if going else real.logical_not_())
+            grown.never_accepted.append(_stopped(going, real) if going else real.logical_not_())
             grown.times.append((perf_counter() - began) * 1e3)
             began = perf_counter()
-            if going and not any(going := self._go_on(going, law, children)):
+            if going and not any(going := self._go_on(going, distribution, children)):
                 break
             if level + 1 < len(plan.counts):
-                law = self.below(plan.form, children, start)
+                distribution = self.below(plan.form, children, start)
             start += children.shape[1]
         return grown
 
@@ -125,48 +129,49 @@ class Levels(Drafter):
     def choose_for(self, rows: list[int]) -> None:
         """From now on lengths are chosen for `rows` of the batch alone: the others have ended."""
         if self._lengths:
-            self._lengths.stay(rows)
+            self._lengths.select_rows(rows)
 
-    def _go_on(self, going: list[bool], law: Tensor, children: Tensor) -> list[bool]:
-        """Which sequences draft another token, after `children` [B, 1] were drawn from `law` [B, 1, V]."""
-        q = law[:, 0].gather(1, children)[:, 0].tolist()
+    def _go_on(self, going: list[bool], distribution: Tensor, children: Tensor) -> list[bool]:
+        """Which sequences draft another token, after `children` [B, 1] were drawn from `distribution` [B, 1, V]."""
+        q = distribution[:, 0].gather(1, children)[:, 0].tolist()
         assert self._lengths is not None
-        return self._lengths.go_on(going, q, partial(entropies, law[:, 0]))
+        return self._lengths.go_on(going, q, partial(entropies, distribution[:, 0]))
 
     def _children(
-        self, law: Tensor, counts: tuple[int, ...], places: Tensor | None, coins: Tensor
+        self, distribution: Tensor, counts: tuple[int, ...], places: Tensor | None, uniforms: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Tokens [B, n] in draw order below `law` [B, slots, V], and whether each is real (a short law has fewer).
+        """Tokens [B, n] in draw order below `distribution` [B, slots, V], and whether each is real (a short
+        distribution has fewer).
 
         How many a slot has was settled before any was drawn.
         """
         slots, most = len(counts), max(counts)
         if self.draws:
             if most == 1 and places is None:
-                return draw(law, coins), torch.ones_like(coins, dtype=torch.bool)
-            wide = coins
+                return draw(distribution, uniforms), torch.ones_like(uniforms, dtype=torch.bool)
+            wide = uniforms
             if places is not None:
-                wide = torch.full((len(law), slots * most), 0.5, dtype=coins.dtype, device=coins.device)
-                wide[:, places] = coins
-            tokens, real = draw_distinct(law, wide.view(len(law), slots, most))
+                wide = torch.full((len(distribution), slots * most), 0.5, dtype=uniforms.dtype, device=uniforms.device)
+                wide[:, places] = uniforms
+            tokens, real = draw_distinct(distribution, wide.view(len(distribution), slots, most))
         else:
-            top = law.topk(most, dim=-1)
+            top = distribution.topk(most, dim=-1)
             tokens, real = top.indices, top.values > 0
         tokens, real = tokens.flatten(1), real.flatten(1)
         return (tokens, real) if places is None else (tokens[:, places], real[:, places])
 
     def _tree(self, form: Topology, drafted: Drafted) -> DraftTree:
-        laws, scout = torch.cat(drafted.laws, 1), torch.cat(drafted.scout, 1)
-        belief = _slot_rows(form.nodes + 1, laws.shape[1], form.batch, self._device)
-        family = belief if self.draws else torch.full_like(belief, -1)
+        distributions, never_accepted = torch.cat(drafted.distributions, 1), torch.cat(drafted.never_accepted, 1)
+        belief = _slot_rows(form.nodes + 1, distributions.shape[1], form.batch, self._device)
+        proposal_row = belief if self.draws else torch.full_like(belief, -1)
         origin = tuple(f"{self.step} {depth}" for depth in form.depth[0, 1:].tolist())
         return DraftTree(
             topology=form,
             tokens=torch.cat(drafted.tokens, 1),
-            laws=laws,
-            family=family,
+            distributions=distributions,
+            proposal_row=proposal_row,
             belief=belief,
-            scout=with_descendants(scout, form) if form.width > 1 else scout,
+            never_accepted=with_descendants(never_accepted, form) if form.width > 1 else never_accepted,
             origin=(origin,) * form.batch,
             drawn="all" if self.draws else "none",
             forward_ms=tuple(drafted.times),
@@ -184,12 +189,12 @@ def _places(counts: tuple[int, ...], device: torch.device) -> Tensor | None:
     return torch.tensor(places, device=device) if len(places) < len(counts) * most else None
 
 
-def _slot_rows(slots: int, laws: int, batch: int, device: torch.device) -> Tensor:
-    """Slots with children come first and have a law each; the leaves have none."""
+def _slot_rows(slots: int, distributions: int, batch: int, device: torch.device) -> Tensor:
+    """Slots with children come first and have a distribution each; the leaves have none."""
     rows = torch.arange(slots, device=device)
-    return torch.where(rows < laws, rows, -1).expand(batch, -1)
+    return torch.where(rows < distributions, rows, -1).expand(batch, -1)
 
 
 def _stopped(going: list[bool], real: Tensor) -> Tensor:
-    """[B, 1]: scouts, where a sequence had stopped drafting before the others."""
+    """[B, 1]: never-accepted nodes, where a sequence had stopped drafting before the others."""
     return ~real | ~torch.tensor(going, device=real.device)[:, None]

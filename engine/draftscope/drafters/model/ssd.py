@@ -5,8 +5,9 @@ chain is prepared, all at once as branches of one tree on the draft's own cache;
 round has its draft already. The more tokens have to stand for an outcome, the fewer are prepared (geometric fan-out).
 
 It runs in a thread of its own, on CUDA in a stream of its own, and every round waits for its end: so what really ran
-beside the target is measured and nothing is simulated. Exact: a prepared chain was drawn with coins of its own tier,
-before the verdict and whatever it was; the verdict alone says whether it is used; a miss drafts with the round's coins.
+beside the target is measured and nothing is simulated. Exact: a prepared chain was drawn with uniforms of its own tier,
+before the result and whatever it was; the result alone says whether it is used; a miss drafts with the round's
+uniforms.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from draftscope.trace.events import Annotation, Prefetch
 from draftscope.verify.sampling import draw
 from draftscope.verify.tree import DraftTree, chain, even
 
-TIER = 3  # of the coins that prepared drafts are drawn with
+TIER = 3  # of the uniforms that prepared drafts are drawn with
 PRIOR = 0.7, 8.0  # acceptance believed before anything was seen, and how many tokens that belief weighs
 SPREAD = 1.0  # r of the paper: how slowly further tokens of one slot add to the chance of a hit
 
@@ -40,7 +41,7 @@ class Prepared:
     slots: list[int]
     next: Tensor  # [B, n]
     tokens: Tensor  # [B, n, G]
-    laws: Tensor  # [B, n, G, V]
+    distributions: Tensor  # [B, n, G, V]
     busy_ms: float
 
 
@@ -64,7 +65,7 @@ class Ssd(DraftModel):
         self._ready: Prepared | None = None
         self._hits: list[int | None] = []  # for each sequence the outcome that came, None for a miss
         self._due: list[int] = []  # the length of each text with which its hit may be used
-        self._stood, self._judged = PRIOR[0] * PRIOR[1], PRIOR[1]  # drafted tokens accepted, and those judged
+        self._stood, self._verified = PRIOR[0] * PRIOR[1], PRIOR[1]  # drafted tokens accepted, and those verified
         self._note: Prefetch | None = None
 
     def propose(self, state: State, depth: int) -> DraftTree:
@@ -78,36 +79,41 @@ class Ssd(DraftModel):
         began, count = perf_counter(), min(self._gamma, depth)
         picked = torch.tensor([hit or 0 for hit in self._hits], device=self._device)
         batch = torch.arange(len(picked), device=self._device)
-        tokens, laws = self._ready.tokens[batch, picked, :count], self._ready.laws[batch, picked, :count]
+        tokens, distributions = (
+            self._ready.tokens[batch, picked, :count],
+            self._ready.distributions[batch, picked, :count],
+        )
         missed = torch.tensor([hit is None for hit in self._hits], device=self._device)
         fresh = super().propose(state, depth) if any(hit is None for hit in self._hits) else None
         if fresh is not None:
-            assert fresh.laws is not None
+            assert fresh.distributions is not None
             tokens = torch.where(missed[:, None], fresh.tokens, tokens)
-            laws = torch.where(missed[:, None, None], fresh.laws, laws)
+            distributions = torch.where(missed[:, None, None], fresh.distributions, distributions)
         times = fresh.forward_ms if fresh is not None else ((perf_counter() - began) * 1e3,)
-        return self._chain(tokens, laws, times)
+        return self._chain(tokens, distributions, times)
 
-    def stay(self, rows: list[int]) -> bool:
+    def select_rows(self, rows: list[int]) -> bool:
         return False  # what was prepared is of the whole batch
 
     def overlap_start(self, tree: DraftTree) -> None:
         self._note = self._ready = None
-        if tree.nodes < self._gamma or tree.laws is None:
+        if tree.nodes < self._gamma or tree.distributions is None:
             return  # the text is about to end
-        found = fan_out(self._fan, tree.nodes, self._stood / self._judged)
+        found = fan_out(self._fan, tree.nodes, self._stood / self._verified)
         fan = [min(own, self._vocabulary - 1) for own in found]
-        coins = None if self._greedy else self._streams.coins(self._round, sum(fan) * self._gamma, self._device).draft
+        uniforms = (
+            None if self._greedy else self._streams.uniforms(self._round, sum(fan) * self._gamma, self._device).draft
+        )
         if self._side is not None:
             self._side.wait_stream(torch.cuda.current_stream(self._device))
-        self._running = self._worker.submit(self._prepare, tree.tokens, tree.laws, fan, coins)
+        self._running = self._worker.submit(self._prepare, tree.tokens, tree.distributions, fan, uniforms)
 
     def observe(self, outcome: Outcome) -> None:
         """Waits for what was prepared, and keeps what the draft read of the path that came."""
         self._due = [length + len(path) + 1 for length, path in zip(self._due, outcome.paths, strict=True)]
-        real = (~outcome.tree.scout).sum(-1).tolist()
+        real = (~outcome.tree.never_accepted).sum(-1).tolist()
         for path, count in zip(outcome.paths, real, strict=True):
-            self._stood, self._judged = self._stood + len(path), self._judged + min(len(path) + 1, count)
+            self._stood, self._verified = self._stood + len(path), self._verified + min(len(path) + 1, count)
         if self._running is None:
             self._hits = [None] * len(outcome.paths)
             super().observe(outcome)
@@ -117,8 +123,8 @@ class Ssd(DraftModel):
         if self._side is not None:
             torch.cuda.current_stream(self._device).wait_stream(self._side)
         waited, self._running = (perf_counter() - began) * 1e3, None
-        foreseen = ready.next.tolist()
-        ends = zip(foreseen, outcome.paths, outcome.last, strict=True)
+        target_continuation = ready.next.tolist()
+        ends = zip(target_continuation, outcome.paths, outcome.last, strict=True)
         self._hits = [_found(ready.slots, own, len(path), last) for own, path, last in ends]
         self._keep(outcome.paths)
         self._note = Prefetch(
@@ -146,7 +152,7 @@ class Ssd(DraftModel):
         self._cache.keep(padded.view(len(rows), longest).to(self._device), count, max(self._cached))
 
     @torch.inference_mode()
-    def _prepare(self, drafted: Tensor, laws: Tensor, fan: list[int], coins: Tensor | None) -> Prepared:
+    def _prepare(self, drafted: Tensor, distributions: Tensor, fan: list[int], uniforms: Tensor | None) -> Prepared:
         """In the thread: reads the drafted chain [B, G], then drafts a chain behind every outcome, level by level."""
         began = perf_counter()
         side: Any = torch.cuda.stream(self._side) if self._side is not None else nullcontext()
@@ -154,33 +160,36 @@ class Ssd(DraftModel):
             table, gamma = self._cache.table, self._gamma
             self._cache.truncate(table.length, table.bound)
             offsets = torch.arange(gamma, device=self._device).expand(len(drafted), -1)
-            last = self._law(self._model.forward(self._cache, self._readable(drafted), offsets))[:, -1:]
+            last = self._distribution(self._model.forward(self._cache, self._readable(drafted), offsets))[:, -1:]
             slots = [slot for slot, own in enumerate(fan) for _ in range(own)]
-            outcomes = _outcomes(torch.cat([laws[:, :gamma], last], 1), drafted, fan)
-            tokens, found = self._chains(outcomes, slots, coins)
+            outcomes = _outcomes(torch.cat([distributions[:, :gamma], last], 1), drafted, fan)
+            tokens, found = self._chains(outcomes, slots, uniforms)
             if self._side is not None:
                 self._side.synchronize()
         return Prepared(slots, outcomes, tokens, found, (perf_counter() - began) * 1e3)
 
-    def _chains(self, outcomes: Tensor, slots: list[int], coins: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Tokens [B, n, G] behind each of `outcomes` [B, n], and the laws [B, n, G, V] they were drawn from."""
+    def _chains(self, outcomes: Tensor, slots: list[int], uniforms: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Tokens [B, n, G] behind each of `outcomes` [B, n], and the distributions [B, n, G, V] they were drawn
+        from."""
         gamma, n = self._gamma, len(slots)
         above = torch.arange(gamma, device=self._device) < torch.tensor(slots, device=self._device)[:, None]
         own = torch.eye(n, dtype=torch.bool, device=self._device)
         place = torch.tensor(slots, device=self._device)
-        token, tokens, laws = outcomes, [], []
+        token, tokens, distributions = outcomes, [], []
         for level in range(gamma):
             sees = torch.cat([above, *[own] * (level + 1)], 1)
             offsets = (place + level).expand(len(outcomes), -1)
-            law = self._law(self._model.forward(self._cache, self._readable(token), offsets, sees[None]))
-            level_coins = coins[:, level * n : (level + 1) * n] if coins is not None else None
-            token = law.argmax(-1) if level_coins is None else draw(law, level_coins)
+            distribution = self._distribution(
+                self._model.forward(self._cache, self._readable(token), offsets, sees[None])
+            )
+            level_uniforms = uniforms[:, level * n : (level + 1) * n] if uniforms is not None else None
+            token = distribution.argmax(-1) if level_uniforms is None else draw(distribution, level_uniforms)
             tokens.append(token)
-            laws.append(law)
-        return torch.stack(tokens, 2), torch.stack(laws, 2)
+            distributions.append(distribution)
+        return torch.stack(tokens, 2), torch.stack(distributions, 2)
 
-    def _chain(self, tokens: Tensor, laws: Tensor, times: tuple[float, ...]) -> DraftTree:
-        """The chain of every sequence, prepared or fresh, with the laws that it was drawn from."""
+    def _chain(self, tokens: Tensor, distributions: Tensor, times: tuple[float, ...]) -> DraftTree:
+        """The chain of every sequence, prepared or fresh, with the distributions that it was drawn from."""
         batch, count = tokens.shape
         slots = torch.arange(count + 1, device=self._device)
         belief = torch.where(slots < count, slots, -1).expand(batch, -1)
@@ -191,10 +200,10 @@ class Ssd(DraftModel):
         return DraftTree(
             topology=chain(count, batch, self._device),
             tokens=tokens,
-            laws=laws,
-            family=torch.full_like(belief, -1) if self._greedy else belief,
+            distributions=distributions,
+            proposal_row=torch.full_like(belief, -1) if self._greedy else belief,
             belief=belief,
-            scout=torch.zeros_like(tokens, dtype=torch.bool),
+            never_accepted=torch.zeros_like(tokens, dtype=torch.bool),
             origin=tuple(origin),
             drawn="none" if self._greedy else "all",
             forward_ms=times,
@@ -215,20 +224,21 @@ def fan_out(budget: int, gamma: int, alpha: float) -> list[int]:
     return found
 
 
-def _outcomes(laws: Tensor, drafted: Tensor, fan: list[int]) -> Tensor:
-    """[B, n]: behind each slot of `laws` [B, G + 1, V] its `fan[slot]` likeliest tokens but for the drafted one."""
+def _outcomes(distributions: Tensor, drafted: Tensor, fan: list[int]) -> Tensor:
+    """[B, n]: behind each slot of `distributions` [B, G + 1, V] its `fan[slot]` likeliest tokens but for the drafted
+    one."""
     found = []
     for slot, own in enumerate(fan):
-        law = laws[:, slot]
+        distribution = distributions[:, slot]
         if slot < drafted.shape[1]:  # this slot's outcome is that its drafted token falls
-            law = law.scatter(1, drafted[:, slot : slot + 1], -1.0)
-        found.append(law.topk(own, -1).indices)
+            distribution = distribution.scatter(1, drafted[:, slot : slot + 1], -1.0)
+        found.append(distribution.topk(own, -1).indices)
     return torch.cat(found, 1)
 
 
-def _found(slots: list[int], foreseen: list[int], stood: int, last: int) -> int | None:
+def _found(slots: list[int], target_continuation: list[int], stood: int, last: int) -> int | None:
     """Which outcome came."""
-    pairs = enumerate(zip(slots, foreseen, strict=True))
+    pairs = enumerate(zip(slots, target_continuation, strict=True))
     return next((j for j, (slot, token) in pairs if (slot, token) == (stood, last)), None)
 
 

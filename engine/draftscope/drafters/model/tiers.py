@@ -1,8 +1,8 @@
 """Sessions inside a session: each tier of a cascade decodes with a model of its own, and drafts for the tier above it.
 
 A tier is speculative decoding once more: who is below proposes a chain, the tier's model reads it in one forward and
-judges it by an exact rule. So what a tier hands up is drawn from its own model's law, whoever drafted below, and that
-law is what the tier above judges it with. Every tier tosses coins of its own.
+verifies it by an exact rule. So what a tier hands up is drawn from its own model's distribution, whoever drafted below,
+and that distribution is what the tier above verifies it with. Every tier tosses uniforms of its own.
 """
 
 from __future__ import annotations
@@ -20,35 +20,38 @@ from draftscope.drafters.lookup.ngram import NgramIndex
 from draftscope.drafters.lookup.suffix import SuffixIndex
 from draftscope.models.model import Model
 from draftscope.verify.sampling import Sampling
-from draftscope.verify.tree import DraftTree, chain, chosen_chains
-from draftscope.verify.uniforms import Coins, Streams, no_coins
-from draftscope.verify.verify import Verdict, judge_block, judge_greedy, judge_tree
+from draftscope.verify.tree import DraftTree, chain, deterministic_chains
+from draftscope.verify.uniforms import Streams, Uniforms, no_uniforms
+from draftscope.verify.verify import Verification, verify_block, verify_greedy, verify_tree
 
 
 @dataclass(frozen=True)
 class Chains:
-    """What a tier drafted for B sequences: tokens and their origins [B][n_b], and the laws [n_b, V] that the tokens
-    were drawn from (under greedy decoding, whose argmax they are); None where they were copied."""
+    """What a tier drafted for B sequences: tokens and their origins [B][n_b], and the distributions [n_b, V] that the
+    tokens were drawn from (under greedy decoding, whose argmax they are); None where they were copied."""
 
     tokens: list[list[int]]
     origin: list[list[str]]
-    laws: list[Tensor] | None
+    distributions: list[Tensor] | None
 
     def tree(self, greedy: bool, device: torch.device) -> DraftTree:
-        """As a draft tree [B, N], shorter chains padded with scouts; the laws' children are drawn, unless `greedy`."""
-        bare = chosen_chains(self.tokens, [""] * len(self.tokens), device)
+        """As a draft tree [B, N], shorter chains padded with never-accepted nodes; the distributions' children are
+        drawn, unless `greedy`."""
+        bare = deterministic_chains(self.tokens, [""] * len(self.tokens), device)
         origin = tuple(tuple(own + [""] * (bare.nodes - len(own))) for own in self.origin)
-        if self.laws is None or bare.nodes == 0:
-            return DraftTree(bare.topology, bare.tokens, None, bare.family, bare.belief, bare.scout, origin)
+        if self.distributions is None or bare.nodes == 0:
+            return DraftTree(
+                bare.topology, bare.tokens, None, bare.proposal_row, bare.belief, bare.never_accepted, origin
+            )
         slots = torch.arange(bare.nodes + 1, device=device)
         rows = torch.where(slots < bare.nodes, slots, -1).expand(len(self.tokens), -1)
         return DraftTree(
             topology=chain(bare.nodes, len(self.tokens), device),
             tokens=bare.tokens,
-            laws=torch.nn.utils.rnn.pad_sequence(self.laws, batch_first=True),
-            family=bare.family if greedy else rows,
+            distributions=torch.nn.utils.rnn.pad_sequence(self.distributions, batch_first=True),
+            proposal_row=bare.proposal_row if greedy else rows,
             belief=rows,
-            scout=bare.scout,
+            never_accepted=bare.never_accepted,
             origin=origin,
             drawn="none" if greedy else "all",
         )
@@ -100,7 +103,7 @@ class Tier:
     """One model, and who drafts for it; a tier is asked for at most `most` tokens at once.
 
     `round_ms` are the milliseconds of its rounds since it last read: a forward of its own each, and what those below
-    took for it. `vocabulary` is the target's, the width of every law.
+    took for it. `vocabulary` is the target's, the width of every distribution.
     """
 
     def __init__(
@@ -137,7 +140,8 @@ class Tier:
         self.below.read(texts)
 
     def draft(self, texts: Sequence[Sequence[int]], counts: Sequence[int], index: int) -> Chains:
-        """Exactly `counts[b]` tokens of the model's own law, in as few of its forwards as those below allow."""
+        """Exactly `counts[b]` tokens of the model's own distribution, in as few of its forwards as those below
+        allow."""
         drafts = [_Draft(list(text), len(text) + count) for text, count in zip(texts, counts, strict=True)]
         turn = 0
         while any(draft.left for draft in drafts):
@@ -147,7 +151,9 @@ class Tier:
             turn += 1
         tokens = [draft.text[len(text) :] for draft, text in zip(drafts, texts, strict=True)]
         nothing = torch.empty((0, self._vocabulary), device=self.model.device)
-        return Chains(tokens, [draft.origin for draft in drafts], [torch.cat([nothing, *d.laws]) for d in drafts])
+        return Chains(
+            tokens, [draft.origin for draft in drafts], [torch.cat([nothing, *d.distributions]) for d in drafts]
+        )
 
     def forget(self, lengths: Sequence[int]) -> None:
         self._cached = [min(cached, length) for cached, length in zip(self._cached, lengths, strict=True)]
@@ -158,23 +164,23 @@ class Tier:
         texts = [draft.text for draft in drafts]
         guesses = self.below.draft(texts, [max(0, draft.left - 1) for draft in drafts], index)
         tree = guesses.tree(self._sampling.greedy, self.model.device)
-        law = self._laws(texts, guesses.tokens)
-        verdict = self._judge(law, tree, self._coins(index).first(tree.nodes))
-        ends = list(zip(verdict.accepted.tolist(), verdict.last.tolist(), strict=True))
+        distribution = self._distributions(texts, guesses.tokens)
+        verification = self._verify(distribution, tree, self._uniforms(index).first(tree.nodes))
+        ends = list(zip(verification.accepted.tolist(), verification.last.tolist(), strict=True))
         stand = [len(text) + accepted for text, (accepted, _) in zip(texts, ends, strict=True)]
         for b, (accepted, last) in enumerate(ends):
             if drafts[b].left:
                 self._cached[b] = stand[b]
-                drafts[b].add(self.model.name, guesses.tokens[b][:accepted], last, law[b, : accepted + 1])
+                drafts[b].add(self.model.name, guesses.tokens[b][:accepted], last, distribution[b, : accepted + 1])
         self.below.forget(stand)
 
-    def _coins(self, index: int) -> Coins:
+    def _uniforms(self, index: int) -> Uniforms:
         if self._sampling.greedy:
-            return no_coins(len(self._cached), self._most, self.model.device)
-        return self._streams.coins(index, self._most, self.model.device)
+            return no_uniforms(len(self._cached), self._most, self.model.device)
+        return self._streams.uniforms(index, self._most, self.model.device)
 
-    def _laws(self, texts: list[list[int]], guesses: list[list[int]]) -> Tensor:
-        """The model's laws [B, N + 1, V] below the last token of every text and below each guess.
+    def _distributions(self, texts: list[list[int]], guesses: list[list[int]]) -> Tensor:
+        """The model's distributions [B, N + 1, V] below the last token of every text and below each guess.
 
         Each sequence reads what it lacks and its guesses; rows that pad the shorter ones lie behind and are forgotten.
         """
@@ -191,14 +197,18 @@ class Tier:
         first = torch.tensor([len(row) - len(guess) - 1 for row, guess in zip(rows, guesses, strict=True)])
         places = (first[:, None] + torch.arange(nodes + 1)).clamp(max=most - 1).to(device)
         logits = logits.gather(1, places[:, :, None].expand(-1, -1, logits.shape[2]))
-        law = self._sampling.law(logits[..., : self._vocabulary])
-        return torch.nn.functional.pad(law, (0, self._vocabulary - law.shape[-1]))
+        distribution = self._sampling.distribution(logits[..., : self._vocabulary])
+        return torch.nn.functional.pad(distribution, (0, self._vocabulary - distribution.shape[-1]))
 
-    def _judge(self, law: Tensor, tree: DraftTree, coins: Coins) -> Verdict:
+    def _verify(self, distribution: Tensor, tree: DraftTree, uniforms: Uniforms) -> Verification:
         """By the exact rule that accepts most: the rule of the settings is the target's affair."""
         if self._sampling.greedy:
-            return judge_greedy(law.argmax(-1), tree)
-        return judge_block(law, tree, coins) if tree.drawn == "all" else judge_tree(law, tree, coins)
+            return verify_greedy(distribution.argmax(-1), tree)
+        return (
+            verify_block(distribution, tree, uniforms)
+            if tree.drawn == "all"
+            else verify_tree(distribution, tree, uniforms)
+        )
 
     def _readable(self, token: int) -> int:
         """A token that only the target's padded embedding has is read as the model's last one: a worse guess."""
@@ -210,7 +220,7 @@ class _Draft:
 
     def __init__(self, text: list[int], end: int) -> None:
         self.text = text
-        self.laws: list[Tensor] = []  # [n, V] of each round
+        self.distributions: list[Tensor] = []  # [n, V] of each round
         self.origin: list[str] = []
         self._end = end
 
@@ -218,7 +228,7 @@ class _Draft:
     def left(self) -> int:
         return self._end - len(self.text)
 
-    def add(self, model: str, accepted: list[int], last: int, laws: Tensor) -> None:
+    def add(self, model: str, accepted: list[int], last: int, distributions: Tensor) -> None:
         self.text += [*accepted, last]
         self.origin += [*[f"{model}, guessed"] * len(accepted), model]
-        self.laws.append(laws)
+        self.distributions.append(distributions)

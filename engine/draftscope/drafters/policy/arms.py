@@ -46,8 +46,8 @@ def refuse(arm: Arm, parts: Parts) -> None:
     """`DraftscopeError` where these models cannot play an arm."""
     info = arm.info
     why = info.unfit(parts.target)
-    if (info.needs_draft and parts.draft is None) or (info.needs_speaker and parts.speaker is None):
-        why = "no draft model with the target's tokenizer is loaded" if parts.speaker else "no draft model is loaded"
+    if (info.needs_draft and parts.draft is None) or (info.needs_text_draft and parts.text_draft is None):
+        why = "no draft model with the target's tokenizer is loaded" if parts.text_draft else "no draft model is loaded"
     elif info.needs_head and info.needs_head not in parts.heads:
         why = f"no {info.needs_head} head is loaded"
     elif info.grows_trees:

@@ -1,9 +1,10 @@
 """A bandit: each round a policy chooses who drafts and how much, by the tokens and the time of the rounds before.
 
-BanditSpec (2505.15141) plays configurations, TapOut (2511.02017) stopping rules; where a verdict tells what other arms
+BanditSpec (2505.15141) plays configurations, TapOut (2511.02017) stopping rules; where a result tells what other arms
 would have got, it is used (2510.20064). Exact, since an arm is chosen before anything of its round was drawn: from
-earlier rounds, their times, and coins of a tier of its own. Times are the session's own clock, so above temperature 0 a
-seed no longer repeats a text: another arm draws other tokens from the same law. A batch plays one arm a round.
+earlier rounds, their times, and uniforms of a tier of its own. Times are the session's own clock, so above temperature
+0 a seed no longer repeats a text: another arm draws other tokens from the same distribution. A batch plays one arm a
+round.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from draftscope.drafters.policy.policies import POLICIES
 from draftscope.trace import events
 from draftscope.verify.tree import Counts, DraftTree
 
-TIER = 2  # of the coins that a policy draws arms with
+TIER = 2  # of the uniforms that a policy draws arms with
 LEAST_MS = 1e-6  # of a round, where a coarse clock saw no time pass
 
 
@@ -44,7 +45,7 @@ class Round:
     chosen: int
     lengths: list[int]  # [B] of the texts when it began
     state: State
-    told: list[list[int]]  # [arms told][B] accepted tokens; empty until the verdict is in
+    told: list[list[int]]  # [arms told][B] accepted tokens; empty until the result is in
 
 
 class Bandit(Drafter):
@@ -68,8 +69,8 @@ class Bandit(Drafter):
 
     def propose(self, state: State, depth: int) -> DraftTree:
         self._settle(state)
-        coins = self._streams.coins(state.round, len(self._plays)).last[0].tolist()
-        chosen = self._policy.choose(coins)
+        uniforms = self._streams.uniforms(state.round, len(self._plays)).last[0].tolist()
+        chosen = self._policy.choose(uniforms)
         self._round = Round(chosen, [len(text) for text in state.texts], state, [])
         play = self._plays[chosen]
         if play.counts is not None:
@@ -82,7 +83,7 @@ class Bandit(Drafter):
         self._plays[self._round.chosen].member.overlap_start(tree)
 
     def observe(self, outcome: Outcome) -> None:
-        """Who drafted hears its verdict; who reads the target's features hears every one."""
+        """Who drafted hears its result; who reads the target's features hears every one."""
         assert self._round is not None
         play = self._plays[self._round.chosen]
         for member in self._members:
@@ -91,7 +92,7 @@ class Bandit(Drafter):
         told = [
             [len(path) for path in outcome.paths]
             if arm == self._round.chosen
-            else accepted(outcome, self._round.state.coins, self._plays[arm].arm.shape or ())
+            else accepted(outcome, self._round.state.uniforms, self._plays[arm].arm.shape or ())
             for arm in self._policy.tells[self._round.chosen]
         ]
         self._round = replace(self._round, told=told)
@@ -152,7 +153,7 @@ def _plays(parts: Parts) -> list[Play]:
 
 
 def _told_by(played: Play, plays: Sequence[Play], parts: Parts) -> list[int]:
-    """The arms whose tokens the verdict on `played` tells."""
+    """The arms whose tokens the result on `played` tells."""
     return [i for i, play in enumerate(plays) if play is played or _tells(played, play, parts)]
 
 
@@ -164,11 +165,11 @@ def _tells(played: Play, other: Play, parts: Parts) -> bool:
         return False
     if played.member is not other.member and played.arm.info is not other.arm.info:
         return False
-    return _judged_alike(small, large, drawn=played.drawn, rule=parts.settings.rule)
+    return _verified_alike(small, large, drawn=played.drawn, rule=parts.settings.rule)
 
 
-def _judged_alike(small: Shape, large: Shape, drawn: bool, rule: str) -> bool:
-    """A drawn chain is judged by `rule`; a tree token by token, whatever the rule."""
+def _verified_alike(small: Shape, large: Shape, drawn: bool, rule: str) -> bool:
+    """A drawn chain is verified by `rule`; a tree token by token, whatever the rule."""
     return not drawn or rule == "token" or is_chain(small) == is_chain(large)
 
 

@@ -1,7 +1,7 @@
 """Which arm next? Policies over arms whose reward is tokens over seconds, taken as a ratio of sums.
 
 A mean of single rounds' rates would weigh a short round like a long one; what counts is all tokens over all time. So
-every arm has two means, tokens and milliseconds of a round, each with its own uncertainty: a verdict may tell the
+every arm has two means, tokens and milliseconds of a round, each with its own uncertainty: a result may tell the
 tokens of arms that were not pulled, while a time can only be measured. Until each arm was pulled once, they are pulled
 in order. A policy knows numbers only: no tensors, no text.
 
@@ -39,7 +39,7 @@ class Mean:
 
 
 class Seen:
-    """One arm: `tokens` of the rounds whose verdict told it, `ms` of the rounds that it drafted itself."""
+    """One arm: `tokens` of the rounds whose result told it, `ms` of the rounds that it drafted itself."""
 
     def __init__(self) -> None:
         self.tokens = Mean()
@@ -56,21 +56,21 @@ class Seen:
 
 
 class Policy(ABC):
-    """`tells[j]` are the arms whose tokens the verdict on arm j tells, j itself among them: known before any round."""
+    """`tells[j]` are the arms whose tokens the result on arm j tells, j itself among them: known before any round."""
 
     def __init__(self, tells: Sequence[Sequence[int]]) -> None:
         self.tells = tells
         self.arms = [Seen() for _ in tells]
         self.probability: float | None = None  # with which the last arm was drawn, where it was drawn by lot
 
-    def choose(self, coins: Sequence[float]) -> int:
-        """The next arm. `coins`: a fresh uniform draw for each arm and one more."""
+    def choose(self, uniforms: Sequence[float]) -> int:
+        """The next arm. `uniforms`: a fresh uniform draw for each arm and one more."""
         self.probability = None
         untried = next((i for i, arm in enumerate(self.arms) if not arm.pulls), None)
-        return self._best(coins) if untried is None else untried
+        return self._best(uniforms) if untried is None else untried
 
     @abstractmethod
-    def _best(self, coins: Sequence[float]) -> int:
+    def _best(self, uniforms: Sequence[float]) -> int:
         """The next arm, when each was pulled before."""
 
     def observe(self, pulled: int, tokens: Sequence[float], ms: float) -> None:
@@ -92,7 +92,7 @@ class Policy(ABC):
 class Ucb(Policy):
     """The arm that could be the best: tokens as many, and time as little, as sqrt(2 ln t) standard errors allow."""
 
-    def _best(self, coins: Sequence[float]) -> int:
+    def _best(self, uniforms: Sequence[float]) -> int:
         width = math.sqrt(2 * math.log(sum(arm.pulls for arm in self.arms)))
         return _largest([self.believed(arm, width, -width) for arm in self.arms])
 
@@ -100,12 +100,12 @@ class Ucb(Policy):
 class Thompson(Policy):
     """The arm that is the best in one draw from what is believed of each: normal around both means."""
 
-    def _best(self, coins: Sequence[float]) -> int:
-        return _largest([self._drawn(arm, coin) for arm, coin in zip(self.arms, coins, strict=False)])
+    def _best(self, uniforms: Sequence[float]) -> int:
+        return _largest([self._drawn(arm, uniform) for arm, uniform in zip(self.arms, uniforms, strict=False)])
 
-    def _drawn(self, arm: Seen, coin: float) -> float:
-        """One coin makes both normals: its leading half the tokens', what is left the time's."""
-        first, second = divmod(coin * 2**26, 1.0)
+    def _drawn(self, arm: Seen, uniform: float) -> float:
+        """One uniform makes both normals: its leading half the tokens', what is left the time's."""
+        first, second = divmod(uniform * 2**26, 1.0)
         return self.believed(arm, _normal((first + 0.5) / 2**26), _normal(second))
 
 
@@ -120,22 +120,24 @@ class Exp3(Policy):
     def __init__(self, tells: Sequence[Sequence[int]]) -> None:
         super().__init__(tells)
         self._losses = [0.0] * len(tells)
-        self._laws: list[float] | None = None  # the law that the last arm was drawn from; none while arms are tried
+        self._distributions: list[float] | None = (
+            None  # the distribution that the last arm was drawn from; none while arms are tried
+        )
         self._variance = 0.0  # of the estimates so far, which sets how fast is learnt
         self._scale = 0.0  # the largest gain or loss so far, in tokens
         self._tokens = self._ms = 0.0
 
-    def choose(self, coins: Sequence[float]) -> int:
-        self._laws = None
-        return super().choose(coins)
+    def choose(self, uniforms: Sequence[float]) -> int:
+        self._distributions = None
+        return super().choose(uniforms)
 
-    def _best(self, coins: Sequence[float]) -> int:
-        law = self._laws = self._law()
-        left, chosen = coins[-1], 0
-        while chosen < len(law) - 1 and left >= law[chosen]:
-            left -= law[chosen]
+    def _best(self, uniforms: Sequence[float]) -> int:
+        distribution = self._distributions = self._distribution()
+        left, chosen = uniforms[-1], 0
+        while chosen < len(distribution) - 1 and left >= distribution[chosen]:
+            left -= distribution[chosen]
             chosen += 1
-        self.probability = law[chosen]
+        self.probability = distribution[chosen]
         return chosen
 
     def observe(self, pulled: int, tokens: Sequence[float], ms: float) -> None:
@@ -143,7 +145,7 @@ class Exp3(Policy):
         told = self.tells[pulled]
         self._tokens += tokens[told.index(pulled)]
         self._ms += ms
-        if self._laws is None:
+        if self._distributions is None:
             return
         rate = self._tokens / self._ms
         gains = [
@@ -151,13 +153,13 @@ class Exp3(Policy):
             for arm, got in zip(told, tokens, strict=True)
         ]
         self._scale = max(self._scale, *(abs(gain) for gain in gains), 1e-9)
-        law = list(zip(self._laws, self.tells, strict=True))
-        known = [sum(p for p, told in law if i in told) for i in range(len(law))]
+        distribution = list(zip(self._distributions, self.tells, strict=True))
+        known = [sum(p for p, told in distribution if i in told) for i in range(len(distribution))]
         for arm, gain in zip(told, gains, strict=True):
             self._losses[arm] += (1 - gain / self._scale) / 2 / known[arm]
-        self._variance += sum(p / q for p, q in zip(self._laws, known, strict=True) if p)
+        self._variance += sum(p / q for p, q in zip(self._distributions, known, strict=True) if p)
 
-    def _law(self) -> list[float]:
+    def _distribution(self) -> list[float]:
         speed = math.sqrt(math.log(len(self._losses)) / (1 + self._variance)) if len(self._losses) > 1 else 0.0
         least = min(self._losses)
         weights = [math.exp(-speed * (loss - least)) for loss in self._losses]

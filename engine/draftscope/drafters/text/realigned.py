@@ -26,16 +26,16 @@ class RealignedDraft:
     """
 
     def __init__(self, parts: Parts) -> None:
-        if parts.speaker is None:
+        if parts.text_draft is None:
             raise DraftscopeError("No draft model is loaded; name one with --draft, or choose the drafter 'ngram'.")
-        self._model = parts.speaker.model
+        self._model = parts.text_draft.model
         if self._model.stateful:
             raise DraftscopeError(
                 f"'{self._model.name}' would have to forget what it read where text comes out as other tokens, and "
                 "its state cannot be cut back; choose another draft model, or the drafter 'ngram'."
             )
         self.device, self.vocabulary = self._model.device, self._model.vocabulary
-        self.realigner = Realigner(parts.tokenizer, parts.speaker.tokenizer)
+        self.realigner = Realigner(parts.tokenizer, parts.text_draft.tokenizer)
         self.again = [0] * parts.batch
         self._gamma = parts.settings.gamma
         self._cache = self._model.cache(parts.batch, parts.capacity)

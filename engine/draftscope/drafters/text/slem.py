@@ -1,9 +1,9 @@
 """String-level exact match: a draft with another tokenizer writes text, which the target's tokenizer cuts into tokens.
 
-Universal assisted generation; SLEM of Timor et al. 2502.05202. What is exact and what is not: the output's law is
-exactly the target's at every temperature, because the continuation is fixed before any of the round's coins is looked
-at, and is judged as a point mass. The law that the draft gives to the *target's* tokens is not known: many of its own
-tokens spell one of the target's. So it drafts greedily, and a contest shows p beside no q.
+Universal assisted generation; SLEM of Timor et al. 2502.05202. What is exact and what is not: the output's distribution
+is exactly the target's at every temperature, because the continuation is fixed before any of the round's uniforms is
+looked at, and is verified as a point mass. The distribution that the draft gives to the *target's* tokens is not known:
+many of its own tokens spell one of the target's. So it drafts greedily, and a decision shows p beside no q.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch import Tensor
 from draftscope.drafters.drafter import Drafter, DrafterInfo, Parts, State
 from draftscope.drafters.text.realigned import RealignedDraft
 from draftscope.trace.events import Annotation, Realignment
-from draftscope.verify.tree import DraftTree, chosen_chains, empty
+from draftscope.verify.tree import DraftTree, deterministic_chains, empty
 
 
 class Slem(Drafter):
@@ -51,7 +51,7 @@ class Slem(Drafter):
             Realignment(drafted=self._gamma, proposed=len(chain), read_again=again)
             for chain, again in zip(chains, self._draft.again, strict=True)
         ]
-        tree = chosen_chains(chains, ["through text"] * len(chains), self._draft.device)
+        tree = deterministic_chains(chains, ["through text"] * len(chains), self._draft.device)
         return replace(tree, forward_ms=tuple(times))
 
     def annotations(self, row: int) -> Sequence[Annotation]:
@@ -65,5 +65,5 @@ INFO = DrafterInfo(
     create=Slem,
     nodes=lambda settings: settings.gamma,
     uses=("gamma",),
-    needs_speaker=True,
+    needs_text_draft=True,
 )

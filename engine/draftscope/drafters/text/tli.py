@@ -1,8 +1,8 @@
 """Token-level intersection: a draft with another tokenizer draws only tokens that the target has too.
 
-TLI of Timor et al. 2502.05202. The draft's law is cut down to the tokens of both vocabularies and renormalised before
-anything is drawn, so it is a law over the target's tokens like any other draft's: judged by the same rules, exact at
-every temperature. What is lost is acceptance: tokens that only the target has are never drafted.
+TLI of Timor et al. 2502.05202. The draft's distribution is cut down to the tokens of both vocabularies and renormalised
+before anything is drawn, so it is a distribution over the target's tokens like any other draft's: verified by the same
+rules, exact at every temperature. What is lost is acceptance: tokens that only the target has are never drafted.
 """
 
 from __future__ import annotations
@@ -42,15 +42,17 @@ class Tli(Levels):
 
     def first(self, state: State) -> Tensor | None:
         seen = self._draft.seen(state.texts)
-        return self._law(self._draft.read(seen)) if any(map(self._draft.fits, seen)) else None
+        return self._distribution(self._draft.read(seen)) if any(map(self._draft.fits, seen)) else None
 
     def below(self, form: Topology, children: Tensor, start: int) -> Tensor:
-        return self._law(self._draft.feed(self._to_theirs[children]))
+        return self._distribution(self._draft.feed(self._to_theirs[children]))
 
-    def _law(self, logits: Tensor) -> Tensor:
+    def _distribution(self, logits: Tensor) -> Tensor:
         """[B, 1, V] over the target's tokens, of the draft's logits: warped among the shared tokens alone."""
-        law = self._sampling.law(logits[..., self._theirs])
-        return law.new_zeros((*law.shape[:-1], self._vocabulary)).index_copy_(-1, self._ours, law)
+        distribution = self._sampling.distribution(logits[..., self._theirs])
+        return distribution.new_zeros((*distribution.shape[:-1], self._vocabulary)).index_copy_(
+            -1, self._ours, distribution
+        )
 
 
 INFO = DrafterInfo(
@@ -60,5 +62,5 @@ INFO = DrafterInfo(
     create=Tli,
     nodes=lambda settings: settings.gamma,
     uses=("gamma", "rule"),
-    needs_speaker=True,
+    needs_text_draft=True,
 )

@@ -24,7 +24,7 @@ def benchmark(lab: Lab, plan: Plan, texts: Mapping[str, Sequence[Prompt]], notes
 
     Raises `DraftscopeError` for a context beyond the models', and where nothing could be measured.
     """
-    todo, unread = cases(lab, plan, texts)
+    todo, pending_features = cases(lab, plan, texts)
     systems, unable = own(lab, plan)
     with ExitStack() as until_done:
         missing: list[str] = []
@@ -36,7 +36,7 @@ def benchmark(lab: Lab, plan: Plan, texts: Mapping[str, Sequence[Prompt]], notes
         runs = measuring.runs()
     apart = distances(lab, [system.label for system in systems], plan.temperatures)
     told = [system.note for system in systems if system.note]
-    left_out = [*notes, *unread, *unable, *missing, *measuring.notes]
+    left_out = [*notes, *pending_features, *unable, *missing, *measuring.notes]
     return Report(machine(lab), method(plan), plan, rows(runs, apart), headlines(runs), told, left_out, kept(lab, plan))
 
 

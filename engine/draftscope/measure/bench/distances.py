@@ -1,7 +1,8 @@
-"""What a lossy rule costs in law: how far what it writes lies from the target's own, measured as `check` measures it.
+"""What a lossy rule costs in distribution: how far what it writes lies from the target's own, measured as `check`
+measures it.
 
-Sampled through the real loop, after the clock: the joint law of the first tokens behind one prompt, at the row's
-temperature, cut down to the target's likeliest tokens so that all outcomes can be worked out.
+Sampled through the real loop, after the clock: the joint distribution of the first tokens behind one prompt, at the
+row's temperature, cut down to the target's likeliest tokens so that all outcomes can be worked out.
 """
 
 from __future__ import annotations

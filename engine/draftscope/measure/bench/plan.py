@@ -16,7 +16,7 @@ class Plan:
     kinds: tuple[str, ...] = ()  # none named: every kind of text there is
     gammas: tuple[int, ...] = (2, 3, 4, 6)
     lengths: tuple[str, ...] = ("fixed",)  # what `--draft-length` takes: how many of gamma tokens a chain drafts
-    rules: tuple[str, ...] = ("block",)  # how drawn chains are judged; lossy ones are marked and measured so
+    rules: tuple[str, ...] = ("block",)  # how drawn chains are verified; lossy ones are marked and measured so
     temperatures: tuple[float, ...] = (0.0, 1.0)
     batches: tuple[int, ...] = (1,)  # sequences decoded together
     contexts: tuple[int, ...] = ()  # tokens of the prompt; none named: prompts as they are

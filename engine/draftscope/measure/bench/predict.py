@@ -1,7 +1,7 @@
 """What the speedup should be, from the stages of single rounds: S = tau / (gamma c + v + o).
 
 tau is the tokens of a round; gamma c what proposing them costs, v the verification at that width, o everything else of
-a round (judge, commit, host). The unit of all three is one whole round of plain decoding, so plain's own terms add up
+a round (verify, commit, host). The unit of all three is one whole round of plain decoding, so plain's own terms add up
 to 1. The terms come from the medians of single stages and never from a whole run's time; prefill is in no term. What
 measured and predicted differ by is therefore prefill, set-up, and how far a run's rounds are from the median one.
 """
@@ -34,5 +34,5 @@ def predict(rounds: Rounds, plain: Rounds) -> Prediction:
         tau=rounds.tokens_per_round(),
         gamma_c=stages["propose"] / unit,
         v=stages["verify"] / unit,
-        o=(stages["judge"] + stages["commit"] + stages["host"]) / unit,
+        o=(stages["accept"] + stages["commit"] + stages["host"]) / unit,
     )

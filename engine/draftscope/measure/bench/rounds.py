@@ -13,7 +13,7 @@ from torch import Tensor
 from draftscope.base.text import Fed
 from draftscope.decode.session import Step
 
-STAGES = ("propose", "verify", "judge", "commit", "host")
+STAGES = ("propose", "verify", "accept", "commit", "host")
 
 
 class Kept(NamedTuple):
@@ -24,13 +24,13 @@ class Kept(NamedTuple):
     stages: Mapping[str, float]  # ms
     paths: Sequence[Sequence[int]]  # [B]
     fed: Sequence[Fed | None]  # [B]
-    scout: Tensor  # [B, N]
+    never_accepted: Tensor  # [B, N]
     depth: Tensor  # [B, N + 1]
 
     @classmethod
     def of(cls, step: Step) -> Kept:
         tree = step.tree
-        return cls(tree.nodes, step.rows, step.stages, step.paths, step.fed, tree.scout, tree.topology.depth)
+        return cls(tree.nodes, step.rows, step.stages, step.paths, step.fed, tree.never_accepted, tree.topology.depth)
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Rounds:
         form = len(kept), len(kept[0].rows)
         emitted, accepted, depth = (np.zeros(form, dtype=np.int64) for _ in range(3))
         for index, each in enumerate(kept):
-            levels = (each.depth[:, 1:] * each.scout.logical_not()).tolist()
+            levels = (each.depth[:, 1:] * each.never_accepted.logical_not()).tolist()
             for row, path, fed, own in zip(each.rows, each.paths, each.fed, levels, strict=True):
                 if fed is not None:
                     emitted[index, row] = fed.count

@@ -35,7 +35,7 @@ class Row:
     shape: tuple[int, ...] | None
     length: str | None  # how many of gamma tokens a chain drafts, where that is chosen while drafting
     rule: str | None  # of drawn chains, where it is another than block verification
-    lossy: bool  # the rule writes another law than the target's, by design
+    lossy: bool  # the rule writes another distribution than the target's, by design
     kind: str
     temperature: float
     batch: int
@@ -58,7 +58,7 @@ class Row:
     ms_per_token: list[float] = field(default_factory=list)  # by eighths of what was written, without prefill; medians
     cache_bytes: int | None = None  # keys and values at the end of the longest text, computed from shapes
     draft_bytes: int | None = None  # what the draft models have of that: keys and values, or a state of constant size
-    distance: Distance | None = None  # a lossy rule above T = 0: of its joint law from the target's, sampled
+    distance: Distance | None = None  # a lossy rule above T = 0: of its joint distribution from the target's, sampled
 
 
 @dataclass(frozen=True)

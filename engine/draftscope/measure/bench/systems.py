@@ -35,7 +35,7 @@ class Label:
 
     @property
     def lossy(self) -> bool:
-        """Is the output another law than the target's, by the rule's design?"""
+        """Is the output another distribution than the target's, by the rule's design?"""
         return self.rule in LOSSY
 
     @property
@@ -129,11 +129,11 @@ class Own(System):
         tokens; the latter where no model drafts.
         """
         info, lab = drafters.find(self.label.drafter), self._lab
-        if info.needs_head or (info.needs_speaker and lab.foreign is not None):
+        if info.needs_head or (info.needs_text_draft and lab.foreign is not None):
             return None, None
         drafts = [lab.draft] if info.needs_draft and lab.draft is not None else []
-        if info.needs_speaker and lab.speaker is not None:
-            drafts.append(lab.speaker.model)
+        if info.needs_text_draft and lab.text_draft is not None:
+            drafts.append(lab.text_draft.model)
         if "inner" in info.uses:
             drafts += lab.smaller
         longest = max(len(prompt) for prompt in case.prompts) + tokens
@@ -149,7 +149,7 @@ def refuse_unknown(names: Sequence[str]) -> None:
 
 
 def _sensible(info: DrafterInfo, lab: Lab) -> bool:
-    return lab.foreign is not None or not info.needs_speaker
+    return lab.foreign is not None or not info.needs_text_draft
 
 
 def own(lab: Lab, plan: Plan) -> tuple[list[System], list[str]]:

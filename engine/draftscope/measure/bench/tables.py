@@ -93,7 +93,7 @@ def _alpha_table(cell: Cell, rows: Sequence[Row]) -> str:
 
 
 def _lossy_table(rows: Sequence[Row]) -> str:
-    """A lossy rule's speed, and beside it what that costs in law."""
+    """A lossy rule's speed, and beside it what that costs in distribution."""
     apart = [row.distance for row in rows if row.distance is not None]
     over = f"{apart[0].tokens} tokens, top-k {apart[0].top_k}, {apart[0].samples} samples" if apart else "none sampled"
     lines = [

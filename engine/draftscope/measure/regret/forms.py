@@ -14,7 +14,7 @@ from draftscope.measure.bench.statistics import LEVEL, Interval
 
 Shape = tuple[int, ...]
 Wants = Literal["deep narrow", "wide shallow", "cannot be told apart"]
-LEAST = 6  # pairs: of fewer, even all on one side say nothing at 95%, since a fair coin does that too often
+LEAST = 6  # pairs: of fewer, even all on one side say nothing at 95%, since a fair uniform does that too often
 CLAIM: Mapping[str, Wants] = {"manual": "deep narrow", "screenplay": "wide shallow"}
 
 

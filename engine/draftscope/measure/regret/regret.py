@@ -99,7 +99,7 @@ def regret(
     base = Settings.of(drafter="bandit", arms=arms)
     fixed = arms_of(base)
     lab.session_of([[0]], base, (0,))  # says now which arm these models cannot play
-    todo, unread = cases(lab, plan, texts)
+    todo, pending_features = cases(lab, plan, texts)
     systems: list[System] = [Player(lab, PLAIN.drafter, Settings.of(drafter=PLAIN.drafter))]
     systems += [Player(lab, arm.name, arm.settings) for arm in fixed if arm.name != PLAIN.drafter]
     systems += [Player(lab, name, base.model_copy(update={"policy": name})) for name in policies]
@@ -107,7 +107,7 @@ def regret(
     runs = measuring.runs()
     shapes = {arm.name: arm.shape for arm in fixed}
     found = rows(runs, shapes, policies)
-    left_out = [*notes, *unread, *measuring.notes]
+    left_out = [*notes, *pending_features, *measuring.notes]
     return Report(machine(lab), method(plan), plan, arms, policies, found, compared(runs, shapes), left_out)
 
 

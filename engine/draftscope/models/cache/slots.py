@@ -32,7 +32,7 @@ class SlotTable:
         self.view = 0  # columns that the current forward may attend to
         self._offsets: list[Tensor] = []  # [B, T] of each open forward: its rows' positions behind `length`
 
-    def aim(self, offsets: Tensor) -> None:
+    def begin_write(self, offsets: Tensor) -> None:
         """The next forward writes rows behind the open ones; `offsets` [B, T] are their positions behind `length`."""
         rows = offsets.shape[1]
         if self.bound + self.open + rows > self.capacity:
@@ -59,13 +59,13 @@ class SlotTable:
         offsets = torch.cat([each.expand(len(self.length), -1) for each in self._offsets], 1)
         return own.scatter_(1, slots, self.length[:, None] + offsets)
 
-    def stay(self, sequences: Tensor) -> None:
+    def select_rows(self, sequences: Tensor) -> None:
         """Goes on with `sequences` [B'] alone; no row may be open."""
         if self.open:
             raise ValueError(f"{self.open} rows are open; keep or forget them before sequences leave")
-        self.settle(self.length[sequences], self.bound, self.even)
+        self.commit(self.length[sequences], self.bound, self.even)
 
-    def settle(self, length: Tensor, bound: int, even: bool = False) -> None:
+    def commit(self, length: Tensor, bound: int, even: bool = False) -> None:
         """`length[b]` slots, no more than `bound`, are permanent from now on; open rows are forgotten."""
         self.length = length
         self.bound = bound
@@ -90,7 +90,7 @@ class Store:
             return self.rows[layer, 0], self.rows[layer, 1], True
         return keys.new_zeros(shapes[0]), values.new_zeros(shapes[1]), False
 
-    def stay(self, sequences: Tensor) -> None:
+    def select_rows(self, sequences: Tensor) -> None:
         """Goes on with the memory of `sequences` alone; what was placed in it before is to be placed anew."""
         if self.rows is not None:
             self.rows = self.rows.index_select(2, sequences.to(self.rows.device))
@@ -128,7 +128,7 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[misc]
                 store.scatter_(2, slots[:, None, :, None].expand_as(rows), rows)
         return self.keys[:, :, : self.table.view], self.values[:, :, : self.table.view]
 
-    def stay(self, sequences: Tensor) -> None:
+    def select_rows(self, sequences: Tensor) -> None:
         """Goes on with `sequences` alone, behind its store."""
         if self.apart:
             own = sequences.to(self.keys.device)
@@ -176,7 +176,7 @@ class SlotCache(Cache):  # type: ignore[misc]
 
     def keep_first(self, count: Tensor, bound: int) -> None:
         """Makes the first `count[b]` open rows of each sequence permanent in place. No length exceeds `bound`."""
-        self.table.settle(self.table.length + count, bound)
+        self.table.commit(self.table.length + count, bound)
 
     @torch.inference_mode()
     def keep(self, rows: Tensor, count: Tensor, bound: int) -> None:
@@ -196,16 +196,16 @@ class SlotCache(Cache):  # type: ignore[misc]
 
     def truncate(self, length: Tensor, bound: int) -> None:
         """Forgets everything from `length[b]` on, and every open row."""
-        self.table.settle(length, bound)
+        self.table.commit(length, bound)
 
-    def stay(self, sequences: Tensor) -> None:
+    def select_rows(self, sequences: Tensor) -> None:
         """Goes on with `sequences` [B'] alone, in that order; the others' memory is freed. No row may be open."""
-        self.table.stay(sequences)
+        self.table.select_rows(sequences)
         for store in self._stores:
-            store.stay(sequences)
+            store.select_rows(sequences)
         for layer in (*self.layers, *self.side):
             assert isinstance(layer, SlotLayer)
-            layer.stay(sequences)
+            layer.select_rows(sequences)
 
 
 def _copy(rows: Tensor, source: Tensor, into: Tensor) -> None:

@@ -83,11 +83,11 @@ class StateCache(SlotCache):
     def keep_first(self, count: Tensor, bound: int) -> None:
         rows = torch.arange(self.table.open, device=count.device).expand(len(count), -1)
         self._fold(rows, count)
-        self.table.settle(self.table.length + count, bound)
+        self.table.commit(self.table.length + count, bound)
 
     def keep(self, rows: Tensor, count: Tensor, bound: int) -> None:
         self._fold(rows, count)
-        self.table.settle(self.table.length + count, bound)
+        self.table.commit(self.table.length + count, bound)
 
     def truncate(self, length: Tensor, bound: int) -> None:
         """Forgets every open row; of the committed ones none, or all. ValueError for a length in between."""
@@ -100,10 +100,10 @@ class StateCache(SlotCache):
             for layer in self.states:
                 layer.state = torch.zeros_like(layer.state)
                 layer.window = torch.zeros_like(layer.window)
-        self.table.settle(length, bound)
+        self.table.commit(length, bound)
 
-    def stay(self, sequences: Tensor) -> None:
-        self.table.stay(sequences)
+    def select_rows(self, sequences: Tensor) -> None:
+        self.table.select_rows(sequences)
         for layer in self.states:
             layer.state, layer.window = layer.state[sequences], layer.window[sequences]
 

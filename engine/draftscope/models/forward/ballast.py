@@ -111,7 +111,7 @@ class Ballast:
         self._cache: SlotCache | None = None
         self._mask: Tensor | None = None
 
-    def aim(self, cache: SlotCache, mask: Any) -> None:
+    def begin_write(self, cache: SlotCache, mask: Any) -> None:
         """The next call belongs to a forward with this cache and mask."""
         self._cache = cache
         self._mask = mask.get("full_attention") if isinstance(mask, dict) else mask

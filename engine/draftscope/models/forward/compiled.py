@@ -174,7 +174,7 @@ def _raced(model: Any, *runs: LeanLlama) -> list[float]:
         for run, taken in zip(runs, times, strict=True):
             model.run, spent = run, 0.0
             for rows in (1, 5):
-                cache.table.settle(length, int(length[0]))
+                cache.table.commit(length, int(length[0]))
                 began = perf_counter()
                 model.forward(cache, torch.ones((1, rows), dtype=torch.long), torch.arange(rows)[None])
                 spent += (perf_counter() - began) * 1e3 / 2

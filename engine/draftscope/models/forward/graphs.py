@@ -105,7 +105,7 @@ class Graphs:
             return call(*given)
 
         def settled(*inputs: Tensor) -> Outputs:
-            table.settle(inputs[-1], bound, even)
+            table.commit(inputs[-1], bound, even)
             return call(*inputs[:-1])
 
         return self.aside(cache, settled, (form, wide), (*given, table.length))

@@ -48,7 +48,7 @@ class HybridCache(SlotCache):
         kept = (each for layer in states for each in (*layer.conv_states.values(), *layer.recurrent_states.values()))
         return sum(each[0].numel() * each.element_size() for each in kept if each is not None)
 
-    def aim(self, tokens: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor]:
+    def begin_write(self, tokens: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor]:
         """Tokens and offsets [B, T] of the next forward -> the same with what is read again in front, [B, r + T]."""
         if self.table.open == 0:
             self._marks, self._open = {}, self.again[:, :0]
@@ -79,7 +79,7 @@ class HybridCache(SlotCache):
         length = self.table.length + self.again.shape[1] + (kept[0] if whole else 0)
         self.again = self._open[:, : 0 if whole else kept[0]]
         self._open = self.again[:, :0]
-        self.table.settle(length, int(length.max()), even=True)
+        self.table.commit(length, int(length.max()), even=True)
 
     def keep(self, rows: Tensor, count: Tensor, bound: int) -> None:  # noqa: ARG002
         raise ValueError("a state keeps chains, no paths through trees")
@@ -90,7 +90,7 @@ class HybridCache(SlotCache):
         if bool((length == 0).all()):
             self.reset()
             self.again, self._open = self.again[:, :0], self._open[:, :0]
-            self.table.settle(length, 0, even=True)
+            self.table.commit(length, 0, even=True)
             return
         if not torch.equal(length, self.table.length + self.again.shape[1]):
             raise ValueError(f"a state cannot be cut back to {length.tolist()} tokens")

@@ -2,7 +2,7 @@
 
 The block is the last committed token and then mask tokens. In every layer its rows attend to each other, in both
 directions, and to keys and values made of the target's fused features of the text before it: the target's knowledge is
-put into the cache instead of being computed again. Row k's logits are the law of the block's own token k.
+put into the cache instead of being computed again. Row k's logits are the distribution of the block's own token k.
 """
 
 from __future__ import annotations

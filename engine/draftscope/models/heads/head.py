@@ -1,7 +1,7 @@
 """What every head is: a small network that reads the target's hidden states and says which tokens come next.
 
-A head returns logits over its own vocabulary. Temperature and the other warpers are the engine's, who makes a law of
-them; `to_target` then carries that law to the target's vocabulary.
+A head returns logits over its own vocabulary. Temperature and the other warpers are the engine's, who makes a
+distribution of them; `to_target` then carries that distribution to the target's vocabulary.
 """
 
 from __future__ import annotations
@@ -78,12 +78,13 @@ class Head(nn.Module, ABC):
         own = torch.arange(self.vocabulary, device=self.lender.embedding.device)
         return own if self.d2t is None else own + self.d2t
 
-    def to_target(self, laws: Tensor) -> Tensor:
-        """Laws [..., D] over the head's vocabulary -> [..., V] over the target's: 0 for tokens the head cannot say."""
+    def to_target(self, distributions: Tensor) -> Tensor:
+        """Distributions [..., D] over the head's vocabulary -> [..., V] over the target's: 0 for tokens the head cannot
+        say."""
         if self.d2t is None:
-            return laws
-        whole = laws.new_zeros((*laws.shape[:-1], self.lender.vocabulary))
-        return whole.index_copy_(-1, self.targets, laws)
+            return distributions
+        whole = distributions.new_zeros((*distributions.shape[:-1], self.lender.vocabulary))
+        return whole.index_copy_(-1, self.targets, distributions)
 
     def cache(self, batch: int, capacity: int) -> SlotCache:
         """An empty cache for `batch` sequences; each row that the head reads takes one slot."""
@@ -110,7 +111,7 @@ class RecurrentHead(Head):
     """A head that drafts token after token: each step's features go into the next (EAGLE-1, EAGLE-3, MTP).
 
     Every feature is paired with the token *behind* its own: row i is the feature at position i and token i + 1, and its
-    logits are the law of token i + 2. Row i's position is i.
+    logits are the distribution of token i + 2. Row i's position is i.
     """
 
     def __init__(self, lender: Lender, own: Own, shape: Shape, layers: tuple[int, ...]) -> None:

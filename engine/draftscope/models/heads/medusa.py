@@ -1,7 +1,7 @@
 """Medusa (2401.10774): K heads on the target's last hidden state, each guessing one token further ahead.
 
-They know nothing of each other's guesses, so their laws are for chosen (deterministic) children, not for drawn ones
-along a path.
+They know nothing of each other's guesses, so their distributions are for chosen (deterministic) children, not for drawn
+ones along a path.
 """
 
 from __future__ import annotations
@@ -45,9 +45,11 @@ class Medusa(Head):
                 weight.copy_(lender.lm_head)
 
     def forward(self, states: Tensor) -> Tensor:
-        """The target's hidden states [B, T, H] -> logits [B, T, K, V]: entry k of row i is the law of token i + 2 + k.
+        """The target's hidden states [B, T, H] -> logits [B, T, K, V]: entry k of row i is the distribution of token i
+        + 2 + k.
 
-        So the row before the pending token, the last one there is, gives laws for the tokens behind the pending one.
+        So the row before the pending token, the last one there is, gives distributions for the tokens behind the
+        pending one.
         """
         return torch.stack([self._one(k, states) for k in range(self.config.heads)], 2)
 

@@ -1,4 +1,4 @@
-"""What a drafter learns from its target, text by text: the target's whole law at every depth it drafts.
+"""What a drafter learns from its target, text by text: the target's whole distribution at every depth it drafts.
 
 A lesson turns a text into pairs: what the target says of a token, and what the drafter guesses of the same token from
 where it stands, one depth after the other. The loss is the forward KL between them, and acceptance the mass that both
@@ -23,13 +23,13 @@ Pair = tuple[Tensor, Tensor]
 class Seen(NamedTuple):
     """A text, and what its target makes of it.
 
-    ids [B, T]; states [B, T, F], the target's hidden states that the drafter reads; laws [B, T, V'], row i about token
-    i + 1; drawn, what is random in this reading.
+    ids [B, T]; states [B, T, F], the target's hidden states that the drafter reads; distributions [B, T, V'], row i
+    about token i + 1; drawn, what is random in this reading.
     """
 
     ids: Tensor
     states: Tensor
-    laws: Tensor
+    distributions: Tensor
     drawn: Tensor | None
 
 
@@ -44,7 +44,8 @@ class Lesson(ABC):
 
     @abstractmethod
     def pairs(self, seen: Seen) -> Iterator[Pair]:
-        """For depth 1, 2, ...: rows of `seen.laws` [..., V'], and the student's logits [..., D] of the same tokens."""
+        """For depth 1, 2, ...: rows of `seen.distributions` [..., V'], and the student's logits [..., D] of the same
+        tokens."""
 
     def draw(self, ids: Tensor, dice: torch.Generator) -> Tensor | None:  # noqa: ARG002 - most lessons draw nothing
         """What is random in one reading of `ids` [B, T]."""
@@ -53,24 +54,24 @@ class Lesson(ABC):
     def loss(self, ids: Tensor, drawn: Tensor | None) -> Tensor:
         """Mean KL(p || q) in nats over texts [B, T], depths weighted, over the tokens that the student can say."""
         seen = self.shown(ids, drawn)
-        return self.loss_of(seen._replace(laws=F.log_softmax(self._sayable(seen.laws).float(), -1)))
+        return self.loss_of(seen._replace(distributions=F.log_softmax(self._sayable(seen.distributions).float(), -1)))
 
     def loss_of(self, seen: Seen) -> Tensor:
-        """`loss`, where the laws are log-probabilities over the student's vocabulary."""
+        """`loss`, where the distributions are log-probabilities over the student's vocabulary."""
         depths = [kl(true, said) for true, said in self.pairs(seen)]
         weighted = [weight * depth for weight, depth in zip(self.weights, depths, strict=True)]
         return torch.stack(weighted).sum() / sum(self.weights)
 
     @torch.no_grad()
     def shown(self, ids: Tensor, drawn: Tensor | None) -> Seen:
-        """What the target makes of texts [B, T]; its laws as logits [B, T, V]."""
+        """What the target makes of texts [B, T]; its distributions as logits [B, T, V]."""
         out = self.target(input_ids=ids, use_cache=False, output_hidden_states=bool(self._layers))
         states = [out.hidden_states[layer] for layer in self._layers] or [out.logits[..., :0]]
         return Seen(ids, torch.cat(states, -1), out.logits, drawn)
 
-    def to_target(self, laws: Tensor) -> Tensor:
-        """The student's laws [..., D] -> [..., V], over the target's vocabulary."""
-        return self.student.to_target(laws) if isinstance(self.student, Head) else laws
+    def to_target(self, distributions: Tensor) -> Tensor:
+        """The student's distributions [..., D] -> [..., V], over the target's vocabulary."""
+        return self.student.to_target(distributions) if isinstance(self.student, Head) else distributions
 
     def _sayable(self, logits: Tensor) -> Tensor:
         """[..., V] -> [..., D]: only the tokens in the student's own vocabulary."""
@@ -91,4 +92,4 @@ class Drafting(Lesson):
         super().__init__(target, student, (1.0,))
 
     def pairs(self, seen: Seen) -> Iterator[Pair]:
-        yield seen.laws, self.student(input_ids=seen.ids, use_cache=False).logits
+        yield seen.distributions, self.student(input_ids=seen.ids, use_cache=False).logits

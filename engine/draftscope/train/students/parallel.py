@@ -22,7 +22,7 @@ class Ahead(Lesson):
         rows = seen.ids.shape[1] - len(self.weights)
         logits = self.student(seen.states[:, :rows])  # [B, rows, K, V]
         for depth in range(1, len(self.weights) + 1):
-            yield seen.laws[:, depth : depth + rows], logits[:, :, depth - 1]
+            yield seen.distributions[:, depth : depth + rows], logits[:, :, depth - 1]
 
 
 class Blocks(Lesson):
@@ -40,7 +40,7 @@ class Blocks(Lesson):
         logits = blocks(self.student, seen.ids, seen.states, seen.drawn)  # [B, A, N, D]
         texts = torch.arange(len(seen.ids), device=seen.ids.device)[:, None]
         for depth in range(1, len(self.weights) + 1):
-            yield seen.laws[texts, seen.drawn + depth - 1], logits[:, :, depth]
+            yield seen.distributions[texts, seen.drawn + depth - 1], logits[:, :, depth]
 
 
 def blocks(head: Block, ids: Tensor, states: Tensor, anchors: Tensor) -> Tensor:

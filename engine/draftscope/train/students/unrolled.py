@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from draftscope.models.heads import RecurrentHead
 from draftscope.train.loop.lesson import Lesson, Pair, Seen, kl
 
-REGRESSION = 10.0  # EAGLE-1 weighs its regression of features ten times the law (2401.15077, section 3.2)
+REGRESSION = 10.0  # EAGLE-1 weighs its regression of features ten times the distribution (2401.15077, section 3.2)
 
 
 class Unrolled(Lesson):
@@ -30,17 +30,18 @@ class Unrolled(Lesson):
         depth = len(self.weights)
         rows = seen.ids.shape[1] - depth
         for step, (logits, _) in enumerate(unroll(self.student, seen.ids, seen.states, depth), 1):
-            yield seen.laws[:, step : step + rows], logits
+            yield seen.distributions[:, step : step + rows], logits
 
 
 class Eagle1Lesson(Unrolled):
     """EAGLE-1 learns to continue the target's features themselves, on the target's features only."""
 
     def loss_of(self, seen: Seen) -> Tensor:
-        """Ten times the smooth L1 between the student's feature and the target's next, and KL of the law read off."""
+        """Ten times the smooth L1 between the student's feature and the target's next, and KL of the distribution read
+        off."""
         ((logits, features),) = unroll(self.student, seen.ids, seen.states, 1)
         regression = F.smooth_l1_loss(features.float(), seen.states[:, 1:].float())
-        return REGRESSION * regression + kl(seen.laws[:, 1:], logits)
+        return REGRESSION * regression + kl(seen.distributions[:, 1:], logits)
 
 
 def unroll(head: RecurrentHead, ids: Tensor, states: Tensor, depth: int) -> Iterator[tuple[Tensor, Tensor]]:

@@ -33,8 +33,8 @@ class LlamaCpp(System):
         self._model.reset()
         self._model.set_seed(seed)
         prompt = list(case.prompts[0])
-        law = {"temp": case.temperature, "top_k": 0, "top_p": 1.0, "min_p": 0.0, "repeat_penalty": 1.0}
-        return lambda: Written([list(islice(self._model.generate(prompt, **law), tokens))])
+        distribution = {"temp": case.temperature, "top_k": 0, "top_p": 1.0, "min_p": 0.0, "repeat_penalty": 1.0}
+        return lambda: Written([list(islice(self._model.generate(prompt, **distribution), tokens))])
 
 
 def systems(lab: Lab, longest: int, open_until: ExitStack) -> list[System]:

@@ -20,16 +20,16 @@ def test_a_longer_draw_begins_like_a_shorter_one() -> None:
 
 
 def test_a_row_depends_on_its_own_sequence_only() -> None:
-    together = Streams(5, (10, 11, 12)).coins(4, 6)
-    alone = Streams(5, (11,)).coins(4, 6)
+    together = Streams(5, (10, 11, 12)).uniforms(4, 6)
+    alone = Streams(5, (11,)).uniforms(4, 6)
     for rows, row in zip(vars(together).values(), vars(alone).values(), strict=True):
         assert rows[1].equal(row[0])
 
 
-def test_coins_are_uniform_and_uncorrelated_between_purposes_rounds_and_neighbours() -> None:
+def test_uniforms_are_uniform_and_uncorrelated_between_purposes_rounds_and_neighbours() -> None:
     """Kolmogorov-Smirnov and correlations over 40,000 draws; a look raises a false alarm once in 1e6."""
-    coins = [Streams(9, tuple(range(100))).coins(r, 20) for r in range(21)]
-    draft, accept = (torch.stack([getattr(c, name) for c in coins]) for name in ("draft", "accept"))
+    uniforms = [Streams(9, tuple(range(100))).uniforms(r, 20) for r in range(21)]
+    draft, accept = (torch.stack([getattr(c, name) for c in uniforms]) for name in ("draft", "accept"))
     now, after = accept[:20].flatten(), accept[1:].flatten()
     for values in (draft, accept):
         assert stats.kstest(values.flatten().numpy(), "uniform").pvalue > 1e-6

@@ -1,0 +1,176 @@
+"""The tensor rules against the readable ones of rules.py, on random distributions and trees."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+
+from draftscope.verify import rules, verify
+from draftscope.verify.sampling import draw, draw_distinct
+from draftscope.verify.tree import DraftTree, Topology, chain, deterministic_chains, full, topology
+from draftscope.verify.uniforms import Streams, Uniforms
+
+VOCABULARY = 6
+
+
+def random_distributions(seed: int, *shape: int) -> Tensor:
+    """Random distributions with some tokens of mass 0."""
+    generator = torch.Generator().manual_seed(seed)
+    logits = 2 * torch.randn(*shape, VOCABULARY, generator=generator)
+    holes = torch.rand(*shape, VOCABULARY, generator=generator) < 0.2
+    return logits.masked_fill(holes & (logits < logits.amax(-1, keepdim=True)), -torch.inf).softmax(-1)
+
+
+def drawn_tree(form: Topology, seed: int, chosen: tuple[int, ...] = ()) -> DraftTree:
+    """A tree whose children were drawn from random distributions without replacement; slots in `chosen` are
+    deterministic."""
+    slots = form.nodes + 1
+    distributions = random_distributions(seed, form.batch, slots)
+    uniforms = torch.rand(
+        form.batch, slots, max(form.width, 1), generator=torch.Generator().manual_seed(seed + 1)
+    ).double()
+    picked, real = draw_distinct(distributions, uniforms)
+    tokens = torch.zeros(form.batch, form.nodes, dtype=torch.long)
+    never_accepted = torch.zeros_like(tokens, dtype=torch.bool)
+    for b, slot, rank in (form.children >= 0).nonzero().tolist():
+        node = int(form.children[b, slot, rank])
+        tokens[b, node], never_accepted[b, node] = picked[b, slot, rank], ~real[b, slot, rank]
+    proposal_row = torch.arange(slots).repeat(form.batch, 1)
+    for slot in chosen:
+        proposal_row[:, slot] = -1
+    origin = (("made here",) * form.nodes,) * form.batch
+    return DraftTree(
+        form,
+        tokens,
+        distributions,
+        proposal_row,
+        proposal_row,
+        never_accepted,
+        origin,
+        drawn="some" if chosen else "all",
+    )
+
+
+def readable(p: Tensor, tree: DraftTree, uniforms: Uniforms, b: int) -> tuple[list[int], int]:
+    """The walk of rules.py: accepted nodes, and the last token."""
+    slot, path = 0, []
+    while True:
+        kids = [n for n in tree.topology.children[b, slot].tolist() if n >= 0 and not tree.never_accepted[b, n]]
+        tokens = [int(tree.tokens[b, n]) for n in kids]
+        distribution = p[b, slot].double().tolist()
+        if tree.proposal_row[b, slot] >= 0:
+            rows, left = rules.faced(
+                distribution, tree.distributions[b, tree.proposal_row[b, slot]].double().tolist(), tokens
+            )
+            wins = [node for node, row in zip(kids, rows, strict=True) if uniforms.accept[b, node] < row.threshold]
+            taken = wins[0] if wins else None
+            last = int(draw(torch.tensor(left), uniforms.last[b, slot]))
+        else:
+            last = int(draw(p[b, slot], uniforms.last[b, slot]))
+            at = rules.deterministic_child(tokens, last)
+            taken = None if at is None else kids[at]
+        if taken is None:
+            return path, last
+        path.append(taken)
+        slot = taken + 1
+
+
+FORMS = {
+    "chain": chain(4, 64),
+    "one": chain(1, 64),
+    "pairs": full((2, 2), 64),
+    "wide": full((5, 1), 64),
+    "crooked": topology([[-1, 0, -1, 2, 2, 4, 0]] * 64),
+    "unlike": topology([[-1, 0, -1, 2, 2, 4, 0], [-1, -1, -1, 0, 1, 1, 3]] * 32),
+}
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("chosen", [(), (0,), (1, 2)])
+def test_the_walk_is_the_readable_one(name: str, seed: int, chosen: tuple[int, ...]) -> None:
+    form = FORMS[name]
+    tree = drawn_tree(form, seed, tuple(slot for slot in chosen if slot <= form.nodes))
+    p = random_distributions(seed + 50, form.batch, form.nodes + 1)
+    uniforms = Streams(seed, tuple(range(form.batch))).uniforms(0, form.nodes)
+    verification = verify.verify_tree(p, tree, uniforms)
+    for b in range(form.batch):
+        path, last = readable(p, tree, uniforms, b)
+        assert [node for node in verification.path[b].tolist() if node >= 0] == path
+        assert (int(verification.accepted[b]), int(verification.last[b])) == (len(path), last)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_block_rule_is_the_readable_one(seed: int) -> None:
+    random.seed(seed)
+    form = chain(4, 64)
+    tree = drawn_tree(form, seed)
+    lengths = torch.tensor([random.randint(1, 4) for _ in range(form.batch)])
+    tree = replace(tree, never_accepted=torch.arange(4) >= lengths[:, None])
+    p = random_distributions(seed + 50, form.batch, 5)
+    uniforms = Streams(seed, tuple(range(form.batch))).uniforms(0, form.nodes)
+    weights, thresholds = verify.block_thresholds(p, tree)
+    verification = verify.verify_block(p, tree, uniforms)
+    for b, length in enumerate(lengths.tolist()):
+        rows = p[b, : length + 1].double().tolist(), tree.distributions[b, :length].double().tolist()
+        tokens = tree.tokens[b, :length].tolist()
+        want_weights, want = rules.block_thresholds(*rows, tokens)
+        assert weights[b, 1 : length + 1].tolist() == pytest.approx(want_weights, abs=1e-6)
+        assert thresholds[b, :length].tolist() == pytest.approx(want, abs=1e-5)
+        tau = rules.block_accepted(thresholds[b, :length].tolist(), uniforms.accept[b].tolist()[:length])
+        last = draw(torch.tensor(rules.block_last(*rows, tokens, tau)), uniforms.last[b, tau])
+        assert (int(verification.accepted[b]), int(verification.last[b])) == (tau, int(last))
+
+
+def test_block_and_token_agree_on_a_chain_of_one() -> None:
+    tree = drawn_tree(chain(1, 256), 9)
+    p, uniforms = random_distributions(70, 256, 2), Streams(1, tuple(range(256))).uniforms(0, 1)
+    block, token = verify.verify_block(p, tree, uniforms), verify.verify_tree(p, tree, uniforms)
+    assert block.accepted.equal(token.accepted)
+    assert block.last.equal(token.last)
+
+
+def test_greedy_descends_along_the_argmax() -> None:
+    tree = deterministic_chains([[3, 1, 2], [3, 2], []], ["a", "b", "c"], "cpu")
+    argmax = torch.tensor([[3, 1, 4, 5], [3, 1, 0, 0], [2, 0, 0, 0]])
+    verification = verify.verify_greedy(argmax, tree)
+    assert verification.accepted.tolist() == [2, 1, 0]
+    assert verification.last.tolist() == [4, 1, 2]
+    assert verification.path.tolist() == [[0, 1, -1], [0, -1, -1], [-1, -1, -1]]
+
+
+def test_never_accepted_are_never_accepted() -> None:
+    tree = deterministic_chains([[3, 1]], ["a"], "cpu")
+    verification = verify.verify_greedy(
+        torch.tensor([[3, 1, 2]]), replace(tree, never_accepted=torch.tensor([[True, False]]))
+    )
+    assert (verification.accepted.item(), verification.last.item()) == (0, 3)
+
+
+def test_a_rejection_that_leaves_no_mass_keeps_p() -> None:
+    p = random_distributions(3, 1)
+    left, rest = verify.reject(p, p, torch.tensor([0]))
+    assert left.equal(p)
+    assert rest[0, 0] == 0
+    assert rest.sum().item() == pytest.approx(1.0)
+
+
+def test_a_distribution_of_one_token_yields_one_child() -> None:
+    tokens, real = draw_distinct(torch.tensor([[0.0, 1.0, 0.0]]), torch.tensor([[0.3, 0.6]]).double())
+    assert tokens[0, 0] == 1
+    assert real.tolist() == [[True, False]]
+
+
+def test_a_draw_never_yields_a_token_of_mass_zero() -> None:
+    distribution = torch.tensor([0.0, 0.5, 0.0, 0.5, 0.0]).expand(4, -1)
+    uniforms = torch.tensor([0.0, 0.4999999, 0.5, 1 - 2**-53], dtype=torch.float64)
+    assert draw(distribution, uniforms).tolist() == [1, 1, 3, 3]
+
+
+def test_a_parent_behind_its_child_is_refused() -> None:
+    with pytest.raises(ValueError, match="earlier node"):
+        topology([[1, -1]])
