@@ -163,7 +163,8 @@ def test_deltas_are_json_that_begins_with_what_changes() -> None:
 
 def test_the_script_holds_every_file_of_the_instrument_once() -> None:
     order = json.loads((assets() / "instrument" / "order.json").read_text())
-    assert sorted(order) == sorted(path.stem for path in (assets() / "instrument").glob("*.js"))
+    folder = assets() / "instrument"
+    assert sorted(order) == sorted(path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.js"))
 
 
 def test_the_script_can_stand_inside_a_script_element() -> None:
@@ -172,7 +173,7 @@ def test_the_script_can_stand_inside_a_script_element() -> None:
 
 
 def test_the_instrument_never_writes_markup_from_data() -> None:
-    for path in (assets() / "instrument").glob("*.js"):
+    for path in (assets() / "instrument").rglob("*.js"):
         text = re.sub(r"//.*", "", path.read_text(encoding="utf-8"))
         assert not re.search(
             r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function|https?://(?!huggingface|www\.w3)",

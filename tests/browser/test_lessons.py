@@ -33,7 +33,7 @@ from tests.browser.test_export_page import hostile
 from tests.conftest import random_heads, random_llama
 from tests.support.alone import Alone, chromium, violations
 
-TEXTS = (assets() / "instrument" / "lessontexts.js").read_text(encoding="utf-8")
+TEXTS = (assets() / "instrument" / "lessons" / "texts.js").read_text(encoding="utf-8")
 MOST_BYTES = 1_500_000
 HOST = """<script>(() => {
     const D = window.Draftscope, runs = RUNS;
