@@ -26,7 +26,7 @@ def run_with(visit: Any, rule: str) -> Any:  # noqa: F811
 
 
 @pytest.mark.parametrize(
-    ("rule", "coins", "compared"),
+    ("rule", "uniforms", "compared"),
     [("lenient", 1, "min(1, p / (l q))"), ("typical", 0, "the threshold"), ("top-k", 0, "the k-th likeliest")],
 )
 def test_each_lossy_rule_says_what_is_compared_with_what(visit: Any, rule: str, uniforms: int, compared: str) -> None:  # noqa: F811

@@ -327,7 +327,7 @@ def test_the_tree_shows_every_node_and_the_decision_its_distributions(visit: Any
 
 
 @pytest.mark.parametrize(
-    ("query", "words", "coins"),
+    ("query", "words", "uniforms"),
     [
         ("", "greedy", False),
         ("temperature=1&rule=block", "block rule", True),

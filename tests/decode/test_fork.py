@@ -84,7 +84,7 @@ def test_forked_tokens_are_no_tokens_of_the_lane(pair: Lab) -> None:
 
 
 @pytest.mark.parametrize(
-    ("departure", "words"),
+    ("fork_point", "words"),
     [
         (ForkPoint("plain", 0, (), forced=True), "names no token"),
         (ForkPoint("plain", 0, (99_999,)), "token = 99999: 'byte-target' knows 0 to 257"),

@@ -130,8 +130,8 @@ def test_a_ragged_batch_writes_what_each_sequence_writes_alone(
 ) -> None:
     """Unequal prompts, unequal acceptance, unequal ends: and neither neighbours nor padding show in the tokens.
 
-    By cost a batch chooses its lengths together, so at temperature 1 the distribution stays (`test_law.py`) and the
-    tokens move.
+    By cost a batch chooses its lengths together, so at temperature 1 the distribution stays (`test_distribution.py`)
+    and the tokens move.
     """
     common = {"temperature": temperature, "max_new_tokens": 30, "seed": 11, "draft_length": length}
     settings = Settings.of(drafter=drafter, **common, **DRAFTERS[drafter])

@@ -42,7 +42,7 @@
     return [h("h4", { text: "The rule" }), h("ul", { class: "rules" }, [...counts].map(rule)),
       h("p", { class: "sum" }, lane.start && !lane.start.exact ? "This rule is lossy by design: nothing is proved of it, and the text follows another law than the target's." : [
         "Proved: ", h("code", { text: "engine/draftscope/rules.py" }), " states it over rational numbers, ", h("code", { text: "tests/test_rules.py" }),
-        " enumerates every draft, coin and last token and finds the target's law; ", h("code", { text: "tests/test_law.py" }), " samples the whole loop, and breaks it on purpose to see the tests fail. A proof is of the rule: ",
+        " enumerates every draft, coin and last token and finds the target's law; ", h("code", { text: "tests/decode/test_distribution.py" }), " samples the whole loop, and breaks it on purpose to see the tests fail. A proof is of the rule: ",
         h("code", { text: "draftscope check" }), " looks for a difference on a pair of yours."])];
   }
 
