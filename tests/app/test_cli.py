@@ -365,7 +365,7 @@ def test_foreign_files_are_refused_in_a_sentence(cli: Cli, recorded: Path, tmp_p
         "empty": "",
         "headless": lines[2] + "\n",
         "stranger": lines[0] + "\n" + lines[1].replace('"lane":"run"', '"lane":"other"') + "\n",
-        "later version": lines[0].replace('"schema_version":1', '"schema_version":99') + "\n",
+        "later version": lines[0].replace('"schema_version":2', '"schema_version":99') + "\n",
     }
     for name, content in foreign.items():
         (tmp_path / name).write_text(content, encoding="utf-8")

@@ -35,7 +35,7 @@ def test_a_check_of_a_lossy_rule_stays_lossy(pair: Lab) -> None:
     settings = Settings.of(drafter="draft", rule="typical", temperature=0.0)
     *_, last = checked(pair, settings, samples=64)
     assert not last.exact
-    assert "lossy by design" in last.verification
+    assert "lossy by design" in last.verdict
 
 
 def test_rounds_with_the_notes_of_old_are_read_and_others_are_not(pair: Lab) -> None:

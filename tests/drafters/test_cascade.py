@@ -200,7 +200,7 @@ def test_uniforms_used_again_in_the_next_round_are_caught(
 # Other mutations.
 
 
-@pytest.mark.parametrize(("rule", "settings"), [("judge_tree", FOUR), ("judge_block", THREE)])
+@pytest.mark.parametrize(("rule", "settings"), [("verify_tree", FOUR), ("verify_block", THREE)])
 def test_guesses_that_nobody_verified_are_caught(
     tiny3: Lab, monkeypatch: pytest.MonkeyPatch, rule: str, settings: dict[str, Any]
 ) -> None:
