@@ -188,7 +188,7 @@ def test_q_before_the_warpers_is_caught(tiny: Lab, monkeypatch: pytest.MonkeyPat
 
 
 def test_the_last_token_from_p_after_a_rejection_is_caught(tiny: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verify, "_distribution_left", lambda p, _, slot: verify._rows(p, slot))
+    monkeypatch.setattr(verify, "_residual_at", lambda p, _, slot: verify._rows(p, slot))
     assert caught(distribution(tiny, drafter="draft", rule="token", gamma=3))
 
 

@@ -1,5 +1,4 @@
-"""The lossy rules: the tensors against the readable rules, the distribution they write by enumeration, and their
-marks."""
+"""Lossy rules: tensors equal the readable rules, outputs follow the enumerated distribution, and runs are marked."""
 
 from __future__ import annotations
 
@@ -36,7 +35,7 @@ from tests.verify.test_rules import (
     Distribution,
     DistributionAt,
     Drafter,
-    Family,
+    Siblings,
     Tokens,
     Verify,
     distributions,
@@ -51,7 +50,7 @@ every_rule = pytest.mark.parametrize("rule", LOSSY)
 
 
 def accepts(rule: str, p: Distribution, q: Distribution, token: int, settings: Settings) -> float:
-    """The probability with which a draft passes, by the readable rules."""
+    """The probability that the readable rules accept a draft."""
     if rule == "typical":
         return float(rules.typical_accepts(p, token))
     if rule == "top-k":
@@ -60,13 +59,13 @@ def accepts(rule: str, p: Distribution, q: Distribution, token: int, settings: S
 
 
 def last_distribution(rule: str, p: Distribution, q: Distribution) -> list[float]:
-    """What the token after a rejection is drawn from."""
+    """The distribution of the token after a rejection."""
     return list(rules.residual(p, q)) if rule == "lenient" else list(p)
 
 
 @every_rule
 @pytest.mark.parametrize("seed", range(3))
-def test_the_tensors_say_what_the_readable_rules_say(rule: str, seed: int) -> None:
+def test_lossy_verification_equals_the_readable_rules(rule: str, seed: int) -> None:
     settings = Settings.of(rule=rule, lenience=0.6, agreement=2)
     tree, p = drawn_tree(chain(3, 64), seed), random_distributions(seed + 50, 64, 4)
     uniforms = Streams(seed, tuple(range(64))).uniforms(0, 3)
@@ -90,10 +89,10 @@ def test_the_tensors_say_what_the_readable_rules_say(rule: str, seed: int) -> No
 
 
 def lossy_verify(rule: str, settings: Settings) -> Verify:
-    """A round of a chain under a lossy rule, every outcome with its probability."""
+    """One round of a chain under a lossy rule: every outcome and its probability."""
 
-    def verified(p: DistributionAt, prefix: Tokens, proposal_row: Family) -> Iterator[tuple[Fraction, Tokens]]:
-        p_rows, q_rows, tokens = rows_of(p, prefix, proposal_row)
+    def outcomes(p: DistributionAt, prefix: Tokens, siblings: Siblings) -> Iterator[tuple[Fraction, Tokens]]:
+        p_rows, q_rows, tokens = rows_of(p, prefix, siblings)
         reached = 1.0
         for i, token in enumerate(tokens):
             a = accepts(rule, p_rows[i], q_rows[i], token, settings)
@@ -103,11 +102,11 @@ def lossy_verify(rule: str, settings: Settings) -> Verify:
         for x, mass in enumerate(p_rows[-1]):
             yield reached * mass, (*tokens, x)  # type: ignore[misc]
 
-    return verified
+    return outcomes
 
 
 def distribution_of(model: Model, prompt: list[int]) -> DistributionAt:
-    """The model's distribution after the prompt and a prefix, from scratch."""
+    """The model's distribution after the prompt and a prefix, computed without a cache."""
 
     @cache
     @torch.inference_mode()
@@ -119,8 +118,8 @@ def distribution_of(model: Model, prompt: list[int]) -> DistributionAt:
 
 
 @every_rule
-def test_the_distribution_that_is_written_is_the_one_enumerated(tiny: Lab, rule: str) -> None:
-    """Through the real loop, caches and streams included: not the target's distribution, and exactly that other one."""
+def test_output_follows_the_enumerated_distribution(tiny: Lab, rule: str) -> None:
+    """The real loop, with caches and streams, follows the rule's enumerated distribution and not the target's."""
     settings = Settings.of(drafter="draft", rule=rule, gamma=2, temperature=1.0, seed=3, agreement=2)
     prompt = tiny.encode("abcab")
     drafter = Drafter(distribution_of(tiny.draft, prompt), chain_shape(2))
@@ -137,7 +136,7 @@ def test_the_distribution_that_is_written_is_the_one_enumerated(tiny: Lab, rule:
 
 @given(distributions(2), st.fractions(Fraction(1, 8), 1))
 @hypothesis_settings(max_examples=60, deadline=None)
-def test_leniency_writes_no_token_too_often(both: tuple[Distribution, ...], lenience: Fraction) -> None:
+def test_lenience_bounds_how_often_a_token_appears(both: tuple[Distribution, ...], lenience: Fraction) -> None:
     p, q = both
     accept = [rules.lenient_probability(p, q, x, lenience) if y else ONE for x, y in enumerate(q)]
     found = rules.written(q, accept, rules.residual(p, q))
@@ -147,13 +146,13 @@ def test_leniency_writes_no_token_too_often(both: tuple[Distribution, ...], leni
 
 @given(distributions(2))
 @hypothesis_settings(max_examples=60, deadline=None)
-def test_leniency_of_one_is_the_token_rule(both: tuple[Distribution, ...]) -> None:
+def test_lenience_of_one_is_the_token_rule(both: tuple[Distribution, ...]) -> None:
     p, q = both
     accept = [rules.lenient_probability(p, q, x, ONE) if y else ONE for x, y in enumerate(q)]
     assert rules.written(q, accept, rules.residual(p, q)) == p
 
 
-def test_the_edges_of_the_lossy_rules() -> None:
+def test_edge_cases_of_the_lossy_rules() -> None:
     certain, flat = [ONE, ONE * 0, ONE * 0], [Fraction(1, 3)] * 3
     assert rules.typical_threshold(certain) == pytest.approx(0.09)
     assert rules.typical_threshold(flat) == pytest.approx(0.03)
@@ -163,7 +162,7 @@ def test_the_edges_of_the_lossy_rules() -> None:
     assert rules.lenient_probability([HALF, HALF], [ONE, ONE * 0], 0, HALF) == 1
 
 
-def test_distances_of_a_distribution_from_itself_and_from_another() -> None:
+def test_distances_of_equal_and_of_different_distributions() -> None:
     one, two = {(0,): 0.5, (1,): 0.5}, {(0,): 0.25, (1,): 0.75}
     assert distances(one, one) == (0.0, 0.0)
     assert distances(two, one) == pytest.approx((0.25, 0.25 * math.log(0.5) + 0.75 * math.log(1.5)))
@@ -171,26 +170,26 @@ def test_distances_of_a_distribution_from_itself_and_from_another() -> None:
 
 
 @every_rule
-def test_a_lossy_run_says_so(pair: Lab, rule: str) -> None:
+def test_a_lossy_run_is_marked_as_not_exact(pair: Lab, rule: str) -> None:
     assert not pair.decode("ab", rule=rule, temperature=1.0, max_new_tokens=4).events[0].exact
     assert pair.decode("ab", "ngram", rule=rule, temperature=1.0, max_new_tokens=4).events[0].exact
 
 
 @every_rule
 @pytest.mark.parametrize("drafter", ["plain", "ngram", "sampled-tree", "topk-tree"])
-def test_a_drafter_without_a_rule_to_choose_stays_exact(tiny: Lab, rule: str, drafter: str) -> None:
-    """Even a sampled tree whose shape is a chain."""
+def test_a_drafter_without_a_choice_of_rule_stays_exact(tiny: Lab, rule: str, drafter: str) -> None:
+    """This includes a sampled tree whose shape is a chain."""
     common = {"temperature": 1.0, "max_new_tokens": 60, "seed": 4, "shape": (1, 1), "record": False}
     want = tiny.decode("abcab", drafter, rule="token", **common).token_ids
     assert tiny.decode("abcab", drafter, rule=rule, **common).token_ids == want
 
 
 @every_rule
-def test_at_temperature_0_every_rule_says_the_same(pair: Lab, rule: str) -> None:
+def test_all_rules_agree_at_temperature_0(pair: Lab, rule: str) -> None:
     assert pair.decode("abc", rule=rule).token_ids == pair.decode("abc", "plain").token_ids
 
 
-def test_lossy_rules_accept_more_and_the_kinder_the_more(pair: Lab) -> None:
+def test_lossy_rules_accept_more_the_more_lenient_they_are(pair: Lab) -> None:
     def accepted(**settings: object) -> float:
         runs = [pair.decode("abc", temperature=1.0, max_new_tokens=150, seed=s, **settings) for s in (1, 2)]
         return sum(run.metrics.draft_acceptance_rate for run in runs)
@@ -200,7 +199,7 @@ def test_lossy_rules_accept_more_and_the_kinder_the_more(pair: Lab) -> None:
     assert accepted(rule="top-k", agreement=5) < accepted(rule="top-k", agreement=100)
 
 
-def test_check_tells_a_distance_and_verifies_none(tiny: Lab) -> None:
+def test_check_reports_the_distance_of_a_lossy_rule_without_a_test(tiny: Lab) -> None:
     findings = list(check(tiny, "draft", samples=1500, rule="lenient"))
     assert findings[-1].name == "distance of the joint law (lenient)"
     assert findings[-1].p_value is None
@@ -211,8 +210,8 @@ def test_check_tells_a_distance_and_verifies_none(tiny: Lab) -> None:
         list(check(tiny, "ngram", rule="lenient"))
 
 
-def test_the_noise_told_beside_a_distance_is_what_exact_samples_show(tiny: Lab) -> None:
+def test_the_noise_reported_beside_a_distance_is_that_of_exact_samples(tiny: Lab) -> None:
     settings = Settings.of(drafter="plain", temperature=1.0, seed=1)
-    told = distance_test(tiny, "abcab", settings, 3, 3000).detail
-    apart, noise = (float(told.split(mark)[1][:5]) for mark in ("total variation ", "(sampling alone: "))
+    detail = distance_test(tiny, "abcab", settings, 3, 3000).detail
+    apart, noise = (float(detail.split(mark)[1][:5]) for mark in ("total variation ", "(sampling alone: "))
     assert 0.6 < apart / noise < 1.5

@@ -1,14 +1,13 @@
-"""Every rule proved exact by enumeration in rational arithmetic, and every known way of breaking it seen to break.
+"""Proves every rule exact by enumeration in rational arithmetic, and shows that every known mistake is caught.
 
-The check is one function, `output_law`: from a prefix it enumerates every draft, every outcome of every uniform and
-every last token with its exact probability, round after round until `length` tokens stand, and so yields the joint
-distribution of those tokens. Distributions depend on the whole prefix, and a round of two tokens is followed by another
-one: three tokens cross at least two rounds on most paths. Exact means equal to the target's own joint distribution, as
-fractions.
+The check is one function, `output_distribution`. From a prefix it enumerates every draft, every outcome of every
+uniform and every last token with its exact probability, round after round until `length` tokens are emitted. The result
+is the joint distribution of those tokens. Distributions depend on the whole prefix, and `length` is chosen so that most
+paths take at least two rounds. Exact means equal to the target's joint distribution, as fractions.
 
-What is proposed is a `Family`: the children of one node, drawn from q without replacement or chosen for certain, each
-with a family below it. A chain is a family of one child; an empty family is a leaf. Mutations replace a function of
-`draftscope.verify.rules` or the way drafts are made, and run through the same check: it must tell.
+A proposal is a `Siblings`: the children of one node, drawn from q without replacement or deterministic, each with
+children of its own. A chain has one child at every node; a leaf has none. Mutations replace a function of
+`draftscope.verify.rules` or the way drafts are drawn; the same check must then fail.
 """
 
 from __future__ import annotations
@@ -43,8 +42,7 @@ def norm(values: Sequence[Fraction | int]) -> Distribution:
 
 
 def language(seed: str, vocabulary: int, holes: bool = False) -> DistributionAt:
-    """Random rational distributions, a different one after every prefix; with `holes`, some tokens have probability
-    0."""
+    """Random rational distributions, a different one after every prefix. With `holes`, some tokens have mass 0."""
 
     @cache
     def distribution(prefix: Tokens) -> Distribution:
@@ -56,7 +54,7 @@ def language(seed: str, vocabulary: int, holes: bool = False) -> DistributionAt:
 
 
 def certain(seed: str, vocabulary: int) -> DistributionAt:
-    """A distribution of a single token after every prefix: what temperature 0 leaves."""
+    """All mass on one token after every prefix, as at temperature 0."""
     return cache(lambda prefix: one_hot(random.Random(f"{seed} {prefix}").randrange(vocabulary), vocabulary))
 
 
@@ -65,7 +63,7 @@ def one_hot(token: int, vocabulary: int) -> Distribution:
 
 
 def warped(distribution: DistributionAt, keep: int) -> DistributionAt:
-    """Temperature 1/2 (probabilities squared), then top-k: rational, and truncated as a sampler's distributions are."""
+    """Temperature 1/2 (probabilities squared), then top-k: rational, and truncated as by a sampler."""
 
     def warp(prefix: Tokens) -> Distribution:
         base = distribution(prefix)
@@ -78,12 +76,12 @@ def top(distribution: Distribution, count: int) -> Tokens:
     return tuple(sorted(range(len(distribution)), key=lambda x: (-distribution[x], x))[:count])
 
 
-# What is proposed.
+# Proposals.
 
 
 @dataclass(frozen=True)
 class Shape:
-    """How many children a node gets and of which kind: `drawn` from q, or for certain (`top` of q, or `guess`ed)."""
+    """How many children a node gets and how: `drawn` from q, or deterministic (`top` of q, or `guess`ed)."""
 
     kind: str = "drawn"
     below: tuple[Shape, ...] = ()
@@ -109,12 +107,11 @@ def chain(gamma: int) -> Shape:
 
 
 @dataclass(frozen=True)
-class Family:
-    """The children of one node in draw order; `q` is the distribution they were drawn from, empty where they were
-    chosen."""
+class Siblings:
+    """The children of one node in draw order. `q` is the distribution they were drawn from, empty if deterministic."""
 
     tokens: Tokens
-    below: tuple[Family, ...]
+    below: tuple[Siblings, ...]
     q: Distribution = field(compare=False)
 
 
@@ -122,7 +119,7 @@ Draw = Callable[[Distribution, int], Iterator[tuple[Fraction, Tokens]]]
 
 
 def draws(q: Distribution, count: int) -> Iterator[tuple[Fraction, Tokens]]:
-    """Every way to draw `count` tokens from q without replacement; fewer where q has no more tokens."""
+    """Every way to draw `count` tokens from q without replacement; fewer if q has fewer possible tokens."""
     if not count or not any(q):
         yield ONE, ()
         return
@@ -133,8 +130,7 @@ def draws(q: Distribution, count: int) -> Iterator[tuple[Fraction, Tokens]]:
 
 
 def guesses(prefix: Tokens, vocabulary: int, count: int) -> Tokens:
-    """Children that no distribution of the draft's has to do with, as an n-gram's: any distinct tokens, fixed by the
-    prefix."""
+    """Children unrelated to any draft distribution, as those of an n-gram: distinct tokens fixed by the prefix."""
     return tuple(random.Random(f"guess {prefix}").sample(range(vocabulary), count))
 
 
@@ -142,7 +138,7 @@ def guesses(prefix: Tokens, vocabulary: int, count: int) -> Tokens:
 class Drafter:
     """Draws from `q` and is verified with `claimed`: the same distribution, unless the drafter is a mutation.
 
-    It drafts no further below a prefix that `stops` it: a length chosen while drafting, from what was drawn so far.
+    It stops drafting at a prefix for which `stops` is true: a length that depends on the tokens drawn so far.
     """
 
     q: DistributionAt
@@ -151,7 +147,7 @@ class Drafter:
     draw: Draw = draws
     stops: Callable[[Tokens], bool] = lambda _: False
 
-    def propose(self, prefix: Tokens, shape: Shape) -> Iterator[tuple[Fraction, Family]]:
+    def propose(self, prefix: Tokens, shape: Shape) -> Iterator[tuple[Fraction, Siblings]]:
         """Every tree that could be drafted after a prefix, with its probability."""
         q = self.q(prefix)
         count = 0 if self.stops(prefix) else len(shape.below)
@@ -161,26 +157,26 @@ class Drafter:
             chosen = top(q, count) if shape.kind == "top" else guesses(prefix, len(q), count)
             options, distribution = [(ONE, chosen)], []
         for probability, tokens in options:
-            proposal_rows = [list(self.propose((*prefix, x), s)) for x, s in zip(tokens, shape.below, strict=False)]
-            for choice in itertools.product(*proposal_rows):
-                below = math.prod([p for p, _ in choice], start=probability)
-                yield below, Family(tokens, tuple(proposal_row for _, proposal_row in choice), distribution)
+            options_below = [list(self.propose((*prefix, x), s)) for x, s in zip(tokens, shape.below, strict=False)]
+            for choice in itertools.product(*options_below):
+                joint = math.prod([p for p, _ in choice], start=probability)
+                yield joint, Siblings(tokens, tuple(below for _, below in choice), distribution)
 
 
-# Judging: each of these yields every outcome of a round, the tokens that it emits with their probability.
+# Verification: each function yields every outcome of a round: the emitted tokens and their probability.
 
-Verify = Callable[[DistributionAt, Tokens, Family], Iterator[tuple[Fraction, Tokens]]]
+Verify = Callable[[DistributionAt, Tokens, Siblings], Iterator[tuple[Fraction, Tokens]]]
 
 
-def verify_tree(p: DistributionAt, prefix: Tokens, proposal_row: Family) -> Iterator[tuple[Fraction, Tokens]]:
-    """RRSw where children were drawn, the target's own token where they were chosen; one child is the token rule."""
+def verify_tree(p: DistributionAt, prefix: Tokens, siblings: Siblings) -> Iterator[tuple[Fraction, Tokens]]:
+    """RRSw for drawn children, the target's own draw for deterministic ones; with one child this is the token rule."""
     distribution = p(prefix)
-    if not proposal_row.q:
-        yield from _verify_chosen(p, prefix, proposal_row)
+    if not siblings.q:
+        yield from _verify_deterministic(p, prefix, siblings)
         return
-    rows, last = rules.faced(distribution, proposal_row.q, proposal_row.tokens)
+    rows, last = rules.faced(distribution, siblings.q, siblings.tokens)
     reached = ONE
-    for token, below, row in zip(proposal_row.tokens, proposal_row.below, rows, strict=True):
+    for token, below, row in zip(siblings.tokens, siblings.below, rows, strict=True):
         for probability, emitted in verify_tree(p, (*prefix, token), below):
             yield reached * row.threshold * probability, (token, *emitted)
         reached *= 1 - row.threshold
@@ -188,34 +184,33 @@ def verify_tree(p: DistributionAt, prefix: Tokens, proposal_row: Family) -> Iter
         yield reached * mass, (token,)
 
 
-def _verify_chosen(p: DistributionAt, prefix: Tokens, proposal_row: Family) -> Iterator[tuple[Fraction, Tokens]]:
-    assert len(set(proposal_row.tokens)) == len(proposal_row.tokens)
+def _verify_deterministic(p: DistributionAt, prefix: Tokens, siblings: Siblings) -> Iterator[tuple[Fraction, Tokens]]:
+    assert len(set(siblings.tokens)) == len(siblings.tokens)
     for token, mass in enumerate(p(prefix)):
-        child = rules.deterministic_child(proposal_row.tokens, token)
+        child = rules.deterministic_child(siblings.tokens, token)
         if child is None:
             yield mass, (token,)
             continue
-        for probability, emitted in verify_tree(p, (*prefix, token), proposal_row.below[child]):
+        for probability, emitted in verify_tree(p, (*prefix, token), siblings.below[child]):
             yield mass * probability, (token, *emitted)
 
 
 def rows_of(
-    p: DistributionAt, prefix: Tokens, proposal_row: Family
+    p: DistributionAt, prefix: Tokens, siblings: Siblings
 ) -> tuple[list[Distribution], list[Distribution], Tokens]:
-    """A chain as rows: p at every one of its prefixes, q at all but the last, and the drafted tokens."""
+    """A chain as rows: p after each of its prefixes, q after all but the last, and the drafted tokens."""
     q_rows: list[Distribution] = []
     tokens: list[int] = []
-    while proposal_row.tokens:
-        q_rows.append(proposal_row.q)
-        tokens.extend(proposal_row.tokens)
-        (proposal_row,) = proposal_row.below
+    while siblings.tokens:
+        q_rows.append(siblings.q)
+        tokens.extend(siblings.tokens)
+        (siblings,) = siblings.below
     p_rows = [p((*prefix, *tokens[:i])) for i in range(len(tokens) + 1)]
     return p_rows, q_rows, tuple(tokens)
 
 
-def toss(thresholds: Sequence[Fraction]) -> Iterator[tuple[Fraction, list[Fraction]]]:
-    """Every outcome of one uniform for each threshold: a uniform that passes stands for [0, h), one that fails for [h,
-    1)."""
+def uniform_outcomes(thresholds: Sequence[Fraction]) -> Iterator[tuple[Fraction, list[Fraction]]]:
+    """Every outcome of one uniform a threshold h: 0 stands for all of [0, h), which passes, and h for [h, 1)."""
     for passes in itertools.product([True, False], repeat=len(thresholds)):
         probability = math.prod(
             [h if passed else 1 - h for h, passed in zip(thresholds, passes, strict=True)], start=ONE
@@ -224,20 +219,20 @@ def toss(thresholds: Sequence[Fraction]) -> Iterator[tuple[Fraction, list[Fracti
             yield probability, [ZERO if passed else h for h, passed in zip(thresholds, passes, strict=True)]
 
 
-def verify_token_chain(p: DistributionAt, prefix: Tokens, proposal_row: Family) -> Iterator[tuple[Fraction, Tokens]]:
-    p_rows, q_rows, tokens = rows_of(p, prefix, proposal_row)
+def verify_token_chain(p: DistributionAt, prefix: Tokens, siblings: Siblings) -> Iterator[tuple[Fraction, Tokens]]:
+    p_rows, q_rows, tokens = rows_of(p, prefix, siblings)
     thresholds = [rules.accept_probability(*row) for row in zip(p_rows[:-1], q_rows, tokens, strict=True)]
-    for probability, uniforms in toss(thresholds):
+    for probability, uniforms in uniform_outcomes(thresholds):
         tau = rules.token_accepted(thresholds, uniforms)
         last = rules.residual(p_rows[tau], q_rows[tau]) if tau < len(tokens) else p_rows[tau]
         for token, mass in enumerate(last):
             yield probability * mass, (*tokens[:tau], token)
 
 
-def verify_block(p: DistributionAt, prefix: Tokens, proposal_row: Family) -> Iterator[tuple[Fraction, Tokens]]:
-    p_rows, q_rows, tokens = rows_of(p, prefix, proposal_row)
+def verify_block(p: DistributionAt, prefix: Tokens, siblings: Siblings) -> Iterator[tuple[Fraction, Tokens]]:
+    p_rows, q_rows, tokens = rows_of(p, prefix, siblings)
     _, thresholds = rules.block_thresholds(p_rows, q_rows, tokens)
-    for probability, uniforms in toss(thresholds):
+    for probability, uniforms in uniform_outcomes(thresholds):
         tau = rules.block_accepted(thresholds, uniforms)
         for token, mass in enumerate(rules.block_last(p_rows, q_rows, tokens, tau)):
             yield probability * mass, (*tokens[:tau], token)
@@ -254,17 +249,17 @@ def target_distribution(p: DistributionAt, length: int) -> Joint:
 
 
 def round_distribution(p: DistributionAt, drafter: Drafter, verify: Verify, prefix: Tokens) -> Joint:
-    """The distribution of what one round emits after a prefix."""
+    """The distribution of the tokens that one round emits after a prefix."""
     joint: Joint = defaultdict(Fraction)
-    for drafted, proposal_row in drafter.propose(prefix, drafter.shape):
-        for verified, emitted in verify(p, prefix, proposal_row):
+    for drafted, siblings in drafter.propose(prefix, drafter.shape):
+        for verified, emitted in verify(p, prefix, siblings):
             if verified:
                 joint[emitted] += drafted * verified
     return joint
 
 
 def output_distribution(p: DistributionAt, drafter: Drafter, verify: Verify, length: int) -> Joint:
-    """The joint distribution of the first `length` tokens, over as many rounds as they take, each with fresh draws."""
+    """The joint distribution of the first `length` tokens, over as many rounds as needed, each with fresh uniforms."""
     joint: Joint = defaultdict(Fraction)
     unfinished: list[tuple[Tokens, Fraction]] = [((), ONE)]
     rounds = cache(lambda prefix: round_distribution(p, drafter, verify, prefix))
@@ -319,7 +314,7 @@ trees = pytest.mark.parametrize("shape", TREES.values(), ids=TREES.keys())
 
 @pairs
 @trees
-def test_trees_write_the_targets_distribution(pair: tuple[DistributionAt, DistributionAt], shape: Shape) -> None:
+def test_trees_reproduce_the_target_distribution(pair: tuple[DistributionAt, DistributionAt], shape: Shape) -> None:
     p, q = pair
     length = 3 if len(p(())) < 4 else 2
     assert output_distribution(p, Drafter(q, shape), verify_tree, length) == target_distribution(p, length)
@@ -328,7 +323,7 @@ def test_trees_write_the_targets_distribution(pair: tuple[DistributionAt, Distri
 @pairs
 @pytest.mark.parametrize("gamma", [1, 2, 3])
 @pytest.mark.parametrize("verify", [verify_token_chain, verify_block])
-def test_chains_write_the_targets_distribution(
+def test_chains_reproduce_the_target_distribution(
     pair: tuple[DistributionAt, DistributionAt], gamma: int, verify: Verify
 ) -> None:
     p, q = pair
@@ -338,10 +333,10 @@ def test_chains_write_the_targets_distribution(
 @pairs
 @pytest.mark.parametrize("verify", [verify_token_chain, verify_block])
 @pytest.mark.parametrize("stops_at", [0, 1, 2])
-def test_a_length_chosen_while_drafting_changes_no_distribution(
+def test_a_draft_length_chosen_while_drafting_stays_exact(
     pair: tuple[DistributionAt, DistributionAt], verify: Verify, stops_at: int
 ) -> None:
-    """Whether one more token is drafted may depend on the tokens drawn so far, and on where the text stands."""
+    """Whether another token is drafted may depend on the tokens drawn so far and on the position."""
     p, q = pair
     drafter = Drafter(q, chain(3), stops=lambda prefix: bool(prefix) and (sum(prefix) + len(prefix)) % 3 == stops_at)
     assert output_distribution(p, drafter, verify, 4) == target_distribution(p, 4)
@@ -349,7 +344,7 @@ def test_a_length_chosen_while_drafting_changes_no_distribution(
 
 @pytest.mark.parametrize("verify", [verify_token_chain, verify_block])
 def test_a_token_drawn_and_then_not_proposed_is_caught(verify: Verify) -> None:
-    """The classic mistake of adaptive lengths: a token is drawn, found unlikely, and dropped."""
+    """The classic mistake of adaptive draft lengths: a token is drawn, found improbable, and dropped."""
 
     def dropped(distribution: Distribution, count: int) -> Iterator[tuple[Fraction, Tokens]]:
         for probability, tokens in draws(distribution, count):
@@ -359,7 +354,7 @@ def test_a_token_drawn_and_then_not_proposed_is_caught(verify: Verify) -> None:
     assert not is_exact(p, Drafter(q, chain(2), draw=dropped), verify)
 
 
-def test_four_children_of_a_vocabulary_of_four_leave_nothing_to_reject() -> None:
+def test_drafting_the_whole_vocabulary_always_accepts_a_child() -> None:
     p, q = PAIRS["four tokens"]
     drafter = Drafter(q, drawn(LEAF, LEAF, LEAF, LEAF))
     assert output_distribution(p, drafter, verify_tree, 2) == target_distribution(p, 2)
@@ -374,32 +369,34 @@ def test_one_drawn_child_is_the_token_rule(pair: tuple[DistributionAt, Distribut
 
 
 @pairs
-def test_a_chosen_child_is_the_token_rule_with_a_certain_q(pair: tuple[DistributionAt, DistributionAt]) -> None:
+def test_a_deterministic_child_is_the_token_rule_with_a_one_hot_q(pair: tuple[DistributionAt, DistributionAt]) -> None:
     p, q = pair
 
-    def sure(prefix: Tokens) -> Distribution:
+    def one_hot_q(prefix: Tokens) -> Distribution:
         return one_hot(top(q(prefix), 1)[0], len(q(prefix)))
 
     by_draw = round_distribution(p, Drafter(q, best(best(LEAF))), verify_tree, ())
-    assert by_draw == round_distribution(p, Drafter(sure, chain(2)), verify_token_chain, ())
+    assert by_draw == round_distribution(p, Drafter(one_hot_q, chain(2)), verify_token_chain, ())
 
 
 @pairs
-def test_a_block_emits_no_fewer_tokens_than_the_token_rule(pair: tuple[DistributionAt, DistributionAt]) -> None:
+def test_block_verification_emits_at_least_as_many_tokens_as_the_token_rule(
+    pair: tuple[DistributionAt, DistributionAt],
+) -> None:
     p, q = pair
     drafter = Drafter(q, chain(3))
     assert mean_emitted(p, drafter, verify_block) >= mean_emitted(p, drafter, verify_token_chain)
 
 
 @pytest.mark.parametrize("verify", [verify_token_chain, verify_block, verify_tree])
-def test_q_equal_to_p_accepts_all_and_disjoint_supports_nothing(verify: Verify) -> None:
+def test_q_equal_to_p_accepts_all_and_a_disjoint_q_nothing(verify: Verify) -> None:
     p, q = PAIRS["q = p"]
     assert mean_emitted(p, Drafter(q, chain(3)), verify) == 4
     p, q = PAIRS["disjoint"]
     assert mean_emitted(p, Drafter(q, chain(3)), verify) == 1
 
 
-# Mutations: each must change the distribution that is written.
+# Mutations: each must change the output distribution.
 
 
 def argmax_verified_with_softmax(q: Distribution, count: int) -> Iterator[tuple[Fraction, Tokens]]:
@@ -407,7 +404,7 @@ def argmax_verified_with_softmax(q: Distribution, count: int) -> Iterator[tuple[
 
 
 def likelier_of_two(q: Distribution, count: int) -> Iterator[tuple[Fraction, Tokens]]:
-    """A reranked tree: twice as many are drawn, the likeliest kept in their draw order, the others dropped."""
+    """A reranked tree: draws twice as many, keeps the most probable in draw order, and drops the others."""
     for probability, tokens in draws(q, 2 * count):
         kept = sorted(tokens, key=lambda x: (-q[x], x))[:count]
         yield probability, tuple(x for x in tokens if x in kept)
@@ -419,7 +416,7 @@ def sorted_by_probability(q: Distribution, count: int) -> Iterator[tuple[Fractio
 
 
 def rounded(distribution: DistributionAt) -> DistributionAt:
-    """A distribution kept in too few bits: to the nearest 1/16, not below it."""
+    """Probabilities rounded to the nearest 1/16, at least 1/16."""
     return lambda prefix: [max(Fraction(round(x * 16), 16), Fraction(1, 16)) for x in distribution(prefix)]
 
 
@@ -430,13 +427,15 @@ every_rule = pytest.mark.parametrize(("verify", "shape"), RULES.values(), ids=RU
 
 
 def is_exact(p: DistributionAt, drafter: Drafter, verify: Verify) -> bool:
-    written = output_distribution(p, drafter, verify, 3)
-    return {tokens: mass for tokens, mass in written.items() if mass} == target_distribution(p, 3)
+    output = output_distribution(p, drafter, verify, 3)
+    return {tokens: mass for tokens, mass in output.items() if mass} == target_distribution(p, 3)
 
 
 @every_rule
 @pytest.mark.parametrize("draw", [argmax_verified_with_softmax, likelier_of_two])
-def test_drafts_drawn_otherwise_than_verified_are_caught(verify: Verify, shape: Shape, draw: Draw) -> None:
+def test_drafts_not_drawn_from_the_q_they_are_verified_with_are_caught(
+    verify: Verify, shape: Shape, draw: Draw
+) -> None:
     p, q = PAIRS["four tokens"]
     assert is_exact(p, Drafter(q, shape), verify)
     assert not is_exact(p, Drafter(q, shape, draw=draw), verify)
@@ -448,20 +447,20 @@ def test_siblings_verified_in_sorted_order_are_caught() -> None:
 
 
 @every_rule
-def test_q_before_the_warpers_is_caught(verify: Verify, shape: Shape) -> None:
+def test_an_unwarped_q_is_caught(verify: Verify, shape: Shape) -> None:
     p, q = PAIRS["both truncated"]
     assert is_exact(p, Drafter(q, shape), verify)
     assert not is_exact(p, Drafter(q, shape, claimed=language("q", 3)), verify)
 
 
 @every_rule
-def test_q_in_too_few_bits_is_caught(verify: Verify, shape: Shape) -> None:
+def test_a_rounded_q_is_caught(verify: Verify, shape: Shape) -> None:
     assert is_exact(P, Drafter(Q, shape), verify)
     assert not is_exact(P, Drafter(Q, shape, claimed=rounded(Q)), verify)
 
 
 @every_rule
-def test_the_last_token_from_p_after_a_rejection_is_caught(
+def test_drawing_from_p_after_a_rejection_is_caught(
     verify: Verify, shape: Shape, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert is_exact(P, Drafter(Q, shape), verify)
@@ -475,12 +474,11 @@ def test_a_block_residual_without_its_weight_is_caught(monkeypatch: pytest.Monke
     assert not is_exact(p, Drafter(q, chain(2)), verify_block)
 
 
-def test_a_uniform_that_also_drew_the_draft_is_caught() -> None:
-    """One number u draws the draft, by inverting the cumulative distribution, and is then compared with its
-    threshold."""
+def test_reusing_the_drafts_uniform_for_acceptance_is_caught() -> None:
+    """One number u draws the draft, by inverting the cumulative distribution, and then decides its acceptance."""
 
-    def verify(p: DistributionAt, prefix: Tokens, proposal_row: Family) -> Iterator[tuple[Fraction, Tokens]]:
-        distribution, q, (token,) = p(prefix), proposal_row.q, proposal_row.tokens
+    def verify(p: DistributionAt, prefix: Tokens, siblings: Siblings) -> Iterator[tuple[Fraction, Tokens]]:
+        distribution, q, (token,) = p(prefix), siblings.q, siblings.tokens
         start = sum(q[:token], start=ZERO)
         below = max(min(rules.accept_probability(distribution, q, token), start + q[token]) - start, ZERO) / q[token]
         yield below, (token,)
@@ -493,7 +491,7 @@ def test_a_uniform_that_also_drew_the_draft_is_caught() -> None:
 @pytest.mark.parametrize(
     "wrong",
     [lambda q, _: list(q), lambda q, token: [ZERO if x == token else y for x, y in enumerate(q)]],
-    ids=["q kept whole", "q not renormalised"],
+    ids=["q unchanged", "q not renormalised"],
 )
 def test_a_wrong_q_after_a_rejection_is_caught(
     wrong: Callable[[Distribution, int], Distribution], monkeypatch: pytest.MonkeyPatch
@@ -504,12 +502,12 @@ def test_a_wrong_q_after_a_rejection_is_caught(
 
 
 def test_a_uniform_shared_by_siblings_is_caught() -> None:
-    """The second sibling's uniform is the one that rejected the first: known to be at or above the first threshold."""
+    """The second sibling reuses the uniform that rejected the first, which is at or above the first threshold."""
 
-    def verify(p: DistributionAt, prefix: Tokens, proposal_row: Family) -> Iterator[tuple[Fraction, Tokens]]:
-        rows, last = rules.faced(p(prefix), proposal_row.q, proposal_row.tokens)
+    def verify(p: DistributionAt, prefix: Tokens, siblings: Siblings) -> Iterator[tuple[Fraction, Tokens]]:
+        rows, last = rules.faced(p(prefix), siblings.q, siblings.tokens)
         floor = ZERO
-        for token, row in zip(proposal_row.tokens, rows, strict=True):
+        for token, row in zip(siblings.tokens, rows, strict=True):
             yield max(row.threshold - floor, ZERO), (token,)
             floor = max(floor, row.threshold)
         for token, mass in enumerate(last):
@@ -518,15 +516,15 @@ def test_a_uniform_shared_by_siblings_is_caught() -> None:
     assert not is_exact(P, Drafter(Q, PAIR_DRAWN), verify)
 
 
-# Noise keyed by position: the next round meets the draws that decided this one.
+# Random numbers keyed by position: the next round reuses numbers that decided this one.
 
 Interval = tuple[Fraction, Fraction]
 Key = tuple[str, int]  # ("uniform" or "draft", position in the text)
-Known = dict[Key, Interval]  # where a draw that was looked at before is known to lie; uniform on that interval
+Known = dict[Key, Interval]  # the interval in which a number used before lies, uniformly
 
 
 def look(known: Known, key: Key, cuts: Sequence[Fraction]) -> Iterator[tuple[Fraction, int, Known]]:
-    """Which piece of [0, 1), cut at `cuts`, a draw lies in: each outcome, its probability, what is known after it."""
+    """Compares a number with `cuts`: for each piece of [0, 1), its probability, its index and what is known then."""
     low, high = known.get(key, (ZERO, ONE))
     for piece, (left, right) in enumerate(itertools.pairwise([ZERO, *cuts, ONE])):
         left, right = max(left, low), min(right, high)
@@ -537,7 +535,7 @@ def look(known: Known, key: Key, cuts: Sequence[Fraction]) -> Iterator[tuple[Fra
 def drafted_by_position(
     q: DistributionAt, prefix: Tokens, gamma: int, known: Known
 ) -> Iterator[tuple[Fraction, Tokens, Known]]:
-    """Chains drawn by inverting the cumulative distribution at the draw that belongs to each position."""
+    """Chains drawn by inverting the cumulative distribution at the number of each position."""
     if not gamma:
         yield ONE, (), known
         return
@@ -547,13 +545,13 @@ def drafted_by_position(
             yield mass * probability, (token, *more), final
 
 
-Verification = tuple[Fraction, int, Known]  # probability, tau, what is known afterwards
+Verification = tuple[Fraction, int, Known]  # probability, tau, the intervals known afterwards
 
 
 def block_by_position(
     p_rows: list[Distribution], q_rows: list[Distribution], tokens: Tokens, at: int, known: Known
 ) -> Iterator[Verification]:
-    """Block verification looks at the uniforms from the last draft backwards, down to the first that passes."""
+    """Block verification reads the uniforms backwards from the last draft, and stops at one that passes."""
     _, thresholds = rules.block_thresholds(p_rows, q_rows, tokens)
 
     def down_from(i: int, mass: Fraction, known: Known) -> Iterator[Verification]:
@@ -570,7 +568,7 @@ def block_by_position(
 def token_by_position(
     p_rows: list[Distribution], q_rows: list[Distribution], tokens: Tokens, at: int, known: Known
 ) -> Iterator[Verification]:
-    """The token rule stops looking at the first rejection, so it leaves the uniforms of later positions untouched."""
+    """The token rule stops at the first rejection, so it does not read the uniforms of later positions."""
 
     def up_from(i: int, mass: Fraction, known: Known) -> Iterator[Verification]:
         if i == len(tokens):
@@ -585,10 +583,9 @@ def token_by_position(
 
 
 def keyed_by_position(verify: Callable[..., Iterator[Verification]], gamma: int, reused: str, length: int = 4) -> bool:
-    """Is the distribution still the target's if the draws of one purpose are keyed by position in the text, not by
-    round?
+    """Whether the output is still exact if the random numbers of one purpose are keyed by position, not by round.
 
-    Exact, as `output_law` is: what is carried from round to round is an interval for each position already looked at.
+    Exact arithmetic, as in `output_distribution`: each number already read is carried to the next round as an interval.
     """
     p, q = language("p", 2), language("q", 2)
     joint: Joint = defaultdict(Fraction)
@@ -617,19 +614,19 @@ def last_of_tokens(p_rows: list[Distribution], q_rows: list[Distribution], token
 
 
 @pytest.mark.parametrize("reused", ["uniform", "draft"])
-def test_noise_keyed_by_position_is_caught_under_block_verification(reused: str) -> None:
+def test_random_numbers_keyed_by_position_are_caught_under_block_verification(reused: str) -> None:
     assert keyed_by_position(block_by_position, 3, reused="none")
     assert not keyed_by_position(block_by_position, 3, reused)
 
 
 @pytest.mark.parametrize("reused", ["uniform", "draft"])
-def test_noise_keyed_by_position_is_harmless_where_no_draw_is_looked_at_twice(reused: str) -> None:
-    """The same bookkeeping on rules that look at nothing beyond the last token they emit: the reuse is what tells."""
+def test_random_numbers_keyed_by_position_are_harmless_if_none_is_read_twice(reused: str) -> None:
+    """These rules read nothing beyond the last emitted token, so the failure above is due to reuse alone."""
     assert keyed_by_position(token_by_position, 3, reused)
     assert keyed_by_position(block_by_position, 1, reused)
 
 
-# The single rules on random distributions.
+# Single rules on random distributions.
 
 
 @st.composite
@@ -650,7 +647,7 @@ def test_the_acceptance_rate_is_the_overlap_of_the_distributions(both: tuple[Dis
 
 @given(distributions(2), st.integers(0, 4))
 @settings(max_examples=60, deadline=None)
-def test_siblings_write_the_targets_distribution(both: tuple[Distribution, ...], count: int) -> None:
+def test_siblings_reproduce_the_target_distribution(both: tuple[Distribution, ...], count: int) -> None:
     p, q = both
     drafter = Drafter(lambda _: q, drawn(*[LEAF] * min(count, len(q))))
     assert output_distribution(lambda _: p, drafter, verify_tree, 1) == target_distribution(lambda _: p, 1)
@@ -658,7 +655,7 @@ def test_siblings_write_the_targets_distribution(both: tuple[Distribution, ...],
 
 @given(distributions(6))
 @settings(max_examples=60, deadline=None)
-def test_blocks_write_the_targets_distribution(six: tuple[Distribution, ...]) -> None:
+def test_blocks_reproduce_the_target_distribution(six: tuple[Distribution, ...]) -> None:
     def p(prefix: Tokens) -> Distribution:
         return six[len(prefix) % 3]
 
@@ -668,7 +665,7 @@ def test_blocks_write_the_targets_distribution(six: tuple[Distribution, ...]) ->
 
 @given(distributions(2))
 @settings(max_examples=60, deadline=None)
-def test_a_residual_is_a_distribution_within_p(both: tuple[Distribution, ...]) -> None:
+def test_a_residual_is_a_distribution_on_the_support_of_p(both: tuple[Distribution, ...]) -> None:
     p, q = both
     left = rules.residual(p, q)
     assert sum(left) == 1
@@ -686,14 +683,14 @@ def test_floats_agree_with_fractions(both: tuple[Distribution, ...]) -> None:
     reached = ONE
     for a, b in zip(exact, floats, strict=True):
         if reached < Fraction(1, 10**6):
-            return  # rounding may pick another distribution where the exact one is never reached
+            return  # a sibling that is almost never reached may have another residual through rounding
         assert float(a.threshold) == pytest.approx(b.threshold, abs=1e-9)
         reached *= 1 - a.threshold
     if reached:
         assert [float(x) for x in exact_last] == pytest.approx(last, abs=1e-9)
 
 
-def test_the_edges_of_the_single_rules() -> None:
+def test_edge_cases_of_the_single_rules() -> None:
     half, certainly = [Fraction(1, 2)] * 2, [ONE, ZERO]
     assert rules.residual(half, half) == half
     assert rules.without(certainly, 0) == [ZERO, ZERO]
@@ -705,7 +702,7 @@ def test_the_edges_of_the_single_rules() -> None:
         rules.accept_probability(half, certainly, 1)
 
 
-def test_a_uniform_passes_below_its_threshold_only() -> None:
+def test_a_uniform_passes_only_below_its_threshold() -> None:
     assert rules.token_accepted([ONE, ZERO, ONE], [Fraction(1, 2), ZERO, ZERO]) == 1
     assert rules.block_accepted([ZERO, Fraction(1, 2), ZERO], [ZERO, Fraction(1, 3), ZERO]) == 2
     assert rules.block_accepted([ZERO, ZERO], [ZERO, ZERO]) == 0

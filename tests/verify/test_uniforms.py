@@ -1,4 +1,4 @@
-"""No draw is used twice, none depends on another, and any can be made again."""
+"""Random numbers are never used twice, do not depend on each other, and are reproducible."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from scipy import stats
 from draftscope.verify.uniforms import Purpose, Streams, uniforms
 
 
-def test_every_part_of_the_key_gives_another_stream() -> None:
+def test_every_part_of_the_key_changes_the_stream() -> None:
     keys = [(s, q, r, p, t) for s in (0, 1, 2**62) for q in (0, 1) for r in (0, 1, 2) for p in Purpose for t in (0, 1)]
     draws = np.concatenate([uniforms(*key, count=8) for key in keys])
     assert len(set(draws.tolist())) == 8 * len(keys)
 
 
-def test_a_longer_draw_begins_like_a_shorter_one() -> None:
+def test_a_longer_draw_starts_with_the_shorter_one() -> None:
     assert uniforms(7, 3, 2, Purpose.ACCEPT, 0, 9)[:4].tolist() == uniforms(7, 3, 2, Purpose.ACCEPT, 0, 4).tolist()
 
 
-def test_a_row_depends_on_its_own_sequence_only() -> None:
+def test_a_row_depends_only_on_its_own_sequence() -> None:
     together = Streams(5, (10, 11, 12)).uniforms(4, 6)
     alone = Streams(5, (11,)).uniforms(4, 6)
     for rows, row in zip(vars(together).values(), vars(alone).values(), strict=True):
@@ -27,7 +27,7 @@ def test_a_row_depends_on_its_own_sequence_only() -> None:
 
 
 def test_uniforms_are_uniform_and_uncorrelated_between_purposes_rounds_and_neighbours() -> None:
-    """Kolmogorov-Smirnov and correlations over 40,000 draws; a look raises a false alarm once in 1e6."""
+    """Kolmogorov-Smirnov and correlations over 40,000 draws; each comparison has a false-alarm rate of 1e-6."""
     uniforms = [Streams(9, tuple(range(100))).uniforms(r, 20) for r in range(21)]
     draft, accept = (torch.stack([getattr(c, name) for c in uniforms]) for name in ("draft", "accept"))
     now, after = accept[:20].flatten(), accept[1:].flatten()

@@ -1,4 +1,4 @@
-"""The tensor rules against the readable ones of rules.py, on random distributions and trees."""
+"""The tensor rules equal the readable rules of rules.py on random distributions and trees."""
 
 from __future__ import annotations
 
@@ -18,16 +18,15 @@ VOCABULARY = 6
 
 
 def random_distributions(seed: int, *shape: int) -> Tensor:
-    """Random distributions with some tokens of mass 0."""
+    """Random distributions in which some tokens have probability 0."""
     generator = torch.Generator().manual_seed(seed)
     logits = 2 * torch.randn(*shape, VOCABULARY, generator=generator)
     holes = torch.rand(*shape, VOCABULARY, generator=generator) < 0.2
     return logits.masked_fill(holes & (logits < logits.amax(-1, keepdim=True)), -torch.inf).softmax(-1)
 
 
-def drawn_tree(form: Topology, seed: int, chosen: tuple[int, ...] = ()) -> DraftTree:
-    """A tree whose children were drawn from random distributions without replacement; slots in `chosen` are
-    deterministic."""
+def drawn_tree(form: Topology, seed: int, deterministic: tuple[int, ...] = ()) -> DraftTree:
+    """A tree with children drawn from random distributions without replacement, and some deterministic slots."""
     slots = form.nodes + 1
     distributions = random_distributions(seed, form.batch, slots)
     uniforms = torch.rand(
@@ -40,9 +39,9 @@ def drawn_tree(form: Topology, seed: int, chosen: tuple[int, ...] = ()) -> Draft
         node = int(form.children[b, slot, rank])
         tokens[b, node], never_accepted[b, node] = picked[b, slot, rank], ~real[b, slot, rank]
     proposal_row = torch.arange(slots).repeat(form.batch, 1)
-    for slot in chosen:
+    for slot in deterministic:
         proposal_row[:, slot] = -1
-    origin = (("made here",) * form.nodes,) * form.batch
+    origin = (("test",) * form.nodes,) * form.batch
     return DraftTree(
         form,
         tokens,
@@ -51,50 +50,50 @@ def drawn_tree(form: Topology, seed: int, chosen: tuple[int, ...] = ()) -> Draft
         proposal_row,
         never_accepted,
         origin,
-        drawn="some" if chosen else "all",
+        drawn="some" if deterministic else "all",
     )
 
 
 def readable(p: Tensor, tree: DraftTree, uniforms: Uniforms, b: int) -> tuple[list[int], int]:
-    """The walk of rules.py: accepted nodes, and the last token."""
+    """Verification by rules.py: the accepted nodes and the last token."""
     slot, path = 0, []
     while True:
-        kids = [n for n in tree.topology.children[b, slot].tolist() if n >= 0 and not tree.never_accepted[b, n]]
-        tokens = [int(tree.tokens[b, n]) for n in kids]
+        children = [n for n in tree.topology.children[b, slot].tolist() if n >= 0 and not tree.never_accepted[b, n]]
+        tokens = [int(tree.tokens[b, n]) for n in children]
         distribution = p[b, slot].double().tolist()
         if tree.proposal_row[b, slot] >= 0:
             rows, left = rules.faced(
                 distribution, tree.distributions[b, tree.proposal_row[b, slot]].double().tolist(), tokens
             )
-            wins = [node for node, row in zip(kids, rows, strict=True) if uniforms.accept[b, node] < row.threshold]
+            wins = [node for node, row in zip(children, rows, strict=True) if uniforms.accept[b, node] < row.threshold]
             taken = wins[0] if wins else None
             last = int(draw(torch.tensor(left), uniforms.last[b, slot]))
         else:
             last = int(draw(p[b, slot], uniforms.last[b, slot]))
             at = rules.deterministic_child(tokens, last)
-            taken = None if at is None else kids[at]
+            taken = None if at is None else children[at]
         if taken is None:
             return path, last
         path.append(taken)
         slot = taken + 1
 
 
-FORMS = {
+TOPOLOGIES = {
     "chain": chain(4, 64),
     "one": chain(1, 64),
     "pairs": full((2, 2), 64),
     "wide": full((5, 1), 64),
-    "crooked": topology([[-1, 0, -1, 2, 2, 4, 0]] * 64),
-    "unlike": topology([[-1, 0, -1, 2, 2, 4, 0], [-1, -1, -1, 0, 1, 1, 3]] * 32),
+    "irregular": topology([[-1, 0, -1, 2, 2, 4, 0]] * 64),
+    "two different": topology([[-1, 0, -1, 2, 2, 4, 0], [-1, -1, -1, 0, 1, 1, 3]] * 32),
 }
 
 
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("name", FORMS)
-@pytest.mark.parametrize("chosen", [(), (0,), (1, 2)])
-def test_the_walk_is_the_readable_one(name: str, seed: int, chosen: tuple[int, ...]) -> None:
-    form = FORMS[name]
-    tree = drawn_tree(form, seed, tuple(slot for slot in chosen if slot <= form.nodes))
+@pytest.mark.parametrize("name", TOPOLOGIES)
+@pytest.mark.parametrize("deterministic", [(), (0,), (1, 2)])
+def test_tree_verification_equals_the_readable_rules(name: str, seed: int, deterministic: tuple[int, ...]) -> None:
+    form = TOPOLOGIES[name]
+    tree = drawn_tree(form, seed, tuple(slot for slot in deterministic if slot <= form.nodes))
     p = random_distributions(seed + 50, form.batch, form.nodes + 1)
     uniforms = Streams(seed, tuple(range(form.batch))).uniforms(0, form.nodes)
     verification = verify.verify_tree(p, tree, uniforms)
@@ -105,7 +104,7 @@ def test_the_walk_is_the_readable_one(name: str, seed: int, chosen: tuple[int, .
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_the_block_rule_is_the_readable_one(seed: int) -> None:
+def test_block_verification_equals_the_readable_rule(seed: int) -> None:
     random.seed(seed)
     form = chain(4, 64)
     tree = drawn_tree(form, seed)
@@ -126,7 +125,7 @@ def test_the_block_rule_is_the_readable_one(seed: int) -> None:
         assert (int(verification.accepted[b]), int(verification.last[b])) == (tau, int(last))
 
 
-def test_block_and_token_agree_on_a_chain_of_one() -> None:
+def test_block_and_token_rule_agree_on_a_chain_of_one() -> None:
     tree = drawn_tree(chain(1, 256), 9)
     p, uniforms = random_distributions(70, 256, 2), Streams(1, tuple(range(256))).uniforms(0, 1)
     block, token = verify.verify_block(p, tree, uniforms), verify.verify_tree(p, tree, uniforms)
@@ -143,7 +142,7 @@ def test_greedy_descends_along_the_argmax() -> None:
     assert verification.path.tolist() == [[0, 1, -1], [0, -1, -1], [-1, -1, -1]]
 
 
-def test_never_accepted_are_never_accepted() -> None:
+def test_never_accepted_nodes_are_not_accepted() -> None:
     tree = deterministic_chains([[3, 1]], ["a"], "cpu")
     verification = verify.verify_greedy(
         torch.tensor([[3, 1, 2]]), replace(tree, never_accepted=torch.tensor([[True, False]]))
@@ -151,7 +150,7 @@ def test_never_accepted_are_never_accepted() -> None:
     assert (verification.accepted.item(), verification.last.item()) == (0, 3)
 
 
-def test_a_rejection_that_leaves_no_mass_keeps_p() -> None:
+def test_a_rejection_without_residual_mass_keeps_p() -> None:
     p = random_distributions(3, 1)
     left, rest = verify.reject(p, p, torch.tensor([0]))
     assert left.equal(p)
@@ -165,12 +164,12 @@ def test_a_distribution_of_one_token_yields_one_child() -> None:
     assert real.tolist() == [[True, False]]
 
 
-def test_a_draw_never_yields_a_token_of_mass_zero() -> None:
+def test_a_token_of_probability_zero_is_never_drawn() -> None:
     distribution = torch.tensor([0.0, 0.5, 0.0, 0.5, 0.0]).expand(4, -1)
     uniforms = torch.tensor([0.0, 0.4999999, 0.5, 1 - 2**-53], dtype=torch.float64)
     assert draw(distribution, uniforms).tolist() == [1, 1, 3, 3]
 
 
-def test_a_parent_behind_its_child_is_refused() -> None:
+def test_a_parent_after_its_child_is_refused() -> None:
     with pytest.raises(ValueError, match="earlier node"):
         topology([[1, -1]])

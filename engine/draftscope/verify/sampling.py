@@ -1,7 +1,6 @@
-"""From logits to the distribution that is decoded from, and draws from a distribution.
+"""Turns logits into the distribution to sample from, and draws tokens from it.
 
-The same `distribution` is applied to the target and to the draft: warping one of them only is a classic way to be
-biased.
+Target and draft must go through the same `distribution`: warping only one of them is a classic source of bias.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from draftscope.base.settings import Settings
 
 @dataclass(frozen=True)
 class Sampling:
-    """Temperature and truncation, in the order in which transformers applies them. Temperature 0 is greedy."""
+    """Temperature, top-k, top-p and min-p, applied in transformers' order. Temperature 0 is greedy."""
 
     temperature: float = 1.0
     top_k: int = 0
@@ -39,7 +38,7 @@ class Sampling:
         return cls(settings.temperature, settings.top_k, settings.top_p, settings.min_p)
 
     def distribution(self, logits: Tensor) -> Tensor:
-        """[..., V] logits -> fp32 probabilities. Under greedy: softmax at temperature 1, shown but never verified."""
+        """[..., V] logits -> fp32 probabilities. If greedy: softmax at temperature 1, for display only."""
         scores = logits.float().reshape(-1, logits.shape[-1])
         warped: Tensor = self._warpers()(None, scores)
         return warped.softmax(-1).view(logits.shape)
@@ -60,23 +59,21 @@ class Sampling:
 
 
 def draw(distribution: Tensor, uniform: Tensor) -> Tensor:
-    """One token for each row by inverse distribution function. distribution [..., V], uniform [...] in [0, 1) -> [...]
-    int64.
+    """Draws one token a row by inverting the cumulative distribution.
 
-    The sum runs in fp64, so a token of mass 0 is never drawn and a token's share is right to about 1e-7.
+    distribution [..., V], uniform [...] in [0, 1) -> [...] int64. The sum is in fp64, so a token of probability 0 is
+    never drawn and every token's frequency is right to about 1e-7.
     """
     cumulative = distribution.cumsum(-1, dtype=torch.float64)
-    aim = uniform.unsqueeze(-1) * cumulative[..., -1:]
-    return torch.searchsorted(cumulative, aim, right=True).squeeze(-1).clamp_(max=distribution.shape[-1] - 1)
+    scaled = uniform.unsqueeze(-1) * cumulative[..., -1:]
+    return torch.searchsorted(cumulative, scaled, right=True).squeeze(-1).clamp_(max=distribution.shape[-1] - 1)
 
 
 def draw_distinct(distribution: Tensor, uniforms: Tensor) -> tuple[Tensor, Tensor]:
-    """K tokens for each row without replacement: each from what the earlier ones left. distribution [..., V], uniforms
-    [..., K].
+    """Draws K tokens a row without replacement. distribution [..., V], uniforms [..., K].
 
-    Returns tokens [..., K] in draw order, and whether anything was left to draw from (bool [..., K]): a distribution
-    with fewer than K possible tokens yields fewer children, which depends on the distribution alone and so biases
-    nothing.
+    Returns tokens [..., K] in draw order, and bool [..., K]: whether the draw was possible. A distribution with fewer
+    than K possible tokens yields fewer children; their number depends on the distribution alone, so this is unbiased.
     """
     left = distribution.clone()
     tokens, real = [], []
@@ -90,5 +87,5 @@ def draw_distinct(distribution: Tensor, uniforms: Tensor) -> tuple[Tensor, Tenso
 
 def entropies(distribution: Tensor) -> list[float]:
     """distribution [B, V] -> B entropies in nats, on the host."""
-    found: list[float] = torch.special.entr(distribution).sum(-1).tolist()
-    return found
+    nats: list[float] = torch.special.entr(distribution).sum(-1).tolist()
+    return nats

@@ -1,8 +1,8 @@
-"""Draft trees: which tokens were drafted, below what, and from which distribution.
+"""Draft trees: the drafted tokens, their parents, and the distributions they were drawn from.
 
-A *slot* is a place below which children hang. Slot 0 is the last committed token (the root); slot i + 1 is node i.
-Parents stand before their children and siblings in draw order; a chain is a tree with one child a slot. The empty
-tree (N = 0) is plain decoding.
+A *slot* is a place in the tree that can have children. Slot 0 is the root, the last committed token; slot i + 1 is
+node i. Parents come before their children, and siblings are in draw order. A chain is a tree with one child a slot. The
+empty tree (N = 0) is plain decoding.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-Counts = tuple[tuple[int, ...], ...]  # level by level, how many children each slot of it has; the first is the root's
+Counts = tuple[tuple[int, ...], ...]  # for each level, the number of children of each of its slots, root first
 
 
 @dataclass(frozen=True, eq=False)
 class Topology:
     """The shape of B trees of N nodes: everything that follows from `parents` alone.
 
-    `width` is the largest number of siblings K, `height` the depth of the deepest node; both are known on the host, so
-    that loops over them need no read from the device. `most` [N + 1] is how many children each slot has in the tree
-    where it has most; None where that is not known on the host.
+    `width` is the largest number of siblings K, `height` the depth of the deepest node. Both are host integers, so
+    loops over them do not wait for the device. `most` [N + 1] is the largest number of children each slot has in any of
+    the B trees; None if that is not known on the host.
     """
 
     parents: Tensor  # [B, N] node index, -1 = the root
-    children: Tensor  # [B, N + 1, K] node index in draw order, -1 = none
-    ancestors: Tensor  # [B, N + 1, N + 1] bool: may row see column (itself included)?
+    children: Tensor  # [B, N + 1, K] node indices in draw order, -1 = none
+    ancestors: Tensor  # [B, N + 1, N + 1] bool: does row attend to column, itself included?
     depth: Tensor  # [B, N + 1], 0 at the root
     width: int
     height: int
@@ -39,14 +39,14 @@ class Topology:
 
     @cached_property
     def ranks(self) -> list[tuple[Tensor, Tensor]]:
-        """For each k < K the slots [S] that have more than k children, at least, and their places in those of k - 1."""
+        """For each k < K: the slots [S] with more than k children in some tree, as indices of slots and of entry k - 1."""
         device, every = self.parents.device, range(self.nodes + 1)
         if self.most is None:
             return [(torch.arange(len(every), device=device),) * 2] * self.width
         slots = [[slot for slot in every if self.most[slot] > rank] for rank in range(self.width)]
         pairs = zip([list(every), *slots], slots, strict=False)
-        among = [[above.index(slot) for slot in own] for above, own in pairs]
-        tensors = [[torch.tensor(own, device=device) for own in each] for each in (slots, among)]
+        among = [[previous.index(slot) for slot in current] for previous, current in pairs]
+        tensors = [[torch.tensor(indices, device=device) for indices in each] for each in (slots, among)]
         return list(zip(*tensors, strict=True))
 
     @property
@@ -90,20 +90,20 @@ def topology(parents: Sequence[Sequence[int]], device: torch.device | str = "cpu
 
 
 def grown(parents: Tensor, width: int, height: int) -> Topology:
-    """The topology of trees that grew on the device: parents [B, N], each -1 or an earlier node; no read from there.
+    """The topology of trees built on the device, without waiting for it: parents [B, N], each -1 or an earlier node.
 
-    `width` and `height` bound the number of siblings and the depth.
+    `width` and `height` are upper bounds of the number of siblings and the depth.
     """
     batch, count = parents.shape
     device = parents.device
-    above = torch.nn.functional.pad(parents + 1, (1, 0))  # [B, N + 1]: the slot above each slot, the root's its own
+    above = torch.nn.functional.pad(parents + 1, (1, 0))  # [B, N + 1]: the parent slot of each slot; 0 for the root
     ancestors = torch.zeros((batch, count + 1, count + 1), dtype=torch.bool, device=device)
     slot = torch.arange(count + 1, device=device).expand(batch, -1)
     for _ in range(height + 1):
         ancestors.scatter_(2, slot[:, :, None], True)
         slot = above.gather(1, slot)
     same = parents[:, :, None] == parents[:, None, :]
-    rank = same.tril(-1).sum(-1)  # [B, N]: how many siblings stand before each node
+    rank = same.tril(-1).sum(-1)  # [B, N]: how many earlier siblings each node has
     children = torch.full((batch, (count + 1) * width), -1, dtype=torch.long, device=device)
     nodes = torch.arange(count, device=device).expand(batch, -1)
     children.scatter_(1, (parents + 1) * width + rank, nodes)
@@ -119,10 +119,10 @@ def grown(parents: Tensor, width: int, height: int) -> Topology:
     )
 
 
-def with_descendants(marked: Tensor, form: Topology) -> Tensor:
-    """marked [B, N] bool, and everything below: what hangs under a child that is not there is not there either."""
+def with_descendants(marked: Tensor, topology: Topology) -> Tensor:
+    """marked [B, N] bool -> [B, N]: the marked nodes and all their descendants."""
     slots = torch.nn.functional.pad(marked, (1, 0))
-    return (form.ancestors & slots[:, None, :]).any(-1)[:, 1:]
+    return (topology.ancestors & slots[:, None, :]).any(-1)[:, 1:]
 
 
 @lru_cache(maxsize=256)
@@ -133,12 +133,12 @@ def chain(length: int, batch: int = 1, device: torch.device | str = "cpu") -> To
 
 @lru_cache(maxsize=256)
 def by_levels(counts: Counts, batch: int = 1, device: torch.device | str = "cpu") -> Topology:
-    """B equal trees whose nodes stand level by level."""
+    """B equal trees with their nodes in breadth-first order."""
     parents: list[int] = []
     level = [-1]
-    for own in counts:
+    for counts_of_level in counts:
         start = len(parents)
-        parents += [slot for slot, children in zip(level, own, strict=True) for _ in range(children)]
+        parents += [slot for slot, children in zip(level, counts_of_level, strict=True) for _ in range(children)]
         level = list(range(start, len(parents)))
     return topology([parents] * batch, device)
 
@@ -146,7 +146,7 @@ def by_levels(counts: Counts, batch: int = 1, device: torch.device | str = "cpu"
 def even(shape: Sequence[int]) -> Counts:
     """The full tree: every slot of level d has `shape[d]` children."""
     slots = [math.prod(shape[:level]) for level in range(len(shape))]
-    return tuple((branches,) * own for branches, own in zip(shape, slots, strict=True))
+    return tuple((branches,) * count for branches, count in zip(shape, slots, strict=True))
 
 
 def full(shape: Sequence[int], batch: int = 1, device: torch.device | str = "cpu") -> Topology:
@@ -156,27 +156,21 @@ def full(shape: Sequence[int], batch: int = 1, device: torch.device | str = "cpu
 
 @dataclass(frozen=True)
 class DraftTree:
-    """B drafted trees. Where `family` of a slot is -1 its children are deterministic: chosen, not drawn.
+    """B draft trees. A slot's children were either drawn from a draft distribution or are deterministic.
 
-    **A drawn child is never dropped after its token was seen**: whatever selects afterwards makes deterministic
-    families. `never-accepted node` nodes are computed and never acceptable (padding, Jacobi rows).
+    **A drawn child must never be dropped after its token was seen.** A drafter that selects among drawn tokens must
+    declare the result deterministic. Never-accepted nodes are computed but cannot be accepted (padding, Jacobi rows).
     """
 
     topology: Topology
     tokens: Tensor  # [B, N]
-    distributions: (
-        Tensor | None
-    )  # [B, F, V] fp32: the distributions that children were drawn from, or only believed (see `belief`)
-    proposal_row: (
-        Tensor  # [B, N + 1]: the row of `distributions` that a slot's children were drawn from, -1 = deterministic
-    )
-    belief: (
-        Tensor  # [B, N + 1]: the row of `distributions` that shows what the draft thought there, -1 = nothing to show
-    )
+    distributions: Tensor | None  # [B, R, V] fp32 draft distributions, indexed by `proposal_row` and `belief`
+    proposal_row: Tensor  # [B, N + 1]: the distribution a slot's children were drawn from, -1 = deterministic
+    belief: Tensor  # [B, N + 1]: the draft's distribution to show at a slot, -1 = none
     never_accepted: Tensor  # [B, N] bool
-    origin: tuple[tuple[str, ...], ...]  # [B][N]: where each node came from, in words
-    drawn: Literal["none", "some", "all"] = "none"  # which slots with children have a family; known on the host
-    forward_ms: tuple[float, ...] = ()  # measured time of each draft forward, where it was measured
+    origin: tuple[tuple[str, ...], ...]  # [B][N]: a short text that says how each node was drafted
+    drawn: Literal["none", "some", "all"] = "none"  # which slots have drawn children, among those with children
+    forward_ms: tuple[float, ...] = ()  # measured time of each draft forward, if measured
 
     @property
     def nodes(self) -> int:
@@ -192,18 +186,17 @@ def empty(batch: int, device: torch.device | str = "cpu") -> DraftTree:
 def deterministic_chains(
     drafts: Sequence[Sequence[int]], origin: Sequence[str], device: torch.device | str
 ) -> DraftTree:
-    """One deterministic chain for each sequence; shorter ones are padded with never-accepted nodes. `origin[b]` names
-    the source."""
+    """One deterministic chain for each sequence, padded with never-accepted nodes; `origin[b]` names the source."""
     longest = max(len(draft) for draft in drafts)
     padded = [[*draft, *[0] * (longest - len(draft))] for draft in drafts]
     lengths = torch.tensor([len(draft) for draft in drafts], device=device)
-    none = torch.full((len(drafts), longest + 1), -1, dtype=torch.long, device=device)
+    no_row = torch.full((len(drafts), longest + 1), -1, dtype=torch.long, device=device)
     return DraftTree(
         topology=chain(longest, len(drafts), device),
         tokens=torch.tensor(padded, dtype=torch.long, device=device).view(len(drafts), longest),
         distributions=None,
-        proposal_row=none,
-        belief=none,
+        proposal_row=no_row,
+        belief=no_row,
         never_accepted=torch.arange(longest, device=device) >= lengths[:, None],
         origin=tuple((name,) * longest for name in origin),
     )

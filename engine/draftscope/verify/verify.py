@@ -1,11 +1,11 @@
-"""The result on a draft tree: pure functions on tensors, without a read from the device.
+"""Verification of draft trees: pure functions on tensors that never wait for the device.
 
-Each rule but `verify_lossy` leaves the distribution of the output exactly the target's. `rules.py` states them readably
-over rational numbers, where tests prove them; tests hold these tensor versions equal to it.
+Every rule except `verify_lossy` keeps the distribution of the output exactly the target's. `rules.py` states the rules
+readably over rational numbers, where tests prove them exact; tests hold these tensor versions equal to it.
 
-Rules: a slot with drawn children is verified by recursive rejection without replacement (RRSw, 2402.12374), which with
-a single child is token-wise rejection (2211.17192, 2302.01318). A slot with deterministic children draws the target's
-own token and descends if a child carries it. `verify_block` verifies a drawn chain as a whole (2403.10444).
+A slot with drawn children is verified by recursive rejection sampling without replacement (RRSw, 2402.12374); with a
+single child this is token-wise rejection (2211.17192, 2302.01318). At a slot with deterministic children the target
+draws a token, and a child with that token is accepted. `verify_block` verifies a drawn chain as a whole (2403.10444).
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from draftscope.verify.uniforms import Uniforms
 
 @dataclass(frozen=True)
 class Verification:
-    """What was accepted, and the target's own token below it; `block` and `lossy` are what such rules weighed."""
+    """The result of verification: the accepted path and the target's token after it."""
 
-    path: Tensor  # [B, D] accepted nodes from the root down, -1 after the last
-    accepted: Tensor  # [B] how many
-    slot: Tensor  # [B] where the path ended; `last` hangs below it
-    last: Tensor  # [B] correction, bonus or plain token
-    left: Tensor | None = None  # [B, V] what `last` was drawn from, of any total mass; None where no child was drawn
+    path: Tensor  # [B, D] accepted nodes from the root down, then -1
+    accepted: Tensor  # [B] number of accepted nodes
+    slot: Tensor  # [B] where the path ended; `last` follows it
+    last: Tensor  # [B] the target's token: correction, bonus or plain token
+    left: Tensor | None = None  # [B, V] what `last` was drawn from, not normalised; None if no child was drawn
     block: tuple[Tensor, Tensor] | None = None  # weights [B, G + 1] and thresholds [B, G], see `block_thresholds`
-    lossy: tuple[Tensor, Tensor] | None = None  # thresholds and what passed, [B, G] each, see `lossy_thresholds`
+    lossy: tuple[Tensor, Tensor] | None = None  # thresholds and whether they passed, [B, G], see `lossy_thresholds`
 
     @property
     def parts(self) -> tuple[Tensor | None, ...]:
-        """All of it in a row, None where there is none."""
+        """All tensors as one flat tuple, the inverse of `of_parts`; None for a missing one."""
         pairs = (*(self.block or (None, None)), *(self.lossy or (None, None)))
         return self.path, self.accepted, self.slot, self.last, self.left, *pairs
 
@@ -50,42 +50,41 @@ class Verification:
 
 
 def verify_greedy(argmax: Tensor, tree: DraftTree) -> Verification:
-    """argmax [B, N + 1], the target's choice below every slot: descend while a child carries it."""
+    """argmax [B, N + 1]: the target's token after every slot. Descends while a child has that token."""
     path, accepted, slot = _walk(tree, _matches(tree, argmax))
     return Verification(path, accepted, slot, _at(argmax, slot))
 
 
 def verify_tree(p: Tensor, tree: DraftTree, uniforms: Uniforms) -> Verification:
-    """p [B, N + 1, V]: the target's distribution below every slot. RRSw for drawn families, the target's draw for the
-    others."""
+    """p [B, N + 1, V]: the target distribution after every slot. RRSw for drawn children, the target's own draw for
+    deterministic ones."""
     if tree.drawn == "none":
         return verify_greedy(draw(p, uniforms.last), tree)
     accept = _rejection(p, tree, uniforms.accept)
     if tree.drawn == "some":
-        own = draw(p, uniforms.last)
-        accept = torch.where(_per_node(tree, tree.proposal_row) >= 0, accept, _matches(tree, own))
+        target_tokens = draw(p, uniforms.last)
+        accept = torch.where(_per_node(tree, tree.proposal_row) >= 0, accept, _matches(tree, target_tokens))
     path, accepted, slot = _walk(tree, accept)
-    left = _distribution_left(p, tree, slot)
+    left = _residual_at(p, tree, slot)
     return Verification(path, accepted, slot, draw(left, _at(uniforms.last, slot)), left)
 
 
 def verify_block(p: Tensor, tree: DraftTree, uniforms: Uniforms) -> Verification:
-    """p [B, G + 1, V] for a drawn chain of G nodes, node i drawn from `distributions[:, i]`: the longest passing
-    prefix."""
+    """Block verification of a drawn chain of G nodes: p [B, G + 1, V], node i drawn from `distributions[:, i]`."""
     weights, thresholds = block_thresholds(p, tree)
     passed = uniforms.accept < thresholds  # [B, G]; strict, so that a threshold of 0 never passes
     steps = torch.arange(1, tree.nodes + 1, device=p.device)
-    accepted = (passed * steps).amax(-1)  # [B]: the largest passing position
+    accepted = (passed * steps).amax(-1)  # [B]: the last position that passes
     path = torch.where(steps - 1 < accepted[:, None], steps - 1, -1)
-    left = _block_distribution_left(p, tree, weights, accepted)
+    left = _block_residual(p, tree, weights, accepted)
     return Verification(path, accepted, accepted, draw(left, _at(uniforms.last, accepted)), left, (weights, thresholds))
 
 
 def block_thresholds(p: Tensor, tree: DraftTree) -> tuple[Tensor, Tensor]:
-    """weights p_0 .. p_G [B, G + 1] and thresholds h_1 .. h_G [B, G] of block verification, in fp64.
+    """Weights p_0 .. p_G [B, G + 1] and thresholds h_1 .. h_G [B, G] of block verification, in fp64.
 
     p_i = min(1, p_{i-1} p(x_i) / q(x_i)), h_i = S_i / (S_i + 1 - p_i) with S_i = sum_x (p_i p(x) - q(x))+, h_G = p_G.
-    Never-accepted nodes (padding of a shorter chain) end the chain: they weigh 0 and never pass.
+    Never-accepted nodes (padding of a shorter chain) end the chain: their weight is 0 and they never pass.
     """
     assert tree.distributions is not None
     q, never_accepted = tree.distributions, tree.never_accepted
@@ -95,7 +94,7 @@ def block_thresholds(p: Tensor, tree: DraftTree) -> tuple[Tensor, Tensor]:
     for i in range(tree.nodes):
         weights.append((weights[-1] * ratio[:, i]).clamp_(max=1.0))
     weight = torch.stack(weights, 1)
-    inner = weight[:, 1:-1]  # below the chain's last node there is no q to weigh against
+    inner = weight[:, 1:-1]  # after the last node there is no q
     over = (inner[:, :, None] * p[:, 1:-1].double()).sub_(q[:, 1 : tree.nodes]).clamp_(min=0.0).sum(-1)
     slack = over + 1.0 - inner
     threshold = torch.where(slack > 0, over / slack.clamp(min=1e-300), torch.ones_like(over))
@@ -103,9 +102,9 @@ def block_thresholds(p: Tensor, tree: DraftTree) -> tuple[Tensor, Tensor]:
     return weight, torch.cat([threshold, weight[:, -1:]], 1)
 
 
-def _block_distribution_left(p: Tensor, tree: DraftTree, weights: Tensor, accepted: Tensor) -> Tensor:
-    """The distribution [B, V] of the last token after `accepted` nodes: norm(p_tau p - q)+, or p below the chain's last
-    node."""
+def _block_residual(p: Tensor, tree: DraftTree, weights: Tensor, accepted: Tensor) -> Tensor:
+    """The distribution [B, V] of the token after `accepted` nodes: (p_tau p - q)+, or p if the whole chain was
+    accepted. Not normalised."""
     assert tree.distributions is not None
     ahead = accepted.clamp(max=tree.nodes - 1)
     q = _rows(tree.distributions, ahead)
@@ -116,25 +115,26 @@ def _block_distribution_left(p: Tensor, tree: DraftTree, weights: Tensor, accept
 
 
 def verify_lossy(p: Tensor, tree: DraftTree, uniforms: Uniforms, settings: Settings) -> Verification:
-    """p [B, G + 1, V] for a drawn chain, verified by a lossy rule of `rules.py`: the output's distribution is not the
-    target's.
+    """Verifies a drawn chain by a lossy rule of `rules.py`: the output does not follow p [B, G + 1, V].
 
-    Accepted is what stands before the first draft that fails. Leniency then draws from the residual, the others from p.
+    The first draft that fails ends the chain. The lenient rule then draws from the residual, the others from p.
     """
     assert tree.distributions is not None
     thresholds, passed = lossy_thresholds(p, tree, uniforms.accept, settings)
     accepted = (passed & ~tree.never_accepted).long().cumprod(-1).sum(-1)  # [B]
     nodes = torch.arange(tree.nodes, device=p.device)
     path = torch.where(nodes < accepted[:, None], nodes, -1)
-    left = _distribution_left(p, tree, accepted) if settings.rule == "lenient" else _rows(p, accepted)
+    left = _residual_at(p, tree, accepted) if settings.rule == "lenient" else _rows(p, accepted)
     return Verification(
         path, accepted, accepted, draw(left, _at(uniforms.last, accepted)), left, lossy=(thresholds, passed)
     )
 
 
 def lossy_thresholds(p: Tensor, tree: DraftTree, uniforms: Tensor, settings: Settings) -> tuple[Tensor, Tensor]:
-    """What each draft is compared with, and whether it passes, [B, G] each: its uniform (lenient), or p of its
-    token."""
+    """The threshold of each draft and whether it passes, [B, G] each.
+
+    The lenient rule compares the draft's uniform with the threshold, the others compare p(token).
+    """
     assert tree.distributions is not None
     target = p[:, :-1]
     mass = _token_mass(target, tree.tokens)
@@ -150,10 +150,9 @@ def lossy_thresholds(p: Tensor, tree: DraftTree, uniforms: Tensor, settings: Set
 
 
 def reject(p: Tensor, q: Tensor, token: Tensor) -> tuple[Tensor, Tensor]:
-    """Distributions after `token` [...] was rejected: P <- norm(P - Q)+ and Q <- Q without it, renormalised. [..., V]
-    each.
+    """P and Q [..., V] after `token` [...] was rejected: norm((P - Q)+), and Q without the token, renormalised.
 
-    Where nothing of P - Q is left the rejection had probability 0 and is rounding: P stays as it was.
+    If (P - Q)+ has no mass, the rejection had probability 0 and comes from rounding: P is returned unchanged.
     """
     left = (p - q).clamp(min=0.0)
     mass = left.sum(-1, keepdim=True)
@@ -163,15 +162,15 @@ def reject(p: Tensor, q: Tensor, token: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _rejection(p: Tensor, tree: DraftTree, uniforms: Tensor) -> Tensor:
-    """[B, N] bool: would the node be accepted if every earlier sibling was rejected? Siblings of one rank at a time."""
+    """[B, N] bool: would the node be accepted if all its earlier siblings were rejected? One sibling rank at a time."""
     assert tree.distributions is not None
     shape = tree.topology
     target, draft = p, tree.distributions
-    accept = _padded(torch.zeros_like(tree.never_accepted))  # [B, N + 1]: -1 reads and writes the padding
+    accept = _padded(torch.zeros_like(tree.never_accepted))  # [B, N + 1]: index -1 reads and writes the padding
     never_accepted, tokens, uniforms = _padded(tree.never_accepted, fill=True), _padded(tree.tokens), _padded(uniforms)
-    verified, token = never_accepted, tokens  # those of the rank before
+    verified, token = never_accepted, tokens  # of the previous rank
     for rank, (slots, among) in enumerate(shape.ranks):
-        target = target.index_select(1, among)  # [B, S, V]: most slots have no sibling of this rank
+        target = target.index_select(1, among)  # [B, S, V]: only the slots that have a child of this rank
         if rank:
             draft, before = draft.index_select(1, among), verified.index_select(1, among)[:, :, None]
             p_next, q_next = reject(target, draft, token.index_select(1, among))
@@ -186,12 +185,9 @@ def _rejection(p: Tensor, tree: DraftTree, uniforms: Tensor) -> Tensor:
     return accept[:, :-1]
 
 
-def _distribution_left(p: Tensor, tree: DraftTree, slot: Tensor) -> Tensor:
-    """The distribution [B, V] of the last token below `slot` [B]: the residual after each of its drawn children was
-    rejected.
-
-    Below a slot with deterministic children, or none, it is the target's own distribution.
-    """
+def _residual_at(p: Tensor, tree: DraftTree, slot: Tensor) -> Tensor:
+    """The distribution [B, V] of the last token after `slot` [B]: the residual once all its drawn children were
+    rejected, or p if its children are deterministic or it has none."""
     assert tree.distributions is not None
     target = _rows(p, slot)
     proposal_row = _at(tree.proposal_row, slot)
@@ -206,13 +202,13 @@ def _distribution_left(p: Tensor, tree: DraftTree, slot: Tensor) -> Tensor:
     return target
 
 
-def _matches(tree: DraftTree, own: Tensor) -> Tensor:
-    """[B, N] bool: does the node carry the target's own token below its parent?"""
-    return (tree.tokens == _per_node(tree, own)) & ~tree.never_accepted
+def _matches(tree: DraftTree, target_tokens: Tensor) -> Tensor:
+    """[B, N] bool: is the node's token the target's token after its parent? target_tokens [B, N + 1], one a slot."""
+    return (tree.tokens == _per_node(tree, target_tokens)) & ~tree.never_accepted
 
 
 def _walk(tree: DraftTree, accept: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """From the root, descend into the first accepted child until there is none: path [B, D], length [B], slot [B]."""
+    """Descends from the root into the first accepted child until there is none: path [B, D], length [B], slot [B]."""
     children = tree.topology.children
     slot = torch.zeros(children.shape[0], dtype=torch.long, device=accept.device)
     accept = _padded(accept)
@@ -223,18 +219,18 @@ def _walk(tree: DraftTree, accept: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         first = below.gather(1, wins.int().argmax(-1, keepdim=True))  # [B, 1], the first accepted sibling
         node = torch.where(wins.any(-1, keepdim=True), first, -1)
         path.append(node)
-        slot = torch.where(node >= 0, node + 1, slot[:, None])[:, 0]  # once it stays, it stays: same slot, same losers
+        slot = torch.where(node >= 0, node + 1, slot[:, None])[:, 0]  # a walk that has ended stays at its slot
     steps = torch.cat(path, 1)
     return steps, (steps >= 0).sum(-1), slot
 
 
 def _padded(per_node: Tensor, fill: bool = False) -> Tensor:
-    """[B, N] -> [B, N + 1] with a last column that stands for 'no node'."""
+    """[B, N] -> [B, N + 1]; the last column means 'no node'."""
     return torch.nn.functional.pad(per_node, (0, 1), value=float(fill))
 
 
 def _per_node(tree: DraftTree, per_slot: Tensor) -> Tensor:
-    """[B, N + 1] by slot -> [B, N], each node's value at its parent's slot."""
+    """[B, N + 1] per slot -> [B, N] per node: the value at each node's parent."""
     return per_slot.gather(1, tree.topology.parents + 1)
 
 
