@@ -39,7 +39,7 @@ class Topology:
 
     @cached_property
     def ranks(self) -> list[tuple[Tensor, Tensor]]:
-        """For each k < K: the slots [S] with more than k children in some tree, as indices of slots and of entry k - 1."""
+        """For each k < K: the slots [S] with more than k children in some tree, and their indices in entry k - 1."""
         device, every = self.parents.device, range(self.nodes + 1)
         if self.most is None:
             return [(torch.arange(len(every), device=device),) * 2] * self.width
