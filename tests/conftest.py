@@ -28,6 +28,7 @@ from draftscope.models.heads import (
     Shape,
 )
 from draftscope.models.model import Model
+from draftscope.models.probe import probed
 
 torch.set_num_threads(1)
 
@@ -130,8 +131,8 @@ def random_heads(target: Model, selection: tuple[int, ...]) -> dict[str, NamedHe
 @pytest.fixture(scope="session")
 def tiny() -> Lab:
     """A pair over five tokens whose joint distributions can be enumerated. No token ends a text."""
-    target = Model(random_llama(1, 5), "tiny-target")
-    draft = Model(random_llama(2, 5, layers=1, hidden=16), "tiny-draft")
+    target = probed(random_llama(1, 5), "tiny-target")
+    draft = probed(random_llama(2, 5, layers=1, hidden=16), "tiny-draft")
     lab = Lab(target, draft, letters(5), random_heads(target, (0, 1, 3, 4)))
     lab.eos = frozenset()
     lab.calibration = made_calibration()
@@ -141,8 +142,8 @@ def tiny() -> Lab:
 @pytest.fixture(scope="session")
 def pair() -> Lab:
     """A random pair over bytes: tokens are bytes, so texts are often not UTF-8."""
-    target = Model(random_llama(3, 258), "byte-target")
-    draft = Model(random_llama(4, 258, layers=1, hidden=16), "byte-draft")
+    target = probed(random_llama(3, 258), "byte-target")
+    draft = probed(random_llama(4, 258, layers=1, hidden=16), "byte-draft")
     lab = Lab(target, draft, byte_tokenizer(), random_heads(target, tuple(range(0, 258, 2))))
     lab.calibration = made_calibration()
     return lab

@@ -20,7 +20,7 @@ from draftscope.decode.lab import Lab
 from draftscope.decode.race import race
 from draftscope.measure.bench.plan import Plan
 from draftscope.models.heads import save_head
-from draftscope.models.model import Model
+from draftscope.models.probe import probed
 from draftscope.trace import files
 from draftscope.trace import html as player
 from draftscope.trace.events import AnyEvent, Prefetch, Round
@@ -157,7 +157,7 @@ def test_a_seed_is_sought_until_the_lesson_can_be_told(pair: Lab) -> None:
 
 def test_the_command_writes_every_recording(pair_folders: tuple[Path, Path], tmp_path: Path, monkeypatch: Any) -> None:
     target, draft = map(str, pair_folders)
-    out, heads = tmp_path / "out", random_heads(Model(random_llama(3, 258), "target"), tuple(range(0, 258, 2)))
+    out, heads = tmp_path / "out", random_heads(probed(random_llama(3, 258), "target"), tuple(range(0, 258, 2)))
     arguments = ["record", "--out", str(out), "--target", target, "--draft", draft]
     for kind in ("medusa", "eagle3", "block"):
         save_head(heads[kind].network, tmp_path / kind, "target")

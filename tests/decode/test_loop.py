@@ -19,7 +19,7 @@ from draftscope.decode.lab import Lab, Run
 from draftscope.decode.race import race, solo_runs
 from draftscope.decode.session import Step
 from draftscope.drafters.model.draft_model import DraftModel
-from draftscope.models.model import Model
+from draftscope.models.probe import probed
 from draftscope.trace.events import Prefill, Round, RunEnd
 from tests.conftest import byte_tokenizer, random_heads
 
@@ -80,26 +80,24 @@ def test_greedy_writes_what_transformers_generates(pair: Lab, drafter: str) -> N
 @pytest.mark.parametrize("drafter", DRAFTERS)
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_one_target_forward_a_round(pair: Lab, drafter: str, temperature: float) -> None:
-    before = len(pair.target.counter.widths)
-    run = decode(pair, drafter, temperature=temperature)
-    prefill, *widths = pair.target.counter.widths[before:]
+    with pair.target.counter.widths() as ran:
+        run = decode(pair, drafter, temperature=temperature)
+    prefill, *widths = ran
     assert prefill == len(pair.encode(PROMPT)) - 1
     assert widths == [event.width for event in run.rounds]
     assert run.events[-1].target_forwards == len(widths)
 
 
 def test_a_draft_forward_for_each_level_and_no_more(pair: Lab) -> None:
-    before = len(pair.draft.counter.widths)
-    run = decode(pair, "topk-tree", shape=(3, 2), max_new_tokens=3)
-    first = pair.draft.counter.widths[before + 1 : before + 3]
-    assert first == [1, 3]  # the pending token, then three children; the leaves are never fed
+    with pair.draft.counter.widths() as widths:
+        run = decode(pair, "topk-tree", shape=(3, 2), max_new_tokens=3)
+    assert widths[1:3] == [1, 3]  # the pending token, then three children; the leaves are never fed
     assert run.rounds[0].width == 1 + 3 + 6
 
 
 def test_after_full_acceptance_the_draft_reads_two_tokens(twin: Lab) -> None:
-    before = len(twin.target.counter.widths)
-    twin.decode(PROMPT, "draft", gamma=2, max_new_tokens=9)
-    widths = twin.target.counter.widths[before:]
+    with twin.target.counter.widths() as widths:
+        twin.decode(PROMPT, "draft", gamma=2, max_new_tokens=9)
     # target prefill, draft prefill, then per round: catch up, draft step, verify
     assert widths[2:5] == [1, 1, 3]
     assert widths[5:8] == [2, 1, 3]
@@ -252,11 +250,11 @@ def test_ngram_copies_the_latest_longest_match(pair: Lab) -> None:
 
 @pytest.mark.parametrize("name", ["plain", "draft", "sampled-tree"])
 def test_closing_the_stream_stops_decoding(pair: Lab, name: str) -> None:
-    before = len(pair.target.counter.widths)
+    before = pair.target.counter.forwards
     stream = pair.rounds(PROMPT, name, max_new_tokens=200)
     next(stream)
     stream.close()
-    assert len(pair.target.counter.widths) - before == 2  # the prefill and one round
+    assert pair.target.counter.forwards - before == 2  # the prefill and one round
 
 
 def lanes(lab: Lab, **settings: object) -> list[Run]:
@@ -377,7 +375,7 @@ def test_a_tree_may_reach_beyond_the_context_where_the_text_ends() -> None:
     """Learned positions end with the context: rows that could not be emitted anyway must not be looked up behind it."""
     torch.manual_seed(0)
     shape = {"vocab_size": 258, "n_positions": 24, "n_embd": 32, "n_layer": 2, "n_head": 4}
-    target = Model(GPT2LMHeadModel(GPT2Config(**shape, bos_token_id=0, eos_token_id=0)), "learned positions")
+    target = probed(GPT2LMHeadModel(GPT2Config(**shape, bos_token_id=0, eos_token_id=0)), "learned positions")
     lab = Lab(target, None, byte_tokenizer(), random_heads(target, (2, 3, 4, 5)))
     want = lab.decode("abcdefgh", "plain", max_new_tokens=16).token_ids
     assert lab.decode("abcdefgh", "eagle-tree", max_new_tokens=16, tree_width=1, tree_depth=6).token_ids == want

@@ -285,11 +285,11 @@ def test_an_arm_chosen_after_its_draft_was_seen_is_caught(tiny: Lab, monkeypatch
 @pytest.mark.parametrize("policy", POLICIES)
 def test_greedy_writes_plains_tokens_in_one_forward_a_round(pair: Lab, policy: str) -> None:
     want = pair.decode(PROMPT, "plain", max_new_tokens=60).token_ids
-    before = len(pair.target.counter.widths)
     exits = Lab(pair.target, pair.draft, pair.tokenizer, pair.heads)
-    run = exits.decode(PROMPT, "bandit", policy=policy, arms=MIXED, max_new_tokens=60)
+    with pair.target.counter.widths() as widths:
+        run = exits.decode(PROMPT, "bandit", policy=policy, arms=MIXED, max_new_tokens=60)
     assert run.token_ids == want
-    assert pair.target.counter.widths[before + 1 :] == [event.width for event in run.rounds]
+    assert widths[1:] == [event.width for event in run.rounds]
     assert {note_of(event).chosen for event in run.rounds} == set(range(len(MIXED)))
 
 
@@ -397,9 +397,10 @@ def test_an_arm_that_these_models_cannot_play_is_named(pair: Lab) -> None:
 
 def test_arms_share_the_draft_models_cache(pair: Lab) -> None:
     """However many shapes are played, the draft reads each committed token once: no arm has to catch up."""
-    before = len(pair.draft.counter.widths)
-    pair.decode(PROMPT, "bandit", arms=("draft:2", "draft:4", "sampled-tree:2x2"), policy="exp3", max_new_tokens=60)
-    prompt, *widths = pair.draft.counter.widths[before:]
+    arms = ("draft:2", "draft:4", "sampled-tree:2x2")
+    with pair.draft.counter.widths() as ran:
+        pair.decode(PROMPT, "bandit", arms=arms, policy="exp3", max_new_tokens=60)
+    prompt, *widths = ran
     assert prompt == len(pair.encode(PROMPT)) - 1
     assert max(widths) <= 2
 

@@ -16,6 +16,7 @@ from draftscope.decode.run import Result
 from draftscope.drafters.model import cascade, ssd, tiers
 from draftscope.drafters.policy import bandit
 from draftscope.models.model import Model
+from draftscope.models.probe import probed
 from draftscope.trace import events
 from draftscope.verify.uniforms import Streams, Uniforms
 from tests.conftest import random_llama
@@ -55,12 +56,12 @@ def tiered(lab: Lab, *smaller: Model) -> Lab:
 
 @pytest.fixture(scope="module")
 def tiny3(tiny: Lab) -> Lab:
-    return tiered(tiny, Model(random_llama(7, 5, layers=1, hidden=16), "tiny-small"))
+    return tiered(tiny, probed(random_llama(7, 5, layers=1, hidden=16), "tiny-small"))
 
 
 @pytest.fixture(scope="module")
 def pair3(pair: Lab) -> Lab:
-    return tiered(pair, Model(random_llama(8, 258, layers=1, hidden=16), "byte-small"))
+    return tiered(pair, probed(random_llama(8, 258, layers=1, hidden=16), "byte-small"))
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +74,7 @@ def twin(pair: Lab) -> Lab:
 def triplet(pair: Lab) -> Lab:
     """All three tiers are one model, as a smaller one's copy that counts its own forwards."""
     network = pair.draft.network
-    return Lab(pair.draft, Model(network, "middle"), pair.tokenizer, smaller=(Model(network, "small"),))
+    return Lab(pair.draft, probed(network, "middle"), pair.tokenizer, smaller=(probed(network, "small"),))
 
 
 @pytest.mark.parametrize("inner", ["ngram", "suffix"])
@@ -130,9 +131,9 @@ def works(run: Result) -> Counter[str]:
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_the_trace_counts_every_tiers_forwards(pair3: Lab, temperature: float) -> None:
     models = (pair3.draft, *pair3.smaller)
-    before = [len(model.counter.widths) for model in models]
+    before = [model.counter.forwards for model in models]
     run = pair3.decode("abcab", "cascade", inner="none", gamma=3, temperature=temperature, max_new_tokens=30, seed=1)
-    made = [len(model.counter.widths) - had - 1 for model, had in zip(models, before, strict=True)]  # less the prompt
+    made = [model.counter.forwards - had - 1 for model, had in zip(models, before, strict=True)]  # less the prompt
     assert works(run) == dict(zip([model.name for model in models], made, strict=True))
     assert min(made) > 10
     assert [model.name for model in run.events[0].models] == ["byte-target", "byte-draft", "byte-small"]
@@ -232,7 +233,7 @@ def test_a_rejected_token_that_stays_in_a_cache_is_seen(pair3: Lab, monkeypatch:
 
 
 def test_a_state_cannot_stand_in_a_cascade(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    small = Model(pair.draft.network, "stateful")
+    small = probed(pair.draft.network, "stateful")
     monkeypatch.setattr(Model, "stateful", property(lambda self: self is small))
     with pytest.raises(DraftscopeError, match="the state of 'stateful' cannot be; choose another draft model"):
         tiered(pair, small).decode("ab", "cascade")

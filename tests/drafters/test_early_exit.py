@@ -13,7 +13,7 @@ from draftscope.decode.lab import Lab
 from draftscope.models.architectures import CASES, Case, network
 from draftscope.models.forward.ballast import Shape
 from draftscope.models.forward.lean import LeanLlama
-from draftscope.models.model import Model
+from draftscope.models.probe import probed
 from tests.conftest import letters, random_llama
 
 TEXT = [1, 4, 2, 0, 3, 3, 1]
@@ -31,7 +31,7 @@ def from_scratch(network: LlamaForCausalLM, count: int) -> LlamaForCausalLM:
 @pytest.mark.parametrize("count", [1, 2])
 @pytest.mark.parametrize("lean", [True, False])
 def test_its_logits_are_those_of_a_model_with_so_many_layers(count: int, lean: bool) -> None:
-    target = Model(random_llama(7, 5, layers=3), "three")
+    target = probed(random_llama(7, 5, layers=3), "three")
     if not lean:
         target.run = target.network
     early = target.first_layers(count)
@@ -45,7 +45,7 @@ def test_its_logits_are_those_of_a_model_with_so_many_layers(count: int, lean: b
 
 
 def test_not_one_weight_is_stored_twice() -> None:
-    target = Model(random_llama(7, 5, layers=3), "three")
+    target = probed(random_llama(7, 5, layers=3), "three")
     early = target.first_layers(1)
     own = {weight.untyped_storage().data_ptr() for weight in target.network.parameters()}
     assert {weight.untyped_storage().data_ptr() for weight in early.network.parameters()} <= own
@@ -60,7 +60,7 @@ PARTED = [case for case in CASES if case.takes != "nothing" and case.kind not in
 
 @pytest.mark.parametrize("case", PARTED, ids=lambda case: case.name)
 def test_layers_are_found_wherever_an_architecture_keeps_them(case: Case) -> None:
-    lab = Lab(Model(network(case), case.name), None, letters(5))
+    lab = Lab(probed(network(case), case.name), None, letters(5))
     run = lab.decode("abca", "early-exit", gamma=2, exit_layer=1, max_new_tokens=12, raw=True)
     assert run.token_ids == lab.decode("abca", "plain", max_new_tokens=12, raw=True).token_ids
     assert run.metrics.num_draft_tokens > 0
@@ -72,7 +72,7 @@ def test_a_quarter_of_the_layers_where_none_is_named(pair: Lab) -> None:
 
 
 def test_a_draft_that_exits_late_agrees_more(pair: Lab) -> None:
-    deep = Lab(Model(random_llama(7, 258, layers=4), "four"), None, pair.tokenizer)
+    deep = Lab(probed(random_llama(7, 258, layers=4), "four"), None, pair.tokenizer)
     shares = [
         deep.decode("abcab", "early-exit", exit_layer=k, temperature=1.0, max_new_tokens=120).metrics for k in (1, 3)
     ]
@@ -86,7 +86,7 @@ def test_too_many_layers_are_one_sentence(pair: Lab, count: int) -> None:
 
 
 def test_a_target_that_cannot_be_parted_is_said_before_it_is_tried(pair: Lab) -> None:
-    one, heavy = Model(random_llama(7, 258, layers=1), "one"), Model(random_llama(7, 258), "heavy")
+    one, heavy = probed(random_llama(7, 258, layers=1), "one"), probed(random_llama(7, 258), "heavy")
     heavy.weigh_down(Shape("small", 2, 48, 4, 2, 16, 96, 64))
     for target, reason in ((one, "the target has one layer"), (heavy, "ballast has no layers to part")):
         lab = Lab(target, None, pair.tokenizer)
@@ -96,7 +96,7 @@ def test_a_target_that_cannot_be_parted_is_said_before_it_is_tried(pair: Lab) ->
 
 
 def test_a_network_bound_to_its_devices_is_refused() -> None:
-    target = Model(random_llama(7, 5, layers=3), "three")
+    target = probed(random_llama(7, 5, layers=3), "three")
     target.network.model.forward = target.network.model.forward  # what a device map's hooks leave behind
     with pytest.raises(DraftscopeError, match="load the target on one device"):
         target.first_layers(1)

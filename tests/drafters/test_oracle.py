@@ -53,10 +53,10 @@ def test_it_is_marked_as_synthetic(pair: Lab) -> None:
 
 
 def test_target_continuation_is_on_nobodys_clock_and_counts_no_forward(pair: Lab) -> None:
-    before = len(pair.target.counter.widths)
+    before = pair.target.counter.forwards
     run = pair.session("ab", Settings.of(drafter="oracle", max_new_tokens=16))
     assert run.clock_ms == 0
-    assert len(pair.target.counter.widths) == before
+    assert pair.target.counter.forwards == before
 
 
 def test_where_the_text_goes_another_way_it_falls_silent(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ from draftscope.drafters import TextDraftModel
 from draftscope.drafters.model import levels
 from draftscope.drafters.text import realigned, tli
 from draftscope.drafters.text.retokenize import Realigner, Seen
-from draftscope.models.model import Model
+from draftscope.models.probe import probed
 from draftscope.trace import events
 from draftscope.verify.tree import DraftTree
 from draftscope_app.cli.main import main
@@ -72,7 +72,7 @@ def spaced_words() -> PreTrainedTokenizerFast:
 def parted(tiny: Lab) -> Lab:
     """The five letters, drafted by a model over syllables."""
     tokenizer = syllables()
-    other = TextDraftModel(Model(random_llama(9, len(tokenizer), layers=1, hidden=16), "syllables"), tokenizer)
+    other = TextDraftModel(probed(random_llama(9, len(tokenizer), layers=1, hidden=16), "syllables"), tokenizer)
     lab = Lab(tiny.target, None, alphabet(5), foreign=other)
     lab.eos = frozenset()
     return lab
@@ -82,7 +82,7 @@ def parted(tiny: Lab) -> Lab:
 def bytes_parted(pair: Lab) -> Lab:
     """Random bytes, seldom valid UTF-8, drafted by a model over merged ones."""
     tokenizer = merged_bytes()
-    other = TextDraftModel(Model(random_llama(6, len(tokenizer), layers=1, hidden=16), "merged"), tokenizer)
+    other = TextDraftModel(probed(random_llama(6, len(tokenizer), layers=1, hidden=16), "merged"), tokenizer)
     return Lab(pair.target, None, pair.tokenizer, foreign=other)
 
 
@@ -290,7 +290,7 @@ def test_a_text_of_more_tokens_than_target_continuation_gets_a_larger_cache(
     pair: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The target's words are the draft's letters: its cache is made for the target's tokens, and grows."""
-    target = Model(random_llama(6, 264, layers=1, hidden=16), "merged")
+    target = probed(random_llama(6, 264, layers=1, hidden=16), "merged")
     lab = Lab(target, None, merged_bytes(), foreign=TextDraftModel(pair.draft, byte_tokenizer()))
     prompt = "café b €caf" * 8
     run = lab.decode(prompt, "slem", max_new_tokens=20)
@@ -302,7 +302,7 @@ def test_a_text_of_more_tokens_than_target_continuation_gets_a_larger_cache(
 @pytest.mark.parametrize("drafter", ["slem", "tli"])
 def test_beyond_its_own_context_the_draft_is_left_out(parted: Lab, drafter: str) -> None:
     """Its context holds other tokens than the target's, and fewer: the text goes on without it."""
-    short = Model(random_llama(9, len(syllables()), layers=1, hidden=16), "short")
+    short = probed(random_llama(9, len(syllables()), layers=1, hidden=16), "short")
     short.context = 12
     lab = Lab(parted.target, None, parted.tokenizer, foreign=TextDraftModel(short, syllables()))
     lab.eos = frozenset()

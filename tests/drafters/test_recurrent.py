@@ -22,6 +22,7 @@ from draftscope.models.cache.state import LayerState, StateCache
 from draftscope.models.forward import mamba
 from draftscope.models.forward.mamba import READ, ancestors
 from draftscope.models.model import Model
+from draftscope.models.probe import probed
 from draftscope.trace.events import DraftState
 from draftscope.train.students.shapes import Mamba2Shape, build
 from draftscope.verify.tree import full
@@ -63,20 +64,20 @@ def random_mamba(seed: int, vocabulary: int, layers: int = 2, groups: int = 1) -
 @pytest.fixture(scope="module")
 def tiny_mamba(tiny: Lab) -> Lab:
     """The tiny target with a Mamba-2 draft."""
-    return Lab(tiny.target, Model(random_mamba(2, 5, layers=1), "tiny-mamba"), letters(5))
+    return Lab(tiny.target, probed(random_mamba(2, 5, layers=1), "tiny-mamba"), letters(5))
 
 
 @pytest.fixture(scope="module")
 def stateful() -> Lab:
     """Target and draft are Mamba-2s over five tokens. No token ends a text."""
-    lab = Lab(Model(random_mamba(7, 5), "mamba-target"), Model(random_mamba(2, 5, 1), "mamba-draft"), letters(5))
+    lab = Lab(probed(random_mamba(7, 5), "mamba-target"), probed(random_mamba(2, 5, 1), "mamba-draft"), letters(5))
     lab.eos = frozenset()
     return lab
 
 
 @pytest.fixture(scope="module")
 def bytes_mamba(pair: Lab) -> Lab:
-    return Lab(pair.target, Model(random_mamba(4, 258), "byte-mamba"), byte_tokenizer())
+    return Lab(pair.target, probed(random_mamba(4, 258), "byte-mamba"), byte_tokenizer())
 
 
 # The forward.
@@ -86,7 +87,7 @@ def bytes_mamba(pair: Lab) -> Lab:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_a_prompt_has_the_models_own_logits(groups: int, dtype: torch.dtype) -> None:
     """Longer than what is read at once, and than the model's own chunks."""
-    model = Model(random_mamba(1, 40, groups=groups).to(dtype), "m")
+    model = probed(random_mamba(1, 40, groups=groups).to(dtype), "m")
     text = torch.randint(2, 40, (1, READ + 9), generator=torch.Generator().manual_seed(1))
     with torch.inference_mode():
         want = model.network(input_ids=text, use_cache=False).logits[0, -9:]
@@ -116,11 +117,11 @@ def test_siblings_that_shared_a_state_would_be_seen(monkeypatch: pytest.MonkeyPa
         lambda mixer, x, layer, sees, *more: right(mixer, x, layer, torch.ones_like(sees).tril(), *more),
     )
     with pytest.raises(AssertionError):
-        branch_and_keep(Model(random_mamba(1, 40), "m"))
+        branch_and_keep(probed(random_mamba(1, 40), "m"))
 
 
 def test_branches_have_states_of_their_own_before_and_after_a_path_is_kept() -> None:
-    branch_and_keep(Model(random_mamba(1, 40), "m"))
+    branch_and_keep(probed(random_mamba(1, 40), "m"))
 
 
 def branch_and_keep(model: Model) -> None:
@@ -143,7 +144,7 @@ def branch_and_keep(model: Model) -> None:
 
 
 def test_rolling_back_leaves_what_a_fresh_prefill_leaves() -> None:
-    model, text = Model(random_mamba(1, 40), "m"), list(range(2, 14))
+    model, text = probed(random_mamba(1, 40), "m"), list(range(2, 14))
     kept, new = model.cache(1, 0), model.cache(1, 0)
     model.read(kept, [text[:9]])
     model.forward(kept, torch.tensor([[30, 31, 32]]), torch.arange(3)[None])
@@ -163,7 +164,7 @@ def test_rolling_back_leaves_what_a_fresh_prefill_leaves() -> None:
 
 
 def test_a_state_is_not_cut_back() -> None:
-    model = Model(random_mamba(1, 40), "m")
+    model = probed(random_mamba(1, 40), "m")
     cache = model.cache(1, 0)
     model.read(cache, [[2, 3, 4, 5]])
     with pytest.raises(ValueError, match=r"a recurrent state of \[4\] tokens cannot become \[3\]"):
@@ -208,10 +209,10 @@ def test_a_state_that_takes_in_what_was_rejected_is_caught(stateful: Lab, monkey
 @pytest.mark.parametrize("name", SHAPES)
 def test_greedy_writes_plains_tokens_in_one_forward_a_round(pair: Lab, bytes_mamba: Lab, name: str) -> None:
     want = pair.decode(PROMPT, "plain", max_new_tokens=40).token_ids
-    before = len(pair.target.counter.widths)
-    run = bytes_mamba.decode(PROMPT, **{"drafter": name, "max_new_tokens": 40} | SHAPES[name])
+    with pair.target.counter.widths() as widths:
+        run = bytes_mamba.decode(PROMPT, **{"drafter": name, "max_new_tokens": 40} | SHAPES[name])
     assert run.token_ids == want
-    assert pair.target.counter.widths[before + 1 :] == [event.width for event in run.rounds]
+    assert widths[1:] == [event.width for event in run.rounds]
 
 
 def test_a_draft_that_is_the_target_is_always_accepted(stateful: Lab) -> None:
@@ -351,6 +352,6 @@ def test_arms_share_the_state(bytes_mamba: Lab) -> None:
 
 
 def test_a_larger_target_takes_a_recurrent_draft_of_more_groups(pair: Lab) -> None:
-    lab = Lab(Model(random_llama(3, 258), "t"), Model(random_mamba(4, 258, groups=2), "m"), byte_tokenizer())
+    lab = Lab(probed(random_llama(3, 258), "t"), probed(random_mamba(4, 258, groups=2), "m"), byte_tokenizer())
     want = lab.decode(PROMPT, "plain", max_new_tokens=12).token_ids
     assert lab.decode(PROMPT, "topk-tree", shape=(3, 2), max_new_tokens=12).token_ids == want

@@ -15,7 +15,7 @@ from draftscope.drafters.model import cascade, ssd
 from draftscope.drafters.model.ssd import Ssd, fan_out
 from draftscope.drafters.policy import bandit
 from draftscope.measure.check import FALSE_ALARM, distribution_test
-from draftscope.models.model import Model
+from draftscope.models.probe import probed
 from draftscope.trace import files
 from draftscope.trace.events import EVENT, Prefetch
 from draftscope.verify.uniforms import Streams, Uniforms
@@ -50,7 +50,7 @@ def test_the_joint_distribution_is_the_targets(tiny: Lab, rule: str, prefetch: i
 
 
 def test_a_recurrent_draft_prepares_branches_too(tiny: Lab) -> None:
-    lab = Lab(tiny.target, Model(random_mamba(2, 5, layers=1), "mamba"), letters(5))
+    lab = Lab(tiny.target, probed(random_mamba(2, 5, layers=1), "mamba"), letters(5))
     assert distribution(lab, 1500, prefetch=6) > FALSE_ALARM
 
 
@@ -127,10 +127,10 @@ def test_every_chain_is_drawn_from_the_drafts_distribution_of_its_own_text(tiny:
 
 def test_greedy_writes_plains_tokens_in_one_target_forward_a_round(pair: Lab) -> None:
     want = pair.decode(PROMPT, "plain", max_new_tokens=40).token_ids
-    before = len(pair.target.counter.widths)
-    run = pair.decode(PROMPT, "ssd", gamma=3, max_new_tokens=40)
+    with pair.target.counter.widths() as widths:
+        run = pair.decode(PROMPT, "ssd", gamma=3, max_new_tokens=40)
     assert run.token_ids == want
-    assert pair.target.counter.widths[before + 1 :] == [event.width for event in run.rounds]
+    assert widths[1:] == [event.width for event in run.rounds]
 
 
 def test_what_was_target_continuation_is_not_drafted_again(twin: Lab) -> None:

@@ -21,6 +21,7 @@ from draftscope.models import model as model_module
 from draftscope.models.architectures import CASES, WINDOW, Case, network, table, takes
 from draftscope.models.cache.slots import SlotCache, SlotTable
 from draftscope.models.model import Model
+from draftscope.models.probe import probed
 from draftscope.verify.tree import Topology, full, topology
 from tests.conftest import letters
 from tests.models.test_cache import CLOSE, fresh, path_to
@@ -92,7 +93,7 @@ def assert_tree_is_paths(
 @pytest.mark.parametrize("name", TREES)
 def test_tree_logits_are_path_logits_before_and_after_a_rollback(name: str) -> None:
     """A ragged batch: a tree each, then an unequal path kept in each, then another tree behind it."""
-    model = Model(network(NAMES[name]), name)
+    model = probed(network(NAMES[name]), name)
     texts = prompts()
     form = topology([[-1, 0, -1, 2, 3, 4], [-1, -1, -1, 0, 3, 4]])
     tokens = torch.randint(2, 48, (2, 2, form.nodes + 1), generator=torch.Generator().manual_seed(1))
@@ -110,7 +111,7 @@ def test_tree_logits_are_path_logits_before_and_after_a_rollback(name: str) -> N
 @pytest.mark.parametrize("name", TREES)
 def test_a_tree_fed_level_by_level_has_the_same_logits(name: str) -> None:
     """As a draft model feeds it: earlier levels are open rows, whose positions a window must know."""
-    model = Model(network(NAMES[name]), name)
+    model = probed(network(NAMES[name]), name)
     form, text = full((2, 2, 2)), prompts()[0]
     tokens = torch.randint(2, 48, (1, form.nodes + 1), generator=torch.Generator().manual_seed(2))
     cache = model.cache(1, 48)
@@ -129,7 +130,7 @@ def test_a_window_that_counts_slots_is_caught(monkeypatch: pytest.MonkeyPatch, n
     def slots(table: SlotTable) -> torch.Tensor:
         return torch.arange(table.view).repeat(len(table.length), 1)
 
-    model = Model(network(NAMES[name]), name)
+    model = probed(network(NAMES[name]), name)
     monkeypatch.setattr(SlotTable, "positions", slots)
     form, text = full((2, 2)), prompts()[0]
     tokens = torch.arange(2, 9)[None]
@@ -144,8 +145,8 @@ def test_a_window_that_counts_slots_is_caught(monkeypatch: pytest.MonkeyPatch, n
 
 def pair(case: Case, vocabulary: int = 48, draft_vocabulary: int | None = None, tokens: int | None = None) -> Lab:
     """A random target of that architecture, a smaller draft of the same, and a tokenizer of letters."""
-    target = Model(network(case, 1, vocab_size=vocabulary), "target")
-    draft = Model(network(case, 2, vocab_size=draft_vocabulary or vocabulary), "draft")
+    target = probed(network(case, 1, vocab_size=vocabulary), "target")
+    draft = probed(network(case, 2, vocab_size=draft_vocabulary or vocabulary), "draft")
     lab = Lab(target, draft, letters(tokens or vocabulary))
     lab.eos = frozenset()
     return lab
@@ -197,7 +198,7 @@ def test_a_model_that_takes_only_chains_says_so(name: str) -> None:
 
 
 def test_unequal_sequences_of_a_model_that_takes_only_chains_are_refused() -> None:
-    model = Model(network(NAMES["Bloom"]), "bloom")
+    model = probed(network(NAMES["Bloom"]), "bloom")
     cache = model.cache(2, 16)
     model.read(cache, [[2, 3, 4], [5]])
     with pytest.raises(DraftscopeError, match="one text at a time"):
@@ -213,14 +214,14 @@ def test_checks_decode_such_a_model_one_text_at_a_time() -> None:
 @pytest.mark.parametrize(("name", "sentence"), [("Mamba", "cannot roll back"), ("RWKV", "could not be trusted")])
 def test_a_recurrent_model_is_refused_in_a_sentence(name: str, sentence: str) -> None:
     with pytest.raises(DraftscopeError, match=sentence):
-        Model(network(NAMES[name]), name)
+        probed(network(NAMES[name]), name)
 
 
 def test_a_prompt_may_not_cross_the_seam_of_longrope() -> None:
     factors = {"short_factor": [1.0] * 4, "long_factor": [2.0] * 4}
     rope = {"rope_type": "longrope", "rope_theta": 1e4, "original_max_position_embeddings": 20, **factors}
     case = NAMES["Phi-3"]
-    model = Model(network(case, rope_parameters=rope, original_max_position_embeddings=20), "phi")
+    model = probed(network(case, rope_parameters=rope, original_max_position_embeddings=20), "phi")
     lab = Lab(model, None, letters(48))
     assert model.seam == 20
     with pytest.raises(DraftscopeError, match="rotary factors at 20 tokens, and 17 with 8 more would cross"):

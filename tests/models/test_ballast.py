@@ -14,7 +14,7 @@ from draftscope.decode.lab import Lab
 from draftscope.models.files import memory
 from draftscope.models.forward import ballast
 from draftscope.models.forward.ballast import Shape
-from draftscope.models.model import Model
+from draftscope.models.probe import probed
 from draftscope.trace.events import RunStart
 from tests.conftest import byte_tokenizer, made_calibration, random_llama
 
@@ -25,7 +25,7 @@ DRAFTERS = {"plain": {}, "draft": {"gamma": 3}, "sampled-tree": {"shape": (2, 2)
 
 
 def made(dtype: torch.dtype, shapes: tuple[Shape, Shape] | None, lean: bool) -> Lab:
-    target, draft = (Model(random_llama(*of).to(dtype), "m") for of in ((3, 258), (4, 258, 1, 16)))
+    target, draft = (probed(random_llama(*of).to(dtype), "m") for of in ((3, 258), (4, 258, 1, 16)))
     for model, shape in zip((target, draft), shapes or (None, None), strict=True):
         if not lean:
             model.run = model.network
@@ -59,7 +59,7 @@ def test_a_run_with_ballast_says_so() -> None:
 @pytest.mark.parametrize("shape", [SMALL, SMALLER, EXPERTS])
 def test_every_weight_and_cached_row_of_the_shape_is_there(shape: Shape, monkeypatch: pytest.MonkeyPatch) -> None:
     """Counted from what the products really read, not from the formula that says what fits."""
-    model = Model(random_llama(3, 258), "m")
+    model = probed(random_llama(3, 258), "m")
     model.weigh_down(shape)
     cache = model.cache(1, 48)
     read: dict[int, int] = {}
@@ -86,7 +86,7 @@ def test_every_weight_and_cached_row_of_the_shape_is_there(shape: Shape, monkeyp
 def test_what_does_not_fit_is_refused_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "free_bytes", lambda _: 1000)
     with pytest.raises(DraftscopeError, match=r"ballast of the shape small.*GB free"):
-        Model(random_llama(3, 258), "m").weigh_down(SMALL)
+        probed(random_llama(3, 258), "m").weigh_down(SMALL)
 
 
 def test_a_pair_that_is_not_known_is_refused(pair_folders: tuple[Path, Path]) -> None:

@@ -9,6 +9,7 @@ from torch import Tensor
 from draftscope.decode.lab import Lab
 from draftscope.models.cache.slots import SlotTable, Store
 from draftscope.models.model import Model
+from draftscope.models.probe import probed
 from draftscope.verify.tree import Topology, chain, full, topology
 from tests.conftest import random_llama
 
@@ -42,7 +43,7 @@ def test_tree_logits_are_path_logits_and_the_kept_path_goes_on(name: str, attent
     """Two sequences of unequal length, one tree each; then keep an unequal path in each and read on."""
     network = random_llama(7, 50)
     network.set_attn_implementation(attention)
-    model = Model(network, "m")
+    model = probed(network, "m")
     form, prompts = TREES[name], [[3, 1, 4, 1, 5], [9, 2]]
     tokens = torch.randint(2, 50, (2, form.nodes + 1), generator=torch.Generator().manual_seed(1))
     cache = model.cache(2, 32)
@@ -66,7 +67,7 @@ def test_tree_logits_are_path_logits_and_the_kept_path_goes_on(name: str, attent
 
 def test_rows_of_several_forwards_stay_open_until_they_are_kept() -> None:
     """A draft writes its tree level by level; dropping all of it leaves the cache as it was."""
-    model = Model(random_llama(7, 50), "m")
+    model = probed(random_llama(7, 50), "m")
     cache = model.cache(1, 32)
     model.read(cache, [[3, 1, 4]])
     form = full((2, 2))
@@ -80,7 +81,7 @@ def test_rows_of_several_forwards_stay_open_until_they_are_kept() -> None:
 
 
 def test_truncate_forgets_what_was_permanent() -> None:
-    model = Model(random_llama(7, 50), "m")
+    model = probed(random_llama(7, 50), "m")
     cache = model.cache(1, 32)
     model.read(cache, [[3, 1, 4, 1, 5]])
     cache.truncate(torch.tensor([2]), 2)
@@ -99,7 +100,7 @@ class Apart(Store):
 @pytest.mark.parametrize("alike", [True, False])
 def test_sequences_leave_and_the_others_read_on(alike: bool) -> None:
     """Whether all layers lie in one block of memory or each in its own."""
-    model = Model(random_llama(7, 50), "m")
+    model = probed(random_llama(7, 50), "m")
     cache, prompts = model.cache(4, 32), [[3, 1, 4, 1, 5], [9, 2], [6, 5, 3], [5, 8, 9, 7]]
     if not alike:
         for layer in cache.layers:
@@ -127,7 +128,7 @@ def test_eager_and_sdpa_agree(pair: Lab) -> None:
     """A bool mask is silently wrong under eager attention: the model must hand it an additive one."""
     network = random_llama(3, 258)
     network.set_attn_implementation("eager")
-    eager = Lab(Model(network, "eager"), pair.draft, pair.tokenizer)
+    eager = Lab(probed(network, "eager"), pair.draft, pair.tokenizer)
     for drafter in ("draft", "topk-tree"):
         want = pair.decode("abc", drafter, max_new_tokens=24).token_ids
         assert eager.decode("abc", drafter, max_new_tokens=24).token_ids == want

@@ -22,7 +22,7 @@ from draftscope.models.architectures import CASES, network
 from draftscope.models.files import hub, memory
 from draftscope.models.loading.checkpoints import Loading, end_of_text, find, load_model, refuse_other_vocabulary
 from draftscope.models.loading.devices import pick_device_map
-from draftscope.models.model import Model
+from draftscope.models.probe import probed
 from tests.conftest import byte_tokenizer, letters, random_llama
 
 HOW = Loading(torch.float32, torch.device("cpu"))
@@ -182,7 +182,7 @@ def test_no_hub_is_one_sentence_at_once(monkeypatch: pytest.MonkeyPatch, capfd: 
 def test_each_model_is_asked_for_at_its_own_revision(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: dict[str, str | None] = {}
     monkeypatch.setattr(lab, "load_tokenizer", lambda _: letters(5))
-    monkeypatch.setattr(lab, "load_model", lambda *_: Model(random_llama(1, 5), "any"))
+    monkeypatch.setattr(lab, "load_model", lambda *_: probed(random_llama(1, 5), "any"))
     monkeypatch.setattr(lab, "find", lambda name, _, revision=None: asked.update({name: revision}))
     draftscope.load("some/one", "some/draft", revision="v1", draft_revision="v2")
     assert asked == {"some/one": "v1", "some/draft": "v2"}
@@ -227,7 +227,7 @@ def test_a_model_on_the_hub_is_weighed_before_it_is_fetched(monkeypatch: pytest.
 
 
 def test_a_cache_that_does_not_fit_is_said_before_it_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = Model(random_llama(1, 8), "small")
+    model = probed(random_llama(1, 8), "small")
     assert model._slot_bytes == 2 * 2 * 2 * 8 * 4  # keys and values, layers, KV heads, width, bytes
     monkeypatch.setattr(memory, "free_bytes", lambda _: 10**9)
     model.cache(1, 1_000_000)
@@ -243,7 +243,7 @@ def test_free_memory_is_known_here() -> None:
 
 
 def test_the_ends_of_text_are_a_set() -> None:
-    model = Model(random_llama(1, 258), "m")
+    model = probed(random_llama(1, 258), "m")
     model.network.generation_config = GenerationConfig(eos_token_id=[5, 9])
     assert end_of_text(model, byte_tokenizer()) == {0, 5, 9}
     model.network.generation_config = None

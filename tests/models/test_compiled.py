@@ -14,6 +14,7 @@ from draftscope.models.forward import compiled
 from draftscope.models.forward.compiled import CompiledLlama, compile_if_faster
 from draftscope.models.forward.lean import LeanLlama
 from draftscope.models.model import Model
+from draftscope.models.probe import probed
 from tests.conftest import letters, random_llama
 
 needs_compiler = pytest.mark.skipif(compiled.compiler() is None, reason="torch compiles with g++ or clang++")
@@ -22,7 +23,7 @@ needs_compiler = pytest.mark.skipif(compiled.compiler() is None, reason="torch c
 @pytest.fixture(scope="module")
 def both() -> tuple[Model, Model]:
     """A small model by the lean forward, and compiled."""
-    lean = Model(random_llama(7, 50, layers=1), "lean")
+    lean = probed(random_llama(7, 50, layers=1), "lean")
     fast = copy(lean)
     fast.run = CompiledLlama(lean.run, lean.network)
     return lean, fast
@@ -87,7 +88,7 @@ def test_batches_and_the_first_layers_go_the_lean_way(both: tuple[Model, Model])
 
 
 def fresh() -> Model:
-    return Model(random_llama(7, 50, layers=1), "small")
+    return probed(random_llama(7, 50, layers=1), "small")
 
 
 @needs_compiler

@@ -13,6 +13,7 @@ from draftscope.decode.race import race
 from draftscope.models.architectures import CASES, network
 from draftscope.models.forward.experts import Watch, watch
 from draftscope.models.model import Model
+from draftscope.models.probe import probed
 from draftscope.trace import files
 from draftscope.trace.events import EVENT, Experts
 from tests.conftest import letters
@@ -23,7 +24,7 @@ PROMPT = "abcdefghij"
 
 
 def lab_of(name: str, draft: str = "Llama, SmolLM2") -> Lab:
-    lab = Lab(Model(network(CASE[name], 1), "target"), Model(network(CASE[draft], 2), "draft"), letters(48))
+    lab = Lab(probed(network(CASE[name], 1), "target"), probed(network(CASE[draft], 2), "draft"), letters(48))
     lab.eos = frozenset()
     return lab
 

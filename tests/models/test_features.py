@@ -58,9 +58,9 @@ def test_features_are_the_hidden_states_of_the_committed_text(
     session: Session = pair.session_of(prompts, settings, (0, 1), ends=False)
     assert isinstance(session.drafter, DraftModel)
     reader = session.drafter = Reader(session.drafter)
-    before = len(pair.target.counter.widths)
+    before = pair.target.counter.forwards
     rounds = sum(1 for _ in session.steps())
-    assert len(pair.target.counter.widths) - before == rounds + 1  # the prompt's and each round's, nothing more
+    assert pair.target.counter.forwards - before == rounds + 1  # the prompt's and each round's, nothing more
     assert rounds > 3
     for prompt, transcript, rows in zip(prompts, session.transcripts, reader.rows, strict=True):
         text = prompt + transcript.tokens

@@ -21,6 +21,7 @@ from draftscope.decode.lab import Lab
 from draftscope.models.forward.ballast import Shape
 from draftscope.models.forward.graphs import Graphs, Outputs
 from draftscope.models.model import Model
+from draftscope.models.probe import probed
 from tests.conftest import random_llama
 from tests.decode.test_loop import DRAFTERS, PROMPT
 
@@ -52,13 +53,13 @@ class Recorder:
 
 
 def model(seed: int = 0, **config: Any) -> Model:
-    return Model(random_llama(seed, vocabulary=64, **config), "target")
+    return probed(random_llama(seed, vocabulary=64, **config), "target")
 
 
 def recorded(plain: Model) -> tuple[Model, Recorder]:
     """The same weights with graphs."""
     recorder = Recorder()
-    own = Model(plain.network, "target")
+    own = probed(plain.network, "target")
     own.record_graphs(recorder)
     return own, recorder
 
@@ -103,10 +104,11 @@ def test_a_run_is_the_same_with_graphs(pair: Lab, drafter: str, temperature: flo
     lab = Lab(target, draft, pair.tokenizer, pair.heads)
     lab.calibration = pair.calibration
     wish = {**DRAFTERS[drafter], "max_new_tokens": 24, "temperature": temperature, "seed": 3}
-    assert lab.decode(PROMPT, drafter, **wish).token_ids == pair.decode(PROMPT, drafter, **wish).token_ids
+    with target.counter.widths() as own, pair.target.counter.widths() as eager:
+        assert lab.decode(PROMPT, drafter, **wish).token_ids == pair.decode(PROMPT, drafter, **wish).token_ids
+    assert own == eager
     assert of_target.replayed > of_target.recorded or drafter == "early-exit"
     assert (of_draft.replayed > 0) == (drafter in ("draft", "sampled-tree"))
-    assert target.counter.widths == pair.target.counter.widths[-len(target.counter.widths) :]
 
 
 FORMS: list[dict[str, Any]] = [
@@ -143,12 +145,12 @@ def test_a_draft_loop_is_one_graph(pair: Lab, prompts: list[list[int]]) -> None:
     assert pair.draft is not None
     draft, recorder = recorded(pair.draft)
     lab = Lab(pair.target, draft, pair.tokenizer)
-    before = len(pair.draft.counter.widths)
-    for form in FORMS if len(prompts[0]) < 9 else FORMS[:1]:
-        assert_same(written(lab, form, prompts), written(pair, form, prompts))
-    assert draft.counter.widths == pair.draft.counter.widths[before:]
+    with draft.counter.widths() as own, pair.draft.counter.widths() as eager:
+        for form in FORMS if len(prompts[0]) < 9 else FORMS[:1]:
+            assert_same(written(lab, form, prompts), written(pair, form, prompts))
+    assert own == eager
     assert draft.graph_state == "on"
-    assert recorder.replayed < len(draft.counter.widths) / 2
+    assert recorder.replayed < len(own) / 2
 
 
 RAGGED = [[5, 6, 7], [8], [5, 6, 7, 8]]
@@ -208,7 +210,7 @@ def test_a_verification_is_one_graph(pair: Lab, drafter: str) -> None:
         assert one[0] == two[0]
         torch.testing.assert_close(one[1], two[1], rtol=1e-4, atol=1e-7)
     assert target.graph_state == "on"
-    forwards = len(target.counter.widths) - len(RULES)  # but for the prompts
+    forwards = target.counter.forwards - len(RULES)  # but for the prompts
     assert recorder.replayed > 1.5 * forwards  # forwards, and results
 
 
@@ -217,13 +219,13 @@ def test_where_a_loop_cannot_be_recorded_its_forwards_still_are(pair: Lab) -> No
     recorder = Recorder()
 
     def of_one_forward(forward: Callable[[], Outputs]) -> tuple[Outputs, Callable[[], object]]:
-        before = len(draft.counter.widths)
+        before = draft.counter.forwards
         forward()
-        if len(draft.counter.widths) > before:
+        if draft.counter.forwards > before:
             raise RuntimeError("a read in between")
         return recorder(forward)
 
-    draft = Model(pair.draft.network, "draft")
+    draft = probed(pair.draft.network, "draft")
     draft.record_graphs(of_one_forward)
     lab = Lab(pair.target, draft, pair.tokenizer)
     assert_same(written(lab, FORMS[0], [[5, 6, 7]]), written(pair, FORMS[0], [[5, 6, 7]]))
@@ -307,7 +309,7 @@ def lies(forward: Callable[[], Outputs]) -> tuple[Outputs, Callable[[], object]]
 )
 def test_what_cannot_be_recorded_stays_eager_and_says_why(record: Any, why: str) -> None:
     plain = model()
-    other = Model(plain.network, "target")
+    other = probed(plain.network, "target")
     other.record_graphs(record)
     for one, two in zip(texts(plain, 2), texts(other, 2), strict=True):
         assert torch.equal(one, two)
@@ -328,7 +330,7 @@ def test_what_has_ended_stays_where_graphs_are_of_one_size(
 ) -> None:
     monkeypatch.setattr(session, "COMPACT_AT", 0.0)
     head = deepcopy(pair.heads["eagle3"])
-    target, draft = Model(pair.target.network, "target"), Model(pair.draft.network, "draft")
+    target, draft = probed(pair.target.network, "target"), probed(pair.draft.network, "draft")
     lab = Lab(target, draft, pair.tokenizer, {"eagle3": head})
     carriers = {"target": target, "draft": draft, "eagle3": head.network}
     drafter = "eagle3" if carrier == "eagle3" else "draft"

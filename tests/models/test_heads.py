@@ -44,7 +44,7 @@ from draftscope.models.heads import (
 )
 from draftscope.models.heads.formats import head_files
 from draftscope.models.heads.layer import DecoderLayer, Rotary
-from draftscope.models.model import Model
+from draftscope.models.probe import probed
 from draftscope.verify.tree import topology
 from tests.conftest import random_llama
 
@@ -388,7 +388,7 @@ def test_the_same_code_trains_and_what_is_borrowed_stays(kind: str) -> None:
 def test_features_are_what_the_engine_captures() -> None:
     """The target's forward through the engine gives the hidden states that a head names."""
     head = recurrent("eagle3")
-    model = Model(NETWORK, "target")
+    model = probed(NETWORK, "target")
     text = random_text(1, 7)
     captured = model.read(model.cache(1, 32), text.tolist(), head.layers)
     close(captured, states(head, text))

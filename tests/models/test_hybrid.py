@@ -15,6 +15,7 @@ from draftscope.models.architectures import CASES, network
 from draftscope.models.forward.ballast import SHAPES
 from draftscope.models.forward.hybrid import Hybrid, HybridCache
 from draftscope.models.model import Model
+from draftscope.models.probe import probed
 from draftscope.verify.sampling import Sampling
 from tests.conftest import letters, random_llama
 from tests.models.test_cache import CLOSE, fresh
@@ -25,7 +26,7 @@ PROMPT = "abcdefghij"
 
 
 def model_of(name: str, vocabulary: int = 48, seed: int = 1) -> Model:
-    return Model(network(CASE[name], seed, vocab_size=vocabulary), name)
+    return probed(network(CASE[name], seed, vocab_size=vocabulary), name)
 
 
 def lab_of(name: str, vocabulary: int = 48) -> Lab:
@@ -155,12 +156,13 @@ def test_one_forward_a_round_and_plains_greedy_tokens(name: str) -> None:
     lab = lab_of(name)
     want = lab.decode(PROMPT, "plain", max_new_tokens=24).token_ids
     for drafter in ("draft", "ngram", "bandit"):
-        before, ran = len(lab.target.counter.widths), []
+        ran: list[int] = []
         handle = lab.target.network.register_forward_hook(lambda *_, ran=ran: ran.append(1))
-        run = lab.decode(PROMPT, drafter, gamma=3, max_new_tokens=24, arms=("draft:2", "ngram:3"))
+        with lab.target.counter.widths() as widths:
+            run = lab.decode(PROMPT, drafter, gamma=3, max_new_tokens=24, arms=("draft:2", "ngram:3"))
         handle.remove()
         assert run.token_ids == want
-        assert lab.target.counter.widths[before + 1 :] == [event.width for event in run.rounds]
+        assert widths[1:] == [event.width for event in run.rounds]
         assert len(ran) == len(run.rounds) + 1  # of the network itself: reading again is no forward more
 
 
@@ -205,4 +207,4 @@ def test_its_memory_is_a_state_and_what_attention_keeps() -> None:
     a_token = 2 * 1 * 2 * 8 * 4  # keys and values: one of two layers, 2 heads of 8, fp32
     state = 32 * 3 * 4  # the last inputs of a convolution over 3
     assert [model.kept_bytes(tokens) for tokens in (0, 10)] == [state, state + 10 * a_token]
-    assert Model(random_llama(3, 48), "dense").kept_bytes(0) == 0
+    assert probed(random_llama(3, 48), "dense").kept_bytes(0) == 0

@@ -11,13 +11,14 @@ from draftscope.models.forward import linear
 from draftscope.models.forward.lean import LeanLlama, covers
 from draftscope.models.forward.linear import product
 from draftscope.models.model import Model
+from draftscope.models.probe import probed
 from draftscope.verify.tree import full
 from tests.conftest import random_llama
 
 
 def both(network: LlamaForCausalLM) -> tuple[Model, Model]:
     """The model by its transformers modules, and by the lean forward."""
-    by_modules, lean = Model(network, "modules"), Model(network, "lean")
+    by_modules, lean = probed(network, "modules"), probed(network, "lean")
     by_modules.run, lean.run = network, LeanLlama(network)
     return by_modules, lean
 
@@ -75,7 +76,7 @@ def test_attention_gets_whole_vectors_and_no_fewer_than_four_queries(
     rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else the bits of a row would depend on how many rows went with it, and 16-bit greedy lanes would part."""
-    model = Model(random_llama(7, 50), "m")
+    model = probed(random_llama(7, 50), "m")
     cache = model.cache(1, 40)
     model.read(cache, [[3, 1, 4]])
     seen: list[tuple[int, int]] = []

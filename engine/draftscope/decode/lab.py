@@ -27,6 +27,7 @@ from draftscope.decode.run import Result, Run
 from draftscope.decode.session import Session
 from draftscope.drafters import DrafterInfo, TextDraftModel
 from draftscope.drafters.policy.sequoia import best_tree
+from draftscope.models.counter import ForwardCounter
 from draftscope.models.forward.ballast import Shape, pair_of
 from draftscope.models.forward.compiled import compile_if_faster
 from draftscope.models.heads import Head, Lender, kind_of, load_head
@@ -44,7 +45,7 @@ from draftscope.models.loading.checkpoints import (
 )
 from draftscope.models.loading.devices import pick_device, pick_device_map, pick_dtype
 from draftscope.models.loading.threads import ROWS, cores, fastest_threads
-from draftscope.models.model import Counter, Model
+from draftscope.models.model import Model
 from draftscope.trace import events as trace
 from draftscope.verify.sampling import Sampling
 from draftscope.verify.tree import Counts
@@ -374,7 +375,7 @@ class Lab:
         """This lab, but that nobody counts its target's forwards."""
         quiet = copy(self)
         quiet.target = copy(self.target)
-        quiet.target.counter = Counter()
+        quiet.target.counter = ForwardCounter()
         return quiet
 
     def encode(self, prompt: str, max_new_tokens: int = 1, chat: Chat = CHAT) -> list[int]:

@@ -150,12 +150,11 @@ def greedy_identity(lab: Lab, drafter: str, seed: int = 0, tokens: int = 48) -> 
 
 def one_forward_a_round(lab: Lab, drafter: str, seed: int = 0) -> Finding:
     """The target must run once a round: its forwards, counted, are the rounds and one prefill."""
-    before = len(lab.target.counter.widths)
-    run = lab.decode(PROMPTS[0], drafter, max_new_tokens=24, seed=seed)
-    forwards = len(lab.target.counter.widths) - before
+    with lab.target.counter.widths() as ran:
+        run = lab.decode(PROMPTS[0], drafter, max_new_tokens=24, seed=seed)
     widths = [event.width for event in run.rounds]
-    right = lab.target.counter.widths[before + 1 :] == widths
-    return Finding("one forward a round", right, f"{forwards} forwards: {len(widths)} rounds and the prefill", forwards)
+    detail = f"{len(ran)} forwards: {len(widths)} rounds and the prefill"
+    return Finding("one forward a round", ran[1:] == widths, detail, len(ran))
 
 
 def end_inside_a_block(lab: Lab, drafter: str, seed: int = 0) -> Finding:

@@ -16,7 +16,7 @@ from transformers import CONFIG_MAPPING, AutoModelForCausalLM
 from transformers.utils import logging
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.models.model import Model
+from draftscope.models.probe import probed
 
 Takes = Literal["trees", "chains", "nothing"]
 
@@ -184,7 +184,7 @@ def network(case: Case, seed: int = 0, **config: Any) -> Any:
 def takes(case: Case, dtype: torch.dtype = torch.float32) -> Takes:
     """What a small model of that architecture turns out to take."""
     try:
-        return "trees" if Model(network(case).to(dtype), case.name).trees else "chains"
+        return "trees" if probed(network(case).to(dtype), case.name).trees else "chains"
     except DraftscopeError:
         return "nothing"
 

@@ -7,7 +7,6 @@ drafter has a faster path than the other.
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -16,7 +15,8 @@ from torch import Tensor
 from draftscope.base.errors import DraftscopeError
 from draftscope.models.cache.masks import Reach, attention_mask, reaches
 from draftscope.models.cache.slots import VECTOR, WIDE, SlotCache, SlotTable
-from draftscope.models.cache.state import StateCache
+from draftscope.models.capabilities import Capabilities
+from draftscope.models.counter import ForwardCounter
 from draftscope.models.files import memory
 from draftscope.models.forward.ballast import Ballast, Shape
 from draftscope.models.forward.compiled import CompiledLlama
@@ -25,34 +25,25 @@ from draftscope.models.forward.graphs import Call, Graphs, Outputs, Recorder, on
 from draftscope.models.forward.hybrid import Hybrid, HybridCache
 from draftscope.models.forward.hybrid import covers as is_hybrid
 from draftscope.models.forward.lean import LeanLlama, lean_forward
-from draftscope.models.forward.mamba import READ, Mamba2, covers
+from draftscope.models.forward.mamba import READ, Mamba2
+from draftscope.models.forward.mamba import covers as is_mamba2
 from draftscope.models.forward.truncated import truncated
-from draftscope.models.probe import takes_chains, takes_trees
-
-
-@dataclass
-class Counter:
-    """How often a model ran and with how many rows: what tests of 'one forward a round' read."""
-
-    widths: list[int] = field(default_factory=list)
 
 
 class Model:
     """A decoder-only language model in evaluation mode. `name` is what screens show; `digest` names its weights.
 
-    `trees` says whether it takes draft trees, and batches whose sequences grow unequally. A model that does not is
-    left to make its own masks: it verifies chains, one sequence at a time. Which of the two holds is asked of the model
-    itself, here (`probe`); one that gets even chains wrong is refused with a `DraftscopeError`. `recurrent`: its cache
-    is a state of one size, which forgets open rows and never a committed one.
+    `probe.probed` makes one with the capabilities that the network itself was found to have. `recurrent`: its cache is
+    a state of one size, which forgets open rows and never a committed one.
     """
 
-    def __init__(self, network: Any, name: str, digest: str = "") -> None:
+    def __init__(self, network: Any, name: str, digest: str = "", *, capabilities: Capabilities) -> None:
         self.network = network.eval()
-        self.recurrent = covers(network)
+        self.recurrent = is_mamba2(network)
         self.run = _runner(network)  # the network itself, or its leaner equal
         self.name = name
         self.digest = digest
-        self.counter = Counter()
+        self.counter = ForwardCounter()
         config = network.config.get_text_config()
         self.layers: int = config.num_hidden_layers
         self.hidden: int = config.hidden_size
@@ -68,16 +59,24 @@ class Model:
         self._additive = self.dtype if config._attn_implementation == "eager" else None
         self.ballast: Ballast | None = None
         self.graphs: Graphs | None = None
-        self.trees = True
-        self.trees = config.model_type not in COUNT_SLOTS and not isinstance(self.run, Hybrid) and takes_trees(self)
-        if not self.trees and not self._takes_chains():
-            raise DraftscopeError(
-                f"'{name}' ({config.model_type}) gives other logits through this engine's cache than from scratch, so "
-                "its output could not be trusted; 'python -m draftscope.models.architectures' lists models that can "
-                "be used."
-            )
-        self._state_bytes = self._measured_state()
-        self.counter = Counter()
+        self._set(capabilities)
+
+    def _set(self, capabilities: Capabilities) -> None:
+        self.capabilities = capabilities
+        if isinstance(self.run, Hybrid):
+            self.run.row_by_row = capabilities.row_by_row
+
+    def with_capabilities(self, capabilities: Capabilities) -> Model:
+        """This model, its weights shared, but used according to `capabilities`. It counts its own forwards."""
+        other = copy(self)
+        other.counter = ForwardCounter()
+        other._set(capabilities)
+        return other
+
+    @property
+    def trees(self) -> bool:
+        """Does it take draft trees, and batches whose sequences grow unequally?"""
+        return self.capabilities.trees
 
     @property
     def limits(self) -> str:
@@ -89,27 +88,10 @@ class Model:
             f"'{self.name}' {why}, so it verifies chains only: tree drafters and batches of unequal texts are left out."
         )
 
-    def _takes_chains(self) -> bool:
-        """As the probe finds; layers that continue a state by single rows only are given single rows."""
-        if takes_chains(self):
-            return True
-        if isinstance(self.run, Hybrid):
-            self.run.row_by_row = True
-        return self.stateful and takes_chains(self)
-
-    def _measured_state(self) -> int:
-        """Bytes of one sequence's states where some layers keep one: their shapes are the layers' own business."""
-        if not isinstance(self.run, (Mamba2, Hybrid)):
-            return 0
-        cache = self.cache(1, 4)
-        self.read(cache, [[0, 1]])
-        assert isinstance(cache, (StateCache, HybridCache))
-        return cache.sequence_bytes
-
     @property
     def stateful(self) -> bool:
         """Whether some of what it keeps cannot be cut back to an earlier token."""
-        return isinstance(self.run, (Mamba2, Hybrid))
+        return isinstance(self.run, Mamba2 | Hybrid)
 
     def first_layers(self, count: int) -> Model:
         """The model made of the first `count` layers, the norm and the head: the same weights, nothing copied.
@@ -128,7 +110,7 @@ class Model:
         shallow.name = f"{self.name}, {count} of {self.layers} layers"
         shallow.layers = count
         shallow.parameters = shallow.network.num_parameters()
-        shallow.counter = Counter()
+        shallow.counter = ForwardCounter()
         shallow.graphs = None
         if self.graphs is not None:
             shallow.record_graphs(self.graphs.record)
@@ -151,7 +133,7 @@ class Model:
 
     def kept_bytes(self, tokens: int) -> int:
         """Memory that a text of so many tokens takes in this model's cache; the same for any, where it is recurrent."""
-        return tokens * self._slot_bytes + self._state_bytes
+        return tokens * self._slot_bytes + self.capabilities.state_bytes
 
     def weigh_down(self, shape: Shape) -> None:
         """Adds ballast of that shape: same tokens, other costs. DraftscopeError where it does not fit in memory."""
@@ -216,7 +198,7 @@ class Model:
         Layer i is what goes into decoder layer i; the number of layers names what comes out of the final norm. None
         where no layer is asked for.
         """
-        self.counter.widths.append(tokens.shape[1])
+        self.counter.add([tokens.shape[1]])
         rows, more = tokens.shape[1], {}
         if isinstance(cache, HybridCache):
             tokens, offsets = cache.begin_write(tokens, offsets)
@@ -257,10 +239,8 @@ class Model:
 
         `Graphs.loop` says what `call` may depend on, and who settles the cache.
         """
-        before = len(self.counter.widths)
-        found = call(*given) if self.graphs is None else self.graphs.loop(cache, call, form, given, sum(widths))
-        self.counter.widths[before:] = widths  # once, however often they ran to be recorded
-        return found
+        with self.counter.counted_as(widths):  # once, however often they ran to be recorded
+            return call(*given) if self.graphs is None else self.graphs.loop(cache, call, form, given, sum(widths))
 
     def read(self, cache: SlotCache, prompts: list[list[int]], layers: tuple[int, ...] = ()) -> Tensor | None:
         """Prefill: writes every prompt to the cache and makes it permanent; its features [B, T, F] if asked for.
@@ -313,7 +293,7 @@ class Model:
 
 
 def _runner(network: Any) -> Any:
-    if covers(network):
+    if is_mamba2(network):
         return Mamba2(network)
     return Hybrid(network) if is_hybrid(network) else lean_forward(network)
 
@@ -334,8 +314,3 @@ def _seam(config: Any) -> int | None:
     """
     rope = getattr(config, "rope_parameters", None) or {}
     return rope.get("original_max_position_embeddings") if rope.get("rope_type") == "longrope" else None
-
-
-# Known to count slots inside their attention. A probe finds most of that too, but ALiBi's slight slopes could hide in
-# 16-bit rounding, and GPT-Neo's local window is longer than any probe.
-COUNT_SLOTS = ("bloom", "mpt", "gpt_neo")

@@ -27,6 +27,7 @@ from draftscope.models.files import hub, memory
 from draftscope.models.files.pretrained import loaded
 from draftscope.models.loading import embedded
 from draftscope.models.model import Model
+from draftscope.models.probe import probed
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ def load_model(place: Place, how: Loading) -> Model:
         network = network.to(how.device)
     elif "disk" in network.hf_device_map.values():
         raise DraftscopeError(f"'{source}' would be spread to the disk, too slow to measure; choose a smaller model.")
-    return Model(network, _display_name(source), _digest(place))
+    return probed(network, _display_name(source), _digest(place))
 
 
 def load_tokenizer(place: Place) -> Any:
