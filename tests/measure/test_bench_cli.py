@@ -92,7 +92,7 @@ def test_prompts_of_ones_own_are_measured_and_broken_lines_named(cli: Cli, loade
     ran = cli("--prompts", file, "--tokens", "4", "--repeats", "1", "--drafters", "ngram", "--no-peers", "--json")
     assert ran.code == 0
     assert {row["kind"] for row in json.loads(ran.out)["rows"]} == {"own", "writing"}
-    assert "draftscope: own.jsonl: 1 of 3 lines were left out: line 2 is not JSON" in ran.err
+    assert "draftscope: own.jsonl: 1 of 3 lines were skipped: line 2 is not JSON" in ran.err
 
 
 def test_sweeps_of_batch_and_context_are_rows(cli: Cli, loaded: Lab, tmp_path: Path) -> None:
@@ -212,7 +212,7 @@ def test_what_is_named_overrides_quick() -> None:
         (("--context", "1"), "context = 1: choose at least 2."),
         (("--repeats", "0"), "repeats = 0: choose at least 1."),
         (("--tokens", "-1"), "max_new_tokens = -1: "),
-        (("--kinds", "song"), "There is no kind of text 'song'; known are story, code, "),
+        (("--kinds", "song"), "There is no kind of text 'song'; choose from story, code, "),
         (("--drafters", "drafft"), "There is no drafter 'drafft'; did you mean 'draft'?"),
         (("--drafters", "typed"), "The drafter 'typed' waits for a person"),
         (("--prompts", "none.jsonl"), "The prompt file 'none.jsonl' cannot be read"),

@@ -60,24 +60,24 @@ def test_the_kind_is_read_or_is_the_files_name(tmp_path: Path, field: str) -> No
         (b"[1]", "line 2 is not a JSON object"),
         (b'"words"', "line 2 is not a JSON object"),
         (b"[" * 100_000, "line 2 is nested too deeply"),
-        ({"answer": "So."}, "line 2 has none of turns, messages, instruction, prompt, question, text"),
+        ({"answer": "So."}, "line 2 has none of the fields turns, messages, instruction, prompt, question, text"),
         ({"prompt": 7}, "line 2 has no text in 'prompt'"),
         ({"turns": []}, "line 2 has no text in 'turns'"),
         ({"messages": [{"role": "system", "content": "Be brief"}]}, "line 2 has no text in 'messages'"),
         ({"prompt": " \n"}, "line 2 has an empty text"),
-        (b'{"prompt": "\\ud800"}', "line 2 holds half a surrogate pair"),
+        (b'{"prompt": "\\ud800"}', "line 2 contains half of a surrogate pair"),
     ],
 )
 def test_a_broken_line_is_named_and_the_rest_goes_on(tmp_path: Path, line: Any, why: str) -> None:
     found, (note,) = read(file_of(tmp_path, {"prompt": "a"}, line, b"", {"prompt": "b"}))
     assert [prompt.text for prompt in found] == ["a", "b"]
-    assert note.startswith("bench.jsonl: 1 of 3 lines were left out: ")
+    assert note.startswith("bench.jsonl: 1 of 3 lines were skipped: ")
     assert why in note
 
 
 def test_many_broken_lines_are_counted(tmp_path: Path) -> None:
     _, (note,) = read(file_of(tmp_path, {"prompt": "a"}, *[b"x"] * 9))
-    assert note.startswith("bench.jsonl: 9 of 10 lines were left out: line 2 ")
+    assert note.startswith("bench.jsonl: 9 of 10 lines were skipped: line 2 ")
     assert note.endswith("; and 6 more.")
 
 
@@ -117,7 +117,7 @@ def test_kinds_are_chosen_by_name_and_the_first_of_each_can_be_asked_for() -> No
     prompts = [Prompt("a", "1"), Prompt("b", "2"), Prompt("a", "3")]
     assert select(prompts) == {"a": [prompts[0], prompts[2]], "b": [prompts[1]]}
     assert select(prompts, ("b", "a"), 1) == {"b": [prompts[1]], "a": [prompts[0]]}
-    with pytest.raises(DraftscopeError, match=r"There is no kind of text 'c'; known are a, b\."):
+    with pytest.raises(DraftscopeError, match=r"There is no kind of text 'c'; choose from a, b\."):
         select(prompts, ("c",))
 
 

@@ -1,1 +1,1 @@
-"""What everything else stands on: errors, settings, text, assets, versions, prompts, costs. Loads no model."""
+"""The base of all other packages: errors, settings, text, assets, versions, prompts, costs. Imports no model code."""

@@ -1,4 +1,4 @@
-"""Where the assets lie: embedded models, recorded traces, prompts, and the instrument's script and style."""
+"""The folder of the assets: embedded models, recorded traces, prompts, and the instrument's scripts and styles."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def assets() -> Path:
-    """`DRAFTSCOPE_ASSETS` if set, else the folder inside an installed package, else the checkout's."""
+    """`$DRAFTSCOPE_ASSETS` if set, else the folder inside the installed package, else the one in the checkout."""
     named = os.environ.get("DRAFTSCOPE_ASSETS")
     if named:
         return Path(named)

@@ -1,5 +1,5 @@
-"""The one error a user can cause: the command line prints its sentence and stops."""
+"""The error for mistakes a user can fix: the command line prints its message and exits."""
 
 
 class DraftscopeError(Exception):
-    """Something the user can put right; the message names the value and the remedy."""
+    """Something the user can fix; the message names the value and the remedy."""

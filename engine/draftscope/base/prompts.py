@@ -1,6 +1,6 @@
-"""The texts of a benchmark: those that are shipped, or any standard prompt file, one JSON object a line.
+"""The prompts of a benchmark: the shipped ones, or any prompt file with one JSON object a line.
 
-A line that cannot be used is named and left out. Imports no torch.
+An unusable line is reported and skipped. Imports no torch.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import Any
 from draftscope.base.assets import assets
 from draftscope.base.errors import DraftscopeError
 
-# Where the text is, the surest name first: Alpaca's `text`, for one, holds the answer too.
+# Fields that may hold the text, the most reliable first: Alpaca's `text`, for example, also contains the answer.
 TEXTS = ("turns", "messages", "instruction", "prompt", "question", "text")
 KINDS = ("category", "kind", "task")
-SHOWN = 3  # broken lines that are named one by one
+SHOWN = 3  # broken lines that are reported one by one
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """A text to continue and its kind."""
+    """A text to continue, and its kind."""
 
     kind: str
     text: str
@@ -33,17 +33,17 @@ class BrokenLineError(ValueError):
 
 
 def shipped() -> list[Prompt]:
-    """The prompts that come with Draftscope, two of each kind of text."""
-    texts: dict[str, list[str]] = json.loads((assets() / "prompts.json").read_text(encoding="utf-8"))
-    return [Prompt(kind, text) for kind, own in texts.items() for text in own]
+    """The prompts shipped with Draftscope, two of each kind of text."""
+    by_kind: dict[str, list[str]] = json.loads((assets() / "prompts.json").read_text(encoding="utf-8"))
+    return [Prompt(kind, text) for kind, texts in by_kind.items() for text in texts]
 
 
 def read(path: Path) -> tuple[list[Prompt], list[str]]:
-    """The prompts of a file of JSON lines, and a note where lines were left out.
+    """The prompts of a file of JSON lines, and a note about skipped lines, if any.
 
-    The text is in `turns`, `messages` (the first of the user), `instruction` (and `input`), `prompt`, `question` or
-    `text`; the kind in `category`, `kind` or `task`, or else it is the file's name. Raises `DraftscopeError` for a
-    file that cannot be read or has no usable line.
+    The text is taken from `turns` (the first), `messages` (the first by the user), `instruction` (with `input`),
+    `prompt`, `question` or `text`; the kind from `category`, `kind` or `task`, else from the file's name. Raises
+    `DraftscopeError` for a file that cannot be read or has no usable line.
     """
     try:
         lines = path.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n")
@@ -63,26 +63,26 @@ def read(path: Path) -> tuple[list[Prompt], list[str]]:
         raise DraftscopeError(
             f"The prompt file '{path}' has no usable line{why}. Give one JSON object a line, with 'prompt' or 'turns'."
         )
-    return found, [_left_out(path, len(found), broken)] if broken else []
+    return found, [_skipped(path, len(found), broken)] if broken else []
 
 
 def select(
     prompts: Sequence[Prompt], kinds: Sequence[str] = (), per_kind: int | None = None
 ) -> dict[str, list[Prompt]]:
-    """Prompts by kind, in order; of each kind the first `per_kind`. `DraftscopeError` for a kind that is not there."""
+    """The first `per_kind` prompts of each kind, in order. Raises `DraftscopeError` for an unknown kind."""
     by_kind: dict[str, list[Prompt]] = {}
     for prompt in prompts:
         by_kind.setdefault(prompt.kind, []).append(prompt)
     for kind in kinds:
         if kind not in by_kind:
-            raise DraftscopeError(f"There is no kind of text '{kind[:40]}'; known are {', '.join(by_kind)[:300]}.")
+            raise DraftscopeError(f"There is no kind of text '{kind[:40]}'; choose from {', '.join(by_kind)[:300]}.")
     return {kind: by_kind[kind][:per_kind] for kind in kinds or by_kind}
 
 
-def _left_out(path: Path, usable: int, broken: Sequence[str]) -> str:
+def _skipped(path: Path, usable: int, broken: Sequence[str]) -> str:
     more = f"; and {len(broken) - SHOWN} more" if len(broken) > SHOWN else ""
-    said = "; ".join(broken[:SHOWN])
-    return f"{path.name}: {len(broken)} of {usable + len(broken)} lines were left out: {said}{more}."
+    reasons = "; ".join(broken[:SHOWN])
+    return f"{path.name}: {len(broken)} of {usable + len(broken)} lines were skipped: {reasons}{more}."
 
 
 def _prompt(line: bytes, default_kind: str) -> Prompt:
@@ -102,7 +102,7 @@ def _prompt(line: bytes, default_kind: str) -> Prompt:
 def _text(record: Mapping[str, Any]) -> str:
     field = next((name for name in TEXTS if record.get(name) is not None), None)
     if field is None:
-        raise BrokenLineError(f"has none of {', '.join(TEXTS)}")
+        raise BrokenLineError(f"has none of the fields {', '.join(TEXTS)}")
     text = _plain(record[field])
     if text is None:
         raise BrokenLineError(f"has no text in '{field}'")
@@ -111,19 +111,19 @@ def _text(record: Mapping[str, Any]) -> str:
 
 
 def _plain(value: Any) -> str | None:
-    """A text as it stands, the first of several turns, or the first message of the user; None where there is none."""
+    """A text, the first of several turns, or the first message by the user; None if there is none."""
     if isinstance(value, str):
         return value
     if not isinstance(value, list) or not value:
         return None
     if all(isinstance(part, str) for part in value):
         return str(value[0])
-    said = next((part for part in value if isinstance(part, dict) and part.get("role") == "user"), None)
-    return None if said is None else _content(said.get("content"))
+    message = next((part for part in value if isinstance(part, dict) and part.get("role") == "user"), None)
+    return None if message is None else _content(message.get("content"))
 
 
 def _content(content: Any) -> str | None:
-    """What a message says: a text, or the texts among its parts."""
+    """The text of a message: its content, or the texts among its parts."""
     if isinstance(content, list):
         texts = [part["text"] for part in content if isinstance(part, dict) and isinstance(part.get("text"), str)]
         return "".join(texts) if texts else None
@@ -136,7 +136,7 @@ def _usable(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise BrokenLineError("holds half a surrogate pair, which is no character") from None
+        raise BrokenLineError("contains half of a surrogate pair, which is not a character") from None
     return text
 
 

@@ -1,4 +1,4 @@
-"""From token ids to bytes and text, one round at a time; and where a text ends."""
+"""Turns token ids into bytes and text, round by round, and finds where a text ends."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Cut = Literal["eos", "stop", "length"]
 
 
 class Pieces:
-    """The bytes of every token of a tokenizer: byte-level BPE and SentencePiece with byte fallback."""
+    """The bytes of every token, for byte-level BPE and for SentencePiece with byte fallback."""
 
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
@@ -28,12 +28,12 @@ class Pieces:
         return token in self._special
 
     def _shown(self, token: int) -> str:
-        """The token's bytes as text in which every character is one byte (latin-1), as a trace carries them."""
+        """The token's bytes as latin-1 text, one character a byte, as stored in a trace."""
         return self.raw(token).decode("latin-1")
 
     def _raw(self, token: int) -> bytes:
         piece = self._tokenizer.convert_ids_to_tokens(token)
-        if piece is None:  # a padded embedding row without a token
+        if piece is None:  # a padding row of the embedding, which has no token
             return f"<{token}>".encode()
         if token in self._special:
             return str(piece).encode()
@@ -45,10 +45,10 @@ class Pieces:
 
 
 def _byte_table() -> dict[str, int]:
-    """The printable stand-ins of byte-level BPE: printable latin-1 bytes are themselves, the others follow from 256."""
-    plain = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = [byte for byte in range(256) if byte not in plain]
-    table = {chr(byte): byte for byte in plain} | {chr(256 + i): byte for i, byte in enumerate(others)}
+    """Byte-level BPE's character for each byte: printable latin-1 bytes are themselves, the others start at 256."""
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(256) if byte not in printable]
+    table = {chr(byte): byte for byte in printable} | {chr(256 + i): byte for i, byte in enumerate(others)}
     assert set(table) == set(ByteLevel.alphabet())
     return table
 
@@ -58,7 +58,7 @@ _BYTES = _byte_table()
 
 @dataclass(frozen=True)
 class Ending:
-    """What ends a text: any of the EOS ids, any stop string (kept, as transformers does), or a number of tokens."""
+    """What ends a text: an EOS id, a stop string (kept in the text, as transformers does), or a number of tokens."""
 
     eos: frozenset[int]
     stop: tuple[str, ...]
@@ -67,7 +67,7 @@ class Ending:
 
 @dataclass(frozen=True)
 class Fed:
-    """What became of the tokens of one round: how many were emitted, the text they added, and why the rest was cut."""
+    """Result of adding one round's tokens: how many were emitted, the text they added, and why the rest was cut."""
 
     count: int
     delta: str
@@ -75,7 +75,7 @@ class Fed:
 
 
 class Transcript:
-    """The text of one sequence as it grows. Bytes that do not yet make a character wait for the next token."""
+    """The growing text of one sequence. Bytes that do not yet form a character wait for the next token."""
 
     def __init__(self, pieces: Pieces, ending: Ending) -> None:
         self.tokens: list[int] = []
@@ -85,12 +85,12 @@ class Transcript:
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
 
     def follow(self, tokens: Sequence[int]) -> None:
-        """What the text comes after: a character that these tokens begin is ended by the first that are fed."""
+        """Starts the text after these tokens: a character they begin is completed by the first tokens of `feed`."""
         for token in tokens:
             self._decoder.decode(b"" if self._pieces.is_special(token) else self._pieces.raw(token))
 
     def feed(self, tokens: list[int]) -> Fed:
-        """Adds tokens up to and including the one that ends the text."""
+        """Adds tokens, up to and including the one that ends the text."""
         before = len(self.text)
         for count, token in enumerate(tokens, 1):
             cut = self._add(token)
@@ -111,7 +111,7 @@ class Transcript:
         return "length" if len(self.tokens) >= self._ending.limit else None
 
     def _cut_at_stop(self, start: int) -> bool:
-        """Looks for a stop string that the text from `start` on completes, and cuts right behind the first."""
+        """Cuts the text after the first stop string completed by the text from `start` on; whether there was one."""
         ends = []
         for stop in self._ending.stop:
             at = self.text.find(stop, max(0, start - len(stop) + 1))

@@ -1,4 +1,4 @@
-"""Which version of this project runs: its release, and the git revision where it runs from a checkout."""
+"""The version of this project that is running: its release, and in a checkout its git revision."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def own_version() -> str:
 
 @lru_cache(maxsize=1)
 def revision() -> str:
-    """The git revision of this code, empty where it is not a checkout."""
+    """The git revision of this code; empty if it is not a checkout."""
     try:
-        asked = subprocess.run(
+        git = subprocess.run(
             ["git", "rev-parse", "--short", "HEAD"],
             cwd=Path(__file__).parent,
             capture_output=True,
@@ -30,4 +30,4 @@ def revision() -> str:
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    return asked.stdout.strip() if asked.returncode == 0 else ""
+    return git.stdout.strip() if git.returncode == 0 else ""

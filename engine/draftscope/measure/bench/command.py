@@ -74,7 +74,7 @@ def planned(args: argparse.Namespace) -> Plan:
 def chosen(
     args: argparse.Namespace, plan: Plan, more: Sequence[Prompt] = ()
 ) -> tuple[dict[str, list[Prompt]], list[str]]:
-    """The plan's prompts by kind, of a file or the shipped ones and `more`; a note where lines were left out."""
+    """The plan's prompts by kind, of a file or the shipped ones and `more`; a note about skipped lines."""
     found, notes = ([*prompts.shipped(), *more], []) if args.prompts is None else prompts.read(args.prompts)
     return prompts.select(found, plan.kinds, plan.prompts_per_kind), notes
 
