@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ from draftscope.trace import files
 from draftscope.trace.events import AnyEvent, Prefill, Round, RunEnd, RunStart
 from draftscope_app.engine.messages import Job
 from draftscope_app.page.runs import forks
-from draftscope_app.page.runs.forks import Asked
+from draftscope_app.page.runs.forks import ForkRequest
 from draftscope_app.reports.lanes import lanes
 
 PROMPT = "abc"
@@ -120,7 +119,7 @@ def test_a_replayed_fork_shows_what_was_given_to_it(pair: Lab) -> None:
 
 def asked(events: list[AnyEvent], **changes: object) -> Job:
     words = {"lane": "speculative", "round": 2, "slot": 0, "token": 80} | changes
-    return forks.job(Asked.of(json.dumps(words)), events, "r9")
+    return forks.job(ForkRequest.of(words), events, "r9")
 
 
 @pytest.fixture(scope="module")
@@ -170,7 +169,7 @@ def test_what_cannot_be_forked_is_one_sentence(raced: list[AnyEvent], changes: d
     with pytest.raises(DraftscopeError, match=words):
         asked(raced, **changes)
     with pytest.raises(DraftscopeError, match="cannot be read"):
-        Asked.of("not json")
+        ForkRequest.of("not an object")
 
 
 def test_the_end_of_a_text_and_four_lanes_cannot_be_forked(pair: Lab, raced: list[AnyEvent]) -> None:

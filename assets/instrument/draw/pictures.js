@@ -236,6 +236,8 @@
     image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(written(svg))}`;
   }
 
+  /** A file is handed to the reader. */
+  D.hand = hand;
   function hand(blob, name) {
     const anchor = h("a", { href: URL.createObjectURL(blob), download: name, hidden: true });
     document.body.append(anchor);

@@ -4,7 +4,12 @@
 (function (D) {
   "use strict";
   D.early = [];
-  D.again = () => {}; // asks the host for the whole run; the host sets it
+  D.host = { events: [], trigger: () => {}, server: {} }; // nothing can be asked for until `D.connect`
+
+  /** The host says how it is asked: `trigger(event, data)` for the `events` that it listens to, and `server`, functions that answer. */
+  D.connect = function connect(host) {
+    D.host = host;
+  };
 
   /** Called by the host for every delta; deltas that come before the element is ready are kept. */
   D.receive = function receive(text) {
@@ -38,15 +43,28 @@
     }, 50);
   };
 
-  /** The instrument asks Python for something: `words` go with a press of a button that nobody sees. */
-  D.ask = function ask(kind, words) {
-    D.asking = JSON.stringify(words);
-    D.press(kind);
+  /** The instrument asks the host for something whose answer comes as deltas: a fork, a comparison, a check, other settings. */
+  D.ask = function ask(kind, asked) {
+    D.wanted = asked;
+    D.host.trigger(kind, { asked });
   };
 
-  D.press = (kind) => document.querySelector(`#ds-${kind}`).click();
+  D.canAsk = (kind) => D.host.events.includes(kind);
 
-  D.canAsk = (kind) => Boolean(document.querySelector(`#ds-${kind}`));
+  /** The answer of one of the server's functions; undefined, and a sentence on the page, where none came. */
+  async function call(name, question) {
+    const answer = await D.host.server[name]?.(question);
+    if (answer === undefined) D.say("The server did not answer; reload the page to start afresh.");
+    return answer;
+  }
+
+  /** Asks for the whole run that is shown. */
+  D.again = async () => D.receive(await call("again", null));
+
+  /** Asks for a lesson's recorded run. */
+  D.lesson = async (name) => D.receive(await call("lesson", name));
+
+  D.press = (button) => document.querySelector(`#ds-${button}`).click();
 
   /** The name of the lesson whose run is shown, or nothing: what is saved is what is shown. */
   D.lessonShown = () => document.querySelector("draftscope-instrument").lessons.trace || "";
@@ -130,20 +148,13 @@
     }
   };
 
-  /** A file that Python has made ready is handed to the reader. */
-  D.download = function download(file) {
-    if (!file || !file.url) return;
-    const anchor = D.h("a", { href: file.url, download: file.orig_name || "draftscope-run.jsonl.gz" });
-    document.body.append(anchor);
-    anchor.click();
-    anchor.remove();
-  };
-
-  /** A saved run can also be a page; the button that Python listens to stands hidden in the top row. */
-  D.offerPage = function offerPage(file) {
-    if (!file || !file.url) return;
-    const act = () => document.querySelector("#ds-save-page").click();
-    D.say("The run is saved as a trace, which Load run opens again.", "", { text: "Save as a page that plays offline", act });
+  /** What is shown is saved, as a trace ("trace") or as a page that plays by itself ("page"). */
+  D.save = async function save(kind) {
+    const file = await call("save", { kind, lesson: D.lessonShown() });
+    if (!file) return;
+    if (file.note) return D.say(file.note);
+    D.hand(new Blob([Uint8Array.from(atob(file.data), (c) => c.charCodeAt(0))]), file.name);
+    if (kind === "trace") D.say("The run is saved as a trace, which Load run opens again.", "", { text: "Save as a page that plays offline", act: () => D.save("page") });
   };
 
   /** Narrow pages fold the settings away, so that the run comes first. */

@@ -46,7 +46,7 @@
       if (!lesson) return;
       this.list(false);
       this.wanted = lesson;
-      D.ask("lesson", lesson.trace);
+      D.lesson(lesson.trace);
     }
 
     /** The run of a lesson has come. */
@@ -90,7 +90,7 @@
     ending() {
       const { question, answer, attempt } = this.lesson;
       const number = this.all.indexOf(this.lesson) + 1;
-      const controls = D.canAsk("try");
+      const controls = D.canAsk("set");
       return [h("p", { class: "lesson-question" }, h("b", { text: "Question. " }), ...this.parts(question(this.store))),
         h("details", {}, h("summary", { text: "The answer" }), this.said(answer(this.store))),
         h("p", {}, h("b", { text: "Try it. " }), ...this.parts(attempt.words)),
@@ -101,8 +101,7 @@
 
     attempt(controls) {
       this.leave();
-      D.wanted = controls;
-      D.press("try");
+      D.ask("set", controls);
       this.host.say("The controls are set; press Run.");
     }
 

@@ -113,7 +113,7 @@
     const figures = row.refused ? [h("td", { colspan: "5", text: row.refused })]
       : [D.prob(row.c), D.fixed(row.tau, 2), D.figure(row.perSecond), Number.isFinite(row.times) ? `${row.times.toFixed(2)}×` : "–", String(row.runs)].map((text) => h("td", { text }));
     return h("tr", { "data-drafter": row.drafter }, h("th", { scope: "row" },
-      h("button", { type: "button", class: "link", text: row.title, on: { click: () => D.ask("choose", row.drafter) } }),
+      h("button", { type: "button", class: "link", text: row.title, on: { click: () => D.ask("set", { drafter: row.drafter }) } }),
       marks.map((text) => h("span", { class: "badge caveat", text }))), figures);
   }
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.decode.fork import ForkPoint
@@ -16,32 +17,26 @@ from draftscope_app.page.plots.views import by_lane
 MOST_LANES = 4
 
 
-@dataclass(frozen=True)
-class Asked:
+class ForkRequest(BaseModel):
     """Leave `lane` in its round number `round`, below `slot`; with `token`, or with a uniform of its own."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
     lane: str
     round: int
     slot: int
-    token: int | None = None
+    token: int | None
 
     @classmethod
-    def of(cls, text: str) -> Asked:
+    def of(cls, sent: Any) -> ForkRequest:
         """What the page sent; a `DraftscopeError` for anything else."""
         try:
-            values = json.loads(text)
-            asked = cls(str(values["lane"]), *(values[name] for name in ("round", "slot", "token")))
-            if not all(type(value) is int for value in (asked.round, asked.slot)) or type(asked.token) not in (
-                int,
-                type(None),
-            ):
-                raise TypeError
-        except (ValueError, KeyError, TypeError):
+            return cls.model_validate(sent)
+        except ValidationError:
             raise DraftscopeError("The page asked for a fork that cannot be read; reload it and try again.") from None
-        return asked
 
 
-def job(asked: Asked, events: Sequence[AnyEvent], run: str) -> Job:
+def job(asked: ForkRequest, events: Sequence[AnyEvent], run: str) -> Job:
     """The fork as a job named `run`: the lane's own settings, another seed, and what its length still allows."""
     lanes = by_lane(events)
     own = lanes.get(asked.lane, [])
@@ -62,7 +57,7 @@ def job(asked: Asked, events: Sequence[AnyEvent], run: str) -> Job:
     return Job(run, start.prompt, (checked(name, values),), fork_point=fork_point, joins=start.run)
 
 
-def _before(asked: Asked, own: Sequence[AnyEvent]) -> list[int]:
+def _before(asked: ForkRequest, own: Sequence[AnyEvent]) -> list[int]:
     """Tokens that the lane had written when it came to the slot: earlier rounds, then the path down to it."""
     rounds = [event for event in own if isinstance(event, Round)]
     at = next((event for event in rounds if event.round == asked.round), None)

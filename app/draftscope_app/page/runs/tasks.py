@@ -7,7 +7,7 @@ import json
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.trace.events import AnyEvent, RunStart
@@ -18,6 +18,7 @@ from draftscope_app.engine.messages import DrafterChoice, Happened, Job, Refused
 from draftscope_app.engine.sessions import new_run_id
 
 REPEATS = 3  # whole runs of each drafter in a comparison
+Kind = Literal["compare", "check"]
 SAMPLES = 2048  # of each distribution test, as on the command line
 
 
@@ -60,7 +61,7 @@ def about(job: Job) -> dict[str, Any]:
     } | ({"asked": values} if job.checks else {})
 
 
-async def answers(kind: str, engine: EngineProcess, handle: RunHandle) -> AsyncIterator[str]:
+async def answers(kind: Kind, engine: EngineProcess, handle: RunHandle) -> AsyncIterator[str]:
     """All that is known so far, again whenever more is: what a page has missed comes with the next."""
     events: list[str] = []
     told, shown, note = about(handle.job), "", ""
@@ -82,7 +83,7 @@ async def answers(kind: str, engine: EngineProcess, handle: RunHandle) -> AsyncI
         handle.stop()
 
 
-def _told(kind: str, answer: dict[str, Any], events: Sequence[str]) -> str:
+def _told(kind: Kind, answer: dict[str, Any], events: Sequence[str]) -> str:
     """One delta; the events are passed on as the engine process wrote them."""
     seq, head = json.dumps(new_run_id()), json.dumps(answer)[:-1]
     return f'{{"seq": {seq}, "{kind}": {head}, "ev": [{",".join(events)}]}}}}'

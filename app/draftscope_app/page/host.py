@@ -1,0 +1,88 @@
+"""What the instrument asks the server and gets in one answer: a lesson's run, the shown run again, a file of it.
+
+They are `server_functions` of the instrument's `gr.HTML`. Anybody can call them with any JSON, so each checks what it
+was sent. Forks, comparisons and checks are events instead: their answers come in many parts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import tempfile
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, Literal
+
+import gradio as gr
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from draftscope.base.errors import DraftscopeError
+from draftscope.trace import files, html
+from draftscope.trace.events import AnyEvent
+from draftscope_app.page.runs import lessons
+from draftscope_app.page.runs.feed import whole
+from draftscope_app.page.shared import Shared
+
+ServerFunction = Callable[..., Awaitable[Any]]
+UNREADABLE = "The page sent a request that cannot be read; reload it and try again."
+
+
+class SaveRequest(BaseModel):
+    """What is saved: the lesson that is shown, or the visitor's run; and as what."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+    kind: Literal["trace", "page"]
+    lesson: str
+
+
+def functions(shared: Shared) -> list[ServerFunction]:
+    """The server's functions, by the names under which the page calls them."""
+
+    async def lesson(name: Any) -> str:
+        return lessons.told(name) if isinstance(name, str) else lessons.told("")
+
+    async def again(_: Any, request: gr.Request) -> str:
+        visitor = shared.visitors.of(await session_of(request))
+        return whole(visitor) if visitor.run else ""
+
+    async def save(asked: Any, request: gr.Request) -> dict[str, str]:
+        try:
+            wanted = SaveRequest.model_validate(asked)
+            session = await session_of(request)
+            return await asyncio.to_thread(_saved, shared, wanted, session)
+        except ValidationError:
+            return {"note": UNREADABLE}
+        except DraftscopeError as error:
+            return {"note": str(error)}
+
+    return [lesson, again, save]
+
+
+async def session_of(request: Any) -> str:
+    """The session that called a server function, which Gradio names in the request's body only; empty without one."""
+    try:
+        return str((await request.json())["session_hash"])
+    except (ValueError, KeyError, TypeError, RuntimeError):
+        return ""
+
+
+def _saved(shared: Shared, wanted: SaveRequest, session: str) -> dict[str, str]:
+    """Name and content, in base64, of a file of the run that is shown."""
+    events = list(lessons.events(wanted.lesson)) if wanted.lesson else shared.events(session)
+    if not events:
+        raise DraftscopeError("There is no run to save yet; press Run first.")
+    if wanted.kind == "page":
+        return _file("draftscope-run.html", html.page(events).encode())
+    return _file("draftscope-run.jsonl.gz", _trace(events))
+
+
+def _trace(events: list[AnyEvent]) -> bytes:
+    with tempfile.TemporaryDirectory(prefix="draftscope-") as folder:
+        path = Path(folder) / "run.jsonl.gz"
+        files.write(path, events)
+        return path.read_bytes()
+
+
+def _file(name: str, content: bytes) -> dict[str, str]:
+    return {"name": name, "data": base64.b64encode(content).decode("ascii")}

@@ -1,0 +1,98 @@
+"""What is on the page: the top row, the controls, the instrument, and hidden components that pass messages on to it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import gradio as gr
+
+from draftscope_app.page.controls import Controls
+from draftscope_app.page.host import ServerFunction
+from draftscope_app.page.panel import panel
+from draftscope_app.page.runs import own_models
+
+EVENTS = ("fork", "compare", "check", "set")  # what the instrument asks for; the answers come as deltas
+TITLE = '<div class="ds-title"><h1>Draftscope</h1><span class="ds-engine" role="status"></span></div>'
+RECEIVE = "Draftscope.receive(props.value); watch('value', () => Draftscope.receive(props.value));"
+CONNECT = f"Draftscope.connect({{ events: {json.dumps(EVENTS)}, trigger, server }});"
+
+
+@dataclass(frozen=True)
+class Widgets:
+    """What listeners are attached to."""
+
+    controls: dict[str, gr.components.Component]  # by name, in the order of NAMES
+    kinds: dict[str, gr.Button]  # kind of text -> the button that fills in a prompt
+    run: gr.Button
+    stop: gr.Button
+    step: gr.Button
+    link: gr.Button
+    save: gr.Button
+    load: gr.UploadButton
+    theme: gr.Button
+    instrument: gr.HTML  # its value is the latest delta of a run
+    messages: gr.HTML  # everything else for the instrument; each sender has a component of its own, because two
+    compared: gr.HTML  # updates of one component at the same time can overwrite each other
+    checked: gr.HTML
+    drawer: gr.Accordion  # holds the plots
+    plots: tuple[gr.Plot, gr.Plot, gr.Plot]
+    models: own_models.Form | None
+
+    @property
+    def values(self) -> list[gr.components.Component]:
+        return list(self.controls.values())
+
+    def read(self, values: Mapping[Any, Any]) -> Controls:
+        """What a visitor has set, from Gradio's values by component. Not yet validated."""
+        return Controls(**{name: values[widget] for name, widget in self.controls.items()})
+
+
+def lay_out(
+    defaults: Controls, most_tokens: int, first: str, lets_load: bool, functions: list[ServerFunction]
+) -> Widgets:
+    """All components, inside a `gr.Blocks`. `first` is the delta that the page opens with; the instrument may call
+    the server's `functions`."""
+    top = _top()
+    with gr.Row(elem_id="ds-body"):
+        with gr.Column(elem_id="ds-controls", scale=0):
+            controls, buttons = panel(defaults, most_tokens)
+            models = own_models.form() if lets_load else None
+        with gr.Column(elem_id="ds-main"):
+            instrument = _instrument(first, functions)
+            messages, compared, checked = (_receiver() for _ in range(3))
+            with gr.Accordion("After the run: gaps, acceptance, lengths", open=False, elem_id="ds-after") as drawer:
+                gaps = gr.Plot(show_label=False)
+                with gr.Row():
+                    positions, lengths = gr.Plot(show_label=False), gr.Plot(show_label=False)
+    return Widgets(
+        controls, **buttons, **top, instrument=instrument, messages=messages, compared=compared, checked=checked,
+        drawer=drawer, plots=(gaps, positions, lengths), models=models,
+    )  # fmt: skip
+
+
+def _top() -> dict[str, Any]:
+    with gr.Row(elem_id="ds-top"):
+        gr.HTML(html_template=TITLE, apply_default_css=False, elem_id="ds-name", js_on_load=None)
+        return {
+            "link": gr.Button("Copy link", elem_id="ds-link"),
+            "save": gr.Button("Save run", elem_id="ds-save"),
+            "load": gr.UploadButton("Load run", elem_id="ds-load", type="filepath"),
+            "theme": gr.Button("◐ Theme", elem_id="ds-theme"),
+        }
+
+
+def _receiver() -> gr.HTML:
+    """A hidden component that passes its value on to the instrument."""
+    return gr.HTML(
+        html_template="<i hidden></i>", apply_default_css=False, elem_classes=["ds-off"], js_on_load=RECEIVE
+    )  # fmt: skip
+
+
+def _instrument(value: str, functions: list[ServerFunction]) -> gr.HTML:
+    return gr.HTML(
+        value=value, html_template="<draftscope-instrument></draftscope-instrument>", apply_default_css=False,
+        elem_id="ds-instrument", js_on_load=f"{CONNECT} {RECEIVE}", server_functions=functions,
+    )  # fmt: skip

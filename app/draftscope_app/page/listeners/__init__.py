@@ -1,0 +1,1 @@
+"""What happens on the page, by subject: runs, comparisons and checks, settings, files, the engine's state."""

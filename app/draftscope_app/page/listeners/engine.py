@@ -1,0 +1,103 @@
+"""The engine's state on the page: what an arriving visitor sees, loading as it goes, and other models on request."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import gradio as gr
+
+from draftscope.base.errors import DraftscopeError
+from draftscope_app.engine.messages import Engine
+from draftscope_app.engine.process import EngineProcess
+from draftscope_app.engine.sessions import new_run_id
+from draftscope_app.page.controls import NAMES, from_query
+from draftscope_app.page.layout import Widgets
+from draftscope_app.page.panel import first_choices
+from draftscope_app.page.plots.plots import pictures
+from draftscope_app.page.runs import own_models
+from draftscope_app.page.runs.feed import note
+from draftscope_app.page.shared import PRIVATE, Shared
+
+
+class EngineListeners:
+    def __init__(self, shared: Shared, widgets: Widgets) -> None:
+        self.shared, self.engine, self.widgets = shared, shared.admission.engine, widgets
+
+    def attach(self, demo: gr.Blocks) -> None:
+        widgets, drafter, models = self.widgets, self.widgets.controls["drafter"], self.widgets.models
+        messages = widgets.messages
+        demo.load(self.arrive, None, [*widgets.values, messages, *widgets.plots], queue=False, **PRIVATE)
+        demo.load(
+            self.watch_engine, None, [messages, drafter], concurrency_limit=None, concurrency_id="engine", **PRIVATE
+        )
+        demo.unload(self.leave)
+        if models is not None:
+            models.load.click(
+                self.load_models, [*models.fields, drafter], [messages, drafter],
+                concurrency_limit=None, preprocess=False, **PRIVATE,
+            )  # fmt: skip
+
+    def arrive(self, request: gr.Request) -> list[Any]:
+        """The address's settings, and the plots of the recorded run."""
+        query = dict(request.query_params or {})
+        controls, sentence = from_query(query, self.shared.defaults)
+        values = [getattr(controls, name) for name in NAMES] if set(query) & set(NAMES) else [gr.skip()] * len(NAMES)
+        if "drafter" in query:  # which the list may not hold yet
+            values[NAMES.index("drafter")] = self.offered(controls.drafter)
+        text = json.dumps({"seq": new_run_id(), "arrived": True} | ({"note": sentence} if sentence else {}))
+        return [*values, text, *pictures(self.shared.first)]
+
+    def leave(self, request: gr.Request) -> None:
+        self.shared.visitors.left(request.session_hash)
+
+    async def watch_engine(self, request: gr.Request) -> AsyncIterator[Any]:
+        """Every step of loading; then which drafters can run here."""
+        asked = from_query(dict(request.query_params or {}), self.shared.defaults)[0]
+        said = ""
+        while (status := self.engine.status).phase == "loading":
+            if status.sentence != said:
+                said = status.sentence
+                yield [engine_message(status), gr.skip()]
+            await asyncio.sleep(0.1)
+        yield [engine_message(status), self.offered(asked.drafter) if status.drafters else gr.skip()]
+
+    async def load_models(self, target: str, draft: str, revision: str, drafter: str) -> AsyncIterator[Any]:
+        """Loads other models; where that fails, one sentence says why and nothing changes."""
+        engine = self.engine
+        assert isinstance(engine, EngineProcess)  # another one is never offered this
+        try:
+            async for status in own_models.changes(engine, own_models.wanted(engine.load, target, draft, revision)):
+                yield [engine_message(status), gr.skip()]
+        except DraftscopeError as error:
+            yield [note(str(error)), gr.skip()]
+            return
+        if status.refused:
+            yield [note(f"{status.refused} The models that were here are still loaded."), gr.skip()]
+        elif status.phase == "ready":
+            self.shared.visitors.models_changed()
+            able = [d.name for d in status.drafters if d.available and d.name not in ("plain", "typed")]
+            yield [note("The models are loaded; press Run."), self.offered(drafter if drafter in able else able[0])]
+
+    def offered(self, drafter: str) -> Any:
+        """The list of drafters, available ones first, with `drafter` chosen where there is one of that name."""
+        known = self.engine.status.drafters
+        if not known:
+            return gr.update(choices=first_choices(drafter), value=drafter)
+        first = sorted(known, key=lambda d: not d.available)
+        choices = [(d.title if d.available else f"{d.title} (not here: {d.why_not})", d.name) for d in first]
+        there = drafter in {d.name for d in known}
+        return gr.update(choices=choices, value=drafter if there else self.shared.defaults.drafter)
+
+
+def engine_message(status: Engine) -> str:
+    """The engine's state for the header, and what its drafters read; a failure to load is also the page's message."""
+    more: dict[str, Any] = {"engine": status.sentence}
+    if status.drafters:
+        more["titles"] = {d.name: d.title for d in status.drafters}
+        more["uses"] = {d.name: d.uses for d in status.drafters}
+    if status.phase == "failed":
+        more["note"] = status.sentence
+    return json.dumps({"seq": new_run_id(), **more})

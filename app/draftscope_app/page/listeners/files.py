@@ -1,0 +1,41 @@
+"""Save run and Load run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gradio as gr
+
+from draftscope.base.errors import DraftscopeError
+from draftscope.trace import files
+from draftscope_app.page.layout import Widgets
+from draftscope_app.page.plots.plots import pictures
+from draftscope_app.page.runs.feed import note, recording
+from draftscope_app.page.shared import PRIVATE, Shared
+
+
+class FileListeners:
+    def __init__(self, shared: Shared, widgets: Widgets) -> None:
+        self.shared, self.widgets = shared, widgets
+
+    def attach(self) -> None:
+        widgets = self.widgets
+        widgets.save.click(None, None, None, js="() => { Draftscope.save('trace'); }")
+        widgets.load.upload(self.open, widgets.load, [widgets.instrument, *widgets.plots], **PRIVATE)
+
+    def open(self, path: str | None, request: gr.Request) -> list[Any]:
+        """Shows a saved run. An invalid file is refused in one sentence, and what is shown stays."""
+        nothing = [gr.skip()] * len(self.widgets.plots)
+        if not path:
+            return [gr.skip(), *nothing]
+        try:
+            read = files.read(path, self.shared.admission.limits.most_upload_mb * 2**20)
+        except DraftscopeError as error:
+            return [note(str(error)), *nothing]
+        events = [event for event in read.events if event.run == read.events[0].run]
+        several = "" if len(events) == len(read.events) else "The file holds several runs; the first is shown."
+        visitor = self.shared.visitors.of(request.session_hash)
+        visitor.replace(None)
+        visitor.run = ""
+        visitor.lines = [files.line(event) for event in events]
+        return [recording(events, read.warning or several), *pictures(events)]

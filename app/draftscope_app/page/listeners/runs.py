@@ -1,0 +1,118 @@
+"""Run, Step, Stop and Fork; and the plots that follow a run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import gradio as gr
+
+from draftscope.base.errors import DraftscopeError
+from draftscope_app.engine.messages import Job
+from draftscope_app.engine.sessions import new_run_id
+from draftscope_app.page.controls import Controls, lanes
+from draftscope_app.page.layout import Widgets
+from draftscope_app.page.plots.plots import pictures
+from draftscope_app.page.runs import forks
+from draftscope_app.page.runs.feed import note, settled, stream
+from draftscope_app.page.shared import PRIVATE, Shared
+
+SOLO_REPEATS = 3  # whole runs of each lane after a race
+
+
+class RunListeners:
+    """One generator a run, for all of its lanes: two listeners on one click would run one after the other."""
+
+    def __init__(self, shared: Shared, widgets: Widgets) -> None:
+        self.shared, self.widgets = shared, widgets
+
+    def attach(self, query: str) -> None:
+        """`query` is the JavaScript that makes an address of the controls' `values`."""
+        widgets, plots, values = self.widgets, list(self.widgets.plots), self.widgets.values
+        clicks = [widgets.run.click, widgets.step.click]
+        gr.on(clicks, None, values, None, js=f"(...values) => Draftscope.remember({query})")
+        streams: dict[str, Any] = {
+            "outputs": widgets.instrument, "trigger_mode": "multiple",
+            "concurrency_limit": None,  # the admission decides who may run, and says so in a sentence
+            "preprocess": False,  # a value out of range gets the engine's sentence, not Gradio's
+            **PRIVATE,
+        }  # fmt: skip
+        after: dict[str, Any] = {"outputs": [widgets.messages, *plots], **PRIVATE}
+        widgets.run.click(self.run, set(values), **streams).then(self.after, **after)
+        widgets.step.click(self.step, set(values), **streams).then(self.after, **after)
+        widgets.instrument.fork(self.fork, None, **streams).then(self.after, **after)
+        # Plots of another run must not stand beside this one; a refused run gets its old ones back in `after`.
+        widgets.run.click(None, None, plots, js=f"() => {json.dumps([None] * len(plots))}")
+        # An update that arrives while the drawer opens is lost, so an opened drawer asks for its plots.
+        widgets.drawer.expand(self.drawn, None, plots, queue=False, **PRIVATE)
+        widgets.stop.click(self.stop, None, None, queue=False, **PRIVATE)
+
+    async def run(self, values: Mapping[Any, Any], request: gr.Request) -> AsyncIterator[str]:
+        async for text in self._start(values, request, None):
+            yield text
+
+    async def step(self, values: Mapping[Any, Any], request: gr.Request) -> AsyncIterator[Any]:
+        """One more round of the run in steps, or the first round of a new one."""
+        active = self.shared.visitors.of(request.session_hash).active
+        if active is not None and active.job.steps is not None:
+            active.step()
+            yield gr.skip()
+            return
+        async for text in self._start(values, request, 1):
+            yield text
+
+    async def _start(self, values: Mapping[Any, Any], request: gr.Request, steps: int | None) -> AsyncIterator[str]:
+        shared = self.shared
+        visitor = shared.visitors.of(request.session_hash)
+        try:
+            job = self._job(self.widgets.read(values), steps)
+            handle = shared.admission.admit(job, visitor.active)
+        except DraftscopeError as error:
+            yield note(str(error))
+            return
+        visitor.replace(handle)
+        async for text in stream(shared.admission.engine, visitor, handle):
+            yield text
+
+    def _job(self, controls: Controls, steps: int | None) -> Job:
+        most = self.shared.admission.limits.most_tokens
+        pair = lanes(controls, self.shared.drafter(controls.drafter), most)
+        solo = SOLO_REPEATS if steps is None and len(pair) > 1 else 0
+        return Job(new_run_id(), controls.prompt or "", pair, steps, solo)
+
+    async def fork(self, event: gr.EventData, request: gr.Request) -> AsyncIterator[str]:
+        """A new lane that leaves a lane of the shown live run at one token."""
+        shared = self.shared
+        visitor = shared.visitors.of(request.session_hash)
+        try:
+            if not visitor.run or visitor.active is not None:
+                raise DraftscopeError("Only a live run that is over can be forked; press Run, and wait for its end.")
+            wanted = forks.ForkRequest.of(_sent(event))
+            handle = shared.admission.admit(forks.job(wanted, shared.events(request.session_hash), new_run_id()))
+        except DraftscopeError as error:
+            yield note(str(error))
+            return
+        visitor.replace(handle)
+        async for text in stream(shared.admission.engine, visitor, handle):
+            yield text
+
+    def stop(self, request: gr.Request) -> None:
+        active = self.shared.visitors.of(request.session_hash).active
+        if active is not None:
+            active.stop()
+
+    def after(self, request: gr.Request) -> list[Any]:
+        """How many deltas the page should have received, and the plots of the run that is shown."""
+        return [settled(self.shared.visitors.of(request.session_hash)), *self.drawn(request)]
+
+    def drawn(self, request: gr.Request) -> list[Any]:
+        return list(pictures(self.shared.events(request.session_hash)))
+
+
+def _sent(event: gr.EventData) -> Any:
+    """What came with `Draftscope.ask`; None for anything that came without it."""
+    try:
+        return event.asked
+    except (AttributeError, TypeError):
+        return None

@@ -1,0 +1,39 @@
+"""Controls that act inside the page, without the server: prompts by kind, which settings show, the link, the theme.
+
+Worked out in JavaScript, because answers of a server could overtake each other.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+
+from draftscope_app.page.controls import DRAFTERS_OWN, NAMES, READ_WITH, Controls
+from draftscope_app.page.layout import Widgets
+
+CHOOSING = ("drafter", "draft_length", "rule")  # these decide which other settings are shown
+
+
+def attach(widgets: Widgets, defaults: Controls, query: str) -> None:
+    """`query` is the JavaScript that makes an address of the controls' `values`."""
+    prompt, values = widgets.controls["prompt"], widgets.values
+    for kind, button in widgets.kinds.items():
+        button.click(None, prompt, prompt, js=f"(prompt) => Draftscope.preset({json.dumps(kind)}, prompt)")
+    widgets.instrument.set(None, values, values, js=f"(...values) => Draftscope.attempted({json.dumps(NAMES)}, values)")
+    _attach_visibility(widgets, defaults)
+    space = json.dumps(os.environ.get("SPACE_ID", ""))
+    widgets.link.click(None, values, None, js=f"(...values) => Draftscope.copyLink({query}, {space}, values[0])")
+    widgets.theme.click(None, None, None, js="() => { Draftscope.flipTheme(); }")
+
+
+def _attach_visibility(widgets: Widgets, defaults: Controls) -> None:
+    """Only the settings that the chosen drafter reads are shown."""
+    own = [widgets.controls[name] for name in DRAFTERS_OWN]
+    first = {name: getattr(defaults, name) for name in CHOOSING}
+    rules = json.dumps({"names": DRAFTERS_OWN, "readWith": READ_WITH, "first": first})
+    for name in CHOOSING:
+        widgets.controls[name].change(  # type: ignore[attr-defined]
+            None, widgets.controls[name], own, js=f"(value) => Draftscope.show({rules}, {{ {name}: value }})"
+        )
+    messages = widgets.messages
+    messages.change(None, messages, own, js=f"(message) => Draftscope.told({rules}, message)")

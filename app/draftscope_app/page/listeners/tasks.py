@@ -1,0 +1,59 @@
+"""The comparison of all drafters and the check of one, as the instrument asks for them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
+
+import gradio as gr
+
+from draftscope.base.errors import DraftscopeError
+from draftscope_app.engine.messages import Job
+from draftscope_app.page.layout import Widgets
+from draftscope_app.page.runs import tasks
+from draftscope_app.page.runs.feed import note
+from draftscope_app.page.shared import PRIVATE, Shared
+
+
+class TaskListeners:
+    def __init__(self, shared: Shared, widgets: Widgets) -> None:
+        self.shared, self.widgets = shared, widgets
+
+    def attach(self) -> None:
+        widgets = self.widgets
+        limits: dict[str, Any] = {"concurrency_limit": None, "preprocess": False, **PRIVATE}
+        widgets.instrument.compare(self.compare, set(widgets.values), widgets.compared, **limits)
+        widgets.instrument.check(self.check, None, widgets.checked, **limits)
+
+    async def compare(self, values: Mapping[Any, Any], request: gr.Request) -> AsyncIterator[str]:
+        """Every drafter on this prompt, with these settings."""
+
+        def job() -> Job:
+            admission = self.shared.admission
+            drafters, most = admission.engine.status.drafters, admission.limits.most_tokens
+            return tasks.comparison(self.widgets.read(values), drafters, most)
+
+        async for text in self._answered("compare", job, request):
+            yield text
+
+    async def check(self, request: gr.Request) -> AsyncIterator[str]:
+        """The shown run's drafter, checked against the target."""
+
+        def job() -> Job:
+            return tasks.check(self.shared.events(request.session_hash))
+
+        async for text in self._answered("check", job, request):
+            yield text
+
+    async def _answered(self, kind: tasks.Kind, job: Callable[[], Job], request: gr.Request) -> AsyncIterator[str]:
+        visitor = self.shared.visitors.of(request.session_hash)
+        try:
+            if visitor.active is not None:
+                raise DraftscopeError("A run of yours is still going on; wait for its end, or press Stop.")
+            handle = self.shared.admission.admit(job())
+        except DraftscopeError as error:
+            yield note(str(error))
+            return
+        visitor.replace(handle)
+        async for text in tasks.answers(kind, self.shared.admission.engine, handle):
+            yield text
