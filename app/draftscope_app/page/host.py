@@ -20,7 +20,7 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.trace import files, html
 from draftscope.trace.events import AnyEvent
 from draftscope_app.page.runs import lessons
-from draftscope_app.page.runs.feed import whole
+from draftscope_app.page.runs.feed import note, whole
 from draftscope_app.page.shared import Shared
 
 ServerFunction = Callable[..., Awaitable[Any]]
@@ -40,7 +40,7 @@ def functions(shared: Shared) -> list[ServerFunction]:
     """The server's functions, by the names under which the page calls them."""
 
     async def lesson(name: Any) -> str:
-        return lessons.told(name) if isinstance(name, str) else lessons.told("")
+        return lessons.told(name) if isinstance(name, str) else note(UNREADABLE)
 
     async def again(_: Any, request: gr.Request) -> str:
         visitor = shared.visitors.of(await session_of(request))

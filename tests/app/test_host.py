@@ -1,0 +1,85 @@
+"""What the instrument asks the server: lessons, the shown run again, files; anybody may send anything."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import tempfile
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from draftscope.base.settings import Settings
+from draftscope.decode.lab import Lab
+from draftscope.trace import files
+from draftscope_app.engine.sessions import Visitors
+from draftscope_app.page import host, page
+from draftscope_app.page.controls import Controls
+from draftscope_app.page.shared import Shared
+
+
+@pytest.fixture
+def shared(pair: Lab) -> Shared:
+    """Visitor 'mine' sees a run of their own, everybody else the recorded one."""
+    visitors = Visitors()
+    mine = visitors.of("mine")
+    mine.run = "r7"
+    mine.lines = [
+        files.line(event)
+        for event in pair.session(
+            "abc", Settings.of(drafter="plain", max_new_tokens=8), run="r7", lane="plain"
+        ).events()
+    ]
+    admission: Any = SimpleNamespace()
+    return Shared(admission, visitors, Controls(), page.first_run())
+
+
+def call(shared: Shared, name: str, sent: Any, session: Any = "mine") -> Any:
+    """The answer of a server function, called as Gradio does: the session is in the body only."""
+
+    class Request:
+        async def json(self) -> Any:
+            return {"data": sent} | ({} if session is None else {"session_hash": session})
+
+    function = next(one for one in host.functions(shared) if one.__name__ == name)
+    return asyncio.run(function(sent) if name == "lesson" else function(sent, Request()))
+
+
+def test_the_shown_run_is_saved_and_nothing_of_it_stays_on_disk(
+    shared: Shared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    for session, run in (("mine", "r7"), ("other", shared.first[0].run), (None, shared.first[0].run)):
+        file = call(shared, "save", {"kind": "trace", "lesson": ""}, session)
+        (tmp_path / file["name"]).write_bytes(base64.b64decode(file["data"]))
+        assert {event.run for event in files.read(tmp_path / file["name"]).events} == {run}
+    assert not list(temporary.iterdir())
+    alone = call(shared, "save", {"kind": "page", "lesson": ""})
+    assert alone["name"].endswith(".html") and b"draftscope-instrument" in base64.b64decode(alone["data"])
+
+
+def test_the_whole_run_is_its_visitors_only(shared: Shared) -> None:
+    assert json.loads(call(shared, "again", None))["ev"][0]["run"] == "r7"
+    assert call(shared, "again", None, "other") == call(shared, "again", None, None) == ""
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [None, 5, "trace", [], {}, {"kind": "trace"}, {"kind": "x", "lesson": ""}, {"kind": "trace", "lesson": 5},
+     {"kind": "trace", "lesson": "../first"}, {"kind": "trace", "lesson": "", "path": "/etc/passwd"}],
+)  # fmt: skip
+def test_what_cannot_be_read_is_one_sentence(shared: Shared, sent: Any) -> None:
+    for answer in (call(shared, "save", sent), json.loads(call(shared, "lesson", sent))):
+        assert answer["note"].endswith("reload the page.") or answer["note"] == host.UNREADABLE
+        assert "data" not in answer
+
+
+def test_a_lesson_is_its_recorded_run(shared: Shared) -> None:
+    name = host.lessons.names()[0]
+    answer = json.loads(call(shared, "lesson", name))
+    assert answer["lesson"] == name and answer["ev"][0]["kind"] == "run_start"
