@@ -9,9 +9,9 @@ import pytest
 
 from draftscope.base.assets import assets
 from draftscope.base.errors import DraftscopeError
-from draftscope.base.settings import Settings
 from draftscope.decode.lab import Lab
 from draftscope.decode.race import race
+from draftscope.drafters.settings import Settings
 from draftscope.trace.events import AnyEvent
 from draftscope.trace.metrics import fold
 from draftscope_app.engine.messages import DrafterChoice

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.base.settings import Settings
 from draftscope.decode.lab import Lab
 from draftscope.decode.race import race
+from draftscope.drafters.settings import Settings
 from draftscope.trace import files
 from draftscope.trace import html as player
 from draftscope.trace.events import EVENT, AnyEvent, Round

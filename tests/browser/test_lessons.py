@@ -15,9 +15,9 @@ import pytest
 
 from draftscope.base.assets import assets
 from draftscope.base.errors import DraftscopeError
-from draftscope.base.settings import Settings
 from draftscope.decode.lab import Lab
 from draftscope.decode.race import race
+from draftscope.drafters.settings import Settings
 from draftscope.measure.bench.plan import Plan
 from draftscope.models.heads import save_head
 from draftscope.models.probe import probed

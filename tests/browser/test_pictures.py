@@ -11,9 +11,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from draftscope.base.settings import Settings
 from draftscope.decode.lab import Lab
 from draftscope.decode.race import race
+from draftscope.drafters.settings import Settings
 from draftscope.trace import html
 from draftscope.trace.events import AnyEvent
 from tests.browser.test_export_page import hostile

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from draftscope.base.settings import Settings
 from draftscope.decode.lab import Lab
 from draftscope.decode.race import race
+from draftscope.drafters.settings import Settings
 from draftscope.trace import html
 from draftscope.trace.events import AnyEvent
 from tests.support.alone import ARTIFACTS, Alone, chromium, violations

@@ -14,11 +14,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from draftscope.base.settings import Settings
 from draftscope.decode import session
 from draftscope.decode.lab import Lab
 from draftscope.drafters.heads import positions
 from draftscope.drafters.model import levels
+from draftscope.drafters.settings import Settings
 from draftscope.measure.check import (
     FALSE_ALARM,
     Finding,

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from draftscope.base.settings import LOSSY, Settings
+from draftscope.base.settings import LOSSY
 from draftscope.decode.lab import Lab
+from draftscope.drafters.settings import Settings
 from draftscope.measure.check import checked
 from draftscope.trace import files
 from draftscope.trace.events import EVENT, RunStart

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.base.settings import Settings
 from draftscope.decode.fork import ForkPoint
 from draftscope.decode.lab import Lab
 from draftscope.decode.race import race
+from draftscope.drafters.settings import Settings
 from draftscope.trace import files
 from draftscope.trace.events import AnyEvent, Prefill, Round, RunEnd, RunStart
 from draftscope_app.engine.messages import Job

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from transformers import GenerationConfig, GPT2Config, GPT2LMHeadModel
 
 from draftscope import DraftscopeError
-from draftscope.base.settings import Settings
 from draftscope.base.text import Ending, Transcript
 from draftscope.decode.lab import Lab, Run
 from draftscope.decode.race import race, solo_runs
 from draftscope.decode.session import Step
 from draftscope.drafters.model.draft_model import DraftModel
+from draftscope.drafters.settings import Settings
 from draftscope.models.probe import probed
 from draftscope.trace.events import Prefill, Round, RunEnd
 from tests.conftest import byte_tokenizer, random_heads

@@ -11,7 +11,6 @@ import pytest
 import torch
 
 from draftscope import DraftscopeError, drafters
-from draftscope.base.settings import Settings
 from draftscope.decode import session
 from draftscope.decode.lab import Lab
 from draftscope.drafters import Outcome, State
@@ -19,6 +18,7 @@ from draftscope.drafters.policy import bandit
 from draftscope.drafters.policy.arms import arms_of
 from draftscope.drafters.policy.implied import accepted, lies_in
 from draftscope.drafters.policy.policies import POLICIES, Policy
+from draftscope.drafters.settings import Settings
 from draftscope.measure.check import FALSE_ALARM, TESTS, chi_square, exact_joint, sampled_joint
 from draftscope.trace import files
 from draftscope.trace.events import EVENT, PolicyNote

@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from draftscope import DraftscopeError
-from draftscope.base.settings import Settings
 from draftscope.decode.lab import Lab
 from draftscope.decode.run import Result
 from draftscope.drafters.model import cascade, ssd, tiers
 from draftscope.drafters.policy import bandit
+from draftscope.drafters.settings import Settings
 from draftscope.models.model import Model
 from draftscope.models.probe import probed
 from draftscope.trace import events

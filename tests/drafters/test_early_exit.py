@@ -8,8 +8,8 @@ import torch
 from transformers import LlamaForCausalLM
 
 from draftscope import DraftscopeError
-from draftscope.base.settings import Settings
 from draftscope.decode.lab import Lab
+from draftscope.drafters.settings import Settings
 from draftscope.models.architectures import CASES, Case, network
 from draftscope.models.forward.ballast import Shape
 from draftscope.models.forward.lean import LeanLlama

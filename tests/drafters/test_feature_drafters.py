@@ -16,13 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from draftscope.base.settings import Settings
 from draftscope.decode.lab import Lab
 from draftscope.decode.session import Step
 from draftscope.drafters.drafter import Outcome
 from draftscope.drafters.heads.dynamic import _Growth
 from draftscope.drafters.heads.pending import PendingFeatures
 from draftscope.drafters.heads.ranks import best_first, sparse_tree
+from draftscope.drafters.settings import Settings
 from draftscope.models.heads import Block, Medusa, RecurrentHead
 from draftscope.verify.tree import DraftTree, empty, grown, topology
 

@@ -9,9 +9,9 @@ from itertools import pairwise
 import pytest
 
 from draftscope.base.costs import Calibration, Drafting
-from draftscope.base.settings import Settings
 from draftscope.decode.lab import Lab
 from draftscope.drafters.length import LOOK_AGAIN, SELDOM, Confidence, Cost, Each, Entropy, Heuristic, Length, Whole
+from draftscope.drafters.settings import Settings
 from tests.conftest import made_calibration
 
 

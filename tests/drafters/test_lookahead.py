@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from draftscope import DraftscopeError
-from draftscope.base.settings import Settings
 from draftscope.decode.lab import Lab
 from draftscope.decode.session import Step
 from draftscope.drafters.lookup.lookahead import Lookahead, Pool, merged
+from draftscope.drafters.settings import Settings
 from draftscope.verify.tree import DraftTree
 
 PROMPTS = ("The quick brown fox", "ab")

@@ -6,9 +6,9 @@ import math
 
 import pytest
 
-from draftscope.base.settings import Settings
 from draftscope.decode.lab import Lab
 from draftscope.drafters import oracle
+from draftscope.drafters.settings import Settings
 from draftscope.measure.check import FALSE_ALARM
 from draftscope.verify.uniforms import Streams
 from tests.decode.test_distribution import caught, distribution

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 import torch
 
-from draftscope import drafters
 from draftscope.decode.lab import Lab
-from draftscope.drafters import DrafterInfo
+from draftscope.drafters import DrafterInfo, registry
 from draftscope.measure.check import Finding, check
 from draftscope.verify.tree import DraftTree
 
@@ -44,8 +43,8 @@ class Entry:
 
 
 def plugged_in(monkeypatch: pytest.MonkeyPatch, info: DrafterInfo) -> None:
-    monkeypatch.setattr(drafters, "installed", drafters.installed.__wrapped__)  # as a fresh process looks it up
-    monkeypatch.setattr(drafters, "entry_points", lambda group: [Entry(info)] if group == "draftscope.drafters" else [])
+    monkeypatch.setattr(registry, "installed", registry.installed.__wrapped__)  # as a fresh process looks it up
+    monkeypatch.setattr(registry, "entry_points", lambda group: [Entry(info)] if group == "draftscope.drafters" else [])
 
 
 def findings(lab: Lab) -> dict[str, Finding]:

@@ -16,11 +16,11 @@ from transformers import PreTrainedTokenizerFast
 import draftscope
 from draftscope import DraftscopeError
 from draftscope.base import text
-from draftscope.base.settings import Settings
 from draftscope.decode import session
 from draftscope.decode.lab import Lab
 from draftscope.drafters import TextDraftModel
 from draftscope.drafters.model import levels
+from draftscope.drafters.settings import Settings
 from draftscope.drafters.text import realigned, tli
 from draftscope.drafters.text.retokenize import Realigner, Seen
 from draftscope.models.probe import probed

@@ -12,9 +12,9 @@ from transformers import Mamba2Config, Mamba2ForCausalLM
 
 import draftscope
 from draftscope import DraftscopeError
-from draftscope.base.settings import Settings
 from draftscope.decode.lab import Lab
 from draftscope.drafters.model.draft_model import DraftModel
+from draftscope.drafters.settings import Settings
 from draftscope.measure.bench.plan import Plan
 from draftscope.measure.bench.report import kept
 from draftscope.measure.check import FALSE_ALARM, distribution_test, ragged_batch

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from draftscope.base.settings import Settings
 from draftscope.decode.acceptance import by_rank
 from draftscope.decode.lab import Lab
 from draftscope.drafters.policy.sequoia import best_shape, best_tree
+from draftscope.drafters.settings import Settings
 from draftscope.measure.check import distribution_test
 
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import torch
 
-from draftscope.base.settings import Settings
 from draftscope.decode.lab import Lab
 from draftscope.drafters import Outcome, Parts
 from draftscope.drafters.model import cascade, ssd
 from draftscope.drafters.model.ssd import Ssd, fan_out
 from draftscope.drafters.policy import bandit
+from draftscope.drafters.settings import Settings
 from draftscope.measure.check import FALSE_ALARM, distribution_test
 from draftscope.models.probe import probed
 from draftscope.trace import files

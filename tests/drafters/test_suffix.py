@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from draftscope.base.settings import Settings
 from draftscope.decode.lab import Lab
 from draftscope.drafters.drafter import State
 from draftscope.drafters.lookup.suffix import SuffixIndex
+from draftscope.drafters.settings import Settings
 from draftscope.verify.uniforms import no_uniforms
 
 texts = st.lists(st.integers(0, 2), min_size=1, max_size=24)

@@ -28,8 +28,8 @@ import httpx
 from playwright.sync_api import sync_playwright
 
 import draftscope
-from draftscope.base.settings import Settings
 from draftscope.decode.race import race
+from draftscope.drafters.settings import Settings
 from draftscope.trace import html
 from draftscope_app.engine.messages import Happened, Job, Load
 from draftscope_app.engine.sessions import new_run_id

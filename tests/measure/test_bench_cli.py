@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.base.settings import Settings
 from draftscope.decode.lab import Lab
+from draftscope.drafters.settings import Settings
 from draftscope.measure.bench import __main__ as module
 from draftscope.measure.bench import command, distances
 from draftscope.measure.bench.plan import QUICK, Plan

@@ -10,9 +10,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from draftscope.base.settings import Settings
 from draftscope.base.text import Fed
 from draftscope.decode.lab import Lab
+from draftscope.drafters.settings import Settings
 from draftscope.measure.bench.measure import Run
 from draftscope.measure.bench.predict import predict
 from draftscope.measure.bench.rounds import STAGES, Kept, Rounds

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.base.settings import Settings
 from draftscope.decode.lab import Lab
+from draftscope.drafters.settings import Settings
 from draftscope.measure.check import along, checked, exact_joint
 from draftscope.measure.compare import Compared, compare
 from draftscope.verify.sampling import Sampling

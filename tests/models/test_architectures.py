@@ -14,8 +14,8 @@ import torch
 from transformers import GenerationConfig
 
 from draftscope import DraftscopeError
-from draftscope.base.settings import Settings
 from draftscope.decode.lab import Lab
+from draftscope.drafters.settings import Settings
 from draftscope.measure.check import distribution_test, sampled_joint
 from draftscope.models import model as model_module
 from draftscope.models.architectures import CASES, WINDOW, Case, network, table, takes

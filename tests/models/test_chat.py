@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from draftscope import DraftscopeError
-from draftscope.base.settings import Settings
 from draftscope.decode.lab import Lab
+from draftscope.drafters.settings import Settings
 from draftscope.models.loading.chat import Chat
 from draftscope.trace.events import RunStart
 from draftscope_app.cli.commands import options

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import torch
 
-from draftscope.base.settings import Settings
 from draftscope.decode.lab import Lab
 from draftscope.decode.race import race
+from draftscope.drafters.settings import Settings
 from draftscope.models.architectures import CASES, network
 from draftscope.models.forward.experts import Watch, watch
 from draftscope.models.model import Model

@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from draftscope.base.settings import Settings
 from draftscope.decode.lab import Lab
 from draftscope.decode.session import Session
 from draftscope.drafters.drafter import Drafter, Outcome, State
 from draftscope.drafters.model.draft_model import DraftModel
+from draftscope.drafters.settings import Settings
 from draftscope.verify.tree import DraftTree
 
 LAYERS = (0, 1, 2)  # the embeddings, between the two layers, and behind the final norm

@@ -15,9 +15,9 @@ import pytest
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from draftscope.base.settings import Settings
 from draftscope.decode import session
 from draftscope.decode.lab import Lab
+from draftscope.drafters.settings import Settings
 from draftscope.models.forward.ballast import Shape
 from draftscope.models.forward.graphs import Graphs, Outputs
 from draftscope.models.model import Model

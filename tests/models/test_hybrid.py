@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from draftscope import DraftscopeError
-from draftscope.base.settings import Settings
 from draftscope.decode.lab import Lab
+from draftscope.drafters.settings import Settings
 from draftscope.measure.check import FALSE_ALARM, chi_square, exact_joint, sampled_joint
 from draftscope.models.architectures import CASES, network
 from draftscope.models.forward.ballast import SHAPES

@@ -13,10 +13,10 @@ import pytest
 import torch
 
 from draftscope import DraftscopeError
-from draftscope.base.settings import Settings
 from draftscope.decode.lab import Lab
 from draftscope.decode.race import race
 from draftscope.decode.run import Result
+from draftscope.drafters.settings import Settings
 from draftscope.trace import files, metrics, tables
 from draftscope.trace.events import AnyEvent, RunStart
 from tests.models.test_cache import fresh

@@ -14,8 +14,9 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from draftscope import DraftscopeError
-from draftscope.base.settings import LOSSY, Settings
+from draftscope.base.settings import LOSSY
 from draftscope.decode.lab import Lab
+from draftscope.drafters.settings import Settings
 from draftscope.measure.check import (
     FALSE_ALARM,
     check,
@@ -49,53 +50,53 @@ HALF, ONE = Fraction(1, 2), Fraction(1)
 every_rule = pytest.mark.parametrize("rule", LOSSY)
 
 
-def accepts(rule: str, p: Distribution, q: Distribution, token: int, settings: Settings) -> float:
+def accepts(rule: verify.Rule, p: Distribution, q: Distribution, token: int) -> float:
     """The probability that the readable rules accept a draft."""
-    if rule == "typical":
+    if rule.name == "typical":
         return float(rules.typical_accepts(p, token))
-    if rule == "top-k":
-        return float(rules.top_k_accepts(p, token, settings.agreement))
-    return float(rules.lenient_probability(p, q, token, settings.lenience))
+    if rule.name == "top-k":
+        return float(rules.top_k_accepts(p, token, rule.agreement))
+    return float(rules.lenient_probability(p, q, token, rule.lenience))
 
 
-def last_distribution(rule: str, p: Distribution, q: Distribution) -> list[float]:
+def last_distribution(rule: verify.Rule, p: Distribution, q: Distribution) -> list[float]:
     """The distribution of the token after a rejection."""
-    return list(rules.residual(p, q)) if rule == "lenient" else list(p)
+    return list(rules.residual(p, q)) if rule.name == "lenient" else list(p)
 
 
 @every_rule
 @pytest.mark.parametrize("seed", range(3))
 def test_lossy_verification_equals_the_readable_rules(rule: str, seed: int) -> None:
-    settings = Settings.of(rule=rule, lenience=0.6, agreement=2)
+    chosen = verify.Rule(rule, lenience=0.6, agreement=2)
     tree, p = drawn_tree(chain(3, 64), seed), random_distributions(seed + 50, 64, 4)
     uniforms = Streams(seed, tuple(range(64))).uniforms(0, 3)
-    found = verify.verify_lossy(p, tree, uniforms, settings)
+    found = verify.verify_lossy(p, tree, uniforms, chosen)
     for b in range(64):
         accepted = 0
         while accepted < 3:
             distribution, q = p[b, accepted].tolist(), tree.distributions[b, accepted].tolist()
-            if uniforms.accept[b, accepted] >= accepts(rule, distribution, q, int(tree.tokens[b, accepted]), settings):
+            if uniforms.accept[b, accepted] >= accepts(chosen, distribution, q, int(tree.tokens[b, accepted])):
                 break
             accepted += 1
         distribution = p[b, accepted].tolist()
         left = (
             distribution
             if accepted == 3
-            else last_distribution(rule, distribution, tree.distributions[b, accepted].tolist())
+            else last_distribution(chosen, distribution, tree.distributions[b, accepted].tolist())
         )
         last = int(draw(torch.tensor(left), uniforms.last[b, accepted]))
         assert (int(found.accepted[b]), int(found.last[b])) == (accepted, last)
         assert [node for node in found.path[b].tolist() if node >= 0] == list(range(accepted))
 
 
-def lossy_verify(rule: str, settings: Settings) -> Verify:
+def lossy_verify(rule: verify.Rule) -> Verify:
     """One round of a chain under a lossy rule: every outcome and its probability."""
 
     def outcomes(p: DistributionAt, prefix: Tokens, siblings: Siblings) -> Iterator[tuple[Fraction, Tokens]]:
         p_rows, q_rows, tokens = rows_of(p, prefix, siblings)
         reached = 1.0
         for i, token in enumerate(tokens):
-            a = accepts(rule, p_rows[i], q_rows[i], token, settings)
+            a = accepts(rule, p_rows[i], q_rows[i], token)
             for x, mass in enumerate(last_distribution(rule, p_rows[i], q_rows[i])):
                 yield reached * (1 - a) * mass, (*tokens[:i], x)  # type: ignore[misc]
             reached *= a
@@ -123,7 +124,8 @@ def test_output_follows_the_enumerated_distribution(tiny: Lab, rule: str) -> Non
     settings = Settings.of(drafter="draft", rule=rule, gamma=2, temperature=1.0, seed=3, agreement=2)
     prompt = tiny.encode("abcab")
     drafter = Drafter(distribution_of(tiny.draft, prompt), chain_shape(2))
-    enumerated = output_distribution(distribution_of(tiny.target, prompt), drafter, lossy_verify(rule, settings), 3)
+    written = lossy_verify(verify.Rule(rule, agreement=2))
+    enumerated = output_distribution(distribution_of(tiny.target, prompt), drafter, written, 3)
     due = {tokens: float(mass) for tokens, mass in enumerated.items() if mass}
     seen = sampled_joint(tiny, prompt, settings, 3, 4000)
     target = exact_joint(tiny, prompt, Sampling(), 3)

@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.base.settings import Settings
+from draftscope.drafters.settings import Settings
 from draftscope.trace.events import AnyEvent, Record, Round, RunEnd
 from draftscope_app.engine import messages
 from draftscope_app.engine.status import choices, introduced

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.base.settings import Settings
+from draftscope.drafters.settings import Settings
 from draftscope_app.engine.config import Limits
 from draftscope_app.engine.messages import DrafterChoice
 

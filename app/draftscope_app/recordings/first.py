@@ -11,8 +11,8 @@ from pathlib import Path
 
 from draftscope import load
 from draftscope.base.assets import assets
-from draftscope.base.settings import Settings
 from draftscope.decode.race import race, solo_runs
+from draftscope.drafters.settings import Settings
 from draftscope.trace import files
 from draftscope_app.page.bundle import opening
 from draftscope_app.page.controls import LANE

@@ -18,9 +18,9 @@ from typing import Any
 from draftscope import load
 from draftscope.base.assets import assets
 from draftscope.base.errors import DraftscopeError
-from draftscope.base.settings import Settings
 from draftscope.decode.lab import Lab
 from draftscope.decode.race import race
+from draftscope.drafters.settings import Settings
 from draftscope.measure.bench.plan import Plan
 from draftscope.trace import files
 from draftscope.trace.events import AnyEvent, Round, Verified

@@ -15,7 +15,7 @@ import gradio as gr
 from pydantic_core import PydanticUndefined
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.base.settings import Settings
+from draftscope.drafters.settings import Settings
 from draftscope.trace.events import EVENT, AnyEvent
 from draftscope_app.cli.commands.options import ABOUT
 from draftscope_app.engine.admission import Admission

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from draftscope.base.prompts import shipped
-from draftscope.base.settings import Settings
+from draftscope.drafters.settings import Settings
 from draftscope.verify.tree import even
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ import transformers
 from draftscope import drafters
 from draftscope.base import costs
 from draftscope.base.costs import PLAIN, Belongs, Calibration, Drafting, Machine, Verify
-from draftscope.base.settings import Settings
 from draftscope.base.versions import own_version
 from draftscope.decode.session import Step
+from draftscope.drafters.settings import Settings
 from draftscope.models.cache.slots import SlotCache
 from draftscope.models.model import Model
 

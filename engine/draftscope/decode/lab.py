@@ -16,7 +16,6 @@ import transformers
 from draftscope import drafters
 from draftscope.base.costs import Calibration
 from draftscope.base.errors import DraftscopeError
-from draftscope.base.settings import LOSSY, Settings
 from draftscope.base.text import Ending, Pieces
 from draftscope.base.versions import own_version, revision
 from draftscope.decode.acceptance import by_rank
@@ -27,6 +26,7 @@ from draftscope.decode.run import Result, Run
 from draftscope.decode.session import Session
 from draftscope.drafters import DrafterInfo, TextDraftModel
 from draftscope.drafters.policy.sequoia import best_tree
+from draftscope.drafters.settings import Settings
 from draftscope.models.counter import ForwardCounter
 from draftscope.models.forward.ballast import Shape, pair_of
 from draftscope.models.forward.compiled import compile_if_faster
@@ -289,7 +289,7 @@ class Lab:
         rendered, tokens = self._read(prompt, len(given) + settings.max_new_tokens, Chat.of(settings))
         session = self.session_of([tokens + given], settings, (0,))
         session.transcripts[0].follow(given)
-        recorder = Recorder(run, lane, 0, 0, settings.rule, self.pieces) if record else None
+        recorder = Recorder(run, lane, 0, 0, info.rule_of(settings).name, self.pieces) if record else None
         start = self._run_start(info, prompt, rendered, tokens + given, settings, run, lane)
         if fork_point is not None:
             start = start.model_copy(update={"fork": fork_point.told(self.pieces)})
@@ -325,8 +325,6 @@ class Lab:
         counts: Counts | None = None,
     ) -> Session:
         info = drafters.find(settings.drafter)
-        if "rule" not in info.uses and settings.rule in LOSSY:  # what has no rule to choose is verified exactly
-            settings = settings.model_copy(update={"rule": "token"})
         nodes = info.nodes(settings)
         context = sum(map(len, prompts)) // len(prompts) + settings.max_new_tokens // 2  # about, on the way
         ending = Ending(self.eos if ends else frozenset(), settings.stop, settings.max_new_tokens)
@@ -348,7 +346,8 @@ class Lab:
             cost=lambda gamma, batch: self.calibration.round_cost(info.name, gamma, batch, context),
             counts=lambda: self._best_tree(info, settings) if counts is None else counts,
         )
-        return Session(target, info.create(parts), prompts, settings, self.pieces, ending, nodes, streams)
+        drafter, rule = info.create(parts), info.rule_of(settings)
+        return Session(target, drafter, prompts, settings, rule, self.pieces, ending, nodes, streams)
 
     def _best_tree(self, info: DrafterInfo, settings: Settings) -> Counts:
         """Sequoia's tree for this drafter, pair and machine, of what these settings allow."""
@@ -504,7 +503,7 @@ class Lab:
             drafter=info.name,
             exact=info.exact_with(settings),
             synthetic=info.synthetic,
-            rule=settings.rule,
+            rule=info.rule_of(settings).name,
             seed=settings.seed,
             settings=settings.model_dump(mode="json"),
             prompt=prompt,

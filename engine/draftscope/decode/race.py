@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from draftscope.base.settings import Settings
+from draftscope.drafters.settings import Settings
 from draftscope.trace.events import AnyEvent, SoloRuns
 
 if TYPE_CHECKING:

@@ -13,9 +13,10 @@ from time import perf_counter
 import torch
 from torch import Tensor
 
-from draftscope.base.settings import LOSSY, Settings
+from draftscope.base.settings import LOSSY
 from draftscope.base.text import Ending, Fed, Pieces, Transcript
 from draftscope.drafters.drafter import Drafter, Outcome, State
+from draftscope.drafters.settings import Settings
 from draftscope.models.forward.experts import Watch
 from draftscope.models.forward.graphs import Outputs
 from draftscope.models.model import Model
@@ -23,7 +24,7 @@ from draftscope.trace.events import Annotation
 from draftscope.verify.sampling import Sampling
 from draftscope.verify.tree import DraftTree, chain
 from draftscope.verify.uniforms import Streams, Uniforms, no_uniforms
-from draftscope.verify.verify import Verification, verify_block, verify_greedy, verify_lossy, verify_tree
+from draftscope.verify.verify import Rule, Verification, verify_block, verify_greedy, verify_lossy, verify_tree
 
 COMPACT_AT = 0.25  # the share of a batch that must have ended before its memory is made anew without
 
@@ -79,6 +80,7 @@ class Session:
         drafter: Drafter,
         prompts: Sequence[list[int]],
         settings: Settings,
+        rule: Rule,
         pieces: Pieces,
         ending: Ending,
         nodes: int,
@@ -90,6 +92,7 @@ class Session:
         self.target = target
         self.drafter = drafter
         self.settings = settings
+        self._rule = rule
         self.transcripts = [Transcript(pieces, ending) for _ in prompts]
         self.watch = Stopwatch(target.device)
         self.prefill_ms = 0.0
@@ -220,7 +223,7 @@ class Session:
             uniforms.last,
             *distributions,
         )
-        names = form, tree.drawn, self._sampling, self.settings.rule, self.settings.lenience, self.settings.agreement
+        names = form, tree.drawn, self._sampling, self._rule
         found = graphs.aside(self._cache, call, names, given)
         return found[0], Verification.of_parts(found[1:])
 
@@ -234,10 +237,10 @@ class Session:
         if p is None:
             return verify_greedy(logits.argmax(-1), tree)
         drawn_chain = tree.drawn == "all" and tree.topology.is_chain
-        if self.settings.rule == "block" and drawn_chain:
+        if self._rule.name == "block" and drawn_chain:
             return verify_block(p, tree, uniforms)
-        if self.settings.rule in LOSSY and drawn_chain:
-            return verify_lossy(p, tree, uniforms, self.settings)
+        if self._rule.name in LOSSY and drawn_chain:
+            return verify_lossy(p, tree, uniforms, self._rule)
         return verify_tree(p, tree, uniforms)
 
     def _commit(self, tree: DraftTree, verification: Verification, paths: list[list[int]], live: list[bool]) -> None:

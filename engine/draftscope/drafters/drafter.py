@@ -10,14 +10,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from draftscope.base.settings import LOSSY, Settings
+from draftscope.base.settings import LOSSY
+from draftscope.drafters.settings import Settings
 from draftscope.models.heads import Head
 from draftscope.models.model import Model
 from draftscope.trace.events import Annotation
 from draftscope.verify.sampling import Sampling
 from draftscope.verify.tree import Counts, DraftTree
 from draftscope.verify.uniforms import Streams, Uniforms
-from draftscope.verify.verify import Verification
+from draftscope.verify.verify import Rule, Verification
 
 
 @dataclass(frozen=True)
@@ -150,8 +151,12 @@ class DrafterInfo:
     by_clock: bool = False
     unfit: Callable[[Model], str] = lambda target: ""  # why it cannot draft for a target; empty where it can
 
+    def rule_of(self, settings: Settings) -> Rule:
+        """How this drafter's chains are verified; the options of a rule count only for a drafter that reads them."""
+        return Rule(settings.rule, settings.lenience, settings.agreement) if "rule" in self.uses else Rule()
+
     def exact_with(self, settings: Settings) -> bool:
-        """Is the output's distribution the target's, by the rule that these settings choose? At temperature 0 no rule
-        is lossy: every one descends while the child is the target's best token."""
-        lossy = settings.rule in LOSSY and "rule" in self.uses and settings.temperature > 0
+        """Does the output have the target's distribution under the rule that these settings choose? At temperature 0
+        every rule is exact: each one follows a child only where it is the target's most likely token."""
+        lossy = self.rule_of(settings).name in LOSSY and settings.temperature > 0
         return self.exact and not lossy

@@ -10,7 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
-from draftscope.base.settings import Settings
+from draftscope.drafters.settings import Settings
 
 Entropies = Callable[
     [], Sequence[float]

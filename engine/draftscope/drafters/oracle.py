@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from draftscope.drafters.chosen import Node, deterministic_trees
+from draftscope.drafters.deterministic import Node, deterministic_trees
 from draftscope.drafters.drafter import Drafter, DrafterInfo, Parts, State
 from draftscope.verify.tree import DraftTree
 from draftscope.verify.uniforms import Given, Streams

@@ -20,8 +20,9 @@ from torch import Tensor
 
 from draftscope import drafters
 from draftscope.base.errors import DraftscopeError
-from draftscope.base.settings import LOSSY, Settings
+from draftscope.base.settings import LOSSY
 from draftscope.decode.lab import Lab
+from draftscope.drafters.settings import Settings
 from draftscope.trace import events
 from draftscope.verify.sampling import Sampling
 

@@ -11,8 +11,8 @@ from pydantic import Field
 
 from draftscope import drafters
 from draftscope.base.errors import DraftscopeError
-from draftscope.base.settings import Settings
 from draftscope.decode.race import never
+from draftscope.drafters.settings import Settings
 from draftscope.trace import events
 
 if TYPE_CHECKING:
@@ -101,5 +101,5 @@ def _about(lane: str, settings: Settings) -> Compared:
         title=info.title,
         exact=info.exact_with(settings),
         synthetic=info.synthetic,
-        rule=settings.rule,
+        rule=info.rule_of(settings).name,
     )

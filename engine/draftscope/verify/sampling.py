@@ -17,7 +17,7 @@ from transformers import (
     TopPLogitsWarper,
 )
 
-from draftscope.base.settings import Settings
+from draftscope.base.settings import GeneralSettings
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Sampling:
         return self.temperature == 0.0
 
     @classmethod
-    def of(cls, settings: Settings) -> Sampling:
+    def of(cls, settings: GeneralSettings) -> Sampling:
         return cls(settings.temperature, settings.top_k, settings.top_p, settings.min_p)
 
     def distribution(self, logits: Tensor) -> Tensor:

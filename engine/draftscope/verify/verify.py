@@ -16,11 +16,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from draftscope.base.settings import Settings
 from draftscope.verify.rules import TYPICAL_DELTA, TYPICAL_EPS
 from draftscope.verify.sampling import draw
 from draftscope.verify.tree import DraftTree
 from draftscope.verify.uniforms import Uniforms
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How a drawn chain is verified above temperature 0. All other trees are verified by `verify_tree`."""
+
+    name: str = "block"  # block, token, or one of `base.settings.LOSSY`
+    lenience: float = 0.5  # lenient: accepts with probability p / (lenience q)
+    agreement: int = 3  # top-k: accepts the `agreement` most likely tokens of p
 
 
 @dataclass(frozen=True)
@@ -114,23 +122,23 @@ def _block_residual(p: Tensor, tree: DraftTree, weights: Tensor, accepted: Tenso
     return torch.where((ended | (left.sum(-1) <= 0))[:, None], target.double(), left)
 
 
-def verify_lossy(p: Tensor, tree: DraftTree, uniforms: Uniforms, settings: Settings) -> Verification:
+def verify_lossy(p: Tensor, tree: DraftTree, uniforms: Uniforms, rule: Rule) -> Verification:
     """Verifies a drawn chain by a lossy rule of `rules.py`: the output does not follow p [B, G + 1, V].
 
     The first draft that fails ends the chain. The lenient rule then draws from the residual, the others from p.
     """
     assert tree.distributions is not None
-    thresholds, passed = lossy_thresholds(p, tree, uniforms.accept, settings)
+    thresholds, passed = lossy_thresholds(p, tree, uniforms.accept, rule)
     accepted = (passed & ~tree.never_accepted).long().cumprod(-1).sum(-1)  # [B]
     nodes = torch.arange(tree.nodes, device=p.device)
     path = torch.where(nodes < accepted[:, None], nodes, -1)
-    left = _residual_at(p, tree, accepted) if settings.rule == "lenient" else _rows(p, accepted)
+    left = _residual_at(p, tree, accepted) if rule.name == "lenient" else _rows(p, accepted)
     return Verification(
         path, accepted, accepted, draw(left, _at(uniforms.last, accepted)), left, lossy=(thresholds, passed)
     )
 
 
-def lossy_thresholds(p: Tensor, tree: DraftTree, uniforms: Tensor, settings: Settings) -> tuple[Tensor, Tensor]:
+def lossy_thresholds(p: Tensor, tree: DraftTree, uniforms: Tensor, rule: Rule) -> tuple[Tensor, Tensor]:
     """The threshold of each draft and whether it passes, [B, G] each.
 
     The lenient rule compares the draft's uniform with the threshold, the others compare p(token).
@@ -138,14 +146,14 @@ def lossy_thresholds(p: Tensor, tree: DraftTree, uniforms: Tensor, settings: Set
     assert tree.distributions is not None
     target = p[:, :-1]
     mass = _token_mass(target, tree.tokens)
-    if settings.rule == "typical":
+    if rule.name == "typical":
         entropy = torch.special.entr(target).sum(-1)
         threshold = (TYPICAL_DELTA * (-entropy).exp()).clamp(max=TYPICAL_EPS)
         return threshold, mass > threshold
-    if settings.rule == "top-k":
-        threshold = target.topk(min(settings.agreement, p.shape[-1]), -1).values[..., -1]
+    if rule.name == "top-k":
+        threshold = target.topk(min(rule.agreement, p.shape[-1]), -1).values[..., -1]
         return threshold, (mass >= threshold) & (mass > 0)
-    threshold = (mass / (settings.lenience * _token_mass(tree.distributions, tree.tokens))).clamp(max=1.0)
+    threshold = (mass / (rule.lenience * _token_mass(tree.distributions, tree.tokens))).clamp(max=1.0)
     return threshold, uniforms < threshold
 
 

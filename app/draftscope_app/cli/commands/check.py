@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     if args.samples < LEAST_SAMPLES:
         raise DraftscopeError(f"--samples {args.samples}: too few to tell laws apart; choose {LEAST_SAMPLES} or more.")
     from draftscope import drafters
-    from draftscope.base.settings import Settings
+    from draftscope.drafters.settings import Settings
     from draftscope.measure.check import verdict
 
     options.take_head(args)

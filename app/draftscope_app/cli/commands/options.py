@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 
-from draftscope.base.settings import Settings
+from draftscope.drafters.settings import Settings
 from draftscope_app.engine.messages import Load
 
 if TYPE_CHECKING:

@@ -16,9 +16,10 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.base.settings import MAX_NODES, Settings
-from draftscope.drafters.chosen import Node, deterministic_trees
+from draftscope.base.settings import MAX_NODES
+from draftscope.drafters.deterministic import Node, deterministic_trees
 from draftscope.drafters.drafter import Drafter, DrafterInfo, Outcome, Parts, State
+from draftscope.drafters.settings import Settings
 from draftscope.verify.tree import DraftTree
 
 Ngram = tuple[int, ...]

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
-from draftscope.drafters.chosen import Node, deterministic_trees
+from draftscope.drafters.deterministic import Node, deterministic_trees
 from draftscope.drafters.drafter import Drafter, DrafterInfo, Parts, State
 from draftscope.verify.tree import DraftTree
 

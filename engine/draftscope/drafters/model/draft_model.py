@@ -13,9 +13,10 @@ import torch
 from torch import Tensor
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.base.settings import Settings, nodes_in
+from draftscope.base.settings import nodes_in
 from draftscope.drafters.drafter import Drafter, DrafterInfo, Outcome, Parts, State
 from draftscope.drafters.model.levels import Drafted, Levels, Plan
+from draftscope.drafters.settings import Settings
 from draftscope.models.forward.graphs import Outputs
 from draftscope.trace.events import Annotation, DraftState
 from draftscope.verify.tree import Counts, Topology, even

@@ -11,8 +11,8 @@ from typing import Any
 
 from draftscope import drafters
 from draftscope.base.errors import DraftscopeError
-from draftscope.base.settings import Settings
 from draftscope.drafters.drafter import DrafterInfo, Parts
+from draftscope.drafters.settings import Settings
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,12 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from draftscope.base.settings import Settings
 from draftscope.drafters.drafter import Drafter, DrafterInfo, Outcome, Parts, State
 from draftscope.drafters.model.levels import Levels
 from draftscope.drafters.policy.arms import Arm, arms_of, refuse
 from draftscope.drafters.policy.implied import Shape, accepted, is_chain, lies_in
 from draftscope.drafters.policy.policies import POLICIES
+from draftscope.drafters.settings import Settings
 from draftscope.trace import events
 from draftscope.verify.tree import Counts, DraftTree
 

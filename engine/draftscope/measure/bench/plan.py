@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.base.settings import Settings
+from draftscope.drafters.settings import Settings
 
 
 @dataclass(frozen=True)

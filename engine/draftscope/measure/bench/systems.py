@@ -10,9 +10,10 @@ from typing import Any
 
 from draftscope import drafters
 from draftscope.base.errors import DraftscopeError
-from draftscope.base.settings import LOSSY, Settings
+from draftscope.base.settings import LOSSY
 from draftscope.decode.lab import Lab
 from draftscope.drafters import DrafterInfo
+from draftscope.drafters.settings import Settings
 from draftscope.measure.bench.plan import Plan
 from draftscope.measure.bench.rounds import Kept
 

@@ -13,9 +13,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from draftscope.base.prompts import Prompt
-from draftscope.base.settings import Settings
 from draftscope.decode.lab import Lab
 from draftscope.drafters.policy.arms import arms_of
+from draftscope.drafters.settings import Settings
 from draftscope.measure.bench.cases import cases
 from draftscope.measure.bench.measure import Bench, Run
 from draftscope.measure.bench.plan import Plan

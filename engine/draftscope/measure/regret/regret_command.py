@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.base.settings import Settings
+from draftscope.drafters.settings import Settings
 from draftscope.measure.bench import command
 from draftscope.measure.bench.plan import Plan
 from draftscope.measure.regret.regret_texts import asked

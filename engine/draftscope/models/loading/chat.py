@@ -8,7 +8,7 @@ from typing import Any
 from jinja2 import TemplateError
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.base.settings import Settings
+from draftscope.base.settings import GeneralSettings
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Chat:
     thinking: bool = False
 
     @classmethod
-    def of(cls, settings: Settings) -> Chat:
+    def of(cls, settings: GeneralSettings) -> Chat:
         return cls(settings.raw, settings.system, settings.thinking)
 
     def render(self, tokenizer: Any, prompt: str) -> str | None:
