@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from draftscope.base.settings import Settings
 from draftscope.decode.lab import Lab
+from draftscope.drafters.settings import Settings
 from draftscope.trace import files
 from draftscope_app.engine.sessions import Visitors
 from draftscope_app.page import host, page
