@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import draftscope
-from draftscope import drafters
 from draftscope.decode.lab import Lab
+from draftscope.drafters.registry import OWN
 from draftscope.measure.bench.rows import Row
 from draftscope_app.cli.main import main
 from tests.support.generated import ROOT, TABLES, shown
@@ -150,7 +150,7 @@ def test_the_readme_is_short_and_lists_every_drafter_once() -> None:
     assert len(text("README.md").splitlines()) <= 170
     rows = re.findall(r"^\| (`.*?) \|", section("README.md", "Drafters"), re.MULTILINE)
     listed = [name for row in rows for name in re.findall(r"`([\w-]+)`", row)]
-    assert sorted(listed) == sorted(info.name for info in drafters.OWN)
+    assert sorted(listed) == sorted(info.name for info in OWN)
 
 
 def test_the_readmes_headline_is_the_benchmarks() -> None:
