@@ -19,9 +19,9 @@ TEXT = """
 
 {about}.
 
-One engine runs plain and speculative decoding through the same loop, and everything on the page is drawn from the events
-that it recorded. Runs are decoded one after the other, so that they do not disturb each other's timing; while you wait,
-you can play the recorded run. This Space is made for {hardware}.
+One engine runs plain and speculative decoding through the same loop, and everything on the page is drawn from the
+events that it recorded. Runs are decoded one after the other, so that they do not disturb each other's timing; while
+you wait, you can play the recorded run. This Space is made for {hardware}.
 
 From a program, `decode` takes a prompt and every setting, and returns what `draftscope decode --json` prints:
 
@@ -31,8 +31,8 @@ from gradio_client import Client
 print(Client("OWNER/NAME").predict("Once upon a time", gamma=4, temperature=0.8, api_name="/decode"))
 ```
 
-It is also an MCP (Model Context Protocol) tool, at `/gradio_api/mcp/`. The code's licence is Apache-2.0; each model's card
-names its own terms.
+It is also an MCP (Model Context Protocol) tool, at `/gradio_api/mcp/`. The code's licence is Apache-2.0; each model's
+card names its own terms.
 """
 
 
