@@ -162,9 +162,12 @@ def test_deltas_are_json_that_begins_with_what_changes() -> None:
 
 
 def test_the_script_holds_every_file_of_the_instrument_once() -> None:
-    order = json.loads((assets() / "instrument" / "order.json").read_text())
-    folder = assets() / "instrument"
-    assert sorted(order) == sorted(path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.js"))
+    folder, script = assets() / "instrument", bundle.script()
+    for path in folder.rglob("*.js"):
+        assert script.count(f'modules["{path.relative_to(folder).as_posix()}"] = ') == 1, path
+    for path in folder.rglob("*.css"):
+        first = next(line for line in path.read_text(encoding="utf-8").splitlines() if line.endswith("*/"))
+        assert script.count(json.dumps(first)[1:-1]) == 1, path
 
 
 def test_the_script_can_stand_inside_a_script_element() -> None:

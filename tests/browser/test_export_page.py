@@ -143,7 +143,7 @@ def test_a_page_is_made_without_torch_or_a_screen(raced: list[AnyEvent], tmp_pat
     trace = tmp_path / "run.jsonl"
     files.write(trace, raced)
     script = (
-        "import sys; from draftscope_app import cli; code = cli.main(sys.argv[1:]); "
+        "import sys; from draftscope_app.cli.main import main; code = main(sys.argv[1:]); "
         "sys.exit(code or any(name in sys.modules for name in ('torch', 'gradio', 'plotly', 'pandas')))"
     )
     command = [sys.executable, "-c", script, "export", str(trace), "--what", "page", "--to", str(tmp_path / "a.html")]

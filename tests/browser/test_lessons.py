@@ -36,9 +36,10 @@ from tests.support.alone import Alone, chromium, violations
 TEXTS = (assets() / "instrument" / "lessons" / "texts.js").read_text(encoding="utf-8")
 MOST_BYTES = 1_500_000
 HOST = """<script>(() => {
-    const D = window.Draftscope, runs = RUNS;
+    const runs = RUNS;
     let asked = 0;
-    D.ask = async (kind, name) => D.receive((await D.unpacked(runs[name])).replace("{", `{"asked": ${asked++}, `));
+    const lesson = async (name) => (await Inside.unpacked(runs[name])).replace("{", `{"asked": ${asked++}, `);
+    Draftscope.connect({ events: [], trigger: () => {}, server: { lesson } });
 })();</script>"""
 
 
@@ -213,7 +214,8 @@ def test_every_step_of_every_lesson_can_be_told(browser: Any, school: Path) -> N
 @pytest.mark.browser
 def test_every_term_is_defined_where_it_is_pointed_at(browser: Any, school: Path) -> None:
     page = Alone(browser, school)
-    assert page.page.evaluate("Draftscope.lessonTerms.filter((term) => !Draftscope.define(term))") == []
+    page.page.evaluate("(metrics) => Inside.give({ metrics })", lessons.meanings())
+    assert page.page.evaluate("Inside.LESSON_TERMS.filter((term) => !Inside.defineTerm(term))") == []
     for number in range(1, len(page.ask(LESSONS)) + 1):
         for _ in walk(page, number):
             page.ask("e => { for (const d of e.shadowRoot.querySelectorAll('.lesson details')) d.open = true; }")
@@ -230,8 +232,8 @@ def test_a_prediction_comes_before_its_uniform(browser: Any, school: Path) -> No
     assert "Say so before you go on" in next(told)
     assert "coin not tossed yet" in page.text(".contest .coin-row")
     uniform = page.ask(
-        "e => Draftscope.prob(e.current.contests.flatMap((c) => c.children)"
-        ".find((c) => c.node === e.selection.key).coin)"
+        "e => Inside.formatProb(e.current.decisions.flatMap((c) => c.children)"
+        ".find((c) => c.node === e.selection.key).uniform)"
     )
     assert f"fell at {uniform}" in next(told)
     assert "coin not tossed yet" not in page.text(".contest .coin-row")
@@ -241,7 +243,7 @@ def test_a_prediction_comes_before_its_uniform(browser: Any, school: Path) -> No
 @pytest.mark.browser
 def test_rows_light_one_by_one_up_to_the_bonus(browser: Any, school: Path) -> None:
     page = Alone(browser, school)
-    number = page.page.evaluate("Draftscope.lessons.findIndex((lesson) => lesson.title === 'The bonus')") + 1
+    number = page.page.evaluate("Inside.LESSONS.findIndex((lesson) => lesson.title === 'The bonus')") + 1
     told = walk(page, number)
     rows = []
     for text in told:
@@ -280,11 +282,11 @@ def test_a_proposal_is_drawn_to_scale_and_opens_its_round(browser: Any, school: 
         ".map((bar) => bar.getBoundingClientRect().width / bar.parentElement.getBoundingClientRect().width)"
     )
     rounds = page.ask(
-        "e => Draftscope.proposals(e.store).map(({ lane, round }) =>"
+        "e => Inside.proposalsOf(e.store).map(({ lane, round }) =>"
         " ({ drafter: lane.start.drafter, index: round.index, ms: round.timings.propose.reduce((a, b) => a + b) }))"
     )
     assert [own["drafter"] for own in rounds] == ["draft", "medusa", "eagle3", "block"]
-    plain = page.ask("e => Draftscope.median(e.store.lanes[0].rounds.map((r) => r.timings.verify))")
+    plain = page.ask("e => Inside.median(e.store.lanes[0].rounds.map((r) => r.timings.verify))")
     ruler = max(plain, *(own["ms"] for own in rounds))
     wanted = [max(ms / ruler, 0.0) for ms in (plain, *(own["ms"] for own in rounds))]
     assert bars == pytest.approx(wanted, abs=0.01)
@@ -302,7 +304,7 @@ def test_places_are_counted_as_the_engine_counts_them(
 ) -> None:
     page = Alone(browser, school)
     next(walk(page, 1 + page.ask(LESSONS).index("heads")))
-    found = page.ask("e => e.store.lanes.slice(1).map((lane) => [lane.name, Draftscope.byPlace(lane)])")
+    found = page.ask("e => e.store.lanes.slice(1).map((lane) => [lane.name, Inside.byPlace(lane)])")
     for lane, places in found:
         whole = [r for r in recorded["heads"] if isinstance(r, Round) and r.lane == lane and not r.cut]
         for k, place in enumerate(places):
@@ -335,10 +337,10 @@ def test_speeds_by_length_and_by_batch_are_those_of_the_records(
     next(walk(page, 1 + page.ask(LESSONS).index("when")))
     ends = {lane: [r.end for r in recorded["when"] if isinstance(r, Round) and r.lane == lane for _ in r.emitted]
             for lane in ("plain", LANE)}  # fmt: skip
-    found = page.ask("e => Draftscope.byLength(e.store)")
+    found = page.ask("e => Inside.byLength(e.store)")
     assert [at["y"] for at in found] == pytest.approx([a / b for a, b in zip(ends["plain"], ends[LANE], strict=False)])
     plain = {(run.batch, run.repeat): run.seconds for run in swept["when"] if run.drafter == "plain"}
-    for series in page.ask("e => Draftscope.byBatch(e.store.sweep)"):
+    for series in page.ask("e => Inside.byBatch(e.store.sweep)"):
         for at in series["points"]:
             own = [run for run in swept["when"] if (f"γ {run.gamma}", run.batch) == (series["name"], at["x"])]
             ratios = [plain[run.batch, run.repeat] / run.seconds for run in own]
@@ -352,7 +354,7 @@ def test_speeds_by_length_and_by_batch_are_those_of_the_records(
     )
     assert len(drawn) == 2 * 3
     below = page.ask("e => Number(e.shadowRoot.querySelector('.sweep line.one').getAttribute('y1'))")
-    speeds = [at["y"] for series in page.ask("e => Draftscope.byBatch(e.store.sweep)") for at in series["points"]]
+    speeds = [at["y"] for series in page.ask("e => Inside.byBatch(e.store.sweep)") for at in series["points"]]
     assert [y < below for _, y in drawn] == [speed > 1 for speed in speeds]
     page.close()
 
@@ -371,7 +373,7 @@ def test_speeds_by_length_and_by_batch_are_those_of_the_records(
 def test_what_crosses_is_said_as_it_was_measured(browser: Any, school: Path, speeds: list[float], words: str) -> None:
     page = Alone(browser, school)
     points = [{"x": x, "y": y} for x, y in zip((1, 2, 4), speeds, strict=True)]
-    assert page.page.evaluate("(points) => Draftscope.belowWords(points, 'batch')", points) == words
+    assert page.page.evaluate("(points) => Inside.belowWords(points, 'batch')", points) == words
     page.close()
 
 

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.browser
 def run_with(visit: Any, rule: str) -> Any:  # noqa: F811
     page = visit(f"?temperature=1&max_new_tokens=48&rule={rule}&seed=4&lenience=0.05&agreement=40")
     page.run()
-    page.ask("e => { const l = e.store.lanes[1]; e.select(l, l.rounds.findIndex((r) => r.contests.length)); }")
+    page.ask("e => { const l = e.store.lanes[1]; e.select(l, l.rounds.findIndex((r) => r.decisions.length)); }")
     page.page.wait_for_timeout(200)
     return page
 
@@ -41,7 +41,7 @@ def test_each_lossy_rule_says_what_is_compared_with_what(visit: Any, rule: str, 
     told = page.text("[aria-label='Is it still the target']")
     assert "Proved" not in told
     assert "lossy by design" in told
-    checks = page.ask("e => Draftscope.audit(e.store.lanes[1])")
+    checks = page.ask("e => Inside.audit(e.store.lanes[1])")
     assert all(line["good"] == line["of"] > 0 for line in checks), checks
 
 
@@ -50,7 +50,7 @@ def test_at_temperature_zero_no_rule_is_called_lossy(visit: Any, rule: str) -> N
     page = visit(f"?max_new_tokens=24&rule={rule}&lenience=0.05&agreement=40")
     page.run()
     assert "24 of 24" in page.figure("law")
-    page.ask("e => { const l = e.store.lanes[1]; e.select(l, l.rounds.findIndex((r) => r.contests.length)); }")
+    page.ask("e => { const l = e.store.lanes[1]; e.select(l, l.rounds.findIndex((r) => r.decisions.length)); }")
     page.page.wait_for_timeout(200)
     assert page.text(".contest .note").startswith("greedy")
     assert page.element.locator(".badge.caveat:visible").count() == 0
@@ -68,8 +68,8 @@ def test_a_hidden_verdict_says_nothing_of_a_lossy_decision(visit: Any, rule: str
 
 
 ACCEPTED = """([contest, lenience]) => {
-    const lumped = Draftscope.lumped(contest.laws[0]);
-    return Draftscope.lossyAccept(contest, lumped, lenience);
+    const lumped = Inside.lump(contest.distributions[0]);
+    return Inside.lossyAccept(contest, lumped, lenience);
 }"""
 
 

@@ -23,6 +23,7 @@ import pytest
 from draftscope.base.assets import assets
 from draftscope.trace import files
 from tests.conftest import byte_tokenizer, random_llama
+from tests.support import inside
 
 pytestmark = pytest.mark.browser
 
@@ -116,6 +117,7 @@ class Visit:
 
     def __init__(self, browser: Any, address: str, query: str = "", wait: bool = True, **context: Any) -> None:
         self.context = browser.new_context(**({"viewport": {"width": 1440, "height": 1000}} | context))
+        self.context.add_init_script(inside.script())
         self.page = self.context.new_page()
         self.page.set_default_timeout(SLOW_MS)
         self.requests: list[str] = []
@@ -234,7 +236,7 @@ def test_above_zero_the_distribution_is_the_same_and_the_draws_are_not(visit: An
     page = visit("?temperature=1&max_new_tokens=32&seed=3")
     page.run()
     assert "same law" in page.figure("law").lower()
-    assert page.ask("e => e.store.lanes[1].rounds.some((r) => r.contests[0]?.rule === 'block')")
+    assert page.ask("e => e.store.lanes[1].rounds.some((r) => r.decisions[0]?.rule === 'block')")
 
 
 def test_a_lane_never_runs_ahead_of_its_clock(visit: Any) -> None:
@@ -340,13 +342,13 @@ def test_the_tree_shows_every_node_and_the_decision_its_distributions(visit: Any
 def test_each_rule_has_its_own_form(visit: Any, query: str, words: str, uniforms: bool) -> None:
     page = visit(f"?max_new_tokens=16&{query}")
     page.run()
-    rounds = page.ask("e => e.store.lanes[1].rounds.map((r) => r.contests.length)")
+    rounds = page.ask("e => e.store.lanes[1].rounds.map((r) => r.decisions.length)")
     assert any(rounds)
     for index in range(len(rounds)):  # every round and every slot can be drawn
         page.ask(f"""e => {{
             const lane = e.store.lanes[1], round = lane.rounds[{index}];
             e.select(lane, {index}); e.paint();
-            for (const slot of Draftscope.slotsOf(round))
+            for (const slot of Inside.slotsOf(round))
                 for (const key of [null, "last"]) {{ e.open(slot, key); e.paint(); }}
         }}""")
     page.ask(f"e => {{ e.select(e.store.lanes[1], {next(i for i, n in enumerate(rounds) if n)}); e.paint(); }}")
@@ -509,8 +511,6 @@ def test_what_a_model_writes_stays_text(visit: Any, tmp_path: Path) -> None:
             event = json.loads(text)
             if event["kind"] == "run_start":
                 event["models"][0] |= {"name": EVIL, "ballast": EVIL}
-            if event["kind"] == "run_end":
-                event["text"] = EVIL * len(event["token_ids"])
             if event["kind"] == "round":
                 event["emitted_raw"] = [EVIL] * len(event["emitted"])
                 event["text_delta"] = EVIL * len(event["emitted"])
@@ -549,12 +549,12 @@ def record(page: Visit, folder: Path) -> Path:
 def test_a_token_split_over_bytes_is_one_character(visit: Any) -> None:
     page = visit()
     folded = page.page.evaluate("""() => {
-        const D = window.Draftscope, store = D.newStore();
-        const round = { kind: "round", run: "x", lane: "a", start: 0, end: 1, nodes: [], contests: [], accepted: 1,
+        const D = Inside, store = D.newStore();
+        const round = { kind: "round", run: "x", lane: "a", start: 0, end: 1, nodes: [], decisions: [], accepted: 1,
                         last: { kind: "bonus", slot: 0 } };
         D.fold(store, { ...round, emitted: [1, 2], emitted_raw: ["\\u00c3", "\\u00a9!"], text_delta: "\\u00e9!" });
         return [store.lanes[0].tokens.map((t) => t.text), D.visible("\\u00c3"), D.visible(" a\\n"),
-                D.visible("\\u00e2\\u0080\\u008b"), D.prob(0.125), D.prob(0)];
+                D.visible("\\u00e2\\u0080\\u008b"), D.formatProb(0.125), D.formatProb(0)];
     }""")
     assert folded == [["", "é!"], "‹C3›", "·a⏎", "‹U+200B›", ".13", "0"]
 
@@ -681,7 +681,7 @@ def test_one_selection_goes_through_all_views(visit: Any) -> None:
     )
     page.element.locator(".tree-svg .node[data-key='1']").click()
     page.page.wait_for_timeout(150)
-    label = page.ask("e => Draftscope.visible(e.current.nodes[1].raw)")
+    label = page.ask("e => Inside.visible(e.current.nodes[1].raw)")
     assert page.text(".item-line").startswith(f"{label} · by draft step 1 · ")
     page.element.get_by_role("button", name="Mask", exact=True).click()
     page.page.wait_for_timeout(150)
@@ -700,7 +700,7 @@ def test_one_selection_goes_through_all_views(visit: Any) -> None:
 
 def test_the_mask_follows_from_the_parents(visit: Any) -> None:
     page = visit()
-    sees = page.page.evaluate("""() => Draftscope.maskOf([{id: 0, parent: -1}, {id: 1, parent: -1},
+    sees = page.page.evaluate("""() => Inside.maskOf([{id: 0, parent: -1}, {id: 1, parent: -1},
         {id: 2, parent: 0}, {id: 3, parent: 2}, {id: 4, parent: 1}])""")
     assert sees == [[0], [0, 1], [0, 2], [0, 1, 3], [0, 1, 3, 4], [0, 2, 5]]
 
@@ -711,7 +711,7 @@ LARGE_TREE = """e => {
     round.nodes = Array.from({ length: 500 }, (_, id) => ({
         id, token: 5, raw: " x", parent: id < 5 ? -1 : Math.floor(id / 5) - 1, depth: 1, origin: "draft step 1",
         fate: fate(id), p: 0.1, q: 0.1 }));
-    round.contests = [];
+    round.decisions = [];
     round.last = { ...round.last, kind: "bonus", slot: 2 };
     lane.rounds[0] = round;
     e.choose(lane, 0);
@@ -762,7 +762,7 @@ def test_a_tree_of_500_nodes_is_drawn_folded_and_zoomed(visit: Any, record_prope
 def test_ten_thousand_draws_settle_on_p_and_the_wrong_rule_misses_it(visit: Any) -> None:
     page = visit("?temperature=1&max_new_tokens=24&rule=token&seed=2")
     page.run()
-    page.ask("e => { const lane = e.store.lanes[1]; e.select(lane, lane.rounds.findIndex((r) => r.contests.length)); }")
+    page.ask("e => { const l = e.store.lanes[1]; e.select(l, l.rounds.findIndex((r) => r.decisions.length)); }")
     page.unfold("Toss it again")
     for name, words in (("by this rule", "The draws settle on p"), ("wrong: last token from p", "The draws miss p")):
         page.element.get_by_role("button", name=name).click()
@@ -771,18 +771,18 @@ def test_ten_thousand_draws_settle_on_p_and_the_wrong_rule_misses_it(visit: Any)
 
 
 TRIED = """([p, q]) => {
-    const D = Draftscope;
+    const D = Inside;
     const shares = (once) => {
-        const counts = [0, 0, 0, 0], coin = D.coins(7);
+        const counts = [0, 0, 0, 0], coin = D.uniformStream(7);
         for (let i = 0; i < 40000; i++) counts[once(coin)] += 1;
         return counts;
     };
     return {
-        token: shares((coin) => D.drawnOnce({ p, q }, 1, false, coin)),
-        two: shares((coin) => D.drawnOnce({ p, q }, 2, false, coin)),
-        wrong: shares((coin) => D.drawnOnce({ p, q }, 1, true, coin)),
-        chosen: shares((coin) => D.chosenOnce({ p }, [2], false, coin)),
-        chosenWrong: shares((coin) => D.chosenOnce({ p }, [2], true, coin)),
+        token: shares((coin) => D.sampledOnce({ p, q }, 1, false, coin)),
+        two: shares((coin) => D.sampledOnce({ p, q }, 2, false, coin)),
+        wrong: shares((coin) => D.sampledOnce({ p, q }, 1, true, coin)),
+        chosen: shares((coin) => D.topKOnce({ p }, [2], false, coin)),
+        chosenWrong: shares((coin) => D.topKOnce({ p }, [2], true, coin)),
         left: D.residual(p, q), rest: D.without(q, 3), lengths: D.blockLengths([0.5, 0.25]),
     };
 }"""
@@ -811,7 +811,7 @@ def test_a_uniform_tossed_again_goes_as_far_as_the_record(visit: Any) -> None:
     page.run()
     page.unfold("Toss it again")
     uniform = page.element.locator(".reflip input")
-    child = page.ask("e => Draftscope.contestOf(e.current, e.selection.slot).children[0]")
+    child = page.ask("e => Inside.decisionAt(e.current, e.selection.slot).children[0]")
     threshold, passed = child["threshold"], child["passed"]
     other = 0 if not passed else 0.999
     if (threshold > 0.999 and passed) or (threshold == 0 and not passed):
@@ -834,18 +834,18 @@ def test_jitter_and_prediction_are_the_engines_numbers(visit: Any, tmp_path: Pat
     events = files.read(record(page, tmp_path)).events
     for index, lane in enumerate(("plain", "speculative")):
         metrics = fold([event for event in events if event.lane == lane])
-        jitter = page.ask(f"e => Draftscope.jitter(e.store.lanes[{index}])")
+        jitter = page.ask(f"e => Inside.jitterOf(e.store.lanes[{index}])")
         assert jitter["ttft"] == pytest.approx(metrics.ttft_ms)
         for name, own in (("itl", metrics.itl_ms), ("icl", metrics.icl_ms)):
             assert [jitter[name][p] for p in ("p50", "p95", "p99")] == pytest.approx([own.p50, own.p95, own.p99])
-        spent = page.ask(f"e => Draftscope.spent(e.store.lanes[{index}], 1e9)")
+        spent = page.ask(f"e => Inside.timeSpent(e.store.lanes[{index}], 1e9)")
         assert spent["verify"] == pytest.approx(metrics.stage_ms["verify"])
-    costs = page.ask("e => Draftscope.costs(e.store.lanes[1], e.store.lanes[0])")
+    costs = page.ask("e => Inside.costsOf(e.store.lanes[1], e.store.lanes[0])")
     assert costs["tau"] == pytest.approx(metrics.tokens_per_round)
     assert costs["predicted"] == pytest.approx(costs["tau"] / (costs["per"] * costs["c"] + costs["v"] + costs["o"]))
     assert "predicted" in page.text(".equation")
-    assert page.page.evaluate("Draftscope.chainTau(0.5, 2)") == pytest.approx(1.75)
-    assert page.page.evaluate("Draftscope.alphaOf(1.75, 2)") == pytest.approx(0.5, abs=1e-6)
+    assert page.page.evaluate("Inside.chainTau(0.5, 2)") == pytest.approx(1.75)
+    assert page.page.evaluate("Inside.alphaOf(1.75, 2)") == pytest.approx(0.5, abs=1e-6)
     before = page.text(".formula .sum")
     assert before.startswith("Modelled: ")
     page.element.get_by_role("slider", name="α, a draft stands with").fill("0.9")
@@ -860,7 +860,7 @@ def test_every_recorded_decision_holds(visit: Any, query: str) -> None:
     page = visit(f"?max_new_tokens=32&{query and 'temperature=1'}&{query}")
     page.run()
     page.unfold("Is it still the target")
-    lines = page.ask("e => Draftscope.audit(e.store.lanes[1])")
+    lines = page.ask("e => Inside.audit(e.store.lanes[1])")
     assert len(lines) >= 2
     assert all(line["good"] == line["of"] > 0 for line in lines), lines
     assert "rules.py" in page.text("[aria-label='Is it still the target']")

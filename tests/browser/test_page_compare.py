@@ -38,7 +38,7 @@ def test_all_drafters_are_compared_sorted_kept_and_chosen(visit: Any) -> None:  
     assert page.element.get_by_role("button", name="Compare all drafters").is_disabled()
     page.until("e => !e.compare.running && e.compare.done")
     page.page.wait_for_timeout(300)
-    rows = page.ask("e => Draftscope.comparedRows(e.compare.done.ev)")
+    rows = page.ask("e => Inside.comparedRows(e.compare.done.ev)")
     named = {row["drafter"]: row for row in rows}
     assert {"plain", "draft", "sampled-tree", "ngram", "oracle"} <= set(named)
     assert "typed" not in named
@@ -94,7 +94,7 @@ KEPT = """(evil) => {
 
 
 READ_AGAIN = """e => {
-    e.compare.done = new Draftscope.CompareView(() => {}).done;
+    e.compare.done = new Inside.CompareView(() => {}).done;
     e.compare.stamp = "";
     e.request();
     return e.compare.done !== null;
@@ -140,7 +140,7 @@ def test_the_check_is_asked_for_told_and_cancelled(visit: Any) -> None:  # noqa:
 
 TOLD = """({ findings, verdict, exact, created = "2026-01-02T03:04:05+00:00", asked = {}, ...other }) => {
     const element = document.querySelector("draftscope-instrument");
-    const { start } = Draftscope.draftLane(element.store);
+    const { start } = Inside.draftLane(element.store);
     const models = start.models.map((model) => model.name);
     const of = { drafter: "draft", title: "Draft model, chain", rule: start.rule, models, false_alarm: 1e-6 };
     const when = { created, samples: 2048, tests: findings.length };
@@ -186,7 +186,7 @@ def test_a_check_is_kept_for_each_drafter_rule_and_setting(visit: Any) -> None: 
     assert page.text(".check .verdict-line").startswith("no difference found")
     assert "2026-01-05" in page.text(".check .sum")
     page.page.evaluate("localStorage.setItem('draftscope-checks', '[{\"findings\": 3}]')")  # what is odd is passed over
-    assert page.page.evaluate("new Draftscope.CheckCard(() => {}).done.length") == 0
+    assert page.page.evaluate("new Inside.CheckCard(() => {}).done.length") == 0
 
 
 def test_what_may_be_said_after_a_check_and_no_more(visit: Any) -> None:  # noqa: F811

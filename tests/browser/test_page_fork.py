@@ -16,7 +16,7 @@ pytestmark = pytest.mark.browser
 
 AT_A_CONTEST = """e => {
     const lane = e.store.lanes[1];
-    const round = lane.rounds.find((r) => r.index > 0 && r.contests.length && !r.cut);
+    const round = lane.rounds.find((r) => r.index > 0 && r.decisions.length && !r.cut);
     e.select(lane, round.index);
     return new Promise((done) => setTimeout(() => done([round.index, e.selection.slot]), 200));
 }"""

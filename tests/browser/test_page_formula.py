@@ -15,7 +15,7 @@ from tests.support.alone import Alone, chromium, violations
 
 pytestmark = pytest.mark.browser
 
-COSTS = "e => Draftscope.costs(e.store.lanes[1], e.store.lanes[0])"
+COSTS = "e => Inside.costsOf(e.store.lanes[1], e.store.lanes[0])"
 CHOSEN = """e => {
     const centre = (name) => { const box = e.shadowRoot.querySelector(`.formula ${name}`).getBBox();
         return [box.x + box.width / 2, box.y + box.height / 2]; };
@@ -59,7 +59,7 @@ def test_a_trees_formula_is_told_by_its_own_size(
     assert f"{drafted:.2f} nodes" in note or f"{drafted:.1f} nodes" in note
     said = page.text(".formula .sum")
     assert said.startswith(f"Modelled: S {costs['predicted']:.2f} = {costs['tau']:.2f} / (")
-    cost = page.page.evaluate("(costs) => Draftscope.treeCost(costs.c, costs)", costs)
+    cost = page.page.evaluate("(costs) => Inside.treeCost(costs.c, costs)", costs)
     assert cost == pytest.approx(costs["per"] * costs["c"] + costs["v"] + costs["o"])
     assert f"pays above τ {cost:.2f}" in said
     page.close()

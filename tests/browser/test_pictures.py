@@ -135,7 +135,7 @@ def test_every_card_is_a_png_of_twice_its_size(browser: Any, raced: list[AnyEven
 def test_a_narrow_page_saves_its_outline(browser: Any, raced: list[AnyEvent], tmp_path: Path) -> None:
     page = opened(browser, raced, tmp_path, viewport={"width": 390, "height": 844})
     drawn = ElementTree.fromstring(saved(page, "round", "SVG", tmp_path).read_text("utf-8"))
-    tokens = page.ask("e => e.current.nodes.map((n) => Draftscope.shorten(Draftscope.visible(n.raw), 14))")
+    tokens = page.ask("e => e.current.nodes.map((n) => Inside.shorten(Inside.visible(n.raw), 14))")
     assert all(token in words(drawn) for token in tokens)
     page.close()
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from tests.support import inside
+
 PLACES = ("/usr/bin/chromium", shutil.which("chromium"), shutil.which("google-chrome"))
 CHROMIUM = next((path for path in PLACES if path and Path(path).exists()), None)
 ARTIFACTS = Path(__file__).parents[1] / "artifacts"
@@ -35,6 +37,7 @@ class Alone:
 
     def __init__(self, browser: Any, path: Path, query: str = "", frame: bool = False, **context: Any) -> None:
         self.context = browser.new_context(**({"viewport": {"width": 1440, "height": 1000}} | context))
+        self.context.add_init_script(inside.script())
         self.page = self.context.new_page()
         self.page.set_default_timeout(SLOW_MS)
         self.errors: list[str] = []

@@ -10,7 +10,7 @@ from draftscope_app.page.runs import lessons
 
 
 def script() -> str:
-    """Plain classic scripts over one namespace, `Draftscope`."""
+    """One classic script behind one name, `Draftscope`."""
     return html.script(presets=presets(), lessonNames=lessons.names(), metrics=lessons.meanings())
 
 

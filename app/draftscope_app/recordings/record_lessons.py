@@ -81,7 +81,7 @@ RECORDED = {
         {"max_new_tokens": 48},
     ),
     "round": Recorded("structured", PLAIN | {LANE: {"drafter": "draft", "gamma": 4}}, {"max_new_tokens": 64}),
-    "uniform": Recorded(
+    "coin": Recorded(
         "story", PLAIN | {LANE: {"drafter": "draft", "gamma": 3}}, {"max_new_tokens": 40, **TOKENWISE}, both_falls
     ),
     "wrong": Recorded(

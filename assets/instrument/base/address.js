@@ -1,30 +1,26 @@
 // The address: which of its words belong to the page's look rather than to a run's settings, and how they change.
 
-(function (D) {
-  "use strict";
+export const KEPT_IN_ADDRESS = ["__theme", "scene", "lesson", "teach"]; // stay in the address when the settings in it change
 
-  D.KEPT = ["__theme", "scene", "lesson", "teach"]; // stay in the address when the settings in it change
+export const fromAddress = (name) => new URLSearchParams(location.search).get(name);
 
-  D.asked = (name) => new URLSearchParams(location.search).get(name);
+/** One word of the address; null takes it away. Where a page may not write its address, nothing happens. */
+export function setInAddress(name, value) {
+  const query = new URLSearchParams(location.search);
+  if (value === null) query.delete(name);
+  else query.set(name, String(value));
+  const text = query.toString();
+  writeAddress(text ? `?${text}` : "");
+}
 
-  /** One word of the address; null takes it away. Where a page may not write its address, nothing happens. */
-  D.address = function address(name, value) {
-    const query = new URLSearchParams(location.search);
-    if (value === null) query.delete(name);
-    else query.set(name, String(value));
-    const text = query.toString();
-    D.tell(text ? `?${text}` : "");
-  };
+/** Writes the whole query; a Space's outer page is told, because it does not see its frame's address. */
+export function writeAddress(query) {
+  try {
+    history.replaceState(null, "", location.pathname + query + location.hash);
+  } catch {
+    return; // a frame without an origin of its own, as in a notebook
+  }
+  if (embedded()) window.parent.postMessage({ queryString: query.slice(1) }, "*");
+}
 
-  /** Writes the whole query; a Space's outer page is told, because it does not see its frame's address. */
-  D.tell = function tell(query) {
-    try {
-      history.replaceState(null, "", location.pathname + query + location.hash);
-    } catch {
-      return; // a frame without an origin of its own, as in a notebook
-    }
-    if (D.embedded()) window.parent.postMessage({ queryString: query.slice(1) }, "*");
-  };
-
-  D.embedded = () => window.parent !== window;
-})(window.Draftscope);
+export const embedded = () => window.parent !== window;

@@ -3,86 +3,85 @@
 // S = tau / (gamma c + v + o): c a draft forward, v the target's forward over the drafted rows, o everything else of a
 // round, each divided by a plain round (2211.17192, with the verify cost measured, not taken as 1).
 
-(function (D) {
-  "use strict";
-  const sum = (values) => values.reduce((total, x) => total + x, 0);
-  const steps = (round) => round.timings.propose.slice(0, -1);
-  const span = (round) => round.end - round.start;
+import { median } from "./format.js";
 
-  /** Milliseconds of a lane up to `rounds` rounds, by what they went into; `other` is whatever no stage accounts for. */
-  D.spent = function spent(lane, rounds) {
-    const past = lane.rounds.slice(0, rounds);
-    const draft = sum(past.flatMap(steps));
-    const verify = sum(past.map((r) => r.timings.verify));
-    return { prefill: lane.prefill ? lane.prefill.end - lane.prefill.start : 0, draft, verify, other: sum(past.map(span)) - draft - verify };
+const sum = (values) => values.reduce((total, x) => total + x, 0);
+const steps = (round) => round.timings.propose.slice(0, -1);
+const span = (round) => round.end - round.start;
+
+/** Milliseconds of a lane up to `rounds` rounds, by what they went into; `other` is whatever no stage accounts for. */
+export function timeSpent(lane, rounds) {
+  const past = lane.rounds.slice(0, rounds);
+  const draft = sum(past.flatMap(steps));
+  const verify = sum(past.map((r) => r.timings.verify));
+  return { prefill: lane.prefill ? lane.prefill.end - lane.prefill.start : 0, draft, verify, other: sum(past.map(span)) - draft - verify };
+}
+
+/** Costs of a drafting lane, medians divided by the median plain round; null while either lane has too little to say. */
+export function costsOf(draft, plain) {
+  if (!draft || !plain || draft.rounds.length < 2 || plain.rounds.length < 2) return null;
+  const one = median(plain.rounds.map(span));
+  const forwards = draft.rounds.flatMap(steps);
+  const per = forwards.length / draft.rounds.length;
+  const c = forwards.length ? median(forwards) / one : 0;
+  const v = median(draft.rounds.map((r) => r.timings.verify)) / one;
+  const o = median(draft.rounds.map((r) => span(r) - sum(steps(r)) - r.timings.verify)) / one;
+  const tau = draft.tokens.length / draft.rounds.length;
+  const pace = (lane) => lane.tokens.length / sum(lane.rounds.map(span));
+  return {
+    one, per, c, v, o, tau, predicted: tau / (per * c + v + o), measured: pace(draft) / pace(plain),
+    row: median(plain.rounds.map((r) => r.timings.verify)) / one, // the target over a single row
+    drafted: sum(draft.rounds.map((r) => r.drafted)) / draft.rounds.length,
   };
+}
 
-  /** Costs of a drafting lane, medians divided by the median plain round; null while either lane has too little to say. */
-  D.costs = function costs(draft, plain) {
-    if (!draft || !plain || draft.rounds.length < 2 || plain.rounds.length < 2) return null;
-    const one = D.median(plain.rounds.map(span));
-    const forwards = draft.rounds.flatMap(steps);
-    const per = forwards.length / draft.rounds.length;
-    const c = forwards.length ? D.median(forwards) / one : 0;
-    const v = D.median(draft.rounds.map((r) => r.timings.verify)) / one;
-    const o = D.median(draft.rounds.map((r) => span(r) - sum(steps(r)) - r.timings.verify)) / one;
-    const tau = draft.tokens.length / draft.rounds.length;
-    const pace = (lane) => lane.tokens.length / sum(lane.rounds.map(span));
-    return {
-      one, per, c, v, o, tau, predicted: tau / (per * c + v + o), measured: pace(draft) / pace(plain),
-      row: D.median(plain.rounds.map((r) => r.timings.verify)) / one, // the target over a single row
-      drafted: sum(draft.rounds.map((r) => r.drafted)) / draft.rounds.length,
-    };
+/** TTFT and the percentiles of both gaps, as draftscope.metrics has them. ITL counts tokens, ICL chunks (rounds). */
+export function jitterOf(lane) {
+  const ends = lane.rounds.map((r) => r.end);
+  const chunks = ends.slice(1).map((end, i) => end - ends[i]);
+  const within = lane.rounds.flatMap((r) => Array.from({ length: Math.max(0, r.emitted.length - 1) }, () => 0));
+  return { ttft: ends.length ? ends[0] : NaN, itl: percentiles([...chunks, ...within]), icl: percentiles(chunks) };
+}
+
+function percentiles(values) {
+  const sorted = [...values].sort((a, b) => a - b);
+  const at = (share) => {
+    const place = share * (sorted.length - 1);
+    const low = Math.floor(place);
+    return sorted[low] + (place - low) * ((sorted[low + 1] ?? sorted[low]) - sorted[low]);
   };
+  return { n: sorted.length, p50: at(0.5), p95: at(0.95), p99: at(0.99) };
+}
 
-  /** TTFT and the percentiles of both gaps, as draftscope.metrics has them. ITL counts tokens, ICL chunks (rounds). */
-  D.jitter = function jitter(lane) {
-    const ends = lane.rounds.map((r) => r.end);
-    const chunks = ends.slice(1).map((end, i) => end - ends[i]);
-    const within = lane.rounds.flatMap((r) => Array.from({ length: Math.max(0, r.emitted.length - 1) }, () => 0));
-    return { ttft: ends.length ? ends[0] : NaN, itl: percentiles([...chunks, ...within]), icl: percentiles(chunks) };
-  };
+// The formula of a chain.
 
-  function percentiles(values) {
-    const sorted = [...values].sort((a, b) => a - b);
-    const at = (share) => {
-      const place = share * (sorted.length - 1);
-      const low = Math.floor(place);
-      return sorted[low] + (place - low) * ((sorted[low + 1] ?? sorted[low]) - sorted[low]);
-    };
-    return { n: sorted.length, p50: at(0.5), p95: at(0.95), p99: at(0.99) };
+/** Tokens a round where every draft stands with the same probability: (1 - alpha^(gamma + 1)) / (1 - alpha). */
+export const chainTau = (alpha, gamma) => (alpha >= 1 ? gamma + 1 : (1 - Math.pow(alpha, gamma + 1)) / (1 - alpha));
+
+/** The alpha at which that formula gives a measured tau. */
+export const alphaOf = (tau, gamma) => bisect((alpha) => chainTau(alpha, gamma) - tau);
+
+/** Modelled: the verify cost grows evenly from one row to what this run measured; everything else stays as measured. */
+export function chainSpeed(alpha, gamma, c, costs) {
+  const v = costs.row + (costs.drafted ? ((costs.v - costs.row) * gamma) / costs.drafted : 0);
+  return chainTau(alpha, gamma) / (gamma * c + v + costs.o);
+}
+
+/** The alpha from which a chain pays; 1 where it never does. */
+export const breakEven = (gamma, c, costs) => bisect((alpha) => chainSpeed(alpha, gamma, c, costs) - 1);
+
+function bisect(f) {
+  let [low, high] = [0, 1];
+  for (let i = 0; i < 40; i++) {
+    const middle = (low + high) / 2;
+    if (f(middle) < 0) low = middle;
+    else high = middle;
   }
+  return high;
+}
 
-  // The formula of a chain.
-
-  /** Tokens a round where every draft stands with the same probability: (1 - alpha^(gamma + 1)) / (1 - alpha). */
-  D.chainTau = (alpha, gamma) => (alpha >= 1 ? gamma + 1 : (1 - Math.pow(alpha, gamma + 1)) / (1 - alpha));
-
-  /** The alpha at which that formula gives a measured tau. */
-  D.alphaOf = (tau, gamma) => bisect((alpha) => D.chainTau(alpha, gamma) - tau);
-
-  /** Modelled: the verify cost grows evenly from one row to what this run measured; everything else stays as measured. */
-  D.chainSpeed = function chainSpeed(alpha, gamma, c, costs) {
-    const v = costs.row + (costs.drafted ? ((costs.v - costs.row) * gamma) / costs.drafted : 0);
-    return D.chainTau(alpha, gamma) / (gamma * c + v + costs.o);
-  };
-
-  /** The alpha from which a chain pays; 1 where it never does. */
-  D.breakEven = (gamma, c, costs) => bisect((alpha) => D.chainSpeed(alpha, gamma, c, costs) - 1);
-
-  function bisect(f) {
-    let [low, high] = [0, 1];
-    for (let i = 0; i < 40; i++) {
-      const middle = (low + high) / 2;
-      if (f(middle) < 0) low = middle;
-      else high = middle;
-    }
-    return high;
-  }
-
-  /** No two drafts of any round stand at one depth; scouts, which are no drafts, aside. */
-  D.isChain = (lane) => lane.rounds.every((r) => {
-    const depths = r.nodes.filter((n) => n.fate !== "never_accepted").map((n) => n.depth);
-    return new Set(depths).size === depths.length;
-  });
-})(window.Draftscope);
+/** No two drafts of any round stand at one depth; scouts, which are no drafts, aside. */
+export const isChain = (lane) => lane.rounds.every((r) => {
+  const depths = r.nodes.filter((n) => n.fate !== "never_accepted").map((n) => n.depth);
+  return new Set(depths).size === depths.length;
+});

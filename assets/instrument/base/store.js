@@ -3,157 +3,155 @@
 // A store holds one run: its lanes in order of appearance, each with its rounds and its tokens. `fold` takes one event
 // of the trace (engine/draftscope/trace.py); no view ever changes a store.
 
-(function (D) {
-  "use strict";
+import { rawBytes, visible } from "./format.js";
 
-  D.newStore = () => ({ run: null, source: "live", over: false, lanes: [], byName: new Map() });
+export const newStore = () => ({ run: null, source: "live", over: false, lanes: [], byName: new Map() });
 
-  D.fold = function fold(store, event) {
-    if (store.run === null) store.run = event.run;
-    const lane = laneOf(store, event.lane);
-    if (event.kind === "run_start") begin(lane, event);
-    else if (event.kind === "prefill") lane.prefill = event;
-    else if (event.kind === "round") addRound(lane, event);
-    else if (event.kind === "run_end") lane.end = event;
-    else if (event.kind === "solo_runs") lane.solo = event;
-    if (Number.isFinite(event.end)) lane.clock = Math.max(lane.clock, event.end);
-    return store;
-  };
+export function fold(store, event) {
+  if (store.run === null) store.run = event.run;
+  const lane = laneOf(store, event.lane);
+  if (event.kind === "run_start") begin(lane, event);
+  else if (event.kind === "prefill") lane.prefill = event;
+  else if (event.kind === "round") addRound(lane, event);
+  else if (event.kind === "run_end") lane.end = event;
+  else if (event.kind === "solo_runs") lane.solo = event;
+  if (Number.isFinite(event.end)) lane.clock = Math.max(lane.clock, event.end);
+  return store;
+}
 
-  /** A fork's decoder reads what was given to it first: a character may be cut there. */
-  function begin(lane, start) {
-    lane.start = start;
-    lane.given = (start.fork ? start.fork.raw : []).map((raw) => lane.decoder.decode(D.bytes(raw), { stream: true }));
+/** A fork's decoder reads what was given to it first: a character may be cut there. */
+function begin(lane, start) {
+  lane.start = start;
+  lane.given = (start.fork ? start.fork.raw : []).map((raw) => lane.decoder.decode(rawBytes(raw), { stream: true }));
+}
+
+function laneOf(store, name) {
+  let lane = store.byName.get(name);
+  if (!lane) {
+    lane = { name, start: null, prefill: null, rounds: [], tokens: [], end: null, solo: null, clock: 0 };
+    lane.decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+    store.byName.set(name, lane);
+    store.lanes.push(lane);
   }
+  return lane;
+}
 
-  function laneOf(store, name) {
-    let lane = store.byName.get(name);
-    if (!lane) {
-      lane = { name, start: null, prefill: null, rounds: [], tokens: [], end: null, solo: null, clock: 0 };
-      lane.decoder = new TextDecoder("utf-8", { ignoreBOM: true });
-      store.byName.set(name, lane);
-      store.lanes.push(lane);
-    }
-    return lane;
+function addRound(lane, round) {
+  const index = lane.rounds.length;
+  const first = lane.tokens.length;
+  const raws = round.cut === "eos" ? [...round.emitted_raw.slice(0, -1), ""] : round.emitted_raw; // the end of text has no text
+  const pieces = raws.map((raw) => lane.decoder.decode(rawBytes(raw), { stream: true }));
+  // The engine's own incremental decode is the authority; where the bytes say otherwise, the round is one piece of text.
+  const agree = pieces.join("") === round.text_delta;
+  round.emitted.forEach((id, i) => {
+    const kind = i < round.accepted ? "accepted" : round.last.kind;
+    const text = agree ? pieces[i] : i === 0 ? round.text_delta : "";
+    lane.tokens.push({ id, raw: round.emitted_raw[i], text, kind, round: index, at: round.end });
+  });
+  lane.rounds.push(Object.assign(round, { index, firstToken: first, tokensAfter: lane.tokens.length }));
+}
+
+// What stands at a moment of the race clock.
+
+/** How many rounds of the lane had ended by `now`. */
+export function roundsAt(lane, now) {
+  let low = 0;
+  let high = lane.rounds.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (lane.rounds[middle].end <= now) low = middle + 1;
+    else high = middle;
   }
+  return low;
+}
 
-  function addRound(lane, round) {
-    const index = lane.rounds.length;
-    const first = lane.tokens.length;
-    const raws = round.cut === "eos" ? [...round.emitted_raw.slice(0, -1), ""] : round.emitted_raw; // the end of text has no text
-    const pieces = raws.map((raw) => lane.decoder.decode(D.bytes(raw), { stream: true }));
-    // The engine's own incremental decode is the authority; where the bytes say otherwise, the round is one piece of text.
-    const agree = pieces.join("") === round.text_delta;
-    round.emitted.forEach((id, i) => {
-      const kind = i < round.accepted ? "accepted" : round.last.kind;
-      const text = agree ? pieces[i] : i === 0 ? round.text_delta : "";
-      lane.tokens.push({ id, raw: round.emitted_raw[i], text, kind, round: index, at: round.end });
-    });
-    lane.rounds.push(Object.assign(round, { index, firstToken: first, tokensAfter: lane.tokens.length }));
+/** A lane at `now`: rounds ended, tokens written, and tokens a second on its own clock, the prompt's reading included. */
+export function stateAt(lane, now) {
+  const rounds = roundsAt(lane, now);
+  const tokens = rounds ? lane.rounds[rounds - 1].tokensAfter : 0;
+  const spent = rounds ? lane.rounds[rounds - 1].end : 0;
+  return { rounds, tokens, spent, perSecond: spent > 0 ? (1000 * tokens) / spent : NaN };
+}
+
+export function draftTotals(lane, rounds) {
+  let drafted = 0;
+  let accepted = 0;
+  for (let i = 0; i < rounds; i++) {
+    drafted += lane.rounds[i].drafted;
+    accepted += lane.rounds[i].accepted;
   }
+  return { drafted, accepted };
+}
 
-  // What stands at a moment of the race clock.
+/** Where the race clock stands: the lane furthest ahead. */
+export const raceClock = (store) => store.lanes.reduce((most, lane) => Math.max(most, lane.clock), 0);
 
-  /** How many rounds of the lane had ended by `now`. */
-  D.roundsAt = function roundsAt(lane, now) {
-    let low = 0;
-    let high = lane.rounds.length;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (lane.rounds[middle].end <= now) low = middle + 1;
-      else high = middle;
-    }
-    return low;
-  };
+/** Nothing more will come: every lane has ended, or the run broke off (`over`). */
+export const isFinished = (store) => store.over || (store.lanes.length > 0 && store.lanes.every((lane) => lane.end));
 
-  /** A lane at `now`: rounds ended, tokens written, and tokens a second on its own clock, the prompt's reading included. */
-  D.stateAt = function stateAt(lane, now) {
-    const rounds = D.roundsAt(lane, now);
-    const tokens = rounds ? lane.rounds[rounds - 1].tokensAfter : 0;
-    const spent = rounds ? lane.rounds[rounds - 1].end : 0;
-    return { rounds, tokens, spent, perSecond: spent > 0 ? (1000 * tokens) / spent : NaN };
-  };
+export const speculates = (lane) => (lane.start ? lane.start.drafter !== "plain" : lane.rounds.some((r) => r.nodes.length));
 
-  D.totals = function totals(lane, rounds) {
-    let drafted = 0;
-    let accepted = 0;
-    for (let i = 0; i < rounds; i++) {
-      drafted += lane.rounds[i].drafted;
-      accepted += lane.rounds[i].accepted;
-    }
-    return { drafted, accepted };
-  };
+export const plainLane = (store) => store.lanes.find((lane) => !speculates(lane)) || null;
 
-  /** Where the race clock stands: the lane furthest ahead. */
-  D.clock = (store) => store.lanes.reduce((most, lane) => Math.max(most, lane.clock), 0);
+export const draftLane = (store) => store.lanes.find(speculates) || null;
 
-  /** Nothing more will come: every lane has ended, or the run broke off (`over`). */
-  D.finished = (store) => store.over || (store.lanes.length > 0 && store.lanes.every((lane) => lane.end));
+export const temperatureOf = (lane) => Number(lane?.start?.settings?.temperature ?? 0);
 
-  const speculates = (lane) => (lane.start ? lane.start.drafter !== "plain" : lane.rounds.some((r) => r.nodes.length));
+/** Mean milliseconds of a round, measured on the lane's own clock. */
+export function meanRound(lane) {
+  if (!lane || !lane.rounds.length) return NaN;
+  return lane.rounds.reduce((sum, r) => sum + (r.end - r.start), 0) / lane.rounds.length;
+}
 
-  D.plainLane = (store) => store.lanes.find((lane) => !speculates(lane)) || null;
+/** Greedy lanes compared token by token: how many agree, over how many, and where they first differ. */
+export function compareTokens(a, b) {
+  const over = a.end && b.end && !cancelled(a) && !cancelled(b) ? Math.max(a.tokens.length, b.tokens.length)
+    : Math.min(a.tokens.length, b.tokens.length);
+  let equal = 0;
+  let first = -1;
+  for (let i = 0; i < over; i++) {
+    const same = i < a.tokens.length && i < b.tokens.length && a.tokens[i].id === b.tokens[i].id;
+    if (same) equal++;
+    else if (first < 0) first = i;
+  }
+  return { equal, over, first };
+}
 
-  D.draftLane = (store) => store.lanes.find(speculates) || null;
+const cancelled = (lane) => lane.end.reason === "cancelled" || lane.end.reason === "error";
 
-  D.temperature = (lane) => Number(lane?.start?.settings?.temperature ?? 0);
+/** The round to look at first: one with an acceptance and a rejection, else any with a draft, else the first. */
+export function tellingRound(lane) {
+  const whole = lane.rounds.filter((r) => !r.cut);
+  const both = whole.filter((r) => r.accepted > 0 && r.nodes.some((n) => n.fate === "rejected"));
+  const best = both.sort((a, b) => b.accepted - a.accepted || a.index - b.index)[0];
+  return best || whole.find((r) => r.accepted > 0) || whole.find((r) => r.nodes.length) || lane.rounds[0] || null;
+}
 
-  /** Mean milliseconds of a round, measured on the lane's own clock. */
-  D.meanRound = function meanRound(lane) {
-    if (!lane || !lane.rounds.length) return NaN;
-    return lane.rounds.reduce((sum, r) => sum + (r.end - r.start), 0) / lane.rounds.length;
-  };
+/** The slot's own token, as text: a node's, or the last committed token's, or the prompt's last token. */
+export function slotRaw(lane, round, slot) {
+  const node = slot >= 0 ? round.nodes.find((n) => n.id === slot) : null;
+  if (node) return { text: visible(node.raw), prompt: false };
+  if (round.firstToken > 0) return { text: visible(lane.tokens[round.firstToken - 1].raw), prompt: false };
+  return { text: visible(lane.start ? lane.start.prompt_last_raw : ""), prompt: true };
+}
 
-  /** Greedy lanes compared token by token: how many agree, over how many, and where they first differ. */
-  D.compare = function compare(a, b) {
-    const over = a.end && b.end && !cancelled(a) && !cancelled(b) ? Math.max(a.tokens.length, b.tokens.length)
-      : Math.min(a.tokens.length, b.tokens.length);
-    let equal = 0;
-    let first = -1;
-    for (let i = 0; i < over; i++) {
-      const same = i < a.tokens.length && i < b.tokens.length && a.tokens[i].id === b.tokens[i].id;
-      if (same) equal++;
-      else if (first < 0) first = i;
-    }
-    return { equal, over, first };
-  };
+export const decisionAt = (round, slot) => round.decisions.find((c) => c.slot === slot) || null;
 
-  const cancelled = (lane) => lane.end.reason === "cancelled" || lane.end.reason === "error";
+/** Slots of a round worth opening, in the order in which the round came to them: contests, then where `last` hangs. */
+export function slotsOf(round) {
+  const slots = round.decisions.map((c) => c.slot);
+  if (!slots.includes(round.last.slot)) slots.push(round.last.slot);
+  return slots;
+}
 
-  /** The round to look at first: one with an acceptance and a rejection, else any with a draft, else the first. */
-  D.tellingRound = function tellingRound(lane) {
-    const whole = lane.rounds.filter((r) => !r.cut);
-    const both = whole.filter((r) => r.accepted > 0 && r.nodes.some((n) => n.fate === "rejected"));
-    const best = both.sort((a, b) => b.accepted - a.accepted || a.index - b.index)[0];
-    return best || whole.find((r) => r.accepted > 0) || whole.find((r) => r.nodes.length) || lane.rounds[0] || null;
-  };
+/** Who of a slot to open first: its first child in judged order, else the round's own token. */
+export function tellingKey(round, slot) {
+  const contest = decisionAt(round, slot);
+  return contest && contest.children.length ? contest.children[0].node : "last";
+}
 
-  /** The slot's own token, as text: a node's, or the last committed token's, or the prompt's last token. */
-  D.slotRaw = function slotRaw(lane, round, slot) {
-    const node = slot >= 0 ? round.nodes.find((n) => n.id === slot) : null;
-    if (node) return { text: D.visible(node.raw), prompt: false };
-    if (round.firstToken > 0) return { text: D.visible(lane.tokens[round.firstToken - 1].raw), prompt: false };
-    return { text: D.visible(lane.start ? lane.start.prompt_last_raw : ""), prompt: true };
-  };
-
-  D.contestOf = (round, slot) => round.decisions.find((c) => c.slot === slot) || null;
-
-  /** Slots of a round worth opening, in the order in which the round came to them: contests, then where `last` hangs. */
-  D.slotsOf = function slotsOf(round) {
-    const slots = round.decisions.map((c) => c.slot);
-    if (!slots.includes(round.last.slot)) slots.push(round.last.slot);
-    return slots;
-  };
-
-  /** Who of a slot to open first: its first child in judged order, else the round's own token. */
-  D.tellingKey = function tellingKey(round, slot) {
-    const contest = D.contestOf(round, slot);
-    return contest && contest.children.length ? contest.children[0].node : "last";
-  };
-
-  /** The slot to open first: where the round was decided. */
-  D.tellingSlot = function tellingSlot(round) {
-    const lost = round.decisions.find((c) => c.children.some((child) => !child.passed));
-    return lost ? lost.slot : round.decisions.length ? round.decisions[0].slot : round.last.slot;
-  };
-})(window.Draftscope);
+/** The slot to open first: where the round was decided. */
+export function tellingSlot(round) {
+  const lost = round.decisions.find((c) => c.children.some((child) => !child.passed));
+  return lost ? lost.slot : round.decisions.length ? round.decisions[0].slot : round.last.slot;
+}

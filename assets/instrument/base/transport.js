@@ -4,146 +4,144 @@
 // `now` is a moment of the race clock in milliseconds. While a live run is shown at a slower speed than it is decoded,
 // `now` lags behind what has arrived; where decoding is slower than the display, `now` waits for it.
 
-(function (D) {
-  "use strict";
+import { isFinished, newStore, raceClock } from "./store.js";
 
-  const FIT_MS = 10000; // the default fits about ten seconds
-  const NICE = [1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 75, 100];
-  D.SPEEDS = [0, 1, 2, 5, 10, 20]; // slow-down; 0 is "fit"
+const FIT_MS = 10000; // the default fits about ten seconds
+const NICE = [1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 75, 100];
+export const SPEEDS = [0, 1, 2, 5, 10, 20]; // slow-down; 0 is "fit"
 
-  D.Transport = class Transport {
-    /** `paint()` is called whenever `now` or the state has changed, `moved()` when a reader moves or starts the clock. */
-    constructor(paint, moved) {
-      this.paint = paint;
-      this.moved = moved;
-      this.store = D.newStore();
-      this.now = 0;
-      this.playing = false;
-      this.follow = true; // shows whatever arrives at once
-      this.speed = 0;
-      this.frame = 0;
-      this.quiet = window.matchMedia("(prefers-reduced-motion: reduce)");
-    }
-
-    /** A new run is shown: from its beginning, paced, or at once. */
-    begin(store, paced) {
-      this.pause();
-      this.store = store;
-      this.now = 0;
-      this.follow = !paced;
-      if (paced && this.quiet.matches) this.follow = true;
-      else if (paced) this.play();
-    }
-
-    get end() {
-      return D.clock(this.store);
-    }
-
-    get whole() {
-      return D.finished(this.store) && this.now >= this.end;
-    }
-
-    /** How many times slower than measured the display runs. */
-    get slow() {
-      return this.speed || fit(this.store);
-    }
-
-    /** Events have arrived. */
-    arrived() {
-      if (this.follow) this.now = this.end;
-      this.paint();
-    }
-
-    play() {
-      if (!this.playing && D.finished(this.store) && this.now >= this.end) this.now = 0;
-      this.moved();
-      this.follow = false;
-      this.playing = true;
-      this.last = null;
-      this.schedule();
-      this.paint();
-    }
-
-    pause() {
-      this.playing = false;
-      cancelAnimationFrame(this.frame);
-      clearTimeout(this.timer);
-      this.paint();
-    }
-
-    toggle() {
-      if (this.playing) this.pause();
-      else this.play();
-    }
-
-    seek(ms) {
-      this.follow = false;
-      this.now = Math.max(0, Math.min(ms, this.end));
-      if (this.now >= this.end && !D.finished(this.store)) this.follow = true;
-      this.paint();
-    }
-
-    scrub(ms) {
-      this.pause();
-      this.moved();
-      this.seek(ms);
-    }
-
-    /** All that there is, and whatever comes. */
-    toEnd() {
-      this.moved();
-      this.playing = false;
-      cancelAnimationFrame(this.frame);
-      clearTimeout(this.timer);
-      this.follow = true;
-      this.now = this.end;
-      this.paint();
-    }
-
-    schedule() {
-      if (this.quiet.matches) this.timer = setTimeout(() => this.stepOn(), 700);
-      else this.frame = requestAnimationFrame((t) => this.tick(t));
-    }
-
-    tick(t) {
-      if (!this.playing) return;
-      const passed = this.last === null ? 0 : Math.min(t - this.last, 250);
-      this.last = t;
-      this.now = Math.min(this.now + passed / this.slow, this.end);
-      this.stopAtEnd();
-      this.paint();
-    }
-
-    /** Reduced motion: playback goes round by round. */
-    stepOn() {
-      if (!this.playing) return;
-      const ends = this.store.lanes.flatMap((lane) => lane.rounds.map((r) => r.end)).filter((end) => end > this.now);
-      this.now = ends.length ? Math.min(...ends) : this.end;
-      this.stopAtEnd();
-      this.paint();
-    }
-
-    stopAtEnd() {
-      if (D.finished(this.store) && this.now >= this.end) this.playing = false;
-      else this.schedule();
-    }
-  };
-
-  /** The slow-down at which the whole run takes about ten seconds; while it is decoded, an estimate from its rounds. */
-  function fit(store) {
-    let total = 0;
-    for (const lane of store.lanes) {
-      if (lane.end) total = Math.max(total, lane.clock);
-      else if (lane.rounds.length) {
-        const wanted = Number(lane.start?.settings?.max_new_tokens ?? lane.tokens.length);
-        const begun = lane.prefill ? lane.prefill.end : 0;
-        total = Math.max(total, begun + ((lane.clock - begun) * wanted) / lane.tokens.length);
-      }
-    }
-    if (!total) return 20;
-    const wish = FIT_MS / total;
-    return NICE.reduce((best, n) => (Math.abs(Math.log(n / wish)) < Math.abs(Math.log(best / wish)) ? n : best), 1);
+export class Transport {
+  /** `paint()` is called whenever `now` or the state has changed, `moved()` when a reader moves or starts the clock. */
+  constructor(paint, moved) {
+    this.paint = paint;
+    this.moved = moved;
+    this.store = newStore();
+    this.now = 0;
+    this.playing = false;
+    this.follow = true; // shows whatever arrives at once
+    this.speed = 0;
+    this.frame = 0;
+    this.quiet = window.matchMedia("(prefers-reduced-motion: reduce)");
   }
 
-  D.speedName = (slow) => (slow === 1 ? "true speed" : `1/${slow} speed`);
-})(window.Draftscope);
+  /** A new run is shown: from its beginning, paced, or at once. */
+  begin(store, paced) {
+    this.pause();
+    this.store = store;
+    this.now = 0;
+    this.follow = !paced;
+    if (paced && this.quiet.matches) this.follow = true;
+    else if (paced) this.play();
+  }
+
+  get end() {
+    return raceClock(this.store);
+  }
+
+  get whole() {
+    return isFinished(this.store) && this.now >= this.end;
+  }
+
+  /** How many times slower than measured the display runs. */
+  get slow() {
+    return this.speed || fit(this.store);
+  }
+
+  /** Events have arrived. */
+  arrived() {
+    if (this.follow) this.now = this.end;
+    this.paint();
+  }
+
+  play() {
+    if (!this.playing && isFinished(this.store) && this.now >= this.end) this.now = 0;
+    this.moved();
+    this.follow = false;
+    this.playing = true;
+    this.last = null;
+    this.schedule();
+    this.paint();
+  }
+
+  pause() {
+    this.playing = false;
+    cancelAnimationFrame(this.frame);
+    clearTimeout(this.timer);
+    this.paint();
+  }
+
+  toggle() {
+    if (this.playing) this.pause();
+    else this.play();
+  }
+
+  seek(ms) {
+    this.follow = false;
+    this.now = Math.max(0, Math.min(ms, this.end));
+    if (this.now >= this.end && !isFinished(this.store)) this.follow = true;
+    this.paint();
+  }
+
+  scrub(ms) {
+    this.pause();
+    this.moved();
+    this.seek(ms);
+  }
+
+  /** All that there is, and whatever comes. */
+  toEnd() {
+    this.moved();
+    this.playing = false;
+    cancelAnimationFrame(this.frame);
+    clearTimeout(this.timer);
+    this.follow = true;
+    this.now = this.end;
+    this.paint();
+  }
+
+  schedule() {
+    if (this.quiet.matches) this.timer = setTimeout(() => this.stepOn(), 700);
+    else this.frame = requestAnimationFrame((t) => this.tick(t));
+  }
+
+  tick(t) {
+    if (!this.playing) return;
+    const passed = this.last === null ? 0 : Math.min(t - this.last, 250);
+    this.last = t;
+    this.now = Math.min(this.now + passed / this.slow, this.end);
+    this.stopAtEnd();
+    this.paint();
+  }
+
+  /** Reduced motion: playback goes round by round. */
+  stepOn() {
+    if (!this.playing) return;
+    const ends = this.store.lanes.flatMap((lane) => lane.rounds.map((r) => r.end)).filter((end) => end > this.now);
+    this.now = ends.length ? Math.min(...ends) : this.end;
+    this.stopAtEnd();
+    this.paint();
+  }
+
+  stopAtEnd() {
+    if (isFinished(this.store) && this.now >= this.end) this.playing = false;
+    else this.schedule();
+  }
+}
+
+/** The slow-down at which the whole run takes about ten seconds; while it is decoded, an estimate from its rounds. */
+function fit(store) {
+  let total = 0;
+  for (const lane of store.lanes) {
+    if (lane.end) total = Math.max(total, lane.clock);
+    else if (lane.rounds.length) {
+      const wanted = Number(lane.start?.settings?.max_new_tokens ?? lane.tokens.length);
+      const begun = lane.prefill ? lane.prefill.end : 0;
+      total = Math.max(total, begun + ((lane.clock - begun) * wanted) / lane.tokens.length);
+    }
+  }
+  if (!total) return 20;
+  const wish = FIT_MS / total;
+  return NICE.reduce((best, n) => (Math.abs(Math.log(n / wish)) < Math.abs(Math.log(best / wish)) ? n : best), 1);
+}
+
+export const speedName = (slow) => (slow === 1 ? "true speed" : `1/${slow} speed`);

@@ -3,65 +3,66 @@
 // The engine decodes it as a lane of its own; here only what is asked for is gathered. Where no engine can be asked (a
 // recorded run, an exported page) nothing is offered.
 
-(function (D) {
-  "use strict";
-  const { h } = D;
-  const MOST_LANES = 4;
-  const ROWS = 12;
+import { h, setText } from "../base/dom.js";
+import { formatProb, shorten, visible } from "../base/format.js";
+import { askHost, hostCan } from "../base/host.js";
+import { decisionAt, temperatureOf } from "../base/store.js";
 
-  D.ForkBar = class ForkBar {
-    constructor() {
-      this.token = h("select", { "aria-label": "Token to force" });
-      this.force = h("button", { class: "small", type: "button", text: "Force it", on: { click: () => this.ask(Number(this.token.value)) } });
-      this.uniform = h("button", { class: "small", type: "button", text: "New coin", on: { click: () => this.ask(null) } });
-      this.why = h("p", { class: "note" });
-      this.root = h("div", { class: "fork", role: "group", "aria-label": "Fork here" },
-        h("div", { class: "controls" }, h("b", { text: "Fork here" }), this.uniform, this.token, this.force), this.why);
-    }
+const MOST_LANES = 4;
+const ROWS = 12;
 
-    paint(store, selection, known, busy) {
-      const round = selection && selection.lane.rounds[selection.round];
-      this.root.hidden = !round || !known.verdict || !D.canAsk("fork");
-      if (this.root.hidden) return;
-      this.at = { lane: selection.lane, round, slot: selection.slot };
-      const greedy = D.temperature(selection.lane) === 0;
-      const reason = refusal(store, busy);
-      this.uniform.disabled = Boolean(reason) || greedy;
-      this.token.disabled = this.force.disabled = Boolean(reason);
-      D.setText(this.why, reason || (greedy ? "At temperature 0 no coin is tossed: only another token makes another text." : "Decodes on from here as a lane of its own, with another seed, or with that token in place."));
-      this.offer();
-    }
-
-    /** The rows of the law that decided here, likeliest first; the one that was written is not offered. */
-    offer() {
-      const { lane, round, slot } = this.at;
-      const stamp = `${lane.start?.run}/${lane.name}/${round.index}/${slot}`;
-      if (stamp === this.stamp) return;
-      this.stamp = stamp;
-      const laws = D.contestOf(round, slot)?.distributions[0] || (round.last.slot === slot ? round.last.distributions : null);
-      const written = writtenAt(round, slot);
-      const rows = laws ? laws.ids.map((id, i) => ({ id, raw: laws.raw[i], p: laws.p[i] })).filter((row) => row.id !== written).sort((a, b) => b.p - a.p).slice(0, ROWS) : [];
-      this.token.replaceChildren(...rows.map((row) => h("option", { value: row.id, text: `${D.shorten(D.visible(row.raw), 14)}  p ${D.prob(row.p)}` })));
-      this.token.hidden = this.force.hidden = !rows.length;
-    }
-
-    ask(token) {
-      const { lane, round, slot } = this.at;
-      D.ask("fork", { lane: lane.name, round: round.round, slot, token });
-    }
-  };
-
-  /** Why nothing can be forked now; empty where it can. */
-  function refusal(store, busy) {
-    if (store.source !== "live") return "A recorded run has no engine behind it: press Run, then fork.";
-    if (busy) return "Only a run that is over can be forked.";
-    if (store.lanes.length >= MOST_LANES) return `${MOST_LANES} lanes are shown; press Run to begin anew.`;
-    return "";
+export class ForkBar {
+  constructor() {
+    this.token = h("select", { "aria-label": "Token to force" });
+    this.force = h("button", { class: "small", type: "button", text: "Force it", on: { click: () => this.ask(Number(this.token.value)) } });
+    this.uniform = h("button", { class: "small", type: "button", text: "New coin", on: { click: () => this.ask(null) } });
+    this.why = h("p", { class: "note" });
+    this.root = h("div", { class: "fork", role: "group", "aria-label": "Fork here" },
+      h("div", { class: "controls" }, h("b", { text: "Fork here" }), this.uniform, this.token, this.force), this.why);
   }
 
-  /** The token that the text went on with below a slot; null where it did not come to that slot. */
-  function writtenAt(round, slot) {
-    const child = round.nodes.find((n) => n.parent === slot && n.fate === "accepted");
-    return child ? child.token : round.last.slot === slot ? round.last.token : null;
+  paint(store, selection, known, busy) {
+    const round = selection && selection.lane.rounds[selection.round];
+    this.root.hidden = !round || !known.verdict || !hostCan("fork");
+    if (this.root.hidden) return;
+    this.at = { lane: selection.lane, round, slot: selection.slot };
+    const greedy = temperatureOf(selection.lane) === 0;
+    const reason = refusal(store, busy);
+    this.uniform.disabled = Boolean(reason) || greedy;
+    this.token.disabled = this.force.disabled = Boolean(reason);
+    setText(this.why, reason || (greedy ? "At temperature 0 no coin is tossed: only another token makes another text." : "Decodes on from here as a lane of its own, with another seed, or with that token in place."));
+    this.offer();
   }
-})(window.Draftscope);
+
+  /** The rows of the law that decided here, likeliest first; the one that was written is not offered. */
+  offer() {
+    const { lane, round, slot } = this.at;
+    const stamp = `${lane.start?.run}/${lane.name}/${round.index}/${slot}`;
+    if (stamp === this.stamp) return;
+    this.stamp = stamp;
+    const laws = decisionAt(round, slot)?.distributions[0] || (round.last.slot === slot ? round.last.distributions : null);
+    const written = writtenAt(round, slot);
+    const rows = laws ? laws.ids.map((id, i) => ({ id, raw: laws.raw[i], p: laws.p[i] })).filter((row) => row.id !== written).sort((a, b) => b.p - a.p).slice(0, ROWS) : [];
+    this.token.replaceChildren(...rows.map((row) => h("option", { value: row.id, text: `${shorten(visible(row.raw), 14)}  p ${formatProb(row.p)}` })));
+    this.token.hidden = this.force.hidden = !rows.length;
+  }
+
+  ask(token) {
+    const { lane, round, slot } = this.at;
+    askHost("fork", { lane: lane.name, round: round.round, slot, token });
+  }
+}
+
+/** Why nothing can be forked now; empty where it can. */
+function refusal(store, busy) {
+  if (store.source !== "live") return "A recorded run has no engine behind it: press Run, then fork.";
+  if (busy) return "Only a run that is over can be forked.";
+  if (store.lanes.length >= MOST_LANES) return `${MOST_LANES} lanes are shown; press Run to begin anew.`;
+  return "";
+}
+
+/** The token that the text went on with below a slot; null where it did not come to that slot. */
+function writtenAt(round, slot) {
+  const child = round.nodes.find((n) => n.parent === slot && n.fate === "accepted");
+  return child ? child.token : round.last.slot === slot ? round.last.token : null;
+}

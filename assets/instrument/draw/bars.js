@@ -2,94 +2,94 @@
 //
 // What both agree on is solid, the draft's excess hatched one way (it can be rejected), the target's the other (the residual).
 
-(function (D) {
-  "use strict";
-  const { h } = D;
-  const ROWS = 6;
+import { h } from "../base/dom.js";
+import { FATES } from "../base/fates.js";
+import { formatProb, shorten, visible } from "../base/format.js";
 
-  /** The rows to show: the likeliest, the children's, the outcome's; then everything else as one row. */
-  function rowsOf(laws, wanted) {
-    const shown = new Set(laws.ids.slice(0, ROWS));
-    for (const id of wanted) if (laws.ids.includes(id)) shown.add(id);
-    const rows = [];
-    const rest = { p: laws.rest_p, q: laws.rest_q ?? null, min: laws.rest_min ?? null, count: 0 };
-    laws.ids.forEach((id, i) => {
-      const p = laws.p[i];
-      const q = laws.q ? laws.q[i] : null;
-      if (shown.has(id)) rows.push({ id, raw: laws.raw[i], p, q, min: q === null ? p : Math.min(p, q) });
-      else {
-        rest.p += p;
-        if (q !== null) {
-          rest.q += q;
-          rest.min += Math.min(p, q);
-        }
-        rest.count += 1;
+const ROWS = 6;
+
+/** The rows to show: the likeliest, the children's, the outcome's; then everything else as one row. */
+function rowsOf(laws, wanted) {
+  const shown = new Set(laws.ids.slice(0, ROWS));
+  for (const id of wanted) if (laws.ids.includes(id)) shown.add(id);
+  const rows = [];
+  const rest = { p: laws.rest_p, q: laws.rest_q ?? null, min: laws.rest_min ?? null, count: 0 };
+  laws.ids.forEach((id, i) => {
+    const p = laws.p[i];
+    const q = laws.q ? laws.q[i] : null;
+    if (shown.has(id)) rows.push({ id, raw: laws.raw[i], p, q, min: q === null ? p : Math.min(p, q) });
+    else {
+      rest.p += p;
+      if (q !== null) {
+        rest.q += q;
+        rest.min += Math.min(p, q);
       }
-    });
-    return { rows, rest };
-  }
-
-  function agreement(laws) {
-    if (!laws.q) return null;
-    return laws.p.reduce((sum, p, i) => sum + Math.min(p, laws.q[i]), laws.rest_min || 0);
-  }
-
-  /** Bars of p and q overlaid, or of p alone. `marks`: token id -> [class, words]. */
-  D.lawBars = function lawBars(laws, marks, overlay, letter = "p") {
-    const { rows, rest } = rowsOf(laws, marks.keys());
-    const both = overlay && laws.q;
-    const all = [...rows, { ...rest, id: null, min: rest.min === null ? rest.p : rest.min }];
-    // one ruler for all tokens; where "all others" would reach beyond it, that row has its own, and says so
-    const most = Math.max(1e-9, ...rows.map((r) => Math.max(r.p, r.q || 0)));
-    const table = h("div", { class: "bars", role: "table", "aria-label": "Probabilities" });
-    for (const row of all) {
-      if (row.id === null && row.p < 5e-4 && (row.q || 0) < 5e-4) continue;
-      const mark = marks.get(row.id);
-      const extent = both ? row.p + row.q - row.min : Math.max(row.p, row.q || 0);
-      const beyond = extent > most * 1.0001;
-      const ruler = beyond ? extent : most;
-      const pct = (x) => `${(100 * x) / ruler}%`;
-      const bar = h("div", { class: beyond ? "bar beyond" : "bar", "aria-hidden": "true" });
-      if (both) {
-        bar.append(h("i", { class: "min", style: { width: pct(row.min) } }));
-        // "all others" may hold excesses of both kinds at once; single tokens hold one
-        let at = row.min;
-        for (const [kind, size] of [["over-q", row.q - row.min], ["over-p", row.p - row.min]]) {
-          if (size > ruler * 1e-4) bar.append(h("i", { class: kind, style: { left: pct(at), width: pct(size) } }));
-          if (size > 0) at += row.id === null ? size : 0;
-        }
-      } else {
-        bar.append(h("i", { class: letter === "q" ? "draft" : "ink", style: { width: pct(row.p) } }));
-        if (laws.q) bar.append(h("i", { class: "thin-q", style: { width: pct(row.q) } }));
-      }
-      const figures = laws.q ? `p ${D.prob(row.p)}  q ${D.prob(row.q)}` : `${letter} ${D.prob(row.p)}`;
-      table.append(h("div", { class: `bar-row${mark ? " marked" : ""}`, role: "row" },
-        h("span", { class: `mark ${mark ? mark[0] : ""}`, role: "cell", text: mark ? D.FATES[mark[0]].glyph || "◦" : "", title: mark ? mark[1] : null, "aria-label": mark ? mark[1] : null }),
-        h("span", { class: "token", role: "rowheader", text: row.id === null ? (beyond ? "others ∗" : "all others") : D.shorten(D.visible(row.raw), 12), title: row.id === null ? null : D.visible(row.raw) }),
-        bar, h("span", { class: "pq", role: "cell", text: figures })));
+      rest.count += 1;
     }
-    table.dataset.own = String(Boolean(table.querySelector(".beyond")));
-    return table;
-  };
+  });
+  return { rows, rest };
+}
 
-  function key(overlay, twin, table) {
-    const own = table.dataset.own === "true" ? h("span", { class: "key", text: "∗ on its own ruler" }) : null;
-    const entry = (kind, words) => h("span", { class: "key" }, h("i", { class: `swatch ${kind}` }), words);
-    return overlay
-      ? h("p", { class: "legend" }, entry("min", "both, min(p, q)"), entry("over-q", "q − p, too sure"), entry("over-p", "p − q, residual"), own)
-      : h("p", { class: "legend" }, entry("ink", "target p"), twin ? entry("thin-q", "draft q") : null, own);
+function agreement(laws) {
+  if (!laws.q) return null;
+  return laws.p.reduce((sum, p, i) => sum + Math.min(p, laws.q[i]), laws.rest_min || 0);
+}
+
+/** Bars of p and q overlaid, or of p alone. `marks`: token id -> [class, words]. */
+export function probabilityBars(laws, marks, overlay, letter = "p") {
+  const { rows, rest } = rowsOf(laws, marks.keys());
+  const both = overlay && laws.q;
+  const all = [...rows, { ...rest, id: null, min: rest.min === null ? rest.p : rest.min }];
+  // one ruler for all tokens; where "all others" would reach beyond it, that row has its own, and says so
+  const most = Math.max(1e-9, ...rows.map((r) => Math.max(r.p, r.q || 0)));
+  const table = h("div", { class: "bars", role: "table", "aria-label": "Probabilities" });
+  for (const row of all) {
+    if (row.id === null && row.p < 5e-4 && (row.q || 0) < 5e-4) continue;
+    const mark = marks.get(row.id);
+    const extent = both ? row.p + row.q - row.min : Math.max(row.p, row.q || 0);
+    const beyond = extent > most * 1.0001;
+    const ruler = beyond ? extent : most;
+    const pct = (x) => `${(100 * x) / ruler}%`;
+    const bar = h("div", { class: beyond ? "bar beyond" : "bar", "aria-hidden": "true" });
+    if (both) {
+      bar.append(h("i", { class: "min", style: { width: pct(row.min) } }));
+      // "all others" may hold excesses of both kinds at once; single tokens hold one
+      let at = row.min;
+      for (const [kind, size] of [["over-q", row.q - row.min], ["over-p", row.p - row.min]]) {
+        if (size > ruler * 1e-4) bar.append(h("i", { class: kind, style: { left: pct(at), width: pct(size) } }));
+        if (size > 0) at += row.id === null ? size : 0;
+      }
+    } else {
+      bar.append(h("i", { class: letter === "q" ? "draft" : "ink", style: { width: pct(row.p) } }));
+      if (laws.q) bar.append(h("i", { class: "thin-q", style: { width: pct(row.q) } }));
+    }
+    const figures = laws.q ? `p ${formatProb(row.p)}  q ${formatProb(row.q)}` : `${letter} ${formatProb(row.p)}`;
+    table.append(h("div", { class: `bar-row${mark ? " marked" : ""}`, role: "row" },
+      h("span", { class: `mark ${mark ? mark[0] : ""}`, role: "cell", text: mark ? FATES[mark[0]].glyph || "◦" : "", title: mark ? mark[1] : null, "aria-label": mark ? mark[1] : null }),
+      h("span", { class: "token", role: "rowheader", text: row.id === null ? (beyond ? "others ∗" : "all others") : shorten(visible(row.raw), 12), title: row.id === null ? null : visible(row.raw) }),
+      bar, h("span", { class: "pq", role: "cell", text: figures })));
   }
+  table.dataset.own = String(Boolean(table.querySelector(".beyond")));
+  return table;
+}
 
-  /** Bars and what they mean. */
-  D.lawPicture = function lawPicture(laws, marks, overlay) {
-    const table = D.lawBars(laws, marks, overlay);
-    return [table, key(overlay && laws.q, Boolean(laws.q), table)];
-  };
+function key(overlay, twin, table) {
+  const own = table.dataset.own === "true" ? h("span", { class: "key", text: "∗ on its own ruler" }) : null;
+  const entry = (kind, words) => h("span", { class: "key" }, h("i", { class: `swatch ${kind}` }), words);
+  return overlay
+    ? h("p", { class: "legend" }, entry("min", "both, min(p, q)"), entry("over-q", "q − p, too sure"), entry("over-p", "p − q, residual"), own)
+    : h("p", { class: "legend" }, entry("ink", "target p"), twin ? entry("thin-q", "draft q") : null, own);
+}
 
-  D.lawSums = function lawSums(laws, first) {
-    const alpha = agreement(laws);
-    if (alpha === null) return null;
-    return h("p", { class: "sum" }, h("b", { text: `α = Σ min(p, q) = ${D.prob(alpha)}` }),
-      ` · each hatched area sums to ${D.prob(1 - alpha)}${first ? "" : ", in the laws that earlier rejections left"}`);
-  };
-})(window.Draftscope);
+/** Bars and what they mean. */
+export function probabilityPicture(laws, marks, overlay) {
+  const table = probabilityBars(laws, marks, overlay);
+  return [table, key(overlay && laws.q, Boolean(laws.q), table)];
+}
+
+export function overlapLine(laws, first) {
+  const alpha = agreement(laws);
+  if (alpha === null) return null;
+  return h("p", { class: "sum" }, h("b", { text: `α = Σ min(p, q) = ${formatProb(alpha)}` }),
+    ` · each hatched area sums to ${formatProb(1 - alpha)}${first ? "" : ", in the laws that earlier rejections left"}`);
+}

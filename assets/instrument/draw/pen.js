@@ -2,62 +2,60 @@
 //
 // It knows what those two draw with and nothing more.
 
-(function (D) {
-  "use strict";
-  const { s } = D;
-  const ANCHOR = { left: "start", center: "middle", right: "end" };
+import { s } from "../base/dom.js";
 
-  D.Pen = class Pen {
-    constructor() {
-      this.group = s("g", {});
-      this.ruler = document.createElement("canvas").getContext("2d");
-      Object.assign(this, { fillStyle: "#000", strokeStyle: "#000", lineWidth: 1, globalAlpha: 1, font: "10px sans-serif", textAlign: "left", textBaseline: "alphabetic", path: "" });
-    }
+const ANCHOR = { left: "start", center: "middle", right: "end" };
 
-    draw(tag, props) {
-      this.group.append(s(tag, { ...props, opacity: this.globalAlpha < 1 ? this.globalAlpha : null }));
-    }
+export class Pen {
+  constructor() {
+    this.group = s("g", {});
+    this.ruler = document.createElement("canvas").getContext("2d");
+    Object.assign(this, { fillStyle: "#000", strokeStyle: "#000", lineWidth: 1, globalAlpha: 1, font: "10px sans-serif", textAlign: "left", textBaseline: "alphabetic", path: "" });
+  }
 
-    fillRect(x, y, width, height) {
-      this.draw("rect", { x, y, width: Math.max(0, width), height: Math.max(0, height), fill: this.fillStyle });
-    }
+  draw(tag, props) {
+    this.group.append(s(tag, { ...props, opacity: this.globalAlpha < 1 ? this.globalAlpha : null }));
+  }
 
-    strokeRect(x, y, width, height) {
-      this.draw("rect", { x, y, width: Math.max(0, width), height: Math.max(0, height), fill: "none", stroke: this.strokeStyle, "stroke-width": this.lineWidth });
-    }
+  fillRect(x, y, width, height) {
+    this.draw("rect", { x, y, width: Math.max(0, width), height: Math.max(0, height), fill: this.fillStyle });
+  }
 
-    beginPath() {
-      this.path = "";
-      this.round = null;
-    }
+  strokeRect(x, y, width, height) {
+    this.draw("rect", { x, y, width: Math.max(0, width), height: Math.max(0, height), fill: "none", stroke: this.strokeStyle, "stroke-width": this.lineWidth });
+  }
 
-    moveTo(x, y) {
-      this.path += `M${x} ${y}`;
-    }
+  beginPath() {
+    this.path = "";
+    this.round = null;
+  }
 
-    lineTo(x, y) {
-      this.path += `L${x} ${y}`;
-    }
+  moveTo(x, y) {
+    this.path += `M${x} ${y}`;
+  }
 
-    roundRect(x, y, width, height, rx) {
-      this.round = { x, y, width, height, rx };
-    }
+  lineTo(x, y) {
+    this.path += `L${x} ${y}`;
+  }
 
-    stroke() {
-      const look = { fill: "none", stroke: this.strokeStyle, "stroke-width": this.lineWidth };
-      if (this.round) this.draw("rect", { ...this.round, ...look });
-      else this.draw("path", { d: this.path, ...look });
-    }
+  roundRect(x, y, width, height, rx) {
+    this.round = { x, y, width, height, rx };
+  }
 
-    fillText(text, x, y) {
-      const [, weight, size, family] = /^(?:(\S+) )?([\d.]+)px (.+)$/.exec(this.font);
-      const baseline = this.textBaseline === "middle" ? y + Number(size) * 0.36 : y;
-      this.group.append(s("text", { x, y: baseline, fill: this.fillStyle, "font-size": size, "font-family": family, "font-weight": weight || null, "text-anchor": ANCHOR[this.textAlign], opacity: this.globalAlpha < 1 ? this.globalAlpha : null }, text));
-    }
+  stroke() {
+    const look = { fill: "none", stroke: this.strokeStyle, "stroke-width": this.lineWidth };
+    if (this.round) this.draw("rect", { ...this.round, ...look });
+    else this.draw("path", { d: this.path, ...look });
+  }
 
-    measureText(text) {
-      this.ruler.font = this.font;
-      return this.ruler.measureText(text);
-    }
-  };
-})(window.Draftscope);
+  fillText(text, x, y) {
+    const [, weight, size, family] = /^(?:(\S+) )?([\d.]+)px (.+)$/.exec(this.font);
+    const baseline = this.textBaseline === "middle" ? y + Number(size) * 0.36 : y;
+    this.group.append(s("text", { x, y: baseline, fill: this.fillStyle, "font-size": size, "font-family": family, "font-weight": weight || null, "text-anchor": ANCHOR[this.textAlign], opacity: this.globalAlpha < 1 ? this.globalAlpha : null }, text));
+  }
+
+  measureText(text) {
+    this.ruler.font = this.font;
+    return this.ruler.measureText(text);
+  }
+}

@@ -1,39 +1,36 @@
 // What the page tells when asked: parts below the round, closed until their button is pressed.
 
-(function (D) {
-  "use strict";
-  const { h } = D;
+import { h } from "../base/dom.js";
 
-  D.Unfold = class Unfold {
-    /** `parts`: title -> a view with `root` and `paint(now)`. */
-    constructor(parts, repaint) {
-      this.parts = Object.entries(parts).map(([title, view], i) => {
-        const section = h("section", { class: "card", id: `unfold-${i}`, "aria-label": title, hidden: true }, h("h3", { text: title }), view.root);
-        const button = h("button", { type: "button", class: "small unfold", "aria-expanded": "false", "aria-controls": `unfold-${i}`, text: title, on: { click: () => this.toggle(i, repaint) } });
-        return { view, section, button };
-      });
-      this.root = h("div", { class: "unfolds" }, h("div", { class: "controls" }, this.parts.map((part) => part.button)), this.parts.map((part) => part.section));
-    }
+export class Unfold {
+  /** `parts`: title -> a view with `root` and `paint(now)`. */
+  constructor(parts, repaint) {
+    this.parts = Object.entries(parts).map(([title, view], i) => {
+      const section = h("section", { class: "card", id: `unfold-${i}`, "aria-label": title, hidden: true }, h("h3", { text: title }), view.root);
+      const button = h("button", { type: "button", class: "small unfold", "aria-expanded": "false", "aria-controls": `unfold-${i}`, text: title, on: { click: () => this.toggle(i, repaint) } });
+      return { view, section, button };
+    });
+    this.root = h("div", { class: "unfolds" }, h("div", { class: "controls" }, this.parts.map((part) => part.button)), this.parts.map((part) => part.section));
+  }
 
-    /** Opens or closes the part of that title, without painting. */
-    set(title, open) {
-      const { section, button } = this.parts.find((part) => part.section.getAttribute("aria-label") === title);
-      section.hidden = !open;
-      button.setAttribute("aria-expanded", String(open));
-    }
+  /** Opens or closes the part of that title, without painting. */
+  set(title, open) {
+    const { section, button } = this.parts.find((part) => part.section.getAttribute("aria-label") === title);
+    section.hidden = !open;
+    button.setAttribute("aria-expanded", String(open));
+  }
 
-    toggle(i, repaint) {
-      const { section, button } = this.parts[i];
-      section.hidden = !section.hidden;
-      button.setAttribute("aria-expanded", String(!section.hidden));
-      repaint();
-    }
+  toggle(i, repaint) {
+    const { section, button } = this.parts[i];
+    section.hidden = !section.hidden;
+    button.setAttribute("aria-expanded", String(!section.hidden));
+    repaint();
+  }
 
-    paint(state) {
-      for (const { view, section, button } of this.parts) {
-        button.hidden = Boolean(view.absent && view.absent()); // needs an engine, and there is none
-        if (!section.hidden) view.paint(state);
-      }
+  paint(state) {
+    for (const { view, section, button } of this.parts) {
+      button.hidden = Boolean(view.absent && view.absent()); // needs an engine, and there is none
+      if (!section.hidden) view.paint(state);
     }
-  };
-})(window.Draftscope);
+  }
+}

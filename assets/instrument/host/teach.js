@@ -1,29 +1,30 @@
 // Teacher links: `?teach=1` beside the settings. The settings come with the link and cannot be moved; Run is left.
 
-(function (D) {
-  "use strict";
-  const { h } = D;
+import { KEPT_IN_ADDRESS, embedded, fromAddress } from "../base/address.js";
+import { h } from "../base/dom.js";
 
-  D.teaching = () => D.asked("teach") === "1";
+export const teaching = () => fromAddress("teach") === "1";
 
-  if (D.teaching()) document.documentElement.classList.add("ds-teach"); // page.css hides what the link has fixed
+/** page.css hides what the link has fixed. */
+export function markTeaching() {
+  if (teaching()) document.documentElement.classList.add("ds-teach");
+}
 
-  /** The same address as a teacher's. */
-  D.teacherQuery = function teacherQuery(query) {
-    const parameters = new URLSearchParams(query);
-    parameters.set("teach", "1");
-    return `?${parameters}`;
-  };
+/** The same address as a teacher's. */
+export function teacherQuery(query) {
+  const parameters = new URLSearchParams(query);
+  parameters.set("teach", "1");
+  return `?${parameters}`;
+}
 
-  /** What the link has set, in the place of the controls. */
-  D.showTaught = function showTaught() {
-    const place = document.querySelector("#ds-controls");
-    if (!D.teaching() || !place || place.querySelector(".ds-taught")) return;
-    const set = Array.from(new URLSearchParams(location.search)).filter(([name]) => !D.KEPT.includes(name) && name !== "prompt");
-    const prompt = D.asked("prompt");
-    place.prepend(h("div", { class: "ds-taught" },
-      prompt ? h("p", {}, "Prompt: ", h("q", { text: prompt })) : null,
-      h("p", { text: set.length ? set.map(([name, value]) => `${name.replaceAll("_", " ")} ${value}`).join(" · ") : "The page's own settings." }),
-      D.embedded() ? h("a", { href: location.href, target: "_blank", rel: "noopener", text: "Open full window" }) : null));
-  };
-})(window.Draftscope);
+/** What the link has set, in the place of the controls. */
+export function showTaught() {
+  const place = document.querySelector("#ds-controls");
+  if (!teaching() || !place || place.querySelector(".ds-taught")) return;
+  const set = Array.from(new URLSearchParams(location.search)).filter(([name]) => !KEPT_IN_ADDRESS.includes(name) && name !== "prompt");
+  const prompt = fromAddress("prompt");
+  place.prepend(h("div", { class: "ds-taught" },
+    prompt ? h("p", {}, "Prompt: ", h("q", { text: prompt })) : null,
+    h("p", { text: set.length ? set.map(([name, value]) => `${name.replaceAll("_", " ")} ${value}`).join(" · ") : "The page's own settings." }),
+    embedded() ? h("a", { href: location.href, target: "_blank", rel: "noopener", text: "Open full window" }) : null));
+}

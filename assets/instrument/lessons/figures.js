@@ -1,74 +1,73 @@
 // Two pictures that only lessons show, folded from the run like everything else: forwards by rows, and when tokens arrive.
 
-(function (D) {
-  "use strict";
-  const { h, s } = D;
+import { h, s } from "../base/dom.js";
+import { counted, formatMs, median } from "../base/format.js";
+import { draftLane, plainLane } from "../base/store.js";
 
-  /** Rows of a forward -> {n, ms}: how many of the run's forwards had so many, and their median time. */
-  D.byRows = function byRows(store) {
-    const times = new Map();
-    for (const round of store.lanes.flatMap((lane) => lane.rounds)) {
-      if (!times.has(round.width)) times.set(round.width, []);
-      times.get(round.width).push(round.timings.verify);
-    }
-    return new Map([...times].sort(([a], [b]) => a - b).map(([rows, all]) => [rows, { n: all.length, ms: D.median(all) }]));
-  };
+/** Rows of a forward -> {n, ms}: how many of the run's forwards had so many, and their median time. */
+export function byRows(store) {
+  const times = new Map();
+  for (const round of store.lanes.flatMap((lane) => lane.rounds)) {
+    if (!times.has(round.width)) times.set(round.width, []);
+    times.get(round.width).push(round.timings.verify);
+  }
+  return new Map([...times].sort(([a], [b]) => a - b).map(([rows, all]) => [rows, { n: all.length, ms: median(all) }]));
+}
 
-  /** A bar for each number of rows that at least two forwards had. */
-  D.rowBars = function rowBars(store) {
-    const seen = [...D.byRows(store)].filter(([, { n }]) => n > 1);
-    const most = Math.max(...seen.map(([, { ms }]) => ms));
-    return h("div", { class: "rowbars", role: "table", "aria-label": "A target forward by its rows, median" }, seen.map(([rows, { n, ms }]) => h("div", { role: "row" },
-      h("span", { role: "rowheader", text: D.count(rows, "row") }), h("div", { role: "cell", "aria-hidden": "true" }, h("i", { style: { width: `${(100 * ms) / most}%` } })),
-      h("span", { role: "cell", text: `${D.time(ms)}, median of ${n}` }))));
-  };
+/** A bar for each number of rows that at least two forwards had. */
+export function rowBars(store) {
+  const seen = [...byRows(store)].filter(([, { n }]) => n > 1);
+  const most = Math.max(...seen.map(([, { ms }]) => ms));
+  return h("div", { class: "rowbars", role: "table", "aria-label": "A target forward by its rows, median" }, seen.map(([rows, { n, ms }]) => h("div", { role: "row" },
+    h("span", { role: "rowheader", text: counted(rows, "row") }), h("div", { role: "cell", "aria-hidden": "true" }, h("i", { style: { width: `${(100 * ms) / most}%` } })),
+    h("span", { role: "cell", text: `${formatMs(ms)}, median of ${n}` }))));
+}
 
-  /** When each token of a lane reaches the reader: as its round ends, or `paced`, spread until the next round ends. */
-  D.arrivals = function arrivals(lane, paced) {
-    return lane.rounds.flatMap((round, i) => {
-      const next = lane.rounds[i + 1];
-      const room = paced && next ? next.end - round.end : 0;
-      return round.emitted.map((_, k) => round.end + (room * k) / round.emitted.length);
-    });
-  };
-
-  D.gapsOf = (times) => times.slice(1).map((at, i) => at - times[i]);
-
-  const WIDE = 1000; // units of one row of ticks, whatever its width on the page
-
-  /** Three rows of ticks on one clock: plain, in bursts, paced; and the gaps as a table. */
-  D.arrivalPicture = function arrivalPicture(store) {
-    const [plain, draft] = [D.plainLane(store), D.draftLane(store)];
-    const rows = [["plain", "plain decoding", D.arrivals(plain, false)], ["burst", "as rounds end", D.arrivals(draft, false)], ["paced", "paced (modelled)", D.arrivals(draft, true)]];
-    const end = Math.max(...rows.map(([, , times]) => times[times.length - 1]));
-    const words = rows.map(([, name, times]) => `${name}: ${D.count(times.length, "token")}, median gap ${D.time(D.median(D.gapsOf(times)))}`).join("; ");
-    return h("div", {}, h("div", { class: "arrivals", role: "img", "aria-label": `When each token arrives, from 0 to ${D.time(end)}. ${words}` },
-      rows.flatMap(([kind, name, times]) => [h("span", { text: name }), s("svg", { viewBox: `0 0 ${WIDE} 22`, preserveAspectRatio: "none" },
-        s("path", { class: "rule", d: `M0 22H${WIDE}` }), s("path", { class: kind, d: times.map((at) => `M${((WIDE * at) / end).toFixed(1)} 2v20`).join("") }))]),
-      h("span", {}), h("p", { class: "ends" }, h("span", { text: "0" }), h("span", { text: D.time(end) }))),
-      h("details", {}, h("summary", { text: "The gaps as a table" }), h("table", {}, h("thead", {}, h("tr", {}, ["", "tokens", "median gap", "largest gap"].map((text) => h("th", { scope: "col", text })))),
-        h("tbody", {}, rows.map(([, name, times]) => h("tr", {}, h("th", { scope: "row", text: name }), [times.length, D.time(D.median(D.gapsOf(times))), D.time(Math.max(...D.gapsOf(times)))].map((text) => h("td", { text: String(text) }))))))));
-  };
-
-  /** Where a round's draft was copied from: {at, length, from, accepted}; `at` and `from` are places in prompt and text. */
-  D.copies = (lane) => lane.rounds.filter((r) => r.nodes.length).flatMap((round) => {
-    const found = /^(\d+)-gram, seen at token (\d+)$/.exec(round.nodes[0].origin);
-    return found ? [{ round, length: Number(found[1]), from: Number(found[2]), at: lane.start.prompt_tokens + round.firstToken, accepted: round.accepted }] : [];
+/** When each token of a lane reaches the reader: as its round ends, or `paced`, spread until the next round ends. */
+export function arrivalsOf(lane, paced) {
+  return lane.rounds.flatMap((round, i) => {
+    const next = lane.rounds[i + 1];
+    const room = paced && next ? next.end - round.end : 0;
+    return round.emitted.map((_, k) => round.end + (room * k) / round.emitted.length);
   });
+}
 
-  const TALL = 120;
+export const gapsOf = (times) => times.slice(1).map((at, i) => at - times[i]);
 
-  /** Arcs from each copied draft back to its source, over the prompt and the text; and the same as a table. */
-  D.copyPicture = function copyPicture(lane) {
-    const copies = D.copies(lane);
-    const prompt = lane.start.prompt_tokens;
-    const x = (at) => (WIDE * at) / (prompt + lane.tokens.length);
-    const arc = ({ from, at, accepted }) => s("path", { class: accepted ? "stood" : "fell", "stroke-width": 1 + accepted / 2, d: `M${x(at)} ${TALL - 8}A${(x(at) - x(from)) / 2} ${Math.min(TALL - 12, (x(at) - x(from)) / 2)} 0 0 0 ${x(from)} ${TALL - 8}` });
-    const words = `${D.count(copies.length, "draft")} copied, ${copies.filter((c) => c.accepted).length} of them with at least one token that stood`;
-    return h("div", { class: "copies" }, s("svg", { viewBox: `0 0 ${WIDE} ${TALL}`, preserveAspectRatio: "none", role: "img", "aria-label": `Arcs from each copied draft to its source. ${words}` },
-      s("path", { class: "prompt", d: `M0 ${TALL - 4}H${x(prompt)}` }), s("path", { class: "written", d: `M${x(prompt)} ${TALL - 4}H${WIDE}` }), copies.map(arc)),
-      h("p", { class: "ends" }, h("span", { text: `prompt, ${D.count(prompt, "token")}` }), h("span", { text: `${D.count(lane.tokens.length, "token")} written` })),
-      h("details", {}, h("summary", { text: "The arcs as a table" }), h("div", { class: "table", tabindex: "0", role: "group", "aria-label": "Copies" }, h("table", {}, h("thead", {}, h("tr", {}, ["round", "at token", "copied from", "matched", "drafted", "stood"].map((text) => h("th", { scope: "col", text })))),
-        h("tbody", {}, copies.map((c) => h("tr", {}, h("th", { scope: "row", text: String(c.round.index + 1) }), [c.at, c.from, c.length, c.round.drafted, c.accepted].map((n) => h("td", { text: String(n) })))))))));
-  };
-})(window.Draftscope);
+const WIDE = 1000; // units of one row of ticks, whatever its width on the page
+
+/** Three rows of ticks on one clock: plain, in bursts, paced; and the gaps as a table. */
+export function arrivalPicture(store) {
+  const [plain, draft] = [plainLane(store), draftLane(store)];
+  const rows = [["plain", "plain decoding", arrivalsOf(plain, false)], ["burst", "as rounds end", arrivalsOf(draft, false)], ["paced", "paced (modelled)", arrivalsOf(draft, true)]];
+  const end = Math.max(...rows.map(([, , times]) => times[times.length - 1]));
+  const words = rows.map(([, name, times]) => `${name}: ${counted(times.length, "token")}, median gap ${formatMs(median(gapsOf(times)))}`).join("; ");
+  return h("div", {}, h("div", { class: "arrivals", role: "img", "aria-label": `When each token arrives, from 0 to ${formatMs(end)}. ${words}` },
+    rows.flatMap(([kind, name, times]) => [h("span", { text: name }), s("svg", { viewBox: `0 0 ${WIDE} 22`, preserveAspectRatio: "none" },
+      s("path", { class: "rule", d: `M0 22H${WIDE}` }), s("path", { class: kind, d: times.map((at) => `M${((WIDE * at) / end).toFixed(1)} 2v20`).join("") }))]),
+    h("span", {}), h("p", { class: "ends" }, h("span", { text: "0" }), h("span", { text: formatMs(end) }))),
+    h("details", {}, h("summary", { text: "The gaps as a table" }), h("table", {}, h("thead", {}, h("tr", {}, ["", "tokens", "median gap", "largest gap"].map((text) => h("th", { scope: "col", text })))),
+      h("tbody", {}, rows.map(([, name, times]) => h("tr", {}, h("th", { scope: "row", text: name }), [times.length, formatMs(median(gapsOf(times))), formatMs(Math.max(...gapsOf(times)))].map((text) => h("td", { text: String(text) }))))))));
+}
+
+/** Where a round's draft was copied from: {at, length, from, accepted}; `at` and `from` are places in prompt and text. */
+export const copiesOf = (lane) => lane.rounds.filter((r) => r.nodes.length).flatMap((round) => {
+  const found = /^(\d+)-gram, seen at token (\d+)$/.exec(round.nodes[0].origin);
+  return found ? [{ round, length: Number(found[1]), from: Number(found[2]), at: lane.start.prompt_tokens + round.firstToken, accepted: round.accepted }] : [];
+});
+
+const TALL = 120;
+
+/** Arcs from each copied draft back to its source, over the prompt and the text; and the same as a table. */
+export function copyPicture(lane) {
+  const copies = copiesOf(lane);
+  const prompt = lane.start.prompt_tokens;
+  const x = (at) => (WIDE * at) / (prompt + lane.tokens.length);
+  const arc = ({ from, at, accepted }) => s("path", { class: accepted ? "stood" : "fell", "stroke-width": 1 + accepted / 2, d: `M${x(at)} ${TALL - 8}A${(x(at) - x(from)) / 2} ${Math.min(TALL - 12, (x(at) - x(from)) / 2)} 0 0 0 ${x(from)} ${TALL - 8}` });
+  const words = `${counted(copies.length, "draft")} copied, ${copies.filter((c) => c.accepted).length} of them with at least one token that stood`;
+  return h("div", { class: "copies" }, s("svg", { viewBox: `0 0 ${WIDE} ${TALL}`, preserveAspectRatio: "none", role: "img", "aria-label": `Arcs from each copied draft to its source. ${words}` },
+    s("path", { class: "prompt", d: `M0 ${TALL - 4}H${x(prompt)}` }), s("path", { class: "written", d: `M${x(prompt)} ${TALL - 4}H${WIDE}` }), copies.map(arc)),
+    h("p", { class: "ends" }, h("span", { text: `prompt, ${counted(prompt, "token")}` }), h("span", { text: `${counted(lane.tokens.length, "token")} written` })),
+    h("details", {}, h("summary", { text: "The arcs as a table" }), h("div", { class: "table", tabindex: "0", role: "group", "aria-label": "Copies" }, h("table", {}, h("thead", {}, h("tr", {}, ["round", "at token", "copied from", "matched", "drafted", "stood"].map((text) => h("th", { scope: "col", text })))),
+      h("tbody", {}, copies.map((c) => h("tr", {}, h("th", { scope: "row", text: String(c.round.index + 1) }), [c.at, c.from, c.length, c.round.drafted, c.accepted].map((n) => h("td", { text: String(n) })))))))));
+}

@@ -1,107 +1,106 @@
 // When speculation does not pay, for the lesson of that name: the speed at every answer length, folded from the recorded
 // run, and at every batch size, folded from the sweep's whole runs (app/draftscope_app/sweep.py). Both against plain.
 
-(function (D) {
-  "use strict";
-  const { h, s } = D;
+import { h, s } from "../base/dom.js";
+import { counted, formatFigure, median } from "../base/format.js";
+import { draftLane, plainLane } from "../base/store.js";
 
-  /** At each length that both lanes reached: plain's milliseconds over the drafting lane's, prompts included. */
-  D.byLength = function byLength(store) {
-    const [draft, plain] = [D.draftLane(store), D.plainLane(store)];
-    const most = Math.min(draft.tokens.length, plain.tokens.length);
-    return Array.from({ length: most }, (_, i) => ({ x: i + 1, y: plain.tokens[i].at / draft.tokens[i].at }));
-  };
+/** At each length that both lanes reached: plain's milliseconds over the drafting lane's, prompts included. */
+export function byLength(store) {
+  const [draft, plain] = [draftLane(store), plainLane(store)];
+  const most = Math.min(draft.tokens.length, plain.tokens.length);
+  return Array.from({ length: most }, (_, i) => ({ x: i + 1, y: plain.tokens[i].at / draft.tokens[i].at }));
+}
 
-  /** For each drafter and gamma of a sweep: at each batch the ratios to plain within the same repeat, and their median. */
-  D.byBatch = function byBatch(runs) {
-    const plain = new Map(runs.filter((r) => r.drafter === "plain").map((r) => [`${r.batch}/${r.repeat}`, r]));
-    const series = new Map();
-    for (const run of runs.filter((r) => r.drafter !== "plain")) {
-      const name = `γ ${run.gamma}`;
-      if (!series.has(name)) series.set(name, new Map());
-      const points = series.get(name);
-      if (!points.has(run.batch)) points.set(run.batch, []);
-      points.get(run.batch).push(plain.get(`${run.batch}/${run.repeat}`).seconds / run.seconds);
-    }
-    return [...series].map(([name, points]) => ({ name, points: [...points].map(([x, all]) => ({ x, all, y: D.median(all) })) }));
-  };
-
-  /** Where a series lies below plain decoding, in words that only say what was measured. */
-  D.belowWords = function belowWords(points, unit) {
-    const below = points.filter((at) => at.y < 1);
-    const [first, last] = [points[0].x, points[points.length - 1].x];
-    if (!below.length) return `at no ${unit} from ${first} to ${last} slower than plain decoding`;
-    if (below.length === points.length) return `slower than plain decoding at every ${unit} from ${first} to ${last}`;
-    const from = points.findIndex((at) => at.y < 1);
-    if (points.slice(from).every((at) => at.y < 1)) return `slower than plain decoding from ${unit} ${points[from].x} on, up to the last, ${last}`;
-    const until = points.findIndex((at) => at.y >= 1);
-    if (points.slice(until).every((at) => at.y >= 1)) return `slower than plain decoding up to ${unit} ${points[until - 1].x}, and no slower from ${points[until].x} to ${last}`;
-    return `slower than plain decoding at ${below.length} of the ${points.length} measured values of ${unit}`;
-  };
-
-  const BOX = { width: 640, height: 230, left: 44, right: 60, top: 12, bottom: 40 };
-  const DASHES = ["", "7 4", "2 4"];
-
-  /** Heights for names that would lie on each other: a line apart, in their order. */
-  function namePlaces(heights) {
-    const places = [...heights];
-    const order = heights.map((_, i) => i).sort((a, b) => heights[a] - heights[b]);
-    order.forEach((i, k) => { if (k) places[i] = Math.max(heights[i], places[order[k - 1]] + 13); });
-    return places;
+/** For each drafter and gamma of a sweep: at each batch the ratios to plain within the same repeat, and their median. */
+export function byBatch(runs) {
+  const plain = new Map(runs.filter((r) => r.drafter === "plain").map((r) => [`${r.batch}/${r.repeat}`, r]));
+  const series = new Map();
+  for (const run of runs.filter((r) => r.drafter !== "plain")) {
+    const name = `γ ${run.gamma}`;
+    if (!series.has(name)) series.set(name, new Map());
+    const points = series.get(name);
+    if (!points.has(run.batch)) points.set(run.batch, []);
+    points.get(run.batch).push(plain.get(`${run.batch}/${run.repeat}`).seconds / run.seconds);
   }
+  return [...series].map(([name, points]) => ({ name, points: [...points].map(([x, all]) => ({ x, all, y: median(all) })) }));
+}
 
-  /** Lines over one axis, 1× marked; `places` are the values of x that are named on it, `at` where x lies, from 0 to 1. */
-  function chart({ series, places, at, axis, label }) {
-    const top = Math.max(1.2, ...series.flatMap(({ points }) => points.flatMap((p) => p.all || [p.y]))) * 1.06;
-    const x = (value) => BOX.left + at(value) * (BOX.width - BOX.left - BOX.right);
-    const y = (value) => BOX.height - BOX.bottom - (value / top) * (BOX.height - BOX.top - BOX.bottom);
-    const ticks = Array.from({ length: Math.floor(top) + 1 }, (_, i) => i);
-    const ends = namePlaces(series.map(({ points }) => y(points[points.length - 1].y) + 4));
-    const line = ({ name, points }, i) => {
-      const end = points[points.length - 1];
-      return [s("polyline", { points: points.map((p) => `${x(p.x)},${y(p.y)}`).join(" "), "stroke-dasharray": DASHES[i % DASHES.length] }),
-        ...points.filter((p) => p.all).flatMap((p) => [s("line", { class: "span", x1: x(p.x), x2: x(p.x), y1: y(Math.min(...p.all)), y2: y(Math.max(...p.all)) }), s("circle", { cx: x(p.x), cy: y(p.y), r: 3.5 })]),
-        name ? s("text", { class: "told", x: x(end.x) + 8, y: ends[i] }, name) : null];
-    };
-    return h("div", { class: "curve sweep" }, s("svg", { viewBox: `0 0 ${BOX.width} ${BOX.height}`, role: "img", "aria-label": label },
-      ticks.flatMap((tick) => [s("line", { class: tick === 1 ? "one" : "", x1: BOX.left, x2: BOX.width - BOX.right, y1: y(tick), y2: y(tick) }), s("text", { x: BOX.left - 8, y: y(tick) + 4, "text-anchor": "end" }, `${tick}×`)]),
-      places.map((value) => s("text", { x: x(value), y: BOX.height - BOX.bottom + 17, "text-anchor": "middle" }, String(value))),
-      s("text", { x: BOX.width - BOX.right, y: BOX.height - 5, "text-anchor": "end" }, axis), series.flatMap(line)));
-  }
+/** Where a series lies below plain decoding, in words that only say what was measured. */
+export function belowWords(points, unit) {
+  const below = points.filter((at) => at.y < 1);
+  const [first, last] = [points[0].x, points[points.length - 1].x];
+  if (!below.length) return `at no ${unit} from ${first} to ${last} slower than plain decoding`;
+  if (below.length === points.length) return `slower than plain decoding at every ${unit} from ${first} to ${last}`;
+  const from = points.findIndex((at) => at.y < 1);
+  if (points.slice(from).every((at) => at.y < 1)) return `slower than plain decoding from ${unit} ${points[from].x} on, up to the last, ${last}`;
+  const until = points.findIndex((at) => at.y >= 1);
+  if (points.slice(until).every((at) => at.y >= 1)) return `slower than plain decoding up to ${unit} ${points[until - 1].x}, and no slower from ${points[until].x} to ${last}`;
+  return `slower than plain decoding at ${below.length} of the ${points.length} measured values of ${unit}`;
+}
 
-  const table = (caption, head, rows) => h("details", {}, h("summary", { text: caption }), h("div", { class: "table", tabindex: "0", role: "group", "aria-label": caption }, h("table", {},
-    h("thead", {}, h("tr", {}, head.map((text) => h("th", { scope: "col", text })))),
-    h("tbody", {}, rows.map(([first, ...cells]) => h("tr", {}, h("th", { scope: "row", text: String(first) }), cells.map((text) => h("td", { text }))))))));
+const BOX = { width: 640, height: 230, left: 44, right: 60, top: 12, bottom: 40 };
+const DASHES = ["", "7 4", "2 4"];
 
-  /** Speed against plain at each answer length. */
-  D.lengthPicture = function lengthPicture(store) {
-    const points = D.byLength(store);
-    const most = points[points.length - 1].x;
-    const { start } = D.draftLane(store);
-    const places = [1, ...[0.25, 0.5, 0.75, 1].map((share) => Math.round(most * share))];
-    return h("div", {}, chart({ series: [{ name: "", points }], places: [...new Set(places)], at: (x) => x / most, axis: "tokens of the answer", label: `Speed against plain decoding by answer length: ${D.belowWords(points, "token")}` }),
-      h("p", { class: "sum", text: `Plain's time over this lane's when each had written so many tokens, the prompt's ${start.prompt_tokens} tokens read by both; one recorded run of each, ${start.device}, ${D.count(start.threads, "thread")}, ${start.created.slice(0, 10)}.` }),
-      table("The lengths as a table", ["tokens", "against plain"], points.map((p) => [p.x, `${D.figure(p.y)}×`])));
+/** Heights for names that would lie on each other: a line apart, in their order. */
+function namePlaces(heights) {
+  const places = [...heights];
+  const order = heights.map((_, i) => i).sort((a, b) => heights[a] - heights[b]);
+  order.forEach((i, k) => { if (k) places[i] = Math.max(heights[i], places[order[k - 1]] + 13); });
+  return places;
+}
+
+/** Lines over one axis, 1× marked; `places` are the values of x that are named on it, `at` where x lies, from 0 to 1. */
+function chart({ series, places, at, axis, label }) {
+  const top = Math.max(1.2, ...series.flatMap(({ points }) => points.flatMap((p) => p.all || [p.y]))) * 1.06;
+  const x = (value) => BOX.left + at(value) * (BOX.width - BOX.left - BOX.right);
+  const y = (value) => BOX.height - BOX.bottom - (value / top) * (BOX.height - BOX.top - BOX.bottom);
+  const ticks = Array.from({ length: Math.floor(top) + 1 }, (_, i) => i);
+  const ends = namePlaces(series.map(({ points }) => y(points[points.length - 1].y) + 4));
+  const line = ({ name, points }, i) => {
+    const end = points[points.length - 1];
+    return [s("polyline", { points: points.map((p) => `${x(p.x)},${y(p.y)}`).join(" "), "stroke-dasharray": DASHES[i % DASHES.length] }),
+      ...points.filter((p) => p.all).flatMap((p) => [s("line", { class: "span", x1: x(p.x), x2: x(p.x), y1: y(Math.min(...p.all)), y2: y(Math.max(...p.all)) }), s("circle", { cx: x(p.x), cy: y(p.y), r: 3.5 })]),
+      name ? s("text", { class: "told", x: x(end.x) + 8, y: ends[i] }, name) : null];
   };
+  return h("div", { class: "curve sweep" }, s("svg", { viewBox: `0 0 ${BOX.width} ${BOX.height}`, role: "img", "aria-label": label },
+    ticks.flatMap((tick) => [s("line", { class: tick === 1 ? "one" : "", x1: BOX.left, x2: BOX.width - BOX.right, y1: y(tick), y2: y(tick) }), s("text", { x: BOX.left - 8, y: y(tick) + 4, "text-anchor": "end" }, `${tick}×`)]),
+    places.map((value) => s("text", { x: x(value), y: BOX.height - BOX.bottom + 17, "text-anchor": "middle" }, String(value))),
+    s("text", { x: BOX.width - BOX.right, y: BOX.height - 5, "text-anchor": "end" }, axis), series.flatMap(line)));
+}
 
-  /** Speed against plain at each batch size. */
-  D.batchPicture = function batchPicture(store) {
-    const series = D.byBatch(store.sweep);
-    const batches = series[0].points.map((p) => p.x);
-    const rank = (x) => (batches.length > 1 ? batches.indexOf(x) / (batches.length - 1) : 0);
-    const [run] = store.sweep;
-    const repeats = series[0].points[0].all.length;
-    const machine = `${run.machine.device}, ${D.count(run.machine.threads, "thread")}, ${run.machine.dtype}, ${run.machine.date}`;
-    const rows = series.flatMap(({ name, points }) => points.map((p) => [`${name}, batch ${p.x}`, `${D.figure(p.y)}×`, p.all.map(D.figure).join(", ")]));
-    return h("div", {}, chart({ series, places: batches, at: (x) => 0.02 + 0.96 * rank(x), axis: "texts decoded together", label: `Speed against plain decoding by batch: ${series.map(({ name, points }) => `${name} ${D.belowWords(points, "batch")}`).join("; ")}` }),
-      h("p", { class: "sum", text: `Whole runs, ${run.tokens} tokens of each continuation of one prompt at T ${run.temperature}: plain's seconds over the drafter's in the same repeat: median of ${repeats}, lines from the least to the largest. Measured on ${machine}.` }),
-      table("The batches as a table", ["", "against plain", "each repeat"], rows));
-  };
+const table = (caption, head, rows) => h("details", {}, h("summary", { text: caption }), h("div", { class: "table", tabindex: "0", role: "group", "aria-label": caption }, h("table", {},
+  h("thead", {}, h("tr", {}, head.map((text) => h("th", { scope: "col", text })))),
+  h("tbody", {}, rows.map(([first, ...cells]) => h("tr", {}, h("th", { scope: "row", text: String(first) }), cells.map((text) => h("td", { text }))))))));
 
-  /** What the target's forward took at one batch: {plain, drafting, rows of each}; medians of the runs. */
-  D.forwardsAt = function forwardsAt(runs, batch, gamma) {
-    const own = (test) => runs.filter((r) => r.batch === batch && test(r));
-    const told = (all) => ({ ms: D.median(all.map((r) => r.verify_ms)), rows: batch * Math.max(...all.map((r) => r.width)) });
-    return { plain: told(own((r) => r.drafter === "plain")), drafting: told(own((r) => r.gamma === gamma)) };
-  };
-})(window.Draftscope);
+/** Speed against plain at each answer length. */
+export function lengthPicture(store) {
+  const points = byLength(store);
+  const most = points[points.length - 1].x;
+  const { start } = draftLane(store);
+  const places = [1, ...[0.25, 0.5, 0.75, 1].map((share) => Math.round(most * share))];
+  return h("div", {}, chart({ series: [{ name: "", points }], places: [...new Set(places)], at: (x) => x / most, axis: "tokens of the answer", label: `Speed against plain decoding by answer length: ${belowWords(points, "token")}` }),
+    h("p", { class: "sum", text: `Plain's time over this lane's when each had written so many tokens, the prompt's ${start.prompt_tokens} tokens read by both; one recorded run of each, ${start.device}, ${counted(start.threads, "thread")}, ${start.created.slice(0, 10)}.` }),
+    table("The lengths as a table", ["tokens", "against plain"], points.map((p) => [p.x, `${formatFigure(p.y)}×`])));
+}
+
+/** Speed against plain at each batch size. */
+export function batchPicture(store) {
+  const series = byBatch(store.sweep);
+  const batches = series[0].points.map((p) => p.x);
+  const rank = (x) => (batches.length > 1 ? batches.indexOf(x) / (batches.length - 1) : 0);
+  const [run] = store.sweep;
+  const repeats = series[0].points[0].all.length;
+  const machine = `${run.machine.device}, ${counted(run.machine.threads, "thread")}, ${run.machine.dtype}, ${run.machine.date}`;
+  const rows = series.flatMap(({ name, points }) => points.map((p) => [`${name}, batch ${p.x}`, `${formatFigure(p.y)}×`, p.all.map(formatFigure).join(", ")]));
+  return h("div", {}, chart({ series, places: batches, at: (x) => 0.02 + 0.96 * rank(x), axis: "texts decoded together", label: `Speed against plain decoding by batch: ${series.map(({ name, points }) => `${name} ${belowWords(points, "batch")}`).join("; ")}` }),
+    h("p", { class: "sum", text: `Whole runs, ${run.tokens} tokens of each continuation of one prompt at T ${run.temperature}: plain's seconds over the drafter's in the same repeat: median of ${repeats}, lines from the least to the largest. Measured on ${machine}.` }),
+    table("The batches as a table", ["", "against plain", "each repeat"], rows));
+}
+
+/** What the target's forward took at one batch: {plain, drafting, rows of each}; medians of the runs. */
+export function forwardsAt(runs, batch, gamma) {
+  const own = (test) => runs.filter((r) => r.batch === batch && test(r));
+  const told = (all) => ({ ms: median(all.map((r) => r.verify_ms)), rows: batch * Math.max(...all.map((r) => r.width)) });
+  return { plain: told(own((r) => r.drafter === "plain")), drafting: told(own((r) => r.gamma === gamma)) };
+}

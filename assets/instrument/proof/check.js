@@ -3,98 +3,99 @@
 // Folded from `checked` events (engine/draftscope/check.py). It never says "exact": it says that no difference was found, on
 // how much, and how often such a test raises a false alarm; for a lossy rule, how far its law lies from the target's.
 
-(function (D) {
-  "use strict";
-  const { h } = D;
-  const MOST = 32; // checks kept
-  const whole = (done) => done && Array.isArray(done.findings) && Array.isArray(done.models) && typeof done.verdict === "string";
-  const fits = (kept) => Array.isArray(kept) && kept.every(whole);
+import { h, setText } from "../base/dom.js";
+import { counted, formatFigure, formatProb } from "../base/format.js";
+import { askHost, hostCan, pressStop, say } from "../base/host.js";
+import { keep, recall } from "../base/kept.js";
 
-  /** What a check was of: another one of the same replaces it. Of a rule's numbers only those that it reads. */
-  const asked = ({ models, drafter, rule, of = {} }) => JSON.stringify([models, drafter, rule, rule === "lenient" ? of.lenience : rule === "top-k" ? of.agreement : null]);
+const MOST = 32; // checks kept
+const whole = (done) => done && Array.isArray(done.findings) && Array.isArray(done.models) && typeof done.verdict === "string";
+const fits = (kept) => Array.isArray(kept) && kept.every(whole);
 
-  /** The shown run's question, as far as a check of `rule` can answer it: a drafter with a rule of its own has none. */
-  const askedBy = (start, rule) => asked({ models: start.models.map((m) => m.name), drafter: start.drafter, rule: rule && start.rule, of: start.settings });
+/** What a check was of: another one of the same replaces it. Of a rule's numbers only those that it reads. */
+const asked = ({ models, drafter, rule, of = {} }) => JSON.stringify([models, drafter, rule, rule === "lenient" ? of.lenience : rule === "top-k" ? of.agreement : null]);
 
-  D.CheckCard = class CheckCard {
-    constructor(repaint) {
-      this.repaint = repaint;
-      this.answer = null;
-      this.done = D.kept("checks", fits) || []; // the newest first
-      this.go = h("button", { class: "small", type: "button", text: "Check this pair and drafter", on: { click: () => D.ask("check", null) } });
-      this.stop = h("button", { class: "small", type: "button", text: "Cancel", hidden: true, on: { click: () => D.press("stop") } });
-      this.progress = h("span", { class: "stated", role: "status" });
-      this.result = h("div", { class: "block" });
-      this.root = h("div", { class: "block check" }, h("h4", { text: "Checked on this pair" }),
-        h("div", { class: "controls" }, this.go, this.stop, this.progress), this.result);
-    }
+/** The shown run's question, as far as a check of `rule` can answer it: a drafter with a rule of its own has none. */
+const askedBy = (start, rule) => asked({ models: start.models.map((m) => m.name), drafter: start.drafter, rule: rule && start.rule, of: start.settings });
 
-    take(answer) {
-      this.answer = answer;
-      const last = answer.ev[answer.ev.length - 1];
-      if (last && last.verdict) {
-        const done = { ...last, of: answer.about?.asked };
-        this.done = [done, ...this.done.filter((other) => asked(other) !== asked(done))].slice(0, MOST);
-        D.keep("checks", this.done);
-      }
-      if (answer.state === "done" && answer.note) D.say(answer.note);
-      this.stamp = "";
-      this.repaint();
-    }
-
-    get running() {
-      return Boolean(this.answer) && this.answer.state !== "done";
-    }
-
-    /** `start`: of the shown run's drafting lane, if there is one. */
-    paint(busy, start) {
-      this.root.hidden = !D.canAsk("check");
-      this.go.disabled = busy || this.running || !start;
-      const last = this.answer?.ev[this.answer.ev.length - 1];
-      const own = start && this.done.find((done) => asked(done) === askedBy(start, done.rule));
-      const others = start ? this.done.filter((done) => done !== own && done.models[0] === start.models[0].name) : [];
-      const stamp = `${this.answer?.state}/${this.answer?.ev.length}/${own?.created}/${others.map((done) => done.created)}`;
-      if (stamp === this.stamp) return;
-      this.stamp = stamp;
-      this.stop.hidden = !this.running;
-      D.setText(this.progress, this.running ? progressOf(this.answer, last) : last && !last.verdict ? "cancelled: nothing is concluded" : "");
-      const none = "Samples the whole loop on this machine, with its caches, masks and random streams, and holds it against the target's own law. It takes a minute or more.";
-      this.result.replaceChildren(...(own ? told(own) : [h("p", { class: "sum", text: none })]), ...(others.length ? [otherChecks(others)] : []));
-    }
-  };
-
-  function progressOf(answer, last) {
-    if (answer.state === "queued") return answer.place > 0 ? `in the queue, ${answer.place} before you` : "in the queue";
-    return last ? `${last.findings.length} of ${last.tests} tests` : "begins";
+export class CheckCard {
+  constructor(repaint) {
+    this.repaint = repaint;
+    this.answer = null;
+    this.done = recall("checks", fits) || []; // the newest first
+    this.go = h("button", { class: "small", type: "button", text: "Check this pair and drafter", on: { click: () => askHost("check", null) } });
+    this.stop = h("button", { class: "small", type: "button", text: "Cancel", hidden: true, on: { click: () => pressStop() } });
+    this.progress = h("span", { class: "stated", role: "status" });
+    this.result = h("div", { class: "block" });
+    this.root = h("div", { class: "block check" }, h("h4", { text: "Checked on this pair" }),
+      h("div", { class: "controls" }, this.go, this.stop, this.progress), this.result);
   }
 
-  /** Checks of this target's other drafters, rules and settings, each in a line. */
-  function otherChecks(others) {
-    return h("details", {}, h("summary", { text: `${D.count(others.length, "other check")} of this target` }),
-      h("ul", { class: "rules" }, others.map((done) => h("li", {}, h("b", { text: `${what(done)}: ` }), h("span", { text: `${valueOf(done)}, ${when(done)} UTC` })))));
+  take(answer) {
+    this.answer = answer;
+    const last = answer.ev[answer.ev.length - 1];
+    if (last && last.verdict) {
+      const done = { ...last, of: answer.about?.asked };
+      this.done = [done, ...this.done.filter((other) => asked(other) !== asked(done))].slice(0, MOST);
+      keep("checks", this.done);
+    }
+    if (answer.state === "done" && answer.note) say(answer.note);
+    this.stamp = "";
+    this.repaint();
   }
 
-  const when = (done) => String(done.created).slice(0, 16).replace("T", " ");
-  const lawOf = (done) => done.findings[done.findings.length - 1];
-  const isLossy = (done) => Number.isFinite(lawOf(done)?.total_variation);
-  const failures = (done) => done.findings.filter((finding) => !finding.passed);
-  const valueOf = (done) => (failures(done).length ? "A difference was found" : isLossy(done) ? "differs" : "no difference found");
-
-  /** The drafter, and its rule with the number that it reads. */
-  function what({ title, rule, of = {} }) {
-    const number = rule === "lenient" && of.lenience !== undefined ? `, l = ${of.lenience}` : rule === "top-k" && of.agreement !== undefined ? `, k = ${of.agreement}` : "";
-    return `${title}${rule ? `, rule ${rule}${number}` : ""}`;
+  get running() {
+    return Boolean(this.answer) && this.answer.state !== "done";
   }
 
-  function told(done) {
-    const [failed, law, lossy, value] = [failures(done), lawOf(done), isLossy(done), valueOf(done)];
-    const detail = failed.length ? failed.map((finding) => finding.name).join(", ")
-      : lossy ? `total variation ${D.prob(law.total_variation)}, KL ${Number.isFinite(law.kl) ? `${D.figure(law.kl)} nats` : "infinite"} from the target's joint law, by design`
-      : `n = ${done.samples.toLocaleString("en")} samples of the joint law, p = ${D.prob(law.p_value)}`;
-    return [h("p", { class: "verdict-line" }, h("b", { text: value }), `: ${detail}.`),
-      h("p", { class: "sum", text: `${what(done)} on ${done.models.join(" + ")}, ${when(done)} UTC. ${lossy ? `n = ${done.samples.toLocaleString("en")} samples. ` : `A right implementation fails a law test once in ${Math.round(1 / done.false_alarm).toLocaleString("en")}. `}The law test is of the next four tokens at T = 1, top-k 3, γ 3.` }),
-      h("div", { class: "table", tabindex: "0", role: "group", "aria-label": "Findings of the check" }, h("table", {},
-        h("thead", {}, h("tr", {}, ["", "test", "found"].map((text) => h("th", { scope: "col", text: text || "result" })))),
-        h("tbody", {}, done.findings.map((finding) => h("tr", { class: finding.passed ? "" : "broken" }, h("td", { text: finding.passed ? (Number.isFinite(finding.total_variation) ? "told" : "ok") : "differs" }), h("th", { scope: "row", text: finding.name }), h("td", { text: finding.detail }))))))];
+  /** `start`: of the shown run's drafting lane, if there is one. */
+  paint(busy, start) {
+    this.root.hidden = !hostCan("check");
+    this.go.disabled = busy || this.running || !start;
+    const last = this.answer?.ev[this.answer.ev.length - 1];
+    const own = start && this.done.find((done) => asked(done) === askedBy(start, done.rule));
+    const others = start ? this.done.filter((done) => done !== own && done.models[0] === start.models[0].name) : [];
+    const stamp = `${this.answer?.state}/${this.answer?.ev.length}/${own?.created}/${others.map((done) => done.created)}`;
+    if (stamp === this.stamp) return;
+    this.stamp = stamp;
+    this.stop.hidden = !this.running;
+    setText(this.progress, this.running ? progressOf(this.answer, last) : last && !last.verdict ? "cancelled: nothing is concluded" : "");
+    const none = "Samples the whole loop on this machine, with its caches, masks and random streams, and holds it against the target's own law. It takes a minute or more.";
+    this.result.replaceChildren(...(own ? told(own) : [h("p", { class: "sum", text: none })]), ...(others.length ? [otherChecks(others)] : []));
   }
-})(window.Draftscope);
+}
+
+function progressOf(answer, last) {
+  if (answer.state === "queued") return answer.place > 0 ? `in the queue, ${answer.place} before you` : "in the queue";
+  return last ? `${last.findings.length} of ${last.tests} tests` : "begins";
+}
+
+/** Checks of this target's other drafters, rules and settings, each in a line. */
+function otherChecks(others) {
+  return h("details", {}, h("summary", { text: `${counted(others.length, "other check")} of this target` }),
+    h("ul", { class: "rules" }, others.map((done) => h("li", {}, h("b", { text: `${what(done)}: ` }), h("span", { text: `${valueOf(done)}, ${when(done)} UTC` })))));
+}
+
+const when = (done) => String(done.created).slice(0, 16).replace("T", " ");
+const lawOf = (done) => done.findings[done.findings.length - 1];
+const isLossy = (done) => Number.isFinite(lawOf(done)?.total_variation);
+const failures = (done) => done.findings.filter((finding) => !finding.passed);
+const valueOf = (done) => (failures(done).length ? "A difference was found" : isLossy(done) ? "differs" : "no difference found");
+
+/** The drafter, and its rule with the number that it reads. */
+function what({ title, rule, of = {} }) {
+  const number = rule === "lenient" && of.lenience !== undefined ? `, l = ${of.lenience}` : rule === "top-k" && of.agreement !== undefined ? `, k = ${of.agreement}` : "";
+  return `${title}${rule ? `, rule ${rule}${number}` : ""}`;
+}
+
+function told(done) {
+  const [failed, law, lossy, value] = [failures(done), lawOf(done), isLossy(done), valueOf(done)];
+  const detail = failed.length ? failed.map((finding) => finding.name).join(", ")
+    : lossy ? `total variation ${formatProb(law.total_variation)}, KL ${Number.isFinite(law.kl) ? `${formatFigure(law.kl)} nats` : "infinite"} from the target's joint law, by design`
+    : `n = ${done.samples.toLocaleString("en")} samples of the joint law, p = ${formatProb(law.p_value)}`;
+  return [h("p", { class: "verdict-line" }, h("b", { text: value }), `: ${detail}.`),
+    h("p", { class: "sum", text: `${what(done)} on ${done.models.join(" + ")}, ${when(done)} UTC. ${lossy ? `n = ${done.samples.toLocaleString("en")} samples. ` : `A right implementation fails a law test once in ${Math.round(1 / done.false_alarm).toLocaleString("en")}. `}The law test is of the next four tokens at T = 1, top-k 3, γ 3.` }),
+    h("div", { class: "table", tabindex: "0", role: "group", "aria-label": "Findings of the check" }, h("table", {},
+      h("thead", {}, h("tr", {}, ["", "test", "found"].map((text) => h("th", { scope: "col", text: text || "result" })))),
+      h("tbody", {}, done.findings.map((finding) => h("tr", { class: finding.passed ? "" : "broken" }, h("td", { text: finding.passed ? (Number.isFinite(finding.total_variation) ? "told" : "ok") : "differs" }), h("th", { scope: "row", text: finding.name }), h("td", { text: finding.detail }))))))];
+}

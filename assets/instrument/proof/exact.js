@@ -1,56 +1,57 @@
 // Is it still the target: what is proved, where, and what this run's own record shows.
 
-(function (D) {
-  "use strict";
-  const { h } = D;
+import { h } from "../base/dom.js";
+import { counted } from "../base/format.js";
+import { draftLane, plainLane } from "../base/store.js";
+import { audit } from "./audit.js";
+import { distributionFigure } from "../run/sentence.js";
 
-  const RULES = {
-    token: { name: "token by token", papers: ["2211.17192", "2302.01318"] },
-    block: { name: "block verification", papers: ["2403.10444"] },
-    rrsw: { name: "siblings without replacement (RRSw)", papers: ["2402.12374"] },
-    deterministic: { name: "chosen children: the target draws its own token", papers: ["2211.17192"] },
-    typical: { name: "typical acceptance (lossy)", papers: ["2401.10774"] },
-    lenient: { name: "leniency (lossy)", papers: ["2211.17192"] },
-    "top-k": { name: "top-k agreement (lossy)", papers: [] },
-    greedy: { name: "greedy: descend while the child is the target's best token", papers: [] },
-  };
+const RULES = {
+  token: { name: "token by token", papers: ["2211.17192", "2302.01318"] },
+  block: { name: "block verification", papers: ["2403.10444"] },
+  rrsw: { name: "siblings without replacement (RRSw)", papers: ["2402.12374"] },
+  deterministic: { name: "chosen children: the target draws its own token", papers: ["2211.17192"] },
+  typical: { name: "typical acceptance (lossy)", papers: ["2401.10774"] },
+  lenient: { name: "leniency (lossy)", papers: ["2211.17192"] },
+  "top-k": { name: "top-k agreement (lossy)", papers: [] },
+  greedy: { name: "greedy: descend while the child is the target's best token", papers: [] },
+};
 
-  D.ExactView = class ExactView {
-    constructor(check) {
-      this.check = check;
-      this.body = h("div", { class: "sheet" });
-      this.root = h("div", { class: "sheet" }, this.body, check.root);
-    }
-
-    paint({ store, whole, busy }) {
-      this.check.paint(busy, D.draftLane(store)?.start);
-      const stamp = `${store.run}/${whole}/${store.lanes.map((lane) => lane.rounds.length).join()}`;
-      if (stamp === this.stamp) return;
-      this.stamp = stamp;
-      const lane = D.draftLane(store) || store.lanes[0];
-      const law = D.lawFigure(lane, D.plainLane(store), whole);
-      this.body.replaceChildren(h("p", { class: "verdict-line", "data-figure": "law" }, h("b", { text: law.value }), ` ${law.label}: ${law.detail}.`), ...proof(lane), ...held(lane, whole));
-    }
-  };
-
-  function proof(lane) {
-    const counts = new Map();
-    for (const contest of lane.rounds.flatMap((r) => r.decisions)) counts.set(contest.rule, (counts.get(contest.rule) || 0) + 1);
-    if (!counts.size) return [h("p", { class: "sum", text: "Nothing was drafted, so no rule had to decide anything." })];
-    const link = (paper) => [" ", h("a", { href: `https://arxiv.org/abs/${paper}`, target: "_blank", rel: "noreferrer", text: paper })];
-    const rule = ([kind, count]) => h("li", {}, h("b", { text: RULES[kind]?.name || kind }), ` · ${D.count(count, "contest")} of this run`, (RULES[kind]?.papers || []).flatMap(link));
-    return [h("h4", { text: "The rule" }), h("ul", { class: "rules" }, [...counts].map(rule)),
-      h("p", { class: "sum" }, lane.start && !lane.start.exact ? "This rule is lossy by design: nothing is proved of it, and the text follows another law than the target's." : [
-        "Proved: ", h("code", { text: "engine/draftscope/rules.py" }), " states it over rational numbers, ", h("code", { text: "tests/test_rules.py" }),
-        " enumerates every draft, coin and last token and finds the target's law; ", h("code", { text: "tests/decode/test_distribution.py" }), " samples the whole loop, and breaks it on purpose to see the tests fail. A proof is of the rule: ",
-        h("code", { text: "draftscope check" }), " looks for a difference on a pair of yours."])];
+export class ExactView {
+  constructor(check) {
+    this.check = check;
+    this.body = h("div", { class: "sheet" });
+    this.root = h("div", { class: "sheet" }, this.body, check.root);
   }
 
-  function held(lane, whole) {
-    if (!whole) return [];
-    const lines = D.audit(lane);
-    return [h("h4", { text: "Checked on this page, from the record" }),
-      h("div", { class: "table", tabindex: "0", role: "group", "aria-label": "Checks" }, h("table", {}, h("thead", {}, h("tr", {}, h("th", { scope: "col", text: "holds" }), h("th", { scope: "col", text: "what" }))),
-        h("tbody", {}, lines.map((line) => h("tr", { class: line.good === line.of ? "" : "broken" }, h("td", { text: `${line.good} of ${line.of}` }), h("th", { scope: "row", text: line.words }))))))];
+  paint({ store, whole, busy }) {
+    this.check.paint(busy, draftLane(store)?.start);
+    const stamp = `${store.run}/${whole}/${store.lanes.map((lane) => lane.rounds.length).join()}`;
+    if (stamp === this.stamp) return;
+    this.stamp = stamp;
+    const lane = draftLane(store) || store.lanes[0];
+    const law = distributionFigure(lane, plainLane(store), whole);
+    this.body.replaceChildren(h("p", { class: "verdict-line", "data-figure": "law" }, h("b", { text: law.value }), ` ${law.label}: ${law.detail}.`), ...proof(lane), ...held(lane, whole));
   }
-})(window.Draftscope);
+}
+
+function proof(lane) {
+  const counts = new Map();
+  for (const contest of lane.rounds.flatMap((r) => r.decisions)) counts.set(contest.rule, (counts.get(contest.rule) || 0) + 1);
+  if (!counts.size) return [h("p", { class: "sum", text: "Nothing was drafted, so no rule had to decide anything." })];
+  const link = (paper) => [" ", h("a", { href: `https://arxiv.org/abs/${paper}`, target: "_blank", rel: "noreferrer", text: paper })];
+  const rule = ([kind, count]) => h("li", {}, h("b", { text: RULES[kind]?.name || kind }), ` · ${counted(count, "contest")} of this run`, (RULES[kind]?.papers || []).flatMap(link));
+  return [h("h4", { text: "The rule" }), h("ul", { class: "rules" }, [...counts].map(rule)),
+    h("p", { class: "sum" }, lane.start && !lane.start.exact ? "This rule is lossy by design: nothing is proved of it, and the text follows another law than the target's." : [
+      "Proved: ", h("code", { text: "engine/draftscope/verify/rules.py" }), " states it over rational numbers, ", h("code", { text: "tests/verify/test_rules.py" }),
+      " enumerates every draft, coin and last token and finds the target's law; ", h("code", { text: "tests/decode/test_distribution.py" }), " samples the whole loop, and breaks it on purpose to see the tests fail. A proof is of the rule: ",
+      h("code", { text: "draftscope check" }), " looks for a difference on a pair of yours."])];
+}
+
+function held(lane, whole) {
+  if (!whole) return [];
+  const lines = audit(lane);
+  return [h("h4", { text: "Checked on this page, from the record" }),
+    h("div", { class: "table", tabindex: "0", role: "group", "aria-label": "Checks" }, h("table", {}, h("thead", {}, h("tr", {}, h("th", { scope: "col", text: "holds" }), h("th", { scope: "col", text: "what" }))),
+      h("tbody", {}, lines.map((line) => h("tr", { class: line.good === line.of ? "" : "broken" }, h("td", { text: `${line.good} of ${line.of}` }), h("th", { scope: "row", text: line.words }))))))];
+}

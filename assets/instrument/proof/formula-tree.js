@@ -3,71 +3,70 @@
 // A tree has no single alpha and no gamma: tau is whatever its rounds wrote. S = tau / (L c + v + o), L the draft forwards
 // of a round, v the target's forward over all its nodes; all three costs are this run's medians.
 
-(function (D) {
-  "use strict";
-  const { h, s } = D;
+import { h, s, setText } from "../base/dom.js";
+import { formatFigure, formatProb } from "../base/format.js";
+import { formulaReset, formulaTable, measuredPoint, slider, speedAxes } from "./formula-parts.js";
 
-  D.TreeFormula = class TreeFormula {
-    constructor() {
-      this.sliders = {
-        tau: D.slider("τ, tokens a round", 1, 2, "any", () => this.draw()),
-        c: D.slider("c, a draft forward in plain rounds", 0, 1, "any", () => this.draw()),
-      };
-      this.shape = h("p", { class: "note" });
-      this.words = h("p", { class: "sum" });
-      this.picture = h("div", { class: "curve" });
-      this.table = D.formulaTable("Speedup by τ");
-      const note = h("div", {}, h("p", { class: "note", text: "S = τ / (Lc + v + o), L draft forwards a round. v and o are this run's; no other tree is modelled." }), this.shape);
-      this.asked = [note, ...Object.values(this.sliders).map((x) => x.root), D.formulaReset(() => this.measured()), this.words];
-      this.shown = [this.picture, this.table];
-    }
-
-    paint(costs, lane) {
-      this.costs = costs;
-      this.deepest = Math.max(...lane.rounds.map((r) => r.depth));
-      D.setText(this.shape, D.treeWords(lane, costs));
-      this.sliders.tau.upTo(this.deepest + 1);
-      this.measured();
-    }
-
-    measured() {
-      this.sliders.tau.set(this.costs.tau);
-      this.sliders.c.set(this.costs.c);
-      this.draw();
-    }
-
-    draw() {
-      const { costs } = this;
-      const [tau, c] = ["tau", "c"].map((name) => this.sliders[name].value());
-      const cost = D.treeCost(c, costs);
-      this.words.replaceChildren(h("b", { text: `Modelled: S ${D.figure(tau / cost)}` }),
-        ` = ${D.figure(tau)} / (${D.figure(costs.per)} × ${D.prob(c)} + ${D.figure(costs.v)} + ${D.prob(costs.o)}) · a round costs ${D.figure(cost)} plain ones, so it pays above τ ${D.figure(cost)}${cost > this.deepest + 1 ? ", which this tree cannot reach" : ""}.`);
-      this.picture.replaceChildren(chart(cost, tau, this.deepest + 1, costs));
-      const line = ([name, at]) => h("tr", {}, h("th", { scope: "row", text: name }), h("td", { text: `${D.figure(at)}×` }));
-      const whole = Array.from({ length: this.deepest + 1 }, (_, i) => [`${i + 1}, modelled`, (i + 1) / cost]);
-      this.table.lastChild.replaceChildren(h("table", {}, h("thead", {}, h("tr", {}, ["τ", "S"].map((text) => h("th", { scope: "col", text })))),
-        h("tbody", {}, [...whole, [`${D.figure(costs.tau)}, measured`, costs.measured]].map(line))));
-    }
-  };
-
-  /** What a round of the tree costs, in plain rounds, with another draft forward. */
-  D.treeCost = (c, costs) => costs.per * c + costs.v + costs.o;
-
-  /** The tree's size and shape as they were, and what was asked for where the drafter grows one. */
-  D.treeWords = function treeWords(lane, costs) {
-    const { drafter, settings = {} } = lane.start || {};
-    const full = /^(sampled|topk)-tree$/.test(drafter) && Array.isArray(settings.shape);
-    const depth = lane.rounds.reduce((sum, r) => sum + r.depth, 0) / lane.rounds.length;
-    return `This tree: ${full ? `children by level ${settings.shape.join(", ")}; ` : ""}a round had ${D.figure(costs.drafted)} nodes, depth ${D.figure(depth)} and ${D.figure(costs.per)} draft forwards (means).`;
-  };
-
-  function chart(cost, tau, most, costs) {
-    const top = Math.max(1.2, costs.measured, most / cost) * 1.08;
-    const axes = D.speedAxes(top, most, Array.from({ length: most }, (_, i) => i + 1), "τ, tokens a round");
-    const { x, y } = axes;
-    return axes.svg(`Modelled speedup by τ: ${D.figure(tau / cost)} at ${D.figure(tau)}, 1 at ${D.figure(cost)}; measured ${D.figure(costs.measured)} at ${D.figure(costs.tau)}`,
-      s("polyline", { class: "model", points: `${x(1)},${y(1 / cost)} ${x(most)},${y(most / cost)}` }),
-      s("circle", { class: "chosen", cx: x(tau), cy: y(tau / cost), r: 5.5 }),
-      D.measuredPoint(axes, costs.tau, costs.measured, tau / cost));
+export class TreeFormula {
+  constructor() {
+    this.sliders = {
+      tau: slider("τ, tokens a round", 1, 2, "any", () => this.draw()),
+      c: slider("c, a draft forward in plain rounds", 0, 1, "any", () => this.draw()),
+    };
+    this.shape = h("p", { class: "note" });
+    this.words = h("p", { class: "sum" });
+    this.picture = h("div", { class: "curve" });
+    this.table = formulaTable("Speedup by τ");
+    const note = h("div", {}, h("p", { class: "note", text: "S = τ / (Lc + v + o), L draft forwards a round. v and o are this run's; no other tree is modelled." }), this.shape);
+    this.asked = [note, ...Object.values(this.sliders).map((x) => x.root), formulaReset(() => this.measured()), this.words];
+    this.shown = [this.picture, this.table];
   }
-})(window.Draftscope);
+
+  paint(costs, lane) {
+    this.costs = costs;
+    this.deepest = Math.max(...lane.rounds.map((r) => r.depth));
+    setText(this.shape, treeWords(lane, costs));
+    this.sliders.tau.upTo(this.deepest + 1);
+    this.measured();
+  }
+
+  measured() {
+    this.sliders.tau.set(this.costs.tau);
+    this.sliders.c.set(this.costs.c);
+    this.draw();
+  }
+
+  draw() {
+    const { costs } = this;
+    const [tau, c] = ["tau", "c"].map((name) => this.sliders[name].value());
+    const cost = treeCost(c, costs);
+    this.words.replaceChildren(h("b", { text: `Modelled: S ${formatFigure(tau / cost)}` }),
+      ` = ${formatFigure(tau)} / (${formatFigure(costs.per)} × ${formatProb(c)} + ${formatFigure(costs.v)} + ${formatProb(costs.o)}) · a round costs ${formatFigure(cost)} plain ones, so it pays above τ ${formatFigure(cost)}${cost > this.deepest + 1 ? ", which this tree cannot reach" : ""}.`);
+    this.picture.replaceChildren(chart(cost, tau, this.deepest + 1, costs));
+    const line = ([name, at]) => h("tr", {}, h("th", { scope: "row", text: name }), h("td", { text: `${formatFigure(at)}×` }));
+    const whole = Array.from({ length: this.deepest + 1 }, (_, i) => [`${i + 1}, modelled`, (i + 1) / cost]);
+    this.table.lastChild.replaceChildren(h("table", {}, h("thead", {}, h("tr", {}, ["τ", "S"].map((text) => h("th", { scope: "col", text })))),
+      h("tbody", {}, [...whole, [`${formatFigure(costs.tau)}, measured`, costs.measured]].map(line))));
+  }
+}
+
+/** What a round of the tree costs, in plain rounds, with another draft forward. */
+export const treeCost = (c, costs) => costs.per * c + costs.v + costs.o;
+
+/** The tree's size and shape as they were, and what was asked for where the drafter grows one. */
+export function treeWords(lane, costs) {
+  const { drafter, settings = {} } = lane.start || {};
+  const full = /^(sampled|topk)-tree$/.test(drafter) && Array.isArray(settings.shape);
+  const depth = lane.rounds.reduce((sum, r) => sum + r.depth, 0) / lane.rounds.length;
+  return `This tree: ${full ? `children by level ${settings.shape.join(", ")}; ` : ""}a round had ${formatFigure(costs.drafted)} nodes, depth ${formatFigure(depth)} and ${formatFigure(costs.per)} draft forwards (means).`;
+}
+
+function chart(cost, tau, most, costs) {
+  const top = Math.max(1.2, costs.measured, most / cost) * 1.08;
+  const axes = speedAxes(top, most, Array.from({ length: most }, (_, i) => i + 1), "τ, tokens a round");
+  const { x, y } = axes;
+  return axes.svg(`Modelled speedup by τ: ${formatFigure(tau / cost)} at ${formatFigure(tau)}, 1 at ${formatFigure(cost)}; measured ${formatFigure(costs.measured)} at ${formatFigure(costs.tau)}`,
+    s("polyline", { class: "model", points: `${x(1)},${y(1 / cost)} ${x(most)},${y(most / cost)}` }),
+    s("circle", { class: "chosen", cx: x(tau), cy: y(tau / cost), r: 5.5 }),
+    measuredPoint(axes, costs.tau, costs.measured, tau / cost));
+}

@@ -3,120 +3,120 @@
 // Every row sees the text so far, its ancestors and itself. Drawn on a canvas, because a tree may have hundreds of rows;
 // the arrow keys walk the rows, and the table of the same card lists them.
 
-(function (D) {
-  "use strict";
-  const { h } = D;
-  const LABELLED = 40; // rows; more than these are drawn without names
+import { h, setText, zoomOf } from "../base/dom.js";
+import { shorten } from "../base/format.js";
+import { sized } from "../draw/canvas.js";
 
-  /** Pure: row i sees the rows `sees[i]`. Row 0 is the last committed token, row i + 1 the node of index i. */
-  D.maskOf = function maskOf(nodes) {
-    const rowOf = new Map([[-1, 0], ...nodes.map((node, i) => [node.id, i + 1])]);
-    const sees = [[0]];
-    for (const [i, node] of nodes.entries()) sees.push([...(sees[rowOf.get(node.parent)] || sees[0]), i + 1]);
-    return sees;
-  };
+const LABELLED = 40; // rows; more than these are drawn without names
 
-  D.MaskFace = class MaskFace {
-    constructor(open) {
-      this.open = open; // (key) of the row chosen
-      this.canvas = h("canvas", { "aria-hidden": "true" });
-      this.frame = h("div", { class: "mask-frame", tabindex: "0", role: "slider", "aria-label": "Rows of the target's forward", "aria-valuemin": "1" }, this.canvas);
-      this.words = h("p", { class: "note", "aria-hidden": "true" });
-      this.root = h("div", { class: "mask" }, this.frame, this.words);
-      this.canvas.redraw = () => this.draw(this.colours);
-      this.frame.addEventListener("keydown", (event) => this.keys(event));
-      this.canvas.addEventListener("click", (event) => {
-        const item = this.items[this.rowAt(event)];
-        if (item) this.open(item.key);
-      });
-      this.canvas.addEventListener("pointermove", (event) => this.point(this.rowAt(event)));
-      this.canvas.addEventListener("pointerleave", () => this.point(undefined));
-    }
+/** Pure: row i sees the rows `sees[i]`. Row 0 is the last committed token, row i + 1 the node of index i. */
+export function maskOf(nodes) {
+  const rowOf = new Map([[-1, 0], ...nodes.map((node, i) => [node.id, i + 1])]);
+  const sees = [[0]];
+  for (const [i, node] of nodes.entries()) sees.push([...(sees[rowOf.get(node.parent)] || sees[0]), i + 1]);
+  return sees;
+}
 
-    paint(items, nodes, chosen, room, colours) {
-      this.items = items.filter((item) => item.key !== "last");
-      this.sees = D.maskOf(nodes);
-      const rows = this.sees.length;
-      this.at = Math.max(0, this.items.findIndex((item) => item === chosen));
-      this.left = rows <= LABELLED ? 104 : 8;
-      this.cell = Math.max(3, Math.min(24, Math.floor(Math.min((room.width - this.left - 120) / rows, (room.height - 34) / rows))));
-      this.gap = this.cell > 8 ? 2 : 0;
-      this.colours = colours;
-      if (!this.items[this.over]) this.over = undefined;
-      this.draw(colours);
-      D.setText(this.words, this.told(this.lit));
-      this.frame.setAttribute("aria-valuemax", String(rows));
-      this.frame.setAttribute("aria-valuenow", String(this.at + 1));
-      this.frame.setAttribute("aria-valuetext", this.told(this.at));
-    }
+export class MaskFace {
+  constructor(open) {
+    this.open = open; // (key) of the row chosen
+    this.canvas = h("canvas", { "aria-hidden": "true" });
+    this.frame = h("div", { class: "mask-frame", tabindex: "0", role: "slider", "aria-label": "Rows of the target's forward", "aria-valuemin": "1" }, this.canvas);
+    this.words = h("p", { class: "note", "aria-hidden": "true" });
+    this.root = h("div", { class: "mask" }, this.frame, this.words);
+    this.canvas.redraw = () => this.draw(this.colours);
+    this.frame.addEventListener("keydown", (event) => this.keys(event));
+    this.canvas.addEventListener("click", (event) => {
+      const item = this.items[this.rowAt(event)];
+      if (item) this.open(item.key);
+    });
+    this.canvas.addEventListener("pointermove", (event) => this.point(this.rowAt(event)));
+    this.canvas.addEventListener("pointerleave", () => this.point(undefined));
+  }
 
-    /** The row that is lit, with the rows it sees: the one pointed at, else the chosen one. */
-    get lit() {
-      return this.over ?? this.at;
-    }
+  paint(items, nodes, chosen, room, colours) {
+    this.items = items.filter((item) => item.key !== "last");
+    this.sees = maskOf(nodes);
+    const rows = this.sees.length;
+    this.at = Math.max(0, this.items.findIndex((item) => item === chosen));
+    this.left = rows <= LABELLED ? 104 : 8;
+    this.cell = Math.max(3, Math.min(24, Math.floor(Math.min((room.width - this.left - 120) / rows, (room.height - 34) / rows))));
+    this.gap = this.cell > 8 ? 2 : 0;
+    this.colours = colours;
+    if (!this.items[this.over]) this.over = undefined;
+    this.draw(colours);
+    setText(this.words, this.told(this.lit));
+    this.frame.setAttribute("aria-valuemax", String(rows));
+    this.frame.setAttribute("aria-valuenow", String(this.at + 1));
+    this.frame.setAttribute("aria-valuetext", this.told(this.at));
+  }
 
-    told(row) {
-      const seen = this.sees[row];
-      const names = seen.slice(0, -1).map((above) => this.items[above].label);
-      return `Row ${row + 1} of ${this.sees.length}, ${this.items[row].label}: sees the text so far${names.length ? ", " + names.join(", ") : ""} and itself; position +${seen.length - 1}`;
-    }
+  /** The row that is lit, with the rows it sees: the one pointed at, else the chosen one. */
+  get lit() {
+    return this.over ?? this.at;
+  }
 
-    point(row) {
-      const over = this.items[row] ? row : undefined;
-      if (over === this.over) return;
-      this.over = over;
-      this.draw(this.colours);
-      D.setText(this.words, this.told(this.lit));
-    }
+  told(row) {
+    const seen = this.sees[row];
+    const names = seen.slice(0, -1).map((above) => this.items[above].label);
+    return `Row ${row + 1} of ${this.sees.length}, ${this.items[row].label}: sees the text so far${names.length ? ", " + names.join(", ") : ""} and itself; position +${seen.length - 1}`;
+  }
 
-    draw(colours) {
-      const { cell, gap, left, sees } = this;
-      const past = 92; // the block that stands for the text so far
-      const x0 = left + past + 8;
-      const ctx = D.sized(this.canvas, x0 + sees.length * cell + 2, sees.length * cell + 22);
-      ctx.font = `${colours.small + 0.5}px ${colours.mono}`;
-      ctx.textBaseline = "middle";
-      sees.forEach((seen, row) => {
-        const y = 18 + row * cell;
-        ctx.fillStyle = colours.ink;
-        ctx.globalAlpha = row === this.lit ? 0.5 : 0.2;
-        ctx.fillRect(left, y, past, cell - gap);
-        ctx.globalAlpha = 1;
-        const on = new Set(seen);
-        for (let column = 0; column < sees.length; column++) {
-          ctx.fillStyle = on.has(column) ? colours.ink : colours.soft;
-          ctx.globalAlpha = on.has(column) && row !== this.lit ? 0.72 : 1;
-          ctx.fillRect(x0 + column * cell, y, cell - gap, cell - gap);
-        }
-        ctx.globalAlpha = 1;
-        if (sees.length <= LABELLED) this.label(ctx, row, y + cell / 2, colours);
-      });
-      ctx.fillStyle = colours.muted;
-      ctx.font = `${colours.small}px ${colours.sans}`;
-      ctx.fillText("the text so far", left, 8);
-      ctx.fillText("the rows themselves", x0, 8);
-      ctx.strokeStyle = colours.ink;
-      ctx.lineWidth = 1.5;
-      ctx.strokeRect(left - 1, 17 + this.at * cell, x0 - left + sees.length * cell + 1, cell - gap + 2);
-    }
+  point(row) {
+    const over = this.items[row] ? row : undefined;
+    if (over === this.over) return;
+    this.over = over;
+    this.draw(this.colours);
+    setText(this.words, this.told(this.lit));
+  }
 
-    label(ctx, row, y, colours) {
-      ctx.fillStyle = this.sees[this.lit].includes(row) ? colours.ink : colours.muted;
-      ctx.textAlign = "right";
-      if (this.cell >= 11) ctx.fillText(D.shorten(this.items[row].label, 12), this.left - 8, y);
-      ctx.textAlign = "left";
-    }
+  draw(colours) {
+    const { cell, gap, left, sees } = this;
+    const past = 92; // the block that stands for the text so far
+    const x0 = left + past + 8;
+    const ctx = sized(this.canvas, x0 + sees.length * cell + 2, sees.length * cell + 22);
+    ctx.font = `${colours.small + 0.5}px ${colours.mono}`;
+    ctx.textBaseline = "middle";
+    sees.forEach((seen, row) => {
+      const y = 18 + row * cell;
+      ctx.fillStyle = colours.ink;
+      ctx.globalAlpha = row === this.lit ? 0.5 : 0.2;
+      ctx.fillRect(left, y, past, cell - gap);
+      ctx.globalAlpha = 1;
+      const on = new Set(seen);
+      for (let column = 0; column < sees.length; column++) {
+        ctx.fillStyle = on.has(column) ? colours.ink : colours.soft;
+        ctx.globalAlpha = on.has(column) && row !== this.lit ? 0.72 : 1;
+        ctx.fillRect(x0 + column * cell, y, cell - gap, cell - gap);
+      }
+      ctx.globalAlpha = 1;
+      if (sees.length <= LABELLED) this.label(ctx, row, y + cell / 2, colours);
+    });
+    ctx.fillStyle = colours.muted;
+    ctx.font = `${colours.small}px ${colours.sans}`;
+    ctx.fillText("the text so far", left, 8);
+    ctx.fillText("the rows themselves", x0, 8);
+    ctx.strokeStyle = colours.ink;
+    ctx.lineWidth = 1.5;
+    ctx.strokeRect(left - 1, 17 + this.at * cell, x0 - left + sees.length * cell + 1, cell - gap + 2);
+  }
 
-    rowAt(event) {
-      return Math.floor(((event.clientY - this.canvas.getBoundingClientRect().top) / D.zoomOf(this.canvas) - 18) / this.cell);
-    }
+  label(ctx, row, y, colours) {
+    ctx.fillStyle = this.sees[this.lit].includes(row) ? colours.ink : colours.muted;
+    ctx.textAlign = "right";
+    if (this.cell >= 11) ctx.fillText(shorten(this.items[row].label, 12), this.left - 8, y);
+    ctx.textAlign = "left";
+  }
 
-    keys(event) {
-      const to = { ArrowUp: this.at - 1, ArrowDown: this.at + 1, Home: 0, End: this.items.length - 1 }[event.key];
-      if (to === undefined) return;
-      event.preventDefault();
-      event.stopPropagation();
-      if (this.items[to]) this.open(this.items[to].key);
-    }
-  };
-})(window.Draftscope);
+  rowAt(event) {
+    return Math.floor(((event.clientY - this.canvas.getBoundingClientRect().top) / zoomOf(this.canvas) - 18) / this.cell);
+  }
+
+  keys(event) {
+    const to = { ArrowUp: this.at - 1, ArrowDown: this.at + 1, Home: 0, End: this.items.length - 1 }[event.key];
+    if (to === undefined) return;
+    event.preventDefault();
+    event.stopPropagation();
+    if (this.items[to]) this.open(this.items[to].key);
+  }
+}

@@ -1,130 +1,133 @@
 // The card of the selected round: which stage it is shown at, and its three faces: tree, attention mask, table.
 
-(function (D) {
-  "use strict";
-  const { h } = D;
-  const FACES = { tree: "Tree", mask: "Mask", table: "Table" };
-  const STAGE_WORDS = { draft: "Draft", verify: "Verify", judge: "Judge", commit: "Commit" };
-  const SHORTEST = 132;
-  const TALLEST = 400;
+import { h, setText } from "../base/dom.js";
+import { CUT_WORDS, FATES } from "../base/fates.js";
+import { counted, formatProb } from "../base/format.js";
+import { isChain } from "../base/numbers.js";
+import { STAGES, knownAt } from "../base/stages.js";
+import { annotationWords } from "./annotations.js";
+import { MaskFace } from "./mask.js";
+import { TreeView, currentItem, itemWords, itemsOf, treeLayout } from "./tree.js";
 
-  D.RoundView = class RoundView {
-    constructor(actions) {
-      this.actions = actions; // { open(slot, key), step(by), stage(by), toStage(name), hide(), repaint() }
-      this.face = "tree";
-      this.title = h("h3", {});
-      this.what = h("p", { class: "note" });
-      const square = (text, label, act) => h("button", { class: "small square", type: "button", text, "aria-label": label, on: { click: act } });
-      this.back = square("◀", "Previous round", () => actions.step(-1));
-      this.on = square("▶", "Next round", () => actions.step(1));
-      this.faces = new Map(Object.entries(FACES).map(([face, text]) => [face, h("button", { type: "button", class: "small", text, on: { click: () => this.show(face) } })]));
-      this.stages = new Map(D.STAGES.map((stage) => [stage, h("button", { type: "button", class: "small", text: STAGE_WORDS[stage], on: { click: () => actions.toStage(stage) } })]));
-      this.hide = h("button", { class: "small", type: "button", text: "Hide the verdict", on: { click: () => actions.hide() } });
-      this.tree = new D.TreeView(actions);
-      this.mask = new D.MaskFace((key) => this.openKey(key));
-      this.table = h("div", { class: "node-table", tabindex: "0", role: "group", "aria-label": "Rows of this round" });
-      this.legend = h("p", { class: "legend" });
-      this.line = h("p", { class: "note item-line" });
-      this.notes = h("p", { class: "note notes", hidden: true });
-      this.root = h("section", { class: "card tree" },
-        h("header", { class: "card-head" }, h("div", { class: "head-text" }, this.title, this.what),
-          h("div", { class: "controls" }, h("div", { class: "joined", role: "group", "aria-label": "Faces of this card" }, ...this.faces.values()))),
-        h("div", { class: "controls stepper" }, this.back, this.on,
-          h("div", { class: "joined", role: "group", "aria-label": "Stages of this round" }, square("‹", "One stage back", () => actions.stage(-1)), ...this.stages.values(), square("›", "One stage on", () => actions.stage(1))), this.hide),
-        h("div", { class: "faces" }, this.tree.root, this.mask.root, this.table),
-        this.line, this.notes, this.legend);
-    }
+const FACES = { tree: "Tree", mask: "Mask", table: "Table" };
+const STAGE_WORDS = { draft: "Draft", verify: "Verify", judge: "Judge", commit: "Commit" };
+const SHORTEST = 132;
+const TALLEST = 400;
 
-    show(face) {
-      this.face = face;
-      this.actions.repaint();
-    }
-
-    openKey(key) {
-      const item = this.items.find((i) => i.key === key);
-      this.actions.open(item.key === -1 ? -1 : item.slot, item.key);
-    }
-
-    paint(selection, known, narrow, hiding, colours) {
-      const round = selection && selection.lane.rounds[selection.round];
-      this.head(selection, round, known, hiding);
-      this.root.classList.toggle("blank", !round);
-      if (!round) return;
-      const lane = selection.lane;
-      this.items = D.itemsOf(lane, round, known);
-      const item = D.currentItem(this.items, selection);
-      for (const [face, view] of [["tree", this.tree.root], ["mask", this.mask.root], ["table", this.table]]) view.hidden = face !== this.face;
-      const tall = !colours.tall ? tallOf(lane) : D.isChain(lane) ? colours.flat : colours.tall;
-      if (this.face === "tree") this.tree.paint(lane, round, known, selection, narrow, tall, colours);
-      else if (this.face === "mask") this.mask.paint(this.items, known.drafted ? round.nodes : [], item, { width: this.root.clientWidth - 32, height: Math.max(260, tall) }, colours);
-      else this.list(item);
-      D.setText(this.line, D.itemWords(item));
-      const notes = known.verdict ? D.annotationWords(round) : "";
-      this.notes.hidden = !notes;
-      D.setText(this.notes, notes);
-      this.fates();
-    }
-
-    head(selection, round, known, hiding) {
-      D.setText(this.title, round ? `Round ${round.index + 1}${selection.lane.end ? ` of ${selection.lane.rounds.length}` : ""}` : "The round");
-      D.setText(this.what, round ? roundWords(round, known) : "nothing decoded yet at this moment");
-      this.back.disabled = !round || selection.round === 0;
-      this.on.disabled = !round || selection.round + 1 >= selection.lane.rounds.length;
-      for (const [face, button] of this.faces) button.setAttribute("aria-pressed", String(face === this.face));
-      for (const [stage, button] of this.stages) {
-        button.setAttribute("aria-pressed", String(Boolean(round) && known.stage === stage));
-        button.disabled = !round || (stage === "draft" && !round.nodes.length);
-      }
-      this.hide.setAttribute("aria-pressed", String(hiding));
-    }
-
-    /** The glyphs that this round uses, so that the legend explains what is seen and nothing else. */
-    fates() {
-      const present = Object.keys(D.FATES).filter((fate) => D.FATES[fate].glyph && this.items.some((item) => item.fate === fate));
-      if (present.join() === this.shown) return;
-      this.shown = present.join();
-      this.legend.replaceChildren(...present.map((fate) => h("span", { class: "key" }, h("span", { class: `glyph ${fate}`, text: D.FATES[fate].glyph, "aria-hidden": "true" }), " " + D.FATES[fate].word)));
-    }
-
-    list(chosen) {
-      const cell = (text, props) => h("td", { ...props, text: text === null || text === undefined ? "" : String(text) });
-      const prob = (x) => (x === null || x === undefined ? "–" : D.prob(x));
-      const at = new Map(this.items.map((item, i) => [item.key, i + 1]));
-      this.table.replaceChildren(h("table", {},
-        h("thead", {}, h("tr", {}, ["row", "token", "below row", "depth", "drafted by", "p", "q", "fate"].map((name) => h("th", { scope: "col", text: name })))),
-        h("tbody", {}, this.items.map((item, i) => h("tr", { class: item === chosen ? "sel" : "" }, cell(item.key === "last" ? "" : i + 1),
-          h("th", { scope: "row" }, h("button", { type: "button", class: "link", text: item.label, on: { click: () => this.openKey(item.key) } })),
-          cell(item.parent === null ? "" : at.get(item.parent)), cell(item.depth), cell(item.node ? item.node.origin : item.note), cell(prob(item.p)), cell(prob(item.q)),
-          cell(item.fate === "root" ? "" : `${D.FATES[item.fate].glyph} ${item.dropped ? "discarded" : D.FATES[item.fate].word}`))))));
-    }
-  };
-
-  function roundWords(round, known) {
-    if (!round.nodes.length) return known.committed ? "nothing drafted: the target's own token" : "nothing drafted";
-    if (!known.drafted) return "the draft is being made";
-    const parts = [`${round.drafted} drafted`];
-    if (known.verdict) {
-      parts.push(`${round.accepted} accepted`);
-      if (round.emitted.length > round.accepted) parts.push(`1 ${round.last.kind}`);
-      if (round.cut) parts.push(D.cutWords[round.cut]);
-    }
-    if (known.verified) parts.push(`${D.count(round.width, "row")} in one target forward`);
-    return parts.join(" · ");
+export class RoundView {
+  constructor(actions) {
+    this.actions = actions; // { open(slot, key), step(by), stage(by), toStage(name), hide(), repaint() }
+    this.face = "tree";
+    this.title = h("h3", {});
+    this.what = h("p", { class: "note" });
+    const square = (text, label, act) => h("button", { class: "small square", type: "button", text, "aria-label": label, on: { click: act } });
+    this.back = square("◀", "Previous round", () => actions.step(-1));
+    this.on = square("▶", "Next round", () => actions.step(1));
+    this.faces = new Map(Object.entries(FACES).map(([face, text]) => [face, h("button", { type: "button", class: "small", text, on: { click: () => this.show(face) } })]));
+    this.stages = new Map(STAGES.map((stage) => [stage, h("button", { type: "button", class: "small", text: STAGE_WORDS[stage], on: { click: () => actions.toStage(stage) } })]));
+    this.hide = h("button", { class: "small", type: "button", text: "Hide the verdict", on: { click: () => actions.hide() } });
+    this.tree = new TreeView(actions);
+    this.mask = new MaskFace((key) => this.openKey(key));
+    this.table = h("div", { class: "node-table", tabindex: "0", role: "group", "aria-label": "Rows of this round" });
+    this.legend = h("p", { class: "legend" });
+    this.line = h("p", { class: "note item-line" });
+    this.notes = h("p", { class: "note notes", hidden: true });
+    this.root = h("section", { class: "card tree" },
+      h("header", { class: "card-head" }, h("div", { class: "head-text" }, this.title, this.what),
+        h("div", { class: "controls" }, h("div", { class: "joined", role: "group", "aria-label": "Faces of this card" }, ...this.faces.values()))),
+      h("div", { class: "controls stepper" }, this.back, this.on,
+        h("div", { class: "joined", role: "group", "aria-label": "Stages of this round" }, square("‹", "One stage back", () => actions.stage(-1)), ...this.stages.values(), square("›", "One stage on", () => actions.stage(1))), this.hide),
+      h("div", { class: "faces" }, this.tree.root, this.mask.root, this.table),
+      this.line, this.notes, this.legend);
   }
 
-  D.cutWords = { length: "cut at the length asked for", eos: "cut: the text ended", stop: "cut at a stop string" };
-
-  // The pane is as tall as the lane's tallest round needs, so that stepping through rounds moves nothing.
-
-  const tallest = new WeakMap(); // lane -> {rounds, rows}
-
-  function tallOf(lane) {
-    const seen = tallest.get(lane) || { rounds: 0, rows: 2 };
-    for (; seen.rounds < lane.rounds.length; seen.rounds++) {
-      const round = lane.rounds[seen.rounds];
-      seen.rows = Math.max(seen.rows, D.layout(D.itemsOf(lane, round, D.known(round, Infinity))).rows);
-    }
-    tallest.set(lane, seen);
-    return Math.max(SHORTEST, Math.min(TALLEST, 56 * (seen.rows - 1) + 70));
+  show(face) {
+    this.face = face;
+    this.actions.repaint();
   }
-})(window.Draftscope);
+
+  openKey(key) {
+    const item = this.items.find((i) => i.key === key);
+    this.actions.open(item.key === -1 ? -1 : item.slot, item.key);
+  }
+
+  paint(selection, known, narrow, hiding, colours) {
+    const round = selection && selection.lane.rounds[selection.round];
+    this.head(selection, round, known, hiding);
+    this.root.classList.toggle("blank", !round);
+    if (!round) return;
+    const lane = selection.lane;
+    this.items = itemsOf(lane, round, known);
+    const item = currentItem(this.items, selection);
+    for (const [face, view] of [["tree", this.tree.root], ["mask", this.mask.root], ["table", this.table]]) view.hidden = face !== this.face;
+    const tall = !colours.tall ? tallOf(lane) : isChain(lane) ? colours.flat : colours.tall;
+    if (this.face === "tree") this.tree.paint(lane, round, known, selection, narrow, tall, colours);
+    else if (this.face === "mask") this.mask.paint(this.items, known.drafted ? round.nodes : [], item, { width: this.root.clientWidth - 32, height: Math.max(260, tall) }, colours);
+    else this.list(item);
+    setText(this.line, itemWords(item));
+    const notes = known.verdict ? annotationWords(round) : "";
+    this.notes.hidden = !notes;
+    setText(this.notes, notes);
+    this.fates();
+  }
+
+  head(selection, round, known, hiding) {
+    setText(this.title, round ? `Round ${round.index + 1}${selection.lane.end ? ` of ${selection.lane.rounds.length}` : ""}` : "The round");
+    setText(this.what, round ? roundWords(round, known) : "nothing decoded yet at this moment");
+    this.back.disabled = !round || selection.round === 0;
+    this.on.disabled = !round || selection.round + 1 >= selection.lane.rounds.length;
+    for (const [face, button] of this.faces) button.setAttribute("aria-pressed", String(face === this.face));
+    for (const [stage, button] of this.stages) {
+      button.setAttribute("aria-pressed", String(Boolean(round) && known.stage === stage));
+      button.disabled = !round || (stage === "draft" && !round.nodes.length);
+    }
+    this.hide.setAttribute("aria-pressed", String(hiding));
+  }
+
+  /** The glyphs that this round uses, so that the legend explains what is seen and nothing else. */
+  fates() {
+    const present = Object.keys(FATES).filter((fate) => FATES[fate].glyph && this.items.some((item) => item.fate === fate));
+    if (present.join() === this.shown) return;
+    this.shown = present.join();
+    this.legend.replaceChildren(...present.map((fate) => h("span", { class: "key" }, h("span", { class: `glyph ${fate}`, text: FATES[fate].glyph, "aria-hidden": "true" }), " " + FATES[fate].word)));
+  }
+
+  list(chosen) {
+    const cell = (text, props) => h("td", { ...props, text: text === null || text === undefined ? "" : String(text) });
+    const prob = (x) => (x === null || x === undefined ? "–" : formatProb(x));
+    const at = new Map(this.items.map((item, i) => [item.key, i + 1]));
+    this.table.replaceChildren(h("table", {},
+      h("thead", {}, h("tr", {}, ["row", "token", "below row", "depth", "drafted by", "p", "q", "fate"].map((name) => h("th", { scope: "col", text: name })))),
+      h("tbody", {}, this.items.map((item, i) => h("tr", { class: item === chosen ? "sel" : "" }, cell(item.key === "last" ? "" : i + 1),
+        h("th", { scope: "row" }, h("button", { type: "button", class: "link", text: item.label, on: { click: () => this.openKey(item.key) } })),
+        cell(item.parent === null ? "" : at.get(item.parent)), cell(item.depth), cell(item.node ? item.node.origin : item.note), cell(prob(item.p)), cell(prob(item.q)),
+        cell(item.fate === "root" ? "" : `${FATES[item.fate].glyph} ${item.dropped ? "discarded" : FATES[item.fate].word}`))))));
+  }
+}
+
+function roundWords(round, known) {
+  if (!round.nodes.length) return known.committed ? "nothing drafted: the target's own token" : "nothing drafted";
+  if (!known.drafted) return "the draft is being made";
+  const parts = [`${round.drafted} drafted`];
+  if (known.verdict) {
+    parts.push(`${round.accepted} accepted`);
+    if (round.emitted.length > round.accepted) parts.push(`1 ${round.last.kind}`);
+    if (round.cut) parts.push(CUT_WORDS[round.cut]);
+  }
+  if (known.verified) parts.push(`${counted(round.width, "row")} in one target forward`);
+  return parts.join(" · ");
+}
+
+// The pane is as tall as the lane's tallest round needs, so that stepping through rounds moves nothing.
+
+const tallest = new WeakMap(); // lane -> {rounds, rows}
+
+function tallOf(lane) {
+  const seen = tallest.get(lane) || { rounds: 0, rows: 2 };
+  for (; seen.rounds < lane.rounds.length; seen.rounds++) {
+    const round = lane.rounds[seen.rounds];
+    seen.rows = Math.max(seen.rows, treeLayout(itemsOf(lane, round, knownAt(round, Infinity))).rows);
+  }
+  tallest.set(lane, seen);
+  return Math.max(SHORTEST, Math.min(TALLEST, 56 * (seen.rows - 1) + 70));
+}

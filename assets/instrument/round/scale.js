@@ -3,92 +3,89 @@
 // The round's widths are its own measured times. The plain row repeats the plain lane's measured mean step once for each
 // token that the round wrote; the label says so. A block of the round, clicked, lights the nodes it worked on.
 
-(function (D) {
-  "use strict";
-  const { h } = D;
+import { h } from "../base/dom.js";
+import { counted, formatMs } from "../base/format.js";
+import { meanRound, plainLane } from "../base/store.js";
 
-  D.ScaleView = class ScaleView {
-    constructor(actions) {
-      this.actions = actions; // { light(keys) }
-      this.body = h("div", { class: "scale-body" });
-      this.root = h("section", { class: "card scale" },
-        h("header", { class: "card-head" }, h("div", { class: "head-text" }, h("h3", { text: "The round to scale" }),
-          h("p", { class: "note", text: "measured milliseconds, one ruler for both rows" }))), this.body);
-    }
-
-    paint(store, selection, known) {
-      const round = selection && selection.lane.rounds[selection.round];
-      const plain = D.plainLane(store);
-      const mean = D.meanRound(plain);
-      const stamp = round ? `${selection.lane.start?.run}/${selection.lane.name}/${round.index}/${mean.toFixed(4)}/${known.stage}` : "";
-      if (stamp === this.stamp) return;
-      this.stamp = stamp;
-      if (!round) return this.body.replaceChildren();
-      const parts = partsOf(round, known);
-      const spent = parts.reduce((sum, part) => sum + part.ms, 0);
-      const tokens = round.emitted.length;
-      const compared = known.committed && plain && plain !== selection.lane && Number.isFinite(mean) && tokens > 0;
-      const ruler = Math.max(spent, compared ? mean * tokens : 0) || 1;
-      const rows = [];
-      if (compared) rows.push(row(`plain, ${D.count(tokens, "token")}`, steps(mean, tokens), ruler, `${tokens} × ${D.time(mean)} = ${D.time(mean * tokens)} (the plain lane's mean step)`));
-      if (parts.length) rows.push(row(known.committed ? `this round, ${D.count(tokens, "token")}` : "this round so far", parts, ruler, wordsOf(parts, spent), (part) => this.actions.light(part.nodes)));
-      this.body.replaceChildren(...rows, known.committed ? verdict(compared, spent, mean * tokens, tokens) : h("p", { class: "sum", text: `Shown up to its ${known.stage || "beginning"}.` }));
-    }
-  };
-
-  function partsOf(round, known) {
-    const t = round.timings;
-    const last = t.propose.length - 1;
-    const of = (test) => round.nodes.filter(test).map((n) => n.id);
-    const all = of(() => true);
-    const other = (ms, words, nodes) => ({ ms, kind: "other", words, nodes });
-    const parts = known.drafted ? t.propose.map((ms, i) => (i === last ? other(ms, "rest of the proposing", all) : { ms, kind: "draft", words: `draft step ${i + 1}`, nodes: draftedBy(round, i, last) })) : [];
-    const rows = `target, ${D.count(round.width, "row")}`;
-    if (known.verified) parts.push({ ms: t.verify, kind: "verify", words: rows, label: `${rows} · ${D.time(t.verify)}`, nodes: all });
-    if (known.verdict) parts.push(other(t.accept, "judge", of((n) => n.fate === "accepted" || n.fate === "rejected")));
-    if (known.committed) parts.push(other(t.commit, "commit", of((n) => n.fate === "accepted")), other(t.host, "host", []));
-    return parts.filter((part) => part.ms > 0);
+export class ScaleView {
+  constructor(actions) {
+    this.actions = actions; // { light(keys) }
+    this.body = h("div", { class: "scale-body" });
+    this.root = h("section", { class: "card scale" },
+      h("header", { class: "card-head" }, h("div", { class: "head-text" }, h("h3", { text: "The round to scale" }),
+        h("p", { class: "note", text: "measured milliseconds, one ruler for both rows" }))), this.body);
   }
 
-  /** The nodes of one draft forward: a level each where there are as many forwards as levels, else all of them. */
-  function draftedBy(round, step, forwards) {
-    const deepest = Math.max(0, ...round.nodes.map((n) => n.depth));
-    return round.nodes.filter((n) => forwards !== deepest || n.depth === step + 1).map((n) => n.id);
-  }
-
-  function steps(mean, tokens) {
-    return Array.from({ length: tokens }, () => ({ ms: mean, kind: "verify", words: "one plain step, mean", label: "target, 1 row" }));
-  }
-
-  function row(name, parts, ruler, words, light) {
+  paint(store, selection, known) {
+    const round = selection && selection.lane.rounds[selection.round];
+    const plain = plainLane(store);
+    const mean = meanRound(plain);
+    const stamp = round ? `${selection.lane.start?.run}/${selection.lane.name}/${round.index}/${mean.toFixed(4)}/${known.stage}` : "";
+    if (stamp === this.stamp) return;
+    this.stamp = stamp;
+    if (!round) return this.body.replaceChildren();
+    const parts = partsOf(round, known);
     const spent = parts.reduce((sum, part) => sum + part.ms, 0);
-    const block = (part) => h(light ? "button" : "i", { class: part.kind, type: light ? "button" : null, style: { "flex-grow": String(part.ms / spent) }, title: `${part.words}: ${D.time(part.ms)}`,
-      "aria-label": light ? `${part.words}: ${D.time(part.ms)}` : null, on: light ? { click: () => light(part) } : {} },
-      part.label && part.ms / ruler > 0.1 ? h("span", { text: part.ms / ruler > 0.34 ? part.label : "target" }) : null);
-    return h("div", { class: "scale-row" }, h("span", { class: "scale-name", text: name }),
-      h("div", { class: "scale-track" }, h("div", { class: "scale-bar", role: light ? "group" : "img", "aria-label": `${name}: ${words}`, style: { width: `${(100 * spent) / ruler}%` } }, parts.map(block))),
-      h("span", { class: "scale-words", text: words }));
+    const tokens = round.emitted.length;
+    const compared = known.committed && plain && plain !== selection.lane && Number.isFinite(mean) && tokens > 0;
+    const ruler = Math.max(spent, compared ? mean * tokens : 0) || 1;
+    const rows = [];
+    if (compared) rows.push(scaleRow(`plain, ${counted(tokens, "token")}`, steps(mean, tokens), ruler, `${tokens} × ${formatMs(mean)} = ${formatMs(mean * tokens)} (the plain lane's mean step)`));
+    if (parts.length) rows.push(scaleRow(known.committed ? `this round, ${counted(tokens, "token")}` : "this round so far", parts, ruler, wordsOf(parts, spent), (part) => this.actions.light(part.nodes)));
+    this.body.replaceChildren(...rows, known.committed ? verdict(compared, spent, mean * tokens, tokens) : h("p", { class: "sum", text: `Shown up to its ${known.stage || "beginning"}.` }));
   }
+}
 
-  D.scaleRow = row;
+function partsOf(round, known) {
+  const t = round.timings;
+  const last = t.propose.length - 1;
+  const of = (test) => round.nodes.filter(test).map((n) => n.id);
+  const all = of(() => true);
+  const other = (ms, words, nodes) => ({ ms, kind: "other", words, nodes });
+  const parts = known.drafted ? t.propose.map((ms, i) => (i === last ? other(ms, "rest of the proposing", all) : { ms, kind: "draft", words: `draft step ${i + 1}`, nodes: draftedBy(round, i, last) })) : [];
+  const rows = `target, ${counted(round.width, "row")}`;
+  if (known.verified) parts.push({ ms: t.verify, kind: "verify", words: rows, label: `${rows} · ${formatMs(t.verify)}`, nodes: all });
+  if (known.verdict) parts.push(other(t.accept, "judge", of((n) => n.fate === "accepted" || n.fate === "rejected")));
+  if (known.committed) parts.push(other(t.commit, "commit", of((n) => n.fate === "accepted")), other(t.host, "host", []));
+  return parts.filter((part) => part.ms > 0);
+}
 
-  /** The proposing of a round alone. */
-  D.proposeParts = (round) => partsOf(round, { drafted: true });
+/** The nodes of one draft forward: a level each where there are as many forwards as levels, else all of them. */
+function draftedBy(round, step, forwards) {
+  const deepest = Math.max(0, ...round.nodes.map((n) => n.depth));
+  return round.nodes.filter((n) => forwards !== deepest || n.depth === step + 1).map((n) => n.id);
+}
 
-  function wordsOf(parts, spent) {
-    const sum = (kind) => parts.filter((part) => part.kind === kind).reduce((total, part) => total + part.ms, 0);
-    const drafts = parts.filter((part) => part.kind === "draft").length;
-    const list = [];
-    if (drafts) list.push(`${D.count(drafts, "draft step")} ${D.time(sum("draft"))}`);
-    if (sum("verify")) list.push(`target ${D.time(sum("verify"))}`);
-    list.push(`judge, commit, host and the rest ${D.time(sum("other"))}`);
-    return `${D.time(spent)}: ${list.join(" + ")}`;
-  }
+function steps(mean, tokens) {
+  return Array.from({ length: tokens }, () => ({ ms: mean, kind: "verify", words: "one plain step, mean", label: "target, 1 row" }));
+}
 
-  function verdict(compared, spent, plain, tokens) {
-    if (!compared) return h("p", { class: "sum" });
-    const faster = spent < plain;
-    return h("p", { class: "sum" }, h("b", { text: `${D.time(spent)} instead of ${D.time(plain)}` }),
-      faster ? ` for ${D.count(tokens, "token")}: this round won ${D.time(plain - spent)}.` : ` for ${D.count(tokens, "token")}: this round cost ${D.time(spent - plain)} more than plain decoding.`);
-  }
-})(window.Draftscope);
+export function scaleRow(name, parts, ruler, words, light) {
+  const spent = parts.reduce((sum, part) => sum + part.ms, 0);
+  const block = (part) => h(light ? "button" : "i", { class: part.kind, type: light ? "button" : null, style: { "flex-grow": String(part.ms / spent) }, title: `${part.words}: ${formatMs(part.ms)}`,
+    "aria-label": light ? `${part.words}: ${formatMs(part.ms)}` : null, on: light ? { click: () => light(part) } : {} },
+    part.label && part.ms / ruler > 0.1 ? h("span", { text: part.ms / ruler > 0.34 ? part.label : "target" }) : null);
+  return h("div", { class: "scale-row" }, h("span", { class: "scale-name", text: name }),
+    h("div", { class: "scale-track" }, h("div", { class: "scale-bar", role: light ? "group" : "img", "aria-label": `${name}: ${words}`, style: { width: `${(100 * spent) / ruler}%` } }, parts.map(block))),
+    h("span", { class: "scale-words", text: words }));
+}
+
+/** The proposing of a round alone. */
+export const proposeParts = (round) => partsOf(round, { drafted: true });
+
+function wordsOf(parts, spent) {
+  const sum = (kind) => parts.filter((part) => part.kind === kind).reduce((total, part) => total + part.ms, 0);
+  const drafts = parts.filter((part) => part.kind === "draft").length;
+  const list = [];
+  if (drafts) list.push(`${counted(drafts, "draft step")} ${formatMs(sum("draft"))}`);
+  if (sum("verify")) list.push(`target ${formatMs(sum("verify"))}`);
+  list.push(`judge, commit, host and the rest ${formatMs(sum("other"))}`);
+  return `${formatMs(spent)}: ${list.join(" + ")}`;
+}
+
+function verdict(compared, spent, plain, tokens) {
+  if (!compared) return h("p", { class: "sum" });
+  const faster = spent < plain;
+  return h("p", { class: "sum" }, h("b", { text: `${formatMs(spent)} instead of ${formatMs(plain)}` }),
+    faster ? ` for ${counted(tokens, "token")}: this round won ${formatMs(plain - spent)}.` : ` for ${counted(tokens, "token")}: this round cost ${formatMs(spent - plain)} more than plain decoding.`);
+}

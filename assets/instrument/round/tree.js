@@ -3,330 +3,332 @@
 // `layout` is pure geometry from the round's shape alone. Wide panes draw it as SVG; narrow ones as an indented outline
 // of the same buttons. Shape first (pill: it stands; box: it fell or replaced), glyph second, colour third.
 
-(function (D) {
-  "use strict";
-  const { h, s } = D;
-  const CHAR = 7.6; // width of one character of the 12.5 px mono face
-  const SMALL = 6.7; // and of the 11 px face beneath
-  const NODE = 27; // height of a node
-  const DENSE = 12; // rows; more than these are drawn close together
-  const ZOOM = 1.25;
+import { h, s, setText, zoomOf } from "../base/dom.js";
+import { FATES } from "../base/fates.js";
+import { formatProb, shorten, visible } from "../base/format.js";
+import { fateAt } from "../base/stages.js";
+import { decisionAt, slotRaw } from "../base/store.js";
 
-  /** Items of a round as far as it is known: the root, its nodes, and `last`. `slot` is where an item was judged. */
-  D.itemsOf = function itemsOf(lane, round, known) {
-    const root = D.slotRaw(lane, round, -1);
-    const items = [{ key: -1, node: null, fate: "root", label: root.text, parent: null, depth: 0, slot: -1, note: root.prompt ? "prompt" : "committed" }];
-    const byKey = new Map([[-1, items[0]]]); // parents stand before children; what claims otherwise hangs from the root
-    for (const n of known.drafted ? round.nodes : []) {
-      const above = byKey.get(n.parent) || items[0];
-      const item = { key: n.id, node: n, fate: D.fateAt(round, known, n), label: D.visible(n.raw), parent: above.key, depth: above.depth + 1, slot: above.key, p: known.verified ? n.p : null, q: n.q };
-      if (byKey.has(n.id)) continue;
-      byKey.set(n.id, item);
-      items.push(item);
-    }
-    if (!known.verdict) return items;
-    const above = byKey.get(round.last.slot) || items[0];
-    const dropped = round.emitted.length <= round.accepted; // the round was cut before its last token
-    items.push({ key: "last", node: null, fate: dropped ? "unvisited" : round.last.kind, dropped, label: D.visible(round.last.raw), parent: above.key, depth: above.depth + 1, slot: round.last.slot, note: dropped ? "discarded" : D.origin(round) });
-    return items;
+const CHAR = 7.6; // width of one character of the 12.5 px mono face
+const SMALL = 6.7; // and of the 11 px face beneath
+const NODE = 27; // height of a node
+const DENSE = 12; // rows; more than these are drawn close together
+const ZOOM = 1.25;
+
+/** Items of a round as far as it is known: the root, its nodes, and `last`. `slot` is where an item was judged. */
+export function itemsOf(lane, round, known) {
+  const root = slotRaw(lane, round, -1);
+  const items = [{ key: -1, node: null, fate: "root", label: root.text, parent: null, depth: 0, slot: -1, note: root.prompt ? "prompt" : "committed" }];
+  const byKey = new Map([[-1, items[0]]]); // parents stand before children; what claims otherwise hangs from the root
+  for (const n of known.drafted ? round.nodes : []) {
+    const above = byKey.get(n.parent) || items[0];
+    const item = { key: n.id, node: n, fate: fateAt(round, known, n), label: visible(n.raw), parent: above.key, depth: above.depth + 1, slot: above.key, p: known.verified ? n.p : null, q: n.q };
+    if (byKey.has(n.id)) continue;
+    byKey.set(n.id, item);
+    items.push(item);
+  }
+  if (!known.verdict) return items;
+  const above = byKey.get(round.last.slot) || items[0];
+  const dropped = round.emitted.length <= round.accepted; // the round was cut before its last token
+  items.push({ key: "last", node: null, fate: dropped ? "unvisited" : round.last.kind, dropped, label: visible(round.last.raw), parent: above.key, depth: above.depth + 1, slot: round.last.slot, note: dropped ? "discarded" : originWords(round) });
+  return items;
+}
+
+const childrenOf = (items) => {
+  const children = new Map(items.map((item) => [item.key, []]));
+  for (const item of items) if (item.parent !== null) children.get(item.parent).push(item);
+  return children;
+};
+
+/** The same items, every node right above its children: the order in which an outline is read. */
+export function depthFirst(items) {
+  const children = childrenOf(items);
+  const below = (item) => [item, ...children.get(item.key).flatMap(below)];
+  return below(items[0]);
+}
+
+/** Without what hangs below a folded item; that item says how many it hides. */
+export function withoutFolded(items, folded) {
+  const children = childrenOf(items);
+  const size = (item) => children.get(item.key).reduce((sum, child) => sum + 1 + size(child), 0);
+  const kept = new Set();
+  const keep = (item) => {
+    kept.add(item);
+    item.hides = folded.has(item.key) ? size(item) : 0;
+    if (!folded.has(item.key)) children.get(item.key).forEach(keep);
   };
+  keep(items[0]);
+  return items.filter((item) => kept.has(item));
+}
 
-  const childrenOf = (items) => {
-    const children = new Map(items.map((item) => [item.key, []]));
-    for (const item of items) if (item.parent !== null) children.get(item.parent).push(item);
-    return children;
+/** Where the round's own token came from, in words. */
+export function originWords(round) {
+  const contest = decisionAt(round, round.last.slot);
+  const greedy = round.decisions.some((c) => c.rule === "greedy") || (round.last.uniform === null || round.last.uniform === undefined);
+  if (round.last.kind === "correction") {
+    if (contest && ["deterministic", "typical", "top-k"].includes(contest.rule)) return "drawn from p";
+    return contest && contest.rule === "greedy" ? "argmax" : "from the residual";
+  }
+  return greedy ? "argmax" : "drawn from p";
+}
+
+/** Pure: rows and columns. Leaves get a row each, parents stand between their first and last child. */
+export function treeLayout(items) {
+  const children = childrenOf(items);
+  let rows = 0;
+  const place = (item) => {
+    const below = children.get(item.key);
+    below.forEach(place);
+    item.row = below.length ? (below[0].row + below[below.length - 1].row) / 2 : rows++;
   };
+  place(items[0]);
+  return { rows, columns: 1 + Math.max(...items.map((item) => item.depth)) };
+}
 
-  /** The same items, every node right above its children: the order in which an outline is read. */
-  D.depthFirst = function depthFirst(items) {
-    const children = childrenOf(items);
-    const below = (item) => [item, ...children.get(item.key).flatMap(below)];
-    return below(items[0]);
-  };
+const GLYPH = { root: "", drafted: "", ...Object.fromEntries(Object.entries(FATES).map(([fate, f]) => [fate, f.glyph])) };
+const has = (x) => x !== null && x !== undefined;
 
-  /** Without what hangs below a folded item; that item says how many it hides. */
-  D.withoutFolded = function withoutFolded(items, folded) {
-    const children = childrenOf(items);
-    const size = (item) => children.get(item.key).reduce((sum, child) => sum + 1 + size(child), 0);
-    const kept = new Set();
-    const keep = (item) => {
-      kept.add(item);
-      item.hides = folded.has(item.key) ? size(item) : 0;
-      if (!folded.has(item.key)) children.get(item.key).forEach(keep);
-    };
-    keep(items[0]);
-    return items.filter((item) => kept.has(item));
-  };
+const under = (item) => item.note || [has(item.p) ? `p ${formatProb(item.p)}` : "", has(item.q) ? `q ${formatProb(item.q)}` : ""].filter(Boolean).join("  ");
 
-  /** Where the round's own token came from, in words. */
-  D.origin = function origin(round) {
-    const contest = D.contestOf(round, round.last.slot);
-    const greedy = round.decisions.some((c) => c.rule === "greedy") || (round.last.uniform === null || round.last.uniform === undefined);
-    if (round.last.kind === "correction") {
-      if (contest && ["deterministic", "typical", "top-k"].includes(contest.rule)) return "drawn from p";
-      return contest && contest.rule === "greedy" ? "argmax" : "from the residual";
-    }
-    return greedy ? "argmax" : "drawn from p";
-  };
+function wordOf(item) {
+  return item.fate === "root" ? item.note : item.dropped ? "discarded" : FATES[item.fate].word;
+}
 
-  /** Pure: rows and columns. Leaves get a row each, parents stand between their first and last child. */
-  D.layout = function layout(items) {
-    const children = childrenOf(items);
-    let rows = 0;
-    const place = (item) => {
-      const below = children.get(item.key);
-      below.forEach(place);
-      item.row = below.length ? (below[0].row + below[below.length - 1].row) / 2 : rows++;
-    };
-    place(items[0]);
-    return { rows, columns: 1 + Math.max(...items.map((item) => item.depth)) };
-  };
+function spoken(item) {
+  const law = item.fate === "root" ? "" : under(item) ? `, ${under(item).replace("  ", ", ")}` : "";
+  return `${item.label}, ${wordOf(item)}${law}${item.hides ? `, ${item.hides} folded below` : ""}`;
+}
 
-  const GLYPH = { root: "", drafted: "", ...Object.fromEntries(Object.entries(D.FATES).map(([fate, f]) => [fate, f.glyph])) };
-  const has = (x) => x !== null && x !== undefined;
+/** Everything about one item in a line: whose it is, what it faced, what became of it. */
+export function itemWords(item) {
+  return item.node ? `${item.label} · by ${item.node.origin} · ${under(item) ? under(item).replace("  ", ", ") + " · " : ""}${wordOf(item)}` : spoken(item);
+}
 
-  const under = (item) => item.note || [has(item.p) ? `p ${D.prob(item.p)}` : "", has(item.q) ? `q ${D.prob(item.q)}` : ""].filter(Boolean).join("  ");
-
-  function wordOf(item) {
-    return item.fate === "root" ? item.note : item.dropped ? "discarded" : D.FATES[item.fate].word;
+export class TreeView {
+  constructor(actions) {
+    this.actions = actions; // { open(slot, key) }
+    this.zoom = 1;
+    this.folded = new Set();
+    this.body = h("div", { class: "tree-body", role: "group", on: { keydown: (event) => this.keys(event), wheel: (event) => this.wheel(event), pointerdown: (event) => this.drag(event) } });
+    const tool = (text, label, act) => h("button", { class: "small square", type: "button", text, "aria-label": label, on: { click: act } });
+    this.foldAll = h("button", { class: "small", type: "button", text: "Fold never judged", on: { click: () => this.foldUnjudged() } });
+    this.tools = h("div", { class: "controls tools" }, tool("−", "Smaller", () => this.zoomBy(1 / ZOOM)), tool("+", "Larger", () => this.zoomBy(ZOOM)),
+      h("button", { class: "small", type: "button", text: "Fit", on: { click: () => this.zoomTo(0) } }), this.foldAll);
+    this.root = h("div", { class: "tree-face" }, this.tools, this.body);
   }
 
-  function spoken(item) {
-    const law = item.fate === "root" ? "" : under(item) ? `, ${under(item).replace("  ", ", ")}` : "";
-    return `${item.label}, ${wordOf(item)}${law}${item.hides ? `, ${item.hides} folded below` : ""}`;
-  }
-
-  /** Everything about one item in a line: whose it is, what it faced, what became of it. */
-  D.itemWords = function itemWords(item) {
-    return item.node ? `${item.label} · by ${item.node.origin} · ${under(item) ? under(item).replace("  ", ", ") + " · " : ""}${wordOf(item)}` : spoken(item);
-  };
-
-  D.TreeView = class TreeView {
-    constructor(actions) {
-      this.actions = actions; // { open(slot, key) }
+  /** A picture is made anew only where its shape has changed. `look`: a small tree in a large pane grows to `largest`,
+   *  one too wide for its pane shrinks to `smallest`, then scrolls. */
+  paint(lane, round, known, selection, narrow, tall, look) {
+    this.look = look;
+    const place = `${lane.start?.run}/${lane.name}/${round.index}`;
+    if (place !== this.place) {
+      this.place = place;
+      this.folded.clear();
       this.zoom = 1;
-      this.folded = new Set();
-      this.body = h("div", { class: "tree-body", role: "group", on: { keydown: (event) => this.keys(event), wheel: (event) => this.wheel(event), pointerdown: (event) => this.drag(event) } });
-      const tool = (text, label, act) => h("button", { class: "small square", type: "button", text, "aria-label": label, on: { click: act } });
-      this.foldAll = h("button", { class: "small", type: "button", text: "Fold never judged", on: { click: () => this.foldUnjudged() } });
-      this.tools = h("div", { class: "controls tools" }, tool("−", "Smaller", () => this.zoomBy(1 / ZOOM)), tool("+", "Larger", () => this.zoomBy(ZOOM)),
-        h("button", { class: "small", type: "button", text: "Fit", on: { click: () => this.zoomTo(0) } }), this.foldAll);
-      this.root = h("div", { class: "tree-face" }, this.tools, this.body);
     }
-
-    /** A picture is made anew only where its shape has changed. `look`: a small tree in a large pane grows to `largest`,
-     *  one too wide for its pane shrinks to `smallest`, then scrolls. */
-    paint(lane, round, known, selection, narrow, tall, look) {
-      this.look = look;
-      const place = `${lane.start?.run}/${lane.name}/${round.index}`;
-      if (place !== this.place) {
-        this.place = place;
-        this.folded.clear();
-        this.zoom = 1;
-      }
-      this.verdict = known.verdict;
-      this.body.style.height = narrow ? "" : `${tall}px`;
-      const stamp = `${place}/${known.beat}/${narrow}/${tall}/${this.body.clientWidth}/${this.zoom}/${look.bare}/${look.smallest}/${[...this.folded].join()}`;
-      const held = this.body.contains(this.body.getRootNode().activeElement);
-      const fresh = stamp !== this.stamp;
-      if (fresh) {
-        this.stamp = stamp;
-        this.items = D.withoutFolded(D.itemsOf(lane, round, known), this.folded);
-        this.body.setAttribute("aria-label", `Round ${round.index + 1} as a tree`);
-        this.body.replaceChildren(narrow ? this.outline() : this.drawing());
-        this.buttons = new Map(Array.from(this.body.querySelectorAll("[data-key]"), (node) => [node.dataset.key, node]));
-      }
-      this.mark(selection);
-      if (held && fresh) this.chosen.focus({ preventScroll: true });
-      if (!narrow) this.reveal(this.chosen);
-      this.tools.hidden = narrow || (this.rows <= DENSE && !this.folded.size && this.zoom === 1);
-      const unjudged = this.items.some((item) => item.fate === "unvisited" && item.node);
-      this.foldAll.hidden = !known.verdict || !(unjudged || this.folded.size);
-      D.setText(this.foldAll, this.folded.size ? "Unfold all" : "Fold never judged");
+    this.verdict = known.verdict;
+    this.body.style.height = narrow ? "" : `${tall}px`;
+    const stamp = `${place}/${known.beat}/${narrow}/${tall}/${this.body.clientWidth}/${this.zoom}/${look.bare}/${look.smallest}/${[...this.folded].join()}`;
+    const held = this.body.contains(this.body.getRootNode().activeElement);
+    const fresh = stamp !== this.stamp;
+    if (fresh) {
+      this.stamp = stamp;
+      this.items = withoutFolded(itemsOf(lane, round, known), this.folded);
+      this.body.setAttribute("aria-label", `Round ${round.index + 1} as a tree`);
+      this.body.replaceChildren(narrow ? this.outline() : this.drawing());
+      this.buttons = new Map(Array.from(this.body.querySelectorAll("[data-key]"), (node) => [node.dataset.key, node]));
     }
+    this.mark(selection);
+    if (held && fresh) this.chosen.focus({ preventScroll: true });
+    if (!narrow) this.reveal(this.chosen);
+    this.tools.hidden = narrow || (this.rows <= DENSE && !this.folded.size && this.zoom === 1);
+    const unjudged = this.items.some((item) => item.fate === "unvisited" && item.node);
+    this.foldAll.hidden = !known.verdict || !(unjudged || this.folded.size);
+    setText(this.foldAll, this.folded.size ? "Unfold all" : "Fold never judged");
+  }
 
-    mark(selection) {
-      const item = D.currentItem(this.items, selection);
-      const chosen = this.buttons.get(String(item.key));
-      if (this.chosen && this.chosen !== chosen) this.set(this.chosen, false);
-      this.chosen = chosen;
-      this.set(chosen, true);
-      for (const [key, button] of this.buttons) button.classList.toggle("lit", Boolean(selection.lit && selection.lit.has(Number(key))));
+  mark(selection) {
+    const item = currentItem(this.items, selection);
+    const chosen = this.buttons.get(String(item.key));
+    if (this.chosen && this.chosen !== chosen) this.set(this.chosen, false);
+    this.chosen = chosen;
+    this.set(chosen, true);
+    for (const [key, button] of this.buttons) button.classList.toggle("lit", Boolean(selection.lit && selection.lit.has(Number(key))));
+  }
+
+  set(button, on) {
+    button.classList.toggle("sel", on);
+    button.setAttribute("tabindex", on ? "0" : "-1");
+    button.setAttribute("aria-pressed", String(on));
+  }
+
+  /** Scrolls the pane, never the page. */
+  reveal(node) {
+    const pane = this.body.getBoundingClientRect();
+    const box = node.getBoundingClientRect();
+    const own = zoomOf(this.body);
+    if (box.right > pane.right) this.body.scrollLeft += (box.right - pane.right) / own + 40;
+    if (box.left < pane.left) this.body.scrollLeft -= (pane.left - box.left) / own + 40;
+    if (box.bottom > pane.bottom) this.body.scrollTop += (box.bottom - pane.bottom) / own + 40;
+    if (box.top < pane.top) this.body.scrollTop -= (pane.top - box.top) / own + 40;
+  }
+
+  button(item) {
+    return {
+      tabindex: "-1", role: "button", "aria-label": spoken(item), "aria-pressed": "false", "data-key": item.key,
+      on: { click: () => this.actions.open(item.key === -1 ? -1 : item.slot, item.key), dblclick: () => this.fold(item) },
+    };
+  }
+
+  drawing() {
+    const { rows, columns } = treeLayout(this.items);
+    this.rows = rows;
+    const dense = rows > DENSE;
+    const bare = dense || this.look.bare; // without p and q beneath
+    const most = dense ? 9 : 12;
+    const label = (item) => shorten(item.label, most) + (GLYPH[item.fate] ? " " + GLYPH[item.fate] : "") + (item.hides ? ` ▸${item.hides}` : "");
+    const widths = new Map(this.items.map((item) => [item, Math.max(44, Array.from(label(item)).length * CHAR + 20)]));
+    const needs = new Map(this.items.map((item) => [item, Math.max(widths.get(item), bare ? 0 : under(item).length * SMALL + 4)]));
+    const rowHeight = dense ? 33 : bare ? 40 : 56;
+    const [x, total] = this.columns(widths, needs, columns);
+    const y = (item) => 18 + item.row * rowHeight;
+    const height = 36 + (rows - 1) * rowHeight + (bare ? 4 : 18);
+    const scale = this.scale(total, height);
+    const svg = s("svg", { width: total * scale, height: height * scale, viewBox: `0 0 ${total} ${height}`, class: "tree-svg" });
+    const byKey = new Map(this.items.map((item) => [item.key, item]));
+    for (const item of this.items) {
+      if (item.parent === null) continue;
+      const above = byKey.get(item.parent);
+      const x0 = x(above) + widths.get(above);
+      const bend = Math.max(12, (x(item) - x0) / 2);
+      svg.append(s("path", { class: `edge ${item.fate}`, d: `M${x0} ${y(above)}C${x0 + bend} ${y(above)} ${x(item) - bend} ${y(item)} ${x(item)} ${y(item)}` }));
     }
-
-    set(button, on) {
-      button.classList.toggle("sel", on);
-      button.setAttribute("tabindex", on ? "0" : "-1");
-      button.setAttribute("aria-pressed", String(on));
+    for (const item of this.items) {
+      const w = widths.get(item);
+      const pill = item.fate === "accepted" || item.fate === "bonus" || item.fate === "root" || item.fate === "plain";
+      svg.append(s("g", { class: `node ${item.fate}`, transform: `translate(${x(item)} ${y(item) - NODE / 2})`, ...this.button(item) },
+        s("title", {}, itemWords(item)),
+        s("rect", { class: "halo", x: -4, y: -4, width: w + 8, height: NODE + 8, rx: pill ? NODE / 2 + 4 : 5 }),
+        s("rect", { class: "shape", width: w, height: NODE, rx: pill ? NODE / 2 : 2.5 }),
+        s("text", { x: w / 2, y: NODE / 2 + 4.3, "text-anchor": "middle" }, label(item)),
+        bare ? null : s("text", { class: "pq", x: w / 2, y: NODE + 14, "text-anchor": "middle" }, under(item))));
     }
+    return svg;
+  }
 
-    /** Scrolls the pane, never the page. */
-    reveal(node) {
-      const pane = this.body.getBoundingClientRect();
-      const box = node.getBoundingClientRect();
-      const own = D.zoomOf(this.body);
-      if (box.right > pane.right) this.body.scrollLeft += (box.right - pane.right) / own + 40;
-      if (box.left < pane.left) this.body.scrollLeft -= (pane.left - box.left) / own + 40;
-      if (box.bottom > pane.bottom) this.body.scrollTop += (box.bottom - pane.bottom) / own + 40;
-      if (box.top < pane.top) this.body.scrollTop -= (pane.top - box.top) / own + 40;
+  /** Small trees grow, wide ones shrink to what can still be read; `zoom` 0 fits all of it. */
+  scale(total, height) {
+    const room = this.body.clientWidth - 16;
+    const fits = Math.min(room / total, (this.body.clientHeight - 8) / height);
+    if (this.zoom === 0) return fits;
+    const { smallest, largest } = this.look;
+    return this.zoom * (total > room ? Math.max(smallest, room / total) : Math.max(smallest, 1, Math.min(largest, fits)));
+  }
+
+  /** Left edges by column, spread over the pane where it is wider than the tree. */
+  columns(widths, needs, columns) {
+    const widest = Array.from({ length: columns }, () => 0);
+    for (const [item, w] of needs) widest[item.depth] = Math.max(widest[item.depth], w);
+    const needed = widest.reduce((sum, w) => sum + w, 0);
+    const room = this.body.clientWidth - 24 - needed;
+    const gap = columns > 1 ? Math.max(16, Math.min(56, room / (columns - 1))) : 0;
+    const left = [];
+    let at = 8;
+    for (const w of widest) {
+      left.push(at);
+      at += w + gap;
     }
+    return [(item) => left[item.depth] + (widest[item.depth] - widths.get(item)) / 2, at - gap + 8];
+  }
 
-    button(item) {
-      return {
-        tabindex: "-1", role: "button", "aria-label": spoken(item), "aria-pressed": "false", "data-key": item.key,
-        on: { click: () => this.actions.open(item.key === -1 ? -1 : item.slot, item.key), dblclick: () => this.fold(item) },
-      };
-    }
+  outline() {
+    this.rows = this.items.length;
+    const most = Math.max(0.001, ...this.items.map((item) => Math.max(item.p || 0, item.q || 0)));
+    const bar = (kind, x) => h("i", { class: kind, style: { width: `${(100 * (x || 0)) / most}%` } });
+    return h("ul", { class: "outline" }, depthFirst(this.items).map((item) =>
+      h("li", { style: { "padding-left": `${Math.min(item.depth, 9) * 13}px` } },
+        h("button", { type: "button", class: `row ${item.fate}`, ...this.button(item), role: null },
+          h("span", { class: `glyph ${item.fate}`, text: GLYPH[item.fate] || "○" }),
+          h("span", { class: "token", text: shorten(item.label, 14) }),
+          item.node ? h("span", { class: "twin" }, bar("p", item.p), bar("q", item.q)) : null,
+          h("span", { class: "pq", text: under(item) + (item.hides ? ` ▸${item.hides}` : "") })))));
+  }
 
-    drawing() {
-      const { rows, columns } = D.layout(this.items);
-      this.rows = rows;
-      const dense = rows > DENSE;
-      const bare = dense || this.look.bare; // without p and q beneath
-      const most = dense ? 9 : 12;
-      const label = (item) => D.shorten(item.label, most) + (GLYPH[item.fate] ? " " + GLYPH[item.fate] : "") + (item.hides ? ` ▸${item.hides}` : "");
-      const widths = new Map(this.items.map((item) => [item, Math.max(44, Array.from(label(item)).length * CHAR + 20)]));
-      const needs = new Map(this.items.map((item) => [item, Math.max(widths.get(item), bare ? 0 : under(item).length * SMALL + 4)]));
-      const rowHeight = dense ? 33 : bare ? 40 : 56;
-      const [x, total] = this.columns(widths, needs, columns);
-      const y = (item) => 18 + item.row * rowHeight;
-      const height = 36 + (rows - 1) * rowHeight + (bare ? 4 : 18);
-      const scale = this.scale(total, height);
-      const svg = s("svg", { width: total * scale, height: height * scale, viewBox: `0 0 ${total} ${height}`, class: "tree-svg" });
-      const byKey = new Map(this.items.map((item) => [item.key, item]));
+  // Zoom, pan, fold.
+
+  zoomBy(factor) {
+    this.zoomTo(Math.max(0.2, Math.min(4, (this.zoom || 0.5) * factor)));
+  }
+
+  zoomTo(zoom) {
+    this.zoom = zoom;
+    this.actions.repaint();
+  }
+
+  wheel(event) {
+    if (!event.ctrlKey && !event.metaKey) return;
+    event.preventDefault();
+    this.zoomBy(event.deltaY < 0 ? ZOOM : 1 / ZOOM);
+  }
+
+  /** The ground is dragged; nodes are clicked. */
+  drag(event) {
+    if (event.button !== 0 || event.pointerType !== "mouse" || event.target.closest("[data-key]")) return;
+    const from = { x: event.clientX + this.body.scrollLeft, y: event.clientY + this.body.scrollTop };
+    const move = (e) => this.body.scrollTo(from.x - e.clientX, from.y - e.clientY);
+    const done = () => this.body.removeEventListener("pointermove", move);
+    this.body.setPointerCapture(event.pointerId);
+    this.body.addEventListener("pointermove", move);
+    this.body.addEventListener("pointerup", done, { once: true });
+    this.body.addEventListener("pointercancel", done, { once: true });
+  }
+
+  fold(item) {
+    if (this.folded.has(item.key)) this.folded.delete(item.key);
+    else if (this.items.some((i) => i.parent === item.key)) this.folded.add(item.key);
+    else return;
+    this.actions.repaint();
+  }
+
+  /** Whatever was never judged disappears below the node that was; a second time brings it all back. */
+  foldUnjudged() {
+    if (this.folded.size) this.folded.clear();
+    else {
+      const unjudged = (item) => item.fate === "unvisited" && item.node;
       for (const item of this.items) {
-        if (item.parent === null) continue;
-        const above = byKey.get(item.parent);
-        const x0 = x(above) + widths.get(above);
-        const bend = Math.max(12, (x(item) - x0) / 2);
-        svg.append(s("path", { class: `edge ${item.fate}`, d: `M${x0} ${y(above)}C${x0 + bend} ${y(above)} ${x(item) - bend} ${y(item)} ${x(item)} ${y(item)}` }));
+        const below = this.items.filter((i) => i.parent === item.key);
+        if (below.length && (item.fate === "rejected" || unjudged(item)) && below.every(unjudged)) this.folded.add(item.key);
       }
-      for (const item of this.items) {
-        const w = widths.get(item);
-        const pill = item.fate === "accepted" || item.fate === "bonus" || item.fate === "root" || item.fate === "plain";
-        svg.append(s("g", { class: `node ${item.fate}`, transform: `translate(${x(item)} ${y(item) - NODE / 2})`, ...this.button(item) },
-          s("title", {}, D.itemWords(item)),
-          s("rect", { class: "halo", x: -4, y: -4, width: w + 8, height: NODE + 8, rx: pill ? NODE / 2 + 4 : 5 }),
-          s("rect", { class: "shape", width: w, height: NODE, rx: pill ? NODE / 2 : 2.5 }),
-          s("text", { x: w / 2, y: NODE / 2 + 4.3, "text-anchor": "middle" }, label(item)),
-          bare ? null : s("text", { class: "pq", x: w / 2, y: NODE + 14, "text-anchor": "middle" }, under(item))));
-      }
-      return svg;
     }
+    this.actions.repaint();
+  }
 
-    /** Small trees grow, wide ones shrink to what can still be read; `zoom` 0 fits all of it. */
-    scale(total, height) {
-      const room = this.body.clientWidth - 16;
-      const fits = Math.min(room / total, (this.body.clientHeight - 8) / height);
-      if (this.zoom === 0) return fits;
-      const { smallest, largest } = this.look;
-      return this.zoom * (total > room ? Math.max(smallest, room / total) : Math.max(smallest, 1, Math.min(largest, fits)));
-    }
+  /** Arrow keys among the nodes: to the parent, the first child, the siblings and cousins of the same depth. F folds. */
+  keys(event) {
+    const at = event.target.closest("[data-key]");
+    if (!at || !this.items) return;
+    const item = this.items.find((i) => String(i.key) === at.dataset.key);
+    const fold = event.key === "f" || event.key === "F";
+    const next = fold ? item : this.neighbour(item, event.key);
+    const press = event.key === "Enter" || event.key === " ";
+    if (!next && !press) return;
+    event.preventDefault();
+    event.stopPropagation();
+    if (fold) this.fold(item);
+    else this.actions.open((next || item).key === -1 ? -1 : (next || item).slot, (next || item).key);
+  }
 
-    /** Left edges by column, spread over the pane where it is wider than the tree. */
-    columns(widths, needs, columns) {
-      const widest = Array.from({ length: columns }, () => 0);
-      for (const [item, w] of needs) widest[item.depth] = Math.max(widest[item.depth], w);
-      const needed = widest.reduce((sum, w) => sum + w, 0);
-      const room = this.body.clientWidth - 24 - needed;
-      const gap = columns > 1 ? Math.max(16, Math.min(56, room / (columns - 1))) : 0;
-      const left = [];
-      let at = 8;
-      for (const w of widest) {
-        left.push(at);
-        at += w + gap;
-      }
-      return [(item) => left[item.depth] + (widest[item.depth] - widths.get(item)) / 2, at - gap + 8];
-    }
+  neighbour(item, key) {
+    if (key === "ArrowLeft") return this.items.find((i) => i.key === item.parent) || item;
+    if (key === "ArrowRight") return this.items.find((i) => i.parent === item.key) || item;
+    if (key !== "ArrowUp" && key !== "ArrowDown") return null;
+    const level = this.items.filter((i) => i.depth === item.depth).sort((a, b) => (a.row ?? 0) - (b.row ?? 0));
+    return level[level.indexOf(item) + (key === "ArrowDown" ? 1 : -1)] || item;
+  }
+}
 
-    outline() {
-      this.rows = this.items.length;
-      const most = Math.max(0.001, ...this.items.map((item) => Math.max(item.p || 0, item.q || 0)));
-      const bar = (kind, x) => h("i", { class: kind, style: { width: `${(100 * (x || 0)) / most}%` } });
-      return h("ul", { class: "outline" }, D.depthFirst(this.items).map((item) =>
-        h("li", { style: { "padding-left": `${Math.min(item.depth, 9) * 13}px` } },
-          h("button", { type: "button", class: `row ${item.fate}`, ...this.button(item), role: null },
-            h("span", { class: `glyph ${item.fate}`, text: GLYPH[item.fate] || "○" }),
-            h("span", { class: "token", text: D.shorten(item.label, 14) }),
-            item.node ? h("span", { class: "twin" }, bar("p", item.p), bar("q", item.q)) : null,
-            h("span", { class: "pq", text: under(item) + (item.hides ? ` ▸${item.hides}` : "") })))));
-    }
-
-    // Zoom, pan, fold.
-
-    zoomBy(factor) {
-      this.zoomTo(Math.max(0.2, Math.min(4, (this.zoom || 0.5) * factor)));
-    }
-
-    zoomTo(zoom) {
-      this.zoom = zoom;
-      this.actions.repaint();
-    }
-
-    wheel(event) {
-      if (!event.ctrlKey && !event.metaKey) return;
-      event.preventDefault();
-      this.zoomBy(event.deltaY < 0 ? ZOOM : 1 / ZOOM);
-    }
-
-    /** The ground is dragged; nodes are clicked. */
-    drag(event) {
-      if (event.button !== 0 || event.pointerType !== "mouse" || event.target.closest("[data-key]")) return;
-      const from = { x: event.clientX + this.body.scrollLeft, y: event.clientY + this.body.scrollTop };
-      const move = (e) => this.body.scrollTo(from.x - e.clientX, from.y - e.clientY);
-      const done = () => this.body.removeEventListener("pointermove", move);
-      this.body.setPointerCapture(event.pointerId);
-      this.body.addEventListener("pointermove", move);
-      this.body.addEventListener("pointerup", done, { once: true });
-      this.body.addEventListener("pointercancel", done, { once: true });
-    }
-
-    fold(item) {
-      if (this.folded.has(item.key)) this.folded.delete(item.key);
-      else if (this.items.some((i) => i.parent === item.key)) this.folded.add(item.key);
-      else return;
-      this.actions.repaint();
-    }
-
-    /** Whatever was never judged disappears below the node that was; a second time brings it all back. */
-    foldUnjudged() {
-      if (this.folded.size) this.folded.clear();
-      else {
-        const unjudged = (item) => item.fate === "unvisited" && item.node;
-        for (const item of this.items) {
-          const below = this.items.filter((i) => i.parent === item.key);
-          if (below.length && (item.fate === "rejected" || unjudged(item)) && below.every(unjudged)) this.folded.add(item.key);
-        }
-      }
-      this.actions.repaint();
-    }
-
-    /** Arrow keys among the nodes: to the parent, the first child, the siblings and cousins of the same depth. F folds. */
-    keys(event) {
-      const at = event.target.closest("[data-key]");
-      if (!at || !this.items) return;
-      const item = this.items.find((i) => String(i.key) === at.dataset.key);
-      const fold = event.key === "f" || event.key === "F";
-      const next = fold ? item : this.neighbour(item, event.key);
-      const press = event.key === "Enter" || event.key === " ";
-      if (!next && !press) return;
-      event.preventDefault();
-      event.stopPropagation();
-      if (fold) this.fold(item);
-      else this.actions.open((next || item).key === -1 ? -1 : (next || item).slot, (next || item).key);
-    }
-
-    neighbour(item, key) {
-      if (key === "ArrowLeft") return this.items.find((i) => i.key === item.parent) || item;
-      if (key === "ArrowRight") return this.items.find((i) => i.parent === item.key) || item;
-      if (key !== "ArrowUp" && key !== "ArrowDown") return null;
-      const level = this.items.filter((i) => i.depth === item.depth).sort((a, b) => (a.row ?? 0) - (b.row ?? 0));
-      return level[level.indexOf(item) + (key === "ArrowDown" ? 1 : -1)] || item;
-    }
-  };
-
-  /** The item that a selection means: its own, or the first of its slot, or the root. */
-  D.currentItem = function currentItem(items, selection) {
-    return items.find((i) => i.key === selection.key) || items.find((i) => i.slot === selection.slot && i.key !== -1) || items[0];
-  };
-})(window.Draftscope);
+/** The item that a selection means: its own, or the first of its slot, or the root. */
+export function currentItem(items, selection) {
+  return items.find((i) => i.key === selection.key) || items.find((i) => i.slot === selection.slot && i.key !== -1) || items[0];
+}

@@ -3,130 +3,131 @@
 // Rows are folded from the engine's `compared` events (engine/draftscope/compare.py); a finished comparison stays until the
 // next one is finished.
 
-(function (D) {
-  "use strict";
-  const { h } = D;
+import { h, setText } from "../base/dom.js";
+import { formatFigure, formatFixed, formatProb, median, shorten } from "../base/format.js";
+import { askHost, hostCan, pressStop, say } from "../base/host.js";
+import { keep, recall } from "../base/kept.js";
+import { samplingWords } from "./provenance.js";
 
-  /** Rows of a comparison: the last event of each lane, with what follows from it. Pure. */
-  D.comparedRows = function comparedRows(events) {
-    const last = new Map(events.map((event) => [event.lane, event]));
-    const plain = last.get("plain");
-    const speed = (event) => (event && event.seconds.length ? event.tokens / D.median(event.seconds) : NaN);
-    return [...last.values()].map((event) => ({
-      ...event,
-      c: plain && Number.isFinite(event.draft_ms) ? event.draft_ms / plain.round_ms : NaN,
-      tau: event.rounds ? event.tokens / event.rounds : NaN,
-      perSecond: speed(event),
-      times: speed(event) / speed(plain),
-      runs: event.seconds.length,
-    }));
-  };
+/** Rows of a comparison: the last event of each lane, with what follows from it. Pure. */
+export function comparedRows(events) {
+  const last = new Map(events.map((event) => [event.lane, event]));
+  const plain = last.get("plain");
+  const speed = (event) => (event && event.seconds.length ? event.tokens / median(event.seconds) : NaN);
+  return [...last.values()].map((event) => ({
+    ...event,
+    c: plain && Number.isFinite(event.draft_ms) ? event.draft_ms / plain.round_ms : NaN,
+    tau: event.rounds ? event.tokens / event.rounds : NaN,
+    perSecond: speed(event),
+    times: speed(event) / speed(plain),
+    runs: event.seconds.length,
+  }));
+}
 
-  /** Rows by one of their figures, largest first or last; what has no such figure stands at the end. */
-  D.sortedRows = function sortedRows(rows, by, down) {
-    const value = (row) => (Number.isFinite(row[by]) ? row[by] : null);
-    return [...rows].sort((a, b) => {
-      if (by === "title") return (down ? -1 : 1) * a.title.localeCompare(b.title);
-      const [x, y] = [value(a), value(b)];
-      if (x === null || y === null) return (x === null) - (y === null);
-      return down ? y - x : x - y;
-    });
-  };
+/** Rows by one of their figures, largest first or last; what has no such figure stands at the end. */
+export function sortedRows(rows, by, down) {
+  const value = (row) => (Number.isFinite(row[by]) ? row[by] : null);
+  return [...rows].sort((a, b) => {
+    if (by === "title") return (down ? -1 : 1) * a.title.localeCompare(b.title);
+    const [x, y] = [value(a), value(b)];
+    if (x === null || y === null) return (x === null) - (y === null);
+    return down ? y - x : x - y;
+  });
+}
 
-  const COLUMNS = [
-    ["title", "drafter", ""], ["c", "c", "a draft forward / a plain round, medians"], ["tau", "τ", "tokens / target forwards"],
-    ["perSecond", "tokens/s", "tokens / median of whole runs, the prompt's reading included"], ["times", "× plain", "tokens/s / plain's, of the same comparison"], ["runs", "runs", "whole runs"],
-  ];
-  const fits = (kept) => Array.isArray(kept.ev) && kept.ev.every((event) => Array.isArray(event.seconds) && typeof event.title === "string") && typeof kept.about?.prompt === "string";
+const COLUMNS = [
+  ["title", "drafter", ""], ["c", "c", "a draft forward / a plain round, medians"], ["tau", "τ", "tokens / target forwards"],
+  ["perSecond", "tokens/s", "tokens / median of whole runs, the prompt's reading included"], ["times", "× plain", "tokens/s / plain's, of the same comparison"], ["runs", "runs", "whole runs"],
+];
+const fits = (kept) => Array.isArray(kept.ev) && kept.ev.every((event) => Array.isArray(event.seconds) && typeof event.title === "string") && typeof kept.about?.prompt === "string";
 
-  D.CompareView = class CompareView {
-    constructor(repaint) {
-      this.repaint = repaint;
-      this.by = "times";
-      this.down = true;
-      this.answer = null; // what is going on
-      this.done = D.kept("compare", fits); // the last one that was finished
-      this.go = h("button", { class: "small", type: "button", text: "Compare all drafters", on: { click: () => D.ask("compare", null) } });
-      this.stop = h("button", { class: "small", type: "button", text: "Cancel", hidden: true, on: { click: () => D.press("stop") } });
-      this.progress = h("span", { class: "stated", role: "status" });
-      this.of = h("p", { class: "note" });
-      this.table = h("div", { class: "table", tabindex: "0", role: "group", "aria-label": "Drafters compared" });
-      this.legend = h("p", { class: "sum" });
-      this.root = h("div", { class: "sheet compare" },
-        h("p", { class: "sum", text: "Every drafter that can run here, on this prompt and with these settings: whole runs one after the other, taking turns, nothing recorded." }),
-        h("div", { class: "controls" }, this.go, this.stop, this.progress), this.of, this.table, this.legend);
-    }
-
-    absent() {
-      return !D.canAsk("compare");
-    }
-
-    take(answer) {
-      this.answer = answer;
-      const whole = answer.state === "done" && !answer.note && answer.about && runsOf(answer) === wanted(answer);
-      if (whole) {
-        this.done = { about: answer.about, ev: answer.ev };
-        D.keep("compare", this.done);
-      }
-      if (answer.state === "done" && answer.note) D.say(answer.note);
-      this.stamp = "";
-      this.repaint();
-    }
-
-    get running() {
-      return Boolean(this.answer) && this.answer.state !== "done";
-    }
-
-    paint({ busy }) {
-      this.go.disabled = busy || this.running;
-      const stamp = `${this.running}/${this.answer?.ev.length}/${this.by}/${this.down}/${this.done?.about.created}`;
-      if (stamp === this.stamp) return;
-      this.stamp = stamp;
-      this.stop.hidden = !this.running;
-      const cut = this.answer && !this.answer.note && runsOf(this.answer) < wanted(this.answer);
-      D.setText(this.progress, this.running ? progressOf(this.answer) : cut ? `cancelled${this.done ? ": the last whole one is shown" : ""}` : "");
-      const shown = this.running && this.answer.ev.length ? this.answer : this.done;
-      this.of.hidden = this.legend.hidden = this.table.hidden = !shown;
-      if (!shown) return;
-      D.setText(this.of, aboutWords(shown.about));
-      this.rows(D.sortedRows(D.comparedRows(shown.ev), this.by, this.down));
-      D.setText(this.legend, COLUMNS.slice(1, 5).map(([, name, meaning]) => `${name}: ${meaning}`).join(" · ") + ". A drafter's name puts it into the controls.");
-    }
-
-    rows(rows) {
-      const focused = this.table.getRootNode().activeElement?.dataset?.sort;
-      const head = COLUMNS.map(([by, name]) => h("th", { scope: "col", "aria-sort": this.by === by ? (this.down ? "descending" : "ascending") : "none" },
-        h("button", { type: "button", class: "link", "data-sort": by, text: `${name}${this.by === by ? (this.down ? " ↓" : " ↑") : ""}`, on: { click: () => this.sort(by) } })));
-      this.table.replaceChildren(h("table", {}, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows.map(line))));
-      if (focused) this.table.querySelector(`[data-sort="${focused}"]`).focus();
-    }
-
-    sort(by) {
-      this.down = this.by === by ? !this.down : by !== "title" && by !== "c";
-      this.by = by;
-      this.repaint();
-    }
-  };
-
-  function line(row) {
-    const marks = [row.synthetic ? "synthetic" : "", row.exact ? "" : `lossy: ${row.rule}`].filter(Boolean);
-    const figures = row.refused ? [h("td", { colspan: "5", text: row.refused })]
-      : [D.prob(row.c), D.fixed(row.tau, 2), D.figure(row.perSecond), Number.isFinite(row.times) ? `${row.times.toFixed(2)}×` : "–", String(row.runs)].map((text) => h("td", { text }));
-    return h("tr", { "data-drafter": row.drafter }, h("th", { scope: "row" },
-      h("button", { type: "button", class: "link", text: row.title, on: { click: () => D.ask("set", { drafter: row.drafter }) } }),
-      marks.map((text) => h("span", { class: "badge caveat", text }))), figures);
+export class CompareView {
+  constructor(repaint) {
+    this.repaint = repaint;
+    this.by = "times";
+    this.down = true;
+    this.answer = null; // what is going on
+    this.done = recall("compare", fits); // the last one that was finished
+    this.go = h("button", { class: "small", type: "button", text: "Compare all drafters", on: { click: () => askHost("compare", null) } });
+    this.stop = h("button", { class: "small", type: "button", text: "Cancel", hidden: true, on: { click: () => pressStop() } });
+    this.progress = h("span", { class: "stated", role: "status" });
+    this.of = h("p", { class: "note" });
+    this.table = h("div", { class: "table", tabindex: "0", role: "group", "aria-label": "Drafters compared" });
+    this.legend = h("p", { class: "sum" });
+    this.root = h("div", { class: "sheet compare" },
+      h("p", { class: "sum", text: "Every drafter that can run here, on this prompt and with these settings: whole runs one after the other, taking turns, nothing recorded." }),
+      h("div", { class: "controls" }, this.go, this.stop, this.progress), this.of, this.table, this.legend);
   }
 
-  const runsOf = (answer) => D.comparedRows(answer.ev).reduce((sum, row) => sum + (row.refused ? answer.about.repeats : row.runs), 0);
-  const wanted = (answer) => answer.about.lanes * answer.about.repeats;
-
-  function progressOf(answer) {
-    if (answer.state === "queued") return answer.place > 0 ? `in the queue, ${answer.place} before you` : "in the queue";
-    return `${runsOf(answer)} of ${wanted(answer)} runs`;
+  absent() {
+    return !hostCan("compare");
   }
 
-  function aboutWords(about) {
-    const when = String(about.created).slice(0, 16).replace("T", " ");
-    return `“${D.shorten(about.prompt, 60)}” · ${D.samplingWords(about)} · seed ${about.seed} · ${about.tokens} tokens at most · ${when} UTC`;
+  take(answer) {
+    this.answer = answer;
+    const whole = answer.state === "done" && !answer.note && answer.about && runsOf(answer) === wanted(answer);
+    if (whole) {
+      this.done = { about: answer.about, ev: answer.ev };
+      keep("compare", this.done);
+    }
+    if (answer.state === "done" && answer.note) say(answer.note);
+    this.stamp = "";
+    this.repaint();
   }
-})(window.Draftscope);
+
+  get running() {
+    return Boolean(this.answer) && this.answer.state !== "done";
+  }
+
+  paint({ busy }) {
+    this.go.disabled = busy || this.running;
+    const stamp = `${this.running}/${this.answer?.ev.length}/${this.by}/${this.down}/${this.done?.about.created}`;
+    if (stamp === this.stamp) return;
+    this.stamp = stamp;
+    this.stop.hidden = !this.running;
+    const cut = this.answer && !this.answer.note && runsOf(this.answer) < wanted(this.answer);
+    setText(this.progress, this.running ? progressOf(this.answer) : cut ? `cancelled${this.done ? ": the last whole one is shown" : ""}` : "");
+    const shown = this.running && this.answer.ev.length ? this.answer : this.done;
+    this.of.hidden = this.legend.hidden = this.table.hidden = !shown;
+    if (!shown) return;
+    setText(this.of, aboutWords(shown.about));
+    this.rows(sortedRows(comparedRows(shown.ev), this.by, this.down));
+    setText(this.legend, COLUMNS.slice(1, 5).map(([, name, meaning]) => `${name}: ${meaning}`).join(" · ") + ". A drafter's name puts it into the controls.");
+  }
+
+  rows(rows) {
+    const focused = this.table.getRootNode().activeElement?.dataset?.sort;
+    const head = COLUMNS.map(([by, name]) => h("th", { scope: "col", "aria-sort": this.by === by ? (this.down ? "descending" : "ascending") : "none" },
+      h("button", { type: "button", class: "link", "data-sort": by, text: `${name}${this.by === by ? (this.down ? " ↓" : " ↑") : ""}`, on: { click: () => this.sort(by) } })));
+    this.table.replaceChildren(h("table", {}, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows.map(line))));
+    if (focused) this.table.querySelector(`[data-sort="${focused}"]`).focus();
+  }
+
+  sort(by) {
+    this.down = this.by === by ? !this.down : by !== "title" && by !== "c";
+    this.by = by;
+    this.repaint();
+  }
+}
+
+function line(row) {
+  const marks = [row.synthetic ? "synthetic" : "", row.exact ? "" : `lossy: ${row.rule}`].filter(Boolean);
+  const figures = row.refused ? [h("td", { colspan: "5", text: row.refused })]
+    : [formatProb(row.c), formatFixed(row.tau, 2), formatFigure(row.perSecond), Number.isFinite(row.times) ? `${row.times.toFixed(2)}×` : "–", String(row.runs)].map((text) => h("td", { text }));
+  return h("tr", { "data-drafter": row.drafter }, h("th", { scope: "row" },
+    h("button", { type: "button", class: "link", text: row.title, on: { click: () => askHost("set", { drafter: row.drafter }) } }),
+    marks.map((text) => h("span", { class: "badge caveat", text }))), figures);
+}
+
+const runsOf = (answer) => comparedRows(answer.ev).reduce((sum, row) => sum + (row.refused ? answer.about.repeats : row.runs), 0);
+const wanted = (answer) => answer.about.lanes * answer.about.repeats;
+
+function progressOf(answer) {
+  if (answer.state === "queued") return answer.place > 0 ? `in the queue, ${answer.place} before you` : "in the queue";
+  return `${runsOf(answer)} of ${wanted(answer)} runs`;
+}
+
+function aboutWords(about) {
+  const when = String(about.created).slice(0, 16).replace("T", " ");
+  return `“${shorten(about.prompt, 60)}” · ${samplingWords(about)} · seed ${about.seed} · ${about.tokens} tokens at most · ${when} UTC`;
+}

@@ -3,122 +3,98 @@
 // Text panes have a fixed height and scroll inside. Tokens are spans made once and hidden until their round has ended on
 // the lane's clock, so a lane's text never runs ahead of it.
 
-(function (D) {
-  "use strict";
-  const { h } = D;
-  const PROMPT_SHOWN = 600; // characters of the prompt's end
+import { h, setText } from "../base/dom.js";
+import { counted, formatFigure, formatMs } from "../base/format.js";
+import { stateAt } from "../base/store.js";
+import { caveatsOf, laneTitle, titleOf } from "./titles.js";
 
-  D.LaneView = class LaneView {
-    constructor(lane, select) {
-      this.lane = lane;
-      this.spans = [];
-      this.shown = 0;
-      this.name = h("h3", { class: "lane-name" });
-      this.rate = h("span", { class: "rate" });
-      this.caveats = h("span", { class: "badge caveat", hidden: true });
-      this.prompt = h("span", { class: "prompt" });
-      this.given = h("span", { class: "given" });
-      this.forced = h("span", { class: "forced", title: "forced: chosen by the reader" });
-      this.text = h("span", {});
-      this.pane = h("div", { class: "pane", tabindex: "0", role: "group" }, this.prompt, this.given, this.forced, this.text);
-      this.foot = h("p", { class: "foot" });
-      this.root = h("section", { class: "card lane" },
-        h("header", { class: "card-head" }, this.name, h("p", { class: "rate-line" }, this.caveats, this.rate, h("span", { class: "unit", text: " tokens/s" }))),
-        this.pane, this.foot);
-      this.pane.addEventListener("click", (event) => {
-        const span = event.target.closest("[data-i]");
-        if (span) select(this.lane, this.lane.tokens[Number(span.dataset.i)].round);
-      });
-    }
+const PROMPT_SHOWN = 600; // characters of the prompt's end
 
-    paint(now, selection) {
-      const lane = this.lane;
-      const state = D.stateAt(lane, now);
-      const title = D.laneTitle(lane);
-      D.setText(this.name, title);
-      this.pane.setAttribute("aria-label", `Text of the lane ${title}`);
-      if (lane.start && !this.prompt.textContent) this.showPrompt(lane.start);
-      this.make();
-      this.reveal(state.tokens);
-      this.mark(selection && selection.lane === lane ? lane.rounds[selection.round] : null);
-      D.setText(this.rate, D.figure(state.perSecond));
-      const caveats = D.caveats(lane);
-      this.caveats.hidden = !caveats.length;
-      D.setText(this.caveats, caveats.join(" · "));
-      D.setText(this.foot, footText(lane, state, now));
-    }
-
-    /** The prompt's end, and what was given to a fork: tokens of the lane that it left, and perhaps a forced one. */
-    showPrompt({ prompt, fork }) {
-      const given = this.lane.given;
-      D.setText(this.given, (fork && fork.forced ? given.slice(0, -1) : given).join(""));
-      D.setText(this.forced, fork && fork.forced ? given[given.length - 1] : "");
-      const cut = prompt.length > PROMPT_SHOWN;
-      this.prompt.textContent = cut ? "… " + prompt.slice(-PROMPT_SHOWN) : prompt;
-    }
-
-    make() {
-      const fresh = document.createDocumentFragment();
-      for (let i = this.spans.length; i < this.lane.tokens.length; i++) {
-        const token = this.lane.tokens[i];
-        const span = h("span", { class: `t ${token.kind}`, "data-i": i, text: token.text, hidden: true });
-        this.spans.push(span);
-        fresh.append(span);
-      }
-      if (fresh.childNodes.length) this.text.append(fresh);
-    }
-
-    reveal(count) {
-      if (count === this.shown) return;
-      for (let i = this.shown; i < count; i++) this.spans[i].hidden = false;
-      for (let i = count; i < this.shown; i++) this.spans[i].hidden = true;
-      const grows = this.shown > 0 && count > this.shown; // what appears all at once is read from its beginning
-      this.shown = count;
-      if (grows) this.pane.scrollTop = this.pane.scrollHeight;
-    }
-
-    mark(round) {
-      for (const span of this.marked || []) span.classList.remove("sel");
-      this.marked = round ? this.spans.slice(round.firstToken, round.tokensAfter) : [];
-      for (const span of this.marked) span.classList.add("sel");
-    }
-  };
-
-  const CHAINS = ["draft", "oracle", "ngram", "eagle3", "eagle", "medusa", "mtp", "block"];
-  const SHAPED = ["sampled-tree", "topk-tree"];
-
-  /** The drafter, and the settings that shape its drafts. */
-  D.laneTitle = (lane) => (lane.start && lane.start.fork ? `${lane.name} · ${titleOf(lane)}` : titleOf(lane));
-
-  function titleOf(lane) {
-    if (!lane.start) return lane.name;
-    const { drafter, settings: s = {} } = lane.start;
-    const name = (D.titles && D.titles[drafter]) || drafter;
-    if (SHAPED.includes(drafter) && Array.isArray(s.shape)) return `${name} · ${s.shape.join(", ")}`;
-    if (drafter.endsWith("-tree") && s.tree_nodes) return `${name} · ${s.tree_nodes} nodes`;
-    if (CHAINS.includes(drafter) && s.gamma) return `${name} · γ ${s.draft_length && s.draft_length !== "fixed" ? "≤ " : ""}${s.gamma}`;
-    return name;
-  };
-
-  /** The real shapes whose traffic and arithmetic the lane's models carried beside their own; speeds are then of those. */
-  D.ballast = (lane) => [...new Set((lane.start ? lane.start.models : []).map((m) => m.ballast).filter(Boolean))].join(" + ");
-
-  /** What must be read beside a lane's speed: costs that are not its models' own, an acceptance that no drafter earned. */
-  D.caveats = (lane) => [lane.start && lane.start.fork ? "fork" : "", D.ballast(lane) ? `ballast: ${D.ballast(lane)}` : "", lane.start && lane.start.synthetic ? "synthetic: acceptance chosen" : "", D.lossyWords(lane.start)].filter(Boolean);
-
-  /** The badge of a run whose text does not follow the target's law. */
-  D.lossyWords = (start) => (!start || start.exact ? "" : `lossy${D.LOSSY.includes(start.rule) ? `: ${start.rule}` : ""}`);
-
-  function footText(lane, state, now) {
-    const parts = [D.count(state.tokens, "token"), D.count(state.rounds, "target forward")];
-    const fork = lane.start && lane.start.fork;
-    if (fork) parts.unshift(`forked from ${titleOf(lane)}${fork.lane.startsWith("fork ") ? `, ${fork.lane}` : ""} in round ${fork.round + 1}, ${fork.forced ? "its last given token forced" : `seed ${lane.start.seed}`}`);
-    if (!lane.end || now < lane.clock) parts[fork ? 1 : 0] += " so far";
-    else if (lane.end.reason === "eos") parts.push("the text ended by itself");
-    else if (lane.end.reason === "stop") parts.push("a stop string ended it");
-    else if (lane.end.reason === "cancelled" && fork) parts.push("stopped");
-    if (fork) parts.push("its own clock, from 0 at the fork");
-    if (state.spent) parts.push(`${D.time(state.spent)}, ${D.time(lane.prefill ? lane.prefill.end : 0)} of it to read the prompt`);
-    return parts.join(" · ");
+export class LaneView {
+  constructor(lane, select) {
+    this.lane = lane;
+    this.spans = [];
+    this.shown = 0;
+    this.name = h("h3", { class: "lane-name" });
+    this.rate = h("span", { class: "rate" });
+    this.caveats = h("span", { class: "badge caveat", hidden: true });
+    this.prompt = h("span", { class: "prompt" });
+    this.given = h("span", { class: "given" });
+    this.forced = h("span", { class: "forced", title: "forced: chosen by the reader" });
+    this.text = h("span", {});
+    this.pane = h("div", { class: "pane", tabindex: "0", role: "group" }, this.prompt, this.given, this.forced, this.text);
+    this.foot = h("p", { class: "foot" });
+    this.root = h("section", { class: "card lane" },
+      h("header", { class: "card-head" }, this.name, h("p", { class: "rate-line" }, this.caveats, this.rate, h("span", { class: "unit", text: " tokens/s" }))),
+      this.pane, this.foot);
+    this.pane.addEventListener("click", (event) => {
+      const span = event.target.closest("[data-i]");
+      if (span) select(this.lane, this.lane.tokens[Number(span.dataset.i)].round);
+    });
   }
-})(window.Draftscope);
+
+  paint(now, selection) {
+    const lane = this.lane;
+    const state = stateAt(lane, now);
+    const title = laneTitle(lane);
+    setText(this.name, title);
+    this.pane.setAttribute("aria-label", `Text of the lane ${title}`);
+    if (lane.start && !this.prompt.textContent) this.showPrompt(lane.start);
+    this.make();
+    this.reveal(state.tokens);
+    this.mark(selection && selection.lane === lane ? lane.rounds[selection.round] : null);
+    setText(this.rate, formatFigure(state.perSecond));
+    const caveats = caveatsOf(lane);
+    this.caveats.hidden = !caveats.length;
+    setText(this.caveats, caveats.join(" · "));
+    setText(this.foot, footText(lane, state, now));
+  }
+
+  /** The prompt's end, and what was given to a fork: tokens of the lane that it left, and perhaps a forced one. */
+  showPrompt({ prompt, fork }) {
+    const given = this.lane.given;
+    setText(this.given, (fork && fork.forced ? given.slice(0, -1) : given).join(""));
+    setText(this.forced, fork && fork.forced ? given[given.length - 1] : "");
+    const cut = prompt.length > PROMPT_SHOWN;
+    this.prompt.textContent = cut ? "… " + prompt.slice(-PROMPT_SHOWN) : prompt;
+  }
+
+  make() {
+    const fresh = document.createDocumentFragment();
+    for (let i = this.spans.length; i < this.lane.tokens.length; i++) {
+      const token = this.lane.tokens[i];
+      const span = h("span", { class: `t ${token.kind}`, "data-i": i, text: token.text, hidden: true });
+      this.spans.push(span);
+      fresh.append(span);
+    }
+    if (fresh.childNodes.length) this.text.append(fresh);
+  }
+
+  reveal(count) {
+    if (count === this.shown) return;
+    for (let i = this.shown; i < count; i++) this.spans[i].hidden = false;
+    for (let i = count; i < this.shown; i++) this.spans[i].hidden = true;
+    const grows = this.shown > 0 && count > this.shown; // what appears all at once is read from its beginning
+    this.shown = count;
+    if (grows) this.pane.scrollTop = this.pane.scrollHeight;
+  }
+
+  mark(round) {
+    for (const span of this.marked || []) span.classList.remove("sel");
+    this.marked = round ? this.spans.slice(round.firstToken, round.tokensAfter) : [];
+    for (const span of this.marked) span.classList.add("sel");
+  }
+}
+
+function footText(lane, state, now) {
+  const parts = [counted(state.tokens, "token"), counted(state.rounds, "target forward")];
+  const fork = lane.start && lane.start.fork;
+  if (fork) parts.unshift(`forked from ${titleOf(lane)}${fork.lane.startsWith("fork ") ? `, ${fork.lane}` : ""} in round ${fork.round + 1}, ${fork.forced ? "its last given token forced" : `seed ${lane.start.seed}`}`);
+  if (!lane.end || now < lane.clock) parts[fork ? 1 : 0] += " so far";
+  else if (lane.end.reason === "eos") parts.push("the text ended by itself");
+  else if (lane.end.reason === "stop") parts.push("a stop string ended it");
+  else if (lane.end.reason === "cancelled" && fork) parts.push("stopped");
+  if (fork) parts.push("its own clock, from 0 at the fork");
+  if (state.spent) parts.push(`${formatMs(state.spent)}, ${formatMs(lane.prefill ? lane.prefill.end : 0)} of it to read the prompt`);
+  return parts.join(" · ");
+}

@@ -3,151 +3,151 @@
 // Pure: a store and a moment of the race clock in, text out. Two different numbers are called speedup here and they are
 // never mixed: the *race* (lanes interleaved a round at a time, each on its own clock) and *alone* (whole solo runs).
 
-(function (D) {
-  "use strict";
+import { counted, formatFigure, formatMs, formatProb, median } from "../base/format.js";
+import { compareTokens, draftLane, draftTotals, plainLane, raceClock, stateAt, temperatureOf } from "../base/store.js";
+import { ballastOf, lossyBadge } from "./titles.js";
 
-  /** The sentence at `now`. `whole` is true once everything recorded has been shown. */
-  D.sentence = function sentence(store, now, whole) {
-    const plain = D.plainLane(store);
-    const draft = D.draftLane(store);
-    const lead = draft || plain;
-    if (!lead) return "";
-    const state = D.stateAt(lead, now);
-    const end = whole ? ending(store) : "";
-    if (!state.rounds && !D.stateAt(plain || lead, now).rounds) return "The target has read the prompt; nothing is written yet." + end;
-    const verb = whole ? "wrote" : state.rounds === 1 ? "has written" : "have written";
-    const did = `${D.count(state.rounds, "target forward")} ${verb} ${D.count(state.tokens, "token")}`;
-    if (!draft) return `${did}, one each.${end}`;
-    if (!plain) return `${did}.${end}`;
-    const other = D.stateAt(plain, now);
-    if (!whole && !state.rounds) return `Nothing is drafted, judged and written yet; plain decoding stands at ${other.tokens}.`;
-    if (!whole) return `${did}; plain decoding stands at ${other.tokens}.`;
-    if (other.tokens === state.tokens) return `${did}; plain decoding needed ${other.rounds}${faster(store)}.${end}`;
-    return `${did}; plain decoding wrote ${D.count(other.tokens, "token")} with ${other.rounds}.${end}`;
+/** The sentence at `now`. `whole` is true once everything recorded has been shown. */
+export function sentence(store, now, whole) {
+  const plain = plainLane(store);
+  const draft = draftLane(store);
+  const lead = draft || plain;
+  if (!lead) return "";
+  const state = stateAt(lead, now);
+  const end = whole ? ending(store) : "";
+  if (!state.rounds && !stateAt(plain || lead, now).rounds) return "The target has read the prompt; nothing is written yet." + end;
+  const verb = whole ? "wrote" : state.rounds === 1 ? "has written" : "have written";
+  const did = `${counted(state.rounds, "target forward")} ${verb} ${counted(state.tokens, "token")}`;
+  if (!draft) return `${did}, one each.${end}`;
+  if (!plain) return `${did}.${end}`;
+  const other = stateAt(plain, now);
+  if (!whole && !state.rounds) return `Nothing is drafted, judged and written yet; plain decoding stands at ${other.tokens}.`;
+  if (!whole) return `${did}; plain decoding stands at ${other.tokens}.`;
+  if (other.tokens === state.tokens) return `${did}; plain decoding needed ${other.rounds}${faster(store)}.${end}`;
+  return `${did}; plain decoding wrote ${counted(other.tokens, "token")} with ${other.rounds}.${end}`;
+}
+
+/** The headline's ratio, of texts of one length: whole runs alone where they were timed, else the race. */
+function faster(store) {
+  const [draft, plain] = [draftLane(store), plainLane(store)];
+  const ratio = draft.solo && plain.solo ? aloneRatio(draft, plain) : raceRatio(draft, plain, raceClock(store));
+  const ended = [draft, plain].every((lane) => lane.end && lane.end.reason !== "cancelled" && lane.end.reason !== "error");
+  return ended && Number.isFinite(ratio) ? `; ${ratio.toFixed(ratio < 1 ? 2 : 1)} times as fast` : "";
+}
+
+/** What that speed rests on, in a line. */
+export function basisWords(store, now, whole, soloState) {
+  const [draft, plain] = [draftLane(store), plainLane(store)];
+  if (!draft || !plain || !whole) return "";
+  const carried = ballastOf(draft) || ballastOf(plain);
+  const told = [alone(draft, plain, soloState), race(draft, plain, now)].filter(Boolean).map((f) => f.brief);
+  const chosen = draft.start && draft.start.synthetic ? "synthetic: the acceptance was chosen (an oracle), so tokens a round say nothing about a drafter" : "";
+  const lossy = draft.start && !draft.start.exact ? `${lossyBadge(draft.start)}: the text follows another law than the target's` : "";
+  return [chosen, lossy, carried ? `with ballast (${carried}): the models' own tokens, at the cost of those shapes` : "", ...told].filter(Boolean).join(" · ");
+}
+
+const raceRatio = (draft, plain, now) => stateAt(draft, now).perSecond / stateAt(plain, now).perSecond;
+
+const aloneRatio = (draft, plain) => (draft.solo.tokens / median(draft.solo.seconds)) / (plain.solo.tokens / median(plain.solo.seconds));
+
+function ending(store) {
+  const broken = store.lanes.find((lane) => lane.end && lane.end.reason === "error");
+  if (broken) return ` The run ended early: ${broken.end.message || "an error in the engine."}`;
+  if (store.lanes.some((lane) => lane.end && lane.end.reason === "cancelled" && !lane.start?.fork)) return " Stopped here.";
+  if (store.lanes.some((lane) => !lane.end && !lane.start?.fork)) return store.source === "recorded" ? " The recording stops here." : " The run broke off here.";
+  return "";
+}
+
+/** The figures beside it: [{id, value, label, detail, tone}]. */
+export function runFigures(store, now, soloState) {
+  const plain = plainLane(store);
+  const draft = draftLane(store);
+  const list = [];
+  if (draft && plain) list.push(race(draft, plain, now));
+  if (draft && plain) list.push(alone(draft, plain, soloState));
+  if (draft) list.push(...shape(draft, now));
+  return list.filter(Boolean);
+}
+
+function race(draft, plain, now) {
+  const a = stateAt(draft, now);
+  const b = stateAt(plain, now);
+  const ratio = raceRatio(draft, plain, now);
+  const known = Number.isFinite(ratio);
+  return {
+    id: "race",
+    value: known ? ratio.toFixed(2) + "×" : "–",
+    label: "in the race",
+    detail: known
+      ? `${formatFigure(a.perSecond)} against ${formatFigure(b.perSecond)} tokens/s, each lane on its own clock, the prompt's reading included`
+      : "tokens/s of both lanes, each on its own clock",
+    brief: known ? `${ratio.toFixed(2)}× in the race, each lane on its own clock` : "",
+    tone: known && ratio > 1 ? "good" : "",
   };
+}
 
-  /** The headline's ratio, of texts of one length: whole runs alone where they were timed, else the race. */
-  function faster(store) {
-    const [draft, plain] = [D.draftLane(store), D.plainLane(store)];
-    const ratio = draft.solo && plain.solo ? aloneRatio(draft, plain) : raceRatio(draft, plain, D.clock(store));
-    const ended = [draft, plain].every((lane) => lane.end && lane.end.reason !== "cancelled" && lane.end.reason !== "error");
-    return ended && Number.isFinite(ratio) ? `; ${ratio.toFixed(ratio < 1 ? 2 : 1)} times as fast` : "";
+function alone(draft, plain, state) {
+  if (!draft.solo || !plain.solo) {
+    const waiting = { running: "whole solo runs of both lanes are being timed, taking turns", later: "whole solo runs of both lanes follow the race" }[state];
+    return waiting ? { id: "solo", value: state === "running" ? "…" : "–", label: "alone", detail: waiting, brief: waiting, tone: "" } : null;
   }
-
-  /** What that speed rests on, in a line. */
-  D.basis = function basis(store, now, whole, soloState) {
-    const [draft, plain] = [D.draftLane(store), D.plainLane(store)];
-    if (!draft || !plain || !whole) return "";
-    const carried = D.ballast(draft) || D.ballast(plain);
-    const told = [alone(draft, plain, soloState), race(draft, plain, now)].filter(Boolean).map((f) => f.brief);
-    const chosen = draft.start && draft.start.synthetic ? "synthetic: the acceptance was chosen (an oracle), so tokens a round say nothing about a drafter" : "";
-    const lossy = draft.start && !draft.start.exact ? `${D.lossyWords(draft.start)}: the text follows another law than the target's` : "";
-    return [chosen, lossy, carried ? `with ballast (${carried}): the models' own tokens, at the cost of those shapes` : "", ...told].filter(Boolean).join(" · ");
+  const a = median(draft.solo.seconds);
+  const b = median(plain.solo.seconds);
+  const ratio = aloneRatio(draft, plain);
+  const [n, m] = [draft.solo.seconds.length, plain.solo.seconds.length];
+  const runs = n === m ? `${counted(n, "whole run")} each` : `${n} and ${m} whole runs`;
+  const same = draft.solo.tokens === plain.solo.tokens;
+  const took = same
+    ? `${formatMs(1000 * a)} against ${formatMs(1000 * b)} for ${counted(draft.solo.tokens, "token")}`
+    : `${formatFigure(draft.solo.tokens / a)} against ${formatFigure(plain.solo.tokens / b)} tokens/s`;
+  return {
+    id: "solo",
+    value: ratio.toFixed(2) + "×",
+    label: "alone",
+    detail: `median of ${runs}, nothing recorded: ${took}, the prompt's reading included`,
+    brief: `${ratio.toFixed(2)}× alone: median of ${runs}, ${took}`,
+    tone: ratio > 1 ? "good" : "",
   };
+}
 
-  const raceRatio = (draft, plain, now) => D.stateAt(draft, now).perSecond / D.stateAt(plain, now).perSecond;
+function shape(draft, now) {
+  const { rounds, tokens } = stateAt(draft, now);
+  const { drafted, accepted } = draftTotals(draft, rounds);
+  return [
+    {
+      id: "tau",
+      value: rounds ? (tokens / rounds).toFixed(2) : "–",
+      label: "tokens a round",
+      detail: `${counted(tokens, "token")} / ${counted(rounds, "round")}, corrections and bonuses included`,
+    },
+    {
+      id: "rate",
+      value: drafted ? formatProb(accepted / drafted) : "–",
+      label: "of the draft accepted",
+      detail: `${accepted} accepted / ${drafted} drafted, corrections and bonuses left out`,
+    },
+  ];
+}
 
-  const aloneRatio = (draft, plain) => (draft.solo.tokens / D.median(draft.solo.seconds)) / (plain.solo.tokens / D.median(plain.solo.seconds));
-
-  function ending(store) {
-    const broken = store.lanes.find((lane) => lane.end && lane.end.reason === "error");
-    if (broken) return ` The run ended early: ${broken.end.message || "an error in the engine."}`;
-    if (store.lanes.some((lane) => lane.end && lane.end.reason === "cancelled" && !lane.start?.fork)) return " Stopped here.";
-    if (store.lanes.some((lane) => !lane.end && !lane.start?.fork)) return store.source === "recorded" ? " The recording stops here." : " The run broke off here.";
-    return "";
+/** What may be said of the text: {value, label, detail}. */
+export function distributionFigure(draft, plain, whole) {
+  const exact = draft.start ? draft.start.exact : true;
+  const t = temperatureOf(draft);
+  if (!exact) return { value: "lossy", label: "another law", detail: "this rule trades exactness for speed: the text is not the target's own" };
+  if (!plain || plain === draft) return { value: "one lane", label: "alone", detail: "nothing beside it to compare its text with" };
+  if (t > 0) {
+    return { value: "same law", label: "different draws", detail: `at temperature ${t} both lanes draw from the target's law, each with its own coins` };
   }
+  if (!whole || !draft.end || !plain.end) return { value: "–", label: "tokens equal", detail: "temperature 0: counted when both lanes have ended" };
+  const { equal, over, first } = compareTokens(draft, plain);
+  const detail = first < 0 ? "temperature 0: both lanes wrote the same text, token by token" : `temperature 0; they first differ at token ${first + 1}${gapAt(draft, first)}`;
+  return { value: `${equal} of ${over}`, label: "tokens equal", detail };
+}
 
-  /** The figures beside it: [{id, value, label, detail, tone}]. */
-  D.figures = function figures(store, now, soloState) {
-    const plain = D.plainLane(store);
-    const draft = D.draftLane(store);
-    const list = [];
-    if (draft && plain) list.push(race(draft, plain, now));
-    if (draft && plain) list.push(alone(draft, plain, soloState));
-    if (draft) list.push(...shape(draft, now));
-    return list.filter(Boolean);
-  };
-
-  function race(draft, plain, now) {
-    const a = D.stateAt(draft, now);
-    const b = D.stateAt(plain, now);
-    const ratio = raceRatio(draft, plain, now);
-    const known = Number.isFinite(ratio);
-    return {
-      id: "race",
-      value: known ? ratio.toFixed(2) + "×" : "–",
-      label: "in the race",
-      detail: known
-        ? `${D.figure(a.perSecond)} against ${D.figure(b.perSecond)} tokens/s, each lane on its own clock, the prompt's reading included`
-        : "tokens/s of both lanes, each on its own clock",
-      brief: known ? `${ratio.toFixed(2)}× in the race, each lane on its own clock` : "",
-      tone: known && ratio > 1 ? "good" : "",
-    };
-  }
-
-  function alone(draft, plain, state) {
-    if (!draft.solo || !plain.solo) {
-      const waiting = { running: "whole solo runs of both lanes are being timed, taking turns", later: "whole solo runs of both lanes follow the race" }[state];
-      return waiting ? { id: "solo", value: state === "running" ? "…" : "–", label: "alone", detail: waiting, brief: waiting, tone: "" } : null;
-    }
-    const a = D.median(draft.solo.seconds);
-    const b = D.median(plain.solo.seconds);
-    const ratio = aloneRatio(draft, plain);
-    const [n, m] = [draft.solo.seconds.length, plain.solo.seconds.length];
-    const runs = n === m ? `${D.count(n, "whole run")} each` : `${n} and ${m} whole runs`;
-    const same = draft.solo.tokens === plain.solo.tokens;
-    const took = same
-      ? `${D.time(1000 * a)} against ${D.time(1000 * b)} for ${D.count(draft.solo.tokens, "token")}`
-      : `${D.figure(draft.solo.tokens / a)} against ${D.figure(plain.solo.tokens / b)} tokens/s`;
-    return {
-      id: "solo",
-      value: ratio.toFixed(2) + "×",
-      label: "alone",
-      detail: `median of ${runs}, nothing recorded: ${took}, the prompt's reading included`,
-      brief: `${ratio.toFixed(2)}× alone: median of ${runs}, ${took}`,
-      tone: ratio > 1 ? "good" : "",
-    };
-  }
-
-  function shape(draft, now) {
-    const { rounds, tokens } = D.stateAt(draft, now);
-    const { drafted, accepted } = D.totals(draft, rounds);
-    return [
-      {
-        id: "tau",
-        value: rounds ? (tokens / rounds).toFixed(2) : "–",
-        label: "tokens a round",
-        detail: `${D.count(tokens, "token")} / ${D.count(rounds, "round")}, corrections and bonuses included`,
-      },
-      {
-        id: "rate",
-        value: drafted ? D.prob(accepted / drafted) : "–",
-        label: "of the draft accepted",
-        detail: `${accepted} accepted / ${drafted} drafted, corrections and bonuses left out`,
-      },
-    ];
-  }
-
-  /** What may be said of the text: {value, label, detail}. */
-  D.lawFigure = function lawFigure(draft, plain, whole) {
-    const exact = draft.start ? draft.start.exact : true;
-    const t = D.temperature(draft);
-    if (!exact) return { value: "lossy", label: "another law", detail: "this rule trades exactness for speed: the text is not the target's own" };
-    if (!plain || plain === draft) return { value: "one lane", label: "alone", detail: "nothing beside it to compare its text with" };
-    if (t > 0) {
-      return { value: "same law", label: "different draws", detail: `at temperature ${t} both lanes draw from the target's law, each with its own coins` };
-    }
-    if (!whole || !draft.end || !plain.end) return { value: "–", label: "tokens equal", detail: "temperature 0: counted when both lanes have ended" };
-    const { equal, over, first } = D.compare(draft, plain);
-    const detail = first < 0 ? "temperature 0: both lanes wrote the same text, token by token" : `temperature 0; they first differ at token ${first + 1}${gapAt(draft, first)}`;
-    return { value: `${equal} of ${over}`, label: "tokens equal", detail };
-  };
-
-  /** How close the target's two best tokens were where greedy lanes parted: in 16 bits, ties hide in small gaps. */
-  function gapAt(lane, index) {
-    const token = lane.tokens[index];
-    const round = token ? lane.rounds[token.round] : null;
-    const contest = round ? round.decisions[index - round.firstToken] || round.last : null;
-    return contest && Number.isFinite(contest.gap) ? `, where the target's two best logits lay ${D.figure(contest.gap)} apart` : "";
-  }
-})(window.Draftscope);
+/** How close the target's two best tokens were where greedy lanes parted: in 16 bits, ties hide in small gaps. */
+function gapAt(lane, index) {
+  const token = lane.tokens[index];
+  const round = token ? lane.rounds[token.round] : null;
+  const contest = round ? round.decisions[index - round.firstToken] || round.last : null;
+  return contest && Number.isFinite(contest.gap) ? `, where the target's two best logits lay ${formatFigure(contest.gap)} apart` : "";
+}

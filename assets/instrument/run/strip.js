@@ -4,304 +4,291 @@
 // keyboard is the slider role of the canvas's frame. A bar's blocks: solid = accepted, hollow = correction, filled with a
 // plus = bonus; the thin outline above is what was drafted and wasted.
 
-(function (D) {
-  "use strict";
-  const { h } = D;
-  const ROW = 58;
-  const TICK = 13;
-  const TOP = 8;
-  const AXIS = 22;
-  const leftOf = (width) => (width < 560 ? 88 : 128); // room for the lanes' names
-  const RIGHT = 16;
+import { h, setText, zoomOf } from "../base/dom.js";
+import { CUT_WORDS } from "../base/fates.js";
+import { formatMs } from "../base/format.js";
+import { knownAt } from "../base/stages.js";
+import { isFinished, meanRound, roundsAt, speculates } from "../base/store.js";
+import { SPEEDS, speedName } from "../base/transport.js";
+import { sized } from "../draw/canvas.js";
+import { RoundTable } from "./table.js";
+import { laneTitle } from "./titles.js";
 
-  D.StripView = class StripView {
-    constructor(transport, select) {
-      this.transport = transport;
-      this.select = select;
-      this.canvas = h("canvas", { "aria-hidden": "true" });
-      this.readout = h("span", { class: "readout", "aria-hidden": "true" });
-      this.frame = h("div", { class: "strip-frame", tabindex: "0", role: "slider", "aria-label": "Rounds on the race clock" }, this.canvas);
-      this.playButton = h("button", { class: "small", type: "button", on: { click: () => transport.toggle() } });
-      this.endButton = h("button", { class: "small", type: "button", text: "To the end", on: { click: () => transport.toEnd() } });
-      this.speed = h("select", { "aria-label": "Speed of the replay", on: { change: () => { transport.speed = Number(this.speed.value); transport.paint(); } } },
-        D.SPEEDS.map((slow) => h("option", { value: slow, text: slow ? D.speedName(slow) : "fit 10 s" })));
-      this.stated = h("span", { class: "stated" });
-      this.scrub = h("input", { type: "range", min: "0", max: "1000", step: "1", value: "1000", "aria-label": "Moment on the race clock",
-        on: { input: () => transport.scrub((this.scrub.value / 1000) * transport.end) } });
-      this.table = new D.RoundTable(select);
-      this.root = h("section", { class: "card strip" },
-        h("header", { class: "card-head wrap" },
-          h("div", { class: "head-text" }, h("h3", { text: "When it reached the reader" }),
-            this.note = h("p", { class: "note" })),
-          h("div", { class: "controls" }, this.stated, this.playButton, this.speed, this.endButton)),
-        this.frame, this.scrub, h("p", { class: "readout-line" }, this.readout), this.table.root);
-      this.canvas.redraw = () => this.paint(this.last.store, this.last.now, this.last.selection, this.last.known, this.last.hiding, this.last.colours);
-      this.canvas.addEventListener("click", (event) => this.pick(event, true));
-      this.canvas.addEventListener("pointermove", (event) => this.pick(event, false));
-      this.canvas.addEventListener("pointerleave", () => { this.hover = null; this.say(); });
-    }
+const ROW = 58;
+const TICK = 13;
+const TOP = 8;
+const AXIS = 22;
+const leftOf = (width) => (width < 560 ? 88 : 128); // room for the lanes' names
+const RIGHT = 16;
 
-    paint(store, now, selection, known, hiding, colours) {
-      this.last = { store, now, selection, known, hiding, colours };
-      this.state();
-      this.table.paint(store, now);
-      D.setText(this.note, `a bar is one round, its outline drafted and wasted; each lane's clock counts only its own work${store.lanes.some((lane) => lane.start?.fork) ? ", a fork's from 0 at the fork" : ""}`);
-      const width = this.frame.clientWidth;
-      if (!width || !store.lanes.length) return;
-      const height = TOP + store.lanes.reduce((sum, lane) => sum + rowHeight(lane, colours), 0) + AXIS;
-      const ctx = D.sized(this.canvas, width, height);
-      this.plot = { x0: leftOf(width), x1: width - RIGHT, span: horizon(store, this.transport) };
-      drawAxis(ctx, this.plot, height, colours);
-      let y = TOP;
-      this.rows = [];
-      for (const lane of store.lanes) {
-        const tall = rowHeight(lane, colours);
-        drawLane(ctx, lane, this.plot, y, tall, this.last, !this.transport.playing && !hiding);
-        this.rows.push({ lane, y, tall });
-        y += tall;
-      }
-      if (now < this.plot.span && this.transport.end > 0) drawHead(ctx, this.plot, now, height, colours);
-      this.scrub.style.marginLeft = `${this.plot.x0 - 8}px`;
-      this.scrub.style.width = `${width - this.plot.x0 - RIGHT + 16}px`;
-    }
-
-    /** Buttons, the stated speed, and what the slider says aloud. */
-    state() {
-      const { store, now, selection, known } = this.last;
-      const t = this.transport;
-      D.setText(this.playButton, t.playing ? "Pause" : t.whole ? "Replay" : "Play");
-      const slow = t.slow;
-      const waits = !D.finished(store) && (t.follow || (t.playing && now >= t.end)); // decoding is slower than the display
-      const pace = waits ? "as decoded" : D.speedName(slow);
-      D.setText(this.stated, t.end ? `${pace} · ${D.time(now)} of ${D.time(t.end)}` : "");
-      this.endButton.disabled = !t.end || (now >= t.end && !t.playing);
-      this.playButton.disabled = !t.end;
-      if (document.activeElement !== this.scrub && !this.scrub.matches(":active")) this.scrub.value = t.end ? Math.round((1000 * now) / t.end) : 0;
-      this.scrub.setAttribute("aria-valuetext", `${D.time(now)} of ${D.time(t.end)}`);
-      const lane = selection ? selection.lane : null;
-      this.frame.setAttribute("aria-valuemin", "1");
-      this.frame.setAttribute("aria-valuemax", String(lane ? Math.max(1, lane.rounds.length) : 1));
-      this.frame.setAttribute("aria-valuenow", String(selection ? selection.round + 1 : 1));
-      this.frame.setAttribute("aria-valuetext", selection && lane.rounds[selection.round] ? D.roundWords(lane, lane.rounds[selection.round], known) : "no round yet");
-      this.say();
-    }
-
-    say() {
-      const { selection, known } = this.last;
-      const at = this.hover || selection;
-      const round = at && at.lane.rounds[at.round];
-      D.setText(this.readout, round ? `${this.hover ? "" : "selected: "}${D.laneTitle(at.lane)} · ${D.roundWords(at.lane, round, this.hover ? D.known(round, Infinity) : known)}` : "");
-    }
-
-    /** The round nearest to the pointer in its row: hovered, or chosen. */
-    pick(event, chosen) {
-      if (!this.rows) return;
-      const box = this.canvas.getBoundingClientRect();
-      const x = (event.clientX - box.left) / D.zoomOf(this.canvas);
-      const y = (event.clientY - box.top) / D.zoomOf(this.canvas);
-      const row = this.rows.find((r) => y >= r.y && y < r.y + r.tall);
-      const shown = row ? row.lane.rounds.slice(0, this.transport.playing || this.last.hiding ? D.roundsAt(row.lane, this.transport.now) : undefined) : [];
-      if (!shown.length) return;
-      const ms = ((x - this.plot.x0) / (this.plot.x1 - this.plot.x0)) * this.plot.span;
-      let best = shown[0];
-      for (const r of shown) if (Math.abs(r.end - ms) < Math.abs(best.end - ms)) best = r;
-      if (chosen) this.select(row.lane, best.index);
-      else { this.hover = { lane: row.lane, round: best.index }; this.say(); }
-    }
-  };
-
-  /** One round in words: for the readout, and for assistive technology. */
-  D.roundWords = function roundWords(lane, round, known) {
-    const name = `round ${round.index + 1}${lane.end ? ` of ${lane.rounds.length}` : ""}`;
-    if (!known.committed) return `${name} · ${known.drafted && round.drafted ? `${round.drafted} drafted · ` : ""}shown up to its ${known.stage || "beginning"}`;
-    const got = [];
-    if (round.drafted) got.push(`${round.drafted} drafted, ${round.accepted} accepted`);
-    if (round.emitted.length > round.accepted) got.push(round.last.kind === "plain" ? "the target's own token" : `one ${round.last.kind}`);
-    if (round.cut) got.push(D.cutWords[round.cut]);
-    return `${name} · ${got.join(", ")} · ${D.time(round.end - round.start)}, ended at ${D.time(round.end)}`;
-  };
-
-  const rowHeight = (lane, { rows }) => rows * (D.plainOnly(lane) ? 40 : ROW + 16);
-  D.plainOnly = (lane) => (lane.start ? lane.start.drafter === "plain" : !lane.rounds.some((r) => r.nodes.length));
-
-  /** The right edge of the clock: the whole run's, known or (while it is decoded) growing in steps. */
-  function horizon(store, transport) {
-    const end = transport.end || 1;
-    if (D.finished(store)) return end;
-    const step = Math.pow(10, Math.floor(Math.log10(end)));
-    return Math.ceil((end * 1.05) / (step / 2)) * (step / 2);
+export class StripView {
+  constructor(transport, select) {
+    this.transport = transport;
+    this.select = select;
+    this.canvas = h("canvas", { "aria-hidden": "true" });
+    this.readout = h("span", { class: "readout", "aria-hidden": "true" });
+    this.frame = h("div", { class: "strip-frame", tabindex: "0", role: "slider", "aria-label": "Rounds on the race clock" }, this.canvas);
+    this.playButton = h("button", { class: "small", type: "button", on: { click: () => transport.toggle() } });
+    this.endButton = h("button", { class: "small", type: "button", text: "To the end", on: { click: () => transport.toEnd() } });
+    this.speed = h("select", { "aria-label": "Speed of the replay", on: { change: () => { transport.speed = Number(this.speed.value); transport.paint(); } } },
+      SPEEDS.map((slow) => h("option", { value: slow, text: slow ? speedName(slow) : "fit 10 s" })));
+    this.stated = h("span", { class: "stated" });
+    this.scrub = h("input", { type: "range", min: "0", max: "1000", step: "1", value: "1000", "aria-label": "Moment on the race clock",
+      on: { input: () => transport.scrub((this.scrub.value / 1000) * transport.end) } });
+    this.table = new RoundTable(select);
+    this.root = h("section", { class: "card strip" },
+      h("header", { class: "card-head wrap" },
+        h("div", { class: "head-text" }, h("h3", { text: "When it reached the reader" }),
+          this.note = h("p", { class: "note" })),
+        h("div", { class: "controls" }, this.stated, this.playButton, this.speed, this.endButton)),
+      this.frame, this.scrub, h("p", { class: "readout-line" }, this.readout), this.table.root);
+    this.canvas.redraw = () => this.paint(this.last.store, this.last.now, this.last.selection, this.last.known, this.last.hiding, this.last.colours);
+    this.canvas.addEventListener("click", (event) => this.pick(event, true));
+    this.canvas.addEventListener("pointermove", (event) => this.pick(event, false));
+    this.canvas.addEventListener("pointerleave", () => { this.hover = null; this.say(); });
   }
 
-  /** A canvas of so many CSS pixels, sharp on any screen: its cleared context. */
-  D.sized = function sized(canvas, width, height) {
-    if (canvas.pen) return canvas.pen; // it is being written down as a picture
-    const scale = (window.devicePixelRatio || 1) * D.zoomOf(canvas);
-    const w = Math.round(width * scale);
-    const t = Math.round(height * scale);
-    if (canvas.width !== w || canvas.height !== t) {
-      canvas.width = w;
-      canvas.height = t;
-      canvas.style.width = `${width}px`;
-      canvas.style.height = `${height}px`;
+  paint(store, now, selection, known, hiding, colours) {
+    this.last = { store, now, selection, known, hiding, colours };
+    this.state();
+    this.table.paint(store, now);
+    setText(this.note, `a bar is one round, its outline drafted and wasted; each lane's clock counts only its own work${store.lanes.some((lane) => lane.start?.fork) ? ", a fork's from 0 at the fork" : ""}`);
+    const width = this.frame.clientWidth;
+    if (!width || !store.lanes.length) return;
+    const height = TOP + store.lanes.reduce((sum, lane) => sum + rowHeight(lane, colours), 0) + AXIS;
+    const ctx = sized(this.canvas, width, height);
+    this.plot = { x0: leftOf(width), x1: width - RIGHT, span: horizon(store, this.transport) };
+    drawAxis(ctx, this.plot, height, colours);
+    let y = TOP;
+    this.rows = [];
+    for (const lane of store.lanes) {
+      const tall = rowHeight(lane, colours);
+      drawLane(ctx, lane, this.plot, y, tall, this.last, !this.transport.playing && !hiding);
+      this.rows.push({ lane, y, tall });
+      y += tall;
     }
-    const ctx = canvas.getContext("2d");
-    ctx.setTransform(scale, 0, 0, scale, 0, 0);
-    ctx.clearRect(0, 0, width, height);
-    return ctx;
-  };
-
-  const toX = (plot, ms) => plot.x0 + (ms / plot.span) * (plot.x1 - plot.x0);
-
-  function drawAxis(ctx, plot, height, colours) {
-    const ticks = niceTicks(plot.span, Math.max(2, Math.floor((plot.x1 - plot.x0) / 110)));
-    ctx.fillStyle = colours.muted;
-    ctx.font = `${colours.small}px ${colours.sans}`;
-    ctx.textAlign = "center";
-    ctx.textBaseline = "alphabetic";
-    ctx.strokeStyle = colours.rule;
-    ctx.lineWidth = 1;
-    for (const ms of ticks) {
-      const x = Math.round(toX(plot, ms)) + 0.5;
-      line(ctx, x, TOP, x, height - AXIS + 4);
-      const label = plot.span >= 2000 ? `${+(ms / 1000).toFixed(2)} s` : `${+ms.toFixed(2)} ms`;
-      ctx.textAlign = ms === 0 ? "left" : x > plot.x1 - 24 ? "right" : "center";
-      ctx.fillText(label, ms === 0 ? x - 1 : x, height - 5);
-    }
+    if (now < this.plot.span && this.transport.end > 0) drawHead(ctx, this.plot, now, height, colours);
+    this.scrub.style.marginLeft = `${this.plot.x0 - 8}px`;
+    this.scrub.style.width = `${width - this.plot.x0 - RIGHT + 16}px`;
   }
 
-  function niceTicks(span, most) {
-    const raw = span / most;
-    const power = Math.pow(10, Math.floor(Math.log10(raw)));
-    const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= raw);
-    const ticks = [];
-    for (let ms = 0; ms <= span + 1e-9; ms += step) ticks.push(ms);
-    return ticks;
+  /** Buttons, the stated speed, and what the slider says aloud. */
+  state() {
+    const { store, now, selection, known } = this.last;
+    const t = this.transport;
+    setText(this.playButton, t.playing ? "Pause" : t.whole ? "Replay" : "Play");
+    const slow = t.slow;
+    const waits = !isFinished(store) && (t.follow || (t.playing && now >= t.end)); // decoding is slower than the display
+    const pace = waits ? "as decoded" : speedName(slow);
+    setText(this.stated, t.end ? `${pace} · ${formatMs(now)} of ${formatMs(t.end)}` : "");
+    this.endButton.disabled = !t.end || (now >= t.end && !t.playing);
+    this.playButton.disabled = !t.end;
+    if (document.activeElement !== this.scrub && !this.scrub.matches(":active")) this.scrub.value = t.end ? Math.round((1000 * now) / t.end) : 0;
+    this.scrub.setAttribute("aria-valuetext", `${formatMs(now)} of ${formatMs(t.end)}`);
+    const lane = selection ? selection.lane : null;
+    this.frame.setAttribute("aria-valuemin", "1");
+    this.frame.setAttribute("aria-valuemax", String(lane ? Math.max(1, lane.rounds.length) : 1));
+    this.frame.setAttribute("aria-valuenow", String(selection ? selection.round + 1 : 1));
+    this.frame.setAttribute("aria-valuetext", selection && lane.rounds[selection.round] ? roundWords(lane, lane.rounds[selection.round], known) : "no round yet");
+    this.say();
   }
 
-  function line(ctx, x0, y0, x1, y1) {
-    ctx.beginPath();
-    ctx.moveTo(x0, y0);
-    ctx.lineTo(x1, y1);
-    ctx.stroke();
+  say() {
+    const { selection, known } = this.last;
+    const at = this.hover || selection;
+    const round = at && at.lane.rounds[at.round];
+    setText(this.readout, round ? `${this.hover ? "" : "selected: "}${laneTitle(at.lane)} · ${roundWords(at.lane, round, this.hover ? knownAt(round, Infinity) : known)}` : "");
   }
 
-  function drawHead(ctx, plot, now, height, colours) {
-    const x = Math.round(toX(plot, now)) + 0.5;
+  /** The round nearest to the pointer in its row: hovered, or chosen. */
+  pick(event, chosen) {
+    if (!this.rows) return;
+    const own = this.canvas.getBoundingClientRect();
+    const x = (event.clientX - own.left) / zoomOf(this.canvas);
+    const y = (event.clientY - own.top) / zoomOf(this.canvas);
+    const row = this.rows.find((r) => y >= r.y && y < r.y + r.tall);
+    const shown = row ? row.lane.rounds.slice(0, this.transport.playing || this.last.hiding ? roundsAt(row.lane, this.transport.now) : undefined) : [];
+    if (!shown.length) return;
+    const ms = ((x - this.plot.x0) / (this.plot.x1 - this.plot.x0)) * this.plot.span;
+    let best = shown[0];
+    for (const r of shown) if (Math.abs(r.end - ms) < Math.abs(best.end - ms)) best = r;
+    if (chosen) this.select(row.lane, best.index);
+    else { this.hover = { lane: row.lane, round: best.index }; this.say(); }
+  }
+}
+
+/** One round in words: for the readout, and for assistive technology. */
+export function roundWords(lane, round, known) {
+  const name = `round ${round.index + 1}${lane.end ? ` of ${lane.rounds.length}` : ""}`;
+  if (!known.committed) return `${name} · ${known.drafted && round.drafted ? `${round.drafted} drafted · ` : ""}shown up to its ${known.stage || "beginning"}`;
+  const got = [];
+  if (round.drafted) got.push(`${round.drafted} drafted, ${round.accepted} accepted`);
+  if (round.emitted.length > round.accepted) got.push(round.last.kind === "plain" ? "the target's own token" : `one ${round.last.kind}`);
+  if (round.cut) got.push(CUT_WORDS[round.cut]);
+  return `${name} · ${got.join(", ")} · ${formatMs(round.end - round.start)}, ended at ${formatMs(round.end)}`;
+}
+
+const rowHeight = (lane, { rows }) => rows * (!speculates(lane) ? 40 : ROW + 16);
+
+/** The right edge of the clock: the whole run's, known or (while it is decoded) growing in steps. */
+function horizon(store, transport) {
+  const end = transport.end || 1;
+  if (isFinished(store)) return end;
+  const step = Math.pow(10, Math.floor(Math.log10(end)));
+  return Math.ceil((end * 1.05) / (step / 2)) * (step / 2);
+}
+
+const toX = (plot, ms) => plot.x0 + (ms / plot.span) * (plot.x1 - plot.x0);
+
+function drawAxis(ctx, plot, height, colours) {
+  const ticks = niceTicks(plot.span, Math.max(2, Math.floor((plot.x1 - plot.x0) / 110)));
+  ctx.fillStyle = colours.muted;
+  ctx.font = `${colours.small}px ${colours.sans}`;
+  ctx.textAlign = "center";
+  ctx.textBaseline = "alphabetic";
+  ctx.strokeStyle = colours.rule;
+  ctx.lineWidth = 1;
+  for (const ms of ticks) {
+    const x = Math.round(toX(plot, ms)) + 0.5;
+    line(ctx, x, TOP, x, height - AXIS + 4);
+    const label = plot.span >= 2000 ? `${+(ms / 1000).toFixed(2)} s` : `${+ms.toFixed(2)} ms`;
+    ctx.textAlign = ms === 0 ? "left" : x > plot.x1 - 24 ? "right" : "center";
+    ctx.fillText(label, ms === 0 ? x - 1 : x, height - 5);
+  }
+}
+
+function niceTicks(span, most) {
+  const raw = span / most;
+  const power = Math.pow(10, Math.floor(Math.log10(raw)));
+  const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= raw);
+  const ticks = [];
+  for (let ms = 0; ms <= span + 1e-9; ms += step) ticks.push(ms);
+  return ticks;
+}
+
+function line(ctx, x0, y0, x1, y1) {
+  ctx.beginPath();
+  ctx.moveTo(x0, y0);
+  ctx.lineTo(x1, y1);
+  ctx.stroke();
+}
+
+function drawHead(ctx, plot, now, height, colours) {
+  const x = Math.round(toX(plot, now)) + 0.5;
+  ctx.strokeStyle = colours.ink;
+  ctx.lineWidth = 1.5;
+  line(ctx, x, 2, x, height - AXIS + 6);
+}
+
+function drawLane(ctx, lane, plot, y, tall, view, ghosts) {
+  const { now, selection, colours } = view;
+  const base = y + tall - 7;
+  drawName(ctx, lane, base, plot.x0 - 14, colours);
+  ctx.strokeStyle = colours.rule;
+  ctx.lineWidth = 1;
+  line(ctx, plot.x0, base + 0.5, plot.x1, base + 0.5);
+  if (lane.prefill) drawPrefill(ctx, lane, plot, base, colours);
+  const past = roundsAt(lane, now);
+  const shown = ghosts ? lane.rounds.length : past;
+  const deepest = Math.max(1, ...lane.rounds.map((r) => Math.max(r.depth + 1, r.emitted.length)));
+  const unit = Math.min(11 * colours.rows, (tall - 18) / deepest);
+  const wide = barWidth(lane, plot, 11 * colours.rows);
+  for (let i = 0; i < shown; i++) {
+    const round = lane.rounds[i];
+    ctx.globalAlpha = i < past ? 1 : 0.22;
+    const x = toX(plot, round.end);
+    if (round.nodes.length) drawBar(ctx, round, x, base, unit, wide, colours);
+    else drawTick(ctx, x, base, colours, !speculates(lane), TICK * colours.rows);
+  }
+  ctx.globalAlpha = 1;
+  if (selection && selection.lane === lane && lane.rounds[selection.round] && selection.round < shown) {
+    const round = lane.rounds[selection.round];
+    const x = toX(plot, round.end);
+    const half = (round.nodes.length ? wide : 3) / 2 + 4;
+    const top = round.nodes.length ? Math.max(round.depth + 1, round.emitted.length) * unit + 5 : TICK * colours.rows + 5;
     ctx.strokeStyle = colours.ink;
     ctx.lineWidth = 1.5;
-    line(ctx, x, 2, x, height - AXIS + 6);
+    box(ctx, x - half, base - top, 2 * half, top + 4, 3);
   }
+}
 
-  function drawLane(ctx, lane, plot, y, tall, view, ghosts) {
-    const { now, selection, colours } = view;
-    const base = y + tall - 7;
-    label(ctx, lane, base, plot.x0 - 14, colours);
-    ctx.strokeStyle = colours.rule;
-    ctx.lineWidth = 1;
-    line(ctx, plot.x0, base + 0.5, plot.x1, base + 0.5);
-    if (lane.prefill) drawPrefill(ctx, lane, plot, base, colours);
-    const past = D.roundsAt(lane, now);
-    const shown = ghosts ? lane.rounds.length : past;
-    const deepest = Math.max(1, ...lane.rounds.map((r) => Math.max(r.depth + 1, r.emitted.length)));
-    const unit = Math.min(11 * colours.rows, (tall - 18) / deepest);
-    const wide = barWidth(lane, plot, 11 * colours.rows);
-    for (let i = 0; i < shown; i++) {
-      const round = lane.rounds[i];
-      ctx.globalAlpha = i < past ? 1 : 0.22;
-      const x = toX(plot, round.end);
-      if (round.nodes.length) drawBar(ctx, round, x, base, unit, wide, colours);
-      else drawTick(ctx, x, base, colours, D.plainOnly(lane), TICK * colours.rows);
-    }
-    ctx.globalAlpha = 1;
-    if (selection && selection.lane === lane && lane.rounds[selection.round] && selection.round < shown) {
-      const round = lane.rounds[selection.round];
-      const x = toX(plot, round.end);
-      const half = (round.nodes.length ? wide : 3) / 2 + 4;
-      const top = round.nodes.length ? Math.max(round.depth + 1, round.emitted.length) * unit + 5 : TICK * colours.rows + 5;
-      ctx.strokeStyle = colours.ink;
-      ctx.lineWidth = 1.5;
-      box(ctx, x - half, base - top, 2 * half, top + 4, 3);
-    }
-  }
+function drawName(ctx, lane, base, width, colours) {
+  ctx.fillStyle = colours.muted;
+  ctx.font = `${colours.label}px ${colours.sans}`;
+  ctx.textAlign = "left";
+  ctx.textBaseline = "alphabetic";
+  const lines = wrapped(ctx, laneTitle(lane), width, 3);
+  lines.forEach((text, i) => ctx.fillText(fitted(ctx, text, width), 0, base - 4 - 15 * (lines.length - 1 - i)));
+}
 
-  function label(ctx, lane, base, width, colours) {
-    ctx.fillStyle = colours.muted;
-    ctx.font = `${colours.label}px ${colours.sans}`;
-    ctx.textAlign = "left";
-    ctx.textBaseline = "alphabetic";
-    const lines = wrapped(ctx, D.laneTitle(lane), width, 3);
-    lines.forEach((text, i) => ctx.fillText(fitted(ctx, text, width), 0, base - 4 - 15 * (lines.length - 1 - i)));
+function wrapped(ctx, text, width, most) {
+  const lines = [""];
+  for (const word of text.split(" ")) {
+    const longer = lines[lines.length - 1] ? `${lines[lines.length - 1]} ${word}` : word;
+    if (lines.length < most && ctx.measureText(longer).width > width) lines.push(word);
+    else lines[lines.length - 1] = longer;
   }
+  return lines.filter(Boolean);
+}
 
-  function wrapped(ctx, text, width, most) {
-    const lines = [""];
-    for (const word of text.split(" ")) {
-      const longer = lines[lines.length - 1] ? `${lines[lines.length - 1]} ${word}` : word;
-      if (lines.length < most && ctx.measureText(longer).width > width) lines.push(word);
-      else lines[lines.length - 1] = longer;
-    }
-    return lines.filter(Boolean);
-  }
+function fitted(ctx, text, width) {
+  if (ctx.measureText(text).width <= width) return text;
+  let cut = text;
+  while (cut.length > 1 && ctx.measureText(cut + "…").width > width) cut = cut.slice(0, -1);
+  return cut + "…";
+}
 
-  function fitted(ctx, text, width) {
-    if (ctx.measureText(text).width <= width) return text;
-    let cut = text;
-    while (cut.length > 1 && ctx.measureText(cut + "…").width > width) cut = cut.slice(0, -1);
-    return cut + "…";
-  }
+function drawPrefill(ctx, lane, plot, base, colours) {
+  const x0 = toX(plot, lane.prefill.start);
+  const x1 = toX(plot, lane.prefill.end);
+  ctx.fillStyle = colours.rule;
+  ctx.fillRect(x0, base - 5, Math.max(1, x1 - x0), 5);
+}
 
-  function drawPrefill(ctx, lane, plot, base, colours) {
-    const x0 = toX(plot, lane.prefill.start);
-    const x1 = toX(plot, lane.prefill.end);
-    ctx.fillStyle = colours.rule;
-    ctx.fillRect(x0, base - 5, Math.max(1, x1 - x0), 5);
-  }
+function barWidth(lane, plot, most) {
+  if (lane.rounds.length < 2) return 9;
+  const gap = ((plot.x1 - plot.x0) / plot.span) * meanRound(lane);
+  return Math.max(2, Math.min(most, gap * 0.55));
+}
 
-  function barWidth(lane, plot, most) {
-    if (lane.rounds.length < 2) return 9;
-    const gap = ((plot.x1 - plot.x0) / plot.span) * D.meanRound(lane);
-    return Math.max(2, Math.min(most, gap * 0.55));
-  }
+function drawTick(ctx, x, base, colours, plain, tall) {
+  ctx.fillStyle = plain ? colours.ink : colours.muted;
+  ctx.fillRect(x - 0.75, base - tall, 1.5, tall);
+}
 
-  function drawTick(ctx, x, base, colours, plain, tall) {
-    ctx.fillStyle = plain ? colours.ink : colours.muted;
-    ctx.fillRect(x - 0.75, base - tall, 1.5, tall);
+/** Accepted solid from below, then the round's own token, and the outline of all that was drafted. */
+function drawBar(ctx, round, x, base, unit, wide, colours) {
+  const left = x - wide / 2;
+  const wasted = Math.max(round.depth + 1, round.emitted.length);
+  ctx.strokeStyle = colours.unjudged;
+  ctx.lineWidth = colours.thin;
+  ctx.strokeRect(left, base - wasted * unit, wide, wasted * unit);
+  ctx.fillStyle = colours.accepted;
+  if (round.accepted) ctx.fillRect(left, base - round.accepted * unit, wide, round.accepted * unit - (unit > 5 ? 1 : 0));
+  if (round.emitted.length <= round.accepted) return;
+  const top = base - (round.accepted + 1) * unit;
+  if (round.last.kind === "bonus") {
+    ctx.fillStyle = colours.bonus;
+    ctx.fillRect(left, top, wide, unit - 1);
+    if (wide >= 7 && unit >= 7) plus(ctx, x, top + (unit - 1) / 2, colours.card);
+  } else {
+    ctx.fillStyle = colours.card;
+    ctx.fillRect(left, top, wide, unit - 1);
+    ctx.strokeStyle = colours.correction;
+    ctx.lineWidth = Math.min(2, wide / 3);
+    const inset = ctx.lineWidth / 2;
+    ctx.strokeRect(left + inset, top + inset, wide - 2 * inset, unit - 1 - 2 * inset);
   }
+}
 
-  /** Accepted solid from below, then the round's own token, and the outline of all that was drafted. */
-  function drawBar(ctx, round, x, base, unit, wide, colours) {
-    const left = x - wide / 2;
-    const wasted = Math.max(round.depth + 1, round.emitted.length);
-    ctx.strokeStyle = colours.unjudged;
-    ctx.lineWidth = colours.thin;
-    ctx.strokeRect(left, base - wasted * unit, wide, wasted * unit);
-    ctx.fillStyle = colours.accepted;
-    if (round.accepted) ctx.fillRect(left, base - round.accepted * unit, wide, round.accepted * unit - (unit > 5 ? 1 : 0));
-    if (round.emitted.length <= round.accepted) return;
-    const top = base - (round.accepted + 1) * unit;
-    if (round.last.kind === "bonus") {
-      ctx.fillStyle = colours.bonus;
-      ctx.fillRect(left, top, wide, unit - 1);
-      if (wide >= 7 && unit >= 7) plus(ctx, x, top + (unit - 1) / 2, colours.card);
-    } else {
-      ctx.fillStyle = colours.card;
-      ctx.fillRect(left, top, wide, unit - 1);
-      ctx.strokeStyle = colours.correction;
-      ctx.lineWidth = Math.min(2, wide / 3);
-      const inset = ctx.lineWidth / 2;
-      ctx.strokeRect(left + inset, top + inset, wide - 2 * inset, unit - 1 - 2 * inset);
-    }
-  }
+function plus(ctx, x, y, colour) {
+  ctx.fillStyle = colour;
+  ctx.fillRect(x - 2.5, y - 0.6, 5, 1.2);
+  ctx.fillRect(x - 0.6, y - 2.5, 1.2, 5);
+}
 
-  function plus(ctx, x, y, colour) {
-    ctx.fillStyle = colour;
-    ctx.fillRect(x - 2.5, y - 0.6, 5, 1.2);
-    ctx.fillRect(x - 0.6, y - 2.5, 1.2, 5);
-  }
-
-  function box(ctx, x, y, w, t, r) {
-    ctx.beginPath();
-    ctx.roundRect(x, y, w, t, r);
-    ctx.stroke();
-  }
-})(window.Draftscope);
+function box(ctx, x, y, w, t, r) {
+  ctx.beginPath();
+  ctx.roundRect(x, y, w, t, r);
+  ctx.stroke();
+}

@@ -18,8 +18,10 @@ from draftscope.base.assets import assets
 from draftscope.base.errors import DraftscopeError
 from draftscope.trace.events import AnyEvent, Round, RunStart
 from draftscope.trace.files import line
+from draftscope.trace.linker import link
 
 NOTHING_OUTSIDE = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
+PUBLIC = "host/public.js"  # names all that may be called from outside
 TITLE_LENGTH = 60
 IFRAME = (
     '<iframe srcdoc="{page}" title="A Draftscope run" sandbox="allow-scripts allow-downloads" '
@@ -68,11 +70,10 @@ def first_run(events: Iterable[AnyEvent]) -> list[AnyEvent]:
 
 
 def script(**more: Any) -> str:
-    """The instrument as plain classic scripts over one namespace, `Draftscope`: the theme, `more`, then its files."""
-    order = json.loads((assets() / "instrument" / "order.json").read_text(encoding="utf-8"))
-    own = ", ".join(f"{name}: {inline(value)}" for name, value in {"theme": palette(), **more}.items())
-    files = [(assets() / "instrument" / f"{name}.js").read_text(encoding="utf-8") for name in order]
-    return "\n".join([f"window.Draftscope = {{ {own} }};", *files])
+    """The instrument as one classic script behind one name, `Draftscope`; it starts with the theme and with `more`."""
+    linked = link(assets() / "instrument", PUBLIC)
+    given = ", ".join(f"{name}: {inline(value)}" for name, value in {"theme": palette(), **more}.items())
+    return f"window.Draftscope = {linked}[{inline(PUBLIC)}].Draftscope;\nDraftscope.start({{ {given} }});"
 
 
 def palette() -> dict[str, Any]:

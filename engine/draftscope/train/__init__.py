@@ -1,1 +1,1 @@
-"""Training of the embedded models: corpus, tokenizer, targets, drafters, model cards."""
+"""How the two embedded models are made: corpus, tokenizer, target, draft, model card."""

@@ -1,11 +1,11 @@
-"""The credits in a model card: the sources listed in a corpus folder's SOURCES.md."""
+"""Whom a model card has to name: the sources listed in a corpus folder's SOURCES.md."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 
-# The credit line of each source, required or customary, by the part's name in SOURCES.md.
+# The line each source asks for, or that good manners do; by the part's name in SOURCES.md.
 CREDIT = {
     "tinystories_mines": "TinyStories by Ronen Eldan and Yuanzhi Li",
     "tinystories_small": "TinyStories by Ronen Eldan and Yuanzhi Li",
@@ -47,7 +47,7 @@ class Source:
 
 
 def sources(corpus: Path) -> list[Source]:
-    """All sources that a corpus folder lists; empty if it has no SOURCES.md."""
+    """Every source a corpus folder lists; none where it lists none."""
     path = corpus / "SOURCES.md"
     if not path.exists():
         return []

@@ -1,1 +1,1 @@
-"""The results of training: model folders, records, model cards, evaluations."""
+"""What training leaves: folders, records, model cards, evaluations."""

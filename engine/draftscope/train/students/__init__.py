@@ -1,1 +1,1 @@
-"""The models to train: their shapes, their initial weights and their losses."""
+"""What is trained: shapes, drafters before training, and their losses."""

@@ -1,4 +1,4 @@
-"""Drafters before training, and the lesson that trains each kind."""
+"""Drafters before they have learnt anything, and the lesson that suits each."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from draftscope.train.students.shapes import (
 )
 from draftscope.train.students.unrolled import Eagle1Lesson, Unrolled
 
-SHAPES: dict[str, AnyShape] = {  # of the members that are whole models, not heads
+SHAPES: dict[str, AnyShape] = {  # of the members that are models of their own
     "target": TARGET,
     "draft": DRAFT,
     "draft-2l": DRAFT_2L,
@@ -58,32 +58,33 @@ SHAPES: dict[str, AnyShape] = {  # of the members that are whole models, not hea
     "experts": EXPERTS,
     "experts-draft": DRAFT,
 }
-EAGLE3_VOCABULARY = 2048  # tokens that EAGLE-3's own output weights cover
+SAYABLE = 2048  # tokens that EAGLE-3's own output weights know
 MEDUSA_HEADS = 4
-BLOCK = 9  # tokens in a block, including the given first one
-COUNTED = 64  # tokens are counted in the text of this many steps
+BLOCK = 9  # tokens in a block, the given first one included
+COUNTED = 64  # steps of text in which tokens are counted
 
 
 def first_model(member: Member, seed: int) -> Any:
-    """A member that is a whole model, before training."""
+    """A member that is a model of its own, before training."""
     return build(SHAPES[member.name], seed)
 
 
 def first_head(member: Member, target: Any, batches: Batches, seed: int) -> Head:
-    """A member that is a head, before training, on its target's device."""
+    """A member that is a head, before training, on the device of its target."""
     torch.manual_seed(seed)
     lender = Lender.of(target)
     layers = default_layers(lender.layers)
     head: Head
     if member.kind == "eagle3":
-        head = _eagle3(target, lender, frequent(batches, min(EAGLE3_VOCABULARY, lender.vocabulary // 2)))
+        head = _eagle3(target, lender, frequent(batches, min(SAYABLE, lender.vocabulary // 2)))
     elif member.kind == "eagle":
         head = Eagle1(Eagle1Config(_shape(target)), lender)
     elif member.kind == "mtp":
         head = Mtp(MtpConfig(_shape(target)), lender)
     elif member.kind == "medusa":
-        # Its blocks start at zero, so it starts with the target's own output.
-        return Medusa(MedusaConfig(MEDUSA_HEADS, shared=True), lender).to(target.device)
+        return Medusa(MedusaConfig(MEDUSA_HEADS, shared=True), lender).to(
+            target.device
+        )  # starts as the target's output
     else:
         head = Block(BlockConfig(_shape(target, qk_norm=True), 1, BLOCK, PAD, layers), lender)
     quiet(head)
@@ -91,32 +92,30 @@ def first_head(member: Member, target: Any, batches: Batches, seed: int) -> Head
 
 
 def start_as(student: Any, elder: Any) -> bool:
-    """Copies into `student` the weights of a trained model of the same class that agree in name and shape; whether
-    there were any.
+    """Gives `student` what a trained model of the same class and tokenizer has under the same name and in its shape;
+    whether that was anything.
 
-    An additional layer ends in zeros, so it changes nothing at first. Models of another class start from scratch:
-    tied embeddings without the layers that follow them are useless.
+    A second layer, zero at its end, changes nothing at first. (Tied word vectors without the layers behind them say
+    nothing but the word itself, so another class starts from nothing.)
     """
     known = elder.state_dict() if type(student) is type(elder) else {}
     shared = {
-        name: weight
-        for name, weight in student.state_dict().items()
-        if name in known and known[name].shape == weight.shape
+        name: own for name, own in student.state_dict().items() if name in known and known[name].shape == own.shape
     }
-    for name, weight in shared.items():
-        weight.copy_(known[name])
+    for name, own in shared.items():
+        own.copy_(known[name])
     return bool(shared)
 
 
 def loaded(member: Member, place: Path, target: Any) -> Any:
-    """The drafter in the folder `place`, in fp32 on the target's device, to continue training."""
+    """The drafter in the folder `place`, in fp32 and on the device of `target`, to go on learning."""
     if member.is_head:
         return load_head(member.kind, place, Lender.of(target))
     return folder.load(place).to(target.device)
 
 
 def lesson(target: Any, student: nn.Module) -> Lesson:
-    """The lesson for a drafter's class. EAGLE-1 trains one step but is evaluated as deep as EAGLE-3."""
+    """What a drafter learns, by its class. EAGLE-1 learns one step and is measured as deep as EAGLE-3."""
     match student:
         case Eagle3():
             return Unrolled(target, student, decaying(4, 0.8))
@@ -133,21 +132,21 @@ def lesson(target: Any, student: nn.Module) -> Lesson:
 
 
 def decaying(depth: int, factor: float) -> tuple[float, ...]:
-    """The weight of each depth, decreasing: a token is only useful if all tokens before it were accepted."""
+    """What each depth counts: a token is of use only where all before it were accepted."""
     return tuple(factor**k for k in range(depth))
 
 
 def frequent(batches: Batches, count: int) -> Tensor:
-    """[count]: the tokens that a drafter reads most often, in ascending order; always includes the end token."""
+    """[count]: the tokens that a drafter reads most often, in ascending order; the end of a text is one of them."""
     seen = torch.cat([batches.rows(step, 512)[1].flatten() for step in range(COUNTED)])
-    counts = torch.bincount(seen, minlength=count)
-    counts[END] = len(seen)
-    return counts.argsort(descending=True, stable=True)[:count].sort().values
+    often = torch.bincount(seen, minlength=count)
+    often[END] = len(seen)
+    return often.argsort(descending=True, stable=True)[:count].sort().values
 
 
 def _eagle3(target: Any, lender: Lender, tokens: Tensor) -> Eagle3:
-    """Its output weights start as the target's, for the tokens it covers. Each hidden state is normalised before it is
-    fused (EAGLE 3.1): the target's grow to a hundred times its embeddings, and training would be far slower without."""
+    """Its output weights begin as the target's for the tokens it can say. Each hidden state is normed before it is
+    fused (EAGLE 3.1): the target's grow to a hundred times its embeddings, and without that it learns far slower."""
     own = Own(lm_head=True, vocabulary=len(tokens))
     head = Eagle3(Eagle3Config(_shape(target), default_layers(lender.layers), own, fc_norm=True), lender)
     assert head.d2t is not None and head.lm_head is not None

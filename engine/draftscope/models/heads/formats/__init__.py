@@ -1,1 +1,1 @@
-"""Reads and writes the published formats of trained heads."""
+"""Published formats of trained heads: reading and writing."""

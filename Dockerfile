@@ -1,6 +1,5 @@
-# Draftscope on your own server. Build in the checkout's top folder:
-#     docker build --file app/Dockerfile --tag draftscope .
-# For a GPU, add --build-arg HARDWARE=l4x1, and --gpus all to docker run. Dockerfile.dockerignore says what is sent.
+# Draftscope on a CPU, on a server of one's own: docker build --tag draftscope .
+# For a GPU: docker build --build-arg HARDWARE=l4x1 --tag draftscope . && docker run --gpus all ...
 FROM python:3.12-slim AS space
 ARG HARDWARE=cpu-basic
 WORKDIR /checkout
@@ -19,6 +18,6 @@ ENV GRADIO_SERVER_NAME=0.0.0.0 GRADIO_SERVER_PORT=7860 PYTHONUNBUFFERED=1
 EXPOSE 7860
 HEALTHCHECK --start-period=60s CMD ["python", "-c", \
     "import os, urllib.request; urllib.request.urlopen(f\"http://127.0.0.1:{os.environ['GRADIO_SERVER_PORT']}/healthz\")"]
-# On SIGTERM runs in progress may finish; let docker stop wait longer than DRAFTSCOPE_GRACE_S
+# SIGTERM ends it once the runs in progress are over; give it longer than DRAFTSCOPE_GRACE_S
 STOPSIGNAL SIGTERM
 CMD ["python", "app/main.py"]

@@ -1,0 +1,54 @@
+// What passes between the instrument and the page around it. An instrument that stands alone connects to nothing, and
+// then nothing can be asked for.
+
+let host = { events: [], trigger: () => {}, server: {} };
+let wanted = {}; // what was asked for last
+const early = []; // deltas that came before the element was ready
+
+/** The host says how it is asked: `trigger(event, data)` for the `events` that it listens to, and `server`, functions
+ *  that answer. */
+export function connect(other) {
+  host = other;
+}
+
+/** Called by the host for every delta. */
+export function receive(text) {
+  const instrument = document.querySelector("draftscope-instrument");
+  if (instrument && instrument.shadowRoot) instrument.feed(text);
+  else if (text) early.push(text);
+}
+
+/** Handed out once, to the element that is ready. */
+export const earlyDeltas = () => early.splice(0);
+
+export const hostCan = (kind) => host.events.includes(kind);
+
+/** Asks for something whose answer comes as deltas: a fork, a comparison, a check, other settings. */
+export function askHost(kind, asked) {
+  wanted = asked;
+  host.trigger(kind, { asked });
+}
+
+/** The host's controls, with what a lesson asks to try. */
+export const attempted = (names, values) => values.map((value, i) => (names[i] in wanted ? wanted[names[i]] : value));
+
+/** The answer of one of the server's functions; undefined, and a sentence on the page, where none came. */
+export async function callServer(name, question) {
+  const answer = await host.server[name]?.(question);
+  if (answer === undefined) say("The server did not answer; reload the page to start afresh.");
+  return answer;
+}
+
+/** Asks for the whole run that is shown. */
+export const again = async () => receive(await callServer("again", null));
+
+/** Asks for a lesson's recorded run. */
+export const requestLesson = async (name) => receive(await callServer("lesson", name));
+
+export const pressStop = () => document.querySelector("#ds-stop").click();
+
+/** One sentence for the reader; beside it a `link` as selectable text, an `offer` {text, act} as a button. */
+export function say(text, link, offer) {
+  const instrument = document.querySelector("draftscope-instrument");
+  if (instrument && instrument.say) instrument.say(text, link, offer);
+}

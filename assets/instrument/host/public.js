@@ -1,0 +1,23 @@
+// All that may be called from outside: by the page's listeners, by an exported file. Nothing else is reachable.
+
+import { give } from "../base/given.js";
+import { again, askHost, attempted, connect, receive } from "../base/host.js";
+import { Instrument } from "./element.js";
+import { copyLink, flipTheme, holdPresses, lessonShown, preset, queryOf, readEngine, remember, save, showControls, unfoldSettings } from "./page.js";
+import { playAlone } from "./player.js";
+import { markTeaching } from "./teach.js";
+
+/** Called once, by the script itself, with what the page hands over (base/given.js). */
+function start(values) {
+  give(values);
+  markTeaching();
+  holdPresses();
+  customElements.define("draftscope-instrument", Instrument);
+}
+
+export const Draftscope = {
+  start, playAlone, flipTheme, save, lessonShown,
+  connect, receive, again, ask: askHost, attempted, // between the page and the instrument
+  query: queryOf, remember, copyLink, // the address
+  show: showControls, told: readEngine, preset, unfoldSettings, // the controls
+};

@@ -1,0 +1,39 @@
+// What the instrument's modules are held to, beside their format (prettier).
+
+import js from "@eslint/js";
+import globals from "globals";
+
+const ROOMS = ["base", "draw", "run", "round", "decision", "proof", "lessons", "host"]; // each imports from those before it
+const ROOT = "assets/instrument";
+
+const downward = ROOMS.map((room, i) => ({
+  files: [`${ROOT}/${room}/**/*.js`],
+  rules: {
+    "no-restricted-imports": [
+      "error",
+      {
+        patterns: ROOMS.slice(i + 1).map((above) => ({
+          regex: `/${above}/`,
+          message: `${above}/ stands above ${room}/, and imports go down only.`,
+        })),
+      },
+    ],
+  },
+}));
+
+export default [
+  js.configs.recommended,
+  {
+    languageOptions: { globals: globals.browser },
+    linterOptions: { reportUnusedDisableDirectives: "error" },
+    rules: {
+      eqeqeq: "error",
+      "max-lines-per-function": ["error", { max: 60, skipComments: true }],
+      "no-duplicate-imports": "error",
+      "no-shadow": "error",
+      "no-var": "error",
+      "prefer-const": "error",
+    },
+  },
+  ...downward,
+];
