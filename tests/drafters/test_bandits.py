@@ -14,6 +14,7 @@ from draftscope import DraftscopeError, drafters
 from draftscope.decode import session
 from draftscope.decode.lab import Lab
 from draftscope.drafters import Outcome, State
+from draftscope.drafters.model import cascade
 from draftscope.drafters.policy import bandit
 from draftscope.drafters.policy.arms import arms_of
 from draftscope.drafters.policy.implied import accepted, lies_in
@@ -416,9 +417,9 @@ def test_the_checks_of_a_pair_hold(pair: Lab, drafter: str) -> None:
 def test_settings_of_the_arms_bound_the_tree() -> None:
     settings = Settings.of(drafter="bandit", arms=("draft:9", "sampled-tree:3x2"))
     assert drafters.find("bandit").nodes(settings) == 9
-    assert [arm.shape for arm in arms_of(settings)] == [(1,) * 9, (3, 2)]
+    assert [arm.shape for arm in arms_of(settings, drafters.find)] == [(1,) * 9, (3, 2)]
 
 
 def test_uniforms_of_a_policy_have_a_tier_of_their_own() -> None:
-    tiers = {bandit.TIER, drafters.cascade.TIER, Streams(0, (0,)).tier}
+    tiers = {bandit.TIER, cascade.TIER, Streams(0, (0,)).tier}
     assert len(tiers) == 3

@@ -1,4 +1,4 @@
-"""A drafter of somebody else's: the README's own, run as it stands, and wrong ones that `check` must find."""
+"""A drafter of somebody else's: engine/README.md's own, run as it stands, and wrong ones that `check` must find."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from draftscope.drafters import DrafterInfo, registry
 from draftscope.measure.check import Finding, check
 from draftscope.verify.tree import DraftTree
 
-README = Path(__file__).resolve().parents[2] / "README.md"
+README = Path(__file__).resolve().parents[2] / "engine" / "README.md"
 
 
 @pytest.fixture

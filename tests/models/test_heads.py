@@ -1,8 +1,9 @@
-"""Trained heads: the networks against what papers and transformers say, and published files in and out."""
+"""Trained heads: the networks match the papers and transformers, and published files are read and written."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -54,15 +55,15 @@ SHAPE = Shape(hidden=H, heads=4, key_value_heads=2, head_width=8, mlp=48, rope=R
 QWEN = replace(SHAPE, qk_norm=True)
 NETWORK = random_llama(11, V, layers=LAYERS)
 LENDER = Lender.of(NETWORK)
-PRUNED = torch.tensor([3, 4, 9, 10, 11, 40, 49])  # the tokens of a head that does not know all of the target's
+PRUNED = torch.tensor([3, 4, 9, 10, 11, 40, 49])  # the vocabulary of a head that covers only some of the target's
 
 
 def shaken(head: Head, seed: int = 5) -> Head:
-    """The head with random weights, far from any symmetry, norms included."""
-    dice = torch.Generator().manual_seed(seed)
+    """The head with random weights, including norms, so that no symmetry hides an error."""
+    generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for weight in head.parameters():
-            weight.add_(torch.randn(weight.shape, generator=dice) * 0.3)
+            weight.add_(torch.randn(weight.shape, generator=generator) * 0.3)
     return head.eval()
 
 
@@ -102,7 +103,7 @@ def recurrent(kind: str) -> RecurrentHead:
 
 
 def states(head: Head, text: Tensor) -> Tensor:
-    """The target's hidden states [B, T, F] of texts [B, T], as the engine hands them to a drafter."""
+    """The target's hidden states [B, T, F] of texts [B, T], as the engine passes them to a drafter."""
     with torch.no_grad():
         out = NETWORK(input_ids=text, use_cache=False, output_hidden_states=True)
     return torch.cat([out.hidden_states[i] for i in head.layers], -1)
@@ -117,7 +118,7 @@ def positions(batch: int, length: int) -> Tensor:
 
 
 def one_shot(head: RecurrentHead, text: Tensor) -> tuple[Tensor, Tensor]:
-    """Logits and features of texts [B, T + 1]: every feature beside its next token, without a cache."""
+    """Logits and features of texts [B, T + 1] without a cache: every feature paired with its next token."""
     features = head.fuse(states(head, text[:, :-1]))
     return head(text[:, 1:], features, positions(*features.shape[:2]))
 
@@ -125,7 +126,7 @@ def one_shot(head: RecurrentHead, text: Tensor) -> tuple[Tensor, Tensor]:
 def cached(
     head: RecurrentHead, cache: SlotCache, tokens: Tensor, features: Tensor, offsets: Tensor, sees: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    """One drafting step, as a drafter makes it."""
+    """One draft step, as a drafter does it."""
     cache.table.begin_write(offsets)
     cache.table.widen()
     mask = attention_mask(cache.table, Reach(), sees, None)
@@ -133,8 +134,8 @@ def cached(
 
 
 def close(found: Tensor, expected: Tensor) -> None:
-    """Equal but for rounding, which random weights without norms make large in itself: 1.5e-5 was seen behind five
-    steps, and what is wrong differs by 2e-2 or more."""
+    """Equal up to rounding, which is large for random weights without norms: up to 1.5e-5 after five steps, while
+    errors differ by 2e-2 or more."""
     scale = expected.abs().max()
     torch.testing.assert_close(found / scale, expected / scale, atol=1e-4, rtol=0)
 
@@ -143,25 +144,25 @@ def close(found: Tensor, expected: Tensor) -> None:
 
 
 @pytest.mark.parametrize("kind", ["llama", "qwen3"])
-def test_the_layer_is_the_one_of_transformers(kind: str) -> None:
+def test_the_layer_equals_the_one_of_transformers(kind: str) -> None:
     rope = {"rope_type": "yarn", "rope_theta": 500.0, "factor": 4.0, "original_max_position_embeddings": 64}
     shape = replace(SHAPE, rope=rope, qk_norm=kind == "qwen3")
-    of = {"llama": (LlamaConfig, LlamaDecoderLayer), "qwen3": (Qwen3Config, Qwen3DecoderLayer)}
-    config = of[kind][0](
+    classes = {"llama": (LlamaConfig, LlamaDecoderLayer), "qwen3": (Qwen3Config, Qwen3DecoderLayer)}
+    config = classes[kind][0](
         hidden_size=H, num_attention_heads=4, num_key_value_heads=2, head_dim=8, intermediate_size=48,
         max_position_embeddings=512, rope_parameters=rope, attn_implementation="sdpa",
     )  # fmt: skip
-    theirs = of[kind][1](config, 0).eval()
-    ours = DecoderLayer(shape)
-    ours.load_state_dict(theirs.state_dict())
+    reference = classes[kind][1](config, 0).eval()
+    layer = DecoderLayer(shape)
+    layer.load_state_dict(reference.state_dict())
     rows, at = torch.randn(2, 7, H), positions(2, 7) + 100
     angles = LlamaRotaryEmbedding(config)(rows, at)
-    expected = theirs(rows, attention_mask=None, position_ids=at, position_embeddings=angles)
-    close(ours(rows, Rotary(shape)(at, rows.dtype), None, None), expected)
+    expected = reference(rows, attention_mask=None, position_ids=at, position_embeddings=angles)
+    close(layer(rows, Rotary(shape)(at, rows.dtype), None, None), expected)
 
 
-def test_eagle3_is_the_papers(tmp_path: Path) -> None:
-    """Against a layer of transformers whose query, key and value read (embedding, feature), put together by hand."""
+def test_eagle3_equals_the_paper(tmp_path: Path) -> None:
+    """Compared with a layer of transformers whose query, key and value read (embedding, feature)."""
     head = eagle3()
     config = LlamaConfig(
         hidden_size=H, num_attention_heads=4, num_key_value_heads=2, head_dim=8, intermediate_size=48,
@@ -199,11 +200,11 @@ def test_eagle1_and_mtp_put_the_embedding_first() -> None:
             expected = head.norm(head.midlayer(head.eh_proj(both), angles, None, None))
         logits, features = one_shot(head, text)
         close(features, expected)
-        close(logits, expected @ LENDER.lm_head.T)  # the target's output weights, no other norm
+        close(logits, expected @ LENDER.lm_head.T)  # the target's output weights, without another norm
 
 
-def test_eagle3s_variants_differ_where_they_say() -> None:
-    """Same weights, one switch each: what is fed back, and where the residual starts."""
+def test_eagle3_variants_change_what_they_name() -> None:
+    """With the same weights: which feature goes into the next step, and where the residual starts."""
     text = random_text(1, 6)
     plain = eagle3()
     logits, features = one_shot(plain, text)
@@ -217,8 +218,8 @@ def test_eagle3s_variants_differ_where_they_say() -> None:
 
 
 @pytest.mark.parametrize("kind", RECURRENT)
-def test_step_by_step_with_a_cache_is_the_causal_forward(kind: str) -> None:
-    """Ragged: two texts, read together in unequal pieces, then row by row; the cache is aimed as a drafter's is."""
+def test_steps_with_a_cache_equal_the_causal_forward(kind: str) -> None:
+    """Two texts of different lengths, read together in unequal pieces and then step by step, as a drafter does."""
     head = recurrent(kind)
     text = random_text(2, 13)
     logits, features = one_shot(head, text)
@@ -232,15 +233,15 @@ def test_step_by_step_with_a_cache_is_the_causal_forward(kind: str) -> None:
     for _ in range(3):
         rows = cache.table.length[:, None] + torch.arange(2)
         pick = torch.arange(2)[:, None]
-        found, fed = cached(head, cache, text[pick, rows + 1], fused[pick, rows], positions(2, 2), None)
-        close(found, logits[pick, rows])
-        close(fed, features[pick, rows])
+        step_logits, step_features = cached(head, cache, text[pick, rows + 1], fused[pick, rows], positions(2, 2), None)
+        close(step_logits, logits[pick, rows])
+        close(step_features, features[pick, rows])
         cache.keep_first(torch.tensor([2, 2]), int(cache.table.length.max()) + 2)
 
 
 @pytest.mark.parametrize("kind", RECURRENT)
-def test_rows_of_a_tree_are_those_of_its_paths(kind: str) -> None:
-    """Levels of a branching tree, each fed with its parents' own features, against every path read alone."""
+def test_rows_of_a_tree_equal_those_of_its_paths(kind: str) -> None:
+    """The levels of a branching tree, each reading its parents' features, compared with every path read alone."""
     head = recurrent(kind)
     text, children = random_text(1, 8), random_text(1, 5, seed=9)
     form = topology([[-1, -1, 0, 0, 1]])  # two children of the root, two grandchildren, one grandchild
@@ -248,22 +249,22 @@ def test_rows_of_a_tree_are_those_of_its_paths(kind: str) -> None:
     cache.table.begin_write(positions(1, 7))
     _, features = head(text[:, 1:], head.fuse(states(head, text[:, :-1])), positions(1, 7), None, cache)
     cache.keep_first(torch.tensor([7]), 7)
-    fed, parents = [features[:, -1:]], [[0, 0], [1, 1, 2]]  # fed[0] is the root's feature, then each node's
-    found: list[Tensor] = []
-    for (start, end), below in zip(((0, 2), (2, 5)), parents, strict=True):
-        known = torch.cat(fed, 1)[:, below]
+    of_slots, parents = [features[:, -1:]], [[0, 0], [1, 1, 2]]  # the feature of the root, then of each node
+    of_nodes: list[Tensor] = []
+    for (start, end), slots in zip(((0, 2), (2, 5)), parents, strict=True):
+        parent_features = torch.cat(of_slots, 1)[:, slots]
         sees = form.ancestors[:, start + 1 : end + 1, 1 : end + 1]
         offsets = form.depth[:, start + 1 : end + 1] - 1
-        logits, features = cached(head, cache, children[:, start:end], known, offsets, sees)
-        fed.append(features)
-        found += list(logits[0])
+        logits, features = cached(head, cache, children[:, start:end], parent_features, offsets, sees)
+        of_slots.append(features)
+        of_nodes += list(logits[0])
     for path in ([0, 2], [0, 3], [1, 4]):
         logits, _ = _path_alone(head, text, children[0, path])
-        close(torch.stack([found[node] for node in path]), logits)
+        close(torch.stack([of_nodes[node] for node in path]), logits)
 
 
 def _path_alone(head: RecurrentHead, text: Tensor, path: Tensor) -> tuple[Tensor, Tensor]:
-    """Logits below each token of a path behind the text: its features are the head's own, none of them the target's."""
+    """Logits after each token of a path that follows the text; the path's features are all the head's own."""
     features = head.fuse(states(head, text[:, :-1]))
     tokens = text[:, 1:]
     for token in path:
@@ -274,7 +275,7 @@ def _path_alone(head: RecurrentHead, text: Tensor, path: Tensor) -> tuple[Tensor
     return logits[0, -len(path) :], out
 
 
-def test_rows_behind_a_text_need_a_mask() -> None:
+def test_rows_after_a_cached_text_need_a_mask() -> None:
     head = recurrent("eagle3")
     cache = head.cache(1, 16)
     cache.table.begin_write(positions(1, 2))
@@ -285,7 +286,7 @@ def test_rows_behind_a_text_need_a_mask() -> None:
         head(random_text(1, 2), torch.randn(1, 2, H), positions(1, 2) + 2, None, cache)
 
 
-def test_medusa_starts_as_the_target_and_heads_are_their_own() -> None:
+def test_medusa_starts_as_the_target_and_its_heads_are_independent() -> None:
     text = random_text(2, 6)
     for shared in (False, True):
         head = Medusa(MedusaConfig(heads=3, shared=shared), LENDER)
@@ -304,7 +305,7 @@ def test_medusa_starts_as_the_target_and_heads_are_their_own() -> None:
 
 
 def test_a_block_attends_to_the_context_and_to_itself_both_ways() -> None:
-    """One layer by hand: every row of the block sees all context rows and all block rows."""
+    """One layer computed by hand: every row of the block attends to all context rows and all block rows."""
     shape = replace(QWEN, key_value_heads=4)
     head = shaken(Block(BlockConfig(shape, depth=1, size=4, mask_token=1, layers=(3,)), LENDER))
     assert isinstance(head, Block)
@@ -335,8 +336,8 @@ def test_a_block_attends_to_the_context_and_to_itself_both_ways() -> None:
     close(head(tokens, context, positions(1, 9)), head.norm(rows) @ LENDER.lm_head.T)
 
 
-def test_a_block_with_a_cache_is_the_block_over_the_whole_context() -> None:
-    """Ragged: context rows arrive a few at a time and stay, the block's own rows are forgotten each time."""
+def test_a_block_with_a_cache_equals_the_block_over_the_whole_context() -> None:
+    """Sequences of different lengths: context rows arrive a few at a time and stay, the block's rows are dropped."""
     head = heads()["block"]
     assert isinstance(head, Block)
     text = random_text(2, 12)
@@ -354,8 +355,8 @@ def test_a_block_with_a_cache_is_the_block_over_the_whole_context() -> None:
         pick = torch.arange(2)[:, None]
         found = head(tokens, fused[pick, rows], lengths[:, None] + offsets, mask, cache)
         for b in range(2):
-            upto = int(lengths[b]) + new
-            alone = head(tokens[b : b + 1], fused[b : b + 1, :upto], positions(1, upto + 4))
+            length = int(lengths[b]) + new
+            alone = head(tokens[b : b + 1], fused[b : b + 1, :length], positions(1, length + 4))
             close(found[b : b + 1], alone)
         kept = torch.tensor([new, new - 1]) if new == 4 else torch.tensor([new, new])
         lengths = lengths + kept
@@ -363,8 +364,8 @@ def test_a_block_with_a_cache_is_the_block_over_the_whole_context() -> None:
 
 
 @pytest.mark.parametrize("kind", [*RECURRENT, "medusa", "block"])
-def test_the_same_code_trains_and_what_is_borrowed_stays(kind: str) -> None:
-    """Also after it ran in inference mode, as it does between steps of training."""
+def test_a_head_trains_only_its_own_weights(kind: str) -> None:
+    """Also after it ran in inference mode, as it does between training steps."""
     head = heads()[kind].train()
     text = random_text(2, 8)
 
@@ -385,8 +386,7 @@ def test_the_same_code_trains_and_what_is_borrowed_stays(kind: str) -> None:
     assert sum(weight.numel() for weight in head.parameters()) == sum(tensor.numel() for tensor in names.values())
 
 
-def test_features_are_what_the_engine_captures() -> None:
-    """The target's forward through the engine gives the hidden states that a head names."""
+def test_the_engine_captures_the_hidden_states_that_a_head_names() -> None:
     head = recurrent("eagle3")
     model = probed(NETWORK, "target")
     text = random_text(1, 7)
@@ -394,7 +394,7 @@ def test_features_are_what_the_engine_captures() -> None:
     close(captured, states(head, text))
 
 
-def test_a_pruned_distribution_keeps_its_mass_in_the_targets_vocabulary() -> None:
+def test_a_distribution_over_a_subset_keeps_its_mass_in_the_targets_vocabulary() -> None:
     head = eagle3(own=Own(lm_head=True, vocabulary=len(PRUNED)))
     assert head.targets.tolist() == PRUNED.tolist()
     distributions = torch.rand(2, 3, len(PRUNED)).softmax(-1)
@@ -420,13 +420,13 @@ def rewritten(
     tensors: Callable[[dict[str, Tensor]], object] = lambda _: None,
 ) -> Path:
     """The folder with its config.json and its tensors changed in place."""
-    said = json.loads((folder / "config.json").read_text())
-    config(said)
-    (folder / "config.json").write_text(json.dumps(said))
+    content = json.loads((folder / "config.json").read_text())
+    config(content)
+    (folder / "config.json").write_text(json.dumps(content))
     (file,) = folder.glob("*.safetensors")
-    found = load_file(file)
-    tensors(found)
-    save_file(found, file)
+    weights = load_file(file)
+    tensors(weights)
+    save_file(weights, file)
     return folder
 
 
@@ -438,13 +438,13 @@ def assert_equal(head: Head, other: Head) -> None:
 
 
 @pytest.mark.parametrize("kind", [*RECURRENT, "medusa", "block"])
-def test_heads_come_back_as_they_went(kind: str, tmp_path: Path) -> None:
+def test_heads_are_equal_after_saving_and_loading(kind: str, tmp_path: Path) -> None:
     head = heads()[kind]
     assert_equal(load_head(kind, written(head, tmp_path), LENDER), head)
 
 
 @pytest.mark.parametrize("variant", EAGLE3_VARIANTS)
-def test_eagle3s_variants_come_back(variant: dict[str, Any], tmp_path: Path) -> None:
+def test_eagle3_variants_are_equal_after_saving_and_loading(variant: dict[str, Any], tmp_path: Path) -> None:
     head = eagle3(**variant)
     assert_equal(load_head("eagle3", written(head, tmp_path), LENDER), head)
 
@@ -457,12 +457,12 @@ def test_eagle3s_variants_come_back(variant: dict[str, Any], tmp_path: Path) -> 
         Mtp(MtpConfig(replace(SHAPE, rope=ROPE | {"rope_type": "linear", "factor": 2.0})), LENDER),
     ],
 )
-def test_other_variants_come_back(head: Head, tmp_path: Path) -> None:
+def test_other_variants_are_equal_after_saving_and_loading(head: Head, tmp_path: Path) -> None:
     kind = {Medusa: "speculators", Eagle1: "eagle", Mtp: "mtp"}[type(head)]
     assert_equal(load_head(kind, written(shaken(head), tmp_path), LENDER), head)
 
 
-def test_names_and_offsets_are_the_published_ones(tmp_path: Path) -> None:
+def test_weight_names_and_offsets_are_the_published_ones(tmp_path: Path) -> None:
     tensors = load_file(written(eagle3(own=Own(True, True, len(PRUNED))), tmp_path / "3") / "model.safetensors")
     assert tensors["d2t"].tolist() == [3, 3, 7, 7, 7, 35, 43]  # target = i + d2t[i]
     assert tensors["t2d"].dtype == torch.bool and tensors["t2d"].nonzero()[:, 0].tolist() == PRUNED.tolist()
@@ -482,7 +482,7 @@ def test_names_and_offsets_are_the_published_ones(tmp_path: Path) -> None:
 
 
 def test_an_eagle3_head_as_safeailab_publishes_it(tmp_path: Path) -> None:
-    """A pickle with buffers of no effect, a configuration without layers, no embedding: borrowed, by default layers."""
+    """A pickle with unused buffers, no layers in its configuration and no embedding: the defaults and the target's."""
     head = eagle3()
     config = {
         "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu", "hidden_size": H,
@@ -498,8 +498,8 @@ def test_an_eagle3_head_as_safeailab_publishes_it(tmp_path: Path) -> None:
     assert loaded.layers == (2, 4, 5) and loaded.embed_tokens is None and loaded.d2t is None
 
 
-def as_speculators(head: Eagle3, folder: Path, **said: Any) -> Path:
-    """The head as speculators write it."""
+def as_speculators(head: Eagle3, folder: Path, **changes: Any) -> Path:
+    """The head as speculators writes it."""
     layer = {
         "model_type": "llama", "hidden_size": H, "intermediate_size": 48, "num_attention_heads": 4,
         "num_key_value_heads": 2, "head_dim": 8, "num_hidden_layers": 1, "vocab_size": V, "rms_norm_eps": 1e-6,
@@ -514,12 +514,12 @@ def as_speculators(head: Eagle3, folder: Path, **said: Any) -> Path:
     tensors = {name.replace("midlayer.", "layers.0."): tensor for name, tensor in head.state_dict().items()}
     tensors["verifier_lm_head.weight"] = torch.zeros(head.vocabulary, H)
     folder.mkdir(exist_ok=True)
-    (folder / "config.json").write_text(json.dumps(config | said))
+    (folder / "config.json").write_text(json.dumps(config | changes))
     save_file(tensors, folder / "model.safetensors")
     return folder
 
 
-def test_an_eagle3_head_as_speculators_publish_it(tmp_path: Path) -> None:
+def test_an_eagle3_head_as_speculators_publishes_it(tmp_path: Path) -> None:
     head = eagle3(own=Own(lm_head=True, vocabulary=len(PRUNED)))
     for kind in ("eagle3", "speculators"):
         assert_equal(load_head(kind, as_speculators(head, tmp_path), LENDER), head)
@@ -527,8 +527,8 @@ def test_an_eagle3_head_as_speculators_publish_it(tmp_path: Path) -> None:
     assert isinstance(other, Eagle3) and other.config.norm_before_residual
 
 
-def test_an_eagle1_head_as_speculators_publish_it(tmp_path: Path) -> None:
-    """The layer is called `transformer` there; extra norms are another variant, and refused."""
+def test_an_eagle1_head_as_speculators_publishes_it(tmp_path: Path) -> None:
+    """The layer is called `transformer` there; extra norms are another variant and are refused."""
     head = heads()["eagle"]
     renames = {"layers.0.": "transformer.", "fc.": "fusion_fc."}
 
@@ -544,12 +544,12 @@ def test_an_eagle1_head_as_speculators_publish_it(tmp_path: Path) -> None:
     folder = rewritten(written(head, tmp_path), nested, named)
     assert_equal(load_head("speculators", folder, LENDER), head)
     rewritten(folder, tensors=put_tensor("embedding_layernorm.weight", torch.ones(H)))
-    with pytest.raises(DraftscopeError, match=r"'embedding_layernorm.weight' for one"):
+    with pytest.raises(DraftscopeError, match=r"for example 'embedding_layernorm.weight'"):
         load_head("eagle", folder, LENDER)
 
 
-def test_hidden_states_are_named_in_two_ways(tmp_path: Path) -> None:
-    """What goes into a layer, or (inside `eagle_config`) what comes out of the one before it."""
+def test_hidden_states_are_numbered_in_two_ways(tmp_path: Path) -> None:
+    """As the input of a layer or, inside `eagle_config`, as the output of the layer before it."""
     ids = "eagle_aux_hidden_state_layer_ids"
     inputs = as_speculators(eagle3(), tmp_path, **{ids: [1, 4, 6]})
     assert load_head("eagle3", inputs, LENDER).layers == (1, 4, 6)
@@ -557,7 +557,7 @@ def test_hidden_states_are_named_in_two_ways(tmp_path: Path) -> None:
     assert load_head("eagle3", outputs, LENDER).layers == (1, 4, 6)
 
 
-def test_a_block_head_as_speculators_publish_it(tmp_path: Path) -> None:
+def test_a_block_head_as_speculators_publishes_it(tmp_path: Path) -> None:
     head = heads()["block"]
     folder = written(head, tmp_path)
 
@@ -570,8 +570,8 @@ def test_a_block_head_as_speculators_publish_it(tmp_path: Path) -> None:
     assert_equal(load_head("dflash", rewritten(folder, nested), LENDER), head)
 
 
-def test_medusas_heads_are_counted_in_the_weights(tmp_path: Path) -> None:
-    """The uploaded configurations say two heads where there are five."""
+def test_medusa_heads_are_counted_in_the_weights(tmp_path: Path) -> None:
+    """The uploaded configurations name two heads, but there are five."""
     head = heads()["medusa"]
     folder = rewritten(written(head, tmp_path), lambda config: config.update(medusa_num_heads=2))
     torch.save(load_file(folder / "medusa_lm_head.safetensors"), folder / "medusa_lm_head.pt")
@@ -579,7 +579,7 @@ def test_medusas_heads_are_counted_in_the_weights(tmp_path: Path) -> None:
     assert_equal(load_head("medusa", folder, LENDER), head)
 
 
-def test_a_head_goes_where_its_target_is(tmp_path: Path) -> None:
+def test_a_head_has_its_targets_device_and_dtype(tmp_path: Path) -> None:
     lender = Lender(LENDER.embedding.bfloat16(), LENDER.lm_head.bfloat16(), LAYERS)
     head = load_head("eagle3", written(eagle3(own=Own(lm_head=True, vocabulary=7)), tmp_path), lender)
     assert {weight.dtype for weight in head.parameters()} == {torch.bfloat16}
@@ -604,38 +604,38 @@ NONE: Callable[[Any], object] = lambda _: None  # noqa: E731
 @pytest.mark.parametrize(
     ("kind", "config", "tensors", "sentence"),
     [
-        ("eagle3", NONE, drop("fc.weight"), "lacks 1 weights, 'fc.weight' for one"),
-        ("eagle3", NONE, put_tensor("fc.bias", torch.zeros(H)), "'fc.bias' for one: a variant that is not known"),
-        ("eagle3", NONE, put_tensor("fc.weight", torch.zeros(H, H)), "'fc.weight' of 32 x 32, where .* 32 x 96"),
-        ("eagle3", put(target_hidden_size=64), NONE, "target of hidden size 64, and this one's is 32"),
+        ("eagle3", NONE, drop("fc.weight"), "lacks 1 weights, for example 'fc.weight'"),
+        ("eagle3", NONE, put_tensor("fc.bias", torch.zeros(H)), "example 'fc.bias': a variant that is not supported"),
+        ("eagle3", NONE, put_tensor("fc.weight", torch.zeros(H, H)), "'fc.weight' of 32 x 32, but .* 32 x 96"),
+        ("eagle3", put(target_hidden_size=64), NONE, "target of hidden size 64, but this target's is 32"),
         (
             "eagle3",
             put(eagle_aux_hidden_state_layer_ids=[2, 16, 29]),
             NONE,
-            r"hidden states \[2, 16, 29\], and .* 0 to",
+            r"hidden states \[2, 16, 29\], but .* 0 to",
         ),
-        ("eagle3", put(eagle_aux_hidden_state_layer_ids="2"), NONE, "a list of layers is needed"),
-        ("eagle3", put(draft_vocab_size=7), NONE, "drafts 7 tokens of the target's 50 and does not say which"),
-        ("eagle3", put(draft_vocab_size="many"), NONE, "'draft_vocab_size': \"many\" in its config.json; a whole"),
-        ("eagle3", put(num_hidden_layers=2), NONE, "has 2 layers; EAGLE-3 heads of one layer"),
-        ("eagle3", put(eagle_config={"use_aux_hidden_state": False}), NONE, "reads no fused hidden states"),
-        ("eagle3", put(model_type="gemma3"), NONE, "layers of the type 'gemma3'"),
+        ("eagle3", put(eagle_aux_hidden_state_layer_ids="2"), NONE, "a list of layer numbers is needed"),
+        ("eagle3", put(draft_vocab_size=7), NONE, "drafts 7 of the target's 50 tokens but does not contain 'd2t'"),
+        ("eagle3", put(draft_vocab_size="many"), NONE, "'draft_vocab_size': \"many\" in its config.json; a positive"),
+        ("eagle3", put(num_hidden_layers=2), NONE, "has 2 layers; only EAGLE-3 heads of one layer"),
+        ("eagle3", put(eagle_config={"use_aux_hidden_state": False}), NONE, "does not read fused hidden states"),
+        ("eagle3", put(model_type="gemma3"), NONE, "layers of type 'gemma3'"),
         ("eagle3", put(hidden_act="gelu"), NONE, "the activation 'gelu'"),
-        ("eagle3", put(rope_scaling={"rope_type": "dynamic", "factor": 2.0}), NONE, "rotary angles .*dynamic"),
-        ("eagle3", put(fc_norm=True), NONE, "lacks 3 weights, 'fc_norm.0.weight'"),
-        ("eagle3", put(speculators_model_type="peagle"), NONE, "type 'peagle'; known are eagle, eagle3"),
-        ("eagle3", put(speculators_model_type="dflash"), NONE, "a head of the kind 'dflash', not 'eagle3'"),
+        ("eagle3", put(rope_scaling={"rope_type": "dynamic", "factor": 2.0}), NONE, "rotary embedding .*dynamic"),
+        ("eagle3", put(fc_norm=True), NONE, "lacks 3 weights, for example 'fc_norm.0.weight'"),
+        ("eagle3", put(speculators_model_type="peagle"), NONE, "type 'peagle'; supported types are eagle, eagle3"),
+        ("eagle3", put(speculators_model_type="dflash"), NONE, "a head of kind 'dflash', not 'eagle3'"),
         ("eagle", put(hidden_size=16), NONE, "target of hidden size 16"),
-        ("eagle", put(bias=False), NONE, "'fc.bias' for one"),
+        ("eagle", put(bias=False), NONE, "for example 'fc.bias'"),
         ("eagle", put(num_attention_heads=None), NONE, "'num_attention_heads': null in its config.json"),
         ("medusa", NONE, lambda tensors: tensors.clear() or tensors.update(a=torch.zeros(1)), "no Medusa heads"),
-        ("medusa", NONE, drop("1.2.weight"), "lacks 1 weights, 'lm_heads.1.weight'"),
-        ("mtp", put(num_nextn_predict_layers=2), NONE, "has 2 layers; one is known"),
+        ("medusa", NONE, drop("1.2.weight"), "lacks 1 weights, for example 'lm_heads.1.weight'"),
+        ("mtp", put(num_nextn_predict_layers=2), NONE, "has 2 layers; only MTP heads of one layer"),
         ("mtp", lambda config: config.pop("transformer_layer_config"), NONE, "has no 'transformer_layer_config'"),
-        ("mtp", lambda config: config.pop("speculators_model_type"), NONE, "is no speculators folder"),
+        ("mtp", lambda config: config.pop("speculators_model_type"), NONE, "is not a speculators folder"),
         ("block", lambda config: config.pop("dflash_config"), NONE, "has no 'dflash_config'"),
         ("block", put(dflash_config={"mask_token_id": 99, "target_layer_ids": [1, 4]}), NONE, "the mask token 99"),
-        ("block", put(dflash_config={"mask_token_id": 1}), NONE, "does not name the hidden states it reads"),
+        ("block", put(dflash_config={"mask_token_id": 1}), NONE, "does not list the hidden states it reads"),
         ("block", put(block_size=None), NONE, "'block_size': null"),
         ("block", put(layer_types=["sliding_attention"] * 2), NONE, "a sliding window"),
         (
@@ -646,7 +646,7 @@ NONE: Callable[[Any], object] = lambda _: None  # noqa: E731
         ),
     ],
 )
-def test_what_does_not_fit_is_one_sentence(
+def test_a_head_that_does_not_fit_is_refused_in_one_sentence(
     kind: str,
     config: Callable[[dict[str, Any]], object],
     tensors: Callable[[dict[str, Tensor]], object],
@@ -654,9 +654,9 @@ def test_what_does_not_fit_is_one_sentence(
     tmp_path: Path,
 ) -> None:
     folder = rewritten(written(heads()[kind], tmp_path), config, tensors)
-    with pytest.raises(DraftscopeError, match=sentence) as said:
+    with pytest.raises(DraftscopeError, match=sentence) as error:
         load_head(kind, folder, LENDER)
-    assert "\n" not in str(said.value) and str(said.value).endswith(".")
+    assert "\n" not in str(error.value) and str(error.value).endswith(".")
 
 
 @pytest.mark.parametrize(
@@ -668,7 +668,7 @@ def test_what_does_not_fit_is_one_sentence(
         ([3, 3, 7, 7, 7, 35, 43], [0, 1, 2, 3, 4, 5, 6]),  # the two disagree
     ],
 )
-def test_a_selection_that_cannot_be_is_refused(d2t: list[int], t2d: list[int] | None, tmp_path: Path) -> None:
+def test_an_invalid_vocabulary_subset_is_refused(d2t: list[int], t2d: list[int] | None, tmp_path: Path) -> None:
     folder = written(eagle3(own=Own(lm_head=True, vocabulary=len(PRUNED))), tmp_path)
 
     def change(tensors: dict[str, Tensor]) -> None:
@@ -676,46 +676,46 @@ def test_a_selection_that_cannot_be_is_refused(d2t: list[int], t2d: list[int] | 
         if t2d is not None:
             tensors["t2d"] = torch.zeros(V, dtype=torch.bool).index_fill_(0, torch.tensor(t2d), True)
 
-    with pytest.raises(DraftscopeError, match="names its 7 tokens wrongly"):
+    with pytest.raises(DraftscopeError, match="has an invalid 'd2t' or 't2d' for 7 of the target's 50 tokens"):
         load_head("eagle3", rewritten(folder, tensors=change), LENDER)
 
 
-def test_broken_folders_are_one_sentence(tmp_path: Path) -> None:
+def test_broken_folders_are_refused_in_one_sentence(tmp_path: Path) -> None:
     def refused(kind: str = "eagle3", source: str | Path = tmp_path) -> str:
-        with pytest.raises(DraftscopeError) as said:
+        with pytest.raises(DraftscopeError) as error:
             load_head(kind, source, LENDER)
-        return str(said.value)
+        return str(error.value)
 
-    assert "There is no kind of head 'hydra'; known are eagle," in refused("hydra")
-    assert "There is no head's folder" in refused(source=tmp_path / "none")
+    assert "There is no kind of head 'hydra'; choose from eagle," in refused("hydra")
+    assert re.match("There is no folder '.*none' to load a head from", refused(source=tmp_path / "none"))
     assert "has no config.json" in refused()
     (tmp_path / "config.json").write_text("{")
-    assert "is no JSON" in refused()
+    assert "is not valid JSON" in refused()
     (tmp_path / "config.json").write_text("{}")
     assert "has no weights" in refused()
     (tmp_path / "pytorch_model.bin").write_bytes(b"no pickle at all")
-    assert "are damaged, or hold more than tensors" in refused()
+    assert "are damaged or contain more than tensors" in refused()
     torch.save({"fc.weight": Path("code")}, tmp_path / "pytorch_model.bin")
-    assert "are damaged, or hold more than tensors" in refused()
+    assert "are damaged or contain more than tensors" in refused()
     torch.save([torch.zeros(1)], tmp_path / "pytorch_model.bin")
-    assert "is no table of tensors" in refused()
+    assert "is not a dictionary of tensors" in refused()
     save_file({"fc.weight": torch.zeros(1)}, tmp_path / "model.safetensors")
     assert "'hidden_size': null" in refused()
     assert "say which kind of head it is" in refused("speculators")
 
 
-def test_speculators_must_say_where_the_residual_starts(tmp_path: Path) -> None:
+def test_speculators_must_define_where_the_residual_starts(tmp_path: Path) -> None:
     folder = rewritten(as_speculators(eagle3(), tmp_path), lambda config: config.pop("norm_before_residual"))
-    with pytest.raises(DraftscopeError, match="does not say 'norm_before_residual'"):
+    with pytest.raises(DraftscopeError, match="has no 'norm_before_residual'"):
         load_head("eagle3", folder, LENDER)
 
 
-def test_from_the_hub_only_what_is_read_is_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_files_that_are_read_are_downloaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = written(eagle3(), tmp_path)
-    asked: list[list[str]] = []
+    requested: list[list[str]] = []
 
     def fetch(source: str, revision: str | None, allow_patterns: list[str]) -> str:
-        asked.append(allow_patterns)
+        requested.append(allow_patterns)
         if source == "some/broken":
             raise OSError("Connection reset\nby peer")
         return str(folder)
@@ -723,8 +723,8 @@ def test_from_the_hub_only_what_is_read_is_fetched(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(head_files, "snapshot_download", fetch)
     monkeypatch.setattr(hub, "listing", lambda *_: Listing(("config.json", "model.safetensors", "pytorch_model.bin")))
     assert isinstance(load_head("eagle3", "some/head", LENDER), Eagle3)
-    assert "model*.safetensors" in asked[0] and not any(pattern.endswith(".bin") for pattern in asked[0])
-    with pytest.raises(DraftscopeError, match=r"could not be fetched \(Connection reset\)"):
+    assert "model*.safetensors" in requested[0] and not any(pattern.endswith(".bin") for pattern in requested[0])
+    with pytest.raises(DraftscopeError, match=r"could not be downloaded \(Connection reset\)"):
         load_head("eagle3", "some/broken", LENDER)
     monkeypatch.setattr(hub, "listing", lambda *_: None)
     monkeypatch.setattr(hub, "cached", lambda *_: None)

@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 import threading
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -87,9 +88,26 @@ def test_the_folder_is_a_space(tmp_path: Path) -> None:
 
 
 def test_every_asset_travels_or_is_known_to_stay() -> None:
-    stay = {"assets/screenshot.png", "assets/bench.css"}
+    stay = {"assets/screenshot.png", "assets/bench.css", "assets/results"}
     travel = set(read(ROOT / "space.yaml").assets)
     assert {f"assets/{path.name}" for path in (ROOT / "assets").iterdir()} == travel | stay
+
+
+def test_a_wheel_has_the_assets_that_code_reads_and_no_others() -> None:
+    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    assert wheel["force-include"] == {
+        name: f"draftscope/{name}" for name in {"assets/bench.css", *read(ROOT / "space.yaml").assets}
+    }
+
+
+def test_the_image_is_sent_what_a_space_is_built_from() -> None:
+    lines = (ROOT / "app" / "Dockerfile.dockerignore").read_text().split()
+    sent = [line[1:] for line in lines if line.startswith("!")]
+    described = read(ROOT / "space.yaml")
+    assert lines[0] == "*"
+    for name in (*described.code, *described.assets, "space.yaml", "pyproject.toml", "tests/constraints.txt"):
+        assert any(name == each or name.startswith(f"{each}/") for each in sent), name
+        assert not any(name == line or name.startswith(f"{line}/") for line in lines), name
 
 
 @pytest.mark.parametrize(
@@ -326,10 +344,6 @@ def test_the_environment_is_read_and_the_models_with_it() -> None:
 def test_a_variable_out_of_range_is_one_sentence(name: str, value: str, remedy: str) -> None:
     with pytest.raises(DraftscopeError, match=re.escape(f"{name} = '{value}': {remedy}")):
         Environment.read({name: value})
-
-
-def test_the_readme_has_the_whole_table() -> None:
-    assert environment.table() in (ROOT / "README.md").read_text()
 
 
 def test_every_variable_of_the_sources_is_in_the_table() -> None:

@@ -1,14 +1,13 @@
-"""The glossary: every metric with its denominator, held by the README; names that can be asked for here exist."""
+"""The glossary: every metric with its denominator; names that can be asked for here exist."""
 
 from __future__ import annotations
 
 from inspect import getsource
-from pathlib import Path
 
 from transformers import GenerationConfig
 from transformers.generation import utils
 
-from draftscope.trace.glossary import GLOSSARY, table
+from draftscope.trace.glossary import GLOSSARY
 from draftscope.trace.metrics import Metrics
 
 
@@ -20,10 +19,6 @@ def test_a_rate_says_what_it_is_divided_by() -> None:
     for entry in GLOSSARY:
         if any(word in entry.name for word in ("rate", "acceptance", "_per_", "tpot")):
             assert " / " in entry.meaning or "the share" in entry.meaning, entry.name
-
-
-def test_the_readme_holds_the_table() -> None:
-    assert table() in (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 
 
 def test_transformers_names_are_transformers_own() -> None:

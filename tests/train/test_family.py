@@ -1,4 +1,4 @@
-"""The family of drafters: each learns, resumes, and drafts as it was trained; the command skips what is finished."""
+"""All embedded members train, resume, and draft as they were trained; the command skips finished ones."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def texts(place: Path) -> Texts:
 
 @pytest.fixture(scope="module")
 def target(texts: Texts, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """A target that knows something worth learning."""
+    """A target that is worth imitating."""
     model = build(TINY, seed=0)
     pretrain(model, texts, tmp_path_factory.mktemp("target"), Budget(32.0, clock=ticking()), seed=0, recipe=RECIPE)
     return model.eval()
@@ -104,11 +104,11 @@ def fresh(member: Member, target: Any, texts: Texts) -> Any:
 
 
 def shaken(head: Head) -> Head:
-    """The head with weights far from the quiet ones it begins with."""
-    dice = torch.Generator().manual_seed(5)
+    """The head with random weights instead of the zeros it starts with."""
+    generator = torch.Generator().manual_seed(5)
     with torch.no_grad():
         for weight in head.parameters():
-            weight.add_(torch.randn(weight.shape, generator=dice) * 0.1)
+            weight.add_(torch.randn(weight.shape, generator=generator) * 0.1)
     return head.eval()
 
 
@@ -118,7 +118,7 @@ def train(one: Lesson, texts: Texts, place: Path, steps: int, clock: Callable[[]
 
 
 def interrupting(at: float) -> Callable[[], float]:
-    """A ticking clock that asks the run to stop when it reaches `at`; it is read twice a step."""
+    """A ticking clock that interrupts the run when it reaches `at`; it is read twice a step."""
     tick = ticking()
 
     def clock() -> float:
@@ -137,7 +137,7 @@ def weights(model: Any) -> Tensor:
 # Learning.
 
 
-def lost(one: Lesson, texts: Texts) -> float:
+def loss(one: Lesson, texts: Texts) -> float:
     ids = Batches(texts.train, 1, STEP).rows(0, 512)[0]
     with torch.no_grad():
         return one.loss(ids, one.draw(ids, torch.Generator().manual_seed(0))).item()
@@ -145,14 +145,14 @@ def lost(one: Lesson, texts: Texts) -> float:
 
 @pytest.mark.filterwarnings("ignore:Mismatch dtype")
 @pytest.mark.parametrize("member", DRAFTERS, ids=by_name)
-def test_every_drafter_learns(member: Member, target: Any, texts: Texts, tmp_path: Path) -> None:
+def test_every_drafter_reduces_its_loss(member: Member, target: Any, texts: Texts, tmp_path: Path) -> None:
     one = lesson(target, fresh(member, target, texts))
-    before = lost(one, texts)
+    before = loss(one, texts)
     assert train(one, texts, tmp_path, 12, ticking())
-    assert lost(one, texts) < 0.99 * before
+    assert loss(one, texts) < 0.99 * before
 
 
-def test_experts_learn_and_are_kept_busy(texts: Texts, tmp_path: Path) -> None:
+def test_experts_reduce_their_loss_and_all_are_used(texts: Texts, tmp_path: Path) -> None:
     model = first_model(family.find("experts"), 0)
     inputs, following = Batches(texts.train, 1, STEP).rows(0, 512)
     before = next_token_loss(model, inputs, following).item()
@@ -163,7 +163,7 @@ def test_experts_learn_and_are_kept_busy(texts: Texts, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["eagle3", "block", "mamba2"])
-def test_interrupted_drafters_go_on_to_the_same_weights(name: str, target: Any, texts: Texts, tmp_path: Path) -> None:
+def test_interrupted_drafters_resume_to_the_same_weights(name: str, target: Any, texts: Texts, tmp_path: Path) -> None:
     member = family.find(name)
     found = []
     for folder_name, clocks in (("whole", [ticking()]), ("parts", [interrupting(at=7), ticking()])):
@@ -176,8 +176,8 @@ def test_interrupted_drafters_go_on_to_the_same_weights(name: str, target: Any, 
     assert torch.equal(once, twice) and not torch.equal(once, part)
 
 
-def test_a_drafter_that_goes_on_reads_other_text(target: Any, texts: Texts, tmp_path: Path) -> None:
-    """The text behind its weights would be read twice, and the rest of the corpus less often than it should."""
+def test_continued_training_reads_other_text(target: Any, texts: Texts, tmp_path: Path) -> None:
+    """Otherwise it would read the same text again, and the rest of the corpus too rarely."""
     student = fresh(family.find("medusa"), target, texts)
     one, read = lesson(target, student), []
 
@@ -192,11 +192,11 @@ def test_a_drafter_that_goes_on_reads_other_text(target: Any, texts: Texts, tmp_
     assert torch.equal(first, again) and not torch.equal(first, later)
 
 
-# What is trained is what drafts.
+# Training computes what drafting computes.
 
 
 def drafted(head: RecurrentHead, ids: Tensor, states: Tensor, row: int, depth: int) -> list[Tensor]:
-    """The logits [D] of a drafter behind token `row` + 1 of one text, as it drafts `depth` of the text's own tokens."""
+    """The logits [D] of a drafter that starts after token `row` + 1 of a text and drafts its next `depth` tokens."""
     cache = head.cache(1, 64)
     at = torch.arange(row + 1)[None]
     cache.table.begin_write(at)
@@ -221,7 +221,7 @@ def one_row(
 
 @pytest.mark.parametrize("member", RECURRENT, ids=by_name)
 @torch.no_grad()
-def test_unrolled_training_is_drafting_with_a_cache(member: Member, target: Any, texts: Texts) -> None:
+def test_unrolled_training_equals_drafting_with_a_cache(member: Member, target: Any, texts: Texts) -> None:
     head = shaken(fresh(member, target, texts))
     assert isinstance(head, RecurrentHead)
     ids = Batches(texts.train, 0, STEP).rows(0, 512)[0][:2, :24]
@@ -236,7 +236,7 @@ def test_unrolled_training_is_drafting_with_a_cache(member: Member, target: Any,
 
 
 @torch.no_grad()
-def test_blocks_of_a_text_are_those_drafted_one_by_one(target: Any, texts: Texts) -> None:
+def test_blocks_trained_together_equal_blocks_drafted_one_by_one(target: Any, texts: Texts) -> None:
     head = shaken(fresh(family.find("block"), target, texts))
     assert isinstance(head, Block)
     one = lesson(target, head)
@@ -254,37 +254,37 @@ def test_blocks_of_a_text_are_those_drafted_one_by_one(target: Any, texts: Texts
 
 
 @torch.no_grad()
-def test_every_depth_is_about_its_own_token(target: Any, texts: Texts) -> None:
-    """Depth k of row i is about token i + 1 + k, of which the target's row i + k speaks."""
+def test_every_depth_is_paired_with_the_right_target_row(target: Any, texts: Texts) -> None:
+    """Depth k of row i is about token i + 1 + k, which is predicted by the target's row i + k."""
     ids = Batches(texts.train, 0, STEP).rows(0, 512)[0][:2, :64]
     for member in HEADS:
         one = lesson(target, fresh(member, target, texts))
         drawn = one.draw(ids, torch.Generator().manual_seed(3))
         truth = one.shown(ids, drawn)
-        numbered = truth._replace(distributions=torch.arange(64).expand(2, -1)[:, :, None])  # row i "says" i
-        for depth, (rows, said) in enumerate(one.pairs(numbered), 1):
-            assert rows.shape[:-1] == said.shape[:-1]
-            first = drawn if member.kind == "block" else torch.arange(said.shape[1]) + 1
+        numbered = truth._replace(distributions=torch.arange(64).expand(2, -1)[:, :, None])  # row i contains i
+        for depth, (rows, logits) in enumerate(one.pairs(numbered), 1):
+            assert rows.shape[:-1] == logits.shape[:-1]
+            first = drawn if member.kind == "block" else torch.arange(logits.shape[1]) + 1
             assert torch.equal(rows[..., 0], (first + depth - 1).expand(2, -1))
 
 
-def test_the_draft_itself_is_measured_at_one_depth(target: Any, texts: Texts) -> None:
+def test_a_draft_model_is_evaluated_at_one_depth(target: Any, texts: Texts) -> None:
     found = agreement(Drafting(target, target), texts.val[0], 2)
     assert found.alpha == pytest.approx((1.0,), abs=1e-3)
-    head = fresh(family.find("medusa"), target, texts)  # begins as the target's own output, of the token before
+    head = fresh(family.find("medusa"), target, texts)  # starts with the target's output for the token before
     assert len(agreement(lesson(target, head), texts.val[0], 2).alpha) == 4
 
 
 # Vocabulary and files.
 
 
-def test_eagle3_says_the_most_frequent_tokens(target: Any, texts: Texts) -> None:
+def test_eagle3s_vocabulary_is_the_most_frequent_tokens(target: Any, texts: Texts) -> None:
     batches = Batches(texts.train, 0, STEP)
-    chosen = frequent(batches, 40)
+    tokens = frequent(batches, 40)
     counts = torch.bincount(torch.cat([batches.rows(step, 512)[1].flatten() for step in range(64)]), minlength=V)
-    rest = torch.ones(V, dtype=torch.bool).index_fill_(0, chosen, False)
-    assert tokenizer.END in chosen and chosen.equal(chosen.unique())
-    assert counts[chosen[chosen != tokenizer.END]].min() >= counts[rest].max()
+    rest = torch.ones(V, dtype=torch.bool).index_fill_(0, tokens, False)
+    assert tokenizer.END in tokens and tokens.equal(tokens.unique())
+    assert counts[tokens[tokens != tokenizer.END]].min() >= counts[rest].max()
     head = fresh(family.find("eagle3"), target, texts)
     assert isinstance(head, Eagle3) and head.lm_head is not None
     assert head.vocabulary == V // 2 and head.targets.equal(frequent(batches, V // 2))
@@ -293,20 +293,20 @@ def test_eagle3_says_the_most_frequent_tokens(target: Any, texts: Texts) -> None
 
 @pytest.mark.filterwarnings("ignore:Mismatch dtype")
 @pytest.mark.parametrize("member", HEADS, ids=by_name)
-def test_saved_heads_say_the_same(member: Member, target: Any, texts: Texts, tmp_path: Path) -> None:
+def test_saved_heads_compute_the_same(member: Member, target: Any, texts: Texts, tmp_path: Path) -> None:
     head = shaken(fresh(member, target, texts))
     save_head(head, tmp_path, "Llama-Draftscope-15M")
     loaded = load_head(member.kind, tmp_path, Lender.of(target))
     ids = Batches(texts.train, 0, STEP).rows(0, 512)[0][:1, :64]
-    ours, theirs = lesson(target, head), lesson(target, loaded)
-    drawn = ours.draw(ids, torch.Generator().manual_seed(3))
+    before, after = lesson(target, head), lesson(target, loaded)
+    drawn = before.draw(ids, torch.Generator().manual_seed(3))
     for (_, one), (_, other) in zip(
-        ours.pairs(ours.shown(ids, drawn)), theirs.pairs(theirs.shown(ids, drawn)), strict=True
+        before.pairs(before.shown(ids, drawn)), after.pairs(after.shown(ids, drawn)), strict=True
     ):
         assert torch.equal(one, other)
 
 
-def test_the_table_is_whole() -> None:
+def test_every_member_has_a_card_a_recipe_and_a_shape() -> None:
     names = {member.name for member in FAMILY}
     assert names == set(ABOUT) == set(recipes.RATES) == set(recipes.CPU.minutes) == set(recipes.GPU.minutes)
     assert {member.name for member in FAMILY if not member.is_head} == set(SHAPES)
@@ -317,7 +317,7 @@ def test_the_table_is_whole() -> None:
 
 
 def test_the_family_fits_in_80_megabytes(texts: Texts, monkeypatch: pytest.MonkeyPatch) -> None:
-    """bf16, and 0.3 MB a folder for tokenizer, card and record."""
+    """Weights in bf16, plus 0.3 MB a folder for tokenizer, card and record."""
     monkeypatch.setattr(students, "SHAPES", SHAPES)
     target = first_model(family.find("target"), 0)
     made = [target if member.name == "target" else fresh(member, target, texts) for member in FAMILY]
@@ -329,7 +329,7 @@ def test_the_family_fits_in_80_megabytes(texts: Texts, monkeypatch: pytest.Monke
 
 @pytest.fixture
 def commanded(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
-    """`draftscope train family` on the tiny shapes, without a compiler, a fraction of a second a member."""
+    """`draftscope train family` on tiny shapes, without torch.compile, a fraction of a second for each member."""
     monkeypatch.setattr(command, "TARGET", TINY)
     monkeypatch.setattr(finish, "ROWS", 2)
     monkeypatch.setattr(training, "compiled", lambda loss: loss)
@@ -376,15 +376,15 @@ def test_the_whole_family(
         assert {name.split("/")[0] for name in tar.getnames()} == {member.folder for member in FAMILY}
     assert begun == ["Mamba2ForCausalLM", *["LlamaForCausalLM"] * 4]  # no target, no head, and not the draft itself
     draft, deeper = (read(out / family.find(name).folder)["tokens_seen"] for name in ("draft", "draft-2l"))
-    assert deeper > draft  # who begins as the draft has its tokens behind it
-    # Nothing is done twice.
+    assert deeper > draft  # it starts from the draft's weights, so the draft's tokens count
+    # A second run trains nothing.
     capsys.readouterr()
     assert commanded() == 0
-    said = capsys.readouterr().out
-    assert said.count("is finished in") == len(FAMILY) and "written to" not in said
+    printed = capsys.readouterr().out
+    assert printed.count("is finished in") == len(FAMILY) and "written to" not in printed
 
 
-def test_a_member_goes_on_for_another_target(
+def test_a_member_continues_training_when_its_target_changes(
     commanded: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     home, made = (tmp_path / "out" / family.find(name).folder for name in ("target", "medusa"))
@@ -400,25 +400,25 @@ def test_a_member_goes_on_for_another_target(
     second = read(made)
     assert second["target"] == family.digest(home) != first["target"]
     assert second["tokens_seen"] > first["tokens_seen"] > 0
-    assert commanded("--members", "medusa", "--minutes", "0.004") == 0  # so it is by another recipe
+    assert commanded("--members", "medusa", "--minutes", "0.004") == 0  # the time is part of the recipe
     assert read(made)["recipe"] != second["recipe"]
 
 
-def test_only_weights_that_fit_are_gone_on_from(target: Any, texts: Texts, tmp_path: Path) -> None:
+def test_training_continues_only_from_weights_that_fit(target: Any, texts: Texts, tmp_path: Path) -> None:
     member = family.find("block")
     kept = shaken(fresh(member, target, texts)).to(torch.bfloat16)
     save_head(kept, tmp_path, "A head")
     (tmp_path / family.RECORD).write_text('{"tokens_seen": 7}')
     student = fresh(member, target, texts)
-    assert training._goes_on(member, tmp_path, target, student) == 7
+    assert training._continue_from(member, tmp_path, target, student) == 7
     assert torch.equal(weights(student).bfloat16(), weights(kept))
-    assert training._goes_on(member, tmp_path / "none", target, student) == 0
+    assert training._continue_from(member, tmp_path / "none", target, student) == 0
     wider = Block(replace(student.config, shape=replace(student.config.shape, mlp=8)), Lender.of(target))
     before = weights(wider)
-    assert training._goes_on(member, tmp_path, target, wider) == 0 and torch.equal(weights(wider), before)
+    assert training._continue_from(member, tmp_path, target, wider) == 0 and torch.equal(weights(wider), before)
 
 
-def test_a_sitting_ends_and_goes_on(commanded: Callable[..., int], tmp_path: Path) -> None:
+def test_a_sitting_ends_and_the_next_one_continues(commanded: Callable[..., int], tmp_path: Path) -> None:
     assert commanded("--members", "target") == 0
     assert commanded("--members", "medusa", "--sitting", "0.000001") == command.INTERRUPTED
     assert not (tmp_path / "out" / family.find("medusa").folder).exists()
@@ -453,7 +453,7 @@ def test_the_command_runs_without_gradio(tmp_path: Path) -> None:
     assert done.returncode == 2 and done.stderr.startswith("There is no corpus folder")
 
 
-def test_pieces_are_small_and_make_a_whole(tmp_path: Path) -> None:
+def test_shards_are_small_and_form_one_tar(tmp_path: Path) -> None:
     (tmp_path / "made").mkdir()
     (tmp_path / "made" / "weights").write_bytes(bytes(range(256)) * 100)
     pack([tmp_path / "made"], tmp_path / "shards", piece=10_000)
@@ -464,7 +464,7 @@ def test_pieces_are_small_and_make_a_whole(tmp_path: Path) -> None:
         assert held is not None and held.read() == bytes(range(256)) * 100
 
 
-def test_the_digest_is_the_models(tmp_path: Path, texts: Texts) -> None:
+def test_the_digest_of_a_folder_is_that_of_its_model(tmp_path: Path, texts: Texts) -> None:
     folder.save(build(TINY, 0), texts.tokenizer, tmp_path)
     how = Loading(torch.float32, torch.device("cpu"))
     assert family.digest(tmp_path) == load_model(find(tmp_path, how), how).digest != ""
@@ -481,12 +481,12 @@ def test_a_member_is_found_where_it_was_trained(tmp_path: Path, monkeypatch: pyt
     assert family.place("eagle3") == made and family.trained_for(made) == "abc"
 
 
-# What is embedded is there to draft, and can be adapted.
+# Embedded drafters are found, and can be adapted.
 
 
 @pytest.fixture
 def embedded(commanded: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A target with a draft and a head in an assets folder of their own."""
+    """A target, a draft and a head in their own assets folder."""
     assert commanded("--members", "target,draft,eagle3", "--out", str(tmp_path / "assets" / "models")) == 0
     monkeypatch.setenv("DRAFTSCOPE_ASSETS", str(tmp_path / "assets"))
     monkeypatch.setattr(adapting, "compiled", lambda loss: loss)
@@ -494,7 +494,7 @@ def embedded(commanded: Callable[..., int], tmp_path: Path, monkeypatch: pytest.
     return tmp_path
 
 
-def test_heads_come_with_the_target_that_they_were_trained_for(embedded: Path) -> None:
+def test_heads_load_only_with_the_target_they_were_trained_for(embedded: Path) -> None:
     lab = draftscope.load()
     assert set(lab.heads) == {"eagle3"}
     assert (
@@ -506,7 +506,7 @@ def test_heads_come_with_the_target_that_they_were_trained_for(embedded: Path) -
     assert not draftscope.load().heads
 
 
-def test_embedded_models_go_by_their_names(embedded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_embedded_models_are_found_by_name(embedded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert family.resolved("draft") == family.home("draft")
     assert family.resolved("draft-tiny") == "draft-tiny"  # not there yet
     assert draftscope.load("target", "draft").draft is not None
@@ -516,14 +516,16 @@ def test_embedded_models_go_by_their_names(embedded: Path, monkeypatch: pytest.M
 
 
 def manuscript(folder: Path) -> Path:
-    """A text unlike the corpus."""
+    """A text that differs from the corpus."""
     path = folder / "mine.txt"
     path.write_text("\n".join(f"So {n} dogs sat on {n % 7} cats, and it went on." for n in range(400)))
     return path
 
 
 @pytest.mark.parametrize("name", ["draft", "eagle3"])
-def test_adapting_gains_on_text_held_out(name: str, embedded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_adapting_raises_acceptance_on_held_out_text(
+    name: str, embedded: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     out = embedded / "adapted"
     text, work = manuscript(embedded), embedded / "work"
     timed: list[Path] = []
@@ -545,21 +547,21 @@ def test_adapting_gains_on_text_held_out(name: str, embedded: Path, monkeypatch:
         load_head("eagle3", out, Lender.of(folder.load(home)))
     else:
         assert folder.load(out).config.vocab_size == V
-    with pytest.raises(DraftscopeError, match="nothing is overwritten"):
+    with pytest.raises(DraftscopeError, match="already exists and is not overwritten"):
         adapt(name, text, out, work, minutes=0.01)
 
 
-def test_what_cannot_be_adapted_is_said(embedded: Path) -> None:
+def test_adapt_refuses_targets_unknown_names_and_missing_or_short_text(embedded: Path) -> None:
     text, out, work = manuscript(embedded), embedded / "adapted", embedded / "work"
     (embedded / "short.txt").write_text("a few words")
-    for name, source, said in (
+    for name, source, message in (
         ("target", text, "is a target"),
         ("eagle5", text, "known are"),
         ("medusa", text, "train family --members medusa"),
         ("draft", embedded / "nowhere.txt", "no text file"),
         ("draft", embedded / "short.txt", "add more text"),
     ):
-        with pytest.raises(DraftscopeError, match=said):
+        with pytest.raises(DraftscopeError, match=message):
             adapt(name, source, out, work, minutes=0.01)
     assert not out.exists()
 
@@ -567,16 +569,16 @@ def test_what_cannot_be_adapted_is_said(embedded: Path) -> None:
 def test_the_adapt_command(embedded: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ("adapt", "--drafter", "draft", "--text", str(manuscript(embedded)), "--out", str(embedded / "mine"))
     assert main([*words, "--work", str(embedded / "work"), "--minutes", "0.01", "--threads", "1"]) == 0
-    said = capsys.readouterr().out
-    assert said.count("before ") == said.count("after ") == 2 and "divided by plain's" in said
+    printed = capsys.readouterr().out
+    assert printed.count("before ") == printed.count("after ") == 2 and "divided by plain's" in printed
     assert main([*words, "--minutes", "0"]) == 2
     assert "--minutes 0" in capsys.readouterr().err
 
 
-# What a member starts from, and what it multiplies in.
+# Initial weights and precision.
 
 
-def test_a_draft_of_more_layers_starts_as_the_draft_and_a_mamba_from_nothing() -> None:
+def test_a_deeper_draft_starts_from_the_draft_and_a_mamba_from_scratch() -> None:
     elder, more = build(SMALLER, 1), build(replace(SMALLER, layers=2), 2)
     with torch.no_grad():
         for weight in elder.parameters():
@@ -591,7 +593,7 @@ def test_a_draft_of_more_layers_starts_as_the_draft_and_a_mamba_from_nothing() -
 
 
 @pytest.mark.parametrize("faster", [torch.bfloat16, torch.float32])
-def test_products_are_taken_in_what_the_processor_does_fastest(faster: torch.dtype, monkeypatch: Any) -> None:
+def test_matmuls_run_in_the_fastest_dtype(faster: torch.dtype, monkeypatch: Any) -> None:
     monkeypatch.setattr(precisions, "fastest_dtype", lambda rows: faster)
     precisions.precision.cache_clear()
     try:

@@ -1,4 +1,4 @@
-"""The training recipe on a text of a few hundred lines and models of a few thousand weights."""
+"""Training on a text of a few hundred lines and models of a few thousand weights."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ SMALL = Recipe(Rates(matrices=4e-3, rest=5e-3), STEP, samples=4)
 
 def write_corpus(place: Path) -> Path:
     """Two domains of regular text: a few dozen documents each."""
-    dice = random.Random(0)
+    rng = random.Random(0)
     for split, documents in (("train", 60), ("val", 12)):
         tales = [
-            " ".join(dice.choice(["the cat sat.", "a dog ran.", "so it went."]) for _ in range(80))
+            " ".join(rng.choice(["the cat sat.", "a dog ran.", "so it went."]) for _ in range(80))
             for _ in range(documents)
         ]
-        sums = ["\n".join(f"{n} + {n} = {n + n}" for n in range(dice.randrange(50), 90)) for _ in range(documents)]
+        sums = ["\n".join(f"{n} + {n} = {n + n}" for n in range(rng.randrange(50), 90)) for _ in range(documents)]
         with lzma.open(place / f"tales.{split}.txt.xz", "wt", encoding="utf-8") as out:
             out.write("\n<|endoftext|>\n".join(tales))
         (place / f"sums.{split}.txt").write_text("\n<|endoftext|>\n".join(sums), encoding="utf-8")
@@ -114,7 +114,7 @@ def test_draft_learns_its_target(texts: Texts, tmp_path: Path) -> None:
 
 
 def interrupting(at: float) -> Callable[[], float]:
-    """A ticking clock that asks the run to stop when it reaches `at`; it is read twice a step."""
+    """A ticking clock that interrupts the run when it reaches `at`; it is read twice a step."""
     tick = ticking()
 
     def read() -> float:
@@ -127,11 +127,11 @@ def interrupting(at: float) -> Callable[[], float]:
 
 
 def same_weights(one: LlamaForCausalLM, other: LlamaForCausalLM) -> bool:
-    theirs = other.state_dict()
-    return all(torch.equal(weight, theirs[name]) for name, weight in one.state_dict().items())
+    expected = other.state_dict()
+    return all(torch.equal(weight, expected[name]) for name, weight in one.state_dict().items())
 
 
-def test_interrupted_target_goes_on_to_the_same_weights(texts: Texts, tmp_path: Path) -> None:
+def test_an_interrupted_target_resumes_to_the_same_weights(texts: Texts, tmp_path: Path) -> None:
     whole, _ = train_target(texts, tmp_path / "whole", 12, ticking())
     part, done = train_target(texts, tmp_path / "parts", 12, interrupting(at=9))
     assert not done and not same_weights(whole, part)
@@ -139,7 +139,7 @@ def test_interrupted_target_goes_on_to_the_same_weights(texts: Texts, tmp_path: 
     assert done and same_weights(whole, resumed)
 
 
-def test_interrupted_draft_goes_on_to_the_same_weights(texts: Texts, tmp_path: Path) -> None:
+def test_an_interrupted_draft_resumes_to_the_same_weights(texts: Texts, tmp_path: Path) -> None:
     target = build(TINY, seed=3)
     whole = train_draft(target, texts, tmp_path / "whole", ticking())
     part = train_draft(target, texts, tmp_path / "parts", interrupting(at=21))
@@ -147,7 +147,7 @@ def test_interrupted_draft_goes_on_to_the_same_weights(texts: Texts, tmp_path: P
     assert same_weights(whole, train_draft(target, texts, tmp_path / "parts", ticking()))
 
 
-def test_a_run_of_another_seed_text_or_target_is_not_taken_over(texts: Texts, tmp_path: Path) -> None:
+def test_a_run_with_another_seed_text_or_target_is_not_resumed(texts: Texts, tmp_path: Path) -> None:
     train_target(texts, tmp_path / "target", 1, ticking())
     with pytest.raises(DraftscopeError, match="another seed"):
         pretrain(build(TINY, seed=1), texts, tmp_path / "target", Budget(2.0), seed=1, recipe=SMALL)
@@ -158,7 +158,7 @@ def test_a_run_of_another_seed_text_or_target_is_not_taken_over(texts: Texts, tm
     assert loop.fingerprint(0, texts.train, targets[0]) != loop.fingerprint(0, texts.train, targets[1])
 
 
-def test_a_finished_run_says_so_and_changes_nothing(
+def test_rerunning_a_finished_run_changes_nothing(
     texts: Texts, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first, _ = train_target(texts, tmp_path, 2, ticking())
@@ -167,7 +167,7 @@ def test_a_finished_run_says_so_and_changes_nothing(
     assert "raise --minutes" in capsys.readouterr().out
 
 
-def test_a_run_ends_with_its_tokens_too(texts: Texts, tmp_path: Path) -> None:
+def test_a_run_ends_when_its_tokens_are_used_up(texts: Texts, tmp_path: Path) -> None:
     model = build(TINY, seed=0)
     budget = Budget(1000.0, tokens=10 * STEP, clock=ticking())
     progress, done = pretrain(model, texts, tmp_path, budget, seed=0, seen=4 * STEP, recipe=SMALL)
@@ -175,13 +175,13 @@ def test_a_run_ends_with_its_tokens_too(texts: Texts, tmp_path: Path) -> None:
 
 
 def test_a_sitting_ends_at_its_deadline(texts: Texts, tmp_path: Path) -> None:
-    over = Budget(1000.0, deadline=0.0, clock=ticking())
-    progress, done = pretrain(build(TINY, seed=0), texts, tmp_path, over, seed=0, recipe=SMALL)
+    expired = Budget(1000.0, deadline=0.0, clock=ticking())
+    progress, done = pretrain(build(TINY, seed=0), texts, tmp_path, expired, seed=0, recipe=SMALL)
     assert not done and progress.step == 0
 
 
-def test_states_of_earlier_versions_go_on(texts: Texts, tmp_path: Path) -> None:
-    """What a state file holds, and which optimiser has which weights of a Llama: blocks' matrices, all else."""
+def test_states_of_earlier_versions_can_be_resumed(texts: Texts, tmp_path: Path) -> None:
+    """The format of a state file, and which optimizer has which weights of a Llama: matrices of blocks, the rest."""
     train_target(texts, tmp_path, 1, ticking())
     state = torch.load(tmp_path / "state.pt", weights_only=True)
     assert list(state) == ["fingerprint", "progress", "model", "optimizers"]
@@ -191,7 +191,7 @@ def test_states_of_earlier_versions_go_on(texts: Texts, tmp_path: Path) -> None:
     assert sizes == [56, 18]
 
 
-def test_rows_depend_on_seed_and_step_only(texts: Texts) -> None:
+def test_rows_depend_only_on_seed_and_step(texts: Texts) -> None:
     one, other = Batches(texts.train, 0, STEP), Batches(texts.train, 0, STEP)
     later = one.rows(7, 512)
     for step in (3, 40, 7):
@@ -210,7 +210,7 @@ def test_an_epoch_shows_every_document_once(texts: Texts) -> None:
     assert shuffled[0] == tokenizer.END
 
 
-def test_small_domains_are_not_starved() -> None:
+def test_small_domains_get_a_share_by_their_square_root() -> None:
     cards = deck_shares([100, 400, 10_000])
     assert sum(cards) == DECK
     assert cards == [5, 10, 49]
@@ -241,11 +241,11 @@ def test_too_little_text_for_the_vocabulary_is_refused() -> None:
         tokenizer.train(["one two three"], 4096)
 
 
-def test_digits_stand_alone(texts: Texts) -> None:
+def test_every_digit_is_a_token(texts: Texts) -> None:
     assert len(texts.tokenizer.encode("1234", add_special_tokens=False).ids) == 4
 
 
-def test_checkpoint_loads_anywhere(texts: Texts, tmp_path: Path) -> None:
+def test_a_saved_model_loads_with_transformers(texts: Texts, tmp_path: Path) -> None:
     model = build(TINY, seed=0)
     folder.save(model, texts.tokenizer, tmp_path)
     loaded = AutoModelForCausalLM.from_pretrained(tmp_path)
@@ -255,49 +255,49 @@ def test_checkpoint_loads_anywhere(texts: Texts, tmp_path: Path) -> None:
         folder.load(tmp_path / "elsewhere")
 
 
-def test_shapes_are_the_ones_in_the_names() -> None:
+def test_parameter_counts_match_the_names() -> None:
     assert round(parameters(build(TARGET, 0)) / 1e6) == 15
     assert round(parameters(build(DRAFT, 0)) / 1e6) == 1
 
 
-def test_schedule_warms_up_holds_and_decays_to_nothing() -> None:
+def test_the_schedule_warms_up_holds_and_decays_to_zero() -> None:
     assert schedule(0.0, 0.0) < 0.1
     assert schedule(0.3, 0.3) == schedule(0.69, 0.69) == 1.0
     assert 0.4 < schedule(0.85, 0.85) < 0.6
     assert schedule(1.0, 1.0) == 0.0
 
 
-@pytest.mark.parametrize("behind", [0, 20, 180])
-def test_trained_weights_go_on_where_one_long_run_would_stand(behind: int) -> None:
-    """With twenty steps to go, whatever there was before: none, as many, nine times as many."""
-    run = Run(Path(), Budget(20.0), SMALL.rates, STEP, "", behind * STEP)
+@pytest.mark.parametrize("before", [0, 20, 180])
+def test_continued_training_has_the_rate_of_one_long_run(before: int) -> None:
+    """A run of twenty steps after none, as many, and nine times as many."""
+    run = Run(Path(), Budget(20.0), SMALL.rates, STEP, "", before * STEP)
     for step in (6, 10, 17):
-        done = Progress(step, (behind + step) * STEP, float(step))
-        left = (20 - step) / (20 + behind)
+        done = Progress(step, (before + step) * STEP, float(step))
+        left = (20 - step) / (20 + before)
         assert schedule(run.share(done), run.overall(done)) == pytest.approx(min(1.0, left / 0.3))
 
 
 class Parrot:
-    """Repeats one token when greedy; sampled, it ends behind its third token, or never repeats a 4-gram."""
+    """Repeats one token if greedy; if sampled, it ends after its third token or never repeats a 4-gram."""
 
     device = torch.device("cpu")
 
     def generate(self, input_ids: Tensor, max_new_tokens: int, do_sample: bool, **_: Any) -> Tensor:
-        own = torch.full((len(input_ids), max_new_tokens), 7)
+        generated = torch.full((len(input_ids), max_new_tokens), 7)
         if do_sample:
-            own[:] = torch.arange(10, 10 + max_new_tokens)
-            own[::2, 3:] = tokenizer.END
-        return torch.cat([input_ids, own], 1)
+            generated[:] = torch.arange(10, 10 + max_new_tokens)
+            generated[::2, 3:] = tokenizer.END
+        return torch.cat([input_ids, generated], 1)
 
 
-def test_what_a_model_repeats_is_counted_in_its_own_words(texts: Texts) -> None:
+def test_repeats_are_counted_in_the_models_continuation_only(texts: Texts) -> None:
     found = repeats(Parrot(), texts.val, 0)
     assert set(found) == {domain.name for domain in texts.val}
-    for again in found.values():
-        assert (again.greedy, again.sampled) == (1 - 1 / (WRITTEN - 3), 0.0)
+    for repeated in found.values():
+        assert (repeated.greedy, repeated.sampled) == (1 - 1 / (WRITTEN - 3), 0.0)
 
 
-def test_card_names_every_source(texts: Texts, tmp_path: Path) -> None:
+def test_the_card_names_every_source(texts: Texts, tmp_path: Path) -> None:
     (tmp_path / "SOURCES.md").write_text(
         "| domain | part | documents | bytes | source | licence |\n|---|---|---:|---:|---|---|\n"
         "| stories | child__llama31 | 2 | 7000000 | someone/somewhere @ 1 | MIT; text generated with Llama 3.1 |\n"
@@ -321,8 +321,8 @@ def test_card_names_every_source(texts: Texts, tmp_path: Path) -> None:
         agreement={},
         repeats=repeats(model, texts.val, 0),
     )
-    unpicked = card.specimens(model, texts, seed=0)
-    text = card.card(embedded.find("target"), model, record, SMALL, sources(tmp_path), unpicked)
+    specimens = card.specimens(model, texts, seed=0)
+    text = card.card(embedded.find("target"), model, record, SMALL, sources(tmp_path), specimens)
     assert text.startswith("---\nlanguage: en\n")
     for expected in (
         "**Built with Llama.**",
@@ -355,7 +355,7 @@ def test_the_whole_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
         assert (made / "README.md").read_text().startswith("---")
     seen = tokens_behind(target)
     assert seen > 0 and seen % STEP == 0
-    # A later sitting starts from the folder alone, and counts on.
+    # Without the saved state, --warm-start continues from the published folder and keeps counting tokens.
     shutil.rmtree(work)
     again = ("target", *common, "--minutes", "0.01", "--warm-start", str(target), "--seed", "1")
     assert run(arguments(*again)) == 0
@@ -382,7 +382,7 @@ def test_wrong_arguments_are_refused_in_one_sentence(tmp_path: Path, monkeypatch
     monkeypatch.delenv("DRAFTSCOPE_CORPUS", raising=False)
     assert "--corpus" in refused("target")
     assert "no corpus folder" in refused("target", "--corpus", str(tmp_path / "nowhere"))
-    assert "holds no <domain>" in refused("target", "--corpus", str(tmp_path))
+    assert "contains no <domain>" in refused("target", "--corpus", str(tmp_path))
     place = str(write_corpus(tmp_path))
     assert "--minutes" in refused("target", "--corpus", place, "--minutes", "0")
     assert "--warm-start" in refused("all", "--corpus", place, "--warm-start", place)
@@ -392,11 +392,11 @@ def test_wrong_arguments_are_refused_in_one_sentence(tmp_path: Path, monkeypatch
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [
-        ("a.train.txt", b"\n\n<|endoftext|>\n", "holds no text"),
-        ("a.train.txt", b"", "holds no text"),
+        ("a.train.txt", b"\n\n<|endoftext|>\n", "contains no text"),
+        ("a.train.txt", b"", "contains no text"),
         ("a.train.txt", "caf\u00e9".encode("latin-1") + b" au lait", "not UTF-8"),
-        ("a.train.txt.xz", lzma.compress(b"text " * 1000)[:-20], "cut short"),
-        ("a.train.txt.xz", b"not an archive", "cut short"),
+        ("a.train.txt.xz", lzma.compress(b"text " * 1000)[:-20], "truncated or not an xz file"),
+        ("a.train.txt.xz", b"not an archive", "truncated or not an xz file"),
     ],
 )
 def test_unreadable_files_are_refused(tmp_path: Path, name: str, content: bytes, reason: str) -> None:

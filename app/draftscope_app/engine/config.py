@@ -1,4 +1,4 @@
-"""What a server reads from its environment: one table of names, defaults and meanings, which the README shows."""
+"""What a server reads from its environment: one table of names, defaults and meanings, which app/DEPLOY.md shows."""
 
 from __future__ import annotations
 

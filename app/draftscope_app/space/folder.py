@@ -19,11 +19,11 @@ TEXT = """
 
 {about}.
 
-One engine really decodes, plain and speculative through the same loop; everything on the page is folded from the events
-it recorded. Runs are decoded one after the other, so that nobody disturbs another's timing: while you wait, the
-recorded run can be played. This Space is made for {hardware}.
+One engine runs plain and speculative decoding through the same loop, and everything on the page is drawn from the
+events that it recorded. Runs are decoded one after the other, so that they do not disturb each other's timing; while
+you wait, you can play the recorded run. This Space is made for {hardware}.
 
-From a program, `decode` takes a prompt and every setting, and answers what `draftscope decode --json` prints:
+From a program, `decode` takes a prompt and every setting, and returns what `draftscope decode --json` prints:
 
 ```python
 from gradio_client import Client
@@ -31,7 +31,8 @@ from gradio_client import Client
 print(Client("OWNER/NAME").predict("Once upon a time", gamma=4, temperature=0.8, api_name="/decode"))
 ```
 
-It is an MCP tool too, at `/gradio_api/mcp/`. The code is Apache-2.0; the models' cards say what holds for them.
+It is also an MCP (Model Context Protocol) tool, at `/gradio_api/mcp/`. The code's licence is Apache-2.0; each model's
+card names its own terms.
 """
 
 

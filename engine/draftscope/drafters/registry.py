@@ -17,37 +17,6 @@ from draftscope.drafters.text import slem, tli
 
 __all__ = ["Drafter", "DrafterInfo", "Outcome", "Parts", "State", "TextDraftModel", "find", "known"]
 
-OWN = (
-    plain.INFO,
-    draft_model.CHAIN,
-    draft_model.SAMPLED_TREE,
-    draft_model.TOP_K_TREE,
-    sequoia.DRAFT,
-    recurrent.EAGLE3,
-    dynamic.EAGLE3_TREE,
-    sequoia.EAGLE3,
-    recurrent.EAGLE,
-    dynamic.EAGLE_TREE,
-    positions.MEDUSA_CHAIN,
-    positions.MEDUSA,
-    recurrent.MTP,
-    dynamic.MTP_TREE,
-    positions.BLOCK,
-    positions.BLOCK_TREE,
-    early_exit.INFO,
-    cascade.INFO,
-    slem.INFO,
-    tli.INFO,
-    ssd.INFO,
-    ngram.INFO,
-    suffix.CHAIN,
-    suffix.TREE,
-    lookahead.INFO,
-    bandit.INFO,
-    typed.INFO,
-    oracle.INFO,
-)
-
 
 def known() -> dict[str, DrafterInfo]:
     """Every drafter by name. A plug-in that does not load is named in the error, not skipped."""
@@ -77,3 +46,35 @@ def find(name: str) -> DrafterInfo:
     near = get_close_matches(name, drafters, n=1)
     hint = f"did you mean '{near[0]}'?" if near else f"known are {', '.join(drafters)}."
     raise DraftscopeError(f"There is no drafter '{name}'; {hint}")
+
+
+OWN = (
+    plain.INFO,
+    draft_model.CHAIN,
+    draft_model.SAMPLED_TREE,
+    draft_model.TOP_K_TREE,
+    sequoia.DRAFT,
+    recurrent.EAGLE3,
+    dynamic.EAGLE3_TREE,
+    sequoia.EAGLE3,
+    recurrent.EAGLE,
+    dynamic.EAGLE_TREE,
+    positions.MEDUSA_CHAIN,
+    positions.MEDUSA,
+    recurrent.MTP,
+    dynamic.MTP_TREE,
+    positions.BLOCK,
+    positions.BLOCK_TREE,
+    early_exit.INFO,
+    cascade.INFO,
+    slem.INFO,
+    tli.INFO,
+    ssd.INFO,
+    ngram.INFO,
+    suffix.CHAIN,
+    suffix.TREE,
+    lookahead.INFO,
+    bandit.info(find),
+    typed.INFO,
+    oracle.INFO,
+)

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from draftscope.base.errors import DraftscopeError
 from draftscope.trace.events import EVENT, SCHEMA_VERSION, AnyEvent
 from draftscope.trace.upgrade import OLDEST, upgraded
+from draftscope.trace.validate import ImpossibleError, Validator
 
 MAX_BYTES = 512 * 1024 * 1024  # a run of a few thousand tokens takes a few megabytes
 
@@ -57,11 +58,14 @@ def line(event: AnyEvent) -> str:
 
 
 def read(path: str | Path, most_bytes: int = MAX_BYTES) -> Recording:
-    """Reads a trace. A truncated file yields what is whole and a warning; a foreign one or another schema version is
-    refused with `DraftscopeError`, and so is one of more than `most_bytes`, unpacked."""
+    """Reads a trace. Of a truncated file, the whole events are returned with a warning.
+
+    Raises `DraftscopeError` for a file that is not a trace, is of an unknown schema version, tells an impossible
+    history (see `validate`), or has more than `most_bytes` when unpacked.
+    """
     path = Path(path)
     events: list[AnyEvent] = []
-    version = SCHEMA_VERSION
+    version, validator = SCHEMA_VERSION, Validator()
     for text in _lines(path, most_bytes):
         if text is None:
             return _shortened(path, events)
@@ -69,6 +73,9 @@ def read(path: str | Path, most_bytes: int = MAX_BYTES) -> Recording:
             if not events:
                 version = _version(path, text)
             events.append(_event(text, version))
+            validator.add(events[-1])
+        except ImpossibleError as error:
+            raise DraftscopeError(f"'{path.name}' cannot be right: {error}; record the run again.") from None
         except (ValidationError, json.JSONDecodeError):
             if not events:
                 raise _foreign(path) from None

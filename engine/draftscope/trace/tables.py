@@ -54,7 +54,7 @@ ROUNDS = KEYS | {
     "host_ms": "float64",
 }
 
-CONTESTS = KEYS | {
+DECISIONS = KEYS | {
     "decision": "int64",  # within its round, from 0
     "slot": "int64",  # the node whose children are verified, -1 for the last committed token
     "rule": "string",
@@ -69,7 +69,7 @@ CONTESTS = KEYS | {
     "uniform": "float64",
     "weight": "float64",  # block verification's running joint ratio
     "draw": "Int64",  # the target's own token there, for deterministic children
-    "draw_coin": "float64",
+    "draw_uniform": "float64",
     "logit_gap": "float64",  # greedy: the two best logits' distance
     "passed": "bool",  # the uniform's own result
     "fate": "string",  # of the node, when the round was over
@@ -166,7 +166,7 @@ def _decisions(rounds: Rounds) -> Iterator[Row]:
         for number, decision in enumerate(event.decisions):
             for order, child in enumerate(decision.children):
                 own = {"decision": number, "slot": decision.slot, "rule": decision.rule, "order": order}
-                drawn = {"draw": decision.draw, "draw_coin": decision.uniform, "logit_gap": decision.gap}
+                drawn = {"draw": decision.draw, "draw_uniform": decision.uniform, "logit_gap": decision.gap}
                 yield _keys(event) | own | drawn | _verified(event, child)
 
 
@@ -180,7 +180,7 @@ def _verified(event: Round, child: Verified) -> Row:
 TABLES: Mapping[str, tuple[Callable[[Rounds], Iterator[Row]], Mapping[str, str]]] = {
     "tokens": (_tokens, TOKENS),
     "rounds": (_rounds, ROUNDS),
-    "decisions": (_decisions, CONTESTS),
+    "decisions": (_decisions, DECISIONS),
 }
 
 

@@ -1,1 +1,1 @@
-"""How the two embedded models are made: corpus, tokenizer, target, draft, model card."""
+"""Training of the embedded models: corpus, tokenizer, targets, drafters, model cards."""

@@ -1,7 +1,7 @@
-"""`draftscope adapt`: a drafter of the family goes on learning from its target, on the user's own text.
+"""`draftscope adapt`: continues to train one of the embedded drafters on the user's own text.
 
-The target stays as it is, so what is written stays exactly the target's; only the drafter's guesses come closer to it
-on such text. The last tenth of the text is held out; acceptance and speed are measured there before and after.
+The target does not change, so the output stays exactly the target's; the drafter agrees with it more often on such
+text. The last tenth of the text is held out, and acceptance and speed are measured on it before and after.
 """
 
 from __future__ import annotations
@@ -31,16 +31,18 @@ from draftscope.train.publish.evaluate import Agreement, agreement
 from draftscope.train.publish.speedup import openings, speedup
 from draftscope.train.students.students import lesson, loaded
 
-HELD_OUT = 10  # one part in so many
+HELD_OUT = 10  # one tenth of the text
 ROWS = 64  # held-out rows of 512 tokens, at most
-RECIPE = Recipe(Rates(matrices=1e-3, rest=5e-4), tokens_per_step=4096)  # a quarter of what a new drafter learns with
+RECIPE = Recipe(Rates(matrices=1e-3, rest=5e-4), tokens_per_step=4096)  # a quarter of a new drafter's learning rates
 
 
 @dataclass(frozen=True)
 class Adapted:
-    """What came of it on the part held out: acceptance, and tokens a second of a chain of four divided by plain's,
-    before and after. `done` is False, and there are no `speedups`, where it was interrupted and the same command goes
-    on."""
+    """Acceptance and speedup before and after, on the held-out text.
+
+    Speedups are tokens/s of chains of four drafts divided by plain decoding's. If training was interrupted, `done` is
+    False and there are no `speedups`; the same command continues.
+    """
 
     folder: Path
     before: Agreement
@@ -51,12 +53,12 @@ class Adapted:
 
 
 def adapt(name: str, text: Path, out: Path, work: Path, minutes: float) -> Adapted:
-    """Trains the family's drafter of that name on the documents in `text` and writes it to the new folder `out`.
+    """Trains the embedded drafter `name` on the documents in `text` and writes it to the new folder `out`.
 
-    DraftscopeError for a target or an unknown name, a member that is not here, too little text, a folder that exists.
+    Raises DraftscopeError for an unknown name or a target, a missing model, too little text, or an existing `out`.
     """
     if out.exists():
-        raise DraftscopeError(f"{out} is there already and nothing is overwritten: name another folder with --out.")
+        raise DraftscopeError(f"{out} already exists and is not overwritten: name another folder with --out.")
     member, home, place = _found(name)
     texts = read(text, tokenizer.load(home))
     target = folder.load(home)
@@ -78,7 +80,7 @@ def adapt(name: str, text: Path, out: Path, work: Path, minutes: float) -> Adapt
 
 
 def read(text: Path, bpe: Any) -> Texts:
-    """The user's text as training and held-out tokens; its documents may be set apart as in a corpus."""
+    """The user's text as training and held-out tokens; documents may be separated as in a corpus."""
     if not text.is_file():
         raise DraftscopeError(f"There is no text file {text}: name one with --text.")
     ids = [tokenizer.END]
@@ -87,8 +89,7 @@ def read(text: Path, bpe: Any) -> Texts:
     held = max(ROW + 1, len(ids) // HELD_OUT)
     if len(ids) < held + BLOCK + 1:
         raise DraftscopeError(
-            f"{text} has {len(ids):,} tokens, and at least {ROW + BLOCK + 2:,} are needed to learn and to measure: add "
-            "more text."
+            f"{text} has {len(ids):,} tokens; training and measuring need at least {ROW + BLOCK + 2:,}: add more text."
         )
     tokens = np.asarray(ids, dtype=np.uint16)
     name = text.name.split(".")[0]
@@ -96,21 +97,21 @@ def read(text: Path, bpe: Any) -> Texts:
 
 
 def _found(name: str) -> tuple[Member, Path, Path]:
-    """The member, its target's folder and its own."""
+    """The member, its target's folder and its own folder."""
     member = embedded.find(name)
     if not member.of:
-        raise DraftscopeError(f"'{name}' is a target, and adapting never changes one: choose one of its drafters.")
+        raise DraftscopeError(f"'{name}' is a target, and only drafters can be adapted: choose one of its drafters.")
     home, place = embedded.place(member.of), embedded.place(name)
     if home is None or place is None:
         missing = member.of if home is None else name
         raise DraftscopeError(
-            f"'{missing}' is not here yet: make it with 'draftscope train family --members {missing}'."
+            f"'{missing}' is not trained yet: train it with 'draftscope train family --members {missing}'."
         )
     return member, home, place
 
 
 def _write(member: Member, student: Any, texts: Texts, out: Path) -> None:
-    """The new folder, as the drafter's own is."""
+    """Writes the new folder in the format of the drafter's own."""
     if isinstance(student, Head):
         save_head(student.to(torch.bfloat16), out, embedded.find(member.of).title)
     else:
@@ -118,7 +119,7 @@ def _write(member: Member, student: Any, texts: Texts, out: Path) -> None:
 
 
 def _note(found: Adapted, member: Member, home: Path) -> None:
-    """A record of what was done, in the new folder, instead of a card."""
+    """Writes a record of the run to the new folder, instead of a model card."""
     record = {
         "name": f"{member.title}, adapted",
         "target": embedded.digest(home),

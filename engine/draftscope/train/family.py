@@ -1,8 +1,8 @@
-"""`draftscope train family`: every member in turn, each resumable, what is finished left as it is.
+"""`draftscope train family`: trains every member in turn, resumes unfinished ones and skips finished ones.
 
-A member is finished when its folder says it was made by the same recipe, in the same time, on the same text, for the
-same target. One that is not, as when its target has changed, goes on from the weights that are there; the target does
-so until it has had its tokens.
+A member is finished if its record names the same recipe, training time, text and target. Otherwise, for example after
+its target changed, training continues from the existing weights. The target is also finished once it has read enough
+tokens.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from draftscope.train.publish.training_record import read, tokens_behind
 from draftscope.train.students.recipes import EPOCHS, Preset
 from draftscope.train.students.students import first_head, first_model, lesson, loaded, start_as
 
-ELDER = embedded.find("draft").folder  # what every other model of its own that drafts starts from, as far as they agree
+ELDER = embedded.find("draft").folder  # other draft models start from these weights where names and shapes agree
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is asked for. `minutes` stand in for the preset's; `deadline` is by time.monotonic()."""
+    """A request to train. `minutes` override the preset's; `deadline` is in terms of time.monotonic()."""
 
     members: tuple[Member, ...]
     preset: Preset
@@ -61,8 +61,10 @@ class Plan:
 
 @dataclass(frozen=True)
 class Task:
-    """A member about to be trained: `train` takes a folder for its state and says how far it came and whether it is
-    done. `learns` is the digest of what it learns and from whom, `start` also of the weights that it goes on from."""
+    """A member to train. `train` takes a folder for its state and returns the progress and whether it is done.
+
+    `learns` is the digest of seed, text, target and blank network; `start` also covers the weights it starts from.
+    """
 
     network: Any
     seed: int
@@ -72,7 +74,7 @@ class Task:
 
 
 def train_family(plan: Plan, texts: Texts) -> bool:
-    """Whether all members are finished; False means that the same command goes on where this one stopped."""
+    """Whether all members are finished; if False, the same command continues where this one stopped."""
     made: list[Path] = []
     done = True
     for member in plan.members:
@@ -87,7 +89,7 @@ def train_family(plan: Plan, texts: Texts) -> bool:
 
 
 def _train(plan: Plan, member: Member, texts: Texts, made: list[Path]) -> bool:
-    """Whether the member is finished; adds its folder to `made` where it was not before."""
+    """Whether the member is finished. If it was not before, adds its folder to `made`."""
     task = _drafter(plan, member, texts) if member.of else _target(plan, member, texts)
     recipe, place = plan.preset.recipe(member), plan.out / member.folder
     stamp = _digest(task.learns, repr(recipe), str(plan.minutes_of(member)))
@@ -97,7 +99,7 @@ def _train(plan: Plan, member: Member, texts: Texts, made: list[Path]) -> bool:
     state = plan.work / "family" / f"{member.name}.{_digest(task.start, repr(recipe))}"
     progress, done = task.train(state)
     if not done:
-        print(f"{member.title} stopped at step {progress.step}; saved in {state}. The same command goes on from there.")
+        print(f"{member.title} stopped at step {progress.step}; saved in {state}. Run the same command to continue.")
         return False
     publish(Finished(member, recipe, task.seed, progress, stamp, plan.corpus, plan.out), task.network, texts)
     made.append(place)
@@ -105,7 +107,7 @@ def _train(plan: Plan, member: Member, texts: Texts, made: list[Path]) -> bool:
 
 
 def _target(plan: Plan, member: Member, texts: Texts) -> Task:
-    """A target reads other text than the weights it starts from have read: its seed is moved by their tokens."""
+    """The task of a target. Its seed is shifted by the tokens already read, so that it reads other text next."""
     place, recipe = plan.out / member.folder, plan.preset.recipe(member)
     warm = member.name == "target" and _present(place)
     seen = tokens_behind(place) if warm else 0
@@ -131,8 +133,8 @@ def _drafter(plan: Plan, member: Member, texts: Texts) -> Task:
         first_head(member, target, batches, plan.seed) if member.is_head else first_model(member, plan.seed).to(device)
     )
     learns = loop.fingerprint(plan.seed, texts.train, target, student)
-    seen = _begins(member, plan.out / ELDER, student)
-    seen = _goes_on(member, plan.out / member.folder, target, student) or seen
+    seen = _start_from_elder(member, plan.out / ELDER, student)
+    seen = _continue_from(member, plan.out / member.folder, target, student) or seen
     teach = lesson(target, student)
     budget = loop.Budget(plan.minutes_of(member) * 60, deadline=plan.deadline)
     loss, samples = compiled(teach.loss), plan.work / "family"
@@ -145,15 +147,15 @@ def _drafter(plan: Plan, member: Member, texts: Texts) -> Task:
     )
 
 
-def _begins(member: Member, elder: Path, student: Any) -> int:
-    """Lets `student` begin as the draft in `elder`, where both are models of one kind; the tokens behind it then."""
+def _start_from_elder(member: Member, elder: Path, student: Any) -> int:
+    """Copies the weights of the draft in `elder` into `student` where they fit; the tokens they were trained on."""
     if member.is_head or member.folder == ELDER or not _present(elder):
         return 0
     return tokens_behind(elder) if start_as(student, folder.load(elder)) else 0
 
 
-def _goes_on(member: Member, place: Path, target: Any, student: Any) -> int:
-    """Gives `student` the weights in `place`, where they are there and fit; the tokens behind them."""
+def _continue_from(member: Member, place: Path, target: Any, student: Any) -> int:
+    """Loads the weights in `place` into `student` if they exist and fit; the tokens they were trained on, else 0."""
     if not _present(place):
         return 0
     known, blank = loaded(member, place, target).state_dict(), student.state_dict()
@@ -164,7 +166,7 @@ def _goes_on(member: Member, place: Path, target: Any, student: Any) -> int:
 
 
 def _had_its_tokens(plan: Plan, member: Member, texts: Texts) -> bool:
-    """Whether the embedded target needs no more, whoever trained it."""
+    """Whether the embedded target has already been trained on enough tokens."""
     place, enough = plan.out / member.folder, min(plan.preset.enough, EPOCHS * texts.size)
     if member.name != "target" or (seen := tokens_behind(place)) < enough:
         return False

@@ -6,13 +6,15 @@ n-gram drafter at the run's own gamma, 'plain' no draft at all.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from draftscope import drafters
 from draftscope.base.errors import DraftscopeError
 from draftscope.drafters.drafter import DrafterInfo, Parts
 from draftscope.drafters.settings import Settings
+
+Find = Callable[[str], DrafterInfo]  # a drafter by its name; DraftscopeError for an unknown one
 
 
 @dataclass(frozen=True)
@@ -33,9 +35,9 @@ class Arm:
         return () if self.info.name == "plain" else None
 
 
-def arms_of(settings: Settings) -> list[Arm]:
+def arms_of(settings: Settings, find: Find) -> list[Arm]:
     """The arms that the settings name. `DraftscopeError` for one that is no arm, or stands there twice."""
-    arms = [_arm(written, settings) for written in settings.arms]
+    arms = [_arm(written, settings, find) for written in settings.arms]
     for i, arm in enumerate(arms):
         if any((arm.info, arm.settings) == (other.info, other.settings) for other in arms[:i]):
             raise DraftscopeError(f"arms: '{arm.name}' stands there twice; name each arm once.")
@@ -58,9 +60,9 @@ def refuse(arm: Arm, parts: Parts) -> None:
         raise DraftscopeError(f"The arm '{arm.name}' cannot be played: {why}; leave it out of 'arms'.")
 
 
-def _arm(written: str, settings: Settings) -> Arm:
+def _arm(written: str, settings: Settings, find: Find) -> Arm:
     name, _, form = written.strip().partition(":")
-    info = drafters.find(name)
+    info = find(name)
     if info.synthetic or "arms" in info.uses or "typed" in info.uses:
         raise DraftscopeError(
             f"arms: '{name}' cannot be one: what is typed, synthetic or a bandit itself is no choice; leave it out."

@@ -17,10 +17,9 @@ from torch import Tensor
 
 from draftscope.drafters.drafter import Drafter, DrafterInfo, Outcome, Parts, State
 from draftscope.drafters.model.levels import Levels
-from draftscope.drafters.policy.arms import Arm, arms_of, refuse
+from draftscope.drafters.policy.arms import Arm, Find, arms_of, refuse
 from draftscope.drafters.policy.implied import Shape, accepted, is_chain, lies_in
 from draftscope.drafters.policy.policies import POLICIES
-from draftscope.drafters.settings import Settings
 from draftscope.trace import events
 from draftscope.verify.tree import Counts, DraftTree
 
@@ -51,8 +50,8 @@ class Round:
 class Bandit(Drafter):
     """The arms of the settings under their policy."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._plays = _plays(parts)
+    def __init__(self, parts: Parts, find: Find) -> None:
+        self._plays = _plays(parts, find)
         self._members = list({id(play.member): play.member for play in self._plays}.values())
         self.layers = tuple(sorted({layer for member in self._members for layer in member.layers}))
         self.reads_argmax = any(member.reads_argmax for member in self._members)
@@ -137,11 +136,11 @@ class Bandit(Drafter):
         )
 
 
-def _plays(parts: Parts) -> list[Play]:
+def _plays(parts: Parts, find: Find) -> list[Play]:
     """Every arm with who drafts for it. `DraftscopeError` for an arm that these models cannot play."""
     shared: dict[object, Levels] = {}
     plays = []
-    for arm in arms_of(parts.settings):
+    for arm in arms_of(parts.settings, find):
         refuse(arm, parts)
         made = arm.info.create(replace(parts, settings=arm.settings))
         if isinstance(made, Levels) and made.shares:
@@ -173,17 +172,15 @@ def _verified_alike(small: Shape, large: Shape, drawn: bool, rule: str) -> bool:
     return not drawn or rule == "token" or is_chain(small) == is_chain(large)
 
 
-def _nodes(settings: Settings) -> int:
-    return max(arm.info.nodes(arm.settings) for arm in arms_of(settings))
-
-
-INFO: DrafterInfo = DrafterInfo(
-    name="bandit",
-    title="Bandit over drafters and shapes",
-    paper="BanditSpec 2505.15141, TapOut 2511.02017; full information: 2510.20064",
-    create=Bandit,
-    nodes=_nodes,
-    uses=("policy", "arms", "rule"),
-    needs_draft=True,
-    by_clock=True,
-)
+def info(find: Find) -> DrafterInfo:
+    """The bandit's entry. Its arms are drafters of the registry that it stands in itself, so it is given `find`."""
+    return DrafterInfo(
+        name="bandit",
+        title="Bandit over drafters and shapes",
+        paper="BanditSpec 2505.15141, TapOut 2511.02017; full information: 2510.20064",
+        create=lambda parts: Bandit(parts, find),
+        nodes=lambda settings: max(arm.info.nodes(arm.settings) for arm in arms_of(settings, find)),
+        uses=("policy", "arms", "rule"),
+        needs_draft=True,
+        by_clock=True,
+    )

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from draftscope import drafters
 from draftscope.base.prompts import Prompt
 from draftscope.decode.lab import Lab
 from draftscope.drafters.policy.arms import arms_of
@@ -97,7 +98,7 @@ def regret(
     Raises `DraftscopeError` for an arm that is none or cannot be played, and where nothing could be measured.
     """
     base = Settings.of(drafter="bandit", arms=arms)
-    fixed = arms_of(base)
+    fixed = arms_of(base, drafters.find)
     lab.session_of([[0]], base, (0,))  # says now which arm these models cannot play
     todo, pending_features = cases(lab, plan, texts)
     systems: list[System] = [Player(lab, PLAIN.drafter, Settings.of(drafter=PLAIN.drafter))]

@@ -46,9 +46,10 @@ def run(args: argparse.Namespace, load: command.Loader) -> Report:
     texts, notes = command.chosen(args, plan, asked())
     command.refuse_folder(args.out)
     from draftscope.drafters.policy.arms import arms_of
+    from draftscope.drafters.registry import find
     from draftscope.measure.regret.regret import regret, save
 
-    arms_of(Settings.of(arms=arms))
+    arms_of(Settings.of(arms=arms), find)
     report = regret(load(args.target, args.draft), plan, texts, arms, policies, notes)
     text = save(report, args.out)
     for note in report.notes:

@@ -1,4 +1,4 @@
-"""Trained heads that read the target's hidden states: as networks, and as published files."""
+"""Trained heads that read the target's hidden states: the networks and their published file formats."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""DFlash (2602.06036): a whole block of tokens drafted in one forward.
+"""DFlash (2602.06036): drafts a whole block of tokens in one forward.
 
-The block is the last committed token and then mask tokens. In every layer its rows attend to each other, in both
-directions, and to keys and values made of the target's fused features of the text before it: the target's knowledge is
-put into the cache instead of being computed again. Row k's logits are the distribution of the block's own token k.
+The block is the last committed token followed by mask tokens. In every layer its rows attend to each other, in both
+directions, and to keys and values computed from the target's fused features of the text before it, which stay in the
+cache. Row k's logits are about token k of the block itself.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from draftscope.models.heads.layer import DecoderLayer, Rotary, Shape
 
 @dataclass(frozen=True)
 class BlockConfig:
-    """`depth` layers over blocks of `size` tokens, the first of them given; `layers` are the hidden states fused."""
+    """`depth` layers over blocks of `size` tokens, the first one given; `layers` are the fused hidden states."""
 
     shape: Shape
     depth: int
@@ -30,7 +30,7 @@ class BlockConfig:
 
 
 class Block(Head):
-    """Drafts up to `config.size` - 1 tokens. A feature stands at its own position here, not beside its next token."""
+    """Drafts up to `config.size` - 1 tokens. Here a feature is not paired with the next token."""
 
     def __init__(self, config: BlockConfig, lender: Lender) -> None:
         super().__init__(lender, config.own, config.shape.hidden, config.layers, config.depth)
@@ -47,9 +47,9 @@ class Block(Head):
         return self.hidden_norm(self.fc(states))  # type: ignore[no-any-return]
 
     def tokens(self, last: Tensor, count: int) -> Tensor:
-        """The block [B, 1 + count] behind which `count` tokens are asked for: `last` [B], then mask tokens."""
-        asked = last.new_full((len(last), count), self.config.mask_token)
-        return torch.cat([last[:, None], asked], 1)
+        """The block [B, 1 + count] that drafts `count` tokens: `last` [B], then mask tokens."""
+        masks = last.new_full((len(last), count), self.config.mask_token)
+        return torch.cat([last[:, None], masks], 1)
 
     def forward(
         self,
@@ -59,12 +59,12 @@ class Block(Head):
         mask: Tensor | None = None,
         cache: SlotCache | None = None,
     ) -> Tensor:
-        """Logits [B, N, D] of the block's own tokens; those of its first, which is given, mean nothing.
+        """Logits [B, N, D] of the block's tokens; the logits of the first token, which is given, are meaningless.
 
-        tokens [B, N]. context [B, C, hidden]: fused features that the cache lacks, all of the text's without a cache.
-        position_ids [B, C + N]: the context's, then the block's. `cache` is aimed at these C + N rows, of which the
-        first C are to be kept afterwards. `mask` (B, 1, N, columns) bool: what each row of the block sees of the
-        cache's view, or of the C + N rows; None is everything, right where all sequences are equally long.
+        tokens [B, N]. context [B, C, hidden]: fused features that are not in the cache yet; without a cache those of
+        the whole text. position_ids [B, C + N]: the context's, then the block's. `cache` is ready to write these C + N
+        rows; the caller keeps the first C. `mask` [B, 1, N, columns] bool: what each row of the block attends to, in
+        the cache's view or in the C + N rows. None attends to everything, for sequences of equal length.
         """
         rows = self.embed(tokens).to(context.dtype)
         angles = self._rotary(position_ids, context.dtype)

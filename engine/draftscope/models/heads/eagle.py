@@ -1,8 +1,8 @@
-"""EAGLE: one decoder layer over (feature, next token) pairs, fed with its own features from the second step on.
+"""EAGLE: one decoder layer over (feature, next token) pairs, which reads its own features from the second step on.
 
-EAGLE-1 (2401.15077; EAGLE-2, 2406.16858, grows better trees from the same weights) predicts the target's last feature
-and reads it off with the target's own output weights. EAGLE-3 (2503.01840) fuses low, middle and high features, is
-trained on its own outputs instead of the target's features, and has output weights of its own.
+EAGLE-1 (2401.15077) predicts the target's last feature and applies the target's output weights to it; EAGLE-2
+(2406.16858) builds better trees with the same weights. EAGLE-3 (2503.01840) fuses low, middle and high features, is
+trained on its own outputs instead of the target's features, and has its own output weights.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ OUTPUT = Own(lm_head=True)
 
 @dataclass(frozen=True)
 class Eagle1Config:
-    """`bias`: does the projection of (embedding, feature) have one?"""
+    """`bias`: whether the projection of (embedding, feature) has one."""
 
     shape: Shape
     own: Own = NOTHING
@@ -29,7 +29,7 @@ class Eagle1Config:
 
 
 class Eagle1(RecurrentHead):
-    """Reads what comes out of the target's final norm, and predicts just that for the next position."""
+    """Reads the output of the target's final norm and predicts it for the next position."""
 
     def __init__(self, config: Eagle1Config, lender: Lender) -> None:
         super().__init__(lender, config.own, config.shape, (lender.layers,))
@@ -48,10 +48,11 @@ class Eagle1(RecurrentHead):
 
 @dataclass(frozen=True)
 class Eagle3Config:
-    """`layers` are the target's hidden states it fuses. The rest are variants that checkpoints name, off in the paper.
+    """`layers` are the target's hidden states that it fuses. The flags are variants of checkpoints, off in the paper.
 
-    norm_before_residual: the residual starts behind the feature's norm (speculators). norm_before_fc, fc_norm: a norm
-    over all fused states, or over each (EAGLE 3.1). norm_output: what is fed back is what the output weights read.
+    norm_before_residual: the residual starts after the feature's norm (speculators). norm_before_fc, fc_norm: one norm
+    over all fused states, or one for each (EAGLE 3.1). norm_output: the feature for the next step is the normed output
+    that the output weights read.
     """
 
     shape: Shape
@@ -64,7 +65,7 @@ class Eagle3Config:
 
 
 class Eagle3(RecurrentHead):
-    """Reads `config.layers`; the paper's choice for a target of L layers is `default_layers(L)`."""
+    """Reads the hidden states `config.layers`; the paper's choice for a target of L layers is `default_layers(L)`."""
 
     def __init__(self, config: Eagle3Config, lender: Lender) -> None:
         super().__init__(lender, config.own, config.shape, config.layers)
@@ -94,7 +95,7 @@ class Eagle3(RecurrentHead):
 
 
 class Eagle3Layer(nn.Module):
-    """A decoder layer whose attention reads embedding and feature side by side, each behind its own norm."""
+    """A decoder layer whose attention reads the concatenated embedding and feature, each after its own norm."""
 
     def __init__(self, shape: Shape, norm_before_residual: bool) -> None:
         super().__init__()
@@ -115,5 +116,5 @@ class Eagle3Layer(nn.Module):
 
 
 def default_layers(layers: int) -> tuple[int, ...]:
-    """The hidden states that EAGLE-3 fuses unless a checkpoint says otherwise: low, middle and high."""
+    """The hidden states that EAGLE-3 fuses by default: low, middle and high."""
     return 2, layers // 2, layers - 3

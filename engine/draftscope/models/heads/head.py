@@ -1,7 +1,7 @@
-"""What every head is: a small network that reads the target's hidden states and says which tokens come next.
+"""The base classes of heads: small networks that read the target's hidden states and predict the next tokens.
 
-A head returns logits over its own vocabulary. Temperature and the other warpers are the engine's, who makes a
-distribution of them; `to_target` then carries that distribution to the target's vocabulary.
+A head returns logits over its own vocabulary. The engine applies temperature and the other warpers to get a
+distribution; `to_target` then maps that distribution to the target's vocabulary.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from draftscope.models.heads.layer import Angles, Rotary, Shape
 
 @dataclass(frozen=True)
 class Lender:
-    """What a head may borrow from its target, and has to fit: embedding and output weights [V, H], layers."""
+    """What a head may use of its target: embedding and output weights [V, H], and the number of layers."""
 
     embedding: Tensor
     lm_head: Tensor
@@ -29,7 +29,7 @@ class Lender:
 
     @classmethod
     def of(cls, network: Any) -> Lender:
-        """The lender that a transformers causal language model is."""
+        """The lender for a transformers causal language model."""
         layers = network.config.get_text_config().num_hidden_layers
         return cls(network.get_input_embeddings().weight, network.get_output_embeddings().weight, layers)
 
@@ -44,7 +44,8 @@ class Lender:
 
 @dataclass(frozen=True)
 class Own:
-    """What a head does not borrow. A `vocabulary` that is set is a selection of the target's, which `d2t` names."""
+    """What a head has itself instead of using the target's. If `vocabulary` is set, it is the size of a subset of the
+    target's vocabulary, given by `d2t`."""
 
     embedding: bool = False
     lm_head: bool = False
@@ -55,17 +56,20 @@ NOTHING = Own()
 
 
 class Head(nn.Module, ABC):
-    """`layers` are the target's hidden states it reads (i: what goes into decoder layer i; the number of layers: what
-    comes out of the final norm), `vocabulary` is the width D of its logits, `depth` the layers of its cache."""
+    """A trained head of a target.
 
-    d2t: Tensor | None  # [D], only where the vocabulary is a selection
+    `layers` are the target's hidden states it reads (i is the input of decoder layer i; the number of layers is the
+    output of the final norm), `vocabulary` is the width D of its logits, `depth` the number of layers of its cache.
+    """
+
+    d2t: Tensor | None  # [D], only if its vocabulary is a subset of the target's
 
     def __init__(self, lender: Lender, own: Own, hidden: int, layers: tuple[int, ...], depth: int) -> None:
         super().__init__()
         self.layers = layers
         self.vocabulary = own.vocabulary or lender.vocabulary
         self.depth = depth
-        self.lender = lender  # no module, so neither trained nor saved with the head
+        self.lender = lender  # not a module, so it is neither trained nor saved with the head
         self.embed_tokens = nn.Embedding(lender.vocabulary, hidden) if own.embedding else None
         self.lm_head = nn.Linear(hidden, self.vocabulary, bias=False) if own.lm_head else None
         self.graphs: Graphs | None = None
@@ -74,44 +78,43 @@ class Head(nn.Module, ABC):
 
     @property
     def targets(self) -> Tensor:
-        """[D]: the target's token that each of the head's own tokens is. `d2t` is the published offset between them."""
-        own = torch.arange(self.vocabulary, device=self.lender.embedding.device)
-        return own if self.d2t is None else own + self.d2t
+        """[D]: the target's token id of each of the head's tokens. `d2t` holds the offsets, as published."""
+        ids = torch.arange(self.vocabulary, device=self.lender.embedding.device)
+        return ids if self.d2t is None else ids + self.d2t
 
     def to_target(self, distributions: Tensor) -> Tensor:
-        """Distributions [..., D] over the head's vocabulary -> [..., V] over the target's: 0 for tokens the head cannot
-        say."""
+        """Distributions [..., D] over the head's vocabulary -> [..., V] over the target's, 0 for all other tokens."""
         if self.d2t is None:
             return distributions
         whole = distributions.new_zeros((*distributions.shape[:-1], self.lender.vocabulary))
         return whole.index_copy_(-1, self.targets, distributions)
 
     def cache(self, batch: int, capacity: int) -> SlotCache:
-        """An empty cache for `batch` sequences; each row that the head reads takes one slot."""
+        """An empty cache for `batch` sequences; each row that the head reads takes up one slot."""
         device = self.lender.embedding.device
         if self.graphs is not None:
             return self.graphs.cache(self.depth, batch, capacity, device, 0)
-        vector = WIDE if device.type == "cuda" else VECTOR  # with graphs or without: the same sums
+        vector = WIDE if device.type == "cuda" else VECTOR  # the same sums with graphs and without
         return SlotCache(self.depth, batch, capacity, device, vector=vector)
 
     def record_graphs(self, record: Recorder = on_cuda) -> None:
-        """From now on draft loops of fixed form are replayed from graphs."""
+        """From now on, draft loops of fixed shape are replayed from CUDA graphs."""
         self.graphs = Graphs(record)
 
     def embed(self, tokens: Tensor) -> Tensor:
-        """The target's tokens [B, T] -> [B, T, hidden], by the head's own embedding or the target's."""
+        """The target's tokens [B, T] -> [B, T, hidden], with the head's own embedding or the target's."""
         return F.embedding(tokens, self.lender.embedding if self.embed_tokens is None else self.embed_tokens.weight)
 
     def project(self, hidden: Tensor) -> Tensor:
-        """[..., hidden] -> logits [..., D], by the head's own output weights or the target's."""
+        """[..., hidden] -> logits [..., D], with the head's own output weights or the target's."""
         return F.linear(hidden, self.lender.lm_head if self.lm_head is None else self.lm_head.weight)
 
 
 class RecurrentHead(Head):
-    """A head that drafts token after token: each step's features go into the next (EAGLE-1, EAGLE-3, MTP).
+    """A head that drafts token by token: each step's features are inputs of the next (EAGLE-1, EAGLE-3, MTP).
 
-    Every feature is paired with the token *behind* its own: row i is the feature at position i and token i + 1, and its
-    logits are the distribution of token i + 2. Row i's position is i.
+    Every feature is paired with the *next* token: row i is the feature at position i and token i + 1, and its logits
+    predict token i + 2. Row i's position is i.
     """
 
     def __init__(self, lender: Lender, own: Own, shape: Shape, layers: tuple[int, ...]) -> None:
@@ -119,9 +122,9 @@ class RecurrentHead(Head):
         self._rotary = Rotary(shape)
 
     def fuse(self, states: Tensor) -> Tensor:
-        """The target's hidden states [B, T, len(layers) x H] -> features [B, T, hidden], as `forward` takes them.
+        """The target's hidden states [B, T, len(layers) x H] -> features [B, T, hidden] for `forward`.
 
-        The head's own features are fed back as they came, not through this.
+        The head's own features go into the next step directly, without `fuse`.
         """
         return states
 
@@ -133,11 +136,12 @@ class RecurrentHead(Head):
         mask: Tensor | None = None,
         cache: SlotCache | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Logits [B, T, D] and the features [B, T, hidden] of the next step.
+        """Logits [B, T, D], and the features [B, T, hidden] of the next step.
 
-        tokens [B, T]: the target's, each behind its feature. features [B, T, hidden]. position_ids [B, T]. `cache` is
-        aimed at these T rows; `mask` (B, 1, T, view) bool says what each sees of it (`masks.attention_mask`). None is
-        plain causal: for training, a prompt read into an empty cache, or one row of a chain, texts equally long.
+        features [B, T, hidden]; tokens [B, T]: for each feature the next token, in the target's vocabulary.
+        position_ids [B, T]. `cache` is ready to write these T rows. `mask` [B, 1, T, view] bool: what each row attends
+        to in the cache (`masks.attention_mask`). None is causal attention: for training, for a prompt read into an
+        empty cache, and for one row of a chain if all sequences have the same length.
         """
         features = self.advance(tokens, features, position_ids, mask, cache)
         return self.logits(features), features
@@ -150,16 +154,16 @@ class RecurrentHead(Head):
         mask: Tensor | None = None,
         cache: SlotCache | None = None,
     ) -> Tensor:
-        """`forward` without the logits: what reading a prompt needs of all rows but the last."""
+        """`forward` without the logits, which are not needed for the rows of a prompt except the last."""
         rows = tokens.shape[1]
         if mask is None and cache is not None and cache.table.before and (rows > 1 or not cache.table.even):
-            raise ValueError("rows behind a cached text need a mask; see masks.attention_mask")
+            raise ValueError("rows after a cached text need a mask; see masks.attention_mask")
         angles = self._rotary(position_ids, features.dtype)
         return self._advance(self.embed(tokens), features, angles, mask, None if cache is None else cache.layers[0])
 
     @abstractmethod
     def logits(self, features: Tensor) -> Tensor:
-        """The logits [..., D] that features [..., hidden] of `advance` stand for."""
+        """The logits [..., D] of features [..., hidden] that `advance` returned."""
 
     @abstractmethod
     def _advance(self, embeds: Tensor, features: Tensor, angles: Angles, mask: Tensor | None, cache: Any) -> Tensor:

@@ -1,6 +1,6 @@
-"""A Llama-like decoder layer that trains without a cache and drafts with one: the same code in every head.
+"""A Llama-like decoder layer, shared by all heads; it trains without a cache and drafts with one.
 
-Modules bear the names of the published weights (`self_attn.q_proj`, `mlp.gate_proj`, ...).
+Modules have the names of the published weights (`self_attn.q_proj`, `mlp.gate_proj`, ...).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Angles = tuple[Tensor, Tensor]  # cos and signed sin, [B, T, 1, D] each
 
 @dataclass(frozen=True)
 class Shape:
-    """What distinguishes one such layer from another. `rope` is what transformers calls `rope_parameters`."""
+    """The sizes and options of a layer. `rope` is what transformers calls `rope_parameters`."""
 
     hidden: int
     heads: int
@@ -32,11 +32,11 @@ class Shape:
     eps: float = 1e-6
     qkv_bias: bool = False
     out_bias: bool = False
-    qk_norm: bool = False  # Qwen3's norms on every head's query and key
+    qk_norm: bool = False  # norms on every attention head's query and key, as in Qwen3
 
 
 class Rotary:
-    """Rotary angles from positions. No module: a head put to 16 bits keeps its frequencies in fp32."""
+    """Rotary angles from positions. Not a module, so that frequencies stay in fp32 when a head is cast to 16 bits."""
 
     def __init__(self, shape: Shape) -> None:
         config = LlamaConfig(
@@ -46,7 +46,7 @@ class Rotary:
             max_position_embeddings=shape.positions,
             rope_parameters=dict(shape.rope),
         )
-        with torch.device("cpu"):  # also where a head is built on no device at all
+        with torch.device("cpu"):  # even if the head is built on the meta device
             rotary = LlamaRotaryEmbedding(config)
         self._frequencies: Tensor = rotary.inv_freq  # [D / 2]
         self._scale: float = rotary.attention_scaling
@@ -61,9 +61,9 @@ class Rotary:
 
 
 class Attention(nn.Module):
-    """Attention of rows to themselves, to what a cache holds, and to `context` rows that ask nothing themselves.
+    """Attention of rows to themselves, to a cache, and to `context` rows, which have keys and values but no queries.
 
-    `width` is what goes into query, key and value: EAGLE-3 concatenates two hidden vectors there.
+    `width` is the input size of query, key and value; EAGLE-3 concatenates two hidden vectors there.
     """
 
     def __init__(self, shape: Shape, width: int, causal: bool) -> None:
@@ -81,18 +81,19 @@ class Attention(nn.Module):
     def forward(
         self, rows: Tensor, angles: Angles, mask: Tensor | None, cache: Any, context: Tensor | None = None
     ) -> Tensor:
-        """[B, T, width] -> [B, T, hidden]. `angles` are those of `context` [B, C, width] and, behind it, of the rows.
+        """[B, T, width] -> [B, T, hidden]. `angles` are those of `context` [B, C, width], then those of the rows.
 
-        `cache` is one layer of a `SlotCache`, aimed at C + T rows, or None. `mask` (B, 1, T, columns) bool says which
-        columns each row sees: the cache's view, or without a cache the C + T rows; None is causal, or everything.
+        `cache` is one layer of a `SlotCache` that is ready to write C + T rows, or None. `mask` [B, 1, T, columns] bool
+        says which columns each row attends to: of the cache's view or, without a cache, of the C + T rows. None is
+        causal attention in causal layers and full attention in others.
         """
         source = rows if context is None else torch.cat([context, rows], 1)
         query, key = self._heads(self.q_proj(rows), self.q_norm), self._heads(self.k_proj(source), self.k_norm)
         value = self._heads(self.v_proj(source), None).transpose(1, 2)
         cos, sin = angles
         count = rows.shape[1]
-        query = _turned(query, cos[:, -count:], sin[:, -count:]).transpose(1, 2)
-        key = _turned(key, cos, sin).transpose(1, 2)
+        query = _rotated(query, cos[:, -count:], sin[:, -count:]).transpose(1, 2)
+        key = _rotated(key, cos, sin).transpose(1, 2)
         if cache is not None:
             key, value = cache.update(key, value)
         causal = self._causal and mask is None and count > 1
@@ -105,7 +106,7 @@ class Attention(nn.Module):
         return split if norm is None else norm(split)
 
 
-def _turned(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+def _rotated(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     return x * cos + x.roll(x.shape[-1] // 2, -1) * sin
 
 
@@ -123,7 +124,7 @@ class Mlp(nn.Module):
 
 
 class DecoderLayer(nn.Module):
-    """Attention and MLP, each behind a norm and beside a residual. EAGLE-1 has no first norm."""
+    """Attention and MLP, each with a norm before it and a residual connection. EAGLE-1 has no first norm."""
 
     def __init__(self, shape: Shape, causal: bool = True, first_norm: bool = True) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
-"""Medusa (2401.10774): K heads on the target's last hidden state, each guessing one token further ahead.
+"""Medusa (2401.10774): K heads on the target's last hidden state; each predicts one token further ahead.
 
-They know nothing of each other's guesses, so their distributions are for chosen (deterministic) children, not for drawn
-ones along a path.
+No head knows what the others predict, so their distributions are used for deterministic (top-k) children, not for
+children drawn along a path.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from draftscope.models.heads.head import NOTHING, Head, Lender
 
 @dataclass(frozen=True)
 class MedusaConfig:
-    """`heads` K of `blocks` residual blocks each. `shared`: all end in the target's output weights, not in their own
-    (vLLM calls it `original_lm_head`). `bias` is the blocks'."""
+    """`heads` K of `blocks` residual blocks each. `shared`: all use the target's output weights instead of their own
+    (`original_lm_head` in vLLM). `bias`: whether the blocks have one."""
 
     heads: int
     blocks: int = 1
@@ -27,7 +27,7 @@ class MedusaConfig:
 
 
 class Medusa(Head):
-    """Starts as K copies of the target's own output: blocks that add nothing, before its weights."""
+    """Starts as K copies of the target's output: its blocks initially add nothing."""
 
     def __init__(self, config: MedusaConfig, lender: Lender) -> None:
         super().__init__(lender, NOTHING, lender.hidden, (lender.layers,), depth=0)
@@ -38,18 +38,16 @@ class Medusa(Head):
         )
         for weight in self.blocks.parameters():
             nn.init.zeros_(weight)
-        own = not config.shared
-        self.lm_heads = nn.ModuleList(nn.Linear(hidden, self.vocabulary, bias=False) for _ in heads if own)
+        outputs = range(0 if config.shared else config.heads)
+        self.lm_heads = nn.ModuleList(nn.Linear(hidden, self.vocabulary, bias=False) for _ in outputs)
         with torch.no_grad():
             for weight in self.lm_heads.parameters():
                 weight.copy_(lender.lm_head)
 
     def forward(self, states: Tensor) -> Tensor:
-        """The target's hidden states [B, T, H] -> logits [B, T, K, V]: entry k of row i is the distribution of token i
-        + 2 + k.
+        """The target's hidden states [B, T, H] -> logits [B, T, K, V]; entry k of row i predicts token i + 2 + k.
 
-        So the row before the pending token, the last one there is, gives distributions for the tokens behind the
-        pending one.
+        The last row is the one before the pending token, so it predicts the tokens after the pending token.
         """
         return torch.stack([self._one(k, states) for k in range(self.config.heads)], 2)
 

@@ -1,7 +1,8 @@
-"""Multi-token prediction as DeepSeek-V3 has it (2412.19437, section 2.2), applied again and again to draft a chain.
+"""Multi-token prediction as in DeepSeek-V3 (2412.19437, section 2.2), applied repeatedly to draft a chain.
 
-h' = projection of [norm(embedding of the next token); norm(hidden state)], one decoder layer, and the target's own
-output weights. What is fed back is the layer's normed output: as the first hidden state was the target's normed one.
+A projection of [norm(embedding of the next token); norm(hidden state)], one decoder layer, and the target's output
+weights. The layer's normed output is the hidden state of the next step, just as the first one is the target's normed
+output.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from draftscope.models.heads.layer import Angles, DecoderLayer, Shape
 
 @dataclass(frozen=True)
 class MtpConfig:
-    """The decoder layer's shape says it all: embedding and output weights are the target's."""
+    """The shape of the decoder layer; embedding and output weights are the target's."""
 
     shape: Shape
 
 
 class Mtp(RecurrentHead):
-    """Reads what comes out of the target's final norm. Modules bear DeepSeek's names."""
+    """Reads the output of the target's final norm. Modules have DeepSeek's names."""
 
     def __init__(self, config: MtpConfig, lender: Lender) -> None:
         super().__init__(lender, NOTHING, config.shape, (lender.layers,))

@@ -1,6 +1,6 @@
-"""A head's vocabulary where it is a selection of the target's, as it is published.
+"""The published form of a head's vocabulary that is a subset of the target's.
 
-`d2t` holds offsets: token i of the head is token i + d2t[i] of the target. `t2d` marks these among the target's.
+`d2t` holds offsets: token i of the head is token i + d2t[i] of the target. `t2d` [V] marks these tokens.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from draftscope.models.heads.head import Head, Lender
 
 
 def selected(found: Checkpoint, layer: dict[str, Any], tensors: dict[str, Tensor], lender: Lender) -> int | None:
-    """How many of the target's tokens the head drafts, or None for all of them: then `d2t` is taken out of `tensors`.
+    """The number of the target's tokens that the head drafts, or None for all; `d2t` is then removed from `tensors`.
 
-    `layer` is the decoder layer's configuration, where the target's size of vocabulary stands.
+    `layer` is the decoder layer's configuration, which contains the target's vocabulary size.
     """
     whole = found.config.get("draft_vocab_size") is None
     width = found.number("vocab_size", layer) if whole else found.number("draft_vocab_size")
@@ -26,31 +26,31 @@ def selected(found: Checkpoint, layer: dict[str, Any], tensors: dict[str, Tensor
         tensors.pop("d2t", None)
         if width != lender.vocabulary:
             raise found.wrong(
-                f"drafts {width:,} tokens of the target's {lender.vocabulary:,} and does not say which ('d2t'); choose "
-                "a head that was trained for this target."
+                f"drafts {width:,} of the target's {lender.vocabulary:,} tokens but does not contain 'd2t', which says "
+                "which ones; choose a head that was trained for this target."
             )
         return None
     tensors["d2t"] = offsets = offsets.long()
-    chosen = torch.arange(len(offsets)) + offsets
-    inside = len(offsets) == width and bool(((chosen >= 0) & (chosen < lender.vocabulary)).all())
-    if not inside or len(set(chosen.tolist())) != width or not _marked(found, chosen, lender):
+    tokens = torch.arange(len(offsets)) + offsets
+    inside = len(offsets) == width and bool(((tokens >= 0) & (tokens < lender.vocabulary)).all())
+    if not inside or len(set(tokens.tolist())) != width or not _marked(found, tokens, lender):
         raise found.wrong(
-            f"names its {width:,} tokens wrongly ('d2t', 't2d') for a target of {lender.vocabulary:,}; choose a head "
+            f"has an invalid 'd2t' or 't2d' for {width:,} of the target's {lender.vocabulary:,} tokens; choose a head "
             "that was trained for this target."
         )
     return width
 
 
-def _marked(found: Checkpoint, chosen: Tensor, lender: Lender) -> bool:
-    """Does `t2d`, where there is one, mark just the chosen tokens?"""
+def _marked(found: Checkpoint, tokens: Tensor, lender: Lender) -> bool:
+    """Whether `t2d` is missing or marks exactly `tokens`."""
     marked = found.tensors.get("t2d")
-    expected = torch.zeros(lender.vocabulary, dtype=torch.bool).index_fill_(0, chosen, True)
+    expected = torch.zeros(lender.vocabulary, dtype=torch.bool).index_fill_(0, tokens, True)
     return marked is None or torch.equal(marked.bool(), expected)
 
 
 def marks(head: Head) -> dict[str, Tensor]:
-    """`t2d` [V] bool, beside the `d2t` that the head has itself; nothing for a whole vocabulary."""
+    """`t2d` [V] bool, to save beside the head's own `d2t`; nothing if the head drafts the whole vocabulary."""
     if head.d2t is None:
         return {}
-    none = torch.zeros(head.lender.vocabulary, dtype=torch.bool)
-    return {"t2d": none.index_fill_(0, head.targets.cpu(), True)}
+    unmarked = torch.zeros(head.lender.vocabulary, dtype=torch.bool)
+    return {"t2d": unmarked.index_fill_(0, head.targets.cpu(), True)}

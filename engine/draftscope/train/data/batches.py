@@ -1,9 +1,8 @@
-"""Which text each training step reads: a pure function of (seed, step).
+"""The text of each training step: a pure function of (seed, step).
 
-So an interrupted run needs to remember only its step. Blocks of 1,024 tokens are dealt
-like cards: in every deck of 64 each domain has its exact share, shuffled. The share
-goes by the square root of the domain's size: large domains still lead, and small ones
-(verse, code) are read about twice as often as their size alone would have it.
+An interrupted run therefore only needs to save its step. Blocks of 1,024 tokens are dealt like cards: in every shuffled
+deck of 64 each domain has its exact share, proportional to the square root of its size. Large domains still dominate,
+and small ones (verse, code) are read about twice as often as in proportion to size.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class Batches:
         return ids[:, :-1].reshape(-1, length), ids[:, 1:].reshape(-1, length)
 
     def _block(self, index: int) -> Tokens:
-        """Block `index` of the run, [BLOCK + 1]: deal its deck, then count its domain's cards."""
+        """Block `index` of the run, [BLOCK + 1]: deals its deck, then counts the earlier cards of its domain."""
         deck, place = divmod(index, DECK)
         unshuffled = np.repeat(np.arange(len(self._cards)), self._cards)
         dealt = np.random.default_rng([self._seed, deck]).permutation(unshuffled)
@@ -51,7 +50,7 @@ class Batches:
 
 
 def deck_shares(sizes: list[int]) -> list[int]:
-    """How many of a deck's cards each domain gets: by the root of its size, one at least."""
+    """How many cards of a deck each domain gets: proportional to the square root of its size, at least one."""
     roots = np.sqrt(np.asarray(sizes, dtype=np.float64))
     exact = roots / roots.sum() * DECK
     cards = np.maximum(1, np.floor(exact)).astype(int)

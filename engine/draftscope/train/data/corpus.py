@@ -1,8 +1,8 @@
-"""The training text: read once, tokenised once.
+"""The training text, read and tokenised once.
 
-A corpus is a folder of `<domain>.train.txt.xz` and `<domain>.val.txt.xz` (or `.txt`),
-documents separated by a line that holds only `<|endoftext|>`. Each file becomes one flat
-array of token ids in which every document starts with `<|endoftext|>`.
+A corpus is a folder of `<domain>.train.txt.xz` and `<domain>.val.txt.xz` (or `.txt`). Documents are separated by a line
+that contains only `<|endoftext|>`. Each file becomes one flat array of token ids in which every document starts with
+`<|endoftext|>`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tqdm import tqdm
 from draftscope.base.errors import DraftscopeError
 from draftscope.train.data.tokenizer import END, END_TEXT
 
-BLOCK = 1024  # the longest row: what every domain must at least fill
+BLOCK = 1024  # the longest row; every domain needs at least one
 ROW = 512  # the usual row, also of held-out text
 
 Tokens = NDArray[np.uint16]
@@ -30,7 +30,7 @@ Tokens = NDArray[np.uint16]
 
 @dataclass(frozen=True)
 class Domain:
-    """One kind of text: its ids and where its documents begin."""
+    """One kind of text: its token ids and the positions where documents start."""
 
     name: str
     tokens: Tokens
@@ -41,7 +41,7 @@ class Domain:
         return cls(name, tokens, np.flatnonzero(tokens == END))
 
     def shuffled(self, seed: int, epoch: int) -> Tokens:
-        """All documents of this domain, in the order of one epoch."""
+        """All documents of this domain in the random order of one epoch."""
         name = int.from_bytes(hashlib.sha256(self.name.encode()).digest()[:4], "little")
         order = np.random.default_rng([seed, epoch, name]).permutation(len(self.starts))
         ends = np.append(self.starts[1:], len(self.tokens))
@@ -50,7 +50,7 @@ class Domain:
 
 @dataclass(frozen=True)
 class Texts:
-    """What a model learns from and is measured on."""
+    """The texts a model is trained and evaluated on."""
 
     train: list[Domain]
     val: list[Domain]
@@ -60,7 +60,9 @@ class Texts:
         for domains, least, use in ((self.train, BLOCK + 1, "training"), (self.val, ROW + 1, "held-out")):
             short = [domain.name for domain in domains if len(domain.tokens) < least]
             if short:
-                raise DraftscopeError(f"Too little {use} text in {', '.join(short)}: {least} tokens is the least.")
+                raise DraftscopeError(
+                    f"Too little {use} text in {', '.join(short)}: add text, at least {least} tokens are needed."
+                )
 
     @property
     def size(self) -> int:
@@ -69,7 +71,7 @@ class Texts:
 
 
 def read(folder: Path, tokenizer: Tokenizer, cache: Path) -> Texts:
-    """Every domain of a corpus folder, tokenised."""
+    """All domains of a corpus folder, tokenised."""
     train, val = (
         [Domain.of(name, _tokenised(path, tokenizer, cache)) for name, path in domain_files(folder, split).items()]
         for split in ("train", "val")
@@ -78,7 +80,7 @@ def read(folder: Path, tokenizer: Tokenizer, cache: Path) -> Texts:
 
 
 def domain_files(folder: Path, split: str) -> dict[str, Path]:
-    """The corpus file of every domain in `folder`, for `train` or `val`, by name."""
+    """The corpus files in `folder` for the split `train` or `val`, by domain."""
     if not folder.is_dir():
         raise DraftscopeError(f"There is no corpus folder {folder}: name one with --corpus.")
     found = {
@@ -87,24 +89,24 @@ def domain_files(folder: Path, split: str) -> dict[str, Path]:
         for path in folder.glob(f"*{ending}")
     }
     if not found:
-        raise DraftscopeError(f"{folder} holds no <domain>.{split}.txt.xz or .txt: nothing to read.")
+        raise DraftscopeError(f"{folder} contains no <domain>.{split}.txt.xz or .txt: name another folder.")
     return dict(sorted(found.items()))
 
 
 def documents(path: Path) -> Iterator[str]:
-    """The documents of one corpus file, in order, without the lines that separate them."""
-    some = False
+    """The documents of one corpus file in order, without the separating lines."""
+    any_document = False
     try:
         with lzma.open(path) if path.suffix == ".xz" else path.open("rb") as file:
             for document in _split(line.decode("utf-8") for line in file):
-                some = True
+                any_document = True
                 yield document
     except UnicodeDecodeError as error:
         raise DraftscopeError(f"{path} is not UTF-8 text ({error.reason}): convert it.") from error
     except (EOFError, lzma.LZMAError) as error:
-        raise DraftscopeError(f"{path} is cut short or no xz file: fetch it again.") from error
-    if not some:
-        raise DraftscopeError(f"{path} holds no text: remove it or fill it.")
+        raise DraftscopeError(f"{path} is truncated or not an xz file: download it again.") from error
+    if not any_document:
+        raise DraftscopeError(f"{path} contains no text: remove it or add text.")
 
 
 def _split(lines: Iterable[str]) -> Iterator[str]:
@@ -121,7 +123,7 @@ def _split(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _tokenised(path: Path, tokenizer: Tokenizer, cache: Path) -> Tokens:
-    """The ids of one corpus file, from the cache while file and tokenizer are unchanged."""
+    """The token ids of one corpus file, cached as long as file and tokenizer are unchanged."""
     digest = hashlib.sha256(path.read_bytes() + tokenizer.to_str().encode()).hexdigest()[:16]
     cached = cache / f"{path.name.split('.txt')[0]}.{digest}.u16"
     if not cached.exists():

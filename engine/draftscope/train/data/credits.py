@@ -1,11 +1,11 @@
-"""Whom a model card has to name: the sources listed in a corpus folder's SOURCES.md."""
+"""The credits in a model card: the sources listed in a corpus folder's SOURCES.md."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 
-# The line each source asks for, or that good manners do; by the part's name in SOURCES.md.
+# The credit line of each source, required or customary, by the part's name in SOURCES.md.
 CREDIT = {
     "tinystories_mines": "TinyStories by Ronen Eldan and Yuanzhi Li",
     "tinystories_small": "TinyStories by Ronen Eldan and Yuanzhi Li",
@@ -47,7 +47,7 @@ class Source:
 
 
 def sources(corpus: Path) -> list[Source]:
-    """Every source a corpus folder lists; none where it lists none."""
+    """All sources that a corpus folder lists; empty if it has no SOURCES.md."""
     path = corpus / "SOURCES.md"
     if not path.exists():
         return []

@@ -1,8 +1,7 @@
-"""A byte-level BPE of 4,096 entries, digits one by one, trained on every domain alike.
+"""A byte-level BPE of 4,096 entries with single digits, trained on all domains equally.
 
-Small on purpose: at 384 wide the embedding is a tenth of the target, and a softmax over
-4,096 entries keeps the one-layer draft cheap. `tokenizer(text)` puts `<|endoftext|>` in
-front once, because every document of the training text starts with it.
+It is small on purpose: at width 384 the embedding is a tenth of the target, and a softmax over 4,096 entries keeps the
+one-layer draft cheap. `tokenizer(text)` prepends one `<|endoftext|>`, because every training document starts with it.
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ from transformers import PreTrainedTokenizerFast
 
 from draftscope.base.errors import DraftscopeError
 
-END_TEXT, END = "<|endoftext|>", 0  # begins every document and ends what the model writes
+END_TEXT, END = "<|endoftext|>", 0  # starts every document and ends generated text
 PAD_TEXT, PAD = "<|pad|>", 1
 
 
 def train(texts: Iterable[str], entries: int) -> Tokenizer:
-    """Learn as many merges from `texts` as fill `entries`."""
+    """Trains a tokenizer of `entries` entries on `texts`."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
@@ -34,7 +33,7 @@ def train(texts: Iterable[str], entries: int) -> Tokenizer:
     )
     tokenizer.train_from_iterator(texts, trainer)
     if (found := tokenizer.get_vocab_size()) < entries:
-        raise DraftscopeError(f"Too little text to learn {entries} tokenizer entries from (found {found}): add more.")
+        raise DraftscopeError(f"Too little text for a tokenizer of {entries} entries (found {found}): add more text.")
     tokenizer.post_processor = processors.TemplateProcessing(
         single=f"{END_TEXT} $A", pair=f"{END_TEXT} $A $B", special_tokens=[(END_TEXT, END)]
     )
@@ -42,7 +41,7 @@ def train(texts: Iterable[str], entries: int) -> Tokenizer:
 
 
 def save(tokenizer: Tokenizer, folder: Path, positions: int) -> None:
-    """Write a folder that `AutoTokenizer.from_pretrained` loads."""
+    """Writes a folder that `AutoTokenizer.from_pretrained` loads."""
     PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         bos_token=END_TEXT,
@@ -54,5 +53,5 @@ def save(tokenizer: Tokenizer, folder: Path, positions: int) -> None:
 
 
 def load(folder: Path) -> Tokenizer:
-    """The tokenizer of a model folder, without transformers around it."""
+    """The tokenizer of a model folder, as the tokenizers library loads it."""
     return Tokenizer.from_file(str(folder / "tokenizer.json"))

@@ -1,4 +1,4 @@
-"""`torch.compile` where a C++ compiler exists, the same function uncompiled elsewhere."""
+"""`torch.compile` if there is a C++ compiler, otherwise the uncompiled function."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ Loss = Callable[..., torch.Tensor]
 
 
 def compiled(function: Loss) -> Loss:
-    """The fast version of `function`; says so when there is none. What was compiled before it is forgotten, so that
-    many members one after the other stay below torch's limit of versions."""
+    """`function` compiled, or unchanged with a printed note if there is no compiler.
+
+    Resets torch's compiler first, so that training many members does not exceed its limit of recompilations.
+    """
     if shutil.which("g++") or shutil.which("clang++"):
         torch.compiler.reset()
         return torch.compile(function, dynamic=False)
-    print("No C++ compiler found: training uncompiled, at about half the speed.")
+    print("No C++ compiler found: training without torch.compile, at about half the speed.")
     return function

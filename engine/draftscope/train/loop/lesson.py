@@ -1,8 +1,8 @@
-"""What a drafter learns from its target, text by text: the target's whole distribution at every depth it drafts.
+"""Lessons: how a drafter is trained on its target's distribution at every draft depth.
 
-A lesson turns a text into pairs: what the target says of a token, and what the drafter guesses of the same token from
-where it stands, one depth after the other. The loss is the forward KL between them, and acceptance the mass that both
-share; so what is trained, what is measured and what is drafted with is one computation.
+A lesson turns a text into pairs for depth 1, 2, ...: the target's distribution of a token, and the drafter's of the
+same token. The loss is the forward KL between the two, and acceptance is their overlap. Training, evaluation and
+drafting therefore share one computation.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ Pair = tuple[Tensor, Tensor]
 
 
 class Seen(NamedTuple):
-    """A text, and what its target makes of it.
+    """Texts and the target's output on them.
 
-    ids [B, T]; states [B, T, F], the target's hidden states that the drafter reads; distributions [B, T, V'], row i
-    about token i + 1; drawn, what is random in this reading.
+    ids [B, T]; states [B, T, F]: the target's hidden states that the drafter reads; distributions [B, T, V']: row i is
+    about token i + 1; drawn: the random part of the lesson, see `Lesson.draw`.
     """
 
     ids: Tensor
@@ -34,7 +34,7 @@ class Seen(NamedTuple):
 
 
 class Lesson(ABC):
-    """`target` p is frozen, `student` q learns. `weights[k]` is what depth k + 1 counts in the loss."""
+    """Trains `student` q on the frozen `target` p. `weights[k]` is the weight of depth k + 1 in the loss."""
 
     def __init__(self, target: Any, student: Any, weights: tuple[float, ...]) -> None:
         self.target = target.requires_grad_(False).eval()
@@ -44,37 +44,38 @@ class Lesson(ABC):
 
     @abstractmethod
     def pairs(self, seen: Seen) -> Iterator[Pair]:
-        """For depth 1, 2, ...: rows of `seen.distributions` [..., V'], and the student's logits [..., D] of the same
+        """For depth 1, 2, ...: rows of `seen.distributions` [..., V'] and the student's logits [..., D] for the same
         tokens."""
 
-    def draw(self, ids: Tensor, dice: torch.Generator) -> Tensor | None:  # noqa: ARG002 - most lessons draw nothing
-        """What is random in one reading of `ids` [B, T]."""
+    def draw(self, ids: Tensor, generator: torch.Generator) -> Tensor | None:  # noqa: ARG002 - most have no random part
+        """The random part of a lesson on `ids` [B, T], if it has one."""
         return None
 
     def loss(self, ids: Tensor, drawn: Tensor | None) -> Tensor:
-        """Mean KL(p || q) in nats over texts [B, T], depths weighted, over the tokens that the student can say."""
+        """Weighted mean over depths of KL(p || q) in nats on texts [B, T], over the student's vocabulary."""
         seen = self.shown(ids, drawn)
-        return self.loss_of(seen._replace(distributions=F.log_softmax(self._sayable(seen.distributions).float(), -1)))
+        log_p = F.log_softmax(self._in_student_vocabulary(seen.distributions).float(), -1)
+        return self.loss_of(seen._replace(distributions=log_p))
 
     def loss_of(self, seen: Seen) -> Tensor:
-        """`loss`, where the distributions are log-probabilities over the student's vocabulary."""
-        depths = [kl(true, said) for true, said in self.pairs(seen)]
+        """`loss`, given distributions as log-probabilities over the student's vocabulary."""
+        depths = [kl(log_p, logits) for log_p, logits in self.pairs(seen)]
         weighted = [weight * depth for weight, depth in zip(self.weights, depths, strict=True)]
         return torch.stack(weighted).sum() / sum(self.weights)
 
     @torch.no_grad()
     def shown(self, ids: Tensor, drawn: Tensor | None) -> Seen:
-        """What the target makes of texts [B, T]; its distributions as logits [B, T, V]."""
+        """The target's output on texts [B, T], with its distributions as logits [B, T, V]."""
         out = self.target(input_ids=ids, use_cache=False, output_hidden_states=bool(self._layers))
         states = [out.hidden_states[layer] for layer in self._layers] or [out.logits[..., :0]]
         return Seen(ids, torch.cat(states, -1), out.logits, drawn)
 
     def to_target(self, distributions: Tensor) -> Tensor:
-        """The student's distributions [..., D] -> [..., V], over the target's vocabulary."""
+        """The student's distributions [..., D] -> [..., V] over the target's vocabulary."""
         return self.student.to_target(distributions) if isinstance(self.student, Head) else distributions
 
-    def _sayable(self, logits: Tensor) -> Tensor:
-        """[..., V] -> [..., D]: only the tokens in the student's own vocabulary."""
+    def _in_student_vocabulary(self, logits: Tensor) -> Tensor:
+        """[..., V] -> [..., D]: only the tokens in the student's vocabulary."""
         pruned = isinstance(self.student, Head) and self.student.d2t is not None
         return logits[..., self.student.targets] if pruned else logits
 
@@ -86,7 +87,7 @@ def kl(log_p: Tensor, logits: Tensor) -> Tensor:
 
 
 class Drafting(Lesson):
-    """A draft model of its own: it reads the text itself, so that every depth is like the first."""
+    """A draft model: it reads the text itself, so one depth stands for all."""
 
     def __init__(self, target: Any, student: Any) -> None:
         super().__init__(target, student, (1.0,))

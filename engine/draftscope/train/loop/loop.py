@@ -1,9 +1,8 @@
-"""One training run: steps until its budget is spent, safe to interrupt at any step.
+"""One training run: takes steps until the budget is spent, and can be interrupted at any step.
 
-Its time counts what was spent in steps, each step capped at a few times the median, so
-a laptop that slept or a paused process loses nothing. SIGINT, SIGTERM and the end of a
-sitting finish the step at hand, save, and return; the same command then goes on from
-there, with the same weights as if it had never stopped.
+Only time spent in steps counts, each step capped at a few times the median, so a laptop that slept or a paused process
+loses nothing. On SIGINT, SIGTERM or the end of a sitting the run finishes the current step, saves and returns. The same
+command continues from there and reaches the same weights as an uninterrupted run.
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ from draftscope.train.data.corpus import Domain
 from draftscope.train.loop.optimizers import Optimizers, Rates, schedule
 
 SAVE_EVERY = 300.0  # seconds spent in steps between two saved states
-STALL = 4.0  # a step counts as at most this many times the median
-REHEARSED = (0, 7)  # steps with rows of either length, taken once before the clock runs: they compile
+STALL = 4.0  # a step counts at most this many times the median
+REHEARSED = (0, 7)  # one step for each row length, run before the clock starts because it compiles
 
 
 @dataclass
@@ -40,7 +39,7 @@ class Progress:
     step: int = 0
     tokens: int = 0
     spent: float = 0.0  # seconds in steps
-    durations: list[float] = field(default_factory=list)  # the latest steps, for the median
+    durations: list[float] = field(default_factory=list)  # of the latest steps, for the median
 
     def count(self, duration: float, tokens: int) -> None:
         if len(self.durations) >= 5:
@@ -53,33 +52,33 @@ class Progress:
 
 @dataclass(frozen=True)
 class Budget:
-    """What a run may spend: its time or its tokens, whichever ends first. Tests pass a clock of their own."""
+    """The time and tokens a run may spend; it ends when either is used up. Tests pass their own clock."""
 
-    seconds: float  # in steps, interrupted sittings included
-    tokens: int = 1 << 62  # in all, those behind the first weights included
-    deadline: float = math.inf  # by time.monotonic(): when this sitting ends, and the run goes on in another
+    seconds: float  # in steps, over all sittings
+    tokens: int = 1 << 62  # in all, including those the initial weights were trained on
+    deadline: float = math.inf  # end of this sitting in terms of time.monotonic(); a later sitting continues
     clock: Callable[[], float] = time.perf_counter
 
 
 @dataclass(frozen=True)
 class Run:
-    """What the loop needs to know of a run that is not the model."""
+    """What the loop needs to know about a run, apart from the model."""
 
     folder: Path
     budget: Budget
     rates: Rates
     tokens_per_step: int
-    fingerprint: str  # of what decides the weights beside time; a saved run of another is not taken over
-    seen: int  # tokens behind the weights that a new run starts from
+    fingerprint: str  # of everything but time that determines the weights; a saved state must have the same
+    seen: int  # tokens that the initial weights were trained on
 
     def share(self, progress: Progress) -> float:
-        """How much of the budget is spent, 1 at its end."""
+        """The share of the budget that is spent; 1 at its end."""
         read = progress.step * self.tokens_per_step
         before = progress.tokens - read
         return max(progress.spent / self.budget.seconds, read / max(1, self.budget.tokens - before))
 
     def overall(self, progress: Progress) -> float:
-        """How much is read of all that the weights will have read at the end, what they came with included."""
+        """The share of all tokens that the weights will have read at the end, including those read before this run."""
         share, read = self.share(progress), progress.step * self.tokens_per_step
         before = progress.tokens - read
         return share * (before + read) / (share * before + read) if read else 0.0
@@ -88,10 +87,10 @@ class Run:
 def train(
     run: Run, model: torch.nn.Module, backward: Callable[[int], float], check: Callable[[Progress], None]
 ) -> tuple[Progress, bool]:
-    """Train `model` in place; returns the progress and whether the budget was spent.
+    """Trains `model` in place; returns the progress and whether the budget is spent.
 
-    `backward(step)` leaves gradients behind and returns the loss; `check(progress)` is
-    called whenever the state was saved.
+    `backward(step)` computes the gradients and returns the loss; `check(progress)` is called whenever the state was
+    saved.
     """
     optimizers = Optimizers(model, run.rates)
     progress = _restore(run, model, optimizers)
@@ -123,7 +122,7 @@ def _rehearse(model: torch.nn.Module, backward: Callable[[int], float]) -> None:
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Without torch's remark that a norm of 16-bit rows by 32-bit weights is not fused."""
+    """Suppresses torch's warning that a norm of 16-bit rows with 32-bit weights is not fused."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Mismatch dtype between input and weight")
         yield
@@ -144,7 +143,7 @@ def _elapsed(run: Run, progress: Progress) -> int:
 
 
 def fingerprint(seed: int, domains: list[Domain], *models: torch.nn.Module) -> str:
-    """What decides the weights beside the time: the seed, the text and the models taken from outside."""
+    """Digest of everything but time that determines the weights: the seed, the text and the given models."""
     digest = hashlib.sha256(str(seed).encode())
     for domain in domains:
         digest.update(domain.name.encode() + domain.tokens.tobytes())
@@ -155,7 +154,7 @@ def fingerprint(seed: int, domains: list[Domain], *models: torch.nn.Module) -> s
 
 
 def started(folder: Path) -> bool:
-    """Whether a run has left a state in `folder` to go on from."""
+    """Whether `folder` contains the saved state of a run."""
     return (folder / "state.pt").exists()
 
 
@@ -184,25 +183,28 @@ def _restore(run: Run, model: torch.nn.Module, optimizers: Optimizers) -> Progre
     state = torch.load(run.folder / "state.pt", map_location="cpu", weights_only=True)
     if state["fingerprint"] != run.fingerprint:
         raise DraftscopeError(
-            f"{run.folder} holds a run with another seed, text or target: move it away to start anew."
+            f"{run.folder} contains a run with another seed, text or target: move it away to start a new one."
         )
     model.load_state_dict(state["model"])
     optimizers.restore(state["optimizers"])
     progress = Progress(**state["progress"])
     if run.share(progress) >= 1:
         minutes = run.budget.seconds / 60
-        print(f"{run.folder} has had its {minutes:g} minutes: raise --minutes, or move it away to start anew.")
+        print(
+            f"{run.folder} has used its {minutes:g} minutes: raise --minutes, or move the folder away to start a new "
+            "run."
+        )
     return progress
 
 
 @contextmanager
 def _interruptible() -> Iterator[Callable[[], bool]]:
-    """Turn SIGINT and SIGTERM into a question the loop can ask after each step."""
-    asked: list[int] = []
+    """Catches SIGINT and SIGTERM; yields a function that tells whether one has arrived."""
+    received: list[int] = []
     signals = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(number, lambda number, _: asked.append(number)) for number in signals]
+    before = [signal.signal(number, lambda number, _: received.append(number)) for number in signals]
     try:
-        yield lambda: bool(asked)
+        yield lambda: bool(received)
     finally:
         for number, handler in zip(signals, before, strict=True):
             signal.signal(number, handler)

@@ -1,7 +1,7 @@
-"""Muon for the matrices between hidden states, AdamW for the rest, one schedule over both.
+"""Muon for the matrices between hidden states, AdamW for the rest, one schedule for both.
 
-Muon is torch's own. Its rate is scaled to the size of AdamW's updates, so one weight
-decay and rates of one order of magnitude fit both.
+Muon is torch's implementation, with its rate scaled to the size of AdamW's updates, so that rates of similar size fit
+both.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Rates:
 
 
 class Optimizers:
-    """Both optimisers behind one `step`."""
+    """Both optimizers behind one `step`."""
 
     def __init__(self, model: torch.nn.Module, rates: Rates) -> None:
         named = list(model.named_parameters())
@@ -35,7 +35,7 @@ class Optimizers:
         )
 
     def step(self, factor: float) -> None:
-        """Apply the gradients at `factor` times the peak rates, then forget them."""
+        """Applies the gradients at `factor` times the peak rates, then clears them."""
         for optimizer, rate in zip(self._both, self._rates, strict=True):
             for group in optimizer.param_groups:
                 group["lr"] = rate * factor
@@ -51,15 +51,16 @@ class Optimizers:
 
 
 def _between_hidden(name: str, weight: torch.Tensor) -> bool:
-    """A matrix, but no embedding and no output weights: these have a row for each token."""
+    """Whether `weight` is a matrix other than the embedding and the output weights, which have one row per token."""
     return weight.ndim == 2 and "embed" not in name and "lm_head" not in name
 
 
 def schedule(share: float, overall: float) -> float:
-    """Warm up, hold, then decay to zero: the factor on the peak rates when `share` in [0, 1] of a run is done.
+    """The factor on the peak rates when `share` in [0, 1] of a run is done: warm up, hold, then decay to zero.
 
-    `overall` is the share of all that the weights will have read. It decides on the decay: weights that have ended one
-    go on where a single long run would stand, since a full rate unlearns more than a short run learns again. Unlike
-    a cosine, a longer budget given to an interrupted run changes nothing that was already done before the decay.
+    `overall` is the share of all tokens that the weights will have read; it controls the decay. Already trained weights
+    thus continue at the rate that a single long run would have, since a full rate undoes more than a short run
+    relearns. Unlike with a cosine schedule, extending the budget of an interrupted run before the decay does not affect
+    the steps already taken.
     """
     return min(1.0, (share + 0.001) / WARM_UP, max(0.0, 1.0 - overall) / DECAY)

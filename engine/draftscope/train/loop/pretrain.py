@@ -1,9 +1,8 @@
-"""A target: next-token training on packed rows of all domains.
+"""Trains a target: next-token prediction on packed rows of all domains.
 
-8,192 tokens a step on two cores: with Muon the smallest step that still fills them, and
-the budget buys more steps that way. Seven steps of eight use rows of 512; the eighth uses
-rows of 1,024, so that every position the model accepts has been trained. Such a step
-takes a fourth longer, hence no more of them.
+On two cores a step has 8,192 tokens: with Muon this is the smallest step that keeps them busy, and small steps mean
+more steps within the budget. Seven of eight steps use rows of 512 tokens; the eighth uses rows of 1,024, so that every
+position the model supports is trained. Such a step takes a quarter longer, so there are no more of them.
 """
 
 from __future__ import annotations
@@ -24,13 +23,12 @@ from draftscope.train.loop.optimizers import Rates
 from draftscope.train.loop.precision import mixed
 from draftscope.train.publish.evaluate import scores
 
-BALANCE = 0.01  # weight of the load-balancing loss where experts are routed (2101.03961)
+BALANCE = 0.01  # weight of the load-balancing loss of mixtures of experts (2101.03961)
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """What decides a training run beside its data, its seed and its budget. `samples`: rows of the target's own text
-    that a drafter learns from."""
+    """The hyperparameters of a run. `samples` is the number of target-generated rows that a drafter trains on."""
 
     rates: Rates
     tokens_per_step: int
@@ -41,7 +39,7 @@ TARGET = Recipe(Rates(matrices=4e-3, rest=5e-3), tokens_per_step=8192)
 
 
 def next_token_loss(model: Any, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    """Mean cross-entropy in nats; both arguments are [rows, length]. Experts are kept equally busy beside it."""
+    """Mean cross-entropy in nats, plus a load-balancing loss if there are experts. inputs, targets [rows, length]."""
     routed = {"output_router_logits": True} if hasattr(model.config, "num_experts") else {}
     out = model(input_ids=inputs, use_cache=False, **routed)  # logits [rows, length, vocabulary]
     loss = F.cross_entropy(out.logits.float().flatten(0, 1), targets.flatten())
@@ -49,7 +47,7 @@ def next_token_loss(model: Any, inputs: torch.Tensor, targets: torch.Tensor) -> 
 
 
 def row_length(step: int) -> int:
-    """The length of this step's rows."""
+    """The row length of a step."""
     return BLOCK if step % 8 == 7 else ROW
 
 
@@ -63,9 +61,9 @@ def pretrain(
     recipe: Recipe = TARGET,
     loss_of: Loss = next_token_loss,
 ) -> tuple[loop.Progress, bool]:
-    """Train `model` in place within `budget`; returns the progress and whether it is done.
+    """Trains `model` in place within `budget`; returns the progress and whether it is done.
 
-    `seen` counts the tokens behind the weights the model comes with.
+    `seen` is the number of tokens that the model's weights were already trained on.
     """
     batches = Batches(texts.train, seed, recipe.tokens_per_step)
 
@@ -77,10 +75,10 @@ def pretrain(
         return loss.item()
 
     def check(progress: loop.Progress) -> None:
-        short = scores(model, texts.val, 8, texts.tokenizer)
+        quick = scores(model, texts.val, 8, texts.tokenizer)
         model.train()
-        found = ", ".join(f"{name} {value.nats_per_token:.2f}" for name, value in short.items())
-        tqdm.write(f"{progress.tokens / 1e6:.2f}M tokens, held-out nats per token (quick): {found}")
+        losses = ", ".join(f"{name} {value.nats_per_token:.2f}" for name, value in quick.items())
+        tqdm.write(f"{progress.tokens / 1e6:.2f}M tokens, held-out nats per token (8 rows): {losses}")
 
     model.train()
     fingerprint = loop.fingerprint(seed, texts.train)

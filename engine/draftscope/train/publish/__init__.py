@@ -1,1 +1,1 @@
-"""What training leaves: folders, records, model cards, evaluations."""
+"""The results of training: model folders, records, model cards, evaluations."""

@@ -1,4 +1,4 @@
-"""The model cards: what a member is, what made it, how good it is, whom to credit."""
+"""The model cards: what a member is, how it was trained, how good it is, and credits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from draftscope.train.publish.about import ABOUT
 from draftscope.train.publish.repeats import DOCUMENTS, GIVEN, WRITTEN, openings, written
 from draftscope.train.publish.training_record import Record
 
-CONTINUED = 72  # tokens by the model behind the opening of a held-out document
+CONTINUED = 72  # tokens the model writes after the opening of a held-out document
 
 FRONT_MATTER = """---
 language: en
@@ -29,19 +29,19 @@ tags:
 - speculative-decoding
 ---"""
 
-HELD_OUT_NOTE = """Measured with the bf16 weights on documents kept out of training, in rows of 512 tokens."""
-AGREEMENT_NOTE = """alpha k is the mean over the text of the sum over the vocabulary of min(p, q) at temperature 1,
-p the target's law of a token and q the drafter's of the same token, k places behind the last one that the target has
-read: the chance that the k-th drafted token is accepted, given that those before it were the text's own. Greedy is the
-share of first tokens where both have the same most likely one."""
-REPEATS_NOTE = f"""Repeated is the share of 4-grams that stood in the model's own continuation before, the mean over
-at most {DOCUMENTS} held-out documents of each kind: {GIVEN} tokens given, {WRITTEN} written, greedily and at T = 1."""
-ONE_DEPTH_NOTE = """A model of its own reads the text itself, so that all places are alike."""
-SAMPLES_NOTE = """The opening of the first held-out document of each kind, continued at temperature 0.8: one draw,
-unpicked. `[...]` marks where the model takes over."""
-CREDITS_NOTE = """None of the text is in this folder. Each source keeps its own terms, and whoever passes these
-weights on should pass these credits on with them. ATTRIBUTION-storybooks.tsv.xz lies in the target's folder."""
-LLAMA_NOTE = """The parts marked so were generated with Llama 3.1. Llama 3.1 is licensed under the Llama 3.1 Community
+HELD_OUT_NOTE = """Measured with the bf16 weights on documents that were not trained on, in rows of 512 tokens."""
+AGREEMENT_NOTE = """alpha k is the sum of min(p, q) over the vocabulary at temperature 1, averaged over the text. p is
+the target's distribution and q the drafter's for the same token, k places after the last token that the target has
+read. It is the probability that the k-th drafted token is accepted, given that the earlier drafted tokens are the
+text's own. Greedy is the share of first tokens for which both have the same most probable token."""
+REPEATS_NOTE = f"""Repeated is the share of 4-grams that occurred earlier in the model's own continuation, averaged over
+at most {DOCUMENTS} held-out documents of each kind: {GIVEN} tokens given, {WRITTEN} generated, greedy and at T = 1."""
+ONE_DEPTH_NOTE = """A draft model reads the text itself, so alpha is the same at every depth."""
+SAMPLES_NOTE = """The opening of the first held-out document of each kind, continued at temperature 0.8: one sample
+each, not selected. `[...]` marks where the model takes over."""
+CREDITS_NOTE = """The text itself is not in this folder. Each source keeps its own terms. If you redistribute these
+weights, redistribute these credits with them. ATTRIBUTION-storybooks.tsv.xz is in the target's folder."""
+LLAMA_NOTE = """The marked parts were generated with Llama 3.1. Llama 3.1 is licensed under the Llama 3.1 Community
 License, Copyright (c) Meta Platforms, Inc. All Rights Reserved. Its terms ask that a model trained on such text
 has a name that begins with Llama and that its card says Built with Llama."""
 
@@ -49,7 +49,7 @@ has a name that begins with Llama and that its card says Built with Llama."""
 def card(
     member: Member, network: Any, record: Record, recipe: Recipe, sources: list[Source], specimens: list[str]
 ) -> str:
-    """The README.md of a member's folder. `network` is the member as it was saved."""
+    """The README.md of a member's folder. `network` is the member as saved."""
     about = ABOUT[member.name]
     built_with = ["**Built with Llama.**"] if _by_llama(sources) else []
     parts = [
@@ -62,7 +62,7 @@ def card(
         _recipe(about.method, recipe, record),
         "## How good it is",
         _figures(record),
-        "## What it is bad at",
+        "## Limits",
         about.limits,
         *(["## Samples", SAMPLES_NOTE, *specimens] if specimens else []),
         *_credits(sources),
@@ -72,40 +72,40 @@ def card(
 
 @torch.inference_mode()
 def specimens(model: Any, texts: Texts, seed: int) -> list[str]:
-    """One unpicked continuation for each domain, at temperature 0.8, as Markdown."""
+    """One continuation for each domain at temperature 0.8, not selected, as Markdown."""
     torch.manual_seed(seed)
     return [_specimen(model, domain, texts) for domain in texts.val]
 
 
 def _specimen(model: Any, domain: Domain, texts: Texts) -> str:
     opening = openings(domain)[:1].to(model.device)  # [1, GIVEN]
-    (own,) = written(model, opening, CONTINUED, 0.8)
-    given, more = texts.tokenizer.decode(opening[0].tolist()), texts.tokenizer.decode(own)
-    return f"{domain.name.capitalize()}:\n\n````text\n{given} [...] {more}\n````"
+    (continuation,) = written(model, opening, CONTINUED, 0.8)
+    given, generated = texts.tokenizer.decode(opening[0].tolist()), texts.tokenizer.decode(continuation)
+    return f"{domain.name.capitalize()}:\n\n````text\n{given} [...] {generated}\n````"
 
 
 def _shape(network: Any, record: Record) -> str:
     size = f"{record.parameters / 1e6:.1f} million parameters in bf16"
     if isinstance(network, Head):
         layers = ", ".join(str(layer) for layer in network.layers)
-        return f"""A head of {size}. It reads the target's hidden states {layers} (i: what goes into decoder layer i,
-counted from 0; the number of layers: what comes out of the final norm) and drafts {network.vocabulary:,} of the
-target's {network.lender.vocabulary:,} tokens. What it has no weights for it borrows from the target."""
+        return f"""A head of {size}. It reads the target's hidden states {layers} (i is the input of decoder layer i,
+counted from 0; the number of layers is the output of the final norm) and drafts {network.vocabulary:,} of the
+target's {network.lender.vocabulary:,} tokens. It uses the target's weights for what it has none of its own."""
     config = network.config
     layers = "one layer" if config.num_hidden_layers == 1 else f"{config.num_hidden_layers} layers"
-    return f"""A plain `{type(network).__name__}` of {size}: {layers} of width {config.hidden_size},
-{config.vocab_size:,} byte-level BPE entries with tied embeddings. `<|endoftext|>` begins every document and ends what
-the model writes."""
+    return f"""A standard `{type(network).__name__}` of {size}: {layers} of width {config.hidden_size},
+{config.vocab_size:,} byte-level BPE entries with tied embeddings. `<|endoftext|>` starts every document and ends
+generated text."""
 
 
 def _recipe(method: str, recipe: Recipe, record: Record) -> str:
     return f"""{method}
 
-{record.tokens_seen / 1e6:.1f} million tokens seen. The last run: {record.minutes:.1f} minutes on {record.hardware},
-products in {record.precision}, {record.steps:,} steps of {record.tokens_per_step:,} tokens, seed {record.seed}. Muon
-for the matrices (rate {recipe.rates.matrices:g}), AdamW for the rest ({recipe.rates.rest:g}), warm-up over the first
-{WARM_UP:.0%} of the time, linear decay to zero over the last {DECAY:.0%} of all tokens. The recipe is `draftscope
-train`."""
+{record.tokens_seen / 1e6:.1f} million tokens in all. The last run: {record.minutes:.1f} minutes on {record.hardware},
+matmuls in {record.precision}, {record.steps:,} steps of {record.tokens_per_step:,} tokens, seed {record.seed}. Muon
+for the matrices (learning rate {recipe.rates.matrices:g}), AdamW for the rest ({recipe.rates.rest:g}), warm-up over the
+first {WARM_UP:.0%} of the time, linear decay to zero over the last {DECAY:.0%} of all tokens. Reproduce it with
+`draftscope train`."""
 
 
 def _figures(record: Record) -> str:
@@ -121,10 +121,11 @@ def _figures(record: Record) -> str:
 
 
 def _row(record: Record, name: str) -> list[str]:
-    score, found, again = record.held_out.get(name), record.agreement.get(name), record.repeats.get(name)
+    score, agreement, repeats = record.held_out.get(name), record.agreement.get(name), record.repeats.get(name)
     losses = (score.nats_per_token, score.bits_per_byte) if score else ()
-    agrees = (*found.alpha, found.greedy[0]) if found else ()
-    return [f"{value:.2f}" for value in (*losses, *agrees, *((again.greedy, again.sampled) if again else ()))]
+    agreements = (*agreement.alpha, agreement.greedy[0]) if agreement else ()
+    repeated = (repeats.greedy, repeats.sampled) if repeats else ()
+    return [f"{value:.2f}" for value in (*losses, *agreements, *repeated)]
 
 
 def _credits(sources: list[Source]) -> list[str]:

@@ -34,7 +34,7 @@ def held_out(domain: Domain, rows: int) -> torch.Tensor:
 
 @torch.inference_mode()
 def score(model: Any, domain: Domain, rows: int, tokenizer: Tokenizer) -> Score:
-    """Mean loss over the held-out rows, and the same per byte of the text they stand for."""
+    """Mean loss over the held-out rows, per token and per byte of their text."""
     ids = held_out(domain, rows)  # [rows, ROW + 1]
     total = 0.0
     for row in torch.split(ids.to(model.device), 8):
@@ -54,33 +54,33 @@ def scores(model: Any, domains: list[Domain], rows: int, tokenizer: Tokenizer) -
 
 @dataclass(frozen=True)
 class Agreement:
-    """How far a drafter and its target agree on one domain's held-out text, by depth.
+    """How much a drafter and its target agree on one domain's held-out text, by depth.
 
-    Entry k belongs to the token k + 1 places behind the last one that the target has read, given that all drafted
-    tokens before it are the text's own. A draft model has one entry: it reads the text itself, so all depths are alike.
+    Entry k is about the token k + 1 places after the last one that the target has read, given that all drafted tokens
+    before it are the text's own. A draft model reads the text itself: all depths are equal and it has one entry.
     """
 
     alpha: tuple[float, ...]  # mean of sum min(p, q) at temperature 1
-    greedy: tuple[float, ...]  # share of tokens where both have the same most likely one
+    greedy: tuple[float, ...]  # share of tokens for which both have the same most probable token
     tokens: int
 
     def shown(self) -> str:
-        """The alphas, for a line of progress."""
+        """The alphas, for a progress line."""
         return "/".join(f"{value:.2f}" for value in self.alpha)
 
 
 @torch.inference_mode()
 def agreement(lesson: Lesson, domain: Domain, rows: int) -> Agreement:
-    """alpha = sum min(p, q) is the chance that one drafted token is accepted (2211.17192, theorem 3.5)."""
+    """alpha = sum min(p, q) is the probability that one drafted token is accepted (2211.17192, theorem 3.5)."""
     ids = held_out(domain, rows)[:, :-1]  # [rows, ROW]
-    dice, place = torch.Generator().manual_seed(0), lesson.target.device
+    generator, device = torch.Generator().manual_seed(0), lesson.target.device
     sums = torch.zeros(3, len(lesson.weights))  # alpha, greedy, count
     for row in torch.split(ids, 8):
-        drawn = lesson.draw(row, dice)
-        with mixed(place):
-            seen = lesson.shown(row.to(place), None if drawn is None else drawn.to(place))
-            for depth, (true, said) in enumerate(lesson.pairs(seen)):
-                p, q = true.float().softmax(-1), lesson.to_target(said.float().softmax(-1))
+        drawn = lesson.draw(row, generator)
+        with mixed(device):
+            seen = lesson.shown(row.to(device), None if drawn is None else drawn.to(device))
+            for depth, (target, student) in enumerate(lesson.pairs(seen)):
+                p, q = target.float().softmax(-1), lesson.to_target(student.float().softmax(-1))
                 same = p.argmax(-1) == q.argmax(-1)
                 sums[:, depth] += torch.tensor([torch.minimum(p, q).sum(), same.sum(), same.numel()])
     alpha, greedy = (sums[:2] / sums[2]).tolist()

@@ -1,4 +1,4 @@
-"""What a finished run leaves: the folder as it is published, its figures, its card."""
+"""Publishes a finished run: the model folder, its measurements and its card."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from draftscope.train.publish.training_record import Record, write
 from draftscope.train.students.shapes import parameters
 from draftscope.train.students.students import lesson
 
-ROWS = 64  # held-out rows of 512 tokens per domain, at most, in the final figures
+ROWS = 64  # held-out rows of 512 tokens per domain, at most, for the published figures
 
 
 @dataclass(frozen=True)
 class Finished:
-    """A run that came to its end. `stamp` is the digest of what decided it."""
+    """A finished run. `stamp` is the digest of everything that determined it."""
 
     member: Member
     recipe: Recipe
@@ -51,7 +51,7 @@ class Finished:
 
 
 def publish(run: Finished, network: Any, texts: Texts) -> None:
-    """Writes the member's folder, from `network` as it was trained, and prints its figures."""
+    """Writes the member's folder from the trained `network` and prints its figures."""
     device = next(network.parameters()).device
     target = None if run.home is None else folder.load(run.home).to(device, precision(device.type))
     saved = _saved(run, network, target, texts)
@@ -67,7 +67,7 @@ def publish(run: Finished, network: Any, texts: Texts) -> None:
 
 
 def _saved(run: Finished, network: Any, target: Any, texts: Texts) -> Any:
-    """The network as anyone else will load it, in bf16."""
+    """Saves the network in bf16 and loads it again, as users will."""
     if not isinstance(network, Head):
         return folder.save(network, texts.tokenizer, run.place)
     save_head(network.to(torch.bfloat16), run.place, embedded.find(run.member.of).title)
@@ -95,7 +95,7 @@ def _record(run: Finished, network: Any, target: Any, texts: Texts) -> Record:
 
 
 def hardware(device: torch.device) -> str:
-    """What a run was made on, in words."""
+    """The hardware a run used, in words."""
     if device.type == "cuda":
         return f"one {torch.cuda.get_device_name(device)}"
     return f"{torch.get_num_threads()} of {os.cpu_count()} processor cores"

@@ -1,4 +1,4 @@
-"""Model folders: plain Transformers checkpoints in bf16, with their tokenizer."""
+"""Model folders: standard Transformers checkpoints in bf16, with their tokenizer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from draftscope.train.students.shapes import TARGET
 
 
 def save(model: Any, tokenizer: Tokenizer, folder: Path) -> Any:
-    """Write `model` as bf16 and return it as anyone else will load it, on the device it was on."""
+    """Saves `model` in bf16 and returns it loaded again, as users will load it, on the same device."""
     place = model.device
     model.to(torch.bfloat16).save_pretrained(folder)
     bpe.save(tokenizer, folder, TARGET.positions)
@@ -24,7 +24,7 @@ def save(model: Any, tokenizer: Tokenizer, folder: Path) -> Any:
 
 
 def load(folder: Path) -> Any:
-    """The model in `folder`, in fp32 to be trained or taught from."""
+    """The model in `folder` in fp32, to train it or to distill from it."""
     if not (folder / "config.json").exists():
         raise DraftscopeError(f"There is no model in {folder}: train one or name another folder.")
     return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)

@@ -1,4 +1,4 @@
-"""Finished folders as one tar in pieces small enough to be carried: `cat NAME.tar.* | tar x` puts them together."""
+"""Finished folders as one tar file, split into small pieces: `cat NAME.tar.* | tar x` unpacks them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PIECE = 16 * 10**6  # bytes
 
 
 def pack(folders: list[Path], into: Path, piece: int = PIECE) -> None:
-    """Writes the folders to `into` as NAME.tar.00, NAME.tar.01, ... of `piece` bytes, by the name of the first."""
+    """Writes the folders to `into` as NAME.tar.00, NAME.tar.01, ... of `piece` bytes. NAME is that of the first."""
     whole = io.BytesIO()
     with tarfile.open(fileobj=whole, mode="w") as tar:
         for folder in folders:

@@ -1,4 +1,4 @@
-"""What a drafter wins on text of one's own: its chain of four against plain decoding, in one run."""
+"""A drafter's speedup on the user's own text: chains of four drafts against plain decoding, in one run."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from draftscope.measure.bench.statistics import Interval
 from draftscope.models.loading.embedded import Member
 from draftscope.train.data.corpus import Domain
 
-PROMPTS, GIVEN = 6, 64  # from the text held out, and tokens of each
+PROMPTS, GIVEN = 6, 64  # prompts from the held-out text, and the tokens of each
 PLAN = Plan(gammas=(4,), temperatures=(1.0,), tokens=48, peers=False)
 
 
 def speedup(member: Member, home: Path, place: Path, prompts: list[Prompt]) -> Interval:
-    """Tokens a second by the drafter in `place` for the target in `home`, divided by plain's in the same repeat.
+    """Tokens/s with the drafter in `place` for the target in `home`, divided by plain decoding's in the same repeat.
 
-    At temperature 1, prefill included: the median over prompts and repeats, with its 95% interval.
+    At temperature 1, including prefill: the median over prompts and repeats, with its 95% interval.
     """
     heads = [f"{member.kind}:{place}"] if member.is_head else []
     lab = load(home, None if member.is_head else place, threads=torch.get_num_threads(), heads=heads)
@@ -33,6 +33,6 @@ def speedup(member: Member, home: Path, place: Path, prompts: list[Prompt]) -> I
 
 
 def openings(held: Domain, tokenizer: Any) -> list[Prompt]:
-    """Texts from all over the part held out."""
+    """Prompts spread evenly over the held-out text."""
     starts = torch.linspace(0, len(held.tokens) - GIVEN, PROMPTS).long().tolist()
     return [Prompt(held.name, tokenizer.decode(held.tokens[start : start + GIVEN].tolist())) for start in starts]

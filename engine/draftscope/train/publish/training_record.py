@@ -1,4 +1,4 @@
-"""What one training run was and came to: `training.json`, beside the weights it describes."""
+"""The record of a training run: `training.json`, beside the weights it describes."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from draftscope.train.publish.repeats import Repeats
 
 @dataclass(frozen=True)
 class Record:
-    """Figures of a finished run; the model card is written from them."""
+    """Settings and results of a finished run. The model card is written from them."""
 
     name: str
     parameters: int
     seed: int
-    minutes: float  # spent in steps, this run
+    minutes: float  # spent in steps of this run
     hardware: str
-    precision: str  # of the products
+    precision: str  # of the matmuls
     steps: int  # of this run
     tokens_per_step: int
-    tokens_seen: int  # behind these weights, the runs they were warm-started from included
-    recipe: str  # digest of what decides these weights beside time, and of the time
-    target: str  # digest of the target's weights that a drafter was trained for; empty for a target
+    tokens_seen: int  # in all, including the runs that produced the weights it started from
+    recipe: str  # digest of everything that determines these weights, including the training time
+    target: str  # digest of the weights of the target a drafter was trained for; empty for a target
     held_out: dict[str, Score]  # bf16 weights on held-out text, by domain; empty for a head
     agreement: dict[str, Agreement]  # with the target, by domain; empty for a target
-    repeats: dict[str, Repeats]  # in its own continuations of held-out text, by domain; empty for a head
+    repeats: dict[str, Repeats]  # in its continuations of held-out text, by domain; empty for a head
 
 
 def write(record: Record, folder: Path) -> None:
@@ -37,12 +37,12 @@ def write(record: Record, folder: Path) -> None:
 
 
 def read(folder: Path) -> dict[str, Any]:
-    """The record in a member's folder; empty where nobody wrote one."""
+    """The record in a model folder; empty if there is none."""
     path = folder / RECORD
     found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     return found
 
 
 def tokens_behind(folder: Path) -> int:
-    """Tokens the weights in a model folder have seen; 0 where nobody wrote it down."""
+    """The number of tokens the weights in a model folder were trained on; 0 if not recorded."""
     return int(read(folder).get("tokens_seen", 0))

@@ -1,1 +1,1 @@
-"""What is trained: shapes, drafters before training, and their losses."""
+"""The models to train: their shapes, their initial weights and their losses."""

@@ -1,4 +1,4 @@
-"""Heads that guess several tokens at once: Medusa's heads (2401.10774) and the block drafter (DFlash, 2602.06036)."""
+"""Losses of heads that draft several tokens at once: Medusa (2401.10774) and the block drafter (DFlash, 2602.06036)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from torch import Tensor
 from draftscope.models.heads import Block, Medusa
 from draftscope.train.loop.lesson import Lesson, Pair, Seen
 
-SPACING = 8  # tokens of text for each block that is trained on it
+SPACING = 8  # one block is trained for every 8 tokens of text
 
 
 class Ahead(Lesson):
-    """Medusa: row i guesses token i + 2 and those behind it, from the target's last hidden state alone."""
+    """Medusa: row i drafts token i + 2 and those after it from the target's last hidden state alone."""
 
     student: Medusa
 
@@ -26,14 +26,14 @@ class Ahead(Lesson):
 
 
 class Blocks(Lesson):
-    """Many blocks of one text in one forward: each sees the text in front of its first token, and itself."""
+    """Many blocks of one text in one forward; each attends to the text before its first token and to itself."""
 
     student: Block
 
-    def draw(self, ids: Tensor, dice: torch.Generator) -> Tensor:
-        """Where the blocks begin, [B, T / SPACING]: behind one token at least, and with room for the whole block."""
+    def draw(self, ids: Tensor, generator: torch.Generator) -> Tensor:
+        """Start positions of the blocks, [B, T / SPACING]: after at least one token, with room for the whole block."""
         last = ids.shape[1] - len(self.weights)
-        return torch.randint(1, last + 1, (len(ids), ids.shape[1] // SPACING), generator=dice)
+        return torch.randint(1, last + 1, (len(ids), ids.shape[1] // SPACING), generator=generator)
 
     def pairs(self, seen: Seen) -> Iterator[Pair]:
         assert seen.drawn is not None
@@ -44,14 +44,14 @@ class Blocks(Lesson):
 
 
 def blocks(head: Block, ids: Tensor, states: Tensor, anchors: Tensor) -> Tensor:
-    """Logits [B, A, N, D] of the blocks of texts `ids` [B, T] that begin at `anchors` [B, A].
+    """Logits [B, A, N, D] of the blocks that start at `anchors` [B, A] in the texts `ids` [B, T].
 
-    states [B, T, F]: the target's, of which block a sees those in front of its first token.
+    states [B, T, F] are the target's hidden states; a block attends to those before its first token.
     """
     texts, length = ids.shape
     size, count = head.config.size, anchors.shape[1]
-    given = ids.gather(1, anchors).flatten()  # [B A]
-    tokens = head.tokens(given, size - 1).view(texts, count * size)
+    first_tokens = ids.gather(1, anchors).flatten()  # [B A]
+    tokens = head.tokens(first_tokens, size - 1).view(texts, count * size)
     inside = (anchors[:, :, None] + torch.arange(size, device=ids.device)).flatten(1)  # [B, A N]
     before = torch.arange(length, device=ids.device)
     sees_text = before < anchors.repeat_interleave(size, 1)[:, :, None]  # [B, A N, T]

@@ -1,8 +1,8 @@
-"""The shapes of the models that are trained here: targets, the ladder of drafts, a Mamba-2.
+"""The shapes of the models trained here: targets, drafts of several sizes, a Mamba-2.
 
-All are classes of transformers, so that any library loads them. On a small CPU the cost of a forward pass follows its
-layers, hence one layer for the draft (a tenth of the target's time) and eight for the target, the smallest whose bf16
-pass over eight tokens costs what a pass over one does.
+All are transformers classes, so any library loads them. On a small CPU the cost of a forward grows with the number of
+layers. The draft therefore has one layer (a tenth of the target's time) and the target eight, the smallest number at
+which a bf16 forward over eight tokens costs as much as one over a single token.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ RESIDUAL = ("o_proj.weight", "down_proj.weight", "experts.down_proj", "out_proj.
 
 @dataclass(frozen=True)
 class Shape:
-    """What distinguishes one of our Llamas from another."""
+    """The sizes of one of our Llamas."""
 
     vocabulary: int
     layers: int
@@ -43,7 +43,7 @@ class Shape:
         return LlamaForCausalLM(LlamaConfig(**self.common(), **TOKENS))
 
     def common(self) -> dict[str, Any]:
-        """What the configurations of Llama and Qwen2-MoE call these numbers."""
+        """These sizes under the names that LlamaConfig and Qwen2MoeConfig share."""
         return {
             "vocab_size": self.vocabulary,
             "num_hidden_layers": self.layers,
@@ -60,8 +60,8 @@ class Shape:
 
 @dataclass(frozen=True)
 class ExpertsShape:
-    """A Qwen2-MoE whose layers are `inner`'s, but for the MLP: `experts` of width `mlp`, of which each token is routed
-    to `active`, and one of the width `inner.mlp` that all tokens share."""
+    """A Qwen2-MoE with the shape of `inner`, except for the MLP: `experts` of width `mlp`, of which `active` serve each
+    token, and a shared expert of width `inner.mlp`."""
 
     inner: Shape
     experts: int
@@ -83,7 +83,7 @@ class ExpertsShape:
 
 @dataclass(frozen=True)
 class Mamba2Shape:
-    """A Mamba-2 of `state` numbers for each of its 2 x `width` channels, whatever the length of the text."""
+    """A Mamba-2 that keeps `state` numbers for each of its 2 x `width` channels, however long the text is."""
 
     vocabulary: int
     layers: int
@@ -117,14 +117,14 @@ EXPERTS = ExpertsShape(Shape(4096, 4, 256, 4, 2, mlp=256, positions=1024), exper
 
 
 def build(shape: AnyShape, seed: int) -> Any:
-    """A freshly initialised model in fp32 whose blocks start as the identity."""
+    """A freshly initialised model in fp32 in which every block starts as the identity."""
     torch.manual_seed(seed)
     return quiet(shape.network())
 
 
 def quiet(network: Any) -> Any:
-    """Zeroes the end of every residual branch: the first steps then train the embedding alone and no depth-dependent
-    scale is needed."""
+    """Zeroes the last weight of every residual branch: the first steps then train only the embedding, and no
+    depth-dependent scale is needed."""
     for name, weight in network.named_parameters():
         if name.endswith(RESIDUAL):
             torch.nn.init.zeros_(weight)
@@ -132,5 +132,5 @@ def quiet(network: Any) -> Any:
 
 
 def parameters(model: torch.nn.Module) -> int:
-    """How many numbers the model learns; tied weights are counted once."""
+    """The number of trainable parameters; tied weights are counted once."""
     return sum(weight.numel() for weight in model.parameters())

@@ -1,4 +1,4 @@
-"""Drafters before they have learnt anything, and the lesson that suits each."""
+"""Drafters before training, and the lesson that trains each kind."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from draftscope.train.students.shapes import (
 )
 from draftscope.train.students.unrolled import Eagle1Lesson, Unrolled
 
-SHAPES: dict[str, AnyShape] = {  # of the members that are models of their own
+SHAPES: dict[str, AnyShape] = {  # of the members that are whole models, not heads
     "target": TARGET,
     "draft": DRAFT,
     "draft-2l": DRAFT_2L,
@@ -58,33 +58,32 @@ SHAPES: dict[str, AnyShape] = {  # of the members that are models of their own
     "experts": EXPERTS,
     "experts-draft": DRAFT,
 }
-SAYABLE = 2048  # tokens that EAGLE-3's own output weights know
+EAGLE3_VOCABULARY = 2048  # tokens that EAGLE-3's own output weights cover
 MEDUSA_HEADS = 4
-BLOCK = 9  # tokens in a block, the given first one included
-COUNTED = 64  # steps of text in which tokens are counted
+BLOCK = 9  # tokens in a block, including the given first one
+COUNTED = 64  # tokens are counted in the text of this many steps
 
 
 def first_model(member: Member, seed: int) -> Any:
-    """A member that is a model of its own, before training."""
+    """A member that is a whole model, before training."""
     return build(SHAPES[member.name], seed)
 
 
 def first_head(member: Member, target: Any, batches: Batches, seed: int) -> Head:
-    """A member that is a head, before training, on the device of its target."""
+    """A member that is a head, before training, on its target's device."""
     torch.manual_seed(seed)
     lender = Lender.of(target)
     layers = default_layers(lender.layers)
     head: Head
     if member.kind == "eagle3":
-        head = _eagle3(target, lender, frequent(batches, min(SAYABLE, lender.vocabulary // 2)))
+        head = _eagle3(target, lender, frequent(batches, min(EAGLE3_VOCABULARY, lender.vocabulary // 2)))
     elif member.kind == "eagle":
         head = Eagle1(Eagle1Config(_shape(target)), lender)
     elif member.kind == "mtp":
         head = Mtp(MtpConfig(_shape(target)), lender)
     elif member.kind == "medusa":
-        return Medusa(MedusaConfig(MEDUSA_HEADS, shared=True), lender).to(
-            target.device
-        )  # starts as the target's output
+        # Its blocks start at zero, so it starts with the target's own output.
+        return Medusa(MedusaConfig(MEDUSA_HEADS, shared=True), lender).to(target.device)
     else:
         head = Block(BlockConfig(_shape(target, qk_norm=True), 1, BLOCK, PAD, layers), lender)
     quiet(head)
@@ -92,30 +91,32 @@ def first_head(member: Member, target: Any, batches: Batches, seed: int) -> Head
 
 
 def start_as(student: Any, elder: Any) -> bool:
-    """Gives `student` what a trained model of the same class and tokenizer has under the same name and in its shape;
-    whether that was anything.
+    """Copies into `student` the weights of a trained model of the same class that agree in name and shape; whether
+    there were any.
 
-    A second layer, zero at its end, changes nothing at first. (Tied word vectors without the layers behind them say
-    nothing but the word itself, so another class starts from nothing.)
+    An additional layer ends in zeros, so it changes nothing at first. Models of another class start from scratch:
+    tied embeddings without the layers that follow them are useless.
     """
     known = elder.state_dict() if type(student) is type(elder) else {}
     shared = {
-        name: own for name, own in student.state_dict().items() if name in known and known[name].shape == own.shape
+        name: weight
+        for name, weight in student.state_dict().items()
+        if name in known and known[name].shape == weight.shape
     }
-    for name, own in shared.items():
-        own.copy_(known[name])
+    for name, weight in shared.items():
+        weight.copy_(known[name])
     return bool(shared)
 
 
 def loaded(member: Member, place: Path, target: Any) -> Any:
-    """The drafter in the folder `place`, in fp32 and on the device of `target`, to go on learning."""
+    """The drafter in the folder `place`, in fp32 on the target's device, to continue training."""
     if member.is_head:
         return load_head(member.kind, place, Lender.of(target))
     return folder.load(place).to(target.device)
 
 
 def lesson(target: Any, student: nn.Module) -> Lesson:
-    """What a drafter learns, by its class. EAGLE-1 learns one step and is measured as deep as EAGLE-3."""
+    """The lesson for a drafter's class. EAGLE-1 trains one step but is evaluated as deep as EAGLE-3."""
     match student:
         case Eagle3():
             return Unrolled(target, student, decaying(4, 0.8))
@@ -132,21 +133,21 @@ def lesson(target: Any, student: nn.Module) -> Lesson:
 
 
 def decaying(depth: int, factor: float) -> tuple[float, ...]:
-    """What each depth counts: a token is of use only where all before it were accepted."""
+    """The weight of each depth, decreasing: a token is only useful if all tokens before it were accepted."""
     return tuple(factor**k for k in range(depth))
 
 
 def frequent(batches: Batches, count: int) -> Tensor:
-    """[count]: the tokens that a drafter reads most often, in ascending order; the end of a text is one of them."""
+    """[count]: the tokens that a drafter reads most often, in ascending order; always includes the end token."""
     seen = torch.cat([batches.rows(step, 512)[1].flatten() for step in range(COUNTED)])
-    often = torch.bincount(seen, minlength=count)
-    often[END] = len(seen)
-    return often.argsort(descending=True, stable=True)[:count].sort().values
+    counts = torch.bincount(seen, minlength=count)
+    counts[END] = len(seen)
+    return counts.argsort(descending=True, stable=True)[:count].sort().values
 
 
 def _eagle3(target: Any, lender: Lender, tokens: Tensor) -> Eagle3:
-    """Its output weights begin as the target's for the tokens it can say. Each hidden state is normed before it is
-    fused (EAGLE 3.1): the target's grow to a hundred times its embeddings, and without that it learns far slower."""
+    """Its output weights start as the target's, for the tokens it covers. Each hidden state is normalised before it is
+    fused (EAGLE 3.1): the target's grow to a hundred times its embeddings, and training would be far slower without."""
     own = Own(lm_head=True, vocabulary=len(tokens))
     head = Eagle3(Eagle3Config(_shape(target), default_layers(lender.layers), own, fc_norm=True), lender)
     assert head.d2t is not None and head.lm_head is not None

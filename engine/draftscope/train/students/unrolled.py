@@ -1,9 +1,9 @@
-"""Heads that draft on their own features, trained as they draft: EAGLE-3's training-time test (2503.01840), MTP too.
+"""Trains heads on their own features, as they draft: EAGLE-3's training-time test (2503.01840), also used for MTP.
 
-At step 1 every row of a text reads the target's feature; at step k it reads what it made itself at step k - 1, beside
-the token that really follows, one further on. So row i at step k is a drafter that stands behind token i + 1 and has
-drafted k - 1 tokens, all of them right: it sees the features of the target up to its own row i, and its own later
-steps, but of no other row. All rows take each step at once.
+At step 1 every row of a text reads the target's feature. At step k it reads the feature it produced itself at step
+k - 1, together with the next token of the text. Row i at step k is thus a drafter that started after token i + 1 and
+has drafted k - 1 tokens, all correct: it attends to the target's features up to row i and to its own later steps, but
+not to later steps of other rows. All rows take each step at once.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from torch.nn import functional as F
 from draftscope.models.heads import RecurrentHead
 from draftscope.train.loop.lesson import Lesson, Pair, Seen, kl
 
-REGRESSION = 10.0  # EAGLE-1 weighs its regression of features ten times the distribution (2401.15077, section 3.2)
+REGRESSION = 10.0  # weight of EAGLE-1's feature regression relative to its KL (2401.15077, section 3.2)
 
 
 class Unrolled(Lesson):
-    """As deep as there are weights."""
+    """One step for each weight."""
 
     student: RecurrentHead
 
@@ -34,21 +34,18 @@ class Unrolled(Lesson):
 
 
 class Eagle1Lesson(Unrolled):
-    """EAGLE-1 learns to continue the target's features themselves, on the target's features only."""
+    """EAGLE-1 learns to predict the target's next feature, from the target's features only."""
 
     def loss_of(self, seen: Seen) -> Tensor:
-        """Ten times the smooth L1 between the student's feature and the target's next, and KL of the distribution read
-        off."""
+        """Ten times the smooth L1 between the student's feature and the target's next one, plus the KL."""
         ((logits, features),) = unroll(self.student, seen.ids, seen.states, 1)
         regression = F.smooth_l1_loss(features.float(), seen.states[:, 1:].float())
         return REGRESSION * regression + kl(seen.distributions[:, 1:], logits)
 
 
 def unroll(head: RecurrentHead, ids: Tensor, states: Tensor, depth: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """For each step: logits [B, T - depth, D] and features [B, T - depth, hidden], row i of step k for token i + k + 1.
-
-    ids [B, T]; states [B, T, F], the target's.
-    """
+    """For each step: logits [B, T - depth, D] and features [B, T - depth, hidden]; row i of step k predicts token
+    i + k + 1. ids [B, T]; states [B, T, F] are the target's."""
     rows = ids.shape[1] - depth
     features = head.fuse(states[:, :rows])
     positions = torch.arange(rows, device=ids.device).expand(len(ids), -1)
@@ -60,14 +57,14 @@ def unroll(head: RecurrentHead, ids: Tensor, states: Tensor, depth: int) -> Iter
 
 
 def step_mask(rows: int, step: int, device: torch.device) -> Tensor:
-    """(1, 1, rows, step x rows) bool: of the first step's keys those up to the own row, of later ones the own row's."""
+    """[1, 1, rows, step x rows] bool: row i attends to rows 0..i of the first step and to row i of later steps."""
     causal = torch.ones((rows, rows), dtype=torch.bool, device=device).tril()
-    own = torch.eye(rows, dtype=torch.bool, device=device)
-    return torch.cat([causal, *[own] * (step - 1)], 1)[None, None]
+    diagonal = torch.eye(rows, dtype=torch.bool, device=device)
+    return torch.cat([causal, *[diagonal] * (step - 1)], 1)[None, None]
 
 
 class Steps:
-    """In place of a cache: keys and values of all steps so far, with their gradients."""
+    """Replaces the KV cache: keys and values of all steps so far, with gradients."""
 
     def __init__(self) -> None:
         self.layers = [self]
@@ -75,7 +72,7 @@ class Steps:
         self._values: list[Tensor] = []
 
     def update(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """[B, heads, T, D] each -> those of all steps, [B, heads, steps x T, D]."""
+        """New keys and values [B, heads, T, D] -> those of all steps, [B, heads, steps x T, D]."""
         self._keys.append(keys)
         self._values.append(values)
         return torch.cat(self._keys, 2), torch.cat(self._values, 2)

@@ -1,1 +1,1 @@
-"""Published formats of trained heads: reading and writing."""
+"""Reads and writes the published formats of trained heads."""

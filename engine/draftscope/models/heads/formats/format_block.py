@@ -1,7 +1,7 @@
 """Block drafters as z-lab (DFlash) and speculators publish them: `fc`, `hidden_norm`, `layers.*`, `norm`.
 
-z-lab's `target_layer_ids` count what comes out of a layer, speculators' `aux_hidden_state_layer_ids` what goes into
-one, as this engine does.
+z-lab's `target_layer_ids` number the outputs of layers; speculators' `aux_hidden_state_layer_ids` number the inputs, as
+this engine does.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from draftscope.models.heads.formats.published import built, layer_config, renam
 from draftscope.models.heads.head import Lender, Own
 from draftscope.models.heads.selection import marks, selected
 
-OTHERWISE = ("input_embedding_scale", "output_multiplier", "final_logit_softcapping", "causal", "use_swa")
+UNSUPPORTED = ("input_embedding_scale", "output_multiplier", "final_logit_softcapping", "causal", "use_swa")
 
 
 def read_block(found: Checkpoint, lender: Lender) -> tuple[Block, dict[str, Tensor]]:
@@ -41,29 +41,31 @@ def read_block(found: Checkpoint, lender: Lender) -> tuple[Block, dict[str, Tens
 
 
 def _refuse(found: Checkpoint, ours: dict[str, Any]) -> None:
-    """Variants that are computed otherwise."""
-    if odd := [key for key in OTHERWISE if ours.get(key)]:
-        raise found.wrong(f"has '{odd[0]}' = {ours[odd[0]]} in its config.json, a variant that is not known here.")
+    """Refuses variants that are computed differently."""
+    if keys := [key for key in UNSUPPORTED if ours.get(key)]:
+        raise found.wrong(
+            f"has '{keys[0]}' = {ours[keys[0]]} in its config.json, which is not supported; choose another head."
+        )
     if ours.get("sample_from_anchor") or ours.get("projector_type", "dflash") != "dflash":
-        raise found.wrong("is a relative of DFlash (DSpark, Domino) that is not known here; choose another head.")
+        raise found.wrong("is a variant of DFlash (DSpark, Domino) that is not supported; choose another head.")
 
 
 def _mask_token(found: Checkpoint, ours: dict[str, Any], lender: Lender) -> int:
     token = ours.get("mask_token_id")
     if not isinstance(token, int) or not 0 <= token < lender.vocabulary:
         raise found.wrong(
-            f"has the mask token {token}, and this target has {lender.vocabulary:,} tokens; choose a head that was "
+            f"has the mask token {token}, but this target has {lender.vocabulary:,} tokens; choose a head that was "
             "trained for this target."
         )
     return token
 
 
 def _layers(found: Checkpoint, ours: dict[str, Any], lender: Lender) -> tuple[int, ...]:
-    """The hidden states it fuses, as this engine counts them."""
+    """The hidden states it fuses, in this engine's numbering."""
     inputs = found.indexes("aux_hidden_state_layer_ids", ours)
     outputs = found.indexes("target_layer_ids", ours)
     if inputs is None and outputs is None:
-        raise found.wrong("does not name the hidden states it reads in its config.json; choose another head.")
+        raise found.wrong("does not list the hidden states it reads in its config.json; choose another head.")
     return within(found, inputs or tuple(layer + 1 for layer in outputs or ()), lender)
 
 

@@ -1,8 +1,8 @@
 """EAGLE-1 and EAGLE-3 as SafeAILab and speculators publish them.
 
-EAGLE-3: `midlayer.*` or `layers.0.*`, `fc`, `norm`, `lm_head`, `d2t`, `t2d`, and `embed_tokens` where it is not the
-target's. Its hidden states are named in two ways: `eagle_aux_hidden_state_layer_ids` counts what goes into a layer, as
-this engine does; the same name inside `eagle_config` counts what comes out of one (SGLang, ModelOpt).
+EAGLE-3: `midlayer.*` or `layers.0.*`, `fc`, `norm`, `lm_head`, `d2t`, `t2d`, and `embed_tokens` unless it is the
+target's. Its hidden states are numbered in two ways: `eagle_aux_hidden_state_layer_ids` numbers the inputs of layers,
+as this engine does; the same name inside `eagle_config` numbers their outputs (SGLang, ModelOpt).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ AUX = "eagle_aux_hidden_state_layer_ids"
 
 
 def read_eagle1(found: Checkpoint, lender: Lender) -> tuple[Eagle1, dict[str, Tensor]]:
-    """EAGLE-1; of speculators' variants the one without extra norms, which is EAGLE's."""
+    """EAGLE-1; of speculators' variants only the original one without extra norms."""
     speculators = "speculators_model_type" in found.config
     layer = found.section("transformer_layer_config") if speculators else found.config
     tensors = renamed(found.tensors, *NAMES, ("transformer.", "midlayer."), ("fusion_fc.", "fc."))
@@ -63,17 +63,17 @@ def read_eagle3(found: Checkpoint, lender: Lender) -> tuple[Eagle3, dict[str, Te
 
 def _refuse(found: Checkpoint, layer: dict[str, Any], nested: dict[str, Any]) -> None:
     if layer.get("num_hidden_layers", 1) != 1:
-        raise found.wrong(f"has {layer['num_hidden_layers']} layers; EAGLE-3 heads of one layer are known here.")
+        raise found.wrong(f"has {layer['num_hidden_layers']} layers; only EAGLE-3 heads of one layer are supported.")
     if nested.get("use_aux_hidden_state") is False:
-        raise found.wrong("reads no fused hidden states ('use_aux_hidden_state': false); choose another head.")
+        raise found.wrong("does not read fused hidden states ('use_aux_hidden_state': false); choose another head.")
     if "speculators_model_type" in found.config and "norm_before_residual" not in found.config:
         raise found.wrong(
-            "does not say 'norm_before_residual' in its config.json, and libraries differ in what that means; add it."
+            "has no 'norm_before_residual' in its config.json, and libraries differ in their default; add it."
         )
 
 
 def _layers(found: Checkpoint, nested: dict[str, Any], lender: Lender) -> tuple[int, ...]:
-    """The hidden states it fuses, as this engine counts them."""
+    """The hidden states it fuses, in this engine's numbering."""
     inputs, outputs = found.indexes(AUX), found.indexes(AUX, nested)
     if inputs is None:
         inputs = default_layers(lender.layers) if outputs is None else tuple(layer + 1 for layer in outputs)

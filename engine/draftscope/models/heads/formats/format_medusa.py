@@ -1,7 +1,7 @@
-"""Medusa as FasterDecoding publishes it, and speculators, where all heads may share the target's output weights.
+"""Medusa as FasterDecoding and speculators publish it; in speculators heads may share the target's output weights.
 
-FasterDecoding: `medusa_lm_head` with `{head}.{block}.linear.*` and, behind the blocks, `{head}.{blocks}.weight`. How
-many there are is counted, as their uploaded configurations are known to name too few. Speculators:
+FasterDecoding: `medusa_lm_head` with `{head}.{block}.linear.*` and, after the blocks, `{head}.{blocks}.weight`. Heads
+and blocks are counted in the weights, because some uploaded configurations name too few. Speculators:
 `blocks.{head}.layers.{block}.*` and `lm_heads.{head}.weight`.
 """
 
@@ -25,7 +25,7 @@ def read_medusa(found: Checkpoint, lender: Lender) -> tuple[Medusa, dict[str, Te
         return _read_speculators(found, lender)
     blocks = [match for name in found.tensors if (match := BLOCK.match(name))]
     if not blocks:
-        raise found.wrong("has no Medusa heads in its weights; name a folder with a medusa_lm_head file.")
+        raise found.wrong("has no Medusa heads in its weights; choose a folder with a medusa_lm_head file.")
     tensors = {OUTPUT.sub(r"lm_heads.\1.weight", BLOCK.sub(r"blocks.\1.\2.", n)): t for n, t in found.tensors.items()}
     config = MedusaConfig(
         heads=1 + max(int(match[1]) for match in blocks),
@@ -38,7 +38,10 @@ def read_medusa(found: Checkpoint, lender: Lender) -> tuple[Medusa, dict[str, Te
 def _read_speculators(found: Checkpoint, lender: Lender) -> tuple[Medusa, dict[str, Tensor]]:
     same_hidden(found, found.number("medusa_hidden_size"), lender)
     if found.config.get("truncated_vocab_size"):
-        raise found.wrong("drafts a part of the vocabulary ('truncated_vocab_size'), not known for Medusa here.")
+        raise found.wrong(
+            "drafts only a part of the vocabulary ('truncated_vocab_size'), which is not supported for Medusa; choose "
+            "another head."
+        )
     heads, blocks = found.number("num_heads"), found.number("num_hidden_layers")
     shared, bias = (bool(found.config.get(key)) for key in ("original_lm_head", "medusa_fc_bias"))
     tensors = {LAYER.sub(r"\1", name): tensor for name, tensor in found.tensors.items()}
@@ -46,11 +49,11 @@ def _read_speculators(found: Checkpoint, lender: Lender) -> tuple[Medusa, dict[s
 
 
 def write_medusa(head: Medusa, target: str) -> Published:
-    """FasterDecoding's form; where heads share the target's output weights speculators', the only one that can."""
-    return _shared(head, target) if head.config.shared else _own(head, target)
+    """FasterDecoding's format or, if heads share the target's output weights, speculators', which alone supports it."""
+    return _speculators(head, target) if head.config.shared else _fasterdecoding(head, target)
 
 
-def _own(head: Medusa, target: str) -> Published:
+def _fasterdecoding(head: Medusa, target: str) -> Published:
     blocks, state = head.config.blocks, head.state_dict()
     names = {name: re.sub(r"^blocks\.(\d+)\.(\d+)\.", r"\1.\2.linear.", name) for name in state}
     tensors = {re.sub(r"^lm_heads\.(\d+)\.", rf"\1.{blocks}.", names[name]): state[name] for name in state}
@@ -58,7 +61,7 @@ def _own(head: Medusa, target: str) -> Published:
     return Published(config, tensors, "medusa_lm_head")
 
 
-def _shared(head: Medusa, target: str) -> Published:
+def _speculators(head: Medusa, target: str) -> Published:
     ours = head.config
     config = speculators_config("medusa", ours.heads, target) | {
         "architectures": ["MedusaModel"],

@@ -1,7 +1,7 @@
-"""Multi-token prediction as speculators publishes it: `mtp_layers.0.*`, a dense layer beside the target.
+"""Multi-token prediction as speculators publishes it: `mtp_layers.0.*`, a dense layer in its own checkpoint.
 
-Layers inside a target's own checkpoint are another matter: DeepSeek-V3's has latent attention and experts, Qwen's gated
-attention, and none of these is a Llama layer.
+MTP layers inside a target's checkpoint are not supported. They are not Llama layers: DeepSeek-V3's has latent attention
+and experts, Qwen's has gated attention.
 """
 
 from __future__ import annotations
@@ -27,14 +27,19 @@ NAMES = (
     ("mtp_layers.0.final_layernorm.", "norm."),
     ("mtp_layers.0.", "midlayer."),
 )
-TOKENS = 3  # what the file recommends to draft; the layer is applied as often as is asked
+TOKENS = 3  # the draft length that the file recommends; the layer can be applied any number of times
 
 
 def read_mtp(found: Checkpoint, lender: Lender) -> tuple[Mtp, dict[str, Tensor]]:
     if "speculators_model_type" not in found.config:
-        raise found.wrong("is no speculators folder; layers inside a target's own checkpoint are not known here.")
+        raise found.wrong(
+            "is not a speculators folder; MTP layers inside a target's checkpoint are not supported, choose another "
+            "head."
+        )
     if found.config.get("num_nextn_predict_layers", 1) != 1:
-        raise found.wrong(f"has {found.config['num_nextn_predict_layers']} layers; one is known here.")
+        raise found.wrong(
+            f"has {found.config['num_nextn_predict_layers']} layers; only MTP heads of one layer are supported."
+        )
     tensors = renamed(found.tensors, *NAMES)
     shape = shape_of(found, found.section("transformer_layer_config"), "midlayer.self_attn.", tensors)
     same_hidden(found, shape.hidden, lender)

@@ -1,13 +1,13 @@
-"""Published heads in and out: `load_head` reads what others train, `save_head` writes what others read.
+"""Loads heads that others published and saves heads in formats that others read.
 
-| kind | as published by | reads | `save_head` writes |
+| kind | published by | supported | `save_head` writes |
 |---|---|---|---|
-| eagle | SafeAILab | EAGLE-1 and EAGLE-2, speculators' `eagle` | SafeAILab's |
-| eagle3 | SafeAILab, speculators, vLLM, SGLang | with EAGLE 3.1's norms | SafeAILab's |
-| medusa | FasterDecoding, speculators | heads of their own or shared | the former, or where shared the latter |
-| mtp | speculators | one dense layer | speculators' |
-| block, dflash | z-lab, speculators | layers without windows | z-lab's |
-| speculators | speculators | whichever of these its config.json names | |
+| eagle | SafeAILab, speculators | EAGLE-1 and EAGLE-2, speculators' `eagle` | SafeAILab's format |
+| eagle3 | SafeAILab, speculators, vLLM, SGLang | also EAGLE 3.1's norms | SafeAILab's format |
+| medusa | FasterDecoding, speculators | own or shared output weights | FasterDecoding's, if shared speculators' |
+| mtp | speculators | one dense layer | speculators' format |
+| block, dflash | z-lab, speculators | layers without sliding windows | z-lab's format |
+| speculators | speculators | the kind that its config.json names | |
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ Tensors = dict[str, Tensor]
 
 @dataclass(frozen=True)
 class Format:
-    """`read` builds a head without weights and names the checkpoint's tensors as it does; `write` is the way back,
-    for a target of that name."""
+    """`read` returns a head without weights and the checkpoint's tensors under the head's names; `write` is the
+    inverse, for a target with the given name."""
 
     head: type[Head]
     read: Callable[[Checkpoint, Lender], tuple[Head, Tensors]]
@@ -52,12 +52,12 @@ KINDS = (*FORMATS, "block", "speculators")
 
 
 def load_head(kind: str, source: str | Path, lender: Lender, revision: str | None = None) -> Head:
-    """The head of that kind in a folder or on the hub, on the lender's device and in its dtype.
+    """The head of `kind` from a folder or the hub, on the lender's device and in its dtype.
 
-    DraftscopeError, in one sentence, for whatever does not fit: the kind, the files, the target, a variant.
+    Raises DraftscopeError for an unknown kind, unreadable files, a head of another target, or an unsupported variant.
     """
     if kind not in KINDS:
-        raise DraftscopeError(f"There is no kind of head '{kind}'; known are {', '.join(KINDS)}.")
+        raise DraftscopeError(f"There is no kind of head '{kind}'; choose from {', '.join(KINDS)}.")
     found = read(source, revision)
     head, tensors = FORMATS[_kind(kind, found)].read(found, lender)
     _fill(head, tensors, found, lender)
@@ -65,51 +65,51 @@ def load_head(kind: str, source: str | Path, lender: Lender, revision: str | Non
 
 
 def save_head(head: Head, folder: Path, target: str) -> None:
-    """Writes the head as published heads are; `target` is the id or the name of the model it was trained on."""
-    form = next(form for form in FORMATS.values() if type(head) is form.head)
-    write(folder, form.write(head, target))
+    """Writes the head in its published format; `target` is the id or name of the model it was trained for."""
+    layout = next(layout for layout in FORMATS.values() if type(head) is layout.head)
+    write(folder, layout.write(head, target))
 
 
 def kind_of(head: Head) -> str:
-    """What drafters call a head: its kind, whatever its file said."""
+    """The drafters' name for the kind of a head, whatever its file called it."""
     names = {Eagle1: "eagle", Eagle3: "eagle3", Medusa: "medusa", Mtp: "mtp", Block: "block"}
     return names[type(head)]
 
 
 def _kind(kind: str, found: Checkpoint) -> str:
-    """A speculators folder says what it is; it must agree with what was asked for."""
-    asked = {"block": "dflash"}.get(kind, kind)
-    said = found.config.get("speculators_model_type")
-    if said is None:
-        if asked == "speculators":
+    """The format to read. A speculators folder names its kind, which must agree with the requested one."""
+    requested = {"block": "dflash"}.get(kind, kind)
+    actual = found.config.get("speculators_model_type")
+    if actual is None:
+        if requested == "speculators":
             raise found.wrong("has no 'speculators_model_type' in its config.json; say which kind of head it is.")
-        return asked
-    if said not in FORMATS:
-        raise found.wrong(f"is a speculators head of the type '{said}'; known are {', '.join(FORMATS)}.")
-    if asked not in ("speculators", said):
-        raise found.wrong(f"is a head of the kind '{said}', not '{asked}'; load it as '{said}'.")
-    return str(said)
+        return requested
+    if actual not in FORMATS:
+        raise found.wrong(f"is a speculators head of type '{actual}'; supported types are {', '.join(FORMATS)}.")
+    if requested not in ("speculators", actual):
+        raise found.wrong(f"is a head of kind '{actual}', not '{requested}'; load it as '{actual}'.")
+    return str(actual)
 
 
 def _fill(head: Head, tensors: Tensors, found: Checkpoint, lender: Lender) -> None:
-    """Puts the tensors into the head; every one must have its place and its shape."""
-    wanted = head.state_dict()
-    if missing := sorted(wanted.keys() - tensors.keys()):
-        raise found.wrong(f"lacks {len(missing)} weights, '{missing[0]}' for one; choose a complete checkpoint.")
-    if surplus := sorted(tensors.keys() - wanted.keys()):
+    """Assigns the tensors to the head's weights; names and shapes must match exactly."""
+    expected = head.state_dict()
+    if missing := sorted(expected.keys() - tensors.keys()):
+        raise found.wrong(f"lacks {len(missing)} weights, for example '{missing[0]}'; choose a complete checkpoint.")
+    if surplus := sorted(tensors.keys() - expected.keys()):
         raise found.wrong(
-            f"has {len(surplus)} weights that a head of this kind has no place for, '{surplus[0]}' for one: a variant "
-            "that is not known here; choose another head."
+            f"has {len(surplus)} unexpected weights, for example '{surplus[0]}': a variant that is not supported; "
+            "choose another head."
         )
-    for name in sorted(wanted):
-        if wanted[name].shape != tensors[name].shape:
+    for name in sorted(expected):
+        if expected[name].shape != tensors[name].shape:
             raise found.wrong(
-                f"has a weight '{name}' of {_size(tensors[name])}, where its config.json and this target ask for "
-                f"{_size(wanted[name])}; choose a head that was trained for this target."
+                f"has a weight '{name}' of {_size(tensors[name])}, but its config.json and this target need "
+                f"{_size(expected[name])}; choose a head that was trained for this target."
             )
-    place, dtype = lender.embedding.device, lender.embedding.dtype
-    ready = {name: t.to(place, dtype if t.is_floating_point() else t.dtype) for name, t in tensors.items()}
-    head.load_state_dict(ready, assign=True)
+    device, dtype = lender.embedding.device, lender.embedding.dtype
+    converted = {name: t.to(device, dtype if t.is_floating_point() else t.dtype) for name, t in tensors.items()}
+    head.load_state_dict(converted, assign=True)
 
 
 def _size(tensor: Tensor) -> str:

@@ -1,4 +1,4 @@
-"""Published heads as files: a folder or a hub id in, its configuration and tensors out, every failure one sentence."""
+"""Reads the configuration and tensors of published heads from a folder or the hub, and writes them."""
 
 from __future__ import annotations
 
@@ -17,49 +17,49 @@ from torch import Tensor
 from draftscope.base.errors import DraftscopeError
 from draftscope.models.files import hub
 
-WEIGHTS = ("medusa_lm_head", "model", "pytorch_model")  # how names of weight files begin; others are training state
+WEIGHTS = ("medusa_lm_head", "model", "pytorch_model")  # prefixes of weight files; other files are training state
 SUFFIXES = (".safetensors", ".bin", ".pt")  # in order of preference
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A head as it was published."""
+    """The files of a published head."""
 
     source: str
     config: dict[str, Any]
     tensors: dict[str, Tensor]
 
     def wrong(self, what: str) -> DraftscopeError:
-        """The error that begins with this checkpoint's name."""
+        """An error message that starts with this checkpoint's name."""
         return DraftscopeError(f"'{self.source}' {what}")
 
     def number(self, key: str, section: dict[str, Any] | None = None) -> int:
-        """A positive whole number of the configuration, or of a section of it."""
+        """A positive integer from the configuration or a section of it."""
         value = (self.config if section is None else section).get(key)
         if not isinstance(value, int) or value < 1:
-            raise self.wrong(f"says '{key}': {json.dumps(value)} in its config.json; a whole number is needed there.")
+            raise self.wrong(f"has '{key}': {json.dumps(value)} in its config.json; a positive integer is needed.")
         return value
 
     def section(self, key: str) -> dict[str, Any]:
         """A nested part of the configuration."""
         value = self.config.get(key)
         if not isinstance(value, dict):
-            raise self.wrong(f"has no '{key}' in its config.json, so its layers are not known; choose another head.")
+            raise self.wrong(f"has no '{key}' in its config.json, which describes its layers; choose another head.")
         return value
 
     def indexes(self, key: str, section: dict[str, Any] | None = None) -> tuple[int, ...] | None:
-        """A list of layer numbers; None where there is none."""
+        """A list of layer numbers; None if it is missing or empty."""
         value = (self.config if section is None else section).get(key)
         if not value:
             return None
         if not isinstance(value, list) or any(not isinstance(entry, int) for entry in value):
-            raise self.wrong(f"says '{key}': {json.dumps(value)} in its config.json; a list of layers is needed there.")
+            raise self.wrong(f"has '{key}': {json.dumps(value)} in its config.json; a list of layer numbers is needed.")
         return tuple(value)
 
 
 @dataclass(frozen=True)
 class Published:
-    """A head as it is to be published; `weights` is the name of its file."""
+    """A head to publish; `weights` is the name of its weight file, without suffix."""
 
     config: dict[str, Any]
     tensors: dict[str, Tensor]
@@ -67,7 +67,7 @@ class Published:
 
 
 def read(source: str | Path, revision: str | None) -> Checkpoint:
-    """The head in a folder or on the hub; safetensors before pickles, of which only plain tensors are read."""
+    """The head in a folder or on the hub. Prefers safetensors; of pickles only tensors are read (weights_only)."""
     folder = _folder(str(source), revision)
     path = folder / "config.json"
     if not path.is_file():
@@ -75,7 +75,9 @@ def read(source: str | Path, revision: str | None) -> Checkpoint:
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise DraftscopeError(f"The config.json of '{source}' is no JSON ({error}); fetch or write it again.") from None
+        raise DraftscopeError(
+            f"The config.json of '{source}' is not valid JSON ({error}); download or write it again."
+        ) from None
     tensors: dict[str, Tensor] = {}
     for file in _weight_files(folder, str(source)):
         tensors |= _tensors(file)
@@ -95,28 +97,30 @@ def _folder(source: str, revision: str | None) -> Path:
     if folder.is_dir():
         return folder
     if folder.is_absolute() or source.startswith((".", "~")):
-        raise DraftscopeError(f"There is no head's folder '{source}'; check the path.")
+        raise DraftscopeError(f"There is no folder '{source}' to load a head from; check the path.")
     found = hub.listing(source, revision)
     if found is not None:
         return _fetched(source, revision, found.files)
     cached = hub.cached(source, revision)
     if cached is None:
         raise DraftscopeError(
-            f"'{source}' is no folder here and not in the hub's cache, and huggingface.co does not answer; check the "
+            f"'{source}' is not a folder and not in the hub's cache, and huggingface.co does not answer; check the "
             "spelling or the network."
         )
     return cached
 
 
 def _fetched(source: str, revision: str | None, files: tuple[str, ...]) -> Path:
-    """Only what is read is fetched: no pickle beside safetensors."""
+    """Downloads only the files that are read: no pickles if there are safetensors."""
     suffix = next((s for s in SUFFIXES if any(f.startswith(WEIGHTS) and f.endswith(s) for f in files)), SUFFIXES[0])
     wanted = ["config.json", *(f"{name}*{suffix}" for name in WEIGHTS)]
     try:
         return Path(snapshot_download(source, revision=revision, allow_patterns=wanted))
     except OSError as error:
-        said = str(error).strip().split("\n")[0]
-        raise DraftscopeError(f"'{source}' could not be fetched ({said}); check the network and the disk.") from None
+        reason = str(error).strip().split("\n")[0]
+        raise DraftscopeError(
+            f"'{source}' could not be downloaded ({reason}); check the network and the disk."
+        ) from None
 
 
 def _weight_files(folder: Path, source: str) -> list[Path]:
@@ -124,8 +128,8 @@ def _weight_files(folder: Path, source: str) -> list[Path]:
         if found := sorted(path for path in folder.glob(f"*{suffix}") if path.name.startswith(WEIGHTS)):
             return found
     raise DraftscopeError(
-        f"'{source}' has no weights: no model*.safetensors, pytorch_model*.bin or medusa_lm_head file; fetch or write "
-        "them again."
+        f"'{source}' has no weights: no model*.safetensors, pytorch_model*.bin or medusa_lm_head file; download or "
+        "write them again."
     )
 
 
@@ -136,9 +140,9 @@ def _tensors(file: Path) -> dict[str, Tensor]:
         found = torch.load(file, map_location="cpu", weights_only=True)
     except (SafetensorError, OSError, EOFError, RuntimeError, ValueError, UnpicklingError):
         raise DraftscopeError(
-            f"The weights in '{file}' are damaged, or hold more than tensors; fetch them again or convert them to "
+            f"The weights in '{file}' are damaged or contain more than tensors; download them again or convert them to "
             "safetensors."
         ) from None
     if not isinstance(found, dict) or not all(isinstance(value, Tensor) for value in found.values()):
-        raise DraftscopeError(f"'{file}' is no table of tensors; name the folder of a published head.")
+        raise DraftscopeError(f"'{file}' is not a dictionary of tensors; choose the folder of a published head.")
     return found

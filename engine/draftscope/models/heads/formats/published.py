@@ -1,4 +1,4 @@
-"""What published formats have in common: a decoder layer's configuration, and names of weights."""
+"""Shared parts of the published formats: the configuration of a decoder layer, and the names of weights."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from draftscope.models.heads.formats.head_files import Checkpoint
 from draftscope.models.heads.head import Lender
 from draftscope.models.heads.layer import Shape
 
-LLAMA_LIKE = ("llama", "qwen2", "qwen3")  # one layer but for biases and norms, which the weights show
-ROPE = ("default", "linear", "llama3", "yarn")  # rotary angles that depend on the position alone
-COMPUTED = ("rotary_emb.", "verifier_lm_head.", "verifier_norm.", "t2d")  # in checkpoints, but not in use
+LLAMA_LIKE = ("llama", "qwen2", "qwen3")  # the same layer except for biases and norms, which the weights show
+ROPE = ("default", "linear", "llama3", "yarn")  # rotary angles that depend only on the position
+UNUSED = ("rotary_emb.", "verifier_lm_head.", "verifier_norm.", "t2d")  # in checkpoints, but not read
 
 
 def shape_of(found: Checkpoint, layer: dict[str, Any], attention: str, tensors: dict[str, Tensor]) -> Shape:
-    """The layer that a configuration describes. What it has of biases and norms is what `tensors` has of them, under
-    the name `attention`."""
+    """The layer that a configuration describes. It has the biases and norms that `tensors` contains for its attention,
+    under names that start with `attention`."""
     _refuse_unknown(found, layer)
     hidden, heads = found.number("hidden_size", layer), found.number("num_attention_heads", layer)
     try:
         llama = LlamaConfig.from_dict(layer)
     except (ValueError, KeyError, TypeError) as error:
-        raise found.wrong(f"has a config.json that cannot be understood ({error}); choose another head.") from None
+        raise found.wrong(f"has an invalid config.json ({error}); choose another head.") from None
     rope = dict(llama.rope_parameters)
     if rope.get("rope_type") not in ROPE or rope.get("partial_rotary_factor", 1.0) != 1.0:
-        raise found.wrong(f"has rotary angles {rope}, which are not known here; choose another head.")
+        raise found.wrong(f"has the rotary embedding {rope}, which is not supported; choose another head.")
     return Shape(
         hidden=hidden,
         heads=heads,
@@ -46,18 +46,18 @@ def shape_of(found: Checkpoint, layer: dict[str, Any], attention: str, tensors: 
 
 
 def _refuse_unknown(found: Checkpoint, layer: dict[str, Any]) -> None:
-    """Layers that are computed otherwise would draft badly without a word."""
+    """Refuses layers that are computed differently: they would load, but draft badly."""
     kind = layer.get("model_type", "llama")
     if kind not in LLAMA_LIKE:
-        raise found.wrong(f"has layers of the type '{kind}'; known for heads are {', '.join(LLAMA_LIKE)}.")
+        raise found.wrong(f"has layers of type '{kind}'; heads support {', '.join(LLAMA_LIKE)}.")
     if layer.get("hidden_act", "silu") != "silu":
-        raise found.wrong(f"has the activation '{layer['hidden_act']}'; known for heads is silu.")
+        raise found.wrong(f"has the activation '{layer['hidden_act']}'; heads support only silu.")
     if layer.get("use_sliding_window") or "sliding_attention" in (layer.get("layer_types") or ()):
-        raise found.wrong("has layers with a sliding window, which heads cannot have here; choose another head.")
+        raise found.wrong("has layers with a sliding window, which heads do not support; choose another head.")
 
 
 def layer_config(shape: Shape, vocabulary: int) -> dict[str, Any]:
-    """The configuration of such a layer, as any version of transformers reads it."""
+    """The configuration of a layer, in a form that all versions of transformers read."""
     rope = dict(shape.rope)
     theta = rope.pop("rope_theta")
     return {
@@ -80,7 +80,7 @@ def layer_config(shape: Shape, vocabulary: int) -> dict[str, Any]:
 
 
 def speculators_config(kind: str, tokens: int, target: str) -> dict[str, Any]:
-    """The part of a speculators config.json that all kinds have: `tokens` to draft for the target of that name."""
+    """The part of a speculators config.json that all kinds share; `tokens` is the recommended draft length."""
     method = {"proposal_type": "greedy", "speculative_tokens": tokens, "verifier_accept_k": 1, "accept_tolerance": 0.0}
     return {
         "speculators_model_type": kind,
@@ -94,9 +94,9 @@ def speculators_config(kind: str, tokens: int, target: str) -> dict[str, Any]:
 
 
 def renamed(tensors: dict[str, Tensor], *prefixes: tuple[str, str]) -> dict[str, Tensor]:
-    """The tensors under names that begin otherwise, each by the first pair that fits; without what is not in use."""
-    kept = {name: tensor for name, tensor in tensors.items() if not any(part in name for part in COMPUTED)}
-    return {_renamed(name, prefixes): tensor for name, tensor in kept.items()}
+    """The tensors with prefixes replaced, each by the first pair that matches; unused tensors are dropped."""
+    used = {name: tensor for name, tensor in tensors.items() if not any(part in name for part in UNUSED)}
+    return {_renamed(name, prefixes): tensor for name, tensor in used.items()}
 
 
 def _renamed(name: str, prefixes: Sequence[tuple[str, str]]) -> str:
@@ -107,17 +107,17 @@ def _renamed(name: str, prefixes: Sequence[tuple[str, str]]) -> str:
 
 
 def built(head: type[Any], config: Any, lender: Lender) -> Any:
-    """A head without weights, to be filled."""
+    """A head on the meta device, whose weights are assigned later."""
     with torch.device("meta"):
         return head(config, lender)
 
 
 def same_hidden(found: Checkpoint, hidden: int, lender: Lender) -> None:
-    """Refuses a head for a wider or narrower target."""
+    """Refuses a head for a target of another hidden size."""
     if hidden != lender.hidden:
         raise found.wrong(
-            f"was trained for a target of hidden size {hidden:,}, and this one's is {lender.hidden:,}; choose a head "
-            "that was trained for this target."
+            f"was trained for a target of hidden size {hidden:,}, but this target's is {lender.hidden:,}; choose a "
+            "head that was trained for this target."
         )
 
 
@@ -125,7 +125,7 @@ def within(found: Checkpoint, layers: tuple[int, ...], lender: Lender) -> tuple[
     """Refuses hidden states that the target does not have."""
     if any(not 0 <= layer <= lender.layers for layer in layers):
         raise found.wrong(
-            f"reads the hidden states {list(layers)}, and this target has 0 to {lender.layers}; choose a head that was "
+            f"reads the hidden states {list(layers)}, but this target has 0 to {lender.layers}; choose a head that was "
             "trained for this target."
         )
     return layers

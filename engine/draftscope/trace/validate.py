@@ -1,0 +1,318 @@
+"""Could this have happened? Refuses a history whose events contradict each other. Imports no torch.
+
+A trace is a file that anybody can edit, and everything on screen and in a table is folded from it. So a reader may rely
+on what is checked here: nodes form a tree, the accepted ones one path, every result follows from its uniform and its
+threshold, and distributions are distributions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from math import isclose
+
+from draftscope.trace.events import AnyEvent, Decision, Distributions, Node, Prefill, Round, RunEnd, RunStart, Verified
+
+MASS = 1e-3  # by how much probabilities may miss 1: they were rounded when they were written
+CLOSE = 2e-7  # a uniform this near to its threshold: rounding decides the result
+RENEWED = 1e-4  # by how much a probability may miss the one worked out from the distributions before
+LEAST = 1e-4  # mass: what is left of less is mostly rounding
+CLOCK_MS = 0.01
+BLOCK = "block"
+CHOSEN = ("greedy", "deterministic")  # the target's own token decides
+COMPARED = ("typical", "top-k")  # p itself is compared with the threshold
+NEVER = "never_accepted"
+
+
+class ImpossibleError(ValueError):
+    """An impossible event: what it is and what contradicts what, without a full stop."""
+
+
+class Validator:
+    """Takes the events of a trace one by one. Events may be missing at the end of a trace, nowhere else."""
+
+    def __init__(self, mass: float = MASS) -> None:
+        self._mass = mass
+        self._lanes: dict[tuple[str, str, int], _Lane] = {}
+        self._started: set[tuple[str, str]] = set()
+
+    def add(self, event: AnyEvent) -> None:
+        """Raises `ImpossibleError` if the event contradicts itself or the events before it."""
+        if isinstance(event, RunStart):
+            self._started.add((event.run, event.lane))
+            self._lanes = {key: lane for key, lane in self._lanes.items() if key[:2] != (event.run, event.lane)}
+            return
+        if (event.run, event.lane) not in self._started:
+            raise ImpossibleError(f"a {event.kind} of lane '{event.lane}' comes before the lane's start")
+        lane = self._lanes.setdefault((event.run, event.lane, event.sequence), _Lane())
+        try:
+            if isinstance(event, Prefill):
+                _refuse_backwards(event.start, event.end, 0.0)
+            elif isinstance(event, Round):
+                check_round(event, self._mass)
+                lane.add(event)
+            elif isinstance(event, RunEnd):
+                lane.end(event)
+        except ImpossibleError as error:
+            where = f"round {event.round} of lane" if isinstance(event, Round) else "lane"
+            raise ImpossibleError(f"in {where} '{event.lane}', {error}") from None
+
+
+def validate(events: Iterable[AnyEvent], mass: float = MASS) -> None:
+    """Raises `ImpossibleError` for the first event that contradicts itself or an earlier one."""
+    validator = Validator(mass)
+    for event in events:
+        validator.add(event)
+
+
+# A lane.
+
+
+class _Lane:
+    """One sequence of one lane so far."""
+
+    def __init__(self) -> None:
+        self.rounds = 0
+        self.clock = 0.0  # ms
+        self.tokens: list[int] = []
+        self.text: list[str] = []
+        self.cut = False
+
+    def add(self, event: Round) -> None:
+        if self.cut:
+            raise ImpossibleError("the text had already ended")
+        if event.round != self.rounds:
+            raise ImpossibleError(f"round {self.rounds} was to come next")
+        _refuse_backwards(event.start, event.end, self.clock)
+        self.rounds, self.clock, self.cut = self.rounds + 1, event.end, event.cut is not None
+        self.tokens += event.emitted
+        self.text.append(event.text_delta)
+
+    def end(self, event: RunEnd) -> None:
+        """A run whose rounds were not recorded has its text and tokens in its end alone."""
+        if not self.rounds:
+            return
+        if event.target_forwards != self.rounds:
+            raise ImpossibleError(f"the run ends after {event.target_forwards} rounds, and {self.rounds} were recorded")
+        if event.token_ids != self.tokens:
+            raise ImpossibleError(f"the run ends with {len(event.token_ids)} tokens, and not those its rounds emitted")
+        if event.text != "".join(self.text):
+            raise ImpossibleError("the text of the whole run is not what its rounds added")
+
+
+def _refuse_backwards(start: float, end: float, clock: float) -> None:
+    if not clock <= start <= end:
+        raise ImpossibleError(f"the clock runs backwards: {clock:g} ms, then {start:g} to {end:g} ms")
+
+
+# A round.
+
+
+def check_round(event: Round, mass: float = MASS) -> None:
+    """Raises `ImpossibleError` if the parts of a round contradict each other."""
+    _refuse_backwards(event.start, event.end, 0.0)
+    _check_tree(event.nodes)
+    path = _path(event.nodes)
+    _check_counts(event, path)
+    _check_emitted(event, path)
+    _check_last(event, path, mass)
+    _check_stages(event)
+    for decision in event.decisions:
+        _check_decision(decision, event.nodes, mass)
+        if decision.rule in CHOSEN and decision.slot == event.last.slot and decision.draw != event.last.token:
+            raise ImpossibleError(f"token {decision.draw} was drawn at slot {decision.slot}, and another was emitted")
+    _check_fates(event)
+
+
+def _check_tree(nodes: Sequence[Node]) -> None:
+    """Ids count up from 0, parents stand before their children, a child is one level deeper than its parent."""
+    for place, node in enumerate(nodes):
+        if node.id != place:
+            raise ImpossibleError(f"node {node.id} stands at place {place}")
+        if not -1 <= node.parent < place:
+            raise ImpossibleError(f"node {place} has parent {node.parent}, which does not come before it")
+        if node.depth != 1 + (nodes[node.parent].depth if node.parent >= 0 else 0):
+            raise ImpossibleError(f"node {place} has depth {node.depth}, and its parent is not one level above")
+
+
+def _path(nodes: Sequence[Node]) -> list[Node]:
+    """The accepted nodes, from the root down."""
+    path = [node for node in nodes if node.fate == "accepted"]
+    for above, node in pairwise([None, *path]):
+        assert node is not None
+        if node.parent != (above.id if above is not None else -1):
+            raise ImpossibleError(f"node {node.id} is accepted and does not continue the accepted path")
+    return path
+
+
+def _check_counts(event: Round, path: Sequence[Node]) -> None:
+    real = [node for node in event.nodes if node.fate != NEVER]
+    counts = {
+        "width": 1 + len(event.nodes),
+        "drafted": len(real),
+        "accepted": min(len(path), len(event.emitted)),
+        "depth": max((node.depth for node in real), default=0),
+    }
+    for name, count in counts.items():
+        if getattr(event, name) != count:
+            raise ImpossibleError(f"{name} is {getattr(event, name)}, and the nodes make it {count}")
+
+
+def _check_emitted(event: Round, path: Sequence[Node]) -> None:
+    written = [*(node.token for node in path), event.last.token]
+    if event.emitted != written[: len(event.emitted)]:
+        raise ImpossibleError("the emitted tokens are not the accepted nodes and the target's own token")
+    if not event.emitted or (event.cut is None and len(event.emitted) < len(written)):
+        raise ImpossibleError(f"only {len(event.emitted)} of {len(written)} tokens are emitted and the text goes on")
+    if len(event.emitted_raw) != len(event.emitted):
+        raise ImpossibleError(f"{len(event.emitted)} tokens are emitted with {len(event.emitted_raw)} pieces of text")
+
+
+def _check_last(event: Round, path: Sequence[Node], mass: float) -> None:
+    """The target's own token stands below the accepted path; a bonus only below an accepted leaf."""
+    last, end = event.last, path[-1].id if path else -1
+    if last.slot != end:
+        raise ImpossibleError(f"the target's own token stands at slot {last.slot}, and the accepted path ends at {end}")
+    verified = any(node.parent == end and node.fate != NEVER for node in event.nodes)
+    kind = "correction" if verified else "bonus" if path else "plain"
+    if last.kind != kind:
+        raise ImpossibleError(f"the target's own token is called a {last.kind}, where only a {kind} can stand")
+    if last.distributions is not None:
+        _check_distributions(last.distributions, mass)
+        if not _shown(last.distributions, last.token) > 0:
+            raise ImpossibleError(f"the target's own token {last.token} has no probability")
+
+
+def _check_stages(event: Round) -> None:
+    stages = event.timings
+    spent = sum(stages.propose) + stages.verify + stages.accept + stages.commit + stages.host
+    if not abs(spent - (event.end - event.start)) <= CLOCK_MS:
+        raise ImpossibleError(f"its stages take {spent:g} ms, and the round {event.end - event.start:g} ms")
+
+
+def _check_fates(event: Round) -> None:
+    """Every verified node was accepted or rejected, as its decision says, and no other node was."""
+    verified = {child.node: (decision, child) for decision in event.decisions for child in decision.children}
+    passed = [node for node, (decision, child) in verified.items() if decision.rule == BLOCK and child.passed]
+    for node in event.nodes:
+        if (node.fate in ("accepted", "rejected")) != (node.id in verified):
+            raise ImpossibleError(f"node {node.id} is {node.fate}, and its decision does not say so")
+        if node.id not in verified:
+            continue
+        decision, child = verified[node.id]
+        stands = node.id <= max(passed, default=-1) if decision.rule == BLOCK else child.passed
+        if stands != (node.fate == "accepted"):
+            raise ImpossibleError(f"node {node.id} is {node.fate}, and its decision says otherwise")
+
+
+# A decision.
+
+
+def _check_decision(decision: Decision, nodes: Sequence[Node], mass: float) -> None:
+    """Children of one slot, in draw order up to the accepted one, each with the result of its rule."""
+    if not -1 <= decision.slot < len(nodes):
+        raise ImpossibleError(f"a decision verifies the children of slot {decision.slot}, which does not exist")
+    siblings = [node.id for node in nodes if node.parent == decision.slot and node.fate != NEVER]
+    children = [child.node for child in decision.children]
+    if not children or children != siblings[: len(children)]:
+        raise ImpossibleError(f"the decision at slot {decision.slot} verifies {children}, and its children: {siblings}")
+    if decision.rule != BLOCK and len(children) < len(siblings) and not decision.children[-1].passed:
+        raise ImpossibleError(f"the decision at slot {decision.slot} leaves out children, and accepts none before them")
+    _check_faced(decision, nodes, mass)
+    for child in decision.children:
+        if not _follows(decision, child, nodes[child.node].token):
+            raise ImpossibleError(f"node {child.node} {_said(child)}, which rule '{decision.rule}' cannot give")
+
+
+def _check_faced(decision: Decision, nodes: Sequence[Node], mass: float) -> None:
+    """One pair of distributions for each sibling under RRSw, else one for all; each shows the tokens it verified."""
+    renewed = decision.rule == "rrsw"
+    if len(decision.distributions) != (len(decision.children) if renewed else 1):
+        raise ImpossibleError(f"the decision at slot {decision.slot} has {len(decision.distributions)} distributions")
+    for distributions in decision.distributions:
+        _check_distributions(distributions, mass)
+    for rank, child in enumerate(decision.children):
+        if nodes[child.node].token not in decision.distributions[rank if renewed else 0].ids:
+            raise ImpossibleError(f"node {child.node} is verified by a distribution that does not show its token")
+    for child, (before, after) in zip(decision.children, pairwise(decision.distributions), strict=False):
+        if not _is_renewed(before, after, nodes[child.node].token):
+            raise ImpossibleError(f"the distributions after the rejection of node {child.node} do not follow from it")
+
+
+def _is_renewed(before: Distributions, after: Distributions, rejected: int) -> bool:
+    """The next sibling faces norm(P - Q)+ and Q without the rejected token (RRSw, 2402.12374)."""
+    if before.q is None or after.q is None:
+        return False
+    shown = {token: (p, q) for token, p, q in zip(before.ids, before.p, before.q, strict=True)}
+    residual = sum(p - q for p, q in shown.values() if p > q) + (before.rest_residual or 0.0)
+    left = 1 - shown[rejected][1]
+    for token, p, q in zip(after.ids, after.p, after.q, strict=True):
+        if token not in shown:
+            continue
+        own_p, own_q = shown[token]
+        want_q = 0.0 if token == rejected else own_q / max(left, LEAST)
+        if residual > LEAST and not abs(p - max(own_p - own_q, 0.0) / residual) <= RENEWED + CLOSE / residual:
+            return False
+        if left > LEAST and not abs(q - want_q) <= RENEWED + CLOSE / left:
+            return False
+    return True
+
+
+def _follows(decision: Decision, child: Verified, token: int) -> bool:
+    """Does the result follow from what the rule compares?"""
+    if decision.rule in CHOSEN:
+        return decision.draw is not None and child.threshold is None and child.passed == (token == decision.draw)
+    if child.threshold is None or (child.uniform is None) != (decision.rule in COMPARED):
+        return False
+    if decision.rule in ("token", "rrsw") and not _accepts_with_ratio(child, child.threshold):
+        return False
+    if child.uniform is not None:
+        return _is_below(child.uniform, child.threshold, child.passed)
+    if decision.rule == "typical":
+        return _is_below(child.threshold, child.p, child.passed)
+    return not child.passed if child.p == 0 else _is_below(child.threshold, child.p, child.passed, equal=True)
+
+
+def _accepts_with_ratio(child: Verified, threshold: float) -> bool:
+    """min(1, p/q); a child whose residual is 0 is never accepted."""
+    if not child.q or (child.p == 0 and child.passed):
+        return False
+    return isclose(threshold, min(1.0, child.p / child.q), rel_tol=1e-6, abs_tol=1e-12)
+
+
+def _is_below(low: float, high: float, said: bool, equal: bool = False) -> bool:
+    """Is `low` below `high` (or equal), as was said? Either answer is right where rounding decides."""
+    return said == (low <= high if equal else low < high) or isclose(low, high, abs_tol=CLOSE)
+
+
+def _said(child: Verified) -> str:
+    compared = "" if child.uniform is None or child.threshold is None else f" ({child.uniform:g}, {child.threshold:g})"
+    return f"{'passed' if child.passed else 'did not pass'}{compared}"
+
+
+# Distributions.
+
+
+def _check_distributions(found: Distributions, mass: float) -> None:
+    """Tokens once each; p, q, their overlap and their residual sum to what they must."""
+    count = len(found.ids)
+    if not count or len(set(found.ids)) != count or len(found.raw) != count or len(found.p) != count:
+        raise ImpossibleError("a distribution does not name each of its tokens once")
+    _refuse_mass("p", sum(found.p) + found.rest_p, mass)
+    if found.q is None:
+        return
+    if len(found.q) != count or found.rest_q is None or found.rest_min is None or found.rest_residual is None:
+        raise ImpossibleError("a draft distribution is incomplete")
+    _refuse_mass("q", sum(found.q) + found.rest_q, mass)
+    overlap = sum(map(min, found.p, found.q)) + found.rest_min
+    residual = sum(p - q for p, q in zip(found.p, found.q, strict=True) if p > q) + found.rest_residual
+    _refuse_mass("the overlap of p and q, and the residual", overlap + residual, 2 * mass)
+
+
+def _refuse_mass(what: str, found: float, mass: float) -> None:
+    if not abs(found - 1) <= mass:
+        raise ImpossibleError(f"the probabilities of {what} sum to {found:g}, not 1")
+
+
+def _shown(found: Distributions, token: int) -> float:
+    return found.p[found.ids.index(token)] if token in found.ids else 0.0

@@ -1,0 +1,188 @@
+"""The Markdown files hold what is here: tables as the code writes them, files, commands, labels and snippets."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import fields
+from importlib.util import find_spec
+from typing import Any
+
+import pytest
+
+import draftscope
+from draftscope.decode.lab import Lab
+from draftscope.drafters.registry import OWN
+from draftscope.measure.bench.rows import Row
+from draftscope_app.cli.main import main
+from tests.support.generated import ROOT, TABLES, shown
+
+OURS = (
+    "README.md",
+    "engine/README.md",
+    "engine/METRICS.md",
+    "app/README.md",
+    "app/DEPLOY.md",
+    "assets/models/README.md",
+)
+RESULTS = ("assets/results/FINDINGS.md", *(str(p.relative_to(ROOT)) for p in ROOT.glob("assets/results/*/*.md")))
+CARDS = tuple(str(path.relative_to(ROOT)) for path in ROOT.glob("assets/models/*/README.md"))
+LANGUAGES = r"(?:py|js|md|json|yaml|toml|css|png|txt)"
+
+
+def text(file: str) -> str:
+    return (ROOT / file).read_text(encoding="utf-8")
+
+
+def section(file: str, heading: str) -> str:
+    """What stands below a heading, up to the next one."""
+    return text(file).split(f"## {heading}\n")[1].split("\n## ")[0]
+
+
+def code(file: str) -> Iterator[str]:
+    """Everything set as code: what stands between backticks, and the lines of commands."""
+    without_fences = re.sub(r"```.*?```", "", text(file), flags=re.DOTALL)
+    yield from re.findall(r"`([^`\n]+)`", without_fences)
+    yield from (line.split("   #")[0].strip() for line in without_fences.splitlines() if line.startswith("    "))
+
+
+def anchors(file: str) -> set[str]:
+    """The places in a file that a link can name, as GitHub spells them."""
+    headings = re.findall(r"^#+ (.*)$", text(file), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+# What is generated.
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_is_what_the_code_writes(name: str) -> None:
+    file, table = TABLES[name]
+    assert shown(name) == table(), f"{file} is behind the code; run: python -m tests.support.generated"
+
+
+# What is named.
+
+
+@pytest.mark.parametrize("file", [*OURS, *RESULTS, *CARDS])
+def test_links_lead_somewhere(file: str) -> None:
+    found = re.findall(r"\]\(([^)\s]+)\)", text(file))
+    for link in found:
+        if link.startswith(("http://", "https://")):
+            continue
+        place, _, anchor = link.partition("#")
+        path = ((ROOT / file).parent / place).resolve() if place else ROOT / file
+        assert path.exists(), f"{file}: {link}"
+        if anchor:
+            assert anchor in anchors(str(path.relative_to(ROOT))), f"{file}: {link}"
+
+
+@pytest.mark.parametrize("file", [*OURS, *RESULTS])
+def test_files_and_modules_that_are_named_exist(file: str) -> None:
+    roots = (ROOT, ROOT / "engine" / "draftscope", ROOT / "app" / "draftscope_app", (ROOT / file).parent)
+    tops = "|".join(path.name for path in ROOT.iterdir() if path.is_dir())
+    for words in code(file):
+        for path in re.findall(
+            rf"(?<![\w./-])(?:(?:{tops})(?:/[\w.-]+)+|[\w-]+(?:/[\w.-]+)*/[\w.-]+\.{LANGUAGES})\b/?", words
+        ):
+            assert any((root / path).exists() for root in roots), f"{file}: {path}"
+        for module in re.findall(r"python3? -m ([\w.]+)", words):
+            assert module in ("pip", "venv") or find_spec(module), f"{file}: {module}"
+
+
+@pytest.mark.parametrize("file", OURS)
+def test_make_targets_exist(file: str) -> None:
+    named = {target for words in code(file) for target in re.findall(r"\bmake ([a-z][\w-]*)", words)}
+    assert named <= set(re.findall(r"^([\w-]+):", text("Makefile"), re.MULTILINE))
+
+
+@pytest.fixture
+def known_options(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., set[str]]:
+    """The options of a command, as its help lists them; empty where there is no such command."""
+    monkeypatch.setenv("COLUMNS", "300")  # so that no option is cut
+
+    def ask(*command: str) -> set[str]:
+        with contextlib.suppress(SystemExit):
+            main([*command, "--help"])
+        return options(capsys.readouterr().out)
+
+    return ask
+
+
+def options(words: str) -> set[str]:
+    return set(re.findall(r"(?<![\w-])--[a-z][\w-]*", words))
+
+
+def test_commands_and_their_options_are_known(known_options: Callable[..., set[str]]) -> None:
+    named: dict[tuple[str, ...], set[str]] = {}
+    alone = set[str]()  # options without their command
+    for words in [words for file in OURS for words in code(file)]:
+        command = re.match(r"draftscope (space \w+|[a-z]\w*)", words)
+        if command:
+            named.setdefault(tuple(command[1].split()), set()).update(options(words))
+        elif words.startswith("--"):
+            alone |= options(words)
+    every = set[str]()
+    for command, used in named.items():
+        known = known_options(*command)
+        assert known, f"there is no command 'draftscope {' '.join(command)}'"
+        assert used <= known, f"draftscope {' '.join(command)}: {sorted(used - known)}"
+        every |= known
+    assert alone <= every
+    assert {"decode", "serve", "bench", "check", "train", "export"} <= {command[0] for command in named}
+
+
+def test_labels_of_the_page_are_on_the_page() -> None:
+    """What the tour sets in italics is a label; it stands so in the page's sources."""
+    scripts = (ROOT / "assets" / "instrument").rglob("*.js")
+    sources = [*scripts, *(ROOT / "app" / "draftscope_app").rglob("*.py")]
+    written = "\n".join(path.read_text(encoding="utf-8") for path in sources)
+    labels = re.findall(r"(?<![*\w])\*([A-Z][^*\n]+)\*(?!\*)", text("app/README.md"))
+    assert len(labels) >= 10
+    assert [label for label in labels if f'"{label}"' not in written] == []
+
+
+# What is listed by hand, and must be whole.
+
+
+def test_the_readme_is_short_and_lists_every_drafter_once() -> None:
+    assert len(text("README.md").splitlines()) <= 170
+    rows = re.findall(r"^\| (`.*?) \|", section("README.md", "Drafters"), re.MULTILINE)
+    listed = [name for row in rows for name in re.findall(r"`([\w-]+)`", row)]
+    assert sorted(listed) == sorted(info.name for info in OWN)
+
+
+def test_the_readmes_headline_is_the_benchmarks() -> None:
+    readme = section("README.md", "What was found")
+    rows = re.findall(r"^\| [a-z].*\*\*.*$", readme, re.MULTILINE)
+    source = re.search(r"\((assets/results/[^)]+/bench\.md)\)", readme)
+    assert source is not None
+    assert len(rows) == 5
+    assert set(rows) <= set(text(source[1]).splitlines())
+
+
+def test_every_field_of_a_benchmarks_row_is_explained() -> None:
+    rows = re.findall(r"^\| (`.*?) \|", section("engine/METRICS.md", "Benchmark"), re.MULTILINE)
+    explained = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
+    assert sorted(explained) == sorted(field.name for field in fields(Row))
+
+
+@pytest.mark.parametrize(
+    ("file", "package"), [("engine/README.md", "engine/draftscope"), ("app/README.md", "app/draftscope_app")]
+)
+def test_every_room_is_listed(file: str, package: str) -> None:
+    listed = re.findall(r"^\| \[(\w+)\]", section(file, "Rooms, bottom to top"), re.MULTILINE)
+    rooms = {path.parent.name for path in (ROOT / package).glob("*/__init__.py")}
+    assert sorted(listed) == sorted(rooms)
+
+
+def test_the_readmes_snippet_runs(
+    pair: Lab, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(draftscope, "load", lambda: pair)
+    snippet = re.search(r"```python\n(.*?)```", text("README.md"), re.DOTALL)
+    assert snippet is not None
+    names: dict[str, Any] = {}
+    exec(snippet[1], names)
+    assert "Decision(" in capsys.readouterr().out
