@@ -16,15 +16,20 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.drafters.settings import Settings
 
 if TYPE_CHECKING:
-    from draftscope.decode.lab import Lab, load
+    from draftscope.decode.lab import Lab
+    from draftscope.decode.load import load
     from draftscope.decode.run import Result
 
 __all__ = ["DraftscopeError", "Lab", "Result", "Settings", "load"]
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("Lab", "Result", "load"):
+    if name in ("Lab", "Result"):
         from draftscope.decode import lab
 
         return getattr(lab, name)
+    if name == "load":
+        from draftscope.decode.load import load
+
+        return load
     raise AttributeError(f"module 'draftscope' has no attribute '{name}'")

@@ -285,7 +285,7 @@ def loading(load: Load) -> list[Message]:
 def test_everything_about_loading_reaches_the_engine(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     load = Load("here", "there", "float32", "cpu", 1, "auto", "v1", "v2", trust_remote_code=True, allow_pickle=True)
     asked: dict[str, object] = {}
-    monkeypatch.setattr("draftscope.decode.lab.load", lambda **given: asked.update(given) or pair)
+    monkeypatch.setattr("draftscope.decode.load.load", lambda **given: asked.update(given) or pair)
     *_, ready = loading(load)
     assert isinstance(ready, Ready) and "byte-target" in ready.sentence
     assert asked == asdict(load)

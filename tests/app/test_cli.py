@@ -467,7 +467,7 @@ def test_serve_hands_its_arguments_over(cli: Cli, monkeypatch: pytest.MonkeyPatc
 
 def test_decode_loads_what_its_arguments_say(cli: Cli, pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: dict[str, object] = {}
-    monkeypatch.setattr("draftscope.decode.lab.load", lambda **given: seen.update(given) or pair)
+    monkeypatch.setattr("draftscope.decode.load.load", lambda **given: seen.update(given) or pair)
     assert cli("decode", "hello", "--max-new-tokens", "2", *LOADING).code == 0
     assert seen == asdict(LOAD) | {"progress": False}
 

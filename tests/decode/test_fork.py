@@ -86,7 +86,7 @@ def test_forked_tokens_are_no_tokens_of_the_lane(pair: Lab) -> None:
     ("fork_point", "words"),
     [
         (ForkPoint("plain", 0, (), forced=True), "names no token"),
-        (ForkPoint("plain", 0, (99_999,)), "token = 99999: 'byte-target' knows 0 to 257"),
+        (ForkPoint("plain", 0, (99_999,)), "token = 99999: the target knows 0 to 257"),
         (ForkPoint("plain", 0, (-1,)), "token = -1"),
         (ForkPoint("plain", 0, (0,), forced=True), "token = 0 ends the text"),
         (ForkPoint("plain", 0, (70,) * 600), "context holds 512"),

@@ -6,6 +6,7 @@ import math
 
 import pytest
 
+from draftscope.decode import sessions
 from draftscope.decode.lab import Lab
 from draftscope.drafters import oracle
 from draftscope.drafters.settings import Settings
@@ -60,9 +61,9 @@ def test_target_continuation_is_on_nobodys_clock_and_counts_no_forward(pair: Lab
 
 
 def test_where_the_text_goes_another_way_it_falls_silent(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    right = Lab._target_continuation
+    right = sessions.target_continuation
     monkeypatch.setattr(
-        Lab, "_target_continuation", lambda *given: [[*row[:6], row[6] + 1, *row[7:]] for row in right(*given)]
+        sessions, "target_continuation", lambda *given: [[*row[:6], row[6] + 1, *row[7:]] for row in right(*given)]
     )
     want = pair.decode("abcabc", "plain", max_new_tokens=20).token_ids
     run = pair.decode("abcabc", "oracle", gamma=2, oracle_alpha=1.0, max_new_tokens=20)

@@ -17,15 +17,21 @@ from transformers import BertConfig, BertModel, GenerationConfig, T5Config, T5Fo
 
 import draftscope
 from draftscope import DraftscopeError
-from draftscope.decode import lab
+from draftscope.decode import load
 from draftscope.models.architectures import CASES, network
 from draftscope.models.files import hub, memory
-from draftscope.models.loading.checkpoints import Loading, end_of_text, find, load_model, refuse_other_vocabulary
+from draftscope.models.loading.checkpoints import (
+    CheckpointOptions,
+    end_of_text,
+    find,
+    load_model,
+    refuse_other_vocabulary,
+)
 from draftscope.models.loading.devices import pick_device_map
 from draftscope.models.probe import probed
 from tests.conftest import byte_tokenizer, letters, random_llama
 
-HOW = Loading(torch.float32, torch.device("cpu"))
+HOW = CheckpointOptions(torch.float32, torch.device("cpu"))
 
 
 def refused(*args: Any, **kwargs: Any) -> str:
@@ -181,9 +187,9 @@ def test_no_hub_is_one_sentence_at_once(monkeypatch: pytest.MonkeyPatch, capfd: 
 
 def test_each_model_is_asked_for_at_its_own_revision(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: dict[str, str | None] = {}
-    monkeypatch.setattr(lab, "load_tokenizer", lambda _: letters(5))
-    monkeypatch.setattr(lab, "load_model", lambda *_: probed(random_llama(1, 5), "any"))
-    monkeypatch.setattr(lab, "find", lambda name, _, revision=None: asked.update({name: revision}))
+    monkeypatch.setattr(load, "load_tokenizer", lambda _: letters(5))
+    monkeypatch.setattr(load, "load_model", lambda *_: probed(random_llama(1, 5), "any"))
+    monkeypatch.setattr(load, "find", lambda name, _, revision=None: asked.update({name: revision}))
     draftscope.load("some/one", "some/draft", revision="v1", draft_revision="v2")
     assert asked == {"some/one": "v1", "some/draft": "v2"}
 

@@ -13,7 +13,7 @@ from draftscope.decode.lab import Lab
 from draftscope.models.forward import compiled
 from draftscope.models.forward.compiled import CompiledLlama, compile_if_faster
 from draftscope.models.forward.lean import LeanLlama
-from draftscope.models.model import Model
+from draftscope.models.model import ForwardMode, Model
 from draftscope.models.probe import probed
 from tests.conftest import letters, random_llama
 
@@ -100,7 +100,7 @@ def test_only_what_wins_is_kept(
     monkeypatch.setattr(compiled, "_raced", lambda *_: list(times))
     model = fresh()
     assert says in compile_if_faster(model)
-    assert (model.way == "compiled") == (times[0] > times[1])
+    assert (model.forward_mode is ForwardMode.COMPILED) == (times[0] > times[1])
 
 
 @needs_compiler
@@ -116,7 +116,7 @@ def test_what_cannot_be_compiled_says_why(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(compiled, "compiler", lambda: "/usr/bin/g++")
     monkeypatch.setattr(torch, "compile", lambda *_, **__: lambda *_: 1 / 0)
     assert "cannot be compiled: division by zero" in compile_if_faster(model)
-    assert isinstance(model.run, LeanLlama) and model.way == ""
+    assert isinstance(model.run, LeanLlama) and model.forward_mode is ForwardMode.EAGER
     model.run = model.network
     assert "only small Llama-shaped models" in compile_if_faster(model)
 

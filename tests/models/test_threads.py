@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import fields
+from inspect import signature
+from pathlib import Path
 
 import pytest
 import torch
 
+import draftscope
+from draftscope import DraftscopeError
+from draftscope.base.load_settings import LoadSettings
 from draftscope.decode.lab import Lab
+from draftscope.decode.load import choose_threads
 from draftscope.models.loading import devices
 from draftscope.models.loading.devices import pick_dtype
 from draftscope.models.loading.threads import cores, fastest_threads
@@ -49,7 +56,7 @@ def test_the_fastest_is_taken(costs: dict[int, float], most: int, best: int, tri
 
 def test_a_lab_asks_its_own_target(pair: Lab) -> None:
     with pair.target.counter.widths() as widths:
-        assert pair.choose_threads(1) == torch.get_num_threads() == 1
+        assert choose_threads(pair.target, 1) == torch.get_num_threads() == 1
     assert set(widths) == {5}
 
 
@@ -90,3 +97,38 @@ def test_auto_is_measured_on_a_cpu_and_known_on_cuda(faster: torch.dtype, monkey
 
 def test_there_is_a_core() -> None:
     assert cores() >= 1
+
+
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_a_closed_lab_gives_the_process_its_threads_back(pair_folders: tuple[Path, Path]) -> None:
+    with draftscope.load(*pair_folders, dtype="float32", threads=1) as lab:
+        assert torch.get_num_threads() == 1
+    assert torch.get_num_threads() == 2
+    torch.set_num_threads(3)
+    lab.close()
+    assert torch.get_num_threads() == 3  # given back once
+    assert lab.decode("ab", max_new_tokens=2).token_ids
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_a_failed_load_leaves_the_threads_as_they_were(pair_folders: tuple[Path, Path], tmp_path: Path) -> None:
+    with pytest.raises(DraftscopeError, match="no config"):
+        draftscope.load(pair_folders[0], tmp_path, threads=1)
+    assert torch.get_num_threads() == 2
+
+
+def test_what_can_be_loaded_is_declared_once() -> None:
+    """The arguments of `load` are the fields of its settings, and a misspelt one is refused."""
+    arguments = {name: given.default for name, given in signature(draftscope.load).parameters.items()}
+    declared = {field.name: field.default for field in fields(LoadSettings)}
+    assert arguments == declared | {"progress": False}
+    with pytest.raises(TypeError, match="'thread'"):
+        draftscope.load(thread=1)

@@ -26,7 +26,7 @@ from draftscope.models.cache.masks import Reach, attention_mask
 from draftscope.models.cache.slots import SlotCache
 from draftscope.models.heads import Block, Eagle3, Head, Lender, RecurrentHead, load_head, save_head
 from draftscope.models.loading import embedded as family
-from draftscope.models.loading.checkpoints import Loading, find, load_model
+from draftscope.models.loading.checkpoints import CheckpointOptions, find, load_model
 from draftscope.models.loading.embedded import FAMILY, Member
 from draftscope.train import adapt as adapting
 from draftscope.train import command
@@ -466,7 +466,7 @@ def test_shards_are_small_and_form_one_tar(tmp_path: Path) -> None:
 
 def test_the_digest_of_a_folder_is_that_of_its_model(tmp_path: Path, texts: Texts) -> None:
     folder.save(build(TINY, 0), texts.tokenizer, tmp_path)
-    how = Loading(torch.float32, torch.device("cpu"))
+    how = CheckpointOptions(torch.float32, torch.device("cpu"))
     assert family.digest(tmp_path) == load_model(find(tmp_path, how), how).digest != ""
     assert family.trained_for(tmp_path) == ""
 

@@ -5,30 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from draftscope.base.load_settings import LoadSettings
 from draftscope.decode.fork import ForkPoint
 
 State = Literal["queued", "running", "stepping", "solo", "done"]
 
 
-@dataclass(frozen=True)
-class Load:
-    """Which models are loaded, and how: the arguments of `draftscope.load`, under its names."""
-
-    target: str | None = None
-    draft: str | None = None
-    dtype: str = "auto"
-    device: str = "auto"
-    threads: int | None = None
-    device_map: str | None = None
-    revision: str | None = None
-    draft_revision: str | None = None
-    trust_remote_code: bool = False
-    allow_pickle: bool = False
-    ballast: str | None = None
-    heads: tuple[str, ...] = ()
-    spare_cores: int = 0  # left to others where threads are chosen by measurement
-    graphs: bool = True  # CUDA graphs, where there is CUDA
-    compiled: bool = False  # compiled forwards, on a CPU
+Load = LoadSettings  # the models to load, as the arguments of `draftscope.load`
 
 
 @dataclass(frozen=True)

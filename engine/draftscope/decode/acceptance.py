@@ -1,30 +1,29 @@
-"""How often the child of each rank is the one accepted: what a tree that is settled in advance is built from.
+"""How often the child of each rank is the accepted one, from which Sequoia's tree is built (2402.12374, section 3.2).
 
-Measured with real rounds on the shipped prompts, at the settings asked for, by trees one level deep: every round
-verifies the children of an accepted parent (Sequoia, 2402.12374, section 3.2). Nobody's clock runs meanwhile.
+Measured in real rounds on the shipped prompts, with the run's own settings and trees of one level, so that every round
+verifies children of an accepted parent. No run's clock counts it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from draftscope.base.prompts import shipped
+from draftscope.decode.pair import Pair
+from draftscope.decode.sessions import fixed_tree, open_session
 from draftscope.drafters.settings import Settings
 from draftscope.verify.tree import even
-
-if TYPE_CHECKING:
-    from draftscope.decode.lab import Lab
+from draftscope.verify.uniforms import Streams
 
 WIDTH = 6  # ranks
-PROMPT, TOKENS = 64, 48  # of each text
+PROMPT, TOKENS = 64, 48  # tokens read and written of each text
 
 
-def by_rank(lab: Lab, settings: Settings) -> tuple[float, ...]:
-    """The share of rounds in which the drafter's child of each rank was accepted; in the rest none was."""
-    width = min(WIDTH, lab.target.vocabulary)
+def by_rank(pair: Pair, settings: Settings) -> tuple[float, ...]:
+    """For each rank, the share of rounds in which the drafter's child of that rank was accepted."""
+    width = min(WIDTH, pair.target.vocabulary)
     wide = settings.model_copy(update={"tree_nodes": width, "max_new_tokens": TOKENS})
-    prompts = [lab.tokenizer(prompt.text)["input_ids"][:PROMPT] for prompt in shipped()]
-    session = lab.session_of(prompts, wide, tuple(range(len(prompts))), ends=False, counts=even((width,)))
+    prompts = [pair.tokenizer(prompt.text)["input_ids"][:PROMPT] for prompt in shipped()]
+    streams = Streams(settings.seed, tuple(range(len(prompts))))
+    session = open_session(pair.uncounted(), prompts, wide, streams, False, fixed_tree(even((width,))))
     hits, rounds = [0] * width, 0
     for step in session.steps():
         for live, path, never_accepted in zip(step.live, step.paths, step.tree.never_accepted.tolist(), strict=True):

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import product
 from time import perf_counter
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -21,13 +20,17 @@ from draftscope import drafters
 from draftscope.base import costs
 from draftscope.base.costs import PLAIN, Belongs, Calibration, Drafting, Machine, Verify
 from draftscope.base.versions import own_version
+from draftscope.decode.availability import availabilities
+from draftscope.decode.pair import Pair
+from draftscope.decode.prompt import read_prompt
 from draftscope.decode.session import Step
+from draftscope.decode.sessions import NOTHING_MEASURED, open_session
+from draftscope.decode.start import device_name
 from draftscope.drafters.settings import Settings
 from draftscope.models.cache.slots import SlotCache
+from draftscope.models.loading.chat import Chat
 from draftscope.models.model import Model
-
-if TYPE_CHECKING:
-    from draftscope.decode.lab import Lab
+from draftscope.verify.uniforms import Streams
 
 WIDTHS = (1, 2, 3, 4, 5, 7, 9, 13, 17, 25, 33, 65)
 BATCHES = (1, 2, 4, 8, 16, 32, 64)
@@ -44,30 +47,30 @@ STAGES = ("accept", "commit", "host")
 Rounds = dict[tuple[str, int, int], list[dict[str, float]]]  # stage times by drafter, batch and gamma
 
 
-def calibration_of(lab: Lab, say: Callable[[str], None] = lambda _: None) -> Calibration:
+def calibration_of(pair: Pair, say: Callable[[str], None] = lambda _: None) -> Calibration:
     """The pair's calibration: as it was kept, else measured now (seconds on small models) and kept.
 
-    One that lacks a drafter which this lab has, a head for one, is measured anew.
+    One that lacks a drafter which this pair has, a head for one, is measured anew.
     """
-    found = costs.known(belongs(lab))
-    if found is None or not found.drafting.keys() >= set(_drafting(lab)):
-        found = measure(lab, say)
+    found = costs.known(belongs(pair))
+    if found is None or not found.drafting.keys() >= set(_drafting(pair)):
+        found = measure(pair, say)
         costs.keep(found)
     return found
 
 
-def belongs(lab: Lab) -> Belongs:
-    """What figures measured with this lab belong to."""
-    device = lab.target.device
+def belongs(pair: Pair) -> Belongs:
+    """What figures measured with this pair belong to."""
+    device = pair.target.device
     return Belongs(
-        target=lab.target.name,
-        target_hash=lab.target.digest,
-        draft=lab.draft.name if lab.draft else "",
-        draft_hash=lab.draft.digest if lab.draft else "",
-        ballast=" + ".join(model.ballast.shape.name for model in (lab.target, lab.draft) if model and model.ballast),
-        forward=lab.target.way,
-        device=torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU",
-        dtype=str(lab.target.dtype).removeprefix("torch."),
+        target=pair.target.name,
+        target_hash=pair.target.digest,
+        draft=pair.draft.name if pair.draft else "",
+        draft_hash=pair.draft.digest if pair.draft else "",
+        ballast=" + ".join(model.ballast.shape.name for model in (pair.target, pair.draft) if model and model.ballast),
+        forward=pair.target.forward_mode.value,
+        device=device_name(device),
+        dtype=str(pair.target.dtype).removeprefix("torch."),
         threads=torch.get_num_threads(),
         torch=torch.__version__,
         transformers=transformers.__version__,
@@ -75,23 +78,23 @@ def belongs(lab: Lab) -> Belongs:
     )
 
 
-def measure(lab: Lab, say: Callable[[str], None] = lambda _: None) -> Calibration:
+def measure(pair: Pair, say: Callable[[str], None] = lambda _: None) -> Calibration:
     """Measures everything anew; `say` hears what is being measured."""
-    context = min(CONTEXT, lab.target.context // 2)
+    context = min(CONTEXT, pair.target.context // 2)
     say("verify cost over widths, batches and contexts")
-    verify = _verify(lab.target, context)
+    verify = _verify(pair.target, context)
     say("rounds of every drafter")
-    rounds = _rounds(lab)
+    rounds = _rounds(pair)
     say("copy and product")
     return Calibration(
-        belongs=belongs(lab),
+        belongs=belongs(pair),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         context=context,
         verify=verify,
-        drafting={name: [_fit(rounds, name, batch) for batch in _together(lab)] for name in (PLAIN, *_drafting(lab))},
-        machine=machine(lab.target),
-        target_bytes=sum(p.numel() * p.element_size() for p in lab.target.network.parameters()),
-        differing_widths=differing_widths(lab.target),
+        drafting={name: [_fit(rounds, name, batch) for batch in _together(pair)] for name in (PLAIN, *_drafting(pair))},
+        machine=machine(pair.target),
+        target_bytes=sum(p.numel() * p.element_size() for p in pair.target.network.parameters()),
+        differing_widths=differing_widths(pair.target),
     )
 
 
@@ -142,37 +145,38 @@ def _timed(work: Callable[[], object]) -> float:
     return (perf_counter() - began) * 1e3
 
 
-def _drafting(lab: Lab) -> list[str]:
+def _drafting(pair: Pair) -> list[str]:
     """The drafters whose cost grows with gamma here; what is synthetic costs nothing that anyone could pay, and who
     drafts through text chooses nothing by cost."""
     known = drafters.known()
-    able = [known[info.name] for info in lab.drafters() if info.available and "gamma" in info.uses]
+    able = [known[info.name] for info in availabilities(pair) if info.available and "gamma" in info.uses]
     return [info.name for info in able if not info.synthetic and not info.needs_text_draft]
 
 
-def _together(lab: Lab) -> dict[int, int]:
-    return TOGETHER if lab.batches else {1: TOGETHER[1]}
+def _together(pair: Pair) -> dict[int, int]:
+    return TOGETHER if pair.batches else {1: TOGETHER[1]}
 
 
-def _rounds(lab: Lab) -> Rounds:
+def _rounds(pair: Pair) -> Rounds:
     """Stage times of real rounds by drafter, batch and gamma, at temperature 1, runs interleaved."""
     found: Rounds = {}
-    for (batch, most), repeat in product(_together(lab).items(), range(2)):
-        for name in (PLAIN, *_drafting(lab)):
+    for (batch, most), repeat in product(_together(pair).items(), range(2)):
+        for name in (PLAIN, *_drafting(pair)):
             for gamma in (0,) if name == PLAIN else GAMMAS if batch == 1 else GAMMAS[:: len(GAMMAS) - 1]:
-                steps = _first(_steps(lab, name, batch, gamma, most), most if repeat else WARM)
+                steps = _first(_steps(pair, name, batch, gamma, most), most if repeat else WARM)
                 stages = [step.stages for step in steps if step.tree.topology.height == gamma]
                 if repeat:  # the first pass warms up
                     found[name, batch, gamma] = stages
     return found
 
 
-def _steps(lab: Lab, name: str, batch: int, gamma: int, rounds: int) -> Iterator[Step]:
+def _steps(pair: Pair, name: str, batch: int, gamma: int, rounds: int) -> Iterator[Step]:
     """Rounds of texts that are none at its end after so many."""
     tokens = rounds * (gamma + 1) + 1
     settings = Settings.of(drafter=name, gamma=max(gamma, 1), temperature=1.0, max_new_tokens=tokens)
-    ids = lab.encode("The", tokens)
-    return lab.session_of([ids] * batch, settings, tuple(range(batch)), ends=False).steps()
+    _, ids = read_prompt(pair, "The", tokens, Chat())
+    streams = Streams(settings.seed, tuple(range(batch)))
+    return open_session(pair, [ids] * batch, settings, streams, False, NOTHING_MEASURED).steps()
 
 
 def _first(steps: Iterator[Step], most: int) -> Iterator[Step]:

@@ -1,10 +1,11 @@
-"""A fork: a lane that leaves another one at a token, with a uniform of its own or a token that the reader chose.
+"""A fork: a lane that leaves another one at a token, with new random numbers or with a token that the reader chose.
 
-It starts from exact token ids, not from text read again: the same text may have other tokens.
+It starts from exact token ids, not from text tokenised again: the same text may have other tokens. Imports no torch.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,14 +14,13 @@ from draftscope.trace import events
 
 if TYPE_CHECKING:
     from draftscope.base.text import Pieces
-    from draftscope.decode.lab import Lab
 
 
 @dataclass(frozen=True)
 class ForkPoint:
-    """Round `round` of `lane` is left behind `token_ids`, all that the lane had written up to there.
+    """Lane `lane` is left in its round `round`, after `token_ids`: all that it had written until then.
 
-    With `forced` the last of them was never written: it stands where the lane had another token.
+    If `forced`, it never wrote the last of them: the reader chose that token where the lane had another one.
     """
 
     lane: str
@@ -28,20 +28,21 @@ class ForkPoint:
     token_ids: tuple[int, ...]
     forced: bool = False
 
-    def given(self, lab: Lab) -> list[int]:
-        """The tokens, or one sentence on why nothing can follow them."""
+    def tokens_for(self, vocabulary: int, eos: Collection[int]) -> list[int]:
+        """The tokens that the fork starts with. Raises `DraftscopeError` if no text of a target with this vocabulary
+        size and these ends of text can follow them."""
         if self.forced and not self.token_ids:
-            raise DraftscopeError("A fork with a forced token names no token; choose one of the contest's rows.")
+            raise DraftscopeError("A fork with a forced token names no token; choose a row of the decision.")
         for token in self.token_ids:
-            if not 0 <= token < lab.target.vocabulary:
-                known = f"'{lab.target.name}' knows 0 to {lab.target.vocabulary - 1}"
-                raise DraftscopeError(f"token = {token}: {known}; choose one of the contest's rows.")
-            if token in lab.eos:
+            if not 0 <= token < vocabulary:
+                known = f"the target knows 0 to {vocabulary - 1}"
+                raise DraftscopeError(f"token = {token}: {known}; choose a row of the decision.")
+            if token in eos:
                 raise DraftscopeError(f"token = {token} ends the text, so nothing can follow it; choose another one.")
         return list(self.token_ids)
 
-    def told(self, pieces: Pieces) -> events.Fork:
-        """The same for a trace, with the bytes that each token stands for."""
+    def event(self, pieces: Pieces) -> events.Fork:
+        """The fork as a trace records it, with each token's bytes."""
         ids = list(self.token_ids)
         return events.Fork(
             lane=self.lane, round=self.round, token_ids=ids, raw=[pieces.shown(t) for t in ids], forced=self.forced

@@ -22,6 +22,7 @@ from draftscope import drafters
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.settings import LOSSY
 from draftscope.decode.lab import Lab
+from draftscope.decode.start import models_of
 from draftscope.drafters.settings import Settings
 from draftscope.trace import events
 from draftscope.verify.sampling import Sampling
@@ -74,7 +75,7 @@ def checked(
         title=info.title,
         rule=rule or "",
         exact=info.exact_with(settings.model_copy(update={"temperature": 1.0})),  # as the distribution is tested
-        models=[model.name for model in lab.models_of(info)],
+        models=[model.name for model in models_of(lab, info)],
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         samples=samples,
         tests=len(TESTS) + 1,

@@ -7,6 +7,7 @@ drafter has a faster path than the other.
 from __future__ import annotations
 
 from copy import copy
+from enum import Enum
 from typing import Any
 
 import torch
@@ -21,13 +22,21 @@ from draftscope.models.files import memory
 from draftscope.models.forward.ballast import Ballast, Shape
 from draftscope.models.forward.compiled import CompiledLlama
 from draftscope.models.forward.experts import layers as expert_layers
-from draftscope.models.forward.graphs import Call, Graphs, Outputs, Recorder, on_cuda
+from draftscope.models.forward.graphs import Call, GraphMode, Graphs, Outputs, Recorder, on_cuda
 from draftscope.models.forward.hybrid import Hybrid, HybridCache
 from draftscope.models.forward.hybrid import covers as is_hybrid
 from draftscope.models.forward.lean import LeanLlama, lean_forward
 from draftscope.models.forward.mamba import READ, Mamba2
 from draftscope.models.forward.mamba import covers as is_mamba2
 from draftscope.models.forward.truncated import truncated
+
+
+class ForwardMode(Enum):
+    """How a forward runs, by the name that calibrations are kept under."""
+
+    EAGER = ""
+    COMPILED = "compiled"
+    GRAPHS = "graphs"
 
 
 class Model:
@@ -162,14 +171,21 @@ class Model:
         self.graphs = Graphs(record, why)
 
     @property
+    def graph_mode(self) -> GraphMode:
+        """What is replayed from graphs."""
+        return GraphMode.OFF if self.graphs is None else self.graphs.mode
+
+    @property
     def graph_state(self) -> str:
-        """As `Graphs.state`; empty where no graphs were asked for."""
+        """`Graphs.state`, for display; empty if no graphs were asked for."""
         return "" if self.graphs is None else self.graphs.state
 
     @property
-    def way(self) -> str:
-        """How its forward is run where that is not as usual: 'compiled', 'graphs', or empty."""
-        return "compiled" if isinstance(self.run, CompiledLlama) else "graphs" if self.graph_state[:2] == "on" else ""
+    def forward_mode(self) -> ForwardMode:
+        """How its forward runs."""
+        if isinstance(self.run, CompiledLlama):
+            return ForwardMode.COMPILED
+        return ForwardMode.EAGER if self.graph_mode is GraphMode.OFF else ForwardMode.GRAPHS
 
     @torch.inference_mode()
     def forward(

@@ -17,7 +17,7 @@ from draftscope.base.settings import nodes_in
 from draftscope.drafters.drafter import Drafter, DrafterInfo, Outcome, Parts, State
 from draftscope.drafters.model.levels import Drafted, Levels, Plan
 from draftscope.drafters.settings import Settings
-from draftscope.models.forward.graphs import Outputs
+from draftscope.models.forward.graphs import GraphMode, Outputs
 from draftscope.trace.events import Annotation, DraftState
 from draftscope.verify.tree import Counts, Topology, even
 
@@ -46,7 +46,7 @@ class DraftModel(Levels):
         """Where there are graphs and no length to be chosen, the whole loop is one of them; nobody times its parts."""
         lengths = [len(text) for text in state.texts]
         rows = self._lacking(lengths)
-        if going or rows > FRESH or self._model.graph_state != "on":
+        if going or rows > FRESH or self._model.graph_mode is not GraphMode.ALL:
             return super().drafted(state, plan, going)
         cut = torch.tensor(lengths, device=self._device) - rows
         tokens = self._behind(state.texts, rows)

@@ -18,7 +18,8 @@ from time import monotonic
 
 from draftscope.base import prompts
 from draftscope.base.errors import DraftscopeError
-from draftscope.decode.lab import Lab, load
+from draftscope.decode.lab import Lab
+from draftscope.decode.load import load
 from draftscope.measure.bench.benchmark import benchmark, save
 from draftscope.measure.bench.plan import Plan
 from draftscope.measure.bench.report import machine

@@ -19,6 +19,7 @@ from draftscope.base import prompts
 from draftscope.base.errors import DraftscopeError
 from draftscope.decode.calibrate import machine
 from draftscope.decode.lab import Lab
+from draftscope.decode.start import models_of
 from draftscope.measure.bench.benchmark import benchmark
 from draftscope.measure.bench.plan import Plan
 from draftscope.measure.check import check
@@ -65,7 +66,7 @@ def _paired_row(
     row: Row = {"drafter": drafter, "tokens": "equal" if texts[names[0]] == texts[names[1]] else "differ"}
     for name in names:
         row |= {f"{name} tokens/s": speed[name], f"{name} propose ms": propose[name]}
-        used = labs[name].models_of(drafters.find(drafter))
+        used = models_of(labs[name], drafters.find(drafter))
         row[f"{name} state"] = "; ".join(model.graphs for model in used if model.graphs)
     row[f"{names[1]} / {names[0]}"] = speed[names[1]] / speed[names[0]]
     if drafter != "plain":

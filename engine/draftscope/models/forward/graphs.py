@@ -12,6 +12,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any
 
 import torch
@@ -46,6 +47,14 @@ class Block:
     graphs: dict[object, Graph] = field(default_factory=dict)
 
 
+class GraphMode(Enum):
+    """What is replayed from graphs, as screens name it."""
+
+    OFF = "off"
+    FORWARDS = "on, single forwards alone"  # draft loops and verification run eagerly
+    ALL = "on"
+
+
 class Graphs:
     """The graphs of one model. `record` is `on_cuda`, or a test's; `off` says why nothing is to be recorded, `alone`
     why single forwards are, and nothing else."""
@@ -59,11 +68,15 @@ class Graphs:
         self._beyond = False  # is more than a single forward, or something else, about to be one graph?
 
     @property
+    def mode(self) -> GraphMode:
+        """What is replayed so far."""
+        return GraphMode.OFF if self.off else GraphMode.FORWARDS if self.alone else GraphMode.ALL
+
+    @property
     def state(self) -> str:
-        """'on', 'on, single forwards alone: why', or 'off: why'."""
-        if self.off:
-            return f"off: {self.off}"
-        return f"on, single forwards alone: {self.alone}" if self.alone else "on"
+        """For display: the mode, and why it is not more."""
+        why = self.off or self.alone
+        return f"{self.mode.value}: {why}" if why else self.mode.value
 
     def cache(self, layers: int, batch: int, capacity: int, device: torch.device, side: int) -> SlotCache:
         """An empty cache over memory that an earlier one of this size has left, or over new memory."""

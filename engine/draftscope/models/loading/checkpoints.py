@@ -31,7 +31,7 @@ from draftscope.models.probe import probed
 
 
 @dataclass(frozen=True)
-class Loading:
+class CheckpointOptions:
     """How a model is loaded. `device_map` spreads it over all devices and leaves `device` unused."""
 
     dtype: torch.dtype
@@ -55,20 +55,20 @@ class Place:
     origin: dict[str, Any]
 
 
-def load_model(place: Place, how: Loading) -> Model:
+def load_model(place: Place, options: CheckpointOptions) -> Model:
     """The causal language model of a checkpoint that was found."""
     source = place.source
-    _refuse_memory(place, how)
+    _refuse_memory(place, options)
     network, found = loaded(
         AutoModelForCausalLM,
         source,
-        progress=how.progress,
+        progress=options.progress,
         config=place.config,
-        dtype=how.dtype,
-        use_safetensors=None if how.allow_pickle else True,
+        dtype=options.dtype,
+        use_safetensors=None if options.allow_pickle else True,
         output_loading_info=True,
         **place.origin,
-        **_placing(place.config, how),
+        **_placing(place.config, options),
     )
     if missing := sorted(found["missing_keys"]):
         raise DraftscopeError(
@@ -76,7 +76,7 @@ def load_model(place: Place, how: Loading) -> Model:
             "complete checkpoint."
         )
     if getattr(network, "hf_device_map", None) is None:
-        network = network.to(how.device)
+        network = network.to(options.device)
     elif "disk" in network.hf_device_map.values():
         raise DraftscopeError(f"'{source}' would be spread to the disk, too slow to measure; choose a smaller model.")
     return probed(network, _display_name(source), _digest(place))
@@ -119,11 +119,11 @@ def refuse_other_vocabulary(target: Any, draft: Any) -> None:
 # Before loading.
 
 
-def find(source: str | Path, how: Loading, revision: str | None = None) -> Place:
+def find(source: str | Path, options: CheckpointOptions, revision: str | None = None) -> Place:
     """Says plainly what is wrong with a folder or an id, before more than its configuration is fetched."""
     name = str(source)
-    stored, online = _look(name, revision, how.allow_pickle)
-    origin: dict[str, Any] = {"trust_remote_code": how.trust_remote_code, "local_files_only": not online}
+    stored, online = _look(name, revision, options.allow_pickle)
+    origin: dict[str, Any] = {"trust_remote_code": options.trust_remote_code, "local_files_only": not online}
     if revision is not None:
         origin["revision"] = revision
     config = loaded(AutoConfig, name, **origin)
@@ -190,26 +190,27 @@ def _refuse_kind(config: Any, source: str) -> None:
         reaches(text, source)  # refuses layers that cannot be rolled back before anything is fetched
 
 
-def _refuse_memory(place: Place, how: Loading) -> None:
+def _refuse_memory(place: Place, options: CheckpointOptions) -> None:
     """The memory needed, said before it fails; nothing is said where the stored sizes are not known."""
     config = place.config
     quantized = getattr(config, "quantization_config", None) is not None
-    weights = memory.weight_bytes(place.stored, how.dtype, quantized)
-    cache = memory.CONTEXT * memory.slot_bytes(config.get_text_config(), how.dtype)
-    devices = [how.device]
-    if how.device_map is not None:
+    weights = memory.weight_bytes(place.stored, options.dtype, quantized)
+    cache = memory.CONTEXT * memory.slot_bytes(config.get_text_config(), options.dtype)
+    devices = [options.device]
+    if options.device_map is not None:
         devices = [torch.device("cuda", index) for index in range(torch.cuda.device_count())] + [torch.device("cpu")]
-    what = "as they are quantised" if quantized else f"in {str(how.dtype).removeprefix('torch.')}"
+    what = "as they are quantised" if quantized else f"in {str(options.dtype).removeprefix('torch.')}"
     memory.refuse_weights(place.source, weights, cache, devices, what)
-    if how.device.type == "cuda" and find_spec("accelerate") is None:  # then the weights pass through the CPU's memory
+    through_cpu = options.device.type == "cuda" and find_spec("accelerate") is None
+    if through_cpu:
         memory.refuse_weights(place.source, weights, 0, [torch.device("cpu")], what)
 
 
-def _placing(config: Any, how: Loading) -> dict[str, Any]:
+def _placing(config: Any, options: CheckpointOptions) -> dict[str, Any]:
     """Where the layers go, and sdpa where the architecture has it: its mask may be boolean and its kernels are fast."""
     quantized = getattr(config, "quantization_config", None) is not None
-    straight = find_spec("accelerate") is not None and (quantized or how.device.type == "cuda")
-    device_map = how.device_map or ({"": how.device} if straight else None)
+    straight = find_spec("accelerate") is not None and (quantized or options.device.type == "cuda")
+    device_map = options.device_map or ({"": options.device} if straight else None)
     if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
         return {"device_map": device_map}  # remote code chooses its attention itself
     sdpa = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]._supports_sdpa

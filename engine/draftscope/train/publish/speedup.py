@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from draftscope.base.prompts import Prompt
-from draftscope.decode.lab import load
+from draftscope.decode.load import load
 from draftscope.measure.bench.benchmark import benchmark
 from draftscope.measure.bench.plan import Plan
 from draftscope.measure.bench.statistics import Interval
@@ -26,9 +26,9 @@ def speedup(member: Member, home: Path, place: Path, prompts: list[Prompt]) -> I
     At temperature 1, including prefill: the median over prompts and repeats, with its 95% interval.
     """
     heads = [f"{member.kind}:{place}"] if member.is_head else []
-    lab = load(home, None if member.is_head else place, threads=torch.get_num_threads(), heads=heads)
     chain = member.kind if member.is_head else "draft"
-    report = benchmark(lab, replace(PLAN, drafters=(chain,)), {prompts[0].kind: prompts})
+    with load(home, None if member.is_head else place, threads=torch.get_num_threads(), heads=heads) as lab:
+        report = benchmark(lab, replace(PLAN, drafters=(chain,)), {prompts[0].kind: prompts})
     return next(row.ratio_to_plain for row in report.rows if row.drafter == chain)
 
 

@@ -1,0 +1,203 @@
+"""`draftscope.load`: from model names to a lab that is ready to decode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import wraps
+from inspect import signature
+from pathlib import Path
+from typing import ParamSpec
+
+import torch
+
+from draftscope.base.errors import DraftscopeError
+from draftscope.base.load_settings import LoadSettings
+from draftscope.decode.lab import Lab
+from draftscope.decode.pair import NamedHead
+from draftscope.drafters import TextDraftModel
+from draftscope.models.forward.ballast import Shape, pair_of
+from draftscope.models.forward.compiled import compile_if_faster
+from draftscope.models.heads import Head, Lender, kind_of, load_head
+from draftscope.models.loading import embedded
+from draftscope.models.loading.checkpoints import (
+    CheckpointOptions,
+    Place,
+    find,
+    load_model,
+    load_tokenizer,
+    other_tokens,
+    refuse_other_vocabulary,
+)
+from draftscope.models.loading.devices import pick_device, pick_device_map, pick_dtype
+from draftscope.models.loading.threads import ROWS, cores, fastest_threads
+from draftscope.models.model import Model
+
+P = ParamSpec("P")
+
+
+@dataclass(frozen=True)
+class _Call(LoadSettings):
+    _: KW_ONLY
+    progress: bool = False  # bars while weights are fetched and read
+
+
+def _taking(call: Callable[P, _Call]) -> Callable[[Callable[[_Call], Lab]], Callable[P, Lab]]:
+    """Gives a function of a `_Call` the fields of `_Call` as its arguments, so that they are declared once."""
+
+    def decorate(function: Callable[[_Call], Lab]) -> Callable[P, Lab]:
+        @wraps(function)
+        def called(*args: P.args, **kwargs: P.kwargs) -> Lab:
+            return function(call(*args, **kwargs))
+
+        called.__signature__ = signature(call).replace(return_annotation="Lab")  # type: ignore[attr-defined]
+        return called
+
+    return decorate
+
+
+@_taking(_Call)
+def load(settings: _Call) -> Lab:
+    """Loads a target and what drafts for it; without arguments, the embedded pair and the heads trained for it.
+
+    A target alone has no draft model. Embedded models also go by their names ('draft-2l'). `draft` may name several
+    models with commas between them: the first is the draft model, and in a cascade each drafts for the one before it.
+    A draft with another tokenizer than the target's drafts through text (see `Lab.limits`). `heads` are drafters that
+    read the target's features, each as 'kind:folder or hub id' (kinds: `draftscope.models.heads.KINDS`).
+
+    `device_map` spreads the target over all devices ('auto'); the draft lies where the target's inputs go. `revision`
+    and `draft_revision` (of the first draft) are branches, tags or commits on the hub. `progress` shows bars. `ballast`
+    names a pair of real shapes whose cost target and drafts get (`draftscope.models.forward.ballast.PAIRS`); the tokens
+    stay the same.
+
+    On a CPU this sets torch's number of threads, which is the whole process's: to `threads`, or if that is None to the
+    number with which this target's forward is fastest, leaving `spare_cores`. `Lab.close`, or leaving a `with` block of
+    the lab, gives the old number back; so does a failure to load. On CUDA forwards are replayed from graphs
+    (`draftscope.models.forward.graphs`) unless `graphs` is False. `compiled` compiles forwards on a CPU
+    (`draftscope.models.forward.compiled`), which takes a minute; `Lab.compiled` says with what outcome.
+
+    Raises `DraftscopeError` for a missing or damaged checkpoint, unequal vocabularies in a cascade, too little memory,
+    or an unknown device.
+    """
+    before = torch.get_num_threads()
+    try:
+        if settings.threads is not None:
+            _set_threads(settings.threads)
+        lab = _loaded(settings, before)
+        _make_ready(lab, settings)
+    except BaseException:
+        torch.set_num_threads(before)
+        raise
+    return lab
+
+
+def _set_threads(threads: int) -> None:
+    if threads < 1:
+        raise DraftscopeError(f"threads = {threads}: choose at least 1.")
+    torch.set_num_threads(threads)
+
+
+def _loaded(settings: _Call, threads_before: int) -> Lab:
+    """The models on their devices, with ballast and graphs, not yet warmed up."""
+    ballast = pair_of(settings.ballast) if settings.ballast is not None else None
+    options = _checkpoint_options(settings)
+    target, draft, heads = settings.target, settings.draft, list(settings.heads)
+    if target is None:
+        target, draft = embedded.home("target"), draft or embedded.home("draft")
+        heads = [*embedded.heads_for(target), *heads]  # of two heads of a kind, the later one counts
+    place, drafts = _places(target, draft, options, settings)
+    tokenizer, theirs = load_tokenizer(place), [load_tokenizer(draft) for draft in drafts]
+    foreign = len(theirs) == 1 and bool(other_tokens(tokenizer, theirs[0]))
+    for other in [] if foreign else theirs:
+        refuse_other_vocabulary(tokenizer, other)
+    big = load_model(place, options)
+    small = [load_model(draft, replace(options, device=big.device, device_map=None)) for draft in drafts]
+    own_heads = dict(_head(spec, big) for spec in heads)
+    _equip(big, small, own_heads, ballast, settings.graphs)
+    own, text_draft = ([], TextDraftModel(small[0], theirs[0])) if foreign else (small, None)
+    first = own[0] if own else None
+    return Lab(big, first, tokenizer, own_heads, tuple(own[1:]), foreign=text_draft, threads_before=threads_before)
+
+
+def _checkpoint_options(settings: _Call) -> CheckpointOptions:
+    device_map = pick_device_map(settings.device_map, settings.device)
+    device = pick_device(settings.device)
+    return CheckpointOptions(
+        dtype=pick_dtype(settings.dtype, device),
+        device=device,
+        device_map=device_map,
+        trust_remote_code=settings.trust_remote_code,
+        allow_pickle=settings.allow_pickle,
+        progress=settings.progress,
+    )
+
+
+def _places(
+    target: str | Path, draft: str | Path | None, options: CheckpointOptions, settings: LoadSettings
+) -> tuple[Place, list[Place]]:
+    """Where the target and the drafts are. Raises what can be known without the weights."""
+    drafts = _named(draft)
+    if not drafts and settings.draft_revision is not None:
+        raise DraftscopeError(
+            f"draft_revision = '{settings.draft_revision}', but no draft is named; name one or leave it out."
+        )
+    found = find(embedded.resolved(target), options, settings.revision)
+    return found, [find(name, options, None if i else settings.draft_revision) for i, name in enumerate(drafts)]
+
+
+def _named(draft: str | Path | None) -> list[str | Path]:
+    """The named draft models, which commas separate; a folder whose own name has a comma is one."""
+    if draft is None or Path(draft).exists():
+        return [] if draft is None else [embedded.resolved(draft)]
+    return [embedded.resolved(name.strip()) for name in str(draft).split(",")]
+
+
+def _head(spec: str, target: Model) -> tuple[str, NamedHead]:
+    """'kind:source' -> the kind that drafters ask for, and the head."""
+    kind, _, source = spec.partition(":")
+    if not source:
+        raise DraftscopeError(f"head = '{spec}': write KIND:MODEL, for example eagle3:folder-or-hub-id.")
+    network = load_head(kind, source, Lender.of(target.network))
+    return kind_of(network), NamedHead(network, Path(source).name)
+
+
+def _equip(
+    target: Model, drafts: list[Model], heads: dict[str, NamedHead], ballast: tuple[Shape, Shape] | None, graphs: bool
+) -> None:
+    """Adds ballast, then graphs, which record the forward with its ballast."""
+    if ballast is not None:
+        target.weigh_down(ballast[0])
+        for model in drafts:
+            model.weigh_down(ballast[1])
+    if graphs and target.device.type == "cuda":
+        recording: list[Model | Head] = [target, *drafts, *(head.network for head in heads.values())]
+        for each in recording:
+            each.record_graphs()
+
+
+def _make_ready(lab: Lab, settings: LoadSettings) -> None:
+    """Measures the best number of threads on a CPU, compiles forwards if asked, and runs every drafter once."""
+    if settings.threads is None and lab.target.device.type == "cpu":
+        choose_threads(lab.target, max(1, cores() - settings.spare_cores))
+    if settings.compiled:
+        lab.compiled = [compile_if_faster(model) for model in lab.models]
+    _warm_up(lab)
+
+
+def choose_threads(target: Model, most: int) -> int:
+    """Sets torch to the number of threads, at most `most`, with which the target's verify forward is fastest."""
+    cache = target.cache(1, 2 * ROWS)
+    tokens = torch.ones((1, ROWS), dtype=torch.long)
+    offsets, nothing = torch.arange(ROWS)[None], torch.zeros(1, dtype=torch.long)
+
+    def forward() -> None:
+        cache.truncate(nothing, 0)
+        target.forward(cache, tokens, offsets)
+
+    return fastest_threads(forward, most)
+
+
+def _warm_up(lab: Lab) -> None:
+    """A few rounds of plain decoding and of the draft, so that no measured run pays for the libraries' set-up."""
+    for name in ("plain", "draft") if lab.draft is not None else ("plain",):
+        lab.decode("a b", drafter=name, max_new_tokens=8, raw=True, record=False)

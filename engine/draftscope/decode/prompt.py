@@ -1,0 +1,44 @@
+"""From a prompt to token ids: the chat template, and whether prompt and answer fit the models."""
+
+from __future__ import annotations
+
+from draftscope.base.errors import DraftscopeError
+from draftscope.decode.pair import Pair
+from draftscope.models.loading.chat import Chat
+
+LONGEST_TOKEN = 64  # characters; a longer prompt for each token of the context cannot fit
+
+
+def read_prompt(pair: Pair, prompt: str, max_new_tokens: int, chat: Chat) -> tuple[str, list[int]]:
+    """The prompt in its chat template (empty if the model has none or the prompt is raw), and its tokens.
+
+    Raises `DraftscopeError` for an empty prompt, or one that is too long for the models together with its answer.
+    """
+    if not prompt.strip():
+        raise DraftscopeError("The prompt is empty; write at least a word to continue from.")
+    room = min(model.context for model in pair.models)
+    if len(prompt) > LONGEST_TOKEN * room:
+        raise DraftscopeError(
+            f"The prompt has {len(prompt):,} characters and the models read {room:,} tokens; shorten it."
+        )
+    rendered = chat.render(pair.tokenizer, prompt)
+    text, special = (prompt, True) if rendered is None else (rendered, False)  # a template has its own BOS
+    tokens: list[int] = pair.tokenizer(text, add_special_tokens=special)["input_ids"]
+    _refuse_length(pair, len(tokens), max_new_tokens, room)
+    return rendered or "", tokens
+
+
+def _refuse_length(pair: Pair, tokens: int, more: int, room: int) -> None:
+    if tokens + more > room:
+        most = room - tokens
+        remedy = f"ask for at most {most} new tokens or shorten it" if most > 0 else "shorten it"
+        raise DraftscopeError(
+            f"The prompt has {tokens:,} tokens and {more:,} more were asked for, "
+            f"but the models' context holds {room:,}; {remedy}."
+        )
+    for model in pair.models:
+        if model.seam and tokens - 1 <= model.seam < tokens + more:
+            raise DraftscopeError(
+                f"'{model.name}' changes its rotary factors at {model.seam:,} tokens, and {tokens:,} with "
+                f"{more:,} more would cross that; stay below it or start with a longer prompt."
+            )

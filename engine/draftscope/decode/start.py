@@ -1,0 +1,97 @@
+"""The first event of a run: which code, machine and models run it, and with which settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal
+
+import torch
+import transformers
+
+from draftscope.base.versions import own_version, revision
+from draftscope.decode.pair import NamedHead, Pair
+from draftscope.drafters import DrafterInfo
+from draftscope.drafters.settings import Settings
+from draftscope.models.model import ForwardMode, Model
+from draftscope.trace import events
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a run decodes: the prompt as given, as rendered by a chat template (or empty), and its tokens."""
+
+    prompt: str
+    rendered: str
+    tokens: list[int]
+
+
+def run_start(pair: Pair, info: DrafterInfo, settings: Settings, asked: Asked, run: str, lane: str) -> events.RunStart:
+    """The start of lane `lane` of run `run`."""
+    return events.RunStart(
+        run=run,
+        lane=lane,
+        draftscope=own_version(),
+        torch=torch.__version__,
+        transformers=transformers.__version__,
+        device=device_name(pair.target.device),
+        dtype=str(pair.target.dtype).removeprefix("torch."),
+        threads=torch.get_num_threads(),
+        revision=revision(),
+        models=models_of(pair, info),
+        drafter=info.name,
+        exact=info.exact_with(settings),
+        synthetic=info.synthetic,
+        rule=info.rule_of(settings).name,
+        seed=settings.seed,
+        settings=settings.model_dump(mode="json"),
+        prompt=asked.prompt,
+        rendered=asked.rendered,
+        prompt_tokens=len(asked.tokens),
+        prompt_last_raw=pair.pieces.shown(asked.tokens[-1]),
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+
+
+def device_name(device: torch.device) -> str:
+    """The name of a CUDA card, or 'CPU'."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
+
+
+def models_of(pair: Pair, info: DrafterInfo) -> list[events.ModelInfo]:
+    """The models that take part in a run of that drafter."""
+    used = [_model_info("target", pair.target)]
+    if info.needs_draft and pair.draft is not None:
+        used.append(_model_info("draft", pair.draft))
+    if info.needs_text_draft and pair.text_draft is not None:
+        used.append(_model_info("draft", pair.text_draft.model))
+    if "inner" in info.uses:
+        used += [_model_info("draft", model) for model in pair.smaller]
+    return used + ([_head_info(pair.heads[info.needs_head])] if info.needs_head else [])
+
+
+def _model_info(role: Literal["target", "draft"], model: Model) -> events.ModelInfo:
+    return events.ModelInfo(
+        role=role,
+        name=model.name,
+        parameters=model.parameters,
+        layers=model.layers,
+        hidden=model.hidden,
+        hash=model.digest,
+        ballast=model.ballast.shape.name if model.ballast else "",
+        graphs=model.graph_state,
+        compiled=model.forward_mode is ForwardMode.COMPILED,
+    )
+
+
+def _head_info(head: NamedHead) -> events.ModelInfo:
+    """A head's own weights: those that it shares with the target count there."""
+    own = list(head.network.parameters())
+    return events.ModelInfo(
+        role="head",
+        name=head.name,
+        parameters=sum(weight.numel() for weight in own),
+        layers=head.network.depth,
+        hidden=head.network.lender.hidden,
+        graphs="" if head.network.graphs is None else head.network.graphs.state,
+    )
