@@ -44,7 +44,8 @@ METRICS = {
     "icl_ms",
 }
 LOAD = Load(
-    "here", "there", "float32", "cpu", 1, "auto", "v1", "v2", trust_remote_code=True, allow_pickle=True,
+    "here", "there", "float32", "cpu", 1, device_map="auto", revision="v1", draft_revision="v2",
+    trust_remote_code=True, allow_pickle=True,
     ballast="8b+1b", heads=("mtp:elsewhere", "eagle3:over-there"),
 )  # fmt: skip
 LOADING = (
