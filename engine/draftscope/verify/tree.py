@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -61,31 +62,35 @@ class Topology:
 def topology(parents: Sequence[Sequence[int]], device: torch.device | str = "cpu") -> Topology:
     """The topology of B trees from parent lists of equal length N; ValueError for a parent behind its child."""
     batch, count = len(parents), len(parents[0])
+    nodes = np.arange(count)
     for row in parents:
         if len(row) != count or any(not -1 <= parent < node for node, parent in enumerate(row)):
             raise ValueError(f"parents {list(row)}: each must be -1 or an earlier node, {count} of them")
-    below = [
-        [[node for node, parent in enumerate(row) if parent == slot - 1] for slot in range(count + 1)]
-        for row in parents
-    ]
-    width = max((len(kids) for row in below for kids in row), default=0)
-    table = torch.full((batch, count + 1, max(width, 1)), -1, dtype=torch.long)
-    ancestors = torch.eye(count + 1, dtype=torch.bool).repeat(batch, 1, 1)
-    for b, row in enumerate(parents):
-        for slot, kids in enumerate(below[b]):
-            table[b, slot, : len(kids)] = torch.tensor(kids, dtype=torch.long)
-        for node, parent in enumerate(row):
-            ancestors[b, node + 1] |= ancestors[b, parent + 1]
+    above = np.array(parents, dtype=np.int64).reshape(batch, count)
+    trees = np.arange(batch)
+    siblings = np.zeros((batch, count + 1), dtype=np.int64)  # how many children each slot has so far
+    rank = np.empty((batch, count), dtype=np.int64)  # how many siblings stand before each node
+    ancestors = np.zeros((batch, count + 1, count + 1), dtype=np.bool_)
+    ancestors[:, 0, 0] = True
+    for node in range(count):  # of all trees at once
+        slot = above[:, node] + 1
+        rank[:, node] = siblings[trees, slot]
+        siblings[trees, slot] += 1
+        ancestors[:, node + 1] = ancestors[trees, slot]
+        ancestors[:, node + 1, node + 1] = True
+    width = int(siblings.max())
+    children = np.full((batch, count + 1, max(width, 1)), -1, dtype=np.int64)
+    children[trees[:, None], above + 1, rank] = nodes
     depth = ancestors.sum(-1) - 1
     return Topology(
-        parents=torch.tensor([list(row) for row in parents], dtype=torch.long).reshape(batch, count).to(device),
-        children=table.to(device),
-        ancestors=ancestors.to(device),
-        depth=depth.to(device),
+        parents=torch.from_numpy(above).to(device),
+        children=torch.from_numpy(children).to(device),
+        ancestors=torch.from_numpy(ancestors).to(device),
+        depth=torch.from_numpy(depth).to(device),
         width=width,
         height=int(depth.max()),
-        is_chain=all(parent == node - 1 for row in parents for node, parent in enumerate(row)),
-        most=tuple(max(map(len, kids)) for kids in zip(*below, strict=True)),
+        is_chain=bool((above == nodes - 1).all()),
+        most=tuple(siblings.max(0).tolist()),
     )
 
 

@@ -96,21 +96,28 @@ def uniforms(
     seed: int, sequence: int, round_index: int, purpose: int, tier: int, count: int
 ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """The first `count` uniforms of one stream, one for each node."""
-    philox = getattr(_THREAD, "philox", None)
-    if philox is None:  # creating a generator takes longer than setting its state
-        philox = _THREAD.philox = np.random.Generator(np.random.Philox(0))
-    philox.bit_generator.state = {
-        "bit_generator": "Philox",
-        "state": {
-            "counter": np.array([0, round_index, purpose, tier], dtype=np.uint64),
-            "key": np.array([seed, sequence], dtype=np.uint64),
-        },
-        "buffer": np.zeros(4, dtype=np.uint64),
-        "buffer_pos": 4,
-        "has_uint32": 0,
-        "uinteger": 0,
-    }
-    return philox.random(count)
+    counter, key, generator = _THREAD.counter, _THREAD.key, _THREAD.generator
+    counter[1], counter[2], counter[3] = round_index, purpose, tier
+    key[0], key[1] = seed, sequence
+    generator.bit_generator.state = _THREAD.state
+    return generator.random(count)
 
 
-_THREAD = threading.local()
+class _Thread(threading.local):
+    """A thread's own generator, and the state that is written to it: creating either takes longer than a draw."""
+
+    def __init__(self) -> None:
+        self.generator = np.random.Generator(np.random.Philox(0))
+        self.counter = np.zeros(4, dtype=np.uint64)  # its first word counts the blocks of the stream
+        self.key = np.zeros(2, dtype=np.uint64)
+        self.state = {
+            "bit_generator": "Philox",
+            "state": {"counter": self.counter, "key": self.key},
+            "buffer": np.zeros(4, dtype=np.uint64),
+            "buffer_pos": 4,
+            "has_uint32": 0,
+            "uinteger": 0,
+        }
+
+
+_THREAD = _Thread()
