@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,12 @@ from draftscope.models.probe import probed
 torch.set_num_threads(1)
 
 HEADS = ("eagle", "eagle3", "mtp", "medusa", "block")
+
+
+def pytest_collection_finish() -> None:
+    """What was imported is here to stay: no collection of garbage needs to look through it again."""
+    gc.collect()
+    gc.freeze()
 
 
 def random_llama(seed: int, vocabulary: int, layers: int = 2, hidden: int = 32, sharp: float = 4.0) -> LlamaForCausalLM:

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 import torch
-from torch.fx.experimental.proxy_tensor import make_fx
 
 from draftscope.decode import session
 from draftscope.decode.lab import Lab
@@ -24,32 +23,13 @@ from draftscope.models.model import Model
 from draftscope.models.probe import probed
 from tests.conftest import random_llama
 from tests.decode.test_loop import DRAFTERS, PROMPT
+from tests.support.tape import Recorder
 
 
 @pytest.fixture(autouse=True)
 def _all_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     """In a batch with graphs; so they do here without, to be compared."""
     monkeypatch.setattr(session, "COMPACT_AT", 2.0)
-
-
-class Recorder:
-    """Records with torch's own tracer and counts what it recorded and replayed."""
-
-    def __init__(self) -> None:
-        self.recorded = self.replayed = 0
-
-    def __call__(self, forward: Callable[[], Outputs]) -> tuple[Outputs, Callable[[], object]]:
-        self.recorded += 1
-        outputs = tuple(each if each is None else each.clone() for each in forward())
-        traced = make_fx(forward)()
-
-        def replay() -> None:
-            self.replayed += 1
-            for own, value in zip(outputs, traced(), strict=True):
-                if own is not None:
-                    own.copy_(value)
-
-        return outputs, replay
 
 
 def model(seed: int = 0, **config: Any) -> Model:
@@ -82,6 +62,20 @@ def texts(model: Model, batch: int) -> list[torch.Tensor]:
         del cache
         gc.collect()
     return found
+
+
+def test_the_recorder_bakes_what_a_cuda_graph_bakes() -> None:
+    """Memory is read and written where it lay, numbers stay as they were, and nothing may be read in between."""
+    given, number = torch.tensor([1.0, 2.0]), 3.0
+    (found,), replay = Recorder()(lambda: ((given.view(2, 1) * number).squeeze(1).add_(1.0),))
+    given.copy_(torch.tensor([5.0, 6.0]))
+    number = 7.0
+    assert found.tolist() == [4.0, 7.0]
+    replay()
+    assert found.tolist() == [16.0, 19.0]
+    for read in (lambda: given.sum().item(), lambda: given[given > 1.0], given.nonzero, lambda: bool(given[0] > 1.0)):
+        with pytest.raises(RuntimeError, match="reads a value in between"):
+            Recorder()(lambda read=read: (read(),))
 
 
 @pytest.mark.parametrize("batch", [1, 2])
