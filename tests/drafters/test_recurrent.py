@@ -167,7 +167,7 @@ def test_a_state_is_not_cut_back() -> None:
     model = probed(random_mamba(1, 40), "m")
     cache = model.cache(1, 0)
     model.read(cache, [[2, 3, 4, 5]])
-    with pytest.raises(ValueError, match=r"a recurrent state of \[4\] tokens cannot become \[3\]"):
+    with pytest.raises(ValueError, match=r"a recurrent state of \[4\] tokens cannot be cut to \[3\]"):
         cache.truncate(torch.tensor([3]), 3)
     cache.truncate(torch.tensor([0]), 0)  # to nothing it may
     model.read(cache, [[2, 3]])

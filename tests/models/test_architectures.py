@@ -1,7 +1,6 @@
-"""Every architecture of the table: trees against paths, rollback, greedy identity with transformers, and the
-distribution.
+"""Every architecture of the table: trees equal paths, rollback, greedy equality with transformers, the distribution.
 
-Prompts are longer than the windows of the models that have one.
+Prompts are longer than the sliding windows.
 """
 
 from __future__ import annotations
@@ -34,37 +33,37 @@ assert len(PROMPT) > 2 * WINDOW
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("name", NAMES)
-def test_a_model_takes_what_the_table_says(name: str, dtype: torch.dtype) -> None:
+def test_a_model_supports_what_the_table_says(name: str, dtype: torch.dtype) -> None:
     assert takes(NAMES[name], dtype) == NAMES[name].takes
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_the_probe_notices_a_mask_that_is_ignored(monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype) -> None:
-    right = model_module.attention_mask
+def test_the_probe_detects_an_ignored_mask(monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype) -> None:
+    original = model_module.attention_mask
     monkeypatch.setattr(
-        model_module, "attention_mask", lambda table, reach, _, additive: right(table, reach, None, additive)
+        model_module, "attention_mask", lambda table, reach, _, additive: original(table, reach, None, additive)
     )
     assert takes(NAMES["Gemma 2"], dtype) == takes(NAMES["GPT-2"], dtype) == "chains"
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_the_probe_notices_positions_counted_by_slot(monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype) -> None:
-    right = Model.forward
+def test_the_probe_detects_positions_counted_by_slot(monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype) -> None:
+    original = Model.forward
 
     def by_slot(
         self: Model, cache: SlotCache, tokens: torch.Tensor, offsets: torch.Tensor, *rest: Any, **more: Any
     ) -> Any:
-        return right(self, cache, tokens, torch.arange(tokens.shape[1]).expand_as(offsets), *rest, **more)
+        return original(self, cache, tokens, torch.arange(tokens.shape[1]).expand_as(offsets), *rest, **more)
 
     monkeypatch.setattr(Model, "forward", by_slot)
     assert takes(NAMES["Gemma 2"], dtype) == takes(NAMES["GPT-2"], dtype) == "chains"
 
 
-def test_the_table_says_what_each_case_takes() -> None:
-    """The first test finds the same in the models; tests/test_documents.py finds the table in engine/README.md."""
-    shown = table([case.takes for case in CASES])
+def test_the_table_has_a_row_for_each_case() -> None:
+    """The first test checks it against the models, tests/test_documents.py against the table in engine/README.md."""
+    markdown = table([case.takes for case in CASES])
     marks = {"trees": " yes | yes ", "chains": " no | yes ", "nothing": " no | no "}
-    for case, row in zip(CASES, shown.splitlines()[2:], strict=True):
+    for case, row in zip(CASES, markdown.splitlines()[2:], strict=True):
         assert row == f"| {case.name} (`{case.kind}`) |{marks[case.takes]}| {case.note} |"
 
 
@@ -72,14 +71,14 @@ def test_the_table_says_what_each_case_takes() -> None:
 
 
 def prompts() -> list[list[int]]:
-    drawn = torch.randint(2, 48, (WINDOW + 9,), generator=torch.Generator().manual_seed(3)).tolist()
-    return [drawn, drawn[:3]]  # one longer than the window, one that reaches it only with its tree
+    long = torch.randint(2, 48, (WINDOW + 9,), generator=torch.Generator().manual_seed(3)).tolist()
+    return [long, long[:3]]  # one is longer than the window, the other only together with its tree
 
 
 def assert_tree_is_paths(
     model: Model, texts: list[list[int]], tokens: torch.Tensor, form: Topology, logits: torch.Tensor
 ) -> None:
-    """logits [B, N + 1, V] of row 0 and the nodes, against each path read alone. Each leaf's path covers its own."""
+    """The logits [B, N + 1, V] of a tree equal those of each path from the root to a leaf, read alone."""
     for b, text in enumerate(texts):
         inner = set(form.parents[b].tolist())
         for leaf in (node for node in range(form.nodes) if node not in inner):
@@ -89,8 +88,8 @@ def assert_tree_is_paths(
 
 
 @pytest.mark.parametrize("name", TREES)
-def test_tree_logits_are_path_logits_before_and_after_a_rollback(name: str) -> None:
-    """A ragged batch: a tree each, then an unequal path kept in each, then another tree behind it."""
+def test_tree_logits_equal_path_logits_before_and_after_a_rollback(name: str) -> None:
+    """Two texts of different lengths: a tree each, then a path of different length kept in each, then another tree."""
     model = probed(network(NAMES[name]), name)
     texts = prompts()
     form = topology([[-1, 0, -1, 2, 3, 4], [-1, -1, -1, 0, 3, 4]])
@@ -107,8 +106,8 @@ def test_tree_logits_are_path_logits_before_and_after_a_rollback(name: str) -> N
 
 
 @pytest.mark.parametrize("name", TREES)
-def test_a_tree_fed_level_by_level_has_the_same_logits(name: str) -> None:
-    """As a draft model feeds it: earlier levels are open rows, whose positions a window must know."""
+def test_a_tree_read_level_by_level_has_the_same_logits(name: str) -> None:
+    """As a draft model reads it: earlier levels are open rows, whose positions matter for a sliding window."""
     model = probed(network(NAMES[name]), name)
     form, text = full((2, 2, 2)), prompts()[0]
     tokens = torch.randint(2, 48, (1, form.nodes + 1), generator=torch.Generator().manual_seed(2))
@@ -123,7 +122,7 @@ def test_a_tree_fed_level_by_level_has_the_same_logits(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["Gemma 3", "Mistral"])
 def test_a_window_that_counts_slots_is_caught(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """The mistake that the masks are made against: 7 rows stand behind the prompt, but none is deeper than 2."""
+    """The mistake that the masks avoid: there are 7 rows after the prompt, but none is deeper than 2."""
 
     def slots(table: SlotTable) -> torch.Tensor:
         return torch.arange(table.view).repeat(len(table.length), 1)
@@ -142,7 +141,7 @@ def test_a_window_that_counts_slots_is_caught(monkeypatch: pytest.MonkeyPatch, n
 
 
 def pair(case: Case, vocabulary: int = 48, draft_vocabulary: int | None = None, tokens: int | None = None) -> Lab:
-    """A random target of that architecture, a smaller draft of the same, and a tokenizer of letters."""
+    """A random target and a random draft of the architecture, with a tokenizer of letters."""
     target = probed(network(case, 1, vocab_size=vocabulary), "target")
     draft = probed(network(case, 2, vocab_size=draft_vocabulary or vocabulary), "draft")
     lab = Lab(target, draft, letters(tokens or vocabulary))
@@ -151,21 +150,21 @@ def pair(case: Case, vocabulary: int = 48, draft_vocabulary: int | None = None, 
 
 
 @pytest.mark.parametrize("name", TREES + CHAINS)
-def test_greedy_writes_what_transformers_generates(name: str) -> None:
+def test_greedy_decoding_equals_transformers(name: str) -> None:
     lab = pair(NAMES[name])
     prompt = torch.tensor([lab.encode(PROMPT)])
     config = GenerationConfig(max_new_tokens=16, do_sample=False, eos_token_id=None, pad_token_id=1)
     lab.target.network.generation_config.eos_token_id = None
-    want = lab.target.network.generate(prompt, attention_mask=torch.ones_like(prompt), generation_config=config)
+    expected = lab.target.network.generate(prompt, attention_mask=torch.ones_like(prompt), generation_config=config)
     drafters = ["draft", "topk-tree", "ngram"] if name in TREES else ["draft", "ngram"]
     for drafter in drafters:
         run = lab.decode(PROMPT, drafter, gamma=3, shape=(2, 2), max_new_tokens=16, record=False)
-        assert run.token_ids == want[0, prompt.shape[1] :].tolist()
+        assert run.token_ids == expected[0, prompt.shape[1] :].tolist()
 
 
 @pytest.mark.parametrize("name", ["Gemma 2", "Gemma 3", "Mistral", "GPT-2", "Qwen3-MoE"])
-def test_the_joint_distribution_is_the_targets(name: str) -> None:
-    """Trees of two levels behind a prompt longer than the window; every fifth token is drawn in a third round."""
+def test_output_follows_the_target_distribution(name: str) -> None:
+    """Trees of two levels after a prompt longer than the window; every fifth token is drawn in a third round."""
     lab = pair(NAMES[name], vocabulary=5)
     settings = Settings.of(drafter="sampled-tree", shape=(2, 2), temperature=2.0, seed=3)
     finding = distribution_test(lab, "abcdeabcdeabc", settings, length=3, samples=1500)
@@ -173,8 +172,8 @@ def test_the_joint_distribution_is_the_targets(name: str) -> None:
 
 
 @pytest.mark.parametrize(("target", "draft"), [(7, 5), (5, 7)])
-def test_padded_embeddings_leave_the_distribution_alone(target: int, draft: int) -> None:
-    """Qwen2.5 pads its 0.5B and its 7B differently: one tokenizer of 5 tokens, embeddings of unequal height."""
+def test_padded_embeddings_do_not_change_the_distribution(target: int, draft: int) -> None:
+    """Qwen2.5 pads its 0.5B and its 7B differently: here a tokenizer of 5 tokens and embeddings of different sizes."""
     lab = pair(NAMES["Qwen3"], target, draft, tokens=5)
     for drafter in ("draft", "sampled-tree"):
         settings = Settings.of(drafter=drafter, gamma=2, shape=(2, 2), temperature=2.0, seed=4)
@@ -182,11 +181,11 @@ def test_padded_embeddings_leave_the_distribution_alone(target: int, draft: int)
         assert finding.passed, finding.detail
 
 
-# What cannot take a tree.
+# Models without trees.
 
 
 @pytest.mark.parametrize("name", CHAINS)
-def test_a_model_that_takes_only_chains_says_so(name: str) -> None:
+def test_tree_drafters_are_refused_for_models_with_only_chains(name: str) -> None:
     lab = pair(NAMES[name])
     offered = {info.name: info for info in lab.drafters()}
     assert offered["draft"].available and not offered["sampled-tree"].available
@@ -195,7 +194,7 @@ def test_a_model_that_takes_only_chains_says_so(name: str) -> None:
         lab.decode(PROMPT, "topk-tree")
 
 
-def test_unequal_sequences_of_a_model_that_takes_only_chains_are_refused() -> None:
+def test_batches_of_unequal_texts_are_refused_for_models_with_only_chains() -> None:
     model = probed(network(NAMES["Bloom"]), "bloom")
     cache = model.cache(2, 16)
     model.read(cache, [[2, 3, 4], [5]])
@@ -203,19 +202,19 @@ def test_unequal_sequences_of_a_model_that_takes_only_chains_are_refused() -> No
         model.forward(cache, torch.tensor([[6], [7]]), torch.zeros(2, 1, dtype=torch.long))
 
 
-def test_checks_decode_such_a_model_one_text_at_a_time() -> None:
+def test_checks_decode_models_with_only_chains_one_text_at_a_time() -> None:
     lab = pair(NAMES["Bloom"], vocabulary=5)
     settings = Settings.of(drafter="draft", gamma=2, temperature=1.0)
     assert sampled_joint(lab, lab.encode("abcde"), settings, 2, samples=6).total() == 6
 
 
 @pytest.mark.parametrize(("name", "sentence"), [("Mamba", "cannot roll back"), ("RWKV", "could not be trusted")])
-def test_a_recurrent_model_is_refused_in_a_sentence(name: str, sentence: str) -> None:
+def test_a_recurrent_model_is_refused_in_one_sentence(name: str, sentence: str) -> None:
     with pytest.raises(DraftscopeError, match=sentence):
         probed(network(NAMES[name]), name)
 
 
-def test_a_prompt_may_not_cross_the_seam_of_longrope() -> None:
+def test_a_text_may_not_cross_the_switch_of_longropes_factors() -> None:
     factors = {"short_factor": [1.0] * 4, "long_factor": [2.0] * 4}
     rope = {"rope_type": "longrope", "rope_theta": 1e4, "original_max_position_embeddings": 20, **factors}
     case = NAMES["Phi-3"]

@@ -1,4 +1,4 @@
-"""Ballast: bit-identical tokens, and all of the named shape's weights and cache really there."""
+"""Ballast keeps all outputs bit-identical, and really reads all weights and cache rows of the named shape."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ EXPERTS = Shape("experts", 2, 48, 4, 2, 16, 24, 64, experts=6, active=2)
 DRAFTERS = {"plain": {}, "draft": {"gamma": 3}, "sampled-tree": {"shape": (2, 2)}, "topk-tree": {"shape": (2, 2)}}
 
 
-def made(dtype: torch.dtype, shapes: tuple[Shape, Shape] | None, lean: bool) -> Lab:
-    target, draft = (probed(random_llama(*of).to(dtype), "m") for of in ((3, 258), (4, 258, 1, 16)))
+def lab_with(dtype: torch.dtype, shapes: tuple[Shape, Shape] | None, lean: bool) -> Lab:
+    target, draft = (probed(random_llama(*sizes).to(dtype), "m") for sizes in ((3, 258), (4, 258, 1, 16)))
     for model, shape in zip((target, draft), shapes or (None, None), strict=True):
         if not lean:
             model.run = model.network
@@ -40,7 +40,7 @@ def made(dtype: torch.dtype, shapes: tuple[Shape, Shape] | None, lean: bool) -> 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("shapes", [(SMALL, SMALLER), (EXPERTS, SMALL)])
 def test_ballast_changes_no_bit(dtype: torch.dtype, shapes: tuple[Shape, Shape], lean: bool) -> None:
-    light, heavy = made(dtype, None, lean), made(dtype, shapes, lean)
+    light, heavy = lab_with(dtype, None, lean), lab_with(dtype, shapes, lean)
     for drafter, more in DRAFTERS.items():
         for temperature in (0.0, 1.0):
             settings = {"temperature": temperature, "max_new_tokens": 24, "seed": 3, **more}
@@ -50,24 +50,24 @@ def test_ballast_changes_no_bit(dtype: torch.dtype, shapes: tuple[Shape, Shape],
             assert nodes[0] == nodes[1]
 
 
-def test_a_run_with_ballast_says_so() -> None:
-    start = made(torch.float32, (SMALL, SMALLER), True).decode("a b", "draft", max_new_tokens=4).events[0]
+def test_a_run_is_marked_with_its_ballast() -> None:
+    start = lab_with(torch.float32, (SMALL, SMALLER), True).decode("a b", "draft", max_new_tokens=4).events[0]
     assert isinstance(start, RunStart)
     assert [(model.role, model.ballast) for model in start.models] == [("target", "small"), ("draft", "smaller")]
 
 
 @pytest.mark.parametrize("shape", [SMALL, SMALLER, EXPERTS])
-def test_every_weight_and_cached_row_of_the_shape_is_there(shape: Shape, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Counted from what the products really read, not from the formula that says what fits."""
+def test_every_weight_and_cache_row_of_the_shape_is_used(shape: Shape, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counted from the weights that matmuls really read, not from the formula for memory."""
     model = probed(random_llama(3, 258), "m")
     model.weigh_down(shape)
     cache = model.cache(1, 48)
     read: dict[int, int] = {}
-    right = F.linear
+    original = F.linear
 
     def counted(x: torch.Tensor, weight: torch.Tensor, *more: torch.Tensor) -> torch.Tensor:
         read[weight.data_ptr()] = weight.numel()
-        return right(x, weight, *more)
+        return original(x, weight, *more)
 
     monkeypatch.setattr(ballast.F, "linear", counted)
     tokens = torch.arange(24)[None] + 2
@@ -76,25 +76,25 @@ def test_every_weight_and_cached_row_of_the_shape_is_there(shape: Shape, monkeyp
     monkeypatch.undo()
     own = sum(p.numel() for name, p in model.network.named_parameters() if "embed" not in name and "norm" not in name)
     assert model.ballast is not None
-    between = 2 * shape.hidden * model.hidden  # to the side stream and back, by zeros
+    between = 2 * shape.hidden * model.hidden  # projections to the side stream and, with zeros, back
     assert sum(read.values()) == own + between + shape.values
     assert len(cache.side) == shape.layers
     assert sum(2 * layer.keys[0, :, 0].numel() for layer in cache.side) == shape.slot_values
     assert all(layer.keys[0, :, :48].abs().sum() > 0 for layer in cache.side)
 
 
-def test_what_does_not_fit_is_refused_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ballast_that_does_not_fit_in_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "free_bytes", lambda _: 1000)
     with pytest.raises(DraftscopeError, match=r"ballast of the shape small.*GB free"):
         probed(random_llama(3, 258), "m").weigh_down(SMALL)
 
 
-def test_a_pair_that_is_not_known_is_refused(pair_folders: tuple[Path, Path]) -> None:
-    with pytest.raises(DraftscopeError, match=r"ballast = '9b': choose 8b\+1b"):
+def test_an_unknown_pair_is_refused(pair_folders: tuple[Path, Path]) -> None:
+    with pytest.raises(DraftscopeError, match=r"ballast = '9b': choose from 8b\+1b"):
         draftscope.load(*pair_folders, ballast="9b")
 
 
-def test_loading_with_ballast_weighs_down_both(
+def test_loading_with_ballast_applies_to_target_and_draft(
     pair_folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ballast, "SHAPES", {"small": SMALL, "smaller": SMALLER})
@@ -107,7 +107,7 @@ def test_loading_with_ballast_weighs_down_both(
 
 
 def test_named_shapes_have_the_published_sizes() -> None:
-    """Parameters as the model cards give them, input embeddings left out (Llama-3.2-1B's are its output weights)."""
+    """Parameters from the model cards, without input embeddings (Llama-3.2-1B's are also its output weights)."""
     published = {"1b": 1.24e9, "8b": 8.03e9 - 0.525e9, "30b-a3b": 30.5e9 - 0.311e9, "70b/8": (70.6e9 - 1.05e9) / 8}
     for name, values in published.items():
         assert ballast.SHAPES[name].values == pytest.approx(values, rel=0.01), name

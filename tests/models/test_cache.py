@@ -1,4 +1,4 @@
-"""Trees in the cache: the same logits as one path at a time; a rollback is as good as a fresh prefill."""
+"""Trees in the cache have the logits of their paths, and a rollback equals a fresh prefill."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CLOSE = {"atol": 3e-5, "rtol": 1e-4}  # fp32 on one core, logits of order 10
 
 
 def fresh(model: Model, tokens: list[int]) -> torch.Tensor:
-    """Logits [T, V] of a sequence read from scratch, by transformers' own cache-free forward."""
+    """Logits [T, V] of a sequence, by transformers' own forward without a cache."""
     with torch.inference_mode():
         return model.network(torch.tensor([tokens])).logits[0]
 
@@ -39,8 +39,8 @@ TREES = {
 
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
 @pytest.mark.parametrize("name", TREES)
-def test_tree_logits_are_path_logits_and_the_kept_path_goes_on(name: str, attention: str) -> None:
-    """Two sequences of unequal length, one tree each; then keep an unequal path in each and read on."""
+def test_tree_logits_equal_path_logits_and_the_kept_path_continues(name: str, attention: str) -> None:
+    """Two sequences of different lengths with a tree each; then a path of different length is kept in each."""
     network = random_llama(7, 50)
     network.set_attn_implementation(attention)
     model = probed(network, "m")
@@ -66,7 +66,7 @@ def test_tree_logits_are_path_logits_and_the_kept_path_goes_on(name: str, attent
 
 
 def test_rows_of_several_forwards_stay_open_until_they_are_kept() -> None:
-    """A draft writes its tree level by level; dropping all of it leaves the cache as it was."""
+    """A draft writes its tree level by level; dropping the whole tree restores the cache."""
     model = probed(random_llama(7, 50), "m")
     cache = model.cache(1, 32)
     model.read(cache, [[3, 1, 4]])
@@ -80,7 +80,7 @@ def test_rows_of_several_forwards_stay_open_until_they_are_kept() -> None:
     torch.testing.assert_close(again[0, 0], fresh(model, [3, 1, 4, 11])[-1], **CLOSE)
 
 
-def test_truncate_forgets_what_was_permanent() -> None:
+def test_truncate_drops_permanent_slots() -> None:
     model = probed(random_llama(7, 50), "m")
     cache = model.cache(1, 32)
     model.read(cache, [[3, 1, 4, 1, 5]])
@@ -90,19 +90,19 @@ def test_truncate_forgets_what_was_permanent() -> None:
 
 
 class Apart(Store):
-    """Lays every layer in memory of its own."""
+    """Gives every layer its own memory."""
 
     def place(self, layer: int, capacity: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor, bool]:
-        own = [each.new_zeros((*each.shape[:2], capacity, each.shape[3])) for each in (keys, values)]
-        return own[0], own[1], False
+        separate = [each.new_zeros((*each.shape[:2], capacity, each.shape[3])) for each in (keys, values)]
+        return separate[0], separate[1], False
 
 
-@pytest.mark.parametrize("alike", [True, False])
-def test_sequences_leave_and_the_others_read_on(alike: bool) -> None:
-    """Whether all layers lie in one block of memory or each in its own."""
+@pytest.mark.parametrize("common", [True, False])
+def test_sequences_can_be_removed_and_the_others_continue(common: bool) -> None:
+    """With all layers in a common block of memory, and with separate memory for each."""
     model = probed(random_llama(7, 50), "m")
     cache, prompts = model.cache(4, 32), [[3, 1, 4, 1, 5], [9, 2], [6, 5, 3], [5, 8, 9, 7]]
-    if not alike:
+    if not common:
         for layer in cache.layers:
             layer._store = Apart(1)
     model.read(cache, prompts)
@@ -111,21 +111,21 @@ def test_sequences_leave_and_the_others_read_on(alike: bool) -> None:
         cache.select_rows(torch.tensor([0]))
     cache.keep_first(torch.tensor([1, 0, 1, 0]), 6)
     cache.select_rows(torch.tensor([3, 0]))
-    assert cache.scattered != alike
+    assert cache.scattered != common
     assert cache.layers[0].keys.shape[0] == 2
     after = model.forward(cache, torch.tensor([[7], [8]]), torch.zeros(2, 1, dtype=torch.long))
     for row, text in enumerate(([*prompts[3], 7], [*prompts[0], 1, 8])):
         torch.testing.assert_close(after[row, 0], fresh(model, text)[-1], **CLOSE)
 
 
-def test_a_full_cache_says_so() -> None:
+def test_writing_beyond_the_capacity_is_an_error() -> None:
     table = SlotTable(1, 4, torch.device("cpu"))
-    with pytest.raises(ValueError, match="holds 4 slots; 5 are needed"):
+    with pytest.raises(ValueError, match="has 4 slots; 5 are needed"):
         table.begin_write(torch.zeros(1, 5, dtype=torch.long))
 
 
 def test_eager_and_sdpa_agree(pair: Lab) -> None:
-    """A bool mask is silently wrong under eager attention: the model must hand it an additive one."""
+    """Eager attention needs an additive mask; a boolean one would be silently wrong."""
     network = random_llama(3, 258)
     network.set_attn_implementation("eager")
     eager = Lab(probed(network, "eager"), pair.draft, pair.tokenizer)

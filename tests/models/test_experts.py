@@ -1,4 +1,4 @@
-"""Experts touched: what the trace tells is what the routers chose, in verify forwards alone, and only if recorded."""
+"""Experts touched: the trace reports what the routers chose, for verify forwards only, and only for recorded runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from draftscope.trace.events import EVENT, Experts
 from tests.conftest import letters
 
 CASE = {case.name: case for case in CASES}
-TOLD = ["Mixtral", "Qwen2-MoE", "Qwen3-MoE", "GPT-OSS", "DeepSeek-V3"]
+REPORTED = ["Mixtral", "Qwen2-MoE", "Qwen3-MoE", "GPT-OSS", "DeepSeek-V3"]
 PROMPT = "abcdefghij"
 
 
@@ -35,15 +35,15 @@ def notes_of(run: Any) -> list[Experts | None]:
 
 
 def routed(lab: Lab, text: list[int], rows: int) -> list[list[set[int]]]:
-    """For each layer with experts, the experts of each of the last `rows` tokens: the text read from scratch."""
+    """For each layer with experts, the experts of each of the last `rows` tokens, from a forward without a cache."""
     chosen: list[list[set[int]]] = []
 
-    def hear(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def record(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         index = next(each for each in (*args, *kwargs.values()) if not each.is_floating_point())
-        chosen.append([set(own.tolist()) for own in index.flatten(0, -2)[-rows:]])
+        chosen.append([set(row.tolist()) for row in index.flatten(0, -2)[-rows:]])
 
     modules = [each for each in lab.target.network.modules() if type(each).__name__.endswith("Experts")]
-    handles = [module.register_forward_pre_hook(hear, with_kwargs=True) for module in modules]
+    handles = [module.register_forward_pre_hook(record, with_kwargs=True) for module in modules]
     with torch.inference_mode():
         lab.target.network(input_ids=torch.tensor([text]), use_cache=False)
     for handle in handles:
@@ -51,18 +51,18 @@ def routed(lab: Lab, text: list[int], rows: int) -> list[list[set[int]]]:
     return chosen
 
 
-@pytest.mark.parametrize("name", TOLD)
+@pytest.mark.parametrize("name", REPORTED)
 def test_the_trace_counts_what_the_routers_chose(name: str) -> None:
-    """A chain's rows are the text itself: read from scratch, its tokens go to the same experts."""
+    """The rows of a chain are a text: in a forward without a cache, its tokens are routed to the same experts."""
     lab = lab_of(name)
     run = lab.decode(PROMPT, "draft", gamma=3, max_new_tokens=16)
     text = lab.encode(PROMPT)
     for event, note in zip(run.rounds, notes_of(run), strict=True):
         assert note is not None
         rows = [text[-1], *(node.token for node in event.nodes)]
-        want = routed(lab, [*text[:-1], *rows], len(rows))
-        assert note.touched == [len(set.union(*layer)) for layer in want]
-        assert note.active == len(want[0][0])
+        expected = routed(lab, [*text[:-1], *rows], len(rows))
+        assert note.touched == [len(set.union(*layer)) for layer in expected]
+        assert note.active == len(expected[0][0])
         assert note.rows == event.width == len(rows)
         assert note.active <= max(note.touched) <= note.of
         text += event.emitted
@@ -77,17 +77,17 @@ def test_more_rows_touch_more_experts() -> None:
     assert max(sum(note.touched) for note in tree if note) > 4
 
 
-def test_drafting_with_the_targets_own_layers_is_not_counted() -> None:
+def test_drafting_with_the_targets_first_layers_is_not_counted() -> None:
     lab = lab_of("Mixtral")
     run = lab.decode(PROMPT, "early-exit", gamma=3, exit_layer=1, max_new_tokens=12)
     assert {len(note.touched) for note in notes_of(run) if note} == {2}
     assert [note.rows for note in notes_of(run) if note] == [event.width for event in run.rounds]
 
 
-def test_lanes_of_one_target_hear_their_own_forwards_only() -> None:
+def test_lanes_of_one_target_count_only_their_own_forwards() -> None:
     lab = lab_of("Mixtral")
-    made = {name: Settings.of(drafter=name, max_new_tokens=12) for name in ("plain", "draft")}
-    events = list(race([lab.session(PROMPT, settings, lane=name) for name, settings in made.items()]))
+    by_lane = {name: Settings.of(drafter=name, max_new_tokens=12) for name in ("plain", "draft")}
+    events = list(race([lab.session(PROMPT, settings, lane=name) for name, settings in by_lane.items()]))
     rounds = [event for event in events if event.kind == "round"]
     assert {event.lane for event in rounds} == {"plain", "draft"}
     for event in rounds:
@@ -99,19 +99,19 @@ def hooks(model: Model) -> int:
     return sum(len(module._forward_pre_hooks) for module in model.network.modules())
 
 
-def test_nothing_listens_where_nothing_is_recorded_or_when_it_is_over() -> None:
+def test_hooks_exist_only_during_recorded_runs() -> None:
     lab = lab_of("Mixtral")
-    heard: list[int] = []
+    counts: list[int] = []
     settings = Settings.of(drafter="draft", max_new_tokens=12)
     silent = lab.session(PROMPT, settings, record=False).events()
     recorded = lab.session(PROMPT, settings).events()
     for events in (silent, recorded):
         for _, event in zip(range(4), events, strict=False):
-            heard.append(hooks(lab.target))
+            counts.append(hooks(lab.target))
             assert event is not None
         events.close()  # type: ignore[attr-defined]
-    assert max(heard) == 2
-    assert heard[: len(heard) // 2].count(0) == len(heard) // 2
+    assert max(counts) == 2
+    assert counts[: len(counts) // 2].count(0) == len(counts) // 2
     assert hooks(lab.target) == 0
     on = lab.decode(PROMPT, "draft", temperature=1.0, max_new_tokens=20, seed=3)
     off = lab.decode(PROMPT, "draft", temperature=1.0, max_new_tokens=20, seed=3, record=False)
@@ -120,11 +120,11 @@ def test_nothing_listens_where_nothing_is_recorded_or_when_it_is_over() -> None:
 
 
 def test_counting_choices_instead_of_experts_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Mutation: an expert that two rows woke is counted twice."""
-    right = Watch.note
+    """Mutation: an expert that two rows use is counted twice."""
+    original = Watch.note
 
     def twice(self: Watch) -> Experts | None:
-        note = right(self)
+        note = original(self)
         return note.model_copy(update={"touched": [each.numel() for each in self._chosen]}) if note else None
 
     monkeypatch.setattr(Watch, "note", twice)
@@ -132,7 +132,7 @@ def test_counting_choices_instead_of_experts_is_caught(monkeypatch: pytest.Monke
         test_the_trace_counts_what_the_routers_chose("Mixtral")
 
 
-def test_a_dense_target_has_none_and_one_that_computes_all_tells_none(pair: Lab) -> None:
+def test_dense_targets_and_those_that_compute_all_experts_report_none(pair: Lab) -> None:
     assert watch(pair.target.network) is None
     assert notes_of(pair.decode(PROMPT, "draft", max_new_tokens=6)) == [None] * len(
         pair.decode(PROMPT, "draft", max_new_tokens=6).rounds

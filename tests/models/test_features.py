@@ -1,4 +1,4 @@
-"""What a drafter reads of the target: hidden states of the target's own forwards, prompt and rounds, and no others."""
+"""Drafters read hidden states from the target's own forwards, without additional ones."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from draftscope.drafters.model.draft_model import DraftModel
 from draftscope.drafters.settings import Settings
 from draftscope.verify.tree import DraftTree
 
-LAYERS = (0, 1, 2)  # the embeddings, between the two layers, and behind the final norm
+LAYERS = (0, 1, 2)  # the embeddings, the state between the two layers, and the output of the final norm
 
 
 class Reader(Drafter):
-    """Drafts as another drafter does, and puts together the features of everything that was committed."""
+    """Drafts like another drafter and collects the features of all committed tokens."""
 
     layers = LAYERS
 
@@ -50,7 +50,7 @@ def from_scratch(lab: Lab, text: list[int]) -> Tensor:
 def test_features_are_the_hidden_states_of_the_committed_text(
     pair: Lab, drafter: str, lean: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A ragged batch over several rounds: each token but the pending one has its features from scratch."""
+    """Prompts of different lengths over several rounds: all tokens but the pending one have the right features."""
     if not lean:
         monkeypatch.setattr(pair.target, "run", pair.target.network)
     settings = Settings.of(drafter=drafter, gamma=3, shape=(2, 2), temperature=1.0, max_new_tokens=24)
@@ -60,10 +60,10 @@ def test_features_are_the_hidden_states_of_the_committed_text(
     reader = session.drafter = Reader(session.drafter)
     before = pair.target.counter.forwards
     rounds = sum(1 for _ in session.steps())
-    assert pair.target.counter.forwards - before == rounds + 1  # the prompt's and each round's, nothing more
+    assert pair.target.counter.forwards - before == rounds + 1  # one for the prompt and one for each round
     assert rounds > 3
     for prompt, transcript, rows in zip(prompts, session.transcripts, reader.rows, strict=True):
         text = prompt + transcript.tokens
-        want = from_scratch(pair, text)[: len(rows)]
+        expected = from_scratch(pair, text)[: len(rows)]
         assert len(rows) >= len(text) - 2
-        torch.testing.assert_close(torch.stack(rows)[: len(text)], want, atol=1e-4, rtol=1e-4)
+        torch.testing.assert_close(torch.stack(rows)[: len(text)], expected, atol=1e-4, rtol=1e-4)

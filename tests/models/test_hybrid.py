@@ -1,4 +1,4 @@
-"""Targets and drafts some of whose layers keep a state: what is put back, what is read again, and the distribution."""
+"""Models in which some layers keep a state: restoring it, reading tokens again, and the output distribution."""
 
 from __future__ import annotations
 
@@ -47,26 +47,26 @@ def keep(cache: Any, count: int) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("prompt", [9, 0])
-def test_rounds_of_every_kind_have_the_logits_of_the_text_alone(name: str, prompt: int) -> None:
-    """Whole blocks, parts of them and nothing; behind a prompt, and behind none. What was drafted leaves no trace."""
+def test_logits_equal_those_of_the_text_after_any_rounds(name: str, prompt: int) -> None:
+    """After rounds that keep all, some and none of their rows, with a prompt and without."""
     play_rounds(model_of(name), prompt)
 
 
 def play_rounds(model: Model, prompt: int) -> None:
-    dice = torch.Generator().manual_seed(4)
-    text = torch.randint(2, 48, (prompt,), generator=dice).tolist()
+    generator = torch.Generator().manual_seed(4)
+    text = torch.randint(2, 48, (prompt,), generator=generator).tolist()
     cache = model.cache(1, 64)
     model.read(cache, [text])
     for rows, kept in [(4, 2), (3, 1), (4, 2), (3, 3), (4, 0), (4, 1), (3, 0), (1, 1), (2, 2)]:
-        tokens = torch.randint(2, 48, (rows,), generator=dice).tolist()
-        found = chain(model, cache, tokens)
-        torch.testing.assert_close(found, fresh(model, text + tokens)[len(text) :], **CLOSE)
+        tokens = torch.randint(2, 48, (rows,), generator=generator).tolist()
+        logits = chain(model, cache, tokens)
+        torch.testing.assert_close(logits, fresh(model, text + tokens)[len(text) :], **CLOSE)
         keep(cache, kept)
         text += tokens[:kept]
 
 
-def test_what_is_read_again_never_grows() -> None:
-    """Only the newest accepted rows: older ones are in the state that was marked behind them."""
+def test_only_the_newest_accepted_tokens_are_read_again() -> None:
+    """Older tokens are in the saved state."""
     model = model_of("Qwen3-Next")
     cache = model.cache(1, 64)
     assert isinstance(cache, HybridCache)
@@ -84,75 +84,75 @@ def test_what_is_read_again_never_grows() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_drafting_level_by_level_and_being_cut_back_is_a_fresh_prefill(name: str) -> None:
-    """As a draft model is used: row after row, a few of them kept, then the tokens that it lacks."""
+def test_drafting_step_by_step_and_truncating_equals_a_fresh_prefill(name: str) -> None:
+    """As a draft model is used: row by row, some of them kept, then the tokens that are missing."""
     model, text = model_of(name), list(range(2, 11))
     cache = model.cache(1, 64)
     model.read(cache, [text])
     for depth, token in enumerate((20, 21, 22)):
         model.forward(cache, torch.tensor([[token]]), torch.tensor([[depth]]))
     keep(cache, 1)
-    cache.truncate(torch.tensor([10]), 10)  # nothing is open: nothing to forget
-    found = chain(model, cache, [30, 31])
-    torch.testing.assert_close(found, fresh(model, [*text, 20, 30, 31])[-2:], **CLOSE)
-    cache.truncate(torch.tensor([10]), 10)  # forgets both again
+    cache.truncate(torch.tensor([10]), 10)  # no row is open, so nothing is dropped
+    logits = chain(model, cache, [30, 31])
+    torch.testing.assert_close(logits, fresh(model, [*text, 20, 30, 31])[-2:], **CLOSE)
+    cache.truncate(torch.tensor([10]), 10)  # drops both rows
     torch.testing.assert_close(chain(model, cache, [33]), fresh(model, [*text, 20, 33])[-1:], **CLOSE)
-    with pytest.raises(ValueError, match="cannot be cut back"):
+    with pytest.raises(ValueError, match="cannot be truncated"):
         cache.truncate(torch.tensor([4]), 4)
     cache.truncate(torch.tensor([0]), 0)
     torch.testing.assert_close(chain(model, cache, [7, 8]), fresh(model, [7, 8]), **CLOSE)
 
 
-def test_layers_that_continue_by_single_rows_only_are_found_out() -> None:
+def test_layers_that_continue_only_row_by_row_are_detected() -> None:
     rows = {name: model_of(name).run.row_by_row for name in NAMES}
     assert rows == {"Jamba": True, "Qwen3-Next": False, "LFM2": False}
 
 
 def distance(lab: Lab, settings: Settings, samples: int = 100, length: int = 2) -> float:
-    """p of the chi-square test; one text at a time."""
+    """p-value of the chi-square test; one text at a time."""
     prompt = lab.encode("abcab", length + 2)
     expected = exact_joint(lab, prompt, Sampling.of(settings), length)
     return chi_square(sampled_joint(lab, prompt, settings, length, samples), expected, samples)[2]
 
 
-LAW = {"drafter": "draft", "gamma": 3, "temperature": 1.0, "seed": 5, "top_k": 3}
+SETTINGS = {"drafter": "draft", "gamma": 3, "temperature": 1.0, "seed": 5, "top_k": 3}
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_joint_distribution_is_the_targets(name: str) -> None:
-    assert distance(lab_of(name, 5), Settings.of(**LAW)) > FALSE_ALARM
+def test_output_follows_the_target_distribution(name: str) -> None:
+    assert distance(lab_of(name, 5), Settings.of(**SETTINGS)) > FALSE_ALARM
 
 
-def test_a_hybrid_drafts_for_another_target(tiny: Lab) -> None:
+def test_a_hybrid_model_can_draft_for_another_target(tiny: Lab) -> None:
     lab = Lab(tiny.target, model_of("Qwen3-Next", 5), letters(5))
-    assert distance(lab, Settings.of(**LAW)) > FALSE_ALARM
+    assert distance(lab, Settings.of(**SETTINGS)) > FALSE_ALARM
 
 
-def test_a_state_that_is_not_put_back_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_state_that_is_not_restored_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     model = model_of("Qwen3-Next")
     monkeypatch.setattr(HybridCache, "_restore", lambda self: None)
     with pytest.raises(AssertionError):
         play_rounds(model, 9)
-    with pytest.raises(DraftscopeError, match="gives other logits"):  # a model like that is not even loaded
+    with pytest.raises(DraftscopeError, match="gives other logits"):  # such a model is refused on loading
         model_of("Qwen3-Next")
 
 
-def test_a_state_marked_in_front_of_what_is_read_again_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Then the rows that are read again would be lost the next time."""
-    right = Hybrid._by_parts
+def test_a_state_saved_too_early_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If it is saved before the rows that are read again, they are missing the next time."""
+    original = Hybrid._in_parts
 
     def early(self: Hybrid, forward: Any, layer: int, *args: Any, **kwargs: Any) -> Any:
         if self._cache is not None:
-            self._cache.mark(layer)
-        return right(self, forward, layer, *args, **kwargs)
+            self._cache.save(layer)
+        return original(self, forward, layer, *args, **kwargs)
 
-    monkeypatch.setattr(Hybrid, "_by_parts", early)
+    monkeypatch.setattr(Hybrid, "_in_parts", early)
     with pytest.raises(AssertionError):
         play_rounds(model_of("Qwen3-Next"), 9)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_one_forward_a_round_and_plains_greedy_tokens(name: str) -> None:
+def test_each_round_takes_one_forward_and_writes_plains_greedy_tokens(name: str) -> None:
     lab = lab_of(name)
     want = lab.decode(PROMPT, "plain", max_new_tokens=24).token_ids
     for drafter in ("draft", "ngram", "bandit"):
@@ -163,10 +163,10 @@ def test_one_forward_a_round_and_plains_greedy_tokens(name: str) -> None:
         handle.remove()
         assert run.token_ids == want
         assert widths[1:] == [event.width for event in run.rounds]
-        assert len(ran) == len(run.rounds) + 1  # of the network itself: reading again is no forward more
+        assert len(ran) == len(run.rounds) + 1  # of the network itself: reading again takes no extra forward
 
 
-def test_a_draft_that_is_the_target_is_always_accepted() -> None:
+def test_the_target_as_its_own_draft_is_always_accepted() -> None:
     lab = lab_of("Qwen3-Next", 5)
     twin = Lab(lab.target, lab.target, lab.tokenizer)
     twin.eos = frozenset()
@@ -175,7 +175,7 @@ def test_a_draft_that_is_the_target_is_always_accepted() -> None:
     assert sum(event.last.kind == "bonus" for event in whole) >= len(whole) - 1 > 5
 
 
-def test_an_end_inside_a_block_and_a_cancelled_run_leave_nothing_behind() -> None:
+def test_an_end_inside_a_round_and_a_cancelled_run_leave_no_state() -> None:
     lab = lab_of("LFM2")
     want = lab.decode(PROMPT, "plain", max_new_tokens=16).token_ids
     ends = Lab(lab.target, lab.draft, lab.tokenizer)
@@ -185,7 +185,7 @@ def test_an_end_inside_a_block_and_a_cancelled_run_leave_nothing_behind() -> Non
     assert lab.decode(PROMPT, "draft", max_new_tokens=16).token_ids == want
 
 
-def test_it_says_what_it_cannot_do() -> None:
+def test_unsupported_uses_are_refused_with_a_reason() -> None:
     lab = lab_of("Qwen3-Next")
     assert not lab.target.trees
     for drafter, sentence in {"topk-tree": "Instead of 'topk-tree' choose", "early-exit": "keep a state"}.items():
@@ -202,9 +202,9 @@ def test_it_says_what_it_cannot_do() -> None:
         cache.keep_first(torch.tensor([1, 2]), 2)
 
 
-def test_its_memory_is_a_state_and_what_attention_keeps() -> None:
+def test_its_memory_is_the_states_plus_keys_and_values() -> None:
     model = model_of("LFM2")
-    a_token = 2 * 1 * 2 * 8 * 4  # keys and values: one of two layers, 2 heads of 8, fp32
+    per_token = 2 * 1 * 2 * 8 * 4  # keys and values: one of two layers, 2 heads of 8, fp32
     state = 32 * 3 * 4  # the last inputs of a convolution over 3
-    assert [model.kept_bytes(tokens) for tokens in (0, 10)] == [state, state + 10 * a_token]
+    assert [model.kept_bytes(tokens) for tokens in (0, 10)] == [state, state + 10 * per_token]
     assert probed(random_llama(3, 48), "dense").kept_bytes(0) == 0

@@ -1,4 +1,4 @@
-"""The lean forward is the transformers model: same logits, same weights, same tokens."""
+"""The lean forward equals the transformers model: the same logits and weights."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.conftest import random_llama
 
 
 def both(network: LlamaForCausalLM) -> tuple[Model, Model]:
-    """The model by its transformers modules, and by the lean forward."""
+    """The model with its transformers modules, and with the lean forward."""
     by_modules, lean = probed(network, "modules"), probed(network, "lean")
     by_modules.run, lean.run = network, LeanLlama(network)
     return by_modules, lean
@@ -25,8 +25,8 @@ def both(network: LlamaForCausalLM) -> tuple[Model, Model]:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("shape", [(1,), (1, 1, 1, 1), (3, 2)])
-def test_logits_are_those_of_the_modules(dtype: torch.dtype, shape: tuple[int, ...]) -> None:
-    """A ragged prefill, a tree, a kept path and one more row: every step through both."""
+def test_logits_equal_those_of_the_modules(dtype: torch.dtype, shape: tuple[int, ...]) -> None:
+    """A prefill of different lengths, a tree, a kept path and one more row."""
     form = full(shape, 2)
     tokens = torch.randint(2, 50, (2, form.nodes), generator=torch.Generator().manual_seed(1))
     seen = []
@@ -67,43 +67,41 @@ def test_rotary_tables_grow_and_follow_the_config(rope: str) -> None:
     for length in (4, 150):
         prompt = torch.randint(0, 50, (1, length))
         offsets = torch.arange(length)[None]
-        want, got = (m.forward(m.cache(1, 200), prompt, offsets) for m in (by_modules, lean))
-        torch.testing.assert_close(got, want, atol=1e-5, rtol=1e-5)
+        expected, actual = (m.forward(m.cache(1, 200), prompt, offsets) for m in (by_modules, lean))
+        torch.testing.assert_close(actual, expected, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("rows", [1, 3, 4, 6])
-def test_attention_gets_whole_vectors_and_no_fewer_than_four_queries(
-    rows: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Else the bits of a row would depend on how many rows went with it, and 16-bit greedy lanes would part."""
+def test_attention_gets_whole_vectors_and_at_least_four_queries(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the bits of a row would depend on the number of rows, and greedy runs in 16 bits would diverge."""
     model = probed(random_llama(7, 50), "m")
     cache = model.cache(1, 40)
     model.read(cache, [[3, 1, 4]])
     seen: list[tuple[int, int]] = []
-    right = torch.nn.functional.scaled_dot_product_attention
+    original = torch.nn.functional.scaled_dot_product_attention
 
-    def looked_at(query: torch.Tensor, keys: torch.Tensor, *rest: object, **named: object) -> torch.Tensor:
+    def watched(query: torch.Tensor, keys: torch.Tensor, *rest: object, **named: object) -> torch.Tensor:
         seen.append((query.shape[2], keys.shape[2]))
-        return right(query, keys, *rest, **named)
+        return original(query, keys, *rest, **named)
 
-    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", looked_at)
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", watched)
     model.forward(cache, torch.full((1, rows), 5), torch.arange(rows)[None])
     assert seen == [(max(rows, 4), 16)] * model.layers
 
 
 @pytest.mark.parametrize("rows", [1, 3, 5, 17])
 def test_a_packed_weight_gives_the_same_product(rows: int) -> None:
-    """As far as rounding goes, whatever the number of rows; in fp32 nothing is packed."""
+    """Up to rounding, for any number of rows; in fp32 weights are not packed."""
     torch.manual_seed(1)
     weight, x = torch.randn(96, 64), torch.randn(1, rows, 64)
     for dtype in (torch.bfloat16, torch.float32):
-        want = torch.nn.functional.linear(x.to(dtype), weight.to(dtype))
-        found = product(weight.to(dtype), packed=True)(x.to(dtype))
-        assert found.dtype == dtype
-        torch.testing.assert_close(found, want, rtol=0.02, atol=0.1 if dtype == torch.bfloat16 else 1e-6)
+        expected = torch.nn.functional.linear(x.to(dtype), weight.to(dtype))
+        actual = product(weight.to(dtype), packed=True)(x.to(dtype))
+        assert actual.dtype == dtype
+        torch.testing.assert_close(actual, expected, rtol=0.02, atol=0.1 if dtype == torch.bfloat16 else 1e-6)
 
 
-def test_without_the_kernel_products_are_plain(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_kernel_plain_matmuls_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(weight: torch.Tensor) -> None:
         raise AttributeError("no such kernel")
 
@@ -122,7 +120,7 @@ def test_weights_are_shared_with_the_transformers_model(pair: Lab) -> None:
     assert attention.q_proj.weight.untyped_storage().data_ptr() == attention.v_proj.weight.untyped_storage().data_ptr()
 
 
-def test_other_shapes_keep_their_modules() -> None:
+def test_unsupported_variants_keep_their_modules() -> None:
     network = random_llama(1, 5)
     assert covers(network)
     network.config.attention_bias = True

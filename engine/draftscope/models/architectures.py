@@ -1,8 +1,8 @@
-"""Which architectures take trees, which only chains: small random models of each, asked one by one.
+"""Which architectures support draft trees and which only chains, found by probing a small random model of each.
 
     python -m draftscope.models.architectures
 
-prints the table as Markdown. The tests decode with the same cases, so the table cannot say more than they show.
+prints the table as Markdown. The tests decode with the same cases, so the table claims only what is tested.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from draftscope.models.probe import probed
 
 Takes = Literal["trees", "chains", "nothing"]
 
-WINDOW = 6  # so that a short prompt is longer than it
+WINDOW = 6  # shorter than the tests' prompts
 SMALL = {
     "vocab_size": 48,
     "hidden_size": 32,
@@ -48,7 +48,7 @@ LINEAR = {
 
 @dataclass(frozen=True)
 class Case:
-    """One architecture: its `model_type`, what it must turn out to take, and what a small model of it needs."""
+    """One architecture: its `model_type`, what it must support, and the configuration of a small model."""
 
     name: str
     kind: str
@@ -63,7 +63,7 @@ CASES = (
     Case(
         "Qwen2 with windows",
         "qwen2",
-        note="some layers slide",
+        note="sliding window in some layers",
         config={"use_sliding_window": True, "sliding_window": WINDOW, "max_window_layers": 1},
     ),
     Case("Qwen3", "qwen3", config=HEADS),
@@ -71,31 +71,31 @@ CASES = (
     Case(
         "Gemma 2",
         "gemma2",
-        note="some layers slide; soft-capped, so eager attention",
+        note="sliding window in some layers; soft-capped, so eager attention",
         config=HEADS | {"sliding_window": WINDOW, "query_pre_attn_scalar": 8},
     ),
     Case(
         "Gemma 3",
         "gemma3_text",
-        note="some layers slide, two rotary bases",
+        note="sliding window in some layers, two rotary bases",
         config=HEADS | {"sliding_window": WINDOW, "sliding_window_pattern": 2, "query_pre_attn_scalar": 8},
     ),
-    Case("Mistral", "mistral", note="every layer slides", config=HEADS | {"sliding_window": WINDOW}),
-    Case("Ministral", "ministral", note="some layers slide", config=HEADS | MIXED),
+    Case("Mistral", "mistral", note="sliding window in all layers", config=HEADS | {"sliding_window": WINDOW}),
+    Case("Ministral", "ministral", note="sliding window in some layers", config=HEADS | MIXED),
     Case("Phi", "phi", note="partial rotary", config={"partial_rotary_factor": 0.5}),
-    Case("Phi-3", "phi3", note="every layer may slide", config={"sliding_window": WINDOW}),
+    Case("Phi-3", "phi3", note="sliding window in all layers", config={"sliding_window": WINDOW}),
     Case("GPT-2", "gpt2", note="learned positions"),
     Case("GPT-NeoX, Pythia", "gpt_neox", note="partial rotary", config={"rotary_pct": 0.5}),
     Case("GPT-J", "gptj", note="eager attention", config={"rotary_dim": 4}),
     Case("OPT", "opt", note="learned positions", config={"ffn_dim": 48, "word_embed_proj_dim": 32}),
     Case("Falcon, rotary", "falcon", config={"alibi": False}),
     Case("StableLM", "stablelm"),
-    Case("StarCoder2", "starcoder2", note="every layer slides", config={"sliding_window": WINDOW}),
+    Case("StarCoder2", "starcoder2", note="sliding window in all layers", config={"sliding_window": WINDOW}),
     Case("Granite", "granite"),
     Case("OLMo 2", "olmo2"),
-    Case("OLMo 3", "olmo3", note="some layers slide", config=MIXED),
-    Case("Cohere 2", "cohere2", note="some layers slide, the others have no positions", config=MIXED),
-    Case("SmolLM3", "smollm3", note="some layers have no positions"),
+    Case("OLMo 3", "olmo3", note="sliding window in some layers", config=MIXED),
+    Case("Cohere 2", "cohere2", note="sliding window in some layers, no positions in the others", config=MIXED),
+    Case("SmolLM3", "smollm3", note="no positions in some layers"),
     Case("GLM-4", "glm4", config=HEADS),
     Case("Mixtral", "mixtral", note="experts", config={"num_local_experts": 4, "num_experts_per_tok": 2}),
     Case("Qwen2-MoE", "qwen2_moe", note="experts", config=EXPERTS | {"shared_expert_intermediate_size": 16}),
@@ -103,7 +103,7 @@ CASES = (
     Case(
         "Llama 4, text",
         "llama4_text",
-        note="experts; some layers see chunks only",
+        note="experts; chunked attention in some layers",
         config=HEADS
         | {
             "attention_chunk_size": WINDOW,
@@ -116,7 +116,7 @@ CASES = (
     Case(
         "GPT-OSS",
         "gpt_oss",
-        note="experts; some layers slide; sinks, so eager attention",
+        note="experts; sliding window in some layers; attention sinks, so eager attention",
         config=HEADS
         | MIXED
         | {
@@ -144,21 +144,21 @@ CASES = (
             "v_head_dim": 8,
         },
     ),
-    Case("Bloom", "bloom", "chains", "ALiBi counts slots, where siblings differ"),
-    Case("MPT", "mpt", "chains", "ALiBi counts slots", {"d_model": 32, "n_heads": 4, "n_layers": 2}),
-    Case("Falcon, ALiBi", "falcon", "chains", "ALiBi counts slots", {"alibi": True}),
+    Case("Bloom", "bloom", "chains", "ALiBi from slots, which differ for siblings"),
+    Case("MPT", "mpt", "chains", "ALiBi from slots", {"d_model": 32, "n_heads": 4, "n_layers": 2}),
+    Case("Falcon, ALiBi", "falcon", "chains", "ALiBi from slots", {"alibi": True}),
     Case(
         "GPT-Neo",
         "gpt_neo",
         "chains",
-        "cuts its local windows by slot",
+        "local windows from slots",
         {"num_layers": 2, "attention_types": [[["global", "local"], 1]], "num_heads": 4, "window_size": WINDOW},
     ),
     Case("Mamba", "mamba", "nothing", "recurrent state", {"state_size": 8}),
     Case(
         "Mamba-2",
         "mamba2",
-        note="recurrent state, which branches in a forward of our own",
+        note="recurrent state; trees with Draftscope's own forward",
         config={"state_size": 8, "num_heads": 8, "head_dim": 8, "n_groups": 2},
     ),
     Case("Jamba", "jamba", "chains", "some layers are recurrent, row by row; experts", JAMBA),
@@ -175,14 +175,14 @@ CASES = (
 
 
 def network(case: Case, seed: int = 0, **config: Any) -> Any:
-    """A random model of that architecture with a few thousand parameters, in evaluation mode. `config` overrides."""
+    """A random model of the architecture with a few thousand parameters, in evaluation mode. `config` overrides."""
     torch.manual_seed(seed)
-    made = CONFIG_MAPPING[case.kind](**{**SMALL, **case.config, **config})
-    return AutoModelForCausalLM.from_config(made).eval()
+    complete = CONFIG_MAPPING[case.kind](**{**SMALL, **case.config, **config})
+    return AutoModelForCausalLM.from_config(complete).eval()
 
 
 def takes(case: Case, dtype: torch.dtype = torch.float32) -> Takes:
-    """What a small model of that architecture turns out to take."""
+    """What a small model of the architecture supports, according to the probe."""
     try:
         return "trees" if probed(network(case).to(dtype), case.name).trees else "chains"
     except DraftscopeError:
@@ -190,7 +190,7 @@ def takes(case: Case, dtype: torch.dtype = torch.float32) -> Takes:
 
 
 def table(found: Sequence[Takes]) -> str:
-    """Markdown: one row for each of `CASES`, with what each was found to take."""
+    """A Markdown table: one row for each of `CASES`, with what it was found to support."""
     lines = ["| architecture | trees | chains | note |", "|---|---|---|---|"]
     for case, taken in zip(CASES, found, strict=True):
         trees, chains = taken == "trees", taken != "nothing"

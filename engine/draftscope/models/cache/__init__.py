@@ -1,1 +1,1 @@
-"""Caches with rows of a draft tree: keys and values, recurrent states, attention masks."""
+"""Caches that can hold a draft tree: keys and values, recurrent states, attention masks."""

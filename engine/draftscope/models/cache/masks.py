@@ -1,7 +1,7 @@
-"""Who may attend to whom: ancestry in the draft tree, intersected with how far back each kind of layer looks.
+"""Attention masks: ancestry in the draft tree, intersected with the reach of each kind of layer.
 
-A sliding window counts *positions*. In a tree a row's position is its depth, not its slot: siblings share one. So the
-window is worked out from the positions of rows and columns, never from where they lie in the cache.
+A sliding window counts *positions*. In a tree the position of a row follows from its depth, not from its slot: siblings
+share a position. The window is therefore computed from the positions of rows and columns, not from their slots.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ from draftscope.models.cache.slots import SlotTable
 
 @dataclass(frozen=True)
 class Reach:
-    """How far back a layer looks: to everything, over the last `size` positions, or to the start of its chunk."""
+    """How far back a layer attends: everything, the last `size` positions, or its chunk of `size` positions."""
 
     kind: Literal["full", "sliding", "chunked"] = "full"
     size: int = 0
 
     def sees(self, query: Tensor, key: Tensor) -> Tensor:
-        """Positions [B, T, 1] and [B, 1, S] -> bool [B, T, S], as transformers' own masks have it."""
+        """Positions [B, T, 1] and [B, 1, S] -> bool [B, T, S], as in transformers' own masks."""
         if self.kind == "sliding":
             return key > query - self.size
         return key // self.size == query // self.size
 
     def hides_nothing(self, columns: int) -> bool:
-        """True where all of `columns` positions are in reach of each other."""
+        """Whether all of `columns` positions are within reach of each other."""
         return self.kind == "full" or columns <= self.size
 
 
-STATES = ("linear_attention", "conv")  # kinds of layers that keep a state, where `hybrid` takes them back
+STATES = ("linear_attention", "conv")  # kinds of layers that keep a state, which `hybrid` can roll back
 
-Reaches = Reach | dict[str, Reach]  # one for all layers, or one for each layer type that the model asks for by name
+Reaches = Reach | dict[str, Reach]  # one for all layers, or one for each layer type by name
 
 
 def reaches(config: Any, name: str) -> Reaches:
-    """What the layers of a text config look at; mirrors transformers' `create_masks_for_generate`.
+    """The reach of the layers of a text config, as in transformers' `create_masks_for_generate`.
 
-    Layers with a state beside others look at nothing. Raises `DraftscopeError` where all layers keep one, and for those
-    that are not attention over the whole cache, a window or a chunk.
+    Layers that keep a state need no mask if there are others. Raises `DraftscopeError` if all layers keep a state, and
+    for layers other than attention over the whole cache, a window or a chunk.
     """
     kinds = sorted(set(getattr(config, "layer_types", None) or []))
     kinds = [kind for kind in kinds if kind not in STATES] or kinds
@@ -65,8 +65,8 @@ def _reach(config: Any, kind: str, name: str) -> Reach:
     if kind == "chunked_attention" and getattr(config, "attention_chunk_size", None):
         return Reach("chunked", config.attention_chunk_size)
     raise DraftscopeError(
-        f"'{name}' has layers of the kind '{kind}', whose state this engine cannot roll back after a rejection; "
-        "choose a model whose layers all attend to a cache of keys and values."
+        f"'{name}' has layers of type '{kind}', whose state this engine cannot roll back after a rejection; choose a "
+        "model whose layers all attend to a KV cache."
     )
 
 
@@ -75,18 +75,18 @@ def attention_mask(
 ) -> Tensor | dict[str, Tensor]:
     """The mask [B, 1, T, view] of the table's current rows, or one for each layer type.
 
-    sees [B, T, open] bool: which open rows each row descends from, itself included; None is a chain. `additive` asks
-    for 0 and the least value of that dtype instead of booleans.
+    sees [B, T, open] bool: the ancestors of each row among the open rows, including itself; None for a chain. If
+    `additive` is a dtype, the mask has 0 and its lowest value instead of booleans.
     """
     seen = _ancestry(table, sees)
     if isinstance(reach, Reach):
         return _finished(_within(table, reach, seen), additive)
-    made = {each: _finished(_within(table, each, seen), additive) for each in set(reach.values())}
-    return {kind: made[each] for kind, each in reach.items()}
+    masks = {each: _finished(_within(table, each, seen), additive) for each in set(reach.values())}
+    return {kind: masks[each] for kind, each in reach.items()}
 
 
 def _ancestry(table: SlotTable, sees: Tensor | None) -> Tensor:
-    """[B, T, view] bool: the sequence's permanent slots, then the open rows that `sees` allows."""
+    """[B, T, view] bool: the permanent slots of the sequence and the open rows that `sees` allows."""
     (batch, rows), device = table.slots.shape, table.length.device
     columns = torch.arange(table.view, device=device)
     if sees is None:
@@ -97,7 +97,7 @@ def _ancestry(table: SlotTable, sees: Tensor | None) -> Tensor:
 
 
 def _within(table: SlotTable, reach: Reach, seen: Tensor) -> Tensor:
-    """`seen` [B, T, view] without what lies out of reach."""
+    """`seen` [B, T, view] without the columns that are out of reach."""
     if reach.hides_nothing(table.view):
         return seen
     positions = table.positions()
@@ -106,7 +106,7 @@ def _within(table: SlotTable, reach: Reach, seen: Tensor) -> Tensor:
 
 
 def _finished(mask: Tensor, additive: torch.dtype | None) -> Tensor:
-    """[B, T, view] bool -> [B, 1, T, view], in the form that the attention takes."""
+    """[B, T, view] bool -> [B, 1, T, view], boolean or additive."""
     mask = mask[:, None]
     if additive is None:
         return mask

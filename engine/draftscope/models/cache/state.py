@@ -1,8 +1,9 @@
-"""The cache of a recurrent model: one state for each sequence, and the open rows that may still join it.
+"""The cache of a recurrent model: a committed state for each sequence, and open rows that may be folded into it.
 
-Keys and values can be cut back; a state cannot. So a forward leaves the committed state alone and keeps what each of
-its rows would do to it. `keep` folds one path of these rows into the state and forgets the rest: nothing is computed
-twice, no snapshot is taken, and branches of a tree are paths through the same rows, each with its own sum of decays.
+Keys and values can be truncated; a state cannot. A forward therefore does not change the committed state but stores how
+each of its rows would change it. `keep` folds one path of these rows into the state and drops the rest. Nothing is
+computed twice, no snapshot is needed, and the branches of a tree are paths through the same rows, each with its own sum
+of decays.
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ from draftscope.models.cache.slots import SlotCache, SlotTable
 
 @dataclass(frozen=True)
 class Rows:
-    """What R rows of one layer do to its state. `decay` is the sum of `step` over a row and the open rows above it."""
+    """How R rows of one layer change its state. `decay` is the sum of `step` over a row and its open ancestors."""
 
     conv: Tensor  # [B, R, C] inputs of the causal convolution
     drive: Tensor  # [B, R, H, P] fp32: step size times input
     key: Tensor  # [B, R, G, S] fp32: where in the state it goes
-    step: Tensor  # [B, R, H] fp32: log of how much of the state is left after the row
+    step: Tensor  # [B, R, H] fp32: log of the share of the state that remains after the row
     decay: Tensor  # [B, R, H] fp32
 
     def then(self, more: Rows) -> Rows:
-        """These rows, and `more` behind them."""
+        """These rows followed by `more`."""
         pairs = zip(vars(self).values(), vars(more).values(), strict=True)
         return Rows(*(torch.cat(pair, 1) for pair in pairs))
 
@@ -44,11 +45,11 @@ class LayerState:
     def __init__(self, batch: int, state: tuple[int, ...], window: tuple[int, ...], like: Tensor) -> None:
         self.state = torch.zeros((batch, *state), dtype=torch.float32, device=like.device)
         self.window = torch.zeros((batch, *window), dtype=like.dtype, device=like.device)
-        self.rows: Rows | None = None  # open ones
+        self.rows: Rows | None = None  # the open rows
 
     @torch.inference_mode()
     def fold(self, rows: Tensor, count: Tensor) -> None:
-        """Makes the first `count[b]` of the open rows `rows` [B, R], a path from the root down, part of the state."""
+        """Folds the first `count[b]` of the open rows `rows` [B, R], a path from the root down, into the state."""
         assert self.rows is not None
         path = self.rows.at(rows.clamp(min=0))
         real = torch.arange(rows.shape[1], device=rows.device) < count[:, None]
@@ -59,14 +60,14 @@ class LayerState:
         joined = torch.einsum("brh,brhp,brhs->bhps", weight, path.drive, key)
         self.state = self.state * end.exp()[:, :, None, None] + joined
         size = self.window.shape[1]
-        into = count[:, None] + torch.arange(size, device=count.device)
+        last_inputs = count[:, None] + torch.arange(size, device=count.device)
         batch = torch.arange(len(count), device=count.device)[:, None]
-        self.window = torch.cat([self.window, path.conv], 1)[batch, into]
+        self.window = torch.cat([self.window, path.conv], 1)[batch, last_inputs]
         self.rows = None
 
 
 class StateCache(SlotCache):
-    """A `SlotCache` to those who use it; what it holds does not grow with the text, so it is never full."""
+    """Has the interface of `SlotCache`; its size does not depend on the text, so it is never full."""
 
     def __init__(self, layers: list[LayerState], batch: int, device: torch.device) -> None:
         self.table = SlotTable(batch, sys.maxsize, device)
@@ -76,9 +77,9 @@ class StateCache(SlotCache):
 
     @property
     def sequence_bytes(self) -> int:
-        """Memory of one sequence's state, of all layers."""
-        kept = (each for layer in self.states for each in (layer.state, layer.window))
-        return sum(each[0].numel() * each.element_size() for each in kept)
+        """Bytes of one sequence's states in all layers."""
+        tensors = (each for layer in self.states for each in (layer.state, layer.window))
+        return sum(each[0].numel() * each.element_size() for each in tensors)
 
     def keep_first(self, count: Tensor, bound: int) -> None:
         rows = torch.arange(self.table.open, device=count.device).expand(len(count), -1)
@@ -90,11 +91,11 @@ class StateCache(SlotCache):
         self.table.commit(self.table.length + count, bound)
 
     def truncate(self, length: Tensor, bound: int) -> None:
-        """Forgets every open row; of the committed ones none, or all. ValueError for a length in between."""
+        """Drops all open rows, and either none or all of the committed ones. ValueError for a length in between."""
         if not bool((length == 0).all()):
             if not torch.equal(length, self.table.length):
                 raise ValueError(
-                    f"a recurrent state of {self.table.length.tolist()} tokens cannot become {length.tolist()}"
+                    f"a recurrent state of {self.table.length.tolist()} tokens cannot be cut to {length.tolist()}"
                 )
         else:
             for layer in self.states:

@@ -1,1 +1,1 @@
-"""Forward passes: lean, compiled, CUDA graphs, recurrent and hybrid models, ballast."""
+"""Forward passes: lean, compiled, CUDA graphs, recurrent and hybrid models, mixtures of experts, ballast."""

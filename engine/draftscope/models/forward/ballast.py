@@ -1,9 +1,10 @@
-"""Ballast: the memory traffic and arithmetic of a real model beside an embedded one, without changing a token.
+"""Ballast: gives an embedded model the memory traffic and arithmetic of a real model, without changing a token.
 
-Side layers of a named shape (its width, heads, key-value heads, experts; random non-zero weights) read the embedded
-model's residual stream and are added back to it through a last projection that is zero. So every weight and every
-cached key of, say, an 8B model is really read, and what is written stays bit for bit the embedded model's. Target and
-draft are ballasted as a named pair: one alone would make c a fiction. A run with ballast says so wherever it is shown.
+Side layers of a named shape (width, heads, key-value heads, experts; random non-zero weights) read the embedded model's
+residual stream and are added back to it through a projection of zeros. All weights and cached keys of, say, an 8B model
+are thus really read, and the output is bit for bit the embedded model's. Target and draft get ballast as a named pair,
+because with only one of them the cost ratio c would be meaningless. Runs with ballast are marked wherever they are
+shown.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from draftscope.models.cache.slots import SlotCache
 
 @dataclass(frozen=True)
 class Shape:
-    """What a published model looks like: its config's numbers. `experts` of `mlp` width each, `active` per token."""
+    """The sizes in a published model's config. `experts` of width `mlp` each, `active` per token."""
 
     name: str
     layers: int
@@ -30,8 +31,8 @@ class Shape:
     kv_heads: int
     head_dim: int
     mlp: int
-    vocabulary: int  # rows of the language-model head
-    reads: int = 1  # inputs of width `hidden` that the attention reads side by side
+    vocabulary: int  # rows of the output weights
+    reads: int = 1  # inputs of width `hidden` that the attention reads concatenated
     experts: int = 0
     active: int = 0
 
@@ -42,18 +43,18 @@ class Shape:
 
     @property
     def values(self) -> int:
-        """Weights that a forward may read, embeddings left out: those are looked up."""
+        """Weights that a forward may read, without embeddings, of which only a few rows are looked up."""
         return self.layers * self.layer_values + self.vocabulary * self.hidden
 
     @property
     def read_values(self) -> int:
-        """Weights that one token's forward reads: of the experts only the active ones."""
+        """Weights that one token's forward reads; of the experts only the active ones."""
         idle = self.experts - self.active if self.experts else 0
         return self.values - self.layers * 3 * self.hidden * self.mlp * idle
 
     @property
     def slot_values(self) -> int:
-        """Keys and values that one token leaves in the cache."""
+        """Keys and values that one token adds to the cache."""
         return 2 * self.layers * self.kv_heads * self.head_dim
 
 
@@ -76,20 +77,20 @@ PAIRS = {
 
 
 def pair_of(name: str) -> tuple[Shape, Shape]:
-    """Target's and drafter's shape of a named pair."""
+    """The shapes of the target and the drafter of a named pair."""
     if name not in PAIRS:
-        raise DraftscopeError(f"ballast = '{name}': choose {', '.join(PAIRS)}.")
+        raise DraftscopeError(f"ballast = '{name}': choose from {', '.join(PAIRS)}.")
     target, draft = PAIRS[name]
     return SHAPES[target], SHAPES[draft]
 
 
 def modelled_ms(shape: Shape, dtype: torch.dtype, copy_gb_s: float) -> float:
-    """The least that one token's forward takes where memory is the limit: its weights at the measured copy rate."""
+    """A lower bound for one token's forward if memory bandwidth is the limit: its weights at the measured copy rate."""
     return shape.read_values * dtype.itemsize / 1e6 / copy_gb_s
 
 
 class Ballast:
-    """Side layers of `shape` on a residual stream of width `width`. Called with that stream, returns zeros like it."""
+    """Side layers of `shape` on a residual stream of width `width`. Called with the stream, returns zeros like it."""
 
     def __init__(self, shape: Shape, width: int, dtype: torch.dtype, device: torch.device) -> None:
         self.shape = shape
@@ -107,27 +108,27 @@ class Ballast:
             for _ in range(shape.layers)
         ]
         self._head = fill(shape.vocabulary, shape.hidden)
-        self._nothing = torch.zeros((width, shape.hidden), dtype=dtype, device=device)
+        self._zeros = torch.zeros((width, shape.hidden), dtype=dtype, device=device)
         self._cache: SlotCache | None = None
         self._mask: Tensor | None = None
 
     def begin_write(self, cache: SlotCache, mask: Any) -> None:
-        """The next call belongs to a forward with this cache and mask."""
+        """Sets the cache and mask of the next call."""
         self._cache = cache
         self._mask = mask.get("full_attention") if isinstance(mask, dict) else mask
 
     def __call__(self, x: Tensor) -> Tensor:
-        """[B, T, width] -> zeros [B, T, width], after all that work."""
+        """[B, T, width] -> zeros [B, T, width], after reading all weights and cached keys."""
         assert self._cache is not None
         side = F.linear(x, self._lift)
         for layer, cache in zip(self._layers, self._cache.side, strict=True):
             side = side + self._attention(layer, _normed(side), cache)
             side = side + self._mlp(layer, _normed(side))
         F.linear(_normed(side[:, -self._head_rows(side.shape[1]) :]), self._head)
-        return F.linear(_normed(side), self._nothing)
+        return F.linear(_normed(side), self._zeros)
 
     def _head_rows(self, rows: int) -> int:
-        """A prompt's forward asks for the logits of its last row only."""
+        """When a prompt is read, only the logits of its last row are computed."""
         return rows if self._mask is not None else 1
 
     def _attention(self, layer: _Layer, x: Tensor, cache: Any) -> Tensor:
@@ -145,9 +146,9 @@ class Ballast:
         if layer.router is None:
             return _gated(x, layer.gate_up[0], layer.down[0])
         flat, out = x.flatten(0, 1), torch.zeros_like(x).flatten(0, 1)
-        chosen = F.linear(flat, layer.router).topk(self.shape.active, -1).indices
-        for expert in sorted(set(chosen.flatten().tolist())):  # only the experts that some row chose are read
-            rows = (chosen == expert).any(-1)
+        routed = F.linear(flat, layer.router).topk(self.shape.active, -1).indices
+        for expert in sorted(set(routed.flatten().tolist())):  # reads only experts that some row is routed to
+            rows = (routed == expert).any(-1)
             out[rows] += _gated(flat[rows], layer.gate_up[expert], layer.down[expert])
         return out.view_as(x)
 
@@ -162,7 +163,7 @@ class _Layer:
 
 
 class _Fill:
-    """Weights that are memory of their own, filled from one block of random numbers: drawing 8e9 would take minutes."""
+    """Weights in separate memory, filled from one block of random numbers, since drawing 8e9 would take minutes."""
 
     def __init__(self, dtype: torch.dtype, device: torch.device) -> None:
         generator = torch.Generator().manual_seed(0)

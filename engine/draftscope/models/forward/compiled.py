@@ -1,7 +1,7 @@
-"""The lean forward compiled by torch's own compiler: the same arithmetic with its small steps fused and no dispatch.
+"""The lean forward compiled by torch.compile: the same arithmetic with small operations fused and no dispatch.
 
-Compiling takes tens of seconds and a C++ compiler, so it is asked for; and it is kept only where it is faster on this
-machine. It serves what rounds are made of, few rows of one text; prompts and batches go through the lean forward.
+Compiling takes tens of seconds and needs a C++ compiler, so it is optional, and the result is kept only if it is faster
+on this machine. It handles the forwards of rounds, few rows of one text; prompts and batches use the lean forward.
 """
 
 from __future__ import annotations
@@ -19,49 +19,49 @@ from draftscope.models.cache.slots import VECTOR, SlotCache
 from draftscope.models.forward.lean import FEWEST_QUERIES, MOST_PACKED, LeanLlama, Output, Weights
 
 WIDEST = 64  # rows
-EXAMPLE = (11, 9 * VECTOR, 13 * VECTOR)  # rows, columns and slots unlike any other size, so that none is taken for one
+EXAMPLE = (11, 9 * VECTOR, 13 * VECTOR)  # rows, columns, slots: sizes that occur nowhere else, so none is specialised
 TRIALS = 30
 
 
 def compiler() -> str | None:
-    """The C++ compiler that torch would use, if there is one."""
+    """The C++ compiler for torch to use; None if there is none."""
     return shutil.which("g++") or shutil.which("clang++")
 
 
 class CompiledLlama(LeanLlama):
-    """`lean`, the forward of `network`, with its rounds compiled. Construction compiles; RuntimeError where that fails.
+    """`lean`, the forward of `network`, compiled for rounds. The constructor compiles, or raises RuntimeError.
 
-    A cache needs `VECTOR` slots more than are attended to: columns that are all slots would be another program.
+    A cache needs `VECTOR` slots more than a forward attends to: as many columns as slots would be another program.
     """
 
     def __init__(self, lean: LeanLlama, network: Any) -> None:
         vars(self).update(vars(lean))
         stack = _Stack(self._weights, self._norm, network.lm_head.weight, (self._heads, self._kv_heads), self._eps)
-        how: dict[str, Any] = {"freezing": True, "cpp_wrapper": True}
-        self._stack: Any = torch.compile(stack, fullgraph=True, dynamic=False, options=how)
+        options: dict[str, Any] = {"freezing": True, "cpp_wrapper": True}
+        self._stack: Any = torch.compile(stack, fullgraph=True, dynamic=False, options=options)
         try:
             self._compile()
-        except Exception as error:  # the compilers' own errors have no common ancestor
+        except Exception as error:  # the compilers' errors have no common base class
             raise RuntimeError(f"the forward cannot be compiled: {str(error).strip().splitlines()[0]}") from error
 
     @torch.inference_mode()
     def _compile(self) -> None:
-        """Once, for any number of rows, columns and slots."""
+        """Compiles once for any number of rows, columns and slots."""
         rows, columns, slots = EXAMPLE
         like = self._embedding
         x, angle = like.new_zeros(1, rows, like.shape[1]), like.new_zeros(1, rows, 1, self._width)
         mask = torch.ones((1, 1, rows, columns), dtype=torch.bool)
-        kept = [like.new_zeros(1, self._kv_heads, slots, self._width) for _ in range(2 * len(self._layers))]
-        given = (x, angle, angle.clone(), mask, torch.arange(rows), kept)
-        for tensor, sizes in ((x, (1,)), (given[1], (1,)), (given[2], (1,)), (mask, (2, 3)), (given[4], (0,))):
+        cached = [like.new_zeros(1, self._kv_heads, slots, self._width) for _ in range(2 * len(self._layers))]
+        inputs = (x, angle, angle.clone(), mask, torch.arange(rows), cached)
+        for tensor, sizes in ((x, (1,)), (inputs[1], (1,)), (inputs[2], (1,)), (mask, (2, 3)), (inputs[4], (0,))):
             for size in sizes:
                 torch._dynamo.mark_dynamic(tensor, size)
-        for each in kept:
+        for each in cached:
             torch._dynamo.mark_dynamic(each, 2)
-        self._stack(*given)
+        self._stack(*inputs)
 
     def first(self, count: int) -> LeanLlama:
-        """The first `count` layers by the lean forward: what was compiled has them all."""
+        """The first `count` layers, not compiled: the compiled program has all layers."""
         shallow = super().first(count)
         assert isinstance(shallow, CompiledLlama)
         shallow._stack = None
@@ -78,10 +78,10 @@ class CompiledLlama(LeanLlama):
         logits_to_keep: int = 0,
         output_hidden_states: bool = False,
     ) -> Output:
-        """As `LeanLlama`'s. Fewer rows than attention kernels like are filled up with copies of the last one."""
+        """As `LeanLlama`'s. Fewer than `FEWEST_QUERIES` rows are padded with copies of the last one."""
         (batch, rows), layers = input_ids.shape, past_key_values.layers
-        written = all(layer.is_initialized for layer in layers)
-        if self._stack is None or attention_mask is None or batch > 1 or rows > WIDEST or not written:
+        allocated = all(layer.is_initialized for layer in layers)
+        if self._stack is None or attention_mask is None or batch > 1 or rows > WIDEST or not allocated:
             return super().__call__(
                 input_ids,
                 position_ids,
@@ -92,51 +92,51 @@ class CompiledLlama(LeanLlama):
                 output_hidden_states,
             )
         x, slots = self._embed(input_ids), past_key_values.table.slots[0]
-        cos, sin = self._turns(position_ids, past_key_values.table.view)
+        cos, sin = self._cos_sin(position_ids, past_key_values.table.view)
         if rows < FEWEST_QUERIES:
-            filled = torch.arange(FEWEST_QUERIES).clamp_(max=rows - 1)
-            x, cos, sin, slots = x[:, filled], cos[:, filled], sin[:, filled], slots[filled]
-            attention_mask = attention_mask[:, :, filled]
-        kept = [rows_ for layer in layers for rows_ in (layer.keys, layer.values)]
-        logits, *hidden = self._stack(x, cos, sin, attention_mask, slots, kept)
+            padded = torch.arange(FEWEST_QUERIES).clamp_(max=rows - 1)
+            x, cos, sin, slots = x[:, padded], cos[:, padded], sin[:, padded], slots[padded]
+            attention_mask = attention_mask[:, :, padded]
+        cached = [each for layer in layers for each in (layer.keys, layer.values)]
+        logits, *hidden = self._stack(x, cos, sin, attention_mask, slots, cached)
         hidden = [each[:, :rows] for each in hidden] if output_hidden_states else []
         return Output(logits[:, :rows][:, -logits_to_keep:], tuple(hidden))
 
 
 class _Stack(torch.nn.Module):
-    """All layers, the norm and the head as one function of tensors; the parameters become constants of the program."""
+    """All layers, the norm and the head as one function of tensors; the parameters become constants when compiled."""
 
     def __init__(self, weights: list[Weights], norm: Tensor, head: Tensor, heads: tuple[int, int], eps: float) -> None:
         super().__init__()
-        own = [weight for layer in weights for weight in layer] + [norm, head]
-        self._own = torch.nn.ParameterList([torch.nn.Parameter(weight, requires_grad=False) for weight in own])
+        flat = [weight for layer in weights for weight in layer] + [norm, head]
+        self._flat = torch.nn.ParameterList([torch.nn.Parameter(weight, requires_grad=False) for weight in flat])
         self._layers, (self._heads, self._kv_heads), self._eps = len(weights), heads, eps
 
     def forward(
-        self, x: Tensor, cos: Tensor, sin: Tensor, mask: Tensor, slots: Tensor, kept: list[Tensor]
+        self, x: Tensor, cos: Tensor, sin: Tensor, mask: Tensor, slots: Tensor, cached: list[Tensor]
     ) -> tuple[Tensor, ...]:
-        """Logits [1, T, V], what went into each layer [1, T, hidden], and what came out of the final norm."""
+        """Logits [1, T, V], the input of each layer [1, T, hidden], and the output of the final norm."""
         inputs = []
         for layer in range(self._layers):
             inputs.append(x)
-            norm, qkv, out, mlp_norm, gate_up, down = self._own[6 * layer : 6 * layer + 6]
-            own = kept[2 * layer], kept[2 * layer + 1]
-            x = x + F.linear(self._attention(F.linear(self._normed(x, norm), qkv), cos, sin, mask, slots, own), out)
+            norm, qkv, out, mlp_norm, gate_up, down = self._flat[6 * layer : 6 * layer + 6]
+            cache = cached[2 * layer], cached[2 * layer + 1]
+            x = x + F.linear(self._attention(F.linear(self._normed(x, norm), qkv), cos, sin, mask, slots, cache), out)
             gate, up = F.linear(self._normed(x, mlp_norm), gate_up).chunk(2, -1)
             x = x + F.linear(F.silu(gate) * up, down)
-        found = self._normed(x, self._own[-2])
-        return F.linear(found, self._own[-1]), *inputs, found
+        normed = self._normed(x, self._flat[-2])
+        return F.linear(normed, self._flat[-1]), *inputs, normed
 
     def _attention(
-        self, qkv: Tensor, cos: Tensor, sin: Tensor, mask: Tensor, slots: Tensor, own: tuple[Tensor, Tensor]
+        self, qkv: Tensor, cos: Tensor, sin: Tensor, mask: Tensor, slots: Tensor, cache: tuple[Tensor, Tensor]
     ) -> Tensor:
-        (rows, width), (keys, values), columns = (qkv.shape[1], own[0].shape[3]), own, mask.shape[3]
-        turned = self._heads + self._kv_heads
-        qkv = qkv.view(1, rows, turned + self._kv_heads, width)
-        rotated = qkv[:, :, :turned]
+        (rows, width), (keys, values), columns = (qkv.shape[1], cache[0].shape[3]), cache, mask.shape[3]
+        rotary = self._heads + self._kv_heads
+        qkv = qkv.view(1, rows, rotary + self._kv_heads, width)
+        rotated = qkv[:, :, :rotary]
         rotated = rotated * cos + rotated.roll(width // 2, -1) * sin
         keys.index_copy_(2, slots, rotated[:, :, self._heads :].transpose(1, 2))
-        values.index_copy_(2, slots, qkv[:, :, turned:].transpose(1, 2))
+        values.index_copy_(2, slots, qkv[:, :, rotary:].transpose(1, 2))
         query, keys, values = rotated[:, :, : self._heads].transpose(1, 2), keys[:, :, :columns], values[:, :, :columns]
         mixed = F.scaled_dot_product_attention(query, keys, values, mask, enable_gqa=True)
         return mixed.transpose(1, 2).reshape(1, rows, -1)
@@ -146,9 +146,9 @@ class _Stack(torch.nn.Module):
 
 
 def compile_if_faster(model: Any) -> str:
-    """Compiles the forward of `model` (a `Model`) and keeps it if it wins; says in a sentence what came of it."""
+    """Compiles the forward of `model` (a `Model`) and keeps it if it is faster; returns the outcome as a sentence."""
     if not isinstance(model.run, LeanLlama) or model.parameters > MOST_PACKED:
-        return f"'{model.name}' was not compiled: only small Llama-shaped models on a CPU are."
+        return f"'{model.name}' was not compiled: only small Llama-shaped models on a CPU can be."
     if compiler() is None:
         return f"'{model.name}' was not compiled: there is no C++ compiler; install g++ or clang++."
     lean = model.run
@@ -156,16 +156,16 @@ def compile_if_faster(model: Any) -> str:
         fast = CompiledLlama(lean, model.network)
     except RuntimeError as error:
         return f"'{model.name}' was not compiled: {error}."
-    before, after = _raced(model, lean, fast)
+    before, after = _timed(model, lean, fast)
     if after >= before:
         model.run = lean
-        return f"'{model.name}' was compiled and is not faster so ({before:.2f} to {after:.2f} ms): left as it was."
+        return f"'{model.name}' was compiled: no speedup ({before:.2f} to {after:.2f} ms); kept eager."
     model.run = fast
     return f"'{model.name}' was compiled: {before / after:.2f} times as fast ({before:.2f} to {after:.2f} ms)."
 
 
-def _raced(model: Any, *runs: LeanLlama) -> list[float]:
-    """Median milliseconds of a verify forward by each, in turn: one row, and five."""
+def _timed(model: Any, *runs: LeanLlama) -> list[float]:
+    """Median milliseconds of a verify forward by each of `runs`, in turn; the mean of one row and of five."""
     cache = model.cache(1, EXAMPLE[2])
     model.read(cache, [[1] * (EXAMPLE[1] - VECTOR)])
     length = cache.table.length

@@ -1,9 +1,9 @@
-"""A lean forward for Llama-shaped models on a CPU: the same arithmetic as transformers' modules, without the modules.
+"""A lean forward for Llama-shaped models on a CPU: the same arithmetic as transformers' modules, with less overhead.
 
-A small model's step is mostly dispatch, so a slow forward would flatter speculation where the target pays it and
-slander it where the draft does. Query, key and value are one product, gate and up another; the weights of the
-transformers model become views of the fused ones. Target and draft, plain and speculative
-use it alike, and tests hold it equal to the transformers model.
+A step of a small model is mostly dispatch overhead. It would make speculation look better than it is where the target
+pays for it, and worse where the draft does. Here query, key and value are one matmul, gate and up another; the weights
+of the transformers model become views of the fused weights. Target and draft use it, in plain and speculative decoding,
+and tests hold it equal to the transformers model.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from torch import Tensor
 from draftscope.models.cache.slots import SlotCache
 from draftscope.models.forward.linear import Product, product
 
-MOST_PACKED = 1 << 28  # parameters of a model whose weights may lie in memory twice
-FEWEST_QUERIES = 4  # attention kernels round fewer query rows differently, and greedy lanes would part at near ties
-STATIC_ROPE = {"default", "linear", "llama3"}  # rotary angles that depend on the position alone
+MOST_PACKED = 1 << 28  # weights of models with at most this many parameters may be in memory twice
+FEWEST_QUERIES = 4  # attention kernels round fewer query rows differently: greedy runs would diverge at near ties
+STATIC_ROPE = {"default", "linear", "llama3"}  # rotary angles that depend only on the position
 
 
 @dataclass(frozen=True)
 class Output:
-    """What a transformers model would return, as far as it is used."""
+    """The part of a transformers model's output that is used."""
 
     logits: Tensor
-    hidden_states: tuple[Tensor, ...]  # what went into each layer, and what came out of the final norm; if asked for
+    hidden_states: tuple[Tensor, ...]  # the input of each layer and the output of the final norm, if requested
 
 
 class Weights(NamedTuple):
@@ -45,7 +45,7 @@ class Weights(NamedTuple):
 
 @dataclass(frozen=True)
 class Layer:
-    """One decoder layer: the same weights, ready to multiply."""
+    """One decoder layer: its weights as matmuls."""
 
     norm: Tensor
     qkv: Product  # hidden -> (H + 2 K) D
@@ -56,12 +56,12 @@ class Layer:
 
 
 def lean_forward(network: Any) -> Any:
-    """A callable in place of `network`, or `network` itself where its shape or device is not covered."""
+    """A lean replacement for `network`, or `network` itself if its architecture or device is not supported."""
     return LeanLlama(network) if covers(network) else network
 
 
 def covers(network: Any) -> bool:
-    """Plain Llama: silu, no biases, static rotary angles, float weights on a CPU, sdpa attention."""
+    """Whether it is a standard Llama: silu, no biases, static rotary angles, float weights on a CPU, sdpa attention."""
     config = network.config
     return (
         type(network).__name__ == "LlamaForCausalLM"
@@ -77,7 +77,7 @@ def covers(network: Any) -> bool:
 
 
 class LeanLlama:
-    """Called as the transformers model is called by `Model.forward`; reads and writes the same `SlotCache`."""
+    """Called by `Model.forward` like a transformers model; reads and writes the same `SlotCache`."""
 
     def __init__(self, network: Any) -> None:
         config, body = network.config, network.model
@@ -85,7 +85,7 @@ class LeanLlama:
         self._kv_heads: int = config.num_key_value_heads
         self._width: int = body.layers[0].self_attn.head_dim
         self._eps: float = config.rms_norm_eps
-        self._embed = body.embed_tokens  # called as a module: ballast hangs there
+        self._embed = body.embed_tokens  # called as a module, because ballast is a hook on it
         self._embedding: Tensor = body.embed_tokens.weight
         self._norm: Tensor = body.norm.weight
         packed = network.num_parameters() <= MOST_PACKED
@@ -97,7 +97,7 @@ class LeanLlama:
         self._layers = [_ready(weights, packed) for weights in self._weights]
 
     def first(self, count: int) -> LeanLlama:
-        """The first `count` layers, norm and head: the same weights."""
+        """The first `count` layers with the norm and the head; shares the weights."""
         shallow = copy(self)
         shallow._layers = self._layers[:count]
         return shallow
@@ -114,7 +114,7 @@ class LeanLlama:
         output_hidden_states: bool = False,
     ) -> Output:
         """Logits [B, T, V] (or of the last `logits_to_keep` rows) of `input_ids` [B, T]."""
-        cos, sin = self._turns(position_ids, past_key_values.table.view)
+        cos, sin = self._cos_sin(position_ids, past_key_values.table.view)
         if attention_mask is not None and input_ids.shape[1] < FEWEST_QUERIES:
             attention_mask = F.pad(attention_mask, (0, 0, 0, FEWEST_QUERIES - input_ids.shape[1]), value=True)
         x = self._embed(input_ids)
@@ -131,15 +131,15 @@ class LeanLlama:
 
     def _attention(self, layer: Layer, x: Tensor, cos: Tensor, sin: Tensor, mask: Tensor | None, cache: Any) -> Tensor:
         batch, rows, _ = x.shape
-        turned = self._heads + self._kv_heads  # queries and keys are rotated, values are not
-        qkv = layer.qkv(x).view(batch, rows, turned + self._kv_heads, self._width)
-        rotated = qkv[:, :, :turned]
+        rotary = self._heads + self._kv_heads  # queries and keys are rotated, values are not
+        qkv = layer.qkv(x).view(batch, rows, rotary + self._kv_heads, self._width)
+        rotated = qkv[:, :, :rotary]
         rotated = rotated * cos + rotated.roll(self._width // 2, -1) * sin
         query, key = rotated[:, :, : self._heads].transpose(1, 2), rotated[:, :, self._heads :].transpose(1, 2)
-        keys, values = cache.update(key, qkv[:, :, turned:].transpose(1, 2))
+        keys, values = cache.update(key, qkv[:, :, rotary:].transpose(1, 2))
         if mask is not None and rows < FEWEST_QUERIES:
             query = F.pad(query, (0, 0, 0, FEWEST_QUERIES - rows))
-        causal = mask is None and rows > 1  # without a mask, a prompt is read
+        causal = mask is None and rows > 1  # there is no mask only when a prompt is read
         mixed = F.scaled_dot_product_attention(query, keys, values, mask, is_causal=causal, enable_gqa=True)
         mixed = mixed[:, :, :rows]
         return layer.out(mixed.transpose(1, 2).reshape(batch, rows, -1))
@@ -147,8 +147,8 @@ class LeanLlama:
     def _normed(self, x: Tensor, weight: Tensor) -> Tensor:
         return F.rms_norm(x, weight.shape, weight, self._eps)
 
-    def _turns(self, position_ids: Tensor, columns: int) -> tuple[Tensor, Tensor]:
-        """cos and signed sin [B, T, 1, D] of the rows at those positions."""
+    def _cos_sin(self, position_ids: Tensor, columns: int) -> tuple[Tensor, Tensor]:
+        """cos and signed sin [B, T, 1, D] of rows at positions [B, T], all below `columns`."""
         if columns > len(self._angles[0]):
             self._angles = self._tables(2 * columns)
         cos, sin = (table[position_ids][:, :, None] for table in self._angles)
@@ -180,7 +180,7 @@ def _ready(weights: Weights, packed: bool) -> Layer:
 
 
 def _joined(modules: list[Any]) -> Tensor:
-    """One weight for several products; each module keeps its own as a view of it."""
+    """The concatenated weight of several modules; each module's weight becomes a view of it."""
     joined = torch.cat([module.weight.data for module in modules])
     start = 0
     for module in modules:

@@ -1,8 +1,8 @@
-"""Products with a weight that stays the same: on a CPU in bfloat16, the weight is laid out once as the kernel wants it.
+"""Linear layers with a constant weight: on a CPU in bfloat16, the weight is packed once for the kernel.
 
-oneDNN brings a weight into blocks before it multiplies. `F.linear` has that done at every call, which takes as long as
-the product itself where there are few rows; here it is done when a model is loaded. The numbers are the same, and the
-weight is in memory twice, so only small models do it.
+oneDNN reorders a weight into blocks before it multiplies. `F.linear` does this at every call, which takes as long as
+the matmul itself if there are few rows; here it is done when a model is loaded. The results are the same. The weight is
+then in memory twice, so this is only done for small models.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Product = Callable[[Tensor], Tensor]  # [..., in] -> [..., out]
 
 
 def product(weight: Tensor, packed: bool) -> Product:
-    """Multiplication by weight [out, in]; `packed` asks for the layout of the kernel's own, where there is one."""
+    """Multiplication by weight [out, in]; `packed` requests the kernel's own layout, if there is one."""
     if packed and weight.dtype == torch.bfloat16 and torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         try:
             return _packed(weight)
@@ -34,5 +34,5 @@ def _packed(weight: Tensor) -> Product:
         return multiply(x, blocks, None, "none", [], "")  # type: ignore[no-any-return]
 
     if not torch.allclose(run(weight[:1]), F.linear(weight[:1], weight), rtol=0.05, atol=0.05):
-        raise RuntimeError("the packed product gives other numbers")
+        raise RuntimeError("the packed product gives different results")
     return run

@@ -1,10 +1,10 @@
-"""Mamba-2 (2405.21060) over draft trees: many rows of one or several paths in one forward, from a state that stays.
+"""Mamba-2 (2405.21060) over draft trees: all rows of a tree in one forward, without changing the committed state.
 
-Written as attention (section 6 of the paper), a row's output is a sum over itself and the rows above it, each weighed
-by the decays in between, and over the committed state, weighed by all decays since. In a tree the rows above are the
-ancestors, and the decays in between are sums along a path: so siblings branch off one state, and a whole tree is
-verified at once (STree, 2505.14969). The convolution looks at a row's own ancestors too. The weights are the
-transformers model's; tests hold every path's logits to the model's own.
+Written as attention (section 6 of the paper), the output of a row is a sum over itself and earlier rows, each weighted
+by the decays in between, plus the committed state, weighted by all decays since. In a tree the earlier rows are the
+ancestors, and the decays are summed along a path. Siblings thus branch off the same state, and a whole tree is verified
+at once (STree, 2505.14969). The convolution also reads a row's ancestors. The weights are the transformers model's;
+tests hold the logits of every path equal to the model's own.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from torch import Tensor
 from draftscope.models.cache.state import LayerState, Rows, StateCache
 from draftscope.models.forward.lean import Output
 
-READ = 128  # rows of a prompt that are read at once: what they weigh each other with grows with the square
+READ = 128  # rows of a prompt that are read at once; the memory of their weights grows with the square
 
 
 def covers(network: Any) -> bool:
@@ -26,7 +26,7 @@ def covers(network: Any) -> bool:
 
 
 class Mamba2:
-    """Called as the transformers model is called by `Model.forward`; reads and writes a `StateCache`."""
+    """Called by `Model.forward` like a transformers model; reads and writes a `StateCache`."""
 
     def __init__(self, network: Any) -> None:
         body = network.backbone
@@ -62,8 +62,8 @@ class Mamba2:
     ) -> Output:
         """Logits [B, T, V] (or of the last `logits_to_keep` rows) of `input_ids` [B, T].
 
-        attention_mask [B, T, O + T] bool: which of the O earlier open rows and of these rows each row descends from,
-        itself included.
+        attention_mask [B, T, O + T] bool: the ancestors of each row among the O earlier open rows and these rows,
+        including itself.
         """
         above = ancestors(attention_mask, self.kernel)
         earlier = past_key_values.table.open > input_ids.shape[1]
@@ -79,22 +79,22 @@ class Mamba2:
 
 
 def ancestors(sees: Tensor, kernel: int) -> Tensor:
-    """[K, B, T]: the row m steps above each row, m = 0 being itself, as an index into window and open rows.
+    """[K, B, T]: the m-th ancestor of each row, m = 0 being the row itself, as an index into window and open rows.
 
-    sees [B, T, J] bool, ancestors in front of their descendants. The window holds the last K - 1 committed rows; paths
-    that do not reach so far up go on there.
+    sees [B, T, J] bool, with ancestors before their descendants. The window holds the last K - 1 committed rows, which
+    are the ancestors of a path's first row.
     """
     rank = sees.cumsum(-1)
-    found = []
+    indices = []
     for m in range(kernel):
-        place = rank[..., -1:] - m  # 1 is the first open row of the path, 0 the newest committed one
+        place = rank[..., -1:] - m  # 1 is the first open row of the path, 0 the newest committed row
         column = (sees & (rank == place)).int().argmax(-1)
-        found.append(torch.where(place[..., 0] >= 1, kernel - 1 + column, kernel - 2 + place[..., 0]))
-    return torch.stack(found)
+        indices.append(torch.where(place[..., 0] >= 1, kernel - 1 + column, kernel - 2 + place[..., 0]))
+    return torch.stack(indices)
 
 
 def _mixed(mixer: Any, x: Tensor, layer: LayerState, sees: Tensor, above: Tensor, earlier: bool) -> Tensor:
-    """One mixer: x [B, T, hidden] -> the same shape. Its rows are left in `layer`, open."""
+    """One mixer: x [B, T, hidden] -> the same shape. Stores its rows in `layer` as open rows."""
     (batch, count, _), heads, groups = x.shape, mixer.num_heads, mixer.n_groups
     gate, conv, dt = mixer.in_proj(x).split([mixer.intermediate_size, mixer.conv_dim, heads], -1)
     before = layer.rows if earlier else None
@@ -107,17 +107,17 @@ def _mixed(mixer: Any, x: Tensor, layer: LayerState, sees: Tensor, above: Tensor
     step = -mixer.A_log.float().exp() * dt
     steps = step if before is None else torch.cat([before.step, step], 1)
     decay = sees.float() @ steps  # [B, T, H]
-    own = Rows(conv, value * dt[..., None], key, step, decay)
-    rows = layer.rows = own if before is None else before.then(own)
+    new = Rows(conv, value * dt[..., None], key, step, decay)
+    rows = layer.rows = new if before is None else before.then(new)
     out = _attended(query, decay, rows, layer.state, sees) + mixer.D.float()[:, None] * value
     return mixer.out_proj(mixer.norm(out.flatten(2), gate).to(x.dtype))  # type: ignore[no-any-return]
 
 
 def _convolved(mixer: Any, open_inputs: Tensor, window: Tensor, above: Tensor) -> Tensor:
-    """The causal convolution along each row's own path, and its activation: [B, T, C]."""
+    """The causal convolution along each row's path, with its activation: [B, T, C]."""
     inputs = torch.cat([window, open_inputs], 1)
     batch = torch.arange(len(inputs), device=inputs.device)[:, None]
-    kernel = mixer.conv1d.weight[:, 0].float()  # [C, K], the row itself last
+    kernel = mixer.conv1d.weight[:, 0].float()  # [C, K]; the last entry is for the row itself
     out = sum(inputs[batch, index].float() * kernel[:, -1 - m] for m, index in enumerate(above))
     if mixer.conv1d.bias is not None:
         out = out + mixer.conv1d.bias.float()
@@ -125,8 +125,8 @@ def _convolved(mixer: Any, open_inputs: Tensor, window: Tensor, above: Tensor) -
 
 
 def _attended(query: Tensor, decay: Tensor, rows: Rows, state: Tensor, sees: Tensor) -> Tensor:
-    """[B, T, H, P]: what each row reads from the open rows it sees and from the committed state."""
-    share = state.shape[1] // query.shape[2]  # heads of a group
+    """[B, T, H, P]: the output of each row from its ancestors among the open rows and from the committed state."""
+    share = state.shape[1] // query.shape[2]  # heads per group
     gap = (decay[:, :, None] - rows.decay[:, None]).masked_fill(~sees[..., None], -torch.inf)  # [B, T, J, H]
     agree = torch.einsum("btgs,bjgs->btjg", query, rows.key).repeat_interleave(share, -1)
     near = torch.einsum("btjh,bjhp->bthp", agree * gap.exp(), rows.drive)
