@@ -17,6 +17,7 @@ lint: $(READY)
 	$(BIN)/ruff check engine app tests
 	$(BIN)/ruff format --check engine app tests
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 bench: $(READY)
 	$(BIN)/draftscope bench --out bench

@@ -38,16 +38,16 @@ from draftscope.train.data.batches import Batches
 from draftscope.train.data.corpus import Texts
 from draftscope.train.loop import precision as precisions
 from draftscope.train.loop.distill import Places, distill
+from draftscope.train.loop.evaluate import agreement
 from draftscope.train.loop.lesson import Drafting, Lesson
 from draftscope.train.loop.loop import Budget
 from draftscope.train.loop.optimizers import Rates
 from draftscope.train.loop.pretrain import Recipe, next_token_loss, pretrain
-from draftscope.train.publish import finish, folder, speedup
+from draftscope.train.publish import finish, speedup
 from draftscope.train.publish.about import ABOUT
-from draftscope.train.publish.evaluate import agreement
 from draftscope.train.publish.shards import pack
 from draftscope.train.publish.training_record import read
-from draftscope.train.students import recipes, students
+from draftscope.train.students import folder, recipes, students
 from draftscope.train.students.parallel import blocks
 from draftscope.train.students.recipes import Preset
 from draftscope.train.students.shapes import ExpertsShape, Mamba2Shape, Shape, build, parameters

@@ -30,15 +30,15 @@ from draftscope.train.loop import distill as distilling
 from draftscope.train.loop import loop
 from draftscope.train.loop import pretrain as pretraining
 from draftscope.train.loop.distill import Places, distill
+from draftscope.train.loop.evaluate import agreements, scores
 from draftscope.train.loop.lesson import Drafting
 from draftscope.train.loop.loop import Budget, Progress, Run
 from draftscope.train.loop.optimizers import Optimizers, Rates, schedule
 from draftscope.train.loop.pretrain import Recipe, pretrain
-from draftscope.train.publish import card, folder
-from draftscope.train.publish.evaluate import agreements, scores
+from draftscope.train.publish import card
 from draftscope.train.publish.repeats import WRITTEN, repeats
 from draftscope.train.publish.training_record import Record, tokens_behind, write
-from draftscope.train.students import students
+from draftscope.train.students import folder, students
 from draftscope.train.students.shapes import DRAFT, TARGET, Shape, build, parameters
 
 TINY = Shape(280, layers=2, width=32, heads=2, key_value_heads=1, mlp=64, positions=1024)

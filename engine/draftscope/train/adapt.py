@@ -24,11 +24,11 @@ from draftscope.train.data.corpus import BLOCK, ROW, Domain, Texts
 from draftscope.train.loop import loop
 from draftscope.train.loop.compiling import compiled
 from draftscope.train.loop.distill import Places, distill
+from draftscope.train.loop.evaluate import Agreement, agreement
 from draftscope.train.loop.optimizers import Rates
 from draftscope.train.loop.pretrain import Recipe
-from draftscope.train.publish import folder
-from draftscope.train.publish.evaluate import Agreement, agreement
 from draftscope.train.publish.speedup import openings, speedup
+from draftscope.train.students import folder
 from draftscope.train.students.students import lesson, loaded
 
 HELD_OUT = 10  # one tenth of the text

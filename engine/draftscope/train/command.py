@@ -22,9 +22,9 @@ from draftscope.train.loop import distill, loop, pretrain
 from draftscope.train.loop.compiling import compiled
 from draftscope.train.loop.distill import Places
 from draftscope.train.loop.pretrain import Recipe, next_token_loss
-from draftscope.train.publish import folder
 from draftscope.train.publish.finish import Finished, publish
 from draftscope.train.publish.training_record import tokens_behind
+from draftscope.train.students import folder
 from draftscope.train.students.recipes import PRESETS
 from draftscope.train.students.shapes import TARGET
 from draftscope.train.students.students import first_model, lesson

@@ -23,10 +23,10 @@ from draftscope.train.loop import loop
 from draftscope.train.loop.compiling import compiled
 from draftscope.train.loop.distill import Places, distill
 from draftscope.train.loop.pretrain import next_token_loss, pretrain
-from draftscope.train.publish import folder
 from draftscope.train.publish.finish import Finished, publish
 from draftscope.train.publish.shards import pack
 from draftscope.train.publish.training_record import read, tokens_behind
+from draftscope.train.students import folder
 from draftscope.train.students.recipes import EPOCHS, Preset
 from draftscope.train.students.students import first_head, first_model, lesson, loaded, start_as
 

@@ -7,9 +7,8 @@ reward. The best arm is named on the very runs that it is compared on: regret is
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from draftscope import drafters
@@ -23,45 +22,11 @@ from draftscope.measure.bench.plan import Plan
 from draftscope.measure.bench.report import machine
 from draftscope.measure.bench.rounds import Kept, Rounds
 from draftscope.measure.bench.rows import loop_share
-from draftscope.measure.bench.statistics import LOOP, Interval, bootstrap
+from draftscope.measure.bench.statistics import LOOP, bootstrap
 from draftscope.measure.bench.systems import OWN, PLAIN, Case, Label, System, Write, Written
 from draftscope.measure.regret.forms import Compared, unlike
+from draftscope.measure.regret.regret_report import RegretReport, RegretRow
 from draftscope.measure.regret.regret_tables import markdown
-
-
-@dataclass(frozen=True)
-class Row:
-    """One arm or policy on one kind of text. Speeds are tokens over seconds, of all prompts and repeats together."""
-
-    name: str
-    policy: bool
-    shape: tuple[int, ...] | None  # an arm's children of every node, level by level
-    kind: str
-    temperature: float
-    tokens_per_s: float
-    ratio_to_plain: float
-    regret: float  # 1 - speed / the best arm's speed; 0 for that arm, below 0 where a policy beats every arm
-    ratio_to_best: Interval  # within the same repeat of the same prompt
-    tokens_per_round: float
-    looping: int
-    runs: int
-
-
-@dataclass(frozen=True)
-class Report:
-    """Everything that was measured, and what it belongs to."""
-
-    machine: dict[str, str | int]
-    method: str
-    plan: Plan
-    arms: tuple[str, ...]
-    policies: tuple[str, ...]
-    rows: list[Row]
-    compared: list[Compared]  # a deep narrow and a wide shallow arm, where there are two such
-    notes: list[str]
-
-    def as_json(self) -> str:
-        return json.dumps(asdict(self), indent=1)
 
 
 class Player(System):
@@ -92,7 +57,7 @@ def regret(
     arms: tuple[str, ...],
     policies: tuple[str, ...],
     notes: Sequence[str] = (),
-) -> Report:
+) -> RegretReport:
     """Runs plain, every arm and every policy over the arms. `notes` are told first.
 
     Raises `DraftscopeError` for an arm that is none or cannot be played, and where nothing could be measured.
@@ -109,10 +74,10 @@ def regret(
     shapes = {arm.name: arm.shape for arm in fixed}
     found = rows(runs, shapes, policies)
     left_out = [*notes, *pending_features, *measuring.notes]
-    return Report(machine(lab), method(plan), plan, arms, policies, found, compared(runs, shapes), left_out)
+    return RegretReport(machine(lab), method(plan), plan, arms, policies, found, compared(runs, shapes), left_out)
 
 
-def save(report: Report, folder: Path) -> str:
+def save(report: RegretReport, folder: Path) -> str:
     """Writes `regret.json` and `regret.md`; returns the Markdown."""
     text = markdown(report)
     folder.mkdir(parents=True, exist_ok=True)
@@ -132,7 +97,7 @@ def method(plan: Plan) -> str:
     )
 
 
-def rows(runs: Sequence[Run], arms: Mapping[str, tuple[int, ...] | None], policies: Sequence[str]) -> list[Row]:
+def rows(runs: Sequence[Run], arms: Mapping[str, tuple[int, ...] | None], policies: Sequence[str]) -> list[RegretRow]:
     """A row for every arm and policy on every kind at every temperature; `arms` are the arms' shapes."""
     cells: dict[tuple[float, str], dict[str, list[Run]]] = {}
     for run in runs:
@@ -163,9 +128,9 @@ def compared(runs: Sequence[Run], shapes: Mapping[str, tuple[int, ...] | None]) 
     return found
 
 
-def _row(runs: Sequence[Run], plain: Sequence[Run], best: Sequence[Run]) -> Row:
+def _row(runs: Sequence[Run], plain: Sequence[Run], best: Sequence[Run]) -> RegretRow:
     case, speed = runs[0].case, _speed(runs)
-    return Row(
+    return RegretRow(
         name=runs[0].label.drafter,
         policy=False,
         shape=None,

@@ -15,7 +15,7 @@ from draftscope.measure.bench.plan import Plan
 from draftscope.measure.regret.regret_texts import asked
 
 if TYPE_CHECKING:
-    from draftscope.measure.regret.regret import Report
+    from draftscope.measure.regret.regret_report import RegretReport
 
 PLAN = Plan(temperatures=(1.0,), peers=False)  # minutes on two cores; at T = 0 most continuations loop
 QUICK = replace(PLAN, repeats=2, prompts_per_kind=1)
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--json", action="store_true", help="print the JSON object instead of the tables")
 
 
-def run(args: argparse.Namespace, load: command.Loader) -> Report:
+def run(args: argparse.Namespace, load: command.Loader) -> RegretReport:
     """The whole measurement, saved as JSON and Markdown. Notes also go to stderr."""
     plan, arms, policies = planned(args), command.words("arms", args.arms) or ARMS, _policies(args)
     Settings.of(arms=arms)

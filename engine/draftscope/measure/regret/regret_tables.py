@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 from draftscope.base.settings import nodes_in
 from draftscope.measure.bench.tables import line
 from draftscope.measure.regret.forms import Compared, answer, form
-
-if TYPE_CHECKING:
-    from draftscope.measure.regret.regret import Report, Row
+from draftscope.measure.regret.regret_report import RegretReport, RegretRow
 
 
-def markdown(report: Report) -> str:
+def markdown(report: RegretReport) -> str:
     """Machine, method, three tables for each temperature, and what was left out."""
     parts = [", ".join(f"{key} {value}" for key, value in report.machine.items() if value != ""), report.method]
     for temperature in dict.fromkeys(row.temperature for row in report.rows):
@@ -27,7 +24,7 @@ def markdown(report: Report) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _speeds(temperature: float, rows: Sequence[Row]) -> str:
+def _speeds(temperature: float, rows: Sequence[RegretRow]) -> str:
     kinds = _kinds(rows)
     lines = [
         f"Tokens/s over plain's, T = {temperature:g} (tokens a round; ~ where every run loops), the best arm bold:\n",
@@ -40,13 +37,13 @@ def _speeds(temperature: float, rows: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
-def _speed(row: Row) -> str:
+def _speed(row: RegretRow) -> str:
     said = f"{row.ratio_to_plain:.2f}"
     best = not row.policy and row.regret == 0
     return f"{f'**{said}**' if best else said} ({row.tokens_per_round:.2f}){' ~' if row.looping == row.runs else ''}"
 
 
-def _winners(temperature: float, rows: Sequence[Row]) -> str:
+def _winners(temperature: float, rows: Sequence[RegretRow]) -> str:
     """Where the interval reaches 1 the second arm may as well be the first."""
     lines = [
         f"The best arm in hindsight, T = {temperature:g}, and the one that comes second:\n",
@@ -77,7 +74,7 @@ def _forms(compared: Sequence[Compared]) -> list[str]:
     return ["\n".join(lines)]
 
 
-def _regrets(temperature: float, rows: Sequence[Row]) -> str:
+def _regrets(temperature: float, rows: Sequence[RegretRow]) -> str:
     """Policies, and beside them the one arm that is best over all kinds: what it costs not to know the kind."""
     kinds = _kinds(rows)
     lines = [
@@ -95,11 +92,11 @@ def _regrets(temperature: float, rows: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
-def _interval(row: Row) -> str:
+def _interval(row: RegretRow) -> str:
     return f"[{row.ratio_to_best.low:.2f}, {row.ratio_to_best.high:.2f}]"
 
 
-def _median(row: Row) -> str:
+def _median(row: RegretRow) -> str:
     return f"{row.ratio_to_best.median:.2f} {_interval(row)}"
 
 
@@ -111,12 +108,12 @@ def _form(shape: tuple[int, ...] | None) -> tuple[str, str]:
     return str(nodes_in(shape)), f"{deep} x {wide}"
 
 
-def _kinds(rows: Sequence[Row]) -> list[str]:
+def _kinds(rows: Sequence[RegretRow]) -> list[str]:
     return list(dict.fromkeys(row.kind for row in rows))
 
 
-def _by_name(rows: Sequence[Row]) -> list[list[Row]]:
-    found: dict[str, list[Row]] = {}
+def _by_name(rows: Sequence[RegretRow]) -> list[list[RegretRow]]:
+    found: dict[str, list[RegretRow]] = {}
     for row in rows:
         found.setdefault(row.name, []).append(row)
     return list(found.values())

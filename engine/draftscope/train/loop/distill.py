@@ -16,14 +16,14 @@ from tqdm import tqdm
 
 from draftscope.train.data.batches import Batches
 from draftscope.train.data.corpus import ROW, Texts
-from draftscope.train.data.samples import sampled_rows
 from draftscope.train.loop import loop
 from draftscope.train.loop.compiling import Loss
+from draftscope.train.loop.evaluate import agreements
 from draftscope.train.loop.lesson import Lesson
 from draftscope.train.loop.optimizers import Rates
 from draftscope.train.loop.precision import mixed
 from draftscope.train.loop.pretrain import Recipe, row_length
-from draftscope.train.publish.evaluate import agreements
+from draftscope.train.loop.samples import sampled_rows
 
 DRAFT = Recipe(Rates(matrices=4e-3, rest=1e-2), tokens_per_step=4096, samples=256)
 

@@ -19,9 +19,9 @@ from draftscope.train.data.batches import Batches
 from draftscope.train.data.corpus import BLOCK, ROW, Texts
 from draftscope.train.loop import loop
 from draftscope.train.loop.compiling import Loss
+from draftscope.train.loop.evaluate import scores
 from draftscope.train.loop.optimizers import Rates
 from draftscope.train.loop.precision import mixed
-from draftscope.train.publish.evaluate import scores
 
 BALANCE = 0.01  # weight of the load-balancing loss of mixtures of experts (2101.03961)
 

@@ -15,13 +15,14 @@ from draftscope.models.loading import embedded
 from draftscope.models.loading.embedded import Member
 from draftscope.train.data.corpus import Texts
 from draftscope.train.data.credits import sources
+from draftscope.train.loop.evaluate import agreements, scores
 from draftscope.train.loop.loop import Progress
 from draftscope.train.loop.precision import precision
 from draftscope.train.loop.pretrain import Recipe
-from draftscope.train.publish import card, folder
-from draftscope.train.publish.evaluate import agreements, scores
+from draftscope.train.publish import card
 from draftscope.train.publish.repeats import repeats
 from draftscope.train.publish.training_record import Record, write
+from draftscope.train.students import folder
 from draftscope.train.students.shapes import parameters
 from draftscope.train.students.students import lesson
 

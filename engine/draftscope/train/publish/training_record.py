@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from draftscope.models.loading.embedded import RECORD
-from draftscope.train.publish.evaluate import Agreement, Score
+from draftscope.train.loop.evaluate import Agreement, Score
 from draftscope.train.publish.repeats import Repeats
 
 

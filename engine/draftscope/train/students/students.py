@@ -31,7 +31,7 @@ from draftscope.models.loading.embedded import Member
 from draftscope.train.data.batches import Batches
 from draftscope.train.data.tokenizer import END, PAD
 from draftscope.train.loop.lesson import Drafting, Lesson
-from draftscope.train.publish import folder
+from draftscope.train.students import folder
 from draftscope.train.students.parallel import Ahead, Blocks
 from draftscope.train.students.shapes import (
     DRAFT,

@@ -13,8 +13,8 @@ from torch import Tensor
 from draftscope.models.heads.block import Block, BlockConfig
 from draftscope.models.heads.formats.head_files import Checkpoint, Published
 from draftscope.models.heads.formats.published import built, layer_config, renamed, same_hidden, shape_of, within
+from draftscope.models.heads.formats.selection import marks, selected
 from draftscope.models.heads.head import Lender, Own
-from draftscope.models.heads.selection import marks, selected
 
 UNSUPPORTED = ("input_embedding_scale", "output_multiplier", "final_logit_softcapping", "causal", "use_swa")
 

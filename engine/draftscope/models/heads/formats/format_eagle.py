@@ -14,8 +14,8 @@ from torch import Tensor
 from draftscope.models.heads.eagle import Eagle1, Eagle1Config, Eagle3, Eagle3Config, default_layers
 from draftscope.models.heads.formats.head_files import Checkpoint, Published
 from draftscope.models.heads.formats.published import built, layer_config, renamed, same_hidden, shape_of, within
+from draftscope.models.heads.formats.selection import marks, selected
 from draftscope.models.heads.head import Lender, Own
-from draftscope.models.heads.selection import marks, selected
 
 ATTENTION = "midlayer.self_attn."
 NAMES = (("model.layers.0.", "midlayer."), ("model.", ""), ("layers.0.", "midlayer."))
