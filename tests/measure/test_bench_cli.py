@@ -1,26 +1,26 @@
-"""`draftscope bench` and `python -m draftscope.measure.bench`, at tiny sizes: files, exit codes, one sentence each."""
+"""`draftscope bench` at tiny sizes: files, exit codes, one sentence each; and a benchmark without the app."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
+import typer
+from typer.main import get_command
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.decode.lab import Lab
 from draftscope.drafters.settings import Settings
-from draftscope.measure.bench import __main__ as module
-from draftscope.measure.bench import command, distances
+from draftscope.measure.bench import distances
 from draftscope.measure.bench.plan import QUICK, Plan
 from draftscope.measure.check import PROMPTS, joint_distance
-from draftscope_app.cli.commands import options
+from draftscope_app.cli import fields, options, plans, terminal
 from draftscope_app.cli.main import main
 
 TINY = ("--quick", "--tokens", "6", "--repeats", "1", "--kinds", "story,code", "--drafters", "draft,ngram")
@@ -41,10 +41,7 @@ def cli(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Cli:
     """`draftscope bench` with its files in `tmp_path`."""
 
     def run(*arguments: str | Path) -> Ran:
-        try:
-            code = main(["bench", "--out", str(tmp_path), *map(str, arguments)])
-        except SystemExit as stopped:
-            code = int(stopped.code or 0)
+        code = main(["bench", "--out", str(tmp_path), *map(str, arguments)])
         out, err = capsys.readouterr()
         return Ran(code, out, err)
 
@@ -59,9 +56,18 @@ def loaded(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> Lab:
 
 
 def planned(*arguments: str) -> Plan:
-    parser = argparse.ArgumentParser()
-    command.add_arguments(parser)
-    return command.planned(parser.parse_args(arguments))
+    """The plan that the command line makes of its arguments."""
+    found: list[Plan] = []
+    own = typer.Typer(add_completion=False)
+
+    @own.command()
+    @fields.takes(wanted=plans.plan_options(Plan()))
+    def bench(wanted: fields.Given, quick: Annotated[bool, typer.Option("--quick")] = False) -> int:
+        found.append(plans.planned(wanted, QUICK if quick else Plan()))
+        return 0
+
+    get_command(own).main(list(arguments), standalone_mode=False)
+    return found[0]
 
 
 # files
@@ -202,11 +208,16 @@ def test_what_is_named_overrides_quick() -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("--gamma", "2,x"), "--gamma 2,x: give whole numbers separated by commas."),
-        (("--batch", "1.5"), "--batch 1.5: give whole numbers separated by commas."),
-        (("--temperature", "hot"), "--temperature hot: give numbers separated by commas."),
+        (("--gamma", "2,x"), "Invalid value for '--gamma': '2,x' is not a list of whole numbers separated by commas; "),
+        (("--batch", "1.5"), "Invalid value for '--batch': '1.5' is not a list of whole numbers separated by commas; "),
+        (
+            ("--temperature", "hot"),
+            "Invalid value for '--temperature': 'hot' is not a list of numbers separated by commas",
+        ),
         (("--temperature", "nan"), "temperature = nan: "),
-        (("--gamma", ","), "--gamma ',' names nothing; give names separated by commas."),
+        (("--gamma", ","), "Invalid value for '--gamma': ',' is not a list of whole numbers separated by commas; "),
+        (("--kinds", ","), "Invalid value for '--kinds': ',' names nothing; give names separated by commas; "),
+        (("--repeats", "two"), "Invalid value for '--repeats': 'two' is not a whole number; "),
         (("--gamma", "99"), "gamma = 99: "),
         (("--batch", "0"), "batch = 0: choose at least 1."),
         (("--context", "1"), "context = 1: choose at least 2."),
@@ -234,7 +245,7 @@ def test_a_folder_that_cannot_be_made_is_said_before_anything_is_measured(
     (tmp_path / "file").write_text("")
     ran = cli("--out", tmp_path / "file" / "folder")
     assert ran.code == 2
-    assert "no such folder can be made" in ran.err
+    assert "the folder cannot be made" in ran.err
 
 
 # models
@@ -276,42 +287,59 @@ def test_a_memory_that_is_full_costs_one_batch_and_no_more(
     assert "plain was left out at T = 0, batch 2: 'byte-target' needs 9.9 GB for a cache" in ran.err
 
 
-# the module
+# without the app
+
+ENGINE_ALONE = """
+import sys
+sys.modules.update(dict.fromkeys(("gradio", "typer", "rich", "plotly", "pandas", "draftscope_app")))
+from pathlib import Path
+import draftscope
+from draftscope.base.errors import DraftscopeError
+from draftscope.measure.bench.benchmark import benchmark, save
+from draftscope.measure.bench.plan import Plan
+from draftscope.measure.bench.texts import texts
+from draftscope.measure.gpu import __main__ as gpu
+from draftscope.measure.regret import regret, regret_plan
+from draftscope.train import adapt, command
+
+target, draft, out = sys.argv[1:]
+plan = Plan(drafters=("ngram",), kinds=("story",), gammas=(4,), tokens=4, repeats=1, peers=False)
+save(benchmark(draftscope.load(target, draft), plan, *texts(plan)), Path(out))
+try:
+    command.run(command.Training("family", Path("nowhere"), Path(out), Path(out)))
+except DraftscopeError as error:
+    print(error)
+sys.argv[1:] = ["--out", out, "--device", "moon"]
+sys.exit(gpu.main())
+"""
 
 
-def test_the_module_writes_json_and_markdown_without_the_app(pair_folders: tuple[Path, Path], tmp_path: Path) -> None:
-    target, draft = map(str, pair_folders)
-    blocked = "import sys; sys.modules.update(dict.fromkeys(('gradio', 'plotly', 'draftscope_app')))"
-    run = "from draftscope.measure.bench.__main__ import main; sys.exit(main())"
-    small = ("--tokens", "4", "--repeats", "1", "--kinds", "story", "--drafters", "ngram", "--no-peers")
-    ran = subprocess.run(
-        [sys.executable, "-c", f"{blocked}; {run}", "--target", target, "--draft", draft, *small, "--out", tmp_path],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (ran.returncode, ran.stderr) == (0, "")
+def test_the_engine_needs_nothing_of_the_app(pair_folders: tuple[Path, Path], tmp_path: Path) -> None:
+    """Benchmark, regret, training and the GPU suite: on a machine without gradio, typer or rich."""
+    command = [sys.executable, "-c", ENGINE_ALONE, *map(str, pair_folders), str(tmp_path)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ran.stdout.startswith("There is no corpus folder"), ran.stderr
+    (said,) = ran.stderr.splitlines()
+    assert (ran.returncode, "no device 'moon'" in said) == (2, True)
     assert (tmp_path / "bench.json").is_file()
     assert "| ngram, gamma 4 |" in (tmp_path / "bench.md").read_text()
 
 
-def test_the_modules_bad_input_is_one_sentence(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+def test_the_tables_are_drawn_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("sys.argv", ["bench", "--gamma", "x", "--out", str(tmp_path)])
-    assert module.main() == 2
-    assert capsys.readouterr().err == "draftscope: --gamma x: give whole numbers separated by commas.\n"
+    text = "# Head\n\n| name | speed |\n|---|---:|\n| draft | 1.50 |\n"
+    terminal.markdown(text)
+    assert capsys.readouterr().out == text + "\n"
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    terminal.markdown(text)
+    drawn = capsys.readouterr().out
+    assert "1.50" in drawn
+    assert "|---" not in drawn
 
 
-def test_help_imports_no_torch() -> None:
-    script = """
-import sys
-from draftscope_app.cli.main import main
-try:
-    main(["bench", "--help"])
-except SystemExit:
-    print("torch" in sys.modules)
-"""
-    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert "--prompts FILE.jsonl" in ran.stdout
-    assert ran.stdout.splitlines()[-1] == "False"
+def test_bench_help_says_its_defaults(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "--help"]) == 0
+    text = " ".join(capsys.readouterr().out.replace("\u2502", " ").split())
+    assert "--prompts FILE.jsonl" in text
+    assert "drafted tokens in a chain [default: 2,3,4,6]" in text

@@ -16,7 +16,7 @@ from draftscope.measure.bench.statistics import Interval
 from draftscope.measure.bench.systems import OWN, Case, Label
 from draftscope.measure.regret.forms import Compared, answer, unlike
 from draftscope.measure.regret.regret import compared, rows
-from draftscope_app.cli.commands import options
+from draftscope_app.cli import options
 from draftscope_app.cli.main import main
 
 SHAPES = {"draft:2": (1, 1), "sampled-tree:4x1": (4, 1)}
@@ -108,10 +108,7 @@ def regret(pair: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: p
     monkeypatch.setattr(options, "load", lambda _: pair)
 
     def call(*arguments: str) -> tuple[int, str, str]:
-        try:
-            code = main(["regret", "--out", str(tmp_path), *arguments])
-        except SystemExit as stopped:
-            code = int(stopped.code or 0)
+        code = main(["regret", "--out", str(tmp_path), *arguments])
         return (code, *capsys.readouterr())
 
     return call

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import pytest
+import typer
+from typer.main import get_command
 
 from draftscope import DraftscopeError
 from draftscope.decode.lab import Lab
 from draftscope.drafters.settings import Settings
 from draftscope.models.loading.chat import Chat
 from draftscope.trace.events import RunStart
-from draftscope_app.cli.commands import options
+from draftscope_app.cli import options
+from draftscope_app.cli.fields import Given, takes
 from tests.conftest import byte_tokenizer
 
 TEMPLATE = (
@@ -91,10 +94,15 @@ def test_what_a_template_cannot_do_is_one_sentence(pair: Lab, template: str | No
 
 
 def test_the_command_line_has_the_switches() -> None:
-    import argparse
+    assert options.settings({}) == Settings()
+    own = typer.Typer(add_completion=False)
+    found: list[Chat] = []
 
-    parser = argparse.ArgumentParser()
-    options.add_settings(parser)
-    assert options.settings(parser.parse_args([])) == Settings()
-    chosen = options.settings(parser.parse_args(["--raw", "--thinking", "--system", "be brief"]))
-    assert Chat.of(chosen) == Chat(raw=True, system="be brief", thinking=True)
+    @own.command()
+    @takes(chosen=options.settings_options())
+    def decode(chosen: Given) -> int:
+        found.append(Chat.of(options.settings(chosen)))
+        return 0
+
+    get_command(own).main(["--raw", "--thinking", "--system", "be brief"], standalone_mode=False)
+    assert found == [Chat(raw=True, system="be brief", thinking=True)]

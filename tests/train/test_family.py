@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import io
 import json
 import os
@@ -32,7 +31,6 @@ from draftscope.train import adapt as adapting
 from draftscope.train import command
 from draftscope.train import family as training
 from draftscope.train.adapt import adapt
-from draftscope.train.command import add_arguments, run
 from draftscope.train.data import corpus, tokenizer
 from draftscope.train.data.batches import Batches
 from draftscope.train.data.corpus import Texts
@@ -53,8 +51,10 @@ from draftscope.train.students.recipes import Preset
 from draftscope.train.students.shapes import ExpertsShape, Mamba2Shape, Shape, build, parameters
 from draftscope.train.students.students import SHAPES, first_head, first_model, frequent, lesson
 from draftscope.train.students.unrolled import unroll
+from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.main import main
 from tests.train.test_train import STEP, ticking, write_corpus
+from tests.train.test_train import commanded as train_command
 
 V = 280
 TINY = Shape(V, layers=4, width=32, heads=2, key_value_heads=1, mlp=64, positions=1024)
@@ -337,13 +337,7 @@ def commanded(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> C
     small = Preset("cpu", minutes, enough=1, target_step=STEP, draft_step=STEP, head_step=STEP, samples=2)
     monkeypatch.setattr(command, "PRESETS", {"cpu": small, "gpu": replace(small, device="cuda")})
     common = ("--corpus", str(place), "--out", str(tmp_path / "out"), "--work", str(tmp_path / "work"))
-    return lambda *words: run(arguments("family", *common, "--threads", "1", *words))
-
-
-def arguments(*words: str) -> argparse.Namespace:
-    parser = argparse.ArgumentParser()
-    add_arguments(parser)
-    return parser.parse_args(words)
+    return lambda *words: train_command("family", *common, "--threads", "1", *words)
 
 
 def test_the_whole_family(
@@ -420,7 +414,7 @@ def test_training_continues_only_from_weights_that_fit(target: Any, texts: Texts
 
 def test_a_sitting_ends_and_the_next_one_continues(commanded: Callable[..., int], tmp_path: Path) -> None:
     assert commanded("--members", "target") == 0
-    assert commanded("--members", "medusa", "--sitting", "0.000001") == command.INTERRUPTED
+    assert commanded("--members", "medusa", "--sitting", "0.000001") == ExitCode.INTERRUPTED
     assert not (tmp_path / "out" / family.find("medusa").folder).exists()
     assert commanded("--members", "medusa", "--sitting", "10") == 0
 
@@ -443,14 +437,15 @@ def test_wrong_family_arguments_are_refused_in_one_sentence(
     if not torch.cuda.is_available():
         assert "--preset cpu" in refused(commanded, "--preset", "gpu")
     with pytest.raises(DraftscopeError, match="goes with 'family'"):
-        run(arguments("target", "--corpus", str(place), "--members", "draft"))
+        train_command("target", "--corpus", str(place), "--members", "draft")
 
 
 def test_the_command_runs_without_gradio(tmp_path: Path) -> None:
-    code = "import sys; sys.modules['gradio'] = None; from draftscope.train.__main__ import main; sys.exit(main())"
-    words = [sys.executable, "-c", code, "family", "--corpus", str(tmp_path / "nowhere")]
+    """`draftscope train` on a machine where only the command line's own libraries are installed."""
+    code = "import sys; sys.modules['gradio'] = None; from draftscope_app.cli.main import main; sys.exit(main())"
+    words = [sys.executable, "-c", code, "train", "family", "--corpus", str(tmp_path / "nowhere")]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
-    assert done.returncode == 2 and done.stderr.startswith("There is no corpus folder")
+    assert done.returncode == 2 and done.stderr.startswith("draftscope: There is no corpus folder")
 
 
 def test_shards_are_small_and_form_one_tar(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import lzma
 import os
 import random
@@ -17,11 +16,11 @@ import pytest
 import torch
 from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaForCausalLM
+from typer.main import get_command
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.models.loading import embedded
 from draftscope.train import command
-from draftscope.train.command import add_arguments, run
 from draftscope.train.data import corpus, tokenizer
 from draftscope.train.data.batches import DECK, Batches, deck_shares
 from draftscope.train.data.corpus import Domain, Texts
@@ -40,6 +39,8 @@ from draftscope.train.publish.repeats import WRITTEN, repeats
 from draftscope.train.publish.training_record import Record, tokens_behind, write
 from draftscope.train.students import folder, students
 from draftscope.train.students.shapes import DRAFT, TARGET, Shape, build, parameters
+from draftscope_app.cli.commands import train as train_command
+from draftscope_app.cli.exit_codes import ExitCode
 
 TINY = Shape(280, layers=2, width=32, heads=2, key_value_heads=1, mlp=64, positions=1024)
 TINIER = Shape(280, layers=1, width=16, heads=2, key_value_heads=1, mlp=32, positions=1024)
@@ -347,7 +348,7 @@ def test_the_whole_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
     monkeypatch.setattr(distilling, "distill", partial(distill, recipe=SMALL))
     place, out, work = str(write_corpus(tmp_path)), tmp_path / "out", tmp_path / "work"
     common = ("--corpus", place, "--out", str(out), "--work", str(work), "--threads", "1")
-    assert run(arguments("all", *common, "--minutes", "0.02")) == 0
+    assert commanded("all", *common, "--minutes", "0.02") == 0
     assert "alpha" in capsys.readouterr().out
     target, draft = out / "llama-draftscope-15m", out / "llama-draftscope-draft-1m"
     for made in (target, draft):
@@ -358,21 +359,22 @@ def test_the_whole_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
     # Without the saved state, --warm-start continues from the published folder and keeps counting tokens.
     shutil.rmtree(work)
     again = ("target", *common, "--minutes", "0.01", "--warm-start", str(target), "--seed", "1")
-    assert run(arguments(*again)) == 0
+    assert commanded(*again) == 0
     assert tokens_behind(target) > seen
     with pytest.raises(DraftscopeError, match="drop --warm-start"):
-        run(arguments(*again))
+        commanded(*again)
 
 
-def arguments(*words: str) -> argparse.Namespace:
-    parser = argparse.ArgumentParser()
-    add_arguments(parser)
-    return parser.parse_args(words)
+def commanded(*words: str) -> int:
+    """`draftscope train`, whose errors are raised."""
+    code = get_command(train_command.app).main(list(words), standalone_mode=False)
+    assert isinstance(code, ExitCode)
+    return code
 
 
 def refused(*words: str) -> str:
     with pytest.raises(DraftscopeError) as caught:
-        run(arguments(*words))
+        commanded(*words)
     sentence = str(caught.value)
     assert "\n" not in sentence and sentence.endswith((".", ")"))
     return sentence

@@ -1,89 +1,154 @@
-"""The command line: `draftscope serve | decode | bench | check | train | replay | export | drafters | space |
-pairs`.
+"""The command line: `draftscope COMMAND`. `exit_codes` says how a command may end.
 
-Exit codes: 0 all is well; 1 a check found a difference, or the run failed; 2 bad input, with one sentence on stderr;
-130 interrupted. Only the command that was asked for is imported, so help is quick and `replay` runs without torch.
+Only the command that was asked for is imported, so help is quick and `replay` runs without torch.
 """
 
 from __future__ import annotations
 
-import argparse
 import io
 import os
 import sys
 import traceback
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
-from typing import NoReturn
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+from typer.main import get_command
 
 from draftscope.base.errors import DraftscopeError
+from draftscope_app.cli import terminal
+from draftscope_app.cli.exit_codes import ExitCode
 
-OK, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+PROGRAM = "draftscope"
+COMPLETING = "_DRAFTSCOPE_COMPLETE"  # set by the shell when it asks what could come next
 
-COMMANDS = {  # name -> what `draftscope --help` says, and the module that takes it from there
-    "serve": ("open the dashboard in a browser", "draftscope_app.cli.commands.serve"),
-    "decode": ("decode a prompt and stream the text", "draftscope_app.cli.commands.decode"),
-    "bench": ("measure drafters, and other programs on the same weights", "draftscope_app.cli.commands.bench"),
-    "regret": ("hold policies against the best fixed setting, by kind of text", "draftscope_app.cli.commands.regret"),
-    "check": ("hold a drafter's output against plain decoding", "draftscope_app.cli.commands.check"),
-    "calibrate": ("measure what rounds cost on this machine", "draftscope_app.cli.commands.calibrate"),
-    "train": ("train the embedded models, all or some", "draftscope.train.command"),
-    "adapt": ("fine-tune a drafter on your own text", "draftscope_app.cli.commands.adapt"),
-    "replay": ("print a recorded run; loads no model", "draftscope_app.cli.commands.replay"),
-    "export": ("write a recorded run as a table or a page; loads no model", "draftscope_app.cli.commands.export"),
-    "drafters": ("list the drafters and which of them can run here", "draftscope_app.cli.commands.drafters"),
-    "space": ("render the dashboard as a Hugging Face Space, or upload it", "draftscope_app.cli.commands.space"),
-    "pairs": ("list known pairs of models and what they need", "draftscope_app.cli.commands.pairs"),
+DECODE, MEASURE, TRACES, MODELS, SERVE = "Decode", "Measure", "Recorded runs", "Models", "Dashboard"
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A command as `draftscope --help` lists it; its module in `commands` has the same name."""
+
+    panel: str
+    summary: str
+
+
+COMMANDS = {
+    "decode": Listed(DECODE, "Decode a prompt and print the text as it is written."),
+    "serve": Listed(SERVE, "Open the dashboard in a browser."),
+    "space": Listed(SERVE, "Build the dashboard as a Hugging Face Space, or upload it."),
+    "bench": Listed(MEASURE, "Measure drafters, and other programs on the same weights."),
+    "regret": Listed(MEASURE, "Compare policies with the best fixed setting, by kind of text."),
+    "check": Listed(MEASURE, "Compare a drafter's output with plain decoding."),
+    "calibrate": Listed(MEASURE, "Measure what a round costs on this machine."),
+    "replay": Listed(TRACES, "Print a recorded run; loads no model."),
+    "export": Listed(TRACES, "Write a recorded run as a table or a page; loads no model."),
+    "drafters": Listed(MODELS, "List the drafters and which of them can run here."),
+    "pairs": Listed(MODELS, "List known pairs of models and what they need."),
+    "train": Listed(MODELS, "Train the embedded models, all or some."),
+    "adapt": Listed(MODELS, "Fine-tune a drafter on your own text."),
 }
+
+
+class Lazy(TyperGroup):
+    """Imports a command when it is run or completed; until then only its summary is known."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        if args and args[0] in COMMANDS:
+            module = import_module(f"draftscope_app.cli.commands.{args[0]}")
+            self.add_command(get_command(module.app), args[0])
+        return super().resolve_command(ctx, args)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        try:
+            print(version("draftscope"))
+        except PackageNotFoundError:
+            print("0+source")
+        raise typer.Exit
+
+
+app = typer.Typer(
+    cls=Lazy,
+    help="See, measure and decide on speculative decoding.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_enable=False,
+)
+
+
+@app.callback()
+def _root(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)] = (
+        False
+    ),
+) -> None:
+    del version
+
+
+def _unknown_yet() -> None:
+    """Stands for a command whose module is not imported."""
+
+
+for _name, _listed in COMMANDS.items():
+    app.command(_name, help=_listed.summary, rich_help_panel=_listed.panel)(_unknown_yet)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
     _print_anything()
+    if COMPLETING in os.environ:
+        app(prog_name=PROGRAM)  # answers the shell and ends the process
     try:
-        code = _run(arguments)
+        code = _run(list(sys.argv[1:] if argv is None else argv))
         sys.stdout.flush()
         return code
+    except typer.TyperException as error:
+        return _stop(ExitCode.BAD_INPUT, _usage(error))
     except DraftscopeError as error:
-        return _stop(BAD_INPUT, str(error))
+        return _stop(ExitCode.BAD_INPUT, str(error))
     except KeyboardInterrupt:
-        return _stop(INTERRUPTED, "interrupted.")
+        return _stop(ExitCode.INTERRUPTED, "interrupted.")
     except BrokenPipeError:  # the reader has gone, as with `| head`; Python would complain once more at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FAILED
+        return ExitCode.FAILED
     except Exception as error:
         if os.environ.get("DRAFTSCOPE_DEBUG"):
             traceback.print_exc()
         reason = " ".join(str(error).split())[:300]
-        return _stop(FAILED, f"the run failed ({type(error).__name__}: {reason}); DRAFTSCOPE_DEBUG=1 shows where.")
+        sentence = f"the run failed ({type(error).__name__}: {reason}); DRAFTSCOPE_DEBUG=1 shows where."
+        return _stop(ExitCode.FAILED, sentence)
 
 
-class Parser(argparse.ArgumentParser):
-    """Says what is wrong in one sentence; argparse would print the usage first."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(BAD_INPUT, f"{self.prog}: {message}; see '{self.prog} --help'.\n")
-
-
-def _run(arguments: Sequence[str]) -> int:
-    parser = Parser(prog="draftscope", description="See, measure and decide on speculative decoding.")
-    parser.add_argument("--version", action="version", version=_version())
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    asked = next((word for word in arguments if not word.startswith("-")), "")
-    for name, (summary, module) in COMMANDS.items():
-        about = f"{summary[0].upper()}{summary[1:]}."
-        command = commands.add_parser(name, help=summary, description=about, allow_abbrev=False)
-        if name == asked:
-            import_module(module).add_arguments(command)
-    args = parser.parse_args(arguments)
-    code: int = import_module(COMMANDS[args.command][1]).run(args)
-    return code
+def _run(arguments: list[str]) -> int:
+    """Runs the command without Typer's own `main`, which handles Ctrl-C and broken pipes in its own way."""
+    command = get_command(app)
+    try:
+        with command.make_context(PROGRAM, arguments) as context:
+            code: int = command.invoke(context)
+            return code
+    except typer.Exit as ended:  # after help, --version and the completion script
+        return ended.exit_code
 
 
-def _stop(code: int, sentence: str) -> int:
-    print(f"draftscope: {sentence}", file=sys.stderr)
+def _usage(error: typer.TyperException) -> str:
+    """Typer's message as one sentence that says where help is."""
+    message = " ".join(error.format_message().replace("Value error, ", "").split())
+    if similar := getattr(error, "possibilities", None):  # of an option; of a command Typer asks by itself
+        return f"{error.message}; did you mean {similar[0]}?"
+    if message.endswith("?"):
+        return message.replace(". Did you mean", "; did you mean")
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context else PROGRAM
+    return f"{message.rstrip('.')}; see '{path} --help'."
+
+
+def _stop(code: ExitCode, sentence: str) -> int:
+    terminal.say(sentence)
     return code
 
 
@@ -92,13 +157,6 @@ def _print_anything() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
-
-
-def _version() -> str:
-    try:
-        return version("draftscope")
-    except PackageNotFoundError:
-        return "0+source"
 
 
 if __name__ == "__main__":

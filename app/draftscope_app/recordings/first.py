@@ -6,8 +6,10 @@ trace.
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from draftscope import load
 from draftscope.base.assets import assets
@@ -17,8 +19,18 @@ from draftscope.trace import files
 from draftscope_app.page.bundle import opening
 from draftscope_app.page.controls import LANE
 
+FIRST = assets() / "traces" / "first.jsonl.gz"
 
-def record(out: Path, target: str | None, draft: str | None, tokens: int, gamma: int, prompt: str) -> None:
+
+def record(
+    out: Annotated[Path, typer.Option(metavar="FILE", help="where the trace goes")] = FIRST,
+    target: Annotated[str | None, typer.Option(metavar="MODEL", help="default: the embedded pair")] = None,
+    draft: Annotated[str | None, typer.Option(metavar="MODEL", help="draft model")] = None,
+    tokens: Annotated[int, typer.Option(help="tokens to write")] = 128,
+    gamma: Annotated[int, typer.Option(help="drafted tokens in a chain")] = 4,
+    prompt: Annotated[str, typer.Option(help="the text to continue", show_default=False)] = opening(),
+) -> None:
+    """Record the run that the page opens with."""
     lab = load(target, draft)
     lanes = {
         "plain": Settings.of(drafter="plain", max_new_tokens=tokens),
@@ -31,17 +43,5 @@ def record(out: Path, target: str | None, draft: str | None, tokens: int, gamma:
     print(f"{out}: {len(events)} events, {out.stat().st_size / 1024:.0f} KiB")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Records the run that the page opens with.")
-    parser.add_argument("--out", type=Path, default=assets() / "traces" / "first.jsonl.gz")
-    parser.add_argument("--target")
-    parser.add_argument("--draft")
-    parser.add_argument("--tokens", type=int, default=128)
-    parser.add_argument("--gamma", type=int, default=4)
-    parser.add_argument("--prompt", default=opening())
-    chosen = parser.parse_args()
-    record(chosen.out, chosen.target, chosen.draft, chosen.tokens, chosen.gamma, chosen.prompt)
-
-
 if __name__ == "__main__":
-    main()
+    typer.run(record)

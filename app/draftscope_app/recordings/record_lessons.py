@@ -1,19 +1,19 @@
-"""Records the runs that the lessons are told on: `python -m draftscope_app.recordings.record_lessons`.
+"""Records the runs that the lessons show: `python -m draftscope_app.recordings.record_lessons`.
 
-One command, on the embedded pair, whenever its weights have changed; a minute or two. Each run becomes
-assets/lessons/NAME.jsonl.gz, a sweep over batches NAME.sweep.jsonl beside it. The lessons hold no figure and no token
-of their own: whatever they say is folded from these files, so a new recording needs no new words. Where a lesson needs
-something to have happened (a uniform that could have fallen either way, a bonus), seeds are tried in order until it
-has.
+Run it on the embedded pair whenever its weights have changed; it takes a minute or two. Each run becomes
+assets/lessons/NAME.jsonl.gz, and a sweep over batch sizes NAME.sweep.jsonl beside it. The lessons contain no number and
+no token of their own: all of them are computed from these files, so that a new recording needs no new text. If a lesson
+needs an event (a uniform that could have gone either way, a bonus token), seeds are tried in order until it happens.
 """
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from draftscope import load
 from draftscope.base.assets import assets
@@ -29,13 +29,14 @@ from draftscope_app.page.controls import LANE
 from draftscope_app.page.runs import lessons
 from draftscope_app.recordings import sweep
 
+LESSONS = assets() / "lessons"
 SEEDS = 40  # tried at most
 Rounds = Sequence[Round]
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """One run: its prompt, its lanes' settings, those of all, and what must have happened in the last lane."""
+    """One run: the kind of its prompt, each lane's settings, the settings of all, and what the last lane must show."""
 
     kind: str
     lanes: Mapping[str, Mapping[str, Any]]
@@ -44,7 +45,7 @@ class Recorded:
 
 
 def both_falls(rounds: Rounds) -> bool:
-    """A uniform that could have fallen either way passed, another did not; a certain child; a bonus below drafts."""
+    """One uniform near its threshold passed and another failed; a child was certain; a round ended with a bonus."""
     uniforms = list(_uniforms(rounds))
     open_ = [child.passed for child in uniforms if child.threshold is not None and 0.15 < child.threshold < 0.85]
     certain = any(child.threshold == 1.0 for child in uniforms)
@@ -52,19 +53,19 @@ def both_falls(rounds: Rounds) -> bool:
 
 
 def overconfident(rounds: Rounds) -> bool:
-    """Some child was far likelier under its draft than under the target, and fell."""
+    """The draft gave a child far more probability than the target did, and it was rejected."""
     return any(not c.passed and c.q is not None and c.q > 0.2 and c.p < c.q / 2 for c in _uniforms(rounds))
 
 
 def sibling_saved(rounds: Rounds) -> bool:
-    """In some decision the first child fell and its sibling stood."""
+    """In some decision the first child was rejected and its sibling accepted."""
     return any(
         [child.passed for child in decision.children] == [False, True] for r in rounds for decision in r.decisions
     )
 
 
 def copied(rounds: Rounds) -> bool:
-    """Something was found to copy."""
+    """Some round found a text to copy."""
     return any(r.drafted for r in rounds)
 
 
@@ -115,7 +116,7 @@ RECORDED = {
     "when": Recorded("story", PLAIN | {LANE: {"drafter": "draft", "gamma": 4}}, {"max_new_tokens": 96}),
 }
 
-SWEPT = {  # beside a run, what its lesson tells of batches
+SWEPT = {  # name of a run -> the sweep over batch sizes that its lesson shows
     "when": Plan(
         drafters=("draft",), gammas=(2, 4), temperatures=(1.0,), batches=(1, 2, 4, 8, 16, 32), tokens=32, repeats=5,
         peers=False,
@@ -132,28 +133,26 @@ def record(lab: Lab, name: str, recorded: Recorded) -> list[AnyEvent]:
         last = list(lanes)[-1]
         if recorded.tells([event for event in events if isinstance(event, Round) and event.lane == last]):
             return events
-    raise DraftscopeError(
-        f"lesson '{name}': in {SEEDS} seeds nothing happened that it could show; change its settings."
-    )
+    raise DraftscopeError(f"lesson '{name}': none of {SEEDS} seeds shows what it needs; change its settings.")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Records the runs that the lessons are told on.")
-    parser.add_argument("--out", type=Path, default=assets() / "lessons", metavar="DIR")
-    parser.add_argument("--target")
-    parser.add_argument("--draft")
-    parser.add_argument("--head", action="append", default=[], dest="heads", metavar="KIND:MODEL")
-    chosen = parser.parse_args()
-    lab = load(chosen.target, chosen.draft, heads=chosen.heads)
+def main(
+    out: Annotated[Path, typer.Option(metavar="DIR", help="folder of the lessons")] = LESSONS,
+    target: Annotated[str | None, typer.Option(metavar="MODEL", help="default: the embedded pair")] = None,
+    draft: Annotated[str | None, typer.Option(metavar="MODEL", help="draft model")] = None,
+    head: Annotated[list[str] | None, typer.Option(metavar="KIND:MODEL", help="a head; may be repeated")] = None,
+) -> None:
+    """Record the runs that the lessons use."""
+    lab = load(target, draft, heads=head or [])
     for name, recorded in RECORDED.items():
-        path = chosen.out / f"{name}.jsonl.gz"
+        path = out / f"{name}.jsonl.gz"
         files.write(path, record(lab, name, recorded))
         print(f"{path}: {path.stat().st_size / 1024:.0f} KiB", flush=True)
     for name, plan in SWEPT.items():
         runs = sweep.measure(lab, plan, presets()[RECORDED[name].kind])
-        sweep.write(chosen.out / f"{name}{lessons.SWEEP}", runs)
+        sweep.write(out / f"{name}{lessons.SWEEP}", runs)
         print(f"{name}: {len(runs)} whole runs of a sweep", flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

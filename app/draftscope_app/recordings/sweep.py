@@ -1,6 +1,6 @@
-"""A sweep over batch sizes, measured by the benchmark and kept run by run: what a lesson tells of more than one text.
+"""A sweep over batch sizes, measured by the benchmark and saved run by run, for a lesson about batches.
 
-A trace holds one text's run, and a batch is several; so each whole run of the sweep is a record of its own.
+A trace has the run of one text, and a batch has several; so each whole run of the sweep is one record.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def measure(lab: Lab, plan: Plan, prompts: Sequence[str]) -> list[Swept]:
     bench = Bench(plan, systems, todo)
     runs = bench.runs()
     if missing := [*unable, *pending_features, *bench.notes]:
-        raise DraftscopeError(f"The sweep is not whole: {' '.join(missing)}")
+        raise DraftscopeError(f"The sweep is incomplete: {' '.join(missing)}")
     about = machine(lab)
     found = []
     for run in runs:

@@ -1,4 +1,4 @@
-"""What a run comes to, folded from its events: the JSON contract and the same for people. Imports no torch."""
+"""Text and metrics of a run, computed from its events: as JSON for programs and as text. Imports no torch."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Lane:
 
     @property
     def given(self) -> str:
-        """What stood before a fork's own text; empty for other lanes."""
+        """The text of a fork before its own first token; empty for other lanes."""
         raw = "".join(self.start.fork.raw) if self.start.fork else ""
         return raw.encode("latin-1").decode("utf-8", "replace")
 
@@ -104,7 +104,7 @@ def lanes(events: Iterable[AnyEvent]) -> list[Lane]:
     found = []
     for (_, lane, _), own in kept.items():
         if not isinstance(own[0], RunStart):
-            raise DraftscopeError(f"The trace tells of a lane '{lane}' that never started; record the run again.")
+            raise DraftscopeError(f"The trace has events of a lane '{lane}' that never started; record the run again.")
         found.append(Lane(own[0], tuple(own)))
     return found
 
@@ -131,8 +131,8 @@ def origin(start: RunStart) -> str:
     return f"{marked} | {models} | recorded {start.created} on {place}"
 
 
-def table(found: Metrics, solo_seconds: list[float]) -> list[str]:
-    """The metrics, a line each, with what they are divided by."""
+def metric_rows(found: Metrics, solo_seconds: list[float]) -> list[tuple[str, str]]:
+    """Name and value of each metric; the value says what it is divided by."""
     rows = [
         ("mean acceptance length", f"{found.mean_acceptance_length:.3f} = 1 + accepted / rounds that drafted"),
         (
@@ -148,7 +148,7 @@ def table(found: Metrics, solo_seconds: list[float]) -> list[str]:
     ]
     if solo_seconds:
         rows.append(("whole runs alone", f"median {median(solo_seconds):.3f} s of {len(solo_seconds)}"))
-    return [f"  {name:<24}{value}" for name, value in rows]
+    return rows
 
 
 def printable(text: str) -> str:

@@ -17,7 +17,6 @@ from pydantic_core import PydanticUndefined
 from draftscope.base.errors import DraftscopeError
 from draftscope.drafters.settings import Settings
 from draftscope.trace.events import EVENT, AnyEvent
-from draftscope_app.cli.commands.options import ABOUT
 from draftscope_app.engine.admission import Admission
 from draftscope_app.engine.messages import Happened, Job, Refused
 from draftscope_app.engine.process import RunHandle
@@ -60,7 +59,7 @@ def endpoint(admission: Admission, visitors: Visitors) -> Callable[..., Any]:
     ]
     decode.__signature__ = inspect.Signature(parameters, return_annotation=dict)  # type: ignore[attr-defined]
     decode.__annotations__ = {p.name: p.annotation for p in parameters} | {"return": dict}
-    lines = [f"    {name}: {field.description or ABOUT[name]}" for name, field in Settings.model_fields.items()]
+    lines = [f"    {name}: {field.description}" for name, field in Settings.model_fields.items()]
     decode.__doc__ = "\n".join([OPENING.rstrip(), *lines, CLOSING])
     return decode
 

@@ -17,13 +17,17 @@ class GeneralSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    drafter: str = "draft"
+    drafter: str = Field("draft", description="name of the drafter; 'draftscope drafters' lists them")
     temperature: float = Field(0.0, ge=0.0, le=10.0, description="0 is greedy")
     top_k: int = Field(0, ge=0, description="0 keeps every token")
-    top_p: float = Field(1.0, gt=0.0, le=1.0)
-    min_p: float = Field(0.0, ge=0.0, lt=1.0)
-    seed: int = Field(0, ge=0, lt=2**63)
-    max_new_tokens: int = Field(128, ge=1, le=1_000_000)
+    top_p: float = Field(
+        1.0, gt=0.0, le=1.0, description="smallest set of tokens with this probability; 1 keeps every token"
+    )
+    min_p: float = Field(
+        0.0, ge=0.0, lt=1.0, description="least probability of a token, relative to the most likely token's"
+    )
+    seed: int = Field(0, ge=0, lt=2**63, description="seed of every random draw")
+    max_new_tokens: int = Field(128, ge=1, le=1_000_000, description="most tokens to write")
     raw: bool = Field(False, description="continue the prompt as it stands, without the model's chat template")
     system: str = Field("", max_length=20_000, description="system message of a chat")
     thinking: bool = Field(False, description="let a chat model think first, where its template can")

@@ -1,4 +1,4 @@
-"""One command a module: `add_arguments(parser)` and `run(args)`, which returns the exit code.
+"""One command a module: `app` is a Typer app with the command's function, which returns the exit code.
 
-None imports torch before `run`, so that `--help` is quick.
+None imports torch before its function runs, so that `--help` is quick.
 """

@@ -1,48 +1,94 @@
-"""`draftscope bench`: drafters and other programs, measured; as JSON, as Markdown and as a page of plots."""
+"""`draftscope bench`: drafters and other programs, measured; as JSON, as Markdown and as a page of plots.
+
+Every value is checked before a model is loaded. If the draft cannot be loaded, the rest is measured without it.
+"""
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
-from typing import TYPE_CHECKING
+import json as jsonlib
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from draftscope.measure.bench import command
-from draftscope_app.cli.commands import options
+import typer
+
+from draftscope.base.errors import DraftscopeError
+from draftscope.base.load_settings import LoadSettings
+from draftscope.measure.bench.plan import QUICK, Plan
+from draftscope.measure.bench.texts import texts
+from draftscope_app.cli import options, plans, terminal
+from draftscope_app.cli.exit_codes import ExitCode
+from draftscope_app.cli.fields import Given, takes
 
 if TYPE_CHECKING:
     from draftscope.decode.lab import Lab
     from draftscope.measure.bench.report import Report
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    command.add_arguments(parser)
-    options.add_loading(parser)
+app = typer.Typer(add_completion=False)
 
 
-def run(args: argparse.Namespace) -> int:
-    """The page is made from the report alone; without plotly everything else is there."""
+@app.command()
+@takes(wanted=plans.plan_options(Plan()), loading=options.MODEL_OPTIONS)
+def bench(
+    wanted: Given,
+    loading: Given,
+    prompts: plans.Prompts = None,
+    quick: Annotated[
+        bool,
+        typer.Option(
+            "--quick", help="one prompt a kind, gamma 4; minutes on two cores", rich_help_panel=plans.MEASURED
+        ),
+    ] = False,
+    out: plans.Out = Path("bench"),
+    json: options.Json = False,
+) -> int:
+    """Measure drafters, and other programs on the same weights.
 
-    def load(target: str | None, draft: str | None) -> Lab:
-        revision = args.draft_revision if draft == args.draft else None
-        return options.load(
-            argparse.Namespace(**vars(args) | {"target": target, "draft": draft, "draft_revision": revision})
-        )
+    Prints the tables and writes them to bench.json, bench.md and bench.html, which also has plots.
+    """
+    plan = plans.planned(wanted, QUICK if quick else Plan())
+    selected, notes = texts(plan, prompts)
+    plans.prepare_folder(out)
+    from draftscope.measure.bench.benchmark import benchmark, save
+    from draftscope.measure.bench.systems import refuse_unknown
 
-    report = command.run(args, load)
-    files = ["bench.json", "bench.md", *_page(args, report)]
-    print(f"draftscope: wrote {', '.join(files)} to {args.out}.", file=sys.stderr)
-    return 0
+    refuse_unknown(plan.drafters)
+    chosen, _ = options.models(loading)
+    lab, more = _loaded(chosen)
+    report = benchmark(lab, plan, selected, [*notes, *more])
+    text = save(report, out)
+    for note in report.notes:
+        terminal.say(" ".join(note.split()))
+    if json:
+        print(report.as_json())
+    else:
+        terminal.markdown(text)
+    terminal.say(f"wrote {', '.join(['bench.json', 'bench.md', *_page(report, out)])} to {out}.")
+    return ExitCode.OK
 
 
-def _page(args: argparse.Namespace, report: Report) -> list[str]:
+def _loaded(chosen: LoadSettings) -> tuple[Lab, list[str]]:
+    """The pair. If a draft was named and cannot be loaded: the target alone, and why."""
+    try:
+        return options.load(chosen), []
+    except DraftscopeError as error:
+        if chosen.draft is None:
+            raise
+        from draftscope.models.loading import embedded
+
+        target = chosen.target or str(embedded.home("target"))
+        alone = options.load(replace(chosen, target=target, draft=None, draft_revision=None))
+        return alone, [f"Measured without the draft '{chosen.draft}'. {error}"]
+
+
+def _page(report: Report, out: Path) -> list[str]:
     """Writes `bench.html`; says so where plotly is not installed."""
     try:
         from draftscope_app.reports.bench_page import page
     except ModuleNotFoundError as error:
         if not str(error.name).startswith("plotly"):
             raise
-        print("draftscope: bench.html needs plotly; install it with: pip install 'draftscope[app]'.", file=sys.stderr)
+        terminal.say("bench.html needs plotly; install it with: pip install 'draftscope[app]'.")
         return []
-    (args.out / "bench.html").write_text(page(json.loads(report.as_json())), encoding="utf-8")
+    (out / "bench.html").write_text(page(jsonlib.loads(report.as_json())), encoding="utf-8")
     return ["bench.html"]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from draftscope.base.costs import PLAIN
-from draftscope_app.cli.commands import options
+from draftscope_app.cli import options, terminal
+from draftscope_app.cli.exit_codes import ExitCode
+from draftscope_app.cli.fields import Given, takes
+from draftscope_app.cli.terminal import Table
 
 if TYPE_CHECKING:
     from draftscope.base.costs import Calibration
@@ -14,67 +18,80 @@ if TYPE_CHECKING:
 WIDTHS = (1, 2, 3, 5, 9, 17, 33, 65)
 GAMMAS = (1, 2, 3, 4, 6, 8)
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--again", action="store_true", help="measure even where this was measured before")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    options.add_loading(parser)
+app = typer.Typer(add_completion=False)
 
 
-def run(args: argparse.Namespace) -> int:
-    from draftscope.base import costs as calibration
+@app.command()
+@takes(loading=options.MODEL_OPTIONS)
+def calibrate(
+    loading: Given,
+    again: Annotated[bool, typer.Option("--again", help="measure again what was measured before")] = False,
+    json: options.Json = False,
+) -> int:
+    """Measure what a round costs on this machine. The result is kept, so that each pair is measured once."""
+    from draftscope.base import costs
     from draftscope.decode.calibrate import calibration_of, measure
 
-    lab = options.load(args)
-    with options.waiting("Measuring"):
-        found = measure(lab) if args.again else calibration_of(lab)
-    if args.again:
-        calibration.keep(found)
-    print(found.model_dump_json() if args.json else _told(found))
-    return 0
+    chosen, _ = options.models(loading)
+    lab = options.load(chosen)
+    with terminal.waiting("Measuring ..."):
+        found = measure(lab) if again else calibration_of(lab)
+    if again:
+        costs.keep(found)
+    if json:
+        print(found.model_dump_json())
+    else:
+        _show(found)
+    return ExitCode.OK
 
 
-def _told(found: Calibration) -> str:
+def _show(found: Calibration) -> None:
     own = found.belongs
-    lines = [
-        f"{own.target}, draft {own.draft or 'none'}; {own.device}, {own.dtype}, {own.threads} threads, {found.created}",
-        f"One round of plain decoding: {found.plain_ms:.2f} ms, {found.rounds_of(PLAIN).overhead:.2f} of them no "
-        "forward.",
-        "",
-        f"v, a verify forward divided by that round, behind {found.context} tokens:",
-        *_verify(found),
-        "",
-        *_drafting(found),
+    place = f"{own.device}, {own.dtype}, {own.threads} threads"
+    print(f"{own.target}, draft {own.draft or 'none'}; {place}, {found.created}")
+    print(
+        f"One round of plain decoding: {found.plain_ms:.2f} ms, of which {found.rounds_of(PLAIN).overhead:.2f} ms are "
+        "spent outside the forward.\n"
+    )
+    terminal.show(verify_table(found))
+    print()
+    for table in drafting_tables(found):
+        terminal.show(table)
+        print()
+    print(
         f"Copy {found.machine.copy_gb_s:.1f} GB/s, product {found.machine.matmul_gflop_s:.0f} GFLOP/s; the target's "
-        f"forward reads its weights at {100 * found.bandwidth_share:.0f}% of the copy's rate.",
-        _bits(found),
-    ]
-    return "\n".join(lines)
+        f"forward reads its weights at {100 * found.bandwidth_share:.0f}% of the copy's rate.\n{_bits(found)}"
+    )
 
 
-def _verify(found: Calibration) -> list[str]:
-    batches = sorted({point.batch for point in found.verify})
-    lines = ["  batch \\ rows " + "".join(f"{width:>7}" for width in WIDTHS)]
-    for batch in batches:
+def verify_table(found: Calibration) -> Table:
+    """v by batch and number of rows."""
+    rows = []
+    for batch in sorted({point.batch for point in found.verify}):
         measured = {point.width for point in found.verify if point.batch == batch and point.context == found.context}
-        cells = (f"{found.verify_ms(w, batch) / found.plain_ms:7.2f}" if w in measured else f"{'':>7}" for w in WIDTHS)
-        lines.append(f"  {batch:>12} " + "".join(cells))
-    return lines
+        cells = [f"{found.verify_ms(w, batch) / found.plain_ms:.2f}" if w in measured else "" for w in WIDTHS]
+        rows.append([f"{batch}", *cells])
+    title = f"v: a verify forward behind {found.context} tokens, divided by that round, by batch and rows"
+    return Table(["batch", *map(str, WIDTHS)], rows, frozenset(range(len(WIDTHS) + 1)), title)
 
 
-def _drafting(found: Calibration) -> list[str]:
-    """For each drafter: c, and the acceptance length from which a draft of each length pays, alone and in batches."""
-    lines = []
+def drafting_tables(found: Calibration) -> list[Table]:
+    """For each drafter: c, and the tokens a round must emit for each sequence before drafting pays, by batch."""
+    tables = []
     for name, own in found.drafting.items():
         if name == PLAIN:
             continue
         one = found.rounds_of(name)
-        lines.append(f"{name}: c = {found.c(name):.3f} (a draft step {one.step:.2f} ms), o = {one.overhead:.2f} ms")
-        for batch in sorted(each.batch for each in own):
-            costs = ", ".join(f"gamma {gamma} above {found.round_cost(name, gamma, batch):.2f}" for gamma in GAMMAS)
-            lines.append(f"  batch {batch}: pays where a round emits more tokens a sequence than it costs: {costs}")
-        lines.append("")
-    return lines
+        costs = [
+            [f"{batch}", *(f"{found.round_cost(name, gamma, batch):.2f}" for gamma in GAMMAS)]
+            for batch in sorted(each.batch for each in own)
+        ]
+        title = (
+            f"{name}: c = {found.c(name):.3f} (a draft step takes {one.step:.2f} ms), o = {one.overhead:.2f} ms; "
+            "drafting pays where a round emits more tokens than this for each sequence, by batch and gamma"
+        )
+        tables.append(Table(["batch", *map(str, GAMMAS)], costs, frozenset(range(len(GAMMAS) + 1)), title))
+    return tables
 
 
 def _bits(found: Calibration) -> str:
@@ -82,5 +99,6 @@ def _bits(found: Calibration) -> str:
         return "The first row of a forward is bit for bit the same at every width: greedy lanes agree exactly."
     widths = ", ".join(map(str, found.differing_widths))
     return (
-        f"A row's last bits depend on how many rows go with it (widths {widths}): greedy lanes may part at near ties."
+        f"The last bits of a row depend on how many rows are computed with it (widths {widths}): greedy lanes may "
+        "differ at near ties."
     )

@@ -1,67 +1,99 @@
-"""`draftscope check`: is it still the target? Exit code 1 where a difference was found."""
+"""`draftscope check`: is a drafter's output still the target's? Exit code 1 where a difference was found."""
 
 from __future__ import annotations
 
-import argparse
-import json
+import json as jsonlib
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
 
-from tqdm import tqdm
+import typer
 
 from draftscope.base.errors import DraftscopeError
-from draftscope_app.cli.commands import options
+from draftscope_app.cli import options, terminal
+from draftscope_app.cli.exit_codes import ExitCode
+from draftscope_app.cli.fields import Given, takes, whole
 
 if TYPE_CHECKING:
-    from draftscope.decode.lab import Lab
     from draftscope.measure.check import Finding
 
-LEAST_SAMPLES = (
-    500  # below it hardly an outcome is expected five times, and a distribution test would pass whatever it saw
-)
+LEAST_SAMPLES = 500  # with fewer, hardly any outcome is expected five times: the test would pass whatever it saw
+HEAD = ("result", "check", "detail")
+
+app = typer.Typer(add_completion=False)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--drafter", default="draft", metavar="NAME", help="who is checked (default: draft)")
-    parser.add_argument("--rule", metavar="RULE", help="how a drawn chain is judged (default: block, then token)")
-    parser.add_argument("--samples", type=int, default=2048, metavar="N", help="runs of each law test (default: 2048)")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of every random draw (default: 0)")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    options.add_loading(parser)
+@app.command()
+@takes(loading=options.MODEL_OPTIONS)
+def check(
+    loading: Given,
+    drafter: Annotated[str, typer.Option(metavar="NAME", help="the drafter to check")] = "draft",
+    rule: Annotated[
+        str | None, typer.Option(metavar="RULE", help="rule that verifies a chain; default: block, then token")
+    ] = None,
+    samples: Annotated[
+        int, typer.Option(parser=whole, metavar="N", help="runs of each test of the distribution")
+    ] = 2048,
+    seed: Annotated[int, typer.Option(parser=whole, metavar="N", help="seed of every random draw")] = 0,
+    json: options.Json = False,
+) -> int:
+    """Compare a drafter's output with plain decoding.
 
-
-def run(args: argparse.Namespace) -> int:
-    if args.samples < LEAST_SAMPLES:
-        raise DraftscopeError(f"--samples {args.samples}: too few to tell laws apart; choose {LEAST_SAMPLES} or more.")
+    At temperature 0 the tokens must be equal. At temperature 1 their distribution is tested on many runs. The exit code
+    is 1 where a difference was found.
+    """
+    if samples < LEAST_SAMPLES:
+        raise DraftscopeError(
+            f"--samples {samples}: too few to tell distributions apart; choose {LEAST_SAMPLES} or more."
+        )
     from draftscope import drafters
     from draftscope.drafters.settings import Settings
-    from draftscope.measure.check import verdict
+    from draftscope.measure import check as checks
 
-    options.take_head(args)
-    chosen = Settings.of(seed=args.seed, temperature=1.0, **({"rule": args.rule} if args.rule else {}))
-    exact = drafters.find(args.drafter).exact_with(chosen)
-    findings = _findings(args, options.load(args))
-    passed, said = all(finding.passed for finding in findings), verdict(findings, exact)
-    if args.json:
+    load, name = options.models(loading, drafter)
+    assert name is not None
+    chosen = Settings.of(seed=seed, temperature=1.0, **({"rule": rule} if rule else {}))
+    exact = drafters.find(name).exact_with(chosen)
+    lab = options.load(load)
+    with _shown(json) as (show, watch):
+        findings = [show(finding) for finding in checks.check(lab, name, samples, seed, watch, rule)]
+    passed, said = all(finding.passed for finding in findings), checks.verdict(findings, exact)
+    if json:
         told = [asdict(finding) for finding in findings]
-        print(
-            json.dumps({"drafter": args.drafter, "exact": exact, "passed": passed, "verdict": said, "findings": told})
-        )
+        print(jsonlib.dumps({"drafter": name, "exact": exact, "passed": passed, "verdict": said, "findings": told}))
     else:
         print(said)
-    return 0 if passed else 1
+    return ExitCode.OK if passed else ExitCode.FAILED
 
 
-def _findings(args: argparse.Namespace, lab: Lab) -> list[Finding]:
-    """Each finding is told as it is made: the distribution tests take a while."""
-    from draftscope.measure.check import check
+@contextmanager
+def _shown(json: bool) -> Iterator[tuple[Callable[[Finding], Finding], Callable[[str], Any]]]:
+    """Shows each finding as it is made, and what is tested at the moment: the distribution tests take a while.
 
-    findings = []
-    with tqdm(unit=" checks", leave=False, disable=None, file=sys.stderr) as bar:
-        for finding in check(lab, args.drafter, args.samples, args.seed, bar.set_description, args.rule):
-            findings.append(finding)
-            bar.update()
-            if not args.json:
-                tqdm.write(f"{'ok  ' if finding.passed else 'FAIL'}  {finding.name}: {finding.detail}")
-    return findings
+    A table on a terminal; a line for each finding in a pipe; with `json` only a progress bar on a terminal's stderr.
+    """
+    if json or not sys.stdout.isatty():
+        with terminal.progress("checks") as bar:
+            task = bar.add_task("Checking", total=None)
+
+            def show(finding: Finding) -> Finding:
+                bar.advance(task)
+                if not json:
+                    print(f"{_result(finding):4}  {finding.name}: {finding.detail}", flush=True)
+                return finding
+
+            yield show, lambda what: bar.update(task, description=what)
+        return
+    with terminal.growing(HEAD) as (add, caption):
+
+        def row(finding: Finding) -> Finding:
+            add((_result(finding), finding.name, finding.detail), "green" if finding.passed else "bold red")
+            return finding
+
+        yield row, caption
+
+
+def _result(finding: Finding) -> str:
+    return "ok" if finding.passed else "FAIL"

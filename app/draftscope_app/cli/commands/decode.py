@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from tqdm import tqdm
+import typer
 
 from draftscope.base.errors import DraftscopeError
-from draftscope_app.cli.commands import options
-from draftscope_app.cli.commands.interrupt import interruptible
+from draftscope_app.cli import options, terminal
+from draftscope_app.cli.exit_codes import ExitCode
+from draftscope_app.cli.fields import Given, takes
+from draftscope_app.cli.interrupt import interruptible
 from draftscope_app.reports import lanes
 
 if TYPE_CHECKING:
@@ -20,32 +22,46 @@ if TYPE_CHECKING:
 
 Watch = Callable[[Iterator["AnyEvent"]], Iterator["AnyEvent"]]  # passes events on and shows them
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("prompt", metavar="PROMPT", help="the text to continue; '-' reads standard input")
-    parser.add_argument("--trace", metavar="FILE", help="record the run, gzipped where FILE ends in .gz")
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of the text")
-    options.add_settings(parser)
-    options.add_loading(parser)
+app = typer.Typer(add_completion=False)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Everything that can be wrong with the settings is said before a model is loaded."""
-    prompt, settings = _prompt(args.prompt), options.settings(args)
+@app.command()
+@takes(loading=options.MODEL_OPTIONS, chosen=options.settings_options())
+def decode(
+    prompt: Annotated[str, typer.Argument(metavar="PROMPT", help="the text to continue; '-' reads standard input")],
+    loading: Given,
+    chosen: Given,
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="record the run; compressed where FILE ends in .gz",
+            rich_help_panel=options.OUTPUT,
+        ),
+    ] = None,
+    json: options.Json = False,
+) -> int:
+    """Decode a prompt: print the text while it is written, then a summary on stderr.
+
+    Settings are checked before a model is loaded.
+    """
+    text = _text(prompt)
+    load, drafter = options.models(loading, chosen.get("drafter"))
+    settings = options.settings(chosen, drafter)
     from draftscope import drafters
 
     drafters.find(settings.drafter)
-    lane = options.load(args).session(prompt, settings)
-    events = _decode(lane, _counted(settings.max_new_tokens) if args.json else _streamed, args.trace)
+    lane = options.load(load).session(text, settings)
+    events = _decode(lane, _counted(settings.max_new_tokens) if json else _streamed, trace)
     done = lanes.lanes(events)[0].decoded()
-    if args.json:
+    if json:
         print(lanes.as_json(done))
     else:
         print(lanes.summary(done.metrics), file=sys.stderr)
-    return 0
+    return ExitCode.OK
 
 
-def _prompt(given: str) -> str:
+def _text(given: str) -> str:
     try:
         text = sys.stdin.read() if given == "-" else given
         text.encode()
@@ -54,7 +70,7 @@ def _prompt(given: str) -> str:
     return text
 
 
-def _decode(lane: Run, shown: Watch, trace_file: str | None) -> list[AnyEvent]:
+def _decode(lane: Run, shown: Watch, trace: Path | None) -> list[AnyEvent]:
     """All events of a run, shown and written as they come. Ctrl-C ends the run within a round and its trace whole."""
     from draftscope.decode.race import race
     from draftscope.trace import files
@@ -62,11 +78,11 @@ def _decode(lane: Run, shown: Watch, trace_file: str | None) -> list[AnyEvent]:
     events: list[AnyEvent] = []
     with interruptible() as interrupted:
         coming = shown(_kept(race([lane], interrupted), events))
-        if trace_file is None:
+        if trace is None:
             for _ in coming:
                 pass
         else:
-            files.write(trace_file, coming)
+            files.write(trace, coming)
         if interrupted():
             raise KeyboardInterrupt
     return events
@@ -91,10 +107,11 @@ def _counted(limit: int) -> Watch:
     """Counts the tokens on a terminal's stderr."""
 
     def watch(events: Iterator[AnyEvent]) -> Iterator[AnyEvent]:
-        with tqdm(total=limit, unit=" tokens", leave=False, disable=None, file=sys.stderr) as bar:
+        with terminal.progress("tokens") as bar:
+            task = bar.add_task("Decoding", total=limit)
             for event in events:
                 if event.kind == "round":
-                    bar.update(len(event.emitted))
+                    bar.advance(task, len(event.emitted))
                 yield event
 
     return watch

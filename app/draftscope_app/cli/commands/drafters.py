@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-import argparse
-import json
+import json as jsonlib
 
-from draftscope_app.cli.commands import options
+import typer
+
+from draftscope_app.cli import options, terminal
+from draftscope_app.cli.exit_codes import ExitCode
+from draftscope_app.cli.fields import Given, takes
 
 FIELDS = ("name", "exact", "available", "why_not", "paper")  # the contract of --json
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print a JSON list")
-    options.add_loading(parser)
+app = typer.Typer(add_completion=False)
 
 
-def run(args: argparse.Namespace) -> int:
-    found = options.load(args).drafters()
-    if args.json:
-        print(json.dumps([{field: getattr(drafter, field) for field in FIELDS} for drafter in found]))
-        return 0
-    for drafter in found:
-        kind = "exact" if drafter.exact else "lossy"
-        print(f"{drafter.name:<16}{kind:<7}{drafter.why_not or 'available':<28}{drafter.title} ({drafter.paper})")
-    return 0
+@app.command()
+@takes(loading=options.MODEL_OPTIONS)
+def drafters(loading: Given, json: options.Json = False) -> int:
+    """List the drafters and which of them can run on these models."""
+    chosen, _ = options.models(loading)
+    found = options.load(chosen).drafters()
+    if json:
+        print(jsonlib.dumps([{field: getattr(drafter, field) for field in FIELDS} for drafter in found]))
+        return ExitCode.OK
+    rows = [
+        (each.name, "exact" if each.exact else "lossy", each.why_not or "yes", each.title, each.paper) for each in found
+    ]
+    terminal.show(terminal.Table(("name", "output", "runs here", "title", "paper"), rows))
+    return ExitCode.OK

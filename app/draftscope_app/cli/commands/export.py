@@ -2,68 +2,83 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.trace import files
+from draftscope_app.cli import options, terminal
+from draftscope_app.cli.exit_codes import ExitCode
+
+app = typer.Typer(add_completion=False)
+
+What = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME",
+        help="tokens, rounds or decisions: a table with a row for each; page: one HTML file that plays offline",
+        autocompletion=lambda: ["tokens", "rounds", "decisions", "page"],
+        rich_help_panel=options.OUTPUT,
+    ),
+]
+To = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="ends in .csv, .parquet or .jsonl; a page ends in .html; default: stdout",
+        rich_help_panel=options.OUTPUT,
+    ),
+]
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="TRACE", help="a trace, as 'draftscope decode --trace FILE' writes it")
-    parser.add_argument(
-        "--what",
-        default="tokens",
-        metavar="WHAT",
-        help="tokens, rounds or contests: a row for each; page: one HTML file that plays offline (default: tokens)",
-    )
-    parser.add_argument(
-        "--to", metavar="FILE", help="ends in .csv, .parquet or .jsonl, a page in .html (default: stdout)"
-    )
+@app.command()
+def export(trace: options.Trace, what: What = "tokens", to: To = None) -> int:
+    """Write a recorded run as a table, or as a page that plays by itself.
 
-
-def run(args: argparse.Namespace) -> int:
-    """What is whole of a truncated file is written, and a warning says so."""
-    recording = _page(args) if args.what == "page" else _table(args)
+    Of a file that was cut short, everything before the cut is written, and a warning says so.
+    """
+    recording = _page(trace, to) if what == "page" else _table(trace, what, to)
     if recording.warning:
-        print(f"draftscope: {recording.warning}", file=sys.stderr)
-    return 0
+        terminal.say(recording.warning)
+    return ExitCode.OK
 
 
-def _table(args: argparse.Namespace) -> files.Recording:
+def _table(trace: Path, what: str, to: Path | None) -> files.Recording:
     from draftscope.trace import tables
 
-    if args.to is not None:
-        tables.refuse_format(args.to)
-        _refuse_itself(Path(args.file), Path(args.to))
-    recording = files.read(args.file)
-    table = tables.frame(recording.events, args.what)
-    if args.to is None:
+    if to is not None:
+        tables.refuse_format(to)
+        _refuse_itself(trace, to)
+    recording = files.read(trace)
+    table = tables.frame(recording.events, what)
+    if to is None:
         table.to_csv(sys.stdout, index=False, lineterminator="\n")
     else:
-        tables.write(table, args.to)
+        tables.write(table, to)
     return recording
 
 
-def _page(args: argparse.Namespace) -> files.Recording:
+def _page(trace: Path, to: Path | None) -> files.Recording:
     from draftscope.trace import html as player
 
-    if args.to is not None and Path(args.to).suffix not in (".html", ".htm"):
-        raise DraftscopeError(f"'{args.to}': name a file that ends in .html.")
-    if args.to is not None:
-        _refuse_itself(Path(args.file), Path(args.to))
-    recording = files.read(args.file)
+    if to is not None and to.suffix not in (".html", ".htm"):
+        raise DraftscopeError(f"'{to}': name a file that ends in .html.")
+    if to is not None:
+        _refuse_itself(trace, to)
+    recording = files.read(trace)
     html = player.page(recording.events)
     if len(player.first_run(recording.events)) < len(recording.events):
-        print(f"draftscope: '{args.file}' holds several runs; the page plays the first.", file=sys.stderr)
-    if args.to is None:
+        terminal.say(f"'{trace}' holds several runs; the page plays the first.")
+    if to is None:
         sys.stdout.write(html)
         return recording
     try:
-        Path(args.to).write_text(html, encoding="utf-8")
+        to.write_text(html, encoding="utf-8")
     except OSError as error:
-        raise DraftscopeError(f"'{args.to}' cannot be written ({error.strerror}); choose another file.") from None
+        raise DraftscopeError(f"'{to}' cannot be written ({error.strerror}); choose another file.") from None
     return recording
 
 

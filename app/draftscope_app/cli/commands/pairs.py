@@ -2,33 +2,39 @@
 
 from __future__ import annotations
 
-import argparse
-import json
+import json as jsonlib
+from typing import TYPE_CHECKING
 
-WIDTHS = (37, 38, 13, 9, 9, 7)
-HEAD = ("target", "drafter", "kind", "GB bf16", "licence", "runs")
+import typer
+
+from draftscope_app.cli import options, terminal
+from draftscope_app.cli.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from draftscope.drafters.catalog import Pair
+
+FIELDS = ("target", "drafter", "kind", "gb", "gated", "runs", "note")  # the contract of --json
+HEAD = ("target", "drafter", "kind", "GB bf16", "licence", "runs", "note")
+
+app = typer.Typer(add_completion=False)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print a JSON list")
+@app.command()
+def pairs(json: options.Json = False) -> int:
+    """List known pairs of models, what they need, and whether this version runs them."""
+    from draftscope.drafters.catalog import PAIRS
 
-
-def run(args: argparse.Namespace) -> int:
-    from draftscope.drafters.catalog import PAIRS, Pair
-
-    if args.json:
-        told = ("target", "drafter", "kind", "gb", "gated", "runs", "note")
-        print(json.dumps([{name: getattr(pair, name) for name in told} for pair in PAIRS]))
-        return 0
-
-    def cells(pair: Pair) -> tuple[str, ...]:
-        gate, runs = "accept" if pair.gated else "-", "yes" if pair.runs else "not yet"
-        return (pair.target, pair.drafter, pair.kind, f"{pair.gb:.1f}", gate, f"{runs:<9}{pair.note}")
-
-    for row in (HEAD, *map(cells, PAIRS)):
-        print(" ".join(f"{cell:<{width}}" for cell, width in zip(row, WIDTHS, strict=True)).rstrip())
+    if json:
+        print(jsonlib.dumps([{name: getattr(pair, name) for name in FIELDS} for pair in PAIRS]))
+        return ExitCode.OK
+    terminal.show(terminal.Table(HEAD, [_cells(pair) for pair in PAIRS], numbers=frozenset({3})))
     print(
-        "\nGB: weights of both in bfloat16, the cache comes on top. 'accept': a licence to accept on the hub, then "
+        "\nGB: weights of both in bfloat16, without the cache. 'accept': accept a licence on the hub first, then run "
         "'hf auth login'.\nTo run one: draftscope decode PROMPT --target TARGET --draft DRAFTER"
     )
-    return 0
+    return ExitCode.OK
+
+
+def _cells(pair: Pair) -> tuple[str, ...]:
+    gate, runs = "accept" if pair.gated else "-", "yes" if pair.runs else "not yet"
+    return (pair.target, pair.drafter, pair.kind, f"{pair.gb:.1f}", gate, runs, pair.note)

@@ -1,20 +1,79 @@
-"""`draftscope regret`: policies against the best fixed setting in hindsight, by kind of text; as JSON and Markdown."""
+"""`draftscope regret`: policies against the best fixed setting in hindsight, by kind of text; as JSON and Markdown.
+
+Every value is checked before a model is loaded.
+"""
 
 from __future__ import annotations
 
-import argparse
-import sys
+from pathlib import Path
+from typing import Annotated
 
-from draftscope.measure.regret import regret_command
-from draftscope_app.cli.commands import options
+import typer
+from pydantic.fields import FieldInfo
+
+from draftscope.drafters.settings import Settings
+from draftscope.measure.bench.texts import texts
+from draftscope.measure.regret.regret_plan import ARMS, PLAN, POLICIES, QUICK, refuse_policies
+from draftscope.measure.regret.regret_texts import asked
+from draftscope_app.cli import options, plans, terminal
+from draftscope_app.cli.exit_codes import ExitCode
+from draftscope_app.cli.fields import Given, options_of, takes
+
+COMPARED = options_of(
+    {
+        "arms": FieldInfo(annotation=tuple[str, ...], default=ARMS, description="what the policies choose among"),
+        "policies": FieldInfo(annotation=tuple[str, ...], default=POLICIES, description="policies to compare"),
+    },
+    lambda _: plans.MEASURED,
+    {"arms": "NAME:FORM,...", "policies": "NAME,..."},
+    by_commas=frozenset({"arms", "policies"}),
+)
+
+app = typer.Typer(add_completion=False)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    regret_command.add_arguments(parser)
-    options.add_loading(parser)
+@app.command()
+@takes(
+    compared=COMPARED,
+    wanted=plans.plan_options(PLAN, ("kinds", "temperature", "tokens", "repeats")),
+    loading=options.MODEL_OPTIONS,
+)
+def regret(
+    compared: Given,
+    wanted: Given,
+    loading: Given,
+    prompts: plans.Prompts = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="one prompt a kind, two repeats", rich_help_panel=plans.MEASURED)
+    ] = False,
+    out: plans.Out = Path("regret"),
+    json: options.Json = False,
+) -> int:
+    """Compare policies with the best fixed setting in hindsight, by kind of text.
 
+    Prints the tables and writes them to regret.json and regret.md.
+    """
+    plan = plans.planned(wanted, QUICK if quick else PLAN)
+    arms = tuple(dict.fromkeys(compared.get("arms", ARMS)))
+    policies = tuple(dict.fromkeys(compared.get("policies", POLICIES)))
+    refuse_policies(policies)
+    chosen = Settings.of(arms=arms)
+    selected, notes = texts(plan, prompts, asked())
+    plans.prepare_folder(out)
+    from draftscope.drafters.policy.arms import arms_of
+    from draftscope.drafters.registry import find
+    from draftscope.measure.regret.regret import regret as measure
+    from draftscope.measure.regret.regret import save
 
-def run(args: argparse.Namespace) -> int:
-    regret_command.run(args, lambda *_: options.load(args))
-    print(f"draftscope: wrote regret.json, regret.md to {args.out}.", file=sys.stderr)
-    return 0
+    arms_of(chosen, find)
+    load, _ = options.models(loading)
+    report = measure(options.load(load), plan, selected, arms, policies, notes)
+    text = save(report, out)
+    for note in report.notes:
+        terminal.say(" ".join(note.split()))
+    if json:
+        print(report.as_json())
+    else:
+        terminal.markdown(text)
+    terminal.say(f"wrote regret.json, regret.md to {out}.")
+    return ExitCode.OK

@@ -1,13 +1,13 @@
-"""`draftscope replay FILE`: a recorded run's text, summary and metrics. Loads no model and never imports torch."""
+"""`draftscope replay TRACE`: a recorded run's text, summary and metrics. Loads no model and never imports torch."""
 
 from __future__ import annotations
 
-import argparse
-import sys
-
+import typer
 from pydantic import BaseModel, ConfigDict
 
 from draftscope.trace import files
+from draftscope_app.cli import options, terminal
+from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.reports import lanes as report
 
 
@@ -20,28 +20,34 @@ class Replay(BaseModel):
     lanes: list[report.Replayed]
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="a trace, as 'draftscope decode --trace FILE' writes it")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+app = typer.Typer(add_completion=False)
 
 
-def run(args: argparse.Namespace) -> int:
-    """What is whole of a truncated file is shown, and a warning says so."""
-    recording = files.read(args.file)
+@app.command()
+def replay(file: options.Trace, json: options.Json = False) -> int:
+    """Print a recorded run: its text, a summary and the metrics.
+
+    Of a file that was cut short, everything before the cut is printed, and a warning says so.
+    """
+    recording = files.read(file)
     lanes = report.lanes(recording.events)
-    if args.json:
+    if json:
         print(report.as_json(Replay(warning=recording.warning, lanes=[lane.replayed() for lane in lanes])))
     else:
-        print("\n\n".join(_told(lane) for lane in lanes))
+        for number, lane in enumerate(lanes):
+            print("\n" if number else "", end="")
+            _show(lane)
     if recording.warning:
-        print(f"draftscope: {recording.warning}", file=sys.stderr)
-    return 0
+        terminal.say(recording.warning)
+    return ExitCode.OK
 
 
-def _told(lane: report.Lane) -> str:
+def _show(lane: report.Lane) -> None:
     """One lane for a person."""
     metrics = lane.decoded().metrics
     ended = f"ended by {lane.end.reason}" if lane.end else "breaks off"
     head = f"[{lane.start.lane}] {report.origin(lane.start)}"
-    about = [f"{report.summary(metrics)}; {ended}", *report.table(metrics, lane.solo_seconds)]
-    return report.printable("\n".join([head, "", lane.start.prompt + lane.given + lane.text, "", *about]))
+    text = lane.start.prompt + lane.given + lane.text
+    print(report.printable("\n".join([head, "", text, "", f"{report.summary(metrics)}; {ended}"])))
+    rows = report.metric_rows(metrics, lane.solo_seconds)
+    terminal.show(terminal.Table(("metric", "value"), rows))

@@ -2,37 +2,49 @@
 
 from __future__ import annotations
 
-import argparse
 import os
+from typing import Annotated
+
+import typer
 
 from draftscope.base.errors import DraftscopeError
-from draftscope_app.cli.commands import options
+from draftscope_app.cli import options
+from draftscope_app.cli.exit_codes import ExitCode
+from draftscope_app.cli.fields import Given, takes, whole
 
 EXTRA = ("gradio", "pandas", "plotly")  # installed with draftscope[app] only
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)")
-    parser.add_argument("--port", type=int, default=7860, help="port to listen on (default: 7860)")
-    parser.add_argument("--no-browser", action="store_true", help="do not open a browser")
-    parser.add_argument("--drafter", metavar="NAME", help="who drafts when the page opens; with a head: eagle3:MODEL")
-    options.add_loading(parser)
+app = typer.Typer(add_completion=False)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Serves until Ctrl-C. Limits and the like come from the environment; a log is written only if it asks for one."""
+@app.command()
+@takes(loading=options.MODEL_OPTIONS)
+def serve(
+    loading: Given,
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="address to listen on")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(parser=whole, metavar="N", help="port to listen on")] = 7860,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="do not open a browser")] = False,
+    drafter: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="drafter that is chosen when the page opens; with a head: eagle3:MODEL"),
+    ] = None,
+) -> int:
+    """Open the dashboard in a browser. Stop it with Ctrl-C.
+
+    Limits and the log are set by environment variables; without them no log is written.
+    """
     from draftscope_app.engine.config import Environment
     from draftscope_app.serve import server
 
     environment = Environment.read({"DRAFTSCOPE_LOG": "off"} | os.environ)
-
+    load, drafter = options.models(loading, drafter)
     try:
         server.serve(
-            host=args.host,
-            port=args.port,
-            load=options.models(args),
-            drafter=args.drafter,
-            open_browser=not args.no_browser,
+            host=host,
+            port=port,
+            load=load,
+            drafter=drafter,
+            open_browser=not no_browser,
             environment=environment,
         )
     except ModuleNotFoundError as error:
@@ -40,4 +52,4 @@ def run(args: argparse.Namespace) -> int:
             raise
         remedy = "install it with: pip install 'draftscope[app]'"
         raise DraftscopeError(f"The dashboard needs {error.name}; {remedy}.") from None
-    return 0
+    return ExitCode.OK

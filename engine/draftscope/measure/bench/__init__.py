@@ -1,6 +1,8 @@
 """The benchmark: drafters x kinds of text x temperature x gamma, beside other programs on the same weights.
 
-    python -m draftscope.measure.bench --quick --out bench
+    draftscope bench --quick --out bench
+
+or, where only the engine is installed, `save(benchmark(load(), QUICK, *texts(QUICK)), folder)`.
 
 How it measures. Every run writes exactly the same number of tokens (ends of text are not heeded), from token ids in to
 token ids out, prefill included, one stopwatch for all. Each run is a fresh session, so no cache and no n-gram index
@@ -8,7 +10,7 @@ outlives it. One pass over everything is warm-up and not counted; then each repe
 case the systems follow each other, A B C, so that a machine that slows down slows all of them. A ratio is taken within
 the same repeat of the same prompt. Continuations that loop are counted and kept out of the headline.
 
-`plan` says what runs, `prompts` and `cases` on which texts, `systems` and `peers` who runs; `measure` runs them;
-`statistics`, `predict` and `rows` fold the runs, `report` and `tables` write them down; `benchmark` is all of it, and
-`command` the command line.
+`plan` says what runs, `texts` and `cases` on which texts, `systems` and `peers` say which systems run; `measure` runs
+them; `statistics`, `predict` and `rows` fold the runs, `report` and `tables` write them down; `benchmark` is all of
+it.
 """

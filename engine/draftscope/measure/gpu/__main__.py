@@ -108,6 +108,7 @@ def _cell(value: object) -> str:
 
 
 def main() -> int:
+    """The only command line in the engine: the GPU machine has neither typer nor the app. Exit codes as the app's."""
     parser = argparse.ArgumentParser(prog="python -m draftscope.measure.gpu", description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, default=Path("bench"))
     parser.add_argument("--device", default="cuda")

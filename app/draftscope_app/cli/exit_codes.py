@@ -1,0 +1,14 @@
+"""What `draftscope` tells the shell."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """The only list of exit codes; the README's table says the same."""
+
+    OK = 0
+    FAILED = 1  # a check found a difference, or the run failed
+    BAD_INPUT = 2  # one sentence on stderr says what is wrong and what to do
+    INTERRUPTED = 130  # by Ctrl-C, as shells report it; also training that stopped early and can continue

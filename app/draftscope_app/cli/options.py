@@ -1,0 +1,116 @@
+"""Options that several commands share: which models to load, and the settings of a run."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, get_type_hints
+
+import typer
+from pydantic.fields import FieldInfo
+
+from draftscope.base.load_settings import LoadSettings
+from draftscope.drafters.settings import Settings
+from draftscope_app.cli import terminal
+from draftscope_app.cli.fields import Given, options_of
+
+if TYPE_CHECKING:
+    from draftscope.decode.lab import Lab
+
+MODELS, LOADING, PROMPT, SAMPLING, DRAFTER, OUTPUT = (
+    "Models", "Loading", "Prompt", "Sampling", "Drafter options", "Output",
+)  # fmt: skip
+
+Json = Annotated[bool, typer.Option("--json", help="print one JSON object", rich_help_panel=OUTPUT)]
+Trace = Annotated[Path, typer.Argument(metavar="TRACE", help="a trace, as 'draftscope decode --trace FILE' writes it")]
+
+# Loading: one option for each field of `LoadSettings` that is listed here.
+
+_LOADING: Mapping[str, tuple[str, str]] = {  # field -> metavar, help
+    "target": ("MODEL", "hub id, folder or embedded name such as experts; default: the embedded pair"),
+    "draft": ("MODEL", "draft model, such as mamba2; several for a cascade, the largest first: A,B"),
+    "heads": (
+        "KIND:MODEL",
+        "head that reads the target's features, such as eagle3:FOLDER; '--drafter eagle3:FOLDER' also selects it",
+    ),
+    "dtype": ("TYPE", "auto, float32, bfloat16 or float16"),
+    "device": ("NAME", "auto, cpu or cuda"),
+    "threads": ("N", "threads on the CPU; default: the fastest number, measured"),
+    "ballast": ("PAIR", "give the models the size of a real pair, such as 8b+1b; the tokens stay the same"),
+    "graphs": ("", "CUDA graphs; without them every kernel is launched on its own"),
+    "revision": ("NAME", "branch, tag or commit of the target on the hub"),
+    "draft_revision": ("NAME", "branch, tag or commit of the draft model on the hub"),
+    "device_map": ("MAP", "spread the target over all devices: auto, balanced, ..."),
+    "trust_remote_code": ("", "run code that a model contains"),
+    "allow_pickle": ("", "read weights from pickle files, which can run code"),
+}
+_FLAGS = {"heads": "head"}  # field -> option, where the names differ
+_WHERE_FROM = ("revision", "draft_revision", "device_map", "trust_remote_code", "allow_pickle")
+
+
+def _loading_fields() -> dict[str, FieldInfo]:
+    kinds, defaults = get_type_hints(LoadSettings), {field.name: field.default for field in fields(LoadSettings)}
+    return {
+        _FLAGS.get(name, name): FieldInfo(annotation=kinds[name], default=defaults[name], description=about)
+        for name, (_, about) in _LOADING.items()
+    }
+
+
+MODEL_OPTIONS = options_of(
+    _loading_fields(),
+    panel=lambda name: LOADING if name in _WHERE_FROM else MODELS,
+    metavars={_FLAGS.get(name, name): metavar for name, (metavar, _) in _LOADING.items()},
+)
+
+
+def models(given: Given, drafter: str | None = None) -> tuple[LoadSettings, str | None]:
+    """The models that were named, and the drafter's name: '--drafter eagle3:MODEL' names a drafter and its head."""
+    values = dict(given)
+    heads = tuple(values.pop("head", ()))
+    name, _, source = (drafter or "").partition(":")
+    if source:
+        drafter, heads = name, (*heads, f"{name.removesuffix('-tree')}:{source}")
+    return LoadSettings(**values, heads=heads), drafter
+
+
+def load(chosen: LoadSettings) -> Lab:
+    """Loads the models; a line on stderr says what they cannot do."""
+    import draftscope
+
+    terminal.remark("Loading the models ...")
+    lab = draftscope.load(**asdict(chosen), progress=sys.stderr.isatty())
+    for sentence in [*lab.limits, *lab.compiled]:
+        terminal.say(sentence)
+    return lab
+
+
+# Settings of a run.
+
+_OF_PROMPT = {"raw", "system", "thinking"}
+_OF_SAMPLING = {
+    "rule", "lenience", "agreement", "temperature", "top_k", "top_p", "min_p", "seed", "max_new_tokens", "stop",
+}  # fmt: skip
+_METAVARS = {"drafter": "NAME", "arms": "NAME:FORM,..."}
+_BY_COMMAS = frozenset({"arms"})  # no arm has a comma in its name; a stop string may
+
+
+def _panel(name: str) -> str:
+    if name in _OF_PROMPT:
+        return PROMPT
+    return SAMPLING if name in _OF_SAMPLING else DRAFTER
+
+
+def settings_options(known: Mapping[str, FieldInfo] = Settings.model_fields) -> list[inspect.Parameter]:
+    """The options of a run, for `takes`: one for each known setting."""
+    return options_of(known, _panel, _METAVARS, _BY_COMMAS)
+
+
+def settings(given: Given, drafter: str | None = None) -> Settings:
+    """The settings that were given, or a `DraftscopeError`; what was not given keeps its default."""
+    values = dict(given)
+    if drafter is not None:
+        values["drafter"] = drafter
+    return Settings.of(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})

@@ -1,0 +1,73 @@
+"""Options of a benchmark's plan, which `bench` and `regret` share, and the folder of its results."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import typer
+from pydantic.fields import FieldInfo
+
+from draftscope.base.errors import DraftscopeError
+from draftscope.measure.bench.plan import Plan
+from draftscope_app.cli import options
+from draftscope_app.cli.fields import Given, options_of
+
+MEASURED = "What is measured"
+
+_OPTIONS: Mapping[str, tuple[str, str, str]] = {  # option -> field of the plan, metavar, help
+    "drafters": ("drafters", "NAME,...", "'draftscope drafters' lists them; default: all that can run"),
+    "kinds": ("kinds", "KIND,...", "kinds of text; default: all"),
+    "temperature": ("temperatures", "T,...", "temperatures"),
+    "gamma": ("gammas", "N,...", "drafted tokens in a chain"),
+    "lengths": ("lengths", "NAME,...", "draft lengths: fixed, or chosen while drafting (cost, confidence, ...)"),
+    "rules": ("rules", "NAME,...", "rules that verify chains"),
+    "batch": ("batches", "N,...", "sequences decoded together"),
+    "context": ("contexts", "N,...", "tokens of the prompt; default: prompts as they are"),
+    "tokens": ("tokens", "N", "tokens to write"),
+    "repeats": ("repeats", "N", "repeats after the warm-up"),
+    "peers": ("peers", "", "measure other programs too"),
+}
+
+Prompts = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE.jsonl", help="prompts of your own, one object a line", rich_help_panel=MEASURED),
+]
+Out = Annotated[
+    Path, typer.Option(metavar="DIR", help="folder for the files", show_default=True, rich_help_panel=options.OUTPUT)
+]
+
+
+def plan_options(default: Plan, names: Sequence[str] = tuple(_OPTIONS)) -> list[inspect.Parameter]:
+    """The named options, for `takes`; the help shows the defaults of this plan."""
+    kinds = get_type_hints(Plan)
+    fields = {
+        name: FieldInfo(annotation=kinds[field], default=getattr(default, field), description=about)
+        for name, (field, _, about) in _OPTIONS.items()
+        if name in names
+    }
+    metavars = {name: metavar for name, (_, metavar, _) in _OPTIONS.items() if metavar}
+    return options_of(fields, lambda _: MEASURED, metavars, by_commas=frozenset(_OPTIONS))
+
+
+def planned(given: Given, base: Plan) -> Plan:
+    """`base` with what was given, each value of a list once; or a `DraftscopeError`."""
+    values: dict[str, Any] = {_OPTIONS[name][0]: value for name, value in given.items()}
+    for name, value in values.items():
+        values[name] = tuple(dict.fromkeys(value)) if isinstance(value, list) else value
+    return replace(base, **values)
+
+
+def prepare_folder(folder: Path) -> None:
+    """Makes the folder of --out before anything is measured, or raises `DraftscopeError`."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise DraftscopeError(f"--out {folder}: the folder cannot be made ({reason}); name another.") from None
+    if not os.access(folder, os.W_OK):
+        raise DraftscopeError(f"--out {folder}: this folder cannot be written to; name another.")

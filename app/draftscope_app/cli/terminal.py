@@ -1,0 +1,135 @@
+"""What people see: tables, progress and remarks. In a pipe tables are plain aligned text, and progress is silent."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+    from rich.table import Table as RichTable
+
+Cells = Sequence[str]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A head and rows of as many cells; the columns in `numbers`, counted from 0, are aligned to the right."""
+
+    head: Cells
+    rows: Sequence[Cells] = field(default_factory=list)
+    numbers: frozenset[int] = frozenset()
+    title: str = ""
+
+    def plain(self) -> str:
+        """Aligned text without a colour: two spaces between columns, however wide the terminal."""
+        lines = [list(self.head), *map(list, self.rows)]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        shown = [
+            "  ".join(
+                cell.rjust(width) if index in self.numbers else cell.ljust(width)
+                for index, (cell, width) in enumerate(zip(line, widths, strict=True))
+            ).rstrip()
+            for line in lines
+        ]
+        return "\n".join([self.title, *shown] if self.title else shown)
+
+    def rich(self) -> RichTable:
+        """The same for a terminal. Cells are text: what looks like markup in them stays as it is."""
+        from rich import box
+        from rich.table import Table as RichTable
+        from rich.text import Text
+
+        table = RichTable(box=box.SIMPLE_HEAD, title=self.title or None, title_justify="left", pad_edge=False)
+        for index, name in enumerate(self.head):
+            table.add_column(name, justify="right" if index in self.numbers else "left")
+        for row in self.rows:
+            table.add_row(*map(Text, row))
+        return table
+
+
+def show(table: Table) -> None:
+    """Prints a table on stdout."""
+    if not sys.stdout.isatty():
+        print(table.plain())
+        return
+    from rich.console import Console
+
+    Console().print(table.rich())
+
+
+def markdown(text: str) -> None:
+    """Prints Markdown: as it is in a pipe, with its tables drawn on a terminal."""
+    if not sys.stdout.isatty():
+        print(text)
+        return
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    Console().print(Markdown(text))
+
+
+def say(sentence: str) -> None:
+    """A sentence beside the output, on stderr."""
+    print(f"draftscope: {sentence}", file=sys.stderr)
+
+
+def remark(words: str) -> None:
+    """What is going on, for people only: nothing where stderr is no terminal."""
+    if sys.stderr.isatty():
+        from rich.console import Console
+
+        Console(stderr=True).print(words, style="dim", highlight=False)
+
+
+def waiting(what: str) -> AbstractContextManager[object]:
+    """A spinner on a terminal's stderr while something without a count goes on."""
+    if not sys.stderr.isatty():
+        return nullcontext()
+    from rich.console import Console
+
+    return Console(stderr=True).status(what)
+
+
+def progress(unit: str) -> Progress:
+    """A bar on a terminal's stderr that is gone when it ends; silent elsewhere. stdout stays as it is."""
+    from rich import progress as parts
+    from rich.console import Console
+
+    return parts.Progress(
+        parts.TextColumn("{task.description}"),
+        parts.BarColumn(),
+        parts.MofNCompleteColumn(),
+        parts.TextColumn(unit),
+        parts.TimeElapsedColumn(),
+        console=Console(stderr=True),
+        transient=True,
+        redirect_stdout=False,
+        disable=not sys.stderr.isatty(),
+    )
+
+
+@contextmanager
+def growing(head: Cells) -> Iterator[tuple[Callable[[Cells, str], None], Callable[[str], None]]]:
+    """A table on a terminal that grows row by row; yields how to add a row in a style, and how to set its caption."""
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    table = Table(head).rich()
+    table.caption_justify = "left"
+    with Live(table, console=Console(), vertical_overflow="visible", redirect_stderr=False) as live:
+
+        def add(row: Cells, style: str) -> None:
+            first, *rest = row
+            table.add_row(Text(first, style=style), *map(Text, rest))
+            live.refresh()
+
+        def caption(words: str) -> None:
+            table.caption = Text(words)
+
+        yield add, caption
+        table.caption = None

@@ -1,0 +1,21 @@
+"""The texts of a benchmark: a file's, or those that come with Draftscope. Imports no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from draftscope.base import prompts
+from draftscope.base.prompts import Prompt
+from draftscope.measure.bench.plan import Plan
+
+
+def texts(
+    plan: Plan, file: Path | None = None, more: Sequence[Prompt] = ()
+) -> tuple[dict[str, list[Prompt]], list[str]]:
+    """The plan's prompts by kind: of `file`, or else the shipped ones and `more`; a note about skipped lines.
+
+    Raises `DraftscopeError` for a file that cannot be read and for a kind that is not there.
+    """
+    found, notes = ([*prompts.shipped(), *more], []) if file is None else prompts.read(file)
+    return prompts.select(found, plan.kinds, plan.prompts_per_kind), notes

@@ -1,0 +1,201 @@
+"""Help, completion, exit codes and terminals: what the command line shows around its commands."""
+
+from __future__ import annotations
+
+import ast
+import fcntl
+import io
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+from contextlib import suppress
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+import typer
+from pydantic import Field
+from rich.console import Console
+from typer.main import get_command
+
+import draftscope_app
+from draftscope.decode.lab import Lab
+from draftscope.drafters.settings import Settings
+from draftscope.trace import files
+from draftscope_app.cli import fields, options
+from draftscope_app.cli.exit_codes import ExitCode
+from draftscope_app.cli.main import COMMANDS, main
+from draftscope_app.cli.terminal import Table
+
+COMMAND = (sys.executable, "-m", "draftscope_app.cli.main")
+LOADING = (
+    "--target", "--draft", "--dtype", "--device", "--threads", "--head", "--ballast", "--graphs", "--no-graphs",
+    "--revision", "--draft-revision", "--device-map", "--trust-remote-code", "--allow-pickle",
+)  # fmt: skip
+
+
+def shown(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """What a command prints, which must end well and say nothing on stderr."""
+    assert main(arguments) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    return out
+
+
+@pytest.mark.parametrize(("option", "expected"), [("-h", "Usage: draftscope"), ("--version", version("draftscope"))])
+def test_short_help_and_version(capsys: pytest.CaptureFixture[str], option: str, expected: str) -> None:
+    assert expected in shown(capsys, option)
+
+
+def test_help_lists_every_command_in_its_group(capsys: pytest.CaptureFixture[str]) -> None:
+    listed: dict[str, str] = {}
+    panel = ""
+    for line in shown(capsys, "--help").splitlines():
+        if line.startswith("\u256d"):
+            panel = line.strip("\u256d\u2500\u256e ")
+        elif (words := line.strip("\u2502 ").split()) and words[0] in COMMANDS:
+            listed[words[0]] = panel
+            assert " ".join(words[1:]) == COMMANDS[words[0]].summary
+    assert listed == {name: command.panel for name, command in COMMANDS.items()}
+    assert len(set(listed.values())) > 3
+
+
+def test_options_of_a_run_are_grouped(capsys: pytest.CaptureFixture[str]) -> None:
+    """Every setting and every loading option has its place in the help, with its range and default."""
+    text = shown(capsys, "decode", "--help")
+    for panel in ("Models", "Loading", "Drafter options", "Sampling", "Prompt", "Output"):
+        assert f"\u2500 {panel} \u2500" in text
+    named = {word for word in text.split() if word.startswith("--")}
+    assert {f"--{name.replace('_', '-')}" for name in Settings.model_fields} < named
+    assert set(LOADING) < named
+    assert "drafted tokens in a chain [1 to 64; default: 4]" in " ".join(text.replace("\u2502", " ").split())
+
+
+class Extended(Settings):
+    """Settings with options that a drafter of somebody else brings along."""
+
+    beam_width: int = Field(3, ge=1, le=9, description="beams [of a plug-in]")
+    beam_sizes: tuple[int, ...] = Field((1, 2), description="sizes")
+    beam_words: tuple[str, ...] = Field((), description="words")
+    beam_kind: Literal["wide", "deep"] = Field("wide", description="kind of beam")
+    beam_greedy: bool = Field(False, description="greedy beams")
+    beam_rate: float | None = Field(None, gt=0, description="rate")
+
+
+def test_an_option_of_somebody_elses_drafter_is_an_option_here() -> None:
+    own = typer.Typer(add_completion=False)
+    seen: dict[str, Any] = {}
+
+    @own.command()
+    @fields.takes(chosen=options.settings_options(Extended.model_fields))
+    def run(chosen: fields.Given) -> int:
+        seen.update(chosen)
+        return 0
+
+    command = get_command(own)
+    words = ["--beam-width", "5", "--beam-sizes", "3,4", "--beam-words", "a,b", "--beam-words", "c", "--beam-greedy"]
+    command.main([*words, "--beam-kind", "deep", "--beam-rate", "0.5"], standalone_mode=False)
+    assert Extended.of(**{name: tuple(v) if isinstance(v, list) else v for name, v in seen.items()}) == Extended(
+        beam_width=5, beam_sizes=(3, 4), beam_words=("a,b", "c"), beam_greedy=True, beam_kind="deep", beam_rate=0.5
+    )
+    known = options.settings_options(Extended.model_fields)
+    about = {option.name: option.annotation.__metadata__[0] for option in known}
+    assert about["beam_width"].help == r"beams \[of a plug-in] \[1 to 9; default: 3]"
+    assert about["beam_kind"].help == r"kind of beam \[wide, deep; default: wide]"
+    assert about["beam_rate"].help == r"rate \[above 0]"
+    assert {about[name].rich_help_panel for name in about if name.startswith("beam")} == {options.DRAFTER}
+
+
+def test_exit_codes_are_listed_once() -> None:
+    """No other file has an exit code of its own, in a constant or a comparison."""
+    assert {code.name: code.value for code in ExitCode} == {"OK": 0, "FAILED": 1, "BAD_INPUT": 2, "INTERRUPTED": 130}
+    root = Path(draftscope_app.__file__).parents[2]
+    found = [
+        path.name
+        for folder in ("engine/draftscope", "app/draftscope_app")
+        for path in (root / folder).rglob("*.py")
+        if any(isinstance(n, ast.Constant) and n.value == 130 for n in ast.walk(ast.parse(path.read_text("utf-8"))))
+    ]
+    assert found == ["exit_codes.py"]
+
+
+# Tables and terminals.
+
+
+def test_a_table_in_a_pipe_is_aligned_text() -> None:
+    rows = [("a", "10.5", "[bold]no markup[/bold]"), ("longer", "2.0", "")]
+    table = Table(("name", "GB", "note"), rows, numbers=frozenset({1}))
+    assert table.plain().splitlines() == [
+        "name      GB  note",
+        "a       10.5  [bold]no markup[/bold]",
+        "longer   2.0",
+    ]
+    console = Console(file=io.StringIO(), width=80)
+    console.print(table.rich())
+    assert isinstance(console.file, io.StringIO)
+    assert "[bold]no markup[/bold]" in console.file.getvalue()
+
+
+def on_a_terminal(*arguments: str | Path, **environment: str) -> str:
+    """What `draftscope` writes where stdout is a terminal of 100 columns."""
+    terminal, end = pty.openpty()
+    fcntl.ioctl(end, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
+    command = [*COMMAND, *map(str, arguments)]
+    own = {"TERM": "xterm-256color", **environment}
+    process = subprocess.Popen(command, stdout=end, env={k: v for k, v in os.environ.items() if "COL" not in k} | own)
+    os.close(end)
+    parts = []
+    with suppress(OSError):  # Linux says so where the other end is closed
+        while part := os.read(terminal, 65536):
+            parts.append(part)
+    os.close(terminal)
+    assert process.wait() == 0
+    return b"".join(parts).decode()
+
+
+def in_a_pipe(*arguments: str | Path) -> str:
+    return subprocess.run([*COMMAND, *map(str, arguments)], capture_output=True, text=True, check=True).stdout
+
+
+@pytest.fixture
+def recorded(pair: Lab, tmp_path: Path) -> Path:
+    """A trace of a sampled run."""
+    file = tmp_path / "run.jsonl"
+    files.write(file, pair.decode("hello", temperature=1, seed=3, max_new_tokens=24).events)
+    return file
+
+
+def test_colours_are_for_terminals_that_want_them(recorded: Path) -> None:
+    coloured, plain = on_a_terminal("--help"), on_a_terminal("--help", NO_COLOR="1")
+    assert re.search(r"\x1b\[[0-9;]*3[0-7]m", coloured)
+    assert not re.search(r"\x1b\[[0-9;]*3[0-7]m", plain)
+    drawn, piped = on_a_terminal("replay", recorded), in_a_pipe("replay", recorded)
+    assert "mean acceptance length" in drawn
+    assert "\u2500\u2500" in drawn
+    assert "\u2500" not in piped
+    assert "\x1b" not in piped + in_a_pipe("--help")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_script_for_the_shell_completes_commands_and_options(shell: str) -> None:
+    """Typer's own; its script asks `draftscope` what could come next."""
+    environment = os.environ | {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+    script = subprocess.run(
+        [*COMMAND, "--show-completion", shell], env=environment, capture_output=True, text=True, check=True
+    ).stdout
+    assert f"_DRAFTSCOPE_COMPLETE=complete_{shell}" in script
+
+    def completed(line: str) -> str:
+        asked = {"_DRAFTSCOPE_COMPLETE": f"complete_{shell}", "_TYPER_COMPLETE_ARGS": line, "COMP_WORDS": line}
+        asked |= {"COMP_CWORD": str(len(line.split()) - 1), "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
+        return subprocess.run(COMMAND, env=environment | asked, capture_output=True, text=True, check=False).stdout
+
+    assert "replay" in completed("draftscope re")
+    assert "--temperature" in completed("draftscope decode --tem")
+    if shell == "bash":
+        assert completed("draftscope decode --rule t").split() == ["token", "typical", "top-k"]
