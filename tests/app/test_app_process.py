@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import socket
 import time
-from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from multiprocessing import Pipe
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -18,33 +15,23 @@ import pytest
 
 from draftscope.decode.lab import Lab
 from draftscope_app.engine.messages import (
+    Command,
     Entered,
     Happened,
-    Job,
     Load,
     LoadFailed,
-    Loading,
     Message,
     Quit,
     Ready,
     Start,
 )
-from draftscope_app.engine.process import EngineProcess, RunHandle
-from draftscope_app.engine.sessions import Visitor, Visitors, new_run_id
+from draftscope_app.engine.process import EngineProcess
+from draftscope_app.engine.sessions import Visitor, Visitors
 from draftscope_app.engine.worker import main
 from draftscope_app.page.runs.feed import stream
 from draftscope_app.serve.server import serve
-
-PATIENCE_S = 120.0
-
-
-@pytest.fixture(scope="module")
-def engine(pair_folders: tuple[Path, Path]) -> Iterator[EngineProcess]:
-    process = EngineProcess(Load(str(pair_folders[0]), str(pair_folders[1]), dtype="float32", threads=1))
-    status = process.wait_ready(PATIENCE_S)
-    assert status.phase == "ready", status
-    yield process
-    process.close()
+from tests.support.runs import PATIENCE_S, Seen, job
+from tests.support.stand_ins import cannot_load, dies_on_the_first_run, never_comes_up
 
 
 def test_a_core_is_left_to_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,52 +48,6 @@ def test_a_core_is_left_to_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(AskedError) as told:
         serve("127.0.0.1", port)
     assert told.value.args == (1,)
-
-
-def job(tokens: int = 12, steps: int | None = None, solo: int = 0, prompt: str = "abc", **settings: Any) -> Job:
-    common = {"max_new_tokens": tokens, "temperature": 1.0}
-    lanes = (
-        ("plain", common | {"drafter": "plain"}),
-        ("speculative", common | {"drafter": "draft", "gamma": 3} | settings),
-    )
-    return Job(new_run_id(), prompt, lanes, steps, solo)
-
-
-class Seen:
-    """Everything a handle has said so far."""
-
-    def __init__(self, handle: RunHandle) -> None:
-        self.handle = handle
-        self.events: list[dict[str, Any]] = []
-        self.states: list[str] = []
-        self.sentences: list[str] = []
-
-    def look(self) -> Seen:
-        for message in self.handle.drain():
-            if isinstance(message, Happened):
-                self.events.append(json.loads(message.line))
-            elif isinstance(message, Entered):
-                self.states.append(message.state)
-            else:
-                self.sentences.append(message.sentence)
-        return self
-
-    def until(self, true: Callable[[Seen], bool]) -> Seen:
-        deadline = time.monotonic() + PATIENCE_S
-        while not true(self.look()):
-            assert time.monotonic() < deadline, (self.states, self.sentences, len(self.events))
-            time.sleep(0.005)
-        return self
-
-    def done(self) -> Seen:
-        return self.until(lambda s: "done" in s.states)
-
-    def rounds(self, lane: str) -> list[dict[str, Any]]:
-        return [e for e in self.events if e["kind"] == "round" and e["lane"] == lane]
-
-    @property
-    def ends(self) -> dict[str, str]:
-        return {e["lane"]: e["reason"] for e in self.events if e["kind"] == "run_end"}
 
 
 def test_a_run_gives_both_lanes_whole(engine: EngineProcess) -> None:
@@ -169,19 +110,43 @@ def test_steps_pay_for_one_round_and_hold_up_nobody(engine: EngineProcess) -> No
     assert set(slow.done().ends.values()) == {"cancelled"}
 
 
-def test_a_step_waits_without_burning_a_cycle(engine: EngineProcess) -> None:
-    seen = Seen(engine.run(job(tokens=60, steps=1)))
-    seen.until(lambda s: "stepping" in s.states)
-    before = processor_seconds(engine.pid)
-    time.sleep(0.6)
-    assert processor_seconds(engine.pid) - before <= 0.05
-    seen.handle.stop()
-    seen.done()
+class Line:
+    """The engine's end of the pipe: commands to hear; says how long each wait for another might have lasted.
+
+    Once it is waited for, it ends the engine. A wait of no time at all is a look, and nobody looks for ever.
+    """
+
+    def __init__(self, *commands: Command) -> None:
+        self.commands = [*commands]
+        self.said: list[Message] = []
+        self.waits: list[tuple[float | None, Message]] = []  # how long, and what it had said last
+        self.looks = 0
+
+    def poll(self, patience: float | None = 0.0) -> bool:
+        if not self.commands and patience == 0.0:
+            self.looks += 1
+            assert self.looks < 1000, "it looks again and again for a command, and waits for none"
+            return False
+        if not self.commands:
+            self.waits.append((patience, self.said[-1]))
+            self.commands.append(Quit())
+        return True
+
+    def recv(self) -> Command:
+        return self.commands.pop(0)
+
+    def send(self, message: Message) -> None:
+        self.said.append(message)
 
 
-def processor_seconds(pid: int | None) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+def test_a_step_waits_without_burning_a_cycle(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the round that was paid for it sleeps until it hears a command, or half a minute."""
+    monkeypatch.setattr("draftscope.decode.load.load", lambda **_: pair)
+    line = Line(Start(paid := job(tokens=60, steps=1)))
+    main(line, Load())  # type: ignore[arg-type]
+    assert line.waits == [(30.0, Entered(paid.run, "stepping"))]
+    events = [json.loads(message.line) for message in line.said if isinstance(message, Happened)]
+    assert sum((event["kind"], event["lane"]) == ("round", "speculative") for event in events) == 1
 
 
 def test_a_refusal_is_one_sentence_and_the_next_run_goes(engine: EngineProcess) -> None:
@@ -229,18 +194,6 @@ def test_the_stream_numbers_its_deltas_and_loses_nothing(engine: EngineProcess) 
 # Processes that fail, played by small stand-ins: no models are loaded.
 
 
-def dies_on_the_first_run(pipe: Connection, load: Load) -> None:
-    pipe.send(Ready("stand-in", ()))
-    while isinstance(command := pipe.recv(), Start):
-        pipe.send(Entered(command.job.run, "running"))
-        os._exit(7)
-
-
-def never_comes_up(pipe: Connection, load: Load) -> None:
-    pipe.send(Loading("about to fail"))
-    os._exit(3)
-
-
 def test_a_crash_is_one_sentence_and_a_restart() -> None:
     process = EngineProcess(Load(), target=dies_on_the_first_run)
     assert process.wait_ready(PATIENCE_S).phase == "ready"
@@ -265,11 +218,10 @@ def test_a_process_that_cannot_live_is_given_up() -> None:
     process.close()
 
 
-def test_models_that_cannot_be_loaded_are_one_sentence(tmp_path: Path) -> None:
-    process = EngineProcess(Load(str(tmp_path / "nothing")))
+def test_models_that_cannot_be_loaded_are_one_sentence() -> None:
+    process = EngineProcess(Load("nothing"), target=cannot_load)
     status = process.wait_ready(PATIENCE_S)
-    assert status.phase == "failed"
-    assert "nothing" in status.sentence
+    assert (status.phase, status.sentence) == ("failed", "'nothing' cannot be loaded.")
     assert Seen(process.run(job())).done().sentences == [status.sentence]
     process.close()
 
@@ -283,7 +235,10 @@ def loading(load: Load) -> list[Message]:
 
 
 def test_everything_about_loading_reaches_the_engine(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    load = Load("here", "there", "float32", "cpu", 1, "auto", "v1", "v2", trust_remote_code=True, allow_pickle=True)
+    load = Load(
+        "here", "there", "float32", "cpu", 1, device_map="auto", revision="v1", draft_revision="v2",
+        trust_remote_code=True, allow_pickle=True,
+    )  # fmt: skip
     asked: dict[str, object] = {}
     monkeypatch.setattr("draftscope.decode.load.load", lambda **given: asked.update(given) or pair)
     *_, ready = loading(load)
@@ -294,6 +249,7 @@ def test_everything_about_loading_reaches_the_engine(pair: Lab, monkeypatch: pyt
 @pytest.mark.parametrize(
     ("wish", "sentence"),
     [
+        ({"target": "nothing at all"}, "'nothing at all' is no folder here"),
         ({"device_map": "everywhere"}, "device_map = 'everywhere'"),
         ({"revision": "v1"}, "is a folder and has none"),
         ({"draft": "two words", "draft_revision": "v2"}, "'two words' is no folder here"),
@@ -302,5 +258,5 @@ def test_everything_about_loading_reaches_the_engine(pair: Lab, monkeypatch: pyt
 def test_a_wish_about_loading_that_cannot_be_met_is_one_sentence(
     pair_folders: tuple[Path, Path], wish: dict[str, Any], sentence: str
 ) -> None:
-    *_, failed = loading(Load(str(pair_folders[0]), **wish))
+    *_, failed = loading(Load(**{"target": str(pair_folders[0])} | wish))
     assert isinstance(failed, LoadFailed) and sentence in failed.sentence

@@ -9,7 +9,7 @@ from draftscope.decode.fork import ForkPoint
 from draftscope_app.engine.messages import Job
 from draftscope_app.engine.process import EngineProcess
 from draftscope_app.engine.sessions import new_run_id
-from tests.app.test_app_process import Seen, engine, job  # noqa: F401 - a fixture
+from tests.support.runs import Seen, job
 
 PLAIN: dict[str, Any] = {"drafter": "plain", "max_new_tokens": 40, "temperature": 1.0}
 LANES = (("plain", PLAIN), ("draft", PLAIN | {"drafter": "draft"}), ("ngram", PLAIN | {"drafter": "ngram"}))
@@ -19,7 +19,7 @@ def asked(**what: Any) -> Job:
     return Job(new_run_id(), "abc", what.pop("lanes", LANES), **what)
 
 
-def test_a_comparison_tells_every_run_and_lets_races_go_first(engine: EngineProcess) -> None:  # noqa: F811
+def test_a_comparison_tells_every_run_and_lets_races_go_first(engine: EngineProcess) -> None:
     comparing = Seen(engine.run(asked(compares=40)))
     comparing.until(lambda s: len(s.events) >= 4)
     racing = Seen(engine.run(job(tokens=40))).done()
@@ -32,7 +32,7 @@ def test_a_comparison_tells_every_run_and_lets_races_go_first(engine: EngineProc
     assert not comparing.sentences
 
 
-def test_a_check_is_stopped_inside_its_distribution_test(engine: EngineProcess) -> None:  # noqa: F811
+def test_a_check_is_stopped_inside_its_distribution_test(engine: EngineProcess) -> None:
     checking = Seen(engine.run(asked(lanes=LANES[2:], checks=10**7)))
     checking.until(lambda s: bool(s.events) and len(s.events[-1]["findings"]) == 5)
     checking.handle.stop()
@@ -41,7 +41,7 @@ def test_a_check_is_stopped_inside_its_distribution_test(engine: EngineProcess) 
     assert not any(event["verdict"] for event in checking.events)
 
 
-def test_a_fork_is_told_under_the_name_of_the_run_that_it_joins(engine: EngineProcess) -> None:  # noqa: F811
+def test_a_fork_is_told_under_the_name_of_the_run_that_it_joins(engine: EngineProcess) -> None:
     fork_point = ForkPoint("draft", 1, (80, 81), forced=True)
     fork = asked(lanes=(("fork 1", LANES[1][1]),), fork_point=fork_point, joins="r0")
     seen = Seen(engine.run(fork)).done()

@@ -20,8 +20,8 @@ from draftscope_app.engine.process import EngineProcess
 from draftscope_app.engine.sessions import Visitors
 from draftscope_app.page import page
 from draftscope_app.page.runs import own_models
-from tests.app.test_app_process import PATIENCE_S, Seen, job
 from tests.conftest import byte_tokenizer, random_llama
+from tests.support.runs import PATIENCE_S, Seen, job
 
 
 @pytest.fixture(scope="module")
@@ -51,12 +51,24 @@ def others(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-@pytest.fixture
-def engine(pair_folders: tuple[Path, Path]) -> Iterator[EngineProcess]:
+@pytest.fixture(scope="module")
+def process(pair_folders: tuple[Path, Path]) -> Iterator[EngineProcess]:
+    """An engine of these tests' own: they load other models into it."""
     process = EngineProcess(Load(str(pair_folders[0]), str(pair_folders[1]), dtype="float32", threads=1))
-    assert process.wait_ready(PATIENCE_S).phase == "ready"
     yield process
     process.close()
+
+
+@pytest.fixture
+def engine(process: EngineProcess, pair_folders: tuple[Path, Path]) -> EngineProcess:
+    """With the pair, whatever an earlier test has loaded."""
+    assert process.wait_ready(PATIENCE_S).phase == "ready"
+    target, draft = map(str, pair_folders)
+    if (process.load.target, process.load.draft) != (target, draft):
+        process.change(own_models.wanted(process.load, target, draft, ""))
+    status = process.wait_ready(PATIENCE_S)
+    assert status.phase == "ready" and status.sentence.startswith("target ")
+    return process
 
 
 def changed(engine: EngineProcess, folder: Path, target: str, draft: str = "") -> Engine:

@@ -15,7 +15,7 @@ import pytest
 from draftscope_app.engine import select
 from draftscope_app.engine.messages import Job, Load, Step
 from draftscope_app.engine.zero import SETUP_S, ZeroEngine, seconds
-from tests.app.test_app_process import PATIENCE_S, Seen, job
+from tests.support.runs import PATIENCE_S, Seen, job
 
 Lend = Callable[..., Callable[..., Any]]
 asked: list[int] = []  # durations, as the stand-in was asked for them
