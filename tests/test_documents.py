@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import fields
 from importlib.util import find_spec
@@ -15,6 +16,7 @@ import draftscope
 from draftscope.decode.lab import Lab
 from draftscope.drafters.registry import OWN
 from draftscope.measure.bench.rows import Row
+from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.main import main
 from tests.support.generated import ROOT, TABLES, shown
 
@@ -133,6 +135,11 @@ def test_commands_and_their_options_are_known(known_options: Callable[..., set[s
     assert {"decode", "serve", "bench", "check", "train", "export"} <= {command[0] for command in named}
 
 
+def test_every_exit_code_is_explained() -> None:
+    listed = re.findall(r"^\| (\d+) \|", section("app/README.md", "The command line"), re.MULTILINE)
+    assert [int(code) for code in listed] == list(ExitCode)
+
+
 def test_labels_of_the_page_are_on_the_page() -> None:
     """What the tour sets in italics is a label; it stands so in the page's sources."""
     scripts = (ROOT / "assets" / "instrument").rglob("*.js")
@@ -168,13 +175,17 @@ def test_every_field_of_a_benchmarks_row_is_explained() -> None:
     assert sorted(explained) == sorted(field.name for field in fields(Row))
 
 
-@pytest.mark.parametrize(
-    ("file", "package"), [("engine/README.md", "engine/draftscope"), ("app/README.md", "app/draftscope_app")]
-)
-def test_every_room_is_listed(file: str, package: str) -> None:
+@pytest.mark.parametrize(("file", "package"), [("engine/README.md", "draftscope"), ("app/README.md", "draftscope_app")])
+def test_every_room_is_listed_in_the_order_that_imports_keep(file: str, package: str) -> None:
     listed = re.findall(r"^\| \[(\w+)\]", section(file, "Rooms, bottom to top"), re.MULTILINE)
-    rooms = {path.parent.name for path in (ROOT / package).glob("*/__init__.py")}
-    assert sorted(listed) == sorted(rooms)
+    contracts = tomllib.loads(text("pyproject.toml"))["tool"]["importlinter"]["contracts"]
+    (layers,) = (each["layers"] for each in contracts if each["type"] == "layers" and each["containers"] == [package])
+    floors = [set(re.findall(r"\w+", layer)) for layer in reversed(layers)]
+    assert len(listed) == len(set(listed))
+    for floor in floors:
+        assert set(listed[: len(floor)]) == floor
+        listed = listed[len(floor) :]
+    assert listed == []
 
 
 def test_the_readmes_snippet_runs(

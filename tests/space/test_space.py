@@ -5,18 +5,23 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import shlex
 import shutil
+import subprocess
+import sys
 import threading
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.trace import files as tracefile
@@ -108,6 +113,34 @@ def test_the_image_is_sent_what_a_space_is_built_from() -> None:
     for name in (*described.code, *described.assets, "space.yaml", "pyproject.toml", "tests/constraints.txt"):
         assert any(name == each or name.startswith(f"{each}/") for each in sent), name
         assert not any(name == line or name.startswith(f"{line}/") for line in lines), name
+
+
+def test_the_image_installs_all_that_builds_a_space(tmp_path: Path) -> None:
+    """Its first stage has a few packages only; building a Space, in a process of its own, imports none but those."""
+    line = re.search(r"pip install --no-cache-dir (.*?) \\\n", (ROOT / "app" / "Dockerfile").read_text())
+    assert line is not None
+    command = (
+        f"import sys; from draftscope_app.cli.main import main; main(['space', 'build', {str(tmp_path / 'space')!r}])"
+    )
+    asked = f"{command}; print(*{{name.split('.')[0] for name in sys.modules}})"
+    said = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True, cwd=ROOT).stdout
+    packages = metadata.packages_distributions()
+    imported = {package for name in said.splitlines()[-1].split() for package in packages.get(name, ())}
+    own = {"draftscope", "setuptools"}  # the latter is imported as any process begins
+    assert {canonicalize_name(name) for name in imported} - own <= needed(shlex.split(line[1]))
+
+
+def needed(names: list[str]) -> set[str]:
+    """These packages and all that they require."""
+    found, rest = set[str](), [Requirement(name).name for name in names]
+    while rest:
+        name = canonicalize_name(rest.pop())
+        if name in found:
+            continue
+        found.add(name)
+        more = map(Requirement, metadata.requires(name) or [])
+        rest += [each.name for each in more if each.marker is None or each.marker.evaluate({"extra": ""})]
+    return found
 
 
 @pytest.mark.parametrize(

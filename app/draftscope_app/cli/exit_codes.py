@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """The only list of exit codes; the README's table says the same."""
+    """The only list of exit codes; the table in app/README.md says the same."""
 
     OK = 0
     FAILED = 1  # a check found a difference, or the run failed
