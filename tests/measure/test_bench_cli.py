@@ -15,6 +15,7 @@ import typer
 from typer.main import get_command
 
 from draftscope.base.errors import DraftscopeError
+from draftscope.base.markdown import one_line
 from draftscope.decode.lab import Lab
 from draftscope.drafters.settings import Settings
 from draftscope.measure.bench import distances
@@ -153,7 +154,7 @@ def test_lossy_rules_are_marked_and_their_distance_stands_beside_their_speed(
         told = f"{found['total_variation']:.3f} [{found['sampling_total_variation']:.3f}]"
         assert told in (tmp_path / "bench.md").read_text()
         assert f"<td>{told}</td>" in (tmp_path / "bench.html").read_text()
-    assert "| draft, gamma 4, lenient (lossy) | T = 0 |" in (tmp_path / "bench.md").read_text()
+    assert "| draft, gamma 4, lenient (lossy) | T = 0 |" in one_line((tmp_path / "bench.md").read_text())
 
 
 def test_lengths_chosen_while_drafting_stand_beside_the_full_one(
@@ -322,7 +323,7 @@ def test_the_engine_needs_nothing_of_the_app(pair_folders: tuple[Path, Path], tm
     (said,) = ran.stderr.splitlines()
     assert (ran.returncode, "no device 'moon'" in said) == (2, True)
     assert (tmp_path / "bench.json").is_file()
-    assert "| ngram, gamma 4 |" in (tmp_path / "bench.md").read_text()
+    assert "| ngram, gamma 4 |" in one_line((tmp_path / "bench.md").read_text())
 
 
 def test_the_tables_are_drawn_on_a_terminal(

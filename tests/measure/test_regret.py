@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from draftscope.base.markdown import one_line
 from draftscope.decode.lab import Lab
 from draftscope.measure.bench.measure import Run
 from draftscope.measure.bench.rounds import Rounds
@@ -132,7 +133,7 @@ def test_the_command_leaves_json_and_markdown(regret: Any, tmp_path: Path) -> No
         regrets = [row["regret"] for row in saved["rows"] if row["kind"] == kind and not row["policy"]]
         assert min(regrets) == 0
     assert out.strip() == (tmp_path / "regret.md").read_text().strip()
-    assert "| sampled-tree:2x1 | 4 | 2 x 2 |" in out
+    assert "| sampled-tree:2x1 | 4 | 2 x 2 |" in one_line(out)
     assert not saved["compared"] and "Is it true" not in out
     assert "Regret against the best arm of each kind, T = 1" in out
     assert f"wrote regret.json, regret.md to {tmp_path}." in err
@@ -148,7 +149,9 @@ def test_the_question_is_asked_and_answered(regret: Any, tmp_path: Path) -> None
     assert f"wide shallow ones, T = 1? {answer(found)}" in out
     for each in found:
         ratio = each.deep_over_wide
-        assert f"| {each.kind} | {ratio.median:.2f} [{ratio.low:.2f}, {ratio.high:.2f}] | {each.wants} |" in out
+        assert f"| {each.kind} | {ratio.median:.2f} [{ratio.low:.2f}, {ratio.high:.2f}] | {each.wants} |" in one_line(
+            out
+        )
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from draftscope.base import markdown
 from draftscope.models import architectures
 from draftscope.models.loading import embedded
 from draftscope.trace import glossary
@@ -20,10 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def models() -> str:
     """Every embedded model: what its folder's record and weights say."""
-    lines = [
-        "| name | card | kind | drafts for | parameters, million | tokens seen | MB |",
-        "|---|---|---|---|---:|---:|---:|",
-    ]
+    rows = []
     for member in embedded.FAMILY:
         folder = embedded.home(member.name)
         record = json.loads((folder / embedded.RECORD).read_text(encoding="utf-8"))
@@ -31,8 +29,9 @@ def models() -> str:
         figures = (record["parameters"] / 1e6, record["tokens_seen"] / 1e6, size / 1e6)
         card = f"[{member.title}]({member.folder}/README.md)"
         words = (f"`{member.name}`", card, member.kind, f"`{member.of}`" if member.of else "-")
-        lines.append(f"| {' | '.join((*words, *(f'{figure:.1f}' for figure in figures)))} |")
-    return "\n".join(lines)
+        rows.append((*words, *(f"{figure:.1f}" for figure in figures)))
+    head = ("name", "card", "kind", "drafts for", "parameters, million", "tokens seen", "MB")
+    return markdown.table(head, rows, "llllrrr")
 
 
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {  # name -> the file that shows it, and what it must be

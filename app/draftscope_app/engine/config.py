@@ -9,6 +9,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from draftscope.base import markdown
 from draftscope.base.errors import DraftscopeError
 from draftscope_app.engine.messages import Load
 
@@ -120,5 +121,5 @@ def table() -> str:
         (str(field.alias), "" if field.default is None else str(field.default), str(field.description))
         for field in Environment.model_fields.values()
     ]
-    rows = [f"| `{name}` | {default} | {meaning} |" for name, default, meaning in (*own, *ELSEWHERE)]
-    return "\n".join(["| variable | default | meaning |", "|---|---|---|", *rows])
+    rows = [(f"`{name}`", default, meaning) for name, default, meaning in (*own, *ELSEWHERE)]
+    return markdown.table(("variable", "default", "meaning"), rows)

@@ -15,6 +15,7 @@ import torch
 from transformers import CONFIG_MAPPING, AutoModelForCausalLM
 from transformers.utils import logging
 
+from draftscope.base import markdown
 from draftscope.base.errors import DraftscopeError
 from draftscope.models.probe import probed
 
@@ -191,11 +192,11 @@ def takes(case: Case, dtype: torch.dtype = torch.float32) -> Takes:
 
 def table(found: Sequence[Takes]) -> str:
     """A Markdown table: one row for each of `CASES`, with what it was found to support."""
-    lines = ["| architecture | trees | chains | note |", "|---|---|---|---|"]
-    for case, taken in zip(CASES, found, strict=True):
-        trees, chains = taken == "trees", taken != "nothing"
-        lines.append(f"| {case.name} (`{case.kind}`) | {_mark(trees)} | {_mark(chains)} | {case.note} |")
-    return "\n".join(lines)
+    rows = [
+        (f"{case.name} (`{case.kind}`)", _mark(taken == "trees"), _mark(taken != "nothing"), case.note)
+        for case, taken in zip(CASES, found, strict=True)
+    ]
+    return markdown.table(("architecture", "trees", "chains", "note"), rows)
 
 
 def _mark(yes: bool) -> str:

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from draftscope.base import markdown
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -92,15 +94,14 @@ GLOSSARY = (
         "gaps between rounds, where the jitter is: p50, p95, p99",
         "`itl`: gaps between streamed chunks; `vllm:inter_token_latency_seconds`: between engine steps",
     ),
-    Entry("stage_ms", "time in propose, verify, judge, commit and host, summed over the run"),
+    Entry("stage_ms", "time in propose, verify, accept, commit and host, summed over the run"),
 )
 
 
 def table() -> str:
     """Markdown: one row for each metric."""
-    rows = [("name", "is", "vLLM", "Hugging Face"), ("---",) * 4]
-    rows += [(f"`{entry.name}`", entry.meaning, entry.vllm or "-", entry.hugging_face or "-") for entry in GLOSSARY]
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    rows = [(f"`{entry.name}`", entry.meaning, entry.vllm or "-", entry.hugging_face or "-") for entry in GLOSSARY]
+    return markdown.table(("name", "is", "vLLM", "Hugging Face"), rows)
 
 
 if __name__ == "__main__":

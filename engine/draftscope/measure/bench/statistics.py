@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 LOOP = 0.2  # a continuation loops when more than this share of its 4-grams occurred in it before
 LEVEL = 0.95  # of every interval
@@ -33,12 +34,21 @@ def bootstrap(groups: Sequence[Sequence[float]]) -> Interval:
     A single group is an ordinary median. No group may be empty. With one value low, median and high are that value:
     an interval cannot be wider than what was seen.
     """
-    draws = np.random.default_rng(0)
-    middles, resampled = [], []
-    for group in groups:
-        values = np.asarray(group, dtype=float)
-        middles.append(np.median(values))
-        picked = draws.integers(0, len(values), (RESAMPLES, len(values)))
-        resampled.append(np.median(values[picked], axis=1))
-    low, high = np.quantile(np.median(resampled, axis=0), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return Interval(float(np.median(middles)), float(low), float(high))
+    from scipy import stats  # not at the top: it takes longer to import than all that needs no statistics
+
+    samples = [np.repeat(values, 2) if len(values) == 1 else np.asarray(values, dtype=float) for values in groups]
+    found = stats.bootstrap(
+        samples,
+        _median_of_medians,
+        n_resamples=RESAMPLES,
+        confidence_level=LEVEL,
+        method="percentile",
+        rng=np.random.default_rng(0),
+    ).confidence_interval
+    return Interval(float(_median_of_medians(*samples)), float(found.low), float(found.high))
+
+
+def _median_of_medians(*samples: NDArray[np.float64], axis: int = -1) -> NDArray[np.float64]:
+    """Medians along `axis`, and of these the median over the samples."""
+    medians: NDArray[np.float64] = np.median([np.median(sample, axis=axis) for sample in samples], axis=0)
+    return medians

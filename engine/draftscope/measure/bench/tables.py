@@ -7,6 +7,7 @@ from dataclasses import asdict
 from statistics import median
 from typing import Any
 
+from draftscope.base.markdown import one_line, table
 from draftscope.measure.bench.plan import where
 from draftscope.measure.bench.report import Report
 from draftscope.measure.bench.rounds import STAGES
@@ -31,7 +32,7 @@ def markdown(report: Report) -> str:
 
 
 def _listed(title: str, lines: Sequence[str]) -> str:
-    return f"{title}:\n\n" + "\n".join(f"- {_one_line(line)}" for line in lines)
+    return f"{title}:\n\n" + "\n".join(f"- {one_line(line)}" for line in lines)
 
 
 def _cell(of: Row | Headline) -> Cell:
@@ -48,15 +49,12 @@ def _headline_tables(headlines: Sequence[Headline]) -> list[str]:
 
 def _headline_table(headlines: Sequence[Headline]) -> str:
     cells = list(dict.fromkeys(_cell(headline) for headline in headlines))
-    lines = [
-        f"Headline: tokens/s divided by plain's, median over kinds [{LEVEL:.0%} interval], loops left out:\n",
-        line("system", *(where(*cell) for cell in cells)),
-        "|---|" + "---:|" * len(cells),
-    ]
+    rows = []
     for system in dict.fromkeys(headline.name for headline in headlines):
         own = {_cell(headline): _said(headline) for headline in headlines if headline.name == system}
-        lines.append(line(system, *(own.get(cell, "-") for cell in cells)))
-    return "\n".join(lines)
+        rows.append([system, *(own.get(cell, "-") for cell in cells)])
+    title = f"Headline: tokens/s divided by plain's, median over kinds [{LEVEL:.0%} interval], loops left out:"
+    return _titled(title, table(["system", *(where(*cell) for cell in cells)], rows, "l" + "r" * len(cells)))
 
 
 def _kinds_table(cell: Cell, rows: Sequence[Row]) -> str:
@@ -64,49 +62,45 @@ def _kinds_table(cell: Cell, rows: Sequence[Row]) -> str:
     rows = [row for row in rows if _cell(row) == cell]
     kinds = list(dict.fromkeys(row.kind for row in rows))
     batched = "; behind / until the first sequence of the batch ends, without prefill" if cell[1] > 1 else ""
-    lines = [
-        f"By kind of text, {where(*cell)} (mean acceptance length; ~ where every run loops{batched}):\n",
-        line("system", *kinds, "tokens/s", "tokens vs plain"),
-        "|---|" + "---:|" * (len(kinds) + 1) + "---|",
-    ]
+    lines = []
     for own in _by_system(rows):
         by_kind = {row.kind: _ratio(row) for row in own}
         speed = f"{median(row.tokens_per_s for row in own):.0f}"
-        lines.append(line(own[0].name, *(by_kind.get(kind, "-") for kind in kinds), speed, _compared(own)))
-    return "\n".join(lines)
+        lines.append([own[0].name, *(by_kind.get(kind, "-") for kind in kinds), speed, _compared(own)])
+    title = f"By kind of text, {where(*cell)} (mean acceptance length; ~ where every run loops{batched}):"
+    head = ["system", *kinds, "tokens/s", "tokens vs plain"]
+    return _titled(title, table(head, lines, "l" + "r" * (len(kinds) + 1) + "l"))
 
 
 def _alpha_table(cell: Cell, rows: Sequence[Row]) -> str:
     """Conditional acceptance by position and kind of text, of what drafts at all."""
     rows = [row for row in rows if _cell(row) == cell and row.conditional_alpha]
     kinds = list(dict.fromkeys(row.kind for row in rows))
-    lines = [
-        f"Conditional alpha by position, {where(*cell)}: accepted / rounds that reached the position and drafted it, "
-        f"the first {POSITIONS} positions:\n",
-        line("system", *kinds),
-        "|---|" + "---|" * len(kinds),
-    ]
+    lines = []
     for own in _by_system(rows):
         by_kind = {row.kind: " ".join(map(_share, row.conditional_alpha[:POSITIONS])) for row in own}
-        lines.append(line(own[0].name, *(by_kind.get(kind, "-") for kind in kinds)))
-    return "\n".join(lines)
+        lines.append([own[0].name, *(by_kind.get(kind, "-") for kind in kinds)])
+    title = (
+        f"Conditional alpha by position, {where(*cell)}: accepted / rounds that reached the position and drafted it, "
+        f"the first {POSITIONS} positions:"
+    )
+    return _titled(title, table(["system", *kinds], lines))
 
 
 def _lossy_table(rows: Sequence[Row]) -> str:
     """A lossy rule's speed, and beside it what that costs in distribution."""
     apart = [row.distance for row in rows if row.distance is not None]
     over = f"{apart[0].tokens} tokens, top-k {apart[0].top_k}, {apart[0].samples} samples" if apart else "none sampled"
-    lines = [
-        f"Lossy rules write another law than the target's. Tokens/s over plain's, median over kinds, loops included; "
-        f"distance of the joint law from the target's ({over}; in brackets what sampling alone makes of it), KL in "
-        "nats. At T = 0 every rule writes the target's tokens:\n",
-        line("system", "at", "tokens/s over plain's", "total variation", "KL"),
-        "|---|---|---:|---:|---:|",
-    ]
+    lines = []
     for own in _by_system([row for row in rows if row.lossy]):
         ratio = f"{median(row.ratio_to_plain.median for row in own):.2f}"
-        lines.append(line(own[0].name, where(*_cell(own[0])), ratio, *_distance(own[0].distance)))
-    return "\n".join(lines)
+        lines.append([own[0].name, where(*_cell(own[0])), ratio, *_distance(own[0].distance)])
+    title = (
+        "Lossy rules do not write the target's distribution. Tokens/s over plain's, median over kinds, loops included; "
+        f"distance of the joint distribution from the target's ({over}; in brackets the distance due to sampling "
+        "alone), KL in nats. At T = 0 every rule writes the target's tokens:"
+    )
+    return _titled(title, table(["system", "at", "tokens/s over plain's", "total variation", "KL"], lines, "llrrr"))
 
 
 def _distance(found: Distance | None) -> tuple[str, str]:
@@ -151,29 +145,29 @@ def _compared(rows: Sequence[Row]) -> str:
 
 def _prediction_table(rows: Sequence[Row]) -> str:
     """Predicted beside measured, medians over kinds, one line for each of our systems in each cell."""
-    lines = [
-        "Predicted S = tau / (gamma c + v + o) beside measured, medians over kinds, loops included; gamma c, v and o "
-        "in units of one plain round, from medians of single stages; prefill is in the measured ratio only:\n",
-        line("system", "at", "measured", "predicted", "tau", "gamma c", "v", "o"),
-        "|---|---|" + "---:|" * 6,
-    ]
+    lines = []
     for own in _by_system([row for row in rows if row.prediction is not None]):
         terms = [asdict(row.prediction) for row in own if row.prediction is not None]
         measured = median(row.ratio_to_plain.median for row in own)
         predicted = median(row.predicted_ratio or 0.0 for row in own)
         shown = [measured, predicted, *(median(term[key] for term in terms) for key in ("tau", "gamma_c", "v", "o"))]
-        lines.append(line(own[0].name, where(*_cell(own[0])), *(f"{value:.2f}" for value in shown)))
-    return "\n".join(lines)
+        lines.append([own[0].name, where(*_cell(own[0])), *(f"{value:.2f}" for value in shown)])
+    title = (
+        "Predicted S = tau / (gamma c + v + o) beside measured, medians over kinds, loops included; gamma c, v and o "
+        "in units of one plain round, from medians of single stages; prefill is in the measured ratio only:"
+    )
+    head = ["system", "at", "measured", "predicted", "tau", "gamma c", "v", "o"]
+    return _titled(title, table(head, lines, "ll" + "r" * 6))
 
 
 def _stages_table(rows: Sequence[Row]) -> str:
     """Where a round goes, medians over kinds."""
-    lines = ["Milliseconds of a round, medians over kinds:\n", line("system", "at", *STAGES)]
-    lines.append("|---|---|" + "---:|" * len(STAGES))
+    lines = []
     for own in _by_system([row for row in rows if row.stage_ms]):
         stages = (f"{median(row.stage_ms[stage] for row in own):.2f}" for stage in STAGES)
-        lines.append(line(own[0].name, where(*_cell(own[0])), *stages))
-    return "\n".join(lines)
+        lines.append([own[0].name, where(*_cell(own[0])), *stages])
+    title = "Milliseconds of a round, medians over kinds:"
+    return _titled(title, table(["system", "at", *STAGES], lines, "ll" + "r" * len(STAGES)))
 
 
 def _by_system(rows: Sequence[Row]) -> list[list[Row]]:
@@ -183,10 +177,5 @@ def _by_system(rows: Sequence[Row]) -> list[list[Row]]:
     return list(found.values())
 
 
-def line(*cells: str) -> str:
-    """A row of a table in Markdown."""
-    return "| " + " | ".join(_one_line(cell).replace("|", "\\|") for cell in cells) + " |"
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
+def _titled(title: str, rows: str) -> str:
+    return f"{title}\n\n{rows}"

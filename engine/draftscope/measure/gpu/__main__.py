@@ -18,6 +18,7 @@ from time import monotonic
 
 from draftscope.base import prompts
 from draftscope.base.errors import DraftscopeError
+from draftscope.base.markdown import table
 from draftscope.decode.lab import Lab
 from draftscope.decode.load import load
 from draftscope.measure.bench.benchmark import benchmark, save
@@ -95,16 +96,15 @@ def _markdown(lab: Lab, found: dict[str, list[Row]]) -> str:
 
 
 def _table(rows: list[Row]) -> str:
-    """A Markdown table with a column for every key."""
+    """A column for every key."""
     names = list(dict.fromkeys(key for row in rows for key in row))
-    lines = ["| " + " | ".join(names) + " |", "|---" * len(names) + "|"]
-    return "\n".join(lines + ["| " + " | ".join(_cell(row.get(name)) for name in names) + " |" for row in rows])
+    return table(names, [[_cell(row.get(name)) for name in names] for row in rows])
 
 
 def _cell(value: object) -> str:
     if value is None:
         return ""
-    return f"{value:.3g}" if isinstance(value, float) else str(value).replace("|", "\\|")
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 def main() -> int:

@@ -7,15 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from math import prod
-from typing import Literal
 
 from draftscope.measure.bench.statistics import LEVEL, Interval
 
 Shape = tuple[int, ...]
-Wants = Literal["deep narrow", "wide shallow", "cannot be told apart"]
 LEAST = 6  # pairs: of fewer, even all on one side say nothing at 95%, since a fair uniform does that too often
-CLAIM: Mapping[str, Wants] = {"manual": "deep narrow", "screenplay": "wide shallow"}
+
+
+class Wants(StrEnum):
+    """The tree that a kind of text is written faster with."""
+
+    DEEP = "deep narrow"
+    WIDE = "wide shallow"
+    EITHER = "cannot be told apart"
+
+
+CLAIM: Mapping[str, Wants] = {"manual": Wants.DEEP, "screenplay": Wants.WIDE}
 
 
 @dataclass(frozen=True)
@@ -33,10 +42,10 @@ class Compared:
     def wants(self) -> Wants:
         """What this kind of text was written faster with."""
         if self.pairs < LEAST:
-            return "cannot be told apart"
+            return Wants.EITHER
         if self.deep_over_wide.low > 1:
-            return "deep narrow"
-        return "wide shallow" if self.deep_over_wide.high < 1 else "cannot be told apart"
+            return Wants.DEEP
+        return Wants.WIDE if self.deep_over_wide.high < 1 else Wants.EITHER
 
 
 def unlike(shapes: Mapping[str, Shape | None]) -> tuple[str, str] | None:
@@ -64,7 +73,7 @@ def answer(compared: Sequence[Compared]) -> str:
     if not all(kind in found for kind in CLAIM):
         return f"Not asked: the kinds {' and '.join(CLAIM)} were not both measured."
     told = "; ".join(_told(found[kind]) for kind in CLAIM)
-    against = [kind for kind, claimed in CLAIM.items() if found[kind].wants not in (claimed, "cannot be told apart")]
+    against = [kind for kind, claimed in CLAIM.items() if found[kind].wants not in (claimed, Wants.EITHER)]
     if against:
         verdict = f"No, not of {' or of '.join(f'{kind}s' for kind in against)} on this pair"
     elif all(found[kind].wants == claimed for kind, claimed in CLAIM.items()):
@@ -78,4 +87,4 @@ def _told(found: Compared) -> str:
     ratio = found.deep_over_wide
     speed = f"{found.deep} over {found.wide} {ratio.median:.2f} [{ratio.low:.2f}, {ratio.high:.2f}]"
     few = f" by {found.pairs} of at least {LEAST} runs" if found.pairs < LEAST else ""
-    return f"{found.kind}s, {speed}, {'they ' if found.wants == 'cannot be told apart' else 'want '}{found.wants}{few}"
+    return f"{found.kind}s, {speed}, {'they' if found.wants is Wants.EITHER else 'want'} {found.wants}{few}"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean
 
+from draftscope.base.markdown import one_line, table
 from draftscope.base.settings import nodes_in
-from draftscope.measure.bench.tables import line
 from draftscope.measure.regret.forms import Compared, answer, form
 from draftscope.measure.regret.regret_report import RegretReport, RegretRow
 
@@ -20,21 +20,18 @@ def markdown(report: RegretReport) -> str:
         parts += _forms([each for each in report.compared if each.temperature == temperature])
         parts += [_regrets(temperature, rows)] if any(row.policy for row in rows) else []
     if report.notes:
-        parts.append("Left out:\n\n" + "\n".join(f"- {' '.join(note.split())}" for note in report.notes))
+        parts.append("Left out:\n\n" + "\n".join(f"- {one_line(note)}" for note in report.notes))
     return "\n\n".join(parts) + "\n"
 
 
 def _speeds(temperature: float, rows: Sequence[RegretRow]) -> str:
-    kinds = _kinds(rows)
-    lines = [
-        f"Tokens/s over plain's, T = {temperature:g} (tokens a round; ~ where every run loops), the best arm bold:\n",
-        line("arm or policy", "nodes", "deep x wide", *kinds),
-        "|---|---:|---:|" + "---:|" * len(kinds),
-    ]
+    kinds, lines = _kinds(rows), []
     for own in _by_name(rows):
         cells = {row.kind: _speed(row) for row in own}
-        lines.append(line(own[0].name, *_form(own[0].shape), *(cells.get(kind, "-") for kind in kinds)))
-    return "\n".join(lines)
+        lines.append([own[0].name, *_form(own[0].shape), *(cells.get(kind, "-") for kind in kinds)])
+    title = f"Tokens/s over plain's, T = {temperature:g} (tokens a round; ~ where every run loops), the best arm bold:"
+    head = ["arm or policy", "nodes", "deep x wide", *kinds]
+    return f"{title}\n\n{table(head, lines, 'lrr' + 'r' * len(kinds))}"
 
 
 def _speed(row: RegretRow) -> str:
@@ -45,51 +42,42 @@ def _speed(row: RegretRow) -> str:
 
 def _winners(temperature: float, rows: Sequence[RegretRow]) -> str:
     """Where the interval reaches 1 the second arm may as well be the first."""
-    lines = [
-        f"The best arm in hindsight, T = {temperature:g}, and the one that comes second:\n",
-        line("kind", "best", "deep x wide", "second", "second over best"),
-        "|---|---|---:|---|---:|",
-    ]
+    lines = []
     for kind in _kinds(rows):
         arms = sorted((row for row in rows if row.kind == kind and not row.policy), key=lambda row: row.regret)
         second = [arms[1].name, _median(arms[1])] if len(arms) > 1 else ["-", "-"]
-        lines.append(line(kind, arms[0].name, _form(arms[0].shape)[1], *second))
-    return "\n".join(lines)
+        lines.append([kind, arms[0].name, _form(arms[0].shape)[1], *second])
+    title = f"The best arm in hindsight, T = {temperature:g}, and the second best:"
+    return f"{title}\n\n{table(['kind', 'best', 'deep x wide', 'second', 'second over best'], lines, 'llrlr')}"
 
 
 def _forms(compared: Sequence[Compared]) -> list[str]:
     """The question, its answer, and by kind what that was read off; nothing where the arms are too alike."""
     if not compared:
         return []
-    first = compared[0]
-    lines = [
-        "Is it true that manuals want deep narrow trees and screenplays wide shallow ones, "
-        f"T = {first.temperature:g}? {answer(compared)}\n",
-        line("kind", f"{first.deep} over {first.wide}", "written faster with"),
-        "|---|---:|---|",
-    ]
+    first, lines = compared[0], []
     for each in compared:
         ratio = each.deep_over_wide
-        lines.append(line(each.kind, f"{ratio.median:.2f} [{ratio.low:.2f}, {ratio.high:.2f}]", each.wants))
-    return ["\n".join(lines)]
+        lines.append([each.kind, f"{ratio.median:.2f} [{ratio.low:.2f}, {ratio.high:.2f}]", each.wants])
+    title = (
+        "Is it true that manuals want deep narrow trees and screenplays wide shallow ones, "
+        f"T = {first.temperature:g}? {answer(compared)}"
+    )
+    return [f"{title}\n\n{table(['kind', f'{first.deep} over {first.wide}', 'written faster with'], lines, 'lrl')}"]
 
 
 def _regrets(temperature: float, rows: Sequence[RegretRow]) -> str:
     """Policies, and beside them the one arm that is best over all kinds: what it costs not to know the kind."""
-    kinds = _kinds(rows)
-    lines = [
-        f"Regret against the best arm of each kind, T = {temperature:g} [its speed over the best arm's]:\n",
-        line("policy", *kinds, "mean"),
-        "|---|" + "---:|" * (len(kinds) + 1),
-    ]
+    kinds, lines = _kinds(rows), []
     by_name = _by_name(rows)
     fixed = min((own for own in by_name if not own[0].policy), key=lambda own: fmean(row.regret for row in own))
     for own in [*(own for own in by_name if own[0].policy), fixed]:
         name = own[0].name if own[0].policy else f"{own[0].name} for all kinds"
         cells = {row.kind: f"{row.regret:.1%} {_interval(row)}" for row in own}
         mean = f"{fmean(row.regret for row in own):.1%}"
-        lines.append(line(name, *(cells.get(kind, "-") for kind in kinds), mean))
-    return "\n".join(lines)
+        lines.append([name, *(cells.get(kind, "-") for kind in kinds), mean])
+    title = f"Regret against the best arm of each kind, T = {temperature:g} [its speed over the best arm's]:"
+    return f"{title}\n\n{table(['policy', *kinds, 'mean'], lines, 'l' + 'r' * (len(kinds) + 1))}"
 
 
 def _interval(row: RegretRow) -> str:

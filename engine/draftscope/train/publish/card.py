@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from draftscope.base.markdown import table
 from draftscope.models.heads import Head
 from draftscope.models.loading.embedded import Member
 from draftscope.train.data.corpus import Domain, Texts
@@ -117,7 +118,7 @@ def _figures(record: Record) -> str:
     rows = [[name, *_row(record, name)] for name in record.held_out or record.agreement]
     notes = [HELD_OUT_NOTE] + ([AGREEMENT_NOTE] if depths else []) + ([ONE_DEPTH_NOTE] if depths == 1 else [])
     notes += [REPEATS_NOTE] if record.repeats else []
-    return f"{_table(head, rows)}\n\n" + "\n".join(notes)
+    return f"{table(head, rows)}\n\n" + "\n".join(notes)
 
 
 def _row(record: Record, name: str) -> list[str]:
@@ -137,12 +138,8 @@ def _credits(sources: list[Source]) -> list[str]:
     ]
     head = ["kind", "part", "MB", "source", "licence", "credit"]
     llama = [LLAMA_NOTE] if _by_llama(sources) else []
-    return ["## Sources and credits", CREDITS_NOTE, _table(head, rows), *llama]
+    return ["## Sources and credits", CREDITS_NOTE, table(head, rows), *llama]
 
 
 def _by_llama(sources: list[Source]) -> bool:
     return any(source.by_llama for source in sources)
-
-
-def _table(head: list[str], rows: list[list[str]]) -> str:
-    return "\n".join("| " + " | ".join(row) + " |" for row in [head, ["---"] * len(head), *rows])
