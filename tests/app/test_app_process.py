@@ -252,7 +252,7 @@ def test_everything_about_loading_reaches_the_engine(pair: Lab, monkeypatch: pyt
         ({"target": "nothing at all"}, "'nothing at all' is no folder here"),
         ({"device_map": "everywhere"}, "device_map = 'everywhere'"),
         ({"revision": "v1"}, "is a folder and has none"),
-        ({"draft": "two words", "draft_revision": "v2"}, "'two words' is no folder here"),
+        ({"draft": "two words", "draft_revision": "v2"}, "'two words' is neither a folder nor a hub id"),
     ],
 )
 def test_a_wish_about_loading_that_cannot_be_met_is_one_sentence(

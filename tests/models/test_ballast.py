@@ -85,7 +85,7 @@ def test_every_weight_and_cache_row_of_the_shape_is_used(shape: Shape, monkeypat
 
 def test_ballast_that_does_not_fit_in_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "free_bytes", lambda _: 1000)
-    with pytest.raises(DraftscopeError, match=r"ballast of the shape small.*GB free"):
+    with pytest.raises(DraftscopeError, match=r"ballast of shape small.*GB free"):
         probed(random_llama(3, 258), "m").weigh_down(SMALL)
 
 

@@ -1,4 +1,4 @@
-"""Chat templates: the default where there is one, tokenised once, recorded in the trace."""
+"""Chat templates are used by default, tokenised once, and recorded in the trace."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NO_SYSTEM = "{% if messages[0].role == 'system' %}{{ raise_exception('no system 
 
 
 def chatty(pair: Lab, template: str = TEMPLATE) -> Lab:
-    """The byte pair with a chat template, and a tokenizer that puts a BOS in front of whatever it reads."""
+    """The byte pair with a chat template and a tokenizer that always prepends a BOS."""
     tokenizer = byte_tokenizer()
     tokenizer.chat_template = template
     from tokenizers.processors import TemplateProcessing
@@ -40,7 +40,7 @@ def read(lab: Lab, *chat: object) -> str:
     return str(lab.tokenizer.decode(lab.encode("hi", 1, Chat(*chat))))  # type: ignore[arg-type]
 
 
-def test_a_template_is_the_default_and_brings_the_only_bos(pair: Lab) -> None:
+def test_a_template_is_the_default_and_adds_the_only_bos(pair: Lab) -> None:
     lab = chatty(pair)
     assert read(lab) == "<|endoftext|><user>hi\n<assistant><think></think>"
     assert read(lab, True) == "<|endoftext|>hi"
@@ -49,7 +49,7 @@ def test_a_template_is_the_default_and_brings_the_only_bos(pair: Lab) -> None:
     assert Lab.encode(pair, "hi") == pair.tokenizer("hi")["input_ids"]
 
 
-def test_a_trace_tells_what_the_model_read(pair: Lab) -> None:
+def test_a_trace_contains_the_rendered_prompt(pair: Lab) -> None:
     lab = chatty(pair)
     start = lab.decode("hi", max_new_tokens=2, system="be brief").events[0]
     assert isinstance(start, RunStart)
@@ -69,12 +69,12 @@ def test_a_run_renders_its_template_once(pair: Lab, monkeypatch: pytest.MonkeyPa
     assert len(rendered) == 1
 
 
-def test_drafters_write_what_plain_writes_behind_a_template(pair: Lab) -> None:
+def test_drafters_write_plains_tokens_after_a_template(pair: Lab) -> None:
     lab = chatty(pair)
-    want = lab.decode("hi", "plain", max_new_tokens=12).token_ids
-    assert want != lab.decode("hi", "plain", max_new_tokens=12, raw=True).token_ids
+    expected = lab.decode("hi", "plain", max_new_tokens=12).token_ids
+    assert expected != lab.decode("hi", "plain", max_new_tokens=12, raw=True).token_ids
     for drafter in ("draft", "topk-tree", "ngram"):
-        assert lab.decode("hi", drafter, max_new_tokens=12).token_ids == want
+        assert lab.decode("hi", drafter, max_new_tokens=12).token_ids == expected
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,9 @@ def test_drafters_write_what_plain_writes_behind_a_template(pair: Lab) -> None:
         (NO_SYSTEM, Chat(thinking=True), "this model's chat template has no thinking mode; leave it out."),
     ],
 )
-def test_what_a_template_cannot_do_is_one_sentence(pair: Lab, template: str | None, chat: Chat, sentence: str) -> None:
+def test_unsupported_options_of_a_template_are_refused_in_one_sentence(
+    pair: Lab, template: str | None, chat: Chat, sentence: str
+) -> None:
     lab = chatty(pair, template) if template else pair
     with pytest.raises(DraftscopeError, match=sentence):
         lab.encode("hi", 1, chat)

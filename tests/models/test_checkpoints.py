@@ -1,4 +1,4 @@
-"""Loading: what is wrong is said in one sentence, before anything is fetched or run."""
+"""Loading: errors are one sentence, and are raised before anything is downloaded or run."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ def refused(*args: Any, **kwargs: Any) -> str:
     return str(error.value)
 
 
-# Architectures through files.
+# Architectures from files.
 
 
 @pytest.mark.parametrize("name", ["Gemma 2", "Gemma 3", "GPT-2", "Mixtral", "Phi-3"])
-def test_a_saved_model_loads_with_the_attention_it_has(name: str, tmp_path: Path) -> None:
+def test_a_saved_model_loads_with_the_attention_it_supports(name: str, tmp_path: Path) -> None:
     case = next(case for case in CASES if case.name == name)
     network(case).save_pretrained(tmp_path)
     model = load_model(find(tmp_path, HOW), HOW)
@@ -52,7 +52,7 @@ def test_a_saved_model_loads_with_the_attention_it_has(name: str, tmp_path: Path
     assert model.network.config._attn_implementation == ("eager" if name == "Gemma 2" else "sdpa")
 
 
-def test_a_pair_of_unequal_padding_loads_and_drafts(tmp_path: Path) -> None:
+def test_a_pair_with_different_padding_loads_and_drafts(tmp_path: Path) -> None:
     for name, rows in (("target", 272), ("draft", 264)):
         random_llama(5, rows).save_pretrained(tmp_path / name)
         byte_tokenizer().save_pretrained(tmp_path / name)
@@ -61,27 +61,27 @@ def test_a_pair_of_unequal_padding_loads_and_drafts(tmp_path: Path) -> None:
         assert pair.decode("ab", drafter, max_new_tokens=12).metrics.num_draft_tokens > 0
 
 
-def test_an_encoder_is_no_language_model(tmp_path: Path) -> None:
+def test_encoders_are_refused(tmp_path: Path) -> None:
     sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
     BertModel(BertConfig(vocab_size=40, **sizes)).save_pretrained(tmp_path / "bert")
-    assert "is a 'bert', no decoder-only language model" in refused(tmp_path / "bert")
+    assert "is a 'bert', not a decoder-only language model" in refused(tmp_path / "bert")
     small = T5Config(vocab_size=40, d_model=16, d_kv=8, d_ff=16, num_layers=1, num_heads=2)
     T5ForConditionalGeneration(small).save_pretrained(tmp_path / "t5")
-    assert "is a 't5', no decoder-only language model; choose another." in refused(tmp_path / "t5")
+    assert "is a 't5', not a decoder-only language model; choose another model." in refused(tmp_path / "t5")
 
 
 def test_a_header_longer_than_its_file_is_refused(tmp_path: Path) -> None:
     random_llama(1, 8, layers=1, hidden=16).save_pretrained(tmp_path)
     weights = tmp_path / "model.safetensors"
     weights.write_bytes(b"\xff" * 8 + weights.read_bytes()[8:])
-    assert "are damaged; fetch or write them again" in refused(tmp_path)
+    assert "are damaged; download or write them again" in refused(tmp_path)
 
 
 def test_a_checkpoint_that_lacks_weights_is_refused(tmp_path: Path) -> None:
-    """transformers would make them up and say so in a log."""
+    """transformers would initialise them randomly and only log it."""
     random_llama(1, 258).model.save_pretrained(tmp_path)
     byte_tokenizer().save_pretrained(tmp_path)
-    assert "lacks 1 weights, 'lm_head.weight' for one, which would be random" in refused(tmp_path)
+    assert "lacks 1 weights, for example 'lm_head.weight', which would be random" in refused(tmp_path)
 
 
 def test_a_recurrent_checkpoint_is_refused_by_its_configuration(tmp_path: Path) -> None:
@@ -91,19 +91,19 @@ def test_a_recurrent_checkpoint_is_refused_by_its_configuration(tmp_path: Path) 
 
 def test_a_model_without_a_tokenizer_is_refused(tmp_path: Path) -> None:
     random_llama(1, 258).save_pretrained(tmp_path)
-    assert "has no tokenizer that can be read; put its tokenizer.json beside the model." in refused(tmp_path)
+    assert "has no readable tokenizer; put its tokenizer.json beside the model." in refused(tmp_path)
 
 
 # Code and pickles.
 
 
-def test_remote_code_is_not_run_unasked(tmp_path: Path) -> None:
+def test_remote_code_is_not_run_by_default(tmp_path: Path) -> None:
     config = {"model_type": "odd", "auto_map": {"AutoConfig": "odd.Odd", "AutoModelForCausalLM": "odd.OddLM"}}
     (tmp_path / "config.json").write_text(json.dumps(config))
     (tmp_path / "odd.py").write_text("raise SystemExit('it ran')\n")
     random_llama(1, 8, layers=1, hidden=16).save_pretrained(tmp_path / "weights")
     (tmp_path / "weights" / "model.safetensors").rename(tmp_path / "model.safetensors")
-    assert "runs code of its own from the hub; read it, and say --trust-remote-code" in refused(tmp_path)
+    assert "runs its own code from the hub; read it, and use --trust-remote-code" in refused(tmp_path)
 
 
 def test_pickles_are_read_only_when_allowed(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_pickles_are_read_only_when_allowed(tmp_path: Path) -> None:
     byte_tokenizer().save_pretrained(tmp_path)
     (tmp_path / "model.safetensors").unlink()
     torch.save(model.state_dict(), tmp_path / "pytorch_model.bin")
-    assert "'pytorch_model.bin' would be read from a pickle that could run code" in refused(tmp_path)
+    assert "'pytorch_model.bin' would be read from a pickle, which can run code" in refused(tmp_path)
     alone = draftscope.load(tmp_path, dtype="float32", allow_pickle=True)
     torch.testing.assert_close(alone.target.network.lm_head.weight, model.lm_head.weight)
 
@@ -123,18 +123,18 @@ def test_a_package_that_quantisation_needs_is_named(tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     quantized = {"quant_method": "bitsandbytes", "load_in_4bit": True}
     path.write_text(json.dumps(json.loads(path.read_text()) | {"quantization_config": quantized}))
-    said = refused(tmp_path)
-    assert "needs a package that is not installed" in said and "\n" not in said
+    message = refused(tmp_path)
+    assert "needs a package that is not installed" in message and "\n" not in message
 
 
 @pytest.mark.parametrize(
     ("name", "device", "sentence"),
     [
-        ("everywhere", "auto", "device_map = 'everywhere': choose auto, balanced"),
+        ("everywhere", "auto", "device_map = 'everywhere': choose from auto, balanced"),
         ("auto", "cpu", "exclude each other"),
     ],
 )
-def test_a_bad_device_map_is_one_sentence(name: str, device: str, sentence: str) -> None:
+def test_a_wrong_device_map_is_refused_in_one_sentence(name: str, device: str, sentence: str) -> None:
     with pytest.raises(DraftscopeError, match=sentence):
         pick_device_map(name, device)
 
@@ -143,14 +143,14 @@ def test_a_bad_device_map_is_one_sentence(name: str, device: str, sentence: str)
 
 
 class Hub:
-    """Answers as the hub would; `wrong` is raised instead."""
+    """Answers as the hub would, or raises `error`."""
 
-    def __init__(self, wrong: Exception | None = None, files: tuple[str, ...] = (), stored: int = 0) -> None:
-        self.wrong, self.files, self.stored = wrong, files, stored
+    def __init__(self, error: Exception | None = None, files: tuple[str, ...] = (), stored: int = 0) -> None:
+        self.error, self.files, self.stored = error, files, stored
 
     def model_info(self, *_: object, **__: object) -> object:
-        if self.wrong is not None:
-            raise self.wrong
+        if self.error is not None:
+            raise self.error
         siblings = [type("File", (), {"rfilename": name}) for name in self.files]
         return type(
             "Info", (), {"siblings": siblings, "safetensors": type("T", (), {"parameters": {"BF16": self.stored}})}
@@ -158,7 +158,7 @@ class Hub:
 
 
 def answer(kind: type[Exception]) -> Exception:
-    return kind("said", response=httpx.Response(404, request=httpx.Request("GET", "https://huggingface.co")))
+    return kind("a message", response=httpx.Response(404, request=httpx.Request("GET", "https://huggingface.co")))
 
 
 @pytest.mark.parametrize(
@@ -168,16 +168,18 @@ def answer(kind: type[Exception]) -> Exception:
         (Hub(answer(RepositoryNotFoundError)), "There is no model 'some/one' on the hub, or it is private"),
         (Hub(answer(RevisionNotFoundError)), "'some/one' has no revision 'v9'"),
         (Hub(TimeoutError("slow")), "not in the hub's cache, and huggingface.co does not answer"),
-        (Hub(files=("config.json", "pytorch_model.bin")), "holds no safetensors"),
+        (Hub(files=("config.json", "pytorch_model.bin")), "has no safetensors"),
     ],
 )
-def test_what_the_hub_says_is_one_sentence(monkeypatch: pytest.MonkeyPatch, found: Hub, sentence: str) -> None:
+def test_the_hubs_errors_become_one_sentence(monkeypatch: pytest.MonkeyPatch, found: Hub, sentence: str) -> None:
     monkeypatch.setattr(hub, "HfApi", lambda: found)
     assert sentence in refused("some/one", revision="v9")
 
 
-def test_no_hub_is_one_sentence_at_once(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
-    """It used to be six lines of retries in half a minute."""
+def test_an_unreachable_hub_is_reported_at_once(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The hub's own client would retry for half a minute."""
     monkeypatch.setattr(hub, "HfApi", lambda: Hub(OSError("Name or service not known")))
     began = time.monotonic()
     assert "\n" not in refused("nobody/no-such-model")
@@ -185,29 +187,32 @@ def test_no_hub_is_one_sentence_at_once(monkeypatch: pytest.MonkeyPatch, capfd: 
     assert capfd.readouterr() == ("", "")
 
 
-def test_each_model_is_asked_for_at_its_own_revision(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: dict[str, str | None] = {}
+def test_each_model_is_loaded_at_its_own_revision(monkeypatch: pytest.MonkeyPatch) -> None:
+    requested: dict[str, str | None] = {}
     monkeypatch.setattr(load, "load_tokenizer", lambda _: letters(5))
     monkeypatch.setattr(load, "load_model", lambda *_: probed(random_llama(1, 5), "any"))
-    monkeypatch.setattr(load, "find", lambda name, _, revision=None: asked.update({name: revision}))
+    monkeypatch.setattr(load, "find", lambda name, _, revision=None: requested.update({name: revision}))
     draftscope.load("some/one", "some/draft", revision="v1", draft_revision="v2")
-    assert asked == {"some/one": "v1", "some/draft": "v2"}
+    assert requested == {"some/one": "v1", "some/draft": "v2"}
 
 
-def test_a_revision_of_nothing_on_the_hub_is_one_sentence(tmp_path: Path) -> None:
-    assert f"revision = 'v1': '{tmp_path}' is a folder and has none; leave it out." in refused(tmp_path, revision="v1")
+def test_a_revision_of_a_folder_or_of_no_draft_is_refused(tmp_path: Path) -> None:
+    message = refused(tmp_path, revision="v1")
+    assert f"revision = 'v1': '{tmp_path}' is a folder without revisions; leave it out." in message
     assert "draft_revision = 'v2', but no draft is named" in refused(tmp_path, draft_revision="v2")
 
 
 @pytest.mark.parametrize("name", ["two words", "a/b/c"])
-def test_what_is_no_id_is_one_sentence(name: str) -> None:
-    assert f"'{name}' is no folder here and no hub id" in refused(name)
+def test_an_invalid_hub_id_is_refused(name: str) -> None:
+    assert f"'{name}' is neither a folder nor a hub id" in refused(name)
 
 
 # Memory.
 
 
-def test_memory_is_said_before_it_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_model_that_does_not_fit_in_memory_is_refused_before_loading(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     network_ = random_llama(1, 258)
     network_.save_pretrained(tmp_path)
     byte_tokenizer().save_pretrained(tmp_path)
@@ -215,24 +220,25 @@ def test_memory_is_said_before_it_fails(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert stored == Counter({"F32": sum(p.numel() for p in network_.parameters())})
     assert memory.weight_bytes(stored, torch.bfloat16, quantized=False) == 2 * stored["F32"]
     monkeypatch.setattr(memory, "free_bytes", lambda _: 1000)
-    said = refused(tmp_path, dtype="float32")
-    assert "GB for its weights (in float32) and 0.0 GB for a cache of 2,048 tokens, but this machine has 0.0 GB" in said
+    message = refused(tmp_path, dtype="float32")
+    assert "GB for its weights (in float32) and 0.0 GB for a cache of 2,048 tokens" in message
+    assert "but this machine has 0.0 GB" in message
 
 
-def test_a_model_on_the_hub_is_weighed_before_it_is_fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_memory_is_checked_before_a_model_is_downloaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from draftscope.models.loading import checkpoints
 
     random_llama(1, 8).save_pretrained(tmp_path)
-    fetched: list[object] = []
+    downloaded: list[object] = []
     config = checkpoints.loaded(checkpoints.AutoConfig, tmp_path)
     monkeypatch.setattr(hub, "HfApi", lambda: Hub(files=("config.json", "model.safetensors"), stored=8_030_261_248))
-    monkeypatch.setattr(checkpoints, "loaded", lambda kind, *_, **__: fetched.append(kind) or config)
+    monkeypatch.setattr(checkpoints, "loaded", lambda kind, *_, **__: downloaded.append(kind) or config)
     monkeypatch.setattr(memory, "free_bytes", lambda _: 8 * 10**9)
     assert "'meta/big' needs 16.1 GB for its weights (in bfloat16)" in refused("meta/big", dtype="bfloat16")
-    assert fetched == [checkpoints.AutoConfig, checkpoints.AutoTokenizer]
+    assert downloaded == [checkpoints.AutoConfig, checkpoints.AutoTokenizer]
 
 
-def test_a_cache_that_does_not_fit_is_said_before_it_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_that_does_not_fit_is_refused_before_it_is_allocated(monkeypatch: pytest.MonkeyPatch) -> None:
     model = probed(random_llama(1, 8), "small")
     assert model._slot_bytes == 2 * 2 * 2 * 8 * 4  # keys and values, layers, KV heads, width, bytes
     monkeypatch.setattr(memory, "free_bytes", lambda _: 10**9)
@@ -241,14 +247,14 @@ def test_a_cache_that_does_not_fit_is_said_before_it_fails(monkeypatch: pytest.M
         model.cache(1, 10_000_000)
 
 
-def test_free_memory_is_known_here() -> None:
+def test_free_memory_is_plausible() -> None:
     assert memory.free_bytes(torch.device("cpu")) in (None, pytest.approx(10**10, rel=100))
 
 
 # Tokens.
 
 
-def test_the_ends_of_text_are_a_set() -> None:
+def test_eos_ids_of_config_and_tokenizer_are_joined() -> None:
     model = probed(random_llama(1, 258), "m")
     model.network.generation_config = GenerationConfig(eos_token_id=[5, 9])
     assert end_of_text(model, byte_tokenizer()) == {0, 5, 9}
@@ -256,17 +262,17 @@ def test_the_ends_of_text_are_a_set() -> None:
     assert end_of_text(model, byte_tokenizer()) == {0}
 
 
-def test_vocabularies_agree_where_both_have_a_token() -> None:
+def test_vocabularies_must_agree_on_common_tokens() -> None:
     refuse_other_vocabulary(letters(5), letters(5))
-    refuse_other_vocabulary(letters(7), letters(5))  # the longer one adds tokens at ids that the other leaves free
+    refuse_other_vocabulary(letters(7), letters(5))  # the longer one adds tokens at ids that the other does not use
     refuse_other_vocabulary(letters(5), letters(7))
     other = letters(5)
     other.get_vocab = lambda: {"b": 0, "a": 1}  # type: ignore[method-assign]
-    with pytest.raises(DraftscopeError, match="2 tokens differ, 'a' for one"):
+    with pytest.raises(DraftscopeError, match="2 tokens differ, for example 'a'"):
         refuse_other_vocabulary(letters(2), other)
 
 
-def test_loading_is_frozen() -> None:
+def test_checkpoint_options_are_frozen() -> None:
     with pytest.raises(AttributeError):
         HOW.dtype = torch.float16  # type: ignore[misc]
     assert replace(HOW, progress=True).progress

@@ -1,7 +1,7 @@
-"""Graphs on a CPU: recorded as the operations that ran, with every tensor and number of that moment baked in.
+"""Graphs, tested on a CPU: the operations that ran are recorded, with all tensors and Python numbers baked in.
 
-That is what a CUDA graph does too, so a replay that forgot to copy an input, or a number of Python's that changes from
-round to round, gives other tokens here as it would there.
+A CUDA graph does the same. A replay that does not copy an input, or that depends on a Python number that changes from
+round to round, therefore gives wrong tokens here as it would there.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from tests.support.tape import Recorder
 
 
 @pytest.fixture(autouse=True)
-def _all_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a batch with graphs; so they do here without, to be compared."""
+def _no_compaction(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With graphs, finished sequences stay in the batch; here also without graphs, so that the two can be compared."""
     monkeypatch.setattr(session, "COMPACT_AT", 2.0)
 
 
@@ -39,13 +39,13 @@ def model(seed: int = 0, **config: Any) -> Model:
 def recorded(plain: Model) -> tuple[Model, Recorder]:
     """The same weights with graphs."""
     recorder = Recorder()
-    own = probed(plain.network, "target")
-    own.record_graphs(recorder)
-    return own, recorder
+    with_graphs = probed(plain.network, "target")
+    with_graphs.record_graphs(recorder)
+    return with_graphs, recorder
 
 
 def texts(model: Model, batch: int) -> list[torch.Tensor]:
-    """Logits of two sessions one after the other: chains, of which sequences keep unlike numbers of rows, and trees."""
+    """Logits of two consecutive sessions, of chains of which sequences keep different numbers of rows, and of trees."""
     found = []
     for which in range(2):
         cache = model.cache(batch, 64)
@@ -55,7 +55,7 @@ def texts(model: Model, batch: int) -> list[torch.Tensor]:
             found.append(model.forward(cache, rows, torch.arange(3).expand(batch, -1)))
             cache.keep_first(torch.tensor([1 + turn % 3, 3 - turn % 2])[:batch], 6 + 3 * turn)
         sees = torch.tensor([[[1, 0, 0], [1, 1, 0], [1, 0, 1]]], dtype=torch.bool).expand(batch, -1, -1)
-        for token in (10, 11):  # the second time over what the first has kept
+        for token in (10, 11):  # the second tree follows the path kept from the first
             depth = torch.tensor([[0, 1, 1]]).expand(batch, -1)
             found.append(model.forward(cache, torch.tensor([[token, 12, 13]]).expand(batch, -1), depth, sees))
             cache.keep(torch.tensor([[0, 2]]).expand(batch, -1), torch.full((batch,), 2), 30)
@@ -65,7 +65,7 @@ def texts(model: Model, batch: int) -> list[torch.Tensor]:
 
 
 def test_the_recorder_bakes_what_a_cuda_graph_bakes() -> None:
-    """Memory is read and written where it lay, numbers stay as they were, and nothing may be read in between."""
+    """Memory addresses and Python numbers are fixed, and values must not be read while recording."""
     given, number = torch.tensor([1.0, 2.0]), 3.0
     (found,), replay = Recorder()(lambda: ((given.view(2, 1) * number).squeeze(1).add_(1.0),))
     given.copy_(torch.tensor([5.0, 6.0]))
@@ -79,14 +79,14 @@ def test_the_recorder_bakes_what_a_cuda_graph_bakes() -> None:
 
 
 @pytest.mark.parametrize("batch", [1, 2])
-def test_a_replay_gives_the_bits_of_the_eager_forward(batch: int) -> None:
+def test_a_replay_gives_the_same_bits_as_the_eager_forward(batch: int) -> None:
     plain = model()
     other, recorder = recorded(plain)
     for one, two in zip(texts(plain, batch), texts(other, batch), strict=True):
         assert torch.equal(one, two)
     assert other.graphs is not None and not other.graphs.off
-    assert recorder.recorded == 1  # chain or tree: the same widths
-    assert recorder.replayed == 16  # once to compare, then all forwards but the first
+    assert recorder.recorded == 1  # chains and trees have the same shapes
+    assert recorder.replayed == 16  # once to compare, then for all forwards but the first
 
 
 @pytest.mark.parametrize("drafter", ["plain", "draft", "sampled-tree", "eagle3", "early-exit", "lookahead"])
@@ -97,15 +97,15 @@ def test_a_run_is_the_same_with_graphs(pair: Lab, drafter: str, temperature: flo
     draft, of_draft = recorded(pair.draft)
     lab = Lab(target, draft, pair.tokenizer, pair.heads)
     lab.calibration = pair.calibration
-    wish = {**DRAFTERS[drafter], "max_new_tokens": 24, "temperature": temperature, "seed": 3}
-    with target.counter.widths() as own, pair.target.counter.widths() as eager:
-        assert lab.decode(PROMPT, drafter, **wish).token_ids == pair.decode(PROMPT, drafter, **wish).token_ids
-    assert own == eager
+    settings = {**DRAFTERS[drafter], "max_new_tokens": 24, "temperature": temperature, "seed": 3}
+    with target.counter.widths() as with_graphs, pair.target.counter.widths() as eager:
+        assert lab.decode(PROMPT, drafter, **settings).token_ids == pair.decode(PROMPT, drafter, **settings).token_ids
+    assert with_graphs == eager
     assert of_target.replayed > of_target.recorded or drafter == "early-exit"
     assert (of_draft.replayed > 0) == (drafter in ("draft", "sampled-tree"))
 
 
-FORMS: list[dict[str, Any]] = [
+OPTIONS: list[dict[str, Any]] = [
     {"drafter": "draft", "gamma": 4, "temperature": 1.0},
     {"drafter": "draft", "gamma": 4, "temperature": 0.0},
     {"drafter": "draft", "gamma": 4, "temperature": 1.0, "top_k": 3},
@@ -115,14 +115,14 @@ FORMS: list[dict[str, Any]] = [
 ]
 
 
-def written(lab: Lab, form: dict[str, Any], prompts: list[list[int]]) -> tuple[list[list[int]], list[torch.Tensor]]:
-    """The tokens, and the distributions that were drafted from: tokens say little of an untrained draft."""
-    settings = Settings(**form, max_new_tokens=32, seed=len(prompts))
+def written(lab: Lab, options: dict[str, Any], prompts: list[list[int]]) -> tuple[list[list[int]], list[torch.Tensor]]:
+    """The tokens and the draft distributions; tokens alone say little about an untrained draft."""
+    settings = Settings(**options, max_new_tokens=32, seed=len(prompts))
     decoding = lab.session_of(prompts, settings, tuple(range(len(prompts))))
     distributions = [step.tree.distributions for step in decoding.steps() if step.tree.distributions is not None]
     tokens = [transcript.tokens for transcript in decoding.transcripts]
     del decoding
-    gc.collect()  # gives back the memory, and with it what was recorded over it
+    gc.collect()  # so that the next session reuses the memory and its graphs
     return tokens, distributions
 
 
@@ -135,16 +135,16 @@ def assert_same(
 
 @pytest.mark.parametrize("prompts", [[[5, 6, 7]], [[5, 6, 7], [8, 9], [5, 6, 7, 8]], [[5, 6, 7, 8] * 60]])
 def test_a_draft_loop_is_one_graph(pair: Lab, prompts: list[list[int]]) -> None:
-    """Sessions of one lab share what was recorded: no other settings and no other width may be answered by it."""
+    """Sessions of one lab share graphs, but a graph must not be replayed for other settings or widths."""
     assert pair.draft is not None
     draft, recorder = recorded(pair.draft)
     lab = Lab(pair.target, draft, pair.tokenizer)
-    with draft.counter.widths() as own, pair.draft.counter.widths() as eager:
-        for form in FORMS if len(prompts[0]) < 9 else FORMS[:1]:
-            assert_same(written(lab, form, prompts), written(pair, form, prompts))
-    assert own == eager
+    with draft.counter.widths() as with_graphs, pair.draft.counter.widths() as eager:
+        for options in OPTIONS if len(prompts[0]) < 9 else OPTIONS[:1]:
+            assert_same(written(lab, options, prompts), written(pair, options, prompts))
+    assert with_graphs == eager
     assert draft.graph_state == "on"
-    assert recorder.replayed < len(own) / 2
+    assert recorder.replayed < len(with_graphs) / 2
 
 
 RAGGED = [[5, 6, 7], [8], [5, 6, 7, 8]]
@@ -161,11 +161,11 @@ def test_a_loop_of_a_head_is_one_graph(pair: Lab, drafter: str, prompts: list[li
     head.network.record_graphs(recorder)
     lab = Lab(pair.target, None, pair.tokenizer, {drafter.split("-")[0]: head})
     lab.calibration = pair.calibration
-    for form in ({"temperature": 1.0}, {"temperature": 0.0}, {"temperature": 1.0, "top_k": 3}):
-        wish = {"drafter": drafter, "gamma": 3, "tree_nodes": 6, "tree_depth": 3, **form}
+    for options in ({"temperature": 1.0}, {"temperature": 0.0}, {"temperature": 1.0, "top_k": 3}):
+        settings = {"drafter": drafter, "gamma": 3, "tree_nodes": 6, "tree_depth": 3, **options}
         before = recorder.replayed
-        one = written(lab, wish, prompts)
-        assert_same(one, written(pair, wish, prompts))
+        one = written(lab, settings, prompts)
+        assert_same(one, written(pair, settings, prompts))
         assert len(one[1]) - 4 <= recorder.replayed - before
     assert head.network.graphs is not None and not head.network.graphs.alone
 
@@ -184,31 +184,31 @@ RULES: list[dict[str, Any]] = [
 ]
 
 
-def verified(lab: Lab, drafter: str, form: dict[str, Any]) -> tuple[list[list[int]], list[tuple[torch.Tensor, ...]]]:
-    """The tokens, and all that was weighed on the way."""
-    settings = Settings(drafter=drafter, gamma=3, max_new_tokens=16, **form)
+def verified(lab: Lab, drafter: str, options: dict[str, Any]) -> tuple[list[list[int]], list[tuple[torch.Tensor, ...]]]:
+    """The tokens, and all tensors of the verifications."""
+    settings = Settings(drafter=drafter, gamma=3, max_new_tokens=16, **options)
     decoding = lab.session_of([[5, 6, 7, 5, 6], [8, 9]], settings, (0, 1))
-    weighed = [tuple(x for x in (step.p, *step.verification.parts) if x is not None) for step in decoding.steps()]
+    tensors = [tuple(x for x in (step.p, *step.verification.parts) if x is not None) for step in decoding.steps()]
     tokens = [transcript.tokens for transcript in decoding.transcripts]
     del decoding
     gc.collect()
-    return tokens, weighed
+    return tokens, tensors
 
 
 @pytest.mark.parametrize("drafter", ["draft", "ngram", "plain"])
 def test_a_verification_is_one_graph(pair: Lab, drafter: str) -> None:
     target, recorder = recorded(pair.target)
     lab = Lab(target, pair.draft, pair.tokenizer)
-    for form in RULES:
-        one, two = verified(lab, drafter, form), verified(pair, drafter, form)
+    for options in RULES:
+        one, two = verified(lab, drafter, options), verified(pair, drafter, options)
         assert one[0] == two[0]
         torch.testing.assert_close(one[1], two[1], rtol=1e-4, atol=1e-7)
     assert target.graph_state == "on"
-    forwards = target.counter.forwards - len(RULES)  # but for the prompts
-    assert recorder.replayed > 1.5 * forwards  # forwards, and results
+    forwards = target.counter.forwards - len(RULES)  # without those of the prompts
+    assert recorder.replayed > 1.5 * forwards  # forwards and verifications
 
 
-def test_where_a_loop_cannot_be_recorded_its_forwards_still_are(pair: Lab) -> None:
+def test_if_a_loop_cannot_be_recorded_its_forwards_still_are(pair: Lab) -> None:
     assert pair.draft is not None
     recorder = Recorder()
 
@@ -222,21 +222,21 @@ def test_where_a_loop_cannot_be_recorded_its_forwards_still_are(pair: Lab) -> No
     draft = probed(pair.draft.network, "draft")
     draft.record_graphs(of_one_forward)
     lab = Lab(pair.target, draft, pair.tokenizer)
-    assert_same(written(lab, FORMS[0], [[5, 6, 7]]), written(pair, FORMS[0], [[5, 6, 7]]))
-    assert draft.graph_state == "on, single forwards alone: it cannot be recorded (a read in between)"
+    assert_same(written(lab, OPTIONS[0], [[5, 6, 7]]), written(pair, OPTIONS[0], [[5, 6, 7]]))
+    assert draft.graph_state == "on, single forwards only: it cannot be recorded (a read in between)"
     assert recorder.replayed > 10
 
 
-def test_what_a_drafter_reads_is_part_of_what_was_recorded(pair: Lab) -> None:
+def test_graphs_with_and_without_features_are_distinct(pair: Lab) -> None:
     target, recorder = recorded(pair.target)
     lab = Lab(target, None, pair.tokenizer, pair.heads)
-    wish = {"gamma": 2, "max_new_tokens": 12}
-    tokens = [lab.decode(PROMPT, drafter, **wish).token_ids for drafter in ("ngram", "eagle3", "ngram")]
+    settings = {"gamma": 2, "max_new_tokens": 12}
+    tokens = [lab.decode(PROMPT, drafter, **settings).token_ids for drafter in ("ngram", "eagle3", "ngram")]
     assert tokens[0] == tokens[1] == tokens[2]
     assert recorder.recorded >= 2
 
 
-def test_ballast_is_recorded_with_the_model_that_carries_it() -> None:
+def test_ballast_is_recorded_with_its_model() -> None:
     shape = Shape("small", 2, 32, 4, 2, 8, 48, 64)
     plain, other = model(), model()
     for each in (plain, other):
@@ -249,7 +249,7 @@ def test_ballast_is_recorded_with_the_model_that_carries_it() -> None:
     assert recorder.replayed == 16
 
 
-def test_ballast_taken_on_later_is_not_left_out_of_what_was_recorded() -> None:
+def test_adding_ballast_discards_existing_graphs() -> None:
     other, _ = recorded(model())
     texts(other, 1)
     torch.manual_seed(0)
@@ -261,9 +261,9 @@ def test_ballast_taken_on_later_is_not_left_out_of_what_was_recorded() -> None:
     assert all(bool(layer.keys[:, :, 3:6].any()) for layer in cache.side)  # its rows were written by this forward
 
 
-def test_two_texts_at_a_time_have_memory_of_their_own() -> None:
+def test_concurrent_texts_have_separate_memory() -> None:
     other, _ = recorded(model())
-    other.cache(1, 64)  # leaves memory behind, which one of them gets
+    other.cache(1, 64)  # leaves memory that one of the following caches reuses
     caches = [other.cache(1, 64) for _ in range(2)]
     alone = other.cache(1, 64)
     for cache, prompt in zip([*caches, alone], ([1, 2, 3], [9, 8, 7], [1, 2, 3]), strict=True):
@@ -277,7 +277,7 @@ def test_two_texts_at_a_time_have_memory_of_their_own() -> None:
     assert not torch.equal(found[3], found[4])
 
 
-def test_logits_outlive_the_next_replay() -> None:
+def test_logits_are_not_overwritten_by_the_next_replay() -> None:
     other, _ = recorded(model())
     cache = other.cache(1, 64)
     other.read(cache, [[1, 2, 3]])
@@ -293,15 +293,15 @@ def refuses(forward: Callable[[], Outputs]) -> tuple[Outputs, Callable[[], objec
     raise RuntimeError("operation not permitted when stream is capturing\nand more")
 
 
-def lies(forward: Callable[[], Outputs]) -> tuple[Outputs, Callable[[], object]]:
+def differs(forward: Callable[[], Outputs]) -> tuple[Outputs, Callable[[], object]]:
     outputs = tuple(each + 1 for each in forward())
     return outputs, lambda: None
 
 
 @pytest.mark.parametrize(
-    ("record", "why"), [(refuses, "not permitted when stream is capturing)"), (lies, "other bits")]
+    ("record", "why"), [(refuses, "not permitted when stream is capturing)"), (differs, "other bits")]
 )
-def test_what_cannot_be_recorded_stays_eager_and_says_why(record: Any, why: str) -> None:
+def test_a_model_that_cannot_be_recorded_stays_eager_with_a_reason(record: Any, why: str) -> None:
     plain = model()
     other = probed(plain.network, "target")
     other.record_graphs(record)
@@ -310,7 +310,7 @@ def test_what_cannot_be_recorded_stays_eager_and_says_why(record: Any, why: str)
     assert other.graphs is not None and why in other.graphs.off and "\n" not in other.graphs.off
 
 
-def test_memory_of_ended_sessions_is_bounded() -> None:
+def test_memory_kept_from_ended_sessions_is_bounded() -> None:
     graphs = Graphs(Recorder())
     for size in range(1, 9):
         graphs.cache(2, size, 64, torch.device("cpu"), 0)
@@ -318,19 +318,19 @@ def test_memory_of_ended_sessions_is_bounded() -> None:
     assert len(graphs._free) == 4
 
 
-@pytest.mark.parametrize("carrier", ["target", "draft", "eagle3"])
-def test_what_has_ended_stays_where_graphs_are_of_one_size(
-    pair: Lab, carrier: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("with_graphs", ["target", "draft", "eagle3"])
+def test_finished_sequences_stay_in_the_batch_if_there_are_graphs(
+    pair: Lab, with_graphs: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(session, "COMPACT_AT", 0.0)
     head = deepcopy(pair.heads["eagle3"])
     target, draft = probed(pair.target.network, "target"), probed(pair.draft.network, "draft")
     lab = Lab(target, draft, pair.tokenizer, {"eagle3": head})
-    carriers = {"target": target, "draft": draft, "eagle3": head.network}
-    drafter = "eagle3" if carrier == "eagle3" else "draft"
+    models = {"target": target, "draft": draft, "eagle3": head.network}
+    drafter = "eagle3" if with_graphs == "eagle3" else "draft"
     for graphs in (False, True):
         if graphs:
-            carriers[carrier].record_graphs(Recorder())
+            models[with_graphs].record_graphs(Recorder())
         settings = Settings(drafter=drafter, gamma=3, max_new_tokens=9, temperature=1.0)
         steps = lab.session_of([[5, 6, 7], [8, 9], [4]], settings, (0, 1, 2), ends=False).steps()
         assert (min(len(step.rows) for step in steps) == 3) == graphs

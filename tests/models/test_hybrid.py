@@ -193,9 +193,9 @@ def test_unsupported_uses_are_refused_with_a_reason() -> None:
             lab.decode(PROMPT, drafter)
     with pytest.raises(DraftscopeError, match="cuts back what its models have read"):
         lab.decode(PROMPT, "cascade")
-    with pytest.raises(DraftscopeError, match="beside which ballast has no cache"):
+    with pytest.raises(DraftscopeError, match="keeps a state, so it cannot have ballast"):
         lab.target.weigh_down(SHAPES["1b"])
-    assert "keeps a state in some layers, so it verifies chains only" in lab.target.limits
+    assert "keeps a state in some layers, so it supports only chains" in lab.target.limits
     cache = lab.target.cache(2, 16)
     lab.target.forward(cache, torch.tensor([[2, 3], [4, 5]]), torch.arange(2).expand(2, -1))
     with pytest.raises(ValueError, match="states of 2 sequences cannot keep"):

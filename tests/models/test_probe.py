@@ -1,4 +1,4 @@
-"""Asking a model what it can do: the model's refusals are answers, the engine's bugs are not."""
+"""Probing a model: errors of the model's code mean 'not supported', errors of the engine's code are raised."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from draftscope.models.probe import probed
 from tests.conftest import random_llama
 
 
-def test_a_bug_of_the_engine_is_raised_and_not_taken_for_a_model_without_trees(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_the_engine_is_raised_and_not_taken_for_missing_support(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(models, "attention_mask", None)
     with pytest.raises(TypeError, match="NoneType"):
         probed(random_llama(1, 5), "llama")
 
 
-def test_a_model_that_refuses_masks_verifies_chains_and_the_log_says_why(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_model_that_refuses_masks_supports_chains_and_the_reason_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     (falcon,) = (case for case in CASES if case.name == "Falcon, ALiBi")
     with caplog.at_level(logging.INFO, "draftscope"):
         assert not probed(network(falcon), "falcon").trees
@@ -32,7 +32,7 @@ def test_probing_is_not_counted() -> None:
     assert probed(random_llama(1, 5), "llama").counter.forwards == 0
 
 
-def test_widths_are_kept_for_who_asks_while_they_ask() -> None:
+def test_widths_are_recorded_only_inside_a_widths_block() -> None:
     counter = ForwardCounter()
     counter.add([7])
     with counter.widths() as outer:

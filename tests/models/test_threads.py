@@ -1,4 +1,4 @@
-"""How many threads and which dtype: chosen by what they took, on costs made up here."""
+"""The choice of threads and dtype, tested with made-up costs; and giving threads back."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def as_before() -> Iterator[None]:
 
 
 def chosen(costs: dict[int, float], most: int) -> tuple[int, list[int]]:
-    """The choice where `costs` says how long a forward takes with so many threads, and what was tried."""
+    """The choice if a forward takes `costs[threads]` seconds, and the numbers of threads that were tried."""
     tried: list[int] = []
     now = [0.0]
 
@@ -45,16 +45,18 @@ def chosen(costs: dict[int, float], most: int) -> tuple[int, list[int]]:
         ({1: 3.0}, 1, 1, [1]),
         ({1: 3.0, 2: 2.0}, 2, 2, [1, 2]),
         ({1: 3.0, 2: 3.5, 3: 2.9}, 3, 3, [1, 2, 3]),
-        ({1: 3.0, 2: 2.0, 4: 2.9}, 7, 2, [1, 2, 4]),  # far slower than the best: more are not tried
+        ({1: 3.0, 2: 2.0, 4: 2.9}, 7, 2, [1, 2, 4]),  # far slower than the best, so no more are tried
         ({1: 9.0, 2: 6.0, 4: 4.0, 6: 3.0}, 6, 6, [1, 2, 4, 6]),
     ],
 )
-def test_the_fastest_is_taken(costs: dict[int, float], most: int, best: int, tried: list[int]) -> None:
+def test_the_fastest_number_of_threads_is_chosen(
+    costs: dict[int, float], most: int, best: int, tried: list[int]
+) -> None:
     assert chosen(costs, most) == (best, tried)
     assert torch.get_num_threads() == best
 
 
-def test_a_lab_asks_its_own_target(pair: Lab) -> None:
+def test_threads_are_timed_on_the_target(pair: Lab) -> None:
     with pair.target.counter.widths() as widths:
         assert choose_threads(pair.target, 1) == torch.get_num_threads() == 1
     assert set(widths) == {5}
@@ -64,11 +66,11 @@ def test_a_lab_asks_its_own_target(pair: Lab) -> None:
     ("half", "single", "best"),
     [
         ([3.0], [4.0], torch.bfloat16),
-        ([40.0], [4.0], torch.float32),  # no instructions for it
-        ([9.0, 3.0], [4.0], torch.bfloat16),  # other work came between once
+        ([40.0], [4.0], torch.float32),  # a CPU without bfloat16 instructions
+        ([9.0, 3.0], [4.0], torch.bfloat16),  # interrupted once by other work
     ],
 )
-def test_auto_is_the_dtype_that_multiplies_fastest(
+def test_auto_is_the_fastest_dtype(
     half: list[float], single: list[float], best: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     costs, now, threads = {torch.bfloat16: half, torch.float32: single}, [0.0], torch.get_num_threads()
@@ -88,14 +90,14 @@ def test_auto_is_the_dtype_that_multiplies_fastest(
 
 
 @pytest.mark.parametrize("faster", [torch.bfloat16, torch.float32])
-def test_auto_is_measured_on_a_cpu_and_known_on_cuda(faster: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_is_measured_on_a_cpu_and_fixed_on_cuda(faster: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(devices, "fastest_dtype", lambda: faster)
     assert pick_dtype("auto", torch.device("cpu")) == faster
     assert pick_dtype("auto", torch.device("cuda")) == torch.bfloat16
     assert pick_dtype("float16", torch.device("cpu")) == torch.float16
 
 
-def test_there_is_a_core() -> None:
+def test_there_is_at_least_one_core() -> None:
     assert cores() >= 1
 
 
@@ -125,8 +127,8 @@ def test_a_failed_load_leaves_the_threads_as_they_were(pair_folders: tuple[Path,
     assert torch.get_num_threads() == 2
 
 
-def test_what_can_be_loaded_is_declared_once() -> None:
-    """The arguments of `load` are the fields of its settings, and a misspelt one is refused."""
+def test_options_of_load_are_declared_once() -> None:
+    """The arguments of `load` are the fields of its settings, and a misspelt argument is refused."""
     arguments = {name: given.default for name, given in signature(draftscope.load).parameters.items()}
     declared = {field.name: field.default for field in fields(LoadSettings)}
     assert arguments == declared | {"progress": False}

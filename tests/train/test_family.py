@@ -312,7 +312,7 @@ def test_every_member_has_a_card_a_recipe_and_a_shape() -> None:
     assert {member.name for member in FAMILY if not member.is_head} == set(SHAPES)
     assert len({member.folder for member in FAMILY}) == len(FAMILY)
     assert all(member.title.startswith("Llama-") and member.of in ("", "target", "experts") for member in FAMILY)
-    with pytest.raises(DraftscopeError, match="known are target, draft"):
+    with pytest.raises(DraftscopeError, match="choose from target, draft"):
         family.find("eagle4")
 
 
@@ -430,7 +430,7 @@ def refused(commanded: Callable[..., int], *words: str) -> str:
 def test_wrong_family_arguments_are_refused_in_one_sentence(
     commanded: Callable[..., int], tmp_path: Path, place: Path
 ) -> None:
-    assert "known are target, draft" in refused(commanded, "--members", "eagle7")
+    assert "choose from target, draft" in refused(commanded, "--members", "eagle7")
     assert "add it to --members" in refused(commanded, "--members", "eagle3")
     assert "--sitting" in refused(commanded, "--sitting", "0")
     assert "no corpus folder" in refused(commanded, "--corpus", str(tmp_path / "nowhere"))
@@ -551,7 +551,7 @@ def test_adapt_refuses_targets_unknown_names_and_missing_or_short_text(embedded:
     (embedded / "short.txt").write_text("a few words")
     for name, source, message in (
         ("target", text, "is a target"),
-        ("eagle5", text, "known are"),
+        ("eagle5", text, "There is no embedded model 'eagle5'; choose from"),
         ("medusa", text, "train family --members medusa"),
         ("draft", embedded / "nowhere.txt", "no text file"),
         ("draft", embedded / "short.txt", "add more text"),

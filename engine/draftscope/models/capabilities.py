@@ -1,4 +1,4 @@
-"""What a loaded model can do in this engine: found by `probe`, handed to `Model`."""
+"""What a loaded model can do in this engine: found by `probe` and passed to `Model`."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What a model was found to take.
+    """What a model was found to support.
 
-    `trees`: draft trees, and batches whose sequences grow unequally. A model without makes its own masks: it verifies
-    chains, one sequence at a time.
+    `trees`: draft trees, and batches of sequences with different lengths. A model without it makes its own masks and
+    verifies chains, one sequence at a time.
     """
 
     trees: bool
-    row_by_row: bool = False  # its layers with a state continue that state by single rows only
-    state_bytes: int = 0  # of one sequence's states, where some layers keep one
+    row_by_row: bool = False  # its layers with a state can continue that state only by single rows
+    state_bytes: int = 0  # of one sequence's states, if some layers keep one

@@ -1,4 +1,4 @@
-"""How often a model ran: what tests and checks of "one forward a round" read."""
+"""Counts a model's forwards, for tests and checks that a round takes one forward."""
 
 from __future__ import annotations
 
@@ -7,34 +7,34 @@ from contextlib import contextmanager
 
 
 class ForwardCounter:
-    """Counts forwards. Their widths are kept only for whoever asks, and only while they ask."""
+    """Counts forwards. Their widths are recorded only inside a `widths` block, so memory does not grow."""
 
     def __init__(self) -> None:
         self.forwards = 0
-        self._kept: list[list[int]] = []  # one list for each reader of `widths`
+        self._recorded: list[list[int]] = []  # one list for each open `widths` block
 
     def add(self, widths: Sequence[int]) -> None:
-        """One forward for each entry, which is its number of rows."""
+        """Counts one forward for each entry of `widths`, its number of rows."""
         self.forwards += len(widths)
-        for kept in self._kept:
-            kept.extend(widths)
+        for recorded in self._recorded:
+            recorded.extend(widths)
 
     @contextmanager
     def widths(self) -> Iterator[list[int]]:
-        """The rows of each forward that runs inside the `with` block, in order."""
-        kept: list[int] = []
-        self._kept.append(kept)
+        """The numbers of rows of the forwards that run inside the `with` block, in order."""
+        recorded: list[int] = []
+        self._recorded.append(recorded)
         try:
-            yield kept
+            yield recorded
         finally:
-            self._kept = [each for each in self._kept if each is not kept]
+            self._recorded = [each for each in self._recorded if each is not recorded]
 
     @contextmanager
     def counted_as(self, widths: Sequence[int]) -> Iterator[None]:
-        """Whatever runs inside the `with` block counts as forwards of these widths, in the end."""
-        before, lengths = self.forwards, [(kept, len(kept)) for kept in self._kept]
+        """Counts forwards of these widths for the `with` block, whatever really runs inside."""
+        before, lengths = self.forwards, [(recorded, len(recorded)) for recorded in self._recorded]
         yield
         self.forwards = before
-        for kept, length in lengths:
-            del kept[length:]
+        for recorded, length in lengths:
+            del recorded[length:]
         self.add(widths)

@@ -1,6 +1,6 @@
 """A transformers model as this engine uses it: rows of a draft tree in, logits out, keys and values in a `SlotCache`.
 
-The only module that knows transformers' models. Target and draft go through the same code, so neither baseline nor
+Only this module deals with transformers' models. Target and draft use the same code, so neither the baseline nor a
 drafter has a faster path than the other.
 """
 
@@ -32,7 +32,7 @@ from draftscope.models.forward.truncated import truncated
 
 
 class ForwardMode(Enum):
-    """How a forward runs, by the name that calibrations are kept under."""
+    """How a forward runs; the values are stored in calibrations."""
 
     EAGER = ""
     COMPILED = "compiled"
@@ -40,16 +40,16 @@ class ForwardMode(Enum):
 
 
 class Model:
-    """A decoder-only language model in evaluation mode. `name` is what screens show; `digest` names its weights.
+    """A decoder-only language model in evaluation mode. `name` is displayed; `digest` identifies its weights.
 
-    `probe.probed` makes one with the capabilities that the network itself was found to have. `recurrent`: its cache is
-    a state of one size, which forgets open rows and never a committed one.
+    `probe.probed` creates one with the capabilities that the network was found to have. If `recurrent`, its cache is a
+    state of constant size, which can drop open rows but no committed ones.
     """
 
     def __init__(self, network: Any, name: str, digest: str = "", *, capabilities: Capabilities) -> None:
         self.network = network.eval()
         self.recurrent = is_mamba2(network)
-        self.run = _runner(network)  # the network itself, or its leaner equal
+        self.run = _runner(network)  # the network itself or an equivalent forward
         self.name = name
         self.digest = digest
         self.counter = ForwardCounter()
@@ -64,7 +64,7 @@ class Model:
         self.parameters: int = network.num_parameters()
         self._slot_bytes = memory.slot_bytes(config, self.dtype)
         self._reach = Reach() if self.recurrent else reaches(config, name)
-        # Eager attention adds its mask: a bool one is silently wrong there.
+        # Eager attention adds its mask, so a boolean one would be silently wrong.
         self._additive = self.dtype if config._attn_implementation == "eager" else None
         self.ballast: Ballast | None = None
         self.graphs: Graphs | None = None
@@ -76,7 +76,7 @@ class Model:
             self.run.row_by_row = capabilities.row_by_row
 
     def with_capabilities(self, capabilities: Capabilities) -> Model:
-        """This model, its weights shared, but used according to `capabilities`. It counts its own forwards."""
+        """This model with other capabilities; shares its weights and counts its own forwards."""
         other = copy(self)
         other.counter = ForwardCounter()
         other._set(capabilities)
@@ -84,35 +84,35 @@ class Model:
 
     @property
     def trees(self) -> bool:
-        """Does it take draft trees, and batches whose sequences grow unequally?"""
+        """Whether it supports draft trees, and batches of sequences with different lengths."""
         return self.capabilities.trees
 
     @property
     def limits(self) -> str:
-        """What this model cannot do here, in a sentence; empty where there is nothing to say."""
+        """What this model does not support, as a sentence; empty if it supports everything."""
         if self.trees:
             return ""
         why = "keeps a state in some layers" if isinstance(self.run, Hybrid) else "makes its own attention masks"
-        return (
-            f"'{self.name}' {why}, so it verifies chains only: tree drafters and batches of unequal texts are left out."
-        )
+        return f"'{self.name}' {why}, so it supports only chains: no tree drafters and no batches of unequal texts."
 
     @property
     def stateful(self) -> bool:
-        """Whether some of what it keeps cannot be cut back to an earlier token."""
+        """Whether some of its layers keep a state, which cannot be truncated to an earlier token."""
         return isinstance(self.run, Mamba2 | Hybrid)
 
     def first_layers(self, count: int) -> Model:
-        """The model made of the first `count` layers, the norm and the head: the same weights, nothing copied.
+        """The model of the first `count` layers, the norm and the head; shares the weights, counts its own forwards.
 
-        It counts its own forwards. DraftscopeError where there are not so many layers, or they cannot be taken apart.
+        Raises DraftscopeError if there are not that many layers, or if they cannot be run on their own.
         """
         if not 1 <= count < self.layers:
             raise DraftscopeError(
                 f"exit_layer = {count}: '{self.name}' has {self.layers} layers; choose 1 to {self.layers - 1}."
             )
         if self.ballast is not None:
-            raise DraftscopeError(f"'{self.name}' carries ballast, whose layers cannot be parted; load it without.")
+            raise DraftscopeError(
+                f"'{self.name}' has ballast, whose first layers cannot be run on their own; load it without ballast."
+            )
         shallow = copy(self)
         shallow.network = truncated(self.network, count)
         shallow.run = self.run.first(count) if isinstance(self.run, LeanLlama) else shallow.network
@@ -127,7 +127,7 @@ class Model:
         return shallow
 
     def cache(self, batch: int, capacity: int) -> SlotCache:
-        """An empty cache of `capacity` slots for each of `batch` sequences; DraftscopeError where it does not fit."""
+        """An empty cache of `capacity` slots for each of `batch` sequences. DraftscopeError if it does not fit."""
         if isinstance(self.run, Mamba2):
             return self.run.cache(batch, self.device)
         memory.refuse_cache(self.name, batch, capacity, self._slot_bytes, self.device)
@@ -136,39 +136,39 @@ class Model:
         side = self.ballast.shape.layers if self.ballast else 0
         if self.graphs is not None:
             return self.graphs.cache(self.layers, batch, capacity, self.device, side)
-        vector = WIDE if self.device.type == "cuda" else VECTOR  # with graphs or without: the same sums
+        vector = WIDE if self.device.type == "cuda" else VECTOR  # the same sums with graphs and without
         spare = VECTOR if isinstance(self.run, CompiledLlama) else 0
         return SlotCache(self.layers, batch, capacity + spare, self.device, side, vector)
 
     def kept_bytes(self, tokens: int) -> int:
-        """Memory that a text of so many tokens takes in this model's cache; the same for any, where it is recurrent."""
+        """Bytes that a text of `tokens` tokens takes up in this model's cache; constant for a recurrent model."""
         return tokens * self._slot_bytes + self.capabilities.state_bytes
 
     def weigh_down(self, shape: Shape) -> None:
-        """Adds ballast of that shape: same tokens, other costs. DraftscopeError where it does not fit in memory."""
+        """Adds ballast of the given shape: the same tokens at other costs. DraftscopeError if it does not fit."""
         if self.stateful:
-            raise DraftscopeError(f"'{self.name}' keeps a state, beside which ballast has no cache; load it without.")
+            raise DraftscopeError(f"'{self.name}' keeps a state, so it cannot have ballast; load it without ballast.")
         size = self.dtype.itemsize
-        what = f"ballast of the shape {shape.name}, {shape.values:,} values"
+        what = f"ballast of shape {shape.name}, {shape.values:,} values"
         memory.refuse_weights(
             self.name, shape.values * size, memory.CONTEXT * shape.slot_values * size, [self.device], what
         )
         ballast = self.ballast = Ballast(shape, self.hidden, self.dtype, self.device)
         if self.graphs is not None:
-            self.record_graphs(self.graphs.record)  # what was recorded so far is the forward without it
+            self.record_graphs(self.graphs.record)  # existing graphs are of the forward without ballast
         self._slot_bytes += shape.slot_values * size
         self.network.get_input_embeddings().register_forward_hook(lambda *call: call[2] + ballast(call[2]))
 
     def record_graphs(self, record: Recorder = on_cuda) -> None:
-        """From now on forwards of few rows are replayed from graphs, unless `graph_state` says why not."""
-        why = ""
+        """From now on, forwards of few rows are replayed from graphs; `graph_state` tells if and why they are not."""
+        off = ""
         if self.stateful:
-            why = "the model keeps a state"
+            off = "the model keeps a state"
         elif len(set(getattr(self.network, "hf_device_map", {}).values())) > 1:
-            why = "the model lies on several devices"
+            off = "the model is on several devices"
         elif expert_layers(self.network):
-            why = "the model's experts are chosen from forward to forward"
-        self.graphs = Graphs(record, why)
+            off = "the model's experts are chosen in each forward"
+        self.graphs = Graphs(record, off)
 
     @property
     def graph_mode(self) -> GraphMode:
@@ -177,7 +177,7 @@ class Model:
 
     @property
     def graph_state(self) -> str:
-        """`Graphs.state`, for display; empty if no graphs were asked for."""
+        """`Graphs.state`, for display; empty if graphs were not requested."""
         return "" if self.graphs is None else self.graphs.state
 
     @property
@@ -191,11 +191,12 @@ class Model:
     def forward(
         self, cache: SlotCache, tokens: Tensor, offsets: Tensor, sees: Tensor | None = None, last_only: bool = False
     ) -> Tensor:
-        """Logits [B, T, V] of `tokens` [B, T], written to the cache as open rows.
+        """Logits [B, T, V] of `tokens` [B, T], which are written to the cache as open rows.
 
-        offsets [B, T]: position of each row behind the sequence's permanent length. sees [B, T, O + T] bool: which of
-        the O earlier open rows and of these rows each row attends to, itself included; None is a chain. `last_only`
-        computes the logits of the last row alone, [B, 1, V]. DraftscopeError for a tree that the model cannot take.
+        offsets [B, T]: the position of each row, relative to the sequence's permanent length. sees [B, T, O + T] bool:
+        the rows that each row attends to among the O earlier open rows and these rows, including itself; None for a
+        chain. `last_only` computes only the logits of the last row, [B, 1, V]. Raises DraftscopeError for a tree if the
+        model supports only chains.
         """
         return self.forward_with_features(cache, tokens, offsets, sees, (), last_only)[0]
 
@@ -209,10 +210,10 @@ class Model:
         layers: tuple[int, ...],
         last_only: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """`forward`, and of the same forward the hidden states [B, T, len(layers) x hidden] that a drafter reads.
+        """`forward`, with the hidden states [B, T, len(layers) x hidden] of the same forward that a drafter reads.
 
-        Layer i is what goes into decoder layer i; the number of layers names what comes out of the final norm. None
-        where no layer is asked for.
+        Layer i is the input of decoder layer i; the number of layers is the output of the final norm. None if `layers`
+        is empty.
         """
         self.counter.add([tokens.shape[1]])
         rows, more = tokens.shape[1], {}
@@ -221,8 +222,8 @@ class Model:
             more = {"again": tokens.shape[1] - rows}
         cache.table.begin_write(offsets)
         mask = self._mask(cache.table, sees)
-        # a tree may reach beyond the context where its text ends: never-accepted nodes, whose positions only have to
-        # exist
+        # A tree at the end of a text may exceed the context: its nodes there are never accepted, so any valid position
+        # will do.
         positions = (cache.table.length[:, None] + offsets).clamp_(max=self.context - 1)
 
         def call(tokens: Tensor, positions: Tensor, mask: Any) -> tuple[Tensor, ...]:
@@ -244,25 +245,25 @@ class Model:
             return logits, torch.cat([out.hidden_states[i][:, -rows:].to(self.device) for i in layers], -1)
 
         if self.graphs is not None and isinstance(mask, Tensor):
-            found = self.graphs.forward(cache, call, (layers, last_only), (tokens, positions, mask))
+            outputs = self.graphs.forward(cache, call, (layers, last_only), (tokens, positions, mask))
         else:
-            found = call(tokens, positions, mask)
-        return found[0], found[1] if layers else None
+            outputs = call(tokens, positions, mask)
+        return outputs[0], outputs[1] if layers else None
 
     @torch.inference_mode()
-    def loop(self, cache: SlotCache, call: Call, form: object, given: tuple[Tensor, ...], widths: list[int]) -> Outputs:
-        """What `call(*given)` returns, in which this model runs forwards of `widths` rows; one graph where it can be.
+    def loop(self, cache: SlotCache, call: Call, key: object, inputs: tuple[Tensor, ...], widths: list[int]) -> Outputs:
+        """`call(*inputs)`, in which this model runs forwards of `widths` rows; replayed as one graph if possible.
 
-        `Graphs.loop` says what `call` may depend on, and who settles the cache.
+        See `Graphs.loop` for what `call` may depend on and who commits the cache.
         """
-        with self.counter.counted_as(widths):  # once, however often they ran to be recorded
-            return call(*given) if self.graphs is None else self.graphs.loop(cache, call, form, given, sum(widths))
+        with self.counter.counted_as(widths):  # counted once, although recording runs them several times
+            return call(*inputs) if self.graphs is None else self.graphs.loop(cache, call, key, inputs, sum(widths))
 
     def read(self, cache: SlotCache, prompts: list[list[int]], layers: tuple[int, ...] = ()) -> Tensor | None:
-        """Prefill: writes every prompt to the cache and makes it permanent; its features [B, T, F] if asked for.
+        """Prefill: writes the prompts to the cache and makes them permanent; returns their features [B, T, F].
 
-        Shorter prompts are padded to the right; what the padding writes lies behind their length, where the next rows
-        overwrite it.
+        Returns None if `layers` is empty. Shorter prompts are padded on the right; the padding is written after their
+        length, where the next rows overwrite it.
         """
         lengths = [len(prompt) for prompt in prompts]
         longest = max(lengths)
@@ -283,7 +284,7 @@ class Model:
     def _read_into_state(
         self, cache: SlotCache, padded: Tensor, lengths: Tensor, layers: tuple[int, ...]
     ) -> Tensor | None:
-        """`read` for a recurrent model: `READ` rows at a time, of which each sequence's own join its state."""
+        """`read` for a recurrent model: `READ` rows at a time, of which those that are not padding join the state."""
         features = []
         for start in range(0, padded.shape[1], READ):
             tokens = padded[:, start : start + READ]
@@ -293,19 +294,19 @@ class Model:
         return torch.cat([each for each in features if each is not None], 1) if layers else None
 
     def _mask(self, table: SlotTable, sees: Tensor | None) -> Any:
-        """Our own mask, or None where the model's own causal mask says the same; ancestry alone for a state."""
+        """Our mask, or None if the model's own causal mask is equivalent; for a recurrent model only the ancestry."""
         if self.recurrent:
             chain = torch.ones((table.open, table.open), dtype=torch.bool, device=self.device).tril()
             rows = chain[-table.slots.shape[1] :] if sees is None else sees
             return rows.expand(len(table.length), -1, -1)
         if sees is None and table.before == 0:
-            return None  # a prompt: nothing in front of it, and padding only behind it
+            return None  # a prompt: nothing before it, and padding only after it
         if self.trees:
             table.widen()
             return attention_mask(table, self._reach, sees, self._additive)
         if sees is None and table.even:
             return None
-        raise DraftscopeError(f"{self.limits} Choose a drafter that drafts chains, and one text at a time.")
+        raise DraftscopeError(f"{self.limits} Choose a drafter of chains, and decode one text at a time.")
 
 
 def _runner(network: Any) -> Any:
@@ -315,18 +316,18 @@ def _runner(network: Any) -> Any:
 
 
 def _input_device(network: Any) -> torch.device:
-    """Where inputs go: to the embedding. Where a device map keeps that on the CPU and computes elsewhere, there."""
+    """The device of the inputs: the embedding's, or the first computing one if a device map offloads the embedding."""
     device: torch.device = network.get_input_embeddings().weight.device
     if device.type != "meta":
         return device
-    places = (torch.device(place) for place in network.hf_device_map.values() if place != "cpu")
-    return next(places, torch.device("cpu"))
+    devices = (torch.device(place) for place in network.hf_device_map.values() if place != "cpu")
+    return next(devices, torch.device("cpu"))
 
 
 def _seam(config: Any) -> int | None:
-    """The position from which a forward computes all its rotary factors anew (longrope), None where there is none.
+    """The length at which longrope switches all its rotary factors; None for other models.
 
-    Keys written before it do not fit queries behind it: transformers' own `generate` reads everything again there.
+    Keys written before the switch do not match queries after it; transformers' `generate` reads everything again.
     """
     rope = getattr(config, "rope_parameters", None) or {}
     return rope.get("original_max_position_embeddings") if rope.get("rope_type") == "longrope" else None

@@ -1,8 +1,8 @@
-"""Finds out what a model can do by running it: logits through the engine's cache against logits from scratch.
+"""Finds out what a model supports by running it: compares logits through the engine's cache with logits from scratch.
 
-A model that ignores the mask, counts positions by slot (ALiBi), or keeps a recurrent state gives other logits, whatever
-its name is; so no list of architectures has to be believed. What a short probe cannot see, windows longer than it, is
-read from the configuration (`masks.reaches`) and tested for each architecture.
+A model that ignores the mask, counts positions by slot (ALiBi) or keeps a recurrent state gives other logits, so no
+list of architectures is needed. What a short probe cannot detect, sliding windows longer than the probe, is read from
+the configuration (`masks.reaches`) and tested for each architecture.
 """
 
 from __future__ import annotations
@@ -28,53 +28,53 @@ LOG = logging.getLogger(__name__)
 ENGINE = Path(__file__).parents[1]
 TORCH = Path(torch.__file__).parent
 
-PROMPTS = (5, 3)  # lengths: the second sequence's rows lie at other slots than the first's
+PROMPTS = (5, 3)  # lengths, different so that the rows of the two sequences are at different slots
 SHAPE = (6, 2)
-EXACT = 1e-4  # relative error of fp32 logits; a right mask gives about 1e-6
-ROUNDING = 0.02  # what 16-bit adds where it happens to leave the rows that lie in order untouched
-WRONG = 0.1  # beyond it no rounding is an excuse: 32 layers in bf16 give 0.01 to 0.05, a mask ignored 0.2 to 0.7
+EXACT = 1e-4  # relative error of fp32 logits; a correct mask gives about 1e-6
+ROUNDING = 0.02  # rounding error of 16-bit logits that is always tolerated
+WRONG = 0.1  # larger errors are not rounding: 32 layers in bf16 give 0.01 to 0.05, an ignored mask 0.2 to 0.7
 
-# These count slots inside their attention. A probe finds most of that too, but ALiBi's slight slopes could hide in
+# These count slots inside their attention. A probe detects most of that too, but ALiBi's small slopes could hide in
 # 16-bit rounding, and GPT-Neo's local window is longer than any probe.
 COUNT_SLOTS = ("bloom", "mpt", "gpt_neo")
-# What a model's own code raises for a mask, a cache or an argument that it does not know.
-UNKNOWN = (RuntimeError, ValueError, TypeError, AttributeError, LookupError)
+# What a model's own code may raise for an unsupported mask, cache or argument.
+UNSUPPORTED = (RuntimeError, ValueError, TypeError, AttributeError, LookupError)
 
 
 def probed(network: Any, name: str, digest: str = "") -> Model:
     """The model of a transformers network, with the capabilities that the network was found to have.
 
-    Raises `DraftscopeError` where even a chain gets other logits than from scratch. A bug of the engine is raised as it
-    is: it says nothing of the model.
+    Raises `DraftscopeError` if even a chain gets other logits than from scratch. Exceptions of the engine's own code
+    are not caught: they say nothing about the model.
     """
     model = Model(network, name, digest, capabilities=Capabilities(trees=True))
-    found = _found(model)
+    found = _capabilities_of(model)
     if found is None:
         kind = network.config.get_text_config().model_type
         raise DraftscopeError(
             f"'{name}' ({kind}) gives other logits through this engine's cache than from scratch, so its output could "
-            "not be trusted; 'python -m draftscope.models.architectures' lists models that can be used."
+            "not be trusted; 'python -m draftscope.models.architectures' lists supported architectures."
         )
     return model.with_capabilities(found)
 
 
-def _found(model: Model) -> Capabilities | None:
-    """The most that this model can do; None where it cannot even verify chains."""
+def _capabilities_of(model: Model) -> Capabilities | None:
+    """The most that this model supports; None if it cannot even verify chains."""
     hybrid = isinstance(model.run, Hybrid)
     may_branch = model.network.config.get_text_config().model_type not in COUNT_SLOTS and not hybrid
-    tries = [(Capabilities(trees=True), takes_trees)] if may_branch else []
-    tries.append((Capabilities(trees=False), takes_chains))
+    candidates = [(Capabilities(trees=True), takes_trees)] if may_branch else []
+    candidates.append((Capabilities(trees=False), takes_chains))
     if hybrid:
-        tries.append((Capabilities(trees=False, row_by_row=True), takes_chains))
-    for capabilities, holds in tries:
-        able = model.with_capabilities(capabilities)
-        if holds(able):
-            return replace(capabilities, state_bytes=_state_bytes(able))
+        candidates.append((Capabilities(trees=False, row_by_row=True), takes_chains))
+    for capabilities, test in candidates:
+        candidate = model.with_capabilities(capabilities)
+        if test(candidate):
+            return replace(capabilities, state_bytes=_state_bytes(candidate))
     return None
 
 
 def _state_bytes(model: Model) -> int:
-    """Bytes of one sequence's states, where some layers keep one: their shapes are known once they have run."""
+    """Bytes of one sequence's states, if layers keep any; their shapes are known only after a forward."""
     if not model.stateful:
         return 0
     cache = model.cache(1, 4)
@@ -84,7 +84,7 @@ def _state_bytes(model: Model) -> int:
 
 
 def takes_trees(model: Model) -> bool:
-    """Do two ragged sequences, a branching tree each, get the logits of every path read alone?"""
+    """Whether two sequences of different lengths with a branching tree each get the logits of every path read alone."""
     form = full(SHAPE, len(PROMPTS), model.device)
     prompts = [_tokens(model, length, b).tolist() for b, length in enumerate(PROMPTS)]
     rows = torch.stack([_tokens(model, form.nodes + 1, 7 + b) for b in range(len(PROMPTS))])
@@ -98,20 +98,20 @@ def takes_trees(model: Model) -> bool:
             paths = [form.ancestors[b, leaf].nonzero()[:, 0] for leaf in leaves]
             texts = torch.stack([torch.cat([rows.new_tensor(prompt), rows[b, path]]) for path in paths])
             alone = _from_scratch(model, texts)[:, len(prompt) :]
-            found = torch.stack([logits[b, path] for path in paths])  # [paths, root and 2 levels, V]
-            # Root and first child lie in order, slot by slot: in the longer sequence, what is off there is rounding.
-            noise.append(_error(found[0, :2], alone[0, :2]))
-            errors.append(_error(found[1:, 1:], alone[1:, 1:]))
-    except UNKNOWN as error:
+            in_tree = torch.stack([logits[b, path] for path in paths])  # [paths, root and 2 levels, V]
+            # In the longer sequence, root and first child are at consecutive slots, so their error is only rounding.
+            noise.append(_error(in_tree[0, :2], alone[0, :2]))
+            errors.append(_error(in_tree[1:, 1:], alone[1:, 1:]))
+    except UNSUPPORTED as error:
         return _refused_by(model, error)
     limit = min(WRONG, 4 * noise[0] + _floor(model))
-    return all(error <= limit for error in errors)  # NaN is not
+    return all(error <= limit for error in errors)  # False for NaN
 
 
 def takes_chains(model: Model) -> bool:
-    """Does one sequence, prompt and two chains, get the logits of every prefix read alone?
+    """Whether one sequence, a prompt and two chains, gets the logits of every prefix read alone.
 
-    With the model's own masks. Of the first chain two rows stay and the others go, as after a rejection.
+    Uses the model's own masks. Two rows of the first chain are kept and the others dropped, as after a rejection.
     """
     form, start = chain(3, 1, model.device), PROMPTS[0]
     text = _tokens(model, start + form.nodes + 3, 0)
@@ -124,36 +124,36 @@ def takes_chains(model: Model) -> bool:
         logits = torch.cat([first, model.forward(cache, text[None, start + 2 :], form.depth)[0]])
         ends = range(start + 1, len(text) + 1)
         error = _error(logits, torch.cat([_from_scratch(model, text[None, :end])[0, -1:] for end in ends]))
-    except UNKNOWN as refusal:
+    except UNSUPPORTED as refusal:
         return _refused_by(model, refusal)
-    return error <= (EXACT if model.dtype == torch.float32 else WRONG)  # NaN is not
+    return error <= (EXACT if model.dtype == torch.float32 else WRONG)  # False for NaN
 
 
 def _refused_by(model: Model, error: Exception) -> bool:
-    """False, "it does not take that", where the model's own code raised the error; the engine's own is raised again."""
+    """False (not supported) if the model's own code raised the error; raises it again if the engine's code did."""
     files = [Path(frame.f_code.co_filename) for frame, _ in walk_tb(error.__traceback__)]
     raised_in = [file for file in files if TORCH not in file.parents][-1]
     if isinstance(error, torch.OutOfMemoryError) or ENGINE in raised_in.parents:
         raise error
-    LOG.info("'%s' refused a probe and is used without what was probed.", model.name, exc_info=error)
+    LOG.info("'%s' refused a probe; the probed capability is not used.", model.name, exc_info=error)
     return False
 
 
 @torch.inference_mode()
 def _from_scratch(model: Model, texts: Tensor) -> Tensor:
-    """Logits [B, T, V] by the model's plain forward: no cache, no mask, no positions of ours."""
-    with quiet():  # transformers names kernels that it misses and that are not used here
+    """Logits [B, T, V] by the model's plain forward, without our cache, mask and positions."""
+    with quiet():  # transformers warns about missing kernels, which are not needed here
         return model.network(input_ids=texts, use_cache=False).logits  # type: ignore[no-any-return]
 
 
-def _error(found: Tensor, right: Tensor) -> float:
-    """Median over rows of the error of the logits, relative to their spread. [..., V] each.
+def _error(logits: Tensor, expected: Tensor) -> float:
+    """Median over rows of the error of the logits [..., V], relative to their spread.
 
-    The median, since rounding may route a token of a mixture of experts elsewhere: one row off is no wrong mask.
+    The median, because rounding may route a token to other experts: a single row that differs is not a wrong mask.
     """
-    found, right = found.double(), right.double()
-    spread = (right - right.mean(-1, keepdim=True)).norm(dim=-1)
-    return float(((found - right).norm(dim=-1) / spread).flatten().quantile(0.5))
+    logits, expected = logits.double(), expected.double()
+    spread = (expected - expected.mean(-1, keepdim=True)).norm(dim=-1)
+    return float(((logits - expected).norm(dim=-1) / spread).flatten().quantile(0.5))
 
 
 def _floor(model: Model) -> float:
@@ -161,6 +161,6 @@ def _floor(model: Model) -> float:
 
 
 def _tokens(model: Model, count: int, start: int) -> Tensor:
-    """[count] different-looking token ids within any vocabulary."""
+    """[count] scattered token ids within the vocabulary."""
     spread = (torch.arange(count) * 7919 + 104729 * (start + 1)) % model.vocabulary
     return spread.to(model.device)

@@ -59,7 +59,7 @@ def adapt(name: str, text: Path, out: Path, work: Path, minutes: float) -> Adapt
     """
     if out.exists():
         raise DraftscopeError(f"{out} already exists and is not overwritten: name another folder with --out.")
-    member, home, place = _found(name)
+    member, home, place = _member_and_folders(name)
     texts = read(text, tokenizer.load(home))
     target = folder.load(home)
     student = loaded(member, place, target)
@@ -96,7 +96,7 @@ def read(text: Path, bpe: Any) -> Texts:
     return Texts([Domain.of(name, tokens[:-held])], [Domain.of(name, tokens[-held:])], bpe)
 
 
-def _found(name: str) -> tuple[Member, Path, Path]:
+def _member_and_folders(name: str) -> tuple[Member, Path, Path]:
     """The member, its target's folder and its own folder."""
     member = embedded.find(name)
     if not member.of:

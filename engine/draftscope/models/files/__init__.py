@@ -1,1 +1,1 @@
-"""Checkpoints as files: memory needed, the hub, `from_pretrained`."""
+"""Checkpoint files: the memory they need, the hub, `from_pretrained`."""

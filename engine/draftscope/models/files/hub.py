@@ -1,4 +1,4 @@
-"""The hub, asked once and quickly before anything is fetched, so that what is wrong with an id is one sentence."""
+"""Asks the hub about a model before anything is downloaded, so that a wrong id is reported at once and plainly."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ PATIENCE_S = 5.0
 
 @dataclass(frozen=True)
 class Listing:
-    """What the hub says of a model: its files, and values by stored dtype where it knows them."""
+    """The hub's information about a model: its files, and its number of values by stored dtype, if known."""
 
     files: tuple[str, ...]
     stored: Counter[str] = field(default_factory=Counter)
 
 
 def listing(repo: str, revision: str | None) -> Listing | None:
-    """The hub's own answer; None where it does not answer, which leaves what lies in its cache on this machine.
+    """The hub's answer about a model; None if the hub does not answer, so that only its local cache can be used.
 
-    Raises `DraftscopeError` for an id, a revision or a permission that is not there.
+    Raises `DraftscopeError` if the id or revision does not exist, or access is not permitted.
     """
     try:
         info = HfApi().model_info(repo, revision=revision, timeout=PATIENCE_S)
     except HFValidationError:
-        raise DraftscopeError(f"'{repo}' is no folder here and no hub id such as 'owner/name'; check it.") from None
+        raise DraftscopeError(f"'{repo}' is neither a folder nor a hub id such as 'owner/name'; check it.") from None
     except GatedRepoError:
         raise DraftscopeError(gated(repo)) from None
     except RevisionNotFoundError:
@@ -44,14 +44,14 @@ def listing(repo: str, revision: str | None) -> Listing | None:
         raise DraftscopeError(
             f"There is no model '{repo}' on the hub, or it is private; check the spelling or log in: 'hf auth login'."
         ) from None
-    except Exception:  # no network, no name service, a proxy's page, a timeout: all mean that there is no answer
+    except Exception:  # no network, no DNS, a proxy's page, a timeout: the hub does not answer
         return None
     files = tuple(sibling.rfilename for sibling in info.siblings or ())
     return Listing(files, Counter(info.safetensors.parameters if info.safetensors else {}))
 
 
 def gated(repo: str) -> str:
-    """The sentence for a model behind a licence."""
+    """The error message for a gated model."""
     return (
         f"'{repo}' is gated: accept its licence at https://huggingface.co/{repo}, then log in with 'hf auth login' and "
         "load it again."
@@ -59,6 +59,6 @@ def gated(repo: str) -> str:
 
 
 def cached(repo: str, revision: str | None) -> Path | None:
-    """The folder of a model in the hub's cache on this machine, None where it is not there."""
+    """The folder of a model in the hub's cache on this machine; None if it is not cached."""
     found = try_to_load_from_cache(repo, "config.json", revision=revision)
     return Path(found).parent if isinstance(found, str) else None

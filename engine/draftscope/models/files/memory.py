@@ -1,4 +1,4 @@
-"""How much memory a model needs, and how much there is: asked before anything is loaded, so that it can be said."""
+"""The memory a model needs and the memory that is free, checked before anything is loaded."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ import torch
 from draftscope.base.errors import DraftscopeError
 
 STORED = {"F64": 8, "F32": 4, "BF16": 2, "F16": 2, "F8_E4M3": 1, "F8_E5M2": 1, "I64": 8, "I32": 4, "I16": 2, "I8": 1}
-FLOATS = ("F64", "F32", "BF16", "F16")  # what a dtype asked for replaces
-STATEFUL = ("mamba2",)  # model types whose cache is a state of one size
-CONTEXT = 2048  # tokens whose cache is counted in before a run says how many it needs
-LEAST_CHECKED = 1 << 28  # a smaller cache is not worth asking the system about
+FLOATS = ("F64", "F32", "BF16", "F16")  # these are converted to the requested dtype
+STATEFUL = ("mamba2",)  # model types whose cache is a state of constant size
+CONTEXT = 2048  # tokens of cache that are included when a model is loaded
+LEAST_CHECKED = 1 << 28  # bytes; smaller caches are not checked
 
 
 def stored_in(files: list[Path]) -> Counter[str]:
-    """Values by stored dtype, from the headers of safetensors files. ValueError or KeyError for what is none."""
+    """The number of values by stored dtype, from the headers of safetensors files. ValueError or KeyError for invalid
+    files."""
     values: Counter[str] = Counter()
     for path in files:
         with path.open("rb") as file:
@@ -35,7 +36,7 @@ def stored_in(files: list[Path]) -> Counter[str]:
 
 
 def weight_bytes(stored: Mapping[str, int], dtype: torch.dtype, quantized: bool) -> int:
-    """Bytes of the weights once loaded: floats in `dtype`, or everything as it is stored where it is quantised."""
+    """Bytes of the loaded weights: floats in `dtype`, or everything as stored if the model is quantised."""
     return sum(
         count * (dtype.itemsize if kind in FLOATS and not quantized else STORED.get(kind, 1))
         for kind, count in stored.items()
@@ -43,7 +44,7 @@ def weight_bytes(stored: Mapping[str, int], dtype: torch.dtype, quantized: bool)
 
 
 def slot_bytes(config: Any, dtype: torch.dtype) -> int:
-    """Bytes that one token takes in the cache of a model with this text config: keys and values of every layer."""
+    """Bytes of one token in the cache of a model with this text config: keys and values of all layers."""
     if config.model_type in STATEFUL:
         return 0
     heads = getattr(config, "num_attention_heads", None) or 1
@@ -55,7 +56,7 @@ def slot_bytes(config: Any, dtype: torch.dtype) -> int:
 
 
 def free_bytes(device: torch.device) -> int | None:
-    """What is free on a device now; None where the system does not say."""
+    """Bytes that are free on a device now; None if unknown."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
     try:
@@ -67,7 +68,7 @@ def free_bytes(device: torch.device) -> int | None:
 
 
 def _free_in_container() -> int | None:
-    """What a container's own limit leaves (cgroup v2)."""
+    """Bytes that a container's memory limit leaves free (cgroup v2)."""
     root = Path("/sys/fs/cgroup")
     try:
         limit = int((root / "memory.max").read_text())
@@ -78,10 +79,10 @@ def _free_in_container() -> int | None:
 
 
 def refuse_weights(name: str, weights: int, cache: int, devices: list[torch.device], what: str) -> None:
-    """One sentence where weights and a cache of `CONTEXT` tokens do not fit in what is free on `devices` together."""
-    found = [free_bytes(device) for device in devices]
-    free = sum(each for each in found if each is not None)
-    if None in found or weights + cache <= free:
+    """Raises DraftscopeError if weights and a cache of `CONTEXT` tokens do not fit on `devices` together."""
+    by_device = [free_bytes(device) for device in devices]
+    free = sum(each for each in by_device if each is not None)
+    if None in by_device or weights + cache <= free:
         return
     raise DraftscopeError(
         f"'{name}' needs {_gb(weights)} for its weights ({what}) and {_gb(cache)} for a cache of {CONTEXT:,} tokens, "
@@ -91,13 +92,13 @@ def refuse_weights(name: str, weights: int, cache: int, devices: list[torch.devi
 
 
 def refuse_cache(name: str, batch: int, capacity: int, per_slot: int, device: torch.device) -> None:
-    """One sentence where a cache of `capacity` slots for each of `batch` sequences does not fit in what is free."""
+    """Raises DraftscopeError if a cache of `capacity` slots for each of `batch` sequences does not fit in memory."""
     needed = batch * capacity * per_slot
     if needed < LEAST_CHECKED or (free := free_bytes(device)) is None or needed <= free:
         return
     raise DraftscopeError(
         f"'{name}' needs {_gb(needed)} for a cache of {batch} x {capacity:,} tokens, but {_places([device])} has "
-        f"{_gb(free)} free; shorten the prompt or ask for fewer new tokens."
+        f"{_gb(free)} free; shorten the prompt or request fewer new tokens."
     )
 
 

@@ -1,4 +1,4 @@
-"""transformers' `from_pretrained`, quiet, and with whatever it raises turned into one sentence."""
+"""transformers' `from_pretrained` without log output, with its exceptions turned into one-sentence errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from draftscope.models.files import hub
 
 
 def loaded(kind: Any, source: str, progress: bool = False, **options: Any) -> Any:
-    """`kind.from_pretrained(source, **options)`; `progress` shows its bars. What it raises is a `DraftscopeError`."""
+    """`kind.from_pretrained(source, **options)`; `progress` shows its bars. Raises `DraftscopeError`."""
     try:
         with quiet(progress):
             return kind.from_pretrained(source, **options)
@@ -26,20 +26,22 @@ def loaded(kind: Any, source: str, progress: bool = False, **options: Any) -> An
             f"'{source}' does not fit in the device's memory; choose a smaller or quantised model or --device-map auto."
         ) from None
     except SafetensorError as error:
-        raise DraftscopeError(f"The weights in '{source}' are damaged ({error}); fetch or write them again.") from None
+        raise DraftscopeError(
+            f"The weights in '{source}' are damaged ({error}); download or write them again."
+        ) from None
     except (ImportError, OSError, ValueError, KeyError, RuntimeError, UnpicklingError) as error:
-        raise DraftscopeError(_what_is_wrong(source, error)) from None
+        raise DraftscopeError(_message(source, error)) from None
 
 
-def _what_is_wrong(source: str, error: Exception) -> str:
-    said = str(error)
-    if "gated repo" in said:
+def _message(source: str, error: Exception) -> str:
+    text = str(error)
+    if "gated repo" in text:
         return hub.gated(source)
-    if "trust_remote_code" in said:
-        return f"'{source}' runs code of its own from the hub; read it, and say --trust-remote-code if you trust it."
-    if "backend tokenizer" in said:
-        return f"'{source}' has no tokenizer that can be read; put its tokenizer.json beside the model."
-    if isinstance(error, ImportError) or "pip install" in said:
+    if "trust_remote_code" in text:
+        return f"'{source}' runs its own code from the hub; read it, and use --trust-remote-code if you trust it."
+    if "backend tokenizer" in text:
+        return f"'{source}' has no readable tokenizer; put its tokenizer.json beside the model."
+    if isinstance(error, ImportError) or "pip install" in text:
         return f"'{source}' needs a package that is not installed ({_first_line(error)}); install it and try again."
     return f"'{source}' cannot be loaded ({_first_line(error)}); check the id or the folder."
 
@@ -50,7 +52,7 @@ def _first_line(error: Exception) -> str:
 
 @contextmanager
 def quiet(progress: bool = False) -> Iterator[None]:
-    """Neither transformers nor the hub's client says anything of its own, apart from bars where they are wanted."""
+    """Silences transformers and the hub's client, except for progress bars if requested."""
     before, hub_before = logging.get_verbosity(), hub_logging.get_verbosity()
     logging.set_verbosity_error()
     hub_logging.set_verbosity(logging.ERROR)

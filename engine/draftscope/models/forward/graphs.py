@@ -1,10 +1,10 @@
-"""A model's forward, a whole draft loop, a judgement, as CUDA graphs: recorded once for each shape, replayed at once.
+"""CUDA graphs of a model's forward, of a whole draft loop and of verification: recorded once per shape, then replayed.
 
-A forward of few rows is mostly launches: each costs the host some microseconds, which a small model, a draft above all,
-does not give back. A graph is bound to addresses, so its inputs are copied into tensors of its own, and the cache's
-memory is lent to one session after the other together with the graphs that were recorded over it. What a replay gives
-is compared with the eager forward's bits when it is recorded; where they differ, or where a model cannot be recorded,
-everything stays eager and `off` says why.
+A forward of few rows is mostly kernel launches, each of which costs the host some microseconds; for a small model,
+especially a draft, this is most of its time. A graph is bound to memory addresses: its inputs are copied into its own
+tensors, and the cache's memory is reused by later sessions together with the graphs recorded on it. When a graph is
+recorded, its replay is compared bit by bit with the eager forward. If they differ, or the model cannot be recorded,
+everything stays eager and `off` gives the reason.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from torch import Tensor
 
 from draftscope.models.cache.slots import WIDE, SlotCache, Store
 
-WIDEST = 128  # rows; a wider forward is no longer mostly launches
-FREE = 4  # blocks of cache memory kept for sessions to come
+WIDEST = 128  # rows; a wider forward is not dominated by launches
+FREE = 4  # blocks of cache memory kept for later sessions
 
 Outputs = tuple[Any, ...]  # tensors, or None
 Forward = Callable[[Tensor, Tensor, Tensor], Outputs]  # tokens, positions, mask
@@ -33,14 +33,14 @@ Recorder = Callable[[Callable[[], Outputs]], tuple[Outputs, Callable[[], object]
 class Graph:
     """One recorded shape: `replay` reads `inputs` and fills `outputs`, the same tensors every time."""
 
-    inputs: tuple[Tensor, ...]  # what is given, and where its rows go
+    inputs: tuple[Tensor, ...]
     outputs: Outputs
     replay: Callable[[], object]
 
 
 @dataclass
 class Block:
-    """A cache's memory and what was recorded over it."""
+    """A cache's memory and the graphs recorded on it."""
 
     size: tuple[int, int]  # sequences, slots
     stores: tuple[Store, Store]
@@ -48,16 +48,19 @@ class Block:
 
 
 class GraphMode(Enum):
-    """What is replayed from graphs, as screens name it."""
+    """What is replayed from graphs; the values are for display."""
 
     OFF = "off"
-    FORWARDS = "on, single forwards alone"  # draft loops and verification run eagerly
+    FORWARDS = "on, single forwards only"  # draft loops and verification run eagerly
     ALL = "on"
 
 
 class Graphs:
-    """The graphs of one model. `record` is `on_cuda`, or a test's; `off` says why nothing is to be recorded, `alone`
-    why single forwards are, and nothing else."""
+    """The graphs of one model.
+
+    `record` is `on_cuda`, or a test's replacement. `off` is the reason why nothing is recorded, `alone` the reason why
+    only single forwards are; empty otherwise.
+    """
 
     def __init__(self, record: Recorder, off: str = "") -> None:
         self.off = off
@@ -65,21 +68,21 @@ class Graphs:
         self.record = record
         self._free: list[Block] = []
         self._lent: weakref.WeakKeyDictionary[SlotCache, Block] = weakref.WeakKeyDictionary()
-        self._beyond = False  # is more than a single forward, or something else, about to be one graph?
+        self._in_loop = False  # whether a loop or verification is being run or recorded as one graph
 
     @property
     def mode(self) -> GraphMode:
-        """What is replayed so far."""
+        """What is replayed at present."""
         return GraphMode.OFF if self.off else GraphMode.FORWARDS if self.alone else GraphMode.ALL
 
     @property
     def state(self) -> str:
-        """For display: the mode, and why it is not more."""
+        """For display: the mode and, unless everything is replayed, the reason."""
         why = self.off or self.alone
         return f"{self.mode.value}: {why}" if why else self.mode.value
 
     def cache(self, layers: int, batch: int, capacity: int, device: torch.device, side: int) -> SlotCache:
-        """An empty cache over memory that an earlier one of this size has left, or over new memory."""
+        """An empty cache that reuses the memory of an earlier one of this size if there is one."""
         size = (batch, -(-capacity // WIDE) * WIDE)
         block = next((block for block in self._free if block.size == size), None)
         if block is None:
@@ -94,86 +97,86 @@ class Graphs:
     def _take_back(self, block: Block) -> None:
         self._free = [*self._free, block][-FREE:]
 
-    def forward(self, cache: SlotCache, call: Forward, form: object, given: tuple[Tensor, Tensor, Tensor]) -> Outputs:
-        """What `call(*given)` returns for the rows that `cache` was aimed at; `form` names what else it depends on."""
-        if self._beyond or given[0].shape[1] > WIDEST:
-            return call(*given)
+    def forward(self, cache: SlotCache, call: Forward, key: object, inputs: tuple[Tensor, Tensor, Tensor]) -> Outputs:
+        """`call(*inputs)` for the rows that `cache` is ready to write; `key` identifies all else it depends on."""
+        if self._in_loop or inputs[0].shape[1] > WIDEST:
+            return call(*inputs)
 
-        def aimed(tokens: Tensor, positions: Tensor, mask: Tensor, slots: Tensor) -> Outputs:
-            cache.table.slots = slots  # where the rows of this forward go, until the next is aimed
+        def with_slots(tokens: Tensor, positions: Tensor, mask: Tensor, slots: Tensor) -> Outputs:
+            cache.table.slots = slots  # the slots of this forward's rows
             return call(tokens, positions, mask)
 
-        return self._replayed(cache, aimed, form, (*given, cache.table.slots))
+        return self._replayed(cache, with_slots, key, (*inputs, cache.table.slots))
 
-    def loop(self, cache: SlotCache, call: Call, form: object, given: tuple[Tensor, ...], rows: int) -> Outputs:
-        """What `call(*given)` returns: forwards of `rows` rows in all, one behind the other; none is open before.
+    def loop(self, cache: SlotCache, call: Call, key: object, inputs: tuple[Tensor, ...], rows: int) -> Outputs:
+        """`call(*inputs)`, which runs several forwards of `rows` rows in all on a cache without open rows.
 
-        They depend on nothing but `given`, `form` and how long the texts are; other tensors that they read must be
-        held by `form`, or a replay may find them gone. A replay leaves the cache's table to the caller to settle.
+        It may depend only on `inputs`, `key` and the lengths of the texts. `key` must hold references to other tensors
+        that it reads, so that they still exist at a replay. After a replay the caller must commit the cache's table.
         """
         table = cache.table
         bound, even, wide = table.bound, table.even, -(-(table.bound + rows) // WIDE)
-        grows = wide != table.bound // WIDE + 1  # on the way it would see more columns than it began with
+        grows = wide != table.bound // WIDE + 1  # whether the view would grow within the loop
         if grows:
-            return call(*given)
+            return call(*inputs)
 
-        def settled(*inputs: Tensor) -> Outputs:
-            table.commit(inputs[-1], bound, even)
-            return call(*inputs[:-1])
+        def with_length(*inputs_and_length: Tensor) -> Outputs:
+            table.commit(inputs_and_length[-1], bound, even)
+            return call(*inputs_and_length[:-1])
 
-        return self.aside(cache, settled, (form, wide), (*given, table.length))
+        return self.aside(cache, with_length, (key, wide), (*inputs, table.length))
 
-    def aside(self, cache: SlotCache, call: Call, form: object, given: tuple[Tensor, ...]) -> Outputs:
-        """What `call(*given)` returns, a function of `given` and `form` alone; kept with the memory of `cache`."""
+    def aside(self, cache: SlotCache, call: Call, key: object, inputs: tuple[Tensor, ...]) -> Outputs:
+        """`call(*inputs)`, which may depend only on `inputs` and `key`; its graph is kept with the cache's memory."""
         if self.alone:
-            return call(*given)
-        self._beyond = True
+            return call(*inputs)
+        self._in_loop = True
         try:
-            return self._replayed(cache, call, form, given)
+            return self._replayed(cache, call, key, inputs)
         finally:
-            self._beyond = False
+            self._in_loop = False
 
-    def _replayed(self, cache: SlotCache, call: Call, form: object, given: tuple[Tensor, ...]) -> Outputs:
+    def _replayed(self, cache: SlotCache, call: Call, key: object, inputs: tuple[Tensor, ...]) -> Outputs:
         block = self._lent.get(cache)
         if self.off or block is None:
-            return call(*given)
-        key = (form, *(each.shape for each in given))
-        if key not in block.graphs:
-            return self._recorded(block, key, cache, call, given)
-        graph = block.graphs[key]
-        for own, value in zip(graph.inputs, given, strict=True):
-            own.copy_(value)
+            return call(*inputs)
+        key_and_shapes = (key, *(each.shape for each in inputs))
+        if key_and_shapes not in block.graphs:
+            return self._recorded(block, key_and_shapes, cache, call, inputs)
+        graph = block.graphs[key_and_shapes]
+        for buffer, value in zip(graph.inputs, inputs, strict=True):
+            buffer.copy_(value)
         graph.replay()
         return tuple(each if each is None else each.clone() for each in graph.outputs)
 
-    def _recorded(self, block: Block, key: object, cache: SlotCache, call: Call, given: tuple[Tensor, ...]) -> Outputs:
-        """The eager outputs; a graph that gives the same bits is kept for the next of this shape."""
-        eager = call(*given)
+    def _recorded(self, block: Block, key: object, cache: SlotCache, call: Call, inputs: tuple[Tensor, ...]) -> Outputs:
+        """The eager outputs. A graph that gives the same bits is kept for later calls of this shape."""
+        eager = call(*inputs)
         if cache.scattered:
-            self._refuse("layers of unlike shapes have no common memory")
+            self._refuse("layers of different shapes have no common memory")
             return eager
-        inputs = tuple(each.clone() for each in given)
+        buffers = tuple(each.clone() for each in inputs)
         try:
-            graph = Graph(inputs, *self.record(lambda: call(*inputs)))
+            graph = Graph(buffers, *self.record(lambda: call(*buffers)))
             graph.replay()
         except (RuntimeError, NotImplementedError) as error:
             self._refuse(f"it cannot be recorded ({str(error).splitlines()[0]})")
             return eager
-        if all(own is None or torch.equal(own, value) for own, value in zip(graph.outputs, eager, strict=True)):
+        if all(one is None or torch.equal(one, other) for one, other in zip(graph.outputs, eager, strict=True)):
             block.graphs[key] = graph
             return eager
         self._refuse("a replay gave other bits than the eager forward")
-        return call(*given)  # once more, for the rows that it writes
+        return call(*inputs)  # again, because the replay overwrote the rows in the cache
 
     def _refuse(self, why: str) -> None:
-        if self._beyond:
+        if self._in_loop:
             self.alone = why
         else:
             self.off = why
 
 
 def on_cuda(forward: Callable[[], Outputs]) -> tuple[Outputs, Callable[[], object]]:
-    """Records `forward` on the current CUDA device, warmed up on a stream of its own as recording asks."""
+    """Records `forward` on the current CUDA device, after a warm-up on a side stream, which CUDA graphs require."""
     stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):

@@ -1,4 +1,4 @@
-"""Instruct models are asked in their own chat template, rendered once and tokenised once."""
+"""Prompts of instruct models, rendered with the model's own chat template."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from draftscope.base.settings import GeneralSettings
 
 @dataclass(frozen=True)
 class Chat:
-    """How a prompt is put to a model. `raw` continues it as it stands; a model without a template always does."""
+    """How a prompt is presented to a model. `raw` continues the bare prompt, as do models without a template."""
 
     raw: bool = False
     system: str = ""
@@ -24,13 +24,13 @@ class Chat:
         return cls(settings.raw, settings.system, settings.thinking)
 
     def render(self, tokenizer: Any, prompt: str) -> str | None:
-        """The text that the model reads, or None where that is the prompt itself.
+        """The text that the model reads, or None if it is the prompt itself.
 
-        Raises `DraftscopeError` for a system message or a thinking mode that the template does not have.
+        Raises `DraftscopeError` for a system message or a thinking mode that the template does not support.
         """
         template = getattr(tokenizer, "chat_template", None)
         if self.raw or not template:
-            self._refuse_wishes("the prompt is read raw" if template else "this model has no chat template")
+            self._refuse_options("the prompt is read raw" if template else "this model has no chat template")
             return None
         if self.thinking and "enable_thinking" not in str(template):
             raise DraftscopeError("thinking = True: this model's chat template has no thinking mode; leave it out.")
@@ -43,11 +43,11 @@ class Chat:
         except (TemplateError, ValueError, TypeError) as error:
             reason = str(error).split("\n")[0][:120].rstrip(".")
             raise DraftscopeError(
-                f"The chat template refuses this prompt ({reason}); leave the system message out, or say --raw."
+                f"The chat template refuses this prompt ({reason}); leave the system message out, or use --raw."
             ) from None
         return rendered
 
-    def _refuse_wishes(self, because: str) -> None:
-        wish = f"system = '{self.system[:40]}'" if self.system else "thinking = True" if self.thinking else ""
-        if wish:
-            raise DraftscopeError(f"{wish} needs a chat template, but {because}; leave it out.")
+    def _refuse_options(self, because: str) -> None:
+        option = f"system = '{self.system[:40]}'" if self.system else "thinking = True" if self.thinking else ""
+        if option:
+            raise DraftscopeError(f"{option} needs a chat template, but {because}; leave it out.")

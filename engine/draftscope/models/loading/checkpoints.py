@@ -1,7 +1,7 @@
-"""Loading models: a hub id or a folder in, a `Model` and its tokenizer out, every failure one sentence.
+"""Loads models and tokenizers from a hub id or a folder, with one-sentence errors.
 
-Nothing but safetensors is read and no remote code is run, unless the user says so. What a model needs in memory is said
-before it is fetched.
+Only safetensors are read and no remote code is run, unless the user allows it. A model that does not fit in memory is
+refused before it is downloaded.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from draftscope.models.probe import probed
 
 @dataclass(frozen=True)
 class CheckpointOptions:
-    """How a model is loaded. `device_map` spreads it over all devices and leaves `device` unused."""
+    """How a model is loaded. With a `device_map` it is spread over all devices and `device` is not used."""
 
     dtype: torch.dtype
     device: torch.device
@@ -44,9 +44,9 @@ class CheckpointOptions:
 
 @dataclass(frozen=True)
 class Place:
-    """A checkpoint that was found: values by stored dtype, and what its `from_pretrained`s are told.
+    """A checkpoint that was found: its number of values by stored dtype, and arguments for `from_pretrained`.
 
-    `origin` holds the revision where one was named, whether remote code may run, and whether the network is needed.
+    `origin` holds the revision if one was named, whether remote code may run, and whether the network is needed.
     """
 
     source: str
@@ -56,7 +56,7 @@ class Place:
 
 
 def load_model(place: Place, options: CheckpointOptions) -> Model:
-    """The causal language model of a checkpoint that was found."""
+    """Loads the causal language model of a checkpoint that was found."""
     source = place.source
     _refuse_memory(place, options)
     network, found = loaded(
@@ -72,55 +72,58 @@ def load_model(place: Place, options: CheckpointOptions) -> Model:
     )
     if missing := sorted(found["missing_keys"]):
         raise DraftscopeError(
-            f"'{source}' lacks {len(missing)} weights, '{missing[0]}' for one, which would be random; choose a "
+            f"'{source}' lacks {len(missing)} weights, for example '{missing[0]}', which would be random; choose a "
             "complete checkpoint."
         )
     if getattr(network, "hf_device_map", None) is None:
         network = network.to(options.device)
     elif "disk" in network.hf_device_map.values():
-        raise DraftscopeError(f"'{source}' would be spread to the disk, too slow to measure; choose a smaller model.")
+        raise DraftscopeError(
+            f"'{source}' would partly be offloaded to disk, which is too slow; choose a smaller model."
+        )
     return probed(network, _display_name(source), _digest(place))
 
 
 def load_tokenizer(place: Place) -> Any:
-    """The tokenizer of a checkpoint that was found."""
+    """Loads the tokenizer of a checkpoint that was found."""
     return loaded(AutoTokenizer, place.source, **place.origin)
 
 
 def end_of_text(model: Model, tokenizer: Any) -> frozenset[int]:
-    """The EOS *set*: what the generation config says, and the tokenizer's own."""
+    """The *set* of EOS ids: those of the generation config and the tokenizer's own."""
     ids = getattr(model.network.generation_config, "eos_token_id", None)
     listed = ids if isinstance(ids, list) else [ids]
     return frozenset(token for token in [*listed, tokenizer.eos_token_id] if token is not None)
 
 
 def other_tokens(target: Any, draft: Any) -> list[str]:
-    """The target's tokens that mean something else to the draft's tokenizer; none where their vocabularies agree.
+    """The target's tokens that have another id in the draft's tokenizer; empty if the vocabularies agree.
 
-    They do when their token -> id maps agree; sizes of embeddings say nothing. A token that only one of them knows, at
-    an id that the other leaves free, is no conflict.
+    Only the maps from token to id are compared, since embeddings may be padded. A token that only one of them has, at
+    an id that the other does not use, is not a conflict.
     """
-    ours, theirs = target.get_vocab(), draft.get_vocab()
-    taken = {token_id: token for token, token_id in theirs.items()}
+    of_target, of_draft = target.get_vocab(), draft.get_vocab()
+    draft_tokens = {token_id: token for token, token_id in of_draft.items()}
     return sorted(
-        (t for t, i in ours.items() if theirs.get(t, i) != i or taken.get(i, t) != t), key=lambda token: ours[token]
+        (t for t, i in of_target.items() if of_draft.get(t, i) != i or draft_tokens.get(i, t) != t),
+        key=lambda token: of_target[token],
     )
 
 
 def refuse_other_vocabulary(target: Any, draft: Any) -> None:
-    """`DraftscopeError` where the draft's token ids are not the target's."""
+    """Raises `DraftscopeError` if the draft's token ids differ from the target's."""
     if differing := other_tokens(target, draft):
         raise DraftscopeError(
-            f"The draft's vocabulary is not the target's: {len(differing):,} tokens differ, '{differing[0]}' for one; "
-            "choose a draft that was trained with the target's tokenizer."
+            f"The draft's vocabulary is not the target's: {len(differing):,} tokens differ, for example "
+            f"'{differing[0]}'; choose a draft that was trained with the target's tokenizer."
         )
 
 
-# Before loading.
+# Checks before loading.
 
 
 def find(source: str | Path, options: CheckpointOptions, revision: str | None = None) -> Place:
-    """Says plainly what is wrong with a folder or an id, before more than its configuration is fetched."""
+    """Finds a checkpoint and checks it, downloading only its configuration. Raises DraftscopeError."""
     name = str(source)
     stored, online = _look(name, revision, options.allow_pickle)
     origin: dict[str, Any] = {"trust_remote_code": options.trust_remote_code, "local_files_only": not online}
@@ -132,11 +135,11 @@ def find(source: str | Path, options: CheckpointOptions, revision: str | None = 
 
 
 def _look(source: str, revision: str | None, allow_pickle: bool) -> tuple[Counter[str], bool]:
-    """Values by stored dtype, and whether the hub is to be asked for the files."""
+    """The number of values by stored dtype, and whether files must be downloaded from the hub."""
     folder = Path(source)
     if folder.is_dir():
         if revision is not None:
-            raise DraftscopeError(f"revision = '{revision}': '{source}' is a folder and has none; leave it out.")
+            raise DraftscopeError(f"revision = '{revision}': '{source}' is a folder without revisions; leave it out.")
         return _stored_in(folder, allow_pickle), False
     if folder.is_absolute() or source.startswith((".", "~")):
         raise DraftscopeError(f"There is no model folder '{source}'; check the path.")
@@ -148,14 +151,14 @@ def _look(source: str, revision: str | None, allow_pickle: bool) -> tuple[Counte
     cached = hub.cached(source, revision)
     if cached is None:
         raise DraftscopeError(
-            f"'{source}' is no folder here and not in the hub's cache, and huggingface.co does not answer; check the "
+            f"'{source}' is not a folder and not in the hub's cache, and huggingface.co does not answer; check the "
             "spelling or the network."
         )
     return _stored_in(cached, allow_pickle), False
 
 
 def _stored_in(folder: Path, allow_pickle: bool) -> Counter[str]:
-    """Values by stored dtype in a folder that can be loaded; empty for pickles that were allowed."""
+    """The number of values by stored dtype in a folder; empty for pickles, if they are allowed."""
     if not (folder / "config.json").is_file():
         raise DraftscopeError(f"'{folder}' has no config.json; name a folder written by save_pretrained.")
     weights = sorted(folder.glob("model*.safetensors")) or sorted(folder.glob("*.safetensors"))
@@ -163,10 +166,10 @@ def _stored_in(folder: Path, allow_pickle: bool) -> Counter[str]:
         try:
             return memory.stored_in(weights)
         except (OSError, ValueError, KeyError):
-            raise DraftscopeError(f"The weights in '{folder}' are damaged; fetch or write them again.") from None
+            raise DraftscopeError(f"The weights in '{folder}' are damaged; download or write them again.") from None
     pickles = sorted([*folder.glob("*.bin"), *folder.glob("*.pt"), *folder.glob("*.pth")])
     if not pickles:
-        raise DraftscopeError(f"'{folder}' holds no *.safetensors weights; fetch or write them again.")
+        raise DraftscopeError(f"'{folder}' has no *.safetensors weights; download or write them again.")
     if not allow_pickle:
         raise DraftscopeError(_pickled(str(folder), f"'{pickles[0].name}'"))
     return Counter()
@@ -174,24 +177,26 @@ def _stored_in(folder: Path, allow_pickle: bool) -> Counter[str]:
 
 def _pickled(source: str, what: str) -> str:
     return (
-        f"'{source}' holds no safetensors: {what} would be read from a pickle that could run code; convert it to "
-        "safetensors, or say --allow-pickle if you trust it."
+        f"'{source}' has no safetensors: {what} would be read from a pickle, which can run code; convert it to "
+        "safetensors, or use --allow-pickle if you trust it."
     )
 
 
 def _refuse_kind(config: Any, source: str) -> None:
-    """Only models that write text from left to right."""
+    """Refuses models that are not decoder-only language models."""
     known = type(config) in MODEL_FOR_CAUSAL_LM_MAPPING or hasattr(config, "auto_map")
     encoder = type(config) in MODEL_FOR_MASKED_LM_MAPPING and not getattr(config, "is_decoder", False)
     if not known or encoder or config.is_encoder_decoder:
-        raise DraftscopeError(f"'{source}' is a '{config.model_type}', no decoder-only language model; choose another.")
+        raise DraftscopeError(
+            f"'{source}' is a '{config.model_type}', not a decoder-only language model; choose another model."
+        )
     text = config.get_text_config()
     if text.model_type not in memory.STATEFUL:
-        reaches(text, source)  # refuses layers that cannot be rolled back before anything is fetched
+        reaches(text, source)  # refuses layers that cannot be rolled back
 
 
 def _refuse_memory(place: Place, options: CheckpointOptions) -> None:
-    """The memory needed, said before it fails; nothing is said where the stored sizes are not known."""
+    """Refuses a model that does not fit in memory, if its stored sizes are known."""
     config = place.config
     quantized = getattr(config, "quantization_config", None) is not None
     weights = memory.weight_bytes(place.stored, options.dtype, quantized)
@@ -199,7 +204,7 @@ def _refuse_memory(place: Place, options: CheckpointOptions) -> None:
     devices = [options.device]
     if options.device_map is not None:
         devices = [torch.device("cuda", index) for index in range(torch.cuda.device_count())] + [torch.device("cpu")]
-    what = "as they are quantised" if quantized else f"in {str(options.dtype).removeprefix('torch.')}"
+    what = "quantised, as stored" if quantized else f"in {str(options.dtype).removeprefix('torch.')}"
     memory.refuse_weights(place.source, weights, cache, devices, what)
     through_cpu = options.device.type == "cuda" and find_spec("accelerate") is None
     if through_cpu:
@@ -207,17 +212,17 @@ def _refuse_memory(place: Place, options: CheckpointOptions) -> None:
 
 
 def _placing(config: Any, options: CheckpointOptions) -> dict[str, Any]:
-    """Where the layers go, and sdpa where the architecture has it: its mask may be boolean and its kernels are fast."""
+    """The device map, and sdpa attention if the architecture supports it: its kernels are fast and take bool masks."""
     quantized = getattr(config, "quantization_config", None) is not None
-    straight = find_spec("accelerate") is not None and (quantized or options.device.type == "cuda")
-    device_map = options.device_map or ({"": options.device} if straight else None)
+    direct = find_spec("accelerate") is not None and (quantized or options.device.type == "cuda")
+    device_map = options.device_map or ({"": options.device} if direct else None)
     if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
-        return {"device_map": device_map}  # remote code chooses its attention itself
+        return {"device_map": device_map}  # remote code chooses its own attention
     sdpa = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]._supports_sdpa
     return {"device_map": device_map, "attn_implementation": "sdpa" if sdpa else "eager"}
 
 
-# Names.
+# Name and digest.
 
 
 def _display_name(source: str) -> str:
@@ -226,7 +231,7 @@ def _display_name(source: str) -> str:
 
 
 def _digest(place: Place) -> str:
-    """The digest of the weights that were found; empty where there is no weight file."""
+    """The digest of the weight files; empty if there are none."""
     folder: Path | None = Path(place.source)
     if not Path(place.source).is_dir():
         folder = hub.cached(place.source, place.origin.get("revision"))

@@ -1,4 +1,4 @@
-"""Where models run and in what precision: from the words of a user to torch's."""
+"""Turns the user's names of devices and dtypes into torch's, and chooses the fastest for 'auto'."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.models.forward.linear import product
 from draftscope.models.loading.threads import LONGEST, ROWS, TIMES
 
-WIDTH, WEIGHTS = 2048, 4  # of the products that choose a CPU's dtype: 67 MB in float32
+WIDTH, WEIGHTS = 2048, 4  # of the matmuls timed to choose a CPU's dtype: 67 MB in float32
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
 
 
 def pick_device(name: str) -> torch.device:
-    """'auto' is CUDA where there is one, else the CPU."""
+    """The device; 'auto' is CUDA if available, else the CPU."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -27,24 +27,24 @@ def pick_device(name: str) -> torch.device:
     except RuntimeError:
         raise DraftscopeError(f"There is no device '{name}'; choose auto, cpu or cuda.") from None
     if device.type == "cuda" and not torch.cuda.is_available():
-        raise DraftscopeError(f"Device '{name}' was asked for and this machine has no CUDA; choose cpu or auto.")
+        raise DraftscopeError(f"device = '{name}': this machine has no CUDA; choose cpu or auto.")
     return device
 
 
 def pick_dtype(name: str, device: torch.device) -> torch.dtype:
-    """'auto' is bfloat16 on CUDA, and on a CPU what it multiplies fastest."""
+    """The dtype; 'auto' is bfloat16 on CUDA and the fastest one on a CPU."""
     if name == "auto":
         return fastest_dtype() if device.type == "cpu" else torch.bfloat16
     if name not in DTYPES:
-        raise DraftscopeError(f"dtype = '{name}': choose auto, {', '.join(DTYPES)}.")
+        raise DraftscopeError(f"dtype = '{name}': choose from auto, {', '.join(DTYPES)}.")
     return DTYPES[name]
 
 
 def fastest_dtype(rows: int = ROWS, clock: Callable[[], float] = perf_counter) -> torch.dtype:
-    """bfloat16 or float32, by the least time that this CPU took for `rows`, as of a verify, times much weight.
+    """bfloat16 or float32, whichever multiplies `rows` rows, as many as in a verify, by large weights faster here.
 
-    Half the bytes are worth nothing where a processor has no instructions for bfloat16. On one thread and in turns, so
-    that other work on the machine does not decide.
+    On a CPU without bfloat16 instructions, bfloat16 is slower although its weights are half as large. Timed alternately
+    on one thread, by the shortest time, so that other work on the machine does not decide.
     """
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -73,13 +73,13 @@ def _multiplying(dtype: torch.dtype, count: int) -> Callable[[], object]:
 
 
 def pick_device_map(name: str | None, device: str) -> str | None:
-    """A device map that accelerate knows, and no device beside it."""
+    """A device map that accelerate supports. Raises DraftscopeError if a device is given as well."""
     if name is None:
         return None
     if name not in DEVICE_MAPS:
-        raise DraftscopeError(f"device_map = '{name}': choose {', '.join(DEVICE_MAPS)}.")
+        raise DraftscopeError(f"device_map = '{name}': choose from {', '.join(DEVICE_MAPS)}.")
     if device != "auto":
-        raise DraftscopeError(f"device = '{device}' and device_map = '{name}' exclude each other; give one of them.")
+        raise DraftscopeError(f"device = '{device}' and device_map = '{name}' exclude each other; use one of them.")
     if find_spec("accelerate") is None:
-        raise DraftscopeError(f"device_map = '{name}' needs accelerate; install it with: pip install accelerate.")
+        raise DraftscopeError(f"device_map = '{name}' needs accelerate; install it with 'pip install accelerate'.")
     return name

@@ -1,6 +1,6 @@
-"""The embedded family: which drafters and targets this project trains itself, and which of them are here.
+"""The embedded models: a table of the targets and drafters that this project trains, and where to find them.
 
-One table, in the order in which they are trained. It imports neither torch nor the training code.
+Members are listed in training order. Imports neither torch nor the training code.
 """
 
 from __future__ import annotations
@@ -13,14 +13,17 @@ from pathlib import Path
 from draftscope.base.assets import assets
 from draftscope.base.errors import DraftscopeError
 
-RECORD = "training.json"  # in every folder: what made the weights beside it
-EDGE = 16 * 2**20  # bytes of a weight file's beginning and end that its digest covers
+RECORD = "training.json"  # in every folder: how the weights beside it were trained
+EDGE = 16 * 2**20  # bytes at the start and at the end of a weight file that its digest covers
 
 
 @dataclass(frozen=True)
 class Member:
-    """`kind` says how its folder is loaded: `target`, `experts`, `draft` and `mamba2` are transformers models, every
-    other kind is one that `heads.load_head` knows. `of` is the target it drafts for; empty for a target."""
+    """An embedded model.
+
+    `kind` determines how its folder is loaded: `target`, `experts`, `draft` and `mamba2` are transformers models, all
+    others are kinds of `heads.load_head`. `of` is the target it drafts for; empty for a target.
+    """
 
     name: str
     kind: str
@@ -29,7 +32,7 @@ class Member:
 
     @property
     def folder(self) -> str:
-        """Its folder's name inside `assets/models`."""
+        """The name of its folder in `assets/models`."""
         return self.title.lower()
 
     @property
@@ -55,51 +58,51 @@ FAMILY = (
 
 
 def find(name: str) -> Member:
-    """The member of that name, or one sentence with all names."""
+    """The member with this name. Raises DraftscopeError with all names if there is none."""
     for member in FAMILY:
         if member.name == name:
             return member
-    raise DraftscopeError(f"There is no member '{name}' of the family; known are {', '.join(m.name for m in FAMILY)}.")
+    raise DraftscopeError(f"There is no embedded model '{name}'; choose from {', '.join(m.name for m in FAMILY)}.")
 
 
 def home(name: str) -> Path:
-    """Where the embedded member of that name lies, or would."""
+    """The folder of the embedded model with this name, whether it exists or not."""
     return assets() / "models" / find(name).folder
 
 
 def place(name: str) -> Path | None:
-    """The embedded folder of the member of that name; None where it was not trained yet."""
+    """The folder of the embedded model with this name; None if it is not trained yet."""
     folder = home(name)
     return folder if (folder / "config.json").is_file() else None
 
 
 def resolved(source: str | Path) -> str | Path:
-    """The folder of the embedded member that `source` names, where no folder of that name lies here; else `source`."""
+    """The folder of the embedded model named `source`, unless there is a local folder of that name; else `source`."""
     named = any(member.name == source for member in FAMILY) and not Path(source).exists()
     return (place(str(source)) or source) if named else source
 
 
 def heads_for(target: Path) -> list[str]:
-    """Every embedded head that was trained for the model in `target`, as `load` takes heads: 'kind:folder'."""
-    made_for = digest(target)
+    """The embedded heads trained for the model in `target`, in the form that `load` accepts: 'kind:folder'."""
+    target_digest = digest(target)
     folders = {member.kind: place(member.name) for member in FAMILY if member.is_head}
-    return [f"{kind}:{folder}" for kind, folder in folders.items() if folder and trained_for(folder) == made_for]
+    return [f"{kind}:{folder}" for kind, folder in folders.items() if folder and trained_for(folder) == target_digest]
 
 
 def trained_for(folder: Path) -> str:
-    """The digest of the target that a member's folder was trained for; empty where its record does not say."""
+    """The digest of the target that the model in `folder` was trained for; empty if not recorded."""
     path = folder / RECORD
     return str(json.loads(path.read_text(encoding="utf-8")).get("target", "")) if path.is_file() else ""
 
 
 def digest(folder: Path) -> str:
-    """What `Model.digest` is for the model in `folder`: SHA-256 over each weight file's size, beginning and end."""
-    found = hashlib.sha256()
+    """`Model.digest` of the model in `folder`: SHA-256 over the size, start and end of each weight file."""
+    sha = hashlib.sha256()
     for path in sorted(folder.glob("*.safetensors")):
         size = path.stat().st_size
-        found.update(str(size).encode())
+        sha.update(str(size).encode())
         with path.open("rb") as file:
-            found.update(file.read(EDGE))
+            sha.update(file.read(EDGE))
             file.seek(max(0, size - EDGE))
-            found.update(file.read(EDGE))
-    return found.hexdigest()[:12]
+            sha.update(file.read(EDGE))
+    return sha.hexdigest()[:12]

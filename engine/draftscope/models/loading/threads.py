@@ -1,6 +1,7 @@
-"""How many threads a CPU decodes fastest with: asked of the model itself, because no rule of thumb holds.
+"""The number of threads with which a CPU decodes fastest, measured on the model because no rule of thumb works.
 
-A small model's forward is mostly dispatch, where threads wait for each other; a large one is memory, where they help.
+A small model's forward is mostly dispatch overhead, where threads wait for each other; a large one is limited by memory
+bandwidth, where they help.
 """
 
 from __future__ import annotations
@@ -12,19 +13,19 @@ from time import perf_counter
 
 import torch
 
-ROWS = 5  # of the forward that is timed: a usual verify
+ROWS = 5  # of the timed forward, as in a typical verify
 TIMES = 7
-LONGEST = 0.5  # seconds after which a candidate has been timed often enough
-HOPELESS = 1.3  # times the best so far: more threads are not tried
+LONGEST = 0.5  # seconds for timing one candidate
+HOPELESS = 1.3  # if a candidate takes this many times the best so far, more threads are not tried
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """The number of cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def fastest_threads(work: Callable[[], object], most: int, clock: Callable[[], float] = perf_counter) -> int:
-    """The number of threads, up to `most`, with which `work` took the least time; torch is left with that many."""
+    """The number of threads, up to `most`, with which `work` is fastest. Leaves torch set to that number."""
     best, least = 1, float("inf")
     candidates = sorted({min(2**power, most) for power in range(most.bit_length() + 1)})
     for threads in candidates:
@@ -39,7 +40,7 @@ def fastest_threads(work: Callable[[], object], most: int, clock: Callable[[], f
 
 
 def _timed(work: Callable[[], object], clock: Callable[[], float]) -> float:
-    """Median seconds; the first run, which starts the threads, does not count."""
+    """Median seconds; the first run, which starts the threads, is not counted."""
     work()
     taken: list[float] = []
     began = clock()
