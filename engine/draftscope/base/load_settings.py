@@ -1,4 +1,4 @@
-"""Which models are loaded, and how. Imports no torch."""
+"""The settings of loading: which models, and how. Imports no torch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class LoadSettings:
-    """The arguments of `draftscope.load`, which says what they mean."""
+    """The arguments of `draftscope.load`; see there for their meaning."""
 
     target: str | Path | None = None
     draft: str | Path | None = None
@@ -25,5 +25,5 @@ class LoadSettings:
     ballast: str | None = None
     heads: Sequence[str] = ()
     spare_cores: int = 0  # left to other processes when the number of threads is measured
-    graphs: bool = True  # CUDA graphs, on CUDA
-    compiled: bool = False  # compiled forwards, on a CPU
+    graphs: bool = True  # use CUDA graphs on CUDA
+    compiled: bool = False  # compile forwards on a CPU

@@ -1,4 +1,4 @@
-"""Tables in Markdown, padded so that they can also be read on a terminal."""
+"""Markdown tables, padded so that they are readable on a terminal too."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SIDES = {"l": "left", "r": "right"}
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], align: str = "") -> str:
-    """`align` has an 'l' or 'r' for each column; without it every column is flush left."""
+    """A Markdown table. `align` has an 'l' or 'r' for each column; by default all columns are left-aligned."""
     return tabulate(
         [[_cell(cell) for cell in row] for row in rows],
         headers=[_cell(name) for name in head],

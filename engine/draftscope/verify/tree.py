@@ -60,7 +60,7 @@ class Topology:
 
 
 def topology(parents: Sequence[Sequence[int]], device: torch.device | str = "cpu") -> Topology:
-    """The topology of B trees from parent lists of equal length N; ValueError for a parent behind its child."""
+    """The topology of B trees from parent lists of equal length N. ValueError if a parent comes after its child."""
     batch, count = len(parents), len(parents[0])
     nodes = np.arange(count)
     for row in parents:
@@ -69,10 +69,10 @@ def topology(parents: Sequence[Sequence[int]], device: torch.device | str = "cpu
     above = np.array(parents, dtype=np.int64).reshape(batch, count)
     trees = np.arange(batch)
     siblings = np.zeros((batch, count + 1), dtype=np.int64)  # how many children each slot has so far
-    rank = np.empty((batch, count), dtype=np.int64)  # how many siblings stand before each node
+    rank = np.empty((batch, count), dtype=np.int64)  # how many earlier siblings each node has
     ancestors = np.zeros((batch, count + 1, count + 1), dtype=np.bool_)
     ancestors[:, 0, 0] = True
-    for node in range(count):  # of all trees at once
+    for node in range(count):  # the same node of all trees at once
         slot = above[:, node] + 1
         rank[:, node] = siblings[trees, slot]
         siblings[trees, slot] += 1

@@ -104,11 +104,11 @@ def uniforms(
 
 
 class _Thread(threading.local):
-    """A thread's own generator, and the state that is written to it: creating either takes longer than a draw."""
+    """One generator a thread and the state written to it, both reused: creating either takes longer than a draw."""
 
     def __init__(self) -> None:
         self.generator = np.random.Generator(np.random.Philox(0))
-        self.counter = np.zeros(4, dtype=np.uint64)  # its first word counts the blocks of the stream
+        self.counter = np.zeros(4, dtype=np.uint64)  # the first word counts the blocks of a stream
         self.key = np.zeros(2, dtype=np.uint64)
         self.state = {
             "bit_generator": "Philox",
