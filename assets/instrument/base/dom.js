@@ -15,7 +15,8 @@ function fill(element, props, children) {
   for (const [name, value] of Object.entries(props || {})) {
     if (value === undefined || value === null || value === false) continue;
     if (name === "text") element.textContent = value;
-    else if (name === "on") for (const [type, listener] of Object.entries(value)) element.addEventListener(type, listener);
+    else if (name === "on")
+      for (const [type, listener] of Object.entries(value)) element.addEventListener(type, listener);
     else if (name === "style") for (const [key, v] of Object.entries(value)) element.style.setProperty(key, v);
     else element.setAttribute(name, value === true ? "" : value);
   }

@@ -11,4 +11,8 @@ export const FATES = {
   never_accepted: { glyph: "·", word: "scout" },
 };
 
-export const CUT_WORDS = { length: "cut at the length asked for", eos: "cut: the text ended", stop: "cut at a stop string" };
+export const CUT_WORDS = {
+  length: "cut at the length asked for",
+  eos: "cut: the text ended",
+  stop: "cut at a stop string",
+};

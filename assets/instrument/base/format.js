@@ -11,7 +11,9 @@ export function visible(raw) {
   try {
     text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(rawBytes(raw));
   } catch {
-    return "‹" + Array.from(raw, (c) => (c.charCodeAt(0) & 255).toString(16).toUpperCase().padStart(2, "0")).join(" ") + "›";
+    return (
+      "‹" + Array.from(raw, (c) => (c.charCodeAt(0) & 255).toString(16).toUpperCase().padStart(2, "0")).join(" ") + "›"
+    );
   }
   return Array.from(text, visibleCharacter).join("");
 }

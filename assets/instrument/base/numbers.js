@@ -14,7 +14,12 @@ export function timeSpent(lane, rounds) {
   const past = lane.rounds.slice(0, rounds);
   const draft = sum(past.flatMap(steps));
   const verify = sum(past.map((r) => r.timings.verify));
-  return { prefill: lane.prefill ? lane.prefill.end - lane.prefill.start : 0, draft, verify, other: sum(past.map(span)) - draft - verify };
+  return {
+    prefill: lane.prefill ? lane.prefill.end - lane.prefill.start : 0,
+    draft,
+    verify,
+    other: sum(past.map(span)) - draft - verify,
+  };
 }
 
 /** Costs of a drafting lane, medians divided by the median plain round; null while either lane has too little to say. */
@@ -29,7 +34,14 @@ export function costsOf(draft, plain) {
   const tau = draft.tokens.length / draft.rounds.length;
   const pace = (lane) => lane.tokens.length / sum(lane.rounds.map(span));
   return {
-    one, per, c, v, o, tau, predicted: tau / (per * c + v + o), measured: pace(draft) / pace(plain),
+    one,
+    per,
+    c,
+    v,
+    o,
+    tau,
+    predicted: tau / (per * c + v + o),
+    measured: pace(draft) / pace(plain),
     row: median(plain.rounds.map((r) => r.timings.verify)) / one, // the target over a single row
     drafted: sum(draft.rounds.map((r) => r.drafted)) / draft.rounds.length,
   };
@@ -81,7 +93,8 @@ function bisect(f) {
 }
 
 /** No two drafts of any round stand at one depth; scouts, which are no drafts, aside. */
-export const isChain = (lane) => lane.rounds.every((r) => {
-  const depths = r.nodes.filter((n) => n.fate !== "never_accepted").map((n) => n.depth);
-  return new Set(depths).size === depths.length;
-});
+export const isChain = (lane) =>
+  lane.rounds.every((r) => {
+    const depths = r.nodes.filter((n) => n.fate !== "never_accepted").map((n) => n.depth);
+    return new Set(depths).size === depths.length;
+  });

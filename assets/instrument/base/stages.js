@@ -19,9 +19,13 @@ export function beatsOf(round) {
   for (const contest of round.decisions) {
     const ids = contest.children.map((child) => child.node);
     const alone = contest.rule === "greedy" || contest.rule === "deterministic"; // one draw decides them all
-    for (const nodes of alone ? [ids] : ids.map((id) => [id])) beats.push({ stage: "judge", at: verified, slot: contest.slot, nodes });
+    for (const nodes of alone ? [ids] : ids.map((id) => [id]))
+      beats.push({ stage: "judge", at: verified, slot: contest.slot, nodes });
   }
-  beats.push({ stage: "judge", at: judged, slot: round.last.slot, nodes: [], last: true }, { stage: "commit", at: round.end, nodes: [] });
+  beats.push(
+    { stage: "judge", at: judged, slot: round.last.slot, nodes: [], last: true },
+    { stage: "commit", at: round.end, nodes: [] },
+  );
   return beats;
 }
 
@@ -54,7 +58,9 @@ export function knownAt(round, beat) {
 export function fateAt(round, known, node) {
   if (known.verdict || node.fate === "never_accepted") return node.fate;
   if (!known.judged.has(node.id) || round.decisions.some((c) => c.rule === "block")) return "drafted";
-  return round.decisions.some((c) => c.children.some((child) => child.node === node.id && child.passed)) ? "accepted" : "rejected";
+  return round.decisions.some((c) => c.children.some((child) => child.node === node.id && child.passed))
+    ? "accepted"
+    : "rejected";
 }
 
 /** Slots whose contest may be looked at: a later contest's existence would tell how an earlier one ended. */

@@ -89,7 +89,8 @@ export const raceClock = (store) => store.lanes.reduce((most, lane) => Math.max(
 /** Nothing more will come: every lane has ended, or the run broke off (`over`). */
 export const isFinished = (store) => store.over || (store.lanes.length > 0 && store.lanes.every((lane) => lane.end));
 
-export const speculates = (lane) => (lane.start ? lane.start.drafter !== "plain" : lane.rounds.some((r) => r.nodes.length));
+export const speculates = (lane) =>
+  lane.start ? lane.start.drafter !== "plain" : lane.rounds.some((r) => r.nodes.length);
 
 export const plainLane = (store) => store.lanes.find((lane) => !speculates(lane)) || null;
 
@@ -105,8 +106,10 @@ export function meanRound(lane) {
 
 /** Greedy lanes compared token by token: how many agree, over how many, and where they first differ. */
 export function compareTokens(a, b) {
-  const over = a.end && b.end && !cancelled(a) && !cancelled(b) ? Math.max(a.tokens.length, b.tokens.length)
-    : Math.min(a.tokens.length, b.tokens.length);
+  const over =
+    a.end && b.end && !cancelled(a) && !cancelled(b)
+      ? Math.max(a.tokens.length, b.tokens.length)
+      : Math.min(a.tokens.length, b.tokens.length);
   let equal = 0;
   let first = -1;
   for (let i = 0; i < over; i++) {

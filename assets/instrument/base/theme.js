@@ -2,7 +2,10 @@
 
 import { given } from "./given.js";
 
-const variables = (colours) => Object.entries(colours).map(([name, value]) => `--${name}: ${value};`).join(" ");
+const variables = (colours) =>
+  Object.entries(colours)
+    .map(([name, value]) => `--${name}: ${value};`)
+    .join(" ");
 
 export function themeCss() {
   const { light, dark, sans, mono } = given.theme;

@@ -105,7 +105,12 @@ export function decideAgain(contest, index, coin, tokens) {
   const [left, from] = [residual(p, q), without(q, at(tokens[index]))];
   if (index + 1 >= tokens.length) return { passed, same: false, next: null, law: left };
   const sibling = at(tokens[index + 1]);
-  return { passed, same: false, next: { p: left[sibling], q: from[sibling], threshold: Math.min(1, left[sibling] / from[sibling]) }, law: null };
+  return {
+    passed,
+    same: false,
+    next: { p: left[sibling], q: from[sibling], threshold: Math.min(1, left[sibling] / from[sibling]) },
+    law: null,
+  };
 }
 
 /** The same for a block: {tau, law}; `law` is what the next token would be drawn from, null where it was not recorded. */

@@ -14,11 +14,25 @@ const ROWS = 12;
 export class ForkBar {
   constructor() {
     this.token = h("select", { "aria-label": "Token to force" });
-    this.force = h("button", { class: "small", type: "button", text: "Force it", on: { click: () => this.ask(Number(this.token.value)) } });
-    this.uniform = h("button", { class: "small", type: "button", text: "New coin", on: { click: () => this.ask(null) } });
+    this.force = h("button", {
+      class: "small",
+      type: "button",
+      text: "Force it",
+      on: { click: () => this.ask(Number(this.token.value)) },
+    });
+    this.uniform = h("button", {
+      class: "small",
+      type: "button",
+      text: "New coin",
+      on: { click: () => this.ask(null) },
+    });
     this.why = h("p", { class: "note" });
-    this.root = h("div", { class: "fork", role: "group", "aria-label": "Fork here" },
-      h("div", { class: "controls" }, h("b", { text: "Fork here" }), this.uniform, this.token, this.force), this.why);
+    this.root = h(
+      "div",
+      { class: "fork", role: "group", "aria-label": "Fork here" },
+      h("div", { class: "controls" }, h("b", { text: "Fork here" }), this.uniform, this.token, this.force),
+      this.why,
+    );
   }
 
   paint(store, selection, known, busy) {
@@ -30,7 +44,13 @@ export class ForkBar {
     const reason = refusal(store, busy);
     this.uniform.disabled = Boolean(reason) || greedy;
     this.token.disabled = this.force.disabled = Boolean(reason);
-    setText(this.why, reason || (greedy ? "At temperature 0 no coin is tossed: only another token makes another text." : "Decodes on from here as a lane of its own, with another seed, or with that token in place."));
+    setText(
+      this.why,
+      reason ||
+        (greedy
+          ? "At temperature 0 no coin is tossed: only another token makes another text."
+          : "Decodes on from here as a lane of its own, with another seed, or with that token in place."),
+    );
     this.offer();
   }
 
@@ -40,10 +60,21 @@ export class ForkBar {
     const stamp = `${lane.start?.run}/${lane.name}/${round.index}/${slot}`;
     if (stamp === this.stamp) return;
     this.stamp = stamp;
-    const laws = decisionAt(round, slot)?.distributions[0] || (round.last.slot === slot ? round.last.distributions : null);
+    const laws =
+      decisionAt(round, slot)?.distributions[0] || (round.last.slot === slot ? round.last.distributions : null);
     const written = writtenAt(round, slot);
-    const rows = laws ? laws.ids.map((id, i) => ({ id, raw: laws.raw[i], p: laws.p[i] })).filter((row) => row.id !== written).sort((a, b) => b.p - a.p).slice(0, ROWS) : [];
-    this.token.replaceChildren(...rows.map((row) => h("option", { value: row.id, text: `${shorten(visible(row.raw), 14)}  p ${formatProb(row.p)}` })));
+    const rows = laws
+      ? laws.ids
+          .map((id, i) => ({ id, raw: laws.raw[i], p: laws.p[i] }))
+          .filter((row) => row.id !== written)
+          .sort((a, b) => b.p - a.p)
+          .slice(0, ROWS)
+      : [];
+    this.token.replaceChildren(
+      ...rows.map((row) =>
+        h("option", { value: row.id, text: `${shorten(visible(row.raw), 14)}  p ${formatProb(row.p)}` }),
+      ),
+    );
     this.token.hidden = this.force.hidden = !rows.length;
   }
 

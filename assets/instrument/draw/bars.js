@@ -55,7 +55,10 @@ export function probabilityBars(laws, marks, overlay, letter = "p") {
       bar.append(h("i", { class: "min", style: { width: pct(row.min) } }));
       // "all others" may hold excesses of both kinds at once; single tokens hold one
       let at = row.min;
-      for (const [kind, size] of [["over-q", row.q - row.min], ["over-p", row.p - row.min]]) {
+      for (const [kind, size] of [
+        ["over-q", row.q - row.min],
+        ["over-p", row.p - row.min],
+      ]) {
         if (size > ruler * 1e-4) bar.append(h("i", { class: kind, style: { left: pct(at), width: pct(size) } }));
         if (size > 0) at += row.id === null ? size : 0;
       }
@@ -64,10 +67,27 @@ export function probabilityBars(laws, marks, overlay, letter = "p") {
       if (laws.q) bar.append(h("i", { class: "thin-q", style: { width: pct(row.q) } }));
     }
     const figures = laws.q ? `p ${formatProb(row.p)}  q ${formatProb(row.q)}` : `${letter} ${formatProb(row.p)}`;
-    table.append(h("div", { class: `bar-row${mark ? " marked" : ""}`, role: "row" },
-      h("span", { class: `mark ${mark ? mark[0] : ""}`, role: "cell", text: mark ? FATES[mark[0]].glyph || "◦" : "", title: mark ? mark[1] : null, "aria-label": mark ? mark[1] : null }),
-      h("span", { class: "token", role: "rowheader", text: row.id === null ? (beyond ? "others ∗" : "all others") : shorten(visible(row.raw), 12), title: row.id === null ? null : visible(row.raw) }),
-      bar, h("span", { class: "pq", role: "cell", text: figures })));
+    table.append(
+      h(
+        "div",
+        { class: `bar-row${mark ? " marked" : ""}`, role: "row" },
+        h("span", {
+          class: `mark ${mark ? mark[0] : ""}`,
+          role: "cell",
+          text: mark ? FATES[mark[0]].glyph || "◦" : "",
+          title: mark ? mark[1] : null,
+          "aria-label": mark ? mark[1] : null,
+        }),
+        h("span", {
+          class: "token",
+          role: "rowheader",
+          text: row.id === null ? (beyond ? "others ∗" : "all others") : shorten(visible(row.raw), 12),
+          title: row.id === null ? null : visible(row.raw),
+        }),
+        bar,
+        h("span", { class: "pq", role: "cell", text: figures }),
+      ),
+    );
   }
   table.dataset.own = String(Boolean(table.querySelector(".beyond")));
   return table;
@@ -77,7 +97,14 @@ function key(overlay, twin, table) {
   const own = table.dataset.own === "true" ? h("span", { class: "key", text: "∗ on its own ruler" }) : null;
   const entry = (kind, words) => h("span", { class: "key" }, h("i", { class: `swatch ${kind}` }), words);
   return overlay
-    ? h("p", { class: "legend" }, entry("min", "both, min(p, q)"), entry("over-q", "q − p, too sure"), entry("over-p", "p − q, residual"), own)
+    ? h(
+        "p",
+        { class: "legend" },
+        entry("min", "both, min(p, q)"),
+        entry("over-q", "q − p, too sure"),
+        entry("over-p", "p − q, residual"),
+        own,
+      )
     : h("p", { class: "legend" }, entry("ink", "target p"), twin ? entry("thin-q", "draft q") : null, own);
 }
 
@@ -90,6 +117,10 @@ export function probabilityPicture(laws, marks, overlay) {
 export function overlapLine(laws, first) {
   const alpha = agreement(laws);
   if (alpha === null) return null;
-  return h("p", { class: "sum" }, h("b", { text: `α = Σ min(p, q) = ${formatProb(alpha)}` }),
-    ` · each hatched area sums to ${formatProb(1 - alpha)}${first ? "" : ", in the laws that earlier rejections left"}`);
+  return h(
+    "p",
+    { class: "sum" },
+    h("b", { text: `α = Σ min(p, q) = ${formatProb(alpha)}` }),
+    ` · each hatched area sums to ${formatProb(1 - alpha)}${first ? "" : ", in the laws that earlier rejections left"}`,
+  );
 }

@@ -11,11 +11,18 @@ export class Figures {
     const stamp = list.map((f) => f.id).join();
     if (stamp !== this.stamp) {
       this.stamp = stamp;
-      this.cells = new Map(list.map((f) => [f.id, { value: h("dd", {}), label: h("dt", { class: "label" }), detail: h("dd", { class: "detail" }) }]));
-      this.root.replaceChildren(...list.map((f) => {
-        const cell = this.cells.get(f.id);
-        return h("div", { class: "figure", "data-figure": f.id }, cell.label, cell.value, cell.detail);
-      }));
+      this.cells = new Map(
+        list.map((f) => [
+          f.id,
+          { value: h("dd", {}), label: h("dt", { class: "label" }), detail: h("dd", { class: "detail" }) },
+        ]),
+      );
+      this.root.replaceChildren(
+        ...list.map((f) => {
+          const cell = this.cells.get(f.id);
+          return h("div", { class: "figure", "data-figure": f.id }, cell.label, cell.value, cell.detail);
+        }),
+      );
     }
     for (const f of list) {
       const cell = this.cells.get(f.id);

@@ -10,7 +10,16 @@ export class Pen {
   constructor() {
     this.group = s("g", {});
     this.ruler = document.createElement("canvas").getContext("2d");
-    Object.assign(this, { fillStyle: "#000", strokeStyle: "#000", lineWidth: 1, globalAlpha: 1, font: "10px sans-serif", textAlign: "left", textBaseline: "alphabetic", path: "" });
+    Object.assign(this, {
+      fillStyle: "#000",
+      strokeStyle: "#000",
+      lineWidth: 1,
+      globalAlpha: 1,
+      font: "10px sans-serif",
+      textAlign: "left",
+      textBaseline: "alphabetic",
+      path: "",
+    });
   }
 
   draw(tag, props) {
@@ -22,7 +31,15 @@ export class Pen {
   }
 
   strokeRect(x, y, width, height) {
-    this.draw("rect", { x, y, width: Math.max(0, width), height: Math.max(0, height), fill: "none", stroke: this.strokeStyle, "stroke-width": this.lineWidth });
+    this.draw("rect", {
+      x,
+      y,
+      width: Math.max(0, width),
+      height: Math.max(0, height),
+      fill: "none",
+      stroke: this.strokeStyle,
+      "stroke-width": this.lineWidth,
+    });
   }
 
   beginPath() {
@@ -51,7 +68,22 @@ export class Pen {
   fillText(text, x, y) {
     const [, weight, size, family] = /^(?:(\S+) )?([\d.]+)px (.+)$/.exec(this.font);
     const baseline = this.textBaseline === "middle" ? y + Number(size) * 0.36 : y;
-    this.group.append(s("text", { x, y: baseline, fill: this.fillStyle, "font-size": size, "font-family": family, "font-weight": weight || null, "text-anchor": ANCHOR[this.textAlign], opacity: this.globalAlpha < 1 ? this.globalAlpha : null }, text));
+    this.group.append(
+      s(
+        "text",
+        {
+          x,
+          y: baseline,
+          fill: this.fillStyle,
+          "font-size": size,
+          "font-family": family,
+          "font-weight": weight || null,
+          "text-anchor": ANCHOR[this.textAlign],
+          opacity: this.globalAlpha < 1 ? this.globalAlpha : null,
+        },
+        text,
+      ),
+    );
   }
 
   measureText(text) {

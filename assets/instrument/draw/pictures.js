@@ -13,12 +13,31 @@ const SCALE = 2; // pixels of a PNG for one of the page
 /** Puts the button that saves this card into its head. `words()` says where the numbers come from. */
 export function addSaveMenu(root, name, words) {
   const kinds = { SVG: saveSvg, PNG: savePng };
-  const menu = h("details", { class: "save" }, h("summary", { "aria-label": `Save this picture: ${name}`, title: "Save this picture" }, "⤓"),
-    h("div", {}, Object.entries(kinds).map(([kind, save]) => h("button", { class: "small", type: "button", text: kind, on: { click: () => {
-      menu.open = false;
-      save(pictureOf(root, words()), `draftscope-${name.replaceAll(" ", "-")}`);
-    } } }))));
-  menu.addEventListener("focusout", (event) => { if (!menu.contains(event.relatedTarget)) menu.open = false; });
+  const menu = h(
+    "details",
+    { class: "save" },
+    h("summary", { "aria-label": `Save this picture: ${name}`, title: "Save this picture" }, "⤓"),
+    h(
+      "div",
+      {},
+      Object.entries(kinds).map(([kind, save]) =>
+        h("button", {
+          class: "small",
+          type: "button",
+          text: kind,
+          on: {
+            click: () => {
+              menu.open = false;
+              save(pictureOf(root, words()), `draftscope-${name.replaceAll(" ", "-")}`);
+            },
+          },
+        }),
+      ),
+    ),
+  );
+  menu.addEventListener("focusout", (event) => {
+    if (!menu.contains(event.relatedTarget)) menu.open = false;
+  });
   const head = root.querySelector(".card-head");
   (head.querySelector(".controls") || head).append(menu);
 }
@@ -41,19 +60,57 @@ export function pictureOf(card, words) {
   const foot = wrapped(words, width - 2 * MARGIN, style);
   const height = Math.ceil(sheet.south + MARGIN + 16 * foot.length - y);
   const own = (name) => style.getPropertyValue(name).trim();
-  return s("svg", { xmlns: "http://www.w3.org/2000/svg", "xml:space": "preserve", viewBox: `${x} ${y} ${width} ${height}`, width, height },
-    s("title", {}, card.querySelector("h3, h4").textContent), s("rect", { x, y, width, height, fill: own("--card") }), sheet.group,
-    foot.map((text, i) => s("text", { x: x + MARGIN, y: sheet.south + MARGIN + 2 + 16 * i, "font-size": 11, "font-family": style.fontFamily, fill: own("--muted") }, text)));
+  return s(
+    "svg",
+    {
+      xmlns: "http://www.w3.org/2000/svg",
+      "xml:space": "preserve",
+      viewBox: `${x} ${y} ${width} ${height}`,
+      width,
+      height,
+    },
+    s("title", {}, card.querySelector("h3, h4").textContent),
+    s("rect", { x, y, width, height, fill: own("--card") }),
+    sheet.group,
+    foot.map((text, i) =>
+      s(
+        "text",
+        {
+          x: x + MARGIN,
+          y: sheet.south + MARGIN + 2 + 16 * i,
+          "font-size": 11,
+          "font-family": style.fontFamily,
+          fill: own("--muted"),
+        },
+        text,
+      ),
+    ),
+  );
 }
 
 class Sheet {
   /** `left` and `top` are the card's corner in the window, `zoom` what the page is enlarged by. */
   constructor(left, top, zoom) {
-    Object.assign(this, { left, top, zoom, west: Infinity, north: Infinity, east: 0, south: 0, ids: 0, group: s("g", {}) });
+    Object.assign(this, {
+      left,
+      top,
+      zoom,
+      west: Infinity,
+      north: Infinity,
+      east: 0,
+      south: 0,
+      ids: 0,
+      group: s("g", {}),
+    });
   }
 
   place(box) {
-    const [x, y, width, height] = [(box.left - this.left) / this.zoom, (box.top - this.top) / this.zoom, box.width / this.zoom, box.height / this.zoom];
+    const [x, y, width, height] = [
+      (box.left - this.left) / this.zoom,
+      (box.top - this.top) / this.zoom,
+      box.width / this.zoom,
+      box.height / this.zoom,
+    ];
     if (width && height) {
       [this.west, this.north] = [Math.min(this.west, x), Math.min(this.north, y)];
       [this.east, this.south] = [Math.max(this.east, x + width), Math.max(this.south, y + height)];
@@ -65,7 +122,7 @@ class Sheet {
     const style = getComputedStyle(element);
     if (style.display === "none" || style.visibility === "hidden") return;
     const outer = this.group;
-    if (Number(style.opacity) < 1) outer.append(this.group = s("g", { opacity: style.opacity }));
+    if (Number(style.opacity) < 1) outer.append((this.group = s("g", { opacity: style.opacity })));
     if (element instanceof SVGSVGElement) this.svg(element);
     else if (element instanceof HTMLCanvasElement) this.canvas(element);
     else {
@@ -85,20 +142,68 @@ class Sheet {
     const rx = Math.min(parseFloat(style.borderTopLeftRadius) || 0, height / 2) || null;
     const around = /^(\S+\(.*?\)) 0px 0px 0px ([\d.]+)px( inset)?$/.exec(style.boxShadow);
     const spread = around ? Number(around[2]) : 0;
-    if (around && !around[3]) this.group.append(s("rect", { x: x - spread, y: y - spread, width: width + 2 * spread, height: height + 2 * spread, fill: colour(around[1]) }));
-    if (visible(style.backgroundColor)) this.group.append(s("rect", { x, y, width, height, rx, fill: colour(style.backgroundColor) }));
-    if (style.backgroundImage !== "none") this.group.append(s("rect", { x, y, width, height, fill: this.hatch(style.backgroundImage) }));
-    if (around && around[3]) this.group.append(s("rect", { x: x + spread / 2, y: y + spread / 2, width: Math.max(0, width - spread), height: Math.max(0, height - spread), fill: "none", stroke: colour(around[1]), "stroke-width": spread }));
+    if (around && !around[3])
+      this.group.append(
+        s("rect", {
+          x: x - spread,
+          y: y - spread,
+          width: width + 2 * spread,
+          height: height + 2 * spread,
+          fill: colour(around[1]),
+        }),
+      );
+    if (visible(style.backgroundColor))
+      this.group.append(s("rect", { x, y, width, height, rx, fill: colour(style.backgroundColor) }));
+    if (style.backgroundImage !== "none")
+      this.group.append(s("rect", { x, y, width, height, fill: this.hatch(style.backgroundImage) }));
+    if (around && around[3])
+      this.group.append(
+        s("rect", {
+          x: x + spread / 2,
+          y: y + spread / 2,
+          width: Math.max(0, width - spread),
+          height: Math.max(0, height - spread),
+          fill: "none",
+          stroke: colour(around[1]),
+          "stroke-width": spread,
+        }),
+      );
     this.borders(style, { x, y, width, height, rx });
   }
 
   borders(style, { x, y, width, height, rx }) {
-    const sides = ["Top", "Right", "Bottom", "Left"].map((side) => ({ side, w: parseFloat(style[`border${side}Width`]), kind: style[`border${side}Style`], ink: style[`border${side}Color`] }))
+    const sides = ["Top", "Right", "Bottom", "Left"]
+      .map((side) => ({
+        side,
+        w: parseFloat(style[`border${side}Width`]),
+        kind: style[`border${side}Style`],
+        ink: style[`border${side}Color`],
+      }))
       .filter(({ w, kind, ink }) => w > 0 && kind !== "none" && visible(ink));
-    const look = ({ w, kind, ink }) => ({ fill: "none", stroke: colour(ink), "stroke-width": w, "stroke-dasharray": kind === "dashed" ? `${3 * w} ${2 * w}` : null });
-    if (sides.length === 4) return this.group.append(s("rect", { x: x + sides[0].w / 2, y: y + sides[0].w / 2, width: width - sides[0].w, height: height - sides[0].w, rx, ...look(sides[0]) }));
+    const look = ({ w, kind, ink }) => ({
+      fill: "none",
+      stroke: colour(ink),
+      "stroke-width": w,
+      "stroke-dasharray": kind === "dashed" ? `${3 * w} ${2 * w}` : null,
+    });
+    if (sides.length === 4)
+      return this.group.append(
+        s("rect", {
+          x: x + sides[0].w / 2,
+          y: y + sides[0].w / 2,
+          width: width - sides[0].w,
+          height: height - sides[0].w,
+          rx,
+          ...look(sides[0]),
+        }),
+      );
     for (const at of sides) {
-      const d = { Top: `M${x} ${y + at.w / 2}h${width}`, Bottom: `M${x} ${y + height - at.w / 2}h${width}`, Left: `M${x + at.w / 2} ${y}v${height}`, Right: `M${x + width - at.w / 2} ${y}v${height}` }[at.side];
+      const d = {
+        Top: `M${x} ${y + at.w / 2}h${width}`,
+        Bottom: `M${x} ${y + height - at.w / 2}h${width}`,
+        Left: `M${x + at.w / 2} ${y}v${height}`,
+        Right: `M${x + width - at.w / 2} ${y}v${height}`,
+      }[at.side];
       this.group.append(s("path", { d, ...look(at) }));
     }
     return undefined;
@@ -106,16 +211,29 @@ class Sheet {
 
   /** Repeating stripes, as the contest's excesses have them. */
   hatch(image) {
-    const [, angle, ink, w, period] = /repeating-linear-gradient\((-?[\d.]+)deg, (.*?\)) 0px, .*?\) ([\d.]+)px, .*? ([\d.]+)px\)$/.exec(image);
+    const [, angle, ink, w, period] =
+      /repeating-linear-gradient\((-?[\d.]+)deg, (.*?\)) 0px, .*?\) ([\d.]+)px, .*? ([\d.]+)px\)$/.exec(image);
     const id = `hatch-${this.ids++}`;
-    this.group.append(s("pattern", { id, width: period, height: period, patternUnits: "userSpaceOnUse", patternTransform: `rotate(${Number(angle) - 90})` }, s("rect", { width: w, height: period, fill: colour(ink) })));
+    this.group.append(
+      s(
+        "pattern",
+        {
+          id,
+          width: period,
+          height: period,
+          patternUnits: "userSpaceOnUse",
+          patternTransform: `rotate(${Number(angle) - 90})`,
+        },
+        s("rect", { width: w, height: period, fill: colour(ink) }),
+      ),
+    );
     return `url(#${id})`;
   }
 
   clip(element) {
     const id = `clip-${this.ids++}`;
     this.group.append(s("clipPath", { id }, s("rect", this.place(element.getBoundingClientRect()))));
-    this.group.append(this.group = s("g", { "clip-path": `url(#${id})` }));
+    this.group.append((this.group = s("g", { "clip-path": `url(#${id})` })));
   }
 
   /** A text node, line by line, each where the page has put it. */
@@ -139,8 +257,23 @@ class Sheet {
   line(text, box, style) {
     const at = this.place(box);
     if (!at.width) return;
-    this.group.append(s("text", { x: at.x, y: round(at.y + at.height * ascent(style)), fill: colour(style.color), "font-size": parseFloat(style.fontSize), "font-family": style.fontFamily,
-      "font-weight": style.fontWeight === "400" ? null : style.fontWeight, textLength: at.width, lengthAdjust: "spacingAndGlyphs", style: { "white-space": "pre" } }, text));
+    this.group.append(
+      s(
+        "text",
+        {
+          x: at.x,
+          y: round(at.y + at.height * ascent(style)),
+          fill: colour(style.color),
+          "font-size": parseFloat(style.fontSize),
+          "font-family": style.fontFamily,
+          "font-weight": style.fontWeight === "400" ? null : style.fontWeight,
+          textLength: at.width,
+          lengthAdjust: "spacingAndGlyphs",
+          style: { "white-space": "pre" },
+        },
+        text,
+      ),
+    );
   }
 
   canvas(canvas) {
@@ -161,7 +294,17 @@ class Sheet {
 }
 
 const SHAPE = ["d", "x", "y", "x1", "x2", "y1", "y2", "cx", "cy", "r", "rx", "width", "height", "points", "transform"];
-const LOOK = { stroke: "none", "stroke-width": "1px", "stroke-dasharray": "none", opacity: "1", "paint-order": "normal", "font-family": "", "font-size": "", "font-weight": "400", "text-anchor": "start" };
+const LOOK = {
+  stroke: "none",
+  "stroke-width": "1px",
+  "stroke-dasharray": "none",
+  opacity: "1",
+  "paint-order": "normal",
+  "font-family": "",
+  "font-size": "",
+  "font-weight": "400",
+  "text-anchor": "start",
+};
 const SAID = ["font-family", "font-size", "font-weight", "text-anchor", "paint-order"]; // of text alone
 
 /** A copy of drawn SVG with its look written into it. */
@@ -175,7 +318,8 @@ function resolved(element) {
     copy.setAttribute("fill", colour(style.fill));
     for (const [name, usual] of Object.entries(LOOK)) {
       const value = style.getPropertyValue(name);
-      if (value !== usual && (text || !SAID.includes(name))) copy.setAttribute(name, name === "stroke" ? colour(value) : value);
+      if (value !== usual && (text || !SAID.includes(name)))
+        copy.setAttribute(name, name === "stroke" ? colour(value) : value);
     }
   }
   if (text) copy.style.whiteSpace = "pre";
@@ -229,7 +373,10 @@ function saveSvg(svg, name) {
 function savePng(svg, name) {
   const image = new Image();
   image.onload = () => {
-    const canvas = h("canvas", { width: SCALE * Number(svg.getAttribute("width")), height: SCALE * Number(svg.getAttribute("height")) });
+    const canvas = h("canvas", {
+      width: SCALE * Number(svg.getAttribute("width")),
+      height: SCALE * Number(svg.getAttribute("height")),
+    });
     canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
     canvas.toBlob((blob) => saveFile(blob, `${name}.png`), "image/png");
   };

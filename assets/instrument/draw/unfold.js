@@ -6,11 +6,32 @@ export class Unfold {
   /** `parts`: title -> a view with `root` and `paint(now)`. */
   constructor(parts, repaint) {
     this.parts = Object.entries(parts).map(([title, view], i) => {
-      const section = h("section", { class: "card", id: `unfold-${i}`, "aria-label": title, hidden: true }, h("h3", { text: title }), view.root);
-      const button = h("button", { type: "button", class: "small unfold", "aria-expanded": "false", "aria-controls": `unfold-${i}`, text: title, on: { click: () => this.toggle(i, repaint) } });
+      const section = h(
+        "section",
+        { class: "card", id: `unfold-${i}`, "aria-label": title, hidden: true },
+        h("h3", { text: title }),
+        view.root,
+      );
+      const button = h("button", {
+        type: "button",
+        class: "small unfold",
+        "aria-expanded": "false",
+        "aria-controls": `unfold-${i}`,
+        text: title,
+        on: { click: () => this.toggle(i, repaint) },
+      });
       return { view, section, button };
     });
-    this.root = h("div", { class: "unfolds" }, h("div", { class: "controls" }, this.parts.map((part) => part.button)), this.parts.map((part) => part.section));
+    this.root = h(
+      "div",
+      { class: "unfolds" },
+      h(
+        "div",
+        { class: "controls" },
+        this.parts.map((part) => part.button),
+      ),
+      this.parts.map((part) => part.section),
+    );
   }
 
   /** Opens or closes the part of that title, without painting. */

@@ -44,7 +44,10 @@ export class Instrument extends HTMLElement {
     const shadow = this.attachShadow({ mode: "open" });
     shadow.append(h("style", { text: themeCss() }));
     shadow.adoptedStyleSheets = [style, sceneStyle, lessonStyle];
-    this.transport = new Transport(() => this.request(), () => this.follow());
+    this.transport = new Transport(
+      () => this.request(),
+      () => this.follow(),
+    );
     this.store = newStore();
     this.selection = null;
     this.following = true;
@@ -60,8 +63,13 @@ export class Instrument extends HTMLElement {
 
   build(shadow) {
     const actions = {
-      open: (slot, key) => this.open(slot, key), step: (by) => this.step(by), stage: (by) => this.stage(by),
-      toStage: (stage) => this.toStage(stage), hide: () => this.hide(), light: (keys) => this.light(keys), repaint: () => this.request(),
+      open: (slot, key) => this.open(slot, key),
+      step: (by) => this.step(by),
+      stage: (by) => this.stage(by),
+      toStage: (stage) => this.toStage(stage),
+      hide: () => this.hide(),
+      light: (keys) => this.light(keys),
+      repaint: () => this.request(),
     };
     const select = (lane, round) => this.select(lane, round);
     this.badge = h("span", { class: "badge" });
@@ -70,14 +78,57 @@ export class Instrument extends HTMLElement {
     this.sentence = h("h2", { "aria-live": "off" });
     this.basis = h("p", { class: "note basis" });
     this.messageText = h("p", {});
-    this.messageField = h("input", { readonly: true, "aria-label": "Link to this page with its settings", hidden: true });
-    this.messageOffer = h("button", { class: "small", type: "button", hidden: true, on: { click: () => this.offered() } });
-    this.message = h("div", { class: "message", hidden: true }, this.messageText, this.messageField, this.messageOffer,
-      h("button", { class: "small", type: "button", text: "Close", on: { click: () => { this.message.hidden = true; } } }));
+    this.messageField = h("input", {
+      readonly: true,
+      "aria-label": "Link to this page with its settings",
+      hidden: true,
+    });
+    this.messageOffer = h("button", {
+      class: "small",
+      type: "button",
+      hidden: true,
+      on: { click: () => this.offered() },
+    });
+    this.message = h(
+      "div",
+      { class: "message", hidden: true },
+      this.messageText,
+      this.messageField,
+      this.messageOffer,
+      h("button", {
+        class: "small",
+        type: "button",
+        text: "Close",
+        on: {
+          click: () => {
+            this.message.hidden = true;
+          },
+        },
+      }),
+    );
     this.status = h("div", { role: "status" }, this.message);
     this.lessons = new LessonPlayer(this);
-    this.scenes = new Scenes(this, (name) => this.staged(name), (event) => this.keys(event));
-    this.lead = h("header", { class: "lead" }, h("p", { class: "meta" }, this.badge, this.what, this.doing, this.lessons.enter, this.scenes.enter, this.scenes.nav), this.sentence, this.basis);
+    this.scenes = new Scenes(
+      this,
+      (name) => this.staged(name),
+      (event) => this.keys(event),
+    );
+    this.lead = h(
+      "header",
+      { class: "lead" },
+      h(
+        "p",
+        { class: "meta" },
+        this.badge,
+        this.what,
+        this.doing,
+        this.lessons.enter,
+        this.scenes.enter,
+        this.scenes.nav,
+      ),
+      this.sentence,
+      this.basis,
+    );
     this.laneBox = h("div", { class: "lanes" });
     this.strip = new StripView(this.transport, select);
     this.round = new RoundView(actions);
@@ -88,14 +139,51 @@ export class Instrument extends HTMLElement {
     this.why = new WhyView();
     this.compare = new CompareView(() => this.request());
     this.checked = new CheckCard(() => this.request());
-    this.unfold = new Unfold({ "Toss it again": new TrialView(), "Why this fast": this.why, "Is it still the target": new ExactView(this.checked), Compare: this.compare }, () => this.request());
-    const savable = { strip: this.strip, round: this.round, contest: this.contest, "round to scale": this.scale, formula: this.why.formula };
-    for (const [name, view] of Object.entries(savable)) addSaveMenu(view.root, name, () => `${this.badge.textContent} · ${this.what.textContent} · Draftscope`);
+    this.unfold = new Unfold(
+      {
+        "Toss it again": new TrialView(),
+        "Why this fast": this.why,
+        "Is it still the target": new ExactView(this.checked),
+        Compare: this.compare,
+      },
+      () => this.request(),
+    );
+    const savable = {
+      strip: this.strip,
+      round: this.round,
+      contest: this.contest,
+      "round to scale": this.scale,
+      formula: this.why.formula,
+    };
+    for (const [name, view] of Object.entries(savable))
+      addSaveMenu(view.root, name, () => `${this.badge.textContent} · ${this.what.textContent} · Draftscope`);
     this.empty = h("p", { class: "empty", text: "Nothing has run yet. Press Run, or load a saved run." });
     this.sceneBox = h("div", { class: "scene-box", hidden: true }, h("h3", { class: "unseen", text: "Formula" }));
     this.noFormula = h("p", { class: "sum", text: "The formula is shown for a whole run beside plain decoding." });
-    this.shown = h("div", { class: "ds", style: { gap: "14px" } }, this.lead, this.lessons.root, this.sceneBox, this.laneBox, this.strip.root, h("div", { class: "pair" }, this.round.root, this.contest.root, this.scale.root), this.unfold.root, keyLine());
-    this.main = h("section", { class: "ds", "aria-label": "Draftscope instrument", tabindex: "-1", on: { keydown: (event) => this.keys(event) } }, this.status, this.empty, this.shown);
+    this.shown = h(
+      "div",
+      { class: "ds", style: { gap: "14px" } },
+      this.lead,
+      this.lessons.root,
+      this.sceneBox,
+      this.laneBox,
+      this.strip.root,
+      h("div", { class: "pair" }, this.round.root, this.contest.root, this.scale.root),
+      this.unfold.root,
+      keyLine(),
+    );
+    this.main = h(
+      "section",
+      {
+        class: "ds",
+        "aria-label": "Draftscope instrument",
+        tabindex: "-1",
+        on: { keydown: (event) => this.keys(event) },
+      },
+      this.status,
+      this.empty,
+      this.shown,
+    );
     shadow.append(this.main);
   }
 
@@ -111,15 +199,27 @@ export class Instrument extends HTMLElement {
 
   /** The page's theme (Gradio's `.dark`), the system's own, and the width of the pane. */
   watch() {
-    const follow = () => { this.theme(); this.request(); };
-    for (const target of [document.documentElement, document.body]) new MutationObserver(follow).observe(target, { attributes: true, attributeFilter: ["class"] });
+    const follow = () => {
+      this.theme();
+      this.request();
+    };
+    for (const target of [document.documentElement, document.body])
+      new MutationObserver(follow).observe(target, { attributes: true, attributeFilter: ["class"] });
     new ResizeObserver(() => this.request()).observe(this);
   }
 
   theme() {
-    const dark = Boolean(this.closest(".dark")) || document.body.classList.contains("dark") || document.documentElement.classList.contains("dark");
+    const dark =
+      Boolean(this.closest(".dark")) ||
+      document.body.classList.contains("dark") ||
+      document.documentElement.classList.contains("dark");
     this.dataset.theme = dark ? "dark" : "light";
-    this.colours = { ...given.theme[this.dataset.theme], sans: given.theme.sans, mono: given.theme.mono, ...this.scenes.look };
+    this.colours = {
+      ...given.theme[this.dataset.theme],
+      sans: given.theme.sans,
+      mono: given.theme.mono,
+      ...this.scenes.look,
+    };
   }
 
   // Events in.
@@ -165,7 +265,8 @@ export class Instrument extends HTMLElement {
       this.take(order.held.get(order.next));
       order.held.delete(order.next++);
     }
-    if (order.held.size) setTimeout(() => order.held.size && Math.min(...order.held.keys()) > order.next && again(), 1000);
+    if (order.held.size)
+      setTimeout(() => order.held.size && Math.min(...order.held.keys()) > order.next && again(), 1000);
   }
 
   /** A fork: its lane joins those of the run that is shown. */
@@ -213,7 +314,13 @@ export class Instrument extends HTMLElement {
     for (const event of events) fold(store, event);
     if (delta.state === "done" && delta.run === this.shownRun) store.over = true;
     if (this.own) return; // a lesson is shown; the run waits behind it
-    if (events.some((event) => event.kind === "run_end" && event.reason !== "length" && event.reason !== "eos" && event.reason !== "stop")) this.transport.toEnd();
+    if (
+      events.some(
+        (event) =>
+          event.kind === "run_end" && event.reason !== "length" && event.reason !== "eos" && event.reason !== "stop",
+      )
+    )
+      this.transport.toEnd();
     if (events.length) this.transport.arrived();
     else this.request();
   }
@@ -329,7 +436,9 @@ export class Instrument extends HTMLElement {
     const at = this.selection;
     if (!at) return;
     const last = beatsOf(this.current).length - 1;
-    const from = at.beat ?? (this.current.end <= this.transport.now ? (by > 0 ? -1 : last) : beatAt(this.current, this.transport.now));
+    const from =
+      at.beat ??
+      (this.current.end <= this.transport.now ? (by > 0 ? -1 : last) : beatAt(this.current, this.transport.now));
     const to = from + by;
     if (to >= 0 && to <= last) return this.toBeat(to);
     const next = at.lane.rounds[at.round + by];
@@ -374,13 +483,25 @@ export class Instrument extends HTMLElement {
     const writes = /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName);
     const staged = writes && target.type !== "range" ? null : this.scenes.key(event);
     if (writes && !staged) return;
-    const act = staged || {
-      ArrowLeft: () => this.step(-1), ArrowRight: () => this.step(1), ",": () => this.step(-1), ".": () => this.step(1),
-      Home: () => this.step(-1e9), End: () => this.step(1e9), p: () => this.transport.toggle(), Escape: () => this.transport.toEnd(),
-      "[": () => this.stage(-1), "]": () => this.stage(1), v: () => this.hide(),
-      t: () => this.round.show("tree"), m: () => this.round.show("mask"),
-    }[event.key.length === 1 ? event.key.toLowerCase() : event.key];
-    const scrolls = target.classList && ["pane", "contest-body", "node-table"].some((name) => target.classList.contains(name));
+    const act =
+      staged ||
+      {
+        ArrowLeft: () => this.step(-1),
+        ArrowRight: () => this.step(1),
+        ",": () => this.step(-1),
+        ".": () => this.step(1),
+        Home: () => this.step(-1e9),
+        End: () => this.step(1e9),
+        p: () => this.transport.toggle(),
+        Escape: () => this.transport.toEnd(),
+        "[": () => this.stage(-1),
+        "]": () => this.stage(1),
+        v: () => this.hide(),
+        t: () => this.round.show("tree"),
+        m: () => this.round.show("mask"),
+      }[event.key.length === 1 ? event.key.toLowerCase() : event.key];
+    const scrolls =
+      target.classList && ["pane", "contest-body", "node-table"].some((name) => target.classList.contains(name));
     if (!act || (scrolls && /^(Home|End)$/.test(event.key))) return;
     event.preventDefault();
     act();
@@ -486,9 +607,21 @@ export class Instrument extends HTMLElement {
     this.badge.className = recorded ? "badge recorded" : "badge";
     setText(this.badge, recorded ? "recorded" : stepping ? "live · stepping" : "live");
     setText(this.what, lead && lead.start ? provenance(lead.start) : "");
-    const words = { queued: this.place > 0 ? `· in the queue, ${this.place} before you` : "· in the queue", running: recorded ? "" : "· decoding", stepping: "· waits for the next step", solo: "· timing whole solo runs", waiting: "· waiting for the engine" };
+    const words = {
+      queued: this.place > 0 ? `· in the queue, ${this.place} before you` : "· in the queue",
+      running: recorded ? "" : "· decoding",
+      stepping: "· waits for the next step",
+      solo: "· timing whole solo runs",
+      waiting: "· waiting for the engine",
+    };
     setText(this.doing, words[this.state] || "");
-    if (!lead) setText(this.empty, this.state in words ? words[this.state].slice(2) + " …" : "Nothing has run yet. Press Run, or load a saved run.");
+    if (!lead)
+      setText(
+        this.empty,
+        this.state in words
+          ? words[this.state].slice(2) + " …"
+          : "Nothing has run yet. Press Run, or load a saved run.",
+      );
   }
 
   paintLanes(now) {
@@ -501,7 +634,20 @@ export class Instrument extends HTMLElement {
   }
 }
 
-const KEYS = [["← →", "rounds"], ["[ ]", "stages"], ["P", "play"], ["Esc", "to the end"], ["V", "hide the verdict"], ["T M", "tree, mask"], ["F", "fold a node"]];
+const KEYS = [
+  ["← →", "rounds"],
+  ["[ ]", "stages"],
+  ["P", "play"],
+  ["Esc", "to the end"],
+  ["V", "hide the verdict"],
+  ["T M", "tree, mask"],
+  ["F", "fold a node"],
+];
 
-const keyLine = () => h("p", { class: "note keys" }, "Keys, while the instrument has focus: ", KEYS.flatMap(([key, does], i) => [i ? " · " : "", h("kbd", { text: key }), ` ${does}`]));
-
+const keyLine = () =>
+  h(
+    "p",
+    { class: "note keys" },
+    "Keys, while the instrument has focus: ",
+    KEYS.flatMap(([key, does], i) => [i ? " · " : "", h("kbd", { text: key }), ` ${does}`]),
+  );

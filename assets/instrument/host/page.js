@@ -100,11 +100,17 @@ export function queryOf(names, values, defaults) {
 export const remember = (query) => writeAddress(query);
 
 export async function copyLink(query, space, prompt) {
-  const left = prompt && prompt.length > LONGEST / 3 && !query.includes("prompt=") ? " The prompt is too long for a link and is left out." : "";
+  const left =
+    prompt && prompt.length > LONGEST / 3 && !query.includes("prompt=")
+      ? " The prompt is too long for a link and is left out."
+      : "";
   const base = space ? `https://huggingface.co/spaces/${space}` : location.origin + location.pathname;
   const link = base + query;
   const taught = teacherQuery(query);
-  const offer = query === taught ? null : { text: "As a teacher's link: settings fixed, controls hidden", act: () => copyLink(taught, space, prompt) };
+  const offer =
+    query === taught
+      ? null
+      : { text: "As a teacher's link: settings fixed, controls hidden", act: () => copyLink(taught, space, prompt) };
   try {
     await navigator.clipboard.writeText(link);
     say("The link is copied; it opens this page with these settings." + left, link, offer);

@@ -3,7 +3,19 @@
 import { give } from "../base/given.js";
 import { again, askHost, attempted, connect, receive } from "../base/host.js";
 import { Instrument } from "./element.js";
-import { copyLink, flipTheme, holdPresses, lessonShown, preset, queryOf, readEngine, remember, save, showControls, unfoldSettings } from "./page.js";
+import {
+  copyLink,
+  flipTheme,
+  holdPresses,
+  lessonShown,
+  preset,
+  queryOf,
+  readEngine,
+  remember,
+  save,
+  showControls,
+  unfoldSettings,
+} from "./page.js";
 import { playAlone } from "./player.js";
 import { markTeaching } from "./teach.js";
 
@@ -16,8 +28,21 @@ function start(values) {
 }
 
 export const Draftscope = {
-  start, playAlone, flipTheme, save, lessonShown,
-  connect, receive, again, ask: askHost, attempted, // between the page and the instrument
-  query: queryOf, remember, copyLink, // the address
-  show: showControls, told: readEngine, preset, unfoldSettings, // the controls
+  start,
+  playAlone,
+  flipTheme,
+  save,
+  lessonShown,
+  connect,
+  receive,
+  again,
+  ask: askHost,
+  attempted, // between the page and the instrument
+  query: queryOf,
+  remember,
+  copyLink, // the address
+  show: showControls,
+  told: readEngine,
+  preset,
+  unfoldSettings, // the controls
 };

@@ -8,25 +8,83 @@ import { embedded, setInAddress } from "../base/address.js";
 import { h } from "../base/dom.js";
 
 const STAGE = { width: 960, height: 540 };
-const SCENES = [["race", "Race"], ["scale", "Round to scale"], ["contest", "Contest"], ["tree", "Tree"], ["strip", "Strip"], ["formula", "Formula"]];
+const SCENES = [
+  ["race", "Race"],
+  ["scale", "Round to scale"],
+  ["contest", "Contest"],
+  ["tree", "Tree"],
+  ["strip", "Strip"],
+  ["formula", "Formula"],
+];
 
 /** How canvases and trees draw: on the page, and in a scene. `tall` is the room of a tree, `flat` that of a chain. */
-export const PAGE_LOOK = { small: 11, label: 12, thin: 0.75, rows: 1, smallest: 0.84, largest: 1.3, tall: null, flat: null, bare: false };
-const LARGE = { small: 14, label: 14, thin: 1.5, rows: 1, smallest: 1.28, largest: 2.2, tall: 330, flat: 330, bare: false };
-const LOOKS = { strip: { ...LARGE, rows: 2.2 }, scale: { ...LARGE, tall: 138, flat: 134 }, contest: { ...LARGE, smallest: 1.12, tall: 326, flat: 102, bare: true } };
+export const PAGE_LOOK = {
+  small: 11,
+  label: 12,
+  thin: 0.75,
+  rows: 1,
+  smallest: 0.84,
+  largest: 1.3,
+  tall: null,
+  flat: null,
+  bare: false,
+};
+const LARGE = {
+  small: 14,
+  label: 14,
+  thin: 1.5,
+  rows: 1,
+  smallest: 1.28,
+  largest: 2.2,
+  tall: 330,
+  flat: 330,
+  bare: false,
+};
+const LOOKS = {
+  strip: { ...LARGE, rows: 2.2 },
+  scale: { ...LARGE, tall: 138, flat: 134 },
+  contest: { ...LARGE, smallest: 1.12, tall: 326, flat: 102, bare: true },
+};
 
 export class Scenes {
   /** `host` is the element, `show()` is called when its look has changed, `keys(event)` hears keys pressed outside it. */
   constructor(host, show, keys) {
     Object.assign(this, { host, show, at: 0, look: PAGE_LOOK });
-    this.enter = h("button", { class: "small scenes-enter", type: "button", text: "Scenes", title: "One picture at a time, for a room (keys 1 to 6)", on: { click: () => this.to(1) } });
-    this.tabs = SCENES.map(([, title], i) => h("button", { class: "small", type: "button", text: `${i + 1} ${title}`, on: { click: () => this.to(i + 1) } }));
-    const full = document.fullscreenEnabled ? h("button", { class: "small", type: "button", text: "Full screen", on: { click: () => this.fullscreen() } }) : null;
-    const window_ = embedded() && location.protocol.startsWith("http") ? h("a", { class: "full-window", target: "_blank", rel: "noopener", text: "Open full window", href: location.href }) : null;
-    this.nav = h("span", { class: "scene-nav", role: "group", "aria-label": "Scenes", hidden: true }, this.tabs, full, window_,
-      h("button", { class: "small", type: "button", text: "Leave", title: "Esc", on: { click: () => this.to(0) } }));
+    this.enter = h("button", {
+      class: "small scenes-enter",
+      type: "button",
+      text: "Scenes",
+      title: "One picture at a time, for a room (keys 1 to 6)",
+      on: { click: () => this.to(1) },
+    });
+    this.tabs = SCENES.map(([, title], i) =>
+      h("button", { class: "small", type: "button", text: `${i + 1} ${title}`, on: { click: () => this.to(i + 1) } }),
+    );
+    const full = document.fullscreenEnabled
+      ? h("button", { class: "small", type: "button", text: "Full screen", on: { click: () => this.fullscreen() } })
+      : null;
+    const window_ =
+      embedded() && location.protocol.startsWith("http")
+        ? h("a", {
+            class: "full-window",
+            target: "_blank",
+            rel: "noopener",
+            text: "Open full window",
+            href: location.href,
+          })
+        : null;
+    this.nav = h(
+      "span",
+      { class: "scene-nav", role: "group", "aria-label": "Scenes", hidden: true },
+      this.tabs,
+      full,
+      window_,
+      h("button", { class: "small", type: "button", text: "Leave", title: "Esc", on: { click: () => this.to(0) } }),
+    );
     window.addEventListener("resize", () => this.fit());
-    document.addEventListener("keydown", (event) => { if (this.at && !event.composedPath().includes(host)) keys(event); });
+    document.addEventListener("keydown", (event) => {
+      if (this.at && !event.composedPath().includes(host)) keys(event);
+    });
   }
 
   /** A scene's number, or 0 for the page. */
@@ -53,16 +111,27 @@ export class Scenes {
   key(event) {
     if (/^[1-6]$/.test(event.key)) return () => this.to(Number(event.key));
     if (!this.at) return null;
-    return { PageDown: () => this.to(Math.min(this.at + 1, SCENES.length)), PageUp: () => this.to(Math.max(this.at - 1, 1)), Escape: () => this.to(0) }[event.key] || null;
+    return (
+      {
+        PageDown: () => this.to(Math.min(this.at + 1, SCENES.length)),
+        PageUp: () => this.to(Math.max(this.at - 1, 1)),
+        Escape: () => this.to(0),
+      }[event.key] || null
+    );
   }
 
   fit() {
-    const zoom = this.at ? Math.max(1, Math.min(window.innerWidth / STAGE.width, window.innerHeight / STAGE.height)) : 1;
+    const zoom = this.at
+      ? Math.max(1, Math.min(window.innerWidth / STAGE.width, window.innerHeight / STAGE.height))
+      : 1;
     this.host.main.style.zoom = String(zoom);
   }
 
   fullscreen() {
     if (document.fullscreenElement) document.exitFullscreen();
-    else this.host.requestFullscreen().catch(() => this.host.say("This page may not fill the screen; open it in a full window."));
+    else
+      this.host
+        .requestFullscreen()
+        .catch(() => this.host.say("This page may not fill the screen; open it in a full window."));
   }
 }

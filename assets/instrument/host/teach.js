@@ -21,10 +21,21 @@ export function teacherQuery(query) {
 export function showTaught() {
   const place = document.querySelector("#ds-controls");
   if (!teaching() || !place || place.querySelector(".ds-taught")) return;
-  const set = Array.from(new URLSearchParams(location.search)).filter(([name]) => !KEPT_IN_ADDRESS.includes(name) && name !== "prompt");
+  const set = Array.from(new URLSearchParams(location.search)).filter(
+    ([name]) => !KEPT_IN_ADDRESS.includes(name) && name !== "prompt",
+  );
   const prompt = fromAddress("prompt");
-  place.prepend(h("div", { class: "ds-taught" },
-    prompt ? h("p", {}, "Prompt: ", h("q", { text: prompt })) : null,
-    h("p", { text: set.length ? set.map(([name, value]) => `${name.replaceAll("_", " ")} ${value}`).join(" · ") : "The page's own settings." }),
-    embedded() ? h("a", { href: location.href, target: "_blank", rel: "noopener", text: "Open full window" }) : null));
+  place.prepend(
+    h(
+      "div",
+      { class: "ds-taught" },
+      prompt ? h("p", {}, "Prompt: ", h("q", { text: prompt })) : null,
+      h("p", {
+        text: set.length
+          ? set.map(([name, value]) => `${name.replaceAll("_", " ")} ${value}`).join(" · ")
+          : "The page's own settings.",
+      }),
+      embedded() ? h("a", { href: location.href, target: "_blank", rel: "noopener", text: "Open full window" }) : null,
+    ),
+  );
 }

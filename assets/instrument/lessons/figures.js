@@ -18,9 +18,19 @@ export function byRows(store) {
 export function rowBars(store) {
   const seen = [...byRows(store)].filter(([, { n }]) => n > 1);
   const most = Math.max(...seen.map(([, { ms }]) => ms));
-  return h("div", { class: "rowbars", role: "table", "aria-label": "A target forward by its rows, median" }, seen.map(([rows, { n, ms }]) => h("div", { role: "row" },
-    h("span", { role: "rowheader", text: counted(rows, "row") }), h("div", { role: "cell", "aria-hidden": "true" }, h("i", { style: { width: `${(100 * ms) / most}%` } })),
-    h("span", { role: "cell", text: `${formatMs(ms)}, median of ${n}` }))));
+  return h(
+    "div",
+    { class: "rowbars", role: "table", "aria-label": "A target forward by its rows, median" },
+    seen.map(([rows, { n, ms }]) =>
+      h(
+        "div",
+        { role: "row" },
+        h("span", { role: "rowheader", text: counted(rows, "row") }),
+        h("div", { role: "cell", "aria-hidden": "true" }, h("i", { style: { width: `${(100 * ms) / most}%` } })),
+        h("span", { role: "cell", text: `${formatMs(ms)}, median of ${n}` }),
+      ),
+    ),
+  );
 }
 
 /** When each token of a lane reaches the reader: as its round ends, or `paced`, spread until the next round ends. */
@@ -39,22 +49,88 @@ const WIDE = 1000; // units of one row of ticks, whatever its width on the page
 /** Three rows of ticks on one clock: plain, in bursts, paced; and the gaps as a table. */
 export function arrivalPicture(store) {
   const [plain, draft] = [plainLane(store), draftLane(store)];
-  const rows = [["plain", "plain decoding", arrivalsOf(plain, false)], ["burst", "as rounds end", arrivalsOf(draft, false)], ["paced", "paced (modelled)", arrivalsOf(draft, true)]];
+  const rows = [
+    ["plain", "plain decoding", arrivalsOf(plain, false)],
+    ["burst", "as rounds end", arrivalsOf(draft, false)],
+    ["paced", "paced (modelled)", arrivalsOf(draft, true)],
+  ];
   const end = Math.max(...rows.map(([, , times]) => times[times.length - 1]));
-  const words = rows.map(([, name, times]) => `${name}: ${counted(times.length, "token")}, median gap ${formatMs(median(gapsOf(times)))}`).join("; ");
-  return h("div", {}, h("div", { class: "arrivals", role: "img", "aria-label": `When each token arrives, from 0 to ${formatMs(end)}. ${words}` },
-    rows.flatMap(([kind, name, times]) => [h("span", { text: name }), s("svg", { viewBox: `0 0 ${WIDE} 22`, preserveAspectRatio: "none" },
-      s("path", { class: "rule", d: `M0 22H${WIDE}` }), s("path", { class: kind, d: times.map((at) => `M${((WIDE * at) / end).toFixed(1)} 2v20`).join("") }))]),
-    h("span", {}), h("p", { class: "ends" }, h("span", { text: "0" }), h("span", { text: formatMs(end) }))),
-    h("details", {}, h("summary", { text: "The gaps as a table" }), h("table", {}, h("thead", {}, h("tr", {}, ["", "tokens", "median gap", "largest gap"].map((text) => h("th", { scope: "col", text })))),
-      h("tbody", {}, rows.map(([, name, times]) => h("tr", {}, h("th", { scope: "row", text: name }), [times.length, formatMs(median(gapsOf(times))), formatMs(Math.max(...gapsOf(times)))].map((text) => h("td", { text: String(text) }))))))));
+  const words = rows
+    .map(
+      ([, name, times]) => `${name}: ${counted(times.length, "token")}, median gap ${formatMs(median(gapsOf(times)))}`,
+    )
+    .join("; ");
+  return h(
+    "div",
+    {},
+    h(
+      "div",
+      { class: "arrivals", role: "img", "aria-label": `When each token arrives, from 0 to ${formatMs(end)}. ${words}` },
+      rows.flatMap(([kind, name, times]) => [
+        h("span", { text: name }),
+        s(
+          "svg",
+          { viewBox: `0 0 ${WIDE} 22`, preserveAspectRatio: "none" },
+          s("path", { class: "rule", d: `M0 22H${WIDE}` }),
+          s("path", { class: kind, d: times.map((at) => `M${((WIDE * at) / end).toFixed(1)} 2v20`).join("") }),
+        ),
+      ]),
+      h("span", {}),
+      h("p", { class: "ends" }, h("span", { text: "0" }), h("span", { text: formatMs(end) })),
+    ),
+    h(
+      "details",
+      {},
+      h("summary", { text: "The gaps as a table" }),
+      h(
+        "table",
+        {},
+        h(
+          "thead",
+          {},
+          h(
+            "tr",
+            {},
+            ["", "tokens", "median gap", "largest gap"].map((text) => h("th", { scope: "col", text })),
+          ),
+        ),
+        h(
+          "tbody",
+          {},
+          rows.map(([, name, times]) =>
+            h(
+              "tr",
+              {},
+              h("th", { scope: "row", text: name }),
+              [times.length, formatMs(median(gapsOf(times))), formatMs(Math.max(...gapsOf(times)))].map((text) =>
+                h("td", { text: String(text) }),
+              ),
+            ),
+          ),
+        ),
+      ),
+    ),
+  );
 }
 
 /** Where a round's draft was copied from: {at, length, from, accepted}; `at` and `from` are places in prompt and text. */
-export const copiesOf = (lane) => lane.rounds.filter((r) => r.nodes.length).flatMap((round) => {
-  const found = /^(\d+)-gram, seen at token (\d+)$/.exec(round.nodes[0].origin);
-  return found ? [{ round, length: Number(found[1]), from: Number(found[2]), at: lane.start.prompt_tokens + round.firstToken, accepted: round.accepted }] : [];
-});
+export const copiesOf = (lane) =>
+  lane.rounds
+    .filter((r) => r.nodes.length)
+    .flatMap((round) => {
+      const found = /^(\d+)-gram, seen at token (\d+)$/.exec(round.nodes[0].origin);
+      return found
+        ? [
+            {
+              round,
+              length: Number(found[1]),
+              from: Number(found[2]),
+              at: lane.start.prompt_tokens + round.firstToken,
+              accepted: round.accepted,
+            },
+          ]
+        : [];
+    });
 
 const TALL = 120;
 
@@ -63,11 +139,69 @@ export function copyPicture(lane) {
   const copies = copiesOf(lane);
   const prompt = lane.start.prompt_tokens;
   const x = (at) => (WIDE * at) / (prompt + lane.tokens.length);
-  const arc = ({ from, at, accepted }) => s("path", { class: accepted ? "stood" : "fell", "stroke-width": 1 + accepted / 2, d: `M${x(at)} ${TALL - 8}A${(x(at) - x(from)) / 2} ${Math.min(TALL - 12, (x(at) - x(from)) / 2)} 0 0 0 ${x(from)} ${TALL - 8}` });
+  const arc = ({ from, at, accepted }) =>
+    s("path", {
+      class: accepted ? "stood" : "fell",
+      "stroke-width": 1 + accepted / 2,
+      d: `M${x(at)} ${TALL - 8}A${(x(at) - x(from)) / 2} ${Math.min(TALL - 12, (x(at) - x(from)) / 2)} 0 0 0 ${x(from)} ${TALL - 8}`,
+    });
   const words = `${counted(copies.length, "draft")} copied, ${copies.filter((c) => c.accepted).length} of them with at least one token that stood`;
-  return h("div", { class: "copies" }, s("svg", { viewBox: `0 0 ${WIDE} ${TALL}`, preserveAspectRatio: "none", role: "img", "aria-label": `Arcs from each copied draft to its source. ${words}` },
-    s("path", { class: "prompt", d: `M0 ${TALL - 4}H${x(prompt)}` }), s("path", { class: "written", d: `M${x(prompt)} ${TALL - 4}H${WIDE}` }), copies.map(arc)),
-    h("p", { class: "ends" }, h("span", { text: `prompt, ${counted(prompt, "token")}` }), h("span", { text: `${counted(lane.tokens.length, "token")} written` })),
-    h("details", {}, h("summary", { text: "The arcs as a table" }), h("div", { class: "table", tabindex: "0", role: "group", "aria-label": "Copies" }, h("table", {}, h("thead", {}, h("tr", {}, ["round", "at token", "copied from", "matched", "drafted", "stood"].map((text) => h("th", { scope: "col", text })))),
-      h("tbody", {}, copies.map((c) => h("tr", {}, h("th", { scope: "row", text: String(c.round.index + 1) }), [c.at, c.from, c.length, c.round.drafted, c.accepted].map((n) => h("td", { text: String(n) })))))))));
+  return h(
+    "div",
+    { class: "copies" },
+    s(
+      "svg",
+      {
+        viewBox: `0 0 ${WIDE} ${TALL}`,
+        preserveAspectRatio: "none",
+        role: "img",
+        "aria-label": `Arcs from each copied draft to its source. ${words}`,
+      },
+      s("path", { class: "prompt", d: `M0 ${TALL - 4}H${x(prompt)}` }),
+      s("path", { class: "written", d: `M${x(prompt)} ${TALL - 4}H${WIDE}` }),
+      copies.map(arc),
+    ),
+    h(
+      "p",
+      { class: "ends" },
+      h("span", { text: `prompt, ${counted(prompt, "token")}` }),
+      h("span", { text: `${counted(lane.tokens.length, "token")} written` }),
+    ),
+    h(
+      "details",
+      {},
+      h("summary", { text: "The arcs as a table" }),
+      h(
+        "div",
+        { class: "table", tabindex: "0", role: "group", "aria-label": "Copies" },
+        h(
+          "table",
+          {},
+          h(
+            "thead",
+            {},
+            h(
+              "tr",
+              {},
+              ["round", "at token", "copied from", "matched", "drafted", "stood"].map((text) =>
+                h("th", { scope: "col", text }),
+              ),
+            ),
+          ),
+          h(
+            "tbody",
+            {},
+            copies.map((c) =>
+              h(
+                "tr",
+                {},
+                h("th", { scope: "row", text: String(c.round.index + 1) }),
+                [c.at, c.from, c.length, c.round.drafted, c.accepted].map((n) => h("td", { text: String(n) })),
+              ),
+            ),
+          ),
+        ),
+      ),
+    ),
+  );
 }

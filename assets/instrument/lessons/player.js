@@ -15,9 +15,31 @@ export class LessonPlayer {
   constructor(host) {
     this.host = host;
     this.all = LESSONS.filter((lesson) => given.lessonNames.includes(lesson.trace));
-    this.enter = h("button", { class: "small lessons-enter", type: "button", text: "Lessons", hidden: !this.all.length, "aria-expanded": "false", on: { click: () => this.list(this.menu.hidden) } });
-    this.menu = h("section", { class: "card lesson-list", "aria-label": "Lessons", hidden: true }, h("h3", { text: "Lessons" }),
-      h("ol", {}, this.all.map((lesson, i) => h("li", {}, h("button", { class: "link", type: "button", text: lesson.title, on: { click: () => this.start(i + 1) } }), ` ${lesson.about}`))));
+    this.enter = h("button", {
+      class: "small lessons-enter",
+      type: "button",
+      text: "Lessons",
+      hidden: !this.all.length,
+      "aria-expanded": "false",
+      on: { click: () => this.list(this.menu.hidden) },
+    });
+    this.menu = h(
+      "section",
+      { class: "card lesson-list", "aria-label": "Lessons", hidden: true },
+      h("h3", { text: "Lessons" }),
+      h(
+        "ol",
+        {},
+        this.all.map((lesson, i) =>
+          h(
+            "li",
+            {},
+            h("button", { class: "link", type: "button", text: lesson.title, on: { click: () => this.start(i + 1) } }),
+            ` ${lesson.about}`,
+          ),
+        ),
+      ),
+    );
     this.title = h("h3", { tabindex: "-1" });
     this.words = h("div", { class: "lesson-words", "aria-live": "polite" });
     this.definition = h("p", { class: "note definition" });
@@ -26,9 +48,24 @@ export class LessonPlayer {
     this.back = button("Back", () => this.go(this.at - 1));
     this.next = button("Next", () => this.go(this.at + 1));
     this.next.classList.add("leading");
-    this.panel = h("section", { class: "card lesson", "aria-label": "Lesson", hidden: true },
-      h("header", { class: "card-head" }, this.title, h("div", { class: "controls" }, button("All lessons", () => this.list(this.menu.hidden)), button("Leave", () => this.leave()))),
-      this.words, this.definition, h("div", { class: "controls" }, this.back, this.next, this.place));
+    this.panel = h(
+      "section",
+      { class: "card lesson", "aria-label": "Lesson", hidden: true },
+      h(
+        "header",
+        { class: "card-head" },
+        this.title,
+        h(
+          "div",
+          { class: "controls" },
+          button("All lessons", () => this.list(this.menu.hidden)),
+          button("Leave", () => this.leave()),
+        ),
+      ),
+      this.words,
+      this.definition,
+      h("div", { class: "controls" }, this.back, this.next, this.place),
+    );
     this.root = h("div", { class: "lessons" }, this.menu, this.panel);
   }
 
@@ -84,7 +121,10 @@ export class LessonPlayer {
     this.host.transport.pause();
     this.host.unfold.set("Toss it again", /trial/.test(step.show));
     if (step.act) step.act(this.host, this.store);
-    this.words.replaceChildren(...(step.question ? this.ending() : [this.said(step.say)]), ...(step.figure ? [step.figure(this.store, this.host)] : []));
+    this.words.replaceChildren(
+      ...(step.question ? this.ending() : [this.said(step.say)]),
+      ...(step.figure ? [step.figure(this.store, this.host)] : []),
+    );
     this.host.request();
   }
 
@@ -93,12 +133,31 @@ export class LessonPlayer {
     const { question, answer, attempt } = this.lesson;
     const number = this.all.indexOf(this.lesson) + 1;
     const controls = hostCan("set");
-    return [h("p", { class: "lesson-question" }, h("b", { text: "Question. " }), ...this.parts(question(this.store))),
+    return [
+      h("p", { class: "lesson-question" }, h("b", { text: "Question. " }), ...this.parts(question(this.store))),
       h("details", {}, h("summary", { text: "The answer" }), this.said(answer(this.store))),
       h("p", {}, h("b", { text: "Try it. " }), ...this.parts(attempt.words)),
-      h("div", { class: "controls" },
-        controls ? h("button", { class: "small", type: "button", text: "Set the controls so", on: { click: () => this.attempt(attempt.controls) } }) : null,
-        number < this.all.length ? h("button", { class: "small", type: "button", text: `Next lesson: ${this.all[number].title}`, on: { click: () => this.start(number + 1) } }) : null)];
+      h(
+        "div",
+        { class: "controls" },
+        controls
+          ? h("button", {
+              class: "small",
+              type: "button",
+              text: "Set the controls so",
+              on: { click: () => this.attempt(attempt.controls) },
+            })
+          : null,
+        number < this.all.length
+          ? h("button", {
+              class: "small",
+              type: "button",
+              text: `Next lesson: ${this.all[number].title}`,
+              on: { click: () => this.start(number + 1) },
+            })
+          : null,
+      ),
+    ];
   }
 
   attempt(controls) {
@@ -132,12 +191,24 @@ export class LessonPlayer {
   }
 
   parts(say) {
-    return [say].flat(3).flatMap((part) => (typeof part === "string" ? part.split(/\[\[(.+?)\]\]/).map((text, i) => (i % 2 ? this.term(text) : text)) : [part]));
+    return [say]
+      .flat(3)
+      .flatMap((part) =>
+        typeof part === "string"
+          ? part.split(/\[\[(.+?)\]\]/).map((text, i) => (i % 2 ? this.term(text) : text))
+          : [part],
+      );
   }
 
   term(text) {
     const [name, shown] = text.split("|");
     const tell = () => setText(this.definition, `${name}: ${defineTerm(name)}`);
-    return h("button", { class: "term", type: "button", title: defineTerm(name), text: shown || name, on: { mouseenter: tell, focus: tell, click: tell } });
+    return h("button", {
+      class: "term",
+      type: "button",
+      title: defineTerm(name),
+      text: shown || name,
+      on: { mouseenter: tell, focus: tell, click: tell },
+    });
   }
 }

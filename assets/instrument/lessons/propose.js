@@ -12,9 +12,41 @@ const sum = (values) => values.reduce((total, x) => total + x, 0);
 const proposing = (round) => sum(round.timings.propose);
 const forwards = (round) => round.timings.propose.slice(0, -1);
 
-const tableOf = (caption, head, rows) => h("details", {}, h("summary", { text: caption }), h("div", { class: "table", tabindex: "0", role: "group", "aria-label": caption }, h("table", {},
-  h("thead", {}, h("tr", {}, head.map((text) => h("th", { scope: "col", text })))),
-  h("tbody", {}, rows.map(([first, ...cells]) => h("tr", {}, h("th", { scope: "row", text: first }), cells.map((text) => h("td", { text: String(text) }))))))));
+const tableOf = (caption, head, rows) =>
+  h(
+    "details",
+    {},
+    h("summary", { text: caption }),
+    h(
+      "div",
+      { class: "table", tabindex: "0", role: "group", "aria-label": caption },
+      h(
+        "table",
+        {},
+        h(
+          "thead",
+          {},
+          h(
+            "tr",
+            {},
+            head.map((text) => h("th", { scope: "col", text })),
+          ),
+        ),
+        h(
+          "tbody",
+          {},
+          rows.map(([first, ...cells]) =>
+            h(
+              "tr",
+              {},
+              h("th", { scope: "row", text: first }),
+              cells.map((text) => h("td", { text: String(text) })),
+            ),
+          ),
+        ),
+      ),
+    ),
+  );
 
 /** The recorded round whose proposing took the lane's median time. */
 export function typicalProposal(lane) {
@@ -23,7 +55,11 @@ export function typicalProposal(lane) {
 }
 
 /** The drafting lanes that have proposed, each with that round. */
-export const proposalsOf = (store) => store.lanes.filter((lane) => lane !== plainLane(store)).map((lane) => ({ lane, round: typicalProposal(lane) })).filter(({ round }) => round);
+export const proposalsOf = (store) =>
+  store.lanes
+    .filter((lane) => lane !== plainLane(store))
+    .map((lane) => ({ lane, round: typicalProposal(lane) }))
+    .filter(({ round }) => round);
 
 /** A bar for each lane's proposal, and above them one forward of the plain lane. A block, clicked, opens its round. */
 export function proposePicture(store, host) {
@@ -35,13 +71,37 @@ export function proposePicture(store, host) {
     host.select(at.lane, at.round.index);
     host.light(part.nodes);
   };
-  const words = ({ round, ms, steps }) => `${formatMs(ms)} for ${counted(round.drafted, "token")}: ${counted(steps.length, "forward")}, ${formatMs(sum(steps))}, and the rest of the proposing`;
-  return h("div", { class: "scale-body" },
-    scaleRow("plain, one token", [{ ms: one, kind: "verify", words: "target, 1 row" }], ruler, `${formatMs(one)}: a target forward over one row, median of ${rounds.length}`),
+  const words = ({ round, ms, steps }) =>
+    `${formatMs(ms)} for ${counted(round.drafted, "token")}: ${counted(steps.length, "forward")}, ${formatMs(sum(steps))}, and the rest of the proposing`;
+  return h(
+    "div",
+    { class: "scale-body" },
+    scaleRow(
+      "plain, one token",
+      [{ ms: one, kind: "verify", words: "target, 1 row" }],
+      ruler,
+      `${formatMs(one)}: a target forward over one row, median of ${rounds.length}`,
+    ),
     all.map((at) => scaleRow(laneTitle(at.lane), proposeParts(at.round), ruler, words(at), open(at))),
-    h("p", { class: "sum", text: "Of each lane one recorded round, that whose proposing took the median time; all on one ruler. A block opens its round." }),
-    tableOf("The proposals as a table", ["lane", "round", "drafted", "forwards", "in forwards", "rest", "together", "of a plain forward"],
-      all.map(({ lane, round, ms, steps }) => [laneTitle(lane), round.index + 1, round.drafted, steps.length, formatMs(sum(steps)), formatMs(ms - sum(steps)), formatMs(ms), formatFigure(ms / one)])));
+    h("p", {
+      class: "sum",
+      text: "Of each lane one recorded round, that whose proposing took the median time; all on one ruler. A block opens its round.",
+    }),
+    tableOf(
+      "The proposals as a table",
+      ["lane", "round", "drafted", "forwards", "in forwards", "rest", "together", "of a plain forward"],
+      all.map(({ lane, round, ms, steps }) => [
+        laneTitle(lane),
+        round.index + 1,
+        round.drafted,
+        steps.length,
+        formatMs(sum(steps)),
+        formatMs(ms - sum(steps)),
+        formatMs(ms),
+        formatFigure(ms / one),
+      ]),
+    ),
+  );
 }
 
 /** Of a chain, place by place: how many rounds reached it (all before it stood), and in how many it stood too. */
@@ -60,25 +120,77 @@ export function byPlace(lane) {
 
 /** What the proposals were worth: tokens a round, place by place, and the pace. A table that is its own picture. */
 export function worthPicture(store) {
-  const lanes = proposalsOf(store).map(({ lane }) => ({ lane, places: byPlace(lane), costs: costsOf(lane, plainLane(store)) }));
+  const lanes = proposalsOf(store).map(({ lane }) => ({
+    lane,
+    places: byPlace(lane),
+    costs: costsOf(lane, plainLane(store)),
+  }));
   const deepest = Math.max(...lanes.map(({ places }) => places.length));
-  const cell = (at) => h("td", {}, at ? [h("i", { class: "share", style: { width: `${(44 * at.stood) / at.reached}px` } }), `${at.stood} of ${at.reached}`] : "–");
-  const head = ["lane", "proposing, plain rounds", ...Array.from({ length: deepest }, (_, k) => `place ${k + 1} stood`), "tokens a round", "against plain"];
-  const row = ({ lane, places, costs }) => h("tr", {}, h("th", { scope: "row", text: laneTitle(lane) }), h("td", { text: formatFigure(costs.per * costs.c) }),
-    Array.from({ length: deepest }, (_, k) => cell(places[k])), h("td", { text: formatFigure(costs.tau) }), h("td", { text: `${formatFigure(costs.measured)}×` }));
-  return h("div", { class: "worth" }, h("div", { class: "table", tabindex: "0", role: "group", "aria-label": "What each proposal was worth" }, h("table", {},
-    h("thead", {}, h("tr", {}, head.map((text) => h("th", { scope: "col", text })))), h("tbody", {}, lanes.filter(({ costs }) => costs).map(row)))),
-    h("p", { class: "sum", text: "A place is reached where all drafts before it stood; rounds that a limit cut are left out. Proposing is draft forwards a round times the median one; against plain are tokens a millisecond of whole lanes, prompts left out." }));
+  const cell = (at) =>
+    h(
+      "td",
+      {},
+      at
+        ? [
+            h("i", { class: "share", style: { width: `${(44 * at.stood) / at.reached}px` } }),
+            `${at.stood} of ${at.reached}`,
+          ]
+        : "–",
+    );
+  const head = [
+    "lane",
+    "proposing, plain rounds",
+    ...Array.from({ length: deepest }, (_, k) => `place ${k + 1} stood`),
+    "tokens a round",
+    "against plain",
+  ];
+  const row = ({ lane, places, costs }) =>
+    h(
+      "tr",
+      {},
+      h("th", { scope: "row", text: laneTitle(lane) }),
+      h("td", { text: formatFigure(costs.per * costs.c) }),
+      Array.from({ length: deepest }, (_, k) => cell(places[k])),
+      h("td", { text: formatFigure(costs.tau) }),
+      h("td", { text: `${formatFigure(costs.measured)}×` }),
+    );
+  return h(
+    "div",
+    { class: "worth" },
+    h(
+      "div",
+      { class: "table", tabindex: "0", role: "group", "aria-label": "What each proposal was worth" },
+      h(
+        "table",
+        {},
+        h(
+          "thead",
+          {},
+          h(
+            "tr",
+            {},
+            head.map((text) => h("th", { scope: "col", text })),
+          ),
+        ),
+        h("tbody", {}, lanes.filter(({ costs }) => costs).map(row)),
+      ),
+    ),
+    h("p", {
+      class: "sum",
+      text: "A place is reached where all drafts before it stood; rounds that a limit cut are left out. Proposing is draft forwards a round times the median one; against plain are tokens a millisecond of whole lanes, prompts left out.",
+    }),
+  );
 }
 
 // Prepared while the target verified.
 
 /** Of each round that prepared drafts: its note, and the proposing of the round behind it. */
-export const prefetchedOf = (lane) => lane.rounds.flatMap((round, i) => {
-  const note = (round.annotations || []).find((own) => own.kind === "prefetch");
-  const next = lane.rounds[i + 1];
-  return note && next ? [{ round, note, propose: proposing(next) }] : [];
-});
+export const prefetchedOf = (lane) =>
+  lane.rounds.flatMap((round, i) => {
+    const note = (round.annotations || []).find((own) => own.kind === "prefetch");
+    const next = lane.rounds[i + 1];
+    return note && next ? [{ round, note, propose: proposing(next) }] : [];
+  });
 
 const [WIDE, UP, DOWN] = [1000, 70, 50]; // the next proposing above the line, drafting ahead below it
 
@@ -88,16 +200,54 @@ export function prefetchPicture(lane) {
   const most = Math.max(...all.map((at) => at.propose));
   const busiest = Math.max(...all.map(({ note }) => note.busy_ms));
   const step = WIDE / all.length;
-  const box = (i, from, tall, look) => s("rect", { class: look, x: i * step + step * 0.18, width: step * 0.64, y: from, height: Math.max(0, tall) });
+  const box = (i, from, tall, look) =>
+    s("rect", { class: look, x: i * step + step * 0.18, width: step * 0.64, y: from, height: Math.max(0, tall) });
   const column = ({ note, propose }, i) => [
     box(i, UP - (UP * propose) / most, (UP * propose) / most, note.hit ? "hit" : "miss"),
-    box(i, UP + 4, ((DOWN - 4) * note.busy_ms) / busiest, "busy"), box(i, UP + 4, ((DOWN - 4) * Math.min(note.waited_ms, note.busy_ms)) / busiest, "waited")];
+    box(i, UP + 4, ((DOWN - 4) * note.busy_ms) / busiest, "busy"),
+    box(i, UP + 4, ((DOWN - 4) * Math.min(note.waited_ms, note.busy_ms)) / busiest, "waited"),
+  ];
   const hits = all.filter(({ note }) => note.hit).length;
   const key = (look, text) => h("span", { class: "key" }, h("i", { class: look }), text);
-  return h("div", { class: "prefetch" }, s("svg", { viewBox: `0 0 ${WIDE} ${UP + DOWN}`, preserveAspectRatio: "none", role: "img", "aria-label": `${counted(all.length, "round")} prepared drafts; in ${hits} what came was among them` },
-    s("path", { class: "line", d: `M0 ${UP + 1}H${WIDE}` }), all.flatMap(column)),
-    h("p", { class: "ends" }, h("span", { text: `up: the next proposing, at most ${formatMs(most)}` }), h("span", { text: `down: drafting ahead, at most ${formatMs(busiest)}` })),
-    h("p", { class: "legend" }, key("hit", "hit: was prepared"), key("miss", "miss: drafted anew"), key("busy", "beside the target"), key("waited", "waited for")),
-    tableOf("The rounds as a table", ["round", "prepared for", "came", "drafting ahead", "waited for", "next proposing"],
-      all.map(({ round, note, propose }) => [round.index + 1, counted(note.outcomes, "outcome"), note.hit ? "hit" : "miss", formatMs(note.busy_ms), formatMs(note.waited_ms), formatMs(propose)])));
+  return h(
+    "div",
+    { class: "prefetch" },
+    s(
+      "svg",
+      {
+        viewBox: `0 0 ${WIDE} ${UP + DOWN}`,
+        preserveAspectRatio: "none",
+        role: "img",
+        "aria-label": `${counted(all.length, "round")} prepared drafts; in ${hits} what came was among them`,
+      },
+      s("path", { class: "line", d: `M0 ${UP + 1}H${WIDE}` }),
+      all.flatMap(column),
+    ),
+    h(
+      "p",
+      { class: "ends" },
+      h("span", { text: `up: the next proposing, at most ${formatMs(most)}` }),
+      h("span", { text: `down: drafting ahead, at most ${formatMs(busiest)}` }),
+    ),
+    h(
+      "p",
+      { class: "legend" },
+      key("hit", "hit: was prepared"),
+      key("miss", "miss: drafted anew"),
+      key("busy", "beside the target"),
+      key("waited", "waited for"),
+    ),
+    tableOf(
+      "The rounds as a table",
+      ["round", "prepared for", "came", "drafting ahead", "waited for", "next proposing"],
+      all.map(({ round, note, propose }) => [
+        round.index + 1,
+        counted(note.outcomes, "outcome"),
+        note.hit ? "hit" : "miss",
+        formatMs(note.busy_ms),
+        formatMs(note.waited_ms),
+        formatMs(propose),
+      ]),
+    ),
+  );
 }

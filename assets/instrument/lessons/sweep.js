@@ -23,7 +23,10 @@ export function byBatch(runs) {
     if (!points.has(run.batch)) points.set(run.batch, []);
     points.get(run.batch).push(plain.get(`${run.batch}/${run.repeat}`).seconds / run.seconds);
   }
-  return [...series].map(([name, points]) => ({ name, points: [...points].map(([x, all]) => ({ x, all, y: median(all) })) }));
+  return [...series].map(([name, points]) => ({
+    name,
+    points: [...points].map(([x, all]) => ({ x, all, y: median(all) })),
+  }));
 }
 
 /** Where a series lies below plain decoding, in words that only say what was measured. */
@@ -33,9 +36,11 @@ export function belowWords(points, unit) {
   if (!below.length) return `at no ${unit} from ${first} to ${last} slower than plain decoding`;
   if (below.length === points.length) return `slower than plain decoding at every ${unit} from ${first} to ${last}`;
   const from = points.findIndex((at) => at.y < 1);
-  if (points.slice(from).every((at) => at.y < 1)) return `slower than plain decoding from ${unit} ${points[from].x} on, up to the last, ${last}`;
+  if (points.slice(from).every((at) => at.y < 1))
+    return `slower than plain decoding from ${unit} ${points[from].x} on, up to the last, ${last}`;
   const until = points.findIndex((at) => at.y >= 1);
-  if (points.slice(until).every((at) => at.y >= 1)) return `slower than plain decoding up to ${unit} ${points[until - 1].x}, and no slower from ${points[until].x} to ${last}`;
+  if (points.slice(until).every((at) => at.y >= 1))
+    return `slower than plain decoding up to ${unit} ${points[until - 1].x}, and no slower from ${points[until].x} to ${last}`;
   return `slower than plain decoding at ${below.length} of the ${points.length} measured values of ${unit}`;
 }
 
@@ -46,7 +51,9 @@ const DASHES = ["", "7 4", "2 4"];
 function namePlaces(heights) {
   const places = [...heights];
   const order = heights.map((_, i) => i).sort((a, b) => heights[a] - heights[b]);
-  order.forEach((i, k) => { if (k) places[i] = Math.max(heights[i], places[order[k - 1]] + 13); });
+  order.forEach((i, k) => {
+    if (k) places[i] = Math.max(heights[i], places[order[k - 1]] + 13);
+  });
   return places;
 }
 
@@ -59,19 +66,80 @@ function chart({ series, places, at, axis, label }) {
   const ends = namePlaces(series.map(({ points }) => y(points[points.length - 1].y) + 4));
   const line = ({ name, points }, i) => {
     const end = points[points.length - 1];
-    return [s("polyline", { points: points.map((p) => `${x(p.x)},${y(p.y)}`).join(" "), "stroke-dasharray": DASHES[i % DASHES.length] }),
-      ...points.filter((p) => p.all).flatMap((p) => [s("line", { class: "span", x1: x(p.x), x2: x(p.x), y1: y(Math.min(...p.all)), y2: y(Math.max(...p.all)) }), s("circle", { cx: x(p.x), cy: y(p.y), r: 3.5 })]),
-      name ? s("text", { class: "told", x: x(end.x) + 8, y: ends[i] }, name) : null];
+    return [
+      s("polyline", {
+        points: points.map((p) => `${x(p.x)},${y(p.y)}`).join(" "),
+        "stroke-dasharray": DASHES[i % DASHES.length],
+      }),
+      ...points
+        .filter((p) => p.all)
+        .flatMap((p) => [
+          s("line", { class: "span", x1: x(p.x), x2: x(p.x), y1: y(Math.min(...p.all)), y2: y(Math.max(...p.all)) }),
+          s("circle", { cx: x(p.x), cy: y(p.y), r: 3.5 }),
+        ]),
+      name ? s("text", { class: "told", x: x(end.x) + 8, y: ends[i] }, name) : null,
+    ];
   };
-  return h("div", { class: "curve sweep" }, s("svg", { viewBox: `0 0 ${BOX.width} ${BOX.height}`, role: "img", "aria-label": label },
-    ticks.flatMap((tick) => [s("line", { class: tick === 1 ? "one" : "", x1: BOX.left, x2: BOX.width - BOX.right, y1: y(tick), y2: y(tick) }), s("text", { x: BOX.left - 8, y: y(tick) + 4, "text-anchor": "end" }, `${tick}×`)]),
-    places.map((value) => s("text", { x: x(value), y: BOX.height - BOX.bottom + 17, "text-anchor": "middle" }, String(value))),
-    s("text", { x: BOX.width - BOX.right, y: BOX.height - 5, "text-anchor": "end" }, axis), series.flatMap(line)));
+  return h(
+    "div",
+    { class: "curve sweep" },
+    s(
+      "svg",
+      { viewBox: `0 0 ${BOX.width} ${BOX.height}`, role: "img", "aria-label": label },
+      ticks.flatMap((tick) => [
+        s("line", {
+          class: tick === 1 ? "one" : "",
+          x1: BOX.left,
+          x2: BOX.width - BOX.right,
+          y1: y(tick),
+          y2: y(tick),
+        }),
+        s("text", { x: BOX.left - 8, y: y(tick) + 4, "text-anchor": "end" }, `${tick}×`),
+      ]),
+      places.map((value) =>
+        s("text", { x: x(value), y: BOX.height - BOX.bottom + 17, "text-anchor": "middle" }, String(value)),
+      ),
+      s("text", { x: BOX.width - BOX.right, y: BOX.height - 5, "text-anchor": "end" }, axis),
+      series.flatMap(line),
+    ),
+  );
 }
 
-const table = (caption, head, rows) => h("details", {}, h("summary", { text: caption }), h("div", { class: "table", tabindex: "0", role: "group", "aria-label": caption }, h("table", {},
-  h("thead", {}, h("tr", {}, head.map((text) => h("th", { scope: "col", text })))),
-  h("tbody", {}, rows.map(([first, ...cells]) => h("tr", {}, h("th", { scope: "row", text: String(first) }), cells.map((text) => h("td", { text }))))))));
+const table = (caption, head, rows) =>
+  h(
+    "details",
+    {},
+    h("summary", { text: caption }),
+    h(
+      "div",
+      { class: "table", tabindex: "0", role: "group", "aria-label": caption },
+      h(
+        "table",
+        {},
+        h(
+          "thead",
+          {},
+          h(
+            "tr",
+            {},
+            head.map((text) => h("th", { scope: "col", text })),
+          ),
+        ),
+        h(
+          "tbody",
+          {},
+          rows.map(([first, ...cells]) =>
+            h(
+              "tr",
+              {},
+              h("th", { scope: "row", text: String(first) }),
+              cells.map((text) => h("td", { text })),
+            ),
+          ),
+        ),
+      ),
+    ),
+  );
 
 /** Speed against plain at each answer length. */
 export function lengthPicture(store) {
@@ -79,9 +147,26 @@ export function lengthPicture(store) {
   const most = points[points.length - 1].x;
   const { start } = draftLane(store);
   const places = [1, ...[0.25, 0.5, 0.75, 1].map((share) => Math.round(most * share))];
-  return h("div", {}, chart({ series: [{ name: "", points }], places: [...new Set(places)], at: (x) => x / most, axis: "tokens of the answer", label: `Speed against plain decoding by answer length: ${belowWords(points, "token")}` }),
-    h("p", { class: "sum", text: `Plain's time over this lane's when each had written so many tokens, the prompt's ${start.prompt_tokens} tokens read by both; one recorded run of each, ${start.device}, ${counted(start.threads, "thread")}, ${start.created.slice(0, 10)}.` }),
-    table("The lengths as a table", ["tokens", "against plain"], points.map((p) => [p.x, `${formatFigure(p.y)}×`])));
+  return h(
+    "div",
+    {},
+    chart({
+      series: [{ name: "", points }],
+      places: [...new Set(places)],
+      at: (x) => x / most,
+      axis: "tokens of the answer",
+      label: `Speed against plain decoding by answer length: ${belowWords(points, "token")}`,
+    }),
+    h("p", {
+      class: "sum",
+      text: `Plain's time over this lane's when each had written so many tokens, the prompt's ${start.prompt_tokens} tokens read by both; one recorded run of each, ${start.device}, ${counted(start.threads, "thread")}, ${start.created.slice(0, 10)}.`,
+    }),
+    table(
+      "The lengths as a table",
+      ["tokens", "against plain"],
+      points.map((p) => [p.x, `${formatFigure(p.y)}×`]),
+    ),
+  );
 }
 
 /** Speed against plain at each batch size. */
@@ -92,15 +177,33 @@ export function batchPicture(store) {
   const [run] = store.sweep;
   const repeats = series[0].points[0].all.length;
   const machine = `${run.machine.device}, ${counted(run.machine.threads, "thread")}, ${run.machine.dtype}, ${run.machine.date}`;
-  const rows = series.flatMap(({ name, points }) => points.map((p) => [`${name}, batch ${p.x}`, `${formatFigure(p.y)}×`, p.all.map(formatFigure).join(", ")]));
-  return h("div", {}, chart({ series, places: batches, at: (x) => 0.02 + 0.96 * rank(x), axis: "texts decoded together", label: `Speed against plain decoding by batch: ${series.map(({ name, points }) => `${name} ${belowWords(points, "batch")}`).join("; ")}` }),
-    h("p", { class: "sum", text: `Whole runs, ${run.tokens} tokens of each continuation of one prompt at T ${run.temperature}: plain's seconds over the drafter's in the same repeat: median of ${repeats}, lines from the least to the largest. Measured on ${machine}.` }),
-    table("The batches as a table", ["", "against plain", "each repeat"], rows));
+  const rows = series.flatMap(({ name, points }) =>
+    points.map((p) => [`${name}, batch ${p.x}`, `${formatFigure(p.y)}×`, p.all.map(formatFigure).join(", ")]),
+  );
+  return h(
+    "div",
+    {},
+    chart({
+      series,
+      places: batches,
+      at: (x) => 0.02 + 0.96 * rank(x),
+      axis: "texts decoded together",
+      label: `Speed against plain decoding by batch: ${series.map(({ name, points }) => `${name} ${belowWords(points, "batch")}`).join("; ")}`,
+    }),
+    h("p", {
+      class: "sum",
+      text: `Whole runs, ${run.tokens} tokens of each continuation of one prompt at T ${run.temperature}: plain's seconds over the drafter's in the same repeat: median of ${repeats}, lines from the least to the largest. Measured on ${machine}.`,
+    }),
+    table("The batches as a table", ["", "against plain", "each repeat"], rows),
+  );
 }
 
 /** What the target's forward took at one batch: {plain, drafting, rows of each}; medians of the runs. */
 export function forwardsAt(runs, batch, gamma) {
   const own = (test) => runs.filter((r) => r.batch === batch && test(r));
-  const told = (all) => ({ ms: median(all.map((r) => r.verify_ms)), rows: batch * Math.max(...all.map((r) => r.width)) });
+  const told = (all) => ({
+    ms: median(all.map((r) => r.verify_ms)),
+    rows: batch * Math.max(...all.map((r) => r.width)),
+  });
   return { plain: told(own((r) => r.drafter === "plain")), drafting: told(own((r) => r.gamma === gamma)) };
 }

@@ -9,26 +9,50 @@ import { askHost, hostCan, pressStop, say } from "../base/host.js";
 import { keep, recall } from "../base/kept.js";
 
 const MOST = 32; // checks kept
-const whole = (done) => done && Array.isArray(done.findings) && Array.isArray(done.models) && typeof done.verdict === "string";
+const whole = (done) =>
+  done && Array.isArray(done.findings) && Array.isArray(done.models) && typeof done.verdict === "string";
 const fits = (kept) => Array.isArray(kept) && kept.every(whole);
 
 /** What a check was of: another one of the same replaces it. Of a rule's numbers only those that it reads. */
-const asked = ({ models, drafter, rule, of = {} }) => JSON.stringify([models, drafter, rule, rule === "lenient" ? of.lenience : rule === "top-k" ? of.agreement : null]);
+const asked = ({ models, drafter, rule, of = {} }) =>
+  JSON.stringify([models, drafter, rule, rule === "lenient" ? of.lenience : rule === "top-k" ? of.agreement : null]);
 
 /** The shown run's question, as far as a check of `rule` can answer it: a drafter with a rule of its own has none. */
-const askedBy = (start, rule) => asked({ models: start.models.map((m) => m.name), drafter: start.drafter, rule: rule && start.rule, of: start.settings });
+const askedBy = (start, rule) =>
+  asked({
+    models: start.models.map((m) => m.name),
+    drafter: start.drafter,
+    rule: rule && start.rule,
+    of: start.settings,
+  });
 
 export class CheckCard {
   constructor(repaint) {
     this.repaint = repaint;
     this.answer = null;
     this.done = recall("checks", fits) || []; // the newest first
-    this.go = h("button", { class: "small", type: "button", text: "Check this pair and drafter", on: { click: () => askHost("check", null) } });
-    this.stop = h("button", { class: "small", type: "button", text: "Cancel", hidden: true, on: { click: () => pressStop() } });
+    this.go = h("button", {
+      class: "small",
+      type: "button",
+      text: "Check this pair and drafter",
+      on: { click: () => askHost("check", null) },
+    });
+    this.stop = h("button", {
+      class: "small",
+      type: "button",
+      text: "Cancel",
+      hidden: true,
+      on: { click: () => pressStop() },
+    });
     this.progress = h("span", { class: "stated", role: "status" });
     this.result = h("div", { class: "block" });
-    this.root = h("div", { class: "block check" }, h("h4", { text: "Checked on this pair" }),
-      h("div", { class: "controls" }, this.go, this.stop, this.progress), this.result);
+    this.root = h(
+      "div",
+      { class: "block check" },
+      h("h4", { text: "Checked on this pair" }),
+      h("div", { class: "controls" }, this.go, this.stop, this.progress),
+      this.result,
+    );
   }
 
   take(answer) {
@@ -59,9 +83,16 @@ export class CheckCard {
     if (stamp === this.stamp) return;
     this.stamp = stamp;
     this.stop.hidden = !this.running;
-    setText(this.progress, this.running ? progressOf(this.answer, last) : last && !last.verdict ? "cancelled: nothing is concluded" : "");
-    const none = "Samples the whole loop on this machine, with its caches, masks and random streams, and holds it against the target's own law. It takes a minute or more.";
-    this.result.replaceChildren(...(own ? told(own) : [h("p", { class: "sum", text: none })]), ...(others.length ? [otherChecks(others)] : []));
+    setText(
+      this.progress,
+      this.running ? progressOf(this.answer, last) : last && !last.verdict ? "cancelled: nothing is concluded" : "",
+    );
+    const none =
+      "Samples the whole loop on this machine, with its caches, masks and random streams, and holds it against the target's own law. It takes a minute or more.";
+    this.result.replaceChildren(
+      ...(own ? told(own) : [h("p", { class: "sum", text: none })]),
+      ...(others.length ? [otherChecks(others)] : []),
+    );
   }
 }
 
@@ -72,30 +103,82 @@ function progressOf(answer, last) {
 
 /** Checks of this target's other drafters, rules and settings, each in a line. */
 function otherChecks(others) {
-  return h("details", {}, h("summary", { text: `${counted(others.length, "other check")} of this target` }),
-    h("ul", { class: "rules" }, others.map((done) => h("li", {}, h("b", { text: `${what(done)}: ` }), h("span", { text: `${valueOf(done)}, ${when(done)} UTC` })))));
+  return h(
+    "details",
+    {},
+    h("summary", { text: `${counted(others.length, "other check")} of this target` }),
+    h(
+      "ul",
+      { class: "rules" },
+      others.map((done) =>
+        h("li", {}, h("b", { text: `${what(done)}: ` }), h("span", { text: `${valueOf(done)}, ${when(done)} UTC` })),
+      ),
+    ),
+  );
 }
 
 const when = (done) => String(done.created).slice(0, 16).replace("T", " ");
 const lawOf = (done) => done.findings[done.findings.length - 1];
 const isLossy = (done) => Number.isFinite(lawOf(done)?.total_variation);
 const failures = (done) => done.findings.filter((finding) => !finding.passed);
-const valueOf = (done) => (failures(done).length ? "A difference was found" : isLossy(done) ? "differs" : "no difference found");
+const valueOf = (done) =>
+  failures(done).length ? "A difference was found" : isLossy(done) ? "differs" : "no difference found";
 
 /** The drafter, and its rule with the number that it reads. */
 function what({ title, rule, of = {} }) {
-  const number = rule === "lenient" && of.lenience !== undefined ? `, l = ${of.lenience}` : rule === "top-k" && of.agreement !== undefined ? `, k = ${of.agreement}` : "";
+  const number =
+    rule === "lenient" && of.lenience !== undefined
+      ? `, l = ${of.lenience}`
+      : rule === "top-k" && of.agreement !== undefined
+        ? `, k = ${of.agreement}`
+        : "";
   return `${title}${rule ? `, rule ${rule}${number}` : ""}`;
 }
 
 function told(done) {
   const [failed, law, lossy, value] = [failures(done), lawOf(done), isLossy(done), valueOf(done)];
-  const detail = failed.length ? failed.map((finding) => finding.name).join(", ")
-    : lossy ? `total variation ${formatProb(law.total_variation)}, KL ${Number.isFinite(law.kl) ? `${formatFigure(law.kl)} nats` : "infinite"} from the target's joint law, by design`
-    : `n = ${done.samples.toLocaleString("en")} samples of the joint law, p = ${formatProb(law.p_value)}`;
-  return [h("p", { class: "verdict-line" }, h("b", { text: value }), `: ${detail}.`),
-    h("p", { class: "sum", text: `${what(done)} on ${done.models.join(" + ")}, ${when(done)} UTC. ${lossy ? `n = ${done.samples.toLocaleString("en")} samples. ` : `A right implementation fails a law test once in ${Math.round(1 / done.false_alarm).toLocaleString("en")}. `}The law test is of the next four tokens at T = 1, top-k 3, γ 3.` }),
-    h("div", { class: "table", tabindex: "0", role: "group", "aria-label": "Findings of the check" }, h("table", {},
-      h("thead", {}, h("tr", {}, ["", "test", "found"].map((text) => h("th", { scope: "col", text: text || "result" })))),
-      h("tbody", {}, done.findings.map((finding) => h("tr", { class: finding.passed ? "" : "broken" }, h("td", { text: finding.passed ? (Number.isFinite(finding.total_variation) ? "told" : "ok") : "differs" }), h("th", { scope: "row", text: finding.name }), h("td", { text: finding.detail }))))))];
+  const detail = failed.length
+    ? failed.map((finding) => finding.name).join(", ")
+    : lossy
+      ? `total variation ${formatProb(law.total_variation)}, KL ${Number.isFinite(law.kl) ? `${formatFigure(law.kl)} nats` : "infinite"} from the target's joint law, by design`
+      : `n = ${done.samples.toLocaleString("en")} samples of the joint law, p = ${formatProb(law.p_value)}`;
+  return [
+    h("p", { class: "verdict-line" }, h("b", { text: value }), `: ${detail}.`),
+    h("p", {
+      class: "sum",
+      text: `${what(done)} on ${done.models.join(" + ")}, ${when(done)} UTC. ${lossy ? `n = ${done.samples.toLocaleString("en")} samples. ` : `A right implementation fails a law test once in ${Math.round(1 / done.false_alarm).toLocaleString("en")}. `}The law test is of the next four tokens at T = 1, top-k 3, γ 3.`,
+    }),
+    h(
+      "div",
+      { class: "table", tabindex: "0", role: "group", "aria-label": "Findings of the check" },
+      h(
+        "table",
+        {},
+        h(
+          "thead",
+          {},
+          h(
+            "tr",
+            {},
+            ["", "test", "found"].map((text) => h("th", { scope: "col", text: text || "result" })),
+          ),
+        ),
+        h(
+          "tbody",
+          {},
+          done.findings.map((finding) =>
+            h(
+              "tr",
+              { class: finding.passed ? "" : "broken" },
+              h("td", {
+                text: finding.passed ? (Number.isFinite(finding.total_variation) ? "told" : "ok") : "differs",
+              }),
+              h("th", { scope: "row", text: finding.name }),
+              h("td", { text: finding.detail }),
+            ),
+          ),
+        ),
+      ),
+    ),
+  ];
 }

@@ -31,27 +31,84 @@ export class ExactView {
     this.stamp = stamp;
     const lane = draftLane(store) || store.lanes[0];
     const law = distributionFigure(lane, plainLane(store), whole);
-    this.body.replaceChildren(h("p", { class: "verdict-line", "data-figure": "law" }, h("b", { text: law.value }), ` ${law.label}: ${law.detail}.`), ...proof(lane), ...held(lane, whole));
+    this.body.replaceChildren(
+      h(
+        "p",
+        { class: "verdict-line", "data-figure": "law" },
+        h("b", { text: law.value }),
+        ` ${law.label}: ${law.detail}.`,
+      ),
+      ...proof(lane),
+      ...held(lane, whole),
+    );
   }
 }
 
 function proof(lane) {
   const counts = new Map();
-  for (const contest of lane.rounds.flatMap((r) => r.decisions)) counts.set(contest.rule, (counts.get(contest.rule) || 0) + 1);
+  for (const contest of lane.rounds.flatMap((r) => r.decisions))
+    counts.set(contest.rule, (counts.get(contest.rule) || 0) + 1);
   if (!counts.size) return [h("p", { class: "sum", text: "Nothing was drafted, so no rule had to decide anything." })];
-  const link = (paper) => [" ", h("a", { href: `https://arxiv.org/abs/${paper}`, target: "_blank", rel: "noreferrer", text: paper })];
-  const rule = ([kind, count]) => h("li", {}, h("b", { text: RULES[kind]?.name || kind }), ` · ${counted(count, "contest")} of this run`, (RULES[kind]?.papers || []).flatMap(link));
-  return [h("h4", { text: "The rule" }), h("ul", { class: "rules" }, [...counts].map(rule)),
-    h("p", { class: "sum" }, lane.start && !lane.start.exact ? "This rule is lossy by design: nothing is proved of it, and the text follows another law than the target's." : [
-      "Proved: ", h("code", { text: "engine/draftscope/verify/rules.py" }), " states it over rational numbers, ", h("code", { text: "tests/verify/test_rules.py" }),
-      " enumerates every draft, coin and last token and finds the target's law; ", h("code", { text: "tests/decode/test_distribution.py" }), " samples the whole loop, and breaks it on purpose to see the tests fail. A proof is of the rule: ",
-      h("code", { text: "draftscope check" }), " looks for a difference on a pair of yours."])];
+  const link = (paper) => [
+    " ",
+    h("a", { href: `https://arxiv.org/abs/${paper}`, target: "_blank", rel: "noreferrer", text: paper }),
+  ];
+  const rule = ([kind, count]) =>
+    h(
+      "li",
+      {},
+      h("b", { text: RULES[kind]?.name || kind }),
+      ` · ${counted(count, "contest")} of this run`,
+      (RULES[kind]?.papers || []).flatMap(link),
+    );
+  return [
+    h("h4", { text: "The rule" }),
+    h("ul", { class: "rules" }, [...counts].map(rule)),
+    h(
+      "p",
+      { class: "sum" },
+      lane.start && !lane.start.exact
+        ? "This rule is lossy by design: nothing is proved of it, and the text follows another law than the target's."
+        : [
+            "Proved: ",
+            h("code", { text: "engine/draftscope/verify/rules.py" }),
+            " states it over rational numbers, ",
+            h("code", { text: "tests/verify/test_rules.py" }),
+            " enumerates every draft, coin and last token and finds the target's law; ",
+            h("code", { text: "tests/decode/test_distribution.py" }),
+            " samples the whole loop, and breaks it on purpose to see the tests fail. A proof is of the rule: ",
+            h("code", { text: "draftscope check" }),
+            " looks for a difference on a pair of yours.",
+          ],
+    ),
+  ];
 }
 
 function held(lane, whole) {
   if (!whole) return [];
   const lines = audit(lane);
-  return [h("h4", { text: "Checked on this page, from the record" }),
-    h("div", { class: "table", tabindex: "0", role: "group", "aria-label": "Checks" }, h("table", {}, h("thead", {}, h("tr", {}, h("th", { scope: "col", text: "holds" }), h("th", { scope: "col", text: "what" }))),
-      h("tbody", {}, lines.map((line) => h("tr", { class: line.good === line.of ? "" : "broken" }, h("td", { text: `${line.good} of ${line.of}` }), h("th", { scope: "row", text: line.words }))))))];
+  return [
+    h("h4", { text: "Checked on this page, from the record" }),
+    h(
+      "div",
+      { class: "table", tabindex: "0", role: "group", "aria-label": "Checks" },
+      h(
+        "table",
+        {},
+        h("thead", {}, h("tr", {}, h("th", { scope: "col", text: "holds" }), h("th", { scope: "col", text: "what" }))),
+        h(
+          "tbody",
+          {},
+          lines.map((line) =>
+            h(
+              "tr",
+              { class: line.good === line.of ? "" : "broken" },
+              h("td", { text: `${line.good} of ${line.of}` }),
+              h("th", { scope: "row", text: line.words }),
+            ),
+          ),
+        ),
+      ),
+    ),
+  ];
 }

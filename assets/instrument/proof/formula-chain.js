@@ -19,8 +19,16 @@ export class ChainFormula {
     this.words = h("p", { class: "sum" });
     this.picture = h("div", { class: "curve" });
     this.table = formulaTable("Speedup by γ");
-    const note = h("p", { class: "note", text: "τ = (1 − α^(γ+1)) / (1 − α),  S = τ / (γc + v + o). v grows evenly from one row to this run's; o is this run's." });
-    this.asked = [note, ...Object.values(this.sliders).map((x) => x.root), formulaReset(() => this.measured()), this.words];
+    const note = h("p", {
+      class: "note",
+      text: "τ = (1 − α^(γ+1)) / (1 − α),  S = τ / (γc + v + o). v grows evenly from one row to this run's; o is this run's.",
+    });
+    this.asked = [
+      note,
+      ...Object.values(this.sliders).map((x) => x.root),
+      formulaReset(() => this.measured()),
+      this.words,
+    ];
     this.shown = [this.picture, this.table];
   }
 
@@ -41,14 +49,46 @@ export class ChainFormula {
   draw() {
     const [alpha, gamma, c] = ["alpha", "gamma", "c"].map((name) => this.sliders[name].value());
     const speed = (g) => chainSpeed(alpha, g, c, this.costs);
-    const curve = Array.from({ length: MOST }, (_, i) => ({ gamma: i + 1, tau: chainTau(alpha, i + 1), speed: speed(i + 1) }));
+    const curve = Array.from({ length: MOST }, (_, i) => ({
+      gamma: i + 1,
+      tau: chainTau(alpha, i + 1),
+      speed: speed(i + 1),
+    }));
     const best = curve.reduce((a, b) => (b.speed > a.speed ? b : a));
     const even = breakEven(gamma, c, this.costs);
-    this.words.replaceChildren(h("b", { text: `Modelled: τ ${formatFigure(chainTau(alpha, gamma))}, S ${formatFigure(speed(gamma))}` }),
-      ` · best γ ${best.speed > 1 ? `${best.gamma}, S ${formatFigure(best.speed)}` : "0: plain decoding"} · at γ ${gamma} it pays ${even >= 0.9999 ? "at no α" : `above α ${formatProb(even)}`}.`);
+    this.words.replaceChildren(
+      h("b", { text: `Modelled: τ ${formatFigure(chainTau(alpha, gamma))}, S ${formatFigure(speed(gamma))}` }),
+      ` · best γ ${best.speed > 1 ? `${best.gamma}, S ${formatFigure(best.speed)}` : "0: plain decoding"} · at γ ${gamma} it pays ${even >= 0.9999 ? "at no α" : `above α ${formatProb(even)}`}.`,
+    );
     this.picture.replaceChildren(chart(curve, gamma, best, this.costs));
-    this.table.lastChild.replaceChildren(h("table", {}, h("thead", {}, h("tr", {}, ["γ", "τ, modelled", "S, modelled"].map((text) => h("th", { scope: "col", text })))),
-      h("tbody", {}, curve.map((at) => h("tr", {}, h("th", { scope: "row", text: String(at.gamma) }), h("td", { text: formatFigure(at.tau) }), h("td", { text: formatFigure(at.speed) }))))));
+    this.table.lastChild.replaceChildren(
+      h(
+        "table",
+        {},
+        h(
+          "thead",
+          {},
+          h(
+            "tr",
+            {},
+            ["γ", "τ, modelled", "S, modelled"].map((text) => h("th", { scope: "col", text })),
+          ),
+        ),
+        h(
+          "tbody",
+          {},
+          curve.map((at) =>
+            h(
+              "tr",
+              {},
+              h("th", { scope: "row", text: String(at.gamma) }),
+              h("td", { text: formatFigure(at.tau) }),
+              h("td", { text: formatFigure(at.speed) }),
+            ),
+          ),
+        ),
+      ),
+    );
   }
 }
 
@@ -57,9 +97,11 @@ function chart(curve, gamma, best, costs) {
   const axes = speedAxes(most, MOST, [1, 4, 8, 12, 16], "γ, drafted a round");
   const { x, y } = axes;
   const at = curve[gamma - 1];
-  return axes.svg(`Modelled speedup by γ, best ${formatFigure(best.speed)} at γ ${best.gamma}; measured ${formatFigure(costs.measured)} at ${formatFigure(costs.drafted)} drafted a round`,
+  return axes.svg(
+    `Modelled speedup by γ, best ${formatFigure(best.speed)} at γ ${best.gamma}; measured ${formatFigure(costs.measured)} at ${formatFigure(costs.drafted)} drafted a round`,
     s("polyline", { class: "model", points: curve.map((p) => `${x(p.gamma)},${y(p.speed)}`).join(" ") }),
     curve.map((p) => s("circle", { class: "model", cx: x(p.gamma), cy: y(p.speed), r: 2 })),
     s("circle", { class: "chosen", cx: x(at.gamma), cy: y(at.speed), r: 5.5 }),
-    measuredPoint(axes, costs.drafted, costs.measured, at.speed));
+    measuredPoint(axes, costs.drafted, costs.measured, at.speed),
+  );
 }

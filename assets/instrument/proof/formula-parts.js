@@ -3,20 +3,49 @@
 import { h, s, setText } from "../base/dom.js";
 import { formatFigure, formatProb } from "../base/format.js";
 
-export const formulaReset = (act) => h("button", { class: "small", type: "button", text: "As measured", on: { click: act } });
+export const formulaReset = (act) =>
+  h("button", { class: "small", type: "button", text: "As measured", on: { click: act } });
 
-export const formulaTable = (label) => h("details", {}, h("summary", { text: "The curve as a table" }), h("div", { class: "table", tabindex: "0", role: "group", "aria-label": label }));
+export const formulaTable = (label) =>
+  h(
+    "details",
+    {},
+    h("summary", { text: "The curve as a table" }),
+    h("div", { class: "table", tabindex: "0", role: "group", "aria-label": label }),
+  );
 
 export function slider(label, min, max, step, changed) {
   const value = h("output", {});
-  const input = h("input", { type: "range", min: String(min), max: String(max), step: String(step), "aria-label": label });
-  const say = () => setText(value, step === 1 ? input.value : Number(input.max) > 1 ? formatFigure(Number(input.value)) : formatProb(Number(input.value)));
-  input.addEventListener("input", () => { say(); changed(); });
+  const input = h("input", {
+    type: "range",
+    min: String(min),
+    max: String(max),
+    step: String(step),
+    "aria-label": label,
+  });
+  const say = () =>
+    setText(
+      value,
+      step === 1
+        ? input.value
+        : Number(input.max) > 1
+          ? formatFigure(Number(input.value))
+          : formatProb(Number(input.value)),
+    );
+  input.addEventListener("input", () => {
+    say();
+    changed();
+  });
   return {
     root: h("label", { class: "slider" }, h("span", { text: label }), value, input),
     value: () => Number(input.value),
-    set: (x) => { input.value = String(x); say(); },
-    upTo: (x) => { input.max = String(x); },
+    set: (x) => {
+      input.value = String(x);
+      say();
+    },
+    upTo: (x) => {
+      input.max = String(x);
+    },
   };
 }
 
@@ -27,20 +56,43 @@ export function speedAxes(most, wide, marks, axis) {
   const x = (value) => BOX.left + (value / wide) * (BOX.width - BOX.left - BOX.right);
   const y = (speed) => BOX.height - BOX.bottom - (speed / most) * (BOX.height - BOX.top - BOX.bottom);
   const text = (props, words) => s("text", props, words);
-  const ticks = Array.from({ length: Math.floor(most) + 1 }, (_, i) => i).filter((tick) => most < 8 || tick % 2 === 0 || tick === 1);
+  const ticks = Array.from({ length: Math.floor(most) + 1 }, (_, i) => i).filter(
+    (tick) => most < 8 || tick % 2 === 0 || tick === 1,
+  );
   const drawn = [
     ...ticks.flatMap((tick) => [
-      s("line", { class: tick === 1 ? "one" : "grid", x1: BOX.left, x2: BOX.width - BOX.right, y1: y(tick), y2: y(tick) }),
-      text({ x: BOX.left - 8, y: y(tick) + 4, "text-anchor": "end" }, `${tick}×`)]),
-    ...marks.map((mark) => text({ x: x(mark), y: BOX.height - BOX.bottom + 18, "text-anchor": "middle" }, String(mark))),
-    text({ x: BOX.width - BOX.right, y: BOX.height - 3, "text-anchor": "end" }, axis)];
-  const svg = (label, ...children) => s("svg", { viewBox: `0 0 ${BOX.width} ${BOX.height}`, role: "img", "aria-label": label }, drawn, ...children);
+      s("line", {
+        class: tick === 1 ? "one" : "grid",
+        x1: BOX.left,
+        x2: BOX.width - BOX.right,
+        y1: y(tick),
+        y2: y(tick),
+      }),
+      text({ x: BOX.left - 8, y: y(tick) + 4, "text-anchor": "end" }, `${tick}×`),
+    ]),
+    ...marks.map((mark) =>
+      text({ x: x(mark), y: BOX.height - BOX.bottom + 18, "text-anchor": "middle" }, String(mark)),
+    ),
+    text({ x: BOX.width - BOX.right, y: BOX.height - 3, "text-anchor": "end" }, axis),
+  ];
+  const svg = (label, ...children) =>
+    s("svg", { viewBox: `0 0 ${BOX.width} ${BOX.height}`, role: "img", "aria-label": label }, drawn, ...children);
   return { x, y, text, svg };
 }
 
 /** The measured point: a cross and its words, which stand off the modelled curve and inside the picture. */
 export function measuredPoint({ x, y, text }, at, speed, modelled) {
   const far = x(at) > BOX.width * 0.72;
-  return [s("path", { class: "real", d: `M${x(at) - 6} ${y(speed) - 6}l12 12m0 -12l-12 12` }),
-    text({ class: "told", x: x(at) + (far ? -10 : 10), y: y(speed) + (speed > modelled ? -8 : 18), "text-anchor": far ? "end" : "start" }, `measured ${formatFigure(speed)}×`)];
+  return [
+    s("path", { class: "real", d: `M${x(at) - 6} ${y(speed) - 6}l12 12m0 -12l-12 12` }),
+    text(
+      {
+        class: "told",
+        x: x(at) + (far ? -10 : 10),
+        y: y(speed) + (speed > modelled ? -8 : 18),
+        "text-anchor": far ? "end" : "start",
+      },
+      `measured ${formatFigure(speed)}×`,
+    ),
+  ];
 }

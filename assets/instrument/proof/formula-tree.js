@@ -17,8 +17,21 @@ export class TreeFormula {
     this.words = h("p", { class: "sum" });
     this.picture = h("div", { class: "curve" });
     this.table = formulaTable("Speedup by τ");
-    const note = h("div", {}, h("p", { class: "note", text: "S = τ / (Lc + v + o), L draft forwards a round. v and o are this run's; no other tree is modelled." }), this.shape);
-    this.asked = [note, ...Object.values(this.sliders).map((x) => x.root), formulaReset(() => this.measured()), this.words];
+    const note = h(
+      "div",
+      {},
+      h("p", {
+        class: "note",
+        text: "S = τ / (Lc + v + o), L draft forwards a round. v and o are this run's; no other tree is modelled.",
+      }),
+      this.shape,
+    );
+    this.asked = [
+      note,
+      ...Object.values(this.sliders).map((x) => x.root),
+      formulaReset(() => this.measured()),
+      this.words,
+    ];
     this.shown = [this.picture, this.table];
   }
 
@@ -40,13 +53,30 @@ export class TreeFormula {
     const { costs } = this;
     const [tau, c] = ["tau", "c"].map((name) => this.sliders[name].value());
     const cost = treeCost(c, costs);
-    this.words.replaceChildren(h("b", { text: `Modelled: S ${formatFigure(tau / cost)}` }),
-      ` = ${formatFigure(tau)} / (${formatFigure(costs.per)} × ${formatProb(c)} + ${formatFigure(costs.v)} + ${formatProb(costs.o)}) · a round costs ${formatFigure(cost)} plain ones, so it pays above τ ${formatFigure(cost)}${cost > this.deepest + 1 ? ", which this tree cannot reach" : ""}.`);
+    this.words.replaceChildren(
+      h("b", { text: `Modelled: S ${formatFigure(tau / cost)}` }),
+      ` = ${formatFigure(tau)} / (${formatFigure(costs.per)} × ${formatProb(c)} + ${formatFigure(costs.v)} + ${formatProb(costs.o)}) · a round costs ${formatFigure(cost)} plain ones, so it pays above τ ${formatFigure(cost)}${cost > this.deepest + 1 ? ", which this tree cannot reach" : ""}.`,
+    );
     this.picture.replaceChildren(chart(cost, tau, this.deepest + 1, costs));
-    const line = ([name, at]) => h("tr", {}, h("th", { scope: "row", text: name }), h("td", { text: `${formatFigure(at)}×` }));
+    const line = ([name, at]) =>
+      h("tr", {}, h("th", { scope: "row", text: name }), h("td", { text: `${formatFigure(at)}×` }));
     const whole = Array.from({ length: this.deepest + 1 }, (_, i) => [`${i + 1}, modelled`, (i + 1) / cost]);
-    this.table.lastChild.replaceChildren(h("table", {}, h("thead", {}, h("tr", {}, ["τ", "S"].map((text) => h("th", { scope: "col", text })))),
-      h("tbody", {}, [...whole, [`${formatFigure(costs.tau)}, measured`, costs.measured]].map(line))));
+    this.table.lastChild.replaceChildren(
+      h(
+        "table",
+        {},
+        h(
+          "thead",
+          {},
+          h(
+            "tr",
+            {},
+            ["τ", "S"].map((text) => h("th", { scope: "col", text })),
+          ),
+        ),
+        h("tbody", {}, [...whole, [`${formatFigure(costs.tau)}, measured`, costs.measured]].map(line)),
+      ),
+    );
   }
 }
 
@@ -63,10 +93,17 @@ export function treeWords(lane, costs) {
 
 function chart(cost, tau, most, costs) {
   const top = Math.max(1.2, costs.measured, most / cost) * 1.08;
-  const axes = speedAxes(top, most, Array.from({ length: most }, (_, i) => i + 1), "τ, tokens a round");
+  const axes = speedAxes(
+    top,
+    most,
+    Array.from({ length: most }, (_, i) => i + 1),
+    "τ, tokens a round",
+  );
   const { x, y } = axes;
-  return axes.svg(`Modelled speedup by τ: ${formatFigure(tau / cost)} at ${formatFigure(tau)}, 1 at ${formatFigure(cost)}; measured ${formatFigure(costs.measured)} at ${formatFigure(costs.tau)}`,
+  return axes.svg(
+    `Modelled speedup by τ: ${formatFigure(tau / cost)} at ${formatFigure(tau)}, 1 at ${formatFigure(cost)}; measured ${formatFigure(costs.measured)} at ${formatFigure(costs.tau)}`,
     s("polyline", { class: "model", points: `${x(1)},${y(1 / cost)} ${x(most)},${y(most / cost)}` }),
     s("circle", { class: "chosen", cx: x(tau), cy: y(tau / cost), r: 5.5 }),
-    measuredPoint(axes, costs.tau, costs.measured, tau / cost));
+    measuredPoint(axes, costs.tau, costs.measured, tau / cost),
+  );
 }

@@ -11,8 +11,17 @@ export class FormulaCard {
     this.faces = { chain: new ChainFormula(), tree: new TreeFormula() };
     this.asked = h("div", { class: "formula-face" });
     this.shown = h("div", { class: "formula-side" });
-    this.root = h("div", { class: "formula" },
-      h("div", { class: "formula-side" }, h("header", { class: "card-head" }, h("h4", { text: "The formula, modelled" })), this.asked), this.shown);
+    this.root = h(
+      "div",
+      { class: "formula" },
+      h(
+        "div",
+        { class: "formula-side" },
+        h("header", { class: "card-head" }, h("h4", { text: "The formula, modelled" })),
+        this.asked,
+      ),
+      this.shown,
+    );
   }
 
   /** New measurements put the sliders on them, unless a reader has moved one. */

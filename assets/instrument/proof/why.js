@@ -16,9 +16,17 @@ export class WhyView {
     this.predicted = h("div", { class: "block" });
     this.jitter = h("div", { class: "table", tabindex: "0", role: "group", "aria-label": "Jitter" });
     this.formula = new FormulaCard();
-    this.root = h("div", { class: "sheet" }, this.figures.root,
-      h("h4", { text: "The whole run to scale" }), this.totals, this.predicted,
-      h("h4", { text: "How evenly tokens came" }), this.jitter, this.formula.root);
+    this.root = h(
+      "div",
+      { class: "sheet" },
+      this.figures.root,
+      h("h4", { text: "The whole run to scale" }),
+      this.totals,
+      this.predicted,
+      h("h4", { text: "How evenly tokens came" }),
+      this.jitter,
+      this.formula.root,
+    );
   }
 
   paint({ store, now, whole, soloState }) {
@@ -35,37 +43,121 @@ export class WhyView {
   }
 }
 
-const KINDS = [["prefill", "prompt", "read"], ["draft", "draft forwards", "draft"], ["verify", "target forwards", "verify"], ["other", "everything else", "other"]];
+const KINDS = [
+  ["prefill", "prompt", "read"],
+  ["draft", "draft forwards", "draft"],
+  ["verify", "target forwards", "verify"],
+  ["other", "everything else", "other"],
+];
 
 function totals(store, now) {
-  const lanes = store.lanes.map((lane) => ({ lane, rounds: roundsAt(lane, now) })).map((at) => ({ ...at, spent: timeSpent(at.lane, at.rounds) }));
+  const lanes = store.lanes
+    .map((lane) => ({ lane, rounds: roundsAt(lane, now) }))
+    .map((at) => ({ ...at, spent: timeSpent(at.lane, at.rounds) }));
   const whole = ({ spent }) => KINDS.reduce((sum, [kind]) => sum + spent[kind], 0);
   const ruler = Math.max(1e-9, ...lanes.map(whole));
   return lanes.map((at) => {
     const tokens = stateAt(at.lane, now).tokens;
-    const words = `${formatMs(whole(at))} for ${counted(tokens, "token")}: ${KINDS.filter(([kind]) => at.spent[kind] > 0).map(([kind, name]) => `${name} ${formatMs(at.spent[kind])}`).join(" + ")}`;
-    const bars = KINDS.filter(([kind]) => at.spent[kind] > 0).map(([kind, name, look]) => h("i", { class: look, title: `${name}: ${formatMs(at.spent[kind])}`, style: { "flex-grow": String(at.spent[kind] / whole(at)) } }));
-    return h("div", { class: "scale-row" }, h("span", { class: "scale-name", text: laneTitle(at.lane) }),
-      h("div", { class: "scale-track" }, h("div", { class: "scale-bar", role: "img", "aria-label": words, style: { width: `${(100 * whole(at)) / ruler}%` } }, bars)), h("span", { class: "scale-words", text: words }));
+    const words = `${formatMs(whole(at))} for ${counted(tokens, "token")}: ${KINDS.filter(
+      ([kind]) => at.spent[kind] > 0,
+    )
+      .map(([kind, name]) => `${name} ${formatMs(at.spent[kind])}`)
+      .join(" + ")}`;
+    const bars = KINDS.filter(([kind]) => at.spent[kind] > 0).map(([kind, name, look]) =>
+      h("i", {
+        class: look,
+        title: `${name}: ${formatMs(at.spent[kind])}`,
+        style: { "flex-grow": String(at.spent[kind] / whole(at)) },
+      }),
+    );
+    return h(
+      "div",
+      { class: "scale-row" },
+      h("span", { class: "scale-name", text: laneTitle(at.lane) }),
+      h(
+        "div",
+        { class: "scale-track" },
+        h(
+          "div",
+          { class: "scale-bar", role: "img", "aria-label": words, style: { width: `${(100 * whole(at)) / ruler}%` } },
+          bars,
+        ),
+      ),
+      h("span", { class: "scale-words", text: words }),
+    );
   });
 }
 
 function prediction(costs, whole, store) {
   if (!draftLane(store) || !plainLane(store)) return [];
-  if (!costs) return [h("p", { class: "sum", text: whole ? "Too few rounds to predict anything from." : "Predicted against measured: when the whole run is shown." })];
+  if (!costs)
+    return [
+      h("p", {
+        class: "sum",
+        text: whole
+          ? "Too few rounds to predict anything from."
+          : "Predicted against measured: when the whole run is shown.",
+      }),
+    ];
   const { tau, per, c, v, o, predicted, measured, one } = costs;
   const forwards = isChain(draftLane(store)) ? "γ" : "L";
-  return [h("h4", { text: "Predicted against measured" }),
-    h("p", { class: "equation" }, `S = τ / (${forwards}c + v + o) = `, h("b", { text: formatFigure(tau) }), ` / (${formatFigure(per)} × ${formatProb(c)} + ${formatFigure(v)} + ${formatProb(o)}) = `, h("b", { text: `${formatFigure(predicted)}×` }), " predicted, ", h("b", { text: `${formatFigure(measured)}×` }), " measured"),
-    h("p", { class: "sum", text: `c, v and o are medians of this run's own stages, divided by a plain round (median ${formatMs(one)}); ${forwards} counts draft forwards a round. Measured is tokens a millisecond of both lanes, the prompt's reading left out: where it lies apart from the prediction, rounds were uneven.` })];
+  return [
+    h("h4", { text: "Predicted against measured" }),
+    h(
+      "p",
+      { class: "equation" },
+      `S = τ / (${forwards}c + v + o) = `,
+      h("b", { text: formatFigure(tau) }),
+      ` / (${formatFigure(per)} × ${formatProb(c)} + ${formatFigure(v)} + ${formatProb(o)}) = `,
+      h("b", { text: `${formatFigure(predicted)}×` }),
+      " predicted, ",
+      h("b", { text: `${formatFigure(measured)}×` }),
+      " measured",
+    ),
+    h("p", {
+      class: "sum",
+      text: `c, v and o are medians of this run's own stages, divided by a plain round (median ${formatMs(one)}); ${forwards} counts draft forwards a round. Measured is tokens a millisecond of both lanes, the prompt's reading left out: where it lies apart from the prediction, rounds were uneven.`,
+    }),
+  ];
 }
 
 function jitterTable(store, whole) {
   const head = ["lane", "TTFT", "ITL p50", "p95", "p99", "ICL p50", "p95", "p99"];
   const rows = store.lanes.map((lane) => ({ lane, at: jitterOf(lane) })).filter(({ lane }) => lane.rounds.length > 1);
   if (!whole || !rows.length) return h("p", { class: "sum", text: "Gaps are counted when the whole run is shown." });
-  return h("div", {}, h("table", {}, h("thead", {}, h("tr", {}, head.map((text) => h("th", { scope: "col", text })))),
-    h("tbody", {}, rows.map(({ lane, at }) => h("tr", {}, h("th", { scope: "row", text: laneTitle(lane) }),
-      [at.ttft, at.itl.p50, at.itl.p95, at.itl.p99, at.icl.p50, at.icl.p95, at.icl.p99].map((ms) => h("td", { text: formatMs(ms) })))))),
-    h("p", { class: "sum", text: `TTFT: the prompt and the first round. ITL: gaps between tokens, 0 within a round (${rows.map(({ at }) => at.itl.n).join(" and ")} gaps). ICL: gaps between rounds, where the jitter is (${rows.map(({ at }) => at.icl.n).join(" and ")}). On each lane's own clock, which counts only its own work.` }));
+  return h(
+    "div",
+    {},
+    h(
+      "table",
+      {},
+      h(
+        "thead",
+        {},
+        h(
+          "tr",
+          {},
+          head.map((text) => h("th", { scope: "col", text })),
+        ),
+      ),
+      h(
+        "tbody",
+        {},
+        rows.map(({ lane, at }) =>
+          h(
+            "tr",
+            {},
+            h("th", { scope: "row", text: laneTitle(lane) }),
+            [at.ttft, at.itl.p50, at.itl.p95, at.itl.p99, at.icl.p50, at.icl.p95, at.icl.p99].map((ms) =>
+              h("td", { text: formatMs(ms) }),
+            ),
+          ),
+        ),
+      ),
+    ),
+    h("p", {
+      class: "sum",
+      text: `TTFT: the prompt and the first round. ITL: gaps between tokens, 0 within a round (${rows.map(({ at }) => at.itl.n).join(" and ")} gaps). ICL: gaps between rounds, where the jitter is (${rows.map(({ at }) => at.icl.n).join(" and ")}). On each lane's own clock, which counts only its own work.`,
+    }),
+  );
 }

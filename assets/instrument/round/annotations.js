@@ -4,7 +4,8 @@
 import { counted, formatFigure, formatMs, formatProb } from "../base/format.js";
 
 const size = (bytes) => (bytes >= 1e6 ? `${formatFigure(bytes / 1e6)} MB` : `${formatFigure(bytes / 1e3)} kB`);
-const arm = (own) => `${own.name} ${counted(own.pulls, "pull")}${own.tokens_per_s === undefined ? "" : `, ${formatFigure(own.tokens_per_s)} tokens/s`}`;
+const arm = (own) =>
+  `${own.name} ${counted(own.pulls, "pull")}${own.tokens_per_s === undefined ? "" : `, ${formatFigure(own.tokens_per_s)} tokens/s`}`;
 
 const WORDS = {
   policy(note) {
@@ -15,10 +16,16 @@ const WORDS = {
   prefetch: (note) =>
     `${counted(note.outcomes, "outcome")} prepared for, ${note.hit ? "hit" : "missed"}: ${formatMs(note.busy_ms)} of drafting, ${formatMs(note.waited_ms)} of it waited for`,
   tiers: (note) => note.tiers.map((tier) => `${tier.model} ${counted(tier.forwards, "forward")}`).join(", "),
-  realignment: (note) => `${counted(note.drafted, "token")} of the draft's own became ${note.proposed} of the target's; ${note.read_again} read again`,
+  realignment: (note) =>
+    `${counted(note.drafted, "token")} of the draft's own became ${note.proposed} of the target's; ${note.read_again} read again`,
   draft_state: (note) => (note.constant ? `the draft keeps ${size(note.bytes)} of this text, as of any other` : ""),
-  experts: (note) => `${counted(note.rows, "row")} touched ${note.touched.join(", ")} of ${note.of} experts, layer by layer; one token wakes ${note.active}`,
+  experts: (note) =>
+    `${counted(note.rows, "row")} touched ${note.touched.join(", ")} of ${note.of} experts, layer by layer; one token wakes ${note.active}`,
 };
 
 /** Of one round, all that was noted; empty where nothing was. */
-export const annotationWords = (round) => (round.annotations || []).map((note) => (WORDS[note.kind] || (() => ""))(note)).filter(Boolean).join(" · ");
+export const annotationWords = (round) =>
+  (round.annotations || [])
+    .map((note) => (WORDS[note.kind] || (() => ""))(note))
+    .filter(Boolean)
+    .join(" · ");

@@ -21,7 +21,17 @@ export class MaskFace {
   constructor(open) {
     this.open = open; // (key) of the row chosen
     this.canvas = h("canvas", { "aria-hidden": "true" });
-    this.frame = h("div", { class: "mask-frame", tabindex: "0", role: "slider", "aria-label": "Rows of the target's forward", "aria-valuemin": "1" }, this.canvas);
+    this.frame = h(
+      "div",
+      {
+        class: "mask-frame",
+        tabindex: "0",
+        role: "slider",
+        "aria-label": "Rows of the target's forward",
+        "aria-valuemin": "1",
+      },
+      this.canvas,
+    );
     this.words = h("p", { class: "note", "aria-hidden": "true" });
     this.root = h("div", { class: "mask" }, this.frame, this.words);
     this.canvas.redraw = () => this.draw(this.colours);
@@ -38,9 +48,15 @@ export class MaskFace {
     this.items = items.filter((item) => item.key !== "last");
     this.sees = maskOf(nodes);
     const rows = this.sees.length;
-    this.at = Math.max(0, this.items.findIndex((item) => item === chosen));
+    this.at = Math.max(
+      0,
+      this.items.findIndex((item) => item === chosen),
+    );
     this.left = rows <= LABELLED ? 104 : 8;
-    this.cell = Math.max(3, Math.min(24, Math.floor(Math.min((room.width - this.left - 120) / rows, (room.height - 34) / rows))));
+    this.cell = Math.max(
+      3,
+      Math.min(24, Math.floor(Math.min((room.width - this.left - 120) / rows, (room.height - 34) / rows))),
+    );
     this.gap = this.cell > 8 ? 2 : 0;
     this.colours = colours;
     if (!this.items[this.over]) this.over = undefined;
@@ -109,7 +125,9 @@ export class MaskFace {
   }
 
   rowAt(event) {
-    return Math.floor(((event.clientY - this.canvas.getBoundingClientRect().top) / zoomOf(this.canvas) - 18) / this.cell);
+    return Math.floor(
+      ((event.clientY - this.canvas.getBoundingClientRect().top) / zoomOf(this.canvas) - 18) / this.cell,
+    );
   }
 
   keys(event) {

@@ -20,25 +20,71 @@ export class RoundView {
     this.face = "tree";
     this.title = h("h3", {});
     this.what = h("p", { class: "note" });
-    const square = (text, label, act) => h("button", { class: "small square", type: "button", text, "aria-label": label, on: { click: act } });
+    const square = (text, label, act) =>
+      h("button", { class: "small square", type: "button", text, "aria-label": label, on: { click: act } });
     this.back = square("◀", "Previous round", () => actions.step(-1));
     this.on = square("▶", "Next round", () => actions.step(1));
-    this.faces = new Map(Object.entries(FACES).map(([face, text]) => [face, h("button", { type: "button", class: "small", text, on: { click: () => this.show(face) } })]));
-    this.stages = new Map(STAGES.map((stage) => [stage, h("button", { type: "button", class: "small", text: STAGE_WORDS[stage], on: { click: () => actions.toStage(stage) } })]));
-    this.hide = h("button", { class: "small", type: "button", text: "Hide the verdict", on: { click: () => actions.hide() } });
+    this.faces = new Map(
+      Object.entries(FACES).map(([face, text]) => [
+        face,
+        h("button", { type: "button", class: "small", text, on: { click: () => this.show(face) } }),
+      ]),
+    );
+    this.stages = new Map(
+      STAGES.map((stage) => [
+        stage,
+        h("button", {
+          type: "button",
+          class: "small",
+          text: STAGE_WORDS[stage],
+          on: { click: () => actions.toStage(stage) },
+        }),
+      ]),
+    );
+    this.hide = h("button", {
+      class: "small",
+      type: "button",
+      text: "Hide the verdict",
+      on: { click: () => actions.hide() },
+    });
     this.tree = new TreeView(actions);
     this.mask = new MaskFace((key) => this.openKey(key));
     this.table = h("div", { class: "node-table", tabindex: "0", role: "group", "aria-label": "Rows of this round" });
     this.legend = h("p", { class: "legend" });
     this.line = h("p", { class: "note item-line" });
     this.notes = h("p", { class: "note notes", hidden: true });
-    this.root = h("section", { class: "card tree" },
-      h("header", { class: "card-head" }, h("div", { class: "head-text" }, this.title, this.what),
-        h("div", { class: "controls" }, h("div", { class: "joined", role: "group", "aria-label": "Faces of this card" }, ...this.faces.values()))),
-      h("div", { class: "controls stepper" }, this.back, this.on,
-        h("div", { class: "joined", role: "group", "aria-label": "Stages of this round" }, square("‹", "One stage back", () => actions.stage(-1)), ...this.stages.values(), square("›", "One stage on", () => actions.stage(1))), this.hide),
+    this.root = h(
+      "section",
+      { class: "card tree" },
+      h(
+        "header",
+        { class: "card-head" },
+        h("div", { class: "head-text" }, this.title, this.what),
+        h(
+          "div",
+          { class: "controls" },
+          h("div", { class: "joined", role: "group", "aria-label": "Faces of this card" }, ...this.faces.values()),
+        ),
+      ),
+      h(
+        "div",
+        { class: "controls stepper" },
+        this.back,
+        this.on,
+        h(
+          "div",
+          { class: "joined", role: "group", "aria-label": "Stages of this round" },
+          square("‹", "One stage back", () => actions.stage(-1)),
+          ...this.stages.values(),
+          square("›", "One stage on", () => actions.stage(1)),
+        ),
+        this.hide,
+      ),
       h("div", { class: "faces" }, this.tree.root, this.mask.root, this.table),
-      this.line, this.notes, this.legend);
+      this.line,
+      this.notes,
+      this.legend,
+    );
   }
 
   show(face) {
@@ -59,10 +105,22 @@ export class RoundView {
     const lane = selection.lane;
     this.items = itemsOf(lane, round, known);
     const item = currentItem(this.items, selection);
-    for (const [face, view] of [["tree", this.tree.root], ["mask", this.mask.root], ["table", this.table]]) view.hidden = face !== this.face;
+    for (const [face, view] of [
+      ["tree", this.tree.root],
+      ["mask", this.mask.root],
+      ["table", this.table],
+    ])
+      view.hidden = face !== this.face;
     const tall = !colours.tall ? tallOf(lane) : isChain(lane) ? colours.flat : colours.tall;
     if (this.face === "tree") this.tree.paint(lane, round, known, selection, narrow, tall, colours);
-    else if (this.face === "mask") this.mask.paint(this.items, known.drafted ? round.nodes : [], item, { width: this.root.clientWidth - 32, height: Math.max(260, tall) }, colours);
+    else if (this.face === "mask")
+      this.mask.paint(
+        this.items,
+        known.drafted ? round.nodes : [],
+        item,
+        { width: this.root.clientWidth - 32, height: Math.max(260, tall) },
+        colours,
+      );
     else this.list(item);
     setText(this.line, itemWords(item));
     const notes = known.verdict ? annotationWords(round) : "";
@@ -72,7 +130,12 @@ export class RoundView {
   }
 
   head(selection, round, known, hiding) {
-    setText(this.title, round ? `Round ${round.index + 1}${selection.lane.end ? ` of ${selection.lane.rounds.length}` : ""}` : "The round");
+    setText(
+      this.title,
+      round
+        ? `Round ${round.index + 1}${selection.lane.end ? ` of ${selection.lane.rounds.length}` : ""}`
+        : "The round",
+    );
     setText(this.what, round ? roundWords(round, known) : "nothing decoded yet at this moment");
     this.back.disabled = !round || selection.round === 0;
     this.on.disabled = !round || selection.round + 1 >= selection.lane.rounds.length;
@@ -86,22 +149,75 @@ export class RoundView {
 
   /** The glyphs that this round uses, so that the legend explains what is seen and nothing else. */
   fates() {
-    const present = Object.keys(FATES).filter((fate) => FATES[fate].glyph && this.items.some((item) => item.fate === fate));
+    const present = Object.keys(FATES).filter(
+      (fate) => FATES[fate].glyph && this.items.some((item) => item.fate === fate),
+    );
     if (present.join() === this.shown) return;
     this.shown = present.join();
-    this.legend.replaceChildren(...present.map((fate) => h("span", { class: "key" }, h("span", { class: `glyph ${fate}`, text: FATES[fate].glyph, "aria-hidden": "true" }), " " + FATES[fate].word)));
+    this.legend.replaceChildren(
+      ...present.map((fate) =>
+        h(
+          "span",
+          { class: "key" },
+          h("span", { class: `glyph ${fate}`, text: FATES[fate].glyph, "aria-hidden": "true" }),
+          " " + FATES[fate].word,
+        ),
+      ),
+    );
   }
 
   list(chosen) {
     const cell = (text, props) => h("td", { ...props, text: text === null || text === undefined ? "" : String(text) });
     const prob = (x) => (x === null || x === undefined ? "–" : formatProb(x));
     const at = new Map(this.items.map((item, i) => [item.key, i + 1]));
-    this.table.replaceChildren(h("table", {},
-      h("thead", {}, h("tr", {}, ["row", "token", "below row", "depth", "drafted by", "p", "q", "fate"].map((name) => h("th", { scope: "col", text: name })))),
-      h("tbody", {}, this.items.map((item, i) => h("tr", { class: item === chosen ? "sel" : "" }, cell(item.key === "last" ? "" : i + 1),
-        h("th", { scope: "row" }, h("button", { type: "button", class: "link", text: item.label, on: { click: () => this.openKey(item.key) } })),
-        cell(item.parent === null ? "" : at.get(item.parent)), cell(item.depth), cell(item.node ? item.node.origin : item.note), cell(prob(item.p)), cell(prob(item.q)),
-        cell(item.fate === "root" ? "" : `${FATES[item.fate].glyph} ${item.dropped ? "discarded" : FATES[item.fate].word}`))))));
+    this.table.replaceChildren(
+      h(
+        "table",
+        {},
+        h(
+          "thead",
+          {},
+          h(
+            "tr",
+            {},
+            ["row", "token", "below row", "depth", "drafted by", "p", "q", "fate"].map((name) =>
+              h("th", { scope: "col", text: name }),
+            ),
+          ),
+        ),
+        h(
+          "tbody",
+          {},
+          this.items.map((item, i) =>
+            h(
+              "tr",
+              { class: item === chosen ? "sel" : "" },
+              cell(item.key === "last" ? "" : i + 1),
+              h(
+                "th",
+                { scope: "row" },
+                h("button", {
+                  type: "button",
+                  class: "link",
+                  text: item.label,
+                  on: { click: () => this.openKey(item.key) },
+                }),
+              ),
+              cell(item.parent === null ? "" : at.get(item.parent)),
+              cell(item.depth),
+              cell(item.node ? item.node.origin : item.note),
+              cell(prob(item.p)),
+              cell(prob(item.q)),
+              cell(
+                item.fate === "root"
+                  ? ""
+                  : `${FATES[item.fate].glyph} ${item.dropped ? "discarded" : FATES[item.fate].word}`,
+              ),
+            ),
+          ),
+        ),
+      ),
+    );
   }
 }
 

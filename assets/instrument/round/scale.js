@@ -11,16 +11,30 @@ export class ScaleView {
   constructor(actions) {
     this.actions = actions; // { light(keys) }
     this.body = h("div", { class: "scale-body" });
-    this.root = h("section", { class: "card scale" },
-      h("header", { class: "card-head" }, h("div", { class: "head-text" }, h("h3", { text: "The round to scale" }),
-        h("p", { class: "note", text: "measured milliseconds, one ruler for both rows" }))), this.body);
+    this.root = h(
+      "section",
+      { class: "card scale" },
+      h(
+        "header",
+        { class: "card-head" },
+        h(
+          "div",
+          { class: "head-text" },
+          h("h3", { text: "The round to scale" }),
+          h("p", { class: "note", text: "measured milliseconds, one ruler for both rows" }),
+        ),
+      ),
+      this.body,
+    );
   }
 
   paint(store, selection, known) {
     const round = selection && selection.lane.rounds[selection.round];
     const plain = plainLane(store);
     const mean = meanRound(plain);
-    const stamp = round ? `${selection.lane.start?.run}/${selection.lane.name}/${round.index}/${mean.toFixed(4)}/${known.stage}` : "";
+    const stamp = round
+      ? `${selection.lane.start?.run}/${selection.lane.name}/${round.index}/${mean.toFixed(4)}/${known.stage}`
+      : "";
     if (stamp === this.stamp) return;
     this.stamp = stamp;
     if (!round) return this.body.replaceChildren();
@@ -30,9 +44,31 @@ export class ScaleView {
     const compared = known.committed && plain && plain !== selection.lane && Number.isFinite(mean) && tokens > 0;
     const ruler = Math.max(spent, compared ? mean * tokens : 0) || 1;
     const rows = [];
-    if (compared) rows.push(scaleRow(`plain, ${counted(tokens, "token")}`, steps(mean, tokens), ruler, `${tokens} × ${formatMs(mean)} = ${formatMs(mean * tokens)} (the plain lane's mean step)`));
-    if (parts.length) rows.push(scaleRow(known.committed ? `this round, ${counted(tokens, "token")}` : "this round so far", parts, ruler, wordsOf(parts, spent), (part) => this.actions.light(part.nodes)));
-    this.body.replaceChildren(...rows, known.committed ? verdict(compared, spent, mean * tokens, tokens) : h("p", { class: "sum", text: `Shown up to its ${known.stage || "beginning"}.` }));
+    if (compared)
+      rows.push(
+        scaleRow(
+          `plain, ${counted(tokens, "token")}`,
+          steps(mean, tokens),
+          ruler,
+          `${tokens} × ${formatMs(mean)} = ${formatMs(mean * tokens)} (the plain lane's mean step)`,
+        ),
+      );
+    if (parts.length)
+      rows.push(
+        scaleRow(
+          known.committed ? `this round, ${counted(tokens, "token")}` : "this round so far",
+          parts,
+          ruler,
+          wordsOf(parts, spent),
+          (part) => this.actions.light(part.nodes),
+        ),
+      );
+    this.body.replaceChildren(
+      ...rows,
+      known.committed
+        ? verdict(compared, spent, mean * tokens, tokens)
+        : h("p", { class: "sum", text: `Shown up to its ${known.stage || "beginning"}.` }),
+    );
   }
 }
 
@@ -42,11 +78,33 @@ function partsOf(round, known) {
   const of = (test) => round.nodes.filter(test).map((n) => n.id);
   const all = of(() => true);
   const other = (ms, words, nodes) => ({ ms, kind: "other", words, nodes });
-  const parts = known.drafted ? t.propose.map((ms, i) => (i === last ? other(ms, "rest of the proposing", all) : { ms, kind: "draft", words: `draft step ${i + 1}`, nodes: draftedBy(round, i, last) })) : [];
+  const parts = known.drafted
+    ? t.propose.map((ms, i) =>
+        i === last
+          ? other(ms, "rest of the proposing", all)
+          : { ms, kind: "draft", words: `draft step ${i + 1}`, nodes: draftedBy(round, i, last) },
+      )
+    : [];
   const rows = `target, ${counted(round.width, "row")}`;
-  if (known.verified) parts.push({ ms: t.verify, kind: "verify", words: rows, label: `${rows} · ${formatMs(t.verify)}`, nodes: all });
-  if (known.verdict) parts.push(other(t.accept, "judge", of((n) => n.fate === "accepted" || n.fate === "rejected")));
-  if (known.committed) parts.push(other(t.commit, "commit", of((n) => n.fate === "accepted")), other(t.host, "host", []));
+  if (known.verified)
+    parts.push({ ms: t.verify, kind: "verify", words: rows, label: `${rows} · ${formatMs(t.verify)}`, nodes: all });
+  if (known.verdict)
+    parts.push(
+      other(
+        t.accept,
+        "judge",
+        of((n) => n.fate === "accepted" || n.fate === "rejected"),
+      ),
+    );
+  if (known.committed)
+    parts.push(
+      other(
+        t.commit,
+        "commit",
+        of((n) => n.fate === "accepted"),
+      ),
+      other(t.host, "host", []),
+    );
   return parts.filter((part) => part.ms > 0);
 }
 
@@ -57,17 +115,49 @@ function draftedBy(round, step, forwards) {
 }
 
 function steps(mean, tokens) {
-  return Array.from({ length: tokens }, () => ({ ms: mean, kind: "verify", words: "one plain step, mean", label: "target, 1 row" }));
+  return Array.from({ length: tokens }, () => ({
+    ms: mean,
+    kind: "verify",
+    words: "one plain step, mean",
+    label: "target, 1 row",
+  }));
 }
 
 export function scaleRow(name, parts, ruler, words, light) {
   const spent = parts.reduce((sum, part) => sum + part.ms, 0);
-  const block = (part) => h(light ? "button" : "i", { class: part.kind, type: light ? "button" : null, style: { "flex-grow": String(part.ms / spent) }, title: `${part.words}: ${formatMs(part.ms)}`,
-    "aria-label": light ? `${part.words}: ${formatMs(part.ms)}` : null, on: light ? { click: () => light(part) } : {} },
-    part.label && part.ms / ruler > 0.1 ? h("span", { text: part.ms / ruler > 0.34 ? part.label : "target" }) : null);
-  return h("div", { class: "scale-row" }, h("span", { class: "scale-name", text: name }),
-    h("div", { class: "scale-track" }, h("div", { class: "scale-bar", role: light ? "group" : "img", "aria-label": `${name}: ${words}`, style: { width: `${(100 * spent) / ruler}%` } }, parts.map(block))),
-    h("span", { class: "scale-words", text: words }));
+  const block = (part) =>
+    h(
+      light ? "button" : "i",
+      {
+        class: part.kind,
+        type: light ? "button" : null,
+        style: { "flex-grow": String(part.ms / spent) },
+        title: `${part.words}: ${formatMs(part.ms)}`,
+        "aria-label": light ? `${part.words}: ${formatMs(part.ms)}` : null,
+        on: light ? { click: () => light(part) } : {},
+      },
+      part.label && part.ms / ruler > 0.1 ? h("span", { text: part.ms / ruler > 0.34 ? part.label : "target" }) : null,
+    );
+  return h(
+    "div",
+    { class: "scale-row" },
+    h("span", { class: "scale-name", text: name }),
+    h(
+      "div",
+      { class: "scale-track" },
+      h(
+        "div",
+        {
+          class: "scale-bar",
+          role: light ? "group" : "img",
+          "aria-label": `${name}: ${words}`,
+          style: { width: `${(100 * spent) / ruler}%` },
+        },
+        parts.map(block),
+      ),
+    ),
+    h("span", { class: "scale-words", text: words }),
+  );
 }
 
 /** The proposing of a round alone. */
@@ -86,6 +176,12 @@ function wordsOf(parts, spent) {
 function verdict(compared, spent, plain, tokens) {
   if (!compared) return h("p", { class: "sum" });
   const faster = spent < plain;
-  return h("p", { class: "sum" }, h("b", { text: `${formatMs(spent)} instead of ${formatMs(plain)}` }),
-    faster ? ` for ${counted(tokens, "token")}: this round won ${formatMs(plain - spent)}.` : ` for ${counted(tokens, "token")}: this round cost ${formatMs(spent - plain)} more than plain decoding.`);
+  return h(
+    "p",
+    { class: "sum" },
+    h("b", { text: `${formatMs(spent)} instead of ${formatMs(plain)}` }),
+    faster
+      ? ` for ${counted(tokens, "token")}: this round won ${formatMs(plain - spent)}.`
+      : ` for ${counted(tokens, "token")}: this round cost ${formatMs(spent - plain)} more than plain decoding.`,
+  );
 }

@@ -18,11 +18,32 @@ const ZOOM = 1.25;
 /** Items of a round as far as it is known: the root, its nodes, and `last`. `slot` is where an item was judged. */
 export function itemsOf(lane, round, known) {
   const root = slotRaw(lane, round, -1);
-  const items = [{ key: -1, node: null, fate: "root", label: root.text, parent: null, depth: 0, slot: -1, note: root.prompt ? "prompt" : "committed" }];
+  const items = [
+    {
+      key: -1,
+      node: null,
+      fate: "root",
+      label: root.text,
+      parent: null,
+      depth: 0,
+      slot: -1,
+      note: root.prompt ? "prompt" : "committed",
+    },
+  ];
   const byKey = new Map([[-1, items[0]]]); // parents stand before children; what claims otherwise hangs from the root
   for (const n of known.drafted ? round.nodes : []) {
     const above = byKey.get(n.parent) || items[0];
-    const item = { key: n.id, node: n, fate: fateAt(round, known, n), label: visible(n.raw), parent: above.key, depth: above.depth + 1, slot: above.key, p: known.verified ? n.p : null, q: n.q };
+    const item = {
+      key: n.id,
+      node: n,
+      fate: fateAt(round, known, n),
+      label: visible(n.raw),
+      parent: above.key,
+      depth: above.depth + 1,
+      slot: above.key,
+      p: known.verified ? n.p : null,
+      q: n.q,
+    };
     if (byKey.has(n.id)) continue;
     byKey.set(n.id, item);
     items.push(item);
@@ -30,7 +51,17 @@ export function itemsOf(lane, round, known) {
   if (!known.verdict) return items;
   const above = byKey.get(round.last.slot) || items[0];
   const dropped = round.emitted.length <= round.accepted; // the round was cut before its last token
-  items.push({ key: "last", node: null, fate: dropped ? "unvisited" : round.last.kind, dropped, label: visible(round.last.raw), parent: above.key, depth: above.depth + 1, slot: round.last.slot, note: dropped ? "discarded" : originWords(round) });
+  items.push({
+    key: "last",
+    node: null,
+    fate: dropped ? "unvisited" : round.last.kind,
+    dropped,
+    label: visible(round.last.raw),
+    parent: above.key,
+    depth: above.depth + 1,
+    slot: round.last.slot,
+    note: dropped ? "discarded" : originWords(round),
+  });
   return items;
 }
 
@@ -64,7 +95,8 @@ export function withoutFolded(items, folded) {
 /** Where the round's own token came from, in words. */
 export function originWords(round) {
   const contest = decisionAt(round, round.last.slot);
-  const greedy = round.decisions.some((c) => c.rule === "greedy") || (round.last.uniform === null || round.last.uniform === undefined);
+  const greedy =
+    round.decisions.some((c) => c.rule === "greedy") || round.last.uniform === null || round.last.uniform === undefined;
   if (round.last.kind === "correction") {
     if (contest && ["deterministic", "typical", "top-k"].includes(contest.rule)) return "drawn from p";
     return contest && contest.rule === "greedy" ? "argmax" : "from the residual";
@@ -85,10 +117,18 @@ export function treeLayout(items) {
   return { rows, columns: 1 + Math.max(...items.map((item) => item.depth)) };
 }
 
-const GLYPH = { root: "", drafted: "", ...Object.fromEntries(Object.entries(FATES).map(([fate, f]) => [fate, f.glyph])) };
+const GLYPH = {
+  root: "",
+  drafted: "",
+  ...Object.fromEntries(Object.entries(FATES).map(([fate, f]) => [fate, f.glyph])),
+};
 const has = (x) => x !== null && x !== undefined;
 
-const under = (item) => item.note || [has(item.p) ? `p ${formatProb(item.p)}` : "", has(item.q) ? `q ${formatProb(item.q)}` : ""].filter(Boolean).join("  ");
+const under = (item) =>
+  item.note ||
+  [has(item.p) ? `p ${formatProb(item.p)}` : "", has(item.q) ? `q ${formatProb(item.q)}` : ""]
+    .filter(Boolean)
+    .join("  ");
 
 function wordOf(item) {
   return item.fate === "root" ? item.note : item.dropped ? "discarded" : FATES[item.fate].word;
@@ -101,7 +141,9 @@ function spoken(item) {
 
 /** Everything about one item in a line: whose it is, what it faced, what became of it. */
 export function itemWords(item) {
-  return item.node ? `${item.label} · by ${item.node.origin} · ${under(item) ? under(item).replace("  ", ", ") + " · " : ""}${wordOf(item)}` : spoken(item);
+  return item.node
+    ? `${item.label} · by ${item.node.origin} · ${under(item) ? under(item).replace("  ", ", ") + " · " : ""}${wordOf(item)}`
+    : spoken(item);
 }
 
 export class TreeView {
@@ -109,11 +151,31 @@ export class TreeView {
     this.actions = actions; // { open(slot, key) }
     this.zoom = 1;
     this.folded = new Set();
-    this.body = h("div", { class: "tree-body", role: "group", on: { keydown: (event) => this.keys(event), wheel: (event) => this.wheel(event), pointerdown: (event) => this.drag(event) } });
-    const tool = (text, label, act) => h("button", { class: "small square", type: "button", text, "aria-label": label, on: { click: act } });
-    this.foldAll = h("button", { class: "small", type: "button", text: "Fold never judged", on: { click: () => this.foldUnjudged() } });
-    this.tools = h("div", { class: "controls tools" }, tool("−", "Smaller", () => this.zoomBy(1 / ZOOM)), tool("+", "Larger", () => this.zoomBy(ZOOM)),
-      h("button", { class: "small", type: "button", text: "Fit", on: { click: () => this.zoomTo(0) } }), this.foldAll);
+    this.body = h("div", {
+      class: "tree-body",
+      role: "group",
+      on: {
+        keydown: (event) => this.keys(event),
+        wheel: (event) => this.wheel(event),
+        pointerdown: (event) => this.drag(event),
+      },
+    });
+    const tool = (text, label, act) =>
+      h("button", { class: "small square", type: "button", text, "aria-label": label, on: { click: act } });
+    this.foldAll = h("button", {
+      class: "small",
+      type: "button",
+      text: "Fold never judged",
+      on: { click: () => this.foldUnjudged() },
+    });
+    this.tools = h(
+      "div",
+      { class: "controls tools" },
+      tool("−", "Smaller", () => this.zoomBy(1 / ZOOM)),
+      tool("+", "Larger", () => this.zoomBy(ZOOM)),
+      h("button", { class: "small", type: "button", text: "Fit", on: { click: () => this.zoomTo(0) } }),
+      this.foldAll,
+    );
     this.root = h("div", { class: "tree-face" }, this.tools, this.body);
   }
 
@@ -154,7 +216,8 @@ export class TreeView {
     if (this.chosen && this.chosen !== chosen) this.set(this.chosen, false);
     this.chosen = chosen;
     this.set(chosen, true);
-    for (const [key, button] of this.buttons) button.classList.toggle("lit", Boolean(selection.lit && selection.lit.has(Number(key))));
+    for (const [key, button] of this.buttons)
+      button.classList.toggle("lit", Boolean(selection.lit && selection.lit.has(Number(key))));
   }
 
   set(button, on) {
@@ -176,8 +239,15 @@ export class TreeView {
 
   button(item) {
     return {
-      tabindex: "-1", role: "button", "aria-label": spoken(item), "aria-pressed": "false", "data-key": item.key,
-      on: { click: () => this.actions.open(item.key === -1 ? -1 : item.slot, item.key), dblclick: () => this.fold(item) },
+      tabindex: "-1",
+      role: "button",
+      "aria-label": spoken(item),
+      "aria-pressed": "false",
+      "data-key": item.key,
+      on: {
+        click: () => this.actions.open(item.key === -1 ? -1 : item.slot, item.key),
+        dblclick: () => this.fold(item),
+      },
     };
   }
 
@@ -187,32 +257,56 @@ export class TreeView {
     const dense = rows > DENSE;
     const bare = dense || this.look.bare; // without p and q beneath
     const most = dense ? 9 : 12;
-    const label = (item) => shorten(item.label, most) + (GLYPH[item.fate] ? " " + GLYPH[item.fate] : "") + (item.hides ? ` ▸${item.hides}` : "");
+    const label = (item) =>
+      shorten(item.label, most) +
+      (GLYPH[item.fate] ? " " + GLYPH[item.fate] : "") +
+      (item.hides ? ` ▸${item.hides}` : "");
     const widths = new Map(this.items.map((item) => [item, Math.max(44, Array.from(label(item)).length * CHAR + 20)]));
-    const needs = new Map(this.items.map((item) => [item, Math.max(widths.get(item), bare ? 0 : under(item).length * SMALL + 4)]));
+    const needs = new Map(
+      this.items.map((item) => [item, Math.max(widths.get(item), bare ? 0 : under(item).length * SMALL + 4)]),
+    );
     const rowHeight = dense ? 33 : bare ? 40 : 56;
     const [x, total] = this.columns(widths, needs, columns);
     const y = (item) => 18 + item.row * rowHeight;
     const height = 36 + (rows - 1) * rowHeight + (bare ? 4 : 18);
     const scale = this.scale(total, height);
-    const svg = s("svg", { width: total * scale, height: height * scale, viewBox: `0 0 ${total} ${height}`, class: "tree-svg" });
+    const svg = s("svg", {
+      width: total * scale,
+      height: height * scale,
+      viewBox: `0 0 ${total} ${height}`,
+      class: "tree-svg",
+    });
     const byKey = new Map(this.items.map((item) => [item.key, item]));
     for (const item of this.items) {
       if (item.parent === null) continue;
       const above = byKey.get(item.parent);
       const x0 = x(above) + widths.get(above);
       const bend = Math.max(12, (x(item) - x0) / 2);
-      svg.append(s("path", { class: `edge ${item.fate}`, d: `M${x0} ${y(above)}C${x0 + bend} ${y(above)} ${x(item) - bend} ${y(item)} ${x(item)} ${y(item)}` }));
+      svg.append(
+        s("path", {
+          class: `edge ${item.fate}`,
+          d: `M${x0} ${y(above)}C${x0 + bend} ${y(above)} ${x(item) - bend} ${y(item)} ${x(item)} ${y(item)}`,
+        }),
+      );
     }
     for (const item of this.items) {
       const w = widths.get(item);
       const pill = item.fate === "accepted" || item.fate === "bonus" || item.fate === "root" || item.fate === "plain";
-      svg.append(s("g", { class: `node ${item.fate}`, transform: `translate(${x(item)} ${y(item) - NODE / 2})`, ...this.button(item) },
-        s("title", {}, itemWords(item)),
-        s("rect", { class: "halo", x: -4, y: -4, width: w + 8, height: NODE + 8, rx: pill ? NODE / 2 + 4 : 5 }),
-        s("rect", { class: "shape", width: w, height: NODE, rx: pill ? NODE / 2 : 2.5 }),
-        s("text", { x: w / 2, y: NODE / 2 + 4.3, "text-anchor": "middle" }, label(item)),
-        bare ? null : s("text", { class: "pq", x: w / 2, y: NODE + 14, "text-anchor": "middle" }, under(item))));
+      svg.append(
+        s(
+          "g",
+          {
+            class: `node ${item.fate}`,
+            transform: `translate(${x(item)} ${y(item) - NODE / 2})`,
+            ...this.button(item),
+          },
+          s("title", {}, itemWords(item)),
+          s("rect", { class: "halo", x: -4, y: -4, width: w + 8, height: NODE + 8, rx: pill ? NODE / 2 + 4 : 5 }),
+          s("rect", { class: "shape", width: w, height: NODE, rx: pill ? NODE / 2 : 2.5 }),
+          s("text", { x: w / 2, y: NODE / 2 + 4.3, "text-anchor": "middle" }, label(item)),
+          bare ? null : s("text", { class: "pq", x: w / 2, y: NODE + 14, "text-anchor": "middle" }, under(item)),
+        ),
+      );
     }
     return svg;
   }
@@ -223,7 +317,9 @@ export class TreeView {
     const fits = Math.min(room / total, (this.body.clientHeight - 8) / height);
     if (this.zoom === 0) return fits;
     const { smallest, largest } = this.look;
-    return this.zoom * (total > room ? Math.max(smallest, room / total) : Math.max(smallest, 1, Math.min(largest, fits)));
+    return (
+      this.zoom * (total > room ? Math.max(smallest, room / total) : Math.max(smallest, 1, Math.min(largest, fits)))
+    );
   }
 
   /** Left edges by column, spread over the pane where it is wider than the tree. */
@@ -246,13 +342,24 @@ export class TreeView {
     this.rows = this.items.length;
     const most = Math.max(0.001, ...this.items.map((item) => Math.max(item.p || 0, item.q || 0)));
     const bar = (kind, x) => h("i", { class: kind, style: { width: `${(100 * (x || 0)) / most}%` } });
-    return h("ul", { class: "outline" }, depthFirst(this.items).map((item) =>
-      h("li", { style: { "padding-left": `${Math.min(item.depth, 9) * 13}px` } },
-        h("button", { type: "button", class: `row ${item.fate}`, ...this.button(item), role: null },
-          h("span", { class: `glyph ${item.fate}`, text: GLYPH[item.fate] || "○" }),
-          h("span", { class: "token", text: shorten(item.label, 14) }),
-          item.node ? h("span", { class: "twin" }, bar("p", item.p), bar("q", item.q)) : null,
-          h("span", { class: "pq", text: under(item) + (item.hides ? ` ▸${item.hides}` : "") })))));
+    return h(
+      "ul",
+      { class: "outline" },
+      depthFirst(this.items).map((item) =>
+        h(
+          "li",
+          { style: { "padding-left": `${Math.min(item.depth, 9) * 13}px` } },
+          h(
+            "button",
+            { type: "button", class: `row ${item.fate}`, ...this.button(item), role: null },
+            h("span", { class: `glyph ${item.fate}`, text: GLYPH[item.fate] || "○" }),
+            h("span", { class: "token", text: shorten(item.label, 14) }),
+            item.node ? h("span", { class: "twin" }, bar("p", item.p), bar("q", item.q)) : null,
+            h("span", { class: "pq", text: under(item) + (item.hides ? ` ▸${item.hides}` : "") }),
+          ),
+        ),
+      ),
+    );
   }
 
   // Zoom, pan, fold.
@@ -298,7 +405,8 @@ export class TreeView {
       const unjudged = (item) => item.fate === "unvisited" && item.node;
       for (const item of this.items) {
         const below = this.items.filter((i) => i.parent === item.key);
-        if (below.length && (item.fate === "rejected" || unjudged(item)) && below.every(unjudged)) this.folded.add(item.key);
+        if (below.length && (item.fate === "rejected" || unjudged(item)) && below.every(unjudged))
+          this.folded.add(item.key);
       }
     }
     this.actions.repaint();
@@ -330,5 +438,9 @@ export class TreeView {
 
 /** The item that a selection means: its own, or the first of its slot, or the root. */
 export function currentItem(items, selection) {
-  return items.find((i) => i.key === selection.key) || items.find((i) => i.slot === selection.slot && i.key !== -1) || items[0];
+  return (
+    items.find((i) => i.key === selection.key) ||
+    items.find((i) => i.slot === selection.slot && i.key !== -1) ||
+    items[0]
+  );
 }

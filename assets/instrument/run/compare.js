@@ -36,10 +36,17 @@ export function sortedRows(rows, by, down) {
 }
 
 const COLUMNS = [
-  ["title", "drafter", ""], ["c", "c", "a draft forward / a plain round, medians"], ["tau", "τ", "tokens / target forwards"],
-  ["perSecond", "tokens/s", "tokens / median of whole runs, the prompt's reading included"], ["times", "× plain", "tokens/s / plain's, of the same comparison"], ["runs", "runs", "whole runs"],
+  ["title", "drafter", ""],
+  ["c", "c", "a draft forward / a plain round, medians"],
+  ["tau", "τ", "tokens / target forwards"],
+  ["perSecond", "tokens/s", "tokens / median of whole runs, the prompt's reading included"],
+  ["times", "× plain", "tokens/s / plain's, of the same comparison"],
+  ["runs", "runs", "whole runs"],
 ];
-const fits = (kept) => Array.isArray(kept.ev) && kept.ev.every((event) => Array.isArray(event.seconds) && typeof event.title === "string") && typeof kept.about?.prompt === "string";
+const fits = (kept) =>
+  Array.isArray(kept.ev) &&
+  kept.ev.every((event) => Array.isArray(event.seconds) && typeof event.title === "string") &&
+  typeof kept.about?.prompt === "string";
 
 export class CompareView {
   constructor(repaint) {
@@ -48,15 +55,35 @@ export class CompareView {
     this.down = true;
     this.answer = null; // what is going on
     this.done = recall("compare", fits); // the last one that was finished
-    this.go = h("button", { class: "small", type: "button", text: "Compare all drafters", on: { click: () => askHost("compare", null) } });
-    this.stop = h("button", { class: "small", type: "button", text: "Cancel", hidden: true, on: { click: () => pressStop() } });
+    this.go = h("button", {
+      class: "small",
+      type: "button",
+      text: "Compare all drafters",
+      on: { click: () => askHost("compare", null) },
+    });
+    this.stop = h("button", {
+      class: "small",
+      type: "button",
+      text: "Cancel",
+      hidden: true,
+      on: { click: () => pressStop() },
+    });
     this.progress = h("span", { class: "stated", role: "status" });
     this.of = h("p", { class: "note" });
     this.table = h("div", { class: "table", tabindex: "0", role: "group", "aria-label": "Drafters compared" });
     this.legend = h("p", { class: "sum" });
-    this.root = h("div", { class: "sheet compare" },
-      h("p", { class: "sum", text: "Every drafter that can run here, on this prompt and with these settings: whole runs one after the other, taking turns, nothing recorded." }),
-      h("div", { class: "controls" }, this.go, this.stop, this.progress), this.of, this.table, this.legend);
+    this.root = h(
+      "div",
+      { class: "sheet compare" },
+      h("p", {
+        class: "sum",
+        text: "Every drafter that can run here, on this prompt and with these settings: whole runs one after the other, taking turns, nothing recorded.",
+      }),
+      h("div", { class: "controls" }, this.go, this.stop, this.progress),
+      this.of,
+      this.table,
+      this.legend,
+    );
   }
 
   absent() {
@@ -86,19 +113,42 @@ export class CompareView {
     this.stamp = stamp;
     this.stop.hidden = !this.running;
     const cut = this.answer && !this.answer.note && runsOf(this.answer) < wanted(this.answer);
-    setText(this.progress, this.running ? progressOf(this.answer) : cut ? `cancelled${this.done ? ": the last whole one is shown" : ""}` : "");
+    setText(
+      this.progress,
+      this.running
+        ? progressOf(this.answer)
+        : cut
+          ? `cancelled${this.done ? ": the last whole one is shown" : ""}`
+          : "",
+    );
     const shown = this.running && this.answer.ev.length ? this.answer : this.done;
     this.of.hidden = this.legend.hidden = this.table.hidden = !shown;
     if (!shown) return;
     setText(this.of, aboutWords(shown.about));
     this.rows(sortedRows(comparedRows(shown.ev), this.by, this.down));
-    setText(this.legend, COLUMNS.slice(1, 5).map(([, name, meaning]) => `${name}: ${meaning}`).join(" · ") + ". A drafter's name puts it into the controls.");
+    setText(
+      this.legend,
+      COLUMNS.slice(1, 5)
+        .map(([, name, meaning]) => `${name}: ${meaning}`)
+        .join(" · ") + ". A drafter's name puts it into the controls.",
+    );
   }
 
   rows(rows) {
     const focused = this.table.getRootNode().activeElement?.dataset?.sort;
-    const head = COLUMNS.map(([by, name]) => h("th", { scope: "col", "aria-sort": this.by === by ? (this.down ? "descending" : "ascending") : "none" },
-      h("button", { type: "button", class: "link", "data-sort": by, text: `${name}${this.by === by ? (this.down ? " ↓" : " ↑") : ""}`, on: { click: () => this.sort(by) } })));
+    const head = COLUMNS.map(([by, name]) =>
+      h(
+        "th",
+        { scope: "col", "aria-sort": this.by === by ? (this.down ? "descending" : "ascending") : "none" },
+        h("button", {
+          type: "button",
+          class: "link",
+          "data-sort": by,
+          text: `${name}${this.by === by ? (this.down ? " ↓" : " ↑") : ""}`,
+          on: { click: () => this.sort(by) },
+        }),
+      ),
+    );
     this.table.replaceChildren(h("table", {}, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows.map(line))));
     if (focused) this.table.querySelector(`[data-sort="${focused}"]`).focus();
   }
@@ -112,14 +162,35 @@ export class CompareView {
 
 function line(row) {
   const marks = [row.synthetic ? "synthetic" : "", row.exact ? "" : `lossy: ${row.rule}`].filter(Boolean);
-  const figures = row.refused ? [h("td", { colspan: "5", text: row.refused })]
-    : [formatProb(row.c), formatFixed(row.tau, 2), formatFigure(row.perSecond), Number.isFinite(row.times) ? `${row.times.toFixed(2)}×` : "–", String(row.runs)].map((text) => h("td", { text }));
-  return h("tr", { "data-drafter": row.drafter }, h("th", { scope: "row" },
-    h("button", { type: "button", class: "link", text: row.title, on: { click: () => askHost("set", { drafter: row.drafter }) } }),
-    marks.map((text) => h("span", { class: "badge caveat", text }))), figures);
+  const figures = row.refused
+    ? [h("td", { colspan: "5", text: row.refused })]
+    : [
+        formatProb(row.c),
+        formatFixed(row.tau, 2),
+        formatFigure(row.perSecond),
+        Number.isFinite(row.times) ? `${row.times.toFixed(2)}×` : "–",
+        String(row.runs),
+      ].map((text) => h("td", { text }));
+  return h(
+    "tr",
+    { "data-drafter": row.drafter },
+    h(
+      "th",
+      { scope: "row" },
+      h("button", {
+        type: "button",
+        class: "link",
+        text: row.title,
+        on: { click: () => askHost("set", { drafter: row.drafter }) },
+      }),
+      marks.map((text) => h("span", { class: "badge caveat", text })),
+    ),
+    figures,
+  );
 }
 
-const runsOf = (answer) => comparedRows(answer.ev).reduce((sum, row) => sum + (row.refused ? answer.about.repeats : row.runs), 0);
+const runsOf = (answer) =>
+  comparedRows(answer.ev).reduce((sum, row) => sum + (row.refused ? answer.about.repeats : row.runs), 0);
 const wanted = (answer) => answer.about.lanes * answer.about.repeats;
 
 function progressOf(answer) {

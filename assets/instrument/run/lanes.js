@@ -22,11 +22,27 @@ export class LaneView {
     this.given = h("span", { class: "given" });
     this.forced = h("span", { class: "forced", title: "forced: chosen by the reader" });
     this.text = h("span", {});
-    this.pane = h("div", { class: "pane", tabindex: "0", role: "group" }, this.prompt, this.given, this.forced, this.text);
+    this.pane = h(
+      "div",
+      { class: "pane", tabindex: "0", role: "group" },
+      this.prompt,
+      this.given,
+      this.forced,
+      this.text,
+    );
     this.foot = h("p", { class: "foot" });
-    this.root = h("section", { class: "card lane" },
-      h("header", { class: "card-head" }, this.name, h("p", { class: "rate-line" }, this.caveats, this.rate, h("span", { class: "unit", text: " tokens/s" }))),
-      this.pane, this.foot);
+    this.root = h(
+      "section",
+      { class: "card lane" },
+      h(
+        "header",
+        { class: "card-head" },
+        this.name,
+        h("p", { class: "rate-line" }, this.caveats, this.rate, h("span", { class: "unit", text: " tokens/s" })),
+      ),
+      this.pane,
+      this.foot,
+    );
     this.pane.addEventListener("click", (event) => {
       const span = event.target.closest("[data-i]");
       if (span) select(this.lane, this.lane.tokens[Number(span.dataset.i)].round);
@@ -89,12 +105,16 @@ export class LaneView {
 function footText(lane, state, now) {
   const parts = [counted(state.tokens, "token"), counted(state.rounds, "target forward")];
   const fork = lane.start && lane.start.fork;
-  if (fork) parts.unshift(`forked from ${titleOf(lane)}${fork.lane.startsWith("fork ") ? `, ${fork.lane}` : ""} in round ${fork.round + 1}, ${fork.forced ? "its last given token forced" : `seed ${lane.start.seed}`}`);
+  if (fork)
+    parts.unshift(
+      `forked from ${titleOf(lane)}${fork.lane.startsWith("fork ") ? `, ${fork.lane}` : ""} in round ${fork.round + 1}, ${fork.forced ? "its last given token forced" : `seed ${lane.start.seed}`}`,
+    );
   if (!lane.end || now < lane.clock) parts[fork ? 1 : 0] += " so far";
   else if (lane.end.reason === "eos") parts.push("the text ended by itself");
   else if (lane.end.reason === "stop") parts.push("a stop string ended it");
   else if (lane.end.reason === "cancelled" && fork) parts.push("stopped");
   if (fork) parts.push("its own clock, from 0 at the fork");
-  if (state.spent) parts.push(`${formatMs(state.spent)}, ${formatMs(lane.prefill ? lane.prefill.end : 0)} of it to read the prompt`);
+  if (state.spent)
+    parts.push(`${formatMs(state.spent)}, ${formatMs(lane.prefill ? lane.prefill.end : 0)} of it to read the prompt`);
   return parts.join(" · ");
 }

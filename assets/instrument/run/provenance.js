@@ -4,12 +4,29 @@ import { counted } from "../base/format.js";
 
 /** What ran, in one line: models, device, and the settings that shape the run. */
 export function provenance(start) {
-  const models = start.models.map((m) => `${m.role}${m.name === m.role ? "" : ` ${m.name}`} (${m.layers} × ${m.hidden}, ${size(m.parameters)})`);
+  const models = start.models.map(
+    (m) => `${m.role}${m.name === m.role ? "" : ` ${m.name}`} (${m.layers} × ${m.hidden}, ${size(m.parameters)})`,
+  );
   const cpu = /^cpu$/i.test(start.device) ? `CPU, ${counted(start.threads, "thread")}` : start.device;
   return [...models, `${cpu}, ${start.dtype}`, samplingWords(start.settings || {}), `seed ${start.seed}`].join(" · ");
 }
 
 /** What shapes the target's law before anything is drawn from it. */
-export const samplingWords = ({ temperature, top_k, top_p, min_p }) => [`T ${temperature ?? 0}`, top_k ? `top-k ${top_k}` : "", top_p < 1 ? `top-p ${top_p}` : "", min_p ? `min-p ${min_p}` : ""].filter(Boolean).join(", ");
+export const samplingWords = ({ temperature, top_k, top_p, min_p }) =>
+  [
+    `T ${temperature ?? 0}`,
+    top_k ? `top-k ${top_k}` : "",
+    top_p < 1 ? `top-p ${top_p}` : "",
+    min_p ? `min-p ${min_p}` : "",
+  ]
+    .filter(Boolean)
+    .join(", ");
 
-const size = (n) => (n >= 1e9 ? `${(n / 1e9).toFixed(1)}B` : n >= 1e6 ? `${(n / 1e6).toFixed(1)}M` : n >= 1e3 ? `${(n / 1e3).toFixed(0)}k` : String(n));
+const size = (n) =>
+  n >= 1e9
+    ? `${(n / 1e9).toFixed(1)}B`
+    : n >= 1e6
+      ? `${(n / 1e6).toFixed(1)}M`
+      : n >= 1e3
+        ? `${(n / 1e3).toFixed(0)}k`
+        : String(n);

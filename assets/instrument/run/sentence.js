@@ -15,13 +15,15 @@ export function sentence(store, now, whole) {
   if (!lead) return "";
   const state = stateAt(lead, now);
   const end = whole ? ending(store) : "";
-  if (!state.rounds && !stateAt(plain || lead, now).rounds) return "The target has read the prompt; nothing is written yet." + end;
+  if (!state.rounds && !stateAt(plain || lead, now).rounds)
+    return "The target has read the prompt; nothing is written yet." + end;
   const verb = whole ? "wrote" : state.rounds === 1 ? "has written" : "have written";
   const did = `${counted(state.rounds, "target forward")} ${verb} ${counted(state.tokens, "token")}`;
   if (!draft) return `${did}, one each.${end}`;
   if (!plain) return `${did}.${end}`;
   const other = stateAt(plain, now);
-  if (!whole && !state.rounds) return `Nothing is drafted, judged and written yet; plain decoding stands at ${other.tokens}.`;
+  if (!whole && !state.rounds)
+    return `Nothing is drafted, judged and written yet; plain decoding stands at ${other.tokens}.`;
   if (!whole) return `${did}; plain decoding stands at ${other.tokens}.`;
   if (other.tokens === state.tokens) return `${did}; plain decoding needed ${other.rounds}${faster(store)}.${end}`;
   return `${did}; plain decoding wrote ${counted(other.tokens, "token")} with ${other.rounds}.${end}`;
@@ -31,7 +33,9 @@ export function sentence(store, now, whole) {
 function faster(store) {
   const [draft, plain] = [draftLane(store), plainLane(store)];
   const ratio = draft.solo && plain.solo ? aloneRatio(draft, plain) : raceRatio(draft, plain, raceClock(store));
-  const ended = [draft, plain].every((lane) => lane.end && lane.end.reason !== "cancelled" && lane.end.reason !== "error");
+  const ended = [draft, plain].every(
+    (lane) => lane.end && lane.end.reason !== "cancelled" && lane.end.reason !== "error",
+  );
   return ended && Number.isFinite(ratio) ? `; ${ratio.toFixed(ratio < 1 ? 2 : 1)} times as fast` : "";
 }
 
@@ -41,20 +45,36 @@ export function basisWords(store, now, whole, soloState) {
   if (!draft || !plain || !whole) return "";
   const carried = ballastOf(draft) || ballastOf(plain);
   const told = [alone(draft, plain, soloState), race(draft, plain, now)].filter(Boolean).map((f) => f.brief);
-  const chosen = draft.start && draft.start.synthetic ? "synthetic: the acceptance was chosen (an oracle), so tokens a round say nothing about a drafter" : "";
-  const lossy = draft.start && !draft.start.exact ? `${lossyBadge(draft.start)}: the text follows another law than the target's` : "";
-  return [chosen, lossy, carried ? `with ballast (${carried}): the models' own tokens, at the cost of those shapes` : "", ...told].filter(Boolean).join(" · ");
+  const chosen =
+    draft.start && draft.start.synthetic
+      ? "synthetic: the acceptance was chosen (an oracle), so tokens a round say nothing about a drafter"
+      : "";
+  const lossy =
+    draft.start && !draft.start.exact
+      ? `${lossyBadge(draft.start)}: the text follows another law than the target's`
+      : "";
+  return [
+    chosen,
+    lossy,
+    carried ? `with ballast (${carried}): the models' own tokens, at the cost of those shapes` : "",
+    ...told,
+  ]
+    .filter(Boolean)
+    .join(" · ");
 }
 
 const raceRatio = (draft, plain, now) => stateAt(draft, now).perSecond / stateAt(plain, now).perSecond;
 
-const aloneRatio = (draft, plain) => (draft.solo.tokens / median(draft.solo.seconds)) / (plain.solo.tokens / median(plain.solo.seconds));
+const aloneRatio = (draft, plain) =>
+  draft.solo.tokens / median(draft.solo.seconds) / (plain.solo.tokens / median(plain.solo.seconds));
 
 function ending(store) {
   const broken = store.lanes.find((lane) => lane.end && lane.end.reason === "error");
   if (broken) return ` The run ended early: ${broken.end.message || "an error in the engine."}`;
-  if (store.lanes.some((lane) => lane.end && lane.end.reason === "cancelled" && !lane.start?.fork)) return " Stopped here.";
-  if (store.lanes.some((lane) => !lane.end && !lane.start?.fork)) return store.source === "recorded" ? " The recording stops here." : " The run broke off here.";
+  if (store.lanes.some((lane) => lane.end && lane.end.reason === "cancelled" && !lane.start?.fork))
+    return " Stopped here.";
+  if (store.lanes.some((lane) => !lane.end && !lane.start?.fork))
+    return store.source === "recorded" ? " The recording stops here." : " The run broke off here.";
   return "";
 }
 
@@ -88,8 +108,20 @@ function race(draft, plain, now) {
 
 function alone(draft, plain, state) {
   if (!draft.solo || !plain.solo) {
-    const waiting = { running: "whole solo runs of both lanes are being timed, taking turns", later: "whole solo runs of both lanes follow the race" }[state];
-    return waiting ? { id: "solo", value: state === "running" ? "…" : "–", label: "alone", detail: waiting, brief: waiting, tone: "" } : null;
+    const waiting = {
+      running: "whole solo runs of both lanes are being timed, taking turns",
+      later: "whole solo runs of both lanes follow the race",
+    }[state];
+    return waiting
+      ? {
+          id: "solo",
+          value: state === "running" ? "…" : "–",
+          label: "alone",
+          detail: waiting,
+          brief: waiting,
+          tone: "",
+        }
+      : null;
   }
   const a = median(draft.solo.seconds);
   const b = median(plain.solo.seconds);
@@ -133,14 +165,28 @@ function shape(draft, now) {
 export function distributionFigure(draft, plain, whole) {
   const exact = draft.start ? draft.start.exact : true;
   const t = temperatureOf(draft);
-  if (!exact) return { value: "lossy", label: "another law", detail: "this rule trades exactness for speed: the text is not the target's own" };
-  if (!plain || plain === draft) return { value: "one lane", label: "alone", detail: "nothing beside it to compare its text with" };
+  if (!exact)
+    return {
+      value: "lossy",
+      label: "another law",
+      detail: "this rule trades exactness for speed: the text is not the target's own",
+    };
+  if (!plain || plain === draft)
+    return { value: "one lane", label: "alone", detail: "nothing beside it to compare its text with" };
   if (t > 0) {
-    return { value: "same law", label: "different draws", detail: `at temperature ${t} both lanes draw from the target's law, each with its own coins` };
+    return {
+      value: "same law",
+      label: "different draws",
+      detail: `at temperature ${t} both lanes draw from the target's law, each with its own coins`,
+    };
   }
-  if (!whole || !draft.end || !plain.end) return { value: "–", label: "tokens equal", detail: "temperature 0: counted when both lanes have ended" };
+  if (!whole || !draft.end || !plain.end)
+    return { value: "–", label: "tokens equal", detail: "temperature 0: counted when both lanes have ended" };
   const { equal, over, first } = compareTokens(draft, plain);
-  const detail = first < 0 ? "temperature 0: both lanes wrote the same text, token by token" : `temperature 0; they first differ at token ${first + 1}${gapAt(draft, first)}`;
+  const detail =
+    first < 0
+      ? "temperature 0: both lanes wrote the same text, token by token"
+      : `temperature 0; they first differ at token ${first + 1}${gapAt(draft, first)}`;
   return { value: `${equal} of ${over}`, label: "tokens equal", detail };
 }
 
@@ -149,5 +195,7 @@ function gapAt(lane, index) {
   const token = lane.tokens[index];
   const round = token ? lane.rounds[token.round] : null;
   const contest = round ? round.decisions[index - round.firstToken] || round.last : null;
-  return contest && Number.isFinite(contest.gap) ? `, where the target's two best logits lay ${formatFigure(contest.gap)} apart` : "";
+  return contest && Number.isFinite(contest.gap)
+    ? `, where the target's two best logits lay ${formatFigure(contest.gap)} apart`
+    : "";
 }

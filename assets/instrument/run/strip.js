@@ -27,32 +27,86 @@ export class StripView {
     this.select = select;
     this.canvas = h("canvas", { "aria-hidden": "true" });
     this.readout = h("span", { class: "readout", "aria-hidden": "true" });
-    this.frame = h("div", { class: "strip-frame", tabindex: "0", role: "slider", "aria-label": "Rounds on the race clock" }, this.canvas);
+    this.frame = h(
+      "div",
+      { class: "strip-frame", tabindex: "0", role: "slider", "aria-label": "Rounds on the race clock" },
+      this.canvas,
+    );
     this.playButton = h("button", { class: "small", type: "button", on: { click: () => transport.toggle() } });
-    this.endButton = h("button", { class: "small", type: "button", text: "To the end", on: { click: () => transport.toEnd() } });
-    this.speed = h("select", { "aria-label": "Speed of the replay", on: { change: () => { transport.speed = Number(this.speed.value); transport.paint(); } } },
-      SPEEDS.map((slow) => h("option", { value: slow, text: slow ? speedName(slow) : "fit 10 s" })));
+    this.endButton = h("button", {
+      class: "small",
+      type: "button",
+      text: "To the end",
+      on: { click: () => transport.toEnd() },
+    });
+    this.speed = h(
+      "select",
+      {
+        "aria-label": "Speed of the replay",
+        on: {
+          change: () => {
+            transport.speed = Number(this.speed.value);
+            transport.paint();
+          },
+        },
+      },
+      SPEEDS.map((slow) => h("option", { value: slow, text: slow ? speedName(slow) : "fit 10 s" })),
+    );
     this.stated = h("span", { class: "stated" });
-    this.scrub = h("input", { type: "range", min: "0", max: "1000", step: "1", value: "1000", "aria-label": "Moment on the race clock",
-      on: { input: () => transport.scrub((this.scrub.value / 1000) * transport.end) } });
+    this.scrub = h("input", {
+      type: "range",
+      min: "0",
+      max: "1000",
+      step: "1",
+      value: "1000",
+      "aria-label": "Moment on the race clock",
+      on: { input: () => transport.scrub((this.scrub.value / 1000) * transport.end) },
+    });
     this.table = new RoundTable(select);
-    this.root = h("section", { class: "card strip" },
-      h("header", { class: "card-head wrap" },
-        h("div", { class: "head-text" }, h("h3", { text: "When it reached the reader" }),
-          this.note = h("p", { class: "note" })),
-        h("div", { class: "controls" }, this.stated, this.playButton, this.speed, this.endButton)),
-      this.frame, this.scrub, h("p", { class: "readout-line" }, this.readout), this.table.root);
-    this.canvas.redraw = () => this.paint(this.last.store, this.last.now, this.last.selection, this.last.known, this.last.hiding, this.last.colours);
+    this.root = h(
+      "section",
+      { class: "card strip" },
+      h(
+        "header",
+        { class: "card-head wrap" },
+        h(
+          "div",
+          { class: "head-text" },
+          h("h3", { text: "When it reached the reader" }),
+          (this.note = h("p", { class: "note" })),
+        ),
+        h("div", { class: "controls" }, this.stated, this.playButton, this.speed, this.endButton),
+      ),
+      this.frame,
+      this.scrub,
+      h("p", { class: "readout-line" }, this.readout),
+      this.table.root,
+    );
+    this.canvas.redraw = () =>
+      this.paint(
+        this.last.store,
+        this.last.now,
+        this.last.selection,
+        this.last.known,
+        this.last.hiding,
+        this.last.colours,
+      );
     this.canvas.addEventListener("click", (event) => this.pick(event, true));
     this.canvas.addEventListener("pointermove", (event) => this.pick(event, false));
-    this.canvas.addEventListener("pointerleave", () => { this.hover = null; this.say(); });
+    this.canvas.addEventListener("pointerleave", () => {
+      this.hover = null;
+      this.say();
+    });
   }
 
   paint(store, now, selection, known, hiding, colours) {
     this.last = { store, now, selection, known, hiding, colours };
     this.state();
     this.table.paint(store, now);
-    setText(this.note, `a bar is one round, its outline drafted and wasted; each lane's clock counts only its own work${store.lanes.some((lane) => lane.start?.fork) ? ", a fork's from 0 at the fork" : ""}`);
+    setText(
+      this.note,
+      `a bar is one round, its outline drafted and wasted; each lane's clock counts only its own work${store.lanes.some((lane) => lane.start?.fork) ? ", a fork's from 0 at the fork" : ""}`,
+    );
     const width = this.frame.clientWidth;
     if (!width || !store.lanes.length) return;
     const height = TOP + store.lanes.reduce((sum, lane) => sum + rowHeight(lane, colours), 0) + AXIS;
@@ -83,13 +137,19 @@ export class StripView {
     setText(this.stated, t.end ? `${pace} · ${formatMs(now)} of ${formatMs(t.end)}` : "");
     this.endButton.disabled = !t.end || (now >= t.end && !t.playing);
     this.playButton.disabled = !t.end;
-    if (document.activeElement !== this.scrub && !this.scrub.matches(":active")) this.scrub.value = t.end ? Math.round((1000 * now) / t.end) : 0;
+    if (document.activeElement !== this.scrub && !this.scrub.matches(":active"))
+      this.scrub.value = t.end ? Math.round((1000 * now) / t.end) : 0;
     this.scrub.setAttribute("aria-valuetext", `${formatMs(now)} of ${formatMs(t.end)}`);
     const lane = selection ? selection.lane : null;
     this.frame.setAttribute("aria-valuemin", "1");
     this.frame.setAttribute("aria-valuemax", String(lane ? Math.max(1, lane.rounds.length) : 1));
     this.frame.setAttribute("aria-valuenow", String(selection ? selection.round + 1 : 1));
-    this.frame.setAttribute("aria-valuetext", selection && lane.rounds[selection.round] ? roundWords(lane, lane.rounds[selection.round], known) : "no round yet");
+    this.frame.setAttribute(
+      "aria-valuetext",
+      selection && lane.rounds[selection.round]
+        ? roundWords(lane, lane.rounds[selection.round], known)
+        : "no round yet",
+    );
     this.say();
   }
 
@@ -97,7 +157,12 @@ export class StripView {
     const { selection, known } = this.last;
     const at = this.hover || selection;
     const round = at && at.lane.rounds[at.round];
-    setText(this.readout, round ? `${this.hover ? "" : "selected: "}${laneTitle(at.lane)} · ${roundWords(at.lane, round, this.hover ? knownAt(round, Infinity) : known)}` : "");
+    setText(
+      this.readout,
+      round
+        ? `${this.hover ? "" : "selected: "}${laneTitle(at.lane)} · ${roundWords(at.lane, round, this.hover ? knownAt(round, Infinity) : known)}`
+        : "",
+    );
   }
 
   /** The round nearest to the pointer in its row: hovered, or chosen. */
@@ -107,23 +172,33 @@ export class StripView {
     const x = (event.clientX - own.left) / zoomOf(this.canvas);
     const y = (event.clientY - own.top) / zoomOf(this.canvas);
     const row = this.rows.find((r) => y >= r.y && y < r.y + r.tall);
-    const shown = row ? row.lane.rounds.slice(0, this.transport.playing || this.last.hiding ? roundsAt(row.lane, this.transport.now) : undefined) : [];
+    const shown = row
+      ? row.lane.rounds.slice(
+          0,
+          this.transport.playing || this.last.hiding ? roundsAt(row.lane, this.transport.now) : undefined,
+        )
+      : [];
     if (!shown.length) return;
     const ms = ((x - this.plot.x0) / (this.plot.x1 - this.plot.x0)) * this.plot.span;
     let best = shown[0];
     for (const r of shown) if (Math.abs(r.end - ms) < Math.abs(best.end - ms)) best = r;
     if (chosen) this.select(row.lane, best.index);
-    else { this.hover = { lane: row.lane, round: best.index }; this.say(); }
+    else {
+      this.hover = { lane: row.lane, round: best.index };
+      this.say();
+    }
   }
 }
 
 /** One round in words: for the readout, and for assistive technology. */
 export function roundWords(lane, round, known) {
   const name = `round ${round.index + 1}${lane.end ? ` of ${lane.rounds.length}` : ""}`;
-  if (!known.committed) return `${name} · ${known.drafted && round.drafted ? `${round.drafted} drafted · ` : ""}shown up to its ${known.stage || "beginning"}`;
+  if (!known.committed)
+    return `${name} · ${known.drafted && round.drafted ? `${round.drafted} drafted · ` : ""}shown up to its ${known.stage || "beginning"}`;
   const got = [];
   if (round.drafted) got.push(`${round.drafted} drafted, ${round.accepted} accepted`);
-  if (round.emitted.length > round.accepted) got.push(round.last.kind === "plain" ? "the target's own token" : `one ${round.last.kind}`);
+  if (round.emitted.length > round.accepted)
+    got.push(round.last.kind === "plain" ? "the target's own token" : `one ${round.last.kind}`);
   if (round.cut) got.push(CUT_WORDS[round.cut]);
   return `${name} · ${got.join(", ")} · ${formatMs(round.end - round.start)}, ended at ${formatMs(round.end)}`;
 }
@@ -205,7 +280,9 @@ function drawLane(ctx, lane, plot, y, tall, view, ghosts) {
     const round = lane.rounds[selection.round];
     const x = toX(plot, round.end);
     const half = (round.nodes.length ? wide : 3) / 2 + 4;
-    const top = round.nodes.length ? Math.max(round.depth + 1, round.emitted.length) * unit + 5 : TICK * colours.rows + 5;
+    const top = round.nodes.length
+      ? Math.max(round.depth + 1, round.emitted.length) * unit + 5
+      : TICK * colours.rows + 5;
     ctx.strokeStyle = colours.ink;
     ctx.lineWidth = 1.5;
     box(ctx, x - half, base - top, 2 * half, top + 4, 3);
@@ -264,7 +341,8 @@ function drawBar(ctx, round, x, base, unit, wide, colours) {
   ctx.lineWidth = colours.thin;
   ctx.strokeRect(left, base - wasted * unit, wide, wasted * unit);
   ctx.fillStyle = colours.accepted;
-  if (round.accepted) ctx.fillRect(left, base - round.accepted * unit, wide, round.accepted * unit - (unit > 5 ? 1 : 0));
+  if (round.accepted)
+    ctx.fillRect(left, base - round.accepted * unit, wide, round.accepted * unit - (unit > 5 ? 1 : 0));
   if (round.emitted.length <= round.accepted) return;
   const top = base - (round.accepted + 1) * unit;
   if (round.last.kind === "bonus") {

@@ -21,15 +21,24 @@ export function titleOf(lane) {
   const name = titles[drafter] || drafter;
   if (SHAPED.includes(drafter) && Array.isArray(s.shape)) return `${name} · ${s.shape.join(", ")}`;
   if (drafter.endsWith("-tree") && s.tree_nodes) return `${name} · ${s.tree_nodes} nodes`;
-  if (CHAINS.includes(drafter) && s.gamma) return `${name} · γ ${s.draft_length && s.draft_length !== "fixed" ? "≤ " : ""}${s.gamma}`;
+  if (CHAINS.includes(drafter) && s.gamma)
+    return `${name} · γ ${s.draft_length && s.draft_length !== "fixed" ? "≤ " : ""}${s.gamma}`;
   return name;
 }
 
 /** The real shapes whose traffic and arithmetic the lane's models carried beside their own; speeds are then of those. */
-export const ballastOf = (lane) => [...new Set((lane.start ? lane.start.models : []).map((m) => m.ballast).filter(Boolean))].join(" + ");
+export const ballastOf = (lane) =>
+  [...new Set((lane.start ? lane.start.models : []).map((m) => m.ballast).filter(Boolean))].join(" + ");
 
 /** What must be read beside a lane's speed: costs that are not its models' own, an acceptance that no drafter earned. */
-export const caveatsOf = (lane) => [lane.start && lane.start.fork ? "fork" : "", ballastOf(lane) ? `ballast: ${ballastOf(lane)}` : "", lane.start && lane.start.synthetic ? "synthetic: acceptance chosen" : "", lossyBadge(lane.start)].filter(Boolean);
+export const caveatsOf = (lane) =>
+  [
+    lane.start && lane.start.fork ? "fork" : "",
+    ballastOf(lane) ? `ballast: ${ballastOf(lane)}` : "",
+    lane.start && lane.start.synthetic ? "synthetic: acceptance chosen" : "",
+    lossyBadge(lane.start),
+  ].filter(Boolean);
 
 /** The badge of a run whose text does not follow the target's law. */
-export const lossyBadge = (start) => (!start || start.exact ? "" : `lossy${LOSSY.includes(start.rule) ? `: ${start.rule}` : ""}`);
+export const lossyBadge = (start) =>
+  !start || start.exact ? "" : `lossy${LOSSY.includes(start.rule) ? `: ${start.rule}` : ""}`;
