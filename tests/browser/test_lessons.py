@@ -232,8 +232,8 @@ def test_a_prediction_comes_before_its_uniform(browser: Any, school: Path) -> No
     assert "Say so before you go on" in next(told)
     assert "coin not tossed yet" in page.text(".contest .coin-row")
     uniform = page.ask(
-        "e => Inside.formatProb(e.current.decisions.flatMap((c) => c.children)"
-        ".find((c) => c.node === e.selection.key).uniform)"
+        "e => Inside.formatProb(e.cursor.round.decisions.flatMap((c) => c.children)"
+        ".find((c) => c.node === e.cursor.at.key).uniform)"
     )
     assert f"fell at {uniform}" in next(told)
     assert "coin not tossed yet" not in page.text(".contest .coin-row")
@@ -251,7 +251,7 @@ def test_rows_light_one_by_one_up_to_the_bonus(browser: Any, school: Path) -> No
             break
         rows.append(int(text.split()[1]))
         assert page.ask("e => e.round.mask.at + 1") == rows[-1]
-    assert rows == list(range(1, page.ask("e => e.current.width") + 1))
+    assert rows == list(range(1, page.ask("e => e.cursor.round.width") + 1))
     page.close()
 
 
@@ -293,7 +293,7 @@ def test_a_proposal_is_drawn_to_scale_and_opens_its_round(browser: Any, school: 
     for row, own in zip(page.element.locator(".lesson .scale-row").all()[1:], rounds, strict=True):
         row.locator("button").first.click()
         page.painted()
-        shown = page.ask("e => [e.selection.lane.start.drafter, e.selection.round]")
+        shown = page.ask("e => [e.cursor.at.lane.start.drafter, e.cursor.at.round]")
         assert shown == [own["drafter"], own["index"]]
     page.close()
 

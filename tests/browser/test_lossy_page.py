@@ -20,7 +20,7 @@ pytestmark = pytest.mark.browser
 def run_with(visit: Any, rule: str) -> Any:  # noqa: F811
     page = visit(f"?temperature=1&max_new_tokens=48&rule={rule}&seed=4&lenience=0.05&agreement=40")
     page.run()
-    page.ask("e => { const l = e.store.lanes[1]; e.select(l, l.rounds.findIndex((r) => r.decisions.length)); }")
+    page.ask("e => { const l = e.store.lanes[1]; e.cursor.select(l, l.rounds.findIndex((r) => r.decisions.length)); }")
     page.page.wait_for_timeout(200)
     return page
 
@@ -50,7 +50,7 @@ def test_at_temperature_zero_no_rule_is_called_lossy(visit: Any, rule: str) -> N
     page = visit(f"?max_new_tokens=24&rule={rule}&lenience=0.05&agreement=40")
     page.run()
     assert "24 of 24" in page.figure("law")
-    page.ask("e => { const l = e.store.lanes[1]; e.select(l, l.rounds.findIndex((r) => r.decisions.length)); }")
+    page.ask("e => { const l = e.store.lanes[1]; e.cursor.select(l, l.rounds.findIndex((r) => r.decisions.length)); }")
     page.page.wait_for_timeout(200)
     assert page.text(".contest .note").startswith("greedy")
     assert page.element.locator(".badge.caveat:visible").count() == 0

@@ -185,7 +185,7 @@ class Visit:
 
     def close(self) -> None:
         assert not self.errors, self.errors
-        assert "cannot draw" not in self.ask("e => e.messageText.textContent")
+        assert "cannot draw" not in self.ask("e => e.message.text.textContent")
         outside = [url for url in self.requests if not re.match(r"(http://127\.0\.0\.1[:/]|data:|blob:)", url)]
         assert not outside, outside
         self.context.close()
@@ -271,7 +271,7 @@ def test_stop_ends_the_run_at_once(visit: Any) -> None:
     page.page.click("#ds-stop")
     page.until("e => e.state === 'done' && e.store.lanes.every((l) => l.end)")
     assert page.ask("e => e.store.lanes.map((l) => l.end.reason)") == ["cancelled", "cancelled"]
-    page.until("e => e.sentence.textContent.endsWith('Stopped here.')")
+    page.until("e => e.lead.sentence.textContent.endsWith('Stopped here.')")
 
 
 def test_step_goes_one_round_at_a_time(visit: Any) -> None:
@@ -286,7 +286,7 @@ def test_step_goes_one_round_at_a_time(visit: Any) -> None:
     page.page.wait_for_timeout(200)
     assert page.ask("e => e.store.lanes[1].rounds.length") == 3
     assert "stepping" in page.text(".badge")
-    assert page.ask("e => e.selection.round") == 2
+    assert page.ask("e => e.cursor.at.round") == 2
     page.page.click("#ds-stop")
     page.until("e => e.state === 'done'")
 
@@ -316,7 +316,7 @@ def test_rounds_are_chosen_by_bar_token_button_and_key(visit: Any) -> None:
 def test_the_tree_shows_every_node_and_the_decision_its_distributions(visit: Any) -> None:
     page = visit("?temperature=1&max_new_tokens=32&drafter=sampled-tree&shape=3,2")
     page.run()
-    nodes = page.ask("e => e.selection.lane.rounds[e.selection.round].nodes.length")
+    nodes = page.ask("e => e.cursor.at.lane.rounds[e.cursor.at.round].nodes.length")
     assert page.element.locator(".tree-svg .node").count() == nodes + 2  # the root and the target's own token
     assert page.element.locator(".tree-svg .node[tabindex='0']").count() == 1
     assert page.element.locator(".contest .bar-row").count() >= 3
@@ -347,11 +347,11 @@ def test_each_rule_has_its_own_form(visit: Any, query: str, words: str, uniforms
     for index in range(len(rounds)):  # every round and every slot can be drawn
         page.ask(f"""e => {{
             const lane = e.store.lanes[1], round = lane.rounds[{index}];
-            e.select(lane, {index}); e.paint();
+            e.cursor.select(lane, {index}); e.paint();
             for (const slot of Inside.slotsOf(round))
-                for (const key of [null, "last"]) {{ e.open(slot, key); e.paint(); }}
+                for (const key of [null, "last"]) {{ e.cursor.open(slot, key); e.paint(); }}
         }}""")
-    page.ask(f"e => {{ e.select(e.store.lanes[1], {next(i for i, n in enumerate(rounds) if n)}); e.paint(); }}")
+    page.ask(f"e => {{ e.cursor.select(e.store.lanes[1], {next(i for i, n in enumerate(rounds) if n)}); e.paint(); }}")
     assert page.text(".contest .note").startswith(words)
     assert (page.element.locator(".coin-row").count() > 0) is uniforms
 
@@ -370,7 +370,7 @@ def test_you_draft(visit: Any) -> None:
     page.ready()
     page.page.wait_for_selector("#ds-typed", state="visible")
     page.page.click("#ds-run")
-    page.until("e => /typed draft is empty/.test(e.messageText.textContent)")
+    page.until("e => /typed draft is empty/.test(e.message.text.textContent)")
     page.fill("typed", " and then they all went home.")
     page.run()
     assert page.ask("e => e.store.lanes[1].start.drafter") == "typed"
@@ -414,8 +414,8 @@ def test_a_refused_clipboard_shows_the_link(visit: Any) -> None:
     page.page.evaluate("() => { navigator.clipboard.writeText = () => Promise.reject(new Error('closed')); }")
     page.page.wait_for_function("() => document.querySelector('#ds-seed input')?.value === '5'")
     page.page.click("#ds-link")
-    page.until("e => /seed=5/.test(e.messageField.value)")
-    assert page.ask("e => !e.messageField.hidden && e.messageField.value.startsWith(location.origin)")
+    page.until("e => /seed=5/.test(e.message.field.value)")
+    assert page.ask("e => !e.message.field.hidden && e.message.field.value.startsWith(location.origin)")
 
 
 def test_a_run_is_saved_and_replayed_and_bad_files_change_nothing(visit: Any, tmp_path: Path) -> None:
@@ -435,7 +435,7 @@ def test_a_run_is_saved_and_replayed_and_bad_files_change_nothing(visit: Any, tm
     foreign = tmp_path / "holiday.jsonl"
     foreign.write_text('{"hello": "world"}\n')
     load(other, foreign)
-    other.until("e => /holiday.jsonl.*is not a Draftscope trace/.test(e.messageText.textContent)")
+    other.until("e => /holiday.jsonl.*is not a Draftscope trace/.test(e.message.text.textContent)")
     assert other.text("h2") == before
 
     load(other, saved)
@@ -447,8 +447,8 @@ def test_a_run_is_saved_and_replayed_and_bad_files_change_nothing(visit: Any, tm
     cut = tmp_path / "cut.jsonl.gz"
     cut.write_bytes(saved.read_bytes()[: saved.stat().st_size * 3 // 4])
     load(other, cut)
-    other.until("e => /breaks off after \\d+ events/.test(e.messageText.textContent)")
-    assert other.ask("e => !e.message.hidden")
+    other.until("e => /breaks off after \\d+ events/.test(e.message.text.textContent)")
+    assert other.ask("e => !e.message.box.hidden")
     rounds = [event for event in files.read(cut).events if event.kind == "round"]  # of which lane, the race decides
     assert rounds
     assert other.ask("e => e.store.lanes.reduce((sum, lane) => sum + lane.rounds.length, 0)") == len(rounds)
@@ -479,24 +479,24 @@ def test_bad_input_is_one_sentence_and_the_shown_run_stays(visit: Any) -> None:
     before = page.text("h2")
     page.fill("prompt", "   ")
     page.page.click("#ds-run")
-    page.until("e => /prompt is empty/.test(e.messageText.textContent)")
+    page.until("e => /prompt is empty/.test(e.message.text.textContent)")
     page.fill("prompt", "word " * 9000)
     page.page.click("#ds-run")
-    page.until("e => /context holds/.test(e.messageText.textContent)")
+    page.until("e => /context holds/.test(e.message.text.textContent)")
     page.fill("prompt", "x")
     page.fill("seed", "-4")
     page.page.click("#ds-run")
-    page.until("e => /seed = -4/.test(e.messageText.textContent)")
+    page.until("e => /seed = -4/.test(e.message.text.textContent)")
     assert page.text("h2") == before
     assert page.text(".badge") == "recorded"
 
 
 def test_an_address_that_asks_for_nonsense_is_one_sentence(visit: Any) -> None:
     page = visit("?gamma=99&drafter=drft&rule=dice&temperature=warm&max_new_tokens=8")
-    page.until("e => /temperature = 'warm'/.test(e.messageText.textContent)")
+    page.until("e => /temperature = 'warm'/.test(e.message.text.textContent)")
     page.ready()
     page.page.click("#ds-run")
-    page.until("e => /rule = 'dice'|gamma = 99|no drafter/.test(e.messageText.textContent)")
+    page.until("e => /rule = 'dice'|gamma = 99|no drafter/.test(e.message.text.textContent)")
     assert page.text(".badge") == "recorded"
 
 
@@ -609,7 +609,7 @@ def shown_nodes(page: Visit, fates: str) -> int:
 def test_stages_are_stepped_and_time_goes_with_them(visit: Any) -> None:
     page = visit("?temperature=1&max_new_tokens=32&drafter=sampled-tree&shape=3,2")
     page.run()
-    index = page.ask("e => e.selection.round")
+    index = page.ask("e => e.cursor.at.round")
     lane = "e.store.lanes[1]"
     nodes = page.ask(f"e => {lane}.rounds[{index}].nodes.length")
     seen = []
@@ -634,7 +634,7 @@ def test_stages_are_stepped_and_time_goes_with_them(visit: Any) -> None:
     assert shown_nodes(page, "drafted") == 0
     page.page.keyboard.press("]")
     page.page.wait_for_timeout(100)
-    assert page.ask("e => e.selection.round") == index + 1
+    assert page.ask("e => e.cursor.at.round") == index + 1
 
 
 def test_a_hidden_verdict_is_nowhere_on_the_page(visit: Any) -> None:
@@ -648,7 +648,7 @@ def test_a_hidden_verdict_is_nowhere_on_the_page(visit: Any) -> None:
         assert shown_nodes(page, "accepted rejected correction bonus unvisited") == 0
         told = page.text(".tree") + page.text(".contest") + page.text(".scale") + page.text(".strip .readout")
         assert not re.search(r"accepted|rejected|correction|bonus|✓|✗|never judged", told.replace("if accepted", ""))
-        assert page.ask("e => e.transport.now < e.current.end")
+        assert page.ask("e => e.transport.now < e.cursor.round.end")
         assert "still hidden" in page.text("[aria-label='Toss it again']")
         page.element.get_by_label("Next round").click()  # the next one opens before its result too
         page.page.wait_for_timeout(150)
@@ -657,7 +657,7 @@ def test_a_hidden_verdict_is_nowhere_on_the_page(visit: Any) -> None:
     assert shown_nodes(page, "drafted") == 0
     page.element.get_by_role("button", name="Play").click()
     page.page.wait_for_timeout(100)
-    assert not page.ask("e => e.hiding")
+    assert not page.ask("e => e.cursor.hiding")
     page.ask("e => e.transport.pause()")
 
 
@@ -666,7 +666,7 @@ def test_a_scrub_shows_the_round_that_the_clock_is_in(visit: Any) -> None:
     page.run()
     page.ask("e => { const r = e.store.lanes[1].rounds[3]; e.transport.scrub(r.start + r.timings.propose[0] * 0.5); }")
     page.page.wait_for_timeout(150)
-    assert page.ask("e => e.selection.round") == 3
+    assert page.ask("e => e.cursor.at.round") == 3
     assert page.text(".tree .note") == "the draft is being made"
 
 
@@ -679,23 +679,23 @@ def test_one_selection_goes_through_all_views(visit: Any) -> None:
     assert page.text(".tree h3").startswith("Round 2 ")
     assert "round 2 of" in page.text(".strip .readout")
     assert page.ask("e => e.lanes[1].marked.map((s) => s.textContent).join('')") == page.ask(
-        "e => e.current.text_delta"
+        "e => e.cursor.round.text_delta"
     )
     page.element.locator(".tree-svg .node[data-key='1']").click()
     page.page.wait_for_timeout(150)
-    label = page.ask("e => Inside.visible(e.current.nodes[1].raw)")
+    label = page.ask("e => Inside.visible(e.cursor.round.nodes[1].raw)")
     assert page.text(".item-line").startswith(f"{label} · by draft step 1 · ")
     page.element.get_by_role("button", name="Mask", exact=True).click()
     page.page.wait_for_timeout(150)
-    assert page.text(".mask .note").startswith(f"Row 3 of {1 + page.ask('e => e.current.nodes.length')}, {label}: ")
+    assert page.text(".mask .note").startswith(f"Row 3 of {1 + page.ask('e => e.cursor.round.nodes.length')}, {label}: ")
     page.element.locator(".mask-frame").focus()
     page.page.keyboard.press("ArrowDown")
     page.page.wait_for_timeout(150)
-    assert page.ask("e => e.selection.key") == 2
+    assert page.ask("e => e.cursor.at.key") == 2
     page.element.get_by_role("button", name="Tree", exact=True).click()
     page.element.locator(".scale-bar button.draft").nth(1).click()
     page.page.wait_for_timeout(150)
-    deep = page.ask("e => e.current.nodes.filter((n) => n.depth === 2).map((n) => String(n.id))")
+    deep = page.ask("e => e.cursor.round.nodes.filter((n) => n.depth === 2).map((n) => String(n.id))")
     lit = page.ask("e => [...e.shadowRoot.querySelectorAll('.node.lit')].map((n) => n.dataset.key)")
     assert sorted(lit) == sorted(deep)
 
@@ -716,9 +716,9 @@ LARGE_TREE = """e => {
     round.decisions = [];
     round.last = { ...round.last, kind: "bonus", slot: 2 };
     lane.rounds[0] = round;
-    e.choose(lane, 0);
-    e.selection = { ...e.selection, slot: -1, key: -1 };
-    e.following = false;
+    e.cursor.choose(lane, 0);
+    e.cursor.at = { ...e.cursor.at, slot: -1, key: -1 };
+    e.cursor.following = false;
     e.round.tree.stamp = ""; // another round under the same name
     e.paint();
 }"""
@@ -740,7 +740,7 @@ def test_a_tree_of_500_nodes_is_drawn_folded_and_zoomed(visit: Any, record_prope
     page.ask(LARGE_TREE)
     assert page.element.locator(".tree-svg .node").count() == 502
     idle = page.ask(MEDIAN_OF_50.replace("BEFORE", ""))
-    chosen = page.ask(MEDIAN_OF_50.replace("BEFORE", "e.open(-1, i);"))
+    chosen = page.ask(MEDIAN_OF_50.replace("BEFORE", "e.cursor.open(-1, i);"))
     record_property("idle_ms", idle)
     record_property("selection_ms", chosen)
     print(f"500 nodes: a repaint {idle:.2f} ms, with another node chosen {chosen:.2f} ms (medians of 50)")
@@ -764,7 +764,7 @@ def test_a_tree_of_500_nodes_is_drawn_folded_and_zoomed(visit: Any, record_prope
 def test_ten_thousand_draws_settle_on_p_and_the_wrong_rule_misses_it(visit: Any) -> None:
     page = visit("?temperature=1&max_new_tokens=24&rule=token&seed=2")
     page.run()
-    page.ask("e => { const l = e.store.lanes[1]; e.select(l, l.rounds.findIndex((r) => r.decisions.length)); }")
+    page.ask("e => { const l = e.store.lanes[1]; e.cursor.select(l, l.rounds.findIndex((r) => r.decisions.length)); }")
     page.unfold("Toss it again")
     for name, words in (("by this rule", "The draws settle on p"), ("wrong: last token from p", "The draws miss p")):
         page.element.get_by_role("button", name=name).click()
@@ -813,7 +813,7 @@ def test_a_uniform_tossed_again_goes_as_far_as_the_record(visit: Any) -> None:
     page.run()
     page.unfold("Toss it again")
     uniform = page.element.locator(".reflip input")
-    child = page.ask("e => Inside.decisionAt(e.current, e.selection.slot).children[0]")
+    child = page.ask("e => Inside.decisionAt(e.cursor.round, e.cursor.at.slot).children[0]")
     threshold, passed = child["threshold"], child["passed"]
     other = 0 if not passed else 0.999
     if (threshold > 0.999 and passed) or (threshold == 0 and not passed):
@@ -918,7 +918,7 @@ def test_a_saved_run_is_offered_as_a_page(visit: Any, tmp_path: Path) -> None:
     page = visit("?max_new_tokens=16")
     page.run()
     record(page, tmp_path)
-    page.until("e => !e.messageOffer.hidden")
+    page.until("e => !e.message.offer.hidden")
     with page.page.expect_download() as download:
         page.element.get_by_role("button", name="Save as a page that plays offline").click()
     assert download.value.suggested_filename == "draftscope-run.html"
@@ -949,10 +949,10 @@ def test_copy_link_offers_a_teachers_link(visit: Any) -> None:
     page.page.evaluate("() => { navigator.clipboard.writeText = () => Promise.reject(new Error('closed')); }")
     page.page.wait_for_function("() => document.querySelector('#ds-seed input')?.value === '5'")
     page.page.click("#ds-link")
-    page.until("e => /seed=5/.test(e.messageField.value)")
-    assert not page.ask("e => /teach=/.test(e.messageField.value)")
+    page.until("e => /seed=5/.test(e.message.field.value)")
+    assert not page.ask("e => /teach=/.test(e.message.field.value)")
     page.element.get_by_role("button", name="As a teacher's link").click()
-    page.until("e => /seed=5.*teach=1/.test(e.messageField.value) && e.messageOffer.hidden")
+    page.until("e => /seed=5.*teach=1/.test(e.message.field.value) && e.message.offer.hidden")
 
 
 def test_an_address_opens_a_lesson_which_can_be_saved_and_tried(visit: Any, tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ pytestmark = pytest.mark.browser
 AT_A_CONTEST = """e => {
     const lane = e.store.lanes[1];
     const round = lane.rounds.find((r) => r.index > 0 && r.decisions.length && !r.cut);
-    e.select(lane, round.index);
-    return new Promise((done) => setTimeout(() => done([round.index, e.selection.slot]), 200));
+    e.cursor.select(lane, round.index);
+    return new Promise((done) => setTimeout(() => done([round.index, e.cursor.at.slot]), 200));
 }"""
 
 
@@ -39,8 +39,8 @@ def test_a_run_is_forked_with_a_forced_token_and_with_a_new_uniform_and_replays(
     before = page.ask(
         f"e => e.store.lanes[1].tokens.slice(0, e.store.lanes[1].rounds[{index}].firstToken).map((t) => t.id)"
     )
-    path = page.ask("""e => { const r = e.current, ids = [];
-        for (let s = e.selection.slot; s !== -1; s = r.nodes.find((n) => n.id === s).parent)
+    path = page.ask("""e => { const r = e.cursor.round, ids = [];
+        for (let s = e.cursor.at.slot; s !== -1; s = r.nodes.find((n) => n.id === s).parent)
             ids.unshift(r.nodes.find((n) => n.id === s).token);
         return ids; }""")
     token = int(page.element.get_by_label("Token to force").input_value())
@@ -117,7 +117,7 @@ def test_what_python_refuses_is_one_sentence_and_the_run_stays(visit: Any) -> No
     page = visit("?max_new_tokens=16")
     page.run()
     page.page.evaluate("Draftscope.ask('fork', { lane: 'nobody', round: 0, slot: -1, token: null })")
-    page.until("e => /no lane 'nobody'/.test(e.messageText.textContent)")
+    page.until("e => /no lane 'nobody'/.test(e.message.text.textContent)")
     page.page.evaluate("Draftscope.ask('fork', { lane: 'plain', round: 15, slot: -1, token: 70 })")
-    page.until("e => /Nothing is left/.test(e.messageText.textContent)")
+    page.until("e => /Nothing is left/.test(e.message.text.textContent)")
     assert page.ask("e => e.store.lanes.length") == 2

@@ -44,25 +44,25 @@ def test_ones_own_models_are_loaded_and_decode(visit: Any, brought: Path) -> Non
     assert violations(page.page) == []
 
     load(page, str(brought.parent / "nowhere"))
-    page.until("e => /nowhere.*The models that were here are still loaded/.test(e.messageText.textContent)")
+    page.until("e => /nowhere.*The models that were here are still loaded/.test(e.message.text.textContent)")
     page.page.wait_for_function("(was) => document.querySelector('.ds-engine').textContent === was", arg=header)
     page.run()
     assert page.ask(WRITTEN) == written and "target" in named(page)
 
     load(page, str(brought))
-    page.until("e => e.messageText.textContent === 'The models are loaded; press Run.'")
+    page.until("e => e.message.text.textContent === 'The models are loaded; press Run.'")
     assert page.page.inner_text(".ds-engine").startswith("my-own (2 × 32), loaded in ")
     drafter = page.page.input_value("#ds-drafter input")
     assert drafter != "Draft model, chain" and "not here" not in drafter
     page.ask("e => Draftscope.ask('fork', { lane: 'speculative', round: 0, slot: -1, token: null })")
-    page.until("e => /Only a live run that is over can be forked/.test(e.messageText.textContent)")
+    page.until("e => /Only a live run that is over can be forked/.test(e.message.text.textContent)")
     page.run()
     assert named(page) == ["my-own"]
 
     other = visit()  # what another tab finds
     other.ready()
     assert other.page.inner_text(".ds-engine").startswith("my-own ")
-    assert "nowhere" not in other.ask("e => e.messageText.textContent")
+    assert "nowhere" not in other.ask("e => e.message.text.textContent")
 
 
 @pytest.mark.parametrize("width", [390, 1440])

@@ -101,7 +101,7 @@ def test_the_picture_shows_what_the_card_shows(browser: Any, raced: list[AnyEven
     page.element.get_by_role("button", name="Mask", exact=True).click()
     page.painted()
     mask = ElementTree.fromstring(saved(page, "round", "SVG", tmp_path).read_text("utf-8"))
-    rows = page.ask("e => e.current.nodes.length") + 1
+    rows = page.ask("e => e.cursor.round.nodes.length") + 1
     assert len(list(mask.iter(f"{SVG}rect"))) >= rows * rows
     assert "the rows themselves" in words(mask)
     page.close()
@@ -135,7 +135,7 @@ def test_every_card_is_a_png_of_twice_its_size(browser: Any, raced: list[AnyEven
 def test_a_narrow_page_saves_its_outline(browser: Any, raced: list[AnyEvent], tmp_path: Path) -> None:
     page = opened(browser, raced, tmp_path, viewport={"width": 390, "height": 844})
     drawn = ElementTree.fromstring(saved(page, "round", "SVG", tmp_path).read_text("utf-8"))
-    tokens = page.ask("e => e.current.nodes.map((n) => Inside.shorten(Inside.visible(n.raw), 14))")
+    tokens = page.ask("e => e.cursor.round.nodes.map((n) => Inside.shorten(Inside.visible(n.raw), 14))")
     assert all(token in words(drawn) for token in tokens)
     page.close()
 

@@ -184,8 +184,8 @@ def test_the_copied_link_is_the_spaces_and_opens_the_same_settings(visit: Any) -
     page.page.evaluate("() => { navigator.clipboard.writeText = () => Promise.reject(new Error('closed')); }")
     page.ready()
     page.page.click("#ds-link")
-    page.until("e => /seed=5/.test(e.messageField.value)")
-    link = page.ask("e => e.messageField.value")
+    page.until("e => /seed=5/.test(e.message.field.value)")
+    link = page.ask("e => e.message.field.value")
     assert link.startswith(f"https://huggingface.co/spaces/{SPACE_ID}?")
     again = visit(link.partition("?")[2])
     again.run()
@@ -207,7 +207,7 @@ def test_the_place_in_the_queue_is_seen_and_one_more_is_refused(visit: Any) -> N
     second.ask("e => e.transport.play()")
     second.until("e => e.store.source === 'recorded' && e.transport.now > 0")
     third.page.click("#ds-run")
-    third.until("e => /2 runs are decoded or waiting here/.test(e.messageText.textContent)")
+    third.until("e => /2 runs are decoded or waiting here/.test(e.message.text.textContent)")
     assert third.text(".badge") == "recorded"
     for page in (first, second):
         page.page.click("#ds-stop")
@@ -329,7 +329,7 @@ def test_hostile_traces_are_one_sentence_and_the_page_goes_on(visit: Any, tmp_pa
         for _ in range(8):
             file.write(b" " * 2**20)
     load(page, bomb)
-    page.until("e => /bomb.jsonl.gz' is larger than 4 MiB unpacked/.test(e.messageText.textContent)")
+    page.until("e => /bomb.jsonl.gz' is larger than 4 MiB unpacked/.test(e.message.text.textContent)")
     shipped = files.read(ROOT / "assets" / "traces" / "first.jsonl.gz").events
     for number, run in enumerate(("__proto__", "r999999999999", '"><img src=x onerror="window.pwned=1">')):
         hostile = tmp_path / f"hostile{number}.jsonl.gz"

@@ -74,7 +74,7 @@ class Alone:
 
     def close(self) -> None:
         assert not self.errors, self.errors
-        assert "cannot draw" not in self.ask("e => e.messageText.textContent")
+        assert "cannot draw" not in self.ask("e => e.message.text.textContent")
         assert all(url.startswith(("file:", "data:", "blob:", "about:")) for url in self.requests), self.requests
         self.context.close()
 

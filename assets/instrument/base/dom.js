@@ -24,6 +24,10 @@ function fill(element, props, children) {
   return element;
 }
 
+/** A small button. */
+export const button = (text, act, props) =>
+  h("button", { class: "small", type: "button", text, ...props, on: { click: act } });
+
 /** Sets text only where it changed, so that screen readers and selections are left alone. */
 export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;

@@ -3,6 +3,7 @@
 import { h, s } from "../base/dom.js";
 import { counted, formatMs, median } from "../base/format.js";
 import { draftLane, plainLane } from "../base/store.js";
+import { foldedTable } from "../draw/tables.js";
 
 /** Rows of a forward -> {n, ms}: how many of the run's forwards had so many, and their median time. */
 export function byRows(store) {
@@ -78,37 +79,15 @@ export function arrivalPicture(store) {
       h("span", {}),
       h("p", { class: "ends" }, h("span", { text: "0" }), h("span", { text: formatMs(end) })),
     ),
-    h(
-      "details",
-      {},
-      h("summary", { text: "The gaps as a table" }),
-      h(
-        "table",
-        {},
-        h(
-          "thead",
-          {},
-          h(
-            "tr",
-            {},
-            ["", "tokens", "median gap", "largest gap"].map((text) => h("th", { scope: "col", text })),
-          ),
-        ),
-        h(
-          "tbody",
-          {},
-          rows.map(([, name, times]) =>
-            h(
-              "tr",
-              {},
-              h("th", { scope: "row", text: name }),
-              [times.length, formatMs(median(gapsOf(times))), formatMs(Math.max(...gapsOf(times)))].map((text) =>
-                h("td", { text: String(text) }),
-              ),
-            ),
-          ),
-        ),
-      ),
+    foldedTable(
+      "The gaps as a table",
+      ["", "tokens", "median gap", "largest gap"],
+      rows.map(([, name, times]) => [
+        name,
+        times.length,
+        formatMs(median(gapsOf(times))),
+        formatMs(Math.max(...gapsOf(times))),
+      ]),
     ),
   );
 }
@@ -167,41 +146,10 @@ export function copyPicture(lane) {
       h("span", { text: `prompt, ${counted(prompt, "token")}` }),
       h("span", { text: `${counted(lane.tokens.length, "token")} written` }),
     ),
-    h(
-      "details",
-      {},
-      h("summary", { text: "The arcs as a table" }),
-      h(
-        "div",
-        { class: "table", tabindex: "0", role: "group", "aria-label": "Copies" },
-        h(
-          "table",
-          {},
-          h(
-            "thead",
-            {},
-            h(
-              "tr",
-              {},
-              ["round", "at token", "copied from", "matched", "drafted", "stood"].map((text) =>
-                h("th", { scope: "col", text }),
-              ),
-            ),
-          ),
-          h(
-            "tbody",
-            {},
-            copies.map((c) =>
-              h(
-                "tr",
-                {},
-                h("th", { scope: "row", text: String(c.round.index + 1) }),
-                [c.at, c.from, c.length, c.round.drafted, c.accepted].map((n) => h("td", { text: String(n) })),
-              ),
-            ),
-          ),
-        ),
-      ),
+    foldedTable(
+      "The arcs as a table",
+      ["round", "at token", "copied from", "matched", "drafted", "stood"],
+      copies.map((c) => [c.round.index + 1, c.at, c.from, c.length, c.round.drafted, c.accepted]),
     ),
   );
 }

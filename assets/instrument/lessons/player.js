@@ -117,7 +117,7 @@ export class LessonPlayer {
     this.back.disabled = this.at === 0;
     this.next.disabled = this.at + 1 === this.steps.length;
     this.host.main.dataset.show = step.show || "none";
-    this.host.hiding = false;
+    this.host.cursor.hiding = false;
     this.host.transport.pause();
     this.host.unfold.set("Toss it again", /trial/.test(step.show));
     if (step.act) step.act(this.host, this.store);

@@ -5,48 +5,13 @@ import { h, s } from "../base/dom.js";
 import { counted, formatFigure, formatMs, median } from "../base/format.js";
 import { costsOf } from "../base/numbers.js";
 import { plainLane } from "../base/store.js";
+import { foldedTable, scrollable, table } from "../draw/tables.js";
 import { proposeParts, scaleRow } from "../round/scale.js";
 import { laneTitle } from "../run/titles.js";
 
 const sum = (values) => values.reduce((total, x) => total + x, 0);
 const proposing = (round) => sum(round.timings.propose);
 const forwards = (round) => round.timings.propose.slice(0, -1);
-
-const tableOf = (caption, head, rows) =>
-  h(
-    "details",
-    {},
-    h("summary", { text: caption }),
-    h(
-      "div",
-      { class: "table", tabindex: "0", role: "group", "aria-label": caption },
-      h(
-        "table",
-        {},
-        h(
-          "thead",
-          {},
-          h(
-            "tr",
-            {},
-            head.map((text) => h("th", { scope: "col", text })),
-          ),
-        ),
-        h(
-          "tbody",
-          {},
-          rows.map(([first, ...cells]) =>
-            h(
-              "tr",
-              {},
-              h("th", { scope: "row", text: first }),
-              cells.map((text) => h("td", { text: String(text) })),
-            ),
-          ),
-        ),
-      ),
-    ),
-  );
 
 /** The recorded round whose proposing took the lane's median time. */
 export function typicalProposal(lane) {
@@ -68,8 +33,8 @@ export function proposePicture(store, host) {
   const all = proposalsOf(store).map((at) => ({ ...at, ms: proposing(at.round), steps: forwards(at.round) }));
   const ruler = Math.max(one, ...all.map(({ ms }) => ms));
   const open = (at) => (part) => {
-    host.select(at.lane, at.round.index);
-    host.light(part.nodes);
+    host.cursor.select(at.lane, at.round.index);
+    host.cursor.light(part.nodes);
   };
   const words = ({ round, ms, steps }) =>
     `${formatMs(ms)} for ${counted(round.drafted, "token")}: ${counted(steps.length, "forward")}, ${formatMs(sum(steps))}, and the rest of the proposing`;
@@ -87,7 +52,7 @@ export function proposePicture(store, host) {
       class: "sum",
       text: "Of each lane one recorded round, that whose proposing took the median time; all on one ruler. A block opens its round.",
     }),
-    tableOf(
+    foldedTable(
       "The proposals as a table",
       ["lane", "round", "drafted", "forwards", "in forwards", "rest", "together", "of a plain forward"],
       all.map(({ lane, round, ms, steps }) => [
@@ -127,16 +92,12 @@ export function worthPicture(store) {
   }));
   const deepest = Math.max(...lanes.map(({ places }) => places.length));
   const cell = (at) =>
-    h(
-      "td",
-      {},
-      at
-        ? [
-            h("i", { class: "share", style: { width: `${(44 * at.stood) / at.reached}px` } }),
-            `${at.stood} of ${at.reached}`,
-          ]
-        : "–",
-    );
+    at
+      ? [
+          h("i", { class: "share", style: { width: `${(44 * at.stood) / at.reached}px` } }),
+          `${at.stood} of ${at.reached}`,
+        ]
+      : "–";
   const head = [
     "lane",
     "proposing, plain rounds",
@@ -144,37 +105,17 @@ export function worthPicture(store) {
     "tokens a round",
     "against plain",
   ];
-  const row = ({ lane, places, costs }) =>
-    h(
-      "tr",
-      {},
-      h("th", { scope: "row", text: laneTitle(lane) }),
-      h("td", { text: formatFigure(costs.per * costs.c) }),
-      Array.from({ length: deepest }, (_, k) => cell(places[k])),
-      h("td", { text: formatFigure(costs.tau) }),
-      h("td", { text: `${formatFigure(costs.measured)}×` }),
-    );
+  const row = ({ lane, places, costs }) => [
+    laneTitle(lane),
+    formatFigure(costs.per * costs.c),
+    ...Array.from({ length: deepest }, (_, k) => cell(places[k])),
+    formatFigure(costs.tau),
+    `${formatFigure(costs.measured)}×`,
+  ];
   return h(
     "div",
     { class: "worth" },
-    h(
-      "div",
-      { class: "table", tabindex: "0", role: "group", "aria-label": "What each proposal was worth" },
-      h(
-        "table",
-        {},
-        h(
-          "thead",
-          {},
-          h(
-            "tr",
-            {},
-            head.map((text) => h("th", { scope: "col", text })),
-          ),
-        ),
-        h("tbody", {}, lanes.filter(({ costs }) => costs).map(row)),
-      ),
-    ),
+    scrollable("What each proposal was worth", table(head, lanes.filter(({ costs }) => costs).map(row))),
     h("p", {
       class: "sum",
       text: "A place is reached where all drafts before it stood; rounds that a limit cut are left out. Proposing is draft forwards a round times the median one; against plain are tokens a millisecond of whole lanes, prompts left out.",
@@ -237,7 +178,7 @@ export function prefetchPicture(lane) {
       key("busy", "beside the target"),
       key("waited", "waited for"),
     ),
-    tableOf(
+    foldedTable(
       "The rounds as a table",
       ["round", "prepared for", "came", "drafting ahead", "waited for", "next proposing"],
       all.map(({ round, note, propose }) => [

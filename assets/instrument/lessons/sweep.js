@@ -4,6 +4,7 @@
 import { h, s } from "../base/dom.js";
 import { counted, formatFigure, median } from "../base/format.js";
 import { draftLane, plainLane } from "../base/store.js";
+import { foldedTable } from "../draw/tables.js";
 
 /** At each length that both lanes reached: plain's milliseconds over the drafting lane's, prompts included. */
 export function byLength(store) {
@@ -105,42 +106,6 @@ function chart({ series, places, at, axis, label }) {
   );
 }
 
-const table = (caption, head, rows) =>
-  h(
-    "details",
-    {},
-    h("summary", { text: caption }),
-    h(
-      "div",
-      { class: "table", tabindex: "0", role: "group", "aria-label": caption },
-      h(
-        "table",
-        {},
-        h(
-          "thead",
-          {},
-          h(
-            "tr",
-            {},
-            head.map((text) => h("th", { scope: "col", text })),
-          ),
-        ),
-        h(
-          "tbody",
-          {},
-          rows.map(([first, ...cells]) =>
-            h(
-              "tr",
-              {},
-              h("th", { scope: "row", text: String(first) }),
-              cells.map((text) => h("td", { text })),
-            ),
-          ),
-        ),
-      ),
-    ),
-  );
-
 /** Speed against plain at each answer length. */
 export function lengthPicture(store) {
   const points = byLength(store);
@@ -161,7 +126,7 @@ export function lengthPicture(store) {
       class: "sum",
       text: `Plain's time over this lane's when each had written so many tokens, the prompt's ${start.prompt_tokens} tokens read by both; one recorded run of each, ${start.device}, ${counted(start.threads, "thread")}, ${start.created.slice(0, 10)}.`,
     }),
-    table(
+    foldedTable(
       "The lengths as a table",
       ["tokens", "against plain"],
       points.map((p) => [p.x, `${formatFigure(p.y)}×`]),
@@ -194,7 +159,7 @@ export function batchPicture(store) {
       class: "sum",
       text: `Whole runs, ${run.tokens} tokens of each continuation of one prompt at T ${run.temperature}: plain's seconds over the drafter's in the same repeat: median of ${repeats}, lines from the least to the largest. Measured on ${machine}.`,
     }),
-    table("The batches as a table", ["", "against plain", "each repeat"], rows),
+    foldedTable("The batches as a table", ["", "against plain", "each repeat"], rows),
   );
 }
 

@@ -68,20 +68,20 @@ const judged = (lane) =>
 
 /** The page at a child's contest, before its coin has fallen (`after` 0) or once it has. */
 function atChild(host, lane, { round, contest, node }, after) {
-  host.select(lane, round.index);
-  host.toBeat(beatsOf(round).findIndex((beat) => beat.nodes.includes(node.id)) - 1 + after);
-  host.selection = { ...host.selection, slot: contest.slot, key: node.id };
+  host.cursor.select(lane, round.index);
+  host.cursor.toBeat(beatsOf(round).findIndex((beat) => beat.nodes.includes(node.id)) - 1 + after);
+  host.cursor.point(contest.slot, node.id);
 }
 
 /** The page at a child's contest when all of its round is known. */
 function atEndOf(host, lane, { round, contest, node }) {
   atStage(host, lane, round, "commit");
-  host.selection = { ...host.selection, slot: contest.slot, key: node.id };
+  host.cursor.point(contest.slot, node.id);
 }
 
 function atStage(host, lane, round, stage) {
-  host.select(lane, round.index);
-  host.toStage(stage);
+  host.cursor.select(lane, round.index);
+  host.cursor.toStage(stage);
 }
 
 // One at a time.
@@ -247,7 +247,7 @@ function bonusSteps(store) {
   const at = (slot) => (host) => {
     host.round.show("mask");
     atStage(host, lane, round, "commit");
-    host.selection = { ...host.selection, slot, key: slot };
+    host.cursor.point(slot, slot);
   };
   const before = slotRaw(lane, round, -1).text;
   const rows = round.nodes.map((node, i) => ({

@@ -1,6 +1,6 @@
 // The card of the selected round: which stage it is shown at, and its three faces: tree, attention mask, table.
 
-import { h, setText } from "../base/dom.js";
+import { button, h, setText } from "../base/dom.js";
 import { CUT_WORDS, FATES } from "../base/fates.js";
 import { counted, formatProb } from "../base/format.js";
 import { isChain } from "../base/numbers.js";
@@ -14,77 +14,52 @@ const STAGE_WORDS = { draft: "Draft", verify: "Verify", judge: "Judge", commit: 
 const SHORTEST = 132;
 const TALLEST = 400;
 
+const square = (text, label, act) => button(text, act, { class: "small square", "aria-label": label });
+const joined = (label, ...buttons) => h("div", { class: "joined", role: "group", "aria-label": label }, ...buttons);
+
 export class RoundView {
   constructor(actions) {
     this.actions = actions; // { open(slot, key), step(by), stage(by), toStage(name), hide(), repaint() }
     this.face = "tree";
     this.title = h("h3", {});
     this.what = h("p", { class: "note" });
-    const square = (text, label, act) =>
-      h("button", { class: "small square", type: "button", text, "aria-label": label, on: { click: act } });
     this.back = square("◀", "Previous round", () => actions.step(-1));
     this.on = square("▶", "Next round", () => actions.step(1));
-    this.faces = new Map(
-      Object.entries(FACES).map(([face, text]) => [
-        face,
-        h("button", { type: "button", class: "small", text, on: { click: () => this.show(face) } }),
-      ]),
-    );
-    this.stages = new Map(
-      STAGES.map((stage) => [
-        stage,
-        h("button", {
-          type: "button",
-          class: "small",
-          text: STAGE_WORDS[stage],
-          on: { click: () => actions.toStage(stage) },
-        }),
-      ]),
-    );
-    this.hide = h("button", {
-      class: "small",
-      type: "button",
-      text: "Hide the verdict",
-      on: { click: () => actions.hide() },
-    });
+    const face = ([name, text]) => [name, button(text, () => this.show(name))];
+    this.faces = new Map(Object.entries(FACES).map(face));
+    const stage = (name) => [name, button(STAGE_WORDS[name], () => actions.toStage(name))];
+    this.stages = new Map(STAGES.map(stage));
+    this.hide = button("Hide the verdict", () => actions.hide());
     this.tree = new TreeView(actions);
     this.mask = new MaskFace((key) => this.openKey(key));
     this.table = h("div", { class: "node-table", tabindex: "0", role: "group", "aria-label": "Rows of this round" });
     this.legend = h("p", { class: "legend" });
     this.line = h("p", { class: "note item-line" });
     this.notes = h("p", { class: "note notes", hidden: true });
+    const views = h("div", { class: "faces" }, this.tree.root, this.mask.root, this.table);
     this.root = h(
       "section",
       { class: "card tree" },
-      h(
-        "header",
-        { class: "card-head" },
-        h("div", { class: "head-text" }, this.title, this.what),
-        h(
-          "div",
-          { class: "controls" },
-          h("div", { class: "joined", role: "group", "aria-label": "Faces of this card" }, ...this.faces.values()),
-        ),
-      ),
-      h(
-        "div",
-        { class: "controls stepper" },
-        this.back,
-        this.on,
-        h(
-          "div",
-          { class: "joined", role: "group", "aria-label": "Stages of this round" },
-          square("‹", "One stage back", () => actions.stage(-1)),
-          ...this.stages.values(),
-          square("›", "One stage on", () => actions.stage(1)),
-        ),
-        this.hide,
-      ),
-      h("div", { class: "faces" }, this.tree.root, this.mask.root, this.table),
+      this.heading(),
+      this.stepper(),
+      views,
       this.line,
       this.notes,
       this.legend,
     );
+  }
+
+  heading() {
+    const text = h("div", { class: "head-text" }, this.title, this.what);
+    const faces = joined("Faces of this card", ...this.faces.values());
+    return h("header", { class: "card-head" }, text, h("div", { class: "controls" }, faces));
+  }
+
+  stepper() {
+    const back = square("‹", "One stage back", () => this.actions.stage(-1));
+    const on = square("›", "One stage on", () => this.actions.stage(1));
+    const stages = joined("Stages of this round", back, ...this.stages.values(), on);
+    return h("div", { class: "controls stepper" }, this.back, this.on, stages, this.hide);
   }
 
   show(face) {
@@ -139,10 +114,10 @@ export class RoundView {
     setText(this.what, round ? roundWords(round, known) : "nothing decoded yet at this moment");
     this.back.disabled = !round || selection.round === 0;
     this.on.disabled = !round || selection.round + 1 >= selection.lane.rounds.length;
-    for (const [face, button] of this.faces) button.setAttribute("aria-pressed", String(face === this.face));
-    for (const [stage, button] of this.stages) {
-      button.setAttribute("aria-pressed", String(Boolean(round) && known.stage === stage));
-      button.disabled = !round || (stage === "draft" && !round.nodes.length);
+    for (const [face, own] of this.faces) own.setAttribute("aria-pressed", String(face === this.face));
+    for (const [stage, own] of this.stages) {
+      own.setAttribute("aria-pressed", String(Boolean(round) && known.stage === stage));
+      own.disabled = !round || (stage === "draft" && !round.nodes.length);
     }
     this.hide.setAttribute("aria-pressed", String(hiding));
   }

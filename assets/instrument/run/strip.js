@@ -4,7 +4,7 @@
 // keyboard is the slider role of the canvas's frame. A bar's blocks: solid = accepted, hollow = correction, filled with a
 // plus = bonus; the thin outline above is what was drafted and wasted.
 
-import { h, setText, zoomOf } from "../base/dom.js";
+import { button, h, setText, zoomOf } from "../base/dom.js";
 import { CUT_WORDS } from "../base/fates.js";
 import { formatMs } from "../base/format.js";
 import { knownAt } from "../base/stages.js";
@@ -32,27 +32,11 @@ export class StripView {
       { class: "strip-frame", tabindex: "0", role: "slider", "aria-label": "Rounds on the race clock" },
       this.canvas,
     );
-    this.playButton = h("button", { class: "small", type: "button", on: { click: () => transport.toggle() } });
-    this.endButton = h("button", {
-      class: "small",
-      type: "button",
-      text: "To the end",
-      on: { click: () => transport.toEnd() },
-    });
-    this.speed = h(
-      "select",
-      {
-        "aria-label": "Speed of the replay",
-        on: {
-          change: () => {
-            transport.speed = Number(this.speed.value);
-            transport.paint();
-          },
-        },
-      },
-      SPEEDS.map((slow) => h("option", { value: slow, text: slow ? speedName(slow) : "fit 10 s" })),
-    );
+    this.playButton = button("", () => transport.toggle());
+    this.endButton = button("To the end", () => transport.toEnd());
+    this.speed = this.speeds();
     this.stated = h("span", { class: "stated" });
+    this.note = h("p", { class: "note" });
     this.scrub = h("input", {
       type: "range",
       min: "0",
@@ -63,34 +47,31 @@ export class StripView {
       on: { input: () => transport.scrub((this.scrub.value / 1000) * transport.end) },
     });
     this.table = new RoundTable(select);
-    this.root = h(
-      "section",
-      { class: "card strip" },
-      h(
-        "header",
-        { class: "card-head wrap" },
-        h(
-          "div",
-          { class: "head-text" },
-          h("h3", { text: "When it reached the reader" }),
-          (this.note = h("p", { class: "note" })),
-        ),
-        h("div", { class: "controls" }, this.stated, this.playButton, this.speed, this.endButton),
-      ),
-      this.frame,
-      this.scrub,
-      h("p", { class: "readout-line" }, this.readout),
-      this.table.root,
-    );
-    this.canvas.redraw = () =>
-      this.paint(
-        this.last.store,
-        this.last.now,
-        this.last.selection,
-        this.last.known,
-        this.last.hiding,
-        this.last.colours,
-      );
+    const readout = h("p", { class: "readout-line" }, this.readout);
+    this.root = h("section", { class: "card strip" }, this.heading(), this.frame, this.scrub, readout, this.table.root);
+    this.listen();
+  }
+
+  speeds() {
+    const choose = () => {
+      this.transport.speed = Number(this.speed.value);
+      this.transport.paint();
+    };
+    const option = (slow) => h("option", { value: slow, text: slow ? speedName(slow) : "fit 10 s" });
+    return h("select", { "aria-label": "Speed of the replay", on: { change: choose } }, SPEEDS.map(option));
+  }
+
+  heading() {
+    const text = h("div", { class: "head-text" }, h("h3", { text: "When it reached the reader" }), this.note);
+    const controls = h("div", { class: "controls" }, this.stated, this.playButton, this.speed, this.endButton);
+    return h("header", { class: "card-head wrap" }, text, controls);
+  }
+
+  listen() {
+    this.canvas.redraw = () => {
+      const { store, now, selection, known, hiding, colours } = this.last;
+      this.paint(store, now, selection, known, hiding, colours);
+    };
     this.canvas.addEventListener("click", (event) => this.pick(event, true));
     this.canvas.addEventListener("pointermove", (event) => this.pick(event, false));
     this.canvas.addEventListener("pointerleave", () => {

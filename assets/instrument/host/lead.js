@@ -1,0 +1,51 @@
+// What the page says first: whether it is live, what ran, what it is doing, one sentence, and what that rests on.
+
+import { h, setText } from "../base/dom.js";
+import { draftLane } from "../base/store.js";
+import { provenance } from "../run/provenance.js";
+import { basisWords, sentence } from "../run/sentence.js";
+
+export class Lead {
+  /** `tools` stand at the end of the first line. */
+  constructor(...tools) {
+    this.badge = h("span", { class: "badge" });
+    this.what = h("span", {});
+    this.doing = h("span", {});
+    this.sentence = h("h2", { "aria-live": "off" });
+    this.basis = h("p", { class: "note basis" });
+    this.empty = h("p", { class: "empty", text: "Nothing has run yet. Press Run, or load a saved run." });
+    const meta = h("p", { class: "meta" }, this.badge, this.what, this.doing, ...tools);
+    this.root = h("header", { class: "lead" }, meta, this.sentence, this.basis);
+  }
+
+  /** In words, where the pictures' numbers come from. */
+  get origin() {
+    return `${this.badge.textContent} · ${this.what.textContent} · Draftscope`;
+  }
+
+  /** `state` is the engine's, `place` the one in its queue. */
+  paintStatus(store, state, place) {
+    const lead = draftLane(store) || store.lanes[0];
+    const recorded = store.source === "recorded";
+    const stepping = state === "stepping" && !recorded;
+    this.badge.hidden = !lead;
+    this.badge.className = recorded ? "badge recorded" : "badge";
+    setText(this.badge, recorded ? "recorded" : stepping ? "live · stepping" : "live");
+    setText(this.what, lead && lead.start ? provenance(lead.start) : "");
+    const words = {
+      queued: place > 0 ? `in the queue, ${place} before you` : "in the queue",
+      running: recorded ? "" : "decoding",
+      stepping: "waits for the next step",
+      solo: "timing whole solo runs",
+      waiting: "waiting for the engine",
+    };
+    setText(this.doing, words[state] ? `· ${words[state]}` : "");
+    if (lead) return;
+    setText(this.empty, words[state] ? `${words[state]} …` : "Nothing has run yet. Press Run, or load a saved run.");
+  }
+
+  paintSentence(store, { now, whole }, soloState) {
+    setText(this.sentence, sentence(store, now, whole));
+    setText(this.basis, basisWords(store, now, whole, soloState));
+  }
+}
