@@ -3,8 +3,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+JAVASCRIPT := tests/javascript
+MODULES := $(JAVASCRIPT)/node_modules
+ESLINT := $(BIN)/node $(MODULES)/eslint/bin/eslint.js --config $(JAVASCRIPT)/eslint.config.js assets/instrument $(JAVASCRIPT)
+PRETTIER := $(BIN)/node $(MODULES)/prettier/bin/prettier.cjs --config $(JAVASCRIPT)/prettier.json assets/instrument $(JAVASCRIPT)
 
-.PHONY: run test lint bench gpu space-test clean
+.PHONY: run test lint format bench gpu space-test clean
 
 run: $(READY)
 	$(BIN)/draftscope serve
@@ -13,11 +17,17 @@ run: $(READY)
 test: lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
-lint: $(READY)
+lint: $(READY) $(MODULES)/.ready
 	$(BIN)/ruff check engine app tests
 	$(BIN)/ruff format --check engine app tests
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(ESLINT)
+	$(PRETTIER) --check --log-level warn
+
+format: $(READY) $(MODULES)/.ready
+	$(BIN)/ruff format engine app tests
+	$(PRETTIER) --write --log-level warn
 
 bench: $(READY)
 	$(BIN)/draftscope bench --out bench
@@ -41,5 +51,10 @@ $(READY): pyproject.toml tests/constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint tests/constraints.txt --editable '.[app,dev]'
 	touch $(READY)
 
+# node and npm come with the environment.
+$(MODULES)/.ready: $(JAVASCRIPT)/package-lock.json $(READY)
+	PATH="$(CURDIR)/$(BIN):$$PATH" npm ci --prefix $(JAVASCRIPT) --ignore-scripts --no-audit --no-fund --loglevel error
+	touch $@
+
 clean:
-	rm -rf $(VENV) build dist bench runs tests/artifacts
+	rm -rf $(VENV) $(MODULES) build dist bench runs tests/artifacts

@@ -1,10 +1,15 @@
 // What the instrument's modules are held to, beside their format (prettier).
 
+import { readdirSync } from "node:fs";
+
 import js from "@eslint/js";
 import globals from "globals";
 
 const ROOMS = ["base", "draw", "run", "round", "decision", "proof", "lessons", "host"]; // each imports from those before it
 const ROOT = "assets/instrument";
+
+for (const name of readdirSync(ROOT))
+  if (!ROOMS.includes(name)) throw new Error(`${ROOT}/${name} is in no room; name it in ROOMS, in its place.`);
 
 const downward = ROOMS.map((room, i) => ({
   files: [`${ROOT}/${room}/**/*.js`],
