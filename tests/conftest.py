@@ -20,13 +20,13 @@ from draftscope.models.heads import (
     Eagle3,
     Eagle3Config,
     Head,
+    HeadShape,
     Lender,
     Medusa,
     MedusaConfig,
     Mtp,
     MtpConfig,
     Own,
-    Shape,
 )
 from draftscope.models.model import Model
 from draftscope.models.probe import probed
@@ -114,7 +114,7 @@ def random_heads(target: Model, selection: tuple[int, ...]) -> dict[str, NamedHe
     """A random head of every kind on a target of `random_llama`; EAGLE-3's knows the tokens of `selection` only."""
     lender, hidden = Lender.of(target.network), target.hidden
     rope = {"rope_type": "default", "rope_theta": 10000.0}
-    shape = Shape(hidden, heads=4, key_value_heads=2, head_width=8, mlp=48, rope=rope, positions=512)
+    shape = HeadShape(hidden, heads=4, key_value_heads=2, head_width=8, mlp=48, rope=rope, positions=512)
     layers, own = (0, 1, target.layers), Own(lm_head=True, vocabulary=len(selection))
     eagle3 = Eagle3(Eagle3Config(shape, layers, own), lender)
     assert eagle3.d2t is not None

@@ -15,7 +15,7 @@ import pytest
 import draftscope
 from draftscope.decode.lab import Lab
 from draftscope.drafters.registry import OWN
-from draftscope.measure.bench.rows import Row
+from draftscope.measure.bench.rows import BenchRow
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.main import main
 from tests.support.generated import ROOT, TABLES, shown
@@ -172,7 +172,7 @@ def test_the_readmes_headline_is_the_benchmarks() -> None:
 def test_every_field_of_a_benchmarks_row_is_explained() -> None:
     rows = re.findall(r"^\| (`.*?) \|", section("engine/METRICS.md", "Benchmark"), re.MULTILINE)
     explained = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
-    assert sorted(explained) == sorted(field.name for field in fields(Row))
+    assert sorted(explained) == sorted(field.name for field in fields(BenchRow))
 
 
 @pytest.mark.parametrize(("file", "package"), [("engine/README.md", "draftscope"), ("app/README.md", "draftscope_app")])

@@ -14,7 +14,7 @@ from plotly.offline import get_plotlyjs
 from draftscope.base.prompts import Prompt
 from draftscope.decode.lab import Lab
 from draftscope.measure.bench.benchmark import benchmark
-from draftscope.measure.bench.plan import Plan
+from draftscope.measure.bench.plan import BenchPlan
 from draftscope_app.reports.bench_page import page
 from draftscope_app.reports.bench_plots import plots
 from tests.browser import test_page
@@ -27,7 +27,7 @@ EVIL = f"{test_page.EVIL}</script>"
 def report(pair: Lab) -> Any:
     """A sweep over batches and contexts, with a kind of text that would like to be markup."""
     texts = {"story": [Prompt("story", "Once")], EVIL: [Prompt(EVIL, "There was")]}
-    plan = Plan(drafters=("draft", "ngram"), gammas=(2,), batches=(1, 2), contexts=(8, 16), tokens=8, repeats=1)
+    plan = BenchPlan(drafters=("draft", "ngram"), gammas=(2,), batches=(1, 2), contexts=(8, 16), tokens=8, repeats=1)
     return json.loads(benchmark(pair, plan, texts, ["A note with <b>markup</b>."]).as_json())
 
 

@@ -18,7 +18,7 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.decode.lab import Lab
 from draftscope.decode.race import race
 from draftscope.drafters.settings import Settings
-from draftscope.measure.bench.plan import Plan
+from draftscope.measure.bench.plan import BenchPlan
 from draftscope.models.heads import save_head
 from draftscope.models.probe import probed
 from draftscope.trace import files
@@ -116,7 +116,7 @@ def test_the_shipped_sweeps_are_those_of_the_command() -> None:
 
 
 def test_a_sweep_that_is_not_whole_is_refused(pair: Lab) -> None:
-    plan = Plan(
+    plan = BenchPlan(
         drafters=("draft",), gammas=(2,), temperatures=(1.0,), batches=(1,), tokens=10_000, repeats=1, peers=False
     )
     with pytest.raises(DraftscopeError):

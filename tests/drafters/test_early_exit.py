@@ -11,7 +11,7 @@ from draftscope import DraftscopeError
 from draftscope.decode.lab import Lab
 from draftscope.drafters.settings import Settings
 from draftscope.models.architectures import CASES, Case, network
-from draftscope.models.forward.ballast import Shape
+from draftscope.models.forward.ballast import BallastShape
 from draftscope.models.forward.lean import LeanLlama
 from draftscope.models.probe import probed
 from tests.conftest import letters, random_llama
@@ -87,7 +87,7 @@ def test_too_many_layers_are_one_sentence(pair: Lab, count: int) -> None:
 
 def test_a_target_that_cannot_be_parted_is_said_before_it_is_tried(pair: Lab) -> None:
     one, heavy = probed(random_llama(7, 258, layers=1), "one"), probed(random_llama(7, 258), "heavy")
-    heavy.weigh_down(Shape("small", 2, 48, 4, 2, 16, 96, 64))
+    heavy.weigh_down(BallastShape("small", 2, 48, 4, 2, 16, 96, 64))
     for target, reason in ((one, "the target has one layer"), (heavy, "ballast has no layers to part")):
         lab = Lab(target, None, pair.tokenizer)
         assert next(each.why_not for each in lab.drafters() if each.name == "early-exit") == reason

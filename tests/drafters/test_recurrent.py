@@ -15,7 +15,7 @@ from draftscope import DraftscopeError
 from draftscope.decode.lab import Lab
 from draftscope.drafters.model.draft_model import DraftModel
 from draftscope.drafters.settings import Settings
-from draftscope.measure.bench.plan import Plan
+from draftscope.measure.bench.plan import BenchPlan
 from draftscope.measure.bench.report import kept
 from draftscope.measure.check import FALSE_ALARM, distribution_test, ragged_batch
 from draftscope.models.cache.state import LayerState, StateCache
@@ -315,7 +315,7 @@ def test_its_state_stays_where_a_transformers_cache_grows(pair: Lab, bytes_mamba
 
 def test_the_benchmark_weighs_a_state_beside_caches_that_grow(pair: Lab, bytes_mamba: Lab) -> None:
     lab = Lab(pair.target, pair.draft, pair.tokenizer, smaller=(bytes_mamba.draft,))
-    found = kept(lab, Plan(contexts=(16, 64, 256), tokens=8))
+    found = kept(lab, BenchPlan(contexts=(16, 64, 256), tokens=8))
     sizes = {model.name: [line.bytes for line in found if line.model == model.name] for model in lab.models}
     assert sizes[bytes_mamba.draft.name] == [2 * (8 * 8 * 8 + 3 * 80) * 4] * 3
     for grows in (pair.target, pair.draft):

@@ -16,15 +16,15 @@ from draftscope.decode.lab import Lab
 from draftscope.drafters import TextDraftModel
 from draftscope.measure.bench.benchmark import benchmark, save
 from draftscope.measure.bench.cases import cases
-from draftscope.measure.bench.measure import Bench
-from draftscope.measure.bench.plan import QUICK, Plan
-from draftscope.measure.bench.report import Report
-from draftscope.measure.bench.rows import Row
+from draftscope.measure.bench.plan import QUICK, BenchPlan
+from draftscope.measure.bench.report import BenchReport
+from draftscope.measure.bench.rows import BenchRow
+from draftscope.measure.bench.runner import Bench
 from draftscope.measure.bench.systems import OWN, PLAIN, Case, Label, System, Write, Written, own
 from tests.conftest import byte_tokenizer
 
 TEXTS = {"story": [Prompt("story", "Once"), Prompt("story", "There was")], "code": [Prompt("code", "def f(")]}
-SMALL = Plan(gammas=(2,), temperatures=(0.0,), tokens=8, repeats=2)
+SMALL = BenchPlan(gammas=(2,), temperatures=(0.0,), tokens=8, repeats=2)
 
 
 class Scripted(System):
@@ -51,11 +51,11 @@ def case_of(kind: str, temperature: float = 0.0) -> Case:
 
 
 @pytest.fixture(scope="module")
-def report(pair: Lab) -> Report:
+def report(pair: Lab) -> BenchReport:
     return benchmark(pair, SMALL, TEXTS)
 
 
-def row(report: Report, name: str, kind: str = "story") -> Row:
+def row(report: BenchReport, name: str, kind: str = "story") -> BenchRow:
     return next(row for row in report.rows if (row.name, row.kind) == (name, kind))
 
 
@@ -118,9 +118,9 @@ def test_a_system_that_writes_too_little_is_left_out() -> None:
 
 def test_a_deadline_ends_the_repeats_between_two_cases(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(range(1000))
-    monkeypatch.setattr("draftscope.measure.bench.measure.perf_counter", lambda: next(clock))
+    monkeypatch.setattr("draftscope.measure.bench.runner.perf_counter", lambda: next(clock))
     log: list[tuple[str, str, int]] = []
-    plan = Plan(tokens=8, repeats=50, seconds=20.0)
+    plan = BenchPlan(tokens=8, repeats=50, seconds=20.0)
     bench = Bench(plan, [Scripted("plain", log, counting), Scripted("a", log, counting)], [case_of("x"), case_of("y")])
     runs = bench.runs()
     assert 2 <= len(runs) < 100
@@ -133,7 +133,7 @@ def test_a_deadline_ends_the_repeats_between_two_cases(monkeypatch: pytest.Monke
 
 
 def test_a_batch_goes_on_with_the_other_prompts_of_its_kind(pair: Lab) -> None:
-    found, _ = cases(pair, Plan(temperatures=(0.0,), batches=(1, 3), tokens=4), TEXTS)
+    found, _ = cases(pair, BenchPlan(temperatures=(0.0,), batches=(1, 3), tokens=4), TEXTS)
     first, second = (tuple(pair.encode(prompt.text)) for prompt in TEXTS["story"])
     batches = {(case.kind, case.number, case.batch): case.prompts for case in found}
     assert batches["story", 0, 3] == (first, second, first)
@@ -143,7 +143,7 @@ def test_a_batch_goes_on_with_the_other_prompts_of_its_kind(pair: Lab) -> None:
 
 
 def test_a_context_is_exactly_as_long_as_asked_and_ends_as_the_prompt_does(pair: Lab) -> None:
-    found, _ = cases(pair, Plan(temperatures=(0.0,), contexts=(3, 50), tokens=4), TEXTS)
+    found, _ = cases(pair, BenchPlan(temperatures=(0.0,), contexts=(3, 50), tokens=4), TEXTS)
     prompt = tuple(pair.encode("There was"))
     texts = {case.context: case.prompts[0] for case in found if (case.kind, case.number) == ("story", 1)}
     assert texts[3] == prompt[-3:]
@@ -153,23 +153,23 @@ def test_a_context_is_exactly_as_long_as_asked_and_ends_as_the_prompt_does(pair:
 
 def test_a_prompt_that_the_models_cannot_read_is_named_and_the_rest_goes_on(pair: Lab) -> None:
     texts = {"story": [Prompt("story", "word " * 500), Prompt("story", "Once")]}
-    found, notes = cases(pair, Plan(temperatures=(0.0,), tokens=4), texts)
+    found, notes = cases(pair, BenchPlan(temperatures=(0.0,), tokens=4), texts)
     assert [case.prompts[0] for case in found] == [tuple(pair.encode("Once"))]
     assert notes[0].startswith("Prompt 1 of 'story' was left out: The prompt has ")
     with pytest.raises(DraftscopeError, match="No prompt can be used"):
-        cases(pair, Plan(tokens=4), {"story": texts["story"][:1]})
+        cases(pair, BenchPlan(tokens=4), {"story": texts["story"][:1]})
 
 
 def test_a_context_beyond_the_models_is_one_sentence(pair: Lab) -> None:
     with pytest.raises(DraftscopeError, match=r"context = 417: .* goes beyond the 512 .* choose at most 416"):
-        cases(pair, Plan(contexts=(417,)), TEXTS)
-    assert len(cases(pair, Plan(contexts=(416,), temperatures=(0.0,)), TEXTS)[0][0].prompts[0]) == 416
+        cases(pair, BenchPlan(contexts=(417,)), TEXTS)
+    assert len(cases(pair, BenchPlan(contexts=(416,), temperatures=(0.0,)), TEXTS)[0][0].prompts[0]) == 416
 
 
 # the whole
 
 
-def test_every_system_is_a_row_for_each_kind_and_greedy_ones_write_plains_tokens(report: Report) -> None:
+def test_every_system_is_a_row_for_each_kind_and_greedy_ones_write_plains_tokens(report: BenchReport) -> None:
     names = {"plain", "draft, gamma 2", "ngram, gamma 2", "sampled-tree 2,1,1", "topk-tree 2,2,1"}
     peers = {"transformers-generate", "transformers-assisted", "transformers-prompt-lookup"}
     assert {row.name for row in report.rows} >= names | peers
@@ -183,7 +183,7 @@ def test_every_system_is_a_row_for_each_kind_and_greedy_ones_write_plains_tokens
     assert plain.predicted_ratio == pytest.approx(1)
 
 
-def test_our_rows_say_what_only_our_rounds_tell(report: Report) -> None:
+def test_our_rows_say_what_only_our_rounds_tell(report: BenchReport) -> None:
     ours, peer = row(report, "draft, gamma 2"), row(report, "transformers-generate")
     assert ours.mean_acceptance_length is not None
     assert 1 <= ours.mean_acceptance_length <= 3
@@ -192,7 +192,7 @@ def test_our_rows_say_what_only_our_rounds_tell(report: Report) -> None:
     assert (peer.mean_acceptance_length, peer.predicted_ratio, peer.cache_bytes) == (None, None, None)
 
 
-def test_the_cache_is_counted_in_every_model_that_takes_part(report: Report) -> None:
+def test_the_cache_is_counted_in_every_model_that_takes_part(report: BenchReport) -> None:
     slots = len("There was") + 8
     target, draft = 2 * 2 * 2 * 8 * 4, 2 * 1 * 2 * 4 * 4  # keys and values, layers, KV heads, width, bytes
     assert {row.cache_bytes for row in report.rows if row.name == "plain" and row.kind == "story"} <= {
@@ -202,7 +202,7 @@ def test_the_cache_is_counted_in_every_model_that_takes_part(report: Report) -> 
     assert row(report, "draft, gamma 2", "code").cache_bytes == (len("def f(") + 8) * (target + draft)
 
 
-def test_files_hold_the_contract_and_the_tables(report: Report, tmp_path: Path) -> None:
+def test_files_hold_the_contract_and_the_tables(report: BenchReport, tmp_path: Path) -> None:
     text = save(report, tmp_path / "new" / "folder")
     saved = json.loads((tmp_path / "new" / "folder" / "bench.json").read_text())
     contract = {"system", "drafter", "kind", "temperature", "batch", "tokens_per_s", "ratio_to_plain"}
@@ -215,14 +215,14 @@ def test_files_hold_the_contract_and_the_tables(report: Report, tmp_path: Path) 
 
 
 def test_a_repeated_prompt_finds_no_index_of_the_run_before(pair: Lab) -> None:
-    plan = Plan(drafters=("ngram",), gammas=(4,), temperatures=(0.0,), tokens=24, repeats=3, peers=False)
+    plan = BenchPlan(drafters=("ngram",), gammas=(4,), temperatures=(0.0,), tokens=24, repeats=3, peers=False)
     todo, _ = cases(pair, plan, {"code": TEXTS["code"]})
     runs = [run for run in Bench(plan, own(pair, plan)[0], todo).runs() if run.label != PLAIN]
     assert {len(run.rounds.width) for run in runs if run.rounds} == {len(runs[0].rounds.width) if runs[0].rounds else 0}
 
 
 def test_larger_batches_have_rows_of_their_own_and_say_who_cannot(pair: Lab) -> None:
-    plan = Plan(drafters=("draft",), gammas=(2,), temperatures=(0.0,), batches=(1, 3), tokens=6, repeats=1)
+    plan = BenchPlan(drafters=("draft",), gammas=(2,), temperatures=(0.0,), batches=(1, 3), tokens=6, repeats=1)
     report = benchmark(pair, plan, TEXTS)
     batched = {row.name for row in report.rows if row.batch == 3}
     assert batched == {"plain", "draft, gamma 2", "transformers-generate"}
@@ -232,7 +232,7 @@ def test_larger_batches_have_rows_of_their_own_and_say_who_cannot(pair: Lab) -> 
 
 
 def test_sampled_runs_of_two_repeats_differ_and_say_sampled(pair: Lab) -> None:
-    plan = Plan(drafters=("plain",), temperatures=(1.0,), tokens=12, repeats=2, peers=False)
+    plan = BenchPlan(drafters=("plain",), temperatures=(1.0,), tokens=12, repeats=2, peers=False)
     todo, _ = cases(pair, plan, {"code": TEXTS["code"]})
     first, second = Bench(plan, own(pair, plan)[0], todo).runs()
     assert first.ids != second.ids
@@ -264,7 +264,7 @@ def test_a_pair_without_a_draft_measures_the_rest(pair: Lab) -> None:
 )
 def test_a_plan_out_of_range_is_one_sentence(values: dict[str, object], sentence: str) -> None:
     with pytest.raises(DraftscopeError) as error:
-        Plan(**values)  # type: ignore[arg-type]
+        BenchPlan(**values)  # type: ignore[arg-type]
     assert str(error.value).startswith(sentence)
 
 

@@ -19,7 +19,7 @@ from draftscope.base.markdown import one_line
 from draftscope.decode.lab import Lab
 from draftscope.drafters.settings import Settings
 from draftscope.measure.bench import distances
-from draftscope.measure.bench.plan import QUICK, Plan
+from draftscope.measure.bench.plan import QUICK, BenchPlan
 from draftscope.measure.check import PROMPTS, joint_distance
 from draftscope_app.cli import fields, options, plans, terminal
 from draftscope_app.cli.main import main
@@ -56,15 +56,15 @@ def loaded(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> Lab:
     return pair
 
 
-def planned(*arguments: str) -> Plan:
+def planned(*arguments: str) -> BenchPlan:
     """The plan that the command line makes of its arguments."""
-    found: list[Plan] = []
+    found: list[BenchPlan] = []
     own = typer.Typer(add_completion=False)
 
     @own.command()
-    @fields.takes(wanted=plans.plan_options(Plan()))
+    @fields.takes(wanted=plans.plan_options(BenchPlan()))
     def bench(wanted: fields.Given, quick: Annotated[bool, typer.Option("--quick")] = False) -> int:
-        found.append(plans.planned(wanted, QUICK if quick else Plan()))
+        found.append(plans.planned(wanted, QUICK if quick else BenchPlan()))
         return 0
 
     get_command(own).main(list(arguments), standalone_mode=False)
@@ -198,7 +198,7 @@ def test_without_plotly_the_rest_is_there(
 
 def test_what_is_named_overrides_quick() -> None:
     assert planned("--quick") == QUICK
-    assert planned() == Plan()
+    assert planned() == BenchPlan()
     plan = planned(
         "--quick", "--gamma", "2,3,2", "--temperature", "0.5", "--batch", "1,8", "--tokens", "7", "--no-peers"
     )
@@ -297,14 +297,14 @@ from pathlib import Path
 import draftscope
 from draftscope.base.errors import DraftscopeError
 from draftscope.measure.bench.benchmark import benchmark, save
-from draftscope.measure.bench.plan import Plan
+from draftscope.measure.bench.plan import BenchPlan
 from draftscope.measure.bench.texts import texts
 from draftscope.measure.gpu import __main__ as gpu
 from draftscope.measure.regret import regret, regret_plan
 from draftscope.train import adapt, command
 
 target, draft, out = sys.argv[1:]
-plan = Plan(drafters=("ngram",), kinds=("story",), gammas=(4,), tokens=4, repeats=1, peers=False)
+plan = BenchPlan(drafters=("ngram",), kinds=("story",), gammas=(4,), tokens=4, repeats=1, peers=False)
 save(benchmark(draftscope.load(target, draft), plan, *texts(plan)), Path(out))
 try:
     command.run(command.Training("family", Path("nowhere"), Path(out), Path(out)))

@@ -13,14 +13,14 @@ import torch
 
 from draftscope.decode.lab import Lab
 from draftscope.measure.bench import peers
-from draftscope.measure.bench.measure import Bench
 from draftscope.measure.bench.peers import gguf, transformers
 from draftscope.measure.bench.peers.missing import MissingPeerError, needed
-from draftscope.measure.bench.plan import Plan
+from draftscope.measure.bench.plan import BenchPlan
 from draftscope.measure.bench.rows import rows
+from draftscope.measure.bench.runner import Bench
 from draftscope.measure.bench.systems import Case, System, own
 
-PLAN = Plan(drafters=("plain",), temperatures=(0.0,), tokens=12, repeats=1)
+PLAN = BenchPlan(drafters=("plain",), temperatures=(0.0,), tokens=12, repeats=1)
 
 
 def words_of(lab: Lab, systems: list[System], *prompts: str, temperature: float = 0.0) -> dict[str, str]:

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from draftscope.base.text import Fed
 from draftscope.decode.lab import Lab
 from draftscope.drafters.settings import Settings
-from draftscope.measure.bench.measure import Run
 from draftscope.measure.bench.predict import predict
-from draftscope.measure.bench.rounds import STAGES, Kept, Rounds
+from draftscope.measure.bench.rounds import STAGES, KeptStep, Rounds
 from draftscope.measure.bench.rows import headlines, rows
+from draftscope.measure.bench.runner import BenchRun
 from draftscope.measure.bench.statistics import LOOP, bootstrap, repeated_4grams
 from draftscope.measure.bench.systems import OWN, PLAIN, Case, Label
 
@@ -25,9 +25,9 @@ LOOPING = [1, 2, 3, 4] * 6
 STRAIGHT = list(range(24))
 
 
-def kept(*stages: float, emitted: tuple[int, ...] = (1,), drafted: int = 0) -> Kept:
+def kept(*stages: float, emitted: tuple[int, ...] = (1,), drafted: int = 0) -> KeptStep:
     """A round that drafted `drafted` tokens for every sequence and emitted some; 0 is a sequence that had ended."""
-    return Kept(
+    return KeptStep(
         nodes=drafted,
         rows=range(len(emitted)),
         stages=dict(zip(STAGES, stages, strict=True)),
@@ -38,9 +38,9 @@ def kept(*stages: float, emitted: tuple[int, ...] = (1,), drafted: int = 0) -> K
     )
 
 
-def run(label: Label, seconds: float, ids: list[int], repeat: int = 0, **case: Any) -> Run:
+def run(label: Label, seconds: float, ids: list[int], repeat: int = 0, **case: Any) -> BenchRun:
     of = {"kind": "story", "number": 0, "prompts": ((1,),), "temperature": 0.0} | case
-    return Run(label, Case(**of), repeat, seconds, [ids])
+    return BenchRun(label, Case(**of), repeat, seconds, [ids])
 
 
 ROUNDS = Rounds.of([kept(1.0, 7.0, 1.0, 0.5, 0.5)] * len(STRAIGHT))
@@ -68,8 +68,8 @@ def test_stages_are_medians_at_each_width_weighted_by_how_often_it_occurred() ->
 
 
 def test_the_prediction_knows_nothing_of_a_whole_runs_time() -> None:
-    fast, slow = (Run(DRAFT, Case("story", 0, ((1,),), 0.0), 0, s, [STRAIGHT], ROUNDS) for s in (0.1, 9.0))
-    plain = Run(PLAIN, Case("story", 0, ((1,),), 0.0), 0, 1.0, [STRAIGHT], ROUNDS)
+    fast, slow = (BenchRun(DRAFT, Case("story", 0, ((1,),), 0.0), 0, s, [STRAIGHT], ROUNDS) for s in (0.1, 9.0))
+    plain = BenchRun(PLAIN, Case("story", 0, ((1,),), 0.0), 0, 1.0, [STRAIGHT], ROUNDS)
     (_, first), (_, second) = rows([plain, fast]), rows([plain, slow])
     assert first.predicted_ratio == second.predicted_ratio == pytest.approx(1)
     assert first.ratio_to_plain != second.ratio_to_plain
@@ -90,7 +90,7 @@ def test_a_full_batch_is_looked_at_until_its_first_sequence_ends() -> None:
     plain = Rounds.of([kept(100, 0, 0, 0, 0, emitted=(1, 1))] * 8)
     ids = [[1] * 8, [2] * 8]
     runs = [
-        Run(label, Case("story", 0, ((1,), (2,)), 1.0), 0, 1.0, ids, own)
+        BenchRun(label, Case("story", 0, ((1,), (2,)), 1.0), 0, 1.0, ids, own)
         for label, own in ((PLAIN, plain), (DRAFT, rounds))
     ]
     assert [row.ratio_while_full.median for row in rows(runs)] == pytest.approx([1, 2])
@@ -121,7 +121,7 @@ def test_acceptance_length_is_that_of_the_trace(pair: Lab, drafter: str, values:
     folded = pair.decode(text, drafter, max_new_tokens=24, **values).metrics
     settings = Settings.of(drafter=drafter, max_new_tokens=24, **values)
     session = pair.session_of([pair.encode(text)], settings, (0,))
-    rounds = Rounds.of([Kept.of(step) for step in session.steps()])
+    rounds = Rounds.of([KeptStep.of(step) for step in session.steps()])
     assert rounds.mean_acceptance_length() == pytest.approx(folded.mean_acceptance_length)
     assert rounds.tokens_per_round() == pytest.approx(folded.tokens_per_round)
     assert rounds.conditional_alpha() == pytest.approx(folded.conditional_acceptance_per_position)
@@ -231,7 +231,7 @@ def test_tokens_are_compared_with_plains() -> None:
 def test_cells_do_not_mix() -> None:
     two = {"prompts": ((1,), (1,))}
     runs = [run(PLAIN, 1.0, STRAIGHT), run(DRAFT, 0.5, STRAIGHT), run(PLAIN, 1.0, STRAIGHT, context=8)]
-    runs += [Run(PLAIN, Case("story", 0, temperature=0.0, **two), 0, 1.0, [STRAIGHT, STRAIGHT])]
+    runs += [BenchRun(PLAIN, Case("story", 0, temperature=0.0, **two), 0, 1.0, [STRAIGHT, STRAIGHT])]
     found = rows(runs)
     assert [(row.name, row.batch, row.context) for row in found] == [
         ("plain", 1, None),

@@ -17,7 +17,7 @@ from draftscope.measure.gpu import __main__ as gpu
 from draftscope.measure.gpu import sections
 from draftscope.models.files import memory
 from draftscope.models.forward import ballast
-from draftscope.models.forward.ballast import Shape
+from draftscope.models.forward.ballast import BallastShape
 
 SMALL = gpu.Size(
     samples=500, tokens=4, repeats=1, graphs=("plain", "draft", "eagle3"), shapes=("1b", "8b"), pairs=("8b+1b",),
@@ -28,7 +28,7 @@ SMALL = gpu.Size(
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("1b", "8b"):
-        monkeypatch.setitem(ballast.SHAPES, name, Shape(name, 1, 16, 2, 1, 8, 24, 30))
+        monkeypatch.setitem(ballast.SHAPES, name, BallastShape(name, 1, 16, 2, 1, 8, 24, 30))
     monkeypatch.setattr(sections, "machine", lambda _: Machine(copy_gb_s=10.0, matmul_gflop_s=100.0))
 
 
@@ -48,7 +48,7 @@ def test_every_section_ends_and_is_kept(pair_folders: tuple[Path, Path], few: se
     assert kept["machine"]["device"] == "CPU"
     assert {row["drafter"] for row in found["exactness"]} == few
     assert [row["drafter"] for row in found["graphs"]] == ["plain", "draft"]
-    assert all(row["tokens"] == "equal" and row["graphs / eager"] > 0 for row in found["graphs"])
+    assert all(row["tokens equal"] and row["graphs / eager"] > 0 for row in found["graphs"])
     assert [(row["shape"], row["measured"]) for row in found["bandwidth"]] == [("1b", True), ("8b", True)]
     assert found["ballast"][0]["drafter"] == "draft" and found["ballast"][0]["ratio to plain"] > 0
     assert {(row["system"], row["batch"]) for row in found["batch"]} >= {("plain", 1), ("draft, gamma 4", 3)}
@@ -66,7 +66,7 @@ def test_who_is_not_reached_in_time_is_named(pair: Lab, few: set[str]) -> None:
 
 def test_other_tokens_are_found(pair: Lab) -> None:
     other = Lab(pair.draft, pair.draft, pair.tokenizer)  # type: ignore[arg-type]
-    assert sections.paired({"one": pair, "two": other}, ["plain"], 6, 1)[0]["tokens"] == "differ"
+    assert not sections.paired({"one": pair, "two": other}, ["plain"], 6, 1)[0]["tokens equal"]
 
 
 def test_a_shape_that_does_not_fit_is_modelled(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:

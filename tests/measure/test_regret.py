@@ -11,11 +11,11 @@ import pytest
 
 from draftscope.base.markdown import one_line
 from draftscope.decode.lab import Lab
-from draftscope.measure.bench.measure import Run
 from draftscope.measure.bench.rounds import Rounds
+from draftscope.measure.bench.runner import BenchRun
 from draftscope.measure.bench.statistics import Interval
 from draftscope.measure.bench.systems import OWN, Case, Label
-from draftscope.measure.regret.forms import Compared, answer, unlike
+from draftscope.measure.regret.forms import ComparedTrees, answer, unlike
 from draftscope.measure.regret.regret import compared, rows
 from draftscope_app.cli import options
 from draftscope_app.cli.main import main
@@ -24,10 +24,10 @@ SHAPES = {"draft:2": (1, 1), "sampled-tree:4x1": (4, 1)}
 NAMES = ("plain", *SHAPES, "ucb")
 
 
-def run(name: str, kind: str, seconds: float, repeat: int = 0, tokens: int = 10) -> Run:
+def run(name: str, kind: str, seconds: float, repeat: int = 0, tokens: int = 10) -> BenchRun:
     ones = np.ones((4, 1), dtype=np.int64)
     rounds = Rounds(ones[:, 0], np.ones((4, 5)), ones * 2, ones, ones.astype(bool))
-    return Run(Label(OWN, name), Case(kind, 0, ((1, 2),), 1.0), repeat, seconds, [list(range(tokens))], rounds)
+    return BenchRun(Label(OWN, name), Case(kind, 0, ((1, 2),), 1.0), repeat, seconds, [list(range(tokens))], rounds)
 
 
 def test_the_best_arm_is_named_by_kind_and_policies_are_held_against_it() -> None:
@@ -65,8 +65,8 @@ def test_the_most_unlike_trees_are_held_against_each_other() -> None:
     assert unlike({"early-exit": None, "plain": ()}) is None
 
 
-def sure(kind: str, low: float, high: float, pairs: int = 6) -> Compared:
-    return Compared(kind, 1.0, "2x1x1x1", "4x1", Interval((low + high) / 2, low, high), pairs)
+def sure(kind: str, low: float, high: float, pairs: int = 6) -> ComparedTrees:
+    return ComparedTrees(kind, 1.0, "2x1x1x1", "4x1", Interval((low + high) / 2, low, high), pairs)
 
 
 def test_a_few_runs_tell_nothing() -> None:
@@ -144,7 +144,9 @@ def test_the_question_is_asked_and_answered(regret: Any, tmp_path: Path) -> None
     code, out, err = regret(*TINY, "--temperature", "1", "--kinds", "manual,screenplay", *arms)
     assert code == 0, err
     saved = json.loads((tmp_path / "regret.json").read_text())
-    found = [Compared(**each | {"deep_over_wide": Interval(**each["deep_over_wide"])}) for each in saved["compared"]]
+    found = [
+        ComparedTrees(**each | {"deep_over_wide": Interval(**each["deep_over_wide"])}) for each in saved["compared"]
+    ]
     assert [each.kind for each in found] == ["manual", "screenplay"]
     assert f"wide shallow ones, T = 1? {answer(found)}" in out
     for each in found:

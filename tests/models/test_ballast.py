@@ -13,18 +13,18 @@ from draftscope import DraftscopeError
 from draftscope.decode.lab import Lab
 from draftscope.models.files import memory
 from draftscope.models.forward import ballast
-from draftscope.models.forward.ballast import Shape
+from draftscope.models.forward.ballast import BallastShape
 from draftscope.models.probe import probed
 from draftscope.trace.events import RunStart
 from tests.conftest import byte_tokenizer, made_calibration, random_llama
 
-SMALL = Shape("small", 3, 48, 4, 2, 16, 96, 64)
-SMALLER = Shape("smaller", 1, 24, 2, 1, 16, 32, 64, reads=2)
-EXPERTS = Shape("experts", 2, 48, 4, 2, 16, 24, 64, experts=6, active=2)
+SMALL = BallastShape("small", 3, 48, 4, 2, 16, 96, 64)
+SMALLER = BallastShape("smaller", 1, 24, 2, 1, 16, 32, 64, reads=2)
+EXPERTS = BallastShape("experts", 2, 48, 4, 2, 16, 24, 64, experts=6, active=2)
 DRAFTERS = {"plain": {}, "draft": {"gamma": 3}, "sampled-tree": {"shape": (2, 2)}, "topk-tree": {"shape": (2, 2)}}
 
 
-def lab_with(dtype: torch.dtype, shapes: tuple[Shape, Shape] | None, lean: bool) -> Lab:
+def lab_with(dtype: torch.dtype, shapes: tuple[BallastShape, BallastShape] | None, lean: bool) -> Lab:
     target, draft = (probed(random_llama(*sizes).to(dtype), "m") for sizes in ((3, 258), (4, 258, 1, 16)))
     for model, shape in zip((target, draft), shapes or (None, None), strict=True):
         if not lean:
@@ -39,7 +39,7 @@ def lab_with(dtype: torch.dtype, shapes: tuple[Shape, Shape] | None, lean: bool)
 @pytest.mark.parametrize("lean", [True, False])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("shapes", [(SMALL, SMALLER), (EXPERTS, SMALL)])
-def test_ballast_changes_no_bit(dtype: torch.dtype, shapes: tuple[Shape, Shape], lean: bool) -> None:
+def test_ballast_changes_no_bit(dtype: torch.dtype, shapes: tuple[BallastShape, BallastShape], lean: bool) -> None:
     light, heavy = lab_with(dtype, None, lean), lab_with(dtype, shapes, lean)
     for drafter, more in DRAFTERS.items():
         for temperature in (0.0, 1.0):
@@ -57,7 +57,7 @@ def test_a_run_is_marked_with_its_ballast() -> None:
 
 
 @pytest.mark.parametrize("shape", [SMALL, SMALLER, EXPERTS])
-def test_every_weight_and_cache_row_of_the_shape_is_used(shape: Shape, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_weight_and_cache_row_of_the_shape_is_used(shape: BallastShape, monkeypatch: pytest.MonkeyPatch) -> None:
     """Counted from the weights that matmuls really read, not from the formula for memory."""
     model = probed(random_llama(3, 258), "m")
     model.weigh_down(shape)

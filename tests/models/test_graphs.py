@@ -17,7 +17,7 @@ import torch
 from draftscope.decode import session
 from draftscope.decode.lab import Lab
 from draftscope.drafters.settings import Settings
-from draftscope.models.forward.ballast import Shape
+from draftscope.models.forward.ballast import BallastShape
 from draftscope.models.forward.graphs import Graphs, Outputs
 from draftscope.models.model import Model
 from draftscope.models.probe import probed
@@ -237,7 +237,7 @@ def test_graphs_with_and_without_features_are_distinct(pair: Lab) -> None:
 
 
 def test_ballast_is_recorded_with_its_model() -> None:
-    shape = Shape("small", 2, 32, 4, 2, 8, 48, 64)
+    shape = BallastShape("small", 2, 32, 4, 2, 8, 48, 64)
     plain, other = model(), model()
     for each in (plain, other):
         torch.manual_seed(0)
@@ -253,7 +253,7 @@ def test_adding_ballast_discards_existing_graphs() -> None:
     other, _ = recorded(model())
     texts(other, 1)
     torch.manual_seed(0)
-    other.weigh_down(Shape("small", 2, 32, 4, 2, 8, 48, 64))
+    other.weigh_down(BallastShape("small", 2, 32, 4, 2, 8, 48, 64))
     cache = other.cache(1, 64)
     other.read(cache, [[1, 2, 3]])
     other.forward(cache, torch.tensor([[5, 6, 0]]), torch.arange(3)[None])

@@ -31,6 +31,7 @@ from draftscope.models.heads import (
     Eagle3,
     Eagle3Config,
     Head,
+    HeadShape,
     Lender,
     Medusa,
     MedusaConfig,
@@ -38,7 +39,6 @@ from draftscope.models.heads import (
     MtpConfig,
     Own,
     RecurrentHead,
-    Shape,
     default_layers,
     load_head,
     save_head,
@@ -51,7 +51,7 @@ from tests.conftest import random_llama
 
 V, H, LAYERS = 50, 32, 8
 ROPE = {"rope_type": "default", "rope_theta": 10000.0}
-SHAPE = Shape(hidden=H, heads=4, key_value_heads=2, head_width=8, mlp=48, rope=ROPE, positions=512)
+SHAPE = HeadShape(hidden=H, heads=4, key_value_heads=2, head_width=8, mlp=48, rope=ROPE, positions=512)
 QWEN = replace(SHAPE, qk_norm=True)
 NETWORK = random_llama(11, V, layers=LAYERS)
 LENDER = Lender.of(NETWORK)

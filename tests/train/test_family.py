@@ -48,7 +48,7 @@ from draftscope.train.publish.training_record import read
 from draftscope.train.students import folder, recipes, students
 from draftscope.train.students.parallel import blocks
 from draftscope.train.students.recipes import Preset
-from draftscope.train.students.shapes import ExpertsShape, Mamba2Shape, Shape, build, parameters
+from draftscope.train.students.shapes import ExpertsShape, Mamba2Shape, ModelShape, build, parameters
 from draftscope.train.students.students import SHAPES, first_head, first_model, frequent, lesson
 from draftscope.train.students.unrolled import unroll
 from draftscope_app.cli.exit_codes import ExitCode
@@ -57,8 +57,8 @@ from tests.train.test_train import STEP, ticking, write_corpus
 from tests.train.test_train import commanded as train_command
 
 V = 280
-TINY = Shape(V, layers=4, width=32, heads=2, key_value_heads=1, mlp=64, positions=1024)
-SMALLER = Shape(V, layers=1, width=16, heads=2, key_value_heads=1, mlp=32, positions=1024)
+TINY = ModelShape(V, layers=4, width=32, heads=2, key_value_heads=1, mlp=64, positions=1024)
+SMALLER = ModelShape(V, layers=1, width=16, heads=2, key_value_heads=1, mlp=32, positions=1024)
 TINY_SHAPES = {name: SMALLER if name not in ("target", "experts", "mamba2") else TINY for name in SHAPES} | {
     "mamba2": Mamba2Shape(V, layers=1, width=32, state=8),
     "experts": ExpertsShape(replace(TINY, layers=2), experts=4, active=2, mlp=16),

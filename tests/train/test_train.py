@@ -31,19 +31,19 @@ from draftscope.train.loop import pretrain as pretraining
 from draftscope.train.loop.distill import Places, distill
 from draftscope.train.loop.evaluate import agreements, scores
 from draftscope.train.loop.lesson import Drafting
-from draftscope.train.loop.loop import Budget, Progress, Run
+from draftscope.train.loop.loop import Budget, Progress, TrainingRun
 from draftscope.train.loop.optimizers import Optimizers, Rates, schedule
 from draftscope.train.loop.pretrain import Recipe, pretrain
 from draftscope.train.publish import card
 from draftscope.train.publish.repeats import WRITTEN, repeats
 from draftscope.train.publish.training_record import Record, tokens_behind, write
 from draftscope.train.students import folder, students
-from draftscope.train.students.shapes import DRAFT, TARGET, Shape, build, parameters
+from draftscope.train.students.shapes import DRAFT, TARGET, ModelShape, build, parameters
 from draftscope_app.cli.commands import train as train_command
 from draftscope_app.cli.exit_codes import ExitCode
 
-TINY = Shape(280, layers=2, width=32, heads=2, key_value_heads=1, mlp=64, positions=1024)
-TINIER = Shape(280, layers=1, width=16, heads=2, key_value_heads=1, mlp=32, positions=1024)
+TINY = ModelShape(280, layers=2, width=32, heads=2, key_value_heads=1, mlp=64, positions=1024)
+TINIER = ModelShape(280, layers=1, width=16, heads=2, key_value_heads=1, mlp=32, positions=1024)
 STEP = 1024  # tokens: two rows of 512, or one of 1,024
 SMALL = Recipe(Rates(matrices=4e-3, rest=5e-3), STEP, samples=4)
 
@@ -271,7 +271,7 @@ def test_the_schedule_warms_up_holds_and_decays_to_zero() -> None:
 @pytest.mark.parametrize("before", [0, 20, 180])
 def test_continued_training_has_the_rate_of_one_long_run(before: int) -> None:
     """A run of twenty steps after none, as many, and nine times as many."""
-    run = Run(Path(), Budget(20.0), SMALL.rates, STEP, "", before * STEP)
+    run = TrainingRun(Path(), Budget(20.0), SMALL.rates, STEP, "", before * STEP)
     for step in (6, 10, 17):
         done = Progress(step, (before + step) * STEP, float(step))
         left = (20 - step) / (20 + before)

@@ -13,7 +13,7 @@ import typer
 from pydantic.fields import FieldInfo
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.measure.bench.plan import Plan
+from draftscope.measure.bench.plan import BenchPlan
 from draftscope_app.cli import options
 from draftscope_app.cli.fields import Given, options_of
 
@@ -42,9 +42,9 @@ Out = Annotated[
 ]
 
 
-def plan_options(default: Plan, names: Sequence[str] = tuple(_OPTIONS)) -> list[inspect.Parameter]:
+def plan_options(default: BenchPlan, names: Sequence[str] = tuple(_OPTIONS)) -> list[inspect.Parameter]:
     """The named options, for `takes`; the help shows the defaults of this plan."""
-    kinds = get_type_hints(Plan)
+    kinds = get_type_hints(BenchPlan)
     fields = {
         name: FieldInfo(annotation=kinds[field], default=getattr(default, field), description=about)
         for name, (field, _, about) in _OPTIONS.items()
@@ -54,7 +54,7 @@ def plan_options(default: Plan, names: Sequence[str] = tuple(_OPTIONS)) -> list[
     return options_of(fields, lambda _: MEASURED, metavars, by_commas=frozenset(_OPTIONS))
 
 
-def planned(given: Given, base: Plan) -> Plan:
+def planned(given: Given, base: BenchPlan) -> BenchPlan:
     """`base` with what was given, each value of a list once; or a `DraftscopeError`."""
     values: dict[str, Any] = {_OPTIONS[name][0]: value for name, value in given.items()}
     for name, value in values.items():

@@ -21,7 +21,7 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.decode.lab import Lab
 from draftscope.decode.race import race
 from draftscope.drafters.settings import Settings
-from draftscope.measure.bench.plan import Plan
+from draftscope.measure.bench.plan import BenchPlan
 from draftscope.trace import files
 from draftscope.trace.events import AnyEvent, Round, Verified
 from draftscope_app.page.bundle import presets
@@ -117,7 +117,7 @@ RECORDED = {
 }
 
 SWEPT = {  # name of a run -> the sweep over batch sizes that its lesson shows
-    "when": Plan(
+    "when": BenchPlan(
         drafters=("draft",), gammas=(2, 4), temperatures=(1.0,), batches=(1, 2, 4, 8, 16, 32), tokens=32, repeats=5,
         peers=False,
     )

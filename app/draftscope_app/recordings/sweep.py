@@ -12,9 +12,9 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.base.prompts import Prompt
 from draftscope.decode.lab import Lab
 from draftscope.measure.bench.cases import cases
-from draftscope.measure.bench.measure import Bench
-from draftscope.measure.bench.plan import Plan
+from draftscope.measure.bench.plan import BenchPlan
 from draftscope.measure.bench.report import machine
+from draftscope.measure.bench.runner import Bench
 from draftscope.measure.bench.systems import own
 from draftscope.trace.events import Record
 
@@ -35,7 +35,7 @@ class Swept(Record):
     machine: dict[str, str | int]
 
 
-def measure(lab: Lab, plan: Plan, prompts: Sequence[str]) -> list[Swept]:
+def measure(lab: Lab, plan: BenchPlan, prompts: Sequence[str]) -> list[Swept]:
     """Every run of the plan on these prompts. `DraftscopeError` where one of its systems could not run."""
     systems, unable = own(lab, plan)
     todo, pending_features = cases(lab, plan, {"text": [Prompt("text", prompt) for prompt in prompts[:1]]})

@@ -17,13 +17,13 @@ from draftscope.measure.bench.plan import where
 from draftscope.trace.html import palette
 from draftscope_app.reports.bench_plots import Plot, plots
 
-Row = Mapping[str, Any]
+RowJson = Mapping[str, Any]
 CONFIG = {"displayModeBar": False, "responsive": True}
 
 
-def page(report: Row) -> str:
+def page(report: RowJson) -> str:
     """The whole file. `report` is what `bench.json` holds."""
-    rows: list[Row] = report["rows"]
+    rows: list[RowJson] = report["rows"]
     machine = ", ".join(f"{name} {value}" for name, value in report["machine"].items() if value != "")
     figures = "".join(_figure(number, plot) for number, plot in enumerate(plots(report)))
     return (
@@ -37,7 +37,7 @@ def page(report: Row) -> str:
     )
 
 
-def _lead(headlines: Sequence[Row]) -> str:
+def _lead(headlines: Sequence[RowJson]) -> str:
     """A true sentence for each temperature of the first batch and context: the fastest drafter, or that none counts."""
     size = _cell(headlines[0])[1:]
     drafters = [line for line in headlines if _cell(line)[1:] == size and line["drafter"] not in ("", "plain")]
@@ -45,7 +45,7 @@ def _lead(headlines: Sequence[Row]) -> str:
     return " ".join(said) or "No drafter was measured."
 
 
-def _best(headlines: Sequence[Row]) -> str:
+def _best(headlines: Sequence[RowJson]) -> str:
     place = where(*_cell(headlines[0]))
     told = [line for line in headlines if line["ratio_to_plain"]]
     if not told:
@@ -56,7 +56,7 @@ def _best(headlines: Sequence[Row]) -> str:
     return f"{place}: {best['name']} wrote {ratio['median']:.2f} times plain's tokens a second ({interval})."
 
 
-def _cell(row: Row) -> tuple[float, int, int | None]:
+def _cell(row: RowJson) -> tuple[float, int, int | None]:
     return row["temperature"], row["batch"], row["context"]
 
 
@@ -70,7 +70,7 @@ def _figure(number: int, plot: Plot) -> str:
     )
 
 
-def _tables(rows: Sequence[Row]) -> str:
+def _tables(rows: Sequence[RowJson]) -> str:
     """A table for each cell; those of a sweep's other batches and contexts are folded."""
     cells = list(dict.fromkeys(map(_cell, rows)))
     drawn = {cell: _table(cell, [row for row in rows if _cell(row) == cell]) for cell in cells}
@@ -79,7 +79,7 @@ def _tables(rows: Sequence[Row]) -> str:
     return first + (f"<details><summary>Other batches and contexts</summary>{others}</details>" if others else "")
 
 
-def _table(cell: tuple[float, int, int | None], rows: Sequence[Row]) -> str:
+def _table(cell: tuple[float, int, int | None], rows: Sequence[RowJson]) -> str:
     """Ratio to plain by kind of text, with its interval, speed, and whose tokens they are."""
     kinds = list(dict.fromkeys(row["kind"] for row in rows))
     head = "".join(f'<th scope="col">{escape(title)}</th>' for title in ("system", *kinds, "tokens vs plain"))
@@ -99,7 +99,7 @@ def _table(cell: tuple[float, int, int | None], rows: Sequence[Row]) -> str:
     )
 
 
-def _lossy(rows: Sequence[Row]) -> str:
+def _lossy(rows: Sequence[RowJson]) -> str:
     """The lossy rules' speed, and beside it how far what they write lies from the target's distribution."""
     if not rows:
         return ""
@@ -122,7 +122,7 @@ def _lossy(rows: Sequence[Row]) -> str:
     )
 
 
-def _apart(distance: Row | None) -> tuple[str, str]:
+def _apart(distance: RowJson | None) -> tuple[str, str]:
     """Total variation and KL, where they were sampled."""
     if distance is None:
         return "-", "-"
@@ -133,7 +133,7 @@ def _apart(distance: Row | None) -> tuple[str, str]:
     )
 
 
-def _ratio(row: Row) -> str:
+def _ratio(row: RowJson) -> str:
     ratio, length = row["ratio_to_plain"], row["mean_acceptance_length"]
     more = "" if length is None else f" ({length:.2f})"
     loops = " ~" if row["looping"] == row["runs"] else ""

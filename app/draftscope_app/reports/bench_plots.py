@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 
 from draftscope.measure.bench.plan import where
 
-Row = Mapping[str, Any]
+RowJson = Mapping[str, Any]
 
 # Readable on both grounds (3:1 for marks); no fate's own colour, because these are times and ratios.
 PLAIN, OURS, PEER = "#7A828E", "#9B63C9", "#8A7350"
@@ -37,9 +37,9 @@ class Plot:
     figure: go.Figure
 
 
-def plots(report: Row) -> list[Plot]:
+def plots(report: RowJson) -> list[Plot]:
     """Those that these rows can fill: sweeps only where there was one."""
-    rows: list[Row] = report["rows"]
+    rows: list[RowJson] = report["rows"]
     first = [row for row in rows if row["batch"] == rows[0]["batch"] and row["context"] == rows[0]["context"]]
     found = [_headlines(report["headlines"], rows[0]), _predicted(rows)]
     found += [_stages([row for row in first if row["temperature"] == t]) for t in _values(first, "temperature")]
@@ -51,7 +51,7 @@ def plots(report: Row) -> list[Plot]:
     return found
 
 
-def _headlines(headlines: Sequence[Row], first: Row) -> Plot:
+def _headlines(headlines: Sequence[RowJson], first: RowJson) -> Plot:
     """T = 1 beside T = 0, systems from top to bottom as they were run."""
     shown = [line for line in headlines if (line["batch"], line["context"]) == (first["batch"], first["context"])]
     names = list(dict.fromkeys(line["name"] for line in shown))
@@ -77,7 +77,7 @@ def _headlines(headlines: Sequence[Row], first: Row) -> Plot:
     return Plot("Headline", note, figure)
 
 
-def _loops(headlines: Sequence[Row]) -> str:
+def _loops(headlines: Sequence[RowJson]) -> str:
     """How many of plain's runs are left out as loops, and where that leaves nothing."""
     plain = [line for line in headlines if line["drafter"] == "plain"]
     counts = ", ".join(f"{line['looping']} of {line['runs']} at T = {line['temperature']:g}" for line in plain)
@@ -86,11 +86,11 @@ def _loops(headlines: Sequence[Row]) -> str:
     return f"Left out as loops, of plain's runs: {counts}.{lost}"
 
 
-def _any_headline(headlines: Sequence[Row], temperature: float) -> bool:
+def _any_headline(headlines: Sequence[RowJson], temperature: float) -> bool:
     return any(line["ratio_to_plain"] for line in headlines if line["temperature"] == temperature)
 
 
-def _predicted(rows: Sequence[Row]) -> Plot:
+def _predicted(rows: Sequence[RowJson]) -> Plot:
     """A point for each row that has both; on the diagonal they agree."""
     known = [row for row in rows if row["predicted_ratio"] is not None and row["drafter"] != "plain"]
     figure = _figure("predicted: tau / (gamma c + v + o)", "measured", 400)
@@ -117,7 +117,7 @@ def _predicted(rows: Sequence[Row]) -> Plot:
     )
 
 
-def _stages(rows: Sequence[Row]) -> Plot:
+def _stages(rows: Sequence[RowJson]) -> Plot:
     """Bars of one cell, medians over kinds."""
     rows = [row for row in rows if row["stage_ms"]]
     names = _values(rows, "name")
@@ -135,7 +135,7 @@ def _stages(rows: Sequence[Row]) -> Plot:
     return Plot(f"Where a round goes, {where(*_cell(rows[0]))}", "Measured: medians of each stage and width.", figure)
 
 
-def _flat(rows: Sequence[Row]) -> Plot:
+def _flat(rows: Sequence[RowJson]) -> Plot:
     """Time a token against how much was written, each drafter at its fastest setting."""
     rows = [row for row in rows if row["ms_per_token"]]
     figure = _figure("tokens written", "milliseconds a token", 340)
@@ -152,7 +152,7 @@ def _flat(rows: Sequence[Row]) -> Plot:
     )
 
 
-def _batches(rows: Sequence[Row]) -> Plot:
+def _batches(rows: Sequence[RowJson]) -> Plot:
     """Speedup against batch, each drafter at its fastest setting; who takes one sequence only is left out."""
     rows = [row for row in rows if any(other["batch"] > 1 for other in rows if other["name"] == row["name"])]
     figure = _figure("sequences decoded together", "tokens/s divided by plain's", 340)
@@ -166,7 +166,7 @@ def _batches(rows: Sequence[Row]) -> Plot:
     return Plot(title, "Measured: median over kinds, loops included; plain of the same batch is 1.", figure)
 
 
-def _memory(rows: Sequence[Row]) -> Plot:
+def _memory(rows: Sequence[RowJson]) -> Plot:
     figure = _figure("tokens of the prompt", "bytes of keys and values", 340)
     rows = [row for row in rows if row["cache_bytes"] is not None and row["batch"] == rows[0]["batch"]]
     for number, name in enumerate(_fastest(rows)):
@@ -177,7 +177,7 @@ def _memory(rows: Sequence[Row]) -> Plot:
     return Plot("Memory against context", note, figure)
 
 
-def _kept(kept: Sequence[Row]) -> Plot:
+def _kept(kept: Sequence[RowJson]) -> Plot:
     """A line for each model: keys and values grow with the text, a recurrent state does not."""
     figure = _figure("tokens of the text", "bytes", 340)
     for number, model in enumerate(_values(kept, "model")):
@@ -191,7 +191,7 @@ def _kept(kept: Sequence[Row]) -> Plot:
     return Plot("State of each model against context", note, figure)
 
 
-def _contexts(rows: Sequence[Row]) -> Plot:
+def _contexts(rows: Sequence[RowJson]) -> Plot:
     figure = _figure("tokens of the prompt", "milliseconds a token", 340)
     rows = [row for row in rows if row["ms_per_token"] and row["batch"] == rows[0]["batch"]]
     for number, name in enumerate(_fastest(rows)):
@@ -204,7 +204,7 @@ def _contexts(rows: Sequence[Row]) -> Plot:
     )
 
 
-def _fastest(rows: Sequence[Row]) -> list[str]:
+def _fastest(rows: Sequence[RowJson]) -> list[str]:
     """Of each drafter, or peer, the setting with the highest median ratio."""
     best: dict[str, str] = {}
     for who in dict.fromkeys((row["system"], row["drafter"]) for row in rows):
@@ -216,19 +216,19 @@ def _fastest(rows: Sequence[Row]) -> list[str]:
     return list(best.values())
 
 
-def _middle(rows: Sequence[Row], name: str, value: Callable[[Row], float]) -> float:
+def _middle(rows: Sequence[RowJson], name: str, value: Callable[[RowJson], float]) -> float:
     return median(value(row) for row in rows if row["name"] == name)
 
 
-def _values(rows: Sequence[Row], field: str) -> list[Any]:
+def _values(rows: Sequence[RowJson], field: str) -> list[Any]:
     return list(dict.fromkeys(row[field] for row in rows))
 
 
-def _cell(row: Row) -> tuple[float, int, int | None]:
+def _cell(row: RowJson) -> tuple[float, int, int | None]:
     return row["temperature"], row["batch"], row["context"]
 
 
-def _colour(row: Row) -> str:
+def _colour(row: RowJson) -> str:
     return PEER if not row["drafter"] else PLAIN if row["drafter"] == "plain" else OURS
 
 

@@ -9,6 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 MAX_NODES = 256  # drafted nodes in one round; more than any published tree, and still one forward
 
+TreeShape = tuple[int, ...]  # children of every node, level by level
+
 LOSSY = ("typical", "lenient", "top-k")  # rules whose output is not the target's distribution
 
 
@@ -41,7 +43,7 @@ class GeneralSettings(BaseModel):
         return stop
 
 
-def nodes_in(shape: tuple[int, ...]) -> int:
+def nodes_in(shape: TreeShape) -> int:
     """Nodes of the full tree in which every node of level d has `shape[d]` children."""
     total, level = 0, 1
     for branches in shape:

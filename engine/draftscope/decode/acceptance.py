@@ -7,7 +7,7 @@ verifies children of an accepted parent. No run's clock counts it.
 from __future__ import annotations
 
 from draftscope.base.prompts import shipped
-from draftscope.decode.pair import Pair
+from draftscope.decode.pair import LoadedPair
 from draftscope.decode.sessions import fixed_tree, open_session
 from draftscope.drafters.settings import Settings
 from draftscope.verify.tree import even
@@ -17,7 +17,7 @@ WIDTH = 6  # ranks
 PROMPT, TOKENS = 64, 48  # tokens read and written of each text
 
 
-def by_rank(pair: Pair, settings: Settings) -> tuple[float, ...]:
+def by_rank(pair: LoadedPair, settings: Settings) -> tuple[float, ...]:
     """For each rank, the share of rounds in which the drafter's child of that rank was accepted."""
     width = min(WIDTH, pair.target.vocabulary)
     wide = settings.model_copy(update={"tree_nodes": width, "max_new_tokens": TOKENS})

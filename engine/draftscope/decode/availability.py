@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from draftscope import drafters
 from draftscope.base.errors import DraftscopeError
-from draftscope.decode.pair import THROUGH_TEXT, Pair
+from draftscope.decode.pair import THROUGH_TEXT, LoadedPair
 from draftscope.drafters import DrafterInfo
 from draftscope.models.model import Model
 
@@ -32,12 +32,12 @@ class Obstacle:
     sentence: str
 
 
-def availabilities(pair: Pair) -> list[Availability]:
+def availabilities(pair: LoadedPair) -> list[Availability]:
     """Every known drafter."""
     return [_availability(pair, info) for info in drafters.known().values()]
 
 
-def _availability(pair: Pair, info: DrafterInfo) -> Availability:
+def _availability(pair: LoadedPair, info: DrafterInfo) -> Availability:
     found = obstacle(pair, info)
     return Availability(
         name=info.name,
@@ -50,14 +50,14 @@ def _availability(pair: Pair, info: DrafterInfo) -> Availability:
     )
 
 
-def refuse_unavailable(pair: Pair, info: DrafterInfo) -> None:
+def refuse_unavailable(pair: LoadedPair, info: DrafterInfo) -> None:
     """Raises `DraftscopeError` if these models cannot run the drafter."""
     found = obstacle(pair, info)
     if found is not None:
         raise DraftscopeError(found.sentence)
 
 
-def obstacle(pair: Pair, info: DrafterInfo) -> Obstacle | None:
+def obstacle(pair: LoadedPair, info: DrafterInfo) -> Obstacle | None:
     """The first reason why these models cannot run the drafter; None if they can."""
     name, target = info.name, pair.target.name
     if (info.needs_draft or info.needs_text_draft) and pair.text_draft is None:
@@ -85,7 +85,7 @@ def obstacle(pair: Pair, info: DrafterInfo) -> Obstacle | None:
     return None
 
 
-def _takes_chains_only(pair: Pair, info: DrafterInfo) -> Model | None:
+def _takes_chains_only(pair: LoadedPair, info: DrafterInfo) -> Model | None:
     """A model that takes chains only, if the drafter grows trees."""
     used = (pair.target, pair.draft if info.needs_draft else None)
     limited = [model for model in used if model is not None and not model.trees]

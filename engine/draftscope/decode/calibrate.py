@@ -21,7 +21,7 @@ from draftscope.base import costs
 from draftscope.base.costs import PLAIN, Belongs, Calibration, Drafting, Machine, Verify
 from draftscope.base.versions import own_version
 from draftscope.decode.availability import availabilities
-from draftscope.decode.pair import Pair
+from draftscope.decode.pair import LoadedPair
 from draftscope.decode.prompt import read_prompt
 from draftscope.decode.session import Step
 from draftscope.decode.sessions import NOTHING_MEASURED, open_session
@@ -44,10 +44,10 @@ LONGEST = 1.0  # seconds after which some rounds are enough
 WARM = 2  # rounds of everything that are not counted
 STAGES = ("accept", "commit", "host")
 
-Rounds = dict[tuple[str, int, int], list[dict[str, float]]]  # stage times by drafter, batch and gamma
+StageTimes = dict[tuple[str, int, int], list[dict[str, float]]]  # stage times by drafter, batch and gamma
 
 
-def calibration_of(pair: Pair, say: Callable[[str], None] = lambda _: None) -> Calibration:
+def calibration_of(pair: LoadedPair, say: Callable[[str], None] = lambda _: None) -> Calibration:
     """The pair's calibration: as it was kept, else measured now (seconds on small models) and kept.
 
     One that lacks a drafter which this pair has, a head for one, is measured anew.
@@ -59,7 +59,7 @@ def calibration_of(pair: Pair, say: Callable[[str], None] = lambda _: None) -> C
     return found
 
 
-def belongs(pair: Pair) -> Belongs:
+def belongs(pair: LoadedPair) -> Belongs:
     """What figures measured with this pair belong to."""
     device = pair.target.device
     return Belongs(
@@ -78,7 +78,7 @@ def belongs(pair: Pair) -> Belongs:
     )
 
 
-def measure(pair: Pair, say: Callable[[str], None] = lambda _: None) -> Calibration:
+def measure(pair: LoadedPair, say: Callable[[str], None] = lambda _: None) -> Calibration:
     """Measures everything anew; `say` hears what is being measured."""
     context = min(CONTEXT, pair.target.context // 2)
     say("verify cost over widths, batches and contexts")
@@ -145,7 +145,7 @@ def _timed(work: Callable[[], object]) -> float:
     return (perf_counter() - began) * 1e3
 
 
-def _drafting(pair: Pair) -> list[str]:
+def _drafting(pair: LoadedPair) -> list[str]:
     """The drafters whose cost grows with gamma here; what is synthetic costs nothing that anyone could pay, and who
     drafts through text chooses nothing by cost."""
     known = drafters.known()
@@ -153,13 +153,13 @@ def _drafting(pair: Pair) -> list[str]:
     return [info.name for info in able if not info.synthetic and not info.needs_text_draft]
 
 
-def _together(pair: Pair) -> dict[int, int]:
+def _together(pair: LoadedPair) -> dict[int, int]:
     return TOGETHER if pair.batches else {1: TOGETHER[1]}
 
 
-def _rounds(pair: Pair) -> Rounds:
+def _rounds(pair: LoadedPair) -> StageTimes:
     """Stage times of real rounds by drafter, batch and gamma, at temperature 1, runs interleaved."""
-    found: Rounds = {}
+    found: StageTimes = {}
     for (batch, most), repeat in product(_together(pair).items(), range(2)):
         for name in (PLAIN, *_drafting(pair)):
             for gamma in (0,) if name == PLAIN else GAMMAS if batch == 1 else GAMMAS[:: len(GAMMAS) - 1]:
@@ -170,7 +170,7 @@ def _rounds(pair: Pair) -> Rounds:
     return found
 
 
-def _steps(pair: Pair, name: str, batch: int, gamma: int, rounds: int) -> Iterator[Step]:
+def _steps(pair: LoadedPair, name: str, batch: int, gamma: int, rounds: int) -> Iterator[Step]:
     """Rounds of texts that are none at its end after so many."""
     tokens = rounds * (gamma + 1) + 1
     settings = Settings.of(drafter=name, gamma=max(gamma, 1), temperature=1.0, max_new_tokens=tokens)
@@ -188,7 +188,7 @@ def _first(steps: Iterator[Step], most: int) -> Iterator[Step]:
             return
 
 
-def _fit(rounds: Rounds, name: str, batch: int) -> Drafting:
+def _fit(rounds: StageTimes, name: str, batch: int) -> Drafting:
     """Lines through the medians at each gamma. A drafter that found nothing to draft costs what plain does."""
     points = [(gamma, stages) for gamma in (0, *GAMMAS) if (stages := rounds.get((name, batch, gamma)))]
     points = points or [(0, rounds[PLAIN, batch, 0])]

@@ -16,7 +16,7 @@ from draftscope.decode.acceptance import by_rank
 from draftscope.decode.availability import Availability
 from draftscope.decode.calibrate import calibration_of
 from draftscope.decode.fork import ForkPoint
-from draftscope.decode.pair import NamedHead, Pair
+from draftscope.decode.pair import LoadedPair, NamedHead
 from draftscope.decode.prompt import read_prompt
 from draftscope.decode.recorder import Recorder
 from draftscope.decode.run import Result, Run
@@ -36,7 +36,7 @@ from draftscope.verify.uniforms import Streams
 CHAT = Chat()
 
 
-class Lab(Pair):
+class Lab(LoadedPair):
     """Loaded models that decode. `close` it, or use it in a `with` statement, to undo what `load` changed in torch."""
 
     def __init__(

@@ -16,7 +16,7 @@ from draftscope.base.load_settings import LoadSettings
 from draftscope.decode.lab import Lab
 from draftscope.decode.pair import NamedHead
 from draftscope.drafters import TextDraftModel
-from draftscope.models.forward.ballast import Shape, pair_of
+from draftscope.models.forward.ballast import BallastShape, pair_of
 from draftscope.models.forward.compiled import compile_if_faster
 from draftscope.models.heads import Head, Lender, kind_of, load_head
 from draftscope.models.loading import embedded
@@ -162,7 +162,11 @@ def _head(spec: str, target: Model) -> tuple[str, NamedHead]:
 
 
 def _equip(
-    target: Model, drafts: list[Model], heads: dict[str, NamedHead], ballast: tuple[Shape, Shape] | None, graphs: bool
+    target: Model,
+    drafts: list[Model],
+    heads: dict[str, NamedHead],
+    ballast: tuple[BallastShape, BallastShape] | None,
+    graphs: bool,
 ) -> None:
     """Adds ballast, then graphs, which record the forward with its ballast."""
     if ballast is not None:

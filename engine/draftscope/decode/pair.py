@@ -25,7 +25,7 @@ class NamedHead:
     name: str
 
 
-class Pair:
+class LoadedPair:
     """A target, perhaps a draft model, and their tokenizer.
 
     `smaller` models draft for the draft model in a cascade, the largest first. `foreign` is a draft model with another

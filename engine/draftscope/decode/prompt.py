@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.decode.pair import Pair
+from draftscope.decode.pair import LoadedPair
 from draftscope.models.loading.chat import Chat
 
 LONGEST_TOKEN = 64  # characters; a longer prompt for each token of the context cannot fit
 
 
-def read_prompt(pair: Pair, prompt: str, max_new_tokens: int, chat: Chat) -> tuple[str, list[int]]:
+def read_prompt(pair: LoadedPair, prompt: str, max_new_tokens: int, chat: Chat) -> tuple[str, list[int]]:
     """The prompt in its chat template (empty if the model has none or the prompt is raw), and its tokens.
 
     Raises `DraftscopeError` for an empty prompt, or one that is too long for the models together with its answer.
@@ -28,7 +28,7 @@ def read_prompt(pair: Pair, prompt: str, max_new_tokens: int, chat: Chat) -> tup
     return rendered or "", tokens
 
 
-def _refuse_length(pair: Pair, tokens: int, more: int, room: int) -> None:
+def _refuse_length(pair: LoadedPair, tokens: int, more: int, room: int) -> None:
     if tokens + more > room:
         most = room - tokens
         remedy = f"ask for at most {most} new tokens or shorten it" if most > 0 else "shorten it"

@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from draftscope import drafters
 from draftscope.base.text import Ending
-from draftscope.decode.pair import THROUGH_TEXT, Pair
+from draftscope.decode.pair import THROUGH_TEXT, LoadedPair
 from draftscope.decode.session import Session
 from draftscope.drafters import DrafterInfo
 from draftscope.drafters.settings import Settings
@@ -26,7 +26,7 @@ class Measured:
 
 
 def open_session(
-    pair: Pair, prompts: list[list[int]], settings: Settings, streams: Streams, ends: bool, measured: Measured
+    pair: LoadedPair, prompts: list[list[int]], settings: Settings, streams: Streams, ends: bool, measured: Measured
 ) -> Session:
     """A session of prompts [B][tokens]; row b draws from the b-th of `streams`. `ends`: EOS ends a text."""
     settings = through_text(pair, settings)
@@ -56,7 +56,7 @@ def open_session(
     return Session(pair.target, drafter, prompts, settings, rule, pair.pieces, ending, nodes, streams)
 
 
-def through_text(pair: Pair, settings: Settings) -> Settings:
+def through_text(pair: LoadedPair, settings: Settings) -> Settings:
     """The settings, but a draft model with another tokenizer drafts through text."""
     if settings.drafter != "draft" or pair.foreign is None:
         return settings
@@ -64,7 +64,7 @@ def through_text(pair: Pair, settings: Settings) -> Settings:
 
 
 def target_continuation(
-    pair: Pair, prompts: list[list[int]], settings: Settings, streams: Streams, ends: bool
+    pair: LoadedPair, prompts: list[list[int]], settings: Settings, streams: Streams, ends: bool
 ) -> list[list[int]]:
     """What the target alone writes after each prompt with the uniforms of `streams`; its forwards are not counted."""
     alone = settings.model_copy(update={"drafter": "plain"})

@@ -10,7 +10,7 @@ import torch
 import transformers
 
 from draftscope.base.versions import own_version, revision
-from draftscope.decode.pair import NamedHead, Pair
+from draftscope.decode.pair import LoadedPair, NamedHead
 from draftscope.drafters import DrafterInfo
 from draftscope.drafters.settings import Settings
 from draftscope.models.model import ForwardMode, Model
@@ -26,7 +26,9 @@ class Asked:
     tokens: list[int]
 
 
-def run_start(pair: Pair, info: DrafterInfo, settings: Settings, asked: Asked, run: str, lane: str) -> events.RunStart:
+def run_start(
+    pair: LoadedPair, info: DrafterInfo, settings: Settings, asked: Asked, run: str, lane: str
+) -> events.RunStart:
     """The start of lane `lane` of run `run`."""
     return events.RunStart(
         run=run,
@@ -58,7 +60,7 @@ def device_name(device: torch.device) -> str:
     return torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
 
 
-def models_of(pair: Pair, info: DrafterInfo) -> list[events.ModelInfo]:
+def models_of(pair: LoadedPair, info: DrafterInfo) -> list[events.ModelInfo]:
     """The models that take part in a run of that drafter."""
     used = [_model_info("target", pair.target)]
     if info.needs_draft and pair.draft is not None:

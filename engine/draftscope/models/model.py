@@ -19,7 +19,7 @@ from draftscope.models.cache.slots import VECTOR, WIDE, SlotCache, SlotTable
 from draftscope.models.capabilities import Capabilities
 from draftscope.models.counter import ForwardCounter
 from draftscope.models.files import memory
-from draftscope.models.forward.ballast import Ballast, Shape
+from draftscope.models.forward.ballast import Ballast, BallastShape
 from draftscope.models.forward.compiled import CompiledLlama
 from draftscope.models.forward.experts import layers as expert_layers
 from draftscope.models.forward.graphs import Call, GraphMode, Graphs, Outputs, Recorder, on_cuda
@@ -144,7 +144,7 @@ class Model:
         """Bytes that a text of `tokens` tokens takes up in this model's cache; constant for a recurrent model."""
         return tokens * self._slot_bytes + self.capabilities.state_bytes
 
-    def weigh_down(self, shape: Shape) -> None:
+    def weigh_down(self, shape: BallastShape) -> None:
         """Adds ballast of the given shape: the same tokens at other costs. DraftscopeError if it does not fit."""
         if self.stateful:
             raise DraftscopeError(f"'{self.name}' keeps a state, so it cannot have ballast; load it without ballast.")

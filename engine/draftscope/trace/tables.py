@@ -18,7 +18,7 @@ from draftscope.trace.events import AnyEvent, Distributions, Round, Verified
 if TYPE_CHECKING:
     import pandas as pd
 
-Row = dict[str, Any]
+TableRow = dict[str, Any]
 Rounds = list[Round]  # of one lane
 
 KEYS = {"run": "string", "lane": "string", "sequence": "int64", "round": "int64"}
@@ -103,7 +103,7 @@ def _lanes(events: Iterable[AnyEvent]) -> Iterable[Rounds]:
     return lanes.values()
 
 
-def _keys(event: Round) -> Row:
+def _keys(event: Round) -> TableRow:
     return {name: getattr(event, name) for name in KEYS}
 
 
@@ -119,7 +119,7 @@ def _text(raw: str) -> str:
 # Tokens.
 
 
-def _tokens(rounds: Rounds) -> Iterator[Row]:
+def _tokens(rounds: Rounds) -> Iterator[TableRow]:
     index, before = 0, float("nan")
     for event in rounds:
         for place, (token, raw) in enumerate(zip(event.emitted, event.emitted_raw, strict=True)):
@@ -128,7 +128,7 @@ def _tokens(rounds: Rounds) -> Iterator[Row]:
             index, before = index + 1, event.end
 
 
-def _origin(event: Round, place: int) -> Row:
+def _origin(event: Round, place: int) -> TableRow:
     """How the token at `place` of a round came, and what both distributions said of it before anything was rejected."""
     if place < event.accepted:
         node = next(node for node in event.nodes if node.fate == "accepted" and node.depth == place + 1)
@@ -139,7 +139,7 @@ def _origin(event: Round, place: int) -> Row:
     return {"came": last.kind} | _said(distributions, last.token)
 
 
-def _said(distributions: Distributions | None, token: int) -> Row:
+def _said(distributions: Distributions | None, token: int) -> TableRow:
     if distributions is None or token not in distributions.ids:
         return {}
     at = distributions.ids.index(token)
@@ -149,7 +149,7 @@ def _said(distributions: Distributions | None, token: int) -> Row:
 # Rounds.
 
 
-def _rounds(rounds: Rounds) -> Iterator[Row]:
+def _rounds(rounds: Rounds) -> Iterator[TableRow]:
     for event in rounds:
         counts = {name: getattr(event, name) for name in ("width", "drafted", "accepted", "depth", "cut")}
         told = {"emitted": len(event.emitted), "last": event.last.kind, "text": event.text_delta}
@@ -161,7 +161,7 @@ def _rounds(rounds: Rounds) -> Iterator[Row]:
 # Decisions.
 
 
-def _decisions(rounds: Rounds) -> Iterator[Row]:
+def _decisions(rounds: Rounds) -> Iterator[TableRow]:
     for event in rounds:
         for number, decision in enumerate(event.decisions):
             for order, child in enumerate(decision.children):
@@ -170,14 +170,14 @@ def _decisions(rounds: Rounds) -> Iterator[Row]:
                 yield _keys(event) | own | drawn | _verified(event, child)
 
 
-def _verified(event: Round, child: Verified) -> Row:
+def _verified(event: Round, child: Verified) -> TableRow:
     node = event.nodes[child.node]
     stands = node.fate == "accepted" and node.depth <= event.accepted
     token = {"depth": node.depth, "token": node.token, "text": _text(node.raw), "fate": node.fate, "accepted": stands}
     return child.model_dump() | token
 
 
-TABLES: Mapping[str, tuple[Callable[[Rounds], Iterator[Row]], Mapping[str, str]]] = {
+TABLES: Mapping[str, tuple[Callable[[Rounds], Iterator[TableRow]], Mapping[str, str]]] = {
     "tokens": (_tokens, TOKENS),
     "rounds": (_rounds, ROUNDS),
     "decisions": (_decisions, DECISIONS),

@@ -16,7 +16,7 @@ from draftscope.models.loading import embedded
 from draftscope.models.loading.embedded import FAMILY, Member
 from draftscope.train.data import corpus, tokenizer
 from draftscope.train.data.corpus import Texts
-from draftscope.train.family import Plan, train_family
+from draftscope.train.family import FamilyPlan, train_family
 from draftscope.train.loop import distill, loop, pretrain
 from draftscope.train.loop.compiling import compiled
 from draftscope.train.loop.distill import Places
@@ -125,7 +125,7 @@ def _texts(asked: Training, home: Path) -> Texts:
 
 def _train_family(asked: Training, began: float) -> bool:
     chosen = [embedded.find(name) for name in asked.members or ()] or list(FAMILY)
-    plan = Plan(
+    plan = FamilyPlan(
         members=tuple(sorted(set(chosen), key=FAMILY.index)),
         preset=PRESETS[asked.preset or "cpu"],
         corpus=asked.corpus,

@@ -34,7 +34,7 @@ ELDER = embedded.find("draft").folder  # other draft models start from these wei
 
 
 @dataclass(frozen=True)
-class Plan:
+class FamilyPlan:
     """A request to train. `minutes` override the preset's; `deadline` is in terms of time.monotonic()."""
 
     members: tuple[Member, ...]
@@ -73,7 +73,7 @@ class Task:
     train: Callable[[Path], tuple[loop.Progress, bool]]
 
 
-def train_family(plan: Plan, texts: Texts) -> bool:
+def train_family(plan: FamilyPlan, texts: Texts) -> bool:
     """Whether all members are finished; if False, the same command continues where this one stopped."""
     made: list[Path] = []
     done = True
@@ -88,7 +88,7 @@ def train_family(plan: Plan, texts: Texts) -> bool:
     return done
 
 
-def _train(plan: Plan, member: Member, texts: Texts, made: list[Path]) -> bool:
+def _train(plan: FamilyPlan, member: Member, texts: Texts, made: list[Path]) -> bool:
     """Whether the member is finished. If it was not before, adds its folder to `made`."""
     task = _drafter(plan, member, texts) if member.of else _target(plan, member, texts)
     recipe, place = plan.preset.recipe(member), plan.out / member.folder
@@ -106,7 +106,7 @@ def _train(plan: Plan, member: Member, texts: Texts, made: list[Path]) -> bool:
     return True
 
 
-def _target(plan: Plan, member: Member, texts: Texts) -> Task:
+def _target(plan: FamilyPlan, member: Member, texts: Texts) -> Task:
     """The task of a target. Its seed is shifted by the tokens already read, so that it reads other text next."""
     place, recipe = plan.out / member.folder, plan.preset.recipe(member)
     warm = member.name == "target" and _present(place)
@@ -125,7 +125,7 @@ def _target(plan: Plan, member: Member, texts: Texts) -> Task:
     )
 
 
-def _drafter(plan: Plan, member: Member, texts: Texts) -> Task:
+def _drafter(plan: FamilyPlan, member: Member, texts: Texts) -> Task:
     recipe, device = plan.preset.recipe(member), plan.preset.place()
     target = folder.load(plan.out / embedded.find(member.of).folder).to(device)
     batches = Batches(texts.train, plan.seed, recipe.tokens_per_step)
@@ -165,7 +165,7 @@ def _continue_from(member: Member, place: Path, target: Any, student: Any) -> in
     return tokens_behind(place)
 
 
-def _had_its_tokens(plan: Plan, member: Member, texts: Texts) -> bool:
+def _had_its_tokens(plan: FamilyPlan, member: Member, texts: Texts) -> bool:
     """Whether the embedded target has already been trained on enough tokens."""
     place, enough = plan.out / member.folder, min(plan.preset.enough, EPOCHS * texts.size)
     if member.name != "target" or (seen := tokens_behind(place)) < enough:

@@ -14,7 +14,7 @@ import typer
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.load_settings import LoadSettings
-from draftscope.measure.bench.plan import QUICK, Plan
+from draftscope.measure.bench.plan import QUICK, BenchPlan
 from draftscope.measure.bench.texts import texts
 from draftscope_app.cli import options, plans, terminal
 from draftscope_app.cli.exit_codes import ExitCode
@@ -22,13 +22,13 @@ from draftscope_app.cli.fields import Given, takes
 
 if TYPE_CHECKING:
     from draftscope.decode.lab import Lab
-    from draftscope.measure.bench.report import Report
+    from draftscope.measure.bench.report import BenchReport
 
 app = typer.Typer(add_completion=False)
 
 
 @app.command()
-@takes(wanted=plans.plan_options(Plan()), loading=options.MODEL_OPTIONS)
+@takes(wanted=plans.plan_options(BenchPlan()), loading=options.MODEL_OPTIONS)
 def bench(
     wanted: Given,
     loading: Given,
@@ -46,7 +46,7 @@ def bench(
 
     Prints the tables and writes them to bench.json, bench.md and bench.html, which also has plots.
     """
-    plan = plans.planned(wanted, QUICK if quick else Plan())
+    plan = plans.planned(wanted, QUICK if quick else BenchPlan())
     selected, notes = texts(plan, prompts)
     plans.prepare_folder(out)
     from draftscope.measure.bench.benchmark import benchmark, save
@@ -81,7 +81,7 @@ def _loaded(chosen: LoadSettings) -> tuple[Lab, list[str]]:
         return alone, [f"Measured without the draft '{chosen.draft}'. {error}"]
 
 
-def _page(report: Report, out: Path) -> list[str]:
+def _page(report: BenchReport, out: Path) -> list[str]:
     """Writes `bench.html`; says so where plotly is not installed."""
     try:
         from draftscope_app.reports.bench_page import page

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from draftscope.drafters.drafter import Drafter, DrafterInfo, Outcome, Parts, State
 from draftscope.drafters.heads.pending import PendingFeatures
-from draftscope.drafters.model.levels import Drafted, Levels, Plan
+from draftscope.drafters.model.levels import Drafted, LevelPlan, Levels
 from draftscope.models.cache.masks import Reach, attention_mask
 from draftscope.models.forward.graphs import Call, Outputs
 from draftscope.models.heads import RecurrentHead, kind_of
@@ -152,7 +152,7 @@ class RecurrentLevels(Levels):
         assert features is not None
         self._rows.begin(prompts, features)
 
-    def drafted(self, state: State, plan: Plan, going: list[bool]) -> Drafted | None:
+    def drafted(self, state: State, plan: LevelPlan, going: list[bool]) -> Drafted | None:
         """Where there are graphs and no length to be chosen, the whole loop is one of them."""
 
         def levels(distribution: Tensor, features: Tensor, uniforms: Tensor) -> Outputs:

@@ -15,7 +15,7 @@ from torch import Tensor
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.settings import nodes_in
 from draftscope.drafters.drafter import Drafter, DrafterInfo, Outcome, Parts, State
-from draftscope.drafters.model.levels import Drafted, Levels, Plan
+from draftscope.drafters.model.levels import Drafted, LevelPlan, Levels
 from draftscope.drafters.settings import Settings
 from draftscope.models.forward.graphs import GraphMode, Outputs
 from draftscope.trace.events import Annotation, DraftState
@@ -42,7 +42,7 @@ class DraftModel(Levels):
         self._model.read(self._cache, [[min(token, last) for token in prompt[:-1]] for prompt in prompts])
         self._cached = [len(prompt) - 1 for prompt in prompts]
 
-    def drafted(self, state: State, plan: Plan, going: list[bool]) -> Drafted | None:
+    def drafted(self, state: State, plan: LevelPlan, going: list[bool]) -> Drafted | None:
         """Where there are graphs and no length to be chosen, the whole loop is one of them; nobody times its parts."""
         lengths = [len(text) for text in state.texts]
         rows = self._lacking(lengths)

@@ -24,7 +24,7 @@ from draftscope.verify.tree import Counts, DraftTree, Topology, by_levels, empty
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class LevelPlan:
     """B equal trees, and for each level where its children stand in a table with as many columns for every slot as the
     slot with most has children; None where all have as many."""
 
@@ -98,13 +98,15 @@ class Levels(Drafter):
             return empty(batch, self._device)
         return self._tree(by_levels(counts[: len(drafted.tokens)], batch, self._device), drafted)
 
-    def drafted(self, state: State, plan: Plan, going: list[bool]) -> Drafted | None:
+    def drafted(self, state: State, plan: LevelPlan, going: list[bool]) -> Drafted | None:
         """All levels, or those before every sequence has stopped; None where there is nothing to draft from yet."""
         began = perf_counter()
         distribution = self.first(state)
         return None if distribution is None else self.grown(distribution, plan, state.uniforms.draft, going, began)
 
-    def grown(self, distribution: Tensor, plan: Plan, uniforms: Tensor, going: list[bool], began: float) -> Drafted:
+    def grown(
+        self, distribution: Tensor, plan: LevelPlan, uniforms: Tensor, going: list[bool], began: float
+    ) -> Drafted:
         """The levels from their first `distribution` on, with uniforms [B, N]; times count from `began`."""
         grown = Drafted([], [], [], [])
         start = 0
@@ -179,8 +181,8 @@ class Levels(Drafter):
 
 
 @lru_cache(maxsize=256)
-def _plan(counts: Counts, batch: int, device: torch.device) -> Plan:
-    return Plan(counts, by_levels(counts, batch, device), tuple(_places(own, device) for own in counts))
+def _plan(counts: Counts, batch: int, device: torch.device) -> LevelPlan:
+    return LevelPlan(counts, by_levels(counts, batch, device), tuple(_places(own, device) for own in counts))
 
 
 def _places(counts: tuple[int, ...], device: torch.device) -> Tensor | None:

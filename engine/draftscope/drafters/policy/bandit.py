@@ -15,10 +15,11 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from draftscope.base.settings import TreeShape
 from draftscope.drafters.drafter import Drafter, DrafterInfo, Outcome, Parts, State
 from draftscope.drafters.model.levels import Levels
 from draftscope.drafters.policy.arms import Arm, Find, arms_of, refuse
-from draftscope.drafters.policy.implied import Shape, accepted, is_chain, lies_in
+from draftscope.drafters.policy.implied import accepted, is_chain, lies_in
 from draftscope.drafters.policy.policies import POLICIES
 from draftscope.trace import events
 from draftscope.verify.tree import Counts, DraftTree
@@ -38,7 +39,7 @@ class Play:
 
 
 @dataclass(frozen=True)
-class Round:
+class PlayedRound:
     """A round that is being played."""
 
     chosen: int
@@ -60,7 +61,7 @@ class Bandit(Drafter):
         self._policy = POLICIES[parts.settings.policy](tells)
         self._settings = parts.settings
         self._streams = parts.streams.below(TIER)
-        self._round: Round | None = None
+        self._round: PlayedRound | None = None
 
     def begin(self, prompts: Sequence[list[int]], features: Tensor | None) -> None:
         for member in self._members:
@@ -70,7 +71,7 @@ class Bandit(Drafter):
         self._settle(state)
         uniforms = self._streams.uniforms(state.round, len(self._plays)).last[0].tolist()
         chosen = self._policy.choose(uniforms)
-        self._round = Round(chosen, [len(text) for text in state.texts], state, [])
+        self._round = PlayedRound(chosen, [len(text) for text in state.texts], state, [])
         play = self._plays[chosen]
         if play.counts is not None:
             assert isinstance(play.member, Levels)
@@ -167,7 +168,7 @@ def _tells(played: Play, other: Play, parts: Parts) -> bool:
     return _verified_alike(small, large, drawn=played.drawn, rule=parts.settings.rule)
 
 
-def _verified_alike(small: Shape, large: Shape, drawn: bool, rule: str) -> bool:
+def _verified_alike(small: TreeShape, large: TreeShape, drawn: bool, rule: str) -> bool:
     """A drawn chain is verified by `rule`; a tree token by token, whatever the rule."""
     return not drawn or rule == "token" or is_chain(small) == is_chain(large)
 

@@ -16,22 +16,21 @@ from collections.abc import Sequence
 
 import torch
 
+from draftscope.base.settings import TreeShape
 from draftscope.drafters.drafter import Outcome
 from draftscope.verify.uniforms import Uniforms
 
-Shape = tuple[int, ...]
 
-
-def lies_in(small: Shape, large: Shape) -> bool:
+def lies_in(small: TreeShape, large: TreeShape) -> bool:
     """Is the full tree `small` part of the full tree `large`, root for root and sibling for sibling?"""
     return len(small) <= len(large) and all(a <= b for a, b in zip(small, large, strict=False))
 
 
-def is_chain(shape: Shape) -> bool:
+def is_chain(shape: TreeShape) -> bool:
     return max(shape, default=1) == 1
 
 
-def accepted(outcome: Outcome, uniforms: Uniforms, small: Shape) -> list[int]:
+def accepted(outcome: Outcome, uniforms: Uniforms, small: TreeShape) -> list[int]:
     """[B]: how many tokens of the full tree `small`, part of the one that was verified, would have been accepted.
 
     `uniforms` are the round's. A tree cut short at the end of a text cuts the smaller one as well.
@@ -43,7 +42,7 @@ def accepted(outcome: Outcome, uniforms: Uniforms, small: Shape) -> list[int]:
     return [_beginning(path, own, small) for path, own in zip(outcome.paths, parents, strict=True)]
 
 
-def _beginning(path: Sequence[int], parents: Sequence[int], small: Shape) -> int:
+def _beginning(path: Sequence[int], parents: Sequence[int], small: TreeShape) -> int:
     """The nodes of `path` from the root down that stand among the first siblings."""
     for depth, node in enumerate(path):
         rank = sum(parent == parents[node] for parent in parents[:node])

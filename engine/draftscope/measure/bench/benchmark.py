@@ -10,16 +10,18 @@ from draftscope.base.prompts import Prompt
 from draftscope.decode.lab import Lab
 from draftscope.measure.bench.cases import cases
 from draftscope.measure.bench.distances import distances
-from draftscope.measure.bench.measure import Bench
 from draftscope.measure.bench.peers import opened
-from draftscope.measure.bench.plan import Plan
-from draftscope.measure.bench.report import Report, kept, machine, method
+from draftscope.measure.bench.plan import BenchPlan
+from draftscope.measure.bench.report import BenchReport, kept, machine, method
+from draftscope.measure.bench.report_tables import markdown
 from draftscope.measure.bench.rows import headlines, rows
+from draftscope.measure.bench.runner import Bench
 from draftscope.measure.bench.systems import own
-from draftscope.measure.bench.tables import markdown
 
 
-def benchmark(lab: Lab, plan: Plan, texts: Mapping[str, Sequence[Prompt]], notes: Sequence[str] = ()) -> Report:
+def benchmark(
+    lab: Lab, plan: BenchPlan, texts: Mapping[str, Sequence[Prompt]], notes: Sequence[str] = ()
+) -> BenchReport:
     """Runs `plan` on `texts`; `notes` are told first. Shows a bar on a terminal.
 
     Raises `DraftscopeError` for a context beyond the models', and where nothing could be measured.
@@ -37,10 +39,12 @@ def benchmark(lab: Lab, plan: Plan, texts: Mapping[str, Sequence[Prompt]], notes
     apart = distances(lab, [system.label for system in systems], plan.temperatures)
     told = [system.note for system in systems if system.note]
     left_out = [*notes, *pending_features, *unable, *missing, *measuring.notes]
-    return Report(machine(lab), method(plan), plan, rows(runs, apart), headlines(runs), told, left_out, kept(lab, plan))
+    return BenchReport(
+        machine(lab), method(plan), plan, rows(runs, apart), headlines(runs), told, left_out, kept(lab, plan)
+    )
 
 
-def save(report: Report, folder: Path) -> str:
+def save(report: BenchReport, folder: Path) -> str:
     """Writes `bench.json` and `bench.md`; returns the Markdown."""
     text = markdown(report)
     folder.mkdir(parents=True, exist_ok=True)

@@ -8,13 +8,13 @@ from itertools import cycle, islice, product
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.prompts import Prompt
 from draftscope.decode.lab import Lab
-from draftscope.measure.bench.plan import Plan
+from draftscope.measure.bench.plan import BenchPlan
 from draftscope.measure.bench.systems import Case
 
 Tokens = tuple[int, ...]
 
 
-def cases(lab: Lab, plan: Plan, prompts: Mapping[str, Sequence[Prompt]]) -> tuple[list[Case], list[str]]:
+def cases(lab: Lab, plan: BenchPlan, prompts: Mapping[str, Sequence[Prompt]]) -> tuple[list[Case], list[str]]:
     """Every cell of the plan on every prompt, and a note for each prompt that these models cannot read.
 
     The B sequences of a case begin with its prompt and go on with the kind's other prompts, in turn.
@@ -33,7 +33,7 @@ def cases(lab: Lab, plan: Plan, prompts: Mapping[str, Sequence[Prompt]]) -> tupl
 
 
 def _encoded(
-    lab: Lab, plan: Plan, prompts: Mapping[str, Sequence[Prompt]]
+    lab: Lab, plan: BenchPlan, prompts: Mapping[str, Sequence[Prompt]]
 ) -> tuple[dict[str, list[Tokens]], list[str]]:
     encoded: dict[str, list[Tokens]] = {}
     notes: list[str] = []
@@ -55,7 +55,7 @@ def _filled(tokens: Tokens, context: int, pool: Sequence[int]) -> Tokens:
     return (front + tokens)[-context:]
 
 
-def _refuse_contexts(lab: Lab, plan: Plan) -> None:
+def _refuse_contexts(lab: Lab, plan: BenchPlan) -> None:
     room = min(model.context for model in lab.models)
     for context in plan.contexts:
         if context + plan.tokens > room:

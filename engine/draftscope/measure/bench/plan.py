@@ -9,7 +9,7 @@ from draftscope.drafters.settings import Settings
 
 
 @dataclass(frozen=True)
-class Plan:
+class BenchPlan:
     """One benchmark: every combination of the lists is a cell. Raises `DraftscopeError` for a value out of range."""
 
     drafters: tuple[str, ...] = ()  # none named: every one that this pair can run
@@ -45,7 +45,7 @@ class Plan:
             raise DraftscopeError(f"repeats = {self.repeats}: choose at least 1.")
 
 
-QUICK = Plan(gammas=(4,), tokens=48, prompts_per_kind=1, seconds=260.0)  # under five minutes on two cores
+QUICK = BenchPlan(gammas=(4,), tokens=48, prompts_per_kind=1, seconds=260.0)  # under five minutes on two cores
 
 
 def where(temperature: float, batch: int, context: int | None) -> str:

@@ -11,13 +11,13 @@ import transformers
 
 from draftscope.base.versions import own_version
 from draftscope.decode.lab import Lab
-from draftscope.measure.bench.plan import Plan
-from draftscope.measure.bench.rows import Headline, Row
+from draftscope.measure.bench.plan import BenchPlan
+from draftscope.measure.bench.rows import BenchRow, Headline
 from draftscope.measure.bench.statistics import LEVEL, LOOP
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptMemory:
     """What one loaded model keeps of a sequence of `tokens`: a cache that grows with it, or a `constant` state."""
 
     model: str
@@ -28,34 +28,34 @@ class Kept:
 
 
 @dataclass(frozen=True)
-class Report:
+class BenchReport:
     """Everything that was measured, and what it belongs to."""
 
     machine: dict[str, str | int]
     method: str
-    plan: Plan
-    rows: list[Row]
+    plan: BenchPlan
+    rows: list[BenchRow]
     headlines: list[Headline]
     peers: list[str]  # the settings they ran with
     notes: list[str]  # what was left out, and why
-    kept: list[Kept]  # at the end of every context of the plan, by every model that is loaded
+    kept: list[KeptMemory]  # at the end of every context of the plan, by every model that is loaded
 
     def as_json(self) -> str:
         return json.dumps(asdict(self), indent=1)
 
 
-def kept(lab: Lab, plan: Plan) -> list[Kept]:
+def kept(lab: Lab, plan: BenchPlan) -> list[KeptMemory]:
     """What each model keeps at the end of each context, from its shape; nothing where no context was named."""
     models = [("target", lab.target), *(("draft", model) for model in lab.models[1:])]
     models += [("draft", lab.foreign.model)] if lab.foreign is not None else []
     return [
-        Kept(model.name, role, context + plan.tokens, model.kept_bytes(context + plan.tokens), model.recurrent)
+        KeptMemory(model.name, role, context + plan.tokens, model.kept_bytes(context + plan.tokens), model.recurrent)
         for role, model in models
         for context in plan.contexts
     ]
 
 
-def method(plan: Plan) -> str:
+def method(plan: BenchPlan) -> str:
     """How it was measured, in words."""
     return (
         f"{plan.tokens} tokens a sequence, prefill included, ends of text not heeded. Whole solo runs, one system "

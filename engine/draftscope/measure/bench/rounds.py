@@ -16,7 +16,7 @@ from draftscope.decode.session import Step
 STAGES = ("propose", "verify", "accept", "commit", "host")
 
 
-class Kept(NamedTuple):
+class KeptStep(NamedTuple):
     """What is taken from a step while the clock runs: nothing but references."""
 
     nodes: int
@@ -28,7 +28,7 @@ class Kept(NamedTuple):
     depth: Tensor  # [B, N + 1]
 
     @classmethod
-    def of(cls, step: Step) -> Kept:
+    def of(cls, step: Step) -> KeptStep:
         tree = step.tree
         return cls(tree.nodes, step.rows, step.stages, step.paths, step.fed, tree.never_accepted, tree.topology.depth)
 
@@ -44,7 +44,7 @@ class Rounds:
     depth: NDArray[np.int64]  # [R, B] of the deepest drafted token; 0 where none was drafted
 
     @classmethod
-    def of(cls, kept: Sequence[Kept]) -> Rounds:
+    def of(cls, kept: Sequence[KeptStep]) -> Rounds:
         """At least one round; the first is of all sequences."""
         form = len(kept), len(kept[0].rows)
         emitted, accepted, depth = (np.zeros(form, dtype=np.int64) for _ in range(3))

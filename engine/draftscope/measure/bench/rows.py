@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean, median
 from types import MappingProxyType
 
-from draftscope.measure.bench.measure import Run
 from draftscope.measure.bench.predict import Prediction, predict
 from draftscope.measure.bench.rounds import Rounds
+from draftscope.measure.bench.runner import BenchRun
 from draftscope.measure.bench.statistics import LOOP, Interval, bootstrap, repeated_4grams
 from draftscope.measure.bench.systems import PLAIN, Label
 from draftscope.measure.check import Distance
@@ -21,7 +21,7 @@ PARTS = 8  # of the generated length, in `ms_per_token`
 
 
 @dataclass(frozen=True)
-class Row:
+class BenchRow:
     """One system in one cell, over all prompts and repeats. Times of whole runs hold the prefill.
 
     `ratio_to_plain` is tokens/s divided by plain's in the same repeat of the same prompt, over all of them, loops
@@ -85,8 +85,8 @@ class Headline:
 class Paired:
     """A run beside plain's of the same repeat of the same prompt."""
 
-    run: Run
-    plain: Run
+    run: BenchRun
+    plain: BenchRun
 
     @property
     def ratio(self) -> float:
@@ -111,17 +111,17 @@ class Paired:
         return min(ats, default=None)
 
 
-def speed(run: Run) -> float:
+def speed(run: BenchRun) -> float:
     """Tokens a second of all sequences."""
     return sum(len(ids) for ids in run.ids) / run.seconds
 
 
-def loop_share(run: Run) -> float:
+def loop_share(run: BenchRun) -> float:
     """Mean over the sequences of the share of repeated 4-grams."""
     return fmean(repeated_4grams(ids) for ids in run.ids)
 
 
-def rows(runs: Sequence[Run], distances: Distances = NO_DISTANCES) -> list[Row]:
+def rows(runs: Sequence[BenchRun], distances: Distances = NO_DISTANCES) -> list[BenchRow]:
     """A row for every system, kind and cell, in the order of running; `distances` by label and temperature."""
     by_row: dict[object, list[Paired]] = {}
     for pair in _paired(runs):
@@ -130,7 +130,7 @@ def rows(runs: Sequence[Run], distances: Distances = NO_DISTANCES) -> list[Row]:
     return [_row(own, distances) for own in by_row.values()]
 
 
-def headlines(runs: Sequence[Run]) -> list[Headline]:
+def headlines(runs: Sequence[BenchRun]) -> list[Headline]:
     """A headline for every system and cell, in the order of running."""
     by_cell: dict[object, list[Paired]] = {}
     for pair in _paired(runs):
@@ -138,17 +138,17 @@ def headlines(runs: Sequence[Run]) -> list[Headline]:
     return [_headline(own) for own in by_cell.values()]
 
 
-def _paired(runs: Sequence[Run]) -> list[Paired]:
+def _paired(runs: Sequence[BenchRun]) -> list[Paired]:
     plain = {(run.case, run.repeat): run for run in runs if run.label == PLAIN}
     return [Paired(run, plain[run.case, run.repeat]) for run in runs if (run.case, run.repeat) in plain]
 
 
-def _row(pairs: Sequence[Paired], distances: Distances) -> Row:
+def _row(pairs: Sequence[Paired], distances: Distances) -> BenchRow:
     run, sampled = pairs[0].run, pairs[0].run.case.temperature > 0
     label, case = run.label, run.case
     ats = [pair.differs_at for pair in pairs]
     full = [ratio for pair in pairs if (ratio := pair.ratio_while_full) is not None]
-    row = Row(
+    row = BenchRow(
         name=label.name,
         system=label.system,
         drafter=label.drafter,
@@ -178,7 +178,7 @@ def _row(pairs: Sequence[Paired], distances: Distances) -> Row:
     return _with_rounds(row, pairs)
 
 
-def _with_rounds(row: Row, pairs: Sequence[Paired]) -> Row:
+def _with_rounds(row: BenchRow, pairs: Sequence[Paired]) -> BenchRow:
     """What only our own rounds tell; a peer's row stays as it is."""
     own = [pair.run.rounds for pair in pairs if pair.run.rounds is not None]
     plain = [pair.plain.rounds for pair in pairs if pair.plain.rounds is not None]

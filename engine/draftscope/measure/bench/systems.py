@@ -10,16 +10,15 @@ from typing import Any
 
 from draftscope import drafters
 from draftscope.base.errors import DraftscopeError
-from draftscope.base.settings import LOSSY
+from draftscope.base.settings import LOSSY, TreeShape
 from draftscope.decode.lab import Lab
 from draftscope.drafters import DrafterInfo
 from draftscope.drafters.settings import Settings
-from draftscope.measure.bench.plan import Plan
-from draftscope.measure.bench.rounds import Kept
+from draftscope.measure.bench.plan import BenchPlan
+from draftscope.measure.bench.rounds import KeptStep
 
 OWN = "draftscope"
-Shape = tuple[int, ...]
-SHAPES: dict[str, Shape] = {"sampled-tree": (2, 1, 1), "topk-tree": (2, 2, 1)}  # small, for small models; else default
+SHAPES: dict[str, TreeShape] = {"sampled-tree": (2, 1, 1), "topk-tree": (2, 2, 1)}  # small trees for small models
 
 
 @dataclass(frozen=True)
@@ -30,7 +29,7 @@ class Label:
     system: str
     drafter: str = ""
     gamma: int | None = None
-    shape: Shape | None = None
+    shape: TreeShape | None = None
     rule: str | None = None
     length: str | None = None
 
@@ -84,7 +83,7 @@ class Written:
     caches and of the draft models' alone."""
 
     ids: list[list[int]]
-    kept: Sequence[Kept] = ()
+    kept: Sequence[KeptStep] = ()
     cache_bytes: int | None = None
     draft_bytes: int | None = None
 
@@ -118,7 +117,7 @@ class Own(System):
 
         def write() -> Written:
             session = self._lab.session_of(prompts, settings, streams, ends=False)
-            kept = [Kept.of(step) for step in session.steps()]
+            kept = [KeptStep.of(step) for step in session.steps()]
             return Written([transcript.tokens for transcript in session.transcripts], kept, *sizes)
 
         return write
@@ -153,7 +152,7 @@ def _sensible(info: DrafterInfo, lab: Lab) -> bool:
     return lab.foreign is not None or not info.needs_text_draft
 
 
-def own(lab: Lab, plan: Plan) -> tuple[list[System], list[str]]:
+def own(lab: Lab, plan: BenchPlan) -> tuple[list[System], list[str]]:
     """Plain decoding first, then the plan's drafters; and what is to be said of those that this pair cannot run.
 
     Without a plan all are taken but synthetic ones, since what they know in advance is paid for in the whole run's

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from draftscope.base import prompts
 from draftscope.base.prompts import Prompt
-from draftscope.measure.bench.plan import Plan
+from draftscope.measure.bench.plan import BenchPlan
 
 
 def texts(
-    plan: Plan, file: Path | None = None, more: Sequence[Prompt] = ()
+    plan: BenchPlan, file: Path | None = None, more: Sequence[Prompt] = ()
 ) -> tuple[dict[str, list[Prompt]], list[str]]:
     """The plan's prompts by kind: of `file`, or else the shipped ones and `more`; a note about skipped lines.
 

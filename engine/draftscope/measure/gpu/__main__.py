@@ -22,10 +22,10 @@ from draftscope.base.markdown import table
 from draftscope.decode.lab import Lab
 from draftscope.decode.load import load
 from draftscope.measure.bench.benchmark import benchmark, save
-from draftscope.measure.bench.plan import Plan
+from draftscope.measure.bench.plan import BenchPlan
 from draftscope.measure.bench.report import machine
 from draftscope.measure.gpu import sections
-from draftscope.measure.gpu.sections import Row
+from draftscope.measure.gpu.sections import GpuRow
 
 LONG = 1 << 16  # positions; beyond those that were trained the text is nonsense, and its time is not
 
@@ -51,9 +51,9 @@ def run(out: Path, device: str, size: Size, pair: tuple[str | None, str | None])
     """All sections; returns how many checks found a difference, and how many greedy texts differ with graphs."""
     out.mkdir(parents=True, exist_ok=True)
     fresh = partial(load, *pair, device=device)
-    found: dict[str, list[Row]] = {}
+    found: dict[str, list[GpuRow]] = {}
 
-    def ended(name: str, rows: list[Row]) -> None:
+    def ended(name: str, rows: list[GpuRow]) -> None:
         found[name] = rows
         text = json.dumps({"machine": machine(lab), "sections": found}, indent=1)
         (out / "gpu.json").write_text(text, encoding="utf-8")
@@ -68,14 +68,14 @@ def run(out: Path, device: str, size: Size, pair: tuple[str | None, str | None])
     del labs
     ended("bandwidth", sections.bandwidth(fresh, size.shapes, size.tokens))
     ended("ballast", sections.ballast(lambda name: fresh(ballast=name), size.pairs, size.tokens, size.repeats))
-    few = partial(Plan, ("draft",), gammas=(4,), temperatures=(0.0,), tokens=size.tokens, repeats=1, peers=False,
+    few = partial(BenchPlan, ("draft",), gammas=(4,), temperatures=(0.0,), tokens=size.tokens, repeats=1, peers=False,
                   prompts_per_kind=1, seconds=size.sweep_s)  # fmt: skip
     ended("batch", sections.sweep(lab, few(batches=size.batches)))
     ended("context", sections.sweep(_long(fresh()), few(contexts=size.contexts)))
-    plan = Plan(gammas=(4,), tokens=size.tokens, repeats=size.repeats, prompts_per_kind=1, seconds=size.drafters_s)
+    plan = BenchPlan(gammas=(4,), tokens=size.tokens, repeats=size.repeats, prompts_per_kind=1, seconds=size.drafters_s)
     print(save(benchmark(lab, plan, prompts.select(prompts.shipped(), per_kind=1)), out))
     failed = [row for row in found["exactness"] if row["passed"] is False]
-    return len(failed) + len([row for row in found["graphs"] if row["tokens"] == "differ"])
+    return len(failed) + len([row for row in found["graphs"] if not row["tokens equal"]])
 
 
 def _able(lab: Lab, wished: tuple[str, ...]) -> list[str]:
@@ -90,12 +90,12 @@ def _long(lab: Lab) -> Lab:
     return lab
 
 
-def _markdown(lab: Lab, found: dict[str, list[Row]]) -> str:
+def _markdown(lab: Lab, found: dict[str, list[GpuRow]]) -> str:
     head = ", ".join(f"{key} {value}" for key, value in machine(lab).items() if value != "")
     return "\n\n".join([head, *(f"## {name}\n\n{_table(rows)}" for name, rows in found.items())]) + "\n"
 
 
-def _table(rows: list[Row]) -> str:
+def _table(rows: list[GpuRow]) -> str:
     """A column for every key."""
     names = list(dict.fromkeys(key for row in rows for key in row))
     return table(names, [[_cell(row.get(name)) for name in names] for row in rows])

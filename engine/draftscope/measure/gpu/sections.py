@@ -21,15 +21,15 @@ from draftscope.decode.calibrate import machine
 from draftscope.decode.lab import Lab
 from draftscope.decode.start import models_of
 from draftscope.measure.bench.benchmark import benchmark
-from draftscope.measure.bench.plan import Plan
+from draftscope.measure.bench.plan import BenchPlan
 from draftscope.measure.check import check
 from draftscope.models.forward.ballast import SHAPES, modelled_ms
 
-Row = dict[str, Any]
+GpuRow = dict[str, Any]
 PROMPT = "The two of them went down to the harbour, and"
 
 
-def exactness(lab: Lab, samples: int, deadline: float) -> Iterator[Row]:
+def exactness(lab: Lab, samples: int, deadline: float) -> Iterator[GpuRow]:
     """Every check of every drafter that this pair can run, in fp32; who is not reached in time is named."""
     for info in lab.drafters():
         if not info.available:
@@ -41,7 +41,7 @@ def exactness(lab: Lab, samples: int, deadline: float) -> Iterator[Row]:
             yield {"drafter": info.name, **asdict(finding)}
 
 
-def paired(labs: dict[str, Lab], wished: Sequence[str], tokens: int, repeats: int) -> list[Row]:
+def paired(labs: dict[str, Lab], wished: Sequence[str], tokens: int, repeats: int) -> list[GpuRow]:
     """The same runs by several labs in turn: greedy tokens compared, medians of speed and of proposing."""
     rows = []
     for drafter in wished:
@@ -59,11 +59,11 @@ def paired(labs: dict[str, Lab], wished: Sequence[str], tokens: int, repeats: in
 
 def _paired_row(
     drafter: str, labs: dict[str, Lab], taken: dict[str, list[tuple[float, float]]], texts: dict[str, list[int]]
-) -> Row:
+) -> GpuRow:
     names = list(labs)
     speed = {name: statistics.median(own[0] for own in taken[name]) for name in names}
     propose = {name: statistics.median(own[1] for own in taken[name]) for name in names}
-    row: Row = {"drafter": drafter, "tokens": "equal" if texts[names[0]] == texts[names[1]] else "differ"}
+    row: GpuRow = {"drafter": drafter, "tokens equal": texts[names[0]] == texts[names[1]]}
     for name in names:
         row |= {f"{name} tokens/s": speed[name], f"{name} propose ms": propose[name]}
         used = models_of(labs[name], drafters.find(drafter))
@@ -74,7 +74,7 @@ def _paired_row(
     return row
 
 
-def bandwidth(fresh: Callable[[], Lab], shapes: Sequence[str], tokens: int) -> list[Row]:
+def bandwidth(fresh: Callable[[], Lab], shapes: Sequence[str], tokens: int) -> list[GpuRow]:
     """Plain decoding at the weight of real models: bytes that a token must read over its time, beside a copy's rate.
 
     A shape that does not fit is modelled: its bytes at the copy's rate.
@@ -83,7 +83,7 @@ def bandwidth(fresh: Callable[[], Lab], shapes: Sequence[str], tokens: int) -> l
     for name in shapes:
         lab, shape = fresh(), SHAPES[name]
         copied = machine(lab.target).copy_gb_s
-        row: Row = {
+        row: GpuRow = {
             "shape": name,
             "GB a token": shape.read_values * lab.target.dtype.itemsize / 1e9,
             "copy GB/s": copied,
@@ -103,9 +103,9 @@ def bandwidth(fresh: Callable[[], Lab], shapes: Sequence[str], tokens: int) -> l
     return rows
 
 
-def ballast(loaded: Callable[[str], Lab], pairs: Sequence[str], tokens: int, repeats: int) -> list[Row]:
+def ballast(loaded: Callable[[str], Lab], pairs: Sequence[str], tokens: int, repeats: int) -> list[GpuRow]:
     """A chain of four beside plain, both at the weight of a named pair; pairs with 'eagle3' draft with that head."""
-    rows: list[Row] = []
+    rows: list[GpuRow] = []
     for name in pairs:
         try:
             lab = loaded(name)
@@ -125,7 +125,7 @@ def ballast(loaded: Callable[[str], Lab], pairs: Sequence[str], tokens: int, rep
     return rows
 
 
-def sweep(lab: Lab, plan: Plan) -> list[Row]:
+def sweep(lab: Lab, plan: BenchPlan) -> list[GpuRow]:
     """Ratio to plain of the plan's drafters in each of its cells, medians over kinds of text, loops included."""
     found = benchmark(lab, plan, prompts.select(prompts.shipped(), plan.kinds, plan.prompts_per_kind or 1)).rows
     rows = []

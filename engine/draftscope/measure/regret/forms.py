@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from math import prod
 
+from draftscope.base.settings import TreeShape
 from draftscope.measure.bench.statistics import LEVEL, Interval
 
-Shape = tuple[int, ...]
 LEAST = 6  # pairs: of fewer, even all on one side say nothing at 95%, since a fair uniform does that too often
 
 
@@ -28,7 +28,7 @@ CLAIM: Mapping[str, Wants] = {"manual": Wants.DEEP, "screenplay": Wants.WIDE}
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparedTrees:
     """A deep narrow and a wide shallow tree on one kind of text: the former's speed over the latter's."""
 
     kind: str
@@ -48,7 +48,7 @@ class Compared:
         return Wants.WIDE if self.deep_over_wide.high < 1 else Wants.EITHER
 
 
-def unlike(shapes: Mapping[str, Shape | None]) -> tuple[str, str] | None:
+def unlike(shapes: Mapping[str, TreeShape | None]) -> tuple[str, str] | None:
     """The names of the deepest tree (of equals the narrowest) and of the widest (of equals the shallowest).
 
     Chains are no trees. None where the arms have no two trees of which one is deeper and the other wider.
@@ -62,12 +62,12 @@ def unlike(shapes: Mapping[str, Shape | None]) -> tuple[str, str] | None:
     return (deep, wide) if deeper and wider else None
 
 
-def form(shape: Shape) -> tuple[int, int]:
+def form(shape: TreeShape) -> tuple[int, int]:
     """Levels of a full tree, and the nodes of its widest."""
     return len(shape), max(prod(shape[: level + 1]) for level in range(len(shape)))
 
 
-def answer(compared: Sequence[Compared]) -> str:
+def answer(compared: Sequence[ComparedTrees]) -> str:
     """Whether manuals want deep narrow trees and screenplays wide shallow ones, as far as these intervals tell."""
     found = {each.kind: each for each in compared}
     if not all(kind in found for kind in CLAIM):
@@ -83,7 +83,7 @@ def answer(compared: Sequence[Compared]) -> str:
     return f"{verdict}: {told} ({LEVEL:.0%} intervals)."
 
 
-def _told(found: Compared) -> str:
+def _told(found: ComparedTrees) -> str:
     ratio = found.deep_over_wide
     speed = f"{found.deep} over {found.wide} {ratio.median:.2f} [{ratio.low:.2f}, {ratio.high:.2f}]"
     few = f" by {found.pairs} of at least {LEAST} runs" if found.pairs < LEAST else ""

@@ -17,14 +17,14 @@ from draftscope.decode.lab import Lab
 from draftscope.drafters.policy.arms import arms_of
 from draftscope.drafters.settings import Settings
 from draftscope.measure.bench.cases import cases
-from draftscope.measure.bench.measure import Bench, Run
-from draftscope.measure.bench.plan import Plan
+from draftscope.measure.bench.plan import BenchPlan
 from draftscope.measure.bench.report import machine
-from draftscope.measure.bench.rounds import Kept, Rounds
+from draftscope.measure.bench.rounds import KeptStep, Rounds
 from draftscope.measure.bench.rows import loop_share
+from draftscope.measure.bench.runner import Bench, BenchRun
 from draftscope.measure.bench.statistics import LOOP, bootstrap
 from draftscope.measure.bench.systems import OWN, PLAIN, Case, Label, System, Write, Written
-from draftscope.measure.regret.forms import Compared, unlike
+from draftscope.measure.regret.forms import ComparedTrees, unlike
 from draftscope.measure.regret.regret_report import RegretReport, RegretRow
 from draftscope.measure.regret.regret_tables import markdown
 
@@ -44,7 +44,7 @@ class Player(System):
 
         def write() -> Written:
             session = self._lab.session_of(prompts, settings, tuple(range(case.batch)), ends=False)
-            kept = [Kept.of(step) for step in session.steps()]
+            kept = [KeptStep.of(step) for step in session.steps()]
             return Written([transcript.tokens for transcript in session.transcripts], kept)
 
         return write
@@ -52,7 +52,7 @@ class Player(System):
 
 def regret(
     lab: Lab,
-    plan: Plan,
+    plan: BenchPlan,
     texts: Mapping[str, Sequence[Prompt]],
     arms: tuple[str, ...],
     policies: tuple[str, ...],
@@ -86,7 +86,7 @@ def save(report: RegretReport, folder: Path) -> str:
     return text
 
 
-def method(plan: Plan) -> str:
+def method(plan: BenchPlan) -> str:
     """How it was measured, in words."""
     return (
         f"{plan.tokens} tokens a text, prefill included, ends of text not heeded; {plan.repeats} interleaved repeats "
@@ -97,9 +97,11 @@ def method(plan: Plan) -> str:
     )
 
 
-def rows(runs: Sequence[Run], arms: Mapping[str, tuple[int, ...] | None], policies: Sequence[str]) -> list[RegretRow]:
+def rows(
+    runs: Sequence[BenchRun], arms: Mapping[str, tuple[int, ...] | None], policies: Sequence[str]
+) -> list[RegretRow]:
     """A row for every arm and policy on every kind at every temperature; `arms` are the arms' shapes."""
-    cells: dict[tuple[float, str], dict[str, list[Run]]] = {}
+    cells: dict[tuple[float, str], dict[str, list[BenchRun]]] = {}
     for run in runs:
         by_name = cells.setdefault((run.case.temperature, run.case.kind), {})
         by_name.setdefault(run.label.drafter, []).append(run)
@@ -112,23 +114,23 @@ def rows(runs: Sequence[Run], arms: Mapping[str, tuple[int, ...] | None], polici
     return found
 
 
-def compared(runs: Sequence[Run], shapes: Mapping[str, tuple[int, ...] | None]) -> list[Compared]:
+def compared(runs: Sequence[BenchRun], shapes: Mapping[str, tuple[int, ...] | None]) -> list[ComparedTrees]:
     """The most unlike trees among the arms against each other, for each kind at each temperature."""
     pair = unlike(shapes)
     if pair is None:
         return []
-    cells: dict[tuple[float, str], list[Run]] = {}
+    cells: dict[tuple[float, str], list[BenchRun]] = {}
     for run in runs:
         cells.setdefault((run.case.temperature, run.case.kind), []).append(run)
     found = []
     for (temperature, kind), own in cells.items():
         deep, wide = ([run for run in own if run.label.drafter == name] for name in pair)
         if ratios := _ratios(deep, wide):
-            found.append(Compared(kind, temperature, *pair, bootstrap([ratios]), len(ratios)))
+            found.append(ComparedTrees(kind, temperature, *pair, bootstrap([ratios]), len(ratios)))
     return found
 
 
-def _row(runs: Sequence[Run], plain: Sequence[Run], best: Sequence[Run]) -> RegretRow:
+def _row(runs: Sequence[BenchRun], plain: Sequence[BenchRun], best: Sequence[BenchRun]) -> RegretRow:
     case, speed = runs[0].case, _speed(runs)
     return RegretRow(
         name=runs[0].label.drafter,
@@ -146,11 +148,11 @@ def _row(runs: Sequence[Run], plain: Sequence[Run], best: Sequence[Run]) -> Regr
     )
 
 
-def _speed(runs: Sequence[Run]) -> float:
+def _speed(runs: Sequence[BenchRun]) -> float:
     return sum(len(ids) for run in runs for ids in run.ids) / sum(run.seconds for run in runs)
 
 
-def _ratios(runs: Sequence[Run], others: Sequence[Run]) -> list[float]:
+def _ratios(runs: Sequence[BenchRun], others: Sequence[BenchRun]) -> list[float]:
     """Speed over the other's in the same repeat of the same prompt; every run writes the same number of tokens."""
     theirs = {(run.repeat, run.case.number): run.seconds for run in others}
     pairs = ((theirs.get((run.repeat, run.case.number)), run.seconds) for run in runs)

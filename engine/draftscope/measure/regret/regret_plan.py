@@ -8,9 +8,9 @@ from typing import get_args
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.drafters.settings import Settings
-from draftscope.measure.bench.plan import Plan
+from draftscope.measure.bench.plan import BenchPlan
 
-PLAN = Plan(temperatures=(1.0,), peers=False)  # minutes on two cores; at T = 0 most continuations loop
+PLAN = BenchPlan(temperatures=(1.0,), peers=False)  # minutes on two cores; at T = 0 most continuations loop
 QUICK = replace(PLAN, repeats=2, prompts_per_kind=1)
 POLICIES: tuple[str, ...] = get_args(Settings.model_fields["policy"].annotation)
 ARMS: tuple[str, ...] = Settings.model_fields["arms"].default

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 
-from draftscope.measure.bench.plan import Plan
+from draftscope.measure.bench.plan import BenchPlan
 from draftscope.measure.bench.statistics import Interval
-from draftscope.measure.regret.forms import Compared
+from draftscope.measure.regret.forms import ComparedTrees
 
 
 @dataclass(frozen=True)
@@ -34,11 +34,11 @@ class RegretReport:
 
     machine: dict[str, str | int]
     method: str
-    plan: Plan
+    plan: BenchPlan
     arms: tuple[str, ...]
     policies: tuple[str, ...]
     rows: list[RegretRow]
-    compared: list[Compared]  # a deep narrow and a wide shallow arm, where there are two such
+    compared: list[ComparedTrees]  # a deep narrow and a wide shallow arm, where there are two such
     notes: list[str]
 
     def as_json(self) -> str:

@@ -7,7 +7,7 @@ from statistics import fmean
 
 from draftscope.base.markdown import one_line, table
 from draftscope.base.settings import nodes_in
-from draftscope.measure.regret.forms import Compared, answer, form
+from draftscope.measure.regret.forms import ComparedTrees, answer, form
 from draftscope.measure.regret.regret_report import RegretReport, RegretRow
 
 
@@ -51,7 +51,7 @@ def _winners(temperature: float, rows: Sequence[RegretRow]) -> str:
     return f"{title}\n\n{table(['kind', 'best', 'deep x wide', 'second', 'second over best'], lines, 'llrlr')}"
 
 
-def _forms(compared: Sequence[Compared]) -> list[str]:
+def _forms(compared: Sequence[ComparedTrees]) -> list[str]:
     """The question, its answer, and by kind what that was read off; nothing where the arms are too alike."""
     if not compared:
         return []

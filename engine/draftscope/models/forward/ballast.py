@@ -21,7 +21,7 @@ from draftscope.models.cache.slots import SlotCache
 
 
 @dataclass(frozen=True)
-class Shape:
+class BallastShape:
     """The sizes in a published model's config. `experts` of width `mlp` each, `active` per token."""
 
     name: str
@@ -61,11 +61,11 @@ class Shape:
 SHAPES = {
     shape.name: shape
     for shape in (
-        Shape("1b", 16, 2048, 32, 8, 64, 8192, 128_256),  # Llama-3.2-1B
-        Shape("8b", 32, 4096, 32, 8, 128, 14336, 128_256),  # Llama-3.1-8B
-        Shape("eagle3-8b", 1, 4096, 32, 8, 128, 14336, 32_000, reads=2),  # EAGLE3-LLaMA3.1-Instruct-8B
-        Shape("70b/8", 80, 8192, 8, 1, 128, 3584, 16_032),  # Llama-3.1-70B, one of eight tensor-parallel shards
-        Shape("30b-a3b", 48, 2048, 32, 4, 128, 768, 151_936, experts=128, active=8),  # Qwen3-30B-A3B
+        BallastShape("1b", 16, 2048, 32, 8, 64, 8192, 128_256),  # Llama-3.2-1B
+        BallastShape("8b", 32, 4096, 32, 8, 128, 14336, 128_256),  # Llama-3.1-8B
+        BallastShape("eagle3-8b", 1, 4096, 32, 8, 128, 14336, 32_000, reads=2),  # EAGLE3-LLaMA3.1-Instruct-8B
+        BallastShape("70b/8", 80, 8192, 8, 1, 128, 3584, 16_032),  # Llama-3.1-70B, one of eight tensor-parallel shards
+        BallastShape("30b-a3b", 48, 2048, 32, 4, 128, 768, 151_936, experts=128, active=8),  # Qwen3-30B-A3B
     )
 }
 PAIRS = {
@@ -76,7 +76,7 @@ PAIRS = {
 }
 
 
-def pair_of(name: str) -> tuple[Shape, Shape]:
+def pair_of(name: str) -> tuple[BallastShape, BallastShape]:
     """The shapes of the target and the drafter of a named pair."""
     if name not in PAIRS:
         raise DraftscopeError(f"ballast = '{name}': choose from {', '.join(PAIRS)}.")
@@ -84,7 +84,7 @@ def pair_of(name: str) -> tuple[Shape, Shape]:
     return SHAPES[target], SHAPES[draft]
 
 
-def modelled_ms(shape: Shape, dtype: torch.dtype, copy_gb_s: float) -> float:
+def modelled_ms(shape: BallastShape, dtype: torch.dtype, copy_gb_s: float) -> float:
     """A lower bound for one token's forward if memory bandwidth is the limit: its weights at the measured copy rate."""
     return shape.read_values * dtype.itemsize / 1e6 / copy_gb_s
 
@@ -92,7 +92,7 @@ def modelled_ms(shape: Shape, dtype: torch.dtype, copy_gb_s: float) -> float:
 class Ballast:
     """Side layers of `shape` on a residual stream of width `width`. Called with the stream, returns zeros like it."""
 
-    def __init__(self, shape: Shape, width: int, dtype: torch.dtype, device: torch.device) -> None:
+    def __init__(self, shape: BallastShape, width: int, dtype: torch.dtype, device: torch.device) -> None:
         self.shape = shape
         fill = _Fill(dtype, device)
         heads = (shape.heads + 2 * shape.kv_heads) * shape.head_dim

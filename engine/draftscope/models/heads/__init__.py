@@ -6,7 +6,7 @@ from draftscope.models.heads.block import Block, BlockConfig
 from draftscope.models.heads.eagle import Eagle1, Eagle1Config, Eagle3, Eagle3Config, default_layers
 from draftscope.models.heads.formats.formats import KINDS, kind_of, load_head, save_head
 from draftscope.models.heads.head import Head, Lender, Own, RecurrentHead
-from draftscope.models.heads.layer import Shape
+from draftscope.models.heads.layer import HeadShape
 from draftscope.models.heads.medusa import Medusa, MedusaConfig
 from draftscope.models.heads.mtp import Mtp, MtpConfig
 
@@ -19,6 +19,7 @@ __all__ = [
     "Eagle3",
     "Eagle3Config",
     "Head",
+    "HeadShape",
     "Lender",
     "Medusa",
     "MedusaConfig",
@@ -26,7 +27,6 @@ __all__ = [
     "MtpConfig",
     "Own",
     "RecurrentHead",
-    "Shape",
     "default_layers",
     "kind_of",
     "load_head",

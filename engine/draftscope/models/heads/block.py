@@ -14,14 +14,14 @@ from torch import Tensor, nn
 
 from draftscope.models.cache.slots import SlotCache
 from draftscope.models.heads.head import NOTHING, Head, Lender, Own
-from draftscope.models.heads.layer import DecoderLayer, Rotary, Shape
+from draftscope.models.heads.layer import DecoderLayer, HeadShape, Rotary
 
 
 @dataclass(frozen=True)
 class BlockConfig:
     """`depth` layers over blocks of `size` tokens, the first one given; `layers` are the fused hidden states."""
 
-    shape: Shape
+    shape: HeadShape
     depth: int
     size: int
     mask_token: int

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from draftscope.models.heads.head import NOTHING, Lender, Own, RecurrentHead
-from draftscope.models.heads.layer import Angles, Attention, DecoderLayer, Mlp, Shape
+from draftscope.models.heads.layer import Angles, Attention, DecoderLayer, HeadShape, Mlp
 
 OUTPUT = Own(lm_head=True)
 
@@ -23,7 +23,7 @@ OUTPUT = Own(lm_head=True)
 class Eagle1Config:
     """`bias`: whether the projection of (embedding, feature) has one."""
 
-    shape: Shape
+    shape: HeadShape
     own: Own = NOTHING
     bias: bool = True
 
@@ -55,7 +55,7 @@ class Eagle3Config:
     that the output weights read.
     """
 
-    shape: Shape
+    shape: HeadShape
     layers: tuple[int, ...]
     own: Own = OUTPUT
     norm_before_residual: bool = False
@@ -97,7 +97,7 @@ class Eagle3(RecurrentHead):
 class Eagle3Layer(nn.Module):
     """A decoder layer whose attention reads the concatenated embedding and feature, each after its own norm."""
 
-    def __init__(self, shape: Shape, norm_before_residual: bool) -> None:
+    def __init__(self, shape: HeadShape, norm_before_residual: bool) -> None:
         super().__init__()
         self._norm_before_residual = norm_before_residual
         self.input_layernorm = nn.RMSNorm(shape.hidden, shape.eps)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from draftscope.models.cache.slots import VECTOR, WIDE, SlotCache
 from draftscope.models.forward.graphs import Graphs, Recorder, on_cuda
-from draftscope.models.heads.layer import Angles, Rotary, Shape
+from draftscope.models.heads.layer import Angles, HeadShape, Rotary
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class RecurrentHead(Head):
     predict token i + 2. Row i's position is i.
     """
 
-    def __init__(self, lender: Lender, own: Own, shape: Shape, layers: tuple[int, ...]) -> None:
+    def __init__(self, lender: Lender, own: Own, shape: HeadShape, layers: tuple[int, ...]) -> None:
         super().__init__(lender, own, shape.hidden, layers, depth=1)
         self._rotary = Rotary(shape)
 

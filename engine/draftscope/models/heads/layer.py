@@ -19,7 +19,7 @@ Angles = tuple[Tensor, Tensor]  # cos and signed sin, [B, T, 1, D] each
 
 
 @dataclass(frozen=True)
-class Shape:
+class HeadShape:
     """The sizes and options of a layer. `rope` is what transformers calls `rope_parameters`."""
 
     hidden: int
@@ -38,7 +38,7 @@ class Shape:
 class Rotary:
     """Rotary angles from positions. Not a module, so that frequencies stay in fp32 when a head is cast to 16 bits."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: HeadShape) -> None:
         config = LlamaConfig(
             hidden_size=shape.hidden,
             num_attention_heads=shape.heads,
@@ -66,7 +66,7 @@ class Attention(nn.Module):
     `width` is the input size of query, key and value; EAGLE-3 concatenates two hidden vectors there.
     """
 
-    def __init__(self, shape: Shape, width: int, causal: bool) -> None:
+    def __init__(self, shape: HeadShape, width: int, causal: bool) -> None:
         super().__init__()
         inner, outer = shape.heads * shape.head_width, shape.key_value_heads * shape.head_width
         self.q_proj = nn.Linear(width, inner, bias=shape.qkv_bias)
@@ -113,7 +113,7 @@ def _rotated(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 class Mlp(nn.Module):
     """SwiGLU: [B, T, hidden] -> [B, T, hidden]."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: HeadShape) -> None:
         super().__init__()
         self.gate_proj = nn.Linear(shape.hidden, shape.mlp, bias=False)
         self.up_proj = nn.Linear(shape.hidden, shape.mlp, bias=False)
@@ -126,7 +126,7 @@ class Mlp(nn.Module):
 class DecoderLayer(nn.Module):
     """Attention and MLP, each with a norm before it and a residual connection. EAGLE-1 has no first norm."""
 
-    def __init__(self, shape: Shape, causal: bool = True, first_norm: bool = True) -> None:
+    def __init__(self, shape: HeadShape, causal: bool = True, first_norm: bool = True) -> None:
         super().__init__()
         self.input_layernorm = nn.RMSNorm(shape.hidden, shape.eps) if first_norm else nn.Identity()
         self.self_attn = Attention(shape, shape.hidden, causal)

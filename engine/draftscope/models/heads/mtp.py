@@ -14,14 +14,14 @@ import torch
 from torch import Tensor, nn
 
 from draftscope.models.heads.head import NOTHING, Lender, RecurrentHead
-from draftscope.models.heads.layer import Angles, DecoderLayer, Shape
+from draftscope.models.heads.layer import Angles, DecoderLayer, HeadShape
 
 
 @dataclass(frozen=True)
 class MtpConfig:
     """The shape of the decoder layer; embedding and output weights are the target's."""
 
-    shape: Shape
+    shape: HeadShape
 
 
 class Mtp(RecurrentHead):

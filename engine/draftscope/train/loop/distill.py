@@ -72,7 +72,7 @@ def distill(
 
     lesson.student.train()
     fingerprint = loop.fingerprint(seed + seen, texts.train, lesson.target)
-    run = loop.Run(places.state, budget, recipe.rates, recipe.tokens_per_step, fingerprint, seen)
+    run = loop.TrainingRun(places.state, budget, recipe.rates, recipe.tokens_per_step, fingerprint, seen)
     return loop.train(run, lesson.student, backward, check)
 
 

@@ -61,7 +61,7 @@ class Budget:
 
 
 @dataclass(frozen=True)
-class Run:
+class TrainingRun:
     """What the loop needs to know about a run, apart from the model."""
 
     folder: Path
@@ -85,7 +85,7 @@ class Run:
 
 
 def train(
-    run: Run, model: torch.nn.Module, backward: Callable[[int], float], check: Callable[[Progress], None]
+    run: TrainingRun, model: torch.nn.Module, backward: Callable[[int], float], check: Callable[[Progress], None]
 ) -> tuple[Progress, bool]:
     """Trains `model` in place; returns the progress and whether the budget is spent.
 
@@ -128,7 +128,7 @@ def _quietly() -> Iterator[None]:
         yield
 
 
-def _bar(run: Run, progress: Progress) -> tqdm[NoReturn]:
+def _bar(run: TrainingRun, progress: Progress) -> tqdm[NoReturn]:
     return tqdm(
         total=round(run.budget.seconds),
         initial=_elapsed(run, progress),
@@ -138,7 +138,7 @@ def _bar(run: Run, progress: Progress) -> tqdm[NoReturn]:
     )
 
 
-def _elapsed(run: Run, progress: Progress) -> int:
+def _elapsed(run: TrainingRun, progress: Progress) -> int:
     return round(min(1.0, run.share(progress)) * run.budget.seconds)
 
 
@@ -158,13 +158,13 @@ def started(folder: Path) -> bool:
     return (folder / "state.pt").exists()
 
 
-def _status(run: Run, progress: Progress, loss: float) -> str:
+def _status(run: TrainingRun, progress: Progress, loss: float) -> str:
     left = max(0.0, run.budget.seconds - progress.spent) / 60
     rate = run.tokens_per_step / statistics.median(progress.durations)
     return f"step {progress.step} loss {loss:.3f} {rate:.0f} tokens/s {left:.1f} min left"
 
 
-def _save(run: Run, model: torch.nn.Module, optimizers: Optimizers, progress: Progress) -> None:
+def _save(run: TrainingRun, model: torch.nn.Module, optimizers: Optimizers, progress: Progress) -> None:
     run.folder.mkdir(parents=True, exist_ok=True)
     partial = run.folder / "state.partial"
     state = {
@@ -177,7 +177,7 @@ def _save(run: Run, model: torch.nn.Module, optimizers: Optimizers, progress: Pr
     os.replace(partial, run.folder / "state.pt")
 
 
-def _restore(run: Run, model: torch.nn.Module, optimizers: Optimizers) -> Progress:
+def _restore(run: TrainingRun, model: torch.nn.Module, optimizers: Optimizers) -> Progress:
     if not started(run.folder):
         return Progress(tokens=run.seen)
     state = torch.load(run.folder / "state.pt", map_location="cpu", weights_only=True)

@@ -82,5 +82,5 @@ def pretrain(
 
     model.train()
     fingerprint = loop.fingerprint(seed, texts.train)
-    run = loop.Run(folder, budget, recipe.rates, recipe.tokens_per_step, fingerprint, seen)
+    run = loop.TrainingRun(folder, budget, recipe.rates, recipe.tokens_per_step, fingerprint, seen)
     return loop.train(run, model, backward, check)

@@ -11,13 +11,13 @@ import torch
 from draftscope.base.prompts import Prompt
 from draftscope.decode.load import load
 from draftscope.measure.bench.benchmark import benchmark
-from draftscope.measure.bench.plan import Plan
+from draftscope.measure.bench.plan import BenchPlan
 from draftscope.measure.bench.statistics import Interval
 from draftscope.models.loading.embedded import Member
 from draftscope.train.data.corpus import Domain
 
 PROMPTS, GIVEN = 6, 64  # prompts from the held-out text, and the tokens of each
-PLAN = Plan(gammas=(4,), temperatures=(1.0,), tokens=48, peers=False)
+PLAN = BenchPlan(gammas=(4,), temperatures=(1.0,), tokens=48, peers=False)
 
 
 def speedup(member: Member, home: Path, place: Path, prompts: list[Prompt]) -> Interval:

@@ -28,7 +28,7 @@ RESIDUAL = ("o_proj.weight", "down_proj.weight", "experts.down_proj", "out_proj.
 
 
 @dataclass(frozen=True)
-class Shape:
+class ModelShape:
     """The sizes of one of our Llamas."""
 
     vocabulary: int
@@ -63,7 +63,7 @@ class ExpertsShape:
     """A Qwen2-MoE with the shape of `inner`, except for the MLP: `experts` of width `mlp`, of which `active` serve each
     token, and a shared expert of width `inner.mlp`."""
 
-    inner: Shape
+    inner: ModelShape
     experts: int
     active: int
     mlp: int
@@ -105,15 +105,15 @@ class Mamba2Shape:
         return Mamba2ForCausalLM(config)
 
 
-AnyShape = Shape | ExpertsShape | Mamba2Shape
+AnyShape = ModelShape | ExpertsShape | Mamba2Shape
 
-TARGET = Shape(4096, layers=8, width=384, heads=6, key_value_heads=3, mlp=1024, positions=1024)
-DRAFT = Shape(4096, layers=1, width=192, heads=6, key_value_heads=3, mlp=512, positions=1024)
-DRAFT_2L = Shape(4096, layers=2, width=192, heads=6, key_value_heads=3, mlp=512, positions=1024)
-DRAFT_TINY = Shape(4096, layers=1, width=96, heads=3, key_value_heads=1, mlp=192, positions=1024)
-DRAFT_HOPELESS = Shape(4096, layers=1, width=32, heads=1, key_value_heads=1, mlp=32, positions=1024)
+TARGET = ModelShape(4096, layers=8, width=384, heads=6, key_value_heads=3, mlp=1024, positions=1024)
+DRAFT = ModelShape(4096, layers=1, width=192, heads=6, key_value_heads=3, mlp=512, positions=1024)
+DRAFT_2L = ModelShape(4096, layers=2, width=192, heads=6, key_value_heads=3, mlp=512, positions=1024)
+DRAFT_TINY = ModelShape(4096, layers=1, width=96, heads=3, key_value_heads=1, mlp=192, positions=1024)
+DRAFT_HOPELESS = ModelShape(4096, layers=1, width=32, heads=1, key_value_heads=1, mlp=32, positions=1024)
 MAMBA2 = Mamba2Shape(4096, layers=1, width=192, state=32)
-EXPERTS = ExpertsShape(Shape(4096, 4, 256, 4, 2, mlp=256, positions=1024), experts=16, active=2, mlp=128)
+EXPERTS = ExpertsShape(ModelShape(4096, 4, 256, 4, 2, mlp=256, positions=1024), experts=16, active=2, mlp=128)
 
 
 def build(shape: AnyShape, seed: int) -> Any:

@@ -17,13 +17,13 @@ from draftscope.models.heads import (
     Eagle3,
     Eagle3Config,
     Head,
+    HeadShape,
     Lender,
     Medusa,
     MedusaConfig,
     Mtp,
     MtpConfig,
     Own,
-    Shape,
     default_layers,
     load_head,
 )
@@ -157,10 +157,10 @@ def _eagle3(target: Any, lender: Lender, tokens: Tensor) -> Eagle3:
     return head
 
 
-def _shape(target: Any, qk_norm: bool = False) -> Shape:
+def _shape(target: Any, qk_norm: bool = False) -> HeadShape:
     """One layer of the target's width with a small MLP."""
     config = target.config
-    return Shape(
+    return HeadShape(
         hidden=config.hidden_size,
         heads=config.num_attention_heads,
         key_value_heads=config.num_key_value_heads,

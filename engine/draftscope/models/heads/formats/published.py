@@ -11,14 +11,14 @@ from transformers import LlamaConfig
 
 from draftscope.models.heads.formats.head_files import Checkpoint
 from draftscope.models.heads.head import Lender
-from draftscope.models.heads.layer import Shape
+from draftscope.models.heads.layer import HeadShape
 
 LLAMA_LIKE = ("llama", "qwen2", "qwen3")  # the same layer except for biases and norms, which the weights show
 ROPE = ("default", "linear", "llama3", "yarn")  # rotary angles that depend only on the position
 UNUSED = ("rotary_emb.", "verifier_lm_head.", "verifier_norm.", "t2d")  # in checkpoints, but not read
 
 
-def shape_of(found: Checkpoint, layer: dict[str, Any], attention: str, tensors: dict[str, Tensor]) -> Shape:
+def shape_of(found: Checkpoint, layer: dict[str, Any], attention: str, tensors: dict[str, Tensor]) -> HeadShape:
     """The layer that a configuration describes. It has the biases and norms that `tensors` contains for its attention,
     under names that start with `attention`."""
     _refuse_unknown(found, layer)
@@ -30,7 +30,7 @@ def shape_of(found: Checkpoint, layer: dict[str, Any], attention: str, tensors: 
     rope = dict(llama.rope_parameters)
     if rope.get("rope_type") not in ROPE or rope.get("partial_rotary_factor", 1.0) != 1.0:
         raise found.wrong(f"has the rotary embedding {rope}, which is not supported; choose another head.")
-    return Shape(
+    return HeadShape(
         hidden=hidden,
         heads=heads,
         key_value_heads=llama.num_key_value_heads,
@@ -56,7 +56,7 @@ def _refuse_unknown(found: Checkpoint, layer: dict[str, Any]) -> None:
         raise found.wrong("has layers with a sliding window, which heads do not support; choose another head.")
 
 
-def layer_config(shape: Shape, vocabulary: int) -> dict[str, Any]:
+def layer_config(shape: HeadShape, vocabulary: int) -> dict[str, Any]:
     """The configuration of a layer, in a form that all versions of transformers read."""
     rope = dict(shape.rope)
     theta = rope.pop("rope_theta")

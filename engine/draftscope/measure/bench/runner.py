@@ -11,7 +11,7 @@ from tqdm import tqdm
 from transformers.utils import logging
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.measure.bench.plan import Plan, where
+from draftscope.measure.bench.plan import BenchPlan, where
 from draftscope.measure.bench.rounds import Rounds
 from draftscope.measure.bench.systems import PLAIN, Case, Label, System
 
@@ -21,7 +21,7 @@ WARM_UP = -1  # the repeat that is not counted
 
 
 @dataclass(frozen=True)
-class Run:
+class BenchRun:
     """One system on one case, once."""
 
     label: Label
@@ -37,7 +37,7 @@ class Run:
 class Bench:
     """Runs a plan. `notes` says afterwards what was left out and why."""
 
-    def __init__(self, plan: Plan, systems: Sequence[System], cases: Sequence[Case]) -> None:
+    def __init__(self, plan: BenchPlan, systems: Sequence[System], cases: Sequence[Case]) -> None:
         alone = [system.label.name for system in systems if not system.batches and max(plan.batches) > 1]
         self.notes = [f"Larger batches are not for {', '.join(alone)}: one sequence at a time."] if alone else []
         self._plan = plan
@@ -45,10 +45,10 @@ class Bench:
         self._cases = cases
         self._failed: set[Cell] = set()
 
-    def runs(self) -> list[Run]:
+    def runs(self) -> list[BenchRun]:
         """Every run that was counted. `DraftscopeError` where none was."""
         until = perf_counter() + self._plan.seconds if self._plan.seconds is not None else float("inf")
-        kept: list[Run] = []
+        kept: list[BenchRun] = []
         before = logging.get_verbosity()
         logging.set_verbosity_error()  # assisted generation warns about its own inner calls
         try:
@@ -72,7 +72,7 @@ class Bench:
                     yield repeat, case
                     bar.update()
 
-    def _group(self, repeat: int, case: Case) -> Iterator[Run]:
+    def _group(self, repeat: int, case: Case) -> Iterator[BenchRun]:
         """All systems on one case, plain first. One that fails is left out of its cell from then on."""
         for system in self._systems:
             able = system.batches or case.batch == 1
@@ -84,7 +84,7 @@ class Bench:
                 self._failed.add((system.label, case.cell))
                 self.notes.append(_failure(system, case, error))
 
-    def _run(self, system: System, case: Case, repeat: int) -> Run:
+    def _run(self, system: System, case: Case, repeat: int) -> BenchRun:
         """A seed of its own for every repeat, warm-up included."""
         write = system.prepare(case, self._plan.tokens, seed=repeat + 1)
         began = perf_counter()
@@ -97,7 +97,7 @@ class Bench:
             raise RuntimeError(f"it wrote {lengths} tokens instead of {case.batch} times {self._plan.tokens}")
         rounds = Rounds.of(written.kept) if written.kept else None
         sizes = written.cache_bytes, written.draft_bytes
-        return Run(system.label, case, repeat, seconds, written.ids, rounds, *sizes)
+        return BenchRun(system.label, case, repeat, seconds, written.ids, rounds, *sizes)
 
     def _stopped(self, repeat: int, case: Case) -> str:
         done = "within the warm-up" if repeat == WARM_UP else f"in repeat {repeat + 1} of {self._plan.repeats}"

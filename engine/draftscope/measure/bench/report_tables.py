@@ -9,9 +9,9 @@ from typing import Any
 
 from draftscope.base.markdown import one_line, table
 from draftscope.measure.bench.plan import where
-from draftscope.measure.bench.report import Report
+from draftscope.measure.bench.report import BenchReport
 from draftscope.measure.bench.rounds import STAGES
-from draftscope.measure.bench.rows import Headline, Row
+from draftscope.measure.bench.rows import BenchRow, Headline
 from draftscope.measure.bench.statistics import LEVEL
 from draftscope.measure.check import Distance
 
@@ -19,7 +19,7 @@ Cell = tuple[float, int, int | None]
 POSITIONS = 4  # of a draft, in the table of alphas
 
 
-def markdown(report: Report) -> str:
+def markdown(report: BenchReport) -> str:
     """Machine, method, a table for every cell, prediction, stages, and what was left out."""
     parts = [", ".join(f"{key} {value}" for key, value in report.machine.items() if value != ""), report.method]
     parts += _headline_tables(report.headlines)
@@ -35,7 +35,7 @@ def _listed(title: str, lines: Sequence[str]) -> str:
     return f"{title}:\n\n" + "\n".join(f"- {one_line(line)}" for line in lines)
 
 
-def _cell(of: Row | Headline) -> Cell:
+def _cell(of: BenchRow | Headline) -> Cell:
     return of.temperature, of.batch, of.context
 
 
@@ -57,7 +57,7 @@ def _headline_table(headlines: Sequence[Headline]) -> str:
     return _titled(title, table(["system", *(where(*cell) for cell in cells)], rows, "l" + "r" * len(cells)))
 
 
-def _kinds_table(cell: Cell, rows: Sequence[Row]) -> str:
+def _kinds_table(cell: Cell, rows: Sequence[BenchRow]) -> str:
     """Ratio to plain by kind of text, speed, and whose tokens they are."""
     rows = [row for row in rows if _cell(row) == cell]
     kinds = list(dict.fromkeys(row.kind for row in rows))
@@ -72,7 +72,7 @@ def _kinds_table(cell: Cell, rows: Sequence[Row]) -> str:
     return _titled(title, table(head, lines, "l" + "r" * (len(kinds) + 1) + "l"))
 
 
-def _alpha_table(cell: Cell, rows: Sequence[Row]) -> str:
+def _alpha_table(cell: Cell, rows: Sequence[BenchRow]) -> str:
     """Conditional acceptance by position and kind of text, of what drafts at all."""
     rows = [row for row in rows if _cell(row) == cell and row.conditional_alpha]
     kinds = list(dict.fromkeys(row.kind for row in rows))
@@ -87,7 +87,7 @@ def _alpha_table(cell: Cell, rows: Sequence[Row]) -> str:
     return _titled(title, table(["system", *kinds], lines))
 
 
-def _lossy_table(rows: Sequence[Row]) -> str:
+def _lossy_table(rows: Sequence[BenchRow]) -> str:
     """A lossy rule's speed, and beside it what that costs in distribution."""
     apart = [row.distance for row in rows if row.distance is not None]
     over = f"{apart[0].tokens} tokens, top-k {apart[0].top_k}, {apart[0].samples} samples" if apart else "none sampled"
@@ -118,7 +118,7 @@ def _share(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}".removeprefix("0")
 
 
-def _ratio(row: Row) -> str:
+def _ratio(row: BenchRow) -> str:
     length = "" if row.mean_acceptance_length is None else f" ({row.mean_acceptance_length:.2f})"
     full = "" if row.ratio_while_full is None else f" / {row.ratio_while_full.median:.2f}"
     return f"{row.ratio_to_plain.median:.2f}{full}{length}{' ~' if row.looping == row.runs else ''}"
@@ -132,7 +132,7 @@ def _said(headline: Headline) -> str:
     return f"**{ratio.median:.2f}** [{ratio.low:.2f}, {ratio.high:.2f}]{without}"
 
 
-def _compared(rows: Sequence[Row]) -> str:
+def _compared(rows: Sequence[BenchRow]) -> str:
     """The row's words over all kinds: the earliest difference, and how many runs are equal."""
     if any(row.equal_runs is None for row in rows):
         return "sampled"
@@ -143,7 +143,7 @@ def _compared(rows: Sequence[Row]) -> str:
     return f"differs at {first} ({equal} of {runs} runs equal)"
 
 
-def _prediction_table(rows: Sequence[Row]) -> str:
+def _prediction_table(rows: Sequence[BenchRow]) -> str:
     """Predicted beside measured, medians over kinds, one line for each of our systems in each cell."""
     lines = []
     for own in _by_system([row for row in rows if row.prediction is not None]):
@@ -160,7 +160,7 @@ def _prediction_table(rows: Sequence[Row]) -> str:
     return _titled(title, table(head, lines, "ll" + "r" * 6))
 
 
-def _stages_table(rows: Sequence[Row]) -> str:
+def _stages_table(rows: Sequence[BenchRow]) -> str:
     """Where a round goes, medians over kinds."""
     lines = []
     for own in _by_system([row for row in rows if row.stage_ms]):
@@ -170,8 +170,8 @@ def _stages_table(rows: Sequence[Row]) -> str:
     return _titled(title, table(["system", "at", *STAGES], lines, "ll" + "r" * len(STAGES)))
 
 
-def _by_system(rows: Sequence[Row]) -> list[list[Row]]:
-    found: dict[Any, list[Row]] = {}
+def _by_system(rows: Sequence[BenchRow]) -> list[list[BenchRow]]:
+    found: dict[Any, list[BenchRow]] = {}
     for row in rows:
         found.setdefault((_cell(row), row.name), []).append(row)
     return list(found.values())
