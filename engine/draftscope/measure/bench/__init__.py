@@ -10,7 +10,7 @@ outlives it. One pass over everything is warm-up and not counted; then each repe
 case the systems follow each other, A B C, so that a machine that slows down slows all of them. A ratio is taken within
 the same repeat of the same prompt. Continuations that loop are counted and kept out of the headline.
 
-`plan` says what runs, `texts` and `cases` on which texts, `systems` and `peers` say which systems run; `measure` runs
-them; `statistics`, `predict` and `rows` fold the runs, `report` and `tables` write them down; `benchmark` is all of
-it.
+`plan` says what runs, `texts` and `cases` on which texts, `systems` and `peers` say which systems run; `runner` runs
+them; `statistics`, `predict` and `rows` fold the runs, `report` and `report_tables` write them down; `benchmark` does
+all of it.
 """
