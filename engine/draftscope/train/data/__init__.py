@@ -1,1 +1,1 @@
-"""Training data: corpus, tokenizer, batches, text sampled from the target, credits."""
+"""Training data: corpus, tokenizer, batches, credits."""

@@ -1,1 +1,1 @@
-"""The training loop: steps, optimizers, precision, pretraining and distillation."""
+"""The training loop: steps, optimizers, precision, pretraining, distillation, evaluation, and the target's samples."""
