@@ -45,7 +45,7 @@ class Table:
 
         table = RichTable(box=box.SIMPLE_HEAD, title=self.title or None, title_justify="left", pad_edge=False)
         for index, name in enumerate(self.head):
-            table.add_column(name, justify="right" if index in self.numbers else "left")
+            table.add_column(name, justify="right" if index in self.numbers else "left", overflow="fold")
         for row in self.rows:
             table.add_row(*map(Text, row))
         return table

@@ -11,6 +11,7 @@ from draftscope_app.cli import options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import Given, takes
 from draftscope_app.cli.terminal import Table
+from draftscope_app.engine.plural import count
 
 if TYPE_CHECKING:
     from draftscope.base.costs import Calibration
@@ -47,14 +48,14 @@ def calibrate(
 
 def _show(found: Calibration) -> None:
     own = found.belongs
-    place = f"{own.device}, {own.dtype}, {own.threads} threads"
+    place = f"{own.device}, {own.dtype}, {count(own.threads, 'thread')}"
     print(f"{own.target}, draft {own.draft or 'none'}; {place}, {found.created}")
     print(
         f"One round of plain decoding: {found.plain_ms:.2f} ms, of which {found.rounds_of(PLAIN).overhead:.2f} ms are "
         "spent outside the forward.\n"
     )
     terminal.show(verify_table(found))
-    print()
+    print("\nDrafting pays where a round emits more tokens for each sequence than these, by batch and gamma:\n")
     for table in drafting_tables(found):
         terminal.show(table)
         print()
@@ -86,10 +87,7 @@ def drafting_tables(found: Calibration) -> list[Table]:
             [f"{batch}", *(f"{found.round_cost(name, gamma, batch):.2f}" for gamma in GAMMAS)]
             for batch in sorted(each.batch for each in own)
         ]
-        title = (
-            f"{name}: c = {found.c(name):.3f} (a draft step takes {one.step:.2f} ms), o = {one.overhead:.2f} ms; "
-            "drafting pays where a round emits more tokens than this for each sequence, by batch and gamma"
-        )
+        title = f"{name}: c = {found.c(name):.3f} (a draft step takes {one.step:.2f} ms), o = {one.overhead:.2f} ms"
         tables.append(Table(["batch", *map(str, GAMMAS)], costs, frozenset(range(len(GAMMAS) + 1)), title))
     return tables
 

@@ -23,7 +23,7 @@ app = typer.Typer(add_completion=False)
 def train(
     what: Annotated[
         Literal["target", "draft", "tokenizer", "all", "family"],
-        typer.Argument(metavar="WHAT", help="target, draft, tokenizer, all (these three) or family (every drafter)"),
+        typer.Argument(metavar="WHAT", help="'all' is target, then draft; 'family' is every member"),
     ],
     corpus: Annotated[
         Path | None,
