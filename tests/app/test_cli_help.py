@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import fcntl
 import io
+import json
 import os
 import pty
 import re
@@ -12,6 +13,7 @@ import struct
 import subprocess
 import sys
 import termios
+from collections.abc import Iterator
 from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
@@ -21,16 +23,20 @@ import pytest
 import typer
 from pydantic import Field
 from rich.console import Console
+from rich.text import Text
 from typer.main import get_command
 
 import draftscope_app
+from draftscope.decode import calibrate
 from draftscope.decode.lab import Lab
 from draftscope.drafters.settings import Settings
+from draftscope.measure.check import Finding
 from draftscope.trace import files
 from draftscope_app.cli import fields, options
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.main import COMMANDS, main
 from draftscope_app.cli.terminal import Table
+from tests.conftest import made_calibration
 
 COMMAND = (sys.executable, "-m", "draftscope_app.cli.main")
 LOADING = (
@@ -44,7 +50,7 @@ def shown(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     assert main(arguments) == 0
     out, err = capsys.readouterr()
     assert err == ""
-    return out
+    return Text.from_ansi(out).plain
 
 
 @pytest.mark.parametrize(("option", "expected"), [("-h", "Usage: draftscope"), ("--version", version("draftscope"))])
@@ -159,7 +165,10 @@ def on_a_terminal(*arguments: str | Path, **environment: str) -> str:
 
 
 def in_a_pipe(*arguments: str | Path) -> str:
-    return subprocess.run([*COMMAND, *map(str, arguments)], capture_output=True, text=True, check=True).stdout
+    wanted = ("FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS")  # with these Typer colours pipes too
+    own = {name: value for name, value in os.environ.items() if name not in wanted}
+    command = [*COMMAND, *map(str, arguments)]
+    return subprocess.run(command, env=own, capture_output=True, text=True, check=True).stdout
 
 
 @pytest.fixture
@@ -179,6 +188,44 @@ def test_colours_are_for_terminals_that_want_them(recorded: Path) -> None:
     assert "\u2500\u2500" in drawn
     assert "\u2500" not in piped
     assert "\x1b" not in piped + in_a_pipe("--help")
+
+
+def test_findings_are_a_table_on_a_terminal(
+    pair: Lab, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def findings(lab: Lab, name: str, samples: int, seed: int, watch: Any, rule: str | None) -> Iterator[Finding]:
+        watch("second test")
+        yield Finding("first", True, "equal [bold]tokens[/bold]")
+        yield Finding("second", False, "other tokens")
+
+    monkeypatch.setattr(options, "load", lambda _: pair)
+    monkeypatch.setattr("draftscope.measure.check.check", findings)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert main(["check"]) == ExitCode.FAILED
+    lines = Text.from_ansi(capsys.readouterr().out).plain.splitlines()
+    assert [line.split() for line in lines if "tokens" in line][-2:] == [
+        ["ok", "first", "equal", "[bold]tokens[/bold]"],
+        ["FAIL", "second", "other", "tokens"],
+    ]
+    assert lines[-1] == "A difference was found: second."
+
+
+def test_calibrate_prints_what_it_measured(
+    pair: Lab, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = made_calibration()
+    monkeypatch.setattr(options, "load", lambda _: pair)
+    monkeypatch.setattr(calibrate, "calibration_of", lambda _: found)
+    assert json.loads(shown(capsys, "calibrate", "--json")) == json.loads(found.model_dump_json())
+    lines = shown(capsys, "calibrate").splitlines()
+    assert f"One round of plain decoding: {found.plain_ms:.2f} ms" in lines[1]
+    head = next(line for line in lines if line.startswith("batch"))
+    assert head.split()[1:] == ["1", "2", "3", "5", "9", "17", "33", "65"]
+    alone = next(line for line in lines if line.split()[:1] == ["1"])
+    assert alone.split()[1] == f"{found.verify_ms(1) / found.plain_ms:.2f}"
+    assert "draft: c = 0.100 (a draft step takes 0.50 ms), o = 1.00 ms" in lines
+    costs = lines[lines.index("draft: c = 0.100 (a draft step takes 0.50 ms), o = 1.00 ms") + 2].split()
+    assert costs == ["1", *(f"{found.round_cost('draft', gamma):.2f}" for gamma in (1, 2, 3, 4, 6, 8))]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
