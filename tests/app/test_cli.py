@@ -263,7 +263,7 @@ def _no_config(folder: Path) -> None:
     ("damage", "expected"),
     [
         (_missing, "There is no model folder"),
-        (_pickle, "a pickle that could run code"),
+        (_pickle, "a pickle, which can run code"),
         (_cut_short, "are damaged"),
         (_no_config, "has no config.json"),
     ],
