@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import threading
 import time
 from dataclasses import asdict
 from multiprocessing import Pipe
@@ -31,7 +32,7 @@ from draftscope_app.engine.worker import main
 from draftscope_app.page.runs.feed import stream
 from draftscope_app.serve.server import serve
 from tests.support.runs import PATIENCE_S, Seen, job
-from tests.support.stand_ins import cannot_load, dies_on_the_first_run, never_comes_up
+from tests.support.stand_ins import cannot_load, dies_on_the_first_run, never_comes_up, never_listens
 
 
 def test_a_core_is_left_to_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,10 +189,26 @@ def test_the_stream_numbers_its_deltas_and_loses_nothing(engine: EngineProcess) 
     deltas = asyncio.run(read())
     assert [d["seq"] for d in deltas] == list(range(len(deltas)))
     assert deltas[-1]["state"] == "done"
-    assert [e for d in deltas for e in d["ev"]] == [json.loads(text) for text in visitor.lines]
+    assert [e for d in deltas for e in d["ev"]] == [json.loads(text) for text in visitor.shown.lines]
 
 
 # Processes that fail, played by small stand-ins: no models are loaded.
+
+
+def test_a_busy_engine_process_makes_nobody_wait() -> None:
+    process = EngineProcess(Load(), target=never_listens)
+    assert process.wait_ready(PATIENCE_S).phase == "ready"
+    larger_than_a_pipe = job(prompt="x" * 2**22)
+
+    def ask() -> None:
+        process.run(larger_than_a_pipe).stop()
+        asked.set()
+
+    asked = threading.Event()
+    threading.Thread(target=ask, daemon=True).start()
+    assert asked.wait(5.0)
+    assert len(process) == 1
+    process.close()
 
 
 def test_a_crash_is_one_sentence_and_a_restart() -> None:

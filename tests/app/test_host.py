@@ -25,14 +25,14 @@ from draftscope_app.page.shared import Shared
 def shared(pair: Lab) -> Shared:
     """Visitor 'mine' sees a run of their own, everybody else the recorded one."""
     visitors = Visitors()
-    mine = visitors.of("mine")
+    mine = visitors.of("mine").shown
     mine.run = "r7"
-    mine.lines = [
+    mine.add(
         files.line(event)
         for event in pair.session(
             "abc", Settings.of(drafter="plain", max_new_tokens=8), run="r7", lane="plain"
         ).events()
-    ]
+    )
     admission: Any = SimpleNamespace()
     return Shared(admission, visitors, Controls(), page.first_run())
 

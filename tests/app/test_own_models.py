@@ -15,7 +15,7 @@ import torch
 
 from draftscope.base.errors import DraftscopeError
 from draftscope_app.engine.config import Environment, Limits
-from draftscope_app.engine.messages import Engine, Load
+from draftscope_app.engine.messages import EngineStatus, Load
 from draftscope_app.engine.process import EngineProcess
 from draftscope_app.engine.sessions import Visitors
 from draftscope_app.page import page
@@ -71,7 +71,7 @@ def engine(process: EngineProcess, pair_folders: tuple[Path, Path]) -> EnginePro
     return process
 
 
-def changed(engine: EngineProcess, folder: Path, target: str, draft: str = "") -> Engine:
+def changed(engine: EngineProcess, folder: Path, target: str, draft: str = "") -> EngineStatus:
     named = [str(folder / name) if name else "" for name in (target, draft)]
     engine.change(own_models.wanted(engine.load, *named, ""))
     return engine.wait_ready(PATIENCE_S)
@@ -108,7 +108,7 @@ def test_only_ones_own_machine_lets_load(
 
 @pytest.mark.parametrize("lets", [True, False])
 def test_the_form_is_absent_where_it_is_not_allowed(lets: bool) -> None:
-    admission: Any = SimpleNamespace(engine=SimpleNamespace(status=Engine()), limits=Limits())
+    admission: Any = SimpleNamespace(engine=SimpleNamespace(status=EngineStatus()), limits=Limits())
 
     async def built() -> dict[str, Any]:
         config: dict[str, Any] = page.build(admission, lets_load=lets).get_config_file()
@@ -129,14 +129,8 @@ def test_how_models_are_loaded_stays_the_servers() -> None:
     )
     load = own_models.wanted(base, " me/big ", "", "v2")
     assert (load.target, load.draft, load.revision, load.heads) == ("me/big", None, "v2", ())
-    assert not load.trust_remote_code
-    assert (load.allow_pickle, load.dtype, load.device, load.threads, load.spare_cores) == (
-        True,
-        "float32",
-        "cpu",
-        2,
-        1,
-    )
+    assert not load.trust_remote_code and not load.allow_pickle
+    assert (load.dtype, load.device, load.threads, load.spare_cores) == ("float32", "cpu", 2, 1)
     assert own_models.wanted(base, "", "", "").target is None
     with pytest.raises(DraftscopeError, match="revision = 'v2', but no target is named"):
         own_models.wanted(base, "", "me/small", "v2")
@@ -185,17 +179,18 @@ def test_what_cannot_be_loaded_is_one_sentence_and_the_pair_stays(
     assert not (others / "ran").exists()
 
 
-def test_pickles_are_read_where_the_server_was_started_so(pair_folders: tuple[Path, Path], others: Path) -> None:
-    load = Load(str(pair_folders[0]), dtype="float32", threads=1, allow_pickle=True)
+def test_no_page_loads_a_pickle_even_where_the_server_was_started_with_one(others: Path) -> None:
+    load = Load(str(others / "pickled"), str(others / "small"), dtype="float32", threads=1, allow_pickle=True)
     engine = EngineProcess(load)
     assert engine.wait_ready(PATIENCE_S).phase == "ready"
-    assert changed(engine, others, "pickled").refused == ""
+    assert "pickled" in changed(engine, others, "pickled").refused
+    assert decoding(engine) == {"pickled", "small"}
     engine.close()
 
 
 def test_nothing_is_loaded_while_somebody_decodes(engine: EngineProcess, others: Path) -> None:
     seen = Seen(engine.run(job(steps=1))).until(lambda s: s.states == ["running", "stepping"])
-    with pytest.raises(DraftscopeError, match="Runs are decoded or wait here"):
+    with pytest.raises(DraftscopeError, match="Runs are being decoded or wait here"):
         changed(engine, others, "big")
     seen.handle.stop()
     seen.done()
@@ -207,6 +202,6 @@ def test_nothing_is_loaded_while_somebody_decodes(engine: EngineProcess, others:
 
 def test_a_run_of_other_models_is_no_live_run_any_more() -> None:
     visitors = Visitors()
-    visitors.of("a").run = "r1"
+    visitors.of("a").shown.run = "r1"
     visitors.models_changed()
-    assert visitors.of("a").run == ""
+    assert visitors.of("a").shown.run == ""

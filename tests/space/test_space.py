@@ -29,7 +29,7 @@ from draftscope_app.cli.main import main
 from draftscope_app.engine import config as environment
 from draftscope_app.engine.admission import Admission
 from draftscope_app.engine.config import Environment, Limits
-from draftscope_app.engine.messages import Engine, Job, Load
+from draftscope_app.engine.messages import EngineStatus, Job, Load
 from draftscope_app.engine.sessions import Visitors
 from draftscope_app.space import entry
 from draftscope_app.space.description import read
@@ -393,7 +393,7 @@ class NoEngine:
     """An engine that only counts."""
 
     def __init__(self) -> None:
-        self.status, self.jobs = Engine("ready", "stand-in"), list[Job]()
+        self.status, self.jobs = EngineStatus("ready", "stand-in"), list[Job]()
 
     def __len__(self) -> int:
         return len(self.jobs)
@@ -436,11 +436,11 @@ def test_visitors_who_never_say_that_they_left_are_forgotten_unless_they_wait() 
     waiting = visitors.of("waits")
     for number in range(10):
         with waiting.call(object()):  # type: ignore[arg-type]
-            visitors.of(f"passes {number}").lines.append("kept")
+            visitors.of(f"passes {number}").shown.add(["kept"])
     assert len(visitors) == 3
     assert visitors.of("waits") is waiting
-    assert visitors.of("passes 9").lines == ["kept"]
-    assert visitors.of("passes 0").lines == []
+    assert visitors.of("passes 9").shown.lines == ["kept"]
+    assert visitors.of("passes 0").shown.lines == []
 
 
 # What `python app/main.py` says.

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from draftscope_app.engine.handle import RunHandle
 from draftscope_app.engine.messages import Entered, Happened, Job
-from draftscope_app.engine.process import RunHandle
 from draftscope_app.engine.sessions import new_run_id
 
 PATIENCE_S = 120.0

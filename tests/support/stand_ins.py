@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from multiprocessing.connection import Connection
 
 from draftscope_app.engine.messages import Entered, Load, LoadFailed, Loading, Ready, Start
@@ -18,6 +19,16 @@ def dies_on_the_first_run(pipe: Connection, load: Load) -> None:
 def never_comes_up(pipe: Connection, load: Load) -> None:
     pipe.send(Loading("about to fail"))
     os._exit(3)
+
+
+def never_listens(pipe: Connection, load: Load) -> None:
+    pipe.send(Ready("stand-in", ()))
+    threading.Event().wait()
+
+
+def does_nothing(pipe: Connection, load: Load) -> None:
+    pipe.send(Ready("stand-in", ()))
+    pipe.recv()
 
 
 def cannot_load(pipe: Connection, load: Load) -> None:

@@ -1,1 +1,1 @@
-"""The engine as the app sees it: messages, processes, visitors, configuration. No Gradio."""
+"""Between the page and the decoding: the engine process, who may start a run, and what each visitor sees."""

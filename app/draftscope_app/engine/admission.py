@@ -1,28 +1,34 @@
-"""Who may start a run: a bound on runs at once, and none once the server is ending."""
+"""Who may start a run: a bound on runs at once and on the length of texts, and nobody once the server is ending."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import Any
+
 from draftscope.base.errors import DraftscopeError
 from draftscope_app.engine.config import Limits
+from draftscope_app.engine.handle import RunHandle
+from draftscope_app.engine.interface import Engine
 from draftscope_app.engine.messages import Job
-from draftscope_app.engine.process import EngineProcess, RunHandle
-from draftscope_app.engine.zero import ZeroEngine
 
 
 class Admission:
     """Stands between visitors and the engine; the page and the API both go through it."""
 
-    def __init__(self, engine: EngineProcess | ZeroEngine, limits: Limits) -> None:
+    def __init__(self, engine: Engine, limits: Limits) -> None:
         self.engine, self.limits = engine, limits
         self._ending = False
 
     def admit(self, job: Job, instead_of: RunHandle | None = None) -> RunHandle:
-        """Takes a job into the queue; a visitor's own older run, which it replaces, does not count.
+        """Takes a job into the queue. `instead_of` is a visitor's own older run: it is stopped and does not count.
 
-        Raises `DraftscopeError` where the queue is full or the server is ending.
+        Raises `DraftscopeError` where a text is too long, the queue is full, or the server is ending.
         """
         if self._ending:
             raise DraftscopeError("The server is ending; run again in a minute.")
+        refuse_long({"prompt": job.prompt}, self.limits.most_text)
+        for _, settings in job.lanes:
+            refuse_long(settings, self.limits.most_text)
         others = len(self.engine) - (instead_of is not None)
         if others >= self.limits.most_runs:
             raise DraftscopeError(
@@ -33,10 +39,25 @@ class Admission:
         return self.engine.run(job)
 
     def end(self) -> None:
-        """No run is taken from now on; those that are here go on."""
+        """Takes no run from now on; those that are here go on."""
         self._ending = True
 
     @property
     def ready(self) -> bool:
-        """A run asked for now would be decoded."""
+        """A run that starts now would be decoded."""
         return self.engine.status.phase == "ready" and not self._ending
+
+
+def refuse_long(values: Mapping[str, Any], most: int) -> None:
+    """Raises `DraftscopeError` for a text, or a list of texts, of more than `most` characters altogether."""
+    for name, value in values.items():
+        length = len(value) if isinstance(value, str) else _length(value) if isinstance(value, list | tuple) else 0
+        if length > most:
+            raise DraftscopeError(
+                f"{name} is {length:,} characters long, and this server takes at most {most:,}; shorten it."
+            )
+
+
+def _length(values: Iterable[Any]) -> int:
+    """Characters of all texts in a list, and one for anything else in it."""
+    return sum(len(value) if isinstance(value, str) else 1 for value in values)

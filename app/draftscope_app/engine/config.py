@@ -4,64 +4,87 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, fields
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from draftscope.base import markdown
 from draftscope.base.errors import DraftscopeError
+from draftscope_app.engine.log import Kind
 from draftscope_app.engine.messages import Load
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 class Environment(BaseModel):
-    """A server's settings. Frozen; the alias of each field is its variable."""
+    """A server's settings. Frozen; the alias of each field is the name of its variable."""
 
     model_config = ConfigDict(frozen=True, populate_by_name=True)
 
     host: str = Field("0.0.0.0", alias="GRADIO_SERVER_NAME", description="address to listen on")
     port: int = Field(7860, alias="GRADIO_SERVER_PORT", ge=1, le=65535, description="port to listen on")
     root_path: str = Field(
-        "", alias="GRADIO_ROOT_PATH", description="prefix or full address under which a proxy shows the page"
+        "", alias="GRADIO_ROOT_PATH", description="path or full address under which a proxy serves the page"
     )
     target: str = Field("", alias="DRAFTSCOPE_TARGET", description="hub id or folder; empty: the embedded pair")
     draft: str = Field(
-        "", alias="DRAFTSCOPE_DRAFT", description="id or folder of the draft model; of a cascade several: A,B"
+        "", alias="DRAFTSCOPE_DRAFT", description="hub id or folder of the draft model; several for a cascade: A,B"
     )
-    heads: str = Field("", alias="DRAFTSCOPE_HEADS", description="heads as KIND:MODEL, commas between them")
-    drafter: str = Field("", alias="DRAFTSCOPE_DRAFTER", description="who drafts when the page opens; empty: draft")
+    heads: str = Field("", alias="DRAFTSCOPE_HEADS", description="heads as KIND:MODEL, separated by commas")
+    drafter: str = Field(
+        "", alias="DRAFTSCOPE_DRAFTER", description="drafter selected when the page opens; empty: draft"
+    )
     dtype: str = Field("auto", alias="DRAFTSCOPE_DTYPE", description="auto, float32, bfloat16 or float16")
     device: str = Field("auto", alias="DRAFTSCOPE_DEVICE", description="auto, cpu or cuda")
     threads: int | None = Field(
-        None, alias="DRAFTSCOPE_THREADS", ge=1, description="threads on a CPU; empty: what is fastest"
+        None, alias="DRAFTSCOPE_THREADS", ge=1, description="threads on a CPU; empty: the fastest number, measured"
     )
-    most_tokens: int = Field(2048, alias="DRAFTSCOPE_MOST_TOKENS", ge=8, description="longest run of a visitor")
+    most_tokens: int = Field(
+        2048, alias="DRAFTSCOPE_MOST_TOKENS", ge=8, description="most tokens that a visitor's run may write"
+    )
     most_runs: int = Field(
-        64, alias="DRAFTSCOPE_MOST_RUNS", ge=1, description="runs decoded or waiting at once; one more is refused"
+        64,
+        alias="DRAFTSCOPE_MOST_RUNS",
+        ge=1,
+        description="most runs decoded or waiting at once; another one is refused",
+    )
+    most_text: int = Field(
+        65536,
+        alias="DRAFTSCOPE_MOST_TEXT",
+        ge=256,
+        description="most characters of a prompt or other text of a visitor",
+    )
+    most_kept_mb: int = Field(
+        256,
+        alias="DRAFTSCOPE_MOST_KEPT_MB",
+        ge=1,
+        description="memory for the runs that visitors see, in MiB; the least recently used are removed first",
     )
     most_upload_mb: int = Field(
-        64, alias="DRAFTSCOPE_MOST_UPLOAD_MB", ge=1, le=512, description="largest trace taken, in MiB unpacked"
+        64,
+        alias="DRAFTSCOPE_MOST_UPLOAD_MB",
+        ge=1,
+        le=512,
+        description="largest trace that can be loaded, in MiB unpacked",
     )
     grace_s: float = Field(
         10.0,
         alias="DRAFTSCOPE_GRACE_S",
         ge=0,
-        description="seconds that runs have left when the server is asked to end",
+        description="seconds for runs to finish once the server is asked to end",
     )
     load_models: bool | None = Field(
         None,
         alias="DRAFTSCOPE_LOAD_MODELS",
-        description="1: visitors may load models, from folders too; 0: never; empty: only where host is 127.0.0.1",
+        description="1: visitors may load models, also from folders; 0: they may not; empty: only if host is 127.0.0.1",
     )
-    log: Literal["json", "off"] = Field(
-        "json", alias="DRAFTSCOPE_LOG", description="json: a line on stderr for each start, run and end; off"
+    log: Kind = Field(
+        "json", alias="DRAFTSCOPE_LOG", description="json: one line on stderr for each start, run and end; off: none"
     )
 
     @classmethod
     def read(cls, variables: Mapping[str, str] | None = None) -> Environment:
-        """The settings of the environment; an empty variable counts as absent.
+        """The settings in the environment; an empty variable counts as absent.
 
         Raises `DraftscopeError` for a value out of range.
         """
@@ -75,38 +98,40 @@ class Environment(BaseModel):
 
     @property
     def load(self) -> Load:
-        """The models that are named."""
+        """Which models to load."""
         heads = tuple(head.strip() for head in self.heads.split(",") if head.strip())
         return Load(self.target or None, self.draft or None, self.dtype, self.device, threads=self.threads, heads=heads)
 
     def lets_load(self, host: str) -> bool:
-        """Whether a page served at `host` lets its visitors load models of their own."""
+        """Whether visitors of a page at `host` may load other models."""
         if self.load_models is not None:
             return self.load_models
         return host in LOOPBACK and not self.root_path and not os.environ.get("SPACE_ID")
 
     @property
     def limits(self) -> Limits:
-        return Limits(self.most_tokens, self.most_runs, self.most_upload_mb)
+        return Limits(**{field.name: getattr(self, field.name) for field in fields(Limits)})
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What one server gives its visitors at most."""
+    """The most that one server gives its visitors."""
 
     most_tokens: int = Environment.model_fields["most_tokens"].default
     most_runs: int = Environment.model_fields["most_runs"].default
+    most_text: int = Environment.model_fields["most_text"].default
+    most_kept_mb: int = Environment.model_fields["most_kept_mb"].default
     most_upload_mb: int = Environment.model_fields["most_upload_mb"].default
 
 
-ELSEWHERE = (  # read where they are needed: variable, default, meaning
-    ("DRAFTSCOPE_ASSETS", "", "folder of models, traces and page files in place of the shipped one"),
+ELSEWHERE = (  # read in other places: variable, default, meaning
+    ("DRAFTSCOPE_ASSETS", "", "folder of models, traces and page files, instead of the shipped one"),
     ("DRAFTSCOPE_CACHE", "", "folder for measured costs; empty: the user's cache folder"),
     ("DRAFTSCOPE_CORPUS", "", "folder of training texts, for `draftscope train`"),
-    ("DRAFTSCOPE_DEBUG", "", "1: a command that fails shows where"),
-    ("HF_TOKEN", "", "token that `draftscope space push` uploads with"),
-    ("SPACE_ID", "", "set by a Space; copied links point there"),
-    ("SPACES_ZERO_GPU", "", "set by a Space on ZeroGPU; then the engine runs in the page's process"),
+    ("DRAFTSCOPE_DEBUG", "", "1: a command that fails prints a traceback"),
+    ("HF_TOKEN", "", "token for `draftscope space push`"),
+    ("SPACE_ID", "", "set on a Space; copied links lead to it"),
+    ("SPACES_ZERO_GPU", "", "set on a Space with ZeroGPU; then the engine runs in the page's process"),
 )
 
 

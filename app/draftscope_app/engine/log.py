@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
-import time
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal
 
-if TYPE_CHECKING:
-    from draftscope_app.engine.process import RunHandle
+Kind = Literal["json", "off"]
 
 _log = logging.getLogger("draftscope.server")
 
@@ -20,8 +18,8 @@ class _Lines(logging.Formatter):
         return json.dumps({"time": when, "event": record.msg} | getattr(record, "fields", {}))
 
 
-def open_journal(kind: str) -> None:
-    """'json' writes lines from now on; anything else writes none."""
+def configure(kind: Kind) -> None:
+    """'json' writes lines from now on; 'off' writes none."""
     _log.handlers.clear()
     _log.propagate = False
     _log.setLevel(logging.INFO if kind == "json" else logging.CRITICAL)
@@ -30,21 +28,5 @@ def open_journal(kind: str) -> None:
     _log.addHandler(handler)
 
 
-def tell(event: str, **fields: Any) -> None:
+def write(event: str, **fields: Any) -> None:
     _log.info(event, extra={"fields": fields})
-
-
-def run_over(handle: RunHandle) -> None:
-    """The end of a run: how long it waited and took. A refusal's sentence may hold what a visitor wrote: not told."""
-    now = time.monotonic()
-    begun = handle.begun or now
-    tell(
-        "run",
-        run=handle.job.run,
-        lanes=len(handle.job.lanes),
-        most_tokens=handle.job.lanes[-1][1].get("max_new_tokens"),
-        waited_s=round(begun - handle.asked, 3),
-        took_s=round(now - begun, 3),
-        stopped=handle.stopped,
-        refused=handle.refused,
-    )

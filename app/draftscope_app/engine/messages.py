@@ -8,7 +8,8 @@ from typing import Any, Literal
 from draftscope.base.load_settings import LoadSettings
 from draftscope.decode.fork import ForkPoint
 
-State = Literal["queued", "running", "stepping", "solo", "done"]
+State = Literal["queued", "running", "stepping", "solo", "done"]  # of a run
+Phase = Literal["loading", "ready", "failed"]  # of an engine
 
 
 Load = LoadSettings  # the models to load, as the arguments of `draftscope.load`
@@ -18,14 +19,14 @@ Load = LoadSettings  # the models to load, as the arguments of `draftscope.load`
 class Job:
     """One run of a visitor: a prompt and its lanes, raced; then, if asked for, whole solo runs of each lane.
 
-    With `compares` or `checks` it is no race: whole runs of all lanes in turn, or the check of the only lane's drafter.
+    With `compares`, all lanes are decoded whole, in turn; with `checks`, the only lane's drafter is checked.
     A fork has one lane, which leaves a lane of the run that it `joins`: its events carry that run's name.
     """
 
     run: str
     prompt: str
     lanes: tuple[tuple[str, dict[str, Any]], ...]  # name -> values of draftscope.Settings
-    steps: int | None = None  # rounds paid for so far; None runs freely
+    steps: int | None = None  # rounds that may be decoded before a `Step`; None: all
     solo_repeats: int = 0
     fork_point: ForkPoint | None = None
     joins: str = ""
@@ -50,21 +51,21 @@ class Stop:
 
 @dataclass(frozen=True)
 class Step:
-    """One more round of the drafting lane (of the only lane, where there is one), and whatever lies behind it."""
+    """One more round of the drafting lane (or of the only lane), and what the other lane decodes meanwhile."""
 
     run: str
 
 
 @dataclass(frozen=True)
 class Change:
-    """Other models take the place of those that are loaded, which stay where that fails."""
+    """Other models are loaded in place of those that are there; if that fails, those stay."""
 
     load: Load
 
 
 @dataclass(frozen=True)
 class Quit:
-    """The page closes: the process ends."""
+    """The server ends, and the process with it."""
 
 
 Command = Start | Stop | Step | Change | Quit
@@ -101,8 +102,8 @@ class LoadFailed:
 
 
 @dataclass(frozen=True)
-class Kept:
-    """Other models could not be loaded, for the reason in the sentence; those that were here still are."""
+class ChangeFailed:
+    """Other models could not be loaded, for the reason in the sentence; the ones before are still loaded."""
 
     sentence: str
 
@@ -117,7 +118,7 @@ class Happened:
 
 @dataclass(frozen=True)
 class Entered:
-    """A run is in another state now."""
+    """A run is in another state."""
 
     run: str
     state: State
@@ -131,15 +132,15 @@ class Refused:
     sentence: str
 
 
-RunMessage = Happened | Entered | Refused  # what a run's handle is told
-Message = Loading | Ready | LoadFailed | Kept | RunMessage
+RunMessage = Happened | Entered | Refused
+Message = Loading | Ready | LoadFailed | ChangeFailed | RunMessage
 
 
 @dataclass(frozen=True)
-class Engine:
-    """What the page knows about the engine process."""
+class EngineStatus:
+    """What the page knows about the engine."""
 
-    phase: Literal["loading", "ready", "failed"] = "loading"
+    phase: Phase = "loading"
     sentence: str = "The engine is starting."
     drafters: tuple[DrafterChoice, ...] = field(default=())
     refused: str = ""  # why other models were not loaded in place of these

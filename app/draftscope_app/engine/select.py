@@ -1,4 +1,4 @@
-"""On what a server decodes: ZeroGPU, or a machine of its own with or without a GPU; and which engine that takes."""
+"""Where a server decodes: on ZeroGPU, or on a machine of its own; and which engine that needs."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
+    from draftscope_app.engine.interface import Engine
     from draftscope_app.engine.messages import Load
-    from draftscope_app.engine.process import EngineProcess
-    from draftscope_app.engine.zero import ZeroEngine
 
 Profile = Literal["zero", "own"]
 
@@ -19,8 +18,8 @@ def profile() -> Profile:
     return "zero" if os.environ.get("SPACES_ZERO_GPU", "").lower() in ("1", "t", "true") else "own"
 
 
-def engine(load: Load) -> EngineProcess | ZeroEngine:
-    """Decoding runs in a process of its own; on ZeroGPU in this one, which alone is lent a GPU."""
+def engine(load: Load) -> Engine:
+    """Decodes in a process of its own; on ZeroGPU in this process, the only one that is lent a GPU."""
     if profile() == "zero":
         import spaces  # before torch, which it prepares
 

@@ -3,25 +3,54 @@
 from __future__ import annotations
 
 import itertools
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from draftscope_app.engine.process import RunHandle
+from draftscope.base.errors import DraftscopeError
+from draftscope_app.engine.config import Limits
+from draftscope_app.engine.handle import RunHandle
 
-MOST_KEPT = 256
+MOST_VISITORS = 256
+REMOVED = (
+    "This run is no longer on the server, which keeps the latest runs of its visitors only; run it again, or load the "
+    "file that you saved."
+)
 
 _numbers = itertools.count(1)
 
 
 @dataclass
-class Visitor:
-    """One open page. `lines` are the trace of the run that is shown, as they came; `sent` counts its deltas."""
+class Shown:
+    """The run that a page shows: its trace, line by line as it came. `sent` counts its deltas.
 
-    lines: list[str] = field(default_factory=list)
+    `run` is empty for a run that was loaded from a file. Lines of a fork follow those of the run that it joins.
+    """
+
     run: str = ""
+    lines: list[str] = field(default_factory=list)
     sent: int = 0
+    size: int = 0  # bytes in memory
+    removed: bool = False  # to make room for other visitors' runs
+
+    def add(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.lines.append(line)
+            self.size += sys.getsizeof(line)
+
+    def require(self) -> None:
+        """Raises `DraftscopeError` where the run was removed."""
+        if self.removed:
+            raise DraftscopeError(REMOVED)
+
+
+@dataclass
+class Visitor:
+    """One open page."""
+
+    shown: Shown = field(default_factory=Shown)
     handle: RunHandle | None = None
     calls: set[RunHandle] = field(default_factory=set)  # of the API, beside the page's run
 
@@ -51,21 +80,32 @@ class Visitor:
 
 
 class Visitors:
-    """By Gradio's session hash. A program may come under many and never say that it left: the oldest are forgotten."""
+    """Visitors by Gradio's session hash. A program may use many and never say that it left, so both the number of
+    visitors and the size of their runs are bounded: those that were not heard of for longest are removed first."""
 
-    def __init__(self, most: int = MOST_KEPT) -> None:
+    def __init__(self, most: int = MOST_VISITORS, most_bytes: int = Limits.most_kept_mb * 2**20) -> None:
         self._visitors: dict[str, Visitor] = {}  # the one heard of last stands last
-        self._most = most
+        self._most, self._most_bytes = most, most_bytes
         self._lock = threading.Lock()
 
     def of(self, session: str | None) -> Visitor:
+        """The visitor of a session. A call without a session is a visitor of its own, whom nobody else can be."""
+        if not session:
+            return Visitor()
         with self._lock:  # listeners run in threads
-            visitor = self._visitors[session or ""] = self._visitors.pop(session or "", None) or Visitor()
+            visitor = self._visitors.pop(session, None) or Visitor()
+            self._visitors[session] = visitor
             if len(self._visitors) > self._most:
                 idle = next((name for name, one in self._visitors.items() if one.idle and one is not visitor), None)
                 if idle is not None:
                     del self._visitors[idle]
+            self._make_room(visitor)
             return visitor
+
+    def show(self, session: str | None, shown: Shown) -> None:
+        """A visitor's page shows another run from now on."""
+        self.of(session).shown = shown
+        self.of(session)  # makes room for it
 
     def left(self, session: str | None) -> None:
         with self._lock:
@@ -76,13 +116,23 @@ class Visitors:
                 handle.stop()
 
     def models_changed(self) -> None:
-        """What was decoded so far cannot be forked any more: it was other models' work."""
+        """Runs so far were decoded by other models and cannot be forked any more."""
         with self._lock:
             for visitor in self._visitors.values():
-                visitor.run = ""
+                visitor.shown.run = ""
 
     def __len__(self) -> int:
         return len(self._visitors)
+
+    def _make_room(self, latest: Visitor) -> None:
+        """Removes runs of idle visitors, the longest unheard of first, until all fit; never the `latest` visitor's."""
+        size = sum(visitor.shown.size for visitor in self._visitors.values())
+        for visitor in self._visitors.values():
+            if size <= self._most_bytes:
+                return
+            if visitor.shown.size and visitor.idle and visitor is not latest:
+                size -= visitor.shown.size
+                visitor.shown = Shown(removed=True)
 
 
 def new_run_id() -> str:

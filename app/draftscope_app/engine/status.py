@@ -1,4 +1,4 @@
-"""What an engine says of itself once its models are loaded: who they are, where they lie, and who can draft."""
+"""What an engine reports once its models are loaded: their names, the device, and the drafters available."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def introduced(lab: Lab, seconds: float, place: str = "") -> str:
-    """One sentence for the page's header. `place` goes before what torch says of the device."""
+    """One sentence for the page's header. `place` takes the place of the device's name."""
     sizes = " + ".join(f"{m.name} ({m.layers} × {m.hidden})" for m in lab.models)
     if lab.foreign is not None:
         model = lab.foreign.model

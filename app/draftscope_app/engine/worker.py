@@ -1,46 +1,47 @@
-"""The engine process's own loop: it loads a pair once and advances one run at a time, round by round.
+"""The engine process's own loop: it loads the models once and advances one run at a time, round by round.
 
-Runs are taken in order, each to its end, so that no visitor disturbs another's timing; whole solo runs wait until
-nobody races. A run in steps waits without burning a cycle while others go on. Commands are heard between rounds.
+Runs are decoded in order of arrival, each to its end, so that no visitor disturbs another's timing; whole solo runs
+wait until no race is left. A run in steps waits without using the processor while others go on. Commands are read
+between rounds.
 """
 
 from __future__ import annotations
 
-import os
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.drafters.settings import Settings
-from draftscope.trace.events import AnyEvent, Record, Round, RunEnd
+from draftscope.trace.events import Round, RunEnd
 from draftscope_app.engine import messages
+from draftscope_app.engine.play import Event, events_of, sentence_of
 from draftscope_app.engine.status import choices, introduced
 
 if TYPE_CHECKING:
     from draftscope.decode.lab import Lab
 
-Told = AnyEvent | Record  # of a trace, or of a comparison or a check
-IDLE_STEPS_S = 15 * 60  # a run in steps that nobody steps on ends by itself
+ALL = 10**9  # rounds: more than a run has
+IDLE_STEPS_S = 15 * 60  # a run in steps ends by itself after this long without a step
 
 
 def main(pipe: Connection, load: messages.Load) -> None:
     """Runs in the engine process until the other end of the pipe is closed."""
-    with suppress(EOFError, OSError, KeyboardInterrupt):  # the page has gone: so do we
+    with suppress(EOFError, OSError, KeyboardInterrupt, SystemExit):  # the server has ended
         _Worker(pipe, load).serve()
 
 
 @dataclass
 class _Running:
-    """A run between its first and its last round. `steps` is None where it runs freely."""
+    """A run that is here. `steps`: rounds that it may still decode; None for a run that is not in steps."""
 
     job: messages.Job
     steps: int | None
-    events: Iterator[Told]
+    events: Iterator[Event]
     state: messages.State = "queued"
     stopped: bool = False
     touched: float = 0.0
@@ -55,7 +56,7 @@ class _Worker:
         self._pipe = pipe
         self._runs: dict[str, _Running] = {}  # in order of arrival
         self._lab: Lab | None = None
-        self._threads = 1  # that its forwards take
+        self._threads = 1  # of its forwards
         self._load(load)
 
     def _load(self, load: messages.Load) -> None:
@@ -67,7 +68,7 @@ class _Worker:
 
             import draftscope
 
-            name = os.path.basename(load.target.rstrip("/")) if load.target else "the embedded pair"
+            name = Path(load.target).name if load.target else "the embedded pair"
             self._say(messages.Loading(f"The engine loads {name}."))
             lab = draftscope.load(**asdict(load))
             drafters = choices(lab)
@@ -82,18 +83,18 @@ class _Worker:
         self._say(messages.Ready(introduced(lab, time.monotonic() - began), drafters))
 
     def _not_loaded(self, sentence: str) -> None:
-        """The models that are here, if any, go on as before."""
+        """The models that were loaded before, if any, stay."""
         if self._lab is None:
             self._say(messages.LoadFailed(sentence))
             return
         import torch
 
         torch.set_num_threads(self._threads)
-        self._say(messages.Kept(sentence))
+        self._say(messages.ChangeFailed(sentence))
 
     def serve(self) -> None:
         while True:
-            self._listen(self._patience())
+            self._read_commands(self._patience())
             self._end_forgotten()
             running = self._next()
             if running is not None:
@@ -101,8 +102,8 @@ class _Worker:
 
     # Commands.
 
-    def _listen(self, patience: float | None = 0.0) -> None:
-        """Hears every command that has arrived; waits `patience` seconds for the first (None: as long as it takes)."""
+    def _read_commands(self, patience: float | None = 0.0) -> None:
+        """Obeys every command that has arrived; waits `patience` seconds for the first (None: without end)."""
         if not self._pipe.poll(patience):
             return
         while True:
@@ -112,7 +113,7 @@ class _Worker:
 
     def _obey(self, command: messages.Command) -> None:
         if isinstance(command, messages.Quit):
-            raise EOFError
+            raise SystemExit  # no error of a run, wherever the command was read
         if isinstance(command, messages.Start):
             self._begin(command.job)
             return
@@ -124,7 +125,7 @@ class _Worker:
             return
         if isinstance(command, messages.Stop):
             running.stopped = True
-            if running.state == "queued":  # nothing of it has begun
+            if running.state == "queued":  # nothing of it has been decoded
                 self._drop(running)
         elif running.steps is not None:
             running.steps += 1
@@ -166,39 +167,33 @@ class _Worker:
             self._enter(running, "running")
         try:
             event = next(running.events, None)
-        except DraftscopeError as error:
-            self._drop(running, str(error))
-            return
         except Exception as error:
-            traceback.print_exc()
-            self._drop(
-                running, f"The engine stopped this run on an error of its own ({type(error).__name__}: {error})."
-            )
+            self._drop(running, sentence_of(error))
             return
         if event is None:
             self._drop(running)
             return
         self._say(messages.Happened(job.run, event.model_dump_json(exclude_none=True)))
         if isinstance(event, Round) and event.lane == job.lanes[-1][0]:
-            self._pay(running)
+            self._count_round(running)
         elif isinstance(event, RunEnd) and event.lane == job.lanes[-1][0]:
-            running.steps = None if running.steps is None else 10**9  # nothing left to step through but the other lane
+            running.steps = None if running.steps is None else ALL  # only the other lane is left
 
-    def _pay(self, running: _Running) -> None:
+    def _count_round(self, running: _Running) -> None:
         if running.steps is None:
             return
         running.steps -= 1
         if running.steps == 0:
             self._enter(running, "stepping")
 
-    def _play(self, running: _Running) -> Iterator[Told]:
+    def _play(self, running: _Running) -> Iterator[Event]:
         assert self._lab is not None
 
         def cancelled() -> bool:
-            self._listen()
+            self._read_commands()
             return running.stopped
 
-        return played(self._lab, running.job, cancelled, lambda: self._enter(running, "solo"))
+        return events_of(self._lab, running.job, cancelled, lambda: self._enter(running, "solo"))
 
     # Answers.
 
@@ -215,48 +210,3 @@ class _Worker:
 
     def _say(self, message: messages.Message) -> None:
         self._pipe.send(message)
-
-
-class _StoppedError(Exception):
-    """Raised inside a check that was cancelled."""
-
-
-def _checked(lab: Lab, settings: Settings, samples: int, cancelled: Callable[[], bool]) -> Iterator[Record]:
-    """The events of a check, as far as it comes."""
-    from draftscope.measure.check import checked
-
-    def watch() -> None:
-        if cancelled():
-            raise _StoppedError
-
-    with suppress(_StoppedError):
-        yield from checked(lab, settings, samples, watch)
-
-
-def played(lab: Lab, job: messages.Job, cancelled: Callable[[], bool], alone: Callable[[], None]) -> Iterator[Told]:
-    """All events of a job: the race, then the solo runs; or the comparison, or the check.
-
-    `alone` is called where what follows should wait for other visitors' races.
-    """
-    from draftscope.decode.race import race, solo_runs
-    from draftscope.measure.compare import compare
-
-    lanes = {name: Settings.of(**values) for name, values in job.lanes}
-    if job.compares or job.checks:
-        alone()
-    if job.compares:
-        yield from compare(lab, job.prompt, lanes, job.compares, cancelled)
-        return
-    if job.checks:
-        yield from _checked(lab, next(iter(lanes.values())), job.checks, cancelled)
-        return
-    run = job.joins or job.run
-    runs = [
-        lab.session(job.prompt, settings, run=run, lane=name, fork_point=job.fork_point)
-        for name, settings in lanes.items()
-    ]
-
-    yield from race(runs, cancelled)
-    if job.solo_repeats and not cancelled():
-        alone()
-        yield from solo_runs(lab, job.prompt, lanes, job.run, job.solo_repeats, cancelled)

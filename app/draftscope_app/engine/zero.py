@@ -1,8 +1,8 @@
 """The engine in the page's own process, for ZeroGPU: there a GPU is lent to a function for the length of one call.
 
-The models lie on the device from the start. A run is one call of a generator, which runs ahead in a forked worker: its
+The models are on the device from the start. A run is one call of a generator, which runs ahead in a forked worker: its
 messages come in batches, a run in steps is decoded whole and handed out a round at a time, and a stop reaches the
-worker through memory that both share. Without ZeroGPU, `spaces.GPU` is nothing and the same code decodes right here.
+worker through shared memory. Without ZeroGPU, `spaces.GPU` does nothing and the same code decodes in this process.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import multiprocessing
 import re
 import threading
 import time
-import traceback
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -22,16 +21,17 @@ from typing import TYPE_CHECKING, Any
 
 from draftscope.base.errors import DraftscopeError
 from draftscope_app.engine import messages as jobs
-from draftscope_app.engine.process import RunHandle, runs_before
+from draftscope_app.engine.handle import RunHandle, runs_before
+from draftscope_app.engine.notice import Notice
+from draftscope_app.engine.play import events_of, sentence_of
 from draftscope_app.engine.status import choices, introduced
-from draftscope_app.engine.worker import played
 
 if TYPE_CHECKING:
     from draftscope.decode.lab import Lab
 
-SLOTS = 1024  # runs that can be told to stop at the same time
+SLOTS = 1024  # runs at the same time; each has a flag that stops it
 BATCH_S = 0.1  # between batches out of the worker
-SETUP_S, SECONDS_A_TOKEN, MOST_S = 6.0, 0.02, 120.0  # of a call: assumed, not measured
+SETUP_S, SECONDS_A_TOKEN, MOST_S = 6.0, 0.02, 120.0  # of one call: assumed, not measured
 ALL = 10**9  # rounds: more than a run has
 TAG = re.compile(r"<[^>]+>")
 
@@ -39,19 +39,21 @@ Lend = Callable[..., Callable[..., Any]]  # `spaces.GPU`
 
 
 def seconds(job: jobs.Job, _slot: int) -> int:
-    """How long a GPU is asked for, from the tokens that a run may write in all its lanes and repeats."""
+    """How long a GPU is asked for, from the number of tokens that a run may write in all its lanes and repeats."""
     tokens = sum(int(settings.get("max_new_tokens", 128)) for _, settings in job.lanes)
     whole = SETUP_S + SECONDS_A_TOKEN * tokens * (1 + job.solo_repeats + job.compares)
     return round(MOST_S if job.checks else min(MOST_S, whole))
 
 
 class ZeroEngine:
-    """What `EngineProcess` is elsewhere: runs are taken in order, one at a time."""
+    """What `EngineProcess` is elsewhere: decodes runs in order, one at a time."""
 
     def __init__(self, load: jobs.Load, lend: Lend, place: str = "") -> None:
+        self.load = load
+        self.changed = Notice()
         self._runs: dict[str, RunHandle] = {}
         self._slots: dict[str, int] = {}
-        self._purses: dict[str, _StepBudget] = {}  # of the runs in steps
+        self._budgets: dict[str, _StepBudget] = {}  # of the runs in steps
         self._lock = threading.RLock()
         self._flags = multiprocessing.get_context("fork").RawArray("b", SLOTS)  # set: that slot's run is to stop
         self._free = deque(range(SLOTS))
@@ -59,20 +61,20 @@ class ZeroEngine:
         self._lent = lend(duration=seconds)(self._batches)
         self._turns = ThreadPoolExecutor(max_workers=1, thread_name_prefix="draftscope-run")
 
-    # What the page asks.
+    # Runs.
 
     def run(self, job: jobs.Job) -> RunHandle:
-        """Takes a job into the queue; the visitor's request, which holds their quota, goes along."""
+        """Takes a job into the queue, with the context of the visitor's request, which holds their quota."""
         handle = RunHandle(self, job)
         if self._lab is None:
-            self._tell(handle, jobs.Refused(job.run, self.status.sentence), jobs.Entered(job.run, "done"))
+            self._deliver(handle, jobs.Refused(job.run, self.status.sentence), jobs.Entered(job.run, "done"))
             return handle
         with self._lock:
             self._runs[job.run] = handle
             slot = self._slots[job.run] = self._free.popleft()
             self._flags[slot] = 0
             if job.steps is not None:
-                self._purses[job.run] = _StepBudget(handle, job.steps)
+                self._budgets[job.run] = _StepBudget(handle, job.steps)
         self._turns.submit(copy_context().run, self._decode, handle, slot)
         return handle
 
@@ -81,18 +83,22 @@ class ZeroEngine:
         if not isinstance(command, jobs.Step | jobs.Stop):
             return
         with self._lock:
-            handle, purse = self._runs.get(command.run), self._purses.get(command.run)
+            handle, budget = self._runs.get(command.run), self._budgets.get(command.run)
             if handle is None:
                 return
             if isinstance(command, jobs.Stop):
                 if command.run in self._slots:  # it is still decoded
                     self._flags[self._slots[command.run]] = 1
-                if purse is not None:
-                    purse.close()
+                if budget is not None:
+                    budget.close()
                 if handle.state in ("queued", "stepping"):
-                    self._tell(handle, jobs.Entered(command.run, "done"))
-            elif purse is not None:
-                self._tell(handle, *purse.pay())
+                    self._deliver(handle, jobs.Entered(command.run, "done"))
+            elif budget is not None:
+                self._deliver(handle, *budget.add())
+
+    def change(self, load: jobs.Load) -> None:  # noqa: ARG002 - every engine has it
+        """Raises `DraftscopeError`: the models are on the device from the start."""
+        raise DraftscopeError("On ZeroGPU other models cannot be loaded; start a server of your own for them.")
 
     def place(self, handle: RunHandle) -> int:
         """How many runs are before this one."""
@@ -125,17 +131,18 @@ class ZeroEngine:
 
     def _take(self, handle: RunHandle, batch: list[jobs.RunMessage]) -> None:
         with self._lock:
-            purse = self._purses.get(handle.job.run)
-            self._tell(handle, *(batch if purse is None else purse.put(batch)))
+            budget = self._budgets.get(handle.job.run)
+            self._deliver(handle, *(batch if budget is None else budget.put(batch)))
 
-    def _tell(self, handle: RunHandle, *messages: jobs.RunMessage) -> None:
-        for message in messages:
-            if handle.state == "done":
-                return
+    def _deliver(self, handle: RunHandle, *messages: jobs.RunMessage) -> None:
+        """Nothing is delivered once a run is over."""
+        for message in messages if handle.state != "done" else ():
             handle.deliver(message)
-            if handle.state == "done":
+            if isinstance(message, jobs.Entered) and message.state == "done":
                 self._runs.pop(handle.job.run, None)
-                self._purses.pop(handle.job.run, None)
+                self._budgets.pop(handle.job.run, None)
+                break
+        self.changed.give()
 
     # A run, in the worker.
 
@@ -154,21 +161,17 @@ class ZeroEngine:
         assert self._lab is not None
         states: list[jobs.State] = ["running"]
         try:
-            for event in played(self._lab, job, cancelled, lambda: states.append("solo")):
+            for event in events_of(self._lab, job, cancelled, lambda: states.append("solo")):
                 yield from (jobs.Entered(job.run, state) for state in states)
                 states.clear()
                 yield jobs.Happened(job.run, event.model_dump_json(exclude_none=True))
-        except DraftscopeError as error:
-            yield jobs.Refused(job.run, str(error))
         except Exception as error:
-            traceback.print_exc()
-            reason = f"{type(error).__name__}: {error}"
-            yield jobs.Refused(job.run, f"The engine stopped this run on an error of its own ({reason}).")
+            yield jobs.Refused(job.run, sentence_of(error))
         yield jobs.Entered(job.run, "done")
 
 
 class _StepBudget:
-    """A run in steps: its messages, handed out as far as rounds are paid for."""
+    """The messages of a run in steps, handed out for as many rounds as were asked for."""
 
     def __init__(self, handle: RunHandle, rounds: int) -> None:
         self._job, self._rounds = handle.job, rounds
@@ -178,17 +181,17 @@ class _StepBudget:
         self._kept += batch
         return self._due() if self._rounds else []
 
-    def pay(self) -> list[jobs.RunMessage]:
+    def add(self) -> list[jobs.RunMessage]:
         self._rounds += 1
         return [jobs.Entered(self._job.run, "running"), *self._due()]
 
     def close(self) -> None:
-        """Nothing that waits is shown any more, and what still comes is shown at once."""
+        """Drops the messages that wait; whatever still comes is handed out at once."""
         self._kept.clear()
         self._rounds = ALL
 
     def _due(self) -> list[jobs.RunMessage]:
-        """What is paid for; a round of the drafting lane costs one, and its end leaves nothing to step through."""
+        """What the budget covers: a round of the drafting lane costs one, and after that lane's end nothing does."""
         due: list[jobs.RunMessage] = []
         while self._kept and self._rounds:
             message = self._kept.popleft()
@@ -207,13 +210,13 @@ class _StepBudget:
         return due
 
 
-def _loaded(load: jobs.Load, place: str) -> tuple[Lab | None, jobs.Engine]:
-    """The models and what the page says of them, or nothing and why."""
+def _loaded(load: jobs.Load, place: str) -> tuple[Lab | None, jobs.EngineStatus]:
+    """The models and their status, or None and why they could not be loaded."""
     import draftscope
 
     began = time.monotonic()
     try:
         lab = draftscope.load(**asdict(load))
     except DraftscopeError as error:
-        return None, jobs.Engine("failed", str(error))
-    return lab, jobs.Engine("ready", introduced(lab, time.monotonic() - began, place), choices(lab))
+        return None, jobs.EngineStatus("failed", str(error))
+    return lab, jobs.EngineStatus("ready", introduced(lab, time.monotonic() - began, place), choices(lab))

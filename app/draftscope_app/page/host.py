@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from draftscope.base.errors import DraftscopeError
 from draftscope.trace import files, html
 from draftscope.trace.events import AnyEvent
+from draftscope_app.engine.sessions import REMOVED
 from draftscope_app.page.runs import lessons
 from draftscope_app.page.runs.feed import note, whole
 from draftscope_app.page.shared import Shared
@@ -44,7 +45,9 @@ def functions(shared: Shared) -> list[ServerFunction]:
 
     async def again(_: Any, request: gr.Request) -> str:
         visitor = shared.visitors.of(await session_of(request))
-        return whole(visitor) if visitor.run else ""
+        if visitor.shown.removed:
+            return note(REMOVED)
+        return whole(visitor) if visitor.shown.run else ""
 
     async def save(asked: Any, request: gr.Request) -> dict[str, str]:
         try:

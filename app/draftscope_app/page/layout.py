@@ -9,6 +9,7 @@ from typing import Any
 
 import gradio as gr
 
+from draftscope_app.engine.admission import refuse_long
 from draftscope_app.page.controls import Controls
 from draftscope_app.page.host import ServerFunction
 from draftscope_app.page.panel import panel
@@ -45,9 +46,14 @@ class Widgets:
     def values(self) -> list[gr.components.Component]:
         return list(self.controls.values())
 
-    def read(self, values: Mapping[Any, Any]) -> Controls:
-        """What a visitor has set, from Gradio's values by component. Not yet validated."""
-        return Controls(**{name: values[widget] for name, widget in self.controls.items()})
+    def read(self, values: Mapping[Any, Any], most_text: int) -> Controls:
+        """What a visitor has set, from Gradio's values by component. Only the lengths of texts are checked here.
+
+        Raises `DraftscopeError` for a text of more than `most_text` characters.
+        """
+        given = {name: values[widget] for name, widget in self.controls.items()}
+        refuse_long(given, most_text)
+        return Controls(**given)
 
 
 def lay_out(

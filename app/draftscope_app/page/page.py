@@ -27,6 +27,8 @@ from draftscope_app.page.runs.feed import recording
 from draftscope_app.page.shared import Shared
 from draftscope_app.serve import api
 
+UPLOADS_S = 3600  # how long an uploaded file is kept, and how often old ones are deleted
+
 
 def head() -> str:
     """The script that belongs into the document's head."""
@@ -42,13 +44,14 @@ def build(admission: Admission, drafter: str | None = None, lets_load: bool = Fa
         drafter=drafter or Controls.drafter,
         max_new_tokens=min(Controls.max_new_tokens, most_tokens),
     )
-    shared = Shared(admission, Visitors(), defaults, first_run())
+    visitors = Visitors(most_bytes=admission.limits.most_kept_mb * 2**20)
+    shared = Shared(admission, visitors, defaults, first_run())
     first = recording(shared.first) if shared.first else ""
-    demo = gr.Blocks(title="Draftscope", analytics_enabled=False, fill_width=True)
+    demo = gr.Blocks(title="Draftscope", analytics_enabled=False, fill_width=True, delete_cache=(UPLOADS_S, UPLOADS_S))
     with demo:
         widgets = lay_out(defaults, most_tokens, first, lets_load, host.functions(shared))
         _attach(demo, shared, widgets)
-        gr.api(api.endpoint(admission, shared.visitors), api_name="decode", concurrency_limit=None)
+        gr.events.api(api.endpoint(admission, shared.visitors), api_name="decode", concurrency_limit=None)
     return demo
 
 

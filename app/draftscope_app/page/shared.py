@@ -24,9 +24,13 @@ class Shared:
     first: tuple[AnyEvent, ...]  # the recorded run that the page opens with
 
     def events(self, session: str | None) -> list[AnyEvent]:
-        """The run that a visitor sees: their own, or the recorded one before their first."""
-        lines = self.visitors.of(session).lines
-        return [EVENT.validate_json(text) for text in lines] if lines else list(self.first)
+        """The run that a visitor sees: their own, or the recorded one before their first.
+
+        Raises `DraftscopeError` where it was removed to make room for others.
+        """
+        shown = self.visitors.of(session).shown
+        shown.require()
+        return [EVENT.validate_json(text) for text in shown.lines] if shown.lines else list(self.first)
 
     def drafter(self, name: str) -> DrafterChoice | None:
         return next((d for d in self.admission.engine.status.drafters if d.name == name), None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from html import escape
 from statistics import median
 from typing import Any
@@ -123,7 +124,7 @@ def _stages(rows: Sequence[RowJson]) -> Plot:
     names = _values(rows, "name")
     figure = _figure("milliseconds a round", "", len(names) * LINE_PX + 90)
     for stage, (colour, pattern) in STAGES.items():
-        times = [_middle(rows, name, lambda row, stage=stage: row["stage_ms"][stage]) for name in names]
+        times = [_middle(rows, name, partial(_stage_ms, stage)) for name in names]
         figure.add_trace(
             go.Bar(
                 x=times, y=[_wrapped(name) for name in names], orientation="h", name=stage,
@@ -214,6 +215,10 @@ def _fastest(rows: Sequence[RowJson]) -> list[str]:
             names, key=lambda name: _middle(own, name, lambda row: row["ratio_to_plain"]["median"])
         )
     return list(best.values())
+
+
+def _stage_ms(stage: str, row: RowJson) -> float:
+    return float(row["stage_ms"][stage])
 
 
 def _middle(rows: Sequence[RowJson], name: str, value: Callable[[RowJson], float]) -> float:

@@ -1,11 +1,10 @@
 """`decode` for programs: one call, one JSON object, the contract of `draftscope decode --json`.
 
-`gradio_client`, plain HTTP and, where `gradio[mcp]` is installed, MCP see it with every setting as a typed argument.
+`gradio_client`, plain HTTP and (with `gradio[mcp]`) MCP see it with every setting as a typed argument.
 """
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import json
 from collections.abc import Callable
@@ -17,13 +16,13 @@ from pydantic_core import PydanticUndefined
 from draftscope.base.errors import DraftscopeError
 from draftscope.drafters.settings import Settings
 from draftscope.trace.events import EVENT, AnyEvent
-from draftscope_app.engine.admission import Admission
+from draftscope_app.engine.admission import Admission, refuse_long
+from draftscope_app.engine.handle import RunHandle
+from draftscope_app.engine.interface import Engine
 from draftscope_app.engine.messages import Happened, Job, Refused
-from draftscope_app.engine.process import RunHandle
 from draftscope_app.engine.sessions import Visitors, new_run_id
 from draftscope_app.reports import lanes
 
-PERIOD_S = 0.05
 OPENING = """Continues a prompt by speculative decoding and returns the text, its tokens and what the run measured.
 
 Parameters:
@@ -37,16 +36,18 @@ def endpoint(admission: Admission, visitors: Visitors) -> Callable[..., Any]:
 
     async def decode(request: gr.Request, prompt: str, *values: Any) -> Any:
         try:
-            settings = Settings.of(**dict(zip(Settings.model_fields, values, strict=True)))
+            given = dict(zip(Settings.model_fields, values, strict=True))
+            refuse_long({"prompt": _text(prompt)} | given, admission.limits.most_text)
+            settings = Settings.of(**given)
             most = admission.limits.most_tokens
             if settings.max_new_tokens > most:
                 raise DraftscopeError(
                     f"max_new_tokens = {settings.max_new_tokens}: this server writes at most {most} tokens a run."
                 )
             lane = (settings.drafter, settings.model_dump())
-            handle = admission.admit(Job(new_run_id(), _text(prompt), (lane,)))
+            handle = admission.admit(Job(new_run_id(), prompt, (lane,)))
             with visitors.of(request.session_hash).call(handle):
-                events = await _events(handle)
+                events = await _events(admission.engine, handle)
         except DraftscopeError as error:
             raise gr.Error(str(error), print_exception=False) from None
         return json.loads(lanes.as_json(lanes.lanes(events)[0].decoded()))
@@ -64,12 +65,13 @@ def endpoint(admission: Admission, visitors: Visitors) -> Callable[..., Any]:
     return decode
 
 
-async def _events(handle: RunHandle) -> list[AnyEvent]:
-    """All events of a run. A caller who goes away ends it."""
+async def _events(engine: Engine, handle: RunHandle) -> list[AnyEvent]:
+    """All events of a run. A caller who leaves ends it."""
     events: list[AnyEvent] = []
     try:
         while True:
-            over = handle.done
+            changes = engine.changed.count
+            over = handle.over  # before the last messages are drained
             for message in handle.drain():
                 if isinstance(message, Refused):
                     raise DraftscopeError(message.sentence)
@@ -77,7 +79,7 @@ async def _events(handle: RunHandle) -> list[AnyEvent]:
                     events.append(EVENT.validate_json(message.line))
             if over:
                 break
-            await asyncio.sleep(PERIOD_S)
+            await engine.changed.wait(changes)
     finally:
         handle.stop()
     if not events:

@@ -17,7 +17,7 @@ def routes(admission: Admission) -> list[Route]:
 
     async def ready(_: Request) -> JSONResponse:
         engine = admission.engine
-        told = {"ready": admission.ready, "engine": engine.status.phase, "says": engine.status.sentence}
-        return JSONResponse(told | {"runs": len(engine)}, status_code=200 if admission.ready else 503)
+        status = {"ready": admission.ready, "engine": engine.status.phase, "says": engine.status.sentence}
+        return JSONResponse(status | {"runs": len(engine)}, status_code=200 if admission.ready else 503)
 
     return [Route("/healthz", alive), Route("/readyz", ready)]

@@ -1,4 +1,4 @@
-"""`serve`: the engine, the page, and a port; and an end that lets runs finish."""
+"""`serve`: the engine, the page and a port; and a shutdown that lets runs finish."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import asyncio
 import os
 import signal
 import socket
+import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from draftscope.base.errors import DraftscopeError
 from draftscope_app.engine import log, select
@@ -19,9 +19,13 @@ from draftscope_app.engine.config import Environment
 from draftscope_app.engine.messages import Load
 from draftscope_app.serve import health
 
-LAST_WORDS_S = 1.0  # in which the end of a run reaches its page
+if TYPE_CHECKING:
+    import gradio as gr
+
+LAST_DELTAS_S = 1.0  # for the last deltas of a run to reach its page
 SESSIONS = 64  # whose copy of the configuration Gradio keeps; a session that has none gets another
-EVENTS_AT_ONCE = 40  # of everything that is no run: pictures, files
+EVENTS_AT_ONCE = 40  # of everything but runs: plots, files
+QUEUE_POLL_S, PROGRESS_POLL_S = 0.05, 1.0
 
 
 def serve(
@@ -33,25 +37,27 @@ def serve(
     block: bool = True,
     environment: Environment | None = None,
 ) -> Served:
-    """Serves the dashboard. The models load while the page is already there. `drafter` is who drafts at first.
+    """Serves the dashboard. The models load while the page is already there. `drafter` is the one selected at first.
     `block=False` returns at once. `environment` has limits, prefix, grace and log; without it nothing is logged.
 
     Raises `DraftscopeError` for a host or port that cannot be had.
     """
     refuse_taken(host, port)
-    environment = environment or Environment(log="off")
+    environment = environment or Environment.read({"DRAFTSCOPE_LOG": "off"})
     os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
-    log.open_journal(environment.log)
+    log.configure(environment.log)
     # One core stays with the page and the browser: threads that wait for each other on a shared core are slower.
     engine = select.engine(replace(load or Load(), spare_cores=1))
     admission = Admission(engine, environment.limits)
+    uploads = Uploads()
     try:
         demo = _launch(admission, environment, host, port, drafter, open_browser)
     except OSError as error:
         engine.close()
+        uploads.close()
         raise DraftscopeError(f"Port {port} on {host} cannot be used ({error}); choose another with --port.") from None
-    served = Served(demo, admission, f"http://{host}:{port}", environment.grace_s)
-    log.tell("serving", host=host, port=port, hardware=select.profile())
+    served = Served(demo, admission, uploads, f"http://{host}:{port}", environment.grace_s)
+    log.write("serving", host=host, port=port, hardware=select.profile())
     if block:
         print(f"Draftscope is at {served.url} (Ctrl+C ends it)", flush=True)
         served.wait()
@@ -60,13 +66,14 @@ def serve(
 
 def _launch(
     admission: Admission, environment: Environment, host: str, port: int, drafter: str | None, open_browser: bool
-) -> Any:
+) -> gr.Blocks:
     from draftscope_app.page import page, theme
 
-    async def launched() -> Any:
+    async def launched() -> gr.Blocks:
         lets_load = environment.lets_load(host) and select.profile() == "own"
         demo = page.build(admission, drafter, lets_load)
         demo.queue(default_concurrency_limit=EVENTS_AT_ONCE)
+        _poll_less(demo)
         demo.launch(
             server_name=host, server_port=port, root_path=environment.root_path,
             inbrowser=open_browser, quiet=True, show_error=False, ssr_mode=False, pwa=False,
@@ -80,49 +87,78 @@ def _launch(
     return asyncio.run(launched())  # without a running loop Gradio makes four and never closes them
 
 
+def _poll_less(demo: gr.Blocks) -> None:
+    """Gradio's queue looks for work every millisecond and for progress bars, which this page has none of, every ten: on
+    an idle server that alone takes several percent of a core. There is no setting for it, only these attributes."""
+    demo._queue.sleep_when_free = QUEUE_POLL_S
+    demo._queue.progress_update_sleep_when_free = PROGRESS_POLL_S
+
+
+class Uploads:
+    """The folder for files that visitors upload: one for each server, and gone when it ends."""
+
+    VARIABLE = "GRADIO_TEMP_DIR"
+
+    def __init__(self) -> None:
+        self._own: tempfile.TemporaryDirectory[str] | None = None
+        if not os.environ.get(self.VARIABLE):  # somebody has chosen one
+            self._own = tempfile.TemporaryDirectory(prefix="draftscope-", ignore_cleanup_errors=True)
+            os.environ[self.VARIABLE] = self._own.name
+
+    def close(self) -> None:
+        if self._own is not None:
+            if os.environ.get(self.VARIABLE) == self._own.name:
+                del os.environ[self.VARIABLE]
+            self._own.cleanup()
+
+
 class Served:
     """A running dashboard."""
 
-    def __init__(self, demo: Any, admission: Admission, url: str, grace_s: float) -> None:
+    def __init__(self, demo: gr.Blocks, admission: Admission, uploads: Uploads, url: str, grace_s: float) -> None:
         self.demo, self.admission, self.url, self.grace_s = demo, admission, url, grace_s
+        self._uploads = uploads
 
     def wait(self) -> None:
         """Until Ctrl+C, which ends at once, or SIGTERM, after which runs have `grace_s` seconds to finish."""
+        before = signal.signal(signal.SIGTERM, _terminate)
         try:
-            with _told_to_end() as told:
-                while not told:
-                    time.sleep(0.1)
+            with suppress(KeyboardInterrupt):
+                with suppress(_TerminatedError):
+                    _sleep()
                 self.drain()
-        except KeyboardInterrupt:
-            pass
         finally:
             self.close()
+            signal.signal(signal.SIGTERM, before)
 
     def drain(self) -> None:
         """Takes no more runs, says so to whoever asks, and waits for those that are here."""
+        engine = self.admission.engine
         self.admission.end()
-        runs = len(self.admission.engine)
-        log.tell("ending", runs=runs, grace_s=self.grace_s)
-        deadline = time.monotonic() + self.grace_s
-        while len(self.admission.engine) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        time.sleep(min(LAST_WORDS_S, self.grace_s) if runs else 0)
+        runs = len(engine)
+        log.write("ending", runs=runs, grace_s=self.grace_s)
+        engine.changed.wait_until(lambda: not len(engine), self.grace_s)
+        time.sleep(min(LAST_DELTAS_S, self.grace_s) if runs else 0)
 
     def close(self) -> None:
         self.demo.close(verbose=False)
         self.admission.engine.close()
-        log.tell("ended", cut_off=len(self.admission.engine))
+        self._uploads.close()
+        log.write("ended", cut_off=len(self.admission.engine))
 
 
-@contextmanager
-def _told_to_end() -> Iterator[list[int]]:
-    """SIGTERM, as an orchestrator or a container's end sends it, fills the list."""
-    told: list[int] = []
-    before = signal.signal(signal.SIGTERM, lambda number, _: told.append(number))
-    try:
-        yield told
-    finally:
-        signal.signal(signal.SIGTERM, before)
+class _TerminatedError(Exception):
+    """SIGTERM has come, as an orchestrator or a container's end sends it."""
+
+
+def _terminate(*_: object) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # runs are being finished already
+    raise _TerminatedError
+
+
+def _sleep() -> None:
+    while True:
+        time.sleep(3600)
 
 
 def refuse_taken(host: str, port: int) -> None:

@@ -101,13 +101,13 @@ def _copy(source: Path, target: Path) -> None:
 def _readme(description: Description, checkout: Path) -> str:
     """Front matter, which is all that the platform reads, and a text for people."""
     tested = requirements.tested_versions(checkout)
-    more = {"preload_from_hub": list(description.preload)} if description.preload else {}
     card = SpaceCardData(
         title=description.title, emoji=description.emoji, colorFrom=description.colorFrom, colorTo=description.colorTo,
         sdk=description.sdk, sdk_version=requirements.tested_version("gradio", tested),
         python_version=description.python_version, app_file=description.app_file,
         short_description=description.short_description, license=description.license,
-        suggested_hardware=description.hardware, tags=["speculative-decoding", "mcp-server"], **more,
+        suggested_hardware=description.hardware, tags=["speculative-decoding", "mcp-server"],
+        preload_from_hub=list(description.preload) or None,
     )  # fmt: skip
     text = TEXT.format(
         title=description.title, about=description.short_description.rstrip("."), hardware=KINDS[description.kind]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncIterator
 from typing import Any
@@ -10,8 +9,7 @@ from typing import Any
 import gradio as gr
 
 from draftscope.base.errors import DraftscopeError
-from draftscope_app.engine.messages import Engine
-from draftscope_app.engine.process import EngineProcess
+from draftscope_app.engine.messages import EngineStatus
 from draftscope_app.engine.sessions import new_run_id
 from draftscope_app.page.controls import NAMES, from_query
 from draftscope_app.page.layout import Widgets
@@ -56,18 +54,20 @@ class EngineListeners:
     async def watch_engine(self, request: gr.Request) -> AsyncIterator[Any]:
         """Every step of loading; then which drafters can run here."""
         asked = from_query(dict(request.query_params or {}), self.shared.defaults)[0]
-        said = ""
-        while (status := self.engine.status).phase == "loading":
-            if status.sentence != said:
-                said = status.sentence
+        last: EngineStatus | None = None
+        while True:
+            changes, status = self.engine.changed.count, self.engine.status
+            if status.phase != "loading":
+                break
+            if status != last:
                 yield [engine_message(status), gr.skip()]
-            await asyncio.sleep(0.1)
+            last = status
+            await self.engine.changed.wait(changes)
         yield [engine_message(status), self.offered(asked.drafter) if status.drafters else gr.skip()]
 
     async def load_models(self, target: str, draft: str, revision: str, drafter: str) -> AsyncIterator[Any]:
         """Loads other models; where that fails, one sentence says why and nothing changes."""
         engine = self.engine
-        assert isinstance(engine, EngineProcess)  # another one is never offered this
         try:
             async for status in own_models.changes(engine, own_models.wanted(engine.load, target, draft, revision)):
                 yield [engine_message(status), gr.skip()]
@@ -92,7 +92,7 @@ class EngineListeners:
         return gr.update(choices=choices, value=drafter if there else self.shared.defaults.drafter)
 
 
-def engine_message(status: Engine) -> str:
+def engine_message(status: EngineStatus) -> str:
     """The engine's state for the header, and what its drafters read; a failure to load is also the page's message."""
     more: dict[str, Any] = {"engine": status.sentence}
     if status.drafters:

@@ -45,7 +45,7 @@ class RunListeners:
         # Plots of another run must not stand beside this one; a refused run gets its old ones back in `after`.
         widgets.run.click(None, None, plots, js=f"() => {json.dumps([None] * len(plots))}")
         # An update that arrives while the drawer opens is lost, so an opened drawer asks for its plots.
-        widgets.drawer.expand(self.drawn, None, plots, queue=False, **PRIVATE)
+        widgets.drawer.expand(self.drawn, queue=False, **after)
         widgets.stop.click(self.stop, None, None, queue=False, **PRIVATE)
 
     async def run(self, values: Mapping[Any, Any], request: gr.Request) -> AsyncIterator[str]:
@@ -66,7 +66,7 @@ class RunListeners:
         shared = self.shared
         visitor = shared.visitors.of(request.session_hash)
         try:
-            job = self._job(self.widgets.read(values), steps)
+            job = self._job(self.widgets.read(values, self.shared.admission.limits.most_text), steps)
             handle = shared.admission.admit(job, visitor.active)
         except DraftscopeError as error:
             yield note(str(error))
@@ -86,7 +86,8 @@ class RunListeners:
         shared = self.shared
         visitor = shared.visitors.of(request.session_hash)
         try:
-            if not visitor.run or visitor.active is not None:
+            visitor.shown.require()
+            if not visitor.shown.run or visitor.active is not None:
                 raise DraftscopeError("Only a live run that is over can be forked; press Run, and wait for its end.")
             wanted = forks.ForkRequest.of(_sent(event))
             handle = shared.admission.admit(forks.job(wanted, shared.events(request.session_hash), new_run_id()))
@@ -104,10 +105,14 @@ class RunListeners:
 
     def after(self, request: gr.Request) -> list[Any]:
         """How many deltas the page should have received, and the plots of the run that is shown."""
-        return [settled(self.shared.visitors.of(request.session_hash)), *self.drawn(request)]
+        return [settled(self.shared.visitors.of(request.session_hash)), *self.drawn(request)[1:]]
 
     def drawn(self, request: gr.Request) -> list[Any]:
-        return list(pictures(self.shared.events(request.session_hash)))
+        """The plots of the run that is shown; or one sentence."""
+        try:
+            return [gr.skip(), *pictures(self.shared.events(request.session_hash))]
+        except DraftscopeError as error:
+            return [note(str(error)), *[gr.skip()] * len(self.widgets.plots)]
 
 
 def _sent(event: gr.EventData) -> Any:

@@ -31,7 +31,7 @@ class TaskListeners:
         def job() -> Job:
             admission = self.shared.admission
             drafters, most = admission.engine.status.drafters, admission.limits.most_tokens
-            return tasks.comparison(self.widgets.read(values), drafters, most)
+            return tasks.comparison(self.widgets.read(values, self.shared.admission.limits.most_text), drafters, most)
 
         async for text in self._answered("compare", job, request):
             yield text

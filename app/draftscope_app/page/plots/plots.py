@@ -1,4 +1,4 @@
-"""The three pictures after a run, in Plotly, from the folds of views.py. Text and rules are coloured by page.css."""
+"""The three plots after a run, in Plotly, from the folds of views.py. page.css colours text and axes."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from html import escape
 import plotly.graph_objects as go
 
 from draftscope.trace.events import AnyEvent
+from draftscope.trace.html import palette
 from draftscope_app.engine.plural import count
 from draftscope_app.page.plots.views import acceptance_by_position, accepted_lengths, by_lane, chunk_gaps, drafter_of
-from draftscope_app.page.theme import palette
 
-# Readable on both grounds (3:1 for marks); no fate's own colour, because these are counts and times.
+# Visible on both backgrounds (3:1 for marks); not the colours of accepted or rejected: these are counts and times.
 PLAIN, DRAFTED = "#7A828E", "#9B63C9"
 
 
 def pictures(events: Sequence[AnyEvent]) -> tuple[go.Figure | None, go.Figure | None, go.Figure | None]:
-    """Gaps of all lanes, acceptance by position, accepted length; None where a run has nothing to show."""
+    """Gaps of all lanes, acceptance by position, accepted lengths; None for each of which a run has no data."""
     lanes = by_lane(events)
     drafting = next((own for own in lanes.values() if drafter_of(own) != "plain"), None)
     return _gaps(lanes), _positions(drafting), _lengths(drafting)
@@ -33,9 +33,10 @@ def _gaps(lanes: dict[str, list[AnyEvent]]) -> go.Figure | None:
         if not gaps:
             continue
         any_gap = True
-        colour = PLAIN if drafter_of(events) == "plain" else DRAFTED
+        plain = drafter_of(events) == "plain"
+        colour = PLAIN if plain else DRAFTED
         name = f"{escape(lane[:40])} ({count(len(gaps), 'gap')}, median {sorted(gaps)[len(gaps) // 2]:.2f} ms)"
-        hatched = None if colour == PLAIN else {"shape": "/", "fgcolor": colour, "fillmode": "replace"}
+        hatched = None if plain else {"shape": "/", "fgcolor": colour, "fillmode": "replace"}
         figure.add_trace(
             go.Histogram(
                 x=gaps, name=name, histnorm="probability", bingroup="gaps", opacity=0.85,
@@ -51,7 +52,9 @@ def _positions(events: Sequence[AnyEvent] | None) -> go.Figure | None:
     table = [row for row in table if row.alpha is not None]
     if not table:
         return None
-    figure = _figure("Acceptance by position", "position in the draft", "accepted / judged, given all before stood")
+    figure = _figure(
+        "Acceptance by position", "position in the draft", "accepted / verified, if all before were accepted"
+    )
     figure.add_trace(
         go.Bar(
             x=[row.position for row in table], y=[row.alpha for row in table], marker={"color": DRAFTED}, width=0.55,

@@ -1,7 +1,7 @@
 """Deltas: small JSON strings that the page's one generator yields, about twenty a second, for all lanes of a run.
 
 A delta is `{"seq", "run", "ev": [events], ...}`; events are passed on as the lines that the engine process wrote.
-Strings that begin with a changing `seq` are what a hidden tab does not lose.
+A hidden tab loses updates that are objects, but not strings that begin with a changing `seq`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from typing import Any
 
 from draftscope.trace.events import AnyEvent
 from draftscope.trace.files import line
-from draftscope_app.engine.process import EngineProcess, RunHandle
+from draftscope_app.engine.handle import RunHandle
+from draftscope_app.engine.interface import Engine
 from draftscope_app.engine.messages import Happened, Refused
-from draftscope_app.engine.sessions import Visitor, new_run_id
+from draftscope_app.engine.sessions import Shown, Visitor, new_run_id
 
 PERIOD_S = 0.05
 
@@ -27,21 +28,21 @@ def delta(seq: int, run: str, lines: Iterable[str], **more: Any) -> str:
 
 
 def note(sentence: str) -> str:
-    """One sentence for the reader; what is shown stays. Never twice the same string, or the page would not hear it."""
+    """One sentence for the reader; what is shown stays. Never the same string twice: the page would not notice it."""
     return f'{{"seq": {json.dumps(new_run_id())}, "note": {json.dumps(sentence)}}}'
 
 
 def whole(visitor: Visitor) -> str:
     """The visitor's run from its beginning: for a page that has missed a delta."""
-    handle = visitor.handle  # perhaps a comparison's or a check's
-    state = handle.state if handle is not None and handle.job.run == visitor.run else "done"
-    text = delta(visitor.sent, visitor.run, visitor.lines, source="live", state=state)
+    shown, handle = visitor.shown, visitor.handle
+    state = handle.state if handle is not None and handle.job.run == shown.run else "done"  # else a comparison or check
+    text = delta(shown.sent, shown.run, shown.lines, source="live", state=state)
     return f'{{"whole": {json.dumps(new_run_id())}, {text[1:]}'
 
 
 def settled(visitor: Visitor) -> str:
-    """How many deltas a run has had: the page asks for the whole run where it has seen fewer."""
-    return json.dumps({"seq": new_run_id(), "over": visitor.run, "sent": visitor.sent})
+    """How many deltas a run has had: a page that has received fewer asks for the whole run."""
+    return json.dumps({"seq": new_run_id(), "over": visitor.shown.run, "sent": visitor.shown.sent})
 
 
 def recording(events: Sequence[AnyEvent], sentence: str = "") -> str:
@@ -49,43 +50,50 @@ def recording(events: Sequence[AnyEvent], sentence: str = "") -> str:
     return delta(0, new_run_id(), (line(event) for event in events), source="recorded", note=sentence, state="done")
 
 
-async def stream(engine: EngineProcess, visitor: Visitor, handle: RunHandle) -> AsyncIterator[str]:
+async def stream(engine: Engine, visitor: Visitor, handle: RunHandle) -> AsyncIterator[str]:
     """Everything that happens to a run, until it is over. A reader who leaves ends the run."""
-    run, seq, shown = handle.job.run, 0, ""
+    run, seq, last = handle.job.run, 0, ""
     # An older run of this visitor may still be ending: it keeps its lines to itself. A fork adds to the shown ones.
-    own, joined = (visitor.lines, visitor.run) if handle.job.joins else ([], "")
-    shown_before = len(own)
-    stepping = handle.job.steps is not None
+    shown, joined = (visitor.shown, visitor.shown.run) if handle.job.joins else (Shown(), "")
+    begun = False
     try:
         while True:
-            over = handle.done
+            changes = engine.changed.count
+            over = handle.over  # before the last messages are drained
             messages = handle.drain()
             lines = [message.line for message in messages if isinstance(message, Happened)]
             notes = [message.sentence for message in messages if isinstance(message, Refused)]
-            state = standing(engine, handle)
-            if lines and len(own) == shown_before:
-                visitor.lines, visitor.run = own, run
-            own += lines
-            if seq == 0 or lines or notes or state != shown:
-                more: dict[str, Any] = {"state": handle.state, "place": engine.place(handle)}
-                if seq == 0:
-                    more |= {"joins": joined} if joined else {"source": "live", "paced": not stepping}
-                    more["note"] = ""
+            if lines and not begun:
+                begun, shown.run, visitor.shown = True, run, shown
+            shown.add(lines)
+            now = standing(engine, handle)
+            if seq == 0 or lines or notes or now != last:
+                if visitor.shown.run == run:
+                    visitor.shown.sent = seq + 1
+                more = _first(handle, joined) if seq == 0 else {}
                 if notes:
                     more["note"] = notes[-1]
-                if handle.state == "queued" and engine.status.phase == "loading":
-                    more["state"] = "waiting"
-                if visitor.run == run:
-                    visitor.sent = seq + 1
-                yield delta(seq, run, lines, **more)
-                seq, shown = seq + 1, state
+                yield delta(seq, run, lines, **more, state=_state(engine, handle), place=engine.place(handle))
+                seq, last = seq + 1, now
             if over:
                 return
             await asyncio.sleep(PERIOD_S)
+            await engine.changed.wait(changes)
     finally:
         handle.stop()
 
 
-def standing(engine: EngineProcess, handle: RunHandle) -> str:
+def _first(handle: RunHandle, joined: str) -> dict[str, Any]:
+    """What only the first delta of a run says. A fork names the run that its lane joins."""
+    about = {"joins": joined} if joined else {"source": "live", "paced": handle.job.steps is None}
+    return {**about, "note": ""}
+
+
+def _state(engine: Engine, handle: RunHandle) -> str:
+    """The run's state; "waiting" for a run that waits for the models."""
+    return "waiting" if handle.state == "queued" and engine.status.phase == "loading" else handle.state
+
+
+def standing(engine: Engine, handle: RunHandle) -> str:
     """State and place in one string, to see when either has changed."""
-    return f"{handle.state} {engine.place(handle)} {engine.status.phase}"
+    return f"{_state(engine, handle)} {engine.place(handle)}"

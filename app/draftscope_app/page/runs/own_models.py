@@ -1,8 +1,7 @@
-"""Models that a visitor brings: a small form, what it asks the engine for, and the loading told as it goes."""
+"""Other models that a visitor loads: a small form, what it asks the engine for, and the progress of loading."""
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
@@ -10,15 +9,17 @@ from dataclasses import dataclass, replace
 import gradio as gr
 
 from draftscope.base.errors import DraftscopeError
-from draftscope_app.engine.process import EngineProcess
-from draftscope_app.engine.messages import Engine, Load
+from draftscope_app.engine.admission import refuse_long
+from draftscope_app.engine.interface import Engine
+from draftscope_app.engine.messages import EngineStatus, Load
 
-PERIOD_S = 0.1
+PERIOD_S = 1.0  # between two sentences that count the seconds
+MOST_NAME = 500  # characters of a hub id, a folder or a revision
 
 
 @dataclass(frozen=True)
 class Form:
-    """What is filled in, and the button."""
+    """The fields, and the button."""
 
     target: gr.Textbox
     draft: gr.Textbox
@@ -35,17 +36,19 @@ def form() -> Form:
     with gr.Accordion("Other models", open=False, elem_id="ds-models"):
         return Form(
             gr.Textbox(
-                label="Target", placeholder="hub id, folder or experts; empty: the embedded pair", elem_id="ds-target"
+                label="Target", placeholder="hub id, folder, or experts; empty: the embedded pair", elem_id="ds-target"
             ),
-            gr.Textbox(label="Draft model", placeholder="hub id, folder or experts-draft; or none", elem_id="ds-draft"),
-            gr.Textbox(label="Revision of the target", placeholder="the hub's default", elem_id="ds-revision"),
+            gr.Textbox(label="Draft model", placeholder="hub id, folder, or experts-draft; empty: none", elem_id="ds-draft"),
+            gr.Textbox(label="Revision of the target", placeholder="branch, tag or commit; empty: the hub's default", elem_id="ds-revision"),
             gr.Button("Load these models", size="sm", elem_id="ds-load-models"),
         )
 
 
 def wanted(base: Load, target: str, draft: str, revision: str) -> Load:
-    """What the server loads for these names. How it loads stays the server's own; remote code is never run."""
-    names = [(text or "").strip() for text in (target, draft, revision)]
+    """What the server loads for these names, otherwise as it was started. Whatever the server itself may read, a page
+    never gets it to unpickle a file or to run a repository's code."""
+    refuse_long({"target": target, "draft": draft, "revision": revision}, MOST_NAME)
+    names = [str(text or "").strip() for text in (target, draft, revision)]
     if names[2] and not names[0]:
         raise DraftscopeError(f"revision = '{names[2]}', but no target is named; name one, or leave it out.")
     return replace(
@@ -57,17 +60,18 @@ def wanted(base: Load, target: str, draft: str, revision: str) -> Load:
         heads=(),
         ballast=None,
         trust_remote_code=False,
+        allow_pickle=False,
     )
 
 
-async def changes(engine: EngineProcess, load: Load) -> AsyncIterator[Engine]:
-    """The engine's state until the models are there or were refused, with the seconds that it has taken."""
+async def changes(engine: Engine, load: Load) -> AsyncIterator[EngineStatus]:
+    """The engine's status, with the seconds so far, until the models are loaded or could not be."""
     engine.change(load)
-    began, said = time.monotonic(), ""
-    while (status := engine.status).phase == "loading":
-        sentence = f"{status.sentence} {time.monotonic() - began:.0f} s so far."
-        if sentence != said:
-            said = sentence
-            yield replace(status, sentence=sentence)
-        await asyncio.sleep(PERIOD_S)
-    yield status
+    began = time.monotonic()
+    while True:
+        changes, status = engine.changed.count, engine.status
+        if status.phase != "loading":
+            yield status
+            return
+        yield replace(status, sentence=f"{status.sentence} {time.monotonic() - began:.0f} s so far.")
+        await engine.changed.wait(changes, PERIOD_S)

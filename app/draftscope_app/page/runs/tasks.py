@@ -1,4 +1,4 @@
-"""What a visitor asks for beside runs: all drafters compared, and the check of one; from the question to the answer."""
+"""What a visitor asks for beside runs: the comparison of all drafters and the check of one, as jobs and their answers."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from typing import Any, Literal
 from draftscope.base.errors import DraftscopeError
 from draftscope.trace.events import AnyEvent, RunStart
 from draftscope_app.page.controls import Controls, checked, lanes
-from draftscope_app.engine.process import EngineProcess, RunHandle
+from draftscope_app.engine.handle import RunHandle
+from draftscope_app.engine.interface import Engine
 from draftscope_app.page.runs.feed import PERIOD_S, standing
 from draftscope_app.engine.messages import DrafterChoice, Happened, Job, Refused
 from draftscope_app.engine.sessions import new_run_id
 
-REPEATS = 3  # whole runs of each drafter in a comparison
 Kind = Literal["compare", "check"]
+REPEATS = 3  # whole runs of each drafter in a comparison
 SAMPLES = 2048  # of each distribution test, as on the command line
 
 
 def comparison(controls: Controls, drafters: Sequence[DrafterChoice], most_tokens: int) -> Job:
-    """Plain and every drafter that can run here, each with what it reads of these settings."""
+    """Plain decoding and every available drafter, each with those of these settings that it reads."""
     able = [d for d in drafters if d.available and d.name != "plain" and (d.name != "typed" or controls.typed)]
     if not able:
         raise DraftscopeError("There is no drafter to compare yet; wait until the engine has loaded its models.")
@@ -45,7 +46,7 @@ def check(events: Sequence[AnyEvent]) -> Job:
 
 
 def about(job: Job) -> dict[str, Any]:
-    """What a comparison or a check was of, for whoever reads it later."""
+    """The settings of a comparison or a check, shown beside its answer."""
     values = job.lanes[0][1]
     return {
         "prompt": job.prompt[:200],
@@ -61,29 +62,31 @@ def about(job: Job) -> dict[str, Any]:
     } | ({"asked": values} if job.checks else {})
 
 
-async def answers(kind: Kind, engine: EngineProcess, handle: RunHandle) -> AsyncIterator[str]:
-    """All that is known so far, again whenever more is: what a page has missed comes with the next."""
+async def answers(kind: Kind, engine: Engine, handle: RunHandle) -> AsyncIterator[str]:
+    """The whole answer so far, each time that it grows; so a delta that a page has missed comes with the next one."""
     events: list[str] = []
-    told, shown, note = about(handle.job), "", ""
+    settings, shown, note = about(handle.job), "", ""
     try:
         while True:
-            over = handle.done
+            changes = engine.changed.count
+            over = handle.over  # before the last messages are drained
             messages = handle.drain()
             events += [message.line for message in messages if isinstance(message, Happened)]
             note = next((message.sentence for message in messages if isinstance(message, Refused)), note)
             state = f"{standing(engine, handle)} {len(events)} {note}"
             if state != shown:
                 shown = state
-                answer = {"state": handle.state, "place": engine.place(handle), "about": told, "note": note}
-                yield _told(kind, answer, events)
+                answer = {"state": handle.state, "place": engine.place(handle), "about": settings, "note": note}
+                yield _answer(kind, answer, events)
             if over:
                 return
             await asyncio.sleep(PERIOD_S)
+            await engine.changed.wait(changes)
     finally:
         handle.stop()
 
 
-def _told(kind: Kind, answer: dict[str, Any], events: Sequence[str]) -> str:
-    """One delta; the events are passed on as the engine process wrote them."""
+def _answer(kind: Kind, answer: dict[str, Any], events: Sequence[str]) -> str:
+    """One delta; the events are passed on as the engine wrote them."""
     seq, head = json.dumps(new_run_id()), json.dumps(answer)[:-1]
     return f'{{"seq": {seq}, "{kind}": {head}, "ev": [{",".join(events)}]}}}}'

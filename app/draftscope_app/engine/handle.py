@@ -1,0 +1,87 @@
+"""One run, as the page and the API see it."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Protocol
+
+from draftscope_app.engine import log
+from draftscope_app.engine.messages import Command, Entered, Job, Refused, RunMessage, State, Step, Stop
+
+
+class Receiver(Protocol):
+    """An engine, as far as a run sends commands to it."""
+
+    def send(self, command: Command) -> None: ...
+
+
+class RunHandle:
+    """Messages to drain, and two commands: `step` and `stop`."""
+
+    def __init__(self, engine: Receiver, job: Job) -> None:
+        self.job = job
+        self.state: State = "queued"
+        self.stopped = False
+        self._asked = time.monotonic()
+        self._begun: float | None = None
+        self._refused = False
+        self._engine = engine
+        self._inbox: deque[RunMessage] = deque()
+
+    @property
+    def over(self) -> bool:
+        """True once every message has been delivered."""
+        return self.state == "done"
+
+    @property
+    def done(self) -> bool:
+        """True once every message has been drained too."""
+        return self.over and not self._inbox
+
+    def drain(self) -> list[RunMessage]:
+        """Everything that has come since the last call; never waits."""
+        messages = []
+        with suppress(IndexError):
+            while True:
+                messages.append(self._inbox.popleft())
+        return messages
+
+    def step(self) -> None:
+        self._engine.send(Step(self.job.run))
+
+    def stop(self) -> None:
+        if self.state != "done" and not self.stopped:
+            self.stopped = True
+            self._engine.send(Stop(self.job.run))
+
+    def deliver(self, message: RunMessage) -> None:
+        """For the engine: one more message of this run. The engine gives notice of it."""
+        self._inbox.append(message)
+        if isinstance(message, Refused):
+            self._refused = True
+        elif isinstance(message, Entered):
+            if message.state == "done":
+                self._log_end()
+            else:
+                self._begun = self._begun or time.monotonic()
+            self.state = message.state
+
+    def _log_end(self) -> None:
+        """How long the run waited and took. Nothing that the visitor wrote: a refusal's sentence may quote it."""
+        now = time.monotonic()
+        begun = self._begun or now
+        log.write(
+            "run", run=self.job.run, lanes=len(self.job.lanes),
+            most_tokens=self.job.lanes[-1][1].get("max_new_tokens"), waited_s=round(begun - self._asked, 3),
+            took_s=round(now - begun, 3), stopped=self.stopped, refused=self._refused,
+        )  # fmt: skip
+
+
+def runs_before(handle: RunHandle, runs: Mapping[str, RunHandle]) -> int:
+    """How many of `runs`, which are in order of arrival, are decoded or wait before `handle`; 0 if it is not there."""
+    names = list(runs)
+    before = names[: names.index(handle.job.run)] if handle.job.run in names else []
+    return sum(runs[name].state in ("queued", "running") for name in before)

@@ -1,0 +1,69 @@
+"""All events of a job: the race and then the solo runs, or the comparison, or the check. Runs beside the models."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from draftscope.base.errors import DraftscopeError
+from draftscope.drafters.settings import Settings
+from draftscope.trace.events import AnyEvent, Record
+from draftscope_app.engine.messages import Job
+
+if TYPE_CHECKING:
+    from draftscope.decode.lab import Lab
+
+Event = AnyEvent | Record  # of a trace, or of a comparison or a check
+
+
+def events_of(lab: Lab, job: Job, cancelled: Callable[[], bool], alone: Callable[[], None]) -> Iterator[Event]:
+    """Every event of a job, in order. Asks `cancelled` once a round; calls `alone` before events that should wait for
+    other visitors' races. Raises `DraftscopeError` for a job that cannot be decoded.
+    """
+    from draftscope.decode.race import race, solo_runs
+    from draftscope.measure.compare import compare
+
+    lanes = {name: Settings.of(**values) for name, values in job.lanes}
+    if job.compares or job.checks:
+        alone()
+    if job.compares:
+        yield from compare(lab, job.prompt, lanes, job.compares, cancelled)
+        return
+    if job.checks:
+        yield from _checked(lab, next(iter(lanes.values())), job.checks, cancelled)
+        return
+    run = job.joins or job.run
+    runs = [
+        lab.session(job.prompt, settings, run=run, lane=name, fork_point=job.fork_point)
+        for name, settings in lanes.items()
+    ]
+    yield from race(runs, cancelled)
+    if job.solo_repeats and not cancelled():
+        alone()
+        yield from solo_runs(lab, job.prompt, lanes, job.run, job.solo_repeats, cancelled)
+
+
+def sentence_of(error: Exception) -> str:
+    """Why a run ended, for the page. An error that is not for the reader is also printed, with where it was raised."""
+    if isinstance(error, DraftscopeError):
+        return str(error)
+    traceback.print_exception(error)
+    return f"The engine stopped this run because of an internal error ({type(error).__name__}: {error})."
+
+
+class _StoppedError(Exception):
+    """Raised inside a check that was cancelled."""
+
+
+def _checked(lab: Lab, settings: Settings, samples: int, cancelled: Callable[[], bool]) -> Iterator[Record]:
+    """The events of a check, as far as it comes."""
+    from draftscope.measure.check import checked
+
+    def watch() -> None:
+        if cancelled():
+            raise _StoppedError
+
+    with suppress(_StoppedError):
+        yield from checked(lab, settings, samples, watch)

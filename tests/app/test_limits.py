@@ -1,0 +1,186 @@
+"""What bounds the server's memory and time: lengths of texts, runs that are kept, files, and how often it wakes up."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import gradio as gr
+import pytest
+
+from draftscope.base.errors import DraftscopeError
+from draftscope_app.engine import select
+from draftscope_app.engine.admission import Admission, refuse_long
+from draftscope_app.engine.config import Environment, Limits
+from draftscope_app.engine.messages import EngineStatus, Job
+from draftscope_app.engine.notice import Notice
+from draftscope_app.engine.process import EngineProcess
+from draftscope_app.engine.sessions import REMOVED, Visitors
+from draftscope_app.page import page
+from draftscope_app.page.controls import Controls
+from draftscope_app.page.listeners.runs import RunListeners
+from draftscope_app.page.shared import Shared
+from draftscope_app.serve import api
+from draftscope_app.serve.server import Served, serve
+from tests.app.test_host import call
+from tests.support.runs import PATIENCE_S
+from tests.support.stand_ins import does_nothing
+
+# Texts.
+
+
+class NoEngine:
+    """An engine that takes no job."""
+
+    status = EngineStatus("ready", "stand-in")
+    changed = Notice()
+
+    def __len__(self) -> int:
+        return 0
+
+    def run(self, job: Job) -> Any:
+        raise AssertionError(job)
+
+
+@pytest.fixture
+def admission() -> Admission:
+    return Admission(NoEngine(), Limits(most_text=300))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"prompt": "x" * 301}, "prompt is 301 characters long, and this server takes at most 300; shorten it."),
+        ({"stop": ["x" * 200, "y" * 200]}, "stop is 400 characters long"),
+        ({"shape": tuple(range(301))}, "shape is 301 characters long"),
+    ],
+)
+def test_a_text_that_is_too_long_is_one_sentence(values: dict[str, Any], words: str) -> None:
+    with pytest.raises(DraftscopeError, match=words):
+        refuse_long(values, 300)
+    refuse_long({name: value[:1] for name, value in values.items()}, 300)
+
+
+def test_no_long_text_reaches_the_engine_from_anywhere(admission: Admission) -> None:
+    for wanted in (Job("r1", "x" * 301, ()), Job("r1", "x", (("plain", {"typed": "x" * 301}),))):
+        with pytest.raises(DraftscopeError, match="301 characters long"):
+            admission.admit(wanted)
+
+
+@pytest.mark.parametrize("name", ["prompt", "typed", "arms", "shape"])
+def test_a_long_text_on_the_page_is_one_sentence(admission: Admission, name: str) -> None:
+    from draftscope_app.page.layout import Widgets
+
+    controls = {key: object() for key in vars(Controls())}
+    widgets: Any = SimpleNamespace(controls=controls)
+    widgets.read = lambda *given: Widgets.read(widgets, *given)
+    listeners = RunListeners(Shared(admission, Visitors(), Controls(), ()), widgets)
+    values = vars(Controls()) | {name: "x" * 301}
+
+    async def first() -> str:
+        given = {controls[key]: value for key, value in values.items()}
+        return await anext(aiter(listeners.run(given, gr.Request(session_hash="a"))))
+
+    assert f"{name} is 301 characters long" in asyncio.run(first())
+
+
+@pytest.mark.parametrize("name", ["prompt", "typed", "system", "stop"])
+def test_a_long_text_of_a_program_is_one_sentence(admission: Admission, name: str) -> None:
+    decode = api.endpoint(admission, Visitors())
+    names = [key for key in decode.__signature__.parameters if key != "request"]  # type: ignore[attr-defined]
+    values = {key: api._default(key) if key != "prompt" else "x" for key in names}
+    values[name] = ["x" * 301] if name == "stop" else "x" * 301
+    with pytest.raises(gr.Error, match=f"{name} is 301 characters long"):
+        asyncio.run(decode(gr.Request(session_hash="a"), *values.values()))
+
+
+# Runs that are kept.
+
+
+def test_runs_that_were_seen_longest_ago_make_room(admission: Admission) -> None:
+    visitors = Visitors(most_bytes=40_000)
+    for number in range(5):
+        visitors.of(f"v{number}").shown.run = f"r{number}"
+        visitors.of(f"v{number}").shown.add(["x" * 10_000])
+    visitors.of("v1")
+    visitors.of("another")
+    kept = [number for number in range(5) if visitors.of(f"v{number}").shown.lines]
+    assert kept == [1, 3, 4]
+    assert sum(visitors.of(f"v{number}").shown.size for number in range(5)) <= 40_000
+
+
+def test_a_page_whose_run_was_removed_says_so(admission: Admission) -> None:
+    visitors = Visitors(most_bytes=10_000)
+    visitors.of("mine").shown.run = "r1"
+    visitors.of("mine").shown.add(["x" * 9_000])
+    visitors.of("other").shown.add(["x" * 9_000])
+    visitors.of("other")
+    shared = Shared(admission, visitors, Controls(), page.first_run())
+    assert REMOVED in call(shared, "again", None)
+    assert call(shared, "save", {"kind": "trace", "lesson": ""}) == {"note": REMOVED}
+    listeners = RunListeners(shared, SimpleNamespace(plots=(1, 2, 3)))  # type: ignore[arg-type]
+    assert REMOVED in listeners.drawn(gr.Request(session_hash="mine"))[0]
+    assert visitors.of("other").shown.lines
+
+
+def test_a_run_in_progress_is_never_removed(admission: Admission) -> None:
+    visitors = Visitors(most_bytes=10_000)
+    mine = visitors.of("mine")
+    mine.handle = SimpleNamespace(state="running")  # type: ignore[assignment]
+    mine.shown.add(["x" * 20_000])
+    visitors.of("other")
+    assert mine.shown.lines
+
+
+def test_a_call_without_a_session_is_nobody_elses() -> None:
+    visitors = Visitors()
+    visitors.of(None).shown.add(["x"])
+    visitors.of("").shown.add(["x"])
+    assert not visitors.of(None).shown.lines and not visitors.of("").shown.lines and not len(visitors)
+
+
+# A whole server, over a stand-in for the engine process.
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Served]:
+    monkeypatch.delenv("GRADIO_TEMP_DIR", raising=False)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(select, "engine", lambda load: EngineProcess(load, does_nothing))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    one = serve("127.0.0.1", port, block=False, environment=Environment.read({"DRAFTSCOPE_LOG": "off"}))
+    engine: Any = one.admission.engine
+    assert engine.wait_ready(PATIENCE_S).phase == "ready"
+    yield one
+    one.close()
+
+
+def waits(pid: int) -> int:
+    """How often the threads of a process have waited for something: their voluntary context switches."""
+    statuses = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/status")]
+    return sum(int(line.split()[1]) for text in statuses for line in text.splitlines() if line.startswith("voluntary"))
+
+
+def test_an_idle_server_hardly_wakes_up(served: Served) -> None:
+    time.sleep(1.0)
+    before, began = waits(os.getpid()), time.monotonic()
+    time.sleep(2.0)
+    assert (waits(os.getpid()) - before) / (time.monotonic() - began) < 120  # times a second; it was 1,300
+
+
+def test_uploads_lie_in_a_folder_of_the_servers_own_and_go_with_it(served: Served, tmp_path: Path) -> None:
+    folder = Path(os.environ["GRADIO_TEMP_DIR"])
+    assert folder.parent == tmp_path and folder.is_dir()
+    assert served.demo.delete_cache == (page.UPLOADS_S, page.UPLOADS_S)
+    served.close()
+    assert not folder.exists()
+    assert "GRADIO_TEMP_DIR" not in os.environ
