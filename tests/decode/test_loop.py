@@ -69,6 +69,12 @@ def twin(pair: Lab) -> Lab:
     return lab
 
 
+@pytest.fixture(scope="module")
+def twin_text(twin: Lab) -> list[int]:
+    """What plain decoding writes, in tokens."""
+    return decode(twin, "plain").token_ids
+
+
 @pytest.mark.parametrize("drafter", DRAFTERS)
 def test_greedy_writes_what_transformers_generates(pair: Lab, drafter: str) -> None:
     prompt = torch.tensor([pair.encode(PROMPT)])
@@ -224,10 +230,10 @@ def test_a_stop_string_inside_a_token_cuts_the_token(stop: tuple[str, ...], text
 
 @pytest.mark.parametrize("drafter", DRAFTERS)
 @pytest.mark.parametrize("limit", [1, 2, 3, 7])
-def test_a_limit_inside_a_block_is_met_exactly(twin: Lab, drafter: str, limit: int) -> None:
+def test_a_limit_inside_a_block_is_met_exactly(twin: Lab, twin_text: list[int], drafter: str, limit: int) -> None:
     run = decode(twin, drafter, max_new_tokens=limit)
     assert len(run.token_ids) == limit
-    assert run.token_ids == decode(twin, "plain").token_ids[:limit]
+    assert run.token_ids == twin_text[:limit]
     assert "".join(event.text_delta for event in run.rounds) == run.text
 
 
