@@ -150,7 +150,9 @@ class Barred(Model):
 
 @pytest.mark.parametrize("name", ["chain, block", "chain, token", "sampled tree"])
 def test_disjoint_supports_accept_nothing_and_write_the_targets_distribution(tiny: Lab, name: str) -> None:
-    target, draft = Barred(tiny.target.network, "target"), Barred(tiny.draft.network, "draft")
+    target, draft = (
+        Barred(each.network, each.name, capabilities=each.capabilities) for each in (tiny.target, tiny.draft)
+    )
     target.bar, draft.bar = (4,), (0, 1, 2, 3)
     parted = Lab(target, draft, tiny.tokenizer)
     finding = distribution(parted, 2000, **LOSSLESS[name])
