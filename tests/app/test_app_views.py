@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from typing import Any
 
 import pytest
 
@@ -11,12 +12,12 @@ from draftscope.base.assets import assets
 from draftscope.base.errors import DraftscopeError
 from draftscope.decode.lab import Lab
 from draftscope.decode.race import race
-from draftscope.drafters.settings import Settings
+from draftscope.drafters.settings import Settings, known_settings
 from draftscope.trace.events import AnyEvent
 from draftscope.trace.metrics import fold
 from draftscope_app.engine.messages import DrafterChoice
 from draftscope_app.page import bundle
-from draftscope_app.page.controls import LANE, NAMES, Controls, arms_of, from_query, lanes, shape_of
+from draftscope_app.page.controls import LANE, as_setting, defaults, from_query, lanes, names, options
 from draftscope_app.page.plots import views
 from draftscope_app.page.plots.plots import pictures
 from draftscope_app.page.runs.feed import delta, note
@@ -72,31 +73,31 @@ def test_pictures_are_drawn_of_what_is_there(raced: list[AnyEvent]) -> None:
 
 
 def test_lanes_are_plain_beside_the_drafter_with_what_it_reads() -> None:
-    controls = Controls(prompt="x", temperature=0.7, seed=3, gamma=6, typed="unused")
+    controls = defaults() | {"prompt": "x", "temperature": 0.7, "seed": 3, "gamma": 6, "typed": "unused"}
     common = {"temperature": 0.7, "top_k": 0, "top_p": 1.0, "min_p": 0.0, "seed": 3, "max_new_tokens": 128}
     assert lanes(controls, CHAIN) == (
         ("plain", common | {"drafter": "plain"}),
         (LANE, common | {"drafter": "draft", "gamma": 6, "rule": "block"}),
     )
-    assert [name for name, _ in lanes(Controls(drafter="plain"), None)] == ["plain"]
+    assert [name for name, _ in lanes(defaults() | {"drafter": "plain"}, None)] == ["plain"]
 
 
 @pytest.mark.parametrize(
     ("controls", "words"),
     [
-        (Controls(gamma=99), "gamma = 99"),
-        (Controls(temperature=-1.0), "temperature = -1"),
-        (Controls(top_p=0.0), "top_p = 0"),
-        (Controls(top_k=-1), "top_k = -1"),
-        (Controls(min_p=1.0), "min_p = 1"),
-        (Controls(seed=-1), "seed = -1"),
-        (Controls(seed=1.5), "seed = 1.5"),  # type: ignore[arg-type]
-        (Controls(seed=None), "seed = None"),  # type: ignore[arg-type]
-        (Controls(max_new_tokens=0), "max_new_tokens = 0"),
-        (Controls(max_new_tokens=99_999), "at most 2048"),
+        (defaults() | {"gamma": 99}, "gamma = 99"),
+        (defaults() | {"temperature": -1.0}, "temperature = -1"),
+        (defaults() | {"top_p": 0.0}, "top_p = 0"),
+        (defaults() | {"top_k": -1}, "top_k = -1"),
+        (defaults() | {"min_p": 1.0}, "min_p = 1"),
+        (defaults() | {"seed": -1}, "seed = -1"),
+        (defaults() | {"seed": 1.5}, "seed = 1.5"),
+        (defaults() | {"seed": None}, "seed = None"),
+        (defaults() | {"max_new_tokens": 0}, "max_new_tokens = 0"),
+        (defaults() | {"max_new_tokens": 99_999}, "at most 2048"),
     ],
 )
-def test_what_is_out_of_range_is_one_sentence(controls: Controls, words: str) -> None:
+def test_what_is_out_of_range_is_one_sentence(controls: dict[str, Any], words: str) -> None:
     with pytest.raises(DraftscopeError, match=re.escape(words)) as error:
         lanes(controls, CHAIN)
     assert str(error.value).endswith(".")
@@ -105,34 +106,37 @@ def test_what_is_out_of_range_is_one_sentence(controls: Controls, words: str) ->
 
 def test_drafters_that_cannot_run_or_have_nothing_to_say_are_refused() -> None:
     with pytest.raises(DraftscopeError, match="no draft model"):
-        lanes(Controls(), DrafterChoice("draft", "Draft", True, False, "no draft model is loaded", ("gamma",)))
+        lanes(defaults(), DrafterChoice("draft", "Draft", True, False, "no draft model is loaded", ("gamma",)))
     with pytest.raises(DraftscopeError, match="typed draft is empty"):
-        lanes(Controls(drafter="typed"), DrafterChoice("typed", "You", True, True, "", ("typed",)))
+        lanes(defaults() | {"drafter": "typed"}, DrafterChoice("typed", "You", True, True, "", ("typed",)))
 
 
 def test_shapes_are_read_and_refused() -> None:
-    assert shape_of("3, 2,1") == shape_of("3x2x1") == (3, 2, 1)
+    assert [as_setting("shape", options()["shape"], text) for text in ("3, 2,1", "3x2x1")] == [(3, 2, 1)] * 2
     with pytest.raises(DraftscopeError, match="shape = 'wide'"):
-        shape_of("wide")
+        as_setting("shape", options()["shape"], "wide")
     with pytest.raises(DraftscopeError, match="keep a tree to"):
         lanes(
-            Controls(drafter="sampled-tree", shape="40, 40"),
+            defaults() | {"drafter": "sampled-tree", "shape": "40, 40"},
             DrafterChoice("sampled-tree", "", True, True, "", ("shape",)),
         )
 
 
 def test_every_setting_of_a_run_has_a_control() -> None:
     """But those of a chat, stop strings and `raw`, which the command line has."""
-    assert set(Settings.model_fields) - set(NAMES) == {"raw", "system", "thinking", "stop"}
+    assert set(known_settings()) - set(names()) == {"raw", "system", "thinking", "stop"}
 
 
 def test_arms_are_read_as_the_command_line_reads_them() -> None:
     bandit = DrafterChoice("bandit", "Bandit", True, True, "", ("policy", "arms", "rule"))
-    (_, values) = lanes(Controls(drafter="bandit", arms=" draft:2 ,sampled-tree:2x1,, ngram", policy="exp3"), bandit)[1]
+    (_, values) = lanes(
+        defaults() | {"drafter": "bandit", "arms": " draft:2 ,sampled-tree:2x1,, ngram", "policy": "exp3"}, bandit
+    )[1]
     assert (values["arms"], values["policy"]) == (("draft:2", "sampled-tree:2x1", "ngram"), "exp3")
-    assert arms_of(Controls().arms) == Settings.model_fields["arms"].default
+    arms = options()["arms"]
+    assert as_setting("arms", arms, defaults()["arms"]) == arms.default
     with pytest.raises(DraftscopeError, match=r"arms = \(\)"):
-        lanes(Controls(drafter="bandit", arms=" , "), bandit)
+        lanes(defaults() | {"drafter": "bandit", "arms": " , "}, bandit)
 
 
 def test_an_address_fills_the_controls_and_says_what_it_could_not_read() -> None:
@@ -144,11 +148,10 @@ def test_an_address_fills_the_controls_and_says_what_it_could_not_read() -> None
         "__theme": "dark",
         "top_p": "nan",
     }
-    controls, sentence = from_query(query, Controls())
-    assert (controls.prompt, controls.temperature, controls.gamma, controls.seed) == ("hello & <b>", 0.5, 4, 7)
-    assert controls.top_p == 1.0
+    controls, sentence = from_query(query, defaults())
+    assert controls == defaults() | {"prompt": "hello & <b>", "temperature": 0.5, "seed": 7}
     assert "gamma = 'six'" in sentence
-    assert from_query({}, Controls()) == (Controls(), "")
+    assert from_query({}, defaults()) == (defaults(), "")
 
 
 # What is shipped.

@@ -17,7 +17,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Literal
+from unittest.mock import Mock
 
 import pytest
 import typer
@@ -29,7 +31,8 @@ from typer.main import get_command
 import draftscope_app
 from draftscope.decode import calibrate
 from draftscope.decode.lab import Lab
-from draftscope.drafters.settings import Settings
+from draftscope.drafters import DrafterOptions, plugins
+from draftscope.drafters.settings import known_settings
 from draftscope.measure.check import Finding
 from draftscope.trace import files
 from draftscope_app.cli import fields, options
@@ -77,40 +80,42 @@ def test_options_of_a_run_are_grouped(capsys: pytest.CaptureFixture[str]) -> Non
     for panel in ("Models", "Loading", "Drafter options", "Sampling", "Prompt", "Output"):
         assert f"\u2500 {panel} \u2500" in text
     named = {word for word in text.split() if word.startswith("--")}
-    assert {f"--{name.replace('_', '-')}" for name in Settings.model_fields} < named
+    assert {f"--{name.replace('_', '-')}" for name in known_settings()} < named
     assert set(LOADING) < named
     assert "drafted tokens in a chain [1 to 64; default: 4]" in " ".join(text.replace("\u2502", " ").split())
 
 
-class Extended(Settings):
-    """Settings with options that a drafter of somebody else brings along."""
+class BeamOptions(DrafterOptions):
+    """Options that a drafter of another package declares."""
 
-    beam_width: int = Field(3, ge=1, le=9, description="beams [of a plug-in]")
-    beam_sizes: tuple[int, ...] = Field((1, 2), description="sizes")
-    beam_words: tuple[str, ...] = Field((), description="words")
-    beam_kind: Literal["wide", "deep"] = Field("wide", description="kind of beam")
-    beam_greedy: bool = Field(False, description="greedy beams")
-    beam_rate: float | None = Field(None, gt=0, description="rate")
+    beam_width: int = Field(default=3, ge=1, le=9, description="beams [of a plug-in]")
+    beam_sizes: tuple[int, ...] = Field(default=(1, 2), description="sizes")
+    beam_words: tuple[str, ...] = Field(default=(), description="words")
+    beam_kind: Literal["wide", "deep"] = Field(default="wide", description="kind of beam")
+    beam_greedy: bool = Field(default=False, description="greedy beams")
+    beam_rate: float | None = Field(default=None, gt=0, description="rate")
 
 
-def test_an_option_of_somebody_elses_drafter_is_an_option_here() -> None:
+def test_an_option_of_another_packages_drafter_is_an_option_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    info = SimpleNamespace(options=BeamOptions)
+    entry = Mock(value="beam_package:INFO", load=lambda: info)
+    monkeypatch.setattr(plugins, "installed", lambda: (entry,))
     own = typer.Typer(add_completion=False)
     seen: dict[str, Any] = {}
 
     @own.command()
-    @fields.takes(chosen=options.settings_options(Extended.model_fields))
+    @fields.takes(chosen=options.settings_options())
     def run(chosen: fields.Given) -> int:
         seen.update(chosen)
         return 0
 
     command = get_command(own)
-    words = ["--beam-width", "5", "--beam-sizes", "3,4", "--beam-words", "a,b", "--beam-words", "c", "--beam-greedy"]
+    words = ["--beam-width", "5", "--beam-sizes", "3,4", "--beam-words", "a, b,c", "--beam-greedy"]
     command.main([*words, "--beam-kind", "deep", "--beam-rate", "0.5"], standalone_mode=False)
-    assert Extended.of(**{name: tuple(v) if isinstance(v, list) else v for name, v in seen.items()}) == Extended(
-        beam_width=5, beam_sizes=(3, 4), beam_words=("a,b", "c"), beam_greedy=True, beam_kind="deep", beam_rate=0.5
+    assert options.settings(seen).options(BeamOptions) == BeamOptions(
+        beam_width=5, beam_sizes=(3, 4), beam_words=("a", "b", "c"), beam_greedy=True, beam_kind="deep", beam_rate=0.5
     )
-    known = options.settings_options(Extended.model_fields)
-    about = {option.name: option.annotation.__metadata__[0] for option in known}
+    about = {option.name: option.annotation.__metadata__[0] for option in options.settings_options()}
     assert about["beam_width"].help == r"beams \[of a plug-in] \[1 to 9; default: 3]"
     assert about["beam_kind"].help == r"kind of beam \[wide, deep; default: wide]"
     assert about["beam_rate"].help == r"rate \[above 0]"

@@ -17,7 +17,7 @@ from draftscope.drafters.settings import Settings
 from draftscope.trace import files
 from draftscope_app.engine.sessions import Visitors
 from draftscope_app.page import host, page
-from draftscope_app.page.controls import Controls
+from draftscope_app.page.controls import defaults
 from draftscope_app.page.shared import Shared
 
 
@@ -34,7 +34,7 @@ def shared(pair: Lab) -> Shared:
         ).events()
     )
     admission: Any = SimpleNamespace()
-    return Shared(admission, visitors, Controls(), page.first_run())
+    return Shared(admission, visitors, defaults(), page.first_run())
 
 
 def call(shared: Shared, name: str, sent: Any, session: Any = "mine") -> Any:

@@ -26,7 +26,7 @@ from draftscope.trace import html as player
 from draftscope.trace.events import AnyEvent, Prefetch, Round
 from draftscope.trace.glossary import GLOSSARY
 from draftscope_app.page import bundle
-from draftscope_app.page.controls import LANE, NAMES
+from draftscope_app.page.controls import LANE, names
 from draftscope_app.page.runs import lessons
 from draftscope_app.recordings import record_lessons, sweep
 from tests.browser.test_export_page import hostile
@@ -129,7 +129,7 @@ def test_every_lesson_has_a_recording_and_every_recording_a_lesson() -> None:
 
 def test_what_is_tried_are_controls_that_exist() -> None:
     for controls in re.findall(r"controls: \{ ([^}]*) \}", TEXTS):
-        assert set(re.findall(r"(\w+):", controls)) <= set(NAMES)
+        assert set(re.findall(r"(\w+):", controls)) <= set(names())
 
 
 def test_metrics_among_the_terms_are_the_glossarys() -> None:

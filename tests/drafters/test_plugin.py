@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from draftscope.decode.lab import Lab
-from draftscope.drafters import DrafterInfo, registry
+from draftscope.drafters import DrafterInfo, plugins
 from draftscope.measure.check import Finding, check
 from draftscope.verify.tree import DraftTree
 
@@ -43,8 +43,8 @@ class Entry:
 
 
 def plugged_in(monkeypatch: pytest.MonkeyPatch, info: DrafterInfo) -> None:
-    monkeypatch.setattr(registry, "installed", registry.installed.__wrapped__)  # as a fresh process looks it up
-    monkeypatch.setattr(registry, "entry_points", lambda group: [Entry(info)] if group == "draftscope.drafters" else [])
+    monkeypatch.setattr(plugins, "installed", plugins.installed.__wrapped__)  # as a fresh process looks it up
+    monkeypatch.setattr(plugins, "entry_points", lambda group: [Entry(info)] if group == "draftscope.drafters" else [])
 
 
 def findings(lab: Lab) -> dict[str, Finding]:

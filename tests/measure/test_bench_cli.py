@@ -17,6 +17,7 @@ from typer.main import get_command
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.markdown import one_line
 from draftscope.decode.lab import Lab
+from draftscope.drafters.options import LengthOptions, RuleOptions
 from draftscope.drafters.settings import Settings
 from draftscope.measure.bench import distances
 from draftscope.measure.bench.plan import QUICK, BenchPlan
@@ -132,7 +133,7 @@ def test_lossy_rules_are_marked_and_their_distance_stands_beside_their_speed(
 
     def watched(self: Lab, prompts: Any, settings: Settings, *rest: Any, **more: Any) -> Any:
         if not settings.top_k:  # what is timed, and no distance
-            played.add((settings.drafter, settings.rule))
+            played.add((settings.drafter, settings.options(RuleOptions).rule))
         return right(self, prompts, settings, *rest, **more)
 
     monkeypatch.setattr(Lab, "session_of", watched)
@@ -164,7 +165,7 @@ def test_lengths_chosen_while_drafting_stand_beside_the_full_one(
     right = Lab.session_of
 
     def watched(self: Lab, prompts: Any, settings: Settings, *rest: Any, **more: Any) -> Any:
-        played.add((settings.drafter, settings.draft_length))
+        played.add((settings.drafter, settings.options(LengthOptions).draft_length))
         return right(self, prompts, settings, *rest, **more)
 
     monkeypatch.setattr(Lab, "session_of", watched)

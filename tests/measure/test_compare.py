@@ -17,7 +17,7 @@ from draftscope.measure.check import along, checked, exact_joint
 from draftscope.measure.compare import Compared, compare
 from draftscope.verify.sampling import Sampling
 from draftscope_app.engine.messages import DrafterChoice
-from draftscope_app.page.controls import Controls
+from draftscope_app.page.controls import defaults
 from draftscope_app.page.runs import tasks
 
 SHORT = {"max_new_tokens": 8, "seed": 2}
@@ -143,16 +143,16 @@ def test_every_drafter_that_can_run_is_compared_with_what_it_reads() -> None:
         choice("plain"), choice("draft", "gamma", "rule"), choice("ngram", "gamma", "ngram"), choice("typed", "typed"),
         choice("mamba", "gamma", available=False),
     ]  # fmt: skip
-    job = tasks.comparison(Controls(prompt="x", gamma=6, drafter="plain"), known, 2048)
+    job = tasks.comparison(defaults() | {"prompt": "x", "gamma": 6, "drafter": "plain"}, known, 2048)
     assert [name for name, _ in job.lanes] == ["plain", "draft", "ngram"]
     assert job.lanes[2][1]["gamma"] == 6
     assert "rule" not in job.lanes[2][1]
     assert job.compares == tasks.REPEATS
     assert tasks.about(job)["lanes"] == 3
-    typed = tasks.comparison(Controls(prompt="x", typed="and"), known, 2048)
+    typed = tasks.comparison(defaults() | {"prompt": "x", "typed": "and"}, known, 2048)
     assert [name for name, _ in typed.lanes][-1] == "typed"
     with pytest.raises(DraftscopeError, match="no drafter to compare"):
-        tasks.comparison(Controls(prompt="x"), [], 2048)
+        tasks.comparison(defaults() | {"prompt": "x"}, [], 2048)
 
 
 def test_the_shown_runs_drafter_and_rule_are_checked(pair: Lab) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from draftscope.base import markdown
+from draftscope.drafters.table import options_table
 from draftscope.models import architectures
 from draftscope.models.loading import embedded
 from draftscope.trace import glossary
@@ -36,6 +37,7 @@ def models() -> str:
 
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {  # name -> the file that shows it, and what it must be
     "architectures": ("engine/README.md", lambda: architectures.table([case.takes for case in architectures.CASES])),
+    "options": ("engine/README.md", options_table),
     "metrics": ("engine/METRICS.md", glossary.table),
     "environment": ("app/DEPLOY.md", config.table),
     "models": ("assets/models/README.md", models),

@@ -2,7 +2,7 @@
 
 A command that wants such options names a parameter for them:
 
-    @takes(chosen=options_of(Settings.model_fields, panel))
+    @takes(chosen=options_of(known_settings(), panel))
     def decode(prompt: ..., chosen: Given) -> int:
 
 `chosen` then holds the options that were given on the command line, by field. Ranges and choices are checked by the

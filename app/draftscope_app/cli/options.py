@@ -13,7 +13,8 @@ import typer
 from pydantic.fields import FieldInfo
 
 from draftscope.base.load_settings import LoadSettings
-from draftscope.drafters.settings import Settings
+from draftscope.drafters.options import known_options
+from draftscope.drafters.settings import Settings, known_settings
 from draftscope_app.cli import terminal
 from draftscope_app.cli.fields import Given, options_of
 
@@ -94,7 +95,6 @@ _OF_SAMPLING = {
     "rule", "lenience", "agreement", "temperature", "top_k", "top_p", "min_p", "seed", "max_new_tokens", "stop",
 }  # fmt: skip
 _METAVARS = {"drafter": "NAME", "arms": "NAME:FORM,..."}
-_BY_COMMAS = frozenset({"arms"})  # no arm has a comma in its name; a stop string may
 
 
 def _panel(name: str) -> str:
@@ -103,9 +103,12 @@ def _panel(name: str) -> str:
     return SAMPLING if name in _OF_SAMPLING else DRAFTER
 
 
-def settings_options(known: Mapping[str, FieldInfo] = Settings.model_fields) -> list[inspect.Parameter]:
-    """The options of a run, for `takes`: one for each known setting."""
-    return options_of(known, _panel, _METAVARS, _BY_COMMAS)
+def settings_options() -> list[inspect.Parameter]:
+    """The options of a run, for `takes`: one for each known setting, those of other packages' drafters included.
+
+    A drafter's option with several values takes them separated by commas; a stop string may contain one.
+    """
+    return options_of(known_settings(), _panel, _METAVARS, by_commas=frozenset(known_options()))
 
 
 def settings(given: Given, drafter: str | None = None) -> Settings:

@@ -1,97 +1,93 @@
-"""Between the page's controls, the address's query and the engine's settings. Pure; no gradio, no engine process."""
+"""Between the page's controls, the address's query and the engine's settings. Pure; no gradio, no engine process.
+
+The controls are those of `draftscope.drafters.settings`: every option of a drafter, of other packages too, and every
+general setting that has a `Control`. Their values are kept by name, as the widgets hold them: a tuple is a text.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, fields, replace
-from typing import Any
+from typing import Any, get_args, get_origin
 
+from pydantic.fields import FieldInfo
+
+from draftscope.base.control import Control
 from draftscope.base.errors import DraftscopeError
+from draftscope.base.settings import GeneralSettings
+from draftscope.drafters.options import known_options
 from draftscope.drafters.settings import Settings
 from draftscope_app.engine.config import Limits
 from draftscope_app.engine.messages import DrafterChoice
 
 LANE = "speculative"  # the drafting lane's name; the other one is "plain"
 
-
-@dataclass(frozen=True)
-class Controls:
-    """Everything that a visitor sets, in the order in which the page lists it. The names are the address's too."""
-
-    prompt: str = ""
-    drafter: str = "draft"
-    gamma: int = 4
-    draft_length: str = "fixed"
-    confidence: float = 0.4
-    shape: str = "3, 2, 1"
-    tree_nodes: int = 16
-    tree_depth: int = 5
-    tree_width: int = 4
-    ngram: int = 3
-    window: int = 5
-    typed: str = ""
-    prefetch: int = 8
-    policy: str = "ucb"
-    arms: str = ", ".join(Settings.model_fields["arms"].default)
-    inner: str = "ngram"
-    exit_layer: str = ""
-    oracle_alpha: float = 0.8
-    rule: str = "block"
-    lenience: float = 0.5
-    agreement: int = 3
-    temperature: float = 0.0
-    top_k: int = 0
-    top_p: float = 1.0
-    min_p: float = 0.0
-    seed: int = 0
-    max_new_tokens: int = 128
+Controls = Mapping[str, Any]  # prompt, drafter and every setting, by name; the names are the address's too
 
 
-NAMES = tuple(field.name for field in fields(Controls))
-DRAFTERS_OWN = (  # shown only where the drafter reads them
-    "gamma", "draft_length", "confidence", "shape", "tree_nodes", "tree_depth", "tree_width", "ngram", "window",
-    "typed", "prefetch", "policy", "arms", "inner", "exit_layer", "oracle_alpha", "rule", "lenience", "agreement",
-)  # fmt: skip
-WHOLE = ("gamma", "tree_nodes", "tree_depth", "tree_width", "ngram", "window", "prefetch", "agreement")
-READ_WITH = {  # settings that only some values of another one read
-    "confidence": ("draft_length", ("confidence", "specdec++", "adaedl")),
-    "lenience": ("rule", ("lenient",)),
-    "agreement": ("rule", ("top-k",)),
-}
+def options() -> dict[str, FieldInfo]:
+    """The drafters' options, in the order in which the page lists them. Each is shown with drafters that read it."""
+    return {name: option.field for name, option in known_options().items()}
 
 
-def from_query(query: Mapping[str, str], defaults: Controls) -> tuple[Controls, str]:
-    """Settings of an address, and one sentence on what could not be read (then the default stands)."""
-    values: dict[str, Any] = {}
-    odd: list[str] = []
-    for name in NAMES:
+def general() -> dict[str, FieldInfo]:
+    """The settings of every run that the page offers."""
+    return {name: field for name, field in GeneralSettings.model_fields.items() if Control.of(field) is not None}
+
+
+def names() -> tuple[str, ...]:
+    """Of all controls, in order."""
+    return "prompt", "drafter", *options(), *general()
+
+
+def read_with() -> dict[str, tuple[str, tuple[str, ...]]]:
+    """Options that are read only while another one has one of these values."""
+    controls = {name: Control.of(field) for name, field in options().items()}
+    return {name: own.only_with for name, own in controls.items() if own is not None and own.only_with is not None}
+
+
+def defaults() -> dict[str, Any]:
+    """Every control at its default."""
+    own = {name: default_of(field) for name, field in (options() | general()).items()}
+    return {"prompt": "", "drafter": GeneralSettings.model_fields["drafter"].default} | own
+
+
+def default_of(field: FieldInfo) -> Any:
+    """A setting's default as its widget holds it."""
+    if isinstance(field.default, tuple):
+        return ", ".join(map(str, field.default))
+    return "" if field.default is None else field.default
+
+
+def from_query(query: Mapping[str, str], standing: Controls) -> tuple[Controls, str]:
+    """The settings of an address, and one sentence about those that could not be read; they keep their default."""
+    values, odd = dict(standing), []
+    for name in names():
         if name not in query:
             continue
-        default = getattr(defaults, name)
         try:
-            value = type(default)(query[name])
-            if isinstance(value, float) and not math.isfinite(value):
-                raise ValueError(name)
-            values[name] = value
+            values[name] = _from_text(query[name], standing[name])
         except ValueError:
             odd.append(f"{name} = {query[name][:40]!r}")
     sentence = f"The address holds {' and '.join(odd)}, which is not a number; the default is used." if odd else ""
-    return replace(defaults, **values), sentence
+    return values, sentence
+
+
+def _from_text(text: str, default: Any) -> Any:
+    """A value of the default's type; `ValueError` for a text that is none."""
+    if isinstance(default, bool):
+        return text == "true"
+    value = type(default)(text)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(text)
+    return value
 
 
 def lanes(
     controls: Controls, drafter: DrafterChoice | None, most_tokens: int = Limits.most_tokens
 ) -> tuple[tuple[str, dict[str, Any]], ...]:
     """The lanes to race, validated: plain beside the chosen drafter, or plain alone."""
-    common: dict[str, Any] = {
-        "temperature": controls.temperature,
-        "top_k": _whole("top_k", controls.top_k),
-        "top_p": controls.top_p,
-        "min_p": controls.min_p,
-        "seed": _whole("seed", controls.seed),
-        "max_new_tokens": _whole("length", controls.max_new_tokens),
-    }
+    common = {name: as_setting(name, field, controls[name]) for name, field in general().items()}
     if common["max_new_tokens"] > most_tokens:
         raise DraftscopeError(
             f"length = {common['max_new_tokens']}: this page writes at most {most_tokens} tokens; "
@@ -99,25 +95,21 @@ def lanes(
         )
     if drafter is not None and not drafter.available:
         raise DraftscopeError(f"The drafter '{drafter.name}' cannot run here: {drafter.why_not}; choose another.")
-    if controls.drafter == "plain":
-        return (checked("plain", common | {"drafter": "plain"}),)
-    uses = drafter.uses if drafter is not None else DRAFTERS_OWN
-    chosen = {name: getattr(controls, name) for name, _ in READ_WITH.values()}
-    own: dict[str, Any] = {name: _own(name, controls) for name in DRAFTERS_OWN if is_read(name, uses, chosen)}
-    if controls.drafter == "typed" and not controls.typed:
+    plain = checked("plain", common | {"drafter": "plain"})
+    if controls["drafter"] == "plain":
+        return (plain,)
+    uses = drafter.uses if drafter is not None else tuple(options())
+    read = {name: field for name, field in options().items() if is_read(name, uses, controls)}
+    own = {name: as_setting(name, field, controls[name]) for name, field in read.items()}
+    if controls["drafter"] == "typed" and not controls["typed"]:
         raise DraftscopeError("The typed draft is empty; write how you think the text goes on.")
-    return (
-        checked("plain", common | {"drafter": "plain"}),
-        checked(LANE, common | {"drafter": controls.drafter} | own),
-    )
+    return plain, checked(LANE, common | {"drafter": controls["drafter"]} | own)
 
 
-def is_read(name: str, uses: Collection[str], chosen: Mapping[str, Any]) -> bool:
-    """Whether a drafter that `uses` these settings reads that one, with the values of `READ_WITH` as `chosen`."""
-    if name not in READ_WITH:
-        return name in uses
-    other, values = READ_WITH[name]
-    return other in uses and chosen[other] in values
+def is_read(name: str, uses: Collection[str], values: Mapping[str, Any]) -> bool:
+    """Whether a drafter that `uses` these options reads that one while they have these values."""
+    other, wanted = read_with().get(name, ("", ()))
+    return name in uses and (not other or (other in uses and values[other] in wanted))
 
 
 def checked(lane: str, values: dict[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -125,28 +117,28 @@ def checked(lane: str, values: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     return lane, values
 
 
-def _own(name: str, controls: Controls) -> Any:
-    value = getattr(controls, name)
-    if name == "shape":
-        return shape_of(value)
-    if name == "arms":
-        return arms_of(value)
-    if name == "exit_layer":
-        return _whole(name, value) if str(value or "").strip() else None
-    return _whole(name, value) if name in WHOLE else value
+def as_setting(name: str, field: FieldInfo, value: Any) -> Any:
+    """What a widget holds as the setting that it stands for; ranges are for `Settings` to say."""
+    kinds = get_args(field.annotation) or (field.annotation,)
+    if get_origin(field.annotation) is tuple:
+        return listed(name, field, value)
+    if type(None) in kinds and not str(value if value is not None else "").strip():
+        return None
+    return _whole(name, value) if int in kinds else value
 
 
-def shape_of(text: str) -> tuple[int, ...]:
-    """'3, 2, 1' -> (3, 2, 1)."""
+def listed(name: str, field: FieldInfo, text: Any) -> tuple[Any, ...]:
+    """'3, 2, 1' -> (3, 2, 1), '3x2x1' too; 'draft:2, ngram' -> ('draft:2', 'ngram')."""
+    element = get_args(field.annotation)[0]
+    numbers = getattr(element, "__origin__", element) is int
+    parts = str(text).replace("x", ",").replace("×", ",").split(",") if numbers else str(text).split(",")
+    found = [part.strip() for part in parts if part.strip()]
     try:
-        return tuple(int(part) for part in str(text).replace("x", ",").replace("×", ",").split(",") if part.strip())
+        return tuple(int(part) for part in found) if numbers else tuple(found)
     except ValueError:
-        raise DraftscopeError(f"shape = {text!r}: write the children per level, such as 3, 2, 1.") from None
-
-
-def arms_of(text: str) -> tuple[str, ...]:
-    """'draft:2, ngram' -> ('draft:2', 'ngram')."""
-    return tuple(part.strip() for part in str(text).split(",") if part.strip())
+        raise DraftscopeError(
+            f"{name} = {text!r}: write whole numbers with commas between them, such as {default_of(field)}."
+        ) from None
 
 
 def _whole(name: str, value: Any) -> int:
@@ -157,7 +149,3 @@ def _whole(name: str, value: Any) -> int:
         return int(value) if isinstance(value, int) else int(number)
     except (TypeError, ValueError, OverflowError):
         raise DraftscopeError(f"{name} = {value!r}: a whole number is needed.") from None
-
-
-def as_dict(controls: Controls) -> dict[str, Any]:
-    return asdict(controls)

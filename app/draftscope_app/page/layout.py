@@ -25,7 +25,7 @@ CONNECT = f"Draftscope.connect({{ events: {json.dumps(EVENTS)}, trigger, server 
 class Widgets:
     """What listeners are attached to."""
 
-    controls: dict[str, gr.components.Component]  # by name, in the order of NAMES
+    controls: dict[str, gr.components.Component]  # by name, in the order of `controls.names`
     kinds: dict[str, gr.Button]  # kind of text -> the button that fills in a prompt
     run: gr.Button
     stop: gr.Button
@@ -53,7 +53,7 @@ class Widgets:
         """
         given = {name: values[widget] for name, widget in self.controls.items()}
         refuse_long(given, most_text)
-        return Controls(**given)
+        return given
 
 
 def lay_out(

@@ -15,8 +15,7 @@ from draftscope.trace import files
 from draftscope.trace.events import AnyEvent
 from draftscope_app.engine.admission import Admission
 from draftscope_app.engine.sessions import Visitors
-from draftscope_app.page import bundle, host
-from draftscope_app.page.controls import NAMES, Controls
+from draftscope_app.page import bundle, controls, host
 from draftscope_app.page.layout import Widgets, lay_out
 from draftscope_app.page.listeners import settings
 from draftscope_app.page.listeners.engine import EngineListeners
@@ -39,11 +38,12 @@ def build(admission: Admission, drafter: str | None = None, lets_load: bool = Fa
     """The whole page over one engine. `drafter` is chosen when it opens; with `lets_load` it offers to load other
     models."""
     most_tokens = admission.limits.most_tokens
-    defaults = Controls(
-        prompt=bundle.opening(),
-        drafter=drafter or Controls.drafter,
-        max_new_tokens=min(Controls.max_new_tokens, most_tokens),
-    )
+    usual = controls.defaults()
+    defaults = usual | {
+        "prompt": bundle.opening(),
+        "drafter": drafter or usual["drafter"],
+        "max_new_tokens": min(usual["max_new_tokens"], most_tokens),
+    }
     visitors = Visitors(most_bytes=admission.limits.most_kept_mb * 2**20)
     shared = Shared(admission, visitors, defaults, first_run())
     first = recording(shared.first) if shared.first else ""
@@ -65,8 +65,9 @@ def first_run() -> tuple[AnyEvent, ...]:
 
 
 def _attach(demo: gr.Blocks, shared: Shared, widgets: Widgets) -> None:
-    standing = [getattr(shared.defaults, name) for name in NAMES]
-    query = f"Draftscope.query({json.dumps(NAMES)}, values, {json.dumps(standing)})"
+    names = controls.names()
+    standing = [shared.defaults[name] for name in names]
+    query = f"Draftscope.query({json.dumps(names)}, values, {json.dumps(standing)})"
     settings.attach(widgets, shared.defaults, query)
     RunListeners(shared, widgets).attach(query)
     TaskListeners(shared, widgets).attach()

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from typing import Any, get_args, get_origin
 
 import gradio as gr
-from pydantic_core import PydanticUndefined
+from pydantic.fields import FieldInfo
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.drafters.settings import Settings
+from draftscope.drafters.settings import Settings, known_settings
 from draftscope.trace.events import EVENT, AnyEvent
 from draftscope_app.engine.admission import Admission, refuse_long
 from draftscope_app.engine.handle import RunHandle
@@ -32,11 +32,13 @@ CLOSING = "Returns:\n    text, token_ids, drafter, exact, synthetic, settings, t
 
 
 def endpoint(admission: Admission, visitors: Visitors) -> Callable[..., Any]:
-    """The function behind the endpoint, for `gr.api`; its arguments are the prompt and every field of `Settings`."""
+    """The function behind the endpoint, for `gr.api`; its arguments are the prompt and every setting."""
+
+    known = known_settings()
 
     async def decode(request: gr.Request, prompt: str, *values: Any) -> Any:
         try:
-            given = dict(zip(Settings.model_fields, values, strict=True))
+            given = dict(zip(known, values, strict=True))
             refuse_long({"prompt": _text(prompt)} | given, admission.limits.most_text)
             settings = Settings.of(**given)
             most = admission.limits.most_tokens
@@ -56,11 +58,11 @@ def endpoint(admission: Admission, visitors: Visitors) -> Callable[..., Any]:
     parameters = [
         inspect.Parameter("request", either, annotation=gr.Request),
         inspect.Parameter("prompt", either, annotation=str),
-        *(inspect.Parameter(n, either, default=_default(n), annotation=_type(n)) for n in Settings.model_fields),
+        *(inspect.Parameter(n, either, default=_default(f), annotation=_type(f)) for n, f in known.items()),
     ]
     decode.__signature__ = inspect.Signature(parameters, return_annotation=dict)  # type: ignore[attr-defined]
     decode.__annotations__ = {p.name: p.annotation for p in parameters} | {"return": dict}
-    lines = [f"    {name}: {field.description}" for name, field in Settings.model_fields.items()]
+    lines = [f"    {name}: {field.description}" for name, field in known.items()]
     decode.__doc__ = "\n".join([OPENING.rstrip(), *lines, CLOSING])
     return decode
 
@@ -93,16 +95,14 @@ def _text(prompt: Any) -> str:
     return prompt
 
 
-def _default(name: str) -> Any:
+def _default(field: FieldInfo) -> Any:
     """A setting's default as JSON has it."""
-    default = Settings.model_fields[name].default
-    assert default is not PydanticUndefined
-    return list(default) if isinstance(default, tuple) else default
+    return list(field.default) if isinstance(field.default, tuple) else field.default
 
 
-def _type(name: str) -> Any:
-    """A setting's type as JSON has it: a tuple of anything becomes a list."""
-    annotation = Settings.model_fields[name].annotation
+def _type(field: FieldInfo) -> Any:
+    """A setting's type as JSON has it: a tuple becomes a list."""
+    annotation = field.annotation
     if get_origin(annotation) is not tuple:
         return annotation
     element = get_args(annotation)[0]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-MAX_NODES = 256  # drafted nodes in one round; more than any published tree, and still one forward
-
-TreeShape = tuple[int, ...]  # children of every node, level by level
+from draftscope.base.control import Control
 
 LOSSY = ("typical", "lenient", "top-k")  # rules whose output is not the target's distribution
 
@@ -19,21 +18,30 @@ class GeneralSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    drafter: str = Field("draft", description="name of the drafter; 'draftscope drafters' lists them")
-    temperature: float = Field(0.0, ge=0.0, le=10.0, description="0 is greedy")
-    top_k: int = Field(0, ge=0, description="0 keeps every token")
-    top_p: float = Field(
-        1.0, gt=0.0, le=1.0, description="smallest set of tokens with this probability; 1 keeps every token"
+    drafter: str = Field(default="draft", description="name of the drafter; 'draftscope drafters' lists them")
+    temperature: Annotated[float, Control("Temperature", most=2, step=0.05)] = Field(
+        default=0.0, ge=0.0, le=10.0, description="0 is greedy"
     )
-    min_p: float = Field(
-        0.0, ge=0.0, lt=1.0, description="least probability of a token, relative to the most likely token's"
+    top_k: Annotated[int, Control("Top-k (0: all tokens)", rarely=True)] = Field(
+        default=0, ge=0, description="samples from this many most likely tokens; 0 keeps every token"
     )
-    seed: int = Field(0, ge=0, lt=2**63, description="seed of every random draw")
-    max_new_tokens: int = Field(128, ge=1, le=1_000_000, description="most tokens to write")
-    raw: bool = Field(False, description="continue the prompt as it stands, without the model's chat template")
-    system: str = Field("", max_length=20_000, description="system message of a chat")
-    thinking: bool = Field(False, description="let a chat model think first, where its template can")
-    stop: tuple[str, ...] = Field((), max_length=16, description="strings that end the text")
+    top_p: Annotated[float, Control("Top-p", least=0.05, step=0.01, rarely=True)] = Field(
+        default=1.0,
+        gt=0.0,
+        le=1.0,
+        description="samples from the smallest set of tokens with this probability; 1 keeps every token",
+    )
+    min_p: Annotated[float, Control("Min-p (0: all tokens)", most=0.99, step=0.01, rarely=True)] = Field(
+        default=0.0, ge=0.0, lt=1.0, description="least probability of a token, relative to the most likely token's"
+    )
+    seed: Annotated[int, Control("Seed")] = Field(default=0, ge=0, lt=2**63, description="seed of every random draw")
+    max_new_tokens: Annotated[int, Control("Length, tokens", least=8, most=512, step=8)] = Field(
+        default=128, ge=1, le=1_000_000, description="most tokens to write"
+    )
+    raw: bool = Field(default=False, description="continue the prompt as it stands, without the model's chat template")
+    system: str = Field(default="", max_length=20_000, description="system message of a chat")
+    thinking: bool = Field(default=False, description="let a chat model think first, if its template supports that")
+    stop: tuple[str, ...] = Field(default=(), max_length=16, description="strings that end the text")
 
     @field_validator("stop")
     @classmethod
@@ -41,15 +49,6 @@ class GeneralSettings(BaseModel):
         if any(not s for s in stop):
             raise ValueError("holds an empty string, which would end every text at once; leave it out")
         return stop
-
-
-def nodes_in(shape: TreeShape) -> int:
-    """Nodes of the full tree in which every node of level d has `shape[d]` children."""
-    total, level = 0, 1
-    for branches in shape:
-        level *= branches
-        total += level
-    return total
 
 
 def sentence(error: ValidationError, known: Iterable[str]) -> str:

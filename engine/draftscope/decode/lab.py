@@ -24,6 +24,7 @@ from draftscope.decode.session import Session
 from draftscope.decode.sessions import Measured, open_session, through_text
 from draftscope.decode.start import Asked, run_start
 from draftscope.drafters import DrafterInfo, TextDraftModel
+from draftscope.drafters.options import TreeSizeOptions
 from draftscope.drafters.policy.sequoia import best_tree
 from draftscope.drafters.settings import Settings
 from draftscope.models.loading.chat import Chat
@@ -145,8 +146,9 @@ class Lab(LoadedPair):
         key = info.name, Sampling.of(settings)
         if key not in self._rates:
             self._rates[key] = by_rank(self, settings)
-        limits = *key, settings.tree_nodes, settings.tree_depth
+        size = settings.options(TreeSizeOptions)
+        limits = *key, size.tree_nodes, size.tree_depth
         if limits not in self._trees:
             cost = partial(self.calibration.tree_cost, info.needs_head or "draft")
-            self._trees[limits] = best_tree(self._rates[key], settings.tree_nodes, settings.tree_depth, cost)
+            self._trees[limits] = best_tree(self._rates[key], size.tree_nodes, size.tree_depth, cost)
         return self._trees[limits]

@@ -10,7 +10,7 @@ from draftscope import drafters
 from draftscope.base.text import Ending
 from draftscope.decode.pair import THROUGH_TEXT, LoadedPair
 from draftscope.decode.session import Session
-from draftscope.drafters import DrafterInfo
+from draftscope.drafters import DrafterInfo, Parts
 from draftscope.drafters.settings import Settings
 from draftscope.verify.sampling import Sampling
 from draftscope.verify.tree import Counts
@@ -31,11 +31,12 @@ def open_session(
     """A session of prompts [B][tokens]; row b draws from the b-th of `streams`. `ends`: EOS ends a text."""
     settings = through_text(pair, settings)
     info = drafters.find(settings.drafter)
-    nodes = info.nodes(settings)
+    nodes = info.most_nodes(settings)
     context = sum(map(len, prompts)) // len(prompts) + settings.max_new_tokens // 2  # about, half way
     ending = Ending(pair.eos if ends else frozenset(), settings.stop, settings.max_new_tokens)
-    parts = drafters.Parts(
+    parts = Parts(
         settings=settings,
+        options=settings.options(info.options),
         sampling=Sampling.of(settings),
         batch=len(prompts),
         capacity=max(len(prompt) for prompt in prompts) + settings.max_new_tokens + nodes + 1,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 import transformers
@@ -12,6 +12,7 @@ import transformers
 from draftscope.base.versions import own_version, revision
 from draftscope.decode.pair import LoadedPair, NamedHead
 from draftscope.drafters import DrafterInfo
+from draftscope.drafters.options import DrafterOptions
 from draftscope.drafters.settings import Settings
 from draftscope.models.model import ForwardMode, Model
 from draftscope.trace import events
@@ -46,13 +47,19 @@ def run_start(
         synthetic=info.synthetic,
         rule=info.rule_of(settings).name,
         seed=settings.seed,
-        settings=settings.model_dump(mode="json"),
+        settings=recorded(info, settings),
         prompt=asked.prompt,
         rendered=asked.rendered,
         prompt_tokens=len(asked.tokens),
         prompt_last_raw=pair.pieces.shown(asked.tokens[-1]),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
     )
+
+
+def recorded(info: DrafterInfo, settings: Settings) -> dict[str, Any]:
+    """The settings of a run, flat: general ones, the options that were given, and all that the drafter reads."""
+    options: DrafterOptions = settings.options(info.options)
+    return settings.model_dump(mode="json") | options.model_dump(mode="json")
 
 
 def device_name(device: torch.device) -> str:

@@ -1,4 +1,4 @@
-"""Drafters: what proposes tokens. `registry` lists them, `drafter` says what one is, `options` what each can be told.
+"""Drafters: what proposes tokens. `registry` lists them, `drafter` says what one is, `options` what each reads.
 
 The names below load torch on first use only, so that options can be listed and validated without it.
 """
@@ -7,11 +7,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from draftscope.base.control import Control
+from draftscope.drafters.options import DrafterOptions, GammaOptions
+
 if TYPE_CHECKING:
     from draftscope.drafters.drafter import Drafter, DrafterInfo, Outcome, Parts, State, TextDraftModel
     from draftscope.drafters.registry import find, known
 
-__all__ = ["Drafter", "DrafterInfo", "Outcome", "Parts", "State", "TextDraftModel", "find", "known"]
+__all__ = [
+    "Control", "Drafter", "DrafterInfo", "DrafterOptions", "GammaOptions", "Outcome", "Parts", "State",
+    "TextDraftModel", "find", "known",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic
 
 import torch
 from torch import Tensor
+from typing_extensions import TypeVar
 
 from draftscope.base.settings import LOSSY
+from draftscope.drafters.options import DrafterOptions, RuleOptions
 from draftscope.drafters.settings import Settings
 from draftscope.models.heads import Head
 from draftscope.models.model import Model
@@ -19,6 +21,9 @@ from draftscope.verify.sampling import Sampling
 from draftscope.verify.tree import Counts, DraftTree
 from draftscope.verify.uniforms import Streams, Uniforms
 from draftscope.verify.verify import Rule, Verification
+
+OptionsT = TypeVar("OptionsT", bound=DrafterOptions, default=Any)
+OptionsT_co = TypeVar("OptionsT_co", bound=DrafterOptions, covariant=True, default=Any)
 
 
 @dataclass(frozen=True)
@@ -102,48 +107,45 @@ class TextDraftModel:
 
 
 @dataclass(frozen=True)
-class Parts:
-    """What a drafter may be built from."""
+class Parts(Generic[OptionsT_co]):
+    """What a drafter is made from. `options` are its own, of the class that its `DrafterInfo` names."""
 
     settings: Settings
+    options: OptionsT_co
     sampling: Sampling
     batch: int
     capacity: int  # slots that a cache needs for the whole run
     device: torch.device
     tokenizer: Any
     vocabulary: int  # the target's, padded rows included: the width of every distribution
-    target: Model  # for drafters made of it; its own forwards are the session's alone
+    target: Model  # for drafters that use its layers; the session alone runs its verify forwards
     draft: Model | None
-    smaller: tuple[Model, ...]  # below the draft model in a cascade, the largest first
-    text_draft: (
-        TextDraftModel | None
-    )  # the draft model for those that draft through text; `draft` is None where only they can
+    smaller: tuple[Model, ...]  # draft models of a cascade below `draft`, the largest first
+    text_draft: TextDraftModel | None  # for drafters through text; with another tokenizer, `draft` is None
     heads: Mapping[str, Head]  # by kind: those that were loaded for this target
-    streams: Streams  # where the session's uniforms come from; a drafter that tosses its own takes another tier
-    target_continuation: Callable[
-        [Streams], list[list[int]]
-    ]  # what the target alone writes with given uniforms; on nobody's clock
-    cost: Callable[[int, int], float]  # a round of gamma tokens in a batch, in plain rounds: measured when first asked
-    counts: Callable[[], Counts]  # the tree worth most here, by measured acceptance and cost
+    streams: Streams  # of the session's uniforms; a drafter that draws more takes a stream `below` them
+    target_continuation: Callable[[Streams], list[list[int]]]  # the target's own text with these uniforms; not timed
+    cost: Callable[[int, int], float]  # of a round of gamma tokens in a batch, in plain rounds; measured at first use
+    counts: Callable[[], Counts]  # the tree with most tokens for its time, by measured acceptance and cost
 
 
 @dataclass(frozen=True)
-class DrafterInfo:
+class DrafterInfo(Generic[OptionsT]):
     """A drafter's entry: register one under the entry-point group `draftscope.drafters` to add your own.
 
-    `uses` names the settings it reads, `nodes(settings)` the most nodes one round may have. `exact` says that the
-    output's distribution is the target's; `synthetic` that its acceptance was chosen, not earned; `by_clock` that it
-    goes by measured times, so that above temperature 0 a seed repeats the distribution but not the text.
+    `options` declares what it reads beside the general settings. `exact` says that the output has the target's
+    distribution; `synthetic` that its acceptance is set, not achieved; `by_clock` that it decides by measured times, so
+    that above temperature 0 the same seed repeats the distribution but not the text.
     """
 
     name: str
     title: str
     paper: str
-    create: Callable[[Parts], Drafter]
-    nodes: Callable[[Settings], int]
-    uses: tuple[str, ...] = ()
+    create: Callable[[Parts[OptionsT]], Drafter]
+    options: type[OptionsT]
+    nodes: Callable[[Settings], int] | None = None  # the most nodes of a round, where the options alone cannot say it
     needs_draft: bool = False
-    needs_text_draft: bool = False  # a draft model too, of whatever tokenizer
+    needs_text_draft: bool = False  # needs a draft model, of any tokenizer
     needs_head: str = ""  # the kind of head that reads the target's features, see `draftscope.models.heads`
     grows_trees: bool = False  # some models take chains only
     exact: bool = True
@@ -151,9 +153,21 @@ class DrafterInfo:
     by_clock: bool = False
     unfit: Callable[[Model], str] = lambda target: ""  # why it cannot draft for a target; empty where it can
 
+    @property
+    def uses(self) -> tuple[str, ...]:
+        """The names of the options that it reads."""
+        return tuple(self.options.model_fields)
+
+    def most_nodes(self, settings: Settings) -> int:
+        """The most nodes that a round may have under these settings."""
+        return self.nodes(settings) if self.nodes is not None else settings.options(self.options).nodes
+
     def rule_of(self, settings: Settings) -> Rule:
         """How this drafter's chains are verified; the options of a rule count only for a drafter that reads them."""
-        return Rule(settings.rule, settings.lenience, settings.agreement) if "rule" in self.uses else Rule()
+        if "rule" not in self.uses:
+            return Rule()
+        chosen = settings.options(RuleOptions)
+        return Rule(chosen.rule, chosen.lenience, chosen.agreement)
 
     def exact_with(self, settings: Settings) -> bool:
         """Does the output have the target's distribution under the rule that these settings choose? At temperature 0

@@ -10,7 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
-from draftscope.drafters.settings import Settings
+from draftscope.drafters.options import LengthOptions
 
 Entropies = Callable[
     [], Sequence[float]
@@ -265,19 +265,19 @@ class _Rate:
         self._hits, self._of = self._hits * fade + hit, self._of * fade + 1
 
 
-def lengths_of(settings: Settings, cost: Callable[[int, int], float], most: int, batch: int) -> Lengths | None:
-    """The rules that the settings name; None where every chain has its full length `most`.
+def lengths_of(options: LengthOptions, cost: Callable[[int, int], float], most: int, batch: int) -> Lengths | None:
+    """The rules that the options name; None where every chain has its full length `most`.
 
     `cost(gamma, batch)` is a round's cost in plain rounds, asked only where it is used.
     """
-    if settings.draft_length == "fixed":
+    if options.draft_length == "fixed":
         return None
-    if settings.draft_length == "cost":
+    if options.draft_length == "cost":
         return Cost(cost, most, batch)
     rules: dict[str, Callable[[], Length]] = {
-        "confidence": lambda: Confidence(settings.confidence),
+        "confidence": lambda: Confidence(options.confidence),
         "heuristic": lambda: Heuristic(most),
-        "specdec++": lambda: Whole(settings.confidence),
-        "adaedl": lambda: Entropy(settings.confidence),
+        "specdec++": lambda: Whole(options.confidence),
+        "adaedl": lambda: Entropy(options.confidence),
     }
-    return Each([rules[settings.draft_length]() for _ in range(batch)])
+    return Each([rules[options.draft_length]() for _ in range(batch)])

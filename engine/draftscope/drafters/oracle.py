@@ -18,6 +18,7 @@ from torch import Tensor
 
 from draftscope.drafters.deterministic import Node, deterministic_trees
 from draftscope.drafters.drafter import Drafter, DrafterInfo, Parts, State
+from draftscope.drafters.options import OracleOptions
 from draftscope.verify.tree import DraftTree
 from draftscope.verify.uniforms import Given, Streams
 
@@ -25,9 +26,9 @@ from draftscope.verify.uniforms import Given, Streams
 class Oracle(Drafter):
     """A chain of the text to come, each token spoiled or not."""
 
-    def __init__(self, parts: Parts) -> None:
-        settings = parts.settings
-        self._gamma, self._alpha = settings.gamma, settings.oracle_alpha
+    def __init__(self, parts: Parts[OracleOptions]) -> None:
+        settings, options = parts.settings, parts.options
+        self._gamma, self._alpha = options.gamma, options.oracle_alpha
         self._streams = parts.streams
         self._vocabulary = parts.vocabulary
         self._device = parts.device
@@ -82,7 +83,6 @@ INFO = DrafterInfo(
     title="Oracle (synthetic acceptance)",
     paper="the acceptance model of Leviathan et al. 2211.17192, made true",
     create=Oracle,
-    nodes=lambda settings: settings.gamma,
-    uses=("gamma", "oracle_alpha"),
+    options=OracleOptions,
     synthetic=True,
 )

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from draftscope.drafters.drafter import Drafter, DrafterInfo, Parts, State
+from draftscope.drafters.options import DrafterOptions
 from draftscope.verify.tree import DraftTree, empty
 
 
 class Plain(Drafter):
     """Proposes nothing, so each round emits the target's own next token."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts[DrafterOptions]) -> None:
         self._device = parts.device
 
     def begin(self, prompts: Sequence[list[int]], features: Tensor | None) -> None:
@@ -27,5 +28,5 @@ class Plain(Drafter):
 
 
 INFO = DrafterInfo(
-    name="plain", title="Plain decoding", paper="one token a forward", create=Plain, nodes=lambda settings: 0
+    name="plain", title="Plain decoding", paper="one token a forward", create=Plain, options=DrafterOptions
 )

@@ -1,41 +1,26 @@
-"""The drafters that are here, and those that other packages add under the entry-point group `draftscope.drafters`."""
+"""All drafters by name: those that are here, and those that other packages add (`plugins`)."""
 
 from __future__ import annotations
 
 from difflib import get_close_matches
-from functools import lru_cache
-from importlib.metadata import EntryPoint, entry_points
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.drafters import oracle, plain, typed
-from draftscope.drafters.drafter import Drafter, DrafterInfo, Outcome, Parts, State, TextDraftModel
+from draftscope.drafters import oracle, plain, plugins, typed
+from draftscope.drafters.drafter import DrafterInfo
 from draftscope.drafters.heads import dynamic, positions, recurrent
 from draftscope.drafters.lookup import lookahead, ngram, suffix
 from draftscope.drafters.model import cascade, draft_model, early_exit, ssd
 from draftscope.drafters.policy import bandit, sequoia
 from draftscope.drafters.text import slem, tli
 
-__all__ = ["Drafter", "DrafterInfo", "Outcome", "Parts", "State", "TextDraftModel", "find", "known"]
-
 
 def known() -> dict[str, DrafterInfo]:
-    """Every drafter by name. A plug-in that does not load is named in the error, not skipped."""
+    """Every drafter by name. A package whose drafter does not load is named in the error, not skipped."""
     found = {info.name: info for info in OWN}
-    for entry in installed():
-        try:
-            info = entry.load()
-        except Exception as error:
-            raise DraftscopeError(
-                f"The drafter '{entry.name}' from {entry.value} does not load ({error}); mend or uninstall it."
-            ) from error
+    for entry in plugins.installed():
+        info = plugins.loaded(entry)
         found[info.name] = info
     return found
-
-
-@lru_cache(maxsize=1)
-def installed() -> tuple[EntryPoint, ...]:
-    """What installed packages add; looked up once, because it reads every package's metadata."""
-    return tuple(entry_points(group="draftscope.drafters"))
 
 
 def find(name: str) -> DrafterInfo:
@@ -48,7 +33,7 @@ def find(name: str) -> DrafterInfo:
     raise DraftscopeError(f"There is no drafter '{name}'; {hint}")
 
 
-OWN = (
+OWN: tuple[DrafterInfo, ...] = (
     plain.INFO,
     draft_model.CHAIN,
     draft_model.SAMPLED_TREE,

@@ -1,69 +1,34 @@
-"""The settings of one decoding run: what every run has, and the options of its drafter."""
+"""The settings of one decoding run: what every run has, and the options of its drafter. Imports no torch."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Any, TypeVar
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import ConfigDict, ValidationError, model_validator
+from pydantic.fields import FieldInfo
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.base.settings import MAX_NODES, GeneralSettings, nodes_in, sentence
+from draftscope.base.settings import GeneralSettings, sentence
+from draftscope.drafters.options import DrafterOptions, known_options, validated
 
-Branches = Annotated[int, Field(ge=1, le=64)]
+OptionsT = TypeVar("OptionsT", bound=DrafterOptions)
 
 
 class Settings(GeneralSettings):
-    """One run. Frozen; unknown names are refused. `Settings.of(...)` raises errors that can be shown to a user."""
+    """One run. Options are given flat, beside the general settings: `Settings.of(drafter="draft", gamma=4, seed=7)`.
 
-    gamma: int = Field(4, ge=1, le=64, description="drafted tokens in a chain")
-    draft_length: Literal["fixed", "cost", "confidence", "heuristic", "specdec++", "adaedl"] = Field(
-        "fixed", description="tokens of a chain, up to gamma: all (fixed), or chosen while drafting"
-    )
-    confidence: float = Field(
-        0.4,
-        ge=0.0,
-        le=1.0,
-        description="drafting stops below it: a token's probability (confidence), its chance to be accepted, by the "
-        "entropy it came from (adaedl), or the whole draft's chance (specdec++)",
-    )
-    shape: tuple[Branches, ...] = Field(
-        (3, 2, 1), min_length=1, max_length=16, description="children of every node, level by level, in a tree"
-    )
-    tree_nodes: int = Field(16, ge=1, le=MAX_NODES, description="nodes of a tree that grows by probability")
-    tree_depth: int = Field(5, ge=1, le=16, description="its depth")
-    tree_width: int = Field(4, ge=1, le=32, description="nodes that it grows from at each depth, and children of each")
-    ngram: int = Field(
-        3, ge=1, le=16, description="longest suffix that an n-gram drafter looks up; size of lookahead's n-grams"
-    )
-    window: int = Field(5, ge=1, le=32, description="columns of lookahead's window, and n-grams it verifies at once")
-    typed: str = Field("", max_length=20_000, description="the continuation that a person drafts")
-    inner: Literal["ngram", "suffix", "none"] = Field(
-        "ngram", description="who drafts for the smallest model of a cascade: ngram, suffix or none"
-    )
-    exit_layer: int | None = Field(
-        None, ge=1, description="layers of the target that an early exit drafts with; left out, a quarter of them"
-    )
-    oracle_alpha: float = Field(0.8, ge=0.0, le=1.0, description="share of its tokens that the oracle leaves right")
-    prefetch: int = Field(8, ge=1, le=64, description="outcomes of a round that SSD drafts for while it is verified")
-    policy: Literal["ucb", "exp3", "thompson"] = Field("ucb", description="how a bandit chooses among its arms")
-    arms: tuple[str, ...] = Field(
-        ("draft:2", "draft:4", "draft:8", "sampled-tree:2x1x1x1", "sampled-tree:4x1"),
-        min_length=1,
-        max_length=16,
-        description="what a bandit chooses among: drafters, each with its gamma or its shape",
-    )
-    rule: Literal["block", "token", "typical", "lenient", "top-k"] = Field(
-        "block", description="how a drawn chain is judged: exactly by block or token, otherwise lossy"
-    )
-    lenience: float = Field(0.5, gt=0.0, le=1.0, description="lenient: accepts with probability p / (lenience q)")
-    agreement: int = Field(3, ge=1, le=1000, description="top-k: accepts what is among so many of p's likeliest")
+    Every known option is accepted and validated, whichever drafter reads it; unknown names are refused. `model_dump`
+    is flat as well and holds the options that were given. A drafter reads its own with `options`.
+    """
 
-    @field_validator("shape")
+    model_config = ConfigDict(extra="allow")  # the options that were given; `_validated` lets no other name in
+
+    @model_validator(mode="before")
     @classmethod
-    def _bounded(cls, shape: tuple[int, ...]) -> tuple[int, ...]:
-        if nodes_in(shape) > MAX_NODES:
-            raise ValueError(f"makes {nodes_in(shape)} nodes; keep a tree to {MAX_NODES}")
-        return shape
+    def _validated(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        general = {name: value for name, value in values.items() if name in cls.model_fields}
+        return general | validated({name: value for name, value in values.items() if name not in general})
 
     @classmethod
     def of(cls, **values: Any) -> Settings:
@@ -71,4 +36,17 @@ class Settings(GeneralSettings):
         try:
             return cls(**values)
         except ValidationError as error:
-            raise DraftscopeError(sentence(error, cls.model_fields)) from None
+            raise DraftscopeError(sentence(error, known_settings())) from None
+
+    def options(self, kind: type[OptionsT]) -> OptionsT:
+        """The options of a drafter that reads `kind`: those that were given, and defaults for the others."""
+        given = self.model_extra or {}
+        try:
+            return kind(**{name: given[name] for name in kind.model_fields if name in given})
+        except ValidationError as error:
+            raise DraftscopeError(sentence(error, kind.model_fields)) from None
+
+
+def known_settings() -> dict[str, FieldInfo]:
+    """Every name that `Settings.of` takes, and its field: the general settings, then all options."""
+    return GeneralSettings.model_fields | {name: option.field for name, option in known_options().items()}

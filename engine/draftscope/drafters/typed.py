@@ -6,17 +6,17 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from draftscope.base.settings import MAX_NODES
 from draftscope.drafters.drafter import Drafter, DrafterInfo, Parts, State
+from draftscope.drafters.options import MAX_NODES, TypedOptions
 from draftscope.verify.tree import DraftTree, deterministic_chains
 
 
 class Typed(Drafter):
     """Proposes what is left of the typed continuation for as long as the text follows it, then nothing."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts[TypedOptions]) -> None:
         self._device = parts.device
-        self._typed: list[int] = parts.tokenizer(parts.settings.typed, add_special_tokens=False)["input_ids"]
+        self._typed: list[int] = parts.tokenizer(parts.options.typed, add_special_tokens=False)["input_ids"]
         self._prompt_lengths = [0] * parts.batch
 
     def begin(self, prompts: Sequence[list[int]], features: Tensor | None) -> None:
@@ -39,6 +39,5 @@ INFO = DrafterInfo(
     title="You draft",
     paper="a person types the draft; deterministic children",
     create=Typed,
-    nodes=lambda settings: MAX_NODES,
-    uses=("typed",),
+    options=TypedOptions,
 )

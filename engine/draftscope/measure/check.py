@@ -24,6 +24,7 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.base.settings import LOSSY
 from draftscope.decode.lab import Lab
 from draftscope.decode.start import models_of
+from draftscope.drafters.options import RuleOptions
 from draftscope.drafters.settings import Settings
 from draftscope.trace import events
 from draftscope.verify.sampling import Sampling
@@ -70,7 +71,7 @@ def checked(
 ) -> Iterator[Checked]:
     """`check` of the drafter and the rule of these settings, as events. `watch` is called often and may raise."""
     info = drafters.find(settings.drafter)
-    rule = settings.rule if "rule" in info.uses else None
+    rule = info.rule_of(settings).name if "rule" in info.uses else None
     so_far = Checked(
         drafter=info.name,
         title=info.title,
@@ -110,7 +111,7 @@ def check(
     if rule is not None and not chooses:
         raise DraftscopeError(f"rule = '{rule}': '{drafter}' is judged by a rule of its own; leave it out.")
     rules = (rule,) if rule is not None else ("block", "token") if chooses else ("block",)
-    like = like or Settings.of()
+    lossy = (like or Settings.of()).options(RuleOptions)
     for test in TESTS:
         watch()
         progress(test.__name__.replace("_", " "))
@@ -118,7 +119,7 @@ def check(
     for each in rules:
         settings = Settings.of(
             drafter=drafter, rule=each, gamma=3, shape=(3, 2), typed=" the", temperature=1.0, top_k=3, seed=seed,
-            lenience=like.lenience, agreement=like.agreement,
+            lenience=lossy.lenience, agreement=lossy.agreement,
         )  # fmt: skip
         progress(f"joint law, {samples} samples")
         test_distribution = distance_test if each in LOSSY else distribution_test
@@ -222,19 +223,19 @@ def distribution_test(
 ) -> Finding:
     """Chi-square of the joint distribution of the first `length` tokens against the target's own, worked out path by
     path."""
-    tokens = lab.encode(prompt, length + 2)
+    tokens, rule = lab.encode(prompt, length + 2), settings.options(RuleOptions).rule
     expected = exact_joint(lab, tokens, Sampling.of(settings), length, unclear=_unclear(lab))
     observed = along(sampled_joint(lab, tokens, settings, length, samples, watch=watch), expected)
     statistic, freedom, p_value = chi_square(observed, expected, samples)
     if freedom < MIN_FREEDOM:
         enough = f"{samples} samples leave {freedom + 1} outcomes to compare; take more samples or a higher temperature"
-        return Finding(f"joint law ({settings.rule})", False, enough, samples)
+        return Finding(f"joint law ({rule})", False, enough, samples)
     detail = (
-        f"{settings.drafter}, rule {settings.rule}, T={settings.temperature:g}, top-k {settings.top_k}: joint law of "
+        f"{settings.drafter}, rule {rule}, T={settings.temperature:g}, top-k {settings.top_k}: joint law of "
         f"{length} tokens over {len(expected)} outcomes, chi-square {statistic:.1f} on {freedom} degrees of freedom, "
         f"p = {p_value:.3g}; false alarm {FALSE_ALARM:g}"
     )
-    return Finding(f"joint law ({settings.rule})", p_value >= FALSE_ALARM, detail, samples, p_value)
+    return Finding(f"joint law ({rule})", p_value >= FALSE_ALARM, detail, samples, p_value)
 
 
 def distance_test(
@@ -245,14 +246,15 @@ def distance_test(
     Samples of the target's very distribution lie apart from it too: that share of each distance is told beside it.
     """
     found = joint_distance(lab, lab.encode(prompt, length + 2), settings, length, samples, watch)
+    rule = settings.options(RuleOptions).rule
     divergence = math.inf if found.kl is None else found.kl
     detail = (
-        f"{settings.drafter}, rule {settings.rule}, lossy by design: joint law of {length} tokens at "
+        f"{settings.drafter}, rule {rule}, lossy by design: joint law of {length} tokens at "
         f"T={settings.temperature:g}, top-k {settings.top_k}: "
         f"total variation {found.total_variation:.3f} (sampling alone: {found.sampling_total_variation:.3f}), "
         f"KL to the target's {divergence:.3f} nats (sampling alone: {found.sampling_kl:.3f})"
     )
-    name = f"distance of the joint law ({settings.rule})"
+    name = f"distance of the joint law ({rule})"
     return Finding(name, True, detail, samples, total_variation=found.total_variation, kl=found.kl)
 
 

@@ -11,7 +11,7 @@ import gradio as gr
 from draftscope.base.errors import DraftscopeError
 from draftscope_app.engine.messages import EngineStatus
 from draftscope_app.engine.sessions import new_run_id
-from draftscope_app.page.controls import NAMES, from_query
+from draftscope_app.page.controls import from_query, names
 from draftscope_app.page.layout import Widgets
 from draftscope_app.page.panel import first_choices
 from draftscope_app.page.plots.plots import pictures
@@ -42,9 +42,9 @@ class EngineListeners:
         """The address's settings, and the plots of the recorded run."""
         query = dict(request.query_params or {})
         controls, sentence = from_query(query, self.shared.defaults)
-        values = [getattr(controls, name) for name in NAMES] if set(query) & set(NAMES) else [gr.skip()] * len(NAMES)
+        values = [controls[name] if set(query) & set(names()) else gr.skip() for name in names()]
         if "drafter" in query:  # which the list may not hold yet
-            values[NAMES.index("drafter")] = self.offered(controls.drafter)
+            values[names().index("drafter")] = self.offered(controls["drafter"])
         text = json.dumps({"seq": new_run_id(), "arrived": True} | ({"note": sentence} if sentence else {}))
         return [*values, text, *pictures(self.shared.first)]
 
@@ -63,7 +63,7 @@ class EngineListeners:
                 yield [engine_message(status), gr.skip()]
             last = status
             await self.engine.changed.wait(changes)
-        yield [engine_message(status), self.offered(asked.drafter) if status.drafters else gr.skip()]
+        yield [engine_message(status), self.offered(asked["drafter"]) if status.drafters else gr.skip()]
 
     async def load_models(self, target: str, draft: str, revision: str, drafter: str) -> AsyncIterator[Any]:
         """Loads other models; where that fails, one sentence says why and nothing changes."""
@@ -89,7 +89,7 @@ class EngineListeners:
         first = sorted(known, key=lambda d: not d.available)
         choices = [(d.title if d.available else f"{d.title} (not here: {d.why_not})", d.name) for d in first]
         there = drafter in {d.name for d in known}
-        return gr.update(choices=choices, value=drafter if there else self.shared.defaults.drafter)
+        return gr.update(choices=choices, value=drafter if there else self.shared.defaults["drafter"])
 
 
 def engine_message(status: EngineStatus) -> str:

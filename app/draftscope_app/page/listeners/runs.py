@@ -77,9 +77,9 @@ class RunListeners:
 
     def _job(self, controls: Controls, steps: int | None) -> Job:
         most = self.shared.admission.limits.most_tokens
-        pair = lanes(controls, self.shared.drafter(controls.drafter), most)
+        pair = lanes(controls, self.shared.drafter(controls["drafter"]), most)
         solo = SOLO_REPEATS if steps is None and len(pair) > 1 else 0
-        return Job(new_run_id(), controls.prompt or "", pair, steps, solo)
+        return Job(new_run_id(), controls["prompt"] or "", pair, steps, solo)
 
     async def fork(self, event: gr.EventData, request: gr.Request) -> AsyncIterator[str]:
         """A new lane that leaves a lane of the shown live run at one token."""

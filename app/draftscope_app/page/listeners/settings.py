@@ -8,10 +8,8 @@ from __future__ import annotations
 import json
 import os
 
-from draftscope_app.page.controls import DRAFTERS_OWN, NAMES, READ_WITH, Controls
+from draftscope_app.page.controls import Controls, names, options, read_with
 from draftscope_app.page.layout import Widgets
-
-CHOOSING = ("drafter", "draft_length", "rule")  # these decide which other settings are shown
 
 
 def attach(widgets: Widgets, defaults: Controls, query: str) -> None:
@@ -19,7 +17,9 @@ def attach(widgets: Widgets, defaults: Controls, query: str) -> None:
     prompt, values = widgets.controls["prompt"], widgets.values
     for kind, button in widgets.kinds.items():
         button.click(None, prompt, prompt, js=f"(prompt) => Draftscope.preset({json.dumps(kind)}, prompt)")
-    widgets.instrument.set(None, values, values, js=f"(...values) => Draftscope.attempted({json.dumps(NAMES)}, values)")
+    widgets.instrument.set(
+        None, values, values, js=f"(...values) => Draftscope.attempted({json.dumps(names())}, values)"
+    )
     _attach_visibility(widgets, defaults)
     space = json.dumps(os.environ.get("SPACE_ID", ""))
     widgets.link.click(None, values, None, js=f"(...values) => Draftscope.copyLink({query}, {space}, values[0])")
@@ -28,10 +28,11 @@ def attach(widgets: Widgets, defaults: Controls, query: str) -> None:
 
 def _attach_visibility(widgets: Widgets, defaults: Controls) -> None:
     """Only the settings that the chosen drafter reads are shown."""
-    own = [widgets.controls[name] for name in DRAFTERS_OWN]
-    first = {name: getattr(defaults, name) for name in CHOOSING}
-    rules = json.dumps({"names": DRAFTERS_OWN, "readWith": READ_WITH, "first": first})
-    for name in CHOOSING:
+    own = [widgets.controls[name] for name in options()]
+    choosing = list(dict.fromkeys(["drafter", *(other for other, _ in read_with().values())]))
+    first = {name: defaults[name] for name in choosing}
+    rules = json.dumps({"names": list(options()), "readWith": read_with(), "first": first})
+    for name in choosing:
         widgets.controls[name].change(  # type: ignore[attr-defined]
             None, widgets.controls[name], own, js=f"(value) => Draftscope.show({rules}, {{ {name}: value }})"
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -25,13 +24,13 @@ SAMPLES = 2048  # of each distribution test, as on the command line
 
 def comparison(controls: Controls, drafters: Sequence[DrafterChoice], most_tokens: int) -> Job:
     """Plain decoding and every available drafter, each with those of these settings that it reads."""
-    able = [d for d in drafters if d.available and d.name != "plain" and (d.name != "typed" or controls.typed)]
+    able = [d for d in drafters if d.available and d.name != "plain" and (d.name != "typed" or controls["typed"])]
     if not able:
         raise DraftscopeError("There is no drafter to compare yet; wait until the engine has loaded its models.")
-    chosen = [lanes(replace(controls, drafter=d.name), d, most_tokens) for d in able]
+    chosen = [lanes({**controls, "drafter": d.name}, d, most_tokens) for d in able]
     plain = chosen[0][0]
     named = tuple((str(values["drafter"]), values) for _, (_, values) in chosen)
-    return Job(new_run_id(), controls.prompt or "", (plain, *named), compares=REPEATS)
+    return Job(new_run_id(), controls["prompt"] or "", (plain, *named), compares=REPEATS)
 
 
 def check(events: Sequence[AnyEvent]) -> Job:

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from draftscope.drafters.drafter import Drafter, DrafterInfo, Outcome, Parts, State
 from draftscope.drafters.heads.recurrent import EAGLE, EAGLE3, MTP, HeadRows, recurrent_head
+from draftscope.drafters.options import ChainOptions, GrownTreeOptions
 from draftscope.models.heads import RecurrentHead
 from draftscope.verify.tree import DraftTree, empty, grown
 
@@ -26,11 +27,11 @@ IMPOSSIBLE = -1e3  # log of a probability that is none
 class DynamicTree(Drafter):
     """One sequence or many; every tree of a batch has the same number of nodes."""
 
-    def __init__(self, parts: Parts, head: RecurrentHead, name: str) -> None:
+    def __init__(self, parts: Parts[GrownTreeOptions], head: RecurrentHead, name: str) -> None:
         self.layers = head.layers
         self._name = name
         self._rows = HeadRows(head, parts)
-        self._settings = parts.settings
+        self._options = parts.options
         self._device = parts.device
 
     def begin(self, prompts: Sequence[list[int]], features: Tensor | None) -> None:
@@ -42,15 +43,15 @@ class DynamicTree(Drafter):
             return empty(len(state.texts), self._device)
         times, began = [], perf_counter()
         distribution, features = self._rows.first(state.texts)
-        growth = _Growth(distribution, min(self._settings.tree_width, distribution.shape[-1]))
-        for level in range(1, self._settings.tree_depth):
+        growth = _Growth(distribution, min(self._options.tree_width, distribution.shape[-1]))
+        for level in range(1, self._options.tree_depth):
             times.append((perf_counter() - began) * 1e3)
             began = perf_counter()
             tokens, features, sees = growth.frontier(features)
             offsets = torch.full_like(tokens, level - 1)
             distribution, features = self._rows.below(tokens, features, offsets, sees)
             growth.expand(distribution)
-        tree = growth.best(self._settings.tree_nodes, self._name)
+        tree = growth.best(self._options.tree_nodes, self._name)
         times.append((perf_counter() - began) * 1e3)
         return replace(tree, forward_ms=tuple(times))
 
@@ -142,8 +143,8 @@ class _Growth:
         return whole
 
 
-def _tree(chain: DrafterInfo) -> DrafterInfo:
-    def create(parts: Parts) -> Drafter:
+def _tree(chain: DrafterInfo[ChainOptions]) -> DrafterInfo[GrownTreeOptions]:
+    def create(parts: Parts[GrownTreeOptions]) -> Drafter:
         return DynamicTree(parts, recurrent_head(parts, chain.needs_head), chain.name)
 
     return DrafterInfo(
@@ -151,8 +152,7 @@ def _tree(chain: DrafterInfo) -> DrafterInfo:
         title=chain.title.replace("chain", "dynamic tree"),
         paper=f"{chain.paper}; the tree: EAGLE-2, Li et al. 2406.16858",
         create=create,
-        nodes=lambda settings: settings.tree_nodes,
-        uses=("tree_nodes", "tree_depth", "tree_width"),
+        options=GrownTreeOptions,
         needs_head=chain.needs_head,
         grows_trees=True,
     )

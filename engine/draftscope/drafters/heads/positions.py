@@ -8,7 +8,7 @@ rank; a best-first tree (DDTree, 2604.12989) takes the most probable prefixes of
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from time import perf_counter
@@ -20,6 +20,7 @@ from draftscope.drafters.drafter import Drafter, DrafterInfo, Outcome, Parts, St
 from draftscope.drafters.heads.pending import PendingFeatures
 from draftscope.drafters.heads.ranks import best_first, sparse_tree, tree_of_ranks
 from draftscope.drafters.length import lengths_of
+from draftscope.drafters.options import ChainOptions, DrafterOptions, GrownTreeOptions
 from draftscope.models.cache.masks import Reach, attention_mask
 from draftscope.models.heads import Block, Medusa
 from draftscope.verify.sampling import draw, entropies
@@ -56,7 +57,7 @@ class MedusaSource(Source):
 
     name = "medusa head"
 
-    def __init__(self, head: Medusa, parts: Parts) -> None:
+    def __init__(self, head: Medusa, parts: Parts[DrafterOptions]) -> None:
         self.layers = head.layers
         self.most = head.config.heads
         self._head = head
@@ -87,7 +88,7 @@ class BlockSource(Source):
 
     name = "block position"
 
-    def __init__(self, head: Block, parts: Parts) -> None:
+    def __init__(self, head: Block, parts: Parts[DrafterOptions]) -> None:
         self.layers = head.layers
         self.most = head.config.size - 1
         self._head = head
@@ -145,13 +146,13 @@ class PositionsChain(Drafter):
     Where its length is chosen, the chain ends behind the first token that says so, whatever was drawn after it.
     """
 
-    def __init__(self, parts: Parts, source: Source) -> None:
+    def __init__(self, parts: Parts[ChainOptions], source: Source) -> None:
         self.layers = source.layers
         self._source = source
-        self._gamma = min(parts.settings.gamma, source.most)
+        self._gamma = min(parts.options.gamma, source.most)
         self._draws = not parts.sampling.greedy
         self._device = parts.device
-        self._lengths = lengths_of(parts.settings, parts.cost, self._gamma, parts.batch)
+        self._lengths = lengths_of(parts.options, parts.cost, self._gamma, parts.batch)
 
     def begin(self, prompts: Sequence[list[int]], features: Tensor | None) -> None:
         assert features is not None
@@ -206,10 +207,10 @@ class PositionsChain(Drafter):
 class PositionsTree(Drafter):
     """Chosen children: places that are the same every round (`sparse`), or the most probable prefixes of this round."""
 
-    def __init__(self, parts: Parts, source: Source, sparse: bool) -> None:
+    def __init__(self, parts: Parts[GrownTreeOptions], source: Source, sparse: bool) -> None:
         self.layers = source.layers
         self._source = source
-        self._settings = parts.settings
+        self._options = parts.options
         self._sparse = sparse
         self._device = parts.device
 
@@ -218,12 +219,12 @@ class PositionsTree(Drafter):
         self._source.begin(prompts, features)
 
     def propose(self, state: State, depth: int) -> DraftTree:
-        began, count = perf_counter(), min(self._settings.tree_depth, self._source.most)
+        began, count = perf_counter(), min(self._options.tree_depth, self._source.most)
         distributions = self._source.distributions(state.texts, count) if depth else None
         if distributions is None:
             return empty(len(state.texts), self._device)
-        top = distributions.topk(min(self._settings.tree_width, distributions.shape[-1]), -1)
-        nodes = self._settings.tree_nodes
+        top = distributions.topk(min(self._options.tree_width, distributions.shape[-1]), -1)
+        nodes = self._options.tree_nodes
         if self._sparse:
             paths = [sparse_tree(count, top.values.shape[-1], nodes)] * len(distributions)
         else:
@@ -244,44 +245,49 @@ def _at(states: Tensor, index: list[int]) -> Tensor:
     return states[torch.arange(len(index)), torch.tensor(index)][:, None]
 
 
-def _info(name: str, title: str, paper: str, create: Callable[[Parts], Drafter], tree: bool) -> DrafterInfo:
-    return DrafterInfo(
-        name=name,
-        title=title,
-        paper=paper,
-        create=create,
-        nodes=(lambda settings: settings.tree_nodes) if tree else (lambda settings: settings.gamma),
-        uses=("tree_nodes", "tree_depth", "tree_width") if tree else ("gamma", "draft_length", "confidence", "rule"),
-        needs_head=name.removesuffix("-tree"),
-        grows_trees=tree,
-    )
-
-
-def _medusa(parts: Parts) -> Source:
+def _medusa(parts: Parts[DrafterOptions]) -> Source:
     head = parts.heads["medusa"]
     assert isinstance(head, Medusa)
     return MedusaSource(head, parts)
 
 
-def _block(parts: Parts) -> Source:
+def _block(parts: Parts[DrafterOptions]) -> Source:
     head = parts.heads["block"]
     assert isinstance(head, Block)
     return BlockSource(head, parts)
 
 
-MEDUSA = _info(
-    "medusa-tree", "Medusa heads, sparse tree", "Cai et al. 2401.10774",
-    lambda parts: PositionsTree(parts, _medusa(parts), sparse=True), tree=True,
-)  # fmt: skip
-MEDUSA_CHAIN = _info(
-    "medusa", "Medusa heads, chain", "Cai et al. 2401.10774",
-    lambda parts: PositionsChain(parts, _medusa(parts)), tree=False,
-)  # fmt: skip
-BLOCK = _info(
-    "block", "Block drafter, chain", "DFlash 2602.06036",
-    lambda parts: PositionsChain(parts, _block(parts)), tree=False,
-)  # fmt: skip
-BLOCK_TREE = _info(
-    "block-tree", "Block drafter, best-first tree", "DFlash 2602.06036, DDTree 2604.12989",
-    lambda parts: PositionsTree(parts, _block(parts), sparse=False), tree=True,
-)  # fmt: skip
+MEDUSA_CHAIN = DrafterInfo(
+    name="medusa",
+    title="Medusa heads, chain",
+    paper="Cai et al. 2401.10774",
+    create=lambda parts: PositionsChain(parts, _medusa(parts)),
+    options=ChainOptions,
+    needs_head="medusa",
+)
+MEDUSA = DrafterInfo(
+    name="medusa-tree",
+    title="Medusa heads, sparse tree",
+    paper="Cai et al. 2401.10774",
+    create=lambda parts: PositionsTree(parts, _medusa(parts), sparse=True),
+    options=GrownTreeOptions,
+    needs_head="medusa",
+    grows_trees=True,
+)
+BLOCK = DrafterInfo(
+    name="block",
+    title="Block drafter, chain",
+    paper="DFlash 2602.06036",
+    create=lambda parts: PositionsChain(parts, _block(parts)),
+    options=ChainOptions,
+    needs_head="block",
+)
+BLOCK_TREE = DrafterInfo(
+    name="block-tree",
+    title="Block drafter, best-first tree",
+    paper="DFlash 2602.06036, DDTree 2604.12989",
+    create=lambda parts: PositionsTree(parts, _block(parts), sparse=False),
+    options=GrownTreeOptions,
+    needs_head="block",
+    grows_trees=True,
+)

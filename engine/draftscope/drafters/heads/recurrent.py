@@ -16,7 +16,9 @@ from torch import Tensor
 
 from draftscope.drafters.drafter import Drafter, DrafterInfo, Outcome, Parts, State
 from draftscope.drafters.heads.pending import PendingFeatures
+from draftscope.drafters.length import Lengths, lengths_of
 from draftscope.drafters.model.levels import Drafted, LevelPlan, Levels
+from draftscope.drafters.options import ChainOptions, DrafterOptions
 from draftscope.models.cache.masks import Reach, attention_mask
 from draftscope.models.forward.graphs import Call, Outputs
 from draftscope.models.heads import RecurrentHead, kind_of
@@ -28,7 +30,7 @@ EVERYTHING = Reach()
 class HeadRows:
     """A recurrent head and its cache: true pairs that stay, drafted ones that are forgotten."""
 
-    def __init__(self, head: RecurrentHead, parts: Parts) -> None:
+    def __init__(self, head: RecurrentHead, parts: Parts[DrafterOptions]) -> None:
         self._head = head
         self._sampling = parts.sampling
         self._cache = head.cache(parts.batch, parts.capacity)
@@ -141,8 +143,10 @@ class HeadRows:
 class RecurrentLevels(Levels):
     """A chain or a fixed tree of the head's own draws, verified as a draft model's would be."""
 
-    def __init__(self, parts: Parts, head: RecurrentHead, counts: Counts, chooses_length: bool = False) -> None:
-        super().__init__(parts, counts, sampled=True, chooses_length=chooses_length)
+    def __init__(
+        self, parts: Parts[DrafterOptions], head: RecurrentHead, counts: Counts, lengths: Lengths | None = None
+    ) -> None:
+        super().__init__(parts, counts, sampled=True, lengths=lengths)
         self.layers = head.layers
         self.step = f"{kind_of(head)} step"
         self._rows = HeadRows(head, parts)
@@ -190,24 +194,25 @@ class RecurrentLevels(Levels):
         return True
 
 
-def recurrent_head(parts: Parts, kind: str) -> RecurrentHead:
+def recurrent_head(parts: Parts[DrafterOptions], kind: str) -> RecurrentHead:
     """The head of that kind; a drafter that needs it is created only where it was loaded."""
     head = parts.heads[kind]
     assert isinstance(head, RecurrentHead)
     return head
 
 
-def _chain(kind: str, title: str, paper: str) -> DrafterInfo:
-    def create(parts: Parts) -> Drafter:
-        return RecurrentLevels(parts, recurrent_head(parts, kind), even((1,) * parts.settings.gamma), True)
+def _chain(kind: str, title: str, paper: str) -> DrafterInfo[ChainOptions]:
+    def create(parts: Parts[ChainOptions]) -> Drafter:
+        gamma = parts.options.gamma
+        lengths = lengths_of(parts.options, parts.cost, gamma, parts.batch)
+        return RecurrentLevels(parts, recurrent_head(parts, kind), even((1,) * gamma), lengths)
 
     return DrafterInfo(
         name=kind,
         title=title,
         paper=paper,
         create=create,
-        nodes=lambda settings: settings.gamma,
-        uses=("gamma", "draft_length", "confidence", "rule"),
+        options=ChainOptions,
         needs_head=kind,
     )
 

@@ -16,10 +16,9 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.base.settings import MAX_NODES
 from draftscope.drafters.deterministic import Node, deterministic_trees
 from draftscope.drafters.drafter import Drafter, DrafterInfo, Outcome, Parts, State
-from draftscope.drafters.settings import Settings
+from draftscope.drafters.options import MAX_NODES, LookaheadOptions
 from draftscope.verify.tree import DraftTree
 
 Ngram = tuple[int, ...]
@@ -79,16 +78,16 @@ class Lookahead(Drafter):
 
     reads_argmax = True
 
-    def __init__(self, parts: Parts) -> None:
-        settings = parts.settings
-        if settings.ngram < 2:
+    def __init__(self, parts: Parts[LookaheadOptions]) -> None:
+        options = parts.options
+        if options.ngram < 2:
             raise DraftscopeError("ngram = 1: lookahead pools n-grams of two tokens or more; choose at least 2.")
-        if _nodes(settings) > MAX_NODES:
+        if options.nodes > MAX_NODES:
             raise DraftscopeError(
-                f"window = {settings.window} with ngram = {settings.ngram} makes {_nodes(settings)} rows of n-grams "
+                f"window = {options.window} with ngram = {options.ngram} makes {options.nodes} rows of n-grams "
                 f"and window; keep 2 x window x (ngram - 1) to {MAX_NODES}."
             )
-        self._size = settings.window, settings.ngram - 1
+        self._size = options.window, options.ngram - 1
         self._device = parts.device
         self._pools: list[Pool] = []
         self._windows: list[Window] = []
@@ -131,16 +130,11 @@ def merged(ngrams: Sequence[Ngram]) -> list[Node]:
     return nodes
 
 
-def _nodes(settings: Settings) -> int:
-    return 2 * settings.window * (settings.ngram - 1)
-
-
 INFO = DrafterInfo(
     name="lookahead",
     title="Lookahead (Jacobi)",
     paper="Fu et al. 2402.02057",
     create=Lookahead,
-    nodes=_nodes,
-    uses=("window", "ngram"),
+    options=LookaheadOptions,
     grows_trees=True,
 )

@@ -11,15 +11,16 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from draftscope.drafters.drafter import Drafter, DrafterInfo, Parts, State
+from draftscope.drafters.options import NgramOptions
 from draftscope.verify.tree import DraftTree, deterministic_chains
 
 
 class Ngram(Drafter):
     """Looks for the last `ngram` tokens earlier in the text, then for the last `ngram` - 1, and so on to one."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._gamma = parts.settings.gamma
-        self._longest = parts.settings.ngram
+    def __init__(self, parts: Parts[NgramOptions]) -> None:
+        self._gamma = parts.options.gamma
+        self._longest = parts.options.ngram
         self._device = parts.device
         self._indexes = [NgramIndex(self._longest) for _ in range(parts.batch)]
 
@@ -75,6 +76,5 @@ INFO = DrafterInfo(
     title="N-gram (prompt lookup)",
     paper="Saxena 2023, prompt lookup decoding",
     create=Ngram,
-    nodes=lambda settings: settings.gamma,
-    uses=("gamma", "ngram"),
+    options=NgramOptions,
 )

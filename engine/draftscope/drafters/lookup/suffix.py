@@ -16,6 +16,7 @@ from torch import Tensor
 
 from draftscope.drafters.deterministic import Node, deterministic_trees
 from draftscope.drafters.drafter import Drafter, DrafterInfo, Parts, State
+from draftscope.drafters.options import DrafterOptions, GammaOptions, GrownTreeOptions
 from draftscope.verify.tree import DraftTree
 
 LONGEST = 24  # tokens of the longest string that is counted: a token costs this many steps once, whatever the text
@@ -112,7 +113,7 @@ def followed(place: Place) -> Place:
 class Suffix(Drafter):
     """A chain of the most frequent continuation, or a tree of `width` continuations below each node."""
 
-    def __init__(self, parts: Parts, count: int, depth: int, width: int) -> None:
+    def __init__(self, parts: Parts[DrafterOptions], count: int, depth: int, width: int) -> None:
         self._device = parts.device
         self._form = count, depth, width
         self._indexes = [SuffixIndex() for _ in range(parts.batch)]
@@ -136,12 +137,12 @@ class Suffix(Drafter):
         return True
 
 
-def _chain(parts: Parts) -> Drafter:
-    return Suffix(parts, parts.settings.gamma, parts.settings.gamma, 1)
+def _chain(parts: Parts[GammaOptions]) -> Drafter:
+    return Suffix(parts, parts.options.gamma, parts.options.gamma, 1)
 
 
-def _tree(parts: Parts) -> Drafter:
-    return Suffix(parts, parts.settings.tree_nodes, parts.settings.tree_depth, parts.settings.tree_width)
+def _tree(parts: Parts[GrownTreeOptions]) -> Drafter:
+    return Suffix(parts, parts.options.tree_nodes, parts.options.tree_depth, parts.options.tree_width)
 
 
 CHAIN = DrafterInfo(
@@ -149,15 +150,13 @@ CHAIN = DrafterInfo(
     title="Suffix decoding, chain",
     paper="SuffixDecoding, Oliaro et al. 2411.04975",
     create=_chain,
-    nodes=lambda settings: settings.gamma,
-    uses=("gamma",),
+    options=GammaOptions,
 )
 TREE = DrafterInfo(
     name="suffix-tree",
     title="Suffix decoding, tree",
     paper="SuffixDecoding, Oliaro et al. 2411.04975",
     create=_tree,
-    nodes=lambda settings: settings.tree_nodes,
-    uses=("tree_nodes", "tree_depth", "tree_width"),
+    options=GrownTreeOptions,
     grows_trees=True,
 )

@@ -16,6 +16,7 @@ from torch import Tensor
 from draftscope.base.errors import DraftscopeError
 from draftscope.drafters.drafter import Drafter, DrafterInfo, Outcome, Parts, State
 from draftscope.drafters.model.tiers import Copier, Tier
+from draftscope.drafters.options import CascadeOptions
 from draftscope.trace.events import Annotation, Tiers, TierWork
 from draftscope.verify.tree import DraftTree, empty
 
@@ -25,10 +26,10 @@ TIER = 1  # of a tier's uniforms, below those of the tier above it; the target's
 class Cascade(Drafter):
     """A chain of `gamma` tokens of the draft model, in as few of its forwards as the tiers below allow."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts[CascadeOptions]) -> None:
         if parts.draft is None:
             raise DraftscopeError("No draft model is loaded; name one with --draft, or choose the drafter 'ngram'.")
-        self._gamma, self._greedy = parts.settings.gamma, parts.sampling.greedy
+        self._gamma, self._greedy = parts.options.gamma, parts.sampling.greedy
         self._device = parts.draft.device
         self._tiers = _tiers(parts)  # the outermost first
         self._committed = [0] * parts.batch
@@ -53,17 +54,17 @@ class Cascade(Drafter):
         return (Tiers(tiers=[TierWork(model=tier.model.name, forwards=len(tier.round_ms)) for tier in self._tiers]),)
 
 
-def _tiers(parts: Parts) -> list[Tier]:
+def _tiers(parts: Parts[CascadeOptions]) -> list[Tier]:
     """A tier for each model, the outermost first, each with uniforms below those of the tier above it."""
     assert parts.draft is not None
     models = (parts.draft, *parts.smaller)
     streams = [parts.streams.below(TIER)]
     for _ in models[1:]:
         streams.append(streams[-1].below(TIER))
-    below: Tier | Copier = Copier(parts.settings.inner, parts.settings.ngram)
+    below: Tier | Copier = Copier(parts.options.inner, parts.options.ngram)
     tiers: list[Tier] = []
     for model, own in zip(reversed(models), reversed(streams), strict=True):
-        below = Tier(model, below, parts.sampling, own, parts.settings.gamma, parts.capacity, parts.vocabulary)
+        below = Tier(model, below, parts.sampling, own, parts.options.gamma, parts.capacity, parts.vocabulary)
         tiers.insert(0, below)
     return tiers
 
@@ -73,7 +74,6 @@ INFO = DrafterInfo(
     title="Cascade: guesses, smaller models, draft model, target",
     paper="cascade speculative drafting, Chen et al. 2312.11462, losslessly",
     create=Cascade,
-    nodes=lambda settings: settings.gamma,
-    uses=("gamma", "inner", "ngram", "rule"),
+    options=CascadeOptions,
     needs_draft=True,
 )

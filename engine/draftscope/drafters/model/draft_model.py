@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.base.settings import nodes_in
 from draftscope.drafters.drafter import Drafter, DrafterInfo, Outcome, Parts, State
+from draftscope.drafters.length import Lengths, lengths_of
 from draftscope.drafters.model.levels import Drafted, LevelPlan, Levels
-from draftscope.drafters.settings import Settings
+from draftscope.drafters.options import ChainOptions, DrafterOptions, ShapeOptions
 from draftscope.models.forward.graphs import GraphMode, Outputs
 from draftscope.trace.events import Annotation, DraftState
 from draftscope.verify.tree import Counts, Topology, even
@@ -27,8 +27,10 @@ FRESH = 2  # committed tokens that a round finds unread at most, where the draft
 class DraftModel(Levels):
     """Distributions of a model that reads the same text as the target, through a cache of its own."""
 
-    def __init__(self, parts: Parts, counts: Counts, sampled: bool, chooses_length: bool = False) -> None:
-        super().__init__(parts, counts, sampled, chooses_length)
+    def __init__(
+        self, parts: Parts[DrafterOptions], counts: Counts, sampled: bool, lengths: Lengths | None = None
+    ) -> None:
+        super().__init__(parts, counts, sampled, lengths)
         if parts.draft is None:
             raise DraftscopeError("No draft model is loaded; name one with --draft, or choose the drafter 'ngram'.")
         self._model = parts.draft
@@ -162,20 +164,18 @@ class DraftModel(Levels):
         return self._model.forward(self._cache, tokens, form.depth[:, start + 1 : end + 1] - 1, sees)
 
 
-def _chain(parts: Parts) -> Drafter:
-    return DraftModel(parts, even((1,) * parts.settings.gamma), sampled=True, chooses_length=True)
+def _chain(parts: Parts[ChainOptions]) -> Drafter:
+    gamma = parts.options.gamma
+    lengths = lengths_of(parts.options, parts.cost, gamma, parts.batch)
+    return DraftModel(parts, even((1,) * gamma), sampled=True, lengths=lengths)
 
 
-def _sampled(parts: Parts) -> Drafter:
-    return DraftModel(parts, even(parts.settings.shape), sampled=True)
+def _sampled(parts: Parts[ShapeOptions]) -> Drafter:
+    return DraftModel(parts, even(parts.options.shape), sampled=True)
 
 
-def _top_k(parts: Parts) -> Drafter:
-    return DraftModel(parts, even(parts.settings.shape), sampled=False)
-
-
-def _tree_nodes(settings: Settings) -> int:
-    return nodes_in(settings.shape)
+def _top_k(parts: Parts[ShapeOptions]) -> Drafter:
+    return DraftModel(parts, even(parts.options.shape), sampled=False)
 
 
 CHAIN = DrafterInfo(
@@ -183,8 +183,7 @@ CHAIN = DrafterInfo(
     title="Draft model, chain",
     paper="Leviathan et al. 2211.17192, Chen et al. 2302.01318; block verification: Sun et al. 2403.10444",
     create=_chain,
-    nodes=lambda settings: settings.gamma,
-    uses=("gamma", "draft_length", "confidence", "rule"),
+    options=ChainOptions,
     needs_draft=True,
 )
 SAMPLED_TREE = DrafterInfo(
@@ -192,8 +191,7 @@ SAMPLED_TREE = DrafterInfo(
     title="Draft model, sampled tree",
     paper="Jeon et al. 2402.12374 (recursive rejection sampling without replacement)",
     create=_sampled,
-    nodes=_tree_nodes,
-    uses=("shape",),
+    options=ShapeOptions,
     needs_draft=True,
     grows_trees=True,
 )
@@ -202,8 +200,7 @@ TOP_K_TREE = DrafterInfo(
     title="Draft model, top-k tree",
     paper="Miao et al. 2305.09781 (tree verification), deterministic children",
     create=_top_k,
-    nodes=_tree_nodes,
-    uses=("shape",),
+    options=ShapeOptions,
     needs_draft=True,
     grows_trees=True,
 )

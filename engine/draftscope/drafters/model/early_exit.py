@@ -9,7 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from draftscope.drafters.drafter import Drafter, DrafterInfo, Parts
+from draftscope.drafters.length import lengths_of
 from draftscope.drafters.model.draft_model import DraftModel
+from draftscope.drafters.options import EarlyExitOptions
 from draftscope.models.model import Model
 from draftscope.verify.tree import even
 
@@ -20,10 +22,12 @@ class EarlyExit(DraftModel):
     step = "exit step"
 
 
-def _create(parts: Parts) -> Drafter:
-    count = parts.settings.exit_layer or -(-parts.target.layers // 4)
+def _create(parts: Parts[EarlyExitOptions]) -> Drafter:
+    count = parts.options.exit_layer or -(-parts.target.layers // 4)
     early = replace(parts, draft=parts.target.first_layers(count))
-    return EarlyExit(early, even((1,) * parts.settings.gamma), sampled=True, chooses_length=True)
+    gamma = parts.options.gamma
+    lengths = lengths_of(parts.options, parts.cost, gamma, parts.batch)
+    return EarlyExit(early, even((1,) * gamma), sampled=True, lengths=lengths)
 
 
 def _unfit(target: Model) -> str:
@@ -39,7 +43,6 @@ INFO = DrafterInfo(
     title="Early exit, chain",
     paper="Draft & Verify, Zhang et al. 2309.08168; LayerSkip, Elhoushi et al. 2404.16710",
     create=_create,
-    nodes=lambda settings: settings.gamma,
-    uses=("gamma", "draft_length", "confidence", "exit_layer", "rule"),
+    options=EarlyExitOptions,
     unfit=_unfit,
 )

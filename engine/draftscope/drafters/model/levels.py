@@ -17,7 +17,8 @@ import torch
 from torch import Tensor
 
 from draftscope.drafters.drafter import Drafter, Outcome, Parts, State
-from draftscope.drafters.length import lengths_of
+from draftscope.drafters.length import Lengths
+from draftscope.drafters.options import DrafterOptions
 from draftscope.models.forward.graphs import Outputs
 from draftscope.verify.sampling import draw, draw_distinct, entropies
 from draftscope.verify.tree import Counts, DraftTree, Topology, by_levels, empty, with_descendants
@@ -63,7 +64,7 @@ class Drafted:
 class Levels(Drafter):
     """`counts[d][s]` children of slot s of level d; `sampled` draws them, otherwise they are the top k.
 
-    `chooses_length`: a chain that may end before `counts` does, as the setting `draft_length` says. Under greedy
+    `lengths` may end a chain before `counts` does. Under greedy
     decoding children are the top k, the limit of drawing without replacement. A policy may set `counts` anew before any
     round: what is cached is the committed text.
     """
@@ -71,12 +72,14 @@ class Levels(Drafter):
     step = "draft step"  # what a node's origin says, before its depth
     shares = True  # may arms of a bandit that differ in `counts` alone be one and the same drafter?
 
-    def __init__(self, parts: Parts, counts: Counts, sampled: bool, chooses_length: bool = False) -> None:
+    def __init__(
+        self, parts: Parts[DrafterOptions], counts: Counts, sampled: bool, lengths: Lengths | None = None
+    ) -> None:
         self._sampling = parts.sampling
         self._device = parts.device
         self.counts = counts
         self.draws = sampled and not parts.sampling.greedy
-        self._lengths = lengths_of(parts.settings, parts.cost, len(counts), parts.batch) if chooses_length else None
+        self._lengths = lengths
 
     @abstractmethod
     def first(self, state: State) -> Tensor | None:

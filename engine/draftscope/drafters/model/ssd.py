@@ -25,6 +25,7 @@ from torch import Tensor
 from draftscope.base.errors import DraftscopeError
 from draftscope.drafters.drafter import DrafterInfo, Outcome, Parts, State
 from draftscope.drafters.model.draft_model import DraftModel
+from draftscope.drafters.options import SsdOptions
 from draftscope.trace.events import Annotation, Prefetch
 from draftscope.verify.sampling import draw
 from draftscope.verify.tree import DraftTree, chain, even
@@ -50,11 +51,11 @@ class Ssd(DraftModel):
 
     shares = False
 
-    def __init__(self, parts: Parts) -> None:
-        super().__init__(parts, even((1,) * parts.settings.gamma), sampled=True)
+    def __init__(self, parts: Parts[SsdOptions]) -> None:
+        super().__init__(parts, even((1,) * parts.options.gamma), sampled=True)
         if not self._model.trees:
             raise DraftscopeError(f"SSD drafts in branches, and '{self._model.name}' takes no trees; choose 'draft'.")
-        self._gamma, self._fan = parts.settings.gamma, parts.settings.prefetch
+        self._gamma, self._fan = parts.options.gamma, parts.options.prefetch
         self._cache = self._model.cache(parts.batch, parts.capacity + self._gamma * (1 + self._fan))
         self._streams = parts.streams.below(TIER)
         self._greedy = parts.sampling.greedy
@@ -247,7 +248,6 @@ INFO = DrafterInfo(
     title="SSD: drafting ahead while the target verifies",
     paper="speculative speculative decoding, 2603.03251",
     create=Ssd,
-    nodes=lambda settings: settings.gamma,
-    uses=("gamma", "prefetch", "rule"),
+    options=SsdOptions,
     needs_draft=True,
 )

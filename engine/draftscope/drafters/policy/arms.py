@@ -12,6 +12,7 @@ from typing import Any
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.drafters.drafter import DrafterInfo, Parts
+from draftscope.drafters.options import BanditOptions, DrafterOptions, GammaOptions, ShapeOptions
 from draftscope.drafters.settings import Settings
 
 Find = Callable[[str], DrafterInfo]  # a drafter by its name; DraftscopeError for an unknown one
@@ -26,25 +27,31 @@ class Arm:
     settings: Settings
 
     @property
+    def options(self) -> DrafterOptions:
+        """The options that its drafter reads."""
+        options: DrafterOptions = self.settings.options(self.info.options)
+        return options
+
+    @property
     def shape(self) -> tuple[int, ...] | None:
         """Children of every node, level by level; empty where nothing is drafted, None where that is no full tree."""
         if "shape" in self.info.uses:
-            return self.settings.shape
+            return self.settings.options(ShapeOptions).shape
         if "gamma" in self.info.uses:
-            return (1,) * self.settings.gamma
+            return (1,) * self.settings.options(GammaOptions).gamma
         return () if self.info.name == "plain" else None
 
 
 def arms_of(settings: Settings, find: Find) -> list[Arm]:
     """The arms that the settings name. `DraftscopeError` for one that is no arm, or stands there twice."""
-    arms = [_arm(written, settings, find) for written in settings.arms]
+    arms = [_arm(written, settings, find) for written in settings.options(BanditOptions).arms]
     for i, arm in enumerate(arms):
-        if any((arm.info, arm.settings) == (other.info, other.settings) for other in arms[:i]):
+        if any((arm.info, arm.options) == (other.info, other.options) for other in arms[:i]):
             raise DraftscopeError(f"arms: '{arm.name}' stands there twice; name each arm once.")
     return arms
 
 
-def refuse(arm: Arm, parts: Parts) -> None:
+def refuse(arm: Arm, parts: Parts[DrafterOptions]) -> None:
     """`DraftscopeError` where these models cannot play an arm."""
     info = arm.info
     why = info.unfit(parts.target)

@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from draftscope.base.settings import TreeShape
 from draftscope.drafters.drafter import Drafter, DrafterInfo, Outcome, Parts, State
 from draftscope.drafters.model.levels import Levels
+from draftscope.drafters.options import BanditOptions, DrafterOptions, TreeShape
 from draftscope.drafters.policy.arms import Arm, Find, arms_of, refuse
 from draftscope.drafters.policy.implied import accepted, is_chain, lies_in
 from draftscope.drafters.policy.policies import POLICIES
@@ -51,15 +51,15 @@ class PlayedRound:
 class Bandit(Drafter):
     """The arms of the settings under their policy."""
 
-    def __init__(self, parts: Parts, find: Find) -> None:
+    def __init__(self, parts: Parts[BanditOptions], find: Find) -> None:
         self._plays = _plays(parts, find)
         self._members = list({id(play.member): play.member for play in self._plays}.values())
         self.layers = tuple(sorted({layer for member in self._members for layer in member.layers}))
         self.reads_argmax = any(member.reads_argmax for member in self._members)
         self._hidden = parts.target.hidden
         tells = [_told_by(play, self._plays, parts) for play in self._plays]
-        self._policy = POLICIES[parts.settings.policy](tells)
-        self._settings = parts.settings
+        self._policy = POLICIES[parts.options.policy](tells)
+        self._options = parts.options
         self._streams = parts.streams.below(TIER)
         self._round: PlayedRound | None = None
 
@@ -133,17 +133,17 @@ class Bandit(Drafter):
             for play, seen in zip(self._plays, self._policy.arms, strict=True)
         ]
         return events.PolicyNote(
-            policy=self._settings.policy, chosen=chosen, probability=self._policy.probability, arms=arms
+            policy=self._options.policy, chosen=chosen, probability=self._policy.probability, arms=arms
         )
 
 
-def _plays(parts: Parts, find: Find) -> list[Play]:
+def _plays(parts: Parts[DrafterOptions], find: Find) -> list[Play]:
     """Every arm with who drafts for it. `DraftscopeError` for an arm that these models cannot play."""
     shared: dict[object, Levels] = {}
     plays = []
     for arm in arms_of(parts.settings, find):
         refuse(arm, parts)
-        made = arm.info.create(replace(parts, settings=arm.settings))
+        made = arm.info.create(replace(parts, settings=arm.settings, options=arm.options))
         if isinstance(made, Levels) and made.shares:
             member = shared.setdefault((type(made), arm.info.needs_head, made.draws), made)
             plays.append(Play(arm, member, made.counts, made.draws))
@@ -152,12 +152,12 @@ def _plays(parts: Parts, find: Find) -> list[Play]:
     return plays
 
 
-def _told_by(played: Play, plays: Sequence[Play], parts: Parts) -> list[int]:
+def _told_by(played: Play, plays: Sequence[Play], parts: Parts[BanditOptions]) -> list[int]:
     """The arms whose tokens the result on `played` tells."""
     return [i for i, play in enumerate(plays) if play is played or _tells(played, play, parts)]
 
 
-def _tells(played: Play, other: Play, parts: Parts) -> bool:
+def _tells(played: Play, other: Play, parts: Parts[BanditOptions]) -> bool:
     large, small = played.arm.shape, other.arm.shape
     if small == ():
         return True  # plain: one token, whatever happens
@@ -165,7 +165,7 @@ def _tells(played: Play, other: Play, parts: Parts) -> bool:
         return False
     if played.member is not other.member and played.arm.info is not other.arm.info:
         return False
-    return _verified_alike(small, large, drawn=played.drawn, rule=parts.settings.rule)
+    return _verified_alike(small, large, drawn=played.drawn, rule=parts.options.rule)
 
 
 def _verified_alike(small: TreeShape, large: TreeShape, drawn: bool, rule: str) -> bool:
@@ -173,15 +173,15 @@ def _verified_alike(small: TreeShape, large: TreeShape, drawn: bool, rule: str) 
     return not drawn or rule == "token" or is_chain(small) == is_chain(large)
 
 
-def info(find: Find) -> DrafterInfo:
+def info(find: Find) -> DrafterInfo[BanditOptions]:
     """The bandit's entry. Its arms are drafters of the registry that it stands in itself, so it is given `find`."""
     return DrafterInfo(
         name="bandit",
         title="Bandit over drafters and shapes",
         paper="BanditSpec 2505.15141, TapOut 2511.02017; full information: 2510.20064",
         create=lambda parts: Bandit(parts, find),
-        nodes=lambda settings: max(arm.info.nodes(arm.settings) for arm in arms_of(settings, find)),
-        uses=("policy", "arms", "rule"),
+        options=BanditOptions,
+        nodes=lambda settings: max(arm.info.most_nodes(arm.settings) for arm in arms_of(settings, find)),
         needs_draft=True,
         by_clock=True,
     )

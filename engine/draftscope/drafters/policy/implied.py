@@ -16,8 +16,8 @@ from collections.abc import Sequence
 
 import torch
 
-from draftscope.base.settings import TreeShape
 from draftscope.drafters.drafter import Outcome
+from draftscope.drafters.options import TreeShape
 from draftscope.verify.uniforms import Uniforms
 
 

@@ -18,6 +18,7 @@ from functools import lru_cache
 from draftscope.drafters.drafter import DrafterInfo
 from draftscope.drafters.heads.recurrent import RecurrentLevels, recurrent_head
 from draftscope.drafters.model.draft_model import DraftModel
+from draftscope.drafters.options import TreeSizeOptions
 from draftscope.verify.tree import Counts
 
 
@@ -69,8 +70,7 @@ DRAFT = DrafterInfo(
     title="Draft model, Sequoia's tree",
     paper="Chen et al. 2402.12374: the tree by dynamic programming, siblings drawn without replacement",
     create=lambda parts: DraftModel(parts, parts.counts(), sampled=True),
-    nodes=lambda settings: settings.tree_nodes,
-    uses=("tree_nodes", "tree_depth"),
+    options=TreeSizeOptions,
     needs_draft=True,
     grows_trees=True,
 )

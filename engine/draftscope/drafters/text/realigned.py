@@ -14,6 +14,7 @@ from torch import Tensor
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.drafters.drafter import Parts
+from draftscope.drafters.options import GammaOptions
 from draftscope.drafters.text.retokenize import Realigner, Seen
 
 SPARE = 2  # a cache that is full is made so many times as large as what it has to hold
@@ -25,7 +26,7 @@ class RealignedDraft:
     `again[b]` are the tokens that it had read and had to read anew when it last read.
     """
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts[GammaOptions]) -> None:
         if parts.text_draft is None:
             raise DraftscopeError("No draft model is loaded; name one with --draft, or choose the drafter 'ngram'.")
         self._model = parts.text_draft.model
@@ -37,7 +38,7 @@ class RealignedDraft:
         self.device, self.vocabulary = self._model.device, self._model.vocabulary
         self.realigner = Realigner(parts.tokenizer, parts.text_draft.tokenizer)
         self.again = [0] * parts.batch
-        self._gamma = parts.settings.gamma
+        self._gamma = parts.options.gamma
         self._cache = self._model.cache(parts.batch, parts.capacity)
         self._read: list[list[int]] = [[] for _ in range(parts.batch)]  # tokens in the cache, drafted ones included
 

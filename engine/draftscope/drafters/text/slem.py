@@ -15,6 +15,7 @@ from time import perf_counter
 from torch import Tensor
 
 from draftscope.drafters.drafter import Drafter, DrafterInfo, Parts, State
+from draftscope.drafters.options import GammaOptions
 from draftscope.drafters.text.realigned import RealignedDraft
 from draftscope.trace.events import Annotation, Realignment
 from draftscope.verify.tree import DraftTree, deterministic_chains, empty
@@ -23,8 +24,8 @@ from draftscope.verify.tree import DraftTree, deterministic_chains, empty
 class Slem(Drafter):
     """A deterministic chain: what `gamma` tokens of the draft's own say, in at most `gamma` of the target's."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._gamma = parts.settings.gamma
+    def __init__(self, parts: Parts[GammaOptions]) -> None:
+        self._gamma = parts.options.gamma
         self._draft = RealignedDraft(parts)
         self._notes: list[Realignment] = []
 
@@ -63,7 +64,6 @@ INFO = DrafterInfo(
     title="Draft model of another tokenizer, through text",
     paper="string-level exact match, Timor et al. 2502.05202; universal assisted generation",
     create=Slem,
-    nodes=lambda settings: settings.gamma,
-    uses=("gamma",),
+    options=GammaOptions,
     needs_text_draft=True,
 )

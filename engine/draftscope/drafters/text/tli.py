@@ -15,6 +15,7 @@ from torch import Tensor
 from draftscope.base.errors import DraftscopeError
 from draftscope.drafters.drafter import DrafterInfo, Parts, State
 from draftscope.drafters.model.levels import Levels
+from draftscope.drafters.options import DrawnChainOptions
 from draftscope.drafters.text.realigned import RealignedDraft
 from draftscope.verify.tree import Topology, even
 
@@ -24,8 +25,8 @@ class Tli(Levels):
 
     shares = False
 
-    def __init__(self, parts: Parts) -> None:
-        super().__init__(parts, even((1,) * parts.settings.gamma), sampled=True)
+    def __init__(self, parts: Parts[DrawnChainOptions]) -> None:
+        super().__init__(parts, even((1,) * parts.options.gamma), sampled=True)
         self._draft = RealignedDraft(parts)
         theirs, ours = self._draft.realigner.shared()
         widths = self._draft.vocabulary, parts.vocabulary
@@ -60,7 +61,6 @@ INFO = DrafterInfo(
     title="Draft model of another tokenizer, shared tokens only",
     paper="token-level intersection, Timor et al. 2502.05202",
     create=Tli,
-    nodes=lambda settings: settings.gamma,
-    uses=("gamma", "rule"),
+    options=DrawnChainOptions,
     needs_text_draft=True,
 )

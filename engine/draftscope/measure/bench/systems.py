@@ -10,9 +10,10 @@ from typing import Any
 
 from draftscope import drafters
 from draftscope.base.errors import DraftscopeError
-from draftscope.base.settings import LOSSY, TreeShape
+from draftscope.base.settings import LOSSY
 from draftscope.decode.lab import Lab
 from draftscope.drafters import DrafterInfo
+from draftscope.drafters.options import ShapeOptions, TreeShape
 from draftscope.drafters.settings import Settings
 from draftscope.measure.bench.plan import BenchPlan
 from draftscope.measure.bench.rounds import KeptStep
@@ -165,7 +166,7 @@ def own(lab: Lab, plan: BenchPlan) -> tuple[list[System], list[str]]:
     labels = [PLAIN]
     for info in able:
         gammas = plan.gammas if "gamma" in info.uses else (None,)
-        shape = SHAPES.get(info.name, Settings.of().shape) if "shape" in info.uses else None
+        shape = SHAPES.get(info.name, ShapeOptions().shape) if "shape" in info.uses else None
         rules = [None if rule == "block" else rule for rule in plan.rules] if "rule" in info.uses else [None]
         lengths = [None if length == "fixed" else length for length in plan.lengths]
         combined = product(gammas, rules, lengths if "draft_length" in info.uses else [None])

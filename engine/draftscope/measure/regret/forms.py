@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from math import prod
 
-from draftscope.base.settings import TreeShape
+from draftscope.drafters.options import TreeShape
 from draftscope.measure.bench.statistics import LEVEL, Interval
 
 LEAST = 6  # pairs: of fewer, even all on one side say nothing at 95%, since a fair uniform does that too often

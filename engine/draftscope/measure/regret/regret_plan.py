@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import get_args
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.drafters.settings import Settings
+from draftscope.drafters.options import BanditOptions
 from draftscope.measure.bench.plan import BenchPlan
 
 PLAN = BenchPlan(temperatures=(1.0,), peers=False)  # minutes on two cores; at T = 0 most continuations loop
 QUICK = replace(PLAN, repeats=2, prompts_per_kind=1)
-POLICIES: tuple[str, ...] = get_args(Settings.model_fields["policy"].annotation)
-ARMS: tuple[str, ...] = Settings.model_fields["arms"].default
+POLICIES: tuple[str, ...] = get_args(BanditOptions.model_fields["policy"].annotation)
+ARMS: tuple[str, ...] = BanditOptions().arms
 
 
 def refuse_policies(names: Sequence[str]) -> None:

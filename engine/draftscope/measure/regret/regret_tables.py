@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from draftscope.base.markdown import one_line, table
-from draftscope.base.settings import nodes_in
+from draftscope.drafters.options import nodes_in
 from draftscope.measure.regret.forms import ComparedTrees, answer, form
 from draftscope.measure.regret.regret_report import RegretReport, RegretRow
 
