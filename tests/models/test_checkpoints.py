@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
+import sys
 import time
 from collections import Counter
 from dataclasses import replace
@@ -12,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 import torch
-from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError, RevisionNotFoundError
+from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNotFoundError, RevisionNotFoundError
 from transformers import BertConfig, BertModel, GenerationConfig, T5Config, T5ForConditionalGeneration
 
 import draftscope
@@ -31,6 +33,7 @@ from draftscope.models.loading.devices import pick_device_map
 from draftscope.models.probe import probed
 from tests.conftest import byte_tokenizer, letters, random_llama
 
+HTTP = sys.modules[HfHubHTTPError.__bases__[0].__module__]  # the HTTP client of the hub's own client
 HOW = CheckpointOptions(torch.float32, torch.device("cpu"))
 
 
@@ -174,6 +177,33 @@ def answer(kind: type[Exception]) -> Exception:
 def test_the_hubs_errors_become_one_sentence(monkeypatch: pytest.MonkeyPatch, found: Hub, sentence: str) -> None:
     monkeypatch.setattr(hub, "HfApi", lambda: found)
     assert sentence in refused("some/one", revision="v9")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        HTTP.ConnectError("no route"),
+        HTTP.ReadTimeout("slow"),
+        OSError("no name"),
+        json.JSONDecodeError("<html>", "", 0),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_a_hub_that_does_not_answer_is_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: Exception
+) -> None:
+    monkeypatch.setattr(hub, "HfApi", lambda: Hub(error))
+    with caplog.at_level(logging.INFO, "draftscope"):
+        assert hub.listing("some/one", None) is None
+    assert caplog.records[0].message == "The hub did not answer for 'some/one'."
+    assert caplog.records[0].exc_info is not None
+
+
+def test_a_bug_is_not_an_unreachable_hub(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any exception at all used to send the loader to the cache."""
+    monkeypatch.setattr(hub, "HfApi", lambda: Hub(TypeError("wrong argument")))
+    with pytest.raises(TypeError, match="wrong argument"):
+        draftscope.load("some/one")
 
 
 def test_an_unreachable_hub_is_reported_at_once(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import logging
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,6 +11,7 @@ from pathlib import Path
 from huggingface_hub import HfApi, try_to_load_from_cache
 from huggingface_hub.errors import (
     GatedRepoError,
+    HfHubHTTPError,
     HFValidationError,
     RepositoryNotFoundError,
     RevisionNotFoundError,
@@ -17,6 +20,10 @@ from huggingface_hub.errors import (
 from draftscope.base.errors import DraftscopeError
 
 PATIENCE_S = 5.0
+# No network, no name service, a timeout, an overloaded hub, offline mode: errors of the hub's HTTP client (httpx or
+# httpx2, by version) and of the system. And a proxy's page instead of JSON.
+NO_ANSWER: tuple[type[BaseException], ...] = (*HfHubHTTPError.__bases__, json.JSONDecodeError)
+LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -44,7 +51,8 @@ def listing(repo: str, revision: str | None) -> Listing | None:
         raise DraftscopeError(
             f"There is no model '{repo}' on the hub, or it is private; check the spelling or log in: 'hf auth login'."
         ) from None
-    except Exception:  # no network, no DNS, a proxy's page, a timeout: the hub does not answer
+    except NO_ANSWER as error:
+        LOG.info("The hub did not answer for '%s'.", repo, exc_info=error)
         return None
     files = tuple(sibling.rfilename for sibling in info.siblings or ())
     return Listing(files, Counter(info.safetensors.parameters if info.safetensors else {}))
