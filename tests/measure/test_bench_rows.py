@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from hypothesis import given
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from draftscope.base.text import Fed
@@ -148,6 +149,7 @@ def test_a_rounds_time_is_shared_by_the_tokens_it_wrote() -> None:
 # statistics
 
 
+@hypothesis_settings(deadline=None)  # the first call imports SciPy
 @given(st.lists(st.lists(st.floats(0.01, 100), min_size=1, max_size=9), min_size=1, max_size=5))
 def test_an_interval_is_always_the_same_and_holds_its_median(groups: list[list[float]]) -> None:
     found = bootstrap(groups)

@@ -139,7 +139,7 @@ def _compared(rows: Sequence[BenchRow]) -> str:
     equal, runs = sum(row.equal_runs or 0 for row in rows), sum(row.runs for row in rows)
     if equal == runs:
         return "equal"
-    first = min(int(row.tokens_vs_plain.split()[-1]) for row in rows if row.tokens_vs_plain != "equal")
+    first = min(row.first_difference for row in rows if row.first_difference is not None)
     return f"differs at {first} ({equal} of {runs} runs equal)"
 
 

@@ -50,6 +50,7 @@ class BenchRow:
     looping: int
     tokens_vs_plain: str  # equal, differs at n (the first such token of any run), or sampled
     equal_runs: int | None  # None where tokens are sampled
+    first_difference: int | None  # the earliest such token of any run; None if all are equal, or sampled
     mean_acceptance_length: float | None = None  # 1 + accepted / rounds that drafted
     conditional_alpha: list[float | None] = field(default_factory=list)  # by position: accepted / reached and drafted
     predicted_ratio: float | None = None  # tau / (gamma c + v + o)
@@ -171,6 +172,7 @@ def _row(pairs: Sequence[Paired], distances: Distances) -> BenchRow:
         looping=sum(pair.loops for pair in pairs),
         tokens_vs_plain="sampled" if sampled else _compared(ats),
         equal_runs=None if sampled else ats.count(None),
+        first_difference=None if sampled else min((at for at in ats if at is not None), default=None),
         cache_bytes=max((pair.run.cache_bytes for pair in pairs if pair.run.cache_bytes is not None), default=None),
         draft_bytes=max((pair.run.draft_bytes for pair in pairs if pair.run.draft_bytes is not None), default=None),
         distance=distances.get((label, case.temperature)),

@@ -37,15 +37,11 @@ def bootstrap(groups: Sequence[Sequence[float]]) -> Interval:
     from scipy import stats  # not at the top: it takes longer to import than all that needs no statistics
 
     samples = [np.repeat(values, 2) if len(values) == 1 else np.asarray(values, dtype=float) for values in groups]
-    found = stats.bootstrap(
-        samples,
-        _median_of_medians,
-        n_resamples=RESAMPLES,
-        confidence_level=LEVEL,
-        method="percentile",
-        rng=np.random.default_rng(0),
-    ).confidence_interval
-    return Interval(float(_median_of_medians(*samples)), float(found.low), float(found.high))
+    draws = np.random.default_rng(0)
+    found = stats.bootstrap(samples, _median_of_medians, n_resamples=RESAMPLES, method="percentile", rng=draws)
+    # numpy's quantile of equal values is that value; SciPy's own interval may miss it by its last bit.
+    low, high = np.quantile(found.bootstrap_distribution, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return Interval(float(_median_of_medians(*samples)), float(low), float(high))
 
 
 def _median_of_medians(*samples: NDArray[np.float64], axis: int = -1) -> NDArray[np.float64]:
