@@ -373,7 +373,7 @@ def test_a_drafter_that_proposes_more_than_it_announced_is_refused(pair: Lab, mo
 
     shy = replace(drafters.find("draft"), nodes=lambda _: 1)
     monkeypatch.setattr(drafters, "find", lambda _: shy)
-    with pytest.raises(ValueError, match="proposed 4 nodes and had announced at most 1"):
+    with pytest.raises(ValueError, match="proposed 4 nodes, more than the 1"):
         pair.decode(PROMPT, gamma=4)
 
 

@@ -1,7 +1,7 @@
-"""Measures a pair on this machine once (`calibration.py` says what for) and keeps the figures with what they belong to.
+"""Measures a pair's costs on this machine once, and saves them with what they depend on (`base/costs.py`).
 
-Widths and contexts are timed on the target's own forward, interleaved, medians of several rounds of all of them;
-drafting and overhead on real rounds of the loop. The cache is full of zeros, which cost what other numbers cost.
+Widths and contexts are timed on the target's forward in turn, and the medians count; drafting and overhead are timed in
+real rounds of the loop. The cache is full of zeros, which take as long as other numbers.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ from draftscope.verify.uniforms import Streams
 
 WIDTHS = (1, 2, 3, 4, 5, 7, 9, 13, 17, 25, 33, 65)
 BATCHES = (1, 2, 4, 8, 16, 32, 64)
-MOST_ROWS = 320  # rows of a batch in one forward
+MOST_ROWS = 320  # in one forward, of all sequences of a batch
 CONTEXTS = (64, 256, 512, 1024, 4096, 16384)
 CONTEXT = 256
 GAMMAS = (1, 3, 5, 8)
 REPEATS = 9
-TOGETHER = {1: 24, 16: 8}  # sequences in the rounds that drafting is measured on, and how many rounds
-LONGEST = 1.0  # seconds after which some rounds are enough
-WARM = 2  # rounds of everything that are not counted
+TOGETHER = {1: 24, 16: 8}  # batch size -> rounds in which drafting is measured
+LONGEST = 1.0  # seconds after which no more rounds are measured
+WARM = 2  # rounds of warm-up
 STAGES = ("accept", "commit", "host")
 
 StageTimes = dict[tuple[str, int, int], list[dict[str, float]]]  # stage times by drafter, batch and gamma
 
 
 def calibration_of(pair: LoadedPair, say: Callable[[str], None] = lambda _: None) -> Calibration:
-    """The pair's calibration: as it was kept, else measured now (seconds on small models) and kept.
+    """The pair's saved calibration, or else a new one, which takes seconds for small models and is saved.
 
-    One that lacks a drafter which this pair has, a head for one, is measured anew.
+    A saved one that lacks a drafter of this pair, such as a head loaded later, is measured again.
     """
     found = costs.known(belongs(pair))
     if found is None or not found.drafting.keys() >= set(_drafting(pair)):
@@ -60,7 +60,7 @@ def calibration_of(pair: LoadedPair, say: Callable[[str], None] = lambda _: None
 
 
 def belongs(pair: LoadedPair) -> Belongs:
-    """What figures measured with this pair belong to."""
+    """What measurements of this pair depend on."""
     device = pair.target.device
     return Belongs(
         target=pair.target.name,
@@ -79,7 +79,7 @@ def belongs(pair: LoadedPair) -> Belongs:
 
 
 def measure(pair: LoadedPair, say: Callable[[str], None] = lambda _: None) -> Calibration:
-    """Measures everything anew; `say` hears what is being measured."""
+    """Measures everything. `say` is called with what is measured next."""
     context = min(CONTEXT, pair.target.context // 2)
     say("verify cost over widths, batches and contexts")
     verify = _verify(pair.target, context)
@@ -99,21 +99,21 @@ def measure(pair: LoadedPair, say: Callable[[str], None] = lambda _: None) -> Ca
 
 
 def _verify(model: Model, context: int) -> list[Verify]:
-    """One batch size after the other: a large one would leave the caches cold for a small one."""
+    """Batch sizes in order: a large batch evicts from the CPU's caches what a small one would find there."""
     found = []
-    for batch in BATCHES if model.trees else (1,):  # with masks of its own a model takes one sequence at a time
+    for batch in BATCHES if model.trees else (1,):  # without trees, a model decodes one sequence at a time
         cases = [(width, context) for width in WIDTHS if batch * width <= MOST_ROWS or width == 1]
         others = CONTEXTS if batch == 1 else CONTEXTS[:1]
         cases += [(1, each) for each in others if each + 1 <= model.context and each != context]
         cache = model.cache(batch, max(width + each for width, each in cases))
-        repeats = REPEATS if batch == 1 else REPEATS // 2 + 1  # a large batch is long, and steadier
+        repeats = REPEATS if batch == 1 else REPEATS // 2 + 1  # large batches take longer and vary less
         times = _interleaved([_forward(model, cache, width, each) for width, each in cases], repeats)
         found += [Verify(width=w, batch=batch, context=s, ms=ms) for (w, s), ms in zip(cases, times, strict=True)]
     return found
 
 
 def _forward(model: Model, cache: SlotCache, width: int, context: int) -> Callable[[], object]:
-    """A forward of `width` rows of the cache's sequences, as if they had `context` tokens each."""
+    """A forward of `width` rows for each sequence of the cache, each with `context` tokens."""
     batch = len(cache.table.length)
     tokens = torch.ones((batch, width), dtype=torch.long, device=model.device)
     offsets = torch.arange(width, device=model.device).expand(batch, -1)
@@ -127,7 +127,7 @@ def _forward(model: Model, cache: SlotCache, width: int, context: int) -> Callab
 
 
 def _interleaved(works: Sequence[Callable[[], object]], repeats: int) -> list[float]:
-    """Median milliseconds of each, all of them in turn."""
+    """Median milliseconds of each piece of work; they run in turn."""
     times: list[list[float]] = [[] for _ in works]
     for repeat in range(WARM + repeats):
         for work, taken in zip(works, times, strict=True):
@@ -146,8 +146,8 @@ def _timed(work: Callable[[], object]) -> float:
 
 
 def _drafting(pair: LoadedPair) -> list[str]:
-    """The drafters whose cost grows with gamma here; what is synthetic costs nothing that anyone could pay, and who
-    drafts through text chooses nothing by cost."""
+    """The available drafters whose cost depends on gamma. Synthetic drafters have no real cost, and drafters through
+    text do not choose by cost."""
     known = drafters.known()
     able = [known[info.name] for info in availabilities(pair) if info.available and "gamma" in info.uses]
     return [info.name for info in able if not info.synthetic and not info.needs_text_draft]
@@ -158,7 +158,7 @@ def _together(pair: LoadedPair) -> dict[int, int]:
 
 
 def _rounds(pair: LoadedPair) -> StageTimes:
-    """Stage times of real rounds by drafter, batch and gamma, at temperature 1, runs interleaved."""
+    """Stage times of real rounds by drafter, batch and gamma, at temperature 1, in interleaved runs."""
     found: StageTimes = {}
     for (batch, most), repeat in product(_together(pair).items(), range(2)):
         for name in (PLAIN, *_drafting(pair)):
@@ -171,7 +171,7 @@ def _rounds(pair: LoadedPair) -> StageTimes:
 
 
 def _steps(pair: LoadedPair, name: str, batch: int, gamma: int, rounds: int) -> Iterator[Step]:
-    """Rounds of texts that are none at its end after so many."""
+    """Rounds of texts that are long enough for `rounds` rounds."""
     tokens = rounds * (gamma + 1) + 1
     settings = Settings.of(drafter=name, gamma=max(gamma, 1), temperature=1.0, max_new_tokens=tokens)
     _, ids = read_prompt(pair, "The", tokens, Chat())
@@ -180,7 +180,7 @@ def _steps(pair: LoadedPair, name: str, batch: int, gamma: int, rounds: int) -> 
 
 
 def _first(steps: Iterator[Step], most: int) -> Iterator[Step]:
-    """The first `most` rounds, or fewer where they take long."""
+    """The first `most` rounds, or fewer if they take long."""
     began = perf_counter()
     for count, step in enumerate(steps, 1):
         yield step
@@ -189,7 +189,7 @@ def _first(steps: Iterator[Step], most: int) -> Iterator[Step]:
 
 
 def _fit(rounds: StageTimes, name: str, batch: int) -> Drafting:
-    """Lines through the medians at each gamma. A drafter that found nothing to draft costs what plain does."""
+    """Lines fitted to the medians at each gamma. A drafter that drafted nothing costs what plain decoding does."""
     points = [(gamma, stages) for gamma in (0, *GAMMAS) if (stages := rounds.get((name, batch, gamma)))]
     points = points or [(0, rounds[PLAIN, batch, 0])]
     propose = _line((gamma, statistics.median(s["propose"] for s in stages)) for gamma, stages in points)
@@ -208,7 +208,7 @@ def _line(points: Iterable[tuple[int, float]]) -> tuple[float, float]:
 
 
 def machine(model: Model) -> Machine:
-    """A copy well beyond every cache, and a product large enough to be bound by arithmetic."""
+    """The rates of a copy much larger than every cache and of a compute-bound matrix product."""
     size = 1 << (31 if model.device.type == "cuda" else 29)
     source = torch.ones(size // 4, dtype=torch.float32, device=model.device)
     into = torch.empty_like(source)
@@ -220,7 +220,8 @@ def machine(model: Model) -> Machine:
 
 @torch.inference_mode()
 def differing_widths(model: Model) -> list[int]:
-    """At which widths is the first row not bit for bit what it is alone? Where none, greedy lanes agree to the bit."""
+    """The widths at which row 0 is not bit-identical to a forward of one row. If there are none, greedy lanes agree
+    exactly."""
     prompt = [(7 * i + 3) % model.vocabulary for i in range(min(40, model.context // 2))]
     widths = [width for width in WIDTHS if width <= 33]
     cache = model.cache(1, len(prompt) + widths[-1])

@@ -1,7 +1,7 @@
-"""The race: lanes interleaved a round at a time, always advancing the lane whose own clock is behind.
+"""A race: lanes take turns round by round, and the lane whose own clock is furthest behind goes next.
 
-A lane's clock counts only its own device-synchronised work, so lanes do not pay for each other. The race is one number;
-the headline speedup is another: `solo_runs`, whole runs one after the other, interleaved, medians.
+A lane's clock counts only its own device-synchronised work, so no lane waits for another on it. The race is one
+measurement; the headline speedup is another: `solo_runs`, whole runs in turn, of which the median counts.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def never() -> bool:
 
 
 def race(runs: Sequence[Run], cancelled: Callable[[], bool] = never) -> Iterator[AnyEvent]:
-    """Events of all lanes. `cancelled` is asked before every round; every lane still ends with its `RunEnd`."""
+    """The events of all lanes. `cancelled` is called before every round; cancelled lanes still end with a `RunEnd`."""
     streams = {index: run.events() for index, run in enumerate(runs)}
     while streams:
         behind = min(streams, key=lambda index: (runs[index].clock_ms, index))
@@ -45,7 +45,7 @@ def solo_runs(
     repeats: int = 3,
     cancelled: Callable[[], bool] = never,
 ) -> Iterator[SoloRuns]:
-    """Whole runs of each lane alone, A B A B, recording off; yields each lane's times so far after each of its runs."""
+    """Unrecorded whole runs of each lane alone, in the order A B A B. Yields a lane's times so far after each run."""
     seconds: dict[str, list[float]] = {lane: [] for lane in lanes}
     for _ in range(repeats):
         for lane, settings in lanes.items():

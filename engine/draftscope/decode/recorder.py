@@ -1,7 +1,7 @@
-"""From a `Step` of tensors to the `Round` of a trace. Runs outside the lane's clock and touches nothing that decodes.
+"""Turns a `Step` of tensors into the `Round` of a trace, outside the lane's clock and without effect on decoding.
 
-Each verified child is shown with the distributions it actually faced. They are worked out again here from p, q and the
-result, by the formula that verified; a property test holds every recorded story to the rules of what can happen.
+Each verified child is recorded with the distributions that verified it. They are computed here again from p, q and the
+result, with the formula used for verification; `trace/validate` checks that they fit together.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Recorder:
 
     @torch.inference_mode()
     def round(self, step: Step, annotations: Sequence[events.Annotation] = ()) -> events.Round | None:
-        """The round's event; None where this sequence had already ended. `annotations` are the drafter's."""
+        """The round's event, with the drafter's `annotations`; None if this sequence had already ended."""
         fed = step.fed[self.row]
         if fed is None:
             return None
@@ -67,7 +67,7 @@ class Recorder:
 
 @dataclass(frozen=True)
 class _Faced:
-    """A pair of distributions [V] that somebody faced, and the tokens to show. q is None where there is no draft
+    """Target and draft distribution [V] of one verification, and the tokens to show. q is None if there is no draft
     distribution."""
 
     p: Tensor
@@ -76,7 +76,7 @@ class _Faced:
 
 
 class _View:
-    """One sequence of one step, read to the host as far as a trace needs it."""
+    """One sequence of one step, with the parts a trace needs copied to the host."""
 
     def __init__(self, step: Step, row: int, rule: str, pieces: Pieces) -> None:
         tree = step.tree
@@ -132,15 +132,14 @@ class _View:
         ]
 
     def decisions(self) -> list[events.Decision]:
-        """The decisions of this round, from the root down, for every slot whose children were verified."""
+        """One decision for each slot whose children were verified, from the root down."""
         if self.block and not all(self.never_accepted):
             return self._block_decisions()
         visited = [0, *(node + 1 for node in self.path)]
         return [self._decision(slot) for slot in visited if self.children(slot)]
 
     def last(self) -> events.Last:
-        """The target's own token: where it hangs, and the distribution it came from unless a decision already shows
-        that."""
+        """The target's own token, its slot, and its distribution unless a decision already shows it."""
         slot, token = self.end, self.step.last[self.row]
         verified = bool(self.children(slot))
         kind: events.LastKind = "correction" if verified else "bonus" if self.path else "plain"
@@ -176,7 +175,7 @@ class _View:
         return self._drawn_decision(slot) if drawn else self._chosen_decision(slot)
 
     def _chosen_decision(self, slot: int) -> events.Decision:
-        """Greedy or deterministic: the target's own token accepts the child that carries it."""
+        """Greedy or deterministic children: the child with the target's own token is accepted."""
         children = self.children(slot)
         taken = next((node for node in self.path if node in children), None)
         own = self.step.last[self.row] if taken is None else self.tokens[taken]
@@ -194,8 +193,7 @@ class _View:
         )
 
     def _drawn_decision(self, slot: int) -> events.Decision:
-        """Token-wise rejection, or RRSw where siblings stand: one uniform a child, distributions renewed after each
-        rejection."""
+        """Token-wise rejection, or RRSw for siblings: one uniform per child, new distributions after each rejection."""
         children = self.children(slot)
         verified = next((children[: i + 1] for i, node in enumerate(children) if node in self.path), children)
         faced = self._faced(slot, verified)[: len(verified)]
@@ -218,7 +216,7 @@ class _View:
         return events.Decision(slot=slot - 1, rule=rule, distributions=distributions, children=rows)
 
     def _lossy_decision(self, slot: int) -> events.Decision:
-        """A draft of a chain under a lossy rule: its uniform against a threshold, or the probability of its token."""
+        """A chain's draft under a lossy rule: its uniform or its token's probability is compared with a threshold."""
         assert self.distributions is not None
         assert self.step.verification.lossy is not None
         (node,) = self.children(slot)
@@ -239,7 +237,7 @@ class _View:
         return events.Decision(slot=slot - 1, rule=rule, distributions=distributions, children=[child])
 
     def _faced(self, slot: int, verified: list[int]) -> list[tuple[Tensor, Tensor]]:
-        """The distributions that each verified child faced, and those left after the last of them was rejected."""
+        """The distributions that verified each child, and those after the last child was rejected."""
         assert self.distributions is not None
         p, q = self.p[slot], self.distributions[self.proposal_row[slot]]
         pairs = [(p, q)]
@@ -249,7 +247,7 @@ class _View:
         return pairs
 
     def _block_decisions(self) -> list[events.Decision]:
-        """Block verification tosses a uniform for every prefix; the longest passing prefix stands."""
+        """Block verification: a uniform and threshold for every prefix; the longest prefix that passes is accepted."""
         tree = self.step.tree
         assert self.step.p is not None
         assert self.distributions is not None
@@ -284,8 +282,7 @@ class _View:
         return float(first - second)
 
     def _distributions(self, faced: list[_Faced]) -> list[events.Distributions]:
-        """All distributions of a decision in one go: the top of p and of q, the tokens asked for, and the masses of the
-        rest."""
+        """All distributions of a decision: the top of p and of q, the given tokens, and the mass of all others."""
         p = torch.stack([pair.p for pair in faced]).float()
         q = torch.stack([pair.q for pair in faced if pair.q is not None]).float() if faced[0].q is not None else None
         top = min(TOP, p.shape[-1])
@@ -319,7 +316,7 @@ class _View:
 
 
 def _chosen(node: int, passed: bool, distributions: events.Distributions, token: int) -> events.Verified:
-    """A deterministic child: no uniform of its own, only what both distributions say of its token."""
+    """A deterministic child: no uniform, only its token's probability in both distributions."""
     i = distributions.ids.index(token)
     return events.Verified(
         node=node, passed=passed, p=distributions.p[i], q=None if distributions.q is None else distributions.q[i]
@@ -327,19 +324,19 @@ def _chosen(node: int, passed: bool, distributions: events.Distributions, token:
 
 
 def _rounded(values: np.ndarray) -> list[float]:
-    """Seven significant digits: all that fp32 holds, and half the length in a file."""
+    """Seven significant digits: the precision of fp32, at half the length in a file."""
     scale = 10.0 ** (6 - np.floor(np.log10(np.maximum(values, 1e-30))))
     rounded: list[float] = (np.round(values * scale) / scale).tolist()
     return rounded
 
 
 def _rest(values: np.ndarray, shown: np.ndarray) -> float:
-    """The mass outside `shown`; never below 0 by rounding."""
+    """The mass outside `shown`, at least 0 despite rounding."""
     return float(max(0.0, round(float(values.sum() - values[shown].sum()), 9)))
 
 
 def _timings(step: Step) -> events.Timings:
-    """The stages of a round; what proposing took beyond the measured draft forwards stands last in `propose`."""
+    """The stages of a round. The last entry of `propose` is its time without the measured draft forwards."""
     forwards = [round(ms, 4) for ms in step.tree.forward_ms]
     other = max(0.0, step.stages["propose"] - sum(step.tree.forward_ms))
     rest = {name: round(step.stages[name], 4) for name in ("verify", "accept", "commit", "host")}

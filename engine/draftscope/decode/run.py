@@ -1,4 +1,4 @@
-"""A run: one prompt decoded by one drafter, while it goes on (`Run`) and when it is done (`Result`)."""
+"""One prompt decoded with one drafter: `Run` while it decodes, `Result` when it is done."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Result:
-    """A finished run: its text, and the events that everything else is folded from."""
+    """A finished run: its text, and the events that everything else is computed from."""
 
     text: str
     token_ids: list[int]
@@ -38,20 +38,20 @@ class Result:
         return metrics.fold(self.events)
 
     def frame(self, what: str = "tokens") -> pd.DataFrame:
-        """A pandas table with a row for each emitted token, or for each of `rounds` or `decisions`; see `frames`.
+        """A pandas table with a row for each emitted token, or for each of `rounds` or `decisions`; see `trace.tables`.
 
-        Raises `DraftscopeError` for another table, a run that was not recorded, or where pandas is not installed.
+        Raises `DraftscopeError` for an unknown table, an unrecorded run, or if pandas is not installed.
         """
         from draftscope.trace import tables
 
         if not self.rounds:
-            raise DraftscopeError("record = False: this run has no rounds to tabulate; decode it with record=True.")
+            raise DraftscopeError("record = False: this run has no recorded rounds; decode it with record=True.")
         return tables.frame(self.events, what)
 
     def show(self, height: int = 900) -> Shown:
-        """The run as it plays in the page, in a notebook's cell `height` pixels high. `show().html` is the whole file.
+        """The run as the page plays it, in a notebook cell `height` pixels high. `show().html` is the whole file.
 
-        Raises `DraftscopeError` for a run that was not recorded.
+        Raises `DraftscopeError` for an unrecorded run.
         """
         from draftscope.trace import html
 
@@ -59,7 +59,7 @@ class Result:
 
 
 class Run:
-    """One lane: one prompt decoded by one drafter. Made by `Lab.session`."""
+    """One lane: one prompt decoded with one drafter. Made by `Lab.session`."""
 
     def __init__(self, session: Session, start: trace.RunStart, recorder: Recorder | None) -> None:
         self._session = session
@@ -69,7 +69,7 @@ class Run:
 
     @property
     def clock_ms(self) -> float:
-        """Device-synchronised work of this lane so far; recording is not part of it."""
+        """Device-synchronised work of this lane so far, in ms, without recording."""
         return self._session.watch.now
 
     @property
@@ -81,13 +81,13 @@ class Run:
         return list(self._session.transcripts[0].tokens)
 
     def steps(self) -> Iterator[Step]:
-        """The bare rounds, unrecorded."""
+        """The rounds, unrecorded."""
         for step in self._session.steps():
             self._rounds += 1
             yield step
 
     def events(self) -> Iterator[trace.AnyEvent]:
-        """`RunStart`, `Prefill`, each `Round` (where recorded), `RunEnd`. Closing it stops within a round."""
+        """`RunStart`, `Prefill`, each `Round` if recorded, `RunEnd`. Closing it stops after the current round."""
         yield self._start
         self._session.prefill()
         yield trace.Prefill(
@@ -110,12 +110,12 @@ class Run:
         yield self._end(cut or "length")
 
     def cancel(self) -> trace.RunEnd:
-        """The event that ends a run which is not finished."""
+        """The last event of a run that is stopped before its end."""
         return self._end("cancelled")
 
     @contextmanager
     def _listening(self) -> Iterator[None]:
-        """Where the run is recorded and the target has experts, its verify forwards are listened to."""
+        """If the run is recorded and the target has experts, records which experts its verify forwards use."""
         watch = experts.watch(self._session.target.network) if self._recorder is not None else None
         self._session.experts = watch
         try:

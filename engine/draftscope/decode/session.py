@@ -1,7 +1,7 @@
-"""The one loop: propose, verify, verify, commit. Plain decoding is this loop with an empty tree.
+"""The decoding loop: propose, verify, accept, commit. Plain decoding is this loop with an empty tree.
 
-Exactly one target forward a round, whose row 0 is the last committed token. Everything that a screen or a metric needs
-leaves as a `Step`, so that recording happens outside the measured time and cannot change a token.
+Each round has exactly one target forward, whose row 0 is the last committed token. Everything that a screen or a metric
+needs is returned as a `Step`, so recording happens outside the measured time and cannot change a token.
 """
 
 from __future__ import annotations
@@ -26,31 +26,31 @@ from draftscope.verify.tree import DraftTree, chain
 from draftscope.verify.uniforms import Streams, Uniforms, no_uniforms
 from draftscope.verify.verify import Rule, Verification, verify_block, verify_greedy, verify_lossy, verify_tree
 
-COMPACT_AT = 0.25  # the share of a batch that must have ended before its memory is made anew without
+COMPACT_AT = 0.25  # finished sequences are removed once this share of the batch has ended
 
 
 @dataclass(frozen=True)
 class Step:
-    """One round of B sequences, as it happened. Times are milliseconds on the session's own clock."""
+    """One round of B sequences. Times are milliseconds on the session's own clock."""
 
     index: int
-    rows: list[int]  # which of the session's sequences these are
+    rows: list[int]  # the session's sequence in each row
     start: float
     end: float
     tree: DraftTree
-    logits: Tensor  # [B, N + 1, V] the target's, before any warping
-    p: Tensor | None  # [B, N + 1, V] the target's distribution; None under greedy
+    logits: Tensor  # [B, N + 1, V] the target's, before temperature and truncation
+    p: Tensor | None  # [B, N + 1, V] the target's distribution; None at temperature 0
     uniforms: Uniforms
     verification: Verification
     paths: list[list[int]]  # accepted nodes
-    last: list[int]  # the target's own token below each path
-    live: list[bool]  # which sequences were still being written when the round began
+    last: list[int]  # the target's own token after each path
+    live: list[bool]  # which sequences had not ended when the round began
     fed: list[Fed | None]
-    stages: dict[str, float]  # propose, verify, verify, commit, host
+    stages: dict[str, float]  # propose, verify, accept, commit, host
 
 
 class Stopwatch:
-    """Device-synchronised laps on a clock that stands still between rounds."""
+    """Device-synchronised lap times. The clock is stopped between rounds."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -61,7 +61,7 @@ class Stopwatch:
         self._mark = perf_counter()
 
     def lap(self) -> float:
-        """Milliseconds since the last lap (or since `resume`), everything queued on the device included."""
+        """Milliseconds since the last lap or `resume`, including everything queued on the device."""
         if self._device.type == "cuda":
             torch.cuda.synchronize(self._device)
         mark = perf_counter()
@@ -72,7 +72,7 @@ class Stopwatch:
 
 
 class Session:
-    """B sequences decoded by one drafter, with the uniforms of `streams`; `nodes` bounds a round's tree."""
+    """B sequences decoded with one drafter and the uniforms of `streams`. A round's tree has at most `nodes` nodes."""
 
     def __init__(
         self,
@@ -88,7 +88,9 @@ class Session:
     ) -> None:
         keys = len(streams.sequences)
         if len(prompts) != keys or any(not prompt for prompt in prompts):
-            raise ValueError(f"{len(prompts)} prompts and {keys} sequence ids; one each, no prompt empty")
+            raise ValueError(
+                f"{len(prompts)} prompts and {keys} sequence ids; give one id per prompt and no empty prompt"
+            )
         self.target = target
         self.drafter = drafter
         self.settings = settings
@@ -96,11 +98,11 @@ class Session:
         self.transcripts = [Transcript(pieces, ending) for _ in prompts]
         self.watch = Stopwatch(target.device)
         self.prefill_ms = 0.0
-        self.experts: Watch | None = None  # listens to the target's verify forwards
+        self.experts: Watch | None = None  # records which experts the verify forwards use
         self._sampling = Sampling.of(settings)
         self._limit = ending.limit
         self._nodes = nodes
-        self._rows = list(range(len(prompts)))  # the sequences of the batch; all below are theirs, `transcripts` not
+        self._rows = list(range(len(prompts)))  # the sequences still in the batch, as in all lists below
         self._texts = [list(prompt) for prompt in prompts]
         self._done = [False] * len(prompts)
         self._streams = streams
@@ -108,14 +110,14 @@ class Session:
 
     @torch.inference_mode()
     def prefill(self) -> None:
-        """Reads every prompt but for its last token, which is row 0 of the first round."""
+        """Reads every prompt except its last token, which is row 0 of the first round."""
         self.watch.resume()
         features = self.target.read(self._cache, [text[:-1] for text in self._texts], self.drafter.layers)
         self.drafter.begin(self._texts, features)
         self.prefill_ms = self.watch.lap()
 
     def steps(self) -> Iterator[Step]:
-        """Decodes until every sequence has ended. Closing the iterator stops it within a round."""
+        """Decodes until every sequence has ended. Closing the iterator stops after the current round."""
         if self.watch.now == 0.0:
             self.prefill()
         index = 0
@@ -124,7 +126,7 @@ class Session:
             index += 1
 
     def annotations(self, row: int) -> list[Annotation]:
-        """What a trace tells of the last round of sequence `row` beside the round itself; on nobody's clock."""
+        """What a trace says about the last round of sequence `row` besides the round itself. Not timed."""
         touched = self.experts.note() if self.experts is not None else None
         return [*self.drafter.annotations(row), *([touched] if touched is not None else [])]
 
@@ -161,15 +163,14 @@ class Session:
         return self._streams.uniforms(index, self._nodes, self.target.device)
 
     def _propose(self, index: int, uniforms: Uniforms, start: float) -> DraftTree:
-        """The tree; nodes deeper than a sequence may still emit become never-accepted nodes: the last token is the
-        target's."""
+        """The tree. Nodes too deep to be emitted become never-accepted nodes: the last token is the target's own."""
         left = [
             0 if done else self._limit - len(self.transcripts[row].tokens)
             for done, row in zip(self._done, self._rows, strict=True)
         ]
         tree = self.drafter.propose(State(self._texts, index, uniforms, start), max(left) - 1)
         if tree.nodes > self._nodes:
-            raise ValueError(f"the drafter proposed {tree.nodes} nodes and had announced at most {self._nodes}")
+            raise ValueError(f"the drafter proposed {tree.nodes} nodes, more than the {self._nodes} it declared")
         if tree.topology.height < min(left):
             return tree
         depth = tree.topology.depth[:, 1:]
@@ -177,7 +178,7 @@ class Session:
         return replace(tree, never_accepted=tree.never_accepted | beyond)
 
     def _forward(self, tree: DraftTree) -> tuple[Tensor, Tensor | None]:
-        """The round's only target forward: the pending token, then the nodes."""
+        """The round's only target forward, of the pending token and the nodes: logits [B, N + 1, V] and features."""
         device = self.target.device
         pending = torch.tensor([text[-1:] for text in self._texts], device=device)
         form = tree.topology
@@ -191,7 +192,7 @@ class Session:
         return found
 
     def _accept(self, logits: Tensor, tree: DraftTree, uniforms: Uniforms) -> tuple[Tensor | None, Verification]:
-        """The target's distribution, and the result; one graph for a chain, where there are graphs."""
+        """The target's distribution [B, N + 1, V] and the result; for a chain, from one CUDA graph if used."""
         graphs = self.target.graphs
         if graphs is None or not tree.topology.is_chain:
             return self._accept_eagerly(logits, tree, uniforms)
@@ -244,7 +245,7 @@ class Session:
         return verify_tree(p, tree, uniforms)
 
     def _commit(self, tree: DraftTree, verification: Verification, paths: list[list[int]], live: list[bool]) -> None:
-        """Row 0 and the accepted path become permanent. A sequence that has ended keeps nothing more."""
+        """Makes row 0 and the accepted path permanent in the cache. Sequences that have ended keep no new rows."""
         kept = (verification.accepted + 1) * torch.tensor(live, device=verification.accepted.device)
         lengths = [len(text) + len(path) for text, path in zip(self._texts, paths, strict=True)]
         if tree.topology.is_chain:
@@ -255,7 +256,7 @@ class Session:
         self._cache.keep(torch.cat([root, rows], 1), kept, max(lengths))
 
     def _write(self, tree: DraftTree, paths: list[list[int]], last: list[int], live: list[bool]) -> list[Fed | None]:
-        """Emits the accepted tokens and the target's own, up to the one that ends a text."""
+        """Emits the accepted tokens and the target's own, up to the end of the text."""
         fed: list[Fed | None] = []
         for b, nodes in enumerate(tree.tokens.tolist()):
             if not live[b]:
@@ -269,9 +270,9 @@ class Session:
         return fed
 
     def _compact_batch(self) -> None:
-        """Sequences that have ended leave the batch, where the drafter can go on without them.
+        """Removes finished sequences from the batch, if the drafter supports that.
 
-        Graphs are recorded for one batch size, so with them all rows stay.
+        CUDA graphs are recorded for one batch size, so with them the batch keeps its rows.
         """
         live = [place for place, done in enumerate(self._done) if not done]
         ended = len(self._done) - len(live)
@@ -287,6 +288,6 @@ class Session:
 
 
 def _read(verification: Verification) -> tuple[list[list[int]], list[int]]:
-    """The round's one read from the device."""
+    """Accepted nodes and own tokens, in the round's only read from the device."""
     rows = torch.cat([verification.path, verification.last[:, None]], 1).tolist()
     return [[node for node in row[:-1] if node >= 0] for row in rows], [row[-1] for row in rows]
