@@ -1,15 +1,15 @@
-"""The trace: what a decoding run really did, as typed events.
+"""The trace: what a decoding run did, as typed events.
 
-Everything on a screen, in a metric or in an export is folded from these events and from nothing else. The module
-imports no torch, so a trace can be read where no model could run.
+Everything on a screen, in a metric or in an export is computed from these events alone. The module imports no torch, so
+a trace can be read where no model can run.
 
 A trace is a sequence of events, one JSON object a line. For each lane (one decoding run of one prompt):
-`RunStart`, `Prefill`, `Round` ..., `RunEnd`; a race may add `SoloRuns`, the whole solo runs behind the headline.
+`RunStart`, `Prefill`, `Round` ..., `RunEnd`; a race may add `SoloRuns`, the whole solo runs of the headline speedup.
 
-Words: *node* = a drafted token; its `fate` says what became of it. A *slot* is a place below which children hang:
--1 is the last committed token, any other slot is the node of that id. A *decision* verifies the children of one slot.
-All times are milliseconds on the lane's own clock, which counts only that lane's own device-synchronised work.
-Token bytes (`raw`) are text in which every character is one byte (latin-1): a token need not be valid UTF-8.
+A *node* is a drafted token; its `fate` says whether it was accepted. A *slot* is a place that can have children: -1 is
+the last committed token, any other slot is the node with that id. A *decision* verifies the children of one slot.
+Times are milliseconds on the lane's own clock, which counts only that lane's device-synchronised work. Token bytes
+(`raw`) are latin-1 text, one character per byte, since a token need not be valid UTF-8.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ EndReason = Literal["eos", "stop", "length", "cancelled", "error"]
 
 
 class Record(BaseModel):
-    """Base of everything in a trace: immutable, and strict about names it does not know."""
+    """Base of everything in a trace: immutable; unknown fields are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Distributions(Record):
-    """One or two distributions over the tokens worth showing, with the exact masses of everything left out.
+    """One or two distributions over the shown tokens, with the exact masses of all others.
 
-    Shown are the top 32 of p and of q and the drafted tokens, sorted by max(p, q), largest first. `q` is absent where
-    no draft distribution exists (n-gram, typed, plain). `scale` is `distribution` for the distribution that was
-    verified, after temperature and truncation; under greedy decoding, where the distribution is a single token, it is
-    `before_argmax`: softmax of the logits.
+    Shown are the top 32 of p, the top 32 of q and the drafted tokens, by max(p, q), largest first. `q` is absent if
+    there is no draft distribution (n-gram, typed, plain). `scale` is `probs` for the distribution used in
+    verification, after temperature and truncation. At temperature 0, where that is a single token, it is
+    `before_argmax`: the softmax of the logits.
     """
 
     ids: list[int]
@@ -47,33 +47,31 @@ class Distributions(Record):
     q: list[float] | None = None
     rest_p: float
     rest_q: float | None = None
-    rest_min: float | None = None  # sum of min(p, q) over the tokens left out
-    rest_residual: float | None = None  # sum of (p - q)+ over the tokens left out
+    rest_min: float | None = None  # sum of min(p, q) over the tokens not shown
+    rest_residual: float | None = None  # sum of (p - q)+ over the tokens not shown
     scale: Literal["probs", "before_argmax"] = "probs"
 
 
 class Verified(Record):
-    """One child in verified order. `threshold` is what `uniform` was compared with; both absent where no uniform was
-    tossed.
-
-    Of the lossy rules, typical acceptance and top-k toss no uniform: there `threshold` is what `p` was compared with.
+    """One child, in the order of verification. `uniform` was compared with `threshold`; both are absent if the rule
+    uses no uniform. The lossy rules typical and top-k use none either, but compare `p` with `threshold`.
     """
 
     node: int
-    p: float  # probability of the child's token under the target distribution it faced
-    q: float | None = None  # and under the draft distribution it faced
+    p: float  # of the child's token, under the target distribution that verified it
+    q: float | None = None  # and under the draft distribution
     threshold: float | None = None  # token: min(1, p/q); block: h_i; rrsw: the residual ratio; lenient: p/(l q)
     uniform: float | None = None
-    weight: float | None = None  # block only: p_i, the running joint ratio
-    passed: bool  # the uniform's own result; under `block` a later pass also accepts what stands before it
+    weight: float | None = None  # block only: p_i, the joint ratio of the prefix
+    passed: bool  # the result of this comparison; under `block` a later pass also accepts all earlier nodes
 
 
 class Decision(Record):
-    """The children of one slot, verified. `distributions[k]` is what `children[k]` faced, earlier rejections taken into
-    account.
+    """The verified children of one slot. Under `rrsw`, `distributions[k]` verified `children[k]`, after the earlier
+    rejections; other rules have one entry for all children.
 
-    A `deterministic` or `greedy` decision has a single entry in `distributions` and a `draw`: the target's own token
-    there (drawn with `uniform`, or its argmax), which accepts the child that carries it.
+    A `deterministic` or `greedy` decision has a `draw`: the target's own token at this slot, drawn with `uniform` or
+    its argmax. The child with that token is accepted.
     """
 
     slot: int
@@ -82,11 +80,11 @@ class Decision(Record):
     children: list[Verified]
     draw: int | None = None
     uniform: float | None = None
-    gap: float | None = None  # greedy only: top-1 minus top-2 logit; ties in 16-bit hide in small gaps
+    gap: float | None = None  # greedy only: top-1 minus top-2 logit; in 16-bit a small gap may be a tie
 
 
 class Node(Record):
-    """A drafted token. Parents stand before children, siblings in draw order; -1 is the last committed token."""
+    """A drafted token. Parents come before children, siblings in draw order; parent -1 is the last committed token."""
 
     id: int
     token: int
@@ -95,14 +93,14 @@ class Node(Record):
     depth: int  # 1 for the children of the last committed token
     origin: str
     fate: Fate
-    p: float  # under the target's distribution at its parent (greedy: softmax of the logits)
+    p: float  # under the target's distribution after its parent (greedy: softmax of the logits)
     q: float | None = None  # under the distribution it was drafted from
 
 
 class Last(Record):
-    """The round's own token of the target: below `slot`, drawn from `distributions.p` with `uniform` (absent: argmax).
+    """The target's own token of the round, after `slot`: drawn from `distributions.p` with `uniform`, or the argmax.
 
-    `correction` replaces a rejection, `bonus` stands below an accepted leaf, `plain` below an empty tree.
+    A `correction` replaces rejected children, a `bonus` follows an accepted leaf, `plain` follows an empty tree.
     """
 
     kind: LastKind
@@ -111,23 +109,21 @@ class Last(Record):
     raw: str
     uniform: float | None = None
     gap: float | None = None  # greedy only: top-1 minus top-2 logit at its slot
-    distributions: Distributions | None = (
-        None  # the residual it was drawn from, where that is not already in a decision
-    )
+    distributions: Distributions | None = None  # what it was drawn from, unless a decision has it
 
 
 class Timings(Record):
-    """Milliseconds of one round. `propose` holds each draft forward, then the rest of the proposing."""
+    """Milliseconds of one round. `propose` lists each draft forward, then the rest of that stage."""
 
     propose: list[float]
     verify: float  # the target's forward
-    accept: float  # deciding which drafted tokens to accept
+    accept: float  # comparing the drafted tokens with the target's distributions
     commit: float
     host: float
 
 
 class Event(Record):
-    """What every event carries."""
+    """The fields of every event."""
 
     run: str
     lane: str
@@ -135,7 +131,7 @@ class Event(Record):
 
 
 class ModelInfo(Record):
-    """A model that took part: `hash` is the SHA-256 of its weights, shortened, or empty where it was made in memory."""
+    """A model of the run. `hash` is the shortened SHA-256 of its weights; empty for a model made in memory."""
 
     role: Literal["target", "draft", "head"]
     name: str
@@ -143,26 +139,26 @@ class ModelInfo(Record):
     layers: int
     hidden: int
     hash: str = ""
-    ballast: str = ""  # a real model's shape whose traffic and arithmetic this one carries beside its own
-    graphs: str = ""  # were its forwards replayed from CUDA graphs? as `Graphs.state`; empty if not asked for
-    compiled: bool = False  # its forward was compiled for this CPU
+    ballast: str = ""  # the real model whose memory traffic and arithmetic are added to this one's
+    graphs: str = ""  # `Graphs.state`: whether forwards are replayed from CUDA graphs; empty if not requested
+    compiled: bool = False  # its forward is compiled for this CPU
 
 
 class Fork(Record):
-    """Where a lane left another one: `token_ids` of that text (and one of the reader's choice) stand before its own.
+    """Where a lane left another one. It continues after `token_ids`, that lane's tokens, perhaps with another last one.
 
-    They were given to it, not decoded: they belong to its prompt, and count as no token and no round of its own.
+    These tokens are part of its prompt: it did not decode them, and they do not count as its tokens or rounds.
     """
 
     lane: str  # the lane that was left
-    round: int  # of that lane, in which it was left
+    round: int  # of that lane
     token_ids: list[int]
     raw: list[str]
     forced: bool  # the last of them was chosen by the reader
 
 
 class RunStart(Event):
-    """Everything needed to know what ran, and to run it again."""
+    """Everything needed to know what ran and to run it again."""
 
     kind: Literal["run_start"] = "run_start"
     schema_version: int = SCHEMA_VERSION
@@ -176,20 +172,20 @@ class RunStart(Event):
     models: list[ModelInfo]
     drafter: str
     exact: bool
-    synthetic: bool = False  # the acceptance was chosen (an oracle), so tokens a round say nothing about a drafter
+    synthetic: bool = False  # the acceptance rate was set by hand (an oracle), so it says nothing about a drafter
     rule: str
     seed: int
     settings: dict[str, int | float | str | bool | list[int] | list[str] | None]
     prompt: str
-    rendered: str = ""  # what the model read, where its chat template made that from the prompt
+    rendered: str = ""  # the prompt in the model's chat template, if that was used
     prompt_tokens: int
-    prompt_last_raw: str = ""  # the prompt's last token: the root of the first round
+    prompt_last_raw: str = ""  # the prompt's last token, the root of the first round
     fork: Fork | None = None  # its tokens are part of `prompt_tokens`
     created: str  # ISO 8601, UTC
 
 
 class Prefill(Event):
-    """The prompt, but for its last token, has been read by the target (and by the drafter)."""
+    """The target and the drafter have read the prompt except its last token."""
 
     kind: Literal["prefill"] = "prefill"
     tokens: int
@@ -198,91 +194,91 @@ class Prefill(Event):
 
 
 class Arm(Record):
-    """What a policy knew of one of its arms when it chose; absent where it had not been seen yet."""
+    """What a policy knew about one of its arms when it chose; absent if it had no data yet."""
 
     name: str
-    pulls: int  # rounds that it drafted
-    tokens_per_round: float | None = None  # over all rounds whose result told it, its own and larger arms'
+    pulls: int  # rounds in which it drafted
+    tokens_per_round: float | None = None  # over all rounds that determine it: its own and those of larger arms
     ms_per_round: float | None = None  # over its own rounds
-    tokens_per_s: float | None = None  # the former over the latter: a ratio of sums
+    tokens_per_s: float | None = None  # a ratio of sums
 
 
 class PolicyNote(Record):
-    """Which arm a policy chose for the round, and what it went by."""
+    """The arm that a policy chose for the round, and the data it chose by."""
 
     kind: Literal["policy"] = "policy"
     policy: Literal["ucb", "exp3", "thompson"]
     chosen: int  # index into `arms`
-    probability: float | None = None  # with which it was chosen, where that was drawn by lot
+    probability: float | None = None  # of choosing that arm, for a randomised policy
     arms: list[Arm]
 
 
 class DraftState(Record):
-    """What the draft model keeps of the text so far: a cache that grows with it, or a state that does not."""
+    """The draft model's memory of the text so far: a cache that grows with it, or a state of constant size."""
 
     kind: Literal["draft_state"] = "draft_state"
-    bytes: int  # of this sequence, the tokens counted in `tokens`
+    bytes: int  # for this sequence
     tokens: int  # committed tokens that the draft has read
-    constant: bool  # whether `bytes` is the same for a text of any length
+    constant: bool  # `bytes` does not depend on the length of the text
 
 
 class Experts(Record):
-    """The distinct experts that the target's one forward touched, layer by layer; of the whole batch."""
+    """The distinct experts that the target's forward used, layer by layer, for the whole batch."""
 
     kind: Literal["experts"] = "experts"
     touched: list[int]  # one for each layer with experts
-    of: int  # experts in a layer, those that all tokens share left out
-    active: int  # that a single token is routed to
-    rows: int  # in the forward: the round's, of all sequences, and those that a hybrid target reads again
+    of: int  # experts in a layer, without shared ones
+    active: int  # experts per token
+    rows: int  # of the forward, for all sequences, including rows that a hybrid target reads again
 
 
 class Prefetch(Record):
-    """Drafting ahead, while the target verified this round, for outcomes that may come of it."""
+    """Drafting for possible outcomes of this round, while the target verified it."""
 
     kind: Literal["prefetch"] = "prefetch"
-    outcomes: int  # (accepted tokens, next token) that a draft was prepared for
-    hit: bool  # whether what came is one of them: then the next round drafts nothing
-    overlap: Literal["thread", "stream"]  # where it ran; what overlapped is what was not waited for
-    busy_ms: float  # that it took in all
-    waited_ms: float  # that the round had to wait for it, when the result was in
+    outcomes: int  # pairs of (accepted tokens, next token) with a prepared draft
+    hit: bool  # the actual outcome was one of them, so the next round need not draft
+    overlap: Literal["thread", "stream"]  # where it ran
+    busy_ms: float  # time it took in all
+    waited_ms: float  # time the round waited for it after verification
 
 
 class TierWork(Record):
-    """What one draft model of a cascade did for a round."""
+    """One draft model of a cascade in one round."""
 
     model: str
     forwards: int
 
 
 class Tiers(Record):
-    """The draft models of a cascade, the one that drafts for the target first; the target's own forward is one."""
+    """The draft models of a cascade, the target's own draft model first. The target itself ran one forward."""
 
     kind: Literal["tiers"] = "tiers"
     tiers: list[TierWork]
 
 
 class Realignment(Record):
-    """How a chain came from a draft with another tokenizer, by way of text: its distribution over these tokens is not
-    known."""
+    """A chain that was drafted through text with another tokenizer: its distribution over these tokens is unknown."""
 
     kind: Literal["realignment"] = "realignment"
-    drafted: int  # tokens of its own
-    proposed: int  # tokens of the target that their text became
-    read_again: int  # tokens of its own that the text so far no longer is
+    drafted: int  # tokens of the draft's own tokenizer
+    proposed: int  # tokens of the target with the same text
+    read_again: int  # of the draft's tokens of the text so far, because they had changed
 
 
 Annotation = Annotated[PolicyNote | DraftState | Experts | Prefetch | Tiers | Realignment, Field(discriminator="kind")]
 
 
 class Round(Event):
-    """One propose, verify, verify, commit. `emitted` tokens reached the text: accepted path first, then `last`."""
+    """One round: propose, verify, accept, commit. `emitted` are the tokens added to the text: the accepted path, then
+    `last`."""
 
     kind: Literal["round"] = "round"
     round: int
     start: float
     end: float
-    width: int  # rows in the target's one forward: 1 + nodes
-    drafted: int  # nodes that could have been accepted (never-accepted nodes left out)
+    width: int  # rows of the target's forward: 1 + nodes
+    drafted: int  # nodes without never-accepted ones
     accepted: int  # accepted and emitted
     depth: int  # depth of the deepest node
     nodes: list[Node]
@@ -298,30 +294,30 @@ class Round(Event):
     @model_validator(mode="before")
     @classmethod
     def _without_notes(cls, read: Any) -> Any:
-        """Rounds of this schema version were written with 'notes' that nothing ever filled."""
+        """Some rounds were written with an empty 'notes'."""
         if isinstance(read, dict) and read.get("notes") == {}:
             return {name: value for name, value in read.items() if name != "notes"}
         return read
 
 
 class RunEnd(Event):
-    """The lane is done: `text` and `token_ids` are everything it emitted."""
+    """The lane has ended. `text` and `token_ids` are everything it emitted."""
 
     kind: Literal["run_end"] = "run_end"
     reason: EndReason
     text: str
     token_ids: list[int]
-    target_forwards: int  # rounds; the prefill forward is counted apart
+    target_forwards: int  # rounds, without the prefill
     end: float
     message: str = ""  # for `error`: one sentence with the remedy
 
 
 class SoloRuns(Event):
-    """Whole runs of this lane alone, interleaved with those of the other lanes, recording off: the headline's basis."""
+    """Unrecorded whole runs of this lane alone, in turn with the other lanes': the basis of the headline speedup."""
 
     kind: Literal["solo_runs"] = "solo_runs"
     tokens: int
-    seconds: list[float]  # each with its prefill, in the order run; a later event of a lane replaces an earlier one
+    seconds: list[float]  # with prefill, in order; a lane's later event replaces its earlier ones
 
 
 AnyEvent = Annotated[RunStart | Prefill | Round | RunEnd | SoloRuns, Field(discriminator="kind")]

@@ -1,4 +1,4 @@
-"""Traces on disk: one JSON object a line, gzipped where the name ends in .gz. Imports no torch."""
+"""Trace files: one JSON object a line, gzipped if the name ends in .gz. Imports no torch."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ MAX_BYTES = 512 * 1024 * 1024  # a run of a few thousand tokens takes a few mega
 
 @dataclass(frozen=True)
 class Recording:
-    """What a file held. `warning` is empty, or one sentence on what was cut off."""
+    """The contents of a file. `warning` is empty or says in one sentence what is missing."""
 
     events: tuple[AnyEvent, ...]
     warning: str = ""
 
 
 def write(path: str | Path, events: Iterable[AnyEvent]) -> None:
-    """Writes events as they come, whole lines only, so that an interrupted run leaves a readable file."""
+    """Writes each event at once as a whole line, so that an interrupted run leaves a readable file."""
     path = Path(path)
     with _opened(path) as file:
         for event in events:
@@ -53,7 +53,7 @@ def _unwritable(path: Path, error: OSError) -> DraftscopeError:
 
 
 def line(event: AnyEvent) -> str:
-    """One event as one line of JSON, without the fields that are absent."""
+    """One event as one line of JSON, without absent fields."""
     return event.model_dump_json(exclude_none=True)
 
 
@@ -86,7 +86,7 @@ def read(path: str | Path, most_bytes: int = MAX_BYTES) -> Recording:
 
 
 def _version(path: Path, first: str) -> int:
-    """The schema version that the first line names; a line that is no start of a run names none."""
+    """The schema version in the first line; the present one if it has none."""
     start = json.loads(first)
     version = start.get("schema_version") if isinstance(start, dict) else None
     if isinstance(version, int) and not OLDEST <= version <= SCHEMA_VERSION:
@@ -111,7 +111,7 @@ def _event(text: str, version: int) -> AnyEvent:
 
 
 def _lines(path: Path, most_bytes: int) -> Iterator[str | None]:
-    """The lines of a plain or gzipped file; None where the data breaks off."""
+    """The lines of a plain or gzipped file; None where the data ends early or is damaged."""
     try:
         if path.stat().st_size > most_bytes:
             raise DraftscopeError(f"'{path.name}' is larger than {most_bytes // 2**20} MiB; record a shorter run.")
@@ -119,7 +119,7 @@ def _lines(path: Path, most_bytes: int) -> Iterator[str | None]:
             zipped = probe.read(2) == b"\x1f\x8b"
         total = 0
         with gzip.open(path, "rt", encoding="utf-8") if zipped else path.open(encoding="utf-8") as file:
-            while text := file.readline(most_bytes - total + 1):  # one endless line must not fill the memory
+            while text := file.readline(most_bytes - total + 1):  # a line without end must not fill the memory
                 total += len(text)
                 if total > most_bytes:
                     raise DraftscopeError(
@@ -136,7 +136,7 @@ def _lines(path: Path, most_bytes: int) -> Iterator[str | None]:
 def _shortened(path: Path, events: list[AnyEvent]) -> Recording:
     if not events:
         raise _foreign(path)
-    return Recording(tuple(events), f"'{path.name}' breaks off after {len(events)} events; what is whole is shown.")
+    return Recording(tuple(events), f"'{path.name}' breaks off after {len(events)} events; only those can be shown.")
 
 
 def _foreign(path: Path) -> DraftscopeError:

@@ -1,4 +1,4 @@
-"""What each metric is divided by, and what vLLM and Hugging Face call the same or nearly the same thing.
+"""Defines each metric, and gives the name that vLLM and Hugging Face have for the same or nearly the same thing.
 
     python -m draftscope.trace.glossary
 
@@ -16,7 +16,7 @@ from draftscope.base import markdown
 
 @dataclass(frozen=True)
 class Entry:
-    """A field of `draftscope.trace.metrics.Metrics`. The other two are empty where there is nothing like it."""
+    """A field of `draftscope.trace.metrics.Metrics`. The other two are empty if there is no counterpart."""
 
     name: str
     meaning: str

@@ -1,6 +1,6 @@
-"""Metrics folded from the trace alone, under vLLM's names and definitions. Imports no torch.
+"""Metrics computed from the trace alone, with vLLM's names and definitions. Imports no torch.
 
-Three different things are called "acceptance rate" in the wild; `glossary` says of each field what it is divided by.
+"Acceptance rate" has three meanings in the literature; `glossary` says what each field is divided by.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from draftscope.trace.events import AnyEvent, Prefill, Round, RunEnd
 
 
 class Percentiles(BaseModel):
-    """Milliseconds. With fewer than one gap all three are absent."""
+    """Milliseconds; absent if there is nothing to measure."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -25,7 +25,7 @@ class Percentiles(BaseModel):
 
 
 class Metrics(BaseModel):
-    """One lane. What each is, and what it is divided by, stands in `draftscope.trace.glossary`."""
+    """The metrics of one lane. `draftscope.trace.glossary` defines each of them."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -48,7 +48,7 @@ class Metrics(BaseModel):
 
 
 def fold(events: Iterable[AnyEvent]) -> Metrics:
-    """Metrics of one lane's events, in any state of completion."""
+    """The metrics of one lane's events, which may be incomplete."""
     kept = list(events)
     rounds = [event for event in kept if isinstance(event, Round)]
     prefill = next((event.end - event.start for event in kept if isinstance(event, Prefill)), 0.0)
@@ -80,15 +80,15 @@ def fold(events: Iterable[AnyEvent]) -> Metrics:
 
 
 def _survival(drafts: Sequence[Round]) -> list[float]:
-    """vLLM's per-position rate: how often at least k + 1 drafted tokens stood, over all rounds that drafted."""
+    """vLLM's rate by position: the share of rounds that drafted in which more than k drafted tokens were accepted."""
     longest = max((event.depth for event in drafts), default=0)
     return [sum(event.accepted > k for event in drafts) / len(drafts) for k in range(longest)]
 
 
 def _conditional(drafts: Sequence[Round]) -> list[float | None]:
-    """alpha_k: of the rounds that reached position k and had drafted that far, the share that accepted it.
+    """alpha_k: the share of accepted tokens among the rounds that reached position k and had drafted it.
 
-    A round cut short by an end of text is left out from the position where it was cut: nobody saw what came after.
+    A round in which the text ended counts only up to that position.
     """
     longest = max((event.depth for event in drafts), default=0)
     rates: list[float | None] = []
@@ -103,7 +103,7 @@ def _cut_before(event: Round, position: int) -> bool:
 
 
 def _token_gaps(rounds: Sequence[Round]) -> list[float]:
-    """Gaps between consecutive tokens as they reach a reader: a round's tokens arrive together."""
+    """Times between consecutive tokens as a reader sees them; tokens of one round arrive together."""
     gaps: list[float] = []
     for before, after in pairwise(rounds):
         gaps += [after.end - before.end] + [0.0] * (len(after.emitted) - 1)

@@ -1,7 +1,7 @@
-"""Tables of what was recorded, as pandas frames: a row for each emitted token, each round, each verified child.
+"""A trace as pandas tables: a row for each emitted token, each round, or each verified child.
 
-Pure folds of a trace's events, any number of runs and lanes at once. Times are milliseconds on the lane's own clock;
-what a trace does not tell is missing (NaN or NA). Imports no torch.
+The events may be of any number of runs and lanes. Times are milliseconds on the lane's own clock. Values that the trace
+does not contain are missing (NaN or NA). Imports no torch.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ KEYS = {"run": "string", "lane": "string", "sequence": "int64", "round": "int64"
 TOKENS = KEYS | {
     "index": "int64",  # in the lane's text, from 0
     "token": "int64",
-    "text": "string",  # bytes that are no UTF-8 by themselves are spelt out, ‹E2 80›
+    "text": "string",  # a token that is not valid UTF-8 is written as its bytes, ‹E2 80›
     "came": "string",  # accepted, correction, bonus or plain
     "depth": "int64",  # within its round, from 1
-    # under the target's distribution at its place (greedy: softmax of the logits), where the trace shows it
+    # under the target's distribution at its place (greedy: softmax of the logits), if the trace shows it
     "p": "float64",
-    "q": "float64",  # under the distribution that was drafted from there
+    "q": "float64",  # under the distribution that was drafted from at its place
     "arrival_ms": "float64",  # end of its round
-    "gap_ms": "float64",  # since the token before: 0 within a round, missing for the first
+    "gap_ms": "float64",  # since the previous token: 0 within a round, missing for the first
 }
 
 ROUNDS = KEYS | {
-    "width": "int64",  # rows in the target's one forward
-    "drafted": "int64",  # never-accepted nodes left out
+    "width": "int64",  # rows of the target's forward
+    "drafted": "int64",  # without never-accepted nodes
     "accepted": "int64",  # accepted and emitted
-    "emitted": "int64",  # the target's own token included
+    "emitted": "int64",  # including the target's own token
     "depth": "int64",  # of the deepest drafted node
-    "last": "string",  # how the target's own token came: correction, bonus or plain
-    "cut": "string",  # eos, stop or length where the text ended in this round
+    "last": "string",  # kind of the target's own token: correction, bonus or plain
+    "cut": "string",  # eos, stop or length if the text ended in this round
     "text": "string",  # what it added to the text
     "start_ms": "float64",
     "end_ms": "float64",
@@ -56,31 +56,31 @@ ROUNDS = KEYS | {
 
 DECISIONS = KEYS | {
     "decision": "int64",  # within its round, from 0
-    "slot": "int64",  # the node whose children are verified, -1 for the last committed token
+    "slot": "int64",  # the node whose children are verified; -1 is the last committed token
     "rule": "string",
     "order": "int64",  # among the verified children of that slot, from 0
     "node": "int64",
     "depth": "int64",
     "token": "int64",
     "text": "string",
-    "p": "float64",  # of its token, under the distributions that it faced
+    "p": "float64",  # of its token, under the distributions that verified it
     "q": "float64",
-    "threshold": "float64",  # what the uniform was compared with; both missing where none was tossed
+    "threshold": "float64",  # the uniform was compared with it; missing if the rule has none
     "uniform": "float64",
-    "weight": "float64",  # block verification's running joint ratio
+    "weight": "float64",  # block verification: joint ratio of the prefix
     "draw": "Int64",  # the target's own token there, for deterministic children
     "draw_uniform": "float64",
-    "logit_gap": "float64",  # greedy: the two best logits' distance
-    "passed": "bool",  # the uniform's own result
-    "fate": "string",  # of the node, when the round was over
+    "logit_gap": "float64",  # greedy: top-1 minus top-2 logit
+    "passed": "bool",  # the result of this comparison
+    "fate": "string",  # of the node at the end of the round
     "accepted": "bool",  # accepted and emitted
 }
 
 
 def frame(events: Iterable[AnyEvent], what: str = "tokens") -> pd.DataFrame:
-    """One table of `events`: `tokens`, `rounds` or `decisions`, lane after lane. Columns are as declared above.
+    """One table of `events`: `tokens`, `rounds` or `decisions`, lane after lane, with the columns declared above.
 
-    Raises `DraftscopeError` for another table, or where pandas is not installed.
+    Raises `DraftscopeError` for an unknown table, or if pandas is not installed.
     """
     try:
         import pandas as pd
@@ -94,7 +94,7 @@ def frame(events: Iterable[AnyEvent], what: str = "tokens") -> pd.DataFrame:
 
 
 def _lanes(events: Iterable[AnyEvent]) -> Iterable[Rounds]:
-    """The rounds of each lane, lanes in the order in which they started."""
+    """The rounds of each lane, in the order in which the lanes started."""
     lanes: dict[tuple[str, str, int], Rounds] = {}
     for event in events:
         rounds = lanes.setdefault((event.run, event.lane, event.sequence), [])
@@ -108,7 +108,7 @@ def _keys(event: Round) -> TableRow:
 
 
 def _text(raw: str) -> str:
-    """A token's bytes as text, or spelt out where they are none by themselves."""
+    """A token's text, or its bytes if they are not valid UTF-8."""
     token = raw.encode("latin-1")
     try:
         return token.decode()
@@ -129,17 +129,17 @@ def _tokens(rounds: Rounds) -> Iterator[TableRow]:
 
 
 def _origin(event: Round, place: int) -> TableRow:
-    """How the token at `place` of a round came, and what both distributions said of it before anything was rejected."""
+    """The kind of the token at `place` of a round, and its probabilities before any rejection."""
     if place < event.accepted:
         node = next(node for node in event.nodes if node.fate == "accepted" and node.depth == place + 1)
         return {"came": "accepted", "p": node.p, "q": node.q}
     last = event.last
     decision = next((decision for decision in event.decisions if decision.slot == last.slot), None)
     distributions = decision.distributions[0] if decision is not None else last.distributions
-    return {"came": last.kind} | _said(distributions, last.token)
+    return {"came": last.kind} | _probabilities(distributions, last.token)
 
 
-def _said(distributions: Distributions | None, token: int) -> TableRow:
+def _probabilities(distributions: Distributions | None, token: int) -> TableRow:
     if distributions is None or token not in distributions.ids:
         return {}
     at = distributions.ids.index(token)
@@ -188,7 +188,7 @@ TABLES: Mapping[str, tuple[Callable[[Rounds], Iterator[TableRow]], Mapping[str, 
 
 
 def write(table: pd.DataFrame, path: str | Path) -> None:
-    """Writes a table as its name says: .csv, .parquet or .jsonl, the last one JSON object a line."""
+    """Writes a table in the format of the file name: .csv, .parquet or .jsonl (one JSON object a line)."""
     path = Path(path)
     refuse_format(path)
     try:
@@ -199,7 +199,7 @@ def write(table: pd.DataFrame, path: str | Path) -> None:
 
 
 def refuse_format(path: str | Path) -> None:
-    """One sentence for a name that no table can be written under here."""
+    """Raises `DraftscopeError` for a file name without a known format, or a format that needs another package."""
     suffix = Path(path).suffix
     if suffix not in FORMATS:
         raise DraftscopeError(f"'{path}': name a file that ends in {', '.join(FORMATS)}.")
@@ -216,7 +216,7 @@ def _write_parquet(table: pd.DataFrame, path: Path) -> None:
 
 
 def _write_json_lines(table: pd.DataFrame, path: Path) -> None:
-    """By hand, because pandas would round: a number is written in full, what is missing as null."""
+    """Not by pandas, which would round numbers. Missing values become null."""
     with path.open("w", encoding="utf-8") as file:
         for row in table.astype(object).where(table.notna(), None).to_dict("records"):
             file.write(json.dumps(row, allow_nan=False) + "\n")

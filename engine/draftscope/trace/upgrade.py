@@ -1,4 +1,4 @@
-"""Traces of older schema versions, rewritten to the present one before they are validated. Imports no torch.
+"""Rewrites events of older schema versions as the present one, before they are validated. Imports no torch.
 
 Version 1 (before 2026-11-22) called decisions contests, distributions laws, uniforms coins, never-accepted nodes
 scouts, and the accepting stage judge.
@@ -15,7 +15,7 @@ _NODE = {"coin": "uniform", "laws": "distributions"}
 
 
 def upgraded(event: Json, version: int) -> Json:
-    """One event of schema version `version` as the present version writes it; what is malformed is left to validation.
+    """One event of schema version `version` as the present version writes it; malformed fields are left to validation.
 
     Raises KeyError, TypeError, ValueError or AttributeError where the event is not shaped like one of its version.
     """
