@@ -93,6 +93,15 @@ def test_files_and_modules_that_are_named_exist(file: str) -> None:
             assert module in ("pip", "venv") or find_spec(module), f"{file}: {module}"
 
 
+def test_names_stand_in_the_files_that_are_said_to_hold_them() -> None:
+    table = section("engine/README.md", "Where is what?")
+    named = re.findall(r"`([\w.]+)` in \[[^\]]+\]\(([^)]+)\)", table)
+    assert len(named) >= 4
+    for name, file in named:
+        for part in name.split("."):
+            assert re.search(rf"\b(?:def|class) {part}\b", text(f"engine/{file}")), f"{name} is not in {file}"
+
+
 @pytest.mark.parametrize("file", OURS)
 def test_make_targets_exist(file: str) -> None:
     named = {target for words in code(file) for target in re.findall(r"\bmake ([a-z][\w-]*)", words)}

@@ -27,21 +27,21 @@ class Entry:
 GLOSSARY = (
     Entry(
         "tokens",
-        "emitted; what was cut off behind an end of text counts nowhere",
+        "emitted tokens; tokens cut off after an end of text are not counted",
         "`vllm:generation_tokens_total`",
         "TGI: `tgi_request_generated_tokens`",
     ),
-    Entry("target_forwards", "rounds; the prefill's forward is counted apart"),
+    Entry("target_forwards", "rounds; the prefill's forward is not counted"),
     Entry("num_drafts", "rounds that drafted at least one token", "`num_drafts`"),
     Entry(
         "num_draft_tokens",
-        "drafted nodes in all, scouts left out",
+        "drafted nodes, without never-accepted nodes",
         "`num_draft_tokens`",
         "transformers: `num_assistant_tokens` is what one round may draft",
     ),
     Entry(
         "num_accepted_tokens",
-        "accepted and emitted, corrections and bonuses left out",
+        "accepted and emitted tokens, without corrections and bonuses",
         "`num_accepted_tokens`",
         "of one round: `n_matches` in transformers, `tgi_request_skipped_tokens` in TGI",
     ),
@@ -52,7 +52,7 @@ GLOSSARY = (
     ),
     Entry(
         "draft_acceptance_rate",
-        "accepted / drafted, bonus and correction left out",
+        "accepted / drafted, without corrections and bonuses",
         "`draft_acceptance_rate`; bench: `spec_decode_acceptance_rate`; both in percent",
     ),
     Entry(
@@ -64,17 +64,17 @@ GLOSSARY = (
         "conditional_acceptance_per_position",
         "of the rounds that reached and drafted position k, the share that accepted it",
     ),
-    Entry("tokens_per_round", "emitted / rounds, rounds without a draft included"),
+    Entry("tokens_per_round", "emitted / rounds, including rounds without a draft"),
     Entry(
         "tokens_per_s",
         "emitted / (prefill + rounds), on the lane's own clock",
         "`output_throughput`: tokens of all requests / duration of the benchmark",
-        "optimum-benchmark: `decode.throughput`, the prefill left out",
+        "optimum-benchmark: `decode.throughput`, without the prefill",
     ),
     Entry(
         "ttft_ms",
         "prefill and first round",
-        "`ttft`, `vllm:time_to_first_token_seconds`: waiting included",
+        "`ttft`, `vllm:time_to_first_token_seconds`: including waiting time",
         "optimum-benchmark: `prefill.latency`",
     ),
     Entry(
@@ -91,7 +91,7 @@ GLOSSARY = (
     ),
     Entry(
         "icl_ms",
-        "gaps between rounds, where the jitter is: p50, p95, p99",
+        "gaps between rounds, which show the jitter: p50, p95, p99",
         "`itl`: gaps between streamed chunks; `vllm:inter_token_latency_seconds`: between engine steps",
     ),
     Entry("stage_ms", "time in propose, verify, accept, commit and host, summed over the run"),
