@@ -12,6 +12,7 @@ from statistics import median
 from typing import Any
 
 import pytest
+import typer
 
 from draftscope.base.assets import assets
 from draftscope.base.errors import DraftscopeError
@@ -157,16 +158,16 @@ def test_a_seed_is_sought_until_the_lesson_can_be_told(pair: Lab) -> None:
 
 
 def test_the_command_writes_every_recording(pair_folders: tuple[Path, Path], tmp_path: Path, monkeypatch: Any) -> None:
-    target, draft = map(str, pair_folders)
     out, heads = tmp_path / "out", random_heads(probed(random_llama(3, 258), "target"), tuple(range(0, 258, 2)))
-    arguments = ["record", "--out", str(out), "--target", target, "--draft", draft]
+    arguments = ["--out", str(out), "--target", str(pair_folders[0]), "--draft", str(pair_folders[1])]
     for kind in ("medusa", "eagle3", "block"):
         save_head(heads[kind].network, tmp_path / kind, "target")
         arguments += ["--head", f"{kind}:{tmp_path / kind}"]
-    monkeypatch.setattr("sys.argv", arguments)
     small = {name: replace(p, batches=(1, 2), tokens=4, repeats=2) for name, p in record_lessons.SWEPT.items()}
     monkeypatch.setattr(record_lessons, "SWEPT", small)
-    record_lessons.main()
+    command = typer.Typer(add_completion=False)
+    command.command()(record_lessons.main)
+    command(arguments, standalone_mode=False)
     runs = [out / f"{name}.jsonl.gz" for name in record_lessons.RECORDED]
     sweeps = [out / f"{name}.sweep.jsonl" for name in record_lessons.SWEPT]
     assert set(out.iterdir()) == {*runs, *sweeps}
