@@ -111,7 +111,7 @@ def test_the_form_is_absent_where_it_is_not_allowed(lets: bool) -> None:
     admission: Any = SimpleNamespace(engine=SimpleNamespace(status=EngineStatus()), limits=Limits())
 
     async def built() -> dict[str, Any]:
-        config: dict[str, Any] = page.build(admission, lets_load=lets).get_config_file()
+        config: dict[str, Any] = page.build(admission, Visitors(), lets_load=lets).get_config_file()
         return config
 
     config = asyncio.run(built())  # without a running loop Gradio makes some and never closes them

@@ -24,7 +24,6 @@ from draftscope_app.page.listeners.runs import RunListeners
 from draftscope_app.page.listeners.tasks import TaskListeners
 from draftscope_app.page.runs.feed import recording
 from draftscope_app.page.shared import Shared
-from draftscope_app.serve import api
 
 UPLOADS_S = 3600  # how long an uploaded file is kept, and how often old ones are deleted
 
@@ -34,8 +33,8 @@ def head() -> str:
     return f"<script>{bundle.script()}</script>"
 
 
-def build(admission: Admission, drafter: str | None = None, lets_load: bool = False) -> gr.Blocks:
-    """The whole page over one engine. `drafter` is chosen when it opens; with `lets_load` it offers to load other
+def build(admission: Admission, visitors: Visitors, drafter: str | None = None, lets_load: bool = False) -> gr.Blocks:
+    """The whole page over one engine. `drafter` is selected when it opens; with `lets_load` it offers to load other
     models."""
     most_tokens = admission.limits.most_tokens
     usual = controls.defaults()
@@ -44,14 +43,12 @@ def build(admission: Admission, drafter: str | None = None, lets_load: bool = Fa
         "drafter": drafter or usual["drafter"],
         "max_new_tokens": min(usual["max_new_tokens"], most_tokens),
     }
-    visitors = Visitors(most_bytes=admission.limits.most_kept_mb * 2**20)
     shared = Shared(admission, visitors, defaults, first_run())
     first = recording(shared.first) if shared.first else ""
     demo = gr.Blocks(title="Draftscope", analytics_enabled=False, fill_width=True, delete_cache=(UPLOADS_S, UPLOADS_S))
     with demo:
         widgets = lay_out(defaults, most_tokens, first, lets_load, host.functions(shared))
         _attach(demo, shared, widgets)
-        gr.events.api(api.endpoint(admission, shared.visitors), api_name="decode", concurrency_limit=None)
     return demo
 
 

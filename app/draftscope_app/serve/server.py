@@ -17,6 +17,7 @@ from draftscope_app.engine import log, select
 from draftscope_app.engine.admission import Admission
 from draftscope_app.engine.config import Environment
 from draftscope_app.engine.messages import Load
+from draftscope_app.engine.sessions import Visitors
 from draftscope_app.serve import health
 
 if TYPE_CHECKING:
@@ -67,11 +68,17 @@ def serve(
 def _launch(
     admission: Admission, environment: Environment, host: str, port: int, drafter: str | None, open_browser: bool
 ) -> gr.Blocks:
+    import gradio
+
     from draftscope_app.page import page, theme
+    from draftscope_app.serve import api
 
     async def launched() -> gr.Blocks:
         lets_load = environment.lets_load(host) and select.profile() == "own"
-        demo = page.build(admission, drafter, lets_load)
+        visitors = Visitors(most_bytes=environment.most_kept_mb * 2**20)
+        demo = page.build(admission, visitors, drafter, lets_load)
+        with demo:
+            gradio.events.api(api.endpoint(admission, visitors), api_name="decode", concurrency_limit=None)
         demo.queue(default_concurrency_limit=EVENTS_AT_ONCE)
         _poll_less(demo)
         demo.launch(

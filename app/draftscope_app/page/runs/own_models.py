@@ -39,7 +39,7 @@ def form() -> Form:
                 label="Target", placeholder="hub id, folder, or experts; empty: the embedded pair", elem_id="ds-target"
             ),
             gr.Textbox(label="Draft model", placeholder="hub id, folder, or experts-draft; empty: none", elem_id="ds-draft"),
-            gr.Textbox(label="Revision of the target", placeholder="branch, tag or commit; empty: the hub's default", elem_id="ds-revision"),
+            gr.Textbox(label="Revision of the target", placeholder="empty: the default", elem_id="ds-revision"),
             gr.Button("Load these models", size="sm", elem_id="ds-load-models"),
         )
 
