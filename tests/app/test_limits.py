@@ -24,7 +24,8 @@ from draftscope_app.engine.notice import Notice
 from draftscope_app.engine.process import EngineProcess
 from draftscope_app.engine.sessions import REMOVED, Visitors
 from draftscope_app.page import page
-from draftscope_app.page.controls import Controls
+from draftscope_app.page.controls import defaults
+from draftscope_app.page.layout import Widgets
 from draftscope_app.page.listeners.runs import RunListeners
 from draftscope_app.page.shared import Shared
 from draftscope_app.serve import api
@@ -74,21 +75,27 @@ def test_no_long_text_reaches_the_engine_from_anywhere(admission: Admission) -> 
             admission.admit(wanted)
 
 
-@pytest.mark.parametrize("name", ["prompt", "typed", "arms", "shape"])
-def test_a_long_text_on_the_page_is_one_sentence(admission: Admission, name: str) -> None:
-    from draftscope_app.page.layout import Widgets
-
-    controls = {key: object() for key in vars(Controls())}
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        *(({name: "x" * 301}, f"{name} is 301 characters long") for name in ("prompt", "typed", "arms", "shape")),
+        ({"prompt": ["a"]}, "a text is needed"),
+        ({"prompt": {"a": 1}}, "a text is needed"),
+    ],
+)
+def test_a_text_that_the_page_cannot_take_is_one_sentence(
+    admission: Admission, changes: dict[str, Any], words: str
+) -> None:
+    controls = {name: object() for name in defaults()}
     widgets: Any = SimpleNamespace(controls=controls)
     widgets.read = lambda *given: Widgets.read(widgets, *given)
-    listeners = RunListeners(Shared(admission, Visitors(), Controls(), ()), widgets)
-    values = vars(Controls()) | {name: "x" * 301}
+    listeners = RunListeners(Shared(admission, Visitors(), defaults(), ()), widgets)
+    given = {controls[name]: value for name, value in (defaults() | changes).items()}
 
     async def first() -> str:
-        given = {controls[key]: value for key, value in values.items()}
         return await anext(aiter(listeners.run(given, gr.Request(session_hash="a"))))
 
-    assert f"{name} is 301 characters long" in asyncio.run(first())
+    assert words in asyncio.run(first())
 
 
 @pytest.mark.parametrize("name", ["prompt", "typed", "system", "stop"])
@@ -122,7 +129,7 @@ def test_a_page_whose_run_was_removed_says_so(admission: Admission) -> None:
     visitors.of("mine").shown.add(["x" * 9_000])
     visitors.of("other").shown.add(["x" * 9_000])
     visitors.of("other")
-    shared = Shared(admission, visitors, Controls(), page.first_run())
+    shared = Shared(admission, visitors, defaults(), page.first_run())
     assert REMOVED in call(shared, "again", None)
     assert call(shared, "save", {"kind": "trace", "lesson": ""}) == {"note": REMOVED}
     listeners = RunListeners(shared, SimpleNamespace(plots=(1, 2, 3)))  # type: ignore[arg-type]

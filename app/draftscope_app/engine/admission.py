@@ -61,3 +61,10 @@ def refuse_long(values: Mapping[str, Any], most: int) -> None:
 def _length(values: Iterable[Any]) -> int:
     """Characters of all texts in a list, and one for anything else in it."""
     return sum(len(value) if isinstance(value, str) else 1 for value in values)
+
+
+def text_of(prompt: Any) -> str:
+    """A prompt, which must be a text: visitors can send anything."""
+    if not isinstance(prompt, str):
+        raise DraftscopeError(f"prompt = {str(prompt)[:80]!r}: a text is needed.")
+    return prompt

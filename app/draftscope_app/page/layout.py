@@ -9,7 +9,7 @@ from typing import Any
 
 import gradio as gr
 
-from draftscope_app.engine.admission import refuse_long
+from draftscope_app.engine.admission import refuse_long, text_of
 from draftscope_app.page.controls import Controls
 from draftscope_app.page.host import ServerFunction
 from draftscope_app.page.panel import panel
@@ -47,12 +47,13 @@ class Widgets:
         return list(self.controls.values())
 
     def read(self, values: Mapping[Any, Any], most_text: int) -> Controls:
-        """What a visitor has set, from Gradio's values by component. Only the lengths of texts are checked here.
+        """What a visitor has set, from Gradio's values by component. Most of it is validated later.
 
-        Raises `DraftscopeError` for a text of more than `most_text` characters.
+        Raises `DraftscopeError` for a prompt that is no text, and for any text of more than `most_text` characters.
         """
         given = {name: values[widget] for name, widget in self.controls.items()}
         refuse_long(given, most_text)
+        given["prompt"] = text_of(given["prompt"] or "")
         return given
 
 

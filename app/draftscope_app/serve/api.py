@@ -16,7 +16,7 @@ from pydantic.fields import FieldInfo
 from draftscope.base.errors import DraftscopeError
 from draftscope.drafters.settings import Settings, known_settings
 from draftscope.trace.events import EVENT, AnyEvent
-from draftscope_app.engine.admission import Admission, refuse_long
+from draftscope_app.engine.admission import Admission, refuse_long, text_of
 from draftscope_app.engine.handle import RunHandle
 from draftscope_app.engine.interface import Engine
 from draftscope_app.engine.messages import Happened, Job, Refused
@@ -39,7 +39,7 @@ def endpoint(admission: Admission, visitors: Visitors) -> Callable[..., Any]:
     async def decode(request: gr.Request, prompt: str, *values: Any) -> Any:
         try:
             given = dict(zip(known, values, strict=True))
-            refuse_long({"prompt": _text(prompt)} | given, admission.limits.most_text)
+            refuse_long({"prompt": text_of(prompt)} | given, admission.limits.most_text)
             settings = Settings.of(**given)
             most = admission.limits.most_tokens
             if settings.max_new_tokens > most:
@@ -87,12 +87,6 @@ async def _events(engine: Engine, handle: RunHandle) -> list[AnyEvent]:
     if not events:
         raise DraftscopeError("The run was stopped before it began; ask again.")
     return events
-
-
-def _text(prompt: Any) -> str:
-    if not isinstance(prompt, str):
-        raise DraftscopeError(f"prompt = {str(prompt)[:80]!r}: a text is needed.")
-    return prompt
 
 
 def _default(field: FieldInfo) -> Any:

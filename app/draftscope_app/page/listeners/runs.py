@@ -79,7 +79,7 @@ class RunListeners:
         most = self.shared.admission.limits.most_tokens
         pair = lanes(controls, self.shared.drafter(controls["drafter"]), most)
         solo = SOLO_REPEATS if steps is None and len(pair) > 1 else 0
-        return Job(new_run_id(), controls["prompt"] or "", pair, steps, solo)
+        return Job(new_run_id(), controls["prompt"], pair, steps, solo)
 
     async def fork(self, event: gr.EventData, request: gr.Request) -> AsyncIterator[str]:
         """A new lane that leaves a lane of the shown live run at one token."""

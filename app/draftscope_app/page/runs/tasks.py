@@ -30,7 +30,7 @@ def comparison(controls: Controls, drafters: Sequence[DrafterChoice], most_token
     chosen = [lanes({**controls, "drafter": d.name}, d, most_tokens) for d in able]
     plain = chosen[0][0]
     named = tuple((str(values["drafter"]), values) for _, (_, values) in chosen)
-    return Job(new_run_id(), controls["prompt"] or "", (plain, *named), compares=REPEATS)
+    return Job(new_run_id(), controls["prompt"], (plain, *named), compares=REPEATS)
 
 
 def check(events: Sequence[AnyEvent]) -> Job:
