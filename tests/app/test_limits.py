@@ -101,8 +101,9 @@ def test_a_text_that_the_page_cannot_take_is_one_sentence(
 @pytest.mark.parametrize("name", ["prompt", "typed", "system", "stop"])
 def test_a_long_text_of_a_program_is_one_sentence(admission: Admission, name: str) -> None:
     decode = api.endpoint(admission, Visitors())
-    names = [key for key in decode.__signature__.parameters if key != "request"]  # type: ignore[attr-defined]
-    values = {key: api._default(key) if key != "prompt" else "x" for key in names}
+    parameters = decode.__signature__.parameters.values()  # type: ignore[attr-defined]
+    values: dict[str, Any] = {one.name: one.default for one in parameters if one.name != "request"}
+    values["prompt"] = "x"
     values[name] = ["x" * 301] if name == "stop" else "x" * 301
     with pytest.raises(gr.Error, match=f"{name} is 301 characters long"):
         asyncio.run(decode(gr.Request(session_hash="a"), *values.values()))

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import json
 from collections.abc import Callable
@@ -23,6 +24,7 @@ from draftscope_app.engine.messages import Happened, Job, Refused
 from draftscope_app.engine.sessions import Visitors, new_run_id
 from draftscope_app.reports import lanes
 
+PERIOD_S = 0.05  # events are taken together that often at most
 OPENING = """Continues a prompt by speculative decoding and returns the text, its tokens and what the run measured.
 
 Parameters:
@@ -81,6 +83,7 @@ async def _events(engine: Engine, handle: RunHandle) -> list[AnyEvent]:
                     events.append(EVENT.validate_json(message.line))
             if over:
                 break
+            await asyncio.sleep(PERIOD_S)
             await engine.changed.wait(changes)
     finally:
         handle.stop()
