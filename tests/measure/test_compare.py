@@ -167,5 +167,6 @@ def test_the_shown_runs_drafter_and_rule_are_checked(pair: Lab) -> None:
 
 
 def test_an_answer_is_one_json_object_with_the_events_as_they_were_written() -> None:
-    told = json.loads(tasks._answer("compare", {"state": "solo", "note": ""}, ['{"lane": "plain"}', '{"lane": "draft"}']))
-    assert told["compare"] == {"state": "solo", "note": "", "ev": [{"lane": "plain"}, {"lane": "draft"}]}
+    lines = ['{"lane": "plain"}', '{"lane": "draft"}']
+    answer = json.loads(tasks._answer("compare", {"state": "solo", "note": ""}, lines))
+    assert answer["compare"] == {"state": "solo", "note": "", "ev": [{"lane": "plain"}, {"lane": "draft"}]}

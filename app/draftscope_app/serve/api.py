@@ -24,7 +24,7 @@ from draftscope_app.engine.messages import Happened, Job, Refused
 from draftscope_app.engine.sessions import Visitors, new_run_id
 from draftscope_app.reports import lanes
 
-PERIOD_S = 0.05  # events are taken together that often at most
+PERIOD_S = 0.05  # events that come in less time are taken together
 OPENING = """Continues a prompt by speculative decoding and returns the text, its tokens and what the run measured.
 
 Parameters:
