@@ -17,10 +17,9 @@ from draftscope.measure.bench.benchmark import benchmark
 from draftscope.measure.bench.plan import BenchPlan
 from draftscope_app.reports.bench_page import page
 from draftscope_app.reports.bench_plots import plots
-from tests.browser import test_page
+from tests.support import visit
 
-browser = test_page.browser
-EVIL = f"{test_page.EVIL}</script>"
+EVIL = f"{visit.EVIL}</script>"
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,6 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,27 +15,18 @@ import pytest
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.decode.lab import Lab
-from draftscope.decode.race import race
-from draftscope.drafters.settings import Settings
 from draftscope.trace import files
 from draftscope.trace import html as player
 from draftscope.trace.events import EVENT, AnyEvent, Round
 from draftscope_app.cli import main
-from tests.support.alone import ARTIFACTS, Alone, chromium, violations
-
-EVIL = '</script><script>window.pwned=1</script><!--\u2028\u2029<img src=x onerror="window.pwned=2">${window.pwned=3}'
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    yield from chromium()
+from tests.support.alone import Alone
+from tests.support.browsers import ARTIFACTS, violations
+from tests.support.raced import EVIL, hostile, race_of
 
 
 @pytest.fixture(scope="module")
 def raced(pair: Lab) -> list[AnyEvent]:
-    lanes = {"plain": {"drafter": "plain"}, "speculative": {"drafter": "sampled-tree", "shape": (3, 2)}}
-    settings = {name: Settings.of(temperature=1.0, seed=5, max_new_tokens=24, **own) for name, own in lanes.items()}
-    return list(race([pair.session("a\u2028b", own, run="r", lane=name) for name, own in settings.items()]))
+    return race_of(pair, "a\u2028b", drafter="sampled-tree", shape=(3, 2))
 
 
 def held(html: str) -> dict[str, Any]:
@@ -45,26 +35,6 @@ def held(html: str) -> dict[str, Any]:
     assert packed is not None
     found: dict[str, Any] = json.loads(gzip.decompress(base64.b64decode(packed[1])))
     return found
-
-
-def hostile(events: list[AnyEvent]) -> list[AnyEvent]:
-    """The same run with markup wherever a model or a person can put text."""
-    changed = []
-    for event in events:
-        raw = json.loads(files.line(event))
-        if raw["kind"] == "run_start":
-            raw |= {"prompt": EVIL, "prompt_last_raw": EVIL, "drafter": raw["drafter"]}
-            raw["models"][0]["name"] = EVIL
-        if raw["kind"] == "round":
-            raw |= {"emitted_raw": [EVIL] * len(raw["emitted"]), "text_delta": EVIL * len(raw["emitted"])}
-            raw["last"]["raw"] = EVIL
-            for node in raw["nodes"]:
-                node |= {"raw": EVIL, "origin": EVIL}
-            for decision in raw["decisions"]:
-                for distributions in decision["distributions"]:
-                    distributions["raw"] = [EVIL] * len(distributions["raw"])
-        changed.append(EVENT.validate_python(raw))
-    return changed
 
 
 # What stands in the file.

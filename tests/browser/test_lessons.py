@@ -30,9 +30,10 @@ from draftscope_app.page import bundle
 from draftscope_app.page.controls import LANE, names
 from draftscope_app.page.runs import lessons
 from draftscope_app.recordings import record_lessons, sweep
-from tests.browser.test_export_page import hostile
 from tests.conftest import random_heads, random_llama
-from tests.support.alone import Alone, chromium, violations
+from tests.support.alone import Alone
+from tests.support.browsers import violations
+from tests.support.raced import hostile
 
 TEXTS = (assets() / "instrument" / "lessons" / "texts.js").read_text(encoding="utf-8")
 MOST_BYTES = 1_500_000
@@ -42,11 +43,6 @@ HOST = """<script>(() => {
     const lesson = async (name) => (await Inside.unpacked(runs[name])).replace("{", `{"asked": ${asked++}, `);
     Draftscope.connect({ events: [], trigger: () => {}, server: { lesson } });
 })();</script>"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    yield from chromium()
 
 
 @pytest.fixture(scope="module")

@@ -12,12 +12,12 @@ from draftscope.decode.lab import Lab
 from draftscope.trace import files
 from draftscope.verify import rules
 from draftscope_app.reports.lanes import lanes, origin
-from tests.browser.test_page import address, browser, load, long_winded, record, visit  # noqa: F401 - fixtures
+from tests.support.visit import load, record
 
 pytestmark = pytest.mark.browser
 
 
-def run_with(visit: Any, rule: str) -> Any:  # noqa: F811
+def run_with(visit: Any, rule: str) -> Any:
     page = visit(f"?temperature=1&max_new_tokens=48&rule={rule}&seed=4&lenience=0.05&agreement=40")
     page.run()
     page.ask("e => { const l = e.store.lanes[1]; e.cursor.select(l, l.rounds.findIndex((r) => r.decisions.length)); }")
@@ -29,7 +29,7 @@ def run_with(visit: Any, rule: str) -> Any:  # noqa: F811
     ("rule", "uniforms", "compared"),
     [("lenient", 1, "min(1, p / (l q))"), ("typical", 0, "the threshold"), ("top-k", 0, "the k-th likeliest")],
 )
-def test_each_lossy_rule_says_what_is_compared_with_what(visit: Any, rule: str, uniforms: int, compared: str) -> None:  # noqa: F811
+def test_each_lossy_rule_says_what_is_compared_with_what(visit: Any, rule: str, uniforms: int, compared: str) -> None:
     page = run_with(visit, rule)
     assert page.text(".contest .badge") == "lossy"
     assert "lossy" in page.text(".contest .note")
@@ -46,7 +46,7 @@ def test_each_lossy_rule_says_what_is_compared_with_what(visit: Any, rule: str, 
 
 
 @pytest.mark.parametrize("rule", ["lenient", "typical", "top-k"])
-def test_at_temperature_zero_no_rule_is_called_lossy(visit: Any, rule: str) -> None:  # noqa: F811
+def test_at_temperature_zero_no_rule_is_called_lossy(visit: Any, rule: str) -> None:
     page = visit(f"?max_new_tokens=24&rule={rule}&lenience=0.05&agreement=40")
     page.run()
     assert "24 of 24" in page.figure("law")
@@ -58,7 +58,7 @@ def test_at_temperature_zero_no_rule_is_called_lossy(visit: Any, rule: str) -> N
 
 
 @pytest.mark.parametrize("rule", ["lenient", "typical", "top-k"])
-def test_a_hidden_verdict_says_nothing_of_a_lossy_decision(visit: Any, rule: str) -> None:  # noqa: F811
+def test_a_hidden_verdict_says_nothing_of_a_lossy_decision(visit: Any, rule: str) -> None:
     page = run_with(visit, rule)
     page.element.get_by_role("button", name="Hide the verdict").click()
     page.page.wait_for_timeout(200)
@@ -86,7 +86,7 @@ def decision_of(rule: str, p: list[float], q: list[float], threshold: float) -> 
     return {"rule": rule, "distributions": [distributions], "children": [{"node": 0, "threshold": threshold}]}
 
 
-def test_the_lossy_rules_of_the_page_are_those_of_the_engine(visit: Any) -> None:  # noqa: F811
+def test_the_lossy_rules_of_the_page_are_those_of_the_engine(visit: Any) -> None:
     p, q = [0.5, 0.3, 0.15, 0.05], [0.1, 0.2, 0.3, 0.4]
     page = visit()
     wanted = {
@@ -103,7 +103,7 @@ def test_the_lossy_rules_of_the_page_are_those_of_the_engine(visit: Any) -> None
     assert page.page.evaluate(ACCEPTED, [unknown, 0.4]) is None
 
 
-def test_draws_by_a_lossy_rule_miss_p_where_the_token_rule_settles(visit: Any) -> None:  # noqa: F811
+def test_draws_by_a_lossy_rule_miss_p_where_the_token_rule_settles(visit: Any) -> None:
     page = run_with(visit, "lenient")
     page.unfold("Toss it again")
     for name, words in (("by the token rule", "The draws settle on p"), ("by this rule, lossy", "The draws miss p")):
@@ -112,7 +112,7 @@ def test_draws_by_a_lossy_rule_miss_p_where_the_token_rule_settles(visit: Any) -
         assert page.text(".draws .sum").startswith(words)
 
 
-def test_what_a_drafter_notes_is_shown_after_the_verdict_and_as_text(visit: Any, tmp_path: Path) -> None:  # noqa: F811
+def test_what_a_drafter_notes_is_shown_after_the_verdict_and_as_text(visit: Any, tmp_path: Path) -> None:
     page = visit("?max_new_tokens=16")
     page.run()
     arm = {"name": "<b>ngram</b>", "pulls": 3, "tokens_per_s": 1.23456}
@@ -134,7 +134,7 @@ def test_what_a_drafter_notes_is_shown_after_the_verdict_and_as_text(visit: Any,
     assert page.element.locator(".notes:visible").count() == 0
 
 
-def test_a_synthetic_run_is_told_on_the_page(visit: Any) -> None:  # noqa: F811
+def test_a_synthetic_run_is_told_on_the_page(visit: Any) -> None:
     page = visit("?drafter=oracle&max_new_tokens=16")
     page.run()
     assert page.element.locator(".badge.caveat:visible").all_inner_texts() == ["synthetic: acceptance chosen"]

@@ -6,203 +6,18 @@ Skipped where no Chromium is found, unless DRAFTSCOPE_REQUIRE_BROWSER=1. Screens
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
-import socket
-import subprocess
-import sys
-import time
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from draftscope.base.assets import assets
 from draftscope.trace import files
-from tests.conftest import byte_tokenizer, random_llama
-from tests.support import inside
+from tests.support.browsers import ARTIFACTS
+from tests.support.visit import EVIL, UNFOLDS, Visit, load, record
 
 pytestmark = pytest.mark.browser
-
-PLACES = ("/usr/bin/chromium", shutil.which("chromium"), shutil.which("google-chrome"))
-CHROMIUM = next((path for path in PLACES if path and Path(path).exists()), None)
-REQUIRED = os.environ.get("DRAFTSCOPE_REQUIRE_BROWSER") == "1"
-ARTIFACTS = Path(__file__).parents[1] / "artifacts"
-ROOT = Path(__file__).resolve().parents[2]
-SLOW_MS = 90_000
-UNFOLDS = ("Toss it again", "Why this fast", "Is it still the target", "Compare")
-EVIL = '<img src=x onerror="window.pwned=1"><script>window.pwned=2</script>${window.pwned=3}{{pwned}}'
-
-SERVER = """
-import sys
-sys.path[:0] = {sources!r}
-if __name__ == "__main__":
-    from draftscope_app.engine.messages import Load
-    from draftscope_app.serve.server import serve
-    serve("127.0.0.1", {port}, Load({target!r}, {draft!r}, dtype="float32", threads=1))
-"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    if CHROMIUM is None:
-        if REQUIRED:
-            pytest.fail("DRAFTSCOPE_REQUIRE_BROWSER=1 and no Chromium was found; install the chromium package.")
-        pytest.skip("no Chromium here")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
-
-
-@pytest.fixture(scope="module")
-def long_winded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A random pair over bytes, slow and endless enough to be stopped: no end of text, a long context."""
-    root = tmp_path_factory.mktemp("long-winded")
-    folders = root / "target", root / "draft"
-    for folder, layers in zip(folders, (8, 1), strict=True):
-        model = random_llama(3, 258, layers=layers)
-        model.config.max_position_embeddings = 4096
-        model.lm_head.weight.data[:2] = 0.0
-        model.save_pretrained(folder)
-        byte_tokenizer().save_pretrained(folder)
-    return folders
-
-
-@pytest.fixture(scope="module")
-def address(browser: Any, long_winded: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A running page whose shipped recording was made on the same pair."""
-    folder = tmp_path_factory.mktemp("page")
-    own = folder / "assets"
-    (own / "traces").mkdir(parents=True)
-    for item in ("instrument", "lessons", "theme.json", "prompts.json", "page.css", "player.css"):
-        (own / item).symlink_to(assets() / item)
-    target, draft = (str(path) for path in long_winded)
-    environment = os.environ | {"DRAFTSCOPE_ASSETS": str(own), "PYTHONPATH": os.pathsep.join(sys.path)}
-    record = ["--target", target, "--draft", draft, "--out", str(own / "traces" / "first.jsonl.gz"), "--tokens", "24"]
-    subprocess.run([sys.executable, "-m", "draftscope_app.recordings.first", *record], env=environment, check=True)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    script = folder / "serve.py"
-    sources = [str(ROOT / "engine"), str(ROOT / "app")]
-    script.write_text(SERVER.format(sources=sources, port=port, target=target, draft=draft))
-    with (folder / "log").open("w") as log:
-        server = subprocess.Popen([sys.executable, str(script)], env=environment, stdout=log, stderr=log)
-        url = f"http://127.0.0.1:{port}/"
-        wait_until_up(url, server, folder / "log")
-        yield url
-        server.terminate()
-        server.wait(20)
-
-
-def wait_until_up(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline and server.poll() is None:
-        try:
-            with urllib.request.urlopen(url, timeout=5):
-                return
-        except OSError:
-            time.sleep(0.3)
-    pytest.fail(f"the page did not come up: {log.read_text()[-2000:]}")
-
-
-class Visit:
-    """One open page and the instrument on it."""
-
-    def __init__(self, browser: Any, address: str, query: str = "", wait: bool = True, **context: Any) -> None:
-        self.context = browser.new_context(**({"viewport": {"width": 1440, "height": 1000}} | context))
-        self.context.add_init_script(inside.script())
-        self.page = self.context.new_page()
-        self.page.set_default_timeout(SLOW_MS)
-        self.requests: list[str] = []
-        self.errors: list[str] = []
-        self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
-        self.page.on("console", lambda line: self.errors.append(line.text) if line.type == "error" else None)
-        self.page.goto(address + query, wait_until="load" if wait else "commit")
-        if wait:
-            self.commit()
-
-    def commit(self) -> None:
-        """The instrument is there and shows its recorded run."""
-        self.page.wait_for_selector("draftscope-instrument .ds")
-        self.until("e => e.store.lanes.length > 0")
-
-    @property
-    def element(self) -> Any:
-        return self.page.locator("draftscope-instrument")
-
-    def ask(self, script: str) -> Any:
-        return self.element.evaluate(script)
-
-    def until(self, script: str) -> None:
-        handle = self.page.query_selector("draftscope-instrument")
-        self.page.wait_for_function(f"e => ({script})(e)", arg=handle)
-
-    def text(self, selector: str) -> str:
-        return str(self.element.locator(selector).first.inner_text())
-
-    def ready(self) -> None:
-        """The models are loaded and the address's settings stand in the controls."""
-        self.until("e => e.arrived")
-        self.page.wait_for_function("() => / loaded in /.test(document.querySelector('.ds-engine').textContent)")
-
-    def run(self) -> None:
-        self.ready()
-        before = self.ask("e => e.store.run")
-        self.page.click("#ds-run")
-        self.until(f"e => e.store.run !== {json.dumps(before)} && e.state === 'done'")
-        self.to_end()
-
-    def to_end(self) -> None:
-        self.ask("e => e.transport.toEnd()")
-        self.page.wait_for_timeout(150)
-
-    def fill(self, name: str, value: str) -> None:
-        self.page.fill(f"#ds-{name} textarea, #ds-{name} input[type=number], #ds-{name} input[type=text]", value)
-
-    def choose(self, drafter: str) -> None:
-        """Picks a drafter from the list by the start of its title."""
-        self.ready()
-        self.page.click("#ds-drafter input")
-        self.page.locator("ul[role=listbox] li", has_text=drafter).first.click()
-
-    def unfold(self, title: str) -> None:
-        self.element.get_by_role("button", name=title).click()
-        self.page.wait_for_timeout(150)
-
-    def figure(self, name: str) -> str:
-        part = "Is it still the target" if name == "law" else "Why this fast"
-        if not self.element.get_by_role("region", name=part, exact=True).count():
-            self.unfold(part)
-        return str(self.element.locator(f"[data-figure={name}]").inner_text())
-
-    def close(self) -> None:
-        assert not self.errors, self.errors
-        assert "cannot draw" not in self.ask("e => e.message.text.textContent")
-        outside = [url for url in self.requests if not re.match(r"(http://127\.0\.0\.1[:/]|data:|blob:)", url)]
-        assert not outside, outside
-        self.context.close()
-
-
-@pytest.fixture
-def visit(browser: Any, address: str) -> Iterator[Any]:
-    """Opens pages; at the end none had an error or asked for anything outside."""
-    opened: list[Visit] = []
-
-    def opens(query: str = "", wait: bool = True, **context: Any) -> Visit:
-        opened.append(Visit(browser, address, query, wait, **context))
-        return opened[-1]
-
-    yield opens
-    for page in opened:
-        page.close()
 
 
 # What a visitor sees and does.
@@ -220,7 +35,7 @@ def test_it_opens_on_a_recorded_run(visit: Any) -> None:
 
 def test_greedy_lanes_are_counted_equal(visit: Any) -> None:
     page = visit("?max_new_tokens=24")
-    page.run()
+    page.run(alone=True)
     assert page.text(".badge") == "live"
     own, plain = (page.ask(f"e => e.store.lanes[{i}].end.token_ids") for i in (1, 0))
     assert own == plain
@@ -469,10 +284,6 @@ def test_one_lane_alone_is_a_run_too(visit: Any, tmp_path: Path) -> None:
     assert re.fullmatch(r"\d+ target forwards wrote 24 tokens\.", page.text("h2"))
 
 
-def load(page: Visit, path: Path) -> None:
-    page.page.locator("#ds-load input[type=file], input[type=file]").first.set_input_files(path)
-
-
 def test_bad_input_is_one_sentence_and_the_shown_run_stays(visit: Any) -> None:
     page = visit()
     page.ready()
@@ -538,14 +349,6 @@ def test_what_a_model_writes_stays_text(visit: Any, tmp_path: Path) -> None:
     assert page.ask("e => e.shadowRoot.querySelectorAll('img, script, iframe').length") == 0
     assert page.page.evaluate("window.pwned") is None
     assert "<img src=x" in page.text(".lane .pane")
-
-
-def record(page: Visit, folder: Path) -> Path:
-    with page.page.expect_download() as download:
-        page.page.click("#ds-save")
-    path = folder / "own.jsonl.gz"
-    download.value.save_as(path)
-    return path
 
 
 def test_a_token_split_over_bytes_is_one_character(visit: Any) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from draftscope.trace.events import Annotation, Realignment, Tiers, TierWork
-from tests.browser.test_page import address, browser, long_winded, visit  # noqa: F401 - fixtures
 
 pytestmark = pytest.mark.browser
 
@@ -16,7 +15,7 @@ pytestmark = pytest.mark.browser
     ("drafter", "told"),
     [("bandit", ("ucb chose ", "Known before: ", " pulls")), ("ssd", (" prepared for, ", " waited for"))],
 )
-def test_what_was_noted_of_a_round_is_told(visit: Any, drafter: str, told: tuple[str, ...]) -> None:  # noqa: F811
+def test_what_was_noted_of_a_round_is_told(visit: Any, drafter: str, told: tuple[str, ...]) -> None:
     page = visit(f"?temperature=1&max_new_tokens=32&drafter={drafter}&seed=4")
     page.run()
     page.ask("e => { const l = e.store.lanes[1]; e.cursor.select(l, l.rounds.length - 1); }")
@@ -38,6 +37,6 @@ def test_what_was_noted_of_a_round_is_told(visit: Any, drafter: str, told: tuple
         ),
     ],
 )
-def test_each_kind_of_note_has_its_words(visit: Any, note: Annotation, words: str) -> None:  # noqa: F811
+def test_each_kind_of_note_has_its_words(visit: Any, note: Annotation, words: str) -> None:
     page = visit()
     assert page.page.evaluate("(note) => Inside.annotationWords({ annotations: [note] })", note.model_dump()) == words

@@ -7,19 +7,12 @@ from typing import Any
 
 import pytest
 
-from tests.browser.test_page import EVIL, address, browser, long_winded, visit  # noqa: F401 - fixtures
+from tests.support.browsers import assert_accessible
+from tests.support.visit import EVIL
 
 pytestmark = pytest.mark.browser
 
 LATE = 600_000  # a comparison of every drafter on a busy machine
-
-
-def accessible(page: Any) -> None:
-    from axe_playwright_python.sync_playwright import Axe
-
-    page.page.wait_for_function("() => document.getAnimations().every((each) => each.playState !== 'running')")
-    violations = Axe().run(page.page).response["violations"]
-    assert not [(found["help"], node["target"]) for found in violations for node in found["nodes"]]
 
 
 def started(page: Any, button: str) -> None:
@@ -27,7 +20,7 @@ def started(page: Any, button: str) -> None:
     page.element.get_by_role("button", name=button).click()
 
 
-def test_all_drafters_are_compared_sorted_kept_and_chosen(visit: Any) -> None:  # noqa: F811
+def test_all_drafters_are_compared_sorted_kept_and_chosen(visit: Any) -> None:
     page = visit("?max_new_tokens=8&temperature=1&rule=typical&prompt=abc")
     page.run()
     sentence = page.text("h2")
@@ -54,7 +47,7 @@ def test_all_drafters_are_compared_sorted_kept_and_chosen(visit: Any) -> None:  
     assert sorted(marks.all_inner_texts()) == ["lossy: typical", "synthetic"]
     assert page.text("h2") == sentence  # the run that is shown stays
     for _ in ("light", "dark"):
-        accessible(page)
+        assert_accessible(page.page)
         page.page.evaluate("Draftscope.flipTheme()")
         page.page.wait_for_timeout(200)
 
@@ -101,7 +94,7 @@ READ_AGAIN = """e => {
 }"""
 
 
-def test_a_cancelled_comparison_leaves_the_last_one(visit: Any) -> None:  # noqa: F811
+def test_a_cancelled_comparison_leaves_the_last_one(visit: Any) -> None:
     page = visit("?max_new_tokens=64&temperature=1")
     page.run()
     page.page.evaluate(KEPT, EVIL)
@@ -122,7 +115,7 @@ def test_a_cancelled_comparison_leaves_the_last_one(visit: Any) -> None:  # noqa
     assert page.ask(READ_AGAIN) is False
 
 
-def test_the_check_is_asked_for_told_and_cancelled(visit: Any) -> None:  # noqa: F811
+def test_the_check_is_asked_for_told_and_cancelled(visit: Any) -> None:
     page = visit("?max_new_tokens=8&temperature=1&rule=lenient")
     page.run()
     page.unfold("Is it still the target")
@@ -150,7 +143,7 @@ TOLD = """({ findings, verdict, exact, created = "2026-01-02T03:04:05+00:00", as
 }"""
 
 
-def test_a_check_is_kept_for_each_drafter_rule_and_setting(visit: Any) -> None:  # noqa: F811
+def test_a_check_is_kept_for_each_drafter_rule_and_setting(visit: Any) -> None:
     """The shown run's own is told in full, whichever came last; the others of its target in a line each."""
     page = visit("?max_new_tokens=8&temperature=1&rule=lenient&lenience=0.5")
     page.run()
@@ -180,7 +173,7 @@ def test_a_check_is_kept_for_each_drafter_rule_and_setting(visit: Any) -> None: 
         "Draft model, chain, rule token: no difference found, 2026-01-03 00:00 UTC",
         "Draft model, chain, rule lenient, l = 0.25: differs, 2026-01-01 00:00 UTC",
     ]
-    accessible(page)
+    assert_accessible(page.page)
     page.choose("n-gram")
     page.run()
     assert page.text(".check .verdict-line").startswith("no difference found")
@@ -189,7 +182,7 @@ def test_a_check_is_kept_for_each_drafter_rule_and_setting(visit: Any) -> None: 
     assert page.page.evaluate("new Inside.CheckCard(() => {}).done.length") == 0
 
 
-def test_what_may_be_said_after_a_check_and_no_more(visit: Any) -> None:  # noqa: F811
+def test_what_may_be_said_after_a_check_and_no_more(visit: Any) -> None:
     page = visit()
     page.unfold("Is it still the target")
     distribution = {"name": "joint law (token)", "passed": True, "detail": "told", "samples": 2048, "p_value": 0.25}

@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 
-from tests.browser.test_page import address, browser, long_winded, visit  # noqa: F401 - fixtures
-
 pytestmark = pytest.mark.browser
 
 
@@ -16,7 +14,7 @@ def settings(page: Any) -> dict[str, Any]:
     return found
 
 
-def test_run_waits_for_the_settings_of_the_link(visit: Any) -> None:  # noqa: F811
+def test_run_waits_for_the_settings_of_the_link(visit: Any) -> None:
     """Pressed as soon as there is a button, whatever the controls hold by then."""
     page = visit(
         "?drafter=cascade&inner=suffix&gamma=2&seed=11&max_new_tokens=16&prompt=hello&temperature=1", wait=False
@@ -32,7 +30,7 @@ def test_run_waits_for_the_settings_of_the_link(visit: Any) -> None:  # noqa: F8
     }  # fmt: skip
 
 
-def test_what_another_choice_opens_is_shown_with_it(visit: Any) -> None:  # noqa: F811
+def test_what_another_choice_opens_is_shown_with_it(visit: Any) -> None:
     page = visit(
         "?rule=lenient&lenience=0.25&draft_length=specdec%2B%2B&confidence=0.6&temperature=1&max_new_tokens=16"
     )
@@ -67,13 +65,13 @@ def test_what_another_choice_opens_is_shown_with_it(visit: Any) -> None:  # noqa
         ("draft_length=adaedl&confidence=0.2", {"draft_length": "adaedl", "confidence": 0.2}),
     ],
 )
-def test_every_drafters_own_setting_reaches_the_engine(visit: Any, query: str, shown: dict[str, Any]) -> None:  # noqa: F811
+def test_every_drafters_own_setting_reaches_the_engine(visit: Any, query: str, shown: dict[str, Any]) -> None:
     page = visit(f"?max_new_tokens=8&{query}")
     page.run()
     assert {name: settings(page)[name] for name in shown} == shown
 
 
-def test_a_link_carries_the_settings_of_a_bandit_and_of_the_distribution(visit: Any) -> None:  # noqa: F811
+def test_a_link_carries_the_settings_of_a_bandit_and_of_the_distribution(visit: Any) -> None:
     """Shown only with the drafter that reads them, and back from the copied link as they were set."""
     page = visit("?max_new_tokens=8&temperature=1")
     page.ready()

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from draftscope.trace import files
-from tests.browser.test_page import address, browser, load, long_winded, record, visit  # noqa: F401 - fixtures
-from tests.browser.test_page_compare import accessible
+from tests.support.browsers import assert_accessible
+from tests.support.visit import load, record
 
 pytestmark = pytest.mark.browser
 
@@ -30,7 +30,7 @@ def fork(page: Any, button: str, lanes: int) -> dict[str, Any]:
     return start
 
 
-def test_a_run_is_forked_with_a_forced_token_and_with_a_new_uniform_and_replays(visit: Any, tmp_path: Path) -> None:  # noqa: F811
+def test_a_run_is_forked_with_a_forced_token_and_with_a_new_uniform_and_replays(visit: Any, tmp_path: Path) -> None:
     page = visit("?temperature=1&max_new_tokens=40&rule=token&seed=3")
     page.run()
     sentence = page.text("h2")
@@ -60,7 +60,7 @@ def test_a_run_is_forked_with_a_forced_token_and_with_a_new_uniform_and_replays(
     assert page.text("h2") == sentence
 
     for _ in ("light", "dark"):
-        accessible(page)
+        assert_accessible(page.page)
         page.page.evaluate("Draftscope.flipTheme()")
         page.page.wait_for_timeout(200)
 
@@ -89,7 +89,7 @@ def test_a_run_is_forked_with_a_forced_token_and_with_a_new_uniform_and_replays(
     assert page.ask("e => e.store.lanes.length") == 2
 
 
-def test_a_fork_whose_first_word_is_lost_is_asked_for_again(visit: Any) -> None:  # noqa: F811
+def test_a_fork_whose_first_word_is_lost_is_asked_for_again(visit: Any) -> None:
     page = visit("?temperature=1&max_new_tokens=24&rule=token")
     page.run()
     page.ask("""e => {
@@ -101,7 +101,7 @@ def test_a_fork_whose_first_word_is_lost_is_asked_for_again(visit: Any) -> None:
     assert page.ask("e => e.store.lanes[1].tokens.length") == 24
 
 
-def test_greedy_forks_by_a_token_only_and_a_hidden_verdict_offers_none(visit: Any) -> None:  # noqa: F811
+def test_greedy_forks_by_a_token_only_and_a_hidden_verdict_offers_none(visit: Any) -> None:
     page = visit("?max_new_tokens=16")
     page.until("e => /press Run/.test(e.shadowRoot.querySelector('.fork .note').textContent)")
     page.run()
@@ -113,7 +113,7 @@ def test_greedy_forks_by_a_token_only_and_a_hidden_verdict_offers_none(visit: An
     assert page.element.locator(".fork:visible").count() == 0
 
 
-def test_what_python_refuses_is_one_sentence_and_the_run_stays(visit: Any) -> None:  # noqa: F811
+def test_what_python_refuses_is_one_sentence_and_the_run_stays(visit: Any) -> None:
     page = visit("?max_new_tokens=16")
     page.run()
     page.page.evaluate("Draftscope.ask('fork', { lane: 'nobody', round: 0, slot: -1, token: null })")

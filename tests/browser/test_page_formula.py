@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +9,9 @@ import pytest
 
 from draftscope.decode.lab import Lab
 from draftscope.trace import html
-from tests.browser.test_scenes import raced
-from tests.support.alone import Alone, chromium, violations
+from tests.support.alone import Alone
+from tests.support.browsers import violations
+from tests.support.raced import race_of
 
 pytestmark = pytest.mark.browser
 
@@ -23,14 +23,9 @@ CHOSEN = """e => {
 }"""
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    yield from chromium()
-
-
 def opened(browser: Any, pair: Lab, folder: Path, own: dict[str, Any], **context: Any) -> Alone:
     path = folder / "run.html"
-    path.write_text(html.page(raced(pair, **own)), encoding="utf-8")
+    path.write_text(html.page(race_of(pair, **own)), encoding="utf-8")
     page = Alone(browser, path, **context)
     page.ask("e => e.transport.toEnd()")
     page.painted()

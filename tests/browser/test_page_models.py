@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.browser.test_page import address, browser, long_winded, visit  # noqa: F401 - fixtures
 from tests.conftest import byte_tokenizer, random_llama
-from tests.support.alone import violations
+from tests.support.browsers import refuse_none, violations
+from tests.support.served import served
 
 pytestmark = pytest.mark.browser
 
 WRITTEN = "e => e.store.lanes.map((lane) => lane.end.token_ids)"
+
+
+@pytest.fixture(scope="module")
+def address(long_winded: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server of these tests' own: they load other models into it."""
+    refuse_none()
+    with served(long_winded, tmp_path_factory.mktemp("page")) as url:
+        yield url
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +44,7 @@ def named(page: Any) -> list[str]:
     return [str(model["name"]) for model in page.ask("e => e.store.lanes[0].start.models")]
 
 
-def test_ones_own_models_are_loaded_and_decode(visit: Any, brought: Path) -> None:  # noqa: F811
+def test_ones_own_models_are_loaded_and_decode(visit: Any, brought: Path) -> None:
     page = visit("?max_new_tokens=16")
     page.run()
     assert "target" in named(page)
@@ -66,7 +75,7 @@ def test_ones_own_models_are_loaded_and_decode(visit: Any, brought: Path) -> Non
 
 
 @pytest.mark.parametrize("width", [390, 1440])
-def test_the_form_at_either_width(visit: Any, width: int) -> None:  # noqa: F811
+def test_the_form_at_either_width(visit: Any, width: int) -> None:
     page = visit(viewport={"width": width, "height": 900}, color_scheme="dark")
     page.ready()
     if width == 390:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -12,12 +11,11 @@ from xml.etree import ElementTree
 import pytest
 
 from draftscope.decode.lab import Lab
-from draftscope.decode.race import race
-from draftscope.drafters.settings import Settings
 from draftscope.trace import html
 from draftscope.trace.events import AnyEvent
-from tests.browser.test_export_page import hostile
-from tests.support.alone import ARTIFACTS, Alone, chromium
+from tests.support.alone import Alone
+from tests.support.browsers import ARTIFACTS
+from tests.support.raced import hostile, race_of
 
 pytestmark = pytest.mark.browser
 
@@ -27,15 +25,8 @@ COLOUR = re.compile(r"none|rgba?\([\d., ]+\)|#[0-9A-Fa-f]{6}|url\(#[\w-]+\)")
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    yield from chromium()
-
-
-@pytest.fixture(scope="module")
 def raced(pair: Lab) -> list[AnyEvent]:
-    lanes = {"plain": {"drafter": "plain"}, "speculative": {"drafter": "draft", "gamma": 3, "rule": "token"}}
-    settings = {name: Settings.of(temperature=1.0, seed=5, max_new_tokens=24, **own) for name, own in lanes.items()}
-    return list(race([pair.session("a", own, run="r", lane=name) for name, own in settings.items()]))
+    return race_of(pair, drafter="draft", gamma=3, rule="token")
 
 
 def opened(browser: Any, events: list[AnyEvent], folder: Path, **context: Any) -> Alone:

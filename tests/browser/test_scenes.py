@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from draftscope.decode.lab import Lab
-from draftscope.decode.race import race
-from draftscope.drafters.settings import Settings
 from draftscope.trace import html
-from draftscope.trace.events import AnyEvent
-from tests.support.alone import ARTIFACTS, Alone, chromium, violations
+from tests.support.alone import Alone
+from tests.support.browsers import ARTIFACTS, violations
+from tests.support.raced import race_of
 
 pytestmark = pytest.mark.browser
 
@@ -47,27 +45,16 @@ SIZES = """e => {
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    yield from chromium()
-
-
-def raced(pair: Lab, **own: Any) -> list[AnyEvent]:
-    lanes: dict[str, dict[str, Any]] = {"plain": {"drafter": "plain"}, "speculative": own}
-    settings = {name: Settings.of(temperature=1.0, seed=5, max_new_tokens=24, **more) for name, more in lanes.items()}
-    return list(race([pair.session("a", one, run="r", lane=name) for name, one in settings.items()]))
-
-
-@pytest.fixture(scope="module")
 def chain(pair: Lab, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("chain") / "run.html"
-    path.write_text(html.page(raced(pair, drafter="draft", gamma=3, rule="token")), encoding="utf-8")
+    path.write_text(html.page(race_of(pair, drafter="draft", gamma=3, rule="token")), encoding="utf-8")
     return path
 
 
 @pytest.fixture(scope="module")
 def tree(pair: Lab, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("tree") / "run.html"
-    path.write_text(html.page(raced(pair, drafter="sampled-tree", shape=(3, 2, 1))), encoding="utf-8")
+    path.write_text(html.page(race_of(pair, drafter="sampled-tree", shape=(3, 2, 1))), encoding="utf-8")
     return path
 
 
@@ -173,7 +160,7 @@ def test_scenes_in_both_themes(browser: Any, chain: Path, width: int, theme: str
 
 
 def test_a_run_without_a_formula_says_so(browser: Any, pair: Lab, tmp_path: Path) -> None:
-    alone = [event for event in raced(pair, drafter="draft", gamma=2) if event.lane == "speculative"]
+    alone = [event for event in race_of(pair, drafter="draft", gamma=2) if event.lane == "speculative"]
     (tmp_path / "run.html").write_text(html.page(alone), encoding="utf-8")
     page = Alone(browser, tmp_path / "run.html", "?scene=6")
     page.painted()

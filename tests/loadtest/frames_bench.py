@@ -36,10 +36,11 @@ from draftscope_app.engine.sessions import new_run_id
 from draftscope_app.page.bundle import presets
 from draftscope_app.page.controls import LANE
 from draftscope_app.serve.server import Served, serve
-from tests.browser.test_page import Visit
 from tests.loadtest.load import Visitor
-from tests.support.alone import CHROMIUM, Alone
+from tests.support.alone import Alone
+from tests.support.browsers import CHROMIUM, FLAGS
 from tests.support.framed import free_port
+from tests.support.visit import Visit
 
 TREE = (6, 3, 1, 1)  # 6 + 18 + 18 + 18 = 60 nodes
 LANES: dict[str, dict[str, Any]] = {
@@ -169,7 +170,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, closing(quiet_server()) as served, sync_playwright() as playwright:
         path = Path(folder) / "run.html"
         record(path, chosen.tokens)
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         report = {"date": datetime.now(UTC).isoformat(timespec="seconds"), "cores": os.cpu_count(), "load": load}
         report |= {"frames": frames(browser, path)}
         report |= {"decoding": decoding(browser, served, chosen.repeats, chosen.tokens)}

@@ -17,8 +17,8 @@ from typing import Any
 
 from playwright.sync_api import sync_playwright
 
-from tests.browser.test_page import CHROMIUM
 from tests.loadtest.load import Server
+from tests.support.browsers import CHROMIUM, FLAGS
 
 # Milliseconds since the navigation began: the recorded run is drawn (the frame after the one that found it), and a key
 # pressed at once has brought it to the run's end (again the frame after).
@@ -77,7 +77,7 @@ def main() -> int:
     if not 1 <= asked.starts <= 20:
         parser.error(f"--starts {asked.starts}: choose 1 to 20")
     with sync_playwright() as playwright, tempfile.TemporaryDirectory(prefix="draftscope-paint-") as folder:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         found = [start(browser, Path(folder)) for _ in range(asked.starts)]
         browser.close()
     print(f"seconds, median of {asked.starts} starts [least, most]")

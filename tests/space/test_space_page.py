@@ -27,8 +27,9 @@ from gradio_client import Client
 
 from draftscope.trace import files
 from draftscope_app.reports.lanes import Decoded
-from tests.browser.test_page import SLOW_MS, Visit, browser, load  # noqa: F401 - a fixture
+from tests.support.browsers import SLOW_MS
 from tests.support.framed import PREFIX, framed, free_port
+from tests.support.visit import Visit, load
 
 pytestmark = pytest.mark.browser
 
@@ -110,7 +111,7 @@ def asked(url: str) -> tuple[int, str]:
 class Framed(Visit):
     """The page inside the outer page's frame; `page` is the frame."""
 
-    def __init__(self, browser: Any, space: Space, query: str = "") -> None:  # noqa: F811
+    def __init__(self, browser: Any, space: Space, query: str = "") -> None:
         self.context = browser.new_context(viewport={"width": 1440, "height": 1700})
         self.outer = self.context.new_page()
         self.outer.set_default_timeout(SLOW_MS)
@@ -130,7 +131,7 @@ class Framed(Visit):
 
 
 @pytest.fixture
-def visit(browser: Any, space: Space) -> Iterator[Callable[..., Framed]]:  # noqa: F811
+def visit(browser: Any, space: Space) -> Iterator[Callable[..., Framed]]:
     opened: list[Framed] = []
 
     def opens(query: str = "") -> Framed:

@@ -2,34 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.support import inside
-
-PLACES = ("/usr/bin/chromium", shutil.which("chromium"), shutil.which("google-chrome"))
-CHROMIUM = next((path for path in PLACES if path and Path(path).exists()), None)
-ARTIFACTS = Path(__file__).parents[1] / "artifacts"
-SLOW_MS = 90_000
-
-
-def chromium() -> Iterator[Any]:
-    """A browser; skipped where there is none, unless DRAFTSCOPE_REQUIRE_BROWSER=1."""
-    if CHROMIUM is None:
-        if os.environ.get("DRAFTSCOPE_REQUIRE_BROWSER") == "1":
-            pytest.fail("DRAFTSCOPE_REQUIRE_BROWSER=1 and no Chromium was found; install the chromium package.")
-        pytest.skip("no Chromium here")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield opened
-        opened.close()
+from tests.support.browsers import ARTIFACTS, SLOW_MS
 
 
 class Alone:
@@ -77,11 +54,3 @@ class Alone:
         assert "cannot draw" not in self.ask("e => e.message.text.textContent")
         assert all(url.startswith(("file:", "data:", "blob:", "about:")) for url in self.requests), self.requests
         self.context.close()
-
-
-def violations(page: Any) -> list[Any]:
-    """What axe finds, in words."""
-    from axe_playwright_python.sync_playwright import Axe
-
-    found = Axe().run(page).response["violations"]
-    return [(v["id"], [node["target"] for node in v["nodes"]][:3]) for v in found]

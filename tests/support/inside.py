@@ -6,12 +6,15 @@ their arguments give there what they give on the page, and what a module remembe
 
 from __future__ import annotations
 
+from functools import cache
+
 from draftscope.base.assets import assets
 from draftscope.trace.linker import link
 
 ROOT = assets() / "instrument"
 
 
+@cache
 def script() -> str:
     """`window.Inside`: every export of every module below host/."""
     modules = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.js") if path.parent.name != "host")

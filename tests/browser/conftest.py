@@ -1,0 +1,58 @@
+"""One browser and one server for all tests of the page; each test opens pages of its own.
+
+Who loads other models into the server has another: see `test_page_models.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import byte_tokenizer, random_llama
+from tests.support.browsers import chromium, refuse_none
+from tests.support.served import served
+from tests.support.visit import Visit
+
+
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Any]:
+    yield from chromium()
+
+
+@pytest.fixture(scope="session")
+def long_winded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A random pair over bytes, slow and endless enough to be stopped: no end of text, a long context."""
+    root = tmp_path_factory.mktemp("long-winded")
+    folders = root / "target", root / "draft"
+    for folder, layers in zip(folders, (8, 1), strict=True):
+        model = random_llama(3, 258, layers=layers)
+        model.config.max_position_embeddings = 4096
+        model.lm_head.weight.data[:2] = 0.0
+        model.save_pretrained(folder)
+        byte_tokenizer().save_pretrained(folder)
+    return folders
+
+
+@pytest.fixture(scope="session")
+def address(long_winded: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The page that all share."""
+    refuse_none()
+    with served(long_winded, tmp_path_factory.mktemp("page")) as url:
+        yield url
+
+
+@pytest.fixture
+def visit(browser: Any, address: str) -> Iterator[Callable[..., Visit]]:
+    """Opens pages; at the end none had an error or asked for anything outside."""
+    opened: list[Visit] = []
+
+    def opens(query: str = "", wait: bool = True, **context: Any) -> Visit:
+        opened.append(Visit(browser, address, query, wait, **context))
+        return opened[-1]
+
+    yield opens
+    for page in opened:
+        page.close()

@@ -1,0 +1,54 @@
+"""Chromium for tests, and what they look for in any page."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PLACES = ("/usr/bin/chromium", shutil.which("chromium"), shutil.which("google-chrome"))
+CHROMIUM = next((path for path in PLACES if path and Path(path).exists()), None)
+ARTIFACTS = Path(__file__).parents[1] / "artifacts"
+SLOW_MS = 90_000
+OFF = (
+    "HttpsUpgrades", "MediaRouter", "OptimizationHints", "PaintHolding", "ThirdPartyStoragePartitioning",
+    "WebUIOmniboxPopup", "WebUIOmniboxAimPopup",  # of an address bar that nobody sees: each window would load both
+)  # fmt: skip
+FLAGS = ["--no-sandbox", f"--disable-features={','.join(OFF)}"]
+
+
+def refuse_none() -> None:
+    """Skips where there is no browser; fails where one is required by DRAFTSCOPE_REQUIRE_BROWSER=1."""
+    if CHROMIUM is None:
+        if os.environ.get("DRAFTSCOPE_REQUIRE_BROWSER") == "1":
+            pytest.fail("DRAFTSCOPE_REQUIRE_BROWSER=1 and no Chromium was found; install the chromium package.")
+        pytest.skip("no Chromium here")
+
+
+def chromium() -> Iterator[Any]:
+    """A browser, for a fixture. While it is open no other event loop can run in its thread."""
+    refuse_none()
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield opened
+        opened.close()
+
+
+def violations(page: Any) -> list[Any]:
+    """What axe finds, in words."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    found = Axe().run(page).response["violations"]
+    return [(v["id"], [node["target"] for node in v["nodes"]][:3]) for v in found]
+
+
+def assert_accessible(page: Any) -> None:
+    """Axe finds nothing, once whatever moves has come to rest."""
+    page.wait_for_function("() => document.getAnimations().every((each) => each.playState !== 'running')")
+    assert violations(page) == []

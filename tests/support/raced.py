@@ -1,0 +1,41 @@
+"""Races of a drafter against plain decoding, for pages that need no server; and the same with markup for its texts."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from draftscope.decode.lab import Lab
+from draftscope.decode.race import race
+from draftscope.drafters.settings import Settings
+from draftscope.trace import files
+from draftscope.trace.events import EVENT, AnyEvent
+
+EVIL = '</script><script>window.pwned=1</script><!--\u2028\u2029<img src=x onerror="window.pwned=2">${window.pwned=3}'
+
+
+def race_of(pair: Lab, prompt: str = "a", **own: Any) -> list[AnyEvent]:
+    """The events of 24 tokens at temperature 1."""
+    lanes: dict[str, dict[str, Any]] = {"plain": {"drafter": "plain"}, "speculative": own}
+    settings = {name: Settings.of(temperature=1.0, seed=5, max_new_tokens=24, **more) for name, more in lanes.items()}
+    return list(race([pair.session(prompt, one, run="r", lane=name) for name, one in settings.items()]))
+
+
+def hostile(events: list[AnyEvent]) -> list[AnyEvent]:
+    """The same run with markup wherever a model or a person can put text."""
+    changed = []
+    for event in events:
+        raw = json.loads(files.line(event))
+        if raw["kind"] == "run_start":
+            raw |= {"prompt": EVIL, "prompt_last_raw": EVIL, "drafter": raw["drafter"]}
+            raw["models"][0]["name"] = EVIL
+        if raw["kind"] == "round":
+            raw |= {"emitted_raw": [EVIL] * len(raw["emitted"]), "text_delta": EVIL * len(raw["emitted"])}
+            raw["last"]["raw"] = EVIL
+            for node in raw["nodes"]:
+                node |= {"raw": EVIL, "origin": EVIL}
+            for decision in raw["decisions"]:
+                for distributions in decision["distributions"]:
+                    distributions["raw"] = [EVIL] * len(distributions["raw"])
+        changed.append(EVENT.validate_python(raw))
+    return changed

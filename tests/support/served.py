@@ -1,0 +1,64 @@
+"""A dashboard in a process of its own, whose shipped recording was made on the pair that it serves."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from draftscope.base.assets import assets
+from draftscope_app.recordings.first import record
+from tests.support.framed import free_port
+
+ROOT = Path(__file__).resolve().parents[2]
+ITEMS = ("instrument", "lessons", "theme.json", "prompts.json", "page.css", "player.css")
+SERVER = """
+import sys
+sys.path[:0] = {sources!r}
+if __name__ == "__main__":
+    from draftscope_app.engine.messages import Load
+    from draftscope_app.serve.server import serve
+    serve("127.0.0.1", {port}, Load({target!r}, {draft!r}, dtype="float32", threads=1))
+"""
+
+
+@contextmanager
+def served(folders: tuple[Path, Path], folder: Path) -> Iterator[str]:
+    """The address of a page over these models (target, draft); `folder` keeps its assets, its script and its log."""
+    own = folder / "assets"
+    (own / "traces").mkdir(parents=True)
+    for item in ITEMS:
+        (own / item).symlink_to(assets() / item)
+    target, draft = map(str, folders)
+    record(own / "traces" / "first.jsonl.gz", target, draft, tokens=24)
+    port, script, log = free_port(), folder / "serve.py", folder / "log"
+    sources = [str(ROOT / "engine"), str(ROOT / "app")]
+    script.write_text(SERVER.format(sources=sources, port=port, target=target, draft=draft))
+    environment = os.environ | {"DRAFTSCOPE_ASSETS": str(own)}
+    with log.open("w") as file:
+        server = subprocess.Popen([sys.executable, str(script)], env=environment, stdout=file, stderr=file)
+    url = f"http://127.0.0.1:{port}/"
+    try:
+        wait_until_up(url, server, log)
+        yield url
+    finally:
+        server.terminate()
+        server.wait(20)
+
+
+def wait_until_up(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and server.poll() is None:
+        try:
+            with urllib.request.urlopen(url, timeout=5):
+                return
+        except OSError:
+            time.sleep(0.3)
+    pytest.fail(f"the page did not come up: {log.read_text()[-2000:]}")

@@ -1,0 +1,109 @@
+"""One visitor's page of a running server, in a browser."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from tests.support import inside
+from tests.support.browsers import SLOW_MS
+
+UNFOLDS = ("Toss it again", "Why this fast", "Is it still the target", "Compare")
+EVIL = '<img src=x onerror="window.pwned=1"><script>window.pwned=2</script>${window.pwned=3}{{pwned}}'
+
+
+class Visit:
+    """One open page and the instrument on it."""
+
+    def __init__(self, browser: Any, address: str, query: str = "", wait: bool = True, **context: Any) -> None:
+        self.context = browser.new_context(**({"viewport": {"width": 1440, "height": 1000}} | context))
+        self.context.add_init_script(inside.script())
+        self.page = self.context.new_page()
+        self.page.set_default_timeout(SLOW_MS)
+        self.requests: list[str] = []
+        self.errors: list[str] = []
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("console", lambda line: self.errors.append(line.text) if line.type == "error" else None)
+        self.page.goto(address + query, wait_until="load" if wait else "commit")
+        if wait:
+            self.commit()
+
+    def commit(self) -> None:
+        """The instrument is there and shows its recorded run."""
+        self.page.wait_for_selector("draftscope-instrument .ds")
+        self.until("e => e.store.lanes.length > 0")
+
+    @property
+    def element(self) -> Any:
+        return self.page.locator("draftscope-instrument")
+
+    def ask(self, script: str) -> Any:
+        return self.element.evaluate(script)
+
+    def until(self, script: str) -> None:
+        handle = self.page.query_selector("draftscope-instrument")
+        self.page.wait_for_function(f"e => ({script})(e)", arg=handle)
+
+    def text(self, selector: str) -> str:
+        return str(self.element.locator(selector).first.inner_text())
+
+    def ready(self) -> None:
+        """The models are loaded and the address's settings stand in the controls."""
+        self.until("e => e.arrived")
+        self.page.wait_for_function("() => / loaded in /.test(document.querySelector('.ds-engine').textContent)")
+
+    def run(self, alone: bool = False) -> None:
+        """A run to its end; with `alone` the solo runs behind the race too, which are stopped otherwise."""
+        self.ready()
+        before, over = json.dumps(self.ask("e => e.store.run")), json.dumps(["done"] if alone else ["done", "solo"])
+        self.page.click("#ds-run")
+        self.until(f"e => e.store.run !== {before} && {over}.includes(e.state)")
+        if not alone:
+            self.page.evaluate("document.querySelector('#ds-stop').click()")
+            self.until("e => e.state === 'done'")
+        self.to_end()
+
+    def to_end(self) -> None:
+        self.ask("e => e.transport.toEnd()")
+        self.page.wait_for_timeout(150)
+
+    def fill(self, name: str, value: str) -> None:
+        self.page.fill(f"#ds-{name} textarea, #ds-{name} input[type=number], #ds-{name} input[type=text]", value)
+
+    def choose(self, drafter: str) -> None:
+        """Picks a drafter from the list by the start of its title."""
+        self.ready()
+        self.page.click("#ds-drafter input")
+        self.page.locator("ul[role=listbox] li", has_text=drafter).first.click()
+
+    def unfold(self, title: str) -> None:
+        self.element.get_by_role("button", name=title).click()
+        self.page.wait_for_timeout(150)
+
+    def figure(self, name: str) -> str:
+        part = "Is it still the target" if name == "law" else "Why this fast"
+        if not self.element.get_by_role("region", name=part, exact=True).count():
+            self.unfold(part)
+        return str(self.element.locator(f"[data-figure={name}]").inner_text())
+
+    def close(self) -> None:
+        assert not self.errors, self.errors
+        assert "cannot draw" not in self.ask("e => e.message.text.textContent")
+        outside = [url for url in self.requests if not re.match(r"(http://127\.0\.0\.1[:/]|data:|blob:)", url)]
+        assert not outside, outside
+        self.context.close()
+
+
+def load(page: Visit, path: Path) -> None:
+    page.page.locator("#ds-load input[type=file], input[type=file]").first.set_input_files(path)
+
+
+def record(page: Visit, folder: Path) -> Path:
+    with page.page.expect_download() as download:
+        page.page.click("#ds-save")
+    path = folder / "own.jsonl.gz"
+    download.value.save_as(path)
+    return path
