@@ -1,4 +1,4 @@
-"""The Space's entry: puts both source roots on sys.path (a Space installs requirements before the code), serves."""
+"""The Space's entry point: puts both source roots on sys.path, as a Space only installs requirements, and serves."""
 
 import sys
 from pathlib import Path

@@ -1,1 +1,1 @@
-"""Between the page and the decoding: the engine process, who may start a run, and what each visitor sees."""
+"""Between page and decoding: the engine's process, limits on runs, visitors, and the server's environment."""

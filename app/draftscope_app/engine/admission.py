@@ -1,4 +1,4 @@
-"""Who may start a run: a bound on runs at once and on the length of texts, and nobody once the server is ending."""
+"""Limits on new runs: how many there are at once, how long their texts are, and none once the server is ending."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Admission:
         return self.engine.run(job)
 
     def end(self) -> None:
-        """Takes no run from now on; those that are here go on."""
+        """Takes no more runs; those that are here go on."""
         self._ending = True
 
     @property
@@ -59,12 +59,12 @@ def refuse_long(values: Mapping[str, Any], most: int) -> None:
 
 
 def _length(values: Iterable[Any]) -> int:
-    """Characters of all texts in a list, and one for anything else in it."""
+    """Characters of all texts in a list; anything else in it counts as one."""
     return sum(len(value) if isinstance(value, str) else 1 for value in values)
 
 
 def text_of(prompt: Any) -> str:
-    """A prompt, which must be a text: visitors can send anything."""
+    """The prompt. Raises `DraftscopeError` for anything but a text: visitors can send any JSON."""
     if not isinstance(prompt, str):
         raise DraftscopeError(f"prompt = {str(prompt)[:80]!r}: a text is needed.")
     return prompt

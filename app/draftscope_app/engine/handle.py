@@ -13,7 +13,7 @@ from draftscope_app.engine.messages import Command, Entered, Job, Refused, RunMe
 
 
 class Receiver(Protocol):
-    """An engine, as far as a run sends commands to it."""
+    """The part of an engine that a run needs."""
 
     def send(self, command: Command) -> None: ...
 
@@ -58,7 +58,7 @@ class RunHandle:
             self._engine.send(Stop(self.job.run))
 
     def deliver(self, message: RunMessage) -> None:
-        """For the engine: one more message of this run. The engine gives notice of it."""
+        """Called by the engine for each message of this run, before it gives notice."""
         self._inbox.append(message)
         if isinstance(message, Refused):
             self._refused = True
@@ -70,7 +70,7 @@ class RunHandle:
             self.state = message.state
 
     def _log_end(self) -> None:
-        """How long the run waited and took. Nothing that the visitor wrote: a refusal's sentence may quote it."""
+        """Logs how long the run waited and took. Never a refusal's sentence, which may quote what the visitor wrote."""
         now = time.monotonic()
         begun = self._begun or now
         log.write(

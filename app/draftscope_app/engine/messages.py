@@ -1,4 +1,4 @@
-"""What travels between the page and the engine process: a job one way, messages the other. Plain data, no torch."""
+"""Commands from the page to the engine process, and messages back. Plain data, no torch."""
 
 from __future__ import annotations
 

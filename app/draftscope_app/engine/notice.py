@@ -1,4 +1,4 @@
-"""A notice that something has changed, for whoever waits: threads and coroutines of any event loop."""
+"""Wakes threads and coroutines that wait for something to change."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from contextlib import suppress
 
 
 class Notice:
-    """Counts changes. A reader notes the count, looks at what it reads, and waits for the count to move on; so no
-    change between looking and waiting is missed."""
+    """Counts changes. A reader notes the count, reads, and then waits until the count is another one; so it misses no
+    change between reading and waiting."""
 
     def __init__(self) -> None:
         self._condition = threading.Condition()

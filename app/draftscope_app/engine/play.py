@@ -1,4 +1,4 @@
-"""All events of a job: the race and then the solo runs, or the comparison, or the check. Runs beside the models."""
+"""The events of a job: of a race and its solo runs, of a comparison, or of a check. Runs where the models are."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def events_of(lab: Lab, job: Job, cancelled: Callable[[], bool], alone: Callable
 
 
 def sentence_of(error: Exception) -> str:
-    """Why a run ended, for the page. An error that is not for the reader is also printed, with where it was raised."""
+    """Why a run ended, for the page. An internal error is also printed, with its traceback."""
     if isinstance(error, DraftscopeError):
         return str(error)
     traceback.print_exception(error)
@@ -58,7 +58,7 @@ class _StoppedError(Exception):
 
 
 def _checked(lab: Lab, settings: Settings, samples: int, cancelled: Callable[[], bool]) -> Iterator[Record]:
-    """The events of a check, as far as it comes."""
+    """The events of a check, until it is over or cancelled."""
     from draftscope.measure.check import checked
 
     def watch() -> None:

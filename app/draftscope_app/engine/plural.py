@@ -1,4 +1,4 @@
-"""Words around numbers."""
+"""Singular and plural."""
 
 from __future__ import annotations
 

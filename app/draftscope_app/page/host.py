@@ -1,4 +1,4 @@
-"""What the instrument asks the server and gets in one answer: a lesson's run, the shown run again, a file of it.
+"""Requests of the instrument with one answer each: a lesson's run, the whole shown run, a file of it.
 
 They are `server_functions` of the instrument's `gr.HTML`. Anybody can call them with any JSON, so each checks what it
 was sent. Forks, comparisons and checks are events instead: their answers come in many parts.
@@ -29,7 +29,7 @@ UNREADABLE = "The page sent a request that cannot be read; reload it and try aga
 
 
 class SaveRequest(BaseModel):
-    """What is saved: the lesson that is shown, or the visitor's run; and as what."""
+    """A run to save: the named lesson's, or the visitor's if `lesson` is empty."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
@@ -63,7 +63,7 @@ def functions(shared: Shared) -> list[ServerFunction]:
 
 
 async def session_of(request: Any) -> str:
-    """The session that called a server function, which Gradio names in the request's body only; empty without one."""
+    """The session that calls a server function; empty without one. Gradio names it only in the body of the request."""
     try:
         return str((await request.json())["session_hash"])
     except (ValueError, KeyError, TypeError, RuntimeError):

@@ -1,4 +1,4 @@
-"""One look for everything: colours and faces come from assets/theme.json, for page, plots and instrument."""
+"""Colours and fonts of the page, from assets/theme.json, which plots and instrument read too."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from draftscope.trace.html import palette
 
 
 def gradio_theme() -> gr.themes.Base:
-    """Gradio's own components in our paper and ink; system faces, so that nothing is fetched."""
+    """Gradio's own components in our colours, and in system fonts, so that no font is downloaded."""
     light, dark = palette()["light"], palette()["dark"]
     sans = [name.strip(" '") for name in palette()["sans"].split(",")]
     mono = [name.strip(" '") for name in palette()["mono"].split(",")]
@@ -61,7 +61,7 @@ def gradio_theme() -> gr.themes.Base:
 
 
 def page_css() -> str:
-    """What Gradio's theme variables cannot say, as plain CSS over the two palettes."""
+    """What Gradio's theme variables cannot express, as CSS, with the colours of both palettes."""
 
     def variables(name: str) -> str:
         return " ".join(f"--ds-{key}: {value};" for key, value in palette()[name].items())

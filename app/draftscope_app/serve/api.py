@@ -1,4 +1,4 @@
-"""`decode` for programs: one call, one JSON object, the contract of `draftscope decode --json`.
+"""`decode` for programs: one call that returns one JSON object, the same as `draftscope decode --json` prints.
 
 `gradio_client`, plain HTTP and (with `gradio[mcp]`) MCP see it with every setting as a typed argument.
 """
@@ -75,7 +75,7 @@ async def _events(engine: Engine, handle: RunHandle) -> list[AnyEvent]:
     try:
         while True:
             changes = engine.changed.count
-            over = handle.over  # before the last messages are drained
+            over = handle.over  # read before the messages, so that none is left
             for message in handle.drain():
                 if isinstance(message, Refused):
                     raise DraftscopeError(message.sentence)
@@ -88,17 +88,17 @@ async def _events(engine: Engine, handle: RunHandle) -> list[AnyEvent]:
     finally:
         handle.stop()
     if not events:
-        raise DraftscopeError("The run was stopped before it began; ask again.")
+        raise DraftscopeError("The run was stopped before it began; try again.")
     return events
 
 
 def _default(field: FieldInfo) -> Any:
-    """A setting's default as JSON has it."""
+    """A setting's default, as JSON."""
     return list(field.default) if isinstance(field.default, tuple) else field.default
 
 
 def _type(field: FieldInfo) -> Any:
-    """A setting's type as JSON has it: a tuple becomes a list."""
+    """A setting's type, as JSON: a tuple becomes a list."""
     annotation = field.annotation
     if get_origin(annotation) is not tuple:
         return annotation

@@ -1,4 +1,4 @@
-"""What a proxy or an orchestrator asks: is the server alive (`/healthz`), and would a run be decoded (`/readyz`)?"""
+"""Health checks for a proxy or an orchestrator: `/healthz` while the server is alive, `/readyz` while it takes runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from draftscope_app.engine.admission import Admission
 
 
 def routes(admission: Admission) -> list[Route]:
-    """Both answer in JSON. `/readyz` is 503 while models load, after they failed to, and once the server is ending."""
+    """Both answer in JSON. `/readyz` is 503 while models load, without models, and while the server ends."""
 
     async def alive(_: Request) -> JSONResponse:
         return JSONResponse({"status": "alive"})

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     import gradio as gr
 
 LAST_DELTAS_S = 1.0  # for the last deltas of a run to reach its page
-SESSIONS = 64  # whose copy of the configuration Gradio keeps; a session that has none gets another
-EVENTS_AT_ONCE = 40  # of everything but runs: plots, files
+SESSIONS = 64  # Gradio keeps a copy of the page's configuration for each; an older session gets a new copy
+EVENTS_AT_ONCE = 40  # of everything but runs
 QUEUE_POLL_S, PROGRESS_POLL_S = 0.05, 1.0
 
 
@@ -41,7 +41,7 @@ def serve(
     """Serves the dashboard. The models load while the page is already there. `drafter` is the one selected at first.
     `block=False` returns at once. `environment` has limits, prefix, grace and log; without it nothing is logged.
 
-    Raises `DraftscopeError` for a host or port that cannot be had.
+    Raises `DraftscopeError` for a host or port that cannot be used.
     """
     refuse_taken(host, port)
     environment = environment or Environment.read({"DRAFTSCOPE_LOG": "off"})
@@ -87,7 +87,7 @@ def _launch(
             theme=theme.gradio_theme(), css=theme.page_css(), head=page.head(), footer_links=[], run_history=False,
             max_file_size=f"{environment.most_upload_mb}mb", mcp_server=select.speaks_mcp(), prevent_thread_lock=True,
             app_kwargs={"routes": health.routes(admission)},
-            state_session_capacity=SESSIONS,  # Gradio keeps a copy of the page's configuration for each
+            state_session_capacity=SESSIONS,
         )  # fmt: skip
         return demo
 
@@ -95,20 +95,20 @@ def _launch(
 
 
 def _poll_less(demo: gr.Blocks) -> None:
-    """Gradio's queue looks for work every millisecond and for progress bars, which this page has none of, every ten: on
-    an idle server that alone takes several percent of a core. There is no setting for it, only these attributes."""
+    """Gradio's queue looks for work every millisecond, and every ten for progress bars, which this page does not have.
+    On an idle server that takes 5% of a core. Gradio has no setting for it, only these attributes."""
     demo._queue.sleep_when_free = QUEUE_POLL_S
     demo._queue.progress_update_sleep_when_free = PROGRESS_POLL_S
 
 
 class Uploads:
-    """The folder for files that visitors upload: one for each server, and gone when it ends."""
+    """The folder for files that visitors upload: a temporary one for each server, unless the environment names one."""
 
     VARIABLE = "GRADIO_TEMP_DIR"
 
     def __init__(self) -> None:
         self._own: tempfile.TemporaryDirectory[str] | None = None
-        if not os.environ.get(self.VARIABLE):  # somebody has chosen one
+        if not os.environ.get(self.VARIABLE):
             self._own = tempfile.TemporaryDirectory(prefix="draftscope-", ignore_cleanup_errors=True)
             os.environ[self.VARIABLE] = self._own.name
 
@@ -139,7 +139,7 @@ class Served:
             signal.signal(signal.SIGTERM, before)
 
     def drain(self) -> None:
-        """Takes no more runs, says so to whoever asks, and waits for those that are here."""
+        """Takes no more runs, and waits for those that are here."""
         engine = self.admission.engine
         self.admission.end()
         runs = len(engine)
@@ -155,7 +155,7 @@ class Served:
 
 
 class _TerminatedError(Exception):
-    """SIGTERM has come, as an orchestrator or a container's end sends it."""
+    """SIGTERM was received, as an orchestrator or a stopping container sends it."""
 
 
 def _terminate(*_: object) -> None:
@@ -169,7 +169,7 @@ def _sleep() -> None:
 
 
 def refuse_taken(host: str, port: int) -> None:
-    """One sentence for a port that cannot be had, before anything is loaded."""
+    """Raises `DraftscopeError` for a port that cannot be used, before anything is loaded."""
     if not 0 < port < 65536:
         raise DraftscopeError(f"port = {port}: choose one from 1 to 65535.")
     try:

@@ -1,1 +1,1 @@
-"""The Space: what `space.yaml` says, the folder that is rendered from it, its upload, and its entry."""
+"""The Space: its description `space.yaml`, the folder that is built from it, its upload, and its entry point."""

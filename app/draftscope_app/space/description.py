@@ -13,12 +13,12 @@ from draftscope.base.errors import DraftscopeError
 from draftscope_app.engine.config import names
 
 KINDS = {"cpu": "a CPU", "zero": "ZeroGPU", "gpu": "a GPU of its own"}
-ZERO_TORCH = ("2.8.0", "2.9.1", "2.10.0", "2.11.0")  # what ZeroGPU has
+ZERO_TORCH = ("2.8.0", "2.9.1", "2.10.0", "2.11.0")  # versions on ZeroGPU
 NEWER_THAN_ZERO = "2.12.0"
 
 
 def _inside(path: str) -> str:
-    """A path that stays in the Space's folder."""
+    """A path that stays inside the Space's folder."""
     if PurePosixPath(path).is_absolute() or ".." in PurePosixPath(path).parts:
         raise ValueError("name a path inside the checkout")
     return path
@@ -43,7 +43,7 @@ Kind = Literal["cpu", "zero", "gpu"]
 
 
 class Description(BaseModel):
-    """What the file may say. Frozen; unknown names are refused."""
+    """The contents of the file. Frozen; unknown names are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -57,12 +57,12 @@ class Description(BaseModel):
     python_version: str
     app_file: Inside
     hardware: str
-    torch: dict[Kind, Range]  # what runs on each kind of hardware
-    torch_index: dict[Kind, str] = {}  # where builds of torch for that kind are
-    pinned: tuple[str, ...] = ()  # requirements that get the version this project was tested with
-    preload: tuple[str, ...] = ()  # hub ids of models that the platform fetches while it builds
-    packages: tuple[str, ...] = ()  # of Debian
-    environment: dict[Annotated[str, AfterValidator(_variable)], str] = {}  # unless the Space's variables differ
+    torch: dict[Kind, Range]  # the versions for each kind of hardware
+    torch_index: dict[Kind, str] = {}  # the package index for that kind of hardware
+    pinned: tuple[str, ...] = ()  # requirements pinned to the version that this project was tested with
+    preload: tuple[str, ...] = ()  # hub ids of models that the platform downloads while it builds
+    packages: tuple[str, ...] = ()  # Debian packages
+    environment: dict[Annotated[str, AfterValidator(_variable)], str] = {}  # unless set among the Space's variables
     code: tuple[Inside, ...]
     assets: tuple[Inside, ...]
 
@@ -74,9 +74,9 @@ class Description(BaseModel):
 
 
 def read(path: Path, hardware: str | None = None) -> Description:
-    """The description in a file, for other hardware where it is named.
+    """The description in a file; `hardware` replaces the one in it.
 
-    Raises `DraftscopeError` that says what is wrong with it.
+    Raises `DraftscopeError` for a file that cannot be read or is not valid.
     """
     try:
         given = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -86,7 +86,9 @@ def read(path: Path, hardware: str | None = None) -> Description:
             f"'{path}' cannot be read ({error.strerror}); name a checkout of Draftscope with --checkout."
         ) from None
     except (yaml.YAMLError, TypeError) as error:
-        raise DraftscopeError(f"'{path}' is no description ({' '.join(str(error).split())[:120]}); see it.") from None
+        raise DraftscopeError(
+            f"'{path}' is not a valid description ({' '.join(str(error).split())[:120]}); correct it."
+        ) from None
     except ValidationError as error:
         raise DraftscopeError(_sentence(path, error)) from None
     _refuse_torch(path, found)
@@ -94,14 +96,14 @@ def read(path: Path, hardware: str | None = None) -> Description:
 
 
 def _refuse_torch(path: Path, found: Description) -> None:
-    """A range of torch that the hardware does not have is said before anything is built."""
+    """Refuses versions of torch that the hardware does not have, before anything is built."""
     kind = found.kind
     if kind not in found.torch:
-        raise DraftscopeError(f"'{path}': torch has no range for '{kind}' ({KINDS[kind]}); add one.")
+        raise DraftscopeError(f"'{path}': there are no versions of torch for '{kind}' ({KINDS[kind]}); add them.")
     allowed = SpecifierSet(found.torch[kind])
     if kind == "zero" and (NEWER_THAN_ZERO in allowed or not any(version in allowed for version in ZERO_TORCH)):
         raise DraftscopeError(
-            f"'{path}': torch {found.torch[kind]} is not what ZeroGPU has ({ZERO_TORCH[0]} to {ZERO_TORCH[-1]}); "
+            f"'{path}': ZeroGPU has torch {ZERO_TORCH[0]} to {ZERO_TORCH[-1]}, not {found.torch[kind]}; "
             "write ==2.11.* for 'zero'."
         )
 

@@ -1,4 +1,4 @@
-"""What `python app/main.py` does, on a Space and in a container: everything comes from the environment."""
+"""What `python app/main.py` does, on a Space and in a container. All settings come from the environment."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from draftscope.base.errors import DraftscopeError
 
 
 def main(root: Path) -> int:
-    """Serves until it is told to end; bad settings are one sentence. The environment goes before `space.yaml`."""
+    """Serves until SIGTERM; invalid settings are one sentence. The environment takes precedence over `space.yaml`."""
     from draftscope_app.engine.config import Environment
     from draftscope_app.space.description import read
 

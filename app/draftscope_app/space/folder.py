@@ -1,4 +1,4 @@
-"""The folder that is a Space: front matter, requirements, packages, the code, the models and assets that travel."""
+"""The folder of a Space: front matter, requirements, packages, the code, and the models and assets that it needs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ card names its own terms.
 
 @dataclass(frozen=True)
 class Built:
-    """A rendered folder and how much is in it."""
+    """A folder that was built, and how much is in it."""
 
     folder: Path
     description: Description
@@ -47,10 +47,10 @@ class Built:
 
 
 def build(folder: Path, checkout: Path, hardware: str | None = None) -> Built:
-    """Renders `space.yaml` of a checkout into a new or empty folder.
+    """Builds the Space of a checkout's `space.yaml` in a new or empty folder.
 
-    Raises `DraftscopeError` for a folder that holds something, a missing asset, torch that the hardware does not have,
-    or more than a Space should weigh.
+    Raises `DraftscopeError` for a folder that is not empty, a missing asset, a version of torch that the hardware does
+    not have, or a Space that is too large.
     """
     description = read(checkout / "space.yaml", hardware)
     sources = [_source(checkout, name) for name in (*description.code, *description.assets)]
@@ -69,7 +69,7 @@ def build(folder: Path, checkout: Path, hardware: str | None = None) -> Built:
     if built.size > MOST_MB * 10**6:
         raise DraftscopeError(
             f"'{folder}' takes {built.size / 1e6:.0f} MB, and a Space should stay under {MOST_MB}; "
-            "let fewer assets travel in space.yaml."
+            "list fewer assets in space.yaml."
         )
     return built
 
@@ -77,7 +77,7 @@ def build(folder: Path, checkout: Path, hardware: str | None = None) -> Built:
 def _source(checkout: Path, name: str) -> Path:
     path = checkout / name
     if not path.exists() or (path.is_dir() and not any(path.iterdir())):
-        raise DraftscopeError(f"space.yaml lets '{name}' travel, and there is none in '{checkout}'; restore it.")
+        raise DraftscopeError(f"space.yaml lists '{name}', and '{checkout}' does not have it; restore it.")
     return path
 
 

@@ -1,4 +1,4 @@
-"""Uploading a rendered folder to the hub. The token comes from the environment only and is never shown."""
+"""Uploads a built folder to the hub. The token comes from the environment only and is never shown."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TOKEN = "HF_TOKEN"
 
 
 def refuse_name(name: str) -> None:
-    """One sentence for what cannot be a Space's name."""
+    """Raises `DraftscopeError` for a name that no Space can have."""
     try:
         validate_repo_id(name)
     except HFValidationError as error:
@@ -29,18 +29,18 @@ def refuse_name(name: str) -> None:
 def token() -> str:
     found = os.environ.get(TOKEN, "").strip()
     if not found:
-        raise DraftscopeError(f"There is no {TOKEN} in the environment; set it to a token that may write.")
+        raise DraftscopeError(f"{TOKEN} is not set; set it to a token with write access.")
     return found
 
 
 def push(built: Built, name: str, update: bool) -> str:
-    """Creates the Space, or with `update` uploads into one that is there, and returns its address.
+    """Creates the Space, or with `update` uploads into an existing one, and returns its address.
 
     Raises `DraftscopeError` for a token that is missing or refused, a name that is taken, or a hub that cannot be
     reached.
     """
     hub = HfApi(token=token(), library_name="draftscope")
-    with _told(name):
+    with _refusals(name):
         hub.whoami()
         made = hub.create_repo(
             name, repo_type="space", space_sdk=built.description.sdk, exist_ok=update,
@@ -48,19 +48,19 @@ def push(built: Built, name: str, update: bool) -> str:
         )  # fmt: skip
         hub.upload_folder(
             repo_id=name, repo_type="space", folder_path=built.folder, delete_patterns="*" if update else None,
-            commit_message="Rendered from space.yaml",
+            commit_message="Built from space.yaml",
         )  # fmt: skip
     return str(made)
 
 
 @contextmanager
-def _told(name: str) -> Iterator[None]:
-    """What the hub refuses, in one sentence."""
+def _refusals(name: str) -> Iterator[None]:
+    """Turns what the hub refuses into one sentence."""
     try:
         yield
     except HfHubHTTPError as error:
         raise DraftscopeError(_refusal(name, error.response.status_code if error.response is not None else 0)) from None
-    except ValueError as error:  # of the hub's own look at the front matter
+    except ValueError as error:  # from the hub's check of the front matter
         reason = " ".join(str(error).split())[:200]
         raise DraftscopeError(f"The hub refused the folder ({reason}); correct space.yaml.") from None
     except (HTTPError, OSError) as error:
@@ -70,8 +70,8 @@ def _told(name: str) -> Iterator[None]:
 def _refusal(name: str, status: int) -> str:
     owner = name.partition("/")[0]
     return {
-        401: f"The hub does not know the token in {TOKEN}; set one that is valid.",
-        403: f"The token in {TOKEN} may not write Spaces of '{owner}'; set one that may, or choose another owner.",
-        404: f"The hub knows no owner '{owner}', or the token in {TOKEN} may not see it; choose another owner.",
-        409: f"'{name}' is taken; choose another name, or upload into it with --update.",
+        401: f"The hub does not know the token in {TOKEN}; set a valid one.",
+        403: f"The token in {TOKEN} has no write access to Spaces of '{owner}'; set one that has it.",
+        404: f"The hub knows no owner '{owner}', or the token in {TOKEN} has no access to it; choose another owner.",
+        409: f"'{name}' exists already; choose another name, or upload into it with --update.",
     }.get(status, f"The hub refused '{name}' (HTTP {status}); try again later.")

@@ -1,4 +1,4 @@
-"""What a Space installs: this project's own requirements, with the torch that the chosen hardware allows."""
+"""What a Space installs: this project's requirements, with a version of torch that the chosen hardware has."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ EXTRAS = {"gradio": "mcp"}  # so that `decode` is also an MCP tool
 
 
 def render(description: Description, checkout: Path) -> str:
-    """requirements.txt: pyproject's dependencies and those of the extra `app`; torch by hardware, some pinned."""
+    """requirements.txt: the dependencies in pyproject.toml and of its extra `app`; torch by hardware, some pinned."""
     tested = tested_versions(checkout)
-    lines = [f"# {KINDS[description.kind]}; rendered from space.yaml and pyproject.toml"]
+    lines = [f"# {KINDS[description.kind]}; built from space.yaml and pyproject.toml"]
     if index := description.torch_index.get(description.kind):
         lines.append(f"--extra-index-url {index}")
     lines += [_line(requirement, description, tested) for requirement in _required(checkout)]
@@ -37,7 +37,9 @@ def tested_versions(checkout: Path) -> dict[str, str]:
 
 def tested_version(name: str, tested: dict[str, str]) -> str:
     if name not in tested:
-        raise DraftscopeError(f"space.yaml pins '{name}', which tests/constraints.txt does not; leave it out.")
+        raise DraftscopeError(
+            f"space.yaml pins '{name}', but tests/constraints.txt has no version of it; leave it out."
+        )
     return tested[name]
 
 

@@ -1,4 +1,4 @@
-"""The engine's state on the page: what an arriving visitor sees, loading as it goes, and other models on request."""
+"""The engine's status on the page: for a new visitor, while models load, and when a visitor loads other models."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class EngineListeners:
         query = dict(request.query_params or {})
         controls, sentence = from_query(query, self.shared.defaults)
         values = [controls[name] if set(query) & set(names()) else gr.skip() for name in names()]
-        if "drafter" in query:  # which the list may not hold yet
+        if "drafter" in query:  # the list may not have it yet
             values[names().index("drafter")] = self.offered(controls["drafter"])
         text = json.dumps({"seq": new_run_id(), "arrived": True} | ({"note": sentence} if sentence else {}))
         return [*values, text, *pictures(self.shared.first)]
@@ -52,7 +52,7 @@ class EngineListeners:
         self.shared.visitors.left(request.session_hash)
 
     async def watch_engine(self, request: gr.Request) -> AsyncIterator[Any]:
-        """Every step of loading; then which drafters can run here."""
+        """The engine's status while models load; then the drafters that it has."""
         asked = from_query(dict(request.query_params or {}), self.shared.defaults)[0]
         last: EngineStatus | None = None
         while True:

@@ -22,7 +22,7 @@ SOLO_REPEATS = 3  # whole runs of each lane after a race
 
 
 class RunListeners:
-    """One generator a run, for all of its lanes: two listeners on one click would run one after the other."""
+    """Each run has one generator for all of its lanes: two listeners of one click would run one after the other."""
 
     def __init__(self, shared: Shared, widgets: Widgets) -> None:
         self.shared, self.widgets = shared, widgets
@@ -34,7 +34,7 @@ class RunListeners:
         gr.on(clicks, None, values, None, js=f"(...values) => Draftscope.remember({query})")
         streams: dict[str, Any] = {
             "outputs": widgets.instrument, "trigger_mode": "multiple",
-            "concurrency_limit": None,  # the admission decides who may run, and says so in a sentence
+            "concurrency_limit": None,  # `Admission` decides who may run, and refuses in a sentence
             "preprocess": False,  # a value out of range gets the engine's sentence, not Gradio's
             **PRIVATE,
         }  # fmt: skip
@@ -42,7 +42,7 @@ class RunListeners:
         widgets.run.click(self.run, set(values), **streams).then(self.after, **after)
         widgets.step.click(self.step, set(values), **streams).then(self.after, **after)
         widgets.instrument.fork(self.fork, None, **streams).then(self.after, **after)
-        # Plots of another run must not stand beside this one; a refused run gets its old ones back in `after`.
+        # Plots of the last run must not stay beside a new one; after a refused run, `after` restores them.
         widgets.run.click(None, None, plots, js=f"() => {json.dumps([None] * len(plots))}")
         # An update that arrives while the drawer opens is lost, so an opened drawer asks for its plots.
         widgets.drawer.expand(self.drawn, queue=False, **after)
@@ -82,7 +82,7 @@ class RunListeners:
         return Job(new_run_id(), controls["prompt"], pair, steps, solo)
 
     async def fork(self, event: gr.EventData, request: gr.Request) -> AsyncIterator[str]:
-        """A new lane that leaves a lane of the shown live run at one token."""
+        """Forks a lane of the shown live run at one token, as a new lane."""
         shared = self.shared
         visitor = shared.visitors.of(request.session_hash)
         try:
@@ -116,7 +116,7 @@ class RunListeners:
 
 
 def _sent(event: gr.EventData) -> Any:
-    """What came with `Draftscope.ask`; None for anything that came without it."""
+    """The data that `Draftscope.ask` sends; None for an event without it."""
     try:
         return event.asked
     except (AttributeError, TypeError):

@@ -1,6 +1,6 @@
-"""Controls that act inside the page, without the server: prompts by kind, which settings show, the link, the theme.
+"""Controls that work in the browser alone: prompts by kind, which settings are shown, the link, the theme.
 
-Worked out in JavaScript, because answers of a server could overtake each other.
+Answers from the server could arrive in another order.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The three plots after a run, in Plotly, from the folds of views.py. page.css colours text and axes."""
+"""The three plots after a run, in Plotly, from the statistics of views.py. page.css colours text and axes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pure folds for what is looked at after a run: gaps, acceptance by position, accepted lengths. No screen, no I/O."""
+"""Statistics of a finished run for its plots: gaps, acceptance by position, accepted lengths. Pure functions."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from draftscope.trace.metrics import fold
 
 @dataclass(frozen=True)
 class Position:
-    """One drafted position: of `reached` rounds that verified it, `accepted` accepted it."""
+    """One position in the draft: verified in `reached` rounds, accepted in `accepted` of them."""
 
     position: int
     reached: int
     accepted: int
-    alpha: float | None  # the engine's own conditional acceptance, metrics.conditional_acceptance_per_position
+    alpha: float | None  # `conditional_acceptance_per_position` of the engine's metrics
 
 
 def by_lane(events: Iterable[AnyEvent]) -> dict[str, list[AnyEvent]]:
@@ -44,7 +44,7 @@ def chunk_gaps(events: Sequence[AnyEvent]) -> list[float]:
 
 
 def acceptance_by_position(events: Sequence[AnyEvent]) -> list[Position]:
-    """Conditional alpha per depth with its counts."""
+    """Conditional acceptance by depth, with its counts."""
     rounds = [r for r in rounds_of(events) if r.drafted]
     alphas = fold(events).conditional_acceptance_per_position
     table = []
@@ -57,7 +57,7 @@ def acceptance_by_position(events: Sequence[AnyEvent]) -> list[Position]:
 
 
 def accepted_lengths(events: Sequence[AnyEvent]) -> dict[int, int]:
-    """Accepted drafts a round -> number of rounds, over rounds that drafted; gaps filled with 0."""
+    """Number of accepted tokens -> number of rounds, of those that drafted; 0 for numbers that do not occur."""
     rounds = [r for r in rounds_of(events) if r.drafted]
     if not rounds:
         return {}

@@ -53,13 +53,13 @@ def recording(events: Sequence[AnyEvent], sentence: str = "") -> str:
 async def stream(engine: Engine, visitor: Visitor, handle: RunHandle) -> AsyncIterator[str]:
     """Everything that happens to a run, until it is over. A reader who leaves ends the run."""
     run, seq, last = handle.job.run, 0, ""
-    # An older run of this visitor may still be ending: it keeps its lines to itself. A fork adds to the shown ones.
+    # An older run of this visitor may still be ending; its lines are not shown. A fork adds to the shown lines.
     shown, joined = (visitor.shown, visitor.shown.run) if handle.job.joins else (Shown(), "")
     begun = False
     try:
         while True:
             changes = engine.changed.count
-            over = handle.over  # before the last messages are drained
+            over = handle.over  # read before the messages, so that none is left
             messages = handle.drain()
             lines = [message.line for message in messages if isinstance(message, Happened)]
             notes = [message.sentence for message in messages if isinstance(message, Refused)]
@@ -84,7 +84,7 @@ async def stream(engine: Engine, visitor: Visitor, handle: RunHandle) -> AsyncIt
 
 
 def _first(handle: RunHandle, joined: str) -> dict[str, Any]:
-    """What only the first delta of a run says. A fork names the run that its lane joins."""
+    """Fields of a run's first delta only. A fork names the run that its lane joins."""
     about = {"joins": joined} if joined else {"source": "live", "paced": handle.job.steps is None}
     return {**about, "note": ""}
 

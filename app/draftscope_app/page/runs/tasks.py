@@ -1,4 +1,4 @@
-"""What a visitor asks for beside runs: the comparison of all drafters and the check of one, as jobs and their answers."""
+"""The comparison of all drafters and the check of one: as jobs, and as the answers to the page."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def comparison(controls: Controls, drafters: Sequence[DrafterChoice], most_token
 
 
 def check(events: Sequence[AnyEvent]) -> Job:
-    """The check of the drafter and the rule that the shown run had."""
+    """The check of the shown run's drafter and rule."""
     starts = [event for event in events if isinstance(event, RunStart) and event.drafter != "plain"]
     if not starts:
         raise DraftscopeError("Nothing was drafted in this run, so there is nothing to check; choose another drafter.")
@@ -68,7 +68,7 @@ async def answers(kind: Kind, engine: Engine, handle: RunHandle) -> AsyncIterato
     try:
         while True:
             changes = engine.changed.count
-            over = handle.over  # before the last messages are drained
+            over = handle.over  # read before the messages, so that none is left
             messages = handle.drain()
             events += [message.line for message in messages if isinstance(message, Happened)]
             note = next((message.sentence for message in messages if isinstance(message, Refused)), note)
