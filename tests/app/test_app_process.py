@@ -266,7 +266,7 @@ def test_everything_about_loading_reaches_the_engine(pair: Lab, monkeypatch: pyt
 @pytest.mark.parametrize(
     ("wish", "sentence"),
     [
-        ({"target": "nothing at all"}, "'nothing at all' is no folder here"),
+        ({"target": "nothing at all"}, "'nothing at all' is neither a folder"),
         ({"device_map": "everywhere"}, "device_map = 'everywhere'"),
         ({"revision": "v1"}, "is a folder without revisions"),
         ({"draft": "two words", "draft_revision": "v2"}, "'two words' is neither a folder nor a hub id"),
