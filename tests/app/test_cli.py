@@ -213,7 +213,7 @@ def test_a_run_from_folders_with_models_named(cli: Cli, pair: Lab, pair_folders:
         (["decode", "a", "--temperature", "-1"], "temperature = -1.0: should be greater than or equal to 0"),
         (["decode", "a", "--rule", "fair"], "'lenient' or 'top-k'"),
         (["check", "--rule", "fair"], "'lenient' or 'top-k'"),
-        (["check", "--drafter", "ngram", "--rule", "typical"], "'ngram' is judged by a rule of its own"),
+        (["check", "--drafter", "ngram", "--rule", "typical"], "'ngram' has no choice of rule"),
         (["decode", "a", "--stop", ""], "empty string"),
         (["decode", "a", "--max-new-tokens", "4", "--trace", "/dev/null/x"], "'/dev/null/x' cannot be written"),
         (["decode"], "Missing argument 'PROMPT'; see 'draftscope decode --help'."),

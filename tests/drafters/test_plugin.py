@@ -95,4 +95,4 @@ def test_a_drafter_that_claims_distributions_it_did_not_draw_from_is_found(
 
     plugged_in(monkeypatch, replace(example["INFO"], create=Liar))
     found = findings(tiny)
-    assert not found["joint law (block)"].passed
+    assert not found["joint distribution (block)"].passed

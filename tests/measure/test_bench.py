@@ -88,7 +88,7 @@ def test_a_system_that_fails_is_named_and_the_others_go_on() -> None:
     systems = [Scripted("plain", log, counting), Scripted("bad", log, fail), Scripted("good", log, counting)]
     bench = Bench(SMALL, systems, [case_of("x", 0.0), case_of("x", 1.0)])
     runs = bench.runs()
-    assert bench.notes == ["bad was left out at T = 1: RuntimeError: no room."]
+    assert bench.notes == ["bad was skipped at T = 1: RuntimeError: no room."]
     assert [run.case.temperature for run in runs if run.label.name == "bad"] == [0.0, 0.0]
     assert sum(run.label.name == "good" for run in runs) == 4
 
@@ -100,7 +100,7 @@ def test_without_plain_a_cell_says_nothing() -> None:
     log: list[tuple[str, str, int]] = []
     bench = Bench(SMALL, [Scripted("plain", log, fail), Scripted("a", log, counting)], [case_of("x")])
     with pytest.raises(
-        DraftscopeError, match=r"Nothing was measured. plain was left out at T = 0: MemoryError: no room"
+        DraftscopeError, match=r"Nothing was measured. plain was skipped at T = 0: MemoryError: no room"
     ):
         bench.runs()
     assert [name for name, _, _ in log] == ["plain"]
@@ -155,13 +155,13 @@ def test_a_prompt_that_the_models_cannot_read_is_named_and_the_rest_goes_on(pair
     texts = {"story": [Prompt("story", "word " * 500), Prompt("story", "Once")]}
     found, notes = cases(pair, BenchPlan(temperatures=(0.0,), tokens=4), texts)
     assert [case.prompts[0] for case in found] == [tuple(pair.encode("Once"))]
-    assert notes[0].startswith("Prompt 1 of 'story' was left out: The prompt has ")
+    assert notes[0].startswith("Prompt 1 of 'story' was skipped: The prompt has ")
     with pytest.raises(DraftscopeError, match="No prompt can be used"):
         cases(pair, BenchPlan(tokens=4), {"story": texts["story"][:1]})
 
 
 def test_a_context_beyond_the_models_is_one_sentence(pair: Lab) -> None:
-    with pytest.raises(DraftscopeError, match=r"context = 417: .* goes beyond the 512 .* choose at most 416"):
+    with pytest.raises(DraftscopeError, match=r"context = 417: .* more than the 512 .* choose at most 416"):
         cases(pair, BenchPlan(contexts=(417,)), TEXTS)
     assert len(cases(pair, BenchPlan(contexts=(416,), temperatures=(0.0,)), TEXTS)[0][0].prompts[0]) == 416
 
@@ -209,7 +209,7 @@ def test_files_hold_the_contract_and_the_tables(report: BenchReport, tmp_path: P
     assert saved["rows"][0].keys() >= contract | {"mean_acceptance_length", "predicted_ratio", "tokens_vs_plain"}
     assert saved["rows"][0]["ratio_to_plain"].keys() == {"median", "low", "high"}
     assert saved["plan"]["repeats"] == 2
-    assert "warm-up that is not counted" in text
+    assert "after one warm-up pass" in text
     assert "| transformers-generate |" in one_line(text)
     assert (tmp_path / "new" / "folder" / "bench.md").read_text() == text
 
@@ -227,8 +227,9 @@ def test_larger_batches_have_rows_of_their_own_and_say_who_cannot(pair: Lab) -> 
     batched = {row.name for row in report.rows if row.batch == 3}
     assert batched == {"plain", "draft, gamma 2", "transformers-generate"}
     assert all(row.tokens_vs_plain == "equal" for row in report.rows)
-    (note,) = [note for note in report.notes if note.startswith("Larger batches are not for transformers-assisted, ")]
-    assert note.endswith(": one sequence at a time.")
+    (note,) = [note for note in report.notes if "larger batches were skipped" in note]
+    assert note.startswith("transformers-assisted, ")
+    assert note.endswith("decode one sequence at a time, so larger batches were skipped for them.")
 
 
 def test_sampled_runs_of_two_repeats_differ_and_say_sampled(pair: Lab) -> None:

@@ -229,7 +229,7 @@ def test_what_is_named_overrides_quick() -> None:
         (("--drafters", "drafft"), "There is no drafter 'drafft'; did you mean 'draft'?"),
         (("--drafters", "typed"), "The drafter 'typed' waits for a person"),
         (("--prompts", "none.jsonl"), "The prompt file 'none.jsonl' cannot be read"),
-        (("--context", "600"), "context = 600: with 96 tokens to write that goes beyond the 512"),
+        (("--context", "600"), "context = 600: with 96 tokens to write that is more than the 512"),
     ],
 )
 def test_bad_values_are_one_sentence(cli: Cli, loaded: Lab, arguments: tuple[str, ...], sentence: str) -> None:
@@ -286,7 +286,7 @@ def test_a_memory_that_is_full_costs_one_batch_and_no_more(
     ran = cli(*TINY, "--batch", "1,2", "--temperature", "0", "--no-peers", "--json")
     assert ran.code == 0
     assert {row["batch"] for row in json.loads(ran.out)["rows"]} == {1}
-    assert "plain was left out at T = 0, batch 2: 'byte-target' needs 9.9 GB for a cache" in ran.err
+    assert "plain was skipped at T = 0, batch 2: 'byte-target' needs 9.9 GB for a cache" in ran.err
 
 
 # without the app

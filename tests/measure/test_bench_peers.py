@@ -78,8 +78,8 @@ def test_a_peer_that_is_not_installed_is_named_with_its_command(pair: Lab, monke
         systems, notes = peers.opened(pair, 40, stack)
     assert {system.label.name.split("-")[0] for system in systems} == {"transformers"}
     assert notes == [
-        "flashspec was left out: 'flashspec' is not installed; pip install flashspec.",
-        "llama.cpp was left out: 'llama_cpp' is not installed; pip install llama-cpp-python gguf (it compiles C++ for "
+        "flashspec was skipped: 'flashspec' is not installed; pip install flashspec.",
+        "llama.cpp was skipped: 'llama_cpp' is not installed; pip install llama-cpp-python gguf (it compiles C++ for "
         "some minutes).",
     ]
 
@@ -89,7 +89,7 @@ def test_a_peer_that_does_not_load_is_named_with_its_reason(monkeypatch: pytest.
         raise OSError("libggml.so: cannot open\nshared object")
 
     monkeypatch.setattr("draftscope.measure.bench.peers.missing.import_module", broken)
-    with pytest.raises(MissingPeerError, match=r"'llama_cpp' does not load \(libggml.so: cannot open\); mend"):
+    with pytest.raises(MissingPeerError, match=r"'llama_cpp' does not load \(libggml.so: cannot open\); repair"):
         needed("llama_cpp", "llama.cpp", "pip install llama-cpp-python")
 
 
@@ -107,7 +107,7 @@ def test_only_plain_llamas_are_converted(pair: Lab, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(gguf, "MOST_BYTES", 1000)
     assert "would be a file of 0.0 GB" in str(gguf.why_not(pair.target))
     monkeypatch.setattr(pair.target.network.config, "hidden_act", "gelu")
-    assert gguf.why_not(pair.target) == "only plain Llama models are converted, and 'byte-target' is none"
+    assert gguf.why_not(pair.target) == "only plain Llama models are converted, and 'byte-target' is not one"
 
 
 def test_queries_and_keys_are_reordered_from_halves_to_neighbours(pair: Lab) -> None:

@@ -203,12 +203,12 @@ def test_lossy_rules_accept_more_the_more_lenient_they_are(pair: Lab) -> None:
 
 def test_check_reports_the_distance_of_a_lossy_rule_without_a_test(tiny: Lab) -> None:
     findings = list(check(tiny, "draft", samples=1500, rule="lenient"))
-    assert findings[-1].name == "distance of the joint law (lenient)"
+    assert findings[-1].name == "distance of the joint distribution (lenient)"
     assert findings[-1].p_value is None
     assert "lossy by design" in findings[-1].detail
     assert all(finding.passed for finding in findings)
     assert verdict(findings, exact=False).startswith("This drafter's rule is lossy by design")
-    with pytest.raises(DraftscopeError, match="'ngram' is judged by a rule of its own"):
+    with pytest.raises(DraftscopeError, match="'ngram' has no choice of rule"):
         list(check(tiny, "ngram", rule="lenient"))
 
 

@@ -33,7 +33,7 @@ def page(report: RowJson) -> str:
         f'<h1>Draftscope benchmark</h1><p class="muted">{escape(machine)}</p>'
         f'<p class="lead">{escape(_lead(report["headlines"]))}</p><p class="muted">{escape(report["method"])}</p>'
         f'<div class="grid">{figures}</div>{_tables(rows)}{_lossy([row for row in rows if row["lossy"]])}'
-        f"{_list('Peers', report['peers'])}{_list('Left out', report['notes'])}</main></body></html>\n"
+        f"{_list('Other programs', report['peers'])}{_list('Skipped', report['notes'])}</main></body></html>\n"
     )
 
 
@@ -111,9 +111,9 @@ def _lossy(rows: Sequence[RowJson]) -> str:
         cells = "".join(f"<td>{escape(text)}</td>" for text in (where(*cell), ratio, *_apart(own[0]["distance"])))
         body += f'<tr><th scope="row">{escape(name)}</th>{cells}</tr>'
     caption = (
-        "Lossy rules write another law than the target's. Distance of the joint law of the first tokens from the "
-        "target's own, sampled (in brackets what sampling alone makes of it). At T = 0 every rule writes the target's "
-        "tokens"
+        "Lossy rules do not write the target's distribution. Distance of the joint distribution of the first tokens "
+        "from the target's own, sampled (in brackets the distance due to sampling alone). At T = 0 every rule writes "
+        "the target's tokens"
     )
     titles = "".join(f'<th scope="col">{escape(title)}</th>' for title in head)
     return (

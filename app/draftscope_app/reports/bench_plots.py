@@ -84,7 +84,7 @@ def _loops(headlines: Sequence[RowJson]) -> str:
     counts = ", ".join(f"{line['looping']} of {line['runs']} at T = {line['temperature']:g}" for line in plain)
     none = [f"T = {t:g}" for t in _values(headlines, "temperature") if not _any_headline(headlines, t)]
     lost = f" At {' and '.join(none)} every continuation loops: no number." if none else ""
-    return f"Left out as loops, of plain's runs: {counts}.{lost}"
+    return f"Skipped because they loop, of plain's runs: {counts}.{lost}"
 
 
 def _any_headline(headlines: Sequence[RowJson], temperature: float) -> bool:

@@ -1,8 +1,8 @@
-"""Is it still the target? Checks of one drafter on one pair, by samples and by comparison.
+"""Checks whether a drafter's output differs from the target's, on one pair, by comparison and by samples.
 
-The rules are proved by enumeration in tests; what can still go wrong on a real pair are caches, masks and random
-streams, and those show in samples. So a check never says "exact": it says that no difference was found, with how many
-samples, and how often it would raise a false alarm.
+Tests prove the rules by enumeration. On a real pair, caches, masks and random streams can still be wrong, which samples
+reveal. So a check never says "exact": it says that no difference was found, in how many samples, and how likely a false
+alarm is.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from draftscope.drafters.settings import Settings
 from draftscope.trace import events
 from draftscope.verify.sampling import Sampling
 
-FALSE_ALARM = 1e-6  # chance that a distribution test of a right implementation fails
-MIN_FREEDOM = 4  # fewer outcomes than this plus one would let a wrong distribution pass unseen
+FALSE_ALARM = 1e-6  # probability that a distribution test fails for a correct implementation
+MIN_FREEDOM = 4  # degrees of freedom; with fewer, a wrong distribution would pass
 PROMPTS = ("Once upon a time", "def main():\n    ", "Question: What is 12 + 7?\nAnswer:", "The sea was calm and")
 
 Joint = dict[tuple[int, ...], float]
@@ -38,24 +38,24 @@ Joint = dict[tuple[int, ...], float]
 
 @dataclass(frozen=True)
 class Finding:
-    """One check: what was tested, on how much, and whether a difference was found."""
+    """The result of one check: what was tested, on how many samples, and whether a difference was found."""
 
     name: str
     passed: bool
     detail: str
     samples: int = 0
     p_value: float | None = None
-    total_variation: float | None = None  # lossy rules: of the joint distribution from the target's own
-    kl: float | None = None  # and KL(written || target) in nats; absent where infinite: the target cannot write it
+    total_variation: float | None = None  # lossy rules: between the joint distribution and the target's
+    kl: float | None = None  # KL(written || target) in nats; absent if infinite (the target cannot write it)
 
 
 class Checked(events.Record):
-    """A check as far as it has come, of one drafter on one pair; `result` stands once all `tests` are done."""
+    """The findings so far on one drafter and one pair; `verdict` is empty until all `tests` are done."""
 
     kind: Literal["checked"] = "checked"
     drafter: str
     title: str
-    rule: str  # of drawn chains; empty where the drafter is verified by a rule of its own
+    rule: str  # for drawn chains; empty if the drafter's verification has no choice of rule
     exact: bool
     models: list[str]
     created: str  # ISO 8601, UTC
@@ -69,7 +69,7 @@ class Checked(events.Record):
 def checked(
     lab: Lab, settings: Settings, samples: int = 2048, watch: Callable[[], None] = lambda: None
 ) -> Iterator[Checked]:
-    """`check` of the drafter and the rule of these settings, as events. `watch` is called often and may raise."""
+    """`check` with the drafter and rule of these settings, as events. `watch` is called often and may raise."""
     info = drafters.find(settings.drafter)
     rule = info.rule_of(settings).name if "rule" in info.uses else None
     so_far = Checked(
@@ -101,7 +101,7 @@ def check(
     like: Settings | None = None,
     watch: Callable[[], None] = lambda: None,
 ) -> Iterator[Finding]:
-    """What a drafter must keep to, then the joint distribution at temperature 1; yields each finding as it is made.
+    """Tests what every drafter must satisfy, then the joint distribution at temperature 1; yields each finding.
 
     `like` has the lenience and agreement of a lossy rule. `watch` is called before each test and in every round of the
     distribution tests; what it raises ends the check. A lossy `rule` writes another distribution by design: how far it
@@ -109,7 +109,7 @@ def check(
     """
     chooses = "rule" in drafters.find(drafter).uses
     if rule is not None and not chooses:
-        raise DraftscopeError(f"rule = '{rule}': '{drafter}' is judged by a rule of its own; leave it out.")
+        raise DraftscopeError(f"rule = '{rule}': '{drafter}' has no choice of rule; leave it out.")
     rules = (rule,) if rule is not None else ("block", "token") if chooses else ("block",)
     lossy = (like or Settings.of()).options(RuleOptions)
     for test in TESTS:
@@ -121,13 +121,13 @@ def check(
             drafter=drafter, rule=each, gamma=3, shape=(3, 2), typed=" the", temperature=1.0, top_k=3, seed=seed,
             lenience=lossy.lenience, agreement=lossy.agreement,
         )  # fmt: skip
-        progress(f"joint law, {samples} samples")
+        progress(f"joint distribution, {samples} samples")
         test_distribution = distance_test if each in LOSSY else distribution_test
         yield test_distribution(lab, PROMPTS[0], settings, length=4, samples=samples, watch=watch)
 
 
 def verdict(findings: Sequence[Finding], exact: bool) -> str:
-    """The sentence that may be said after these findings, and no stronger one."""
+    """The strongest sentence that these findings support."""
     failed = [finding.name for finding in findings if not finding.passed]
     if failed:
         return f"A difference was found: {', '.join(failed)}."
@@ -137,7 +137,7 @@ def verdict(findings: Sequence[Finding], exact: bool) -> str:
 
 
 def greedy_identity(lab: Lab, drafter: str, seed: int = 0, tokens: int = 48) -> Finding:
-    """At temperature 0 the drafter must write plain's tokens; in 16-bit a near tie may differ, and its gap is told."""
+    """At temperature 0 the drafter must write plain's tokens. In 16-bit a near tie may differ; its gap is reported."""
     equal = total = 0
     for prompt in PROMPTS:
         plain = lab.decode(prompt, "plain", max_new_tokens=tokens, seed=seed)
@@ -153,7 +153,7 @@ def greedy_identity(lab: Lab, drafter: str, seed: int = 0, tokens: int = 48) -> 
 
 
 def one_forward_a_round(lab: Lab, drafter: str, seed: int = 0) -> Finding:
-    """The target must run once a round: its forwards, counted, are the rounds and one prefill."""
+    """The target must run once per round, plus one prefill."""
     with lab.target.counter.widths() as ran:
         run = lab.decode(PROMPTS[0], drafter, max_new_tokens=24, seed=seed)
     widths = [event.width for event in run.rounds]
@@ -162,7 +162,7 @@ def one_forward_a_round(lab: Lab, drafter: str, seed: int = 0) -> Finding:
 
 
 def end_inside_a_block(lab: Lab, drafter: str, seed: int = 0) -> Finding:
-    """An end of text ends it right there, wherever in an accepted block it stands."""
+    """An end of text must end the text there, also inside an accepted block."""
     plain = lab.decode(PROMPTS[0], "plain", max_new_tokens=24, seed=seed).token_ids
     wrong = []
     for place in range(len(plain)):
@@ -172,15 +172,17 @@ def end_inside_a_block(lab: Lab, drafter: str, seed: int = 0) -> Finding:
         if found != plain[: plain.index(plain[place]) + 1]:
             wrong.append(place)
     detail = (
-        f"texts that should end at tokens {wrong} end elsewhere" if wrong else f"{len(plain)} ends, each met exactly"
+        f"texts that should end at tokens {wrong} end elsewhere"
+        if wrong
+        else f"{len(plain)} ends, each in the right place"
     )
     return Finding("end inside a block", not wrong, detail, len(plain))
 
 
 def begun_again(lab: Lab, drafter: str, seed: int = 0) -> Finding:
-    """A run that was cancelled leaves nothing behind: the next one writes what it would have written anyway.
+    """A cancelled run must not change what the next run writes.
 
-    Greedily, where a drafter goes by the clock: then a seed repeats no sampled text.
+    Tested at temperature 0 if the drafter depends on measured times, since a seed then repeats no sampled text.
     """
     temperature = 0.0 if drafters.find(drafter).by_clock else 1.0
     settings = Settings.of(drafter=drafter, temperature=temperature, max_new_tokens=24, seed=seed)
@@ -193,9 +195,9 @@ def begun_again(lab: Lab, drafter: str, seed: int = 0) -> Finding:
 
 
 def ragged_batch(lab: Lab, drafter: str, seed: int = 0) -> Finding:
-    """Unequal texts decoded together write what each writes alone: neither neighbours nor padding show."""
+    """Unequal texts decoded together must get the same tokens as each alone."""
     if not lab.batches:
-        return Finding("ragged batch", True, "left out: one of these models takes one text at a time")
+        return Finding("ragged batch", True, "skipped: one of these models decodes one text at a time")
     settings = Settings.of(drafter=drafter, max_new_tokens=24, seed=seed)
     prompts = [lab.encode(prompt) for prompt in PROMPTS]
     together = lab.session_of(prompts, settings, tuple(range(len(prompts))), ends=False)
@@ -211,7 +213,7 @@ def ragged_batch(lab: Lab, drafter: str, seed: int = 0) -> Finding:
             detail = f"'{PROMPTS[b][:24]}' differs at token {same}, where the top-2 logits are {gap:.4g} apart"
             return Finding("ragged batch", False, f"{detail} ({lab.target.dtype})", len(prompts))
     return Finding(
-        "ragged batch", True, f"{len(prompts)} unequal texts write together what each writes alone", len(prompts)
+        "ragged batch", True, f"{len(prompts)} unequal texts get the same tokens together as alone", len(prompts)
     )
 
 
@@ -221,46 +223,46 @@ TESTS = (greedy_identity, one_forward_a_round, end_inside_a_block, begun_again, 
 def distribution_test(
     lab: Lab, prompt: str, settings: Settings, length: int, samples: int, watch: Callable[[], None] = lambda: None
 ) -> Finding:
-    """Chi-square of the joint distribution of the first `length` tokens against the target's own, worked out path by
-    path."""
+    """Chi-square test of the joint distribution of the first `length` tokens against the target's own, computed path
+    by path."""
     tokens, rule = lab.encode(prompt, length + 2), settings.options(RuleOptions).rule
     expected = exact_joint(lab, tokens, Sampling.of(settings), length, unclear=_unclear(lab))
     observed = along(sampled_joint(lab, tokens, settings, length, samples, watch=watch), expected)
     statistic, freedom, p_value = chi_square(observed, expected, samples)
     if freedom < MIN_FREEDOM:
         enough = f"{samples} samples leave {freedom + 1} outcomes to compare; take more samples or a higher temperature"
-        return Finding(f"joint law ({rule})", False, enough, samples)
+        return Finding(f"joint distribution ({rule})", False, enough, samples)
     detail = (
-        f"{settings.drafter}, rule {rule}, T={settings.temperature:g}, top-k {settings.top_k}: joint law of "
-        f"{length} tokens over {len(expected)} outcomes, chi-square {statistic:.1f} on {freedom} degrees of freedom, "
+        f"{settings.drafter}, rule {rule}, T={settings.temperature:g}, top-k {settings.top_k}: joint distribution of "
+        f"{length} tokens over {len(expected)} outcomes, chi-square {statistic:.1f} with {freedom} degrees of freedom, "
         f"p = {p_value:.3g}; false alarm {FALSE_ALARM:g}"
     )
-    return Finding(f"joint law ({rule})", p_value >= FALSE_ALARM, detail, samples, p_value)
+    return Finding(f"joint distribution ({rule})", p_value >= FALSE_ALARM, detail, samples, p_value)
 
 
 def distance_test(
     lab: Lab, prompt: str, settings: Settings, length: int, samples: int, watch: Callable[[], None] = lambda: None
 ) -> Finding:
-    """How far a lossy rule's joint distribution lies from the target's own; never a pass or a fail.
+    """The distance of a lossy rule's joint distribution from the target's own; it always passes.
 
-    Samples of the target's very distribution lie apart from it too: that share of each distance is told beside it.
+    Samples of the target's own distribution are also at a distance from it, which is reported too.
     """
     found = joint_distance(lab, lab.encode(prompt, length + 2), settings, length, samples, watch)
     rule = settings.options(RuleOptions).rule
     divergence = math.inf if found.kl is None else found.kl
     detail = (
-        f"{settings.drafter}, rule {rule}, lossy by design: joint law of {length} tokens at "
+        f"{settings.drafter}, rule {rule}, lossy by design: joint distribution of {length} tokens at "
         f"T={settings.temperature:g}, top-k {settings.top_k}: "
         f"total variation {found.total_variation:.3f} (sampling alone: {found.sampling_total_variation:.3f}), "
         f"KL to the target's {divergence:.3f} nats (sampling alone: {found.sampling_kl:.3f})"
     )
-    name = f"distance of the joint law ({rule})"
+    name = f"distance of the joint distribution ({rule})"
     return Finding(name, True, detail, samples, total_variation=found.total_variation, kl=found.kl)
 
 
 @dataclass(frozen=True)
 class Distance:
-    """How far the joint distribution of `tokens` tokens, as `samples` runs wrote it, lies from the target's own.
+    """The distance of the joint distribution of `tokens` tokens, sampled in `samples` runs, from the target's own.
 
     `sampling_*` is how far as many samples of the target's very distribution are expected to lie from it. KL is in
     nats, of what was written to the target's distribution; None where infinite.
@@ -283,8 +285,8 @@ def joint_distance(
     samples: int,
     watch: Callable[[], None] = lambda: None,
 ) -> Distance:
-    """The joint distribution of `length` tokens behind `prompt` that the real loop writes, measured against the
-    target's own."""
+    """Samples the joint distribution of `length` tokens after `prompt` with the real loop, and measures its distance
+    from the target's own."""
     expected = exact_joint(lab, prompt, Sampling.of(settings), length, unclear=_unclear(lab))
     observed = along(sampled_joint(lab, prompt, settings, length, samples, watch=watch), expected)
     apart, divergence = distances({outcome: seen / samples for outcome, seen in observed.items()}, expected)
@@ -300,8 +302,7 @@ def joint_distance(
 
 
 def distances(written: Joint, target: Joint) -> tuple[float, float]:
-    """Total variation of two joint distributions, and KL(written || target) in nats: inf for what the target cannot
-    write."""
+    """Total variation of two joint distributions, and KL(written || target) in nats, which may be infinite."""
     outcomes = written.keys() | target.keys()
     apart = sum(abs(written.get(each, 0.0) - target.get(each, 0.0)) for each in outcomes) / 2
     if any(mass and not target.get(each) for each, mass in written.items()):
@@ -311,8 +312,7 @@ def distances(written: Joint, target: Joint) -> tuple[float, float]:
 
 @torch.inference_mode()
 def exact_joint(lab: Lab, prompt: list[int], sampling: Sampling, length: int, unclear: float = 0.0) -> Joint:
-    """The target's own distribution of the next `length` tokens: every prefix read from scratch, no tree, no kept
-    cache.
+    """The target's own distribution of the next `length` tokens, with every prefix read from scratch.
 
     Where the last logit that top-k keeps leads the first that it drops by less than the share `unclear` of its size,
     rounding decides what is kept, and two right forwards may disagree. Such a prefix is an outcome by itself.
@@ -342,7 +342,7 @@ def exact_joint(lab: Lab, prompt: list[int], sampling: Sampling, length: int, un
 
 
 def _edge(logits: Tensor, top_k: int) -> float:
-    """By which share of its size the last logit [V] that top-k keeps leads the first that it drops."""
+    """The difference of the last logit [V] that top-k keeps and the first that it drops, relative to their size."""
     if not 0 < top_k < len(logits):
         return math.inf
     *_, kept, dropped = logits.topk(top_k + 1).values.tolist()
@@ -350,12 +350,12 @@ def _edge(logits: Tensor, top_k: int) -> float:
 
 
 def _unclear(lab: Lab) -> float:
-    """Logits nearer than two steps of the target's number format may change places from one forward to another."""
+    """Logits closer than two steps of the target's number format may change order between forwards."""
     return 2.0 * torch.finfo(lab.target.dtype).eps
 
 
 def along(observed: Counter[tuple[int, ...]], expected: Joint) -> Counter[tuple[int, ...]]:
-    """The observed outcomes, shortened to those of `expected` where that ends earlier."""
+    """The observed outcomes, shortened to prefixes that are outcomes of `expected`."""
     found: Counter[tuple[int, ...]] = Counter()
     for outcome, seen in observed.items():
         found[next((outcome[:k] for k in range(len(outcome)) if outcome[:k] in expected), outcome)] += seen
@@ -371,10 +371,10 @@ def sampled_joint(
     batch: int = 256,
     watch: Callable[[], None] = lambda: None,
 ) -> Counter[tuple[int, ...]]:
-    """How often the real loop wrote each outcome; every sample has a stream of its own."""
+    """How often the real loop wrote each outcome. Every sample has its own random stream."""
     settings = settings.model_copy(update={"max_new_tokens": length + 2})
     if not lab.batches:
-        batch = 1  # a model that makes its own masks takes one text at a time
+        batch = 1  # this model decodes one text at a time
     counts: Counter[tuple[int, ...]] = Counter()
     for start in range(0, samples, batch):
         ids = range(start, min(start + batch, samples))
@@ -386,7 +386,7 @@ def sampled_joint(
 
 
 def chi_square(observed: Counter[tuple[int, ...]], expected: Joint, samples: int) -> tuple[float, int, float]:
-    """Statistic, degrees of freedom and p-value; outcomes expected fewer than 5 times are counted together.
+    """Statistic, degrees of freedom and p-value. Outcomes expected fewer than 5 times are pooled.
 
     An outcome that the target cannot write gives p = 0.
     """
@@ -407,7 +407,7 @@ def chi_square(observed: Counter[tuple[int, ...]], expected: Joint, samples: int
     from scipy import stats  # not at the top: it takes longer to import than the rest of this module
 
     seen, due = np.array(cells).T
-    found = stats.chisquare(seen, due * seen.sum() / due.sum())  # the target's probabilities sum to 1 but for rounding
+    found = stats.chisquare(seen, due * seen.sum() / due.sum())  # they sum to 1 except for rounding
     return float(found.statistic), len(cells) - 1, float(found.pvalue)
 
 
@@ -419,7 +419,7 @@ def _written(lab: Lab, settings: Settings) -> list[int]:
 
 
 def _common(first: Sequence[int], second: Sequence[int]) -> int:
-    """How many leading tokens agree."""
+    """The number of equal leading tokens."""
     pairs = enumerate(zip(first, second, strict=False))
     return next((i for i, (a, b) in pairs if a != b), min(len(first), len(second)))
 

@@ -1,4 +1,4 @@
-"""Several drafters on one prompt: whole runs taking turns, so that all of them meet the same machine."""
+"""Compares drafters on one prompt by whole runs in turn, so that changes of the machine's speed affect all of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Compared(events.Record):
-    """A drafter's whole runs so far; a later event of a lane replaces an earlier one. Nothing of them was recorded.
+    """A drafter's unrecorded whole runs so far; a lane's later event replaces its earlier ones.
 
     c is `draft_ms` over plain's `round_ms`, tau `tokens` over `rounds`; speed is tokens over the median of `seconds`.
     """
@@ -32,17 +32,17 @@ class Compared(events.Record):
     exact: bool
     synthetic: bool
     rule: str
-    tokens: int = 0  # of the latest run; one seed writes one text, but for a bandit above temperature 0
+    tokens: int = 0  # of the latest run; all runs write the same text, except a bandit's above temperature 0
     rounds: int = 0  # of the latest run
-    seconds: list[float] = Field(default_factory=list)  # each with its prefill, in the order run
-    draft_ms: float | None = None  # median of single draft forwards; absent where none was measured
+    seconds: list[float] = Field(default_factory=list)  # with prefill, in order
+    draft_ms: float | None = None  # median of single draft forwards; absent if none was measured
     round_ms: float | None = None  # median of whole rounds
     refused: str = ""  # why it could not run here
 
 
 @dataclass
 class _Measured:
-    """What is gathered of one lane."""
+    """The measurements of one lane."""
 
     seconds: list[float] = field(default_factory=list)
     forwards: list[float] = field(default_factory=list)
@@ -52,7 +52,8 @@ class _Measured:
 def compare(
     lab: Lab, prompt: str, lanes: Mapping[str, Settings], repeats: int = 3, cancelled: Callable[[], bool] = never
 ) -> Iterator[Compared]:
-    """Each lane's runs, A B C A B C; yields a lane after each of its runs. A lane that cannot run says why, once."""
+    """Runs the lanes in the order A B C A B C and yields a lane after each of its runs. A lane that cannot run says why
+    once."""
     measured = {lane: _Measured() for lane in lanes}
     refused: set[str] = set()
     for _ in range(repeats):
@@ -72,7 +73,7 @@ def compare(
 def _once(
     lab: Lab, prompt: str, lane: str, settings: Settings, so_far: _Measured, cancelled: Callable[[], bool]
 ) -> Compared | None:
-    """One whole run more; None where it was cancelled."""
+    """One more whole run; None if it was cancelled."""
     run = lab.session(prompt, settings, lane=lane, record=False)
     rounds = 0
     for step in run.steps():

@@ -1,4 +1,4 @@
-"""A whole benchmark: from a pair, a plan and texts to a report, and the report to files."""
+"""A whole benchmark: from a pair, a plan and texts to a report, and from the report to files."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from draftscope.measure.bench.systems import own
 def benchmark(
     lab: Lab, plan: BenchPlan, texts: Mapping[str, Sequence[Prompt]], notes: Sequence[str] = ()
 ) -> BenchReport:
-    """Runs `plan` on `texts`; `notes` are told first. Shows a bar on a terminal.
+    """Runs `plan` on `texts`, with a progress bar on a terminal. `notes` come first in the report's notes.
 
-    Raises `DraftscopeError` for a context beyond the models', and where nothing could be measured.
+    Raises `DraftscopeError` for a context that is too long for the models, or if nothing could be measured.
     """
-    todo, pending_features = cases(lab, plan, texts)
+    todo, unreadable = cases(lab, plan, texts)
     systems, unable = own(lab, plan)
     with ExitStack() as until_done:
         missing: list[str] = []
@@ -37,10 +37,10 @@ def benchmark(
         measuring = Bench(plan, systems, todo)
         runs = measuring.runs()
     apart = distances(lab, [system.label for system in systems], plan.temperatures)
-    told = [system.note for system in systems if system.note]
-    left_out = [*notes, *pending_features, *unable, *missing, *measuring.notes]
+    peer_notes = [system.note for system in systems if system.note]
+    left_out = [*notes, *unreadable, *unable, *missing, *measuring.notes]
     return BenchReport(
-        machine(lab), method(plan), plan, rows(runs, apart), headlines(runs), told, left_out, kept(lab, plan)
+        machine(lab), method(plan), plan, rows(runs, apart), headlines(runs), peer_notes, left_out, kept(lab, plan)
     )
 
 

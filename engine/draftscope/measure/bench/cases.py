@@ -1,4 +1,4 @@
-"""From prompts to cases: token ids, as many sequences and as long a context as the plan names."""
+"""From prompts to cases: token ids, with the plan's batch sizes and context lengths."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Tokens = tuple[int, ...]
 
 
 def cases(lab: Lab, plan: BenchPlan, prompts: Mapping[str, Sequence[Prompt]]) -> tuple[list[Case], list[str]]:
-    """Every cell of the plan on every prompt, and a note for each prompt that these models cannot read.
+    """Every cell of the plan with every prompt, and a note for each prompt that these models cannot read.
 
-    The B sequences of a case begin with its prompt and go on with the kind's other prompts, in turn.
+    The B sequences of a case are its prompt and then the kind's other prompts, in turn.
     """
     _refuse_contexts(lab, plan)
     encoded, notes = _encoded(lab, plan, prompts)
@@ -42,7 +42,7 @@ def _encoded(
             try:
                 encoded.setdefault(kind, []).append(tuple(lab.encode(prompt.text, plan.tokens)))
             except DraftscopeError as error:
-                notes.append(f"Prompt {number} of '{kind}' was left out: {error}")
+                notes.append(f"Prompt {number} of '{kind}' was skipped: {error}")
     kept = {kind: own for kind, own in encoded.items() if own}
     if not kept:
         raise DraftscopeError(f"No prompt can be used. {notes[0]}")
@@ -50,7 +50,7 @@ def _encoded(
 
 
 def _filled(tokens: Tokens, context: int, pool: Sequence[int]) -> Tokens:
-    """`context` tokens that end as `tokens` do: in front of them stand all prompts, over and over."""
+    """`context` tokens that end with `tokens`, after repetitions of all prompts."""
     front = tuple(islice(cycle(pool), max(0, context - len(tokens))))
     return (front + tokens)[-context:]
 
@@ -60,6 +60,6 @@ def _refuse_contexts(lab: Lab, plan: BenchPlan) -> None:
     for context in plan.contexts:
         if context + plan.tokens > room:
             raise DraftscopeError(
-                f"context = {context:,}: with {plan.tokens:,} tokens to write that goes beyond the {room:,} that the "
-                f"models hold; choose at most {max(0, room - plan.tokens):,}, or fewer --tokens."
+                f"context = {context:,}: with {plan.tokens:,} tokens to write that is more than the {room:,} that "
+                f"the models can hold; choose at most {max(0, room - plan.tokens):,}, or fewer --tokens."
             )

@@ -1,8 +1,7 @@
-"""What a lossy rule costs in distribution: how far what it writes lies from the target's own, measured as `check`
-measures it.
+"""The distance of a lossy rule's output from the target's distribution, measured as in `check`.
 
-Sampled through the real loop, after the clock: the joint distribution of the first tokens behind one prompt, at the
-row's temperature, cut down to the target's likeliest tokens so that all outcomes can be worked out.
+Sampled with the real loop, outside the timed runs: the joint distribution of the first tokens after one prompt, at the
+row's temperature, restricted to the target's most likely tokens so that all outcomes can be computed.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ TOKENS, TOP_K, SAMPLES = 4, 3, 2048  # as `draftscope check`
 
 
 def distances(lab: Lab, labels: Sequence[Label], temperatures: Sequence[float]) -> dict[tuple[Label, float], Distance]:
-    """By label and temperature, of the lossy labels; at temperature 0 every rule writes the target's tokens."""
+    """By label and temperature, for lossy labels above temperature 0, where rules differ."""
     prompt = lab.encode(PROMPTS[0], TOKENS + 2)
     found = {}
     for label in labels:

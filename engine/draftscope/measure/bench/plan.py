@@ -1,4 +1,4 @@
-"""What a benchmark runs: its sizes, checked before a model is loaded. Imports no torch."""
+"""What a benchmark runs, validated before a model is loaded. Imports no torch."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from draftscope.drafters.settings import Settings
 class BenchPlan:
     """One benchmark: every combination of the lists is a cell. Raises `DraftscopeError` for a value out of range."""
 
-    drafters: tuple[str, ...] = ()  # none named: every one that this pair can run
-    kinds: tuple[str, ...] = ()  # none named: every kind of text there is
+    drafters: tuple[str, ...] = ()  # empty: all that this pair can run
+    kinds: tuple[str, ...] = ()  # empty: all kinds of text
     gammas: tuple[int, ...] = (2, 3, 4, 6)
-    lengths: tuple[str, ...] = ("fixed",)  # what `--draft-length` takes: how many of gamma tokens a chain drafts
-    rules: tuple[str, ...] = ("block",)  # how drawn chains are verified; lossy ones are marked and measured so
+    lengths: tuple[str, ...] = ("fixed",)  # values of `--draft-length`
+    rules: tuple[str, ...] = ("block",)  # for drawn chains; lossy ones are marked, and their distance measured
     temperatures: tuple[float, ...] = (0.0, 1.0)
     batches: tuple[int, ...] = (1,)  # sequences decoded together
-    contexts: tuple[int, ...] = ()  # tokens of the prompt; none named: prompts as they are
+    contexts: tuple[int, ...] = ()  # tokens of the prompt; empty: prompts as they are
     tokens: int = 96  # written by each sequence
-    repeats: int = 3  # measured, after one that is warm-up
+    repeats: int = 3  # after one warm-up pass
     peers: bool = True
-    prompts_per_kind: int | None = None  # None takes all
-    seconds: float | None = None  # no case is begun later than this
+    prompts_per_kind: int | None = None  # None: all
+    seconds: float | None = None  # no case starts later than this
 
     def __post_init__(self) -> None:
         for gamma in self.gammas:
@@ -49,6 +49,6 @@ QUICK = BenchPlan(gammas=(4,), tokens=48, prompts_per_kind=1, seconds=260.0)  # 
 
 
 def where(temperature: float, batch: int, context: int | None) -> str:
-    """A cell in words; what is as usual is left unsaid."""
+    """A cell in words, without batch 1 and prompts as they are."""
     more = (f", batch {batch}" if batch > 1 else "") + (f", prompts of {context} tokens" if context else "")
     return f"T = {temperature:g}{more}"

@@ -1,9 +1,9 @@
-"""What the speedup should be, from the stages of single rounds: S = tau / (gamma c + v + o).
+"""Predicts the speedup from the stages of single rounds: S = tau / (gamma c + v + o).
 
-tau is the tokens of a round; gamma c what proposing them costs, v the verification at that width, o everything else of
-a round (verify, commit, host). The unit of all three is one whole round of plain decoding, so plain's own terms add up
-to 1. The terms come from the medians of single stages and never from a whole run's time; prefill is in no term. What
-measured and predicted differ by is therefore prefill, set-up, and how far a run's rounds are from the median one.
+tau is the number of tokens in a round, gamma c the cost of proposing, v the cost of verification at that width, and o
+that of the rest of the round (accept, commit, host). The unit of all three is one round of plain decoding, so plain's
+own terms sum to 1. The terms come from medians of single stages, without prefill and not from a whole run's time. So
+measured and predicted differ by prefill, set-up, and how far a run's rounds are from the median round.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Prediction:
 
 
 def predict(rounds: Rounds, plain: Rounds) -> Prediction:
-    """The terms from the rounds of one cell, drafter's and plain's."""
+    """The terms, from a drafter's rounds and plain's in one cell."""
     stages, unit = rounds.stage_ms(), sum(plain.stage_ms().values())
     return Prediction(
         tau=rounds.tokens_per_round(),

@@ -1,4 +1,4 @@
-"""What a benchmark leaves: everything that was measured and what it belongs to, as one object of plain values."""
+"""The result of a benchmark: all measurements, and the machine and models they belong to, as plain values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from draftscope.measure.bench.statistics import LEVEL, LOOP
 
 @dataclass(frozen=True)
 class KeptMemory:
-    """What one loaded model keeps of a sequence of `tokens`: a cache that grows with it, or a `constant` state."""
+    """A loaded model's memory of a sequence of `tokens`: a cache that grows with it, or a state of constant size."""
 
     model: str
     role: str  # target or draft
@@ -29,23 +29,23 @@ class KeptMemory:
 
 @dataclass(frozen=True)
 class BenchReport:
-    """Everything that was measured, and what it belongs to."""
+    """All measurements, and the machine and models they belong to."""
 
     machine: dict[str, str | int]
     method: str
     plan: BenchPlan
     rows: list[BenchRow]
     headlines: list[Headline]
-    peers: list[str]  # the settings they ran with
-    notes: list[str]  # what was left out, and why
-    kept: list[KeptMemory]  # at the end of every context of the plan, by every model that is loaded
+    peers: list[str]  # the settings of other programs
+    notes: list[str]  # what was skipped and why
+    kept: list[KeptMemory]  # of every loaded model, at the end of every context of the plan
 
     def as_json(self) -> str:
         return json.dumps(asdict(self), indent=1)
 
 
 def kept(lab: Lab, plan: BenchPlan) -> list[KeptMemory]:
-    """What each model keeps at the end of each context, from its shape; nothing where no context was named."""
+    """Each model's memory at the end of each context, from its shape; empty if the plan has no contexts."""
     models = [("target", lab.target), *(("draft", model) for model in lab.models[1:])]
     models += [("draft", lab.foreign.model)] if lab.foreign is not None else []
     return [
@@ -58,9 +58,9 @@ def kept(lab: Lab, plan: BenchPlan) -> list[KeptMemory]:
 def method(plan: BenchPlan) -> str:
     """How it was measured, in words."""
     return (
-        f"{plan.tokens} tokens a sequence, prefill included, ends of text not heeded. Whole solo runs, one system "
-        f"after the other, in {plan.repeats} interleaved repeats after one pass of warm-up that is not counted; every "
-        "run starts with empty caches, and above T = 0 every repeat has a seed of its own. Ratios are taken within the "
+        f"{plan.tokens} tokens per sequence, including prefill; ends of text are ignored. Whole solo runs, one system "
+        f"after the other, in {plan.repeats} interleaved repeats after one warm-up pass; every run starts with empty "
+        "caches, and above T = 0 every repeat has its own seed. Ratios are taken within the "
         f"same repeat of the same prompt; medians, with {LEVEL:.0%} bootstrap intervals over (prompt, repeat) pairs. "
         f"The headline is the median over kinds of text, without continuations that loop: more than {LOOP:.0%} of the "
         "4-grams, in the system's own or in plain's, occurred before."
@@ -68,7 +68,7 @@ def method(plan: BenchPlan) -> str:
 
 
 def machine(lab: Lab) -> dict[str, str | int]:
-    """What the numbers belong to."""
+    """The machine, versions and models that the numbers belong to."""
     device = lab.target.device
     return {
         "date": datetime.now(UTC).date().isoformat(),

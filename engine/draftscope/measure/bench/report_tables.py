@@ -1,4 +1,4 @@
-"""A benchmark's report as Markdown: headline, kinds of text, prediction, stages, and what was left out."""
+"""A benchmark's report as Markdown: headline, kinds of text, prediction, stages, and what was skipped."""
 
 from __future__ import annotations
 
@@ -20,14 +20,16 @@ POSITIONS = 4  # of a draft, in the table of alphas
 
 
 def markdown(report: BenchReport) -> str:
-    """Machine, method, a table for every cell, prediction, stages, and what was left out."""
+    """Machine, method, a table for every cell, prediction, stages, and what was skipped."""
     parts = [", ".join(f"{key} {value}" for key, value in report.machine.items() if value != ""), report.method]
     parts += _headline_tables(report.headlines)
     parts += [_kinds_table(cell, report.rows) for cell in dict.fromkeys(_cell(row) for row in report.rows)]
     parts += [_alpha_table(cell, report.rows) for cell in dict.fromkeys(_cell(row) for row in report.rows)]
     parts += [_lossy_table(report.rows)] if any(row.lossy for row in report.rows) else []
     parts += [_prediction_table(report.rows), _stages_table(report.rows)]
-    parts += [_listed(title, lines) for title, lines in (("Peers", report.peers), ("Left out", report.notes)) if lines]
+    parts += [
+        _listed(title, lines) for title, lines in (("Other programs", report.peers), ("Skipped", report.notes)) if lines
+    ]
     return "\n\n".join(parts) + "\n"
 
 
@@ -40,7 +42,7 @@ def _cell(of: BenchRow | Headline) -> Cell:
 
 
 def _headline_tables(headlines: Sequence[Headline]) -> list[str]:
-    """A table for each batch and context, a line for each system; T = 1 stands beside T = 0."""
+    """A table for each batch and context, with a row for each system and a column for each temperature."""
     by_size: dict[tuple[int, int | None], list[Headline]] = {}
     for headline in headlines:
         by_size.setdefault((headline.batch, headline.context), []).append(headline)
@@ -53,27 +55,27 @@ def _headline_table(headlines: Sequence[Headline]) -> str:
     for system in dict.fromkeys(headline.name for headline in headlines):
         own = {_cell(headline): _said(headline) for headline in headlines if headline.name == system}
         rows.append([system, *(own.get(cell, "-") for cell in cells)])
-    title = f"Headline: tokens/s divided by plain's, median over kinds [{LEVEL:.0%} interval], loops left out:"
+    title = f"Headline: tokens/s divided by plain's, median over kinds [{LEVEL:.0%} interval], without looping runs:"
     return _titled(title, table(["system", *(where(*cell) for cell in cells)], rows, "l" + "r" * len(cells)))
 
 
 def _kinds_table(cell: Cell, rows: Sequence[BenchRow]) -> str:
-    """Ratio to plain by kind of text, speed, and whose tokens they are."""
+    """Ratio to plain by kind of text, speed, and whether the tokens equal plain's."""
     rows = [row for row in rows if _cell(row) == cell]
     kinds = list(dict.fromkeys(row.kind for row in rows))
-    batched = "; behind / until the first sequence of the batch ends, without prefill" if cell[1] > 1 else ""
+    batched = "; after the slash: until the first sequence of the batch ends, without prefill" if cell[1] > 1 else ""
     lines = []
     for own in _by_system(rows):
         by_kind = {row.kind: _ratio(row) for row in own}
         speed = f"{median(row.tokens_per_s for row in own):.0f}"
         lines.append([own[0].name, *(by_kind.get(kind, "-") for kind in kinds), speed, _compared(own)])
-    title = f"By kind of text, {where(*cell)} (mean acceptance length; ~ where every run loops{batched}):"
+    title = f"By kind of text, {where(*cell)} (mean acceptance length; ~ if every run loops{batched}):"
     head = ["system", *kinds, "tokens/s", "tokens vs plain"]
     return _titled(title, table(head, lines, "l" + "r" * (len(kinds) + 1) + "l"))
 
 
 def _alpha_table(cell: Cell, rows: Sequence[BenchRow]) -> str:
-    """Conditional acceptance by position and kind of text, of what drafts at all."""
+    """Conditional acceptance by position and kind of text, for systems that draft."""
     rows = [row for row in rows if _cell(row) == cell and row.conditional_alpha]
     kinds = list(dict.fromkeys(row.kind for row in rows))
     lines = []
@@ -88,7 +90,7 @@ def _alpha_table(cell: Cell, rows: Sequence[BenchRow]) -> str:
 
 
 def _lossy_table(rows: Sequence[BenchRow]) -> str:
-    """A lossy rule's speed, and beside it what that costs in distribution."""
+    """The speed of lossy rules, and the distance of their distribution from the target's."""
     apart = [row.distance for row in rows if row.distance is not None]
     over = f"{apart[0].tokens} tokens, top-k {apart[0].top_k}, {apart[0].samples} samples" if apart else "none sampled"
     lines = []
@@ -96,15 +98,15 @@ def _lossy_table(rows: Sequence[BenchRow]) -> str:
         ratio = f"{median(row.ratio_to_plain.median for row in own):.2f}"
         lines.append([own[0].name, where(*_cell(own[0])), ratio, *_distance(own[0].distance)])
     title = (
-        "Lossy rules do not write the target's distribution. Tokens/s over plain's, median over kinds, loops included; "
-        f"distance of the joint distribution from the target's ({over}; in brackets the distance due to sampling "
-        "alone), KL in nats. At T = 0 every rule writes the target's tokens:"
+        "Lossy rules do not write the target's distribution. Tokens/s over plain's, median over kinds, including "
+        f"loops; distance of the joint distribution from the target's ({over}; in brackets the distance due to "
+        "sampling alone), KL in nats. At T = 0 every rule writes the target's tokens:"
     )
     return _titled(title, table(["system", "at", "tokens/s over plain's", "total variation", "KL"], lines, "llrrr"))
 
 
 def _distance(found: Distance | None) -> tuple[str, str]:
-    """Total variation and KL, where they were sampled."""
+    """Total variation and KL, if they were sampled."""
     if found is None:
         return "-", "-"
     divergence = "infinite" if found.kl is None else f"{found.kl:.3f}"
@@ -133,7 +135,7 @@ def _said(headline: Headline) -> str:
 
 
 def _compared(rows: Sequence[BenchRow]) -> str:
-    """The row's words over all kinds: the earliest difference, and how many runs are equal."""
+    """Over all kinds: the earliest difference, and how many runs are equal."""
     if any(row.equal_runs is None for row in rows):
         return "sampled"
     equal, runs = sum(row.equal_runs or 0 for row in rows), sum(row.runs for row in rows)
@@ -144,7 +146,7 @@ def _compared(rows: Sequence[BenchRow]) -> str:
 
 
 def _prediction_table(rows: Sequence[BenchRow]) -> str:
-    """Predicted beside measured, medians over kinds, one line for each of our systems in each cell."""
+    """Predicted and measured speedup, medians over kinds, a row for each of our systems in each cell."""
     lines = []
     for own in _by_system([row for row in rows if row.prediction is not None]):
         terms = [asdict(row.prediction) for row in own if row.prediction is not None]
@@ -153,15 +155,15 @@ def _prediction_table(rows: Sequence[BenchRow]) -> str:
         shown = [measured, predicted, *(median(term[key] for term in terms) for key in ("tau", "gamma_c", "v", "o"))]
         lines.append([own[0].name, where(*_cell(own[0])), *(f"{value:.2f}" for value in shown)])
     title = (
-        "Predicted S = tau / (gamma c + v + o) beside measured, medians over kinds, loops included; gamma c, v and o "
-        "in units of one plain round, from medians of single stages; prefill is in the measured ratio only:"
+        "Predicted S = tau / (gamma c + v + o) and measured speedup, medians over kinds, including loops; gamma c, v "
+        "and o in units of one plain round, from medians of single stages; only the measured ratio has prefill:"
     )
     head = ["system", "at", "measured", "predicted", "tau", "gamma c", "v", "o"]
     return _titled(title, table(head, lines, "ll" + "r" * 6))
 
 
 def _stages_table(rows: Sequence[BenchRow]) -> str:
-    """Where a round goes, medians over kinds."""
+    """The time of each stage of a round, medians over kinds."""
     lines = []
     for own in _by_system([row for row in rows if row.stage_ms]):
         stages = (f"{median(row.stage_ms[stage] for row in own):.2f}" for stage in STAGES)

@@ -1,4 +1,4 @@
-"""What a benchmark keeps of the rounds of a run: small arrays, made when the clock has stopped."""
+"""The rounds of a run as small arrays, made after the clock has stopped."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ STAGES = ("propose", "verify", "accept", "commit", "host")
 
 
 class KeptStep(NamedTuple):
-    """What is taken from a step while the clock runs: nothing but references."""
+    """The parts of a step that a benchmark needs, by reference: copying would be timed."""
 
     nodes: int
-    rows: Sequence[int]  # [B] which sequences these are
+    rows: Sequence[int]  # [B] the sequence in each row
     stages: Mapping[str, float]  # ms
     paths: Sequence[Sequence[int]]  # [B]
     fed: Sequence[Fed | None]  # [B]
@@ -35,7 +35,7 @@ class KeptStep(NamedTuple):
 
 @dataclass(frozen=True)
 class Rounds:
-    """R rounds of B sequences. A sequence that had ended has zeros."""
+    """R rounds of B sequences, with zeros for a sequence that had ended."""
 
     width: NDArray[np.int64]  # [R] rows of the target's forward
     stages: NDArray[np.float64]  # [R, 5] ms, in the order of STAGES
@@ -45,7 +45,7 @@ class Rounds:
 
     @classmethod
     def of(cls, kept: Sequence[KeptStep]) -> Rounds:
-        """At least one round; the first is of all sequences."""
+        """From at least one step, of which the first has all sequences."""
         form = len(kept), len(kept[0].rows)
         emitted, accepted, depth = (np.zeros(form, dtype=np.int64) for _ in range(3))
         for index, each in enumerate(kept):
@@ -75,7 +75,7 @@ class Rounds:
         )
 
     def stage_ms(self) -> dict[str, float]:
-        """Milliseconds of each stage in a round: medians at each width, weighted by how often that width occurred."""
+        """Milliseconds of each stage of a round: medians by width, weighted by how often each width occurred."""
         total = np.zeros(len(STAGES))
         for width in np.unique(self.width):
             own = self.stages[self.width == width]
@@ -83,14 +83,14 @@ class Rounds:
         return dict(zip(STAGES, (total / len(self.width)).tolist(), strict=True))
 
     def mean_acceptance_length(self) -> float:
-        """1 + accepted / rounds that drafted, the rounds of every sequence counted; 1 where none drafted."""
+        """1 + accepted / rounds that drafted, over all sequences; 1 if no round drafted."""
         drafts = self.depth > 0
         return 1 + int(self.accepted[drafts].sum()) / int(drafts.sum()) if drafts.any() else 1.0
 
     def conditional_alpha(self) -> list[float | None]:
-        """For each position the share that accepted it, of the rounds that reached it and had drafted so far.
+        """For each position, the share of accepted tokens among the rounds that reached it and had drafted it.
 
-        Where a text was cut off behind an accepted token, nobody saw what came after; None where no round got there.
+        A round in which the text ended counts only up to that position. None if no round reached a position.
         """
         rates: list[float | None] = []
         for position in range(int(self.depth.max())):
@@ -101,19 +101,20 @@ class Rounds:
         return rates
 
     def tokens_per_round(self) -> float:
-        """Per sequence; one that has ended while others go on counts as writing nothing."""
+        """Per sequence; after its end a sequence counts with 0 tokens while others continue."""
         return float(self.emitted.mean())
 
     def tokens_per_s_while_full(self) -> float:
-        """Of all sequences together, up to the round in which the first of them ends; prefill is not in it."""
+        """Of all sequences together, until the round in which the first of them ends, without prefill."""
         last = len(self.emitted) - (self.emitted[::-1] > 0).argmax(0)  # [B] rounds until each has ended
         first = int(last.min())
         return float(1e3 * self.emitted[:first].sum() / self.stages[:first].sum())
 
     def ms_per_token(self, parts: int) -> list[float]:
-        """Milliseconds a token by `parts` equal parts of the generated length, which must not be shorter than that.
+        """Milliseconds per token, for each of `parts` equal parts of the generated text.
 
-        The tokens that a round wrote share its time. These are the rounds of one run; all sequences write as much.
+        Tokens of one round share its time equally. Only for the rounds of one run in which all sequences write equally
+        many tokens, at least `parts`.
         """
         tokens = int(self.emitted[:, 0].sum())
         share = self.stages.sum(1) / self.emitted.sum(1)

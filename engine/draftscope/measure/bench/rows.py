@@ -1,4 +1,4 @@
-"""From runs to rows: one system on one kind of text at one temperature, batch and context; and the headlines."""
+"""From runs to rows (one system on one kind of text at one temperature, batch and context) and headlines."""
 
 from __future__ import annotations
 
@@ -22,51 +22,51 @@ PARTS = 8  # of the generated length, in `ms_per_token`
 
 @dataclass(frozen=True)
 class BenchRow:
-    """One system in one cell, over all prompts and repeats. Times of whole runs hold the prefill.
+    """One system in one cell, over all prompts and repeats. Times of whole runs include the prefill.
 
-    `ratio_to_plain` is tokens/s divided by plain's in the same repeat of the same prompt, over all of them, loops
-    included: `looping` of `runs` are loops. Absent in a peer's row is what only our own rounds tell.
+    `ratio_to_plain` is tokens/s divided by plain's in the same repeat of the same prompt, over all runs; `looping` of
+    the `runs` loop. Rows of other programs lack what can only be known of our own rounds.
     """
 
-    name: str  # as tables and plots name the system, with its gamma or shape
+    name: str  # the name in tables and plots, with gamma or shape
     system: str
     drafter: str
     gamma: int | None
     shape: tuple[int, ...] | None
-    length: str | None  # how many of gamma tokens a chain drafts, where that is chosen while drafting
-    rule: str | None  # of drawn chains, where it is another than block verification
-    lossy: bool  # the rule writes another distribution than the target's, by design
+    length: str | None  # how the length of a chain is chosen, if that happens while drafting
+    rule: str | None  # for drawn chains, if not block verification
+    lossy: bool  # the rule changes the output's distribution by design
     kind: str
     temperature: float
     batch: int
-    context: int | None  # tokens of every prompt, where they were asked for
+    context: int | None  # tokens of every prompt, if the plan sets them
     tokens: int  # written by each sequence
     runs: int
     seconds: list[float]
     tokens_per_s: float  # of all sequences together; median
     ratio_to_plain: Interval
-    ratio_while_full: Interval | None  # the same until a batch's first sequence ends, without prefill; None for one
+    ratio_while_full: Interval | None  # until a batch's first sequence ends, without prefill; None for one sequence
     repeated_4grams: float  # mean over runs
     looping: int
-    tokens_vs_plain: str  # equal, differs at n (the first such token of any run), or sampled
-    equal_runs: int | None  # None where tokens are sampled
-    first_difference: int | None  # the earliest such token of any run; None if all are equal, or sampled
+    tokens_vs_plain: str  # equal, differs at n (`first_difference`), or sampled
+    equal_runs: int | None  # None if tokens are sampled
+    first_difference: int | None  # earliest differing token of any run; None if all are equal or sampled
     mean_acceptance_length: float | None = None  # 1 + accepted / rounds that drafted
     conditional_alpha: list[float | None] = field(default_factory=list)  # by position: accepted / reached and drafted
     predicted_ratio: float | None = None  # tau / (gamma c + v + o)
     prediction: Prediction | None = None
     stage_ms: dict[str, float] = field(default_factory=dict)  # of a round
-    ms_per_token: list[float] = field(default_factory=list)  # by eighths of what was written, without prefill; medians
+    ms_per_token: list[float] = field(default_factory=list)  # by eighths of the text, without prefill; medians
     cache_bytes: int | None = None  # keys and values at the end of the longest text, computed from shapes
-    draft_bytes: int | None = None  # what the draft models have of that: keys and values, or a state of constant size
-    distance: Distance | None = None  # a lossy rule above T = 0: of its joint distribution from the target's, sampled
+    draft_bytes: int | None = None  # the draft models' part of it, or the size of their constant states
+    distance: Distance | None = None  # of a lossy rule's joint distribution from the target's above T = 0, sampled
 
 
 @dataclass(frozen=True)
 class Headline:
-    """One system over all kinds of text: the median of the kinds' medians, loops left out. None where all loop."""
+    """One system over all kinds of text: the median of the kinds' medians, without loops. None if all runs loop."""
 
-    name: str  # as tables and plots name the system, with its gamma or shape
+    name: str  # in tables and plots, with gamma or shape
     system: str
     drafter: str
     gamma: int | None
@@ -76,15 +76,15 @@ class Headline:
     batch: int
     context: int | None
     ratio_to_plain: Interval | None
-    kinds: int  # that have a run which does not loop
+    kinds: int  # with a run that does not loop
     of_kinds: int
-    looping: int  # runs left out
+    looping: int  # skipped runs
     runs: int
 
 
 @dataclass(frozen=True)
 class Paired:
-    """A run beside plain's of the same repeat of the same prompt."""
+    """A run, and plain's in the same repeat of the same prompt."""
 
     run: BenchRun
     plain: BenchRun
@@ -95,7 +95,7 @@ class Paired:
 
     @property
     def ratio_while_full(self) -> float | None:
-        """Of the rounds in which every sequence was written; None for a peer, which tells no rounds."""
+        """Over the rounds before any sequence had ended; None for another program, whose rounds are unknown."""
         if self.run.rounds is None or self.plain.rounds is None:
             return None
         return self.run.rounds.tokens_per_s_while_full() / self.plain.rounds.tokens_per_s_while_full()
@@ -106,24 +106,24 @@ class Paired:
 
     @property
     def differs_at(self) -> int | None:
-        """The first token, in any sequence, that is not plain's; None where there is none."""
+        """The first token of any sequence that differs from plain's; None if there is none."""
         both = zip(self.run.ids, self.plain.ids, strict=True)
         ats = [at for ours, theirs in both for at in _first_difference(ours, theirs)]
         return min(ats, default=None)
 
 
 def speed(run: BenchRun) -> float:
-    """Tokens a second of all sequences."""
+    """Tokens per second, over all sequences."""
     return sum(len(ids) for ids in run.ids) / run.seconds
 
 
 def loop_share(run: BenchRun) -> float:
-    """Mean over the sequences of the share of repeated 4-grams."""
+    """The share of repeated 4-grams, averaged over the sequences."""
     return fmean(repeated_4grams(ids) for ids in run.ids)
 
 
 def rows(runs: Sequence[BenchRun], distances: Distances = NO_DISTANCES) -> list[BenchRow]:
-    """A row for every system, kind and cell, in the order of running; `distances` by label and temperature."""
+    """A row for every system, kind and cell, in the order of the runs; `distances` by label and temperature."""
     by_row: dict[object, list[Paired]] = {}
     for pair in _paired(runs):
         case = pair.run.case
@@ -132,7 +132,7 @@ def rows(runs: Sequence[BenchRun], distances: Distances = NO_DISTANCES) -> list[
 
 
 def headlines(runs: Sequence[BenchRun]) -> list[Headline]:
-    """A headline for every system and cell, in the order of running."""
+    """A headline for every system and cell, in the order of the runs."""
     by_cell: dict[object, list[Paired]] = {}
     for pair in _paired(runs):
         by_cell.setdefault((pair.run.case.cell, pair.run.label), []).append(pair)
@@ -181,7 +181,7 @@ def _row(pairs: Sequence[Paired], distances: Distances) -> BenchRow:
 
 
 def _with_rounds(row: BenchRow, pairs: Sequence[Paired]) -> BenchRow:
-    """What only our own rounds tell; a peer's row stays as it is."""
+    """Adds what can only be known of our own rounds."""
     own = [pair.run.rounds for pair in pairs if pair.run.rounds is not None]
     plain = [pair.plain.rounds for pair in pairs if pair.plain.rounds is not None]
     if not own or not plain:
@@ -235,5 +235,5 @@ def _compared(ats: Sequence[int | None]) -> str:
 
 
 def _medians(lists: Sequence[Sequence[float]]) -> list[float]:
-    """Position by position."""
+    """The median at each position."""
     return [median(values) for values in zip(*lists, strict=True)]

@@ -1,4 +1,4 @@
-"""The measuring itself: a pass of warm-up, then repeats; in each, case after case, and there system after system."""
+"""Runs a benchmark: a warm-up pass, then repeats; each goes through the cases, and each case through the systems."""
 
 from __future__ import annotations
 
@@ -35,18 +35,22 @@ class BenchRun:
 
 
 class Bench:
-    """Runs a plan. `notes` says afterwards what was left out and why."""
+    """Runs a plan. Afterwards `notes` says what was skipped and why."""
 
     def __init__(self, plan: BenchPlan, systems: Sequence[System], cases: Sequence[Case]) -> None:
         alone = [system.label.name for system in systems if not system.batches and max(plan.batches) > 1]
-        self.notes = [f"Larger batches are not for {', '.join(alone)}: one sequence at a time."] if alone else []
+        self.notes = (
+            [f"{', '.join(alone)} decode one sequence at a time, so larger batches were skipped for them."]
+            if alone
+            else []
+        )
         self._plan = plan
         self._systems = systems
         self._cases = cases
         self._failed: set[Cell] = set()
 
     def runs(self) -> list[BenchRun]:
-        """Every run that was counted. `DraftscopeError` where none was."""
+        """Every run except warm-up. Raises `DraftscopeError` if there is none."""
         until = perf_counter() + self._plan.seconds if self._plan.seconds is not None else float("inf")
         kept: list[BenchRun] = []
         before = logging.get_verbosity()
@@ -73,19 +77,19 @@ class Bench:
                     bar.update()
 
     def _group(self, repeat: int, case: Case) -> Iterator[BenchRun]:
-        """All systems on one case, plain first. One that fails is left out of its cell from then on."""
+        """All systems on one case, plain first. A system that fails is skipped in this cell from then on."""
         for system in self._systems:
             able = system.batches or case.batch == 1
             if not able or {(system.label, case.cell), (PLAIN, case.cell)} & self._failed:
                 continue
             try:
                 yield self._run(system, case, repeat)
-            except Exception as error:  # a peer may raise anything, and the others go on
+            except Exception as error:  # a peer may raise anything; the others continue
                 self._failed.add((system.label, case.cell))
                 self.notes.append(_failure(system, case, error))
 
     def _run(self, system: System, case: Case, repeat: int) -> BenchRun:
-        """A seed of its own for every repeat, warm-up included."""
+        """One run. Every repeat, including warm-up, has its own seed."""
         write = system.prepare(case, self._plan.tokens, seed=repeat + 1)
         began = perf_counter()
         written = write()
@@ -103,11 +107,11 @@ class Bench:
         done = "within the warm-up" if repeat == WARM_UP else f"in repeat {repeat + 1} of {self._plan.repeats}"
         return (
             f"Stopped after {self._plan.seconds:g} s, {done}, before '{case.kind}' at T = {case.temperature:g}; "
-            "name fewer drafters, kinds or tokens, or leave --quick out."
+            "choose fewer drafters, kinds or tokens, or do not use --quick."
         )
 
 
 def _failure(system: System, case: Case, error: Exception) -> str:
     reason = " ".join(str(error).split())[:240].rstrip(".")
     kind = "" if isinstance(error, DraftscopeError) else f"{type(error).__name__}: "
-    return f"{system.label.name} was left out at {where(*case.cell)}: {kind}{reason}."
+    return f"{system.label.name} was skipped at {where(*case.cell)}: {kind}{reason}."

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-LOOP = 0.2  # a continuation loops when more than this share of its 4-grams occurred in it before
-LEVEL = 0.95  # of every interval
+LOOP = 0.2  # a text loops if more than this share of its 4-grams had occurred in it before
+LEVEL = 0.95  # of all intervals
 RESAMPLES = 2000
 
 
@@ -23,16 +23,16 @@ class Interval:
 
 
 def repeated_4grams(ids: Sequence[int]) -> float:
-    """The share of 4-grams that occurred before in the same text; 0 where there are fewer than two."""
+    """The share of 4-grams that had occurred before in the same text."""
     grams = [tuple(ids[i : i + 4]) for i in range(len(ids) - 3)]
     return 1 - len(set(grams)) / len(grams) if grams else 0.0
 
 
 def bootstrap(groups: Sequence[Sequence[float]]) -> Interval:
-    """The median over groups of each group's median. Percentile bootstrap within each group, always the same draws.
+    """The median over groups of each group's median, with a percentile bootstrap interval. No group may be empty.
 
-    A single group is an ordinary median. No group may be empty. With one value low, median and high are that value:
-    an interval cannot be wider than what was seen.
+    Each group is resampled on its own, always with the same random numbers. A single group is an ordinary median; a
+    single value is its own interval.
     """
     from scipy import stats  # not at the top: it takes longer to import than all that needs no statistics
 

@@ -24,8 +24,8 @@ SHAPES: dict[str, TreeShape] = {"sampled-tree": (2, 1, 1), "topk-tree": (2, 2, 1
 
 @dataclass(frozen=True)
 class Label:
-    """Who wrote. `drafter` is empty for a peer; `gamma` and `shape` are given where the drafter reads them, the `rule`
-    where it is another than block verification, the `length` where it is chosen while drafting."""
+    """The system of a row. `drafter` is empty for another program; `gamma` and `shape` are given if the drafter reads
+    them, `rule` if it is not block verification, `length` if it is chosen while drafting."""
 
     system: str
     drafter: str = ""
@@ -36,18 +36,18 @@ class Label:
 
     @property
     def lossy(self) -> bool:
-        """Is the output another distribution than the target's, by the rule's design?"""
+        """Does the rule change the output's distribution by design?"""
         return self.rule in LOSSY
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What it says of the run's settings."""
+        """The settings that the label stands for."""
         given = {"gamma": self.gamma, "shape": self.shape, "rule": self.rule, "draft_length": self.length}
         return {"drafter": self.drafter} | {name: value for name, value in given.items() if value is not None}
 
     @property
     def name(self) -> str:
-        """As tables and plots name it."""
+        """The name in tables and plots."""
         shape = f" {','.join(map(str, self.shape))}" if self.shape else ""
         length = f" by {self.length}" if self.length else ""
         gamma = f", gamma {self.gamma}{length}" if self.gamma is not None else ""
@@ -60,13 +60,13 @@ PLAIN = Label(OWN, "plain")
 
 @dataclass(frozen=True)
 class Case:
-    """B prompts (token ids) to continue together; `number` tells the cases of one kind apart."""
+    """B prompts (token ids) to continue together; `number` distinguishes the cases of one kind."""
 
     kind: str
     number: int
     prompts: tuple[tuple[int, ...], ...]  # [B]
     temperature: float
-    context: int | None = None  # tokens of every prompt, where the plan named them
+    context: int | None = None  # tokens of every prompt, if the plan sets them
 
     @property
     def batch(self) -> int:
@@ -74,14 +74,14 @@ class Case:
 
     @property
     def cell(self) -> tuple[float, int, int | None]:
-        """What of the plan it belongs to, whatever its text."""
+        """The cell of the plan: everything except the text."""
         return self.temperature, self.batch, self.context
 
 
 @dataclass(frozen=True)
 class Written:
-    """What a system wrote: token ids of each sequence [B], and for our own the rounds, and the size of all models'
-    caches and of the draft models' alone."""
+    """The token ids that a system wrote, for each sequence [B]. Our own systems also have rounds, and the size of all
+    models' caches and of the draft models' caches."""
 
     ids: list[list[int]]
     kept: Sequence[KeptStep] = ()
@@ -93,15 +93,15 @@ Write = Callable[[], Written]
 
 
 class System(ABC):
-    """Something that continues prompts. `note` says in a sentence with which settings, where that is worth saying."""
+    """Something that continues prompts. `note` may say with which settings."""
 
     label: Label
-    batches = True  # whether it decodes several sequences together
+    batches = True  # it can decode several sequences together
     note = ""
 
     @abstractmethod
     def prepare(self, case: Case, tokens: int, seed: int) -> Write:
-        """A run of `case`, not begun: calling it is timed, what is done here is not."""
+        """A run of `case`. Calling the result is timed; preparing it is not."""
 
 
 class Own(System):

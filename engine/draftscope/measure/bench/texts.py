@@ -1,4 +1,4 @@
-"""The texts of a benchmark: a file's, or those that come with Draftscope. Imports no torch."""
+"""The texts of a benchmark, from a file or shipped with Draftscope. Imports no torch."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from draftscope.measure.bench.plan import BenchPlan
 def texts(
     plan: BenchPlan, file: Path | None = None, more: Sequence[Prompt] = ()
 ) -> tuple[dict[str, list[Prompt]], list[str]]:
-    """The plan's prompts by kind: of `file`, or else the shipped ones and `more`; a note about skipped lines.
+    """The plan's prompts by kind, from `file` or else the shipped ones and `more`, and a note about skipped lines.
 
-    Raises `DraftscopeError` for a file that cannot be read and for a kind that is not there.
+    Raises `DraftscopeError` for a file that cannot be read or an unknown kind.
     """
     found, notes = ([*prompts.shipped(), *more], []) if file is None else prompts.read(file)
     return prompts.select(found, plan.kinds, plan.prompts_per_kind), notes

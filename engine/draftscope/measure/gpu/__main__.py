@@ -2,8 +2,8 @@
 
     PYTHONPATH=engine python3 -m draftscope.measure.gpu --out FOLDER
 
-Needs no gradio and builds nothing. Everything is saved as soon as its section ends, with the card, the date and the
-versions. On a machine without CUDA it stops with one sentence; `--device cpu` runs the same code there.
+Needs no gradio. Each section's results are saved when it ends, with the card, the date and the versions. Without CUDA
+it stops with one sentence; `--device cpu` runs the same code on a CPU.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from draftscope.measure.bench.report import machine
 from draftscope.measure.gpu import sections
 from draftscope.measure.gpu.sections import GpuRow
 
-LONG = 1 << 16  # positions; beyond those that were trained the text is nonsense, and its time is not
+LONG = 1 << 16  # positions; beyond the trained ones the text is nonsense, but the times are valid
 
 
 @dataclass(frozen=True)
 class Size:
-    """How much of everything."""
+    """How much is measured."""
 
     samples: int = 4096
     tokens: int = 96
@@ -48,7 +48,7 @@ class Size:
 
 
 def run(out: Path, device: str, size: Size, pair: tuple[str | None, str | None]) -> int:
-    """All sections; returns how many checks found a difference, and how many greedy texts differ with graphs."""
+    """Runs all sections. Returns how many checks found a difference plus how many greedy texts differ with graphs."""
     out.mkdir(parents=True, exist_ok=True)
     fresh = partial(load, *pair, device=device)
     found: dict[str, list[GpuRow]] = {}
@@ -84,7 +84,7 @@ def _able(lab: Lab, wished: tuple[str, ...]) -> list[str]:
 
 
 def _long(lab: Lab) -> Lab:
-    """The same models, let beyond the context that they were trained for."""
+    """The same models, allowed beyond the context that they were trained for."""
     for model in lab.models:
         model.context = LONG
     return lab

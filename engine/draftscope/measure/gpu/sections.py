@@ -1,7 +1,7 @@
-"""The sections of the GPU suite: each measures one thing and returns plain rows, so that any of them can end early.
+"""The sections of the GPU suite. Each measures one thing and returns plain rows.
 
-Everything is a ratio within one run where it can be: eager and graphs in turn, drafter and plain in turn, a forward's
-traffic over a copy on the same card.
+Ratios are measured within one run if possible: eager and graphs in turn, drafter and plain in turn, a forward's traffic
+over that of a copy on the same card.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ PROMPT = "The two of them went down to the harbour, and"
 
 
 def exactness(lab: Lab, samples: int, deadline: float) -> Iterator[GpuRow]:
-    """Every check of every drafter that this pair can run, in fp32; who is not reached in time is named."""
+    """Every check of every drafter that this pair can run, in fp32. Drafters not reached by the deadline are listed."""
     for info in lab.drafters():
         if not info.available:
             continue
         if monotonic() > deadline:
-            yield {"drafter": info.name, "name": "not reached", "passed": None, "detail": "the section's time was up"}
+            yield {"drafter": info.name, "name": "not reached", "passed": None, "detail": "the time limit was reached"}
             continue
         for finding in check(lab, info.name, samples):
             yield {"drafter": info.name, **asdict(finding)}
 
 
 def paired(labs: dict[str, Lab], wished: Sequence[str], tokens: int, repeats: int) -> list[GpuRow]:
-    """The same runs by several labs in turn: greedy tokens compared, medians of speed and of proposing."""
+    """The same runs by several labs in turn: are greedy tokens equal, and medians of speed and of proposing."""
     rows = []
     for drafter in wished:
         taken: dict[str, list[tuple[float, float]]] = {name: [] for name in labs}
@@ -75,7 +75,7 @@ def _paired_row(
 
 
 def bandwidth(fresh: Callable[[], Lab], shapes: Sequence[str], tokens: int) -> list[GpuRow]:
-    """Plain decoding at the weight of real models: bytes that a token must read over its time, beside a copy's rate.
+    """Plain decoding with real models' sizes: bytes read per second for the weights, compared with a copy.
 
     A shape that does not fit is modelled: its bytes at the copy's rate.
     """
@@ -104,7 +104,7 @@ def bandwidth(fresh: Callable[[], Lab], shapes: Sequence[str], tokens: int) -> l
 
 
 def ballast(loaded: Callable[[str], Lab], pairs: Sequence[str], tokens: int, repeats: int) -> list[GpuRow]:
-    """A chain of four beside plain, both at the weight of a named pair; pairs with 'eagle3' draft with that head."""
+    """Chains of four and plain, both with the sizes of a named pair; pairs with 'eagle3' draft with that head."""
     rows: list[GpuRow] = []
     for name in pairs:
         try:
@@ -126,7 +126,7 @@ def ballast(loaded: Callable[[str], Lab], pairs: Sequence[str], tokens: int, rep
 
 
 def sweep(lab: Lab, plan: BenchPlan) -> list[GpuRow]:
-    """Ratio to plain of the plan's drafters in each of its cells, medians over kinds of text, loops included."""
+    """Ratio to plain of the plan's drafters in each of its cells, medians over kinds of text, including loops."""
     found = benchmark(lab, plan, prompts.select(prompts.shipped(), plan.kinds, plan.prompts_per_kind or 1)).rows
     rows = []
     for cell in dict.fromkeys((row.name, row.temperature, row.batch, row.context) for row in found):

@@ -1,6 +1,6 @@
-"""Deep narrow or wide shallow? The two most unlike trees among the arms, held against each other by kind of text.
+"""Compares the two most different trees among the arms, a deep narrow and a wide shallow one, by kind of text.
 
-The answers are read off intervals: where the interval of the speed ratio holds 1, the two cannot be told apart.
+If the interval of their speed ratio contains 1, the two cannot be told apart.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from math import prod
 from draftscope.drafters.options import TreeShape
 from draftscope.measure.bench.statistics import LEVEL, Interval
 
-LEAST = 6  # pairs: of fewer, even all on one side say nothing at 95%, since a fair uniform does that too often
+LEAST = 6  # pairs of runs: fewer are inconclusive at 95%, since a fair coin often puts them all on one side
 
 
 class Wants(StrEnum):
@@ -29,18 +29,18 @@ CLAIM: Mapping[str, Wants] = {"manual": Wants.DEEP, "screenplay": Wants.WIDE}
 
 @dataclass(frozen=True)
 class ComparedTrees:
-    """A deep narrow and a wide shallow tree on one kind of text: the former's speed over the latter's."""
+    """The speed of a deep narrow tree over that of a wide shallow one, on one kind of text."""
 
     kind: str
     temperature: float
     deep: str
     wide: str
     deep_over_wide: Interval  # within the same repeat of the same prompt
-    pairs: int  # of runs that it comes from
+    pairs: int  # of runs
 
     @property
     def wants(self) -> Wants:
-        """What this kind of text was written faster with."""
+        """The tree that wrote this kind of text faster."""
         if self.pairs < LEAST:
             return Wants.EITHER
         if self.deep_over_wide.low > 1:
@@ -49,9 +49,9 @@ class ComparedTrees:
 
 
 def unlike(shapes: Mapping[str, TreeShape | None]) -> tuple[str, str] | None:
-    """The names of the deepest tree (of equals the narrowest) and of the widest (of equals the shallowest).
+    """The names of the deepest tree (if tied, the narrowest) and of the widest (if tied, the shallowest).
 
-    Chains are no trees. None where the arms have no two trees of which one is deeper and the other wider.
+    Chains do not count. None if no two trees of the arms are such that one is deeper and the other wider.
     """
     trees = {name: form(shape) for name, shape in shapes.items() if shape and form(shape)[1] > 1}
     if not trees:
@@ -63,12 +63,12 @@ def unlike(shapes: Mapping[str, TreeShape | None]) -> tuple[str, str] | None:
 
 
 def form(shape: TreeShape) -> tuple[int, int]:
-    """Levels of a full tree, and the nodes of its widest."""
+    """Levels of a full tree, and the nodes of its widest level."""
     return len(shape), max(prod(shape[: level + 1]) for level in range(len(shape)))
 
 
 def answer(compared: Sequence[ComparedTrees]) -> str:
-    """Whether manuals want deep narrow trees and screenplays wide shallow ones, as far as these intervals tell."""
+    """Whether manuals are written faster with deep narrow trees and screenplays with wide shallow ones."""
     found = {each.kind: each for each in compared}
     if not all(kind in found for kind in CLAIM):
         return f"Not asked: the kinds {' and '.join(CLAIM)} were not both measured."

@@ -1,8 +1,8 @@
-"""Regret: what a policy loses against the best fixed setting, named in hindsight, by kind of text.
+"""Regret: how much slower a policy is than the best arm in hindsight, by kind of text.
 
-Every arm is also run alone, in every round, on the same prompts; arms and policies follow each other within each repeat
-as systems do in a benchmark. A speed is all tokens over all seconds of a kind: a ratio of sums, as the policies' own
-reward. The best arm is named on the very runs that it is compared on: regret is told rather too large than too small.
+Every arm is also run alone on the same prompts; arms and policies take turns within each repeat, as systems do in a
+benchmark. A speed is all tokens over all seconds of a kind, a ratio of sums like the policies' own reward. The best arm
+is chosen from the same runs that it is compared with, so regret is overestimated rather than underestimated.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from draftscope.measure.regret.regret_tables import markdown
 
 
 class Player(System):
-    """An arm in every round, or a policy over all arms: any settings, through the engine's own loop."""
+    """An arm alone, or a policy over all arms, through the engine's own loop."""
 
     def __init__(self, lab: Lab, name: str, settings: Settings) -> None:
         self.label = Label(OWN, name)
@@ -58,14 +58,14 @@ def regret(
     policies: tuple[str, ...],
     notes: Sequence[str] = (),
 ) -> RegretReport:
-    """Runs plain, every arm and every policy over the arms. `notes` are told first.
+    """Runs plain, every arm and every policy over the arms. `notes` come first in the report's notes.
 
-    Raises `DraftscopeError` for an arm that is none or cannot be played, and where nothing could be measured.
+    Raises `DraftscopeError` for an invalid arm, one that these models cannot play, or if nothing could be measured.
     """
     base = Settings.of(drafter="bandit", arms=arms)
     fixed = arms_of(base, drafters.find)
-    lab.session_of([[0]], base, (0,))  # says now which arm these models cannot play
-    todo, pending_features = cases(lab, plan, texts)
+    lab.session_of([[0]], base, (0,))  # raises for an arm that these models cannot play
+    todo, unreadable = cases(lab, plan, texts)
     systems: list[System] = [Player(lab, PLAIN.drafter, Settings.of(drafter=PLAIN.drafter))]
     systems += [Player(lab, arm.name, arm.settings) for arm in fixed if arm.name != PLAIN.drafter]
     systems += [Player(lab, name, base.model_copy(update={"policy": name})) for name in policies]
@@ -73,7 +73,7 @@ def regret(
     runs = measuring.runs()
     shapes = {arm.name: arm.shape for arm in fixed}
     found = rows(runs, shapes, policies)
-    left_out = [*notes, *pending_features, *measuring.notes]
+    left_out = [*notes, *unreadable, *measuring.notes]
     return RegretReport(machine(lab), method(plan), plan, arms, policies, found, compared(runs, shapes), left_out)
 
 
@@ -87,13 +87,13 @@ def save(report: RegretReport, folder: Path) -> str:
 
 
 def method(plan: BenchPlan) -> str:
-    """How it was measured, in words."""
+    """How it was measured."""
     return (
-        f"{plan.tokens} tokens a text, prefill included, ends of text not heeded; {plan.repeats} interleaved repeats "
-        "after one pass of warm-up that is not counted; every text begins with a policy that knows nothing. Speeds are "
-        "all tokens over all seconds of a kind. Regret is 1 - speed / that of the best arm of the kind, which is named "
-        "on these same runs: rather too large than too small. In brackets the 95% bootstrap interval of the speed over "
-        "the best arm's, within the same repeat of the same prompt."
+        f"{plan.tokens} tokens per text, including prefill; ends of text are ignored; {plan.repeats} interleaved "
+        "repeats after one warm-up pass; every text starts with a new policy. Speeds are all tokens over all seconds "
+        "of a kind. Regret is 1 - speed / that of the best arm of the kind, which is chosen from these same runs, so "
+        "it is rather overestimated. In brackets the 95% bootstrap interval of the speed over the best arm's, within "
+        "the same repeat of the same prompt."
     )
 
 
@@ -115,7 +115,7 @@ def rows(
 
 
 def compared(runs: Sequence[BenchRun], shapes: Mapping[str, tuple[int, ...] | None]) -> list[ComparedTrees]:
-    """The most unlike trees among the arms against each other, for each kind at each temperature."""
+    """The two most different trees among the arms, for each kind at each temperature."""
     pair = unlike(shapes)
     if pair is None:
         return []
@@ -153,7 +153,7 @@ def _speed(runs: Sequence[BenchRun]) -> float:
 
 
 def _ratios(runs: Sequence[BenchRun], others: Sequence[BenchRun]) -> list[float]:
-    """Speed over the other's in the same repeat of the same prompt; every run writes the same number of tokens."""
+    """Speed over the other's in the same repeat of the same prompt; all runs write equally many tokens."""
     theirs = {(run.repeat, run.case.number): run.seconds for run in others}
     pairs = ((theirs.get((run.repeat, run.case.number)), run.seconds) for run in runs)
     return [other / own for other, own in pairs if other is not None]

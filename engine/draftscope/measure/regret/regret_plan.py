@@ -1,4 +1,4 @@
-"""What `draftscope regret` measures where nothing else is asked for. Imports no torch."""
+"""The defaults of `draftscope regret`. Imports no torch."""
 
 from __future__ import annotations
 

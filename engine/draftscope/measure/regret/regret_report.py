@@ -1,4 +1,4 @@
-"""What a regret measurement found: plain values, for JSON and for tables."""
+"""The result of a regret measurement, as plain values for JSON and tables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from draftscope.measure.regret.forms import ComparedTrees
 
 @dataclass(frozen=True)
 class RegretRow:
-    """One arm or policy on one kind of text. Speeds are tokens over seconds, of all prompts and repeats together."""
+    """One arm or policy on one kind of text. Speeds are tokens over seconds, over all prompts and repeats."""
 
     name: str
     policy: bool
@@ -21,7 +21,7 @@ class RegretRow:
     temperature: float
     tokens_per_s: float
     ratio_to_plain: float
-    regret: float  # 1 - speed / the best arm's speed; 0 for that arm, below 0 where a policy beats every arm
+    regret: float  # 1 - speed / the best arm's speed; 0 for that arm, negative if a policy beats every arm
     ratio_to_best: Interval  # within the same repeat of the same prompt
     tokens_per_round: float
     looping: int
@@ -30,7 +30,7 @@ class RegretRow:
 
 @dataclass(frozen=True)
 class RegretReport:
-    """Everything that was measured, and what it belongs to."""
+    """All measurements, and the machine and models they belong to."""
 
     machine: dict[str, str | int]
     method: str
@@ -38,7 +38,7 @@ class RegretReport:
     arms: tuple[str, ...]
     policies: tuple[str, ...]
     rows: list[RegretRow]
-    compared: list[ComparedTrees]  # a deep narrow and a wide shallow arm, where there are two such
+    compared: list[ComparedTrees]  # a deep narrow and a wide shallow arm, if there are two such
     notes: list[str]
 
     def as_json(self) -> str:

@@ -1,4 +1,4 @@
-"""A regret report as Markdown: speeds by kind of text, which arm won where and by how much, and what policies lost."""
+"""A regret report as Markdown: speeds by kind of text, the best arm of each kind, and the policies' regret."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from draftscope.measure.regret.regret_report import RegretReport, RegretRow
 
 
 def markdown(report: RegretReport) -> str:
-    """Machine, method, three tables for each temperature, and what was left out."""
+    """Machine, method, three tables for each temperature, and what was skipped."""
     parts = [", ".join(f"{key} {value}" for key, value in report.machine.items() if value != ""), report.method]
     for temperature in dict.fromkeys(row.temperature for row in report.rows):
         rows = [row for row in report.rows if row.temperature == temperature]
@@ -20,7 +20,7 @@ def markdown(report: RegretReport) -> str:
         parts += _forms([each for each in report.compared if each.temperature == temperature])
         parts += [_regrets(temperature, rows)] if any(row.policy for row in rows) else []
     if report.notes:
-        parts.append("Left out:\n\n" + "\n".join(f"- {one_line(note)}" for note in report.notes))
+        parts.append("Skipped:\n\n" + "\n".join(f"- {one_line(note)}" for note in report.notes))
     return "\n\n".join(parts) + "\n"
 
 
@@ -29,7 +29,7 @@ def _speeds(temperature: float, rows: Sequence[RegretRow]) -> str:
     for own in _by_name(rows):
         cells = {row.kind: _speed(row) for row in own}
         lines.append([own[0].name, *_form(own[0].shape), *(cells.get(kind, "-") for kind in kinds)])
-    title = f"Tokens/s over plain's, T = {temperature:g} (tokens a round; ~ where every run loops), the best arm bold:"
+    title = f"Tokens/s over plain's, T = {temperature:g} (tokens a round; ~ if every run loops), the best arm in bold:"
     head = ["arm or policy", "nodes", "deep x wide", *kinds]
     return f"{title}\n\n{table(head, lines, 'lrr' + 'r' * len(kinds))}"
 
@@ -41,7 +41,7 @@ def _speed(row: RegretRow) -> str:
 
 
 def _winners(temperature: float, rows: Sequence[RegretRow]) -> str:
-    """Where the interval reaches 1 the second arm may as well be the first."""
+    """The best and the second-best arm of each kind. If the interval contains 1, either may be the best."""
     lines = []
     for kind in _kinds(rows):
         arms = sorted((row for row in rows if row.kind == kind and not row.policy), key=lambda row: row.regret)
@@ -52,7 +52,7 @@ def _winners(temperature: float, rows: Sequence[RegretRow]) -> str:
 
 
 def _forms(compared: Sequence[ComparedTrees]) -> list[str]:
-    """The question, its answer, and by kind what that was read off; nothing where the arms are too alike."""
+    """The question, its answer, and the numbers behind it by kind; empty if the arms are too similar."""
     if not compared:
         return []
     first, lines = compared[0], []
@@ -67,7 +67,7 @@ def _forms(compared: Sequence[ComparedTrees]) -> list[str]:
 
 
 def _regrets(temperature: float, rows: Sequence[RegretRow]) -> str:
-    """Policies, and beside them the one arm that is best over all kinds: what it costs not to know the kind."""
+    """The policies, and the arm that is best over all kinds: its regret is the cost of not knowing the kind."""
     kinds, lines = _kinds(rows), []
     by_name = _by_name(rows)
     fixed = min((own for own in by_name if not own[0].policy), key=lambda own: fmean(row.regret for row in own))
@@ -89,7 +89,7 @@ def _median(row: RegretRow) -> str:
 
 
 def _form(shape: tuple[int, ...] | None) -> tuple[str, str]:
-    """Nodes of a full tree, and its levels x the nodes of its widest."""
+    """Nodes of a full tree, and its levels x the nodes of its widest level."""
     if not shape:
         return ("0" if shape == () else "-"), "-"
     deep, wide = form(shape)

@@ -1,4 +1,7 @@
-"""Texts for a question: do manuals want deep narrow trees, and screenplays wide shallow ones? Imports no torch."""
+"""Texts for a question: are manuals written faster with deep narrow trees, and screenplays with wide shallow ones?
+
+Imports no torch.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +25,6 @@ SCREENPLAY = (
 
 
 def asked() -> list[Prompt]:
-    """Prompts of the two kinds that the question is about."""
+    """Prompts of both kinds."""
     kinds = {"manual": MANUAL, "screenplay": SCREENPLAY}
     return [Prompt(kind, text) for kind, texts in kinds.items() for text in texts]

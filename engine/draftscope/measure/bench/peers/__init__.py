@@ -1,6 +1,6 @@
-"""Other programs that decode the same weights, each with its own defaults. One that cannot run here says why.
+"""Other programs that decode the same weights, with their own defaults. One that cannot run here says why.
 
-Their packages are never dependencies: `pip install 'draftscope[peers]'` brings them.
+Their packages are optional: `pip install 'draftscope[peers]'`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from draftscope.measure.bench.systems import System
 
 
 def opened(lab: Lab, longest: int, open_until: ExitStack) -> tuple[list[System], list[str]]:
-    """The peers that run here, and a note for each that does not. `longest`: tokens of the longest text, all in all.
+    """The programs that run here, and a note for each that does not. `longest`: tokens of the longest text and prompt.
 
-    What they hold (a converted model in a temporary folder) is let go when `open_until` is closed.
+    Their resources, such as a converted model in a temporary folder, are released when `open_until` is closed.
     """
     systems: list[System] = transformers.systems(lab)
     notes = []

@@ -1,4 +1,4 @@
-"""FlashSpec (PyPI `flashspec`): speculative decoding of transformers models, on the very same model objects."""
+"""FlashSpec (PyPI `flashspec`): speculative decoding of transformers models, on the same model objects."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ INSTALL = "pip install flashspec"
 
 
 class FlashSpec(System):
-    """Its engine with its default strategy. For several sequences it has another loop, unmeasured by its author."""
+    """Its engine with its default strategy. Its loop for several sequences is another one, not used here."""
 
     batches = False
 
@@ -33,7 +33,7 @@ class FlashSpec(System):
             self._engines[case.temperature] = self._engine(case.temperature)
         engine = self._engines[case.temperature]
         ids = torch.tensor(case.prompts, device=self._target.device)
-        torch.manual_seed(seed)  # an engine without a seed of its own draws from torch's generator
+        torch.manual_seed(seed)  # its engine has no seed and uses torch's generator
         return lambda: Written(engine.generate(ids, max_new_tokens=tokens).output_ids.tolist())
 
     def _engine(self, temperature: float) -> Any:
@@ -52,6 +52,6 @@ def systems(lab: Lab) -> list[System]:
     package = needed("flashspec", "flashspec", INSTALL)
     if lab.draft is None:
         raise MissingPeerError(
-            "flashspec was left out: its default strategy needs a draft model; name one with --draft."
+            "flashspec was skipped: its default strategy needs a draft model; name one with --draft."
         )
     return [FlashSpec(package, needed("flashspec.engine", "flashspec", INSTALL), lab.target, lab.draft)]

@@ -1,5 +1,5 @@
-"""A Llama-shaped model as a GGUF file, for llama.cpp. Weights keep their dtype; tokens are fed by id, so that the file
-holds no tokenizer."""
+"""A Llama-shaped model as a GGUF file, for llama.cpp. Weights keep their dtype. Tokens are given by id, so the file
+needs no tokenizer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 from draftscope.models.forward.lean import covers
 from draftscope.models.model import Model
 
-MOST_BYTES = 4_000_000_000  # of weights that are written to a temporary folder
+MOST_BYTES = 4_000_000_000  # of weights to write to a temporary folder
 KINDS = {torch.float32: "F32", torch.bfloat16: "BF16", torch.float16: "F16"}
 NAMES = {
     "input_layernorm": "attn_norm",
@@ -28,12 +28,12 @@ NAMES = {
 
 
 def why_not(model: Model) -> str | None:
-    """Why this model cannot be written, None where it can: plain Llama on a CPU, ordinary rotary angles."""
+    """Why this model cannot be written; None for plain Llama models on a CPU with ordinary rotary angles."""
     config = model.network.config
     if model.device.type != "cpu":
         return f"it is measured on a CPU only, and the models are on {model.device}"
     if not covers(model.network) or config.rope_parameters["rope_type"] != "default" or model.dtype not in KINDS:
-        return f"only plain Llama models are converted, and '{model.name}' is none"
+        return f"only plain Llama models are converted, and '{model.name}' is not one"
     if (size := model.parameters * model.dtype.itemsize) > MOST_BYTES:
         return f"its copy of '{model.name}' would be a file of {size / 1e9:.1f} GB"
     return None
@@ -72,7 +72,7 @@ def write(writer: Any, network: Any, path: Path) -> None:
 
 
 def _weights(network: Any) -> list[tuple[str, Tensor]]:
-    """Every weight under llama.cpp's name. It rotates neighbours where transformers rotates halves."""
+    """Every weight by llama.cpp's name. Its rotary embedding pairs neighbours, that of transformers pairs halves."""
     config, body = network.config, network.model
     heads = {"attn_q": config.num_attention_heads, "attn_k": config.num_key_value_heads}
     found = [("token_embd.weight", body.embed_tokens.weight), ("output_norm.weight", body.norm.weight)]

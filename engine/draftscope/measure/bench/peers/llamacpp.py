@@ -1,4 +1,4 @@
-"""llama.cpp through `llama-cpp-python`, on a GGUF file written from the very same weights: plain, and prompt lookup."""
+"""llama.cpp through `llama-cpp-python`, on a GGUF file with the same weights: plain decoding and prompt lookup."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from draftscope.measure.bench.peers.missing import MissingPeerError, needed
 from draftscope.measure.bench.systems import Case, Label, System, Write, Written
 
 PEER, INSTALL = "llama.cpp", "pip install llama-cpp-python gguf (it compiles C++ for some minutes)"
-SPARE = 16  # slots behind the longest text: prompt lookup writes its guesses there
+SPARE = 16  # slots after the longest text, for the drafts of prompt lookup
 
 
 class LlamaCpp(System):
-    """One loaded model. `reset` makes it forget the last text, prefix included."""
+    """One loaded model. `reset` clears its cache."""
 
     batches = False
 
@@ -38,12 +38,12 @@ class LlamaCpp(System):
 
 
 def systems(lab: Lab, longest: int, open_until: ExitStack) -> list[System]:
-    """llama.cpp twice on this target, or `MissingPeerError`."""
+    """llama.cpp with and without prompt lookup. Raises `MissingPeerError`."""
     package = needed("llama_cpp", PEER, INSTALL)
     lookup = needed("llama_cpp.llama_speculative", PEER, INSTALL).LlamaPromptLookupDecoding()
     writer = needed("gguf", PEER, INSTALL)
     if (why := gguf.why_not(lab.target)) is not None:
-        raise MissingPeerError(f"{PEER} was left out: {why}.")
+        raise MissingPeerError(f"{PEER} was skipped: {why}.")
     path = Path(open_until.enter_context(TemporaryDirectory())) / "target.gguf"
     gguf.write(writer, lab.target.network, path)
     version, kind = package.__version__, gguf.kind(writer, lab.target.dtype)
@@ -63,9 +63,9 @@ def systems(lab: Lab, longest: int, open_until: ExitStack) -> list[System]:
         open_until.callback(loaded.close)
         return loaded
 
-    told = f"{PEER} by llama-cpp-python {version}, weights and cache in {kind.name}"
+    about = f"{PEER} by llama-cpp-python {version}, weights and cache in {kind.name}"
     return [
-        LlamaCpp(PEER, f"{told}.", model()),
+        LlamaCpp(PEER, f"{about}.", model()),
         LlamaCpp(
             f"{PEER}-prompt-lookup",
             f"{PEER}-prompt-lookup: the same, {lookup.num_pred_tokens} tokens behind a match of at most "

@@ -1,4 +1,4 @@
-"""A peer that cannot run here."""
+"""A program that cannot run here."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Any
 
 
 class MissingPeerError(Exception):
-    """Names the peer, says why and what would help, in a sentence."""
+    """One sentence: the program, why it cannot run, and what to do about it."""
 
 
 def needed(module: str, peer: str, command: str) -> Any:
-    """The module of a peer's package, or `MissingPeerError` with the command that installs it."""
+    """A module of a program's package. Raises `MissingPeerError` with the command that installs it."""
     try:
         return import_module(module)
     except ModuleNotFoundError:
-        raise MissingPeerError(f"{peer} was left out: '{module}' is not installed; {command}.") from None
+        raise MissingPeerError(f"{peer} was skipped: '{module}' is not installed; {command}.") from None
     except (ImportError, OSError, RuntimeError) as error:
         reason = str(error).split("\n")[0][:160].rstrip(".")
         raise MissingPeerError(
-            f"{peer} was left out: '{module}' does not load ({reason}); mend or uninstall it."
+            f"{peer} was skipped: '{module}' does not load ({reason}); repair or uninstall it."
         ) from None

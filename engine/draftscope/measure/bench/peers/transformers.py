@@ -1,4 +1,4 @@
-"""transformers' own decoding on the very same model objects: plain, assisted, and prompt lookup."""
+"""transformers' own decoding on the same model objects: plain, assisted, and prompt lookup."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from transformers import GenerationConfig
 from draftscope.decode.lab import Lab
 from draftscope.measure.bench.systems import Case, Label, System, Write, Written
 
-LOOKUP = 10  # tokens that prompt lookup copies at most, as in transformers' own examples
+LOOKUP = 10  # tokens that prompt lookup copies at most, as in transformers' examples
 
 
 class Transformers(System):
-    """`generate` with some options. Only plain decoding takes several sequences."""
+    """`generate` with options. Only plain decoding supports several sequences."""
 
     def __init__(self, lab: Lab, name: str, note: str = "", **options: Any) -> None:
         self.label = Label(name)
@@ -48,18 +48,18 @@ class Transformers(System):
 
 
 def systems(lab: Lab) -> list[System]:
-    """Assisted generation only where there is a draft model."""
+    """Plain decoding, prompt lookup, and assisted generation if there is a draft model."""
     found: list[System] = [Transformers(lab, "transformers-generate")]
     if lab.draft is not None:
         note = "transformers-assisted: its own defaults, 20 drafted tokens or until the draft's confidence is below .4."
         found.append(Transformers(lab, "transformers-assisted", note, assistant_model=lab.draft.network))
-    note = f"transformers-prompt-lookup: {LOOKUP} tokens behind a match of at most 2, its own defaults."
+    note = f"transformers-prompt-lookup: {LOOKUP} tokens after a match of at most 2, its own defaults."
     found.append(Transformers(lab, "transformers-prompt-lookup", note, prompt_lookup_num_tokens=LOOKUP))
     return found
 
 
 def _left_padded(prompts: tuple[tuple[int, ...], ...], device: torch.device) -> tuple[Tensor, Tensor]:
-    """Ids and attention mask [B, longest], as `generate` wants them."""
+    """Token ids and attention mask [B, longest] for `generate`."""
     longest = max(len(prompt) for prompt in prompts)
     ids = torch.tensor([[0] * (longest - len(prompt)) + list(prompt) for prompt in prompts], device=device)
     own = torch.tensor([[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts], device=device)
@@ -68,7 +68,7 @@ def _left_padded(prompts: tuple[tuple[int, ...], ...], device: torch.device) -> 
 
 @contextmanager
 def _as_asked(network: Any) -> Iterator[None]:
-    """A checkpoint's own defaults (a top-p, a repetition penalty) would fill in whatever was not asked for."""
+    """Removes a checkpoint's generation defaults, such as top-p or a repetition penalty, which would apply here."""
     before, network.generation_config = network.generation_config, GenerationConfig()
     try:
         yield
