@@ -261,7 +261,7 @@ def _known_options(entries: tuple[EntryPoint, ...]) -> dict[str, Option]:
         for name in declaring.__annotations__:  # without those that it inherits
             known[name] = Option(name, declaring.model_fields[name], declaring, OURS)
     for entry in entries:
-        options = plugins.loaded(entry).options
+        options: type[DrafterOptions] = plugins.loaded(entry).options
         for name, field in options.model_fields.items():
             own = Option(name, field, options, plugins.package_of(entry))
             _refuse_conflict(own, known.get(name))

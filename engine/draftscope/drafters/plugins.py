@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
-from typing import TYPE_CHECKING
+from typing import Any
 
 from draftscope.base.errors import DraftscopeError
-
-if TYPE_CHECKING:
-    from draftscope.drafters.drafter import DrafterInfo
 
 
 @lru_cache(maxsize=1)
@@ -18,15 +15,14 @@ def installed() -> tuple[EntryPoint, ...]:
     return tuple(entry_points(group="draftscope.drafters"))
 
 
-def loaded(entry: EntryPoint) -> DrafterInfo:
-    """The drafter that an entry point names. `DraftscopeError` where its package does not load."""
+def loaded(entry: EntryPoint) -> Any:
+    """The drafter (`DrafterInfo`) that an entry point names. `DraftscopeError` where its package does not load."""
     try:
-        info: DrafterInfo = entry.load()
+        return entry.load()
     except Exception as error:
         raise DraftscopeError(
             f"The drafter '{entry.name}' from {entry.value} does not load ({error}); mend or uninstall it."
         ) from error
-    return info
 
 
 def package_of(entry: EntryPoint) -> str:

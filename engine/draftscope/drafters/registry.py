@@ -18,7 +18,7 @@ def known() -> dict[str, DrafterInfo]:
     """Every drafter by name. A package whose drafter does not load is named in the error, not skipped."""
     found = {info.name: info for info in OWN}
     for entry in plugins.installed():
-        info = plugins.loaded(entry)
+        info: DrafterInfo = plugins.loaded(entry)
         found[info.name] = info
     return found
 
