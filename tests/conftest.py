@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -30,10 +31,20 @@ from draftscope.models.heads import (
 )
 from draftscope.models.model import Model
 from draftscope.models.probe import probed
+from tests.support import workers
 
 torch.set_num_threads(1)
 
 HEADS = ("eagle", "eagle3", "mtp", "medusa", "block")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> workers.Rooms:
+    return workers.Rooms(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    workers.longest_first(items)
 
 
 def pytest_collection_finish() -> None:

@@ -29,16 +29,17 @@ NAMES = {case.name: case for case in CASES}
 TREES = [case.name for case in CASES if case.takes == "trees"]
 CHAINS = [case.name for case in CASES if case.takes == "chains"]
 PROMPT = "abcdefghijklmnopq"
+DTYPES = [torch.float32, pytest.param(torch.bfloat16, marks=pytest.mark.slow_architectures)]
 assert len(PROMPT) > 2 * WINDOW
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_model_supports_what_the_table_says(name: str, dtype: torch.dtype) -> None:
     assert takes(NAMES[name], dtype) == NAMES[name].takes
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_the_probe_detects_an_ignored_mask(monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype) -> None:
     original = model_module.attention_mask
     monkeypatch.setattr(
@@ -47,7 +48,7 @@ def test_the_probe_detects_an_ignored_mask(monkeypatch: pytest.MonkeyPatch, dtyp
     assert takes(NAMES["Gemma 2"], dtype) == takes(NAMES["GPT-2"], dtype) == "chains"
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_the_probe_detects_positions_counted_by_slot(monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype) -> None:
     original = Model.forward
 

@@ -101,6 +101,7 @@ def train_draft(target: LlamaForCausalLM, texts: Texts, place: Path, clock: Call
     return draft
 
 
+@pytest.mark.training
 def test_draft_learns_its_target(texts: Texts, tmp_path: Path) -> None:
     target, _ = train_target(texts, tmp_path / "target", 24, ticking())
     draft = train_draft(target, texts, tmp_path / "draft", ticking())
@@ -140,6 +141,7 @@ def test_an_interrupted_target_resumes_to_the_same_weights(texts: Texts, tmp_pat
     assert done and same_weights(whole, resumed)
 
 
+@pytest.mark.training
 def test_an_interrupted_draft_resumes_to_the_same_weights(texts: Texts, tmp_path: Path) -> None:
     target = build(TINY, seed=3)
     whole = train_draft(target, texts, tmp_path / "whole", ticking())
@@ -340,6 +342,7 @@ def test_the_card_names_every_source(texts: Texts, tmp_path: Path) -> None:
     assert tokens_behind(tmp_path) == 3 * STEP
 
 
+@pytest.mark.training
 def test_the_whole_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(command, "TARGET", TINY)
     monkeypatch.setattr(command, "compiled", lambda loss: loss)

@@ -1,0 +1,54 @@
+"""Which worker runs what, when pytest-xdist runs the suite in several: files that share a server stay together, and
+what takes longest starts first, so that no worker ends long after the others.
+"""
+
+from __future__ import annotations
+
+from fnmatch import fnmatch
+from typing import Any
+
+import pytest
+from xdist.scheduler import LoadFileScheduling
+
+TOGETHER = {
+    "tests/browser, one server": ("tests/browser/test_page*.py",),
+    "tests/app, one engine": ("tests/app/test_app_process.py", "tests/app/test_asks_process.py"),
+}
+LONGEST = (  # by processor time; whatever is not named follows in the order of its name
+    *TOGETHER["tests/browser, one server"],
+    "tests/decode/test_distribution.py",
+    "tests/browser/test_lessons.py",
+    "tests/train/*",
+    "tests/space/test_space_page.py",
+    "tests/decode/*",
+    "tests/drafters/*",
+    "tests/app/*",
+    "tests/browser/*",
+    "tests/models/*",
+    "tests/measure/*",
+)
+
+
+class Rooms(LoadFileScheduling):  # type: ignore[misc]
+    """A file, or the files that belong together, to one worker; in the order in which they were collected."""
+
+    def __init__(self, config: pytest.Config, log: Any = None) -> None:
+        super().__init__(config, log)
+        config.option.loadscopereorder = False
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = super()._split_scope(nodeid)
+        return next((name for name, files in TOGETHER.items() if _among(file, files)), file)
+
+
+def longest_first(items: list[pytest.Item]) -> None:
+    """Puts the items in the order in which workers should take them."""
+    items.sort(key=lambda item: _place(item.nodeid.partition("::")[0]))
+
+
+def _place(file: str) -> int:
+    return next((place for place, pattern in enumerate(LONGEST) if fnmatch(file, pattern)), len(LONGEST))
+
+
+def _among(file: str, patterns: tuple[str, ...]) -> bool:
+    return any(fnmatch(file, pattern) for pattern in patterns)
