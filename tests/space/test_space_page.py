@@ -322,6 +322,23 @@ def test_no_file_of_the_server_can_be_loaded_as_a_run(space: Space) -> None:
         assert "Traceback" not in json.dumps(messages) and "run_start" not in json.dumps(messages)
 
 
+def asked_of_the_instrument(space: Space, name: str, sent: Any) -> httpx.Response:
+    """Calls one of the functions that the instrument can call, as a stranger's program does."""
+    config = json.loads(asked(f"{space.url}/config")[1])
+    instrument = next(c["id"] for c in config["components"] if c["props"].get("elem_id") == "ds-instrument")
+    body = {"component_id": instrument, "fn_name": name, "session_hash": "stranger", "data": sent}
+    return httpx.post(f"{space.url}/gradio_api/component_server/", json=body)
+
+
+@pytest.mark.parametrize("name", ["lesson", "again", "save"])
+@pytest.mark.parametrize("sent", [None, 5, "../../etc/passwd", [], {"kind": "trace", "lesson": "../first"}, {"a": [1]}])
+def test_what_strangers_ask_of_the_instrument_is_refused_in_a_sentence(space: Space, name: str, sent: Any) -> None:
+    answer = asked_of_the_instrument(space, name, sent)
+    assert answer.status_code == 200
+    assert "Traceback" not in answer.text and "run_start" not in answer.text and "root:" not in answer.text
+    assert asked_of_the_instrument(space, "preprocess", sent).status_code == 404
+
+
 def test_hostile_traces_are_one_sentence_and_the_page_goes_on(visit: Any, tmp_path: Path) -> None:
     page = visit("max_new_tokens=16&temperature=1")
     page.ready()
