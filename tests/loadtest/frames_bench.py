@@ -126,7 +126,8 @@ async def read(url: str, prompt: str, tokens: int) -> dict[str, float]:
     """The same race, asked of the page's server, and its events read as a page reads them."""
     clocks = dict.fromkeys(("plain", LANE), 0.0)
     async with httpx.AsyncClient(base_url=url, timeout=120) as client:
-        visitor = Visitor(client, (await client.get("/config")).json(), prompt=prompt, length=tokens, temperature=0.0)
+        config = (await client.get("/config")).json()
+        visitor = Visitor(client, config, prompt=prompt, max_new_tokens=tokens, temperature=0.0)
         async for event in visitor.events():
             if event["kind"] == "round" and event["lane"] in clocks:
                 clocks[event["lane"]] += event["end"] - event["start"]

@@ -109,7 +109,8 @@ class Visitor:
                    and d["backend_fn"] and d["types"]["generator"])  # fmt: skip
         names = {c["id"]: str(c["props"].get("elem_id") or "") for c in config["components"]}
         values = {c["id"]: c["props"].get("value") for c in config["components"]}
-        wished = {f"ds-{name}": value for name, value in settings.items()}
+        wished = {f"ds-{name.replace('_', '-')}": value for name, value in settings.items()}
+        assert wished.keys() <= set(names.values()), wished
         self.press = {
             "data": [wished.get(names[number], values[number]) for number in ran["inputs"]],
             "fn_index": ran["id"],
@@ -198,7 +199,7 @@ async def measured(server: Server, visitors: int, rounds: int, tokens: int) -> b
         config = (await client.get("/config")).json()
         memory = []
         for number in range(1, rounds + 1):
-            wished = {"length": tokens, "temperature": 1.0}
+            wished = {"max_new_tokens": tokens, "temperature": 1.0}
             everybody = [Visitor(client, config, seed=i, **wished) for i in range(visitors)]
             seen = await asyncio.gather(*(visitor.visit() for visitor in everybody))
             memory.append(server.memory_mb())
@@ -228,7 +229,7 @@ async def _leaving(server: Server, client: httpx.AsyncClient, config: dict[str, 
     took = []
     for seed in range(times):
         known = len(server.runs())
-        visitor = Visitor(client, config, length=MOST_TOKENS, temperature=1.0, drafter="plain", seed=seed)
+        visitor = Visitor(client, config, max_new_tokens=MOST_TOKENS, temperature=1.0, drafter="plain", seed=seed)
         left = await visitor.leave_after(rounds=3)
         while len(server.runs()) == known and time.time() - left < 60:
             await asyncio.sleep(0.02)
