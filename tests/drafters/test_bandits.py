@@ -43,7 +43,7 @@ def pulls(policy: Policy, arms: list[Arm], rounds: int, seed: int = 3) -> list[i
     for _ in range(rounds):
         arm = policy.choose([dice.random() for _ in range(len(arms) + 1)])
         tokens, ms = arms[arm](dice)
-        policy.observe(arm, [tokens] * len(policy.tells[arm]), ms)
+        policy.observe(arm, [tokens] * len(policy.implied[arm]), ms)
         chosen[arm] += 1
     return chosen
 
@@ -212,7 +212,8 @@ def test_only_smaller_drafts_that_are_verified_alike_are_told(tiny: Lab) -> None
         made = tiny.session_of([[0, 1]], Settings.of(drafter="bandit", arms=arms, **more), (0,)).drafter
         assert isinstance(made, bandit.Bandit)
         return {
-            arm: {arms[i] for i in found} - {arm, "plain"} for arm, found in zip(arms, made._policy.tells, strict=True)
+            arm: {arms[i] for i in found} - {arm, "plain"}
+            for arm, found in zip(arms, made._policy.implied, strict=True)
         }
 
     assert told(temperature=1.0, rule="block") == {
@@ -378,9 +379,9 @@ def test_the_trace_tells_what_the_policy_knew(pair: Lab) -> None:
         (("draft:0",), "arms: 'draft:0', gamma = '0': should be greater than or equal to 1."),
         (("sampled-tree:2,1",), "arms: 'sampled-tree:2,1', shape"),
         (("plain:3",), "'plain' has neither gamma nor shape; write 'plain'"),
-        (("bandit",), "arms: 'bandit' cannot be one"),
-        (("oracle:3",), "arms: 'oracle' cannot be one"),
-        (("draft:4", "draft"), "arms: 'draft' stands there twice"),
+        (("bandit",), "arms: 'bandit' cannot be an arm"),
+        (("oracle:3",), "arms: 'oracle' cannot be an arm"),
+        (("draft:4", "draft"), "arms: 'draft' is named twice"),
         ((), "arms = ()"),
     ],
 )
@@ -392,7 +393,7 @@ def test_wrong_arms_are_one_sentence(pair: Lab, arms: tuple[str, ...], sentence:
 
 def test_an_arm_that_these_models_cannot_play_is_named(pair: Lab) -> None:
     headless = Lab(pair.target, pair.draft, pair.tokenizer)
-    with pytest.raises(DraftscopeError, match="The arm 'eagle3:2' cannot be played: no eagle3 head is loaded"):
+    with pytest.raises(DraftscopeError, match="The arm 'eagle3:2' cannot run here: no eagle3 head is loaded"):
         headless.decode(PROMPT, "bandit", arms=("draft:2", "eagle3:2"))
 
 

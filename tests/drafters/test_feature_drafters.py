@@ -220,7 +220,7 @@ def test_a_text_that_has_ended_is_not_read_beyond_its_end() -> None:
     pending_features = PendingFeatures(prompts, torch.arange(2 * 2 * 3).view(2, 2, 3).float())
     outcome = Outcome(empty(2), [[], []], [1, 2], torch.full((2, 1, 3), 9.0))
     for _ in range(3):
-        pending_features.hear(outcome)
+        pending_features.observe(outcome)
     tokens, states, real = pending_features.take([2, 4])
     assert real == [2, 4]
     assert tokens[0, :2].tolist() == [6, 7]

@@ -10,7 +10,17 @@ import pytest
 
 from draftscope.base.costs import Calibration, Drafting
 from draftscope.decode.lab import Lab
-from draftscope.drafters.length import LOOK_AGAIN, SELDOM, Confidence, Cost, Each, Entropy, Heuristic, Length, Whole
+from draftscope.drafters.length import (
+    LOOK_AGAIN,
+    SELDOM,
+    Confidence,
+    Cost,
+    Entropy,
+    Heuristic,
+    Length,
+    PerSequence,
+    WholeDraft,
+)
 from draftscope.drafters.settings import Settings
 from tests.conftest import made_calibration
 
@@ -69,7 +79,7 @@ def test_by_entropy_it_stops_behind_a_flat_distribution() -> None:
 @pytest.mark.parametrize(("alpha", "length"), [(0.9, 9), (0.7, 3), (0.5, 2), (0.2, 1)])
 def test_the_whole_draft_must_be_likely_to_stand(alpha: float, length: int) -> None:
     """With every token standing at alpha it stops at the first length where alpha^length < 0.4."""
-    rule, uniform, lengths = Whole(0.4), random.Random(3), []
+    rule, uniform, lengths = WholeDraft(0.4), random.Random(3), []
     for _ in range(3000):
         lengths.append(drafted(rule, 20))
         rule.observe(next((i for i in range(lengths[-1]) if uniform.random() >= alpha), lengths[-1]))
@@ -77,7 +87,7 @@ def test_the_whole_draft_must_be_likely_to_stand(alpha: float, length: int) -> N
 
 
 def test_the_whole_draft_is_verified_by_what_each_token_promised() -> None:
-    rule = Whole(0.5)
+    rule = WholeDraft(0.5)
     for _ in range(300):
         for q, stands in ((0.95, True), (0.05, False)):
             rule.begin()
@@ -239,7 +249,7 @@ def test_by_cost_who_stays_chooses_by_what_a_smaller_batch_costs() -> None:
 
 def test_who_stays_keeps_a_rule_of_its_own() -> None:
     rules = [Confidence(0.9), Heuristic(8), Confidence(0.1)]
-    each = Each(rules)
+    each = PerSequence(rules)
     each.select_rows([1, 2])
     assert each.begin() == [True, True]
     assert each.go_on([True, True], [0.5, 0.05], lambda: [1.0, 1.0]) == [True, False]

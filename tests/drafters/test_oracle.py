@@ -49,7 +49,7 @@ def test_it_is_marked_as_synthetic(pair: Lab) -> None:
     start = run.events[0]
     assert (start.synthetic, start.exact) == (True, True)
     assert not pair.decode("ab", max_new_tokens=2).events[0].synthetic
-    assert {node.origin for event in run.rounds for node in event.nodes} <= {"oracle", "oracle, spoiled"}
+    assert {node.origin for event in run.rounds for node in event.nodes} <= {"oracle", "oracle, made wrong"}
     assert "synthetic" in next(info.title for info in pair.drafters() if info.name == "oracle")
 
 

@@ -22,7 +22,7 @@ from draftscope.drafters import TextDraftModel
 from draftscope.drafters.model import levels
 from draftscope.drafters.settings import Settings
 from draftscope.drafters.text import realigned, tli
-from draftscope.drafters.text.retokenize import Realigner, Seen
+from draftscope.drafters.text.retokenize import DraftText, Realigner
 from draftscope.models.probe import probed
 from draftscope.trace import events
 from draftscope.verify.tree import DraftTree
@@ -102,12 +102,12 @@ def test_a_character_that_is_not_ended_waits_and_is_ended() -> None:
     ours, theirs = byte_tokenizer(), merged_bytes()
     between = Realigner(ours, theirs)
     seen = between.read(ids(ours, b"caf\xc3"))
-    assert (seen.text, seen.begun) == ("caf", b"\xc3")
+    assert (seen.text, seen.incomplete) == ("caf", b"\xc3")
     assert theirs.convert_ids_to_tokens(seen.ids) == ["caf"]
     assert between.write(theirs.convert_tokens_to_ids(["Ã©", "Ġb"]), seen) == ids(ours, b"\xa9 b")
     assert between.write(theirs.convert_tokens_to_ids(["caf"]), seen) == []  # another character was begun
     euro = between.read(ids(ours, b"x\xe2\x82"))
-    assert (euro.text, euro.begun) == ("x", b"\xe2\x82")
+    assert (euro.text, euro.incomplete) == ("x", b"\xe2\x82")
     assert between.write(theirs.convert_tokens_to_ids(["âĤ¬", "caf"]), euro) == ids(ours, b"\xaccaf")
 
 
@@ -120,7 +120,7 @@ def test_a_draft_that_ends_inside_a_character_is_cut_before_it() -> None:
 def test_bytes_that_are_no_text_are_read_as_such() -> None:
     ours, theirs = byte_tokenizer(), merged_bytes()
     seen = Realigner(ours, theirs).read(ids(ours, b"a\xff\xc3b"))
-    assert (seen.text, seen.begun) == ("a\ufffd\ufffdb", b"")
+    assert (seen.text, seen.incomplete) == ("a\ufffd\ufffdb", b"")
 
 
 def test_special_tokens_go_over_where_both_have_them() -> None:
@@ -234,7 +234,7 @@ def check_reading(lab: Lab, drafter: str, monkeypatch: pytest.MonkeyPatch) -> in
     """Whatever was read before, the draft's logits are those of its own tokens of the text, read from scratch."""
     right, held = realigned.RealignedDraft.read, 0
 
-    def read(self: realigned.RealignedDraft, seen: Sequence[Seen]) -> Tensor:
+    def read(self: realigned.RealignedDraft, seen: Sequence[DraftText]) -> Tensor:
         nonlocal held
         logits = right(self, seen)
         for b, each in enumerate(seen):

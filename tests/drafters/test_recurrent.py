@@ -347,8 +347,8 @@ def test_what_needs_more_than_a_state_says_so(tiny: Lab, stateful: Lab) -> None:
 def test_arms_share_the_state(bytes_mamba: Lab) -> None:
     settings = Settings.of(drafter="bandit", arms=("draft:2", "sampled-tree:2x1"))
     drafter: Any = bytes_mamba.session_of([[3, 4]], settings, (0,)).drafter
-    assert len({id(play.member) for play in drafter._plays}) == 1
-    assert isinstance(drafter._plays[0].member, DraftModel)
+    assert len({id(play.drafter) for play in drafter._plays}) == 1
+    assert isinstance(drafter._plays[0].drafter, DraftModel)
 
 
 def test_a_larger_target_takes_a_recurrent_draft_of_more_groups(pair: Lab) -> None:

@@ -80,7 +80,7 @@ def test_prepared_drafts_have_uniforms_of_a_tier_of_their_own() -> None:
 def test_a_prepared_chain_behind_another_outcome_is_caught(tiny: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """Mutation: on a miss any prepared chain will do. Its distribution is told, so the output's stays; the draft's does
     not."""
-    monkeypatch.setattr(ssd, "_found", lambda slots, target_continuation, stood, last: 0)
+    monkeypatch.setattr(ssd, "_found", lambda slots, following, accepted, last: 0)
     with pytest.raises(AssertionError):
         check_distributions(tiny, 2)
 

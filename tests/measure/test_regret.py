@@ -177,4 +177,4 @@ def test_an_arm_without_its_head_is_said_before_anything_is_measured(
     monkeypatch.setattr(options, "load", lambda _: Lab(pair.target, pair.draft, pair.tokenizer))
     code, _, err = regret(*TINY, "--arms", "draft:2,eagle3-tree")
     assert code == 2
-    assert "The arm 'eagle3-tree' cannot be played: no eagle3 head is loaded" in err
+    assert "The arm 'eagle3-tree' cannot run here: no eagle3 head is loaded" in err

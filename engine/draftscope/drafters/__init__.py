@@ -1,4 +1,4 @@
-"""Drafters: what proposes tokens. `registry` lists them, `drafter` says what one is, `options` what each reads.
+"""Drafters propose tokens. `registry` lists them, `drafter` defines what one is, `options` what each one reads.
 
 The names below load torch on first use only, so that options can be listed and validated without it.
 """

@@ -1,7 +1,7 @@
-"""Known pairs: targets and their drafters, what they need, and whether this version can run that drafter.
+"""Known pairs of targets and drafters: what they need, and whether this version can run them.
 
-A draft model need not have the target's tokenizer: `draftscope.load` then chooses who drafts through text, and says so.
-Parameters of whole models are exact (the configuration, counted); those of heads follow from the size of their file.
+A draft model may have another tokenizer than its target: `draftscope.load` then drafts through text and says so.
+Parameter counts of whole models are exact, counted from their configuration; those of heads follow from file sizes.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ PARAMETERS = {
 
 @dataclass(frozen=True)
 class Pair:
-    """A target and a drafter: published for it, of its own tokenizer, or of another one and drafting through text."""
+    """A target and a drafter: trained for it, of the same tokenizer, or of another one and drafting through text."""
 
     target: str
     drafter: str
@@ -67,17 +67,17 @@ class Pair:
 
     @property
     def gb(self) -> float:
-        """Weights of both in bfloat16, in 10^9 bytes; the cache comes on top."""
+        """Size of both models' weights in bfloat16, in 10^9 bytes, without the cache."""
         return 2 * (PARAMETERS[self.target] + PARAMETERS[self.drafter]) / 1e9
 
     @property
     def gated(self) -> bool:
-        """Does the hub ask to accept a licence first?"""
+        """Whether a licence must first be accepted on the hub."""
         return any(name.startswith(GATED) for name in (self.target, self.drafter))
 
     @property
     def runs(self) -> bool:
-        """Has this version such a drafter?"""
+        """Whether this version has such a drafter."""
         return DRAFTER_OF[self.kind] in drafters.known()
 
 

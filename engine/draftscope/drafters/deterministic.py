@@ -1,4 +1,4 @@
-"""Trees of chosen tokens, written down node by node: what drafters without a distribution of their own propose."""
+"""Trees of deterministic tokens, given node by node: what drafters without a distribution propose."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from draftscope.verify.tree import DraftTree, chain, topology
 
 
 class Node(NamedTuple):
-    """A chosen token below an earlier node of its tree, -1 for the root; a `never-accepted node` is computed and never
-    acceptable."""
+    """A token after an earlier node of its tree; parent -1 is the root. A never-accepted node is computed by the target
+    but cannot be accepted."""
 
     parent: int
     token: int
@@ -21,10 +21,9 @@ class Node(NamedTuple):
 
 
 def deterministic_trees(drafts: Sequence[Sequence[Node]], device: torch.device) -> DraftTree:
-    """One tree of deterministic children for each sequence; smaller ones are padded with never-accepted nodes, chains
-    to chains.
+    """One tree for each sequence; smaller trees are padded with never-accepted nodes, and chains stay chains.
 
-    Siblings carry different tokens, or the later of two equal ones could never be reached.
+    Siblings must carry different tokens: the later of two equal ones could never be reached.
     """
     most, batch = max(len(draft) for draft in drafts), len(drafts)
     chains = all(node.parent == i - 1 for draft in drafts for i, node in enumerate(draft))

@@ -1,4 +1,4 @@
-"""What a drafter is: something that proposes a tree and hears what became of it."""
+"""What a drafter is: it proposes a tree of tokens each round, and is given the result of the verification."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ OptionsT_co = TypeVar("OptionsT_co", bound=DrafterOptions, covariant=True, defau
 
 @dataclass(frozen=True)
 class State:
-    """What stands when a round begins. `texts[b]` is everything committed, prompt included; its last token is pending:
-    the target has not read it yet and reads it as row 0 of this round's forward. `clock` is the milliseconds of work
-    before this round, on the session's own clock."""
+    """The state at the beginning of a round. `texts[b]` are all committed tokens, prompt included. The last one is
+    pending: the target has not read it yet, and reads it as row 0 of this round's forward. `clock` is the time before
+    this round in milliseconds, on the session's own clock."""
 
     texts: Sequence[Sequence[int]]
     round: int
@@ -40,12 +40,12 @@ class State:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a tree, read on the host: accepted nodes from the root down, and the target's own token.
+    """The result of a round, on the host: `paths[b]` are the accepted nodes from the root down, `last[b]` is the
+    target's own token after them.
 
-    `features` [B, N + 1, F] are the target's hidden states of this round's rows (row 0: the pending token; row i + 1:
-    node i) at the layers that the drafter asked for; None where it asked for none. `argmax` [B, N + 1] is the target's
-    likeliest token below each row, never-accepted nodes included; None where the drafter does not read it. `result` is
-    all that was weighed, on the device.
+    `features` [B, N + 1, F] are the target's hidden states in this round (row 0: the pending token; row i + 1: node i)
+    at the drafter's `layers`; None if it has none. `argmax` [B, N + 1] is the target's most likely token after each
+    row, also after never-accepted nodes; None unless the drafter `reads_argmax`. `verification` is on the device.
     """
 
     tree: DraftTree
@@ -57,10 +57,11 @@ class Outcome:
 
 
 class Drafter(ABC):
-    """One drafter for one session of B sequences. `begin` once, then `propose` and `observe` in turn.
+    """One drafter for one session of B sequences. `begin` is called once, then `propose` and `observe` in turn.
 
-    `layers` are the target's hidden states that it reads (see `Model.forward_with_features`): captured in the target's
-    own forwards, the prompt's and each round's. `reads_argmax`: it hears the target's likeliest token below every row.
+    `layers` are the layers of the target whose hidden states it reads (see `Model.forward_with_features`); they are
+    captured in the target's own forwards, of the prompt and of each round. `reads_argmax`: `observe` also gets the
+    target's most likely token after every row.
     """
 
     layers: tuple[int, ...] = ()
@@ -68,33 +69,34 @@ class Drafter(ABC):
 
     @abstractmethod
     def begin(self, prompts: Sequence[list[int]], features: Tensor | None) -> None:
-        """Reads the prompts (all their tokens; the last of each is the pending one).
+        """Reads the prompts: all their tokens, of which the last is pending.
 
-        `features` [B, T, F]: one row for each token but the pending one, for prompts shorter than the longest padded
-        to the right; None where `layers` is empty.
+        `features` [B, T, F] has a row for each token except the pending one; shorter prompts are padded on the right.
+        None if `layers` is empty.
         """
 
     @abstractmethod
     def propose(self, state: State, depth: int) -> DraftTree:
-        """A tree for each sequence; the empty tree is always allowed.
+        """A tree for each sequence. The empty tree is always allowed.
 
-        `depth`, at least 0, is how deep one can still be accepted. Deeper nodes are made never-accepted nodes: a
-        drafter may grow its usual tree near the end, so that a sequence's tree does not depend on how much its
-        neighbours have left.
+        Nodes deeper than `depth` (0 or more) cannot be accepted any more; the session turns them into never-accepted
+        nodes. So a drafter may propose its usual tree near the end of a text, and a sequence's tree does not depend on
+        the lengths of its neighbours.
         """
 
     def overlap_start(self, tree: DraftTree) -> None:  # noqa: B027 - most drafters wait
-        """The target is about to verify `tree`: what is begun here runs beside it, and `observe` waits for its end."""
+        """Called before the target verifies `tree`. Work started here runs at the same time; `observe` waits for it."""
 
-    def observe(self, outcome: Outcome) -> None:  # noqa: B027 - most drafters need not listen
-        """Hears the result on the last tree, before the next round."""
+    def observe(self, outcome: Outcome) -> None:  # noqa: B027 - most drafters do not need the result
+        """Receives the result of the last tree, before the next round."""
 
     def select_rows(self, rows: list[int]) -> bool:
-        """Other sequences have ended: go on with `rows` of this batch alone. False where that cannot be: all stay."""
+        """Keeps only `rows` of the batch, because the other sequences have ended. False if the drafter cannot do that;
+        then all rows stay."""
         return False
 
     def annotations(self, row: int) -> Sequence[Annotation]:
-        """What a trace tells of the round just observed, of sequence `row`; asked on nobody's clock, if at all."""
+        """What a trace records about the last round of sequence `row`. Not timed, and not called without a trace."""
         return ()
 
 

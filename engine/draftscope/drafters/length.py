@@ -1,7 +1,8 @@
-"""How many tokens a chain drafts: decided while it is drafted, from what was drawn so far and how rounds went before.
+"""How many tokens a chain drafts: decided while it is drafted, from the tokens drawn so far and from earlier rounds.
 
-A length chosen so changes no distribution: `tests/test_rules.py` enumerates chains whose length depends on the tokens
-already drawn, under token-wise and block verification. (Dropping a token after it was drawn would; nothing here does.)
+Such a length does not change the output's distribution: `tests/verify/test_rules.py` enumerates chains whose length
+depends on the tokens already drawn, under token-wise and block verification. (Dropping a token after it was drawn would
+change it; nothing here does that.)
 """
 
 from __future__ import annotations
@@ -12,34 +13,32 @@ from collections.abc import Callable, Sequence
 
 from draftscope.drafters.options import LengthOptions
 
-Entropies = Callable[
-    [], Sequence[float]
-]  # of the distributions that each sequence's token was drawn from, if anyone asks
+Entropies = Callable[[], Sequence[float]]  # of each sequence's last draft distribution; computed only when called
 
-BINS = 8  # of the probability that the draft gave a token it drafted
-MEMORY = 200.0  # verified tokens after which older ones fade, so that an estimate follows the text
-PRIOR = 0.7, 2.0  # acceptance believed before anything was seen, and how many tokens that belief weighs
-WORTH = 1.05  # what a draft must be expected to win over none: less is lost again where sequences end apart
-LOOK_AGAIN, SELDOM = 24, 96  # every so many rounds one is drafted all the same, or no estimate would ever change again
+BINS = 8  # of the draft's probability of the token that it drafted
+MEMORY = 200.0  # verified tokens that an estimate remembers, so that it follows the text
+PRIOR = 0.7, 2.0  # initial estimate of the acceptance rate, and its weight in tokens
+WORTH = 1.05  # speedup that must be expected before drafting: less is lost when sequences of a batch end apart
+LOOK_AGAIN, SELDOM = 24, 96  # a draft after so many rounds without one, or the estimates would never change again
 
 
 class Length(ABC):
     """One sequence's rule. In each round: `begin`, then `goes_on` after every drafted token, then `observe`."""
 
     def begin(self) -> bool:
-        """Is anything drafted in this round?"""
+        """Whether anything is drafted in this round."""
         return True
 
     @abstractmethod
     def goes_on(self, q: float, entropy: float) -> bool:
-        """A token was drafted that the draft gave probability `q`, from a distribution of `entropy` nats: one more?"""
+        """Whether to draft one more token. The last one had probability `q` in a distribution of `entropy` nats."""
 
     def observe(self, accepted: int) -> None:  # noqa: B027 - some rules do not learn
-        """So many of the tokens drafted in this round were accepted."""
+        """Receives the number of this round's drafted tokens that were accepted."""
 
 
 class Confidence(Length):
-    """Stops behind a token that the draft gave less than `threshold`, as transformers' assistant does."""
+    """Stops after a token with a draft probability below `threshold`, as transformers' assistant does."""
 
     def __init__(self, threshold: float) -> None:
         self._threshold = threshold
@@ -49,10 +48,10 @@ class Confidence(Length):
 
 
 class Entropy(Length):
-    """AdaEDL (2410.18351): stops behind a token from a distribution so flat that acceptance is no longer warranted.
+    """AdaEDL (2410.18351): stops after a token from a distribution that is too flat for acceptance to be likely.
 
-    Acceptance is 1 - TV(p, q), at least 1 - sqrt(KL / 2) by Pinsker's inequality; as p is not known yet, `SHARE` of the
-    draft's entropy stands for the half of KL. (The paper also moves its threshold while decoding; this one stays.)
+    The acceptance probability is 1 - TV(p, q), at least 1 - sqrt(KL / 2) by Pinsker's inequality. As p is unknown,
+    KL / 2 is estimated as `SHARE` of the draft's entropy. (The paper also adapts its threshold; this one is constant.)
     """
 
     SHARE = 0.2
@@ -65,7 +64,7 @@ class Entropy(Length):
 
 
 class Heuristic(Length):
-    """Two tokens more after a draft that stood as a whole, one less after any other: transformers' schedule."""
+    """Two tokens more after a draft that was accepted in full, one less otherwise: transformers' schedule."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -87,7 +86,7 @@ class Heuristic(Length):
 
 
 class Learning:
-    """Learns how often a drafted token stands, by how likely the draft held it."""
+    """Estimates how often drafted tokens are accepted, by their draft probability."""
 
     def __init__(self) -> None:
         self._by_q = [_Rate() for _ in range(BINS)]
@@ -98,7 +97,7 @@ class Learning:
         return True
 
     def chance(self, q: float) -> float:
-        """How likely the token stands that was just drafted with probability `q`, if those before it do."""
+        """The estimated acceptance of the token just drafted with probability `q`, if all before it are accepted."""
         place = min(int(q * BINS), BINS - 1)
         self._drafted.append(place)
         return self._by_q[place].value
@@ -108,42 +107,42 @@ class Learning:
             self._by_q[place].add(position < accepted)
 
 
-class Whole(Learning, Length):
-    """Stops where the whole draft is unlikely to stand: SpecDec++ (2405.19715), 1 - prod a_i > h, h = 1 - threshold.
+class WholeDraft(Learning, Length):
+    """SpecDec++ (2405.19715): stops when the whole draft is unlikely to be accepted, 1 - prod a_i > 1 - threshold.
 
-    The paper trains a head on the draft model to say a_i; here it is learnt while decoding.
+    The paper trains a head on the draft model that predicts a_i; here it is estimated while decoding.
     """
 
     def __init__(self, threshold: float) -> None:
         super().__init__()
         self._threshold = threshold
-        self._stands = 1.0
+        self._accepted = 1.0
 
     def begin(self) -> bool:
-        self._stands = 1.0
+        self._accepted = 1.0
         return super().begin()
 
     def goes_on(self, q: float, entropy: float) -> bool:
-        self._stands *= self.chance(q)
-        return self._stands >= self._threshold
+        self._accepted *= self.chance(q)
+        return self._accepted >= self._threshold
 
 
 class Expecting(Learning):
-    """Learns besides what to expect of tokens not drafted yet: as many stand as of all that were verified so far."""
+    """Also estimates the acceptance rate of tokens not drafted yet: the rate of all verified tokens so far."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.ahead = _Rate()
-        self.stands = self.expected = 1.0  # that all drafted so far stand; tokens of the round if no more are drafted
+        self.ahead = _Rate()  # of tokens not drafted yet
+        self.accepted = self.expected = 1.0  # probability that all so far are; tokens of the round if drafting stops
 
     def begin(self) -> bool:
-        self.stands = self.expected = 1.0
+        self.accepted = self.expected = 1.0
         return super().begin()
 
     def drew(self, q: float) -> None:
-        """A token was drafted that the draft gave probability `q`."""
-        self.stands *= self.chance(q)
-        self.expected += self.stands
+        """Receives the draft probability `q` of the token just drafted."""
+        self.accepted *= self.chance(q)
+        self.expected += self.accepted
 
     def observe(self, accepted: int) -> None:
         super().observe(accepted)
@@ -152,28 +151,28 @@ class Expecting(Learning):
 
 
 class Lengths(ABC):
-    """The rules of a batch. In each round: `begin`, then `go_on` after every drafted level, then `observe`."""
+    """The rules of a batch. In each round: `begin`, then `go_on` after every drafted position, then `observe`."""
 
     @abstractmethod
     def begin(self) -> list[bool]:
-        """For which sequences anything is drafted in this round."""
+        """Which sequences draft anything in this round."""
 
     @abstractmethod
     def go_on(self, going: list[bool], q: Sequence[float], entropy: Entropies) -> list[bool]:
-        """Which of those that were `going` draft one token more, behind one of probability q from a distribution of
-        entropy."""
+        """Which of the sequences that are still `going` draft one more token, after one with draft probability `q` from
+        a distribution of that `entropy`."""
 
     @abstractmethod
     def observe(self, accepted: Sequence[int]) -> None:
-        """So many of the tokens drafted in this round were accepted."""
+        """Receives each sequence's number of accepted tokens in this round."""
 
     @abstractmethod
     def select_rows(self, rows: list[int]) -> None:
-        """The others have ended: only `rows` of the batch go on."""
+        """Keeps only `rows` of the batch; the other sequences have ended."""
 
 
-class Each(Lengths):
-    """Every sequence by a rule of its own."""
+class PerSequence(Lengths):
+    """A separate rule for every sequence."""
 
     def __init__(self, rules: Sequence[Length]) -> None:
         self._rules = rules
@@ -194,15 +193,15 @@ class Each(Lengths):
 
 
 class Cost(Lengths):
-    """Drafts one token more where that raises the tokens expected for the time expected, on calibrated costs.
+    """Drafts one more token if that raises the expected tokens per expected time, with calibrated costs.
 
-    With g tokens drafted that stand with probabilities s_1 .. s_g, a round is expected to emit T(g) = 1 + s_1 + .. +
-    s_g tokens in `cost(g)` plain rounds. One more pays iff s_{g+1} > S(g) (c + dv), S = T / cost. As the cost of a
-    forward rises in steps, the tokens after it are looked at too: it goes on iff some length ahead has a larger S.
+    If the first i of g drafted tokens are all accepted with probability s_i, a round is expected to emit T(g) = 1 + s_1
+    + .. + s_g tokens in the time of `cost(g)` plain rounds. One more token pays iff s_{g+1} > S(g) (c + dv), S = T /
+    cost. As the cost of a forward rises in steps, longer drafts are considered too: it goes on iff some greater length
+    has a larger S.
 
-    A draft forward is one for all sequences of a batch, so they go on together or not at all: T is their sum. One alone
-    would make all pay. (So above temperature 0 a sequence's tokens depend on its neighbours'; its distribution does
-    not.)
+    One draft forward serves all sequences of a batch, so they all go on or all stop: T is their sum. (So above
+    temperature 0 a sequence's tokens depend on its neighbours' tokens; its distribution does not.)
     """
 
     def __init__(self, cost: Callable[[int, int], float], most: int, batch: int) -> None:
@@ -211,7 +210,7 @@ class Cost(Lengths):
         self._rows = [Expecting() for _ in range(batch)]
         self._drafted = 0
         self._rounds = 0
-        self._wait = LOOK_AGAIN  # twice as long after every look in vain
+        self._wait = LOOK_AGAIN  # doubles after every such draft that did not pay
 
     def begin(self) -> list[bool]:
         for row in self._rows:
@@ -239,19 +238,19 @@ class Cost(Lengths):
         self._costs = [self._cost(gamma, len(rows)) for gamma in range(len(self._costs))]
 
     def _pays(self, worth: float = 1.0) -> bool:
-        """Does some longer draft expect `worth` times as many tokens for its cost as what stands now, or more?"""
-        stands, expected = [row.stands for row in self._rows], sum(row.expected for row in self._rows)
+        """Whether some longer draft is expected to emit more than `worth` times as many tokens for its cost."""
+        accepted, expected = [row.accepted for row in self._rows], sum(row.expected for row in self._rows)
         now = expected / self._costs[self._drafted]
         for cost in self._costs[self._drafted + 1 :]:
-            stands = [own * row.ahead.value for own, row in zip(stands, self._rows, strict=True)]
-            expected += sum(stands)
+            accepted = [own * row.ahead.value for own, row in zip(accepted, self._rows, strict=True)]
+            expected += sum(accepted)
             if expected / cost > worth * now:
                 return True
         return False
 
 
 class _Rate:
-    """A share that forgets."""
+    """A rate over the last observations; older ones count less and less."""
 
     def __init__(self) -> None:
         self._hits, self._of = PRIOR[0] * PRIOR[1], PRIOR[1]
@@ -266,9 +265,9 @@ class _Rate:
 
 
 def lengths_of(options: LengthOptions, cost: Callable[[int, int], float], most: int, batch: int) -> Lengths | None:
-    """The rules that the options name; None where every chain has its full length `most`.
+    """The rules that the options name; None if every chain has the full length `most`.
 
-    `cost(gamma, batch)` is a round's cost in plain rounds, asked only where it is used.
+    `cost(gamma, batch)` is a round's cost in plain rounds; it is called only by the rule that needs it.
     """
     if options.draft_length == "fixed":
         return None
@@ -277,7 +276,7 @@ def lengths_of(options: LengthOptions, cost: Callable[[int, int], float], most: 
     rules: dict[str, Callable[[], Length]] = {
         "confidence": lambda: Confidence(options.confidence),
         "heuristic": lambda: Heuristic(most),
-        "specdec++": lambda: Whole(options.confidence),
+        "specdec++": lambda: WholeDraft(options.confidence),
         "adaedl": lambda: Entropy(options.confidence),
     }
-    return Each([rules[options.draft_length]() for _ in range(batch)])
+    return PerSequence([rules[options.draft_length]() for _ in range(batch)])

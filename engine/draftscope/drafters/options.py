@@ -1,4 +1,4 @@
-"""The options of every drafter: name, type, range, default, help text and control, each declared here once.
+"""The options of every drafter: name, type, range, default, help text and control, each declared once.
 
 A drafter names its class of options in its `DrafterInfo`. The command line, the page, the API and the README's table
 are generated from `known_options()`, which also lists what drafters of other packages declare. Imports no torch.

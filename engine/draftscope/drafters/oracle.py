@@ -1,12 +1,12 @@
-"""An oracle that is right as often as it is told to be: synthetic acceptance, to see what hardware alone makes of it.
+"""An oracle with a set acceptance rate: synthetic acceptance, which shows what speed the hardware alone allows.
 
-Before the clock starts the target writes the text once, with the very uniforms that its own tokens will be drawn with.
-Each drafted token is what will come, spoiled with probability 1 - alpha by a uniform of its own. So a token is accepted
-with probability alpha, whatever text, model or temperature: Leviathan's model (2211.17192) made true.
+Before the clock starts, the target writes the text once, with the same uniforms that will draw its tokens in the run.
+Each drafted token is the one that will come, replaced by a wrong one with probability 1 - alpha. So a token is accepted
+with probability alpha for every text, model and temperature: the acceptance model of Leviathan et al. (2211.17192).
 
-The output's distribution is still the target's: every token is the target's own draw, and how many are drawn with one
-round's uniforms depends on the spoiling uniforms alone. (In 16 bits the two forwards may round differently; where the
-text takes another way than foreseen, the oracle falls silent.)
+The output still has the target's distribution: every token is the target's own draw, and the number of tokens that are
+drawn with one round's uniforms depends only on separate uniforms, which decide about wrong tokens. (In 16 bits the two
+forwards may round differently. If the text then differs from the one written before, the oracle drafts nothing more.)
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from draftscope.verify.uniforms import Given, Streams
 
 
 class Oracle(Drafter):
-    """A chain of the text to come, each token spoiled or not."""
+    """A chain of the coming text, in which some tokens are replaced by wrong ones."""
 
     def __init__(self, parts: Parts[OracleOptions]) -> None:
         settings, options = parts.settings, parts.options
@@ -51,7 +51,7 @@ class Oracle(Drafter):
         return deterministic_trees(drafts, self._device)
 
     def _ahead(self, b: int, text: Sequence[int]) -> list[int]:
-        """What is still to come, for as long as the text goes the way that was foreseen."""
+        """The coming tokens; empty once the text differs from the one written before."""
         written = text[self._prompt_lengths[b] :]
         follows = list(written) == self._future[b][: len(written)]
         return self._future[b][len(written) :] if follows else []
@@ -59,13 +59,13 @@ class Oracle(Drafter):
     def _node(self, i: int, token: int, right: bool) -> Node:
         if right:
             return Node(i - 1, token, "oracle")
-        return Node(i - 1, (token + 1) % self._vocabulary, "oracle, spoiled")
+        return Node(i - 1, (token + 1) % self._vocabulary, "oracle, made wrong")
 
 
 def uniforms_to_come(streams: Streams, gamma: int, alpha: float, count: int) -> Tensor:
-    """[B, count]: the uniform that each next token of the target will be drawn with, round by round.
+    """[B, count]: the uniforms with which the target's next tokens will be drawn, round by round.
 
-    A round accepts up to the first spoiled token and draws one more, each with the uniform of its own slot.
+    A round accepts the tokens before the first wrong one and draws one more, each with the uniform of its slot.
     """
     rows: list[list[float]] = [[] for _ in streams.sequences]
     index = 0
@@ -81,7 +81,7 @@ def uniforms_to_come(streams: Streams, gamma: int, alpha: float, count: int) -> 
 INFO = DrafterInfo(
     name="oracle",
     title="Oracle (synthetic acceptance)",
-    paper="the acceptance model of Leviathan et al. 2211.17192, made true",
+    paper="the acceptance model of Leviathan et al. 2211.17192",
     create=Oracle,
     options=OracleOptions,
     synthetic=True,

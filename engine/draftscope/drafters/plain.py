@@ -1,4 +1,4 @@
-"""Plain decoding: the empty tree. The baseline runs through the very loop that speculation runs through."""
+"""Plain decoding: the empty tree. The baseline runs through the same loop as speculative decoding."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from draftscope.verify.tree import DraftTree, empty
 
 
 class Plain(Drafter):
-    """Proposes nothing, so each round emits the target's own next token."""
+    """Proposes nothing, so each round emits one token, the target's own."""
 
     def __init__(self, parts: Parts[DrafterOptions]) -> None:
         self._device = parts.device

@@ -1,4 +1,4 @@
-"""You draft: what a person typed, proposed as one deterministic chain and verified by the target in one forward."""
+"""You draft: a text that a person typed, proposed as one deterministic chain, verified in one forward of the target."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from draftscope.verify.tree import DraftTree, deterministic_chains
 
 
 class Typed(Drafter):
-    """Proposes what is left of the typed continuation for as long as the text follows it, then nothing."""
+    """Proposes the rest of the typed text as long as the output follows it, then nothing."""
 
     def __init__(self, parts: Parts[TypedOptions]) -> None:
         self._device = parts.device
@@ -25,11 +25,11 @@ class Typed(Drafter):
     def propose(self, state: State, depth: int) -> DraftTree:
         limit = min(depth, MAX_NODES)
         drafts = [
-            self._left(text[start:])[:limit] for text, start in zip(state.texts, self._prompt_lengths, strict=True)
+            self._rest(text[start:])[:limit] for text, start in zip(state.texts, self._prompt_lengths, strict=True)
         ]
         return deterministic_chains(drafts, ["typed"] * len(drafts), self._device)
 
-    def _left(self, written: Sequence[int]) -> list[int]:
+    def _rest(self, written: Sequence[int]) -> list[int]:
         follows = list(written) == self._typed[: len(written)]
         return self._typed[len(written) :] if follows else []
 

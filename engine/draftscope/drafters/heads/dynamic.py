@@ -1,9 +1,9 @@
-"""EAGLE-2's dynamic tree (2406.16858) over any recurrent head: it grows where the head believes in it.
+"""EAGLE-2's dynamic tree (2406.16858) over any recurrent head: it grows at its most probable nodes.
 
 Expand: at each depth the `tree_width` most probable nodes (by the product of probabilities from the root) get
-`tree_width` children each. Rerank: of all nodes the `tree_nodes` most probable are proposed. Selecting by probability
-after the fact would bias drawn children, so nothing is drawn: children are chosen, and verified as such. (In the
-paper's own settings: 60 nodes, depth 7, width 10; so many rows are nearly free on a large GPU, not on a small CPU.)
+`tree_width` children each. Rerank: the `tree_nodes` most probable of all nodes are proposed. Selecting drawn children
+by probability would bias them, so nothing is drawn: children are deterministic, and verified as such. (The paper uses
+60 nodes, depth 7, width 10; so many rows are nearly free on a large GPU, but not on a small CPU.)
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from draftscope.drafters.options import ChainOptions, GrownTreeOptions
 from draftscope.models.heads import RecurrentHead
 from draftscope.verify.tree import DraftTree, empty, grown
 
-IMPOSSIBLE = -1e3  # log of a probability that is none
+IMPOSSIBLE = -1e3  # log probability of a token that cannot occur
 
 
 class DynamicTree(Drafter):
-    """One sequence or many; every tree of a batch has the same number of nodes."""
+    """A tree for each sequence; all trees of a batch have the same number of nodes."""
 
     def __init__(self, parts: Parts[GrownTreeOptions], head: RecurrentHead, name: str) -> None:
         self.layers = head.layers
@@ -56,14 +56,14 @@ class DynamicTree(Drafter):
         return replace(tree, forward_ms=tuple(times))
 
     def observe(self, outcome: Outcome) -> None:
-        self._rows.heard(outcome)
+        self._rows.observe(outcome)
 
     def select_rows(self, rows: list[int]) -> bool:
         return self._rows.select_rows(rows)
 
 
 class _Growth:
-    """The candidates so far, level by level: a level's nodes are the children of the frontier before it, in order."""
+    """The candidates so far, level by level: a level's nodes are the children of the previous frontier, in order."""
 
     def __init__(self, distribution: Tensor, width: int) -> None:
         self._width = width
@@ -73,20 +73,18 @@ class _Growth:
         self._tokens: list[Tensor] = []  # [B, n] of each level
         self._values: list[Tensor] = []  # log of the product of probabilities from the root
         self._parents: list[Tensor] = []
-        self._owner: list[
-            Tensor
-        ] = []  # [B, n]: the row of the distributions that a node's children came from, -1 = none yet
+        self._owner: list[Tensor] = []  # [B, n]: the distribution row of a node's children, -1 = none yet
         self._sees = torch.zeros((batch, 0, 0), dtype=torch.bool, device=distribution.device)  # among drafted rows
         self._grow(distribution, root, torch.full_like(root, -1, dtype=torch.long))
 
     def frontier(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The last level's most probable nodes: tokens [B, k], their parents' features, and what each row sees.
+        """The last level's most probable nodes: tokens [B, k], their parents' features, and the rows that each sees.
 
-        `features` [B, r, h] are those of the frontier before.
+        `features` [B, r, h] are those of the previous frontier.
         """
         values = self._values[-1]
         chosen = values.topk(min(self._width, values.shape[1])).indices
-        above = chosen // self._width  # the row of the frontier before that a node hangs below
+        above = chosen // self._width  # the row of the previous frontier that is the node's parent
         first = sum(level.shape[1] for level in self._tokens[:-1])
         distributions = sum(distribution.shape[1] for distribution in self._distributions)
         rows = torch.arange(distributions, distributions + chosen.shape[1], device=values.device).expand(
@@ -99,14 +97,14 @@ class _Growth:
         return self._tokens[-1].gather(1, chosen), parents, self._sees[:, -chosen.shape[1] :]
 
     def expand(self, distribution: Tensor) -> None:
-        """Children of the frontier, from its distributions [B, k, V]."""
+        """Adds the children of the frontier, from its distributions [B, k, V]."""
         self._grow(distribution, *self._frontier)
 
     def best(self, count: int, name: str) -> DraftTree:
-        """The `count` most probable nodes of all; a child is never more probable than its parent, so it is a tree."""
+        """The `count` most probable nodes. A child is never more probable than its parent, so they form a tree."""
         values, tokens, parents = (torch.cat(each, 1) for each in (self._values, self._tokens, self._parents))
         order = torch.arange(values.shape[1], device=values.device)
-        key = values.double() - 1e-9 * order  # of equals the earlier, the parent before its child
+        key = values.double() - 1e-9 * order  # of equal nodes the earlier one, so a parent before its child
         chosen = key.topk(min(count, values.shape[1])).indices.sort().values
         place = torch.full_like(tokens, -1).scatter_(1, chosen, order[: chosen.shape[1]].expand_as(chosen))
         above = parents.gather(1, chosen)
@@ -132,13 +130,13 @@ class _Growth:
         self._owner.append(torch.full_like(self._tokens[-1], -1))
 
     def _seen(self, above: Tensor) -> Tensor:
-        """[B, F + k, F + k]: each new row sees what the row above it sees, and itself."""
+        """[B, F + k, F + k]: each new row sees the rows that its parent sees, and itself."""
         batch, rows = above.shape
         before = self._sees.shape[1]
         whole = torch.eye(before + rows, dtype=torch.bool, device=above.device).repeat(batch, 1, 1)
         whole[:, :before, :before] = self._sees
         if before:
-            last = self._sees[:, -self._width :]  # the frontier before
+            last = self._sees[:, -self._width :]  # the previous frontier
             whole[:, before:, :before] = last.gather(1, above[:, :, None].expand(-1, -1, before))
         return whole
 

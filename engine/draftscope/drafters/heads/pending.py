@@ -1,4 +1,4 @@
-"""What the target has shown of committed tokens and a head has not read yet: read when next something is drafted."""
+"""The target's hidden states of committed tokens that a head has not read yet; it reads them at its next draft."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from draftscope.drafters.drafter import Outcome
 
 
 class PendingFeatures:
-    """For each sequence, rows of the target's hidden states and the token behind each."""
+    """For each sequence, the target's hidden states and the token after each of them."""
 
     def __init__(self, prompts: Sequence[list[int]], states: Tensor) -> None:
-        """states [B, T, F] of every prompt's tokens but the last, padded to the right."""
+        """states [B, T, F] of each prompt's tokens except the last, padded on the right."""
         self._tokens = [list(prompt[1:]) for prompt in prompts]
         self._states = [[states[b, : len(prompt) - 1]] for b, prompt in enumerate(prompts)]
 
-    def hear(self, outcome: Outcome) -> None:
-        """The pending token and the accepted ones were read by the target."""
+    def observe(self, outcome: Outcome) -> None:
+        """Adds the pending token and the accepted ones, which the target has read."""
         assert outcome.features is not None
         drafted = outcome.tree.tokens.tolist()
         for b, (path, last) in enumerate(zip(outcome.paths, outcome.last, strict=True)):
@@ -28,9 +28,9 @@ class PendingFeatures:
             self._states[b].append(outcome.features[b, [0, *(node + 1 for node in path)]])
 
     def take(self, most: Sequence[int]) -> tuple[Tensor, Tensor, list[int]]:
-        """Everything unread, no more than `most[b]` rows a sequence: tokens [B, R], states [B, R, F], real rows.
+        """All rows, but at most `most[b]` of a sequence: tokens [B, R], states [B, R, F], the numbers of real rows.
 
-        Behind a sequence's real rows lies padding. A text that has ended says more than its reader has room for.
+        Padding follows a sequence's real rows. A text that has ended may have more rows than its reader has room for.
         """
         states = pad_sequence([torch.cat(rows) for rows in self._states], batch_first=True)
         longest = states.shape[1]
@@ -41,7 +41,7 @@ class PendingFeatures:
         return torch.tensor(tokens, dtype=torch.long, device=states.device).view(len(tokens), longest), states, real
 
     def select_rows(self, rows: list[int]) -> None:
-        """Goes on with `rows` alone."""
+        """Keeps only `rows` of the batch."""
         self._tokens, self._states = [self._tokens[row] for row in rows], [self._states[row] for row in rows]
 
     @property

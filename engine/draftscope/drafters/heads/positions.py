@@ -1,8 +1,8 @@
-"""Heads that say all positions at once: Medusa's (2401.10774) and block drafters (DFlash, 2602.06036).
+"""Heads that predict all positions at once: Medusa's (2401.10774) and block drafters (DFlash, 2602.06036).
 
-One look gives a distribution for each of the next positions, each blind to what is drafted before it. Out of these
-distributions come a drawn chain, or a tree of chosen children: Medusa's sparse tree has the same places every round, by
-rank; a best-first tree (DDTree, 2604.12989) takes the most probable prefixes of this very round.
+One forward gives a distribution for each of the next positions, none of which depends on the tokens drafted before it.
+These distributions give a drawn chain, or a tree of deterministic children: Medusa's sparse tree takes the same ranks
+every round, a best-first tree (DDTree, 2604.12989) the most probable prefixes of this round.
 """
 
 from __future__ import annotations
@@ -28,32 +28,31 @@ from draftscope.verify.tree import DraftTree, chain, empty
 
 
 class Source(ABC):
-    """Where the distributions come from: one distribution for each of the next positions."""
+    """Where the distributions come from: one for each of the next positions."""
 
     layers: tuple[int, ...]
     name: str
-    most: int  # positions it can speak of
+    most: int  # positions that it predicts
 
     @abstractmethod
     def begin(self, prompts: Sequence[list[int]], states: Tensor) -> None:
-        """Hears the prompt and the target's hidden states [B, T, F] of all its tokens but the last."""
+        """Reads the prompts, and the target's hidden states [B, T, F] of all their tokens but the last."""
 
     @abstractmethod
     def distributions(self, texts: Sequence[Sequence[int]], count: int) -> Tensor | None:
-        """Distributions [B, count, V] of the tokens behind the pending one; None where there is nothing to go by
-        yet."""
+        """Distributions [B, count, V] of the tokens after the pending one; None if there is no hidden state yet."""
 
     @abstractmethod
     def observe(self, outcome: Outcome) -> None:
-        """Hears the result, with the target's hidden states of the round's rows."""
+        """Receives the result, with the target's hidden states of the round's rows."""
 
     @abstractmethod
     def select_rows(self, rows: list[int]) -> None:
-        """Goes on with `rows` of the batch alone."""
+        """Keeps only `rows` of the batch."""
 
 
 class MedusaSource(Source):
-    """K heads on the target's last hidden state: they need what came out of it at the newest token that it has read."""
+    """K heads on the target's last hidden state, that of the newest token that it has read."""
 
     name = "medusa head"
 
@@ -84,7 +83,7 @@ class MedusaSource(Source):
 
 
 class BlockSource(Source):
-    """A block of mask tokens that attends to the fused features of all committed tokens, in one forward."""
+    """One forward of a block of mask tokens, which attends to the fused features of all committed tokens."""
 
     name = "block position"
 
@@ -101,7 +100,7 @@ class BlockSource(Source):
         self._pending_features = PendingFeatures(prompts, states)
 
     def distributions(self, texts: Sequence[Sequence[int]], count: int) -> Tensor | None:
-        """The forward reads fresh features and the block together; the features stay, the block is forgotten."""
+        """The forward reads new features and the block together; the cache keeps the features and drops the block."""
         assert self._pending_features is not None
         _, states, real = self._pending_features.take(
             [len(text) - 1 - n for text, n in zip(texts, self._rows, strict=True)]
@@ -131,7 +130,7 @@ class BlockSource(Source):
 
     def observe(self, outcome: Outcome) -> None:
         assert self._pending_features is not None
-        self._pending_features.hear(outcome)
+        self._pending_features.observe(outcome)
 
     def select_rows(self, rows: list[int]) -> None:
         assert self._pending_features is not None
@@ -143,7 +142,7 @@ class BlockSource(Source):
 class PositionsChain(Drafter):
     """One draw from each position's distribution, verified as a drawn chain.
 
-    Where its length is chosen, the chain ends behind the first token that says so, whatever was drawn after it.
+    If a rule decides its length, the chain ends after the first token where the rule says so.
     """
 
     def __init__(self, parts: Parts[ChainOptions], source: Source) -> None:
@@ -160,7 +159,7 @@ class PositionsChain(Drafter):
 
     def propose(self, state: State, depth: int) -> DraftTree:
         began, count, batch = perf_counter(), self._gamma, len(state.texts)
-        going = self._lengths.begin() if self._lengths else []  # empty where all draft their full length
+        going = self._lengths.begin() if self._lengths else []  # empty if all draft their full length
         distributions = self._source.distributions(state.texts, count) if depth and (not going or any(going)) else None
         if distributions is None:
             return empty(batch, self._device)
@@ -205,7 +204,7 @@ class PositionsChain(Drafter):
 
 
 class PositionsTree(Drafter):
-    """Chosen children: places that are the same every round (`sparse`), or the most probable prefixes of this round."""
+    """Deterministic children: the same ranks every round (`sparse`), or the most probable prefixes of this round."""
 
     def __init__(self, parts: Parts[GrownTreeOptions], source: Source, sparse: bool) -> None:
         self.layers = source.layers

@@ -1,9 +1,8 @@
-"""Trees over distributions that are blind to what is drafted before them: a node is its tokens' ranks, position by
-position.
+"""Trees over independent positions, whose distributions do not depend on the tokens drafted before: a node is the
+ranks of its tokens, position by position.
 
-Which prefixes stand in the tree is chosen either once and for all, by rank (Medusa's sparse tree, 2401.10774), or anew
-for each round's distributions, the most probable first (DDTree, 2604.12989). Children are chosen, so their families are
-none.
+The prefixes in the tree are either the same every round, chosen by rank (Medusa's sparse tree, 2401.10774), or the most
+probable ones under each round's distributions (DDTree, 2604.12989). Children are deterministic.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ Path = tuple[int, ...]  # the rank of each token of a prefix in its own position
 def best_first(log_distributions: Sequence[Sequence[float]], count: int) -> list[Path]:
     """The `count` most probable prefixes of independent positions, parents first (2604.12989, a heap).
 
-    log_laws[k]: the log probabilities of position k's tokens, largest first.
+    log_distributions[k]: the log probabilities of position k's tokens, largest first.
     """
     heap: list[tuple[float, Path]] = [(-log_distributions[0][0], (0,))]
     found: list[Path] = []
@@ -42,10 +41,11 @@ def best_first(log_distributions: Sequence[Sequence[float]], count: int) -> list
 
 @lru_cache(maxsize=64)
 def sparse_tree(depth: int, width: int, count: int) -> list[Path]:
-    """Medusa's sparse tree (2401.10774, section 2.3.3): the places most likely to hold, verified by rank alone.
+    """Medusa's sparse tree (2401.10774, section 2.3.3): the prefixes most likely to be accepted, judged by rank only.
 
-    The paper counts how often each head's r-th guess is right; without a count, the first guess is taken to be right
-    half of the time, a little less at each further head, and each next guess a third as often as the one before.
+    The paper measures how often each head's r-th guess is right. Without a measurement, the first guess is assumed to
+    be right half of the time, a little less at each further head, and each next guess a third as often as the one
+    before.
     """
     rates = [[0.5 * 0.9**head / 3**rank for rank in range(width)] for head in range(depth)]
     return best_first([[math.log(rate) for rate in row] for row in rates], count)
@@ -54,7 +54,7 @@ def sparse_tree(depth: int, width: int, count: int) -> list[Path]:
 def tree_of_ranks(
     paths: list[list[Path]], tokens: Tensor, values: Tensor, distributions: Tensor, name: str
 ) -> DraftTree:
-    """Trees [B] of the given prefixes; tokens and values [B, K, width] are each position's best."""
+    """Trees [B] of the given prefixes; tokens and values [B, K, width] are each position's most likely ones."""
     longest = max(len(own) for own in paths)
     assert all(len(own) == longest for own in paths)
     place = [{path: node for node, path in enumerate(own)} for own in paths]

@@ -1,10 +1,9 @@
-"""Heads that draft token after token from the target's features: EAGLE-1, EAGLE-3, MTP. Here as chains of their draws.
+"""Heads that draft token after token from the target's features: EAGLE-1, EAGLE-3, MTP. Here as drawn chains.
 
 Papers: EAGLE-1 2401.15077, EAGLE-3 2503.01840, multi-token prediction 2412.19437 (section 2.2). A head reads pairs: the
-target's feature of a token, and the token behind it. What the target has read is committed: its pairs stay in the
-head's cache. While drafting, the head's own output stands for the feature that the target has not computed yet; when
-the result is in, those rows are forgotten and the true pairs of the accepted path are read in their place, in the same
-forward that says what comes next.
+target's feature of a token, and the token after it. Pairs of committed tokens stay in the head's cache. While drafting,
+the head's own output replaces features that the target has not computed yet. After the verification these rows are
+discarded, and the true pairs of the accepted path are read in the same forward that predicts the next token.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ EVERYTHING = Reach()
 
 
 class HeadRows:
-    """A recurrent head and its cache: true pairs that stay, drafted ones that are forgotten."""
+    """A recurrent head and its cache: true pairs stay, drafted ones are discarded."""
 
     def __init__(self, head: RecurrentHead, parts: Parts[DrafterOptions]) -> None:
         self._head = head
@@ -36,22 +35,22 @@ class HeadRows:
         self._cache = head.cache(parts.batch, parts.capacity)
         self._rows = [0] * parts.batch  # true pairs in the cache: row i is feature i and token i + 1
         nothing = head.lender.embedding.new_zeros((parts.batch, 1, len(head.layers) * head.lender.hidden))
-        self._ahead = head.fuse(nothing) * 0  # [B, 1, h] what the newest true pair says
+        self._ahead = head.fuse(nothing) * 0  # [B, 1, h] the output for the newest true pair
         self._pending_features: PendingFeatures | None = None
 
     def begin(self, prompts: Sequence[list[int]], states: Tensor) -> None:
-        """Reads the prompt's pairs. A prompt of one token has none: its first draft comes from a feature of zeros."""
+        """Reads the prompts' pairs. A prompt of one token has none: its first draft comes from a feature of zeros."""
         self._pending_features = PendingFeatures(prompts, states)
         self._read(prompts)
 
-    def heard(self, outcome: Outcome) -> None:
-        """Forgets what was drafted; the true pairs of the accepted path are read when they are needed."""
+    def observe(self, outcome: Outcome) -> None:
+        """Discards the drafted rows; the true pairs of the accepted path are read at the next draft."""
         assert self._pending_features is not None
         self._cache.truncate(self._lengths(), max(self._rows))
-        self._pending_features.hear(outcome)
+        self._pending_features.observe(outcome)
 
     def select_rows(self, rows: list[int]) -> bool:
-        """Goes on with `rows` alone; False where graphs were recorded for more."""
+        """Keeps only `rows` of the batch; False if graphs were recorded for the whole batch."""
         if self._head.graphs is not None:
             return False
         assert self._pending_features is not None
@@ -62,17 +61,17 @@ class HeadRows:
         return True
 
     def first(self, texts: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
-        """Distribution [B, 1, V] below the pending tokens, and the features [B, 1, h] that it came from."""
+        """Distribution [B, 1, V] after the pending tokens, and the features [B, 1, h] that it came from."""
         self._read(texts)
         return self._distribution(self._head.logits(self._ahead)), self._ahead
 
-    def at_once(
+    def as_one_graph(
         self, texts: Sequence[Sequence[int]], form: object, more: Tensor, fed: int, call: Call
     ) -> Outputs | None:
-        """What `call(distribution, features, more)` returns of what `first` returns: forwards of `fed` rows below. As
+        """The result of `call(distribution, features, more)` on what `first` returns, with forwards of `fed` rows, as
         one graph.
 
-        `Graphs.loop` says what `call` may depend on. None where there are no graphs, or nothing was read before.
+        `Graphs.loop` says what `call` may depend on. None if there are no graphs, or nothing has been read yet.
         """
         graphs = self._head.graphs
         if graphs is None or graphs.alone or self._cache.table.bound == 0 or (fresh := self._fresh(texts)) is None:
@@ -88,12 +87,11 @@ class HeadRows:
         return tuple(found)
 
     def below(self, tokens: Tensor, features: Tensor, offsets: Tensor, sees: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Distributions [B, n, V] below drafted `tokens` [B, n], and their features; `features` are those of their
-        parents.
+        """Distributions [B, n, V] after drafted `tokens` [B, n], and their features. `features` are their parents'.
 
-        offsets [B, n]: depth below the pending token. sees [B, n, open]: which drafted rows each descends from.
+        offsets [B, n]: depth below the pending token. sees [B, n, open]: the drafted rows that each descends from.
         """
-        logits, out = self._head(tokens, features, *self._aimed(offsets, sees), self._cache)
+        logits, out = self._head(tokens, features, *self._begin_write(offsets, sees), self._cache)
         return self._distribution(logits), out
 
     def _read(self, texts: Sequence[Sequence[int]]) -> None:
@@ -103,26 +101,26 @@ class HeadRows:
             self._ahead = self._advanced(*fresh, self._ahead, max(self._rows))
 
     def _fresh(self, texts: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor, Tensor] | None:
-        """The pairs that were not read yet and are about to be: tokens [B, R], states [B, R, F], how many are real."""
+        """Takes the pairs to read next: tokens [B, R], states [B, R, F], the numbers of real ones. None without any."""
         assert self._pending_features is not None
         if self._pending_features.empty:
             return None
-        room = [len(text) - 1 - rows for text, rows in zip(texts, self._rows, strict=True)]  # a pair less than tokens
+        room = [len(text) - 1 - rows for text, rows in zip(texts, self._rows, strict=True)]  # one pair less than tokens
         tokens, states, count = self._pending_features.take(room)
         self._rows = [rows + more for rows, more in zip(self._rows, count, strict=True)]
         return tokens, states, torch.tensor(count, device=tokens.device)
 
     def _advanced(self, tokens: Tensor, states: Tensor, kept: Tensor, ahead: Tensor, bound: int) -> Tensor:
-        """Reads pairs, of which the first `kept[b]` stay; what the newest says, `ahead` where there is none."""
+        """Reads pairs, of which the first `kept[b]` are real; returns the output for the newest one, else `ahead`."""
         offsets = torch.arange(tokens.shape[1], device=tokens.device).expand(len(tokens), -1)
-        position_ids, mask = self._aimed(offsets, None)
+        position_ids, mask = self._begin_write(offsets, None)
         out = self._head.advance(tokens, self._head.fuse(states), position_ids, mask, self._cache)
         self._cache.keep_first(kept, bound)
         newest = out.gather(1, (kept - 1).clamp(min=0)[:, None, None].expand(-1, 1, out.shape[2]))
         return torch.where((kept > 0)[:, None, None], newest, ahead)
 
-    def _aimed(self, offsets: Tensor, sees: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """Positions and mask of the next rows, at which the cache is aimed."""
+    def _begin_write(self, offsets: Tensor, sees: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """Prepares the cache for the next rows; returns their positions and mask."""
         table = self._cache.table
         table.begin_write(offsets)
         position_ids = table.length[:, None] + offsets
@@ -141,7 +139,7 @@ class HeadRows:
 
 
 class RecurrentLevels(Levels):
-    """A chain or a fixed tree of the head's own draws, verified as a draft model's would be."""
+    """A chain or a fixed tree drawn by the head, verified like a draft model's."""
 
     def __init__(
         self, parts: Parts[DrafterOptions], head: RecurrentHead, counts: Counts, lengths: Lengths | None = None
@@ -157,14 +155,14 @@ class RecurrentLevels(Levels):
         self._rows.begin(prompts, features)
 
     def drafted(self, state: State, plan: LevelPlan, going: list[bool]) -> Drafted | None:
-        """Where there are graphs and no length to be chosen, the whole loop is one of them."""
+        """With graphs and fixed lengths, the whole loop is one graph."""
 
         def levels(distribution: Tensor, features: Tensor, uniforms: Tensor) -> Outputs:
             self._features = features
             return self.grown(distribution, plan, uniforms, [], 0.0).parts
 
         form, fed = (plan, self.draws), sum(plan.fed)
-        parts = None if going else self._rows.at_once(state.texts, form, state.uniforms.draft, fed, levels)
+        parts = None if going else self._rows.as_one_graph(state.texts, form, state.uniforms.draft, fed, levels)
         return super().drafted(state, plan, going) if parts is None else Drafted.of_parts(parts)
 
     def first(self, state: State) -> Tensor:
@@ -185,17 +183,17 @@ class RecurrentLevels(Levels):
 
     def observe(self, outcome: Outcome) -> None:
         super().observe(outcome)
-        self._rows.heard(outcome)
+        self._rows.observe(outcome)
 
     def select_rows(self, rows: list[int]) -> bool:
         if not self._rows.select_rows(rows):
             return False
-        self.choose_for(rows)
+        self.keep_lengths(rows)
         return True
 
 
 def recurrent_head(parts: Parts[DrafterOptions], kind: str) -> RecurrentHead:
-    """The head of that kind; a drafter that needs it is created only where it was loaded."""
+    """The head of that kind. A drafter that needs it is created only if it was loaded."""
     head = parts.heads[kind]
     assert isinstance(head, RecurrentHead)
     return head

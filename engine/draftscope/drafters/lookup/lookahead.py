@@ -1,12 +1,12 @@
-"""Lookahead decoding (Fu et al. 2402.02057): the target guesses its own future in spare rows of the verifying forward.
+"""Lookahead decoding (Fu et al. 2402.02057): the target guesses its own future in extra rows of its verify forward.
 
-A window of W columns and N - 1 levels holds guesses at the next tokens, as Jacobi iteration does: each forward also
-asks what the target would write behind every column, which becomes that column's next level. A column read downwards
-is an n-gram that the target once found plausible; it is pooled under its first token. Where the text comes to a token
-with pooled n-grams, up to G = W of them are verified in the very forward that moves the window on.
+A window of W columns and N - 1 levels holds guesses at the next tokens, as in Jacobi iteration: each forward also
+computes the target's most likely token after every column, which becomes that column's next level. A column read
+downwards is an n-gram that the target once found plausible; a pool keeps it under its first token. When the text
+reaches a token with pooled n-grams, up to G = W of them are verified in the same forward that moves the window.
 
-The window's rows are never-accepted nodes: computed, never acceptable. The n-grams are chosen children, so no
-distribution changes.
+The window's rows are never-accepted nodes. The n-grams are deterministic children, so the output's distribution is
+the target's.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ Ngram = tuple[int, ...]
 
 
 class Pool:
-    """N-grams by their first token: the `most` newest of each, the newest last."""
+    """N-grams by their first token: the `most` newest ones for each, the newest last."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._behind: dict[int, dict[Ngram, None]] = {}  # what stands behind a first token, oldest first
+        self._behind: dict[int, dict[Ngram, None]] = {}  # what follows a first token, oldest first
 
     def add(self, ngram: Ngram) -> None:
         kept = self._behind.setdefault(ngram[0], {})
@@ -39,21 +39,21 @@ class Pool:
             del kept[next(iter(kept))]
 
     def behind(self, token: int) -> list[Ngram]:
-        """What may follow `token`, the newest first."""
+        """What followed `token`, the newest first."""
         return list(self._behind.get(token, {}))[::-1]
 
 
 class Window:
-    """One sequence's guesses: `levels[j][i]` is believed to stand i + j + 1 tokens behind the pending one."""
+    """One sequence's guesses: `levels[j][i]` is the guess at the token i + j + 1 places after the pending one."""
 
     def __init__(self, prompt: Sequence[int], width: int, levels: int) -> None:
-        """Begins with the prompt's last tokens, over and over: any guess will do."""
+        """Begins with the prompt's last tokens, repeated: any guess will do."""
         self.width = width
         self.levels = [[prompt[-1 - (j * width + i) % len(prompt)] for i in range(width)] for j in range(levels)]
 
     def rows(self, first: int) -> list[Node]:
-        """The window as never-accepted nodes, numbered from `first` on: level 0 a chain, the other levels a branch of
-        each column."""
+        """The window as never-accepted nodes, numbered from `first`: level 0 is a chain, the other levels are branches,
+        one for each column."""
         nodes = []
         for j, level in enumerate(self.levels):
             for i, token in enumerate(level):
@@ -62,10 +62,10 @@ class Window:
         return nodes
 
     def move(self, found: Sequence[int], emitted: int) -> list[Ngram]:
-        """Takes what the target `found` below each column as the newest level, and returns every column.
+        """Appends the tokens that the target `found` after each column as the newest level; returns all columns.
 
-        The oldest level is dropped. The text went on by `emitted` tokens, one of which the drop makes up for; columns
-        that now lie behind it stand at the far end again.
+        The oldest level is dropped. The text grew by `emitted` tokens, one of which this drop accounts for; columns
+        that the text has passed move to the far end.
         """
         levels = [*self.levels, list(found)]
         past = (emitted - 1) % self.width
@@ -81,7 +81,7 @@ class Lookahead(Drafter):
     def __init__(self, parts: Parts[LookaheadOptions]) -> None:
         options = parts.options
         if options.ngram < 2:
-            raise DraftscopeError("ngram = 1: lookahead pools n-grams of two tokens or more; choose at least 2.")
+            raise DraftscopeError("ngram = 1: lookahead needs n-grams of two tokens or more; choose at least 2.")
         if options.nodes > MAX_NODES:
             raise DraftscopeError(
                 f"window = {options.window} with ngram = {options.ngram} makes {options.nodes} rows of n-grams "
@@ -91,7 +91,7 @@ class Lookahead(Drafter):
         self._device = parts.device
         self._pools: list[Pool] = []
         self._windows: list[Window] = []
-        self._first: list[int] = []  # where each window began in the last tree; none was proposed where empty
+        self._first: list[int] = []  # where each window began in the last tree
 
     def begin(self, prompts: Sequence[list[int]], features: Tensor | None) -> None:
         self._pools = [Pool(self._size[0]) for _ in prompts]
@@ -119,7 +119,7 @@ class Lookahead(Drafter):
 
 
 def merged(ngrams: Sequence[Ngram]) -> list[Node]:
-    """N-grams as one tree: those that begin alike share their nodes, so that no two siblings carry the same token."""
+    """N-grams as one tree. Common beginnings share nodes, so no two siblings carry the same token."""
     nodes: list[Node] = []
     place: dict[Ngram, int] = {(): -1}
     for ngram in ngrams:

@@ -1,7 +1,7 @@
-"""N-gram drafting (prompt lookup): copy what followed the longest, latest match of the text's own end.
+"""N-gram drafting (prompt lookup): copies what followed the latest occurrence of the text's last tokens.
 
-Saxena, "Prompt lookup decoding", 2023. No model, no distribution: a deterministic chain. It wins where text repeats
-itself.
+Saxena, "Prompt lookup decoding", 2023. It needs no model and has no distribution: a deterministic chain. It is fast
+where a text repeats itself.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from draftscope.verify.tree import DraftTree, deterministic_chains
 
 
 class Ngram(Drafter):
-    """Looks for the last `ngram` tokens earlier in the text, then for the last `ngram` - 1, and so on to one."""
+    """Looks for the last `ngram` tokens earlier in the text, then for the last `ngram` - 1, down to one."""
 
     def __init__(self, parts: Parts[NgramOptions]) -> None:
         self._gamma = parts.options.gamma
@@ -42,23 +42,23 @@ class Ngram(Drafter):
 
 
 class NgramIndex:
-    """Where each n-gram was last followed by something: n-gram -> position of the token behind it."""
+    """For each n-gram, the position of the token after its last occurrence."""
 
     def __init__(self, longest: int) -> None:
         self._longest = longest
         self._behind: dict[tuple[int, ...], int] = {}
-        self._read = 1  # positions below this are entered as continuations
+        self._read = 1  # positions below this are indexed
 
     def read(self, text: Sequence[int]) -> None:
-        """Enters what the text, which only ever grows, has more than when it was last read."""
+        """Indexes the tokens that the text, which only grows, has gained since it was last read."""
         for at in range(self._read, len(text)):
             for length in range(1, min(self._longest, at) + 1):
                 self._behind[tuple(text[at - length : at])] = at
         self._read = max(self._read, len(text))
 
     def find(self, text: Sequence[int]) -> tuple[int, int]:
-        """(position of the continuation, length of the match), (0, 0) where nothing matches. `text` begins as what was
-        read, and may go on."""
+        """(position of the continuation, length of the match); (0, 0) without a match. `text` begins with what was read
+        and may be longer."""
         for length in range(min(self._longest, len(text)), 0, -1):
             at = self._behind.get(tuple(text[-length:]), 0)
             if at:

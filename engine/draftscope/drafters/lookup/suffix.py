@@ -1,8 +1,9 @@
-"""Suffix decoding: what followed most often, wherever the longest end of this text stood before.
+"""Suffix decoding: proposes what followed most often after earlier occurrences of the text's longest known suffix.
 
-SuffixDecoding, Oliaro et al. 2411.04975: the suffixes of prompt and generated text stand in a tree that counts how
-often each string occurred; a draft grows from the longest match, the most probable continuation first. Here the tree
-holds this one text, and strings of at most `LONGEST` tokens. No model, no distribution: children are chosen.
+SuffixDecoding, Oliaro et al. 2411.04975: a tree of all suffixes of prompt and generated text counts how often each
+string occurred; a draft grows from the longest match, the most probable continuation first. Here the tree holds only
+this text, and strings of at most `LONGEST` tokens. It needs no model and has no distribution: children are
+deterministic.
 """
 
 from __future__ import annotations
@@ -19,30 +20,31 @@ from draftscope.drafters.drafter import Drafter, DrafterInfo, Parts, State
 from draftscope.drafters.options import DrafterOptions, GammaOptions, GrownTreeOptions
 from draftscope.verify.tree import DraftTree
 
-LONGEST = 24  # tokens of the longest string that is counted: a token costs this many steps once, whatever the text
+LONGEST = 24  # tokens of the longest counted string; each new token costs this many steps, however long the text is
 
 
 @dataclass(slots=True)
 class Place:
-    """A string that occurred in the text; `below` are those one token longer, `shorter` is it without its first."""
+    """A string that occurred in the text. `below` are those one token longer, `shorter` is the string without its first
+    token."""
 
     length: int
     shorter: Place | None
     times: int = 0
-    latest: int = 0  # where it ended last
+    latest: int = 0  # where its last occurrence ended
     below: dict[int, Place] = field(default_factory=dict)
 
 
 class SuffixIndex:
-    """Every string of up to `longest` tokens of a growing text, counted. A token is read once, when it is added."""
+    """Counts every string of up to `longest` tokens in a growing text. A token is read once, when it is added."""
 
     def __init__(self, longest: int = LONGEST) -> None:
         self._longest = longest
-        self._ends = [Place(0, None)]  # the text's own suffixes, from the empty one to the longest that is counted
+        self._ends = [Place(0, None)]  # the text's suffixes, from the empty one to the longest that is counted
         self.size = 0
 
     def extend(self, tokens: Sequence[int]) -> None:
-        """Appends to the text: every suffix of it grows by each token."""
+        """Appends tokens to the text: each one extends every suffix."""
         for token in tokens:
             self.size += 1
             ends = self._ends[:1]
@@ -56,19 +58,19 @@ class SuffixIndex:
             self._ends = ends
 
     def read(self, text: Sequence[int]) -> None:
-        """Adds what the text, which only ever grows, has more than when it was last read."""
+        """Appends the tokens that the text, which only grows, has gained since it was last read."""
         self.extend(text[self.size :])
 
     def guess(self, text: Sequence[int], count: int) -> list[int]:
-        """Up to `count` tokens that may follow `text`, which begins as what was read, and may go on."""
+        """Up to `count` tokens that may follow `text`, which begins with what was read and may be longer."""
         return [node.token for node in self.grow(count, count, 1, text[self.size :])]
 
     def grow(self, count: int, depth: int, width: int, more: Sequence[int] = ()) -> list[Node]:
-        """Up to `count` nodes, the most probable first, `width` below each, `depth` deep; parents before children.
+        """Up to `count` nodes, the most probable first, at most `width` children each, `depth` levels; parents first.
 
-        Below every node stands what followed the longest suffix of text and path that was ever followed by something,
-        with its share of all that followed; a node's probability is the product of shares. Of equals the latest.
-        `more` goes on where the text ends and is not counted.
+        A node's children are the tokens that followed the longest suffix of text and path that has a continuation, each
+        with its share of the occurrences; a node's probability is the product of shares. Of equal ones the latest comes
+        first. `more` continues the text but is not counted.
         """
         nodes: list[Node] = []
         heap: list[tuple[float, int, int, Place, Node]] = []  # -probability, order of arrival, depth, ...
@@ -95,7 +97,7 @@ class SuffixIndex:
 
 
 def after(place: Place, token: int) -> Place:
-    """The longest counted suffix of a string and the token behind it."""
+    """The longest counted suffix of a string extended by `token`."""
     while token not in place.below:
         if place.shorter is None:
             return place
@@ -104,14 +106,14 @@ def after(place: Place, token: int) -> Place:
 
 
 def followed(place: Place) -> Place:
-    """The longest suffix of a string that was followed by something; the empty one where none was."""
+    """The longest suffix of a string that has a continuation; else the empty one."""
     while place.shorter is not None and not place.below:
         place = place.shorter
     return place
 
 
 class Suffix(Drafter):
-    """A chain of the most frequent continuation, or a tree of `width` continuations below each node."""
+    """A chain of the most frequent continuation, or a tree with up to `width` continuations of each node."""
 
     def __init__(self, parts: Parts[DrafterOptions], count: int, depth: int, width: int) -> None:
         self._device = parts.device

@@ -1,9 +1,10 @@
-"""A cascade of three tiers or more: copied guesses draft for a small model, that for a larger one, that for the target.
+"""A cascade of three or more tiers: copied guesses draft for a small model, which drafts for a larger one, and so on up
+to the target.
 
-Cascade speculative drafting (Chen et al. 2312.11462), losslessly: every model verifies what is drafted for it as a
-target would (`tiers`), so what stands is drawn from its own distribution. The outermost draft model's distribution q is
-what the target verifies with; nothing of the tiers below it is left but the time that they took. Each tier tosses
-uniforms of its own: one that decided in two tiers would tie their results together.
+Cascade speculative drafting (Chen et al. 2312.11462), lossless: every model verifies its guesses as a target does
+(`tiers`), so its tokens are drawn from its own distribution. The target verifies with the distribution q of the largest
+draft model; the smaller ones only save time. Each tier has its own uniforms: a shared one would make the results of two
+tiers dependent.
 """
 
 from __future__ import annotations
@@ -20,18 +21,18 @@ from draftscope.drafters.options import CascadeOptions
 from draftscope.trace.events import Annotation, Tiers, TierWork
 from draftscope.verify.tree import DraftTree, empty
 
-TIER = 1  # of a tier's uniforms, below those of the tier above it; the target's are tier 0
+TIER = 1  # each model's uniforms are one tier below those of the next larger model; the target's are tier 0
 
 
 class Cascade(Drafter):
-    """A chain of `gamma` tokens of the draft model, in as few of its forwards as the tiers below allow."""
+    """A chain of `gamma` tokens of the draft model, which needs fewer forwards the better the smaller tiers guess."""
 
     def __init__(self, parts: Parts[CascadeOptions]) -> None:
         if parts.draft is None:
             raise DraftscopeError("No draft model is loaded; name one with --draft, or choose the drafter 'ngram'.")
         self._gamma, self._greedy = parts.options.gamma, parts.sampling.greedy
         self._device = parts.draft.device
-        self._tiers = _tiers(parts)  # the outermost first
+        self._tiers = _tiers(parts)  # the largest model first
         self._committed = [0] * parts.batch
 
     def begin(self, prompts: Sequence[list[int]], features: Tensor | None) -> None:
@@ -39,15 +40,15 @@ class Cascade(Drafter):
 
     def propose(self, state: State, depth: int) -> DraftTree:
         self._committed = [len(text) for text in state.texts]
-        outermost, gamma, batch = self._tiers[0], min(self._gamma, depth), len(state.texts)
-        outermost.read(state.texts)
+        largest, gamma, batch = self._tiers[0], min(self._gamma, depth), len(state.texts)
+        largest.read(state.texts)
         if gamma == 0:
             return empty(batch, self._device)
-        chains = outermost.draft(state.texts, [gamma] * batch, state.round)
-        return replace(chains.tree(self._greedy, self._device), forward_ms=tuple(outermost.round_ms))
+        chains = largest.draft(state.texts, [gamma] * batch, state.round)
+        return replace(chains.tree(self._greedy, self._device), forward_ms=tuple(largest.round_ms))
 
     def observe(self, outcome: Outcome) -> None:
-        """What the target rejected, every tier has to forget."""
+        """Every tier removes the tokens that the target rejected."""
         self._tiers[0].forget([length + len(p) for length, p in zip(self._committed, outcome.paths, strict=True)])
 
     def annotations(self, row: int) -> Sequence[Annotation]:
@@ -55,7 +56,7 @@ class Cascade(Drafter):
 
 
 def _tiers(parts: Parts[CascadeOptions]) -> list[Tier]:
-    """A tier for each model, the outermost first, each with uniforms below those of the tier above it."""
+    """A tier for each model, the largest first, each with its own uniforms."""
     assert parts.draft is not None
     models = (parts.draft, *parts.smaller)
     streams = [parts.streams.below(TIER)]

@@ -1,8 +1,8 @@
 """A small draft model: a chain, a tree sampled without replacement, or a tree of its top k.
 
 Papers: chain 2211.17192 and 2302.01318; sampled tree 2402.12374; top-k tree 2305.09781. One class serves all three: a
-chain is the tree with one child everywhere. The draft drafts level by level, one forward a level, from the same warped
-distribution that verifies it.
+chain is a tree with one child for each node. The draft model drafts level by level, one forward for each level, from
+the same warped distribution that is used in verification.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from draftscope.models.forward.graphs import GraphMode, Outputs
 from draftscope.trace.events import Annotation, DraftState
 from draftscope.verify.tree import Counts, Topology, even
 
-FRESH = 2  # committed tokens that a round finds unread at most, where the draft has read every round before
+FRESH = 2  # most committed tokens that a round finds unread, if the draft has read every earlier round
 
 
 class DraftModel(Levels):
-    """Distributions of a model that reads the same text as the target, through a cache of its own."""
+    """Distributions of a model that reads the same tokens as the target, through its own cache."""
 
     def __init__(
         self, parts: Parts[DrafterOptions], counts: Counts, sampled: bool, lengths: Lengths | None = None
@@ -45,7 +45,7 @@ class DraftModel(Levels):
         self._cached = [len(prompt) - 1 for prompt in prompts]
 
     def drafted(self, state: State, plan: LevelPlan, going: list[bool]) -> Drafted | None:
-        """Where there are graphs and no length to be chosen, the whole loop is one of them; nobody times its parts."""
+        """With graphs and fixed lengths, the whole loop is one graph; its levels are not timed."""
         lengths = [len(text) for text in state.texts]
         rows = self._lacking(lengths)
         if going or rows > FRESH or self._model.graph_mode is not GraphMode.ALL:
@@ -72,7 +72,7 @@ class DraftModel(Levels):
         return self._distribution(self._feed_level(form, children, start))
 
     def observe(self, outcome: Outcome) -> None:
-        """Keeps the accepted nodes that the draft has fed itself; the deepest level never was."""
+        """Keeps the accepted nodes that the draft has read; it never reads the deepest level."""
         super().observe(outcome)
         fed = self._cache.table.open
         kept = [[node for node in path if node < fed] for path in outcome.paths]
@@ -92,7 +92,7 @@ class DraftModel(Levels):
             return False
         self._cache.select_rows(torch.tensor(rows, device=self._device))
         self._cached = [self._cached[row] for row in rows]
-        self.choose_for(rows)
+        self.keep_lengths(rows)
         return True
 
     def annotations(self, row: int) -> Sequence[Annotation]:
@@ -101,9 +101,9 @@ class DraftModel(Levels):
         return (DraftState(bytes=self._model.kept_bytes(read), tokens=read, constant=constant),)
 
     def _catch_up(self, texts: Sequence[Sequence[int]]) -> Tensor:
-        """Reads the committed tokens that the cache lacks (after full acceptance: two); the last row's logits.
+        """Reads the committed tokens that the cache lacks (two after full acceptance); returns the last row's logits.
 
-        Every sequence reads as many rows as the one that lacks most; the others read a token again, to the same slot.
+        Every sequence reads as many rows as the one that lacks most; the others read tokens again, into the same slots.
         """
         lengths = [len(text) for text in texts]
         if self._model.recurrent:
@@ -122,15 +122,15 @@ class DraftModel(Levels):
         return self._readable(torch.tensor([list(text[-rows:]) for text in texts], device=self._device))
 
     def _read_behind(self, tokens: Tensor, bound: int) -> Tensor:
-        """Reads `tokens` [B, rows] for good, behind what the cache was cut back to; the last row's logits."""
+        """Reads `tokens` [B, rows] as committed, after the truncated cache; returns the last row's logits."""
         offsets = torch.arange(tokens.shape[1], device=self._device).expand(len(tokens), -1)
         logits = self._model.forward(self._cache, tokens, offsets, last_only=True)
         self._cache.keep_first(torch.full((len(tokens),), tokens.shape[1], device=self._device), bound)
         return logits
 
     def _catch_up_state(self, texts: Sequence[Sequence[int]], lengths: list[int]) -> Tensor:
-        """The same for a state, which reads no token twice: what pads a sequence's own rows is forgotten again."""
-        # a text that has ended lacks nothing, though the cache may have read on
+        """The same for a recurrent state, which must not read a token twice: padding rows are discarded afterwards."""
+        # a text that has ended lacks nothing, though its cache may hold more
         lacking = [max(0, length - cached) for length, cached in zip(lengths, self._cached, strict=True)]
         rows = max(lacking)
         padded = [
@@ -146,16 +146,16 @@ class DraftModel(Levels):
         return logits.gather(1, last)
 
     def _readable(self, tokens: Tensor) -> Tensor:
-        """Tokens that only the target's padded embedding has, read as the draft's last one: a worse guess, no bias."""
+        """Tokens that only the target's padded embedding has become the draft's last one: a worse guess, no bias."""
         return tokens if self._model.vocabulary >= self._vocabulary else tokens.clamp(max=self._model.vocabulary - 1)
 
     def _distribution(self, logits: Tensor) -> Tensor:
-        """The draft's warped distribution over the target's vocabulary: padded embeddings may make either one wider."""
+        """The draft's warped distribution over the target's vocabulary; padding may make either embedding wider."""
         distribution = self._sampling.distribution(logits[..., : self._vocabulary])
         return torch.nn.functional.pad(distribution, (0, self._vocabulary - distribution.shape[-1]))
 
     def _feed_level(self, form: Topology, tokens: Tensor, start: int) -> Tensor:
-        """Logits below each node of one level; its nodes follow the earlier levels as open rows."""
+        """Logits after each node of one level, whose nodes are open rows after those of the earlier levels."""
         end = start + tokens.shape[1]
         tokens = self._readable(tokens)
         if form.is_chain:

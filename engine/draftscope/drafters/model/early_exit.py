@@ -1,7 +1,7 @@
-"""Self-speculation: the target's own first layers and its head draft, the whole target verifies.
+"""Self-speculation: the target's first layers and its head draft, and the whole target verifies.
 
 Draft & Verify (Zhang et al. 2309.08168), LayerSkip (Elhoushi et al. 2404.16710, whose targets were trained for it). The
-weights are the target's; the cache is the drafter's own, so its layers read each token twice: drafting and verifying.
+weights are the target's. The drafter has its own cache, so these layers read each token twice, to draft and to verify.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from draftscope.verify.tree import even
 
 
 class EarlyExit(DraftModel):
-    """A chain from a draft model that happens to be the target's beginning."""
+    """A chain from a draft model that consists of the target's first layers."""
 
     step = "exit step"
 

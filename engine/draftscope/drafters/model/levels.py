@@ -1,9 +1,8 @@
-"""Drafting level by level: one forward a level, children drawn from its distributions or their top k. Chains and fixed
-trees.
+"""Drafting level by level: one forward for each level; children are drawn from its distributions, or their top k.
 
-What a source of distributions (a draft model, an EAGLE head) has to say is its first distribution and the distributions
-below each level; the rest is here: drawing with the round's uniforms, lengths chosen on the way, siblings that do not
-exist, the `DraftTree`.
+For chains and fixed trees. A source of distributions (a draft model, an EAGLE head) gives its first distribution and
+the distributions after each level. The rest is here: drawing with the round's uniforms, lengths that are decided while
+drafting, siblings that do not exist, and the `DraftTree`.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ from draftscope.verify.tree import Counts, DraftTree, Topology, by_levels, empty
 
 @dataclass(frozen=True, eq=False)
 class LevelPlan:
-    """B equal trees, and for each level where its children stand in a table with as many columns for every slot as the
-    slot with most has children; None where all have as many."""
+    """B equal trees. `places` says for each level where its children are in a table with a row for each slot and a
+    column for each child of the slot with most; None if all slots have that many."""
 
     counts: Counts
     form: Topology
@@ -35,14 +34,14 @@ class LevelPlan:
 
     @property
     def fed(self) -> list[int]:
-        """How many nodes of each level are drafted from: all but the last level's."""
+        """The number of nodes in each level that the draft reads: all levels but the last."""
         return [sum(level) for level in self.counts[:-1]]
 
 
 @dataclass(frozen=True)
 class Drafted:
-    """What was drafted, a level each: tokens [B, n], the distributions [B, slots, V] above them, which are
-    never-accepted nodes [B, n], ms."""
+    """What was drafted, one entry for each level: tokens [B, n], the distributions [B, slots, V] that they came from,
+    which of them are never-accepted nodes [B, n], and milliseconds."""
 
     tokens: list[Tensor]
     distributions: list[Tensor]
@@ -51,26 +50,25 @@ class Drafted:
 
     @property
     def parts(self) -> Outputs:
-        """Its tensors in a row."""
+        """All its tensors as one tuple."""
         return *self.tokens, *self.distributions, *self.never_accepted
 
     @classmethod
     def of_parts(cls, parts: Outputs) -> Drafted:
-        """What `parts` was made of, but for the times: nobody measures the parts of a graph."""
+        """The inverse of `parts`, without times: inside a CUDA graph levels are not timed."""
         levels = len(parts) // 3
         return cls(list(parts[:levels]), list(parts[levels : 2 * levels]), list(parts[2 * levels :]), [])
 
 
 class Levels(Drafter):
-    """`counts[d][s]` children of slot s of level d; `sampled` draws them, otherwise they are the top k.
+    """Slot s of level d gets `counts[d][s]` children: drawn if `sampled`, otherwise the top k.
 
-    `lengths` may end a chain before `counts` does. Under greedy
-    decoding children are the top k, the limit of drawing without replacement. A policy may set `counts` anew before any
-    round: what is cached is the committed text.
+    Under greedy decoding children are the top k, the limit of drawing without replacement. `lengths` may end a chain
+    before `counts` does. A policy may change `counts` before any round, because only committed text is cached.
     """
 
-    step = "draft step"  # what a node's origin says, before its depth
-    shares = True  # may arms of a bandit that differ in `counts` alone be one and the same drafter?
+    step = "draft step"  # a node's origin is this and its depth
+    shares = True  # whether arms of a bandit that differ only in `counts` can share one drafter
 
     def __init__(
         self, parts: Parts[DrafterOptions], counts: Counts, sampled: bool, lengths: Lengths | None = None
@@ -83,16 +81,15 @@ class Levels(Drafter):
 
     @abstractmethod
     def first(self, state: State) -> Tensor | None:
-        """The distribution [B, 1, V] below the pending token; None where there is nothing to draft from yet."""
+        """The distribution [B, 1, V] after the pending token; None if nothing can be drafted yet."""
 
     @abstractmethod
     def below(self, form: Topology, children: Tensor, start: int) -> Tensor:
-        """The distributions [B, n, V] below `children` [B, n], which are the nodes from `start` on of `form`, a whole
-        level."""
+        """The distributions [B, n, V] after `children` [B, n], a whole level of `form` that begins at node `start`."""
 
     def propose(self, state: State, depth: int) -> DraftTree:
         counts = self.counts[:depth]
-        going = self._lengths.begin() if self._lengths else []  # empty where all draft their full length
+        going = self._lengths.begin() if self._lengths else []  # empty if all draft their full length
         batch = len(state.texts)
         if not counts or (going and not any(going)):
             return empty(batch, self._device)
@@ -102,7 +99,7 @@ class Levels(Drafter):
         return self._tree(by_levels(counts[: len(drafted.tokens)], batch, self._device), drafted)
 
     def drafted(self, state: State, plan: LevelPlan, going: list[bool]) -> Drafted | None:
-        """All levels, or those before every sequence has stopped; None where there is nothing to draft from yet."""
+        """All levels, or fewer once every sequence has stopped; None if nothing can be drafted yet."""
         began = perf_counter()
         distribution = self.first(state)
         return None if distribution is None else self.grown(distribution, plan, state.uniforms.draft, going, began)
@@ -110,7 +107,7 @@ class Levels(Drafter):
     def grown(
         self, distribution: Tensor, plan: LevelPlan, uniforms: Tensor, going: list[bool], began: float
     ) -> Drafted:
-        """The levels from their first `distribution` on, with uniforms [B, N]; times count from `began`."""
+        """Drafts all levels from the first `distribution` [B, 1, V], with uniforms [B, N]; times begin at `began`."""
         grown = Drafted([], [], [], [])
         start = 0
         for level, (own, places) in enumerate(zip(plan.counts, plan.places, strict=True)):
@@ -131,13 +128,13 @@ class Levels(Drafter):
         if self._lengths:
             self._lengths.observe([len(path) for path in outcome.paths])
 
-    def choose_for(self, rows: list[int]) -> None:
-        """From now on lengths are chosen for `rows` of the batch alone: the others have ended."""
+    def keep_lengths(self, rows: list[int]) -> None:
+        """Keeps the length rules of `rows` of the batch only; the other sequences have ended."""
         if self._lengths:
             self._lengths.select_rows(rows)
 
     def _go_on(self, going: list[bool], distribution: Tensor, children: Tensor) -> list[bool]:
-        """Which sequences draft another token, after `children` [B, 1] were drawn from `distribution` [B, 1, V]."""
+        """Which sequences draft one more token after `children` [B, 1], drawn from `distribution` [B, 1, V]."""
         q = distribution[:, 0].gather(1, children)[:, 0].tolist()
         assert self._lengths is not None
         return self._lengths.go_on(going, q, partial(entropies, distribution[:, 0]))
@@ -145,10 +142,10 @@ class Levels(Drafter):
     def _children(
         self, distribution: Tensor, counts: tuple[int, ...], places: Tensor | None, uniforms: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Tokens [B, n] in draw order below `distribution` [B, slots, V], and whether each is real (a short
-        distribution has fewer).
+        """Tokens [B, n] drawn in order from `distribution` [B, slots, V], and whether each exists: a distribution may
+        have fewer tokens than children are wanted.
 
-        How many a slot has was settled before any was drawn.
+        The number of children of a slot is fixed before any is drawn.
         """
         slots, most = len(counts), max(counts)
         if self.draws:
@@ -195,11 +192,11 @@ def _places(counts: tuple[int, ...], device: torch.device) -> Tensor | None:
 
 
 def _slot_rows(slots: int, distributions: int, batch: int, device: torch.device) -> Tensor:
-    """Slots with children come first and have a distribution each; the leaves have none."""
+    """For each slot the row of its distribution. Slots with children come first; leaves have no distribution, -1."""
     rows = torch.arange(slots, device=device)
     return torch.where(rows < distributions, rows, -1).expand(batch, -1)
 
 
 def _stopped(going: list[bool], real: Tensor) -> Tensor:
-    """[B, 1]: never-accepted nodes, where a sequence had stopped drafting before the others."""
+    """[B, 1]: never-accepted nodes, for sequences that stopped drafting before the others."""
     return ~real | ~torch.tensor(going, device=real.device)[:, None]

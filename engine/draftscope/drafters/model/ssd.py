@@ -1,12 +1,12 @@
-"""Speculative speculative decoding: while the target verifies, the draft model drafts for what may come of it.
+"""Speculative speculative decoding: while the target verifies, the draft model drafts for the likely outcomes.
 
-SSD (2603.03251). An outcome is how many drafted tokens stand and which token comes behind them. For the likeliest a
-chain is prepared, all at once as branches of one tree on the draft's own cache; if what comes is among them, the next
-round has its draft already. The more tokens have to stand for an outcome, the fewer are prepared (geometric fan-out).
+SSD (2603.03251). An outcome is the number of accepted tokens and the token after them. Chains are prepared for the most
+likely outcomes, all at once as branches of one tree on the draft's cache. If the actual outcome is among them, the next
+round already has its draft. The more accepted tokens an outcome needs, the fewer are prepared (geometric fan-out).
 
-It runs in a thread of its own, on CUDA in a stream of its own, and every round waits for its end: so what really ran
-beside the target is measured and nothing is simulated. Exact: a prepared chain was drawn with uniforms of its own tier,
-before the result and whatever it was; the result alone says whether it is used; a miss drafts with the round's
+It runs in its own thread, on CUDA in its own stream, and every round waits for it to end: so the overlap with the
+target is real and measured, not simulated. Exact: a prepared chain is drawn with uniforms of its own tier before the
+outcome is known and independently of it; only the outcome decides whether it is used; a miss drafts with the round's
 uniforms.
 """
 
@@ -30,14 +30,14 @@ from draftscope.trace.events import Annotation, Prefetch
 from draftscope.verify.sampling import draw
 from draftscope.verify.tree import DraftTree, chain, even
 
-TIER = 3  # of the uniforms that prepared drafts are drawn with
-PRIOR = 0.7, 8.0  # acceptance believed before anything was seen, and how many tokens that belief weighs
-SPREAD = 1.0  # r of the paper: how slowly further tokens of one slot add to the chance of a hit
+TIER = 3  # of the uniforms for prepared drafts
+PRIOR = 0.7, 8.0  # initial estimate of the acceptance rate, and its weight in tokens
+SPREAD = 1.0  # r of the paper: how slowly more tokens at one slot raise the probability of a hit
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """Chains for n outcomes: outcome j is that `slots[j]` tokens stand and `next[:, j]` comes behind them."""
+    """Chains for n outcomes: in outcome j, `slots[j]` tokens are accepted and `next[:, j]` follows them."""
 
     slots: list[int]
     next: Tensor  # [B, n]
@@ -47,7 +47,7 @@ class Prepared:
 
 
 class Ssd(DraftModel):
-    """A chain of `gamma` tokens, prepared where the outcome was foreseen, else drafted when it is asked for."""
+    """A chain of `gamma` tokens: prepared if the outcome was among the likely ones, else drafted when needed."""
 
     shares = False
 
@@ -64,15 +64,15 @@ class Ssd(DraftModel):
         self._side: Any = torch.cuda.Stream(self._device) if self._device.type == "cuda" else None  # type: ignore[no-untyped-call]
         self._running: Future[Prepared] | None = None
         self._ready: Prepared | None = None
-        self._hits: list[int | None] = []  # for each sequence the outcome that came, None for a miss
-        self._due: list[int] = []  # the length of each text with which its hit may be used
-        self._stood, self._verified = PRIOR[0] * PRIOR[1], PRIOR[1]  # drafted tokens accepted, and those verified
+        self._hits: list[int | None] = []  # for each sequence the prepared outcome that occurred, None for a miss
+        self._due: list[int] = []  # the length of each text at which its hit may be used
+        self._accepted, self._verified = PRIOR[0] * PRIOR[1], PRIOR[1]  # drafted tokens accepted, and those verified
         self._note: Prefetch | None = None
 
     def propose(self, state: State, depth: int) -> DraftTree:
         self._round, lengths = state.round, [len(text) for text in state.texts]
-        if self._due and self._ready is not None:  # a text that went on without this drafter has missed; an ended one
-            now = zip(self._hits, lengths, self._due, strict=True)  # is shorter than it would be, and needs no draft
+        if self._due and self._ready is not None:  # a text that grew without this drafter is a miss; one that has
+            now = zip(self._hits, lengths, self._due, strict=True)  # ended is shorter than due and needs no draft
             self._hits = [hit if length == due else 0 if length < due else None for hit, length, due in now]
         self._due = lengths
         if self._ready is None or depth == 0 or all(hit is None for hit in self._hits):
@@ -94,13 +94,13 @@ class Ssd(DraftModel):
         return self._chain(tokens, distributions, times)
 
     def select_rows(self, rows: list[int]) -> bool:
-        return False  # what was prepared is of the whole batch
+        return False  # what was prepared is for the whole batch
 
     def overlap_start(self, tree: DraftTree) -> None:
         self._note = self._ready = None
         if tree.nodes < self._gamma or tree.distributions is None:
             return  # the text is about to end
-        found = fan_out(self._fan, tree.nodes, self._stood / self._verified)
+        found = fan_out(self._fan, tree.nodes, self._accepted / self._verified)
         fan = [min(own, self._vocabulary - 1) for own in found]
         uniforms = (
             None if self._greedy else self._streams.uniforms(self._round, sum(fan) * self._gamma, self._device).draft
@@ -110,11 +110,11 @@ class Ssd(DraftModel):
         self._running = self._worker.submit(self._prepare, tree.tokens, tree.distributions, fan, uniforms)
 
     def observe(self, outcome: Outcome) -> None:
-        """Waits for what was prepared, and keeps what the draft read of the path that came."""
+        """Waits for the preparation, and keeps the accepted tokens that the draft has read."""
         self._due = [length + len(path) + 1 for length, path in zip(self._due, outcome.paths, strict=True)]
         real = (~outcome.tree.never_accepted).sum(-1).tolist()
         for path, count in zip(outcome.paths, real, strict=True):
-            self._stood, self._verified = self._stood + len(path), self._verified + min(len(path) + 1, count)
+            self._accepted, self._verified = self._accepted + len(path), self._verified + min(len(path) + 1, count)
         if self._running is None:
             self._hits = [None] * len(outcome.paths)
             super().observe(outcome)
@@ -124,8 +124,7 @@ class Ssd(DraftModel):
         if self._side is not None:
             torch.cuda.current_stream(self._device).wait_stream(self._side)
         waited, self._running = (perf_counter() - began) * 1e3, None
-        target_continuation = ready.next.tolist()
-        ends = zip(target_continuation, outcome.paths, outcome.last, strict=True)
+        ends = zip(ready.next.tolist(), outcome.paths, outcome.last, strict=True)
         self._hits = [_found(ready.slots, own, len(path), last) for own, path, last in ends]
         self._keep(outcome.paths)
         self._note = Prefetch(
@@ -141,7 +140,7 @@ class Ssd(DraftModel):
         return (*super().annotations(row), *([own] if own is not None else []))
 
     def _keep(self, paths: Sequence[Sequence[int]]) -> None:
-        """Of the open rows the accepted tokens, and the token behind them where it was foreseen."""
+        """Keeps the open rows of the accepted tokens, and of the token after them if it was prepared."""
         rows = [
             [*path, *([self._gamma + hit] if hit is not None else [])]
             for path, hit in zip(paths, self._hits, strict=True)
@@ -154,7 +153,7 @@ class Ssd(DraftModel):
 
     @torch.inference_mode()
     def _prepare(self, drafted: Tensor, distributions: Tensor, fan: list[int], uniforms: Tensor | None) -> Prepared:
-        """In the thread: reads the drafted chain [B, G], then drafts a chain behind every outcome, level by level."""
+        """In the thread: reads the drafted chain [B, G], then drafts a chain for every outcome, level by level."""
         began = perf_counter()
         side: Any = torch.cuda.stream(self._side) if self._side is not None else nullcontext()
         with side:
@@ -170,8 +169,7 @@ class Ssd(DraftModel):
         return Prepared(slots, outcomes, tokens, found, (perf_counter() - began) * 1e3)
 
     def _chains(self, outcomes: Tensor, slots: list[int], uniforms: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Tokens [B, n, G] behind each of `outcomes` [B, n], and the distributions [B, n, G, V] they were drawn
-        from."""
+        """Tokens [B, n, G] after each of `outcomes` [B, n], and the distributions [B, n, G, V] that they came from."""
         gamma, n = self._gamma, len(slots)
         above = torch.arange(gamma, device=self._device) < torch.tensor(slots, device=self._device)[:, None]
         own = torch.eye(n, dtype=torch.bool, device=self._device)
@@ -212,35 +210,35 @@ class Ssd(DraftModel):
 
 
 def fan_out(budget: int, gamma: int, alpha: float) -> list[int]:
-    """How many outcomes are prepared for each number 0 .. gamma of accepted tokens: about alpha^(k / (1 + r)).
+    """The number of prepared outcomes for each number k = 0 .. gamma of accepted tokens: about alpha^(k / (1 + r)).
 
-    Behind a whole chain nothing has to be rejected, so that outcome weighs 1 / (1 - alpha) more.
+    A fully accepted chain needs no rejection, so its weight is 1 / (1 - alpha) larger.
     """
     alpha = min(max(alpha, 0.05), 0.95)
     weights = [alpha ** (k / (1 + SPREAD)) for k in range(gamma + 1)]
     weights[gamma] *= (1 - alpha) ** (-1 / (1 + SPREAD))
     found = [0] * (gamma + 1)
-    for _ in range(budget):  # the next outcome goes where the weight for each so far is largest
+    for _ in range(budget):  # the next outcome goes to the k with the largest weight for each outcome that it has
         found[max(range(gamma + 1), key=lambda k: weights[k] / (found[k] + 1))] += 1
     return found
 
 
 def _outcomes(distributions: Tensor, drafted: Tensor, fan: list[int]) -> Tensor:
-    """[B, n]: behind each slot of `distributions` [B, G + 1, V] its `fan[slot]` likeliest tokens but for the drafted
+    """[B, n]: the `fan[slot]` most likely tokens at each slot of `distributions` [B, G + 1, V], without the drafted
     one."""
     found = []
     for slot, own in enumerate(fan):
         distribution = distributions[:, slot]
-        if slot < drafted.shape[1]:  # this slot's outcome is that its drafted token falls
+        if slot < drafted.shape[1]:  # an outcome at this slot means that its drafted token is rejected
             distribution = distribution.scatter(1, drafted[:, slot : slot + 1], -1.0)
         found.append(distribution.topk(own, -1).indices)
     return torch.cat(found, 1)
 
 
-def _found(slots: list[int], target_continuation: list[int], stood: int, last: int) -> int | None:
-    """Which outcome came."""
-    pairs = enumerate(zip(slots, target_continuation, strict=True))
-    return next((j for j, (slot, token) in pairs if (slot, token) == (stood, last)), None)
+def _found(slots: list[int], following: list[int], accepted: int, last: int) -> int | None:
+    """The prepared outcome that occurred: `accepted` tokens and `last` after them. None if it was not prepared."""
+    pairs = enumerate(zip(slots, following, strict=True))
+    return next((j for j, pair in pairs if pair == (accepted, last)), None)
 
 
 INFO = DrafterInfo(

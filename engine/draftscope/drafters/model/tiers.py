@@ -1,8 +1,9 @@
-"""Sessions inside a session: each tier of a cascade decodes with a model of its own, and drafts for the tier above it.
+"""Tiers of a cascade: each one decodes with its own model and drafts for the tier above it.
 
-A tier is speculative decoding once more: who is below proposes a chain, the tier's model reads it in one forward and
-verifies it by an exact rule. So what a tier hands up is drawn from its own model's distribution, whoever drafted below,
-and that distribution is what the tier above verifies it with. Every tier tosses uniforms of its own.
+A tier is speculative decoding inside speculative decoding: the tier below proposes a chain, the tier's model reads it
+in one forward and verifies it by an exact rule. So the tokens that a tier passes up are drawn from its own model's
+distribution, whatever drafted below it, and the tier above verifies them with that distribution. Every tier has its
+own uniforms.
 """
 
 from __future__ import annotations
@@ -27,16 +28,16 @@ from draftscope.verify.verify import Verification, verify_block, verify_greedy, 
 
 @dataclass(frozen=True)
 class Chains:
-    """What a tier drafted for B sequences: tokens and their origins [B][n_b], and the distributions [n_b, V] that the
-    tokens were drawn from (under greedy decoding, whose argmax they are); None where they were copied."""
+    """What a tier drafted for B sequences: tokens and their origins [B][n_b], and the distributions [n_b, V] that they
+    were drawn from (or, under greedy decoding, whose argmax they are); None if they were copied."""
 
     tokens: list[list[int]]
     origin: list[list[str]]
     distributions: list[Tensor] | None
 
     def tree(self, greedy: bool, device: torch.device) -> DraftTree:
-        """As a draft tree [B, N], shorter chains padded with never-accepted nodes; the distributions' children are
-        drawn, unless `greedy`."""
+        """The chains as a draft tree [B, N], padded with never-accepted nodes. Tokens with distributions count as drawn
+        unless `greedy`."""
         bare = deterministic_chains(self.tokens, [""] * len(self.tokens), device)
         origin = tuple(tuple(own + [""] * (bare.nodes - len(own))) for own in self.origin)
         if self.distributions is None or bare.nodes == 0:
@@ -58,24 +59,24 @@ class Chains:
 
 
 class Below(Protocol):
-    """Who drafts for a tier."""
+    """What drafts for a tier."""
 
     def begin(self, prompts: Sequence[list[int]]) -> None:
         """Reads the prompts; the last token of each is pending."""
 
     def read(self, texts: Sequence[Sequence[int]]) -> None:
-        """The target has committed these texts, which only ever grow."""
+        """Receives the texts that the target has committed; they only grow."""
 
     def draft(self, texts: Sequence[Sequence[int]], counts: Sequence[int], index: int) -> Chains:
-        """At most `counts[b]` tokens behind each text, which begins as what is committed and may go on. No two calls
-        have the same `index`."""
+        """At most `counts[b]` tokens after each text, which begins with the committed text and may be longer. No two
+        calls have the same `index`."""
 
     def forget(self, lengths: Sequence[int]) -> None:
-        """Of what was read, no more than `lengths[b]` tokens stand."""
+        """Discards all but the first `lengths[b]` tokens of what was read."""
 
 
 class Copier:
-    """The innermost tier without a model: copies from the text, or guesses nothing ('none')."""
+    """The lowest tier, which has no model: it copies from the text, or guesses nothing ('none')."""
 
     def __init__(self, name: str, ngram: int) -> None:
         self._name, self._ngram = name, ngram
@@ -96,14 +97,14 @@ class Copier:
         return Chains(tokens, [[self._name] * len(own) for own in tokens], None)
 
     def forget(self, lengths: Sequence[int]) -> None:
-        """Only committed text was read."""
+        """Nothing to discard: only committed text was read."""
 
 
 class Tier:
-    """One model, and who drafts for it; a tier is asked for at most `most` tokens at once.
+    """One model and what drafts for it. At most `most` tokens are asked of it at once.
 
-    `round_ms` are the milliseconds of its rounds since it last read: a forward of its own each, and what those below
-    took for it. `vocabulary` is the target's, the width of every distribution.
+    `round_ms` are the milliseconds of its rounds since it last read: one forward of its own each, and the work of the
+    tiers below for it. `vocabulary` is the target's, the width of every distribution.
     """
 
     def __init__(
@@ -118,8 +119,8 @@ class Tier:
     ) -> None:
         if model.stateful:
             raise DraftscopeError(
-                f"A cascade cuts back what its models have read, and the state of '{model.name}' cannot be; choose "
-                "another draft model, or the drafter 'draft'."
+                f"A cascade has to discard tokens that its models have read, and the state of '{model.name}' does not "
+                "allow that; choose another draft model, or the drafter 'draft'."
             )
         self.model, self.below = model, below
         self.round_ms: list[float] = []
@@ -134,14 +135,14 @@ class Tier:
         self.below.begin(prompts)
 
     def read(self, texts: Sequence[Sequence[int]]) -> None:
-        """A text that a limit cut short may end before what was read of it; its last token is always pending."""
+        """A text that reached its limit may be shorter than what was read of it; its last token is always pending."""
         self.round_ms = []
         self._cached = [min(cached, len(text) - 1) for cached, text in zip(self._cached, texts, strict=True)]
         self.below.read(texts)
 
     def draft(self, texts: Sequence[Sequence[int]], counts: Sequence[int], index: int) -> Chains:
-        """Exactly `counts[b]` tokens of the model's own distribution, in as few of its forwards as those below
-        allow."""
+        """Exactly `counts[b]` tokens from the model's own distribution; fewer forwards, the better the tiers below
+        guess."""
         drafts = [_Draft(list(text), len(text) + count) for text, count in zip(texts, counts, strict=True)]
         turn = 0
         while any(draft.left for draft in drafts):
@@ -160,7 +161,7 @@ class Tier:
         self.below.forget(lengths)
 
     def _round(self, drafts: list[_Draft], index: int) -> None:
-        """One round of speculative decoding with this tier's model as the target; finished drafts stay as they are."""
+        """One round of speculative decoding with this tier's model as the target; finished drafts do not change."""
         texts = [draft.text for draft in drafts]
         guesses = self.below.draft(texts, [max(0, draft.left - 1) for draft in drafts], index)
         tree = guesses.tree(self._sampling.greedy, self.model.device)
@@ -180,9 +181,9 @@ class Tier:
         return self._streams.uniforms(index, self._most, self.model.device)
 
     def _distributions(self, texts: list[list[int]], guesses: list[list[int]]) -> Tensor:
-        """The model's distributions [B, N + 1, V] below the last token of every text and below each guess.
+        """The model's distributions [B, N + 1, V] after the last token of every text and after each guess.
 
-        Each sequence reads what it lacks and its guesses; rows that pad the shorter ones lie behind and are forgotten.
+        Each sequence reads the tokens that its cache lacks, then its guesses; padding follows and is discarded.
         """
         device = self.model.device
         rows = [
@@ -201,7 +202,7 @@ class Tier:
         return torch.nn.functional.pad(distribution, (0, self._vocabulary - distribution.shape[-1]))
 
     def _verify(self, distribution: Tensor, tree: DraftTree, uniforms: Uniforms) -> Verification:
-        """By the exact rule that accepts most: the rule of the settings is the target's affair."""
+        """Verifies by the exact rule that accepts most; the run's own rule is for the target only."""
         if self._sampling.greedy:
             return verify_greedy(distribution.argmax(-1), tree)
         return (
@@ -211,7 +212,7 @@ class Tier:
         )
 
     def _readable(self, token: int) -> int:
-        """A token that only the target's padded embedding has is read as the model's last one: a worse guess."""
+        """A token that only the target's padded embedding has becomes the model's last one: a worse guess."""
         return min(token, self.model.vocabulary - 1)
 
 

@@ -1,7 +1,7 @@
-"""Arms: what a policy chooses among. An arm is a drafter with its own gamma or shape, written NAME:GAMMA or NAME:SHAPE.
+"""Arms: what a bandit chooses among. An arm is a drafter with its own gamma or shape: NAME:GAMMA or NAME:SHAPE.
 
-'draft:4' is a chain of four, 'sampled-tree:2x1x1' a tree with two children at the root and one below each, 'ngram' the
-n-gram drafter at the run's own gamma, 'plain' no draft at all.
+'draft:4' is a chain of four, 'sampled-tree:2x1x1' a tree with two children at the root and one child of each below,
+'ngram' the n-gram drafter with the run's own gamma, 'plain' no draft at all.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Find = Callable[[str], DrafterInfo]  # a drafter by its name; DraftscopeError fo
 
 @dataclass(frozen=True)
 class Arm:
-    """One arm: `settings` are the run's but for the drafter and its gamma or shape."""
+    """One arm: `settings` are the run's settings, with the arm's drafter and its gamma or shape."""
 
     name: str
     info: DrafterInfo
@@ -34,7 +34,7 @@ class Arm:
 
     @property
     def shape(self) -> tuple[int, ...] | None:
-        """Children of every node, level by level; empty where nothing is drafted, None where that is no full tree."""
+        """Children of every node, level by level; empty for plain, None if the drafter proposes no full tree."""
         if "shape" in self.info.uses:
             return self.settings.options(ShapeOptions).shape
         if "gamma" in self.info.uses:
@@ -43,16 +43,16 @@ class Arm:
 
 
 def arms_of(settings: Settings, find: Find) -> list[Arm]:
-    """The arms that the settings name. `DraftscopeError` for one that is no arm, or stands there twice."""
+    """The arms that the settings name. `DraftscopeError` for one that cannot be an arm, or is named twice."""
     arms = [_arm(written, settings, find) for written in settings.options(BanditOptions).arms]
     for i, arm in enumerate(arms):
         if any((arm.info, arm.options) == (other.info, other.options) for other in arms[:i]):
-            raise DraftscopeError(f"arms: '{arm.name}' stands there twice; name each arm once.")
+            raise DraftscopeError(f"arms: '{arm.name}' is named twice; name each arm once.")
     return arms
 
 
 def refuse(arm: Arm, parts: Parts[DrafterOptions]) -> None:
-    """`DraftscopeError` where these models cannot play an arm."""
+    """`DraftscopeError` if these models cannot run an arm."""
     info = arm.info
     why = info.unfit(parts.target)
     if (info.needs_draft and parts.draft is None) or (info.needs_text_draft and parts.text_draft is None):
@@ -64,7 +64,7 @@ def refuse(arm: Arm, parts: Parts[DrafterOptions]) -> None:
         limited = next((model for model in models if model is not None and not model.trees), None)
         why = f"'{limited.name}' takes no trees" if limited is not None else why
     if why:
-        raise DraftscopeError(f"The arm '{arm.name}' cannot be played: {why}; leave it out of 'arms'.")
+        raise DraftscopeError(f"The arm '{arm.name}' cannot run here: {why}; leave it out of 'arms'.")
 
 
 def _arm(written: str, settings: Settings, find: Find) -> Arm:
@@ -72,7 +72,7 @@ def _arm(written: str, settings: Settings, find: Find) -> Arm:
     info = find(name)
     if info.synthetic or "arms" in info.uses or "typed" in info.uses:
         raise DraftscopeError(
-            f"arms: '{name}' cannot be one: what is typed, synthetic or a bandit itself is no choice; leave it out."
+            f"arms: '{name}' cannot be an arm, as it is typed, synthetic or a bandit itself; leave it out."
         )
     own: dict[str, Any] = {"drafter": name, "draft_length": "fixed"}
     if form and "shape" in info.uses:

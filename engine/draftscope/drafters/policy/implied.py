@@ -1,13 +1,13 @@
-"""What the result on one draft tells of smaller ones: full information, where a result allows it.
+"""The implied acceptance of smaller drafts: what the result of one draft says about them.
 
-A shorter chain of the same drafter is the beginning of a longer one, a narrower tree the first siblings of a wider: the
-same draws, verified by the same uniforms, so their outcome is known without playing them. Only of smaller drafts: a
-longer one is known where the chain fell short and unknown where it stood, and an estimate fed by failures alone is too
-low.
+A shorter chain of the same drafter is the beginning of a longer one, and a narrower tree consists of the first siblings
+of a wider one: the same draws, verified with the same uniforms. So their result is known without running them. This
+holds for smaller drafts only: a longer chain's result is known if the shorter one was rejected and unknown if it was
+accepted, and an estimate from rejections alone would be too low.
 
-Token-wise, and in trees, the smaller draft accepts the beginning of the path that lies in it. Block verification
-(2403.10444) accepts a prefix by what stands behind it, so a shorter block is verified anew: its thresholds are those of
-the longer one, but for its last, h_g = p_g.
+Under token-wise verification, and in trees, the smaller draft accepts the part of the path that lies in it. Block
+verification (2403.10444) accepts a prefix depending on the tokens after it, so a shorter block is verified again: its
+thresholds are those of the longer one, except the last, h_g = p_g.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from draftscope.verify.uniforms import Uniforms
 
 
 def lies_in(small: TreeShape, large: TreeShape) -> bool:
-    """Is the full tree `small` part of the full tree `large`, root for root and sibling for sibling?"""
+    """Whether the full tree `small` is part of the full tree `large`, with the same root and first siblings."""
     return len(small) <= len(large) and all(a <= b for a, b in zip(small, large, strict=False))
 
 
@@ -31,9 +31,9 @@ def is_chain(shape: TreeShape) -> bool:
 
 
 def accepted(outcome: Outcome, uniforms: Uniforms, small: TreeShape) -> list[int]:
-    """[B]: how many tokens of the full tree `small`, part of the one that was verified, would have been accepted.
+    """[B]: the number of tokens that the full tree `small`, part of the verified one, would have got accepted.
 
-    `uniforms` are the round's. A tree cut short at the end of a text cuts the smaller one as well.
+    `uniforms` are the round's. If the end of the text shortened the verified tree, it shortens the smaller one too.
     """
     block = outcome.verification.block if outcome.verification is not None else None
     if block is not None:
@@ -43,7 +43,7 @@ def accepted(outcome: Outcome, uniforms: Uniforms, small: TreeShape) -> list[int
 
 
 def _beginning(path: Sequence[int], parents: Sequence[int], small: TreeShape) -> int:
-    """The nodes of `path` from the root down that stand among the first siblings."""
+    """The number of nodes of `path`, from the root down, that belong to the tree `small`."""
     for depth, node in enumerate(path):
         rank = sum(parent == parents[node] for parent in parents[:node])
         if depth >= len(small) or rank >= small[depth]:

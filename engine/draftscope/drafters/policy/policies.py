@@ -1,9 +1,9 @@
-"""Which arm next? Policies over arms whose reward is tokens over seconds, taken as a ratio of sums.
+"""Which arm is next? Policies over arms whose reward is tokens per second, as a ratio of sums.
 
-A mean of single rounds' rates would weigh a short round like a long one; what counts is all tokens over all time. So
-every arm has two means, tokens and milliseconds of a round, each with its own uncertainty: a result may tell the
-tokens of arms that were not pulled, while a time can only be measured. Until each arm was pulled once, they are pulled
-in order. A policy knows numbers only: no tensors, no text.
+A mean of the rounds' rates would give a short round the weight of a long one; what counts is all tokens over all time.
+So every arm has two means, the tokens and the milliseconds of a round, each with its own uncertainty: a result may
+imply the tokens of arms that were not pulled, while a time has to be measured. At first each arm is pulled once, in
+order. A policy handles numbers only, no tensors and no text.
 
 UCB1: Auer, Cesa-Bianchi, Fischer 2002. Thompson sampling: Thompson 1933. Exp3 with side observations: Alon et al.
 1409.8428. As policies over drafts: BanditSpec 2505.15141, TapOut 2511.02017; full information: 2510.20064.
@@ -16,17 +16,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from statistics import NormalDist
 
-TOKENS_SD = 1.0  # believed spread of a round's tokens before any was seen; weighs one round
-MS_SHARE = 0.3  # believed spread of a round's time, as a share of its mean; weighs one round
+TOKENS_SD = 1.0  # initial standard deviation of a round's tokens; has the weight of one round
+MS_SHARE = 0.3  # initial standard deviation of a round's time over its mean; has the weight of one round
 
 
 class Mean:
-    """A mean that grows, and its standard error, given the `spread` that is believed before anything is seen."""
+    """A running mean and its standard error, given the `spread` that is assumed at first."""
 
     def __init__(self) -> None:
         self.count = 0
         self.mean = 0.0
-        self._squares = 0.0  # sum of squared distances to the mean
+        self._squares = 0.0  # sum of squared differences from the mean
 
     def add(self, value: float) -> None:
         self.count += 1
@@ -38,8 +38,8 @@ class Mean:
         return math.sqrt((self._squares + spread**2) / (self.count * self.count)) if self.count else math.inf
 
 
-class Seen:
-    """One arm: `tokens` of the rounds whose result told it, `ms` of the rounds that it drafted itself."""
+class ArmStatistics:
+    """One arm: `tokens` of the rounds whose result implied it, `ms` of the rounds that it drafted itself."""
 
     def __init__(self) -> None:
         self.tokens = Mean()
@@ -51,38 +51,39 @@ class Seen:
 
     @property
     def rate(self) -> float:
-        """Tokens a millisecond; the ratio of sums wherever only its own rounds told it."""
+        """Tokens per millisecond: the ratio of sums, if only its own rounds implied its tokens."""
         return self.tokens.mean / self.ms.mean
 
 
 class Policy(ABC):
-    """`tells[j]` are the arms whose tokens the result on arm j tells, j itself among them: known before any round."""
+    """`implied[j]` are the arms whose tokens the result of arm j implies, j among them. Fixed before any round."""
 
-    def __init__(self, tells: Sequence[Sequence[int]]) -> None:
-        self.tells = tells
-        self.arms = [Seen() for _ in tells]
-        self.probability: float | None = None  # with which the last arm was drawn, where it was drawn by lot
+    def __init__(self, implied: Sequence[Sequence[int]]) -> None:
+        self.implied = implied
+        self.arms = [ArmStatistics() for _ in implied]
+        self.probability: float | None = None  # with which the last arm was drawn, if it was drawn at random
 
     def choose(self, uniforms: Sequence[float]) -> int:
-        """The next arm. `uniforms`: a fresh uniform draw for each arm and one more."""
+        """The next arm. `uniforms`: one for each arm, and one more."""
         self.probability = None
         untried = next((i for i, arm in enumerate(self.arms) if not arm.pulls), None)
         return self._best(uniforms) if untried is None else untried
 
     @abstractmethod
     def _best(self, uniforms: Sequence[float]) -> int:
-        """The next arm, when each was pulled before."""
+        """The next arm, once each has been pulled."""
 
     def observe(self, pulled: int, tokens: Sequence[float], ms: float) -> None:
-        """A round is over: `tokens[k]` is what arm `tells[pulled][k]` got, or would have got; `ms` the round's time."""
+        """Adds a round: `tokens[k]` are the tokens of arm `implied[pulled][k]`, actual or implied; `ms` is its time."""
         self.arms[pulled].ms.add(ms)
-        for arm, got in zip(self.tells[pulled], tokens, strict=True):
+        for arm, got in zip(self.implied[pulled], tokens, strict=True):
             self.arms[arm].tokens.add(got)
 
-    def believed(self, arm: Seen, more: float, longer: float) -> float:
-        """An arm's rate with its tokens `more`, its time `longer` standard errors off; no time below the least mean.
+    def believed(self, arm: ArmStatistics, more: float, longer: float) -> float:
+        """An arm's rate with its tokens `more` and its time `longer` standard errors above their means, but no time
+        below the least mean.
 
-        One slow round, the first of a run for one, must not put an arm away for good: hence the wide `MS_SHARE`.
+        One slow round, such as the first of a run, must not rule out an arm for good: hence the large `MS_SHARE`.
         """
         tokens = arm.tokens.mean + more * arm.tokens.error(TOKENS_SD)
         ms = arm.ms.mean + longer * arm.ms.error(MS_SHARE * arm.ms.mean)
@@ -90,7 +91,7 @@ class Policy(ABC):
 
 
 class Ucb(Policy):
-    """The arm that could be the best: tokens as many, and time as little, as sqrt(2 ln t) standard errors allow."""
+    """The arm with the highest rate at sqrt(2 ln t) standard errors more tokens and less time."""
 
     def _best(self, uniforms: Sequence[float]) -> int:
         width = math.sqrt(2 * math.log(sum(arm.pulls for arm in self.arms)))
@@ -98,41 +99,39 @@ class Ucb(Policy):
 
 
 class Thompson(Policy):
-    """The arm that is the best in one draw from what is believed of each: normal around both means."""
+    """The best arm in one draw from normal distributions around both means of each."""
 
     def _best(self, uniforms: Sequence[float]) -> int:
         return _largest([self._drawn(arm, uniform) for arm, uniform in zip(self.arms, uniforms, strict=False)])
 
-    def _drawn(self, arm: Seen, uniform: float) -> float:
-        """One uniform makes both normals: its leading half the tokens', what is left the time's."""
+    def _drawn(self, arm: ArmStatistics, uniform: float) -> float:
+        """One uniform gives both normal draws: its leading bits that of the tokens, the others that of the time."""
         first, second = divmod(uniform * 2**26, 1.0)
         return self.believed(arm, _normal((first + 0.5) / 2**26), _normal(second))
 
 
 class Exp3(Policy):
-    """Draws by weights that shrink with each arm's loss, whatever the text does: nothing is assumed of the rounds.
+    """Draws arms with weights that fall with each arm's loss. It assumes nothing about the rounds.
 
-    A round's gain is tokens - r ms, with r all tokens so far over all time so far: what an arm wins against going on as
-    before, whose sum is largest where the ratio of sums is. Losses are its mirror in [0, 1], over the probability with
-    which they come to be known.
+    A round's gain is tokens - r ms, with r all tokens so far over all time so far: the advantage over continuing as
+    before, whose sum is largest where the ratio of sums is. A loss is (1 - gain / largest gain) / 2, divided by the
+    probability that it becomes known.
     """
 
-    def __init__(self, tells: Sequence[Sequence[int]]) -> None:
-        super().__init__(tells)
-        self._losses = [0.0] * len(tells)
-        self._distributions: list[float] | None = (
-            None  # the distribution that the last arm was drawn from; none while arms are tried
-        )
-        self._variance = 0.0  # of the estimates so far, which sets how fast is learnt
+    def __init__(self, implied: Sequence[Sequence[int]]) -> None:
+        super().__init__(implied)
+        self._losses = [0.0] * len(implied)
+        self._drawn_from: list[float] | None = None  # the distribution of the last arm; None at the first pulls
+        self._variance = 0.0  # of the estimates so far; it sets the learning rate
         self._scale = 0.0  # the largest gain or loss so far, in tokens
         self._tokens = self._ms = 0.0
 
     def choose(self, uniforms: Sequence[float]) -> int:
-        self._distributions = None
+        self._drawn_from = None
         return super().choose(uniforms)
 
     def _best(self, uniforms: Sequence[float]) -> int:
-        distribution = self._distributions = self._distribution()
+        distribution = self._drawn_from = self._distribution()
         left, chosen = uniforms[-1], 0
         while chosen < len(distribution) - 1 and left >= distribution[chosen]:
             left -= distribution[chosen]
@@ -142,22 +141,22 @@ class Exp3(Policy):
 
     def observe(self, pulled: int, tokens: Sequence[float], ms: float) -> None:
         super().observe(pulled, tokens, ms)
-        told = self.tells[pulled]
-        self._tokens += tokens[told.index(pulled)]
+        implied = self.implied[pulled]
+        self._tokens += tokens[implied.index(pulled)]
         self._ms += ms
-        if self._distributions is None:
+        if self._drawn_from is None:
             return
         rate = self._tokens / self._ms
         gains = [
             got - rate * (ms if arm == pulled else self.arms[arm].ms.mean)
-            for arm, got in zip(told, tokens, strict=True)
+            for arm, got in zip(implied, tokens, strict=True)
         ]
         self._scale = max(self._scale, *(abs(gain) for gain in gains), 1e-9)
-        distribution = list(zip(self._distributions, self.tells, strict=True))
-        known = [sum(p for p, told in distribution if i in told) for i in range(len(distribution))]
-        for arm, gain in zip(told, gains, strict=True):
+        distribution = list(zip(self._drawn_from, self.implied, strict=True))
+        known = [sum(p for p, arms in distribution if i in arms) for i in range(len(distribution))]
+        for arm, gain in zip(implied, gains, strict=True):
             self._losses[arm] += (1 - gain / self._scale) / 2 / known[arm]
-        self._variance += sum(p / q for p, q in zip(self._distributions, known, strict=True) if p)
+        self._variance += sum(p / q for p, q in zip(self._drawn_from, known, strict=True) if p)
 
     def _distribution(self) -> list[float]:
         speed = math.sqrt(math.log(len(self._losses)) / (1 + self._variance)) if len(self._losses) > 1 else 0.0

@@ -1,12 +1,12 @@
-"""Sequoia (2402.12374): the tree worth most at what its rows and levels cost, by dynamic programming.
+"""Sequoia (2402.12374): the tree with the most expected tokens for its cost, by dynamic programming.
 
-Given how often the child of each rank is the one accepted (`rates`), a tree is worth one token for the target's own
-and, for every node, the product of the rates on its path. Of all trees of n nodes and depth d the best is found
-exactly; of all n and d, the one with most tokens for its time. Where no tree is worth its time, nothing is drafted.
+Given how often the child of each rank is the accepted one (`rates`), a tree is expected to emit one token of the
+target's own and, for every node, the product of the rates on its path. The best tree of n nodes and depth d is found
+exactly; then the n and d with the most tokens for their time. If no tree is faster than plain, nothing is drafted.
 
-The shape is settled before anything is drawn, so siblings may be drawn without replacement, as in the paper. Rates are
-measured at the temperature asked for (`acceptance.py`), costs are the calibrated ones of a chain: that a level of many
-nodes costs the draft more than one node does is left out.
+The shape is fixed before anything is drawn, so siblings can be drawn without replacement, as in the paper. Rates are
+measured at the run's temperature (`acceptance.py`). Costs are the calibrated ones of a chain; that a level of many
+nodes costs the draft more than a single node is ignored.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from draftscope.verify.tree import Counts
 
 
 def best_shape(rates: Sequence[float], nodes: int, depth: int) -> tuple[float, Counts]:
-    """Expected tokens a round of the best tree of exactly `nodes` nodes, at most `depth` deep, and its shape.
+    """Expected tokens per round of the best tree with exactly `nodes` nodes and at most `depth` levels, and its shape.
 
-    rates[r]: how often the child of rank r is accepted below an accepted parent; no node has more children than rates.
+    rates[r]: how often the child of rank r is accepted after an accepted parent; no node has more children than rates.
     """
     rates = tuple(rates)
     value, _ = _worth(rates, nodes, depth, 0)
@@ -40,7 +40,7 @@ def best_shape(rates: Sequence[float], nodes: int, depth: int) -> tuple[float, C
 
 
 def best_tree(rates: Sequence[float], nodes: int, depth: int, cost: Callable[[int, int], float]) -> Counts:
-    """The shape with most tokens for its time; `cost(nodes, levels)` in any unit, cost(0, 0) a plain round's."""
+    """The shape with the most tokens for its time. `cost(nodes, levels)` has any unit; cost(0, 0) is a plain round."""
     best = 1 / cost(0, 0)
     shape: Counts = ()
     for levels in range(1, depth + 1):
@@ -53,7 +53,7 @@ def best_tree(rates: Sequence[float], nodes: int, depth: int, cost: Callable[[in
 
 @lru_cache(maxsize=1 << 18)
 def _worth(rates: tuple[float, ...], count: int, levels: int, rank: int) -> tuple[float, tuple[int, ...]]:
-    """`count` nodes below one slot, in children of rank `rank` and later: their worth, and each child's nodes."""
+    """`count` nodes under one slot, in children of `rank` and later: expected tokens, and the nodes in each child."""
     if count == 0:
         return 0.0, ()
     if levels == 0 or rank == len(rates):

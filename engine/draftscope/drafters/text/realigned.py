@@ -1,7 +1,7 @@
-"""A draft model with a tokenizer of its own, which reads what the target wrote as text.
+"""A draft model with another tokenizer than the target, which reads the target's output as text.
 
-Its cache holds its own tokens. Text that grows may change its last tokens, so each round it reads again from where its
-tokens of the text begin to differ from those it has read.
+Its cache holds its own tokens. When the text grows, its last tokens may change, so each round it reads again from the
+first token that differs.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from torch import Tensor
 from draftscope.base.errors import DraftscopeError
 from draftscope.drafters.drafter import Parts
 from draftscope.drafters.options import GammaOptions
-from draftscope.drafters.text.retokenize import Realigner, Seen
+from draftscope.drafters.text.retokenize import DraftText, Realigner
 
-SPARE = 2  # a cache that is full is made so many times as large as what it has to hold
+SPARE = 2  # a full cache is replaced by one of this many times the needed size
 
 
 class RealignedDraft:
-    """The draft model of B sequences behind a `Realigner`. `read` begins a draft, `feed` goes on with it.
+    """The draft model of B sequences, with a `Realigner`. `read` begins a draft, `feed` continues it.
 
-    `again[b]` are the tokens that it had read and had to read anew when it last read.
+    `read_again[b]` is the number of tokens that the last `read` had to read a second time.
     """
 
     def __init__(self, parts: Parts[GammaOptions]) -> None:
@@ -32,30 +32,30 @@ class RealignedDraft:
         self._model = parts.text_draft.model
         if self._model.stateful:
             raise DraftscopeError(
-                f"'{self._model.name}' would have to forget what it read where text comes out as other tokens, and "
-                "its state cannot be cut back; choose another draft model, or the drafter 'ngram'."
+                f"'{self._model.name}' would have to discard tokens where the text is tokenized differently, and its "
+                "state does not allow that; choose another draft model, or the drafter 'ngram'."
             )
         self.device, self.vocabulary = self._model.device, self._model.vocabulary
         self.realigner = Realigner(parts.tokenizer, parts.text_draft.tokenizer)
-        self.again = [0] * parts.batch
+        self.read_again = [0] * parts.batch
         self._gamma = parts.options.gamma
         self._cache = self._model.cache(parts.batch, parts.capacity)
         self._read: list[list[int]] = [[] for _ in range(parts.batch)]  # tokens in the cache, drafted ones included
 
-    def seen(self, texts: Sequence[Sequence[int]]) -> list[Seen]:
+    def retokenized(self, texts: Sequence[Sequence[int]]) -> list[DraftText]:
         """The target's texts as the draft reads them."""
         return [self.realigner.read(text) for text in texts]
 
-    def fits(self, seen: Seen) -> bool:
-        """Whether there is something to read, and room for a draft behind it in the draft's own context."""
-        return 0 < len(seen.ids) <= self._model.context - self._gamma
+    def fits(self, text: DraftText) -> bool:
+        """Whether the text is not empty, and the draft's context has room for a draft after it."""
+        return 0 < len(text.ids) <= self._model.context - self._gamma
 
-    def read(self, seen: Sequence[Seen]) -> Tensor:
-        """Logits [B, 1, V] below every text, V the draft's own vocabulary; one that does not fit is read as token 0."""
+    def read(self, texts: Sequence[DraftText]) -> Tensor:
+        """Logits [B, 1, V] after every text, V the draft's vocabulary. A text that does not fit is read as token 0."""
         last = self.vocabulary - 1  # an added token may have no row in the embedding
-        ids = [[min(token, last) for token in each.ids] if self.fits(each) else [0] for each in seen]
+        ids = [[min(token, last) for token in each.ids] if self.fits(each) else [0] for each in texts]
         common = [min(_common(own, held), len(own) - 1) for own, held in zip(ids, self._read, strict=True)]
-        self.again = [max(0, len(held) - same) for held, same in zip(self._read, common, strict=True)]
+        self.read_again = [max(0, len(held) - same) for held, same in zip(self._read, common, strict=True)]
         needed = max(map(len, ids)) + max(len(own) - same for own, same in zip(ids, common, strict=True)) + self._gamma
         if needed > self._cache.table.capacity:
             self._cache = self._model.cache(len(ids), SPARE * needed)
@@ -71,7 +71,7 @@ class RealignedDraft:
         return logits.gather(1, (count - 1)[:, None, None].expand(-1, 1, logits.shape[2]))
 
     def feed(self, tokens: Tensor) -> Tensor:
-        """Logits [B, 1, V] below one more token of every draft, [B, 1], which joins what was read."""
+        """Reads one more token of every draft, [B, 1]; returns the logits [B, 1, V] after it."""
         logits = self._model.forward(self._cache, tokens, torch.zeros_like(tokens))
         for read, token in zip(self._read, tokens[:, 0].tolist(), strict=True):
             read.append(token)
@@ -80,5 +80,5 @@ class RealignedDraft:
 
 
 def _common(first: Sequence[int], second: Sequence[int]) -> int:
-    """How many leading tokens agree."""
+    """The number of leading tokens that are equal."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False)))

@@ -1,9 +1,9 @@
-"""Between two tokenizers by way of text: how a draft with a tokenizer of its own reads the target's tokens, and how
-what it writes becomes tokens of the target.
+"""Between two tokenizers by way of text: the target's tokens as a draft with another tokenizer reads them, and the
+draft's output as tokens of the target.
 
 Universal assisted generation and string-level exact match re-encode text; token-level intersection pairs the tokens
-that both vocabularies have (Timor et al. 2502.05202). Nothing here has to be right for the output to be exact: a
-continuation that is put into other tokens than the target would choose is a guess that the target rejects.
+that both vocabularies have (Timor et al. 2502.05202). The output is exact even if this conversion is wrong: tokens that
+the target would not choose are guesses that it rejects.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from typing import Any
 
 from draftscope.base.text import Pieces
 
-TAIL = 24  # characters in front of a continuation that it is encoded with: a tokenizer may treat a text's begin apart
+TAIL = 24  # characters before a continuation that are encoded with it: a tokenizer may treat a text's start specially
 
 
 @dataclass(frozen=True)
-class Seen:
-    """The target's text as its draft reads it: `ids` are the draft's own tokens of `text`; `begun` are the bytes of a
-    last character that is not ended yet, and that no text can hold."""
+class DraftText:
+    """The target's text as the draft reads it: `ids` are the draft's tokens of `text`. `incomplete` are the bytes of an
+    incomplete last character, which `text` cannot contain."""
 
     ids: list[int]
     text: str
-    begun: bytes
+    incomplete: bytes
 
 
 class Realigner:
-    """From the tokens of `target`, a tokenizer, to those of `draft`, and back."""
+    """Converts tokens of the tokenizer `target` to those of the tokenizer `draft`, and back."""
 
     def __init__(self, target: Any, draft: Any) -> None:
         self._target, self._draft = target, draft
@@ -40,32 +40,38 @@ class Realigner:
         adds = draft("a")["input_ids"][:1]
         self._begin = adds if adds == [draft.bos_token_id] else []
 
-    def read(self, tokens: Sequence[int]) -> Seen:
-        """The target's `tokens` as text; special tokens that the draft does not know are left out."""
+    def read(self, tokens: Sequence[int]) -> DraftText:
+        """The target's `tokens` as text; special tokens that the draft does not have are left out."""
         raw = b"".join(self._shown(token) for token in tokens)
         decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         text = decoder.decode(raw)
         ids: list[int] = self._draft(text, add_special_tokens=False, verbose=False)["input_ids"]
         begin = [] if ids[:1] == self._begin else self._begin
-        return Seen(begin + ids, text, decoder.getstate()[0])
+        return DraftText(begin + ids, text, decoder.getstate()[0])
 
-    def write(self, drafted: Sequence[int], seen: Seen) -> list[int]:
-        """The target's tokens for what the draft wrote behind `seen`: up to its first special token, or bytes that are
-        no text. Empty where it does not go on with the character that was begun."""
+    def write(self, drafted: Sequence[int], before: DraftText) -> list[int]:
+        """The target's tokens for the draft's output after `before`, up to its first special token or invalid bytes.
+
+        Empty if the output does not continue an incomplete character.
+        """
         raw, end = self._written(drafted)
-        if not raw.startswith(seen.begun):
+        if not raw.startswith(before.incomplete):
             return []
-        rest = raw[len(seen.begun) :]
-        inside = next((i for i, byte in enumerate(rest) if byte & 0xC0 != 0x80), len(rest)) if seen.begun else 0
+        rest = raw[len(before.incomplete) :]
+        inside = next((i for i, byte in enumerate(rest) if byte & 0xC0 != 0x80), len(rest)) if before.incomplete else 0
         single = [self._bytes.get(rest[i : i + 1], -1) for i in range(inside)]
-        if -1 in single:  # the target has no tokens for bytes inside a character
+        if -1 in single:  # the target has no token for a byte inside a character
             return []
         text, whole = _valid(rest[inside:])
-        return [*single, *self._encoded(text, "" if seen.begun else seen.text[-TAIL:]), *(end if whole else [])]
+        return [
+            *single,
+            *self._encoded(text, "" if before.incomplete else before.text[-TAIL:]),
+            *(end if whole else []),
+        ]
 
     def shared(self) -> tuple[list[int], list[int]]:
-        """The tokens that both have, as ids of the draft and ids of the target: the same bytes, or the same special
-        token."""
+        """The tokens that both have, as draft ids and target ids: tokens of the same bytes, and shared special
+        tokens."""
         theirs = known(self._theirs, self._draft)
         pairs = [(theirs[raw], token) for raw, token in known(self._ours, self._target).items() if raw in theirs]
         special = {self._theirs.raw(token): int(token) for token in self._draft.all_special_ids}
@@ -77,7 +83,7 @@ class Realigner:
         return raw if not self._ours.is_special(token) or raw in self._kept else b""
 
     def _written(self, drafted: Sequence[int]) -> tuple[bytes, list[int]]:
-        """Bytes up to the draft's first special token, and that token where the target has it too."""
+        """Bytes up to the draft's first special token, and that token if the target has it too."""
         raw = b""
         for token in drafted:
             if self._theirs.is_special(token):
@@ -87,7 +93,7 @@ class Realigner:
         return raw, []
 
     def _encoded(self, text: str, tail: str) -> list[int]:
-        """The target's tokens of `text` behind `tail`, where its tokenizer parts them there; else of `text` alone."""
+        """The target's tokens of `text` after `tail` if a token boundary separates them, else of `text` alone."""
         if not text:
             return []
         before, both = self._ids(tail), self._ids(tail + text)
@@ -99,13 +105,13 @@ class Realigner:
 
 
 def known(pieces: Pieces, tokenizer: Any) -> dict[bytes, int]:
-    """Every token by its bytes, special ones left out; of two with the same bytes the later, which is no byte token."""
+    """Every token by its bytes, without special ones. Of two with the same bytes the later, which is no byte token."""
     tokens = sorted(int(token) for token in tokenizer.get_vocab().values())
     return {pieces.raw(token): token for token in tokens if not pieces.is_special(token)}
 
 
 def _valid(raw: bytes) -> tuple[str, bool]:
-    """The text that `raw` begins with, and whether that is all of it."""
+    """The longest valid text at the start of `raw`, and whether that is all of it."""
     try:
         return raw.decode(), True
     except UnicodeDecodeError as error:

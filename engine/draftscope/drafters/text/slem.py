@@ -1,9 +1,9 @@
-"""String-level exact match: a draft with another tokenizer writes text, which the target's tokenizer cuts into tokens.
+"""String-level exact match: a draft with another tokenizer writes text, which the target's tokenizer turns into tokens.
 
-Universal assisted generation; SLEM of Timor et al. 2502.05202. What is exact and what is not: the output's distribution
-is exactly the target's at every temperature, because the continuation is fixed before any of the round's uniforms is
-looked at, and is verified as a point mass. The distribution that the draft gives to the *target's* tokens is not known:
-many of its own tokens spell one of the target's. So it drafts greedily, and a decision shows p beside no q.
+Universal assisted generation; SLEM of Timor et al. 2502.05202. The output has the target's distribution at every
+temperature, because the continuation is fixed before any of the round's uniforms is used, and is verified as a point
+mass. The draft's distribution over the *target's* tokens is not known, since many of its token sequences spell the same
+target token. So it drafts greedily, and decisions show p without q.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from draftscope.verify.tree import DraftTree, deterministic_chains, empty
 
 
 class Slem(Drafter):
-    """A deterministic chain: what `gamma` tokens of the draft's own say, in at most `gamma` of the target's."""
+    """A deterministic chain: the text of `gamma` draft tokens, as at most `gamma` tokens of the target."""
 
     def __init__(self, parts: Parts[GammaOptions]) -> None:
         self._gamma = parts.options.gamma
@@ -30,15 +30,15 @@ class Slem(Drafter):
         self._notes: list[Realignment] = []
 
     def begin(self, prompts: Sequence[list[int]], features: Tensor | None) -> None:
-        self._draft.read(self._draft.seen(prompts))
+        self._draft.read(self._draft.retokenized(prompts))
 
     def propose(self, state: State, depth: int) -> DraftTree:
         self._notes = []
         began = perf_counter()
-        seen = self._draft.seen(state.texts)
-        if not depth or not any(map(self._draft.fits, seen)):
+        texts = self._draft.retokenized(state.texts)
+        if not depth or not any(map(self._draft.fits, texts)):
             return empty(len(state.texts), self._draft.device)
-        token = self._draft.read(seen).argmax(-1)  # [B, 1]
+        token = self._draft.read(texts).argmax(-1)  # [B, 1]
         drafted, times = [token.tolist()], []
         for _ in range(self._gamma - 1):
             times.append((perf_counter() - began) * 1e3)
@@ -46,11 +46,11 @@ class Slem(Drafter):
             token = self._draft.feed(token).argmax(-1)
             drafted.append(token.tolist())
         times.append((perf_counter() - began) * 1e3)
-        own = [[step[b][0] for step in drafted] for b in range(len(seen))]
-        chains = [self._draft.realigner.write(o, s)[: min(self._gamma, depth)] for o, s in zip(own, seen, strict=True)]
+        own = [[step[b][0] for step in drafted] for b in range(len(texts))]
+        chains = [self._draft.realigner.write(o, s)[: min(self._gamma, depth)] for o, s in zip(own, texts, strict=True)]
         self._notes = [
             Realignment(drafted=self._gamma, proposed=len(chain), read_again=again)
-            for chain, again in zip(chains, self._draft.again, strict=True)
+            for chain, again in zip(chains, self._draft.read_again, strict=True)
         ]
         tree = deterministic_chains(chains, ["through text"] * len(chains), self._draft.device)
         return replace(tree, forward_ms=tuple(times))

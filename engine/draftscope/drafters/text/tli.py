@@ -1,8 +1,9 @@
 """Token-level intersection: a draft with another tokenizer draws only tokens that the target has too.
 
-TLI of Timor et al. 2502.05202. The draft's distribution is cut down to the tokens of both vocabularies and renormalised
-before anything is drawn, so it is a distribution over the target's tokens like any other draft's: verified by the same
-rules, exact at every temperature. What is lost is acceptance: tokens that only the target has are never drafted.
+TLI of Timor et al. 2502.05202. The draft's distribution is restricted to the tokens that both vocabularies have and
+renormalised before anything is drawn. So it is a distribution over the target's tokens like that of any other draft,
+verified by the same rules and exact at every temperature. The cost is acceptance: tokens that only the target has are
+never drafted.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from draftscope.verify.tree import Topology, even
 
 
 class Tli(Levels):
-    """A chain of draws from the shared tokens."""
+    """A chain drawn from the shared tokens."""
 
     shares = False
 
@@ -39,17 +40,17 @@ class Tli(Levels):
         self._vocabulary = parts.vocabulary
 
     def begin(self, prompts: Sequence[list[int]], features: Tensor | None) -> None:
-        self._draft.read(self._draft.seen(prompts))
+        self._draft.read(self._draft.retokenized(prompts))
 
     def first(self, state: State) -> Tensor | None:
-        seen = self._draft.seen(state.texts)
-        return self._distribution(self._draft.read(seen)) if any(map(self._draft.fits, seen)) else None
+        texts = self._draft.retokenized(state.texts)
+        return self._distribution(self._draft.read(texts)) if any(map(self._draft.fits, texts)) else None
 
     def below(self, form: Topology, children: Tensor, start: int) -> Tensor:
         return self._distribution(self._draft.feed(self._to_theirs[children]))
 
     def _distribution(self, logits: Tensor) -> Tensor:
-        """[B, 1, V] over the target's tokens, of the draft's logits: warped among the shared tokens alone."""
+        """The draft's distribution [B, 1, V] over the target's tokens, warped over the shared tokens only."""
         distribution = self._sampling.distribution(logits[..., self._theirs])
         return distribution.new_zeros((*distribution.shape[:-1], self._vocabulary)).index_copy_(
             -1, self._ours, distribution
