@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
+from draftscope.base.load_settings import LoadSettings
 from draftscope.decode.lab import Lab
 from draftscope_app.engine.messages import (
     Command,
     Entered,
     Happened,
-    Load,
     LoadFailed,
     Message,
     Quit,
@@ -39,7 +39,7 @@ def test_a_core_is_left_to_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
     class AskedError(Exception):
         """What the engine process would have loaded."""
 
-    def asked(load: Load, *rest: object) -> None:
+    def asked(load: LoadSettings, *rest: object) -> None:
         raise AskedError(load.spare_cores)
 
     monkeypatch.setattr("draftscope_app.engine.process.EngineProcess", asked)
@@ -144,7 +144,7 @@ def test_a_step_waits_without_burning_a_cycle(pair: Lab, monkeypatch: pytest.Mon
     """After the round that was paid for it sleeps until it hears a command, or half a minute."""
     monkeypatch.setattr("draftscope.decode.load.load", lambda **_: pair)
     line = Line(Start(paid := job(tokens=60, steps=1)))
-    main(line, Load())  # type: ignore[arg-type]
+    main(line, LoadSettings())  # type: ignore[arg-type]
     assert line.waits == [(30.0, Entered(paid.run, "stepping"))]
     events = [json.loads(message.line) for message in line.said if isinstance(message, Happened)]
     assert sum((event["kind"], event["lane"]) == ("round", "speculative") for event in events) == 1
@@ -196,7 +196,7 @@ def test_the_stream_numbers_its_deltas_and_loses_nothing(engine: EngineProcess) 
 
 
 def test_a_busy_engine_process_makes_nobody_wait() -> None:
-    process = EngineProcess(Load(), target=never_listens)
+    process = EngineProcess(LoadSettings(), target=never_listens)
     assert process.wait_ready(PATIENCE_S).phase == "ready"
     larger_than_a_pipe = job(prompt="x" * 2**22)
 
@@ -212,7 +212,7 @@ def test_a_busy_engine_process_makes_nobody_wait() -> None:
 
 
 def test_a_crash_is_one_sentence_and_a_restart() -> None:
-    process = EngineProcess(Load(), target=dies_on_the_first_run)
+    process = EngineProcess(LoadSettings(), target=dies_on_the_first_run)
     assert process.wait_ready(PATIENCE_S).phase == "ready"
     seen = Seen(process.run(job())).done()
     assert seen.sentences == [
@@ -224,7 +224,7 @@ def test_a_crash_is_one_sentence_and_a_restart() -> None:
 
 
 def test_a_process_that_cannot_live_is_given_up() -> None:
-    process = EngineProcess(Load(), target=never_comes_up)
+    process = EngineProcess(LoadSettings(), target=never_comes_up)
     deadline = time.monotonic() + PATIENCE_S
     while process.status.phase != "failed":
         assert time.monotonic() < deadline
@@ -236,14 +236,14 @@ def test_a_process_that_cannot_live_is_given_up() -> None:
 
 
 def test_models_that_cannot_be_loaded_are_one_sentence() -> None:
-    process = EngineProcess(Load("nothing"), target=cannot_load)
+    process = EngineProcess(LoadSettings("nothing"), target=cannot_load)
     status = process.wait_ready(PATIENCE_S)
     assert (status.phase, status.sentence) == ("failed", "'nothing' cannot be loaded.")
     assert Seen(process.run(job())).done().sentences == [status.sentence]
     process.close()
 
 
-def loading(load: Load) -> list[Message]:
+def loading(load: LoadSettings) -> list[Message]:
     """What the engine process says while it loads, in this process."""
     page, engine = Pipe()
     page.send(Quit())
@@ -252,7 +252,7 @@ def loading(load: Load) -> list[Message]:
 
 
 def test_everything_about_loading_reaches_the_engine(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    load = Load(
+    load = LoadSettings(
         "here", "there", "float32", "cpu", 1, device_map="auto", revision="v1", draft_revision="v2",
         trust_remote_code=True, allow_pickle=True,
     )  # fmt: skip
@@ -275,5 +275,5 @@ def test_everything_about_loading_reaches_the_engine(pair: Lab, monkeypatch: pyt
 def test_a_wish_about_loading_that_cannot_be_met_is_one_sentence(
     pair_folders: tuple[Path, Path], wish: dict[str, Any], sentence: str
 ) -> None:
-    *_, failed = loading(Load(**{"target": str(pair_folders[0])} | wish))
+    *_, failed = loading(LoadSettings(**{"target": str(pair_folders[0])} | wish))
     assert isinstance(failed, LoadFailed) and sentence in failed.sentence

@@ -19,13 +19,13 @@ import pandas as pd
 import pytest
 
 import draftscope
+from draftscope.base.load_settings import LoadSettings
 from draftscope.decode.lab import Lab
 from draftscope.measure.check import Finding
 from draftscope.trace import files, tables
 from draftscope_app.cli import options
 from draftscope_app.cli.main import COMMANDS, main
 from draftscope_app.engine.config import Environment
-from draftscope_app.engine.messages import Load
 from draftscope_app.reports import lanes
 from draftscope_app.serve import server
 
@@ -43,7 +43,7 @@ METRICS = {
     "itl_ms",
     "icl_ms",
 }
-LOAD = Load(
+LOAD = LoadSettings(
     "here", "there", "float32", "cpu", 1, device_map="auto", revision="v1", draft_revision="v2",
     trust_remote_code=True, allow_pickle=True,
     ballast="8b+1b", heads=("mtp:elsewhere", "eagle3:over-there"),
@@ -482,9 +482,9 @@ def test_decode_loads_what_its_arguments_say(cli: Cli, pair: Lab, monkeypatch: p
 
 
 def test_what_can_be_loaded_is_said_under_the_engines_names() -> None:
-    """`Load` travels as keyword arguments, with the same defaults."""
+    """`LoadSettings` travels as keyword arguments, with the same defaults."""
     engine = {name: given.default for name, given in signature(draftscope.load).parameters.items()}
-    assert asdict(Load()) == {name: engine[name] for name in asdict(Load())}
+    assert asdict(LoadSettings()) == {name: engine[name] for name in asdict(LoadSettings())}
 
 
 def test_a_port_in_use_and_a_host_unknown_are_one_sentence(cli: Cli) -> None:

@@ -14,8 +14,9 @@ import pytest
 import torch
 
 from draftscope.base.errors import DraftscopeError
+from draftscope.base.load_settings import LoadSettings
 from draftscope_app.engine.config import Environment, Limits
-from draftscope_app.engine.messages import EngineStatus, Load
+from draftscope_app.engine.messages import EngineStatus
 from draftscope_app.engine.process import EngineProcess
 from draftscope_app.engine.sessions import Visitors
 from draftscope_app.page import page
@@ -54,7 +55,7 @@ def others(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def process(pair_folders: tuple[Path, Path]) -> Iterator[EngineProcess]:
     """An engine of these tests' own: they load other models into it."""
-    process = EngineProcess(Load(str(pair_folders[0]), str(pair_folders[1]), dtype="float32", threads=1))
+    process = EngineProcess(LoadSettings(str(pair_folders[0]), str(pair_folders[1]), dtype="float32", threads=1))
     yield process
     process.close()
 
@@ -124,7 +125,7 @@ def test_the_form_is_absent_where_it_is_not_allowed(lets: bool) -> None:
 
 
 def test_how_models_are_loaded_stays_the_servers() -> None:
-    base = Load(
+    base = LoadSettings(
         "a", "b", "float32", "cpu", 2, heads=("eagle3:x",), trust_remote_code=True, allow_pickle=True, spare_cores=1
     )
     load = own_models.wanted(base, " me/big ", "", "v2")
@@ -180,7 +181,7 @@ def test_what_cannot_be_loaded_is_one_sentence_and_the_pair_stays(
 
 
 def test_no_page_loads_a_pickle_even_where_the_server_was_started_with_one(others: Path) -> None:
-    load = Load(str(others / "pickled"), str(others / "small"), dtype="float32", threads=1, allow_pickle=True)
+    load = LoadSettings(str(others / "pickled"), str(others / "small"), dtype="float32", threads=1, allow_pickle=True)
     engine = EngineProcess(load)
     assert engine.wait_ready(PATIENCE_S).phase == "ready"
     assert "pickled" in changed(engine, others, "pickled").refused

@@ -28,10 +28,11 @@ import httpx
 from playwright.sync_api import sync_playwright
 
 import draftscope
+from draftscope.base.load_settings import LoadSettings
 from draftscope.decode.race import race
 from draftscope.drafters.settings import Settings
 from draftscope.trace import html
-from draftscope_app.engine.messages import Happened, Job, Load
+from draftscope_app.engine.messages import Happened, Job
 from draftscope_app.engine.sessions import new_run_id
 from draftscope_app.page.bundle import presets
 from draftscope_app.page.controls import LANE
@@ -156,7 +157,7 @@ def decoding(browser: Any, served: Served, repeats: int, tokens: int) -> dict[st
 
 def quiet_server() -> Served:
     """The page on the embedded pair, its engine on one thread, with nothing to do yet."""
-    served = serve("127.0.0.1", free_port(), Load(threads=1), block=False)
+    served = serve("127.0.0.1", free_port(), LoadSettings(threads=1), block=False)
     served.admission.engine.wait_ready(180)
     return served
 

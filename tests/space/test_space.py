@@ -24,12 +24,13 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from draftscope.base.errors import DraftscopeError
+from draftscope.base.load_settings import LoadSettings
 from draftscope.trace import files as tracefile
 from draftscope_app.cli.main import main
 from draftscope_app.engine import config as environment
 from draftscope_app.engine.admission import Admission
 from draftscope_app.engine.config import Environment, Limits
-from draftscope_app.engine.messages import EngineStatus, Job, Load
+from draftscope_app.engine.messages import EngineStatus, Job
 from draftscope_app.engine.sessions import Visitors
 from draftscope_app.space import entry
 from draftscope_app.space.description import read
@@ -365,7 +366,7 @@ def test_the_environment_is_read_and_the_models_with_it() -> None:
     read_ = Environment.read(
         {"GRADIO_SERVER_PORT": "81", "DRAFTSCOPE_HEADS": "mtp:a, medusa:b", "DRAFTSCOPE_THREADS": "", "HOME": "x"}
     )
-    assert (read_.port, read_.host, read_.load) == (81, "0.0.0.0", Load(heads=("mtp:a", "medusa:b")))
+    assert (read_.port, read_.host, read_.load) == (81, "0.0.0.0", LoadSettings(heads=("mtp:a", "medusa:b")))
     assert read_.limits == Limits()
 
 

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
+from draftscope.base.load_settings import LoadSettings
 from draftscope_app.engine import select
-from draftscope_app.engine.messages import Job, Load, Step
+from draftscope_app.engine.messages import Job, Step
 from draftscope_app.engine.zero import SETUP_S, ZeroEngine, seconds
 from tests.support.runs import PATIENCE_S, Seen, job
 
@@ -71,7 +72,7 @@ def broken(duration: Callable[..., int]) -> Callable[[Any], Any]:
 
 
 def made(pair_folders: tuple[Path, Path], lend: Lend) -> ZeroEngine:
-    return ZeroEngine(Load(str(pair_folders[0]), str(pair_folders[1]), dtype="float32", threads=1), lend)
+    return ZeroEngine(LoadSettings(str(pair_folders[0]), str(pair_folders[1]), dtype="float32", threads=1), lend)
 
 
 @pytest.fixture(scope="module", params=[nothing, forking])
@@ -162,7 +163,7 @@ def test_no_gpu_is_one_sentence(pair_folders: tuple[Path, Path]) -> None:
 
 
 def test_models_that_cannot_be_loaded_are_one_sentence(tmp_path: Path) -> None:
-    zero = ZeroEngine(Load(str(tmp_path / "nothing")), nothing)
+    zero = ZeroEngine(LoadSettings(str(tmp_path / "nothing")), nothing)
     assert zero.status.phase == "failed"
     assert Seen(zero.run(job())).done().sentences == [zero.status.sentence]
 
@@ -209,7 +210,7 @@ def test_messages_come_in_batches(pair_folders: tuple[Path, Path]) -> None:
 def test_the_profile_chooses_it_and_spaces_lends_nothing_elsewhere(
     pair_folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    load = Load(str(pair_folders[0]), str(pair_folders[1]), dtype="float32", threads=1)
+    load = LoadSettings(str(pair_folders[0]), str(pair_folders[1]), dtype="float32", threads=1)
     assert select.profile() == "own"
     monkeypatch.setattr(select, "profile", lambda: "zero")
     zero = select.engine(load)

@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from draftscope.base import markdown
 from draftscope.base.errors import DraftscopeError
+from draftscope.base.load_settings import LoadSettings
 from draftscope_app.engine.log import Kind
-from draftscope_app.engine.messages import Load
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -97,10 +97,12 @@ class Environment(BaseModel):
             raise DraftscopeError(f"{first['loc'][0]} = {repr(first['input'])[:80]}: {remedy}.") from None
 
     @property
-    def load(self) -> Load:
+    def load(self) -> LoadSettings:
         """Which models to load."""
         heads = tuple(head.strip() for head in self.heads.split(",") if head.strip())
-        return Load(self.target or None, self.draft or None, self.dtype, self.device, threads=self.threads, heads=heads)
+        return LoadSettings(
+            self.target or None, self.draft or None, self.dtype, self.device, threads=self.threads, heads=heads
+        )
 
     def lets_load(self, host: str) -> bool:
         """Whether visitors of a page at `host` may load other models."""

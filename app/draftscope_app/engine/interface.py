@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from draftscope.base.load_settings import LoadSettings
 from draftscope_app.engine.handle import RunHandle
-from draftscope_app.engine.messages import Command, EngineStatus, Job, Load
+from draftscope_app.engine.messages import Command, EngineStatus, Job
 from draftscope_app.engine.notice import Notice
 
 
@@ -16,7 +17,7 @@ class Engine(Protocol):
     def status(self) -> EngineStatus: ...
 
     @property
-    def load(self) -> Load:
+    def load(self) -> LoadSettings:
         """Which models are loaded, and how."""
 
     @property
@@ -29,7 +30,7 @@ class Engine(Protocol):
     def send(self, command: Command) -> None:
         """Passes a command on; never waits for the engine."""
 
-    def change(self, load: Load) -> None:
+    def change(self, load: LoadSettings) -> None:
         """Loads other models in place of those that are loaded; `status` says what came of it.
 
         Raises `DraftscopeError` where it cannot be done now.

@@ -12,9 +12,6 @@ State = Literal["queued", "running", "stepping", "solo", "done"]  # of a run
 Phase = Literal["loading", "ready", "failed"]  # of an engine
 
 
-Load = LoadSettings  # the models to load, as the arguments of `draftscope.load`
-
-
 @dataclass(frozen=True)
 class Job:
     """One run of a visitor: a prompt and its lanes, raced; then, if asked for, whole solo runs of each lane.
@@ -60,7 +57,7 @@ class Step:
 class Change:
     """Other models are loaded in place of those that are there; if that fails, those stay."""
 
-    load: Load
+    load: LoadSettings
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from multiprocessing.connection import Connection
 from queue import SimpleQueue
 
 from draftscope.base.errors import DraftscopeError
+from draftscope.base.load_settings import LoadSettings
 from draftscope_app.engine import worker
 from draftscope_app.engine.handle import RunHandle, runs_before
 from draftscope_app.engine.messages import (
@@ -27,7 +28,6 @@ from draftscope_app.engine.messages import (
     EngineStatus,
     Entered,
     Job,
-    Load,
     LoadFailed,
     Loading,
     Message,
@@ -48,11 +48,11 @@ Commands = SimpleQueue[Command | None]  # None ends the thread that sends them
 class EngineProcess:
     """Starts the process, keeps it running, and serves every visitor. `close()` ends it."""
 
-    def __init__(self, load: Load, target: Callable[[Connection, Load], None] = worker.main) -> None:
+    def __init__(self, load: LoadSettings, target: Callable[[Connection, LoadSettings], None] = worker.main) -> None:
         self.status = EngineStatus()
         self.load = load
         self.changed = Notice()
-        self._next_load: Load | None = None  # becomes `load` once it has been loaded
+        self._next_load: LoadSettings | None = None  # becomes `load` once it has been loaded
         self._settled = self.status  # the latest status that was not "loading"
         self._target = target
         self._context = multiprocessing.get_context("spawn")
@@ -75,7 +75,7 @@ class EngineProcess:
             self._end(handle, self.status.sentence)
         return handle
 
-    def change(self, load: Load) -> None:
+    def change(self, load: LoadSettings) -> None:
         """Loads other models in place of those that are loaded; where that fails these stay, and `status` says why.
 
         Raises `DraftscopeError` while models are loading or runs are decoded.

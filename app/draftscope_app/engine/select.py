@@ -7,8 +7,8 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
+    from draftscope.base.load_settings import LoadSettings
     from draftscope_app.engine.interface import Engine
-    from draftscope_app.engine.messages import Load
 
 Profile = Literal["zero", "own"]
 
@@ -18,7 +18,7 @@ def profile() -> Profile:
     return "zero" if os.environ.get("SPACES_ZERO_GPU", "").lower() in ("1", "t", "true") else "own"
 
 
-def engine(load: Load) -> Engine:
+def engine(load: LoadSettings) -> Engine:
     """Decodes in a process of its own; on ZeroGPU in this process, the only one that is lent a GPU."""
     if profile() == "zero":
         import spaces  # before torch, which it prepares

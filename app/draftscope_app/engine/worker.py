@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from draftscope.base.errors import DraftscopeError
+from draftscope.base.load_settings import LoadSettings
 from draftscope.trace.events import Round, RunEnd
 from draftscope_app.engine import messages
 from draftscope_app.engine.play import Event, events_of, sentence_of
@@ -29,7 +30,7 @@ ALL = 10**9  # rounds: more than a run has
 IDLE_STEPS_S = 15 * 60  # a run in steps ends by itself after this long without a step
 
 
-def main(pipe: Connection, load: messages.Load) -> None:
+def main(pipe: Connection, load: LoadSettings) -> None:
     """Runs in the engine process until the other end of the pipe is closed."""
     with suppress(EOFError, OSError, KeyboardInterrupt, SystemExit):  # the server has ended
         _Worker(pipe, load).serve()
@@ -52,14 +53,14 @@ class _Running:
 
 
 class _Worker:
-    def __init__(self, pipe: Connection, load: messages.Load) -> None:
+    def __init__(self, pipe: Connection, load: LoadSettings) -> None:
         self._pipe = pipe
         self._runs: dict[str, _Running] = {}  # in order of arrival
         self._lab: Lab | None = None
         self._threads = 1  # of its forwards
         self._load(load)
 
-    def _load(self, load: messages.Load) -> None:
+    def _load(self, load: LoadSettings) -> None:
         began = time.monotonic()
         if self._lab is None:
             self._say(messages.Loading("The engine is starting: torch is being loaded."))

@@ -20,6 +20,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from draftscope.base.errors import DraftscopeError
+from draftscope.base.load_settings import LoadSettings
 from draftscope_app.engine import messages as jobs
 from draftscope_app.engine.handle import RunHandle, runs_before
 from draftscope_app.engine.notice import Notice
@@ -48,7 +49,7 @@ def seconds(job: jobs.Job, _slot: int) -> int:
 class ZeroEngine:
     """What `EngineProcess` is elsewhere: decodes runs in order, one at a time."""
 
-    def __init__(self, load: jobs.Load, lend: Lend, place: str = "") -> None:
+    def __init__(self, load: LoadSettings, lend: Lend, place: str = "") -> None:
         self.load = load
         self.changed = Notice()
         self._runs: dict[str, RunHandle] = {}
@@ -96,7 +97,7 @@ class ZeroEngine:
             elif budget is not None:
                 self._deliver(handle, *budget.add())
 
-    def change(self, load: jobs.Load) -> None:  # noqa: ARG002 - every engine has it
+    def change(self, load: LoadSettings) -> None:  # noqa: ARG002 - every engine has it
         """Raises `DraftscopeError`: the models are on the device from the start."""
         raise DraftscopeError("On ZeroGPU other models cannot be loaded; start a server of your own for them.")
 
@@ -210,7 +211,7 @@ class _StepBudget:
         return due
 
 
-def _loaded(load: jobs.Load, place: str) -> tuple[Lab | None, jobs.EngineStatus]:
+def _loaded(load: LoadSettings, place: str) -> tuple[Lab | None, jobs.EngineStatus]:
     """The models and their status, or None and why they could not be loaded."""
     import draftscope
 

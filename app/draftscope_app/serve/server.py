@@ -13,10 +13,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from draftscope.base.errors import DraftscopeError
+from draftscope.base.load_settings import LoadSettings
 from draftscope_app.engine import log, select
 from draftscope_app.engine.admission import Admission
 from draftscope_app.engine.config import Environment
-from draftscope_app.engine.messages import Load
 from draftscope_app.engine.sessions import Visitors
 from draftscope_app.serve import health
 
@@ -32,7 +32,7 @@ QUEUE_POLL_S, PROGRESS_POLL_S = 0.05, 1.0
 def serve(
     host: str = "127.0.0.1",
     port: int = 7860,
-    load: Load | None = None,
+    load: LoadSettings | None = None,
     drafter: str | None = None,
     open_browser: bool = False,
     block: bool = True,
@@ -48,7 +48,7 @@ def serve(
     os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
     log.configure(environment.log)
     # One core stays with the page and the browser: threads that wait for each other on a shared core are slower.
-    engine = select.engine(replace(load or Load(), spare_cores=1))
+    engine = select.engine(replace(load or LoadSettings(), spare_cores=1))
     admission = Admission(engine, environment.limits)
     uploads = Uploads()
     try:

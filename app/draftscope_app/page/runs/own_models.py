@@ -11,7 +11,8 @@ import gradio as gr
 from draftscope.base.errors import DraftscopeError
 from draftscope_app.engine.admission import refuse_long
 from draftscope_app.engine.interface import Engine
-from draftscope_app.engine.messages import EngineStatus, Load
+from draftscope.base.load_settings import LoadSettings
+from draftscope_app.engine.messages import EngineStatus
 
 PERIOD_S = 1.0  # between two sentences that count the seconds
 MOST_NAME = 500  # characters of a hub id, a folder or a revision
@@ -44,7 +45,7 @@ def form() -> Form:
         )
 
 
-def wanted(base: Load, target: str, draft: str, revision: str) -> Load:
+def wanted(base: LoadSettings, target: str, draft: str, revision: str) -> LoadSettings:
     """What the server loads for these names, otherwise as it was started. Whatever the server itself may read, a page
     never gets it to unpickle a file or to run a repository's code."""
     refuse_long({"target": target, "draft": draft, "revision": revision}, MOST_NAME)
@@ -64,7 +65,7 @@ def wanted(base: Load, target: str, draft: str, revision: str) -> Load:
     )
 
 
-async def changes(engine: Engine, load: Load) -> AsyncIterator[EngineStatus]:
+async def changes(engine: Engine, load: LoadSettings) -> AsyncIterator[EngineStatus]:
     """The engine's status, with the seconds so far, until the models are loaded or could not be."""
     engine.change(load)
     began = time.monotonic()
