@@ -1,4 +1,4 @@
-"""Bandits: policies on made-up arms, what a result tells of smaller drafts, exactness through the loop, the trace."""
+"""Bandits: policies on made-up arms, implied results of smaller drafts, exactness through the loop, the trace."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ARMS = ("plain", "draft:1", "draft:3", "sampled-tree:2x1")
 MIXED = ("draft:3", "topk-tree:2x2", "ngram:3", "suffix-tree", "lookahead", "cascade:3", "early-exit:2", "eagle3:2",
          "eagle-tree", "medusa:2", "block:3", "mtp:2")  # fmt: skip
 
-# Policies, on arms that are made up.
+# Policies on made-up arms.
 
 Arm = Callable[[random.Random], tuple[float, float]]  # tokens and milliseconds of a round
 
@@ -53,7 +53,7 @@ def alone(count: int) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("name", POLICIES)
-def test_the_arm_with_most_tokens_for_its_time_is_played_most(name: str) -> None:
+def test_the_arm_with_the_most_tokens_for_its_time_is_pulled_most(name: str) -> None:
     arms: list[Arm] = [
         lambda dice: (1.0, 4.0),
         lambda dice: (1.0 + (dice.random() < 0.9) + (dice.random() < 0.8), 5.0 + dice.random()),
@@ -65,15 +65,15 @@ def test_the_arm_with_most_tokens_for_its_time_is_played_most(name: str) -> None
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_the_reward_is_a_ratio_of_sums(name: str) -> None:
-    """Arm 0 writes 1 token in 1 ms, or 1 in 9: 0.56 a ms as a mean of rates, 0.2 in truth. Arm 1 always 0.4."""
+    """Arm 0 writes 1 token in 1 ms, or 1 in 9: 0.56 per ms as a mean of rates, but really 0.2. Arm 1 is always 0.4."""
     arms: list[Arm] = [lambda dice: (1.0, 1.0 if dice.random() < 0.5 else 9.0), lambda dice: (2.0, 5.0)]
     chosen = pulls(POLICIES[name](alone(2)), arms, 800)
     assert chosen[1] > 500, chosen
 
 
 @pytest.mark.parametrize("name", ["ucb", "thompson"])
-def test_one_slow_round_does_not_put_an_arm_away(name: str) -> None:
-    """The first round of a run pays for what all others use."""
+def test_one_slow_round_does_not_rule_out_an_arm(name: str) -> None:
+    """The first round of a run includes set-up that later rounds use."""
     first = iter([60.0])
     arms: list[Arm] = [lambda dice: (3.0, next(first, 5.0)), lambda dice: (1.0, 5.0)]
     chosen = pulls(POLICIES[name](alone(2)), arms, 300)
@@ -90,7 +90,7 @@ def test_every_arm_is_tried_once_in_order() -> None:
         assert tried == [0, 1, 2, 3]
 
 
-def test_what_larger_drafts_tell_counts_for_tokens_and_never_for_time() -> None:
+def test_results_of_larger_drafts_imply_tokens_but_no_times() -> None:
     policy = POLICIES["ucb"]([[0], [0, 1]])
     policy.observe(1, [2.0, 3.0], 10.0)
     assert (policy.arms[0].tokens.mean, policy.arms[0].pulls) == (2.0, 0)
@@ -99,7 +99,7 @@ def test_what_larger_drafts_tell_counts_for_tokens_and_never_for_time() -> None:
     assert policy.arms[1].rate == 3.0 / 10
 
 
-def test_exp3_draws_arms_by_the_distribution_it_tells() -> None:
+def test_exp3_draws_arms_from_the_distribution_that_it_reports() -> None:
     policy = POLICIES["exp3"](alone(3))
     for arm in range(3):
         policy.observe(arm, [1.0 + arm], 5.0)
@@ -115,7 +115,7 @@ def test_exp3_draws_arms_by_the_distribution_it_tells() -> None:
     assert all(abs(seen / 4000 - mass) < 0.04 for seen, mass in zip(chosen, distribution, strict=True))
 
 
-# What one result tells of smaller drafts: the very counts that judging the smaller draft gives.
+# Implied results of smaller drafts: the same counts as verifying the smaller draft.
 
 
 def drawn(shape: tuple[int, ...], batch: int, seed: int) -> tuple[DraftTree, torch.Tensor, Uniforms]:
@@ -146,7 +146,7 @@ def drawn(shape: tuple[int, ...], batch: int, seed: int) -> tuple[DraftTree, tor
 def smaller(
     tree: DraftTree, p: torch.Tensor, uniforms: Uniforms, large: tuple[int, ...], small: tuple[int, ...]
 ) -> Any:
-    """The part of the tree that `small` has, with the distributions and uniforms of the very same places."""
+    """The part of the tree that belongs to `small`, with the distributions and uniforms of the same nodes."""
     kept, places, level = [], {-1: -1}, [-1]
     children = tree.topology.children[0].tolist()
     for branches in small:
@@ -179,7 +179,7 @@ def outcome_of(tree: DraftTree, verification: Any) -> Outcome:
         *(("greedy", (3, 2, 1), small) for small in [(1, 1, 1), (2, 1), (3, 2)]),
     ],
 )
-def test_a_verification_tells_what_smaller_drafts_would_have_got(
+def test_a_verification_implies_the_results_of_smaller_drafts(
     rule: str, large: tuple[int, ...], small: tuple[int, ...]
 ) -> None:
     assert lies_in(small, large)
@@ -196,7 +196,7 @@ def test_a_verification_tells_what_smaller_drafts_would_have_got(
 
 
 def test_a_shorter_block_is_not_the_beginning_of_a_longer_one() -> None:
-    """Mutation: a path cut short says something else; a block may stand by what comes behind it, or fall."""
+    """Mutation: a shortened path is not the same; whether a block is accepted depends on the tokens after it."""
     tree, p, uniforms = drawn((1,) * 5, 400, 7)
     part, own_p, own_uniforms = smaller(tree, p, uniforms, (1,) * 5, (1, 1))
     want = verify_block(own_p, part, own_uniforms).accepted
@@ -205,7 +205,7 @@ def test_a_shorter_block_is_not_the_beginning_of_a_longer_one() -> None:
     assert bool((cut > want).any())
 
 
-def test_only_smaller_drafts_that_are_verified_alike_are_told(tiny: Lab) -> None:
+def test_only_smaller_drafts_with_the_same_verification_are_implied(tiny: Lab) -> None:
     arms = ("plain", "draft:2", "draft:4", "sampled-tree:3x1", "topk-tree:2x1", "ngram:3", "ngram:1", "eagle3:2")
 
     def told(**more: object) -> dict[str, set[str]]:
@@ -262,7 +262,7 @@ class Lot(Policy):
 
 
 def test_arms_drawn_with_the_uniforms_that_verify_are_caught(tiny: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A choice must not know what its own round will draw."""
+    """A choice must not depend on the draws of its own round."""
     monkeypatch.setitem(POLICIES, "ucb", Lot)
     arms = ("plain", "draft:1")
     assert distance(tiny, 500, 1, 2, arms=arms) > FALSE_ALARM
@@ -271,7 +271,7 @@ def test_arms_drawn_with_the_uniforms_that_verify_are_caught(tiny: Lab, monkeypa
 
 
 def test_an_arm_chosen_after_its_draft_was_seen_is_caught(tiny: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Drafts, looks, and takes a shorter draft where the first token is not to its liking."""
+    """Drafts first, then takes a shorter draft depending on the first token."""
     right = bandit.Bandit.propose
 
     def peeking(self: bandit.Bandit, state: State, depth: int) -> DraftTree:
@@ -354,7 +354,7 @@ def note_of(event: Any) -> PolicyNote:
 
 
 @pytest.mark.usefixtures("steady")
-def test_the_trace_tells_what_the_policy_knew(pair: Lab) -> None:
+def test_the_trace_records_what_the_policy_knew(pair: Lab) -> None:
     run = pair.decode(PROMPT, "bandit", arms=("plain", "draft:2", "draft:4"), policy="exp3", max_new_tokens=40)
     notes = [note_of(event) for event in run.rounds]
     pulled = [0, 0, 0]
@@ -366,7 +366,7 @@ def test_the_trace_tells_what_the_policy_knew(pair: Lab) -> None:
         pulled[note.chosen] += 1
     for arm, own in enumerate(zip(*(note.arms for note in notes), strict=True)):
         emitted = [len(e.emitted) for e, note in zip(run.rounds, notes, strict=True) if note.chosen == arm]
-        if arm == 2:  # nothing larger tells the longest: its tokens are those it wrote
+        if arm == 2:  # no larger arm implies the longest one: its tokens are those that it wrote
             assert own[-1].tokens_per_round == pytest.approx(sum(emitted[: own[-1].pulls]) / own[-1].pulls)
         assert own[-1].ms_per_round == pytest.approx(5.0)
     assert [EVENT.validate_json(files.line(event)) for event in run.events] == list(run.events)
@@ -391,14 +391,14 @@ def test_wrong_arms_are_one_sentence(pair: Lab, arms: tuple[str, ...], sentence:
     assert sentence in str(error.value)
 
 
-def test_an_arm_that_these_models_cannot_play_is_named(pair: Lab) -> None:
+def test_an_arm_that_these_models_cannot_run_is_named(pair: Lab) -> None:
     headless = Lab(pair.target, pair.draft, pair.tokenizer)
     with pytest.raises(DraftscopeError, match="The arm 'eagle3:2' cannot run here: no eagle3 head is loaded"):
         headless.decode(PROMPT, "bandit", arms=("draft:2", "eagle3:2"))
 
 
 def test_arms_share_the_draft_models_cache(pair: Lab) -> None:
-    """However many shapes are played, the draft reads each committed token once: no arm has to catch up."""
+    """The draft reads each committed token once, however many shapes are used: no arm has to catch up."""
     arms = ("draft:2", "draft:4", "sampled-tree:2x2")
     with pair.draft.counter.widths() as ran:
         pair.decode(PROMPT, "bandit", arms=arms, policy="exp3", max_new_tokens=60)
@@ -409,7 +409,7 @@ def test_arms_share_the_draft_models_cache(pair: Lab) -> None:
 
 @pytest.mark.parametrize("drafter", ["bandit", "ssd"])
 def test_the_checks_of_a_pair_hold(pair: Lab, drafter: str) -> None:
-    """But for the distribution, which is tested above; a run that goes by the clock is not held to its seed."""
+    """Except the distribution, which is tested above. A run that depends on the clock need not repeat its seed."""
     for test in TESTS:
         finding = test(pair, drafter)
         assert finding.passed, finding.detail

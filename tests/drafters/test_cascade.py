@@ -1,4 +1,4 @@
-"""The cascade: every tier drafts from its own model's distribution, in fewer of its forwards; and what breaks that."""
+"""The cascade: every tier drafts from its own model's distribution with fewer forwards; and mutations that break it."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ FOUR = {"drafter": "cascade", "gamma": 4, "inner": "ngram", "ngram": 1}
 
 @torch.inference_mode()
 def check_distributions(lab: Lab, inner: str, temperature: float) -> None:
-    """Every slot's distribution is the one of the draft model run from scratch over the whole text, rejections or
-    not."""
+    """Every slot's distribution is that of the draft model run from scratch over the whole text, with or without
+    rejections."""
     prompts = [lab.encode(text) for text in ("abcabcabcab", "a")]
     settings = Settings.of(drafter="cascade", gamma=4, inner=inner, temperature=temperature, max_new_tokens=20, seed=2)
     session = lab.session_of(prompts, settings, (0, 1), ends=False)
@@ -66,13 +66,13 @@ def pair3(pair: Lab) -> Lab:
 
 @pytest.fixture(scope="module")
 def twin(pair: Lab) -> Lab:
-    """Target and middle model are one, so that whole drafts are accepted."""
+    """Target and middle model are the same, so whole drafts are accepted."""
     return Lab(pair.draft, pair.draft, pair.tokenizer)
 
 
 @pytest.fixture(scope="module")
 def triplet(pair: Lab) -> Lab:
-    """All three tiers are one model, as a smaller one's copy that counts its own forwards."""
+    """All three tiers are the same model; copies count their own forwards."""
     network = pair.draft.network
     return Lab(pair.draft, probed(network, "middle"), pair.tokenizer, smaller=(probed(network, "small"),))
 
@@ -107,8 +107,8 @@ def test_three_models_write_plains_greedy_tokens(pair3: Lab, triplet: Lab, inner
 
 
 @pytest.mark.parametrize("inner", ["ngram", "suffix"])
-def test_guesses_that_stand_save_forwards_of_the_middle_model(twin: Lab, inner: str) -> None:
-    """The target is the middle model, and loops: its drafts are always accepted, and mostly guessed."""
+def test_accepted_guesses_save_forwards_of_the_middle_model(twin: Lab, inner: str) -> None:
+    """The target is the middle model and repeats itself: its drafts are always accepted, and mostly guessed."""
     plain = twin.decode("abcabc", "plain", max_new_tokens=80)
     run = twin.decode("abcabc", "cascade", gamma=6, inner=inner, max_new_tokens=80)
     nodes = [node for event in run.rounds for node in event.nodes if node.fate == "accepted"]
@@ -119,7 +119,7 @@ def test_guesses_that_stand_save_forwards_of_the_middle_model(twin: Lab, inner: 
 
 
 def works(run: Result) -> Counter[str]:
-    """Forwards by model, as the trace tells them."""
+    """Forwards by model, from the trace."""
     told: Counter[str] = Counter()
     for event in run.rounds:
         (note,) = event.annotations
@@ -150,7 +150,7 @@ def test_a_middle_model_reads_whole_drafts_at_once(triplet: Lab) -> None:
 
 
 def streams_asked(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Counter[tuple[int, int]]:
-    """How often a run with four tiers, three of which toss uniforms, asks for the uniforms of each (tier, index)."""
+    """How often a run with four tiers, three of which draw, asks for the uniforms of each (tier, index)."""
     asked: Counter[tuple[int, int]] = Counter()
     right = Streams.uniforms
 
@@ -165,7 +165,7 @@ def streams_asked(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Counter[tuple[in
 
 
 def test_no_two_tiers_share_a_stream(tiny3: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is asked for is asked for once, by one tier; and where two tiers had one key, this would show."""
+    """Each key is used once, by one tier; this test would detect a key that two tiers share."""
     asked = streams_asked(tiny3, monkeypatch)
     assert len({tier for tier, _ in asked}) == 3
     assert set(asked.values()) == {1}
@@ -174,7 +174,7 @@ def test_no_two_tiers_share_a_stream(tiny3: Lab, monkeypatch: pytest.MonkeyPatch
     assert max(streams_asked(tiny3, monkeypatch).values()) > 1
 
 
-def test_the_key_of_a_tier_spells_the_way_there() -> None:
+def test_the_key_of_a_tier_is_its_path() -> None:
     marks = (cascade.TIER, bandit.TIER, ssd.TIER)
     root = Streams(0, (0,))
     ways = [root, *(root.below(a) for a in marks), *(root.below(a).below(b) for a in marks for b in marks)]
@@ -192,7 +192,7 @@ def test_uniforms_shared_by_both_tiers_are_caught(tiny: Lab, monkeypatch: pytest
 def test_uniforms_used_again_in_the_next_round_are_caught(
     tiny: Lab, monkeypatch: pytest.MonkeyPatch, rule: str
 ) -> None:
-    """Keyed by the place in the draft alone, as position-keyed noise would be."""
+    """Keyed only by the place in the draft, like noise keyed by position."""
     right = tiers.Tier._uniforms
     monkeypatch.setattr(tiers.Tier, "_uniforms", lambda self, index: right(self, index % self._most))
     assert caught(distribution(tiny, 2000, **LOSSLESS["cascade"] | {"rule": rule}))
@@ -202,10 +202,10 @@ def test_uniforms_used_again_in_the_next_round_are_caught(
 
 
 @pytest.mark.parametrize(("rule", "settings"), [("verify_tree", FOUR), ("verify_block", THREE)])
-def test_guesses_that_nobody_verified_are_caught(
+def test_guesses_without_verification_are_caught(
     tiny3: Lab, monkeypatch: pytest.MonkeyPatch, rule: str, settings: dict[str, Any]
 ) -> None:
-    """Taken as they come, guesses are not drawn from the distribution that verifies them."""
+    """Without verification, guesses are not drawn from the distribution that the target uses for them."""
     right = getattr(tiers, rule)
 
     def trusting(p: torch.Tensor, tree: Any, uniforms: Uniforms) -> Any:
@@ -232,8 +232,8 @@ def test_a_rejected_token_that_stays_in_a_cache_is_seen(pair3: Lab, monkeypatch:
         check_distributions(pair3, "none", 1.0)
 
 
-def test_a_state_cannot_stand_in_a_cascade(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_recurrent_state_is_refused_in_a_cascade(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     small = probed(pair.draft.network, "stateful")
     monkeypatch.setattr(Model, "stateful", property(lambda self: self is small))
-    with pytest.raises(DraftscopeError, match="the state of 'stateful' cannot be; choose another draft model"):
+    with pytest.raises(DraftscopeError, match="the state of 'stateful' does not allow that; choose another"):
         tiered(pair, small).decode("ab", "cascade")

@@ -30,7 +30,7 @@ def from_scratch(network: LlamaForCausalLM, count: int) -> LlamaForCausalLM:
 @torch.inference_mode()
 @pytest.mark.parametrize("count", [1, 2])
 @pytest.mark.parametrize("lean", [True, False])
-def test_its_logits_are_those_of_a_model_with_so_many_layers(count: int, lean: bool) -> None:
+def test_its_logits_are_those_of_a_model_with_that_many_layers(count: int, lean: bool) -> None:
     target = probed(random_llama(7, 5, layers=3), "three")
     if not lean:
         target.run = target.network
@@ -85,7 +85,7 @@ def test_too_many_layers_are_one_sentence(pair: Lab, count: int) -> None:
         pair.decode("ab", "early-exit", exit_layer=count)
 
 
-def test_a_target_that_cannot_be_parted_is_said_before_it_is_tried(pair: Lab) -> None:
+def test_a_target_whose_layers_cannot_be_used_is_refused_at_once(pair: Lab) -> None:
     one, heavy = probed(random_llama(7, 258, layers=1), "one"), probed(random_llama(7, 258), "heavy")
     heavy.weigh_down(BallastShape("small", 2, 48, 4, 2, 16, 96, 64))
     for target, reason in ((one, "the target has one layer"), (heavy, "ballast has no layers to part")):

@@ -50,8 +50,8 @@ def states(lab: Lab, text: list[int], layers: tuple[int, ...]) -> Tensor:
 
 
 def unrolled(lab: Lab, head: RecurrentHead, text: list[int], drafted: list[int]) -> Tensor:
-    """The distribution behind `drafted`, without a cache: true features for the text, the head's own for what was
-    drafted."""
+    """The distribution after `drafted`, without a cache: true features for the text, the head's own for drafted
+    tokens."""
     features = head.fuse(states(lab, text[:-1], head.layers))
     tokens, place = torch.tensor([text[1:]]), torch.arange(len(text) - 1)[None]
     for token in [*drafted, None]:
@@ -102,7 +102,7 @@ def test_recurrent_heads_draft_from_true_features_and_their_own(
 
 @pytest.mark.parametrize("drafter", ["medusa", "medusa-tree"])
 @torch.inference_mode()
-def test_medusa_heads_look_from_the_newest_token_that_was_read(pair: Lab, drafter: str) -> None:
+def test_medusa_heads_use_the_newest_token_that_the_target_read(pair: Lab, drafter: str) -> None:
     head = pair.heads["medusa"].network
     assert isinstance(head, Medusa)
     for texts, step in rounds(pair, drafter=drafter, **GROWN):
@@ -132,7 +132,7 @@ def test_a_block_sees_every_committed_feature_and_no_drafted_one(pair: Lab, draf
 
 @torch.inference_mode()
 def test_a_dynamic_tree_holds_the_most_probable_nodes(pair: Lab) -> None:
-    """As EAGLE-2 has it: of everything that the expansion reached, no node left out is more probable than one in."""
+    """As in EAGLE-2: no expanded node outside the tree is more probable than one inside."""
     head = pair.heads["eagle"].network
     assert isinstance(head, RecurrentHead)
     texts, step = rounds(pair, drafter="eagle-tree", **GROWN)[2]
@@ -168,7 +168,7 @@ def test_best_first_finds_the_most_probable_prefixes(rows: list[list[float]], co
     assert sorted(cost(path) for path in found) == pytest.approx(want)
 
 
-def test_the_sparse_tree_leans_to_first_guesses() -> None:
+def test_the_sparse_tree_prefers_first_guesses() -> None:
     tree = sparse_tree(3, 4, 10)
     assert tree[0] == (0,)
     assert (0, 0, 0) in tree
@@ -215,7 +215,7 @@ def test_a_certain_child_does_not_displace_its_parent() -> None:
 
 
 def test_a_text_that_has_ended_is_not_read_beyond_its_end() -> None:
-    """Its neighbours go on, and every further round shows its last token again."""
+    """Its neighbours continue, and every further round reads its last token again."""
     prompts = [[5, 6, 7], [8, 9]]
     pending_features = PendingFeatures(prompts, torch.arange(2 * 2 * 3).view(2, 2, 3).float())
     outcome = Outcome(empty(2), [[], []], [1, 2], torch.full((2, 1, 3), 9.0))

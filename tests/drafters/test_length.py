@@ -1,4 +1,4 @@
-"""Lengths chosen while drafting: each rule does what its paper or library does, on costs and outcomes made up here."""
+"""Lengths decided while drafting: each rule does what its paper or library does, with made-up costs and outcomes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def drafted(rule: Length, most: int, q: float = 0.5) -> int:
     return most
 
 
-def test_confidence_stops_behind_the_first_unlikely_token() -> None:
+def test_confidence_stops_after_the_first_unlikely_token() -> None:
     rule = Confidence(0.4)
     assert rule.begin()
     assert [rule.goes_on(q, 1.0) for q in (0.9, 0.4, 0.39)] == [True, True, False]
@@ -69,7 +69,7 @@ def test_the_heuristic_adds_two_and_takes_one() -> None:
     assert drafted(rule, 8) == 1
 
 
-def test_by_entropy_it_stops_behind_a_flat_distribution() -> None:
+def test_by_entropy_it_stops_after_a_flat_distribution() -> None:
     """1 - sqrt(0.2 H) falls below 0.4 at H = 1.8 nats, whatever the token's own probability."""
     rule = Entropy(0.4)
     assert rule.begin()
@@ -77,8 +77,8 @@ def test_by_entropy_it_stops_behind_a_flat_distribution() -> None:
 
 
 @pytest.mark.parametrize(("alpha", "length"), [(0.9, 9), (0.7, 3), (0.5, 2), (0.2, 1)])
-def test_the_whole_draft_must_be_likely_to_stand(alpha: float, length: int) -> None:
-    """With every token standing at alpha it stops at the first length where alpha^length < 0.4."""
+def test_the_whole_draft_must_be_likely_to_be_accepted(alpha: float, length: int) -> None:
+    """If every token is accepted with probability alpha, it stops at the first length where alpha^length < 0.4."""
     rule, uniform, lengths = WholeDraft(0.4), random.Random(3), []
     for _ in range(3000):
         lengths.append(drafted(rule, 20))
@@ -86,7 +86,7 @@ def test_the_whole_draft_must_be_likely_to_stand(alpha: float, length: int) -> N
     assert abs(sorted(lengths[500:])[1250] - length) <= (1 if alpha == 0.9 else 0)
 
 
-def test_the_whole_draft_is_verified_by_what_each_token_promised() -> None:
+def test_the_whole_draft_is_the_product_of_its_tokens_estimates() -> None:
     rule = WholeDraft(0.5)
     for _ in range(300):
         for q, stands in ((0.95, True), (0.05, False)):
@@ -98,7 +98,7 @@ def test_the_whole_draft_is_verified_by_what_each_token_promised() -> None:
 
 
 def simulated(alpha: float, cost: list[float], rounds: int = 4000) -> tuple[float, float]:
-    """Tokens for each unit of cost by the rule, and by the best fixed length; every token stands with `alpha`."""
+    """Tokens per cost with the rule, and with the best fixed length; tokens are accepted with probability `alpha`."""
     uniform, most = random.Random(7), len(cost) - 1
     rule = Alone(lambda gamma: cost[gamma], most)
     tokens = spent = 0.0
@@ -120,7 +120,7 @@ def test_by_cost_it_comes_close_to_the_best_fixed_length(alpha: float, step: flo
 
 @pytest.mark.parametrize(("price", "drafts"), [(1.94, False), (1.82, True)])
 def test_by_cost_a_draft_must_win_a_twentieth(price: float, drafts: bool) -> None:
-    """A token that always stands makes two of one; at 1.94 plain rounds that wins 3%, at 1.82 a tenth."""
+    """An always accepted token doubles the tokens; at a cost of 1.94 plain rounds that wins 3%, at 1.82 10%."""
     rule = Alone(lambda gamma: price if gamma else 1.0, 1)
     asked = []
     for _ in range(400):
@@ -142,7 +142,7 @@ def test_by_cost_a_hopeless_draft_costs_almost_nothing() -> None:
     assert reached > 0.98
 
 
-def test_by_cost_it_goes_on_behind_likely_tokens_only() -> None:
+def test_by_cost_it_continues_after_likely_tokens_only() -> None:
     rule = Alone(lambda gamma: 1 + 0.3 * gamma, 8)
     for _ in range(300):
         for q, stands in ((0.95, True), (0.05, False)):
@@ -154,7 +154,7 @@ def test_by_cost_it_goes_on_behind_likely_tokens_only() -> None:
 
 
 def rounds_drafted(bad: int, rounds: int = 600) -> list[int]:
-    """The rounds in which the rule drafts, where tokens stand before round `bad` and never again."""
+    """The rounds in which the rule drafts, if tokens are accepted before round `bad` and never again."""
     rule = Alone(lambda gamma: 1 + 0.9 * gamma, 4)
     asked = []
     for number in range(1, rounds + 1):
@@ -166,14 +166,14 @@ def rounds_drafted(bad: int, rounds: int = 600) -> list[int]:
 
 
 @pytest.mark.parametrize("bad", [0, 7, 30])
-def test_by_cost_it_looks_again_ever_more_seldom(bad: int) -> None:
+def test_by_cost_it_tries_again_less_and_less_often(bad: int) -> None:
     last = rounds_drafted(bad)[-8:]
     assert all(number % LOOK_AGAIN == 0 for number in last)
     assert [later - sooner for sooner, later in pairwise(last)][-3:] == [SELDOM] * 3
 
 
 def batched(alphas: list[float], costs: list[float], rounds: int = 4000) -> float:
-    """Tokens of all rows for each unit of cost, over what plain gets."""
+    """Tokens of all rows per cost, divided by plain's."""
     uniform, most = random.Random(7), len(costs) - 1
     rule = Cost(lambda gamma, batch: costs[gamma], most, len(alphas))
     tokens = spent = 0.0
@@ -206,7 +206,7 @@ def test_by_cost_it_drafts_again_when_that_pays_again() -> None:
 
 
 def test_a_run_asks_for_the_costs_of_its_own_drafter(pair: Lab) -> None:
-    """Where drafting costs nothing a chain takes its full length; where it costs the earth, it is left out."""
+    """If drafting is free, a chain has its full length; if it is very expensive, nothing is drafted."""
     calibration = pair.calibration
     try:
         plain = [Drafting(batch=1, step=0.0, overhead=1.0, accept_step=0.0)]
@@ -238,8 +238,8 @@ def test_a_batch_asks_for_the_costs_of_its_own_size_and_context(pair: Lab, monke
     assert asked == {(drafter, batch, 5) for drafter in ("draft", "eagle3", "block") for batch in (1, 3)}
 
 
-def test_by_cost_who_stays_chooses_by_what_a_smaller_batch_costs() -> None:
-    """Alone a draft pays, among four it does not: no sooner does one stay behind than it drafts."""
+def test_by_cost_the_remaining_rows_use_the_costs_of_their_smaller_batch() -> None:
+    """A draft pays for one sequence but not for four: the last one left drafts at once."""
     rule = Cost(lambda gamma, batch: 1 + gamma * (0.1 if batch == 1 else 2.0), 3, 4)
     assert rule.begin() == [False] * 4
     rule.observe([0] * 4)
@@ -247,7 +247,7 @@ def test_by_cost_who_stays_chooses_by_what_a_smaller_batch_costs() -> None:
     assert rule.begin() == [True]
 
 
-def test_who_stays_keeps_a_rule_of_its_own() -> None:
+def test_the_remaining_rows_keep_their_own_rules() -> None:
     rules = [Confidence(0.9), Heuristic(8), Confidence(0.1)]
     each = PerSequence(rules)
     each.select_rows([1, 2])

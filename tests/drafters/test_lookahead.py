@@ -57,7 +57,7 @@ def target_says(lab: Lab, text: list[int]) -> int:
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 @torch.inference_mode()
 def test_the_pool_and_the_window_are_those_of_a_slow_reference(pair: Lab, temperature: float) -> None:
-    """A column is read behind level 0 up to it, then its own levels; guesses are the newest n-grams of the pending."""
+    """A column is read after level 0 up to it, then its own levels; guesses are the pending token's newest n-grams."""
     history: list[list[tuple[int, ...]]] = [[], []]
     windows: list[list[list[int]]] = [[], []]
     found = rounds(pair, temperature)
@@ -117,7 +117,7 @@ def test_window_rows_are_never_accepted_nor_counted(pair: Lab) -> None:
     )
 
 
-def test_the_argmax_is_worked_out_for_those_who_read_it_only(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_argmax_is_computed_only_for_drafters_that_read_it(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     heard: list[object] = []
     right = Lookahead.observe
     monkeypatch.setattr(Lookahead, "observe", lambda self, out: (heard.append(out.argmax), right(self, out))[1])
@@ -134,6 +134,6 @@ def test_the_argmax_is_worked_out_for_those_who_read_it_only(pair: Lab, monkeypa
     ("settings", "sentence"),
     [({"ngram": 1}, "choose at least 2"), ({"window": 16, "ngram": 16}, r"keep 2 x window x \(ngram - 1\) to 256")],
 )
-def test_a_window_that_cannot_be_is_one_sentence(pair: Lab, settings: dict[str, int], sentence: str) -> None:
+def test_an_impossible_window_is_one_sentence(pair: Lab, settings: dict[str, int], sentence: str) -> None:
     with pytest.raises(DraftscopeError, match=sentence):
         pair.decode("ab", "lookahead", **settings)

@@ -34,7 +34,7 @@ from draftscope_app.serve import api
 
 
 class EchoOptions(GammaOptions):
-    """What a package of somebody else's declares: a field of every type that an option may have."""
+    """The options of another package: a field of every type that an option may have."""
 
     echo_back: Annotated[int, Control("Tokens looked back", most=20)] = Field(
         default=5, ge=1, le=99, description="how far the echo looks back"

@@ -1,4 +1,4 @@
-"""The oracle accepts as often as it is told to, at any temperature, and the text is the target's all the same."""
+"""The oracle has the set acceptance rate at any temperature, and the text is still the target's."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ def test_it_is_marked_as_synthetic(pair: Lab) -> None:
     assert "synthetic" in next(info.title for info in pair.drafters() if info.name == "oracle")
 
 
-def test_target_continuation_is_on_nobodys_clock_and_counts_no_forward(pair: Lab) -> None:
+def test_the_target_continuation_is_not_timed_and_not_counted(pair: Lab) -> None:
     before = pair.target.counter.forwards
     run = pair.session("ab", Settings.of(drafter="oracle", max_new_tokens=16))
     assert run.clock_ms == 0
     assert pair.target.counter.forwards == before
 
 
-def test_where_the_text_goes_another_way_it_falls_silent(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_drafts_nothing_once_the_text_differs(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     right = sessions.target_continuation
     monkeypatch.setattr(
         sessions, "target_continuation", lambda *given: [[*row[:6], row[6] + 1, *row[7:]] for row in right(*given)]
@@ -73,8 +73,8 @@ def test_where_the_text_goes_another_way_it_falls_silent(pair: Lab, monkeypatch:
     assert len(run.rounds) > 10
 
 
-def test_spoiling_by_the_targets_own_uniforms_is_caught(tiny: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    """How many tokens a round draws must not depend on what they are."""
+def test_wrong_tokens_chosen_by_the_targets_own_uniforms_are_caught(tiny: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The number of tokens that a round draws must not depend on which tokens they are."""
     right = Streams.uniforms
 
     def shared(self: Streams, *key: object) -> object:

@@ -1,4 +1,4 @@
-"""The list of known pairs: whole, consistent, and honest about what this version can run."""
+"""The list of known pairs: complete, consistent, and right about what this version can run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from draftscope.drafters.catalog import DRAFT_MODEL, DRAFTER_OF, PAIRS, PARAMETE
 from draftscope_app.cli import main
 
 
-def test_every_pair_is_weighed_and_named_once() -> None:
+def test_every_pair_has_a_size_and_is_named_once() -> None:
     assert {name for pair in PAIRS for name in (pair.target, pair.drafter)} == set(PARAMETERS)
     assert len({(pair.target, pair.drafter) for pair in PAIRS}) == len(PAIRS)
     llama = next(pair for pair in PAIRS if pair.target.endswith("Llama-3.1-8B-Instruct") and pair.kind == DRAFT_MODEL)
@@ -23,7 +23,7 @@ def test_what_runs_is_what_is_registered() -> None:
         assert pair.runs == (DRAFTER_OF[pair.kind] in drafters.known())
 
 
-def test_a_pair_of_two_tokenizers_is_listed_with_who_drafts_through_text() -> None:
+def test_a_pair_of_two_tokenizers_is_listed_with_the_drafter_through_text() -> None:
     kinds = {pair.kind for pair in PAIRS}
     assert set(DRAFTER_OF) == kinds and all(pair.runs for pair in PAIRS)
     (note,) = {pair.note for pair in PAIRS if pair.kind == THROUGH_TEXT}

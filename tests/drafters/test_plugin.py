@@ -1,4 +1,4 @@
-"""A drafter of somebody else's: engine/README.md's own, run as it stands, and wrong ones that `check` must find."""
+"""A drafter of another package: the example in engine/README.md, and wrong ones that `check` must find."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_the_readmes_drafter_passes_every_check(
 def test_a_drafter_that_remembers_another_run_is_found(
     tiny: Lab, example: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It drafts from what any run wrote, so its uniforms fall on other nodes the second time."""
+    """It drafts from the texts of all runs, so its uniforms meet other nodes the second time."""
     seen: list[list[int]] = []
 
     class Leaky(example["Bigram"]):  # type: ignore[misc]

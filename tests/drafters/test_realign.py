@@ -97,8 +97,8 @@ def ids(tokenizer: Any, raw: bytes) -> list[int]:
     return [tokenizer.convert_tokens_to_ids(BYTES[byte]) for byte in raw]
 
 
-def test_a_character_that_is_not_ended_waits_and_is_ended() -> None:
-    """The text ends inside an é: the draft reads what stands before it, and its é is finished with the byte left."""
+def test_an_incomplete_character_waits_until_it_is_complete() -> None:
+    """The text ends inside an é: the draft reads the text before it, and only the missing byte of its é is proposed."""
     ours, theirs = byte_tokenizer(), merged_bytes()
     between = Realigner(ours, theirs)
     seen = between.read(ids(ours, b"caf\xc3"))
@@ -111,19 +111,19 @@ def test_a_character_that_is_not_ended_waits_and_is_ended() -> None:
     assert between.write(theirs.convert_tokens_to_ids(["âĤ¬", "caf"]), euro) == ids(ours, b"\xaccaf")
 
 
-def test_a_draft_that_ends_inside_a_character_is_cut_before_it() -> None:
+def test_a_draft_that_ends_inside_a_character_is_shortened() -> None:
     ours, theirs = byte_tokenizer(), merged_bytes()
     between = Realigner(ours, theirs)
     assert between.write(theirs.convert_tokens_to_ids(["Ġb", "âĤ"]), between.read(ids(ours, b"a"))) == ids(ours, b" b")
 
 
-def test_bytes_that_are_no_text_are_read_as_such() -> None:
+def test_invalid_bytes_are_replaced() -> None:
     ours, theirs = byte_tokenizer(), merged_bytes()
     seen = Realigner(ours, theirs).read(ids(ours, b"a\xff\xc3b"))
     assert (seen.text, seen.incomplete) == ("a\ufffd\ufffdb", b"")
 
 
-def test_special_tokens_go_over_where_both_have_them() -> None:
+def test_special_tokens_that_both_have_are_kept() -> None:
     ours, theirs = byte_tokenizer(), merged_bytes()
     ours.add_special_tokens({"additional_special_tokens": [AddedToken("<|only|>", special=True)]})
     between = Realigner(ours, theirs)
@@ -202,8 +202,8 @@ def test_a_draft_of_the_same_tokenizer_may_draft_through_text_too(tiny: Lab, pai
     assert [model.name for model in run.events[0].models] == ["byte-target", "byte-draft"]
 
 
-def test_what_the_trace_says(parted: Lab) -> None:
-    """The point mass has no q; the round tells how its chain came about."""
+def test_the_trace_records_how_a_chain_was_made(parted: Lab) -> None:
+    """The point mass has no q; the round records how its chain was made."""
     run = parted.decode("abcab", "slem", gamma=3, temperature=1.0, max_new_tokens=40, seed=1)
     assert run.events[0].exact and run.events[0].models[1].name == "syllables"
     decisions = [decision for event in run.rounds for decision in event.decisions]
@@ -231,7 +231,7 @@ def test_what_the_trace_says(parted: Lab) -> None:
 
 @torch.inference_mode()
 def check_reading(lab: Lab, drafter: str, monkeypatch: pytest.MonkeyPatch) -> int:
-    """Whatever was read before, the draft's logits are those of its own tokens of the text, read from scratch."""
+    """The draft's logits are those of its own tokens of the text, read from scratch, whatever was read before."""
     right, held = realigned.RealignedDraft.read, 0
 
     def read(self: realigned.RealignedDraft, seen: Sequence[DraftText]) -> Tensor:
@@ -253,7 +253,7 @@ def check_reading(lab: Lab, drafter: str, monkeypatch: pytest.MonkeyPatch) -> in
 
 
 @pytest.mark.parametrize("drafter", ["slem", "tli"])
-def test_it_reads_what_differs_and_nothing_less(
+def test_it_reads_all_tokens_that_differ(
     parted: Lab, bytes_parted: Lab, monkeypatch: pytest.MonkeyPatch, drafter: str
 ) -> None:
     assert check_reading(parted, drafter, monkeypatch) > 40
@@ -286,7 +286,7 @@ def test_the_claimed_distributions_are_the_drafts_own_over_the_shared_tokens(par
     assert held > 5
 
 
-def test_a_text_of_more_tokens_than_target_continuation_gets_a_larger_cache(
+def test_a_text_with_more_tokens_than_the_targets_gets_a_larger_cache(
     pair: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The target's words are the draft's letters: its cache is made for the target's tokens, and grows."""
@@ -300,8 +300,8 @@ def test_a_text_of_more_tokens_than_target_continuation_gets_a_larger_cache(
 
 
 @pytest.mark.parametrize("drafter", ["slem", "tli"])
-def test_beyond_its_own_context_the_draft_is_left_out(parted: Lab, drafter: str) -> None:
-    """Its context holds other tokens than the target's, and fewer: the text goes on without it."""
+def test_beyond_the_drafts_own_context_nothing_is_drafted(parted: Lab, drafter: str) -> None:
+    """Its context counts its own tokens and is shorter than the target's: the text continues without it."""
     short = probed(random_llama(9, len(syllables()), layers=1, hidden=16), "short")
     short.context = 12
     lab = Lab(parted.target, None, parted.tokenizer, foreign=TextDraftModel(short, syllables()))
@@ -327,7 +327,7 @@ def test_argmax_drafts_verified_by_the_shared_distribution_are_caught(
 
 
 def test_a_distribution_that_was_not_renormalised_is_caught(parted: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the draft gave to tokens of its own alone is lacking from q."""
+    """q lacks the probability of tokens that only the draft has."""
     right = levels.Levels._tree
 
     def lacking(self: levels.Levels, *parts: object) -> DraftTree:
@@ -339,8 +339,8 @@ def test_a_distribution_that_was_not_renormalised_is_caught(parted: Lab, monkeyp
     assert caught(distribution(parted, 2500, rule="token", **TLI))
 
 
-def test_a_continuation_taken_for_drawn_is_caught(parted: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What came through text was drawn from no known distribution: accepting it unseen writes the draft's text."""
+def test_a_continuation_treated_as_drawn_is_caught(parted: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tokens through text have no known distribution: accepting them without verification writes the draft's text."""
     right = session.verify_tree
     trusting = lambda p, tree, uniforms: replace(right(p, tree, uniforms), accepted=(~tree.never_accepted).sum(-1))  # noqa: E731
     monkeypatch.setattr(session, "verify_tree", trusting)
@@ -369,7 +369,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return root / "target", root / "merged"
 
 
-def test_another_tokenizer_is_chosen_for_and_not_refused(folders: tuple[Path, Path]) -> None:
+def test_another_tokenizer_drafts_through_text_and_is_not_refused(folders: tuple[Path, Path]) -> None:
     target, draft = folders
     lab = draftscope.load(target, draft, dtype="float32")
     (sentence,) = lab.limits
@@ -400,7 +400,7 @@ def test_without_a_draft_the_remedy_is_named(pair: Lab) -> None:
         Lab(pair.target, None, pair.tokenizer).decode("ab", "tli")
 
 
-def test_the_page_introduces_it_so(folders: tuple[Path, Path]) -> None:
+def test_the_page_says_so_too(folders: tuple[Path, Path]) -> None:
     said = introduced(draftscope.load(*folders, dtype="float32"), 1.0, "a shelf")
     assert said == ("target (1 × 16) + merged (1 × 16), drafting through text, loaded in 1.0 s on a shelf")
 

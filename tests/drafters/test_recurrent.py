@@ -86,7 +86,7 @@ def bytes_mamba(pair: Lab) -> Lab:
 @pytest.mark.parametrize("groups", [1, 2])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_a_prompt_has_the_models_own_logits(groups: int, dtype: torch.dtype) -> None:
-    """Longer than what is read at once, and than the model's own chunks."""
+    """Longer than one chunk of reading, and than the model's own chunks."""
     model = probed(random_mamba(1, 40, groups=groups).to(dtype), "m")
     text = torch.randint(2, 40, (1, READ + 9), generator=torch.Generator().manual_seed(1))
     with torch.inference_mode():
@@ -163,7 +163,7 @@ def test_rolling_back_leaves_what_a_fresh_prefill_leaves() -> None:
     )
 
 
-def test_a_state_is_not_cut_back() -> None:
+def test_a_state_cannot_be_truncated() -> None:
     model = probed(random_mamba(1, 40), "m")
     cache = model.cache(1, 0)
     model.read(cache, [[2, 3, 4, 5]])
@@ -195,8 +195,8 @@ def test_a_recurrent_target_writes_its_own_distribution(stateful: Lab, name: str
     assert check_distribution(stateful, name) > FALSE_ALARM
 
 
-def test_a_state_that_takes_in_what_was_rejected_is_caught(stateful: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What happens to a recurrent target whose verify rows are simply read on."""
+def test_a_state_that_keeps_rejected_tokens_is_caught(stateful: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Mutation: a recurrent target whose state keeps all verify rows."""
     right = LayerState.fold
 
     def careless(self: LayerState, rows: torch.Tensor, count: torch.Tensor) -> None:
@@ -248,7 +248,7 @@ def test_an_end_inside_a_block_and_a_cancelled_run_leave_nothing_behind(stateful
 
 
 def test_a_bandit_plays_a_recurrent_draft_that_has_to_catch_up(bytes_mamba: Lab, pair: Lab) -> None:
-    """Rounds that it sat out leave it behind by more than one token, and its sequences unequally."""
+    """After rounds of other arms it lacks more than one token, and not the same number in every sequence."""
     arms = ("plain", "ngram:3", "draft:2", "topk-tree:2x1")
     settings = Settings.of(drafter="bandit", arms=arms, policy="exp3", max_new_tokens=40)
     prompts = [pair.encode(text) for text in ("a", "abcabcabcabc", "zz top")]
@@ -285,7 +285,7 @@ def test_drafted_distributions_are_the_mambas_own_over_the_whole_text(bytes_mamb
 
 
 @torch.inference_mode()
-def test_states_of_those_who_stay_in_a_batch(bytes_mamba: Lab) -> None:
+def test_states_of_the_rows_that_stay_in_a_batch(bytes_mamba: Lab) -> None:
     model, prompts = bytes_mamba.draft, [[3, 1, 4, 1, 5], [9, 2], [6, 5, 3]]
     cache = model.cache(3, 0)
     model.read(cache, prompts)
@@ -302,7 +302,7 @@ def states(run: Any) -> list[DraftState]:
     return [note for event in run.rounds for note in event.annotations if isinstance(note, DraftState)]
 
 
-def test_its_state_stays_where_a_transformers_cache_grows(pair: Lab, bytes_mamba: Lab) -> None:
+def test_its_state_is_constant_while_a_transformers_cache_grows(pair: Lab, bytes_mamba: Lab) -> None:
     constant = states(bytes_mamba.decode(PROMPT, "draft", max_new_tokens=40))
     growing = states(pair.decode(PROMPT, "draft", max_new_tokens=40))
     # 2 layers x (8 heads x 8 x 8 numbers of state + 3 rows of 64 + 2 x 8 channels), 4 bytes each
@@ -336,8 +336,8 @@ def test_the_trained_shape_loads_as_a_draft_from_its_folder(tmp_path: Path, pair
     )
 
 
-def test_what_needs_more_than_a_state_says_so(tiny: Lab, stateful: Lab) -> None:
-    with pytest.raises(DraftscopeError, match="A cascade cuts back what its models have read"):
+def test_drafters_that_a_recurrent_state_cannot_serve_are_refused(tiny: Lab, stateful: Lab) -> None:
+    with pytest.raises(DraftscopeError, match="A cascade has to discard tokens that its models have read"):
         stateful.decode("abcab", "cascade")
     offered = {info.name: info for info in stateful.drafters()}
     assert offered["early-exit"].why_not == "its layers keep a state"

@@ -1,4 +1,4 @@
-"""Sequoia's dynamic programme against every tree there is, and its choice against the costs it is given."""
+"""Sequoia's dynamic program against all possible trees, and its choice against given costs."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ def test_no_tree_is_worth_more(rates: list[float], nodes: int, depth: int) -> No
     assert all(sum(level) == len(below) for level, below in itertools.pairwise(counts))
 
 
-def test_likely_first_children_make_a_chain_and_even_ones_a_bush() -> None:
+def test_likely_first_children_make_a_chain_and_equal_ones_a_wide_tree() -> None:
     assert best_shape([0.9, 0.05], 4, 4)[1] == ((1,), (1,), (1,), (1,))
     assert best_shape([0.3, 0.3, 0.3], 3, 3)[1] == ((3,),)
 
 
-def test_dear_rows_and_dear_levels_shape_the_tree() -> None:
+def test_expensive_rows_and_levels_shape_the_tree() -> None:
     rates = [0.6, 0.2, 0.1]
     dear_levels = best_tree(rates, 8, 6, lambda nodes, levels: 1 + 0.02 * nodes + 0.5 * levels)
     dear_rows = best_tree(rates, 8, 6, lambda nodes, levels: 1 + 0.2 * nodes + 0.01 * levels)

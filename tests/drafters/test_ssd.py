@@ -1,4 +1,4 @@
-"""SSD: drafts prepared beside the target's forward are used on a hit, never on a miss, and bias nothing."""
+"""SSD: drafts prepared during the target's forward are used on a hit, never on a miss, and cause no bias."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def notes(run: Any) -> list[Prefetch | None]:
 
 @pytest.fixture(scope="module")
 def twin(pair: Lab) -> Lab:
-    """The target drafts for itself: every greedy outcome is foreseen."""
+    """The target drafts for itself: every greedy outcome is predicted."""
     return Lab(pair.target, pair.target, pair.tokenizer)
 
 
@@ -77,16 +77,16 @@ def test_prepared_drafts_have_uniforms_of_a_tier_of_their_own() -> None:
     assert len({ssd.TIER, bandit.TIER, cascade.TIER, Streams(0, (0,)).tier}) == 4
 
 
-def test_a_prepared_chain_behind_another_outcome_is_caught(tiny: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Mutation: on a miss any prepared chain will do. Its distribution is told, so the output's stays; the draft's does
-    not."""
+def test_a_prepared_chain_of_another_outcome_is_caught(tiny: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Mutation: a miss uses any prepared chain. Its distribution is reported, so the output is still exact; but it is
+    not the draft's own distribution."""
     monkeypatch.setattr(ssd, "_found", lambda slots, following, accepted, last: 0)
     with pytest.raises(AssertionError):
         check_distributions(tiny, 2)
 
 
-def test_a_hit_taken_only_where_its_chain_pleases_is_caught(tiny: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Mutation: looking at what was drawn before deciding whether it is used."""
+def test_a_hit_used_depending_on_its_chain_is_caught(tiny: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Mutation: the decision to use a chain depends on what was drawn."""
     right = Ssd.observe
 
     def choosy(self: Ssd, outcome: Outcome) -> None:
@@ -133,8 +133,8 @@ def test_greedy_writes_plains_tokens_in_one_target_forward_a_round(pair: Lab) ->
     assert widths[1:] == [event.width for event in run.rounds]
 
 
-def test_what_was_target_continuation_is_not_drafted_again(twin: Lab) -> None:
-    """Greedy, and the draft is the target: after the first round all is prepared beside the target's forward."""
+def test_a_prepared_draft_is_not_drafted_again(twin: Lab) -> None:
+    """Greedy, and the draft is the target: after the first round everything is prepared during the target's forward."""
     run = twin.decode(PROMPT, "ssd", gamma=3, max_new_tokens=41)
     assert run.token_ids == twin.decode(PROMPT, "plain", max_new_tokens=41).token_ids
     told = notes(run)
@@ -160,7 +160,7 @@ def test_hits_and_misses_in_the_trace_are_what_the_next_round_did(twin: Lab) -> 
     assert [EVENT.validate_json(files.line(event)) for event in run.events] == list(run.events)
 
 
-def test_it_drafts_in_a_thread_of_its_own_and_no_round_leaves_it_running(pair: Lab) -> None:
+def test_it_drafts_in_its_own_thread_which_ends_with_the_round(pair: Lab) -> None:
     ran: set[str] = set()
     settings = Settings.of(drafter="ssd", gamma=3, max_new_tokens=20)
     session = pair.session_of([pair.encode(PROMPT)], settings, (0,))
@@ -195,7 +195,7 @@ def test_an_end_inside_a_block_and_a_cancelled_run_leave_nothing_behind(twin: La
     assert twin.decode(PROMPT, "ssd", max_new_tokens=20).token_ids == want
 
 
-def test_as_an_arm_it_forgets_what_it_prepared_before_it_sat_out(tiny: Lab) -> None:
+def test_as_an_arm_it_drops_what_it_prepared_before_other_arms_rounds(tiny: Lab) -> None:
     arms = ("ssd:2", "plain", "ssd:1")
     assert distribution(tiny, 1500, drafter="bandit", policy="exp3", arms=arms) > FALSE_ALARM
 

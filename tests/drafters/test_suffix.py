@@ -1,4 +1,4 @@
-"""The suffix drafter against brute force: what it drafts is what a search through the whole text would find."""
+"""The suffix drafter against brute force: it drafts what a search through the whole text finds."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def behind(text: list[int], context: list[int]) -> Counter[int]:
 
 
 def searched(text: list[int], path: list[int], longest: int) -> tuple[int, Counter[int]]:
-    """The longest suffix of text and path, shorter than `longest`, that was ever followed by something; and by what."""
+    """The longest suffix of text and path, shorter than `longest`, that has a continuation; and its continuations."""
     whole = text + path
     for length in range(min(longest - 1, len(whole)), 0, -1):
         if found := behind(text, whole[len(whole) - length :]):
@@ -122,7 +122,7 @@ def test_frequency_decides_where_the_n_gram_takes_the_latest(pair: Lab) -> None:
 
 
 @pytest.mark.parametrize("drafter", ["ngram", "suffix", "suffix-tree"])
-def test_who_stays_in_a_batch_is_looked_up_in_its_own_text(pair: Lab, drafter: str) -> None:
+def test_rows_that_stay_in_a_batch_are_looked_up_in_their_own_texts(pair: Lab, drafter: str) -> None:
     prompts = [[5, 6, 7, 5, 6], [8, 9, 8, 9], [3, 4, 3, 4, 3]]
     settings = Settings.of(drafter=drafter, max_new_tokens=9)
 

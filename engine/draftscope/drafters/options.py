@@ -249,7 +249,7 @@ class Option:
 def known_options() -> Mapping[str, Option]:
     """Every option by name, in the order of declaration; those of drafters from other packages last.
 
-    Raises `DraftscopeError` for a package whose options cannot stand beside the others.
+    Raises `DraftscopeError` for a package whose options conflict with others.
     """
     return _known_options(plugins.installed())
 

@@ -71,9 +71,9 @@ def uniforms_to_come(streams: Streams, gamma: int, alpha: float, count: int) -> 
     index = 0
     while min(map(len, rows)) < count:
         uniforms = streams.uniforms(index, gamma)
-        accepted = (uniforms.draft < alpha).long().cumprod(-1).sum(-1).tolist()
-        for row, stands, last in zip(rows, accepted, uniforms.last.tolist(), strict=True):
-            row += last[: stands + 1]
+        right = (uniforms.draft < alpha).long().cumprod(-1).sum(-1).tolist()
+        for row, accepted, last in zip(rows, right, uniforms.last.tolist(), strict=True):
+            row += last[: accepted + 1]
         index += 1
     return torch.tensor([row[:count] for row in rows], dtype=torch.float64)
 

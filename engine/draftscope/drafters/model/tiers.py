@@ -168,12 +168,12 @@ class Tier:
         distribution = self._distributions(texts, guesses.tokens)
         verification = self._verify(distribution, tree, self._uniforms(index).first(tree.nodes))
         ends = list(zip(verification.accepted.tolist(), verification.last.tolist(), strict=True))
-        stand = [len(text) + accepted for text, (accepted, _) in zip(texts, ends, strict=True)]
+        kept = [len(text) + accepted for text, (accepted, _) in zip(texts, ends, strict=True)]
         for b, (accepted, last) in enumerate(ends):
             if drafts[b].left:
-                self._cached[b] = stand[b]
+                self._cached[b] = kept[b]
                 drafts[b].add(self.model.name, guesses.tokens[b][:accepted], last, distribution[b, : accepted + 1])
-        self.below.forget(stand)
+        self.below.forget(kept)
 
     def _uniforms(self, index: int) -> Uniforms:
         if self._sampling.greedy:
