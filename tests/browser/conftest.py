@@ -14,7 +14,7 @@ import pytest
 from tests.conftest import byte_tokenizer, random_llama
 from tests.support.browsers import chromium, refuse_none
 from tests.support.served import served
-from tests.support.visit import Visit
+from tests.support.visit import Visit, forget, visitor
 
 
 @pytest.fixture(scope="package")
@@ -44,15 +44,27 @@ def address(long_winded: tuple[Path, Path], tmp_path_factory: pytest.TempPathFac
         yield url
 
 
-@pytest.fixture
-def visit(browser: Any, address: str) -> Iterator[Callable[..., Visit]]:
-    """Opens pages; at the end none had an error or asked for anything outside."""
-    opened: list[Visit] = []
+@pytest.fixture(scope="package")
+def somebody(browser: Any) -> Any:
+    """A visitor who comes again and again: the page's files are fetched once. One window stays open for all tabs."""
+    context = visitor(browser)
+    context.new_page()
+    return context
 
-    def opens(query: str = "", wait: bool = True, **context: Any) -> Visit:
-        opened.append(Visit(browser, address, query, wait, **context))
+
+@pytest.fixture
+def visit(browser: Any, somebody: Any, address: str) -> Iterator[Callable[..., Visit]]:
+    """Opens pages, each for another visitor; at the end none had an error or asked for anything outside."""
+    opened: list[Visit] = []
+    forget(somebody, address)
+
+    def opens(query: str = "", wait: bool = True, **options: Any) -> Visit:
+        context = visitor(browser, **options) if opened or options else somebody
+        opened.append(Visit(context, address, query, wait))
         return opened[-1]
 
     yield opens
     for page in opened:
         page.close()
+        if page.context is not somebody:
+            page.context.close()

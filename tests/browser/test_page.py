@@ -155,7 +155,7 @@ def test_the_tree_shows_every_node_and_the_decision_its_distributions(visit: Any
     ],
 )
 def test_each_rule_has_its_own_form(visit: Any, query: str, words: str, uniforms: bool) -> None:
-    page = visit(f"?max_new_tokens=16&{query}")
+    page = visit(f"?max_new_tokens=32&{query}")
     page.run()
     rounds = page.ask("e => e.store.lanes[1].rounds.map((r) => r.decisions.length)")
     assert any(rounds)
@@ -169,6 +169,12 @@ def test_each_rule_has_its_own_form(visit: Any, query: str, words: str, uniforms
     page.ask(f"e => {{ e.cursor.select(e.store.lanes[1], {next(i for i, n in enumerate(rounds) if n)}); e.paint(); }}")
     assert page.text(".contest .note").startswith(words)
     assert (page.element.locator(".coin-row").count() > 0) is uniforms
+
+    page.unfold("Is it still the target")  # and every recorded decision holds
+    lines = page.ask("e => Inside.audit(e.store.lanes[1])")
+    assert len(lines) >= 2
+    assert all(line["good"] == line["of"] > 0 for line in lines), lines
+    assert "rules.py" in page.text("[aria-label='Is it still the target']")
 
 
 def test_only_what_the_drafter_reads_is_asked_for(visit: Any) -> None:
@@ -389,7 +395,7 @@ def test_two_visitors_get_their_own_runs(visit: Any) -> None:
     second.ready()
     first.page.click("#ds-run")
     second.run()
-    first.until("e => e.store.source === 'live' && e.state === 'done'")
+    first.until("e => e.store.source === 'live' && ['solo', 'done'].includes(e.state)")
     assert second.ask("e => e.store.lanes[0].start.settings.max_new_tokens") == 16
     assert first.ask("e => e.store.lanes[0].start.settings.max_new_tokens") == 96
     assert second.ask("e => e.store.run") != first.ask("e => e.store.run")
@@ -656,20 +662,6 @@ def test_jitter_and_prediction_are_the_engines_numbers(visit: Any, tmp_path: Pat
     assert before.startswith("Modelled: ")
     page.element.get_by_role("slider", name="α, a draft stands with").fill("0.9")
     assert page.text(".formula .sum") != before
-
-
-@pytest.mark.parametrize(
-    "query",
-    ["", "rule=block", "rule=token", "drafter=sampled-tree&shape=3,2", "drafter=topk-tree&shape=3,2"],
-)
-def test_every_recorded_decision_holds(visit: Any, query: str) -> None:
-    page = visit(f"?max_new_tokens=32&{query and 'temperature=1'}&{query}")
-    page.run()
-    page.unfold("Is it still the target")
-    lines = page.ask("e => Inside.audit(e.store.lanes[1])")
-    assert len(lines) >= 2
-    assert all(line["good"] == line["of"] > 0 for line in lines), lines
-    assert "rules.py" in page.text("[aria-label='Is it still the target']")
 
 
 def test_ballast_is_said_beside_every_speed(visit: Any, tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ from tests.loadtest.load import Visitor
 from tests.support.alone import Alone
 from tests.support.browsers import CHROMIUM, FLAGS
 from tests.support.framed import free_port
-from tests.support.visit import Visit
+from tests.support.visit import Visit, visitor
 
 TREE = (6, 3, 1, 1)  # 6 + 18 + 18 + 18 = 60 nodes
 LANES: dict[str, dict[str, Any]] = {
@@ -97,7 +97,7 @@ def spread(values: Sequence[float]) -> dict[str, float]:
 
 def watched(browser: Any, url: str, query: str) -> dict[str, float]:
     """Milliseconds of each lane of a race that a page shows as it is decoded."""
-    page = Visit(browser, url, query)
+    page = Visit(visitor(browser), url, query)
     page.ready()
     page.page.wait_for_timeout(1500)  # whatever the opening still does
     page.page.click("#ds-run")

@@ -127,7 +127,8 @@ class Framed(Visit):
 
     def close(self) -> None:
         self.requests = [url for url in self.requests if not url.startswith("http://localhost")]
-        super().close()
+        self.assert_quiet()
+        self.context.close()
 
 
 @pytest.fixture

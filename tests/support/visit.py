@@ -14,13 +14,28 @@ UNFOLDS = ("Toss it again", "Why this fast", "Is it still the target", "Compare"
 EVIL = '<img src=x onerror="window.pwned=1"><script>window.pwned=2</script>${window.pwned=3}{{pwned}}'
 
 
+def visitor(browser: Any, **options: Any) -> Any:
+    """A browser context of a visitor's own, in which tests reach the instrument's functions as `Inside`."""
+    context = browser.new_context(**({"viewport": {"width": 1440, "height": 1000}} | options))
+    context.add_init_script(inside.script())
+    return context
+
+
+def forget(context: Any, address: str) -> None:
+    """Leaves of an earlier visit only what was fetched: its pages are closed, what they stored is cleared."""
+    first, *others = context.pages
+    for page in others:
+        page.close()
+    everything = {"origin": address.rstrip("/"), "storageTypes": "all"}
+    context.new_cdp_session(first).send("Storage.clearDataForOrigin", everything)
+
+
 class Visit:
     """One open page and the instrument on it."""
 
-    def __init__(self, browser: Any, address: str, query: str = "", wait: bool = True, **context: Any) -> None:
-        self.context = browser.new_context(**({"viewport": {"width": 1440, "height": 1000}} | context))
-        self.context.add_init_script(inside.script())
-        self.page = self.context.new_page()
+    def __init__(self, context: Any, address: str, query: str = "", wait: bool = True) -> None:
+        self.context = context
+        self.page = context.new_page()
         self.page.set_default_timeout(SLOW_MS)
         self.requests: list[str] = []
         self.errors: list[str] = []
@@ -90,11 +105,15 @@ class Visit:
         return str(self.element.locator(f"[data-figure={name}]").inner_text())
 
     def close(self) -> None:
+        self.assert_quiet()
+        self.page.close()
+
+    def assert_quiet(self) -> None:
+        """No error was reported, and nothing outside was asked for."""
         assert not self.errors, self.errors
         assert "cannot draw" not in self.ask("e => e.message.text.textContent")
         outside = [url for url in self.requests if not re.match(r"(http://127\.0\.0\.1[:/]|data:|blob:)", url)]
         assert not outside, outside
-        self.context.close()
 
 
 def load(page: Visit, path: Path) -> None:
