@@ -1,4 +1,4 @@
-"""The page's controls: only what is read is asked for, a link's settings are waited for, lossy rules are marked."""
+"""The page's controls: only those that the drafter reads are shown, and a link's settings arrive before a run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def settings(page: Any) -> dict[str, Any]:
 
 
 def test_run_waits_for_the_settings_of_the_link(visit: Any) -> None:
-    """Pressed as soon as there is a button, whatever the controls hold by then."""
+    """Run is pressed as soon as the button exists, whatever the controls contain then."""
     page = visit(
         "?drafter=cascade&inner=suffix&gamma=2&seed=11&max_new_tokens=16&prompt=hello&temperature=1", wait=False
     )
@@ -30,7 +30,7 @@ def test_run_waits_for_the_settings_of_the_link(visit: Any) -> None:
     }  # fmt: skip
 
 
-def test_what_another_choice_opens_is_shown_with_it(visit: Any) -> None:
+def test_options_of_a_choice_are_shown_with_it(visit: Any) -> None:
     page = visit(
         "?rule=lenient&lenience=0.25&draft_length=specdec%2B%2B&confidence=0.6&temperature=1&max_new_tokens=16"
     )
@@ -72,7 +72,7 @@ def test_every_drafters_own_setting_reaches_the_engine(visit: Any, query: str, s
 
 
 def test_a_link_carries_the_settings_of_a_bandit_and_of_the_distribution(visit: Any) -> None:
-    """Shown only with the drafter that reads them, and back from the copied link as they were set."""
+    """They are shown only with the drafter that reads them, and a copied link restores them."""
     page = visit("?max_new_tokens=8&temperature=1")
     page.ready()
     assert not page.page.is_visible("#ds-policy") and not page.page.is_visible("#ds-prefetch")
