@@ -35,9 +35,9 @@ def opened(browser: Any, pair: Lab, folder: Path, own: dict[str, Any], **context
 
 
 TREES = [
-    ({"drafter": "sampled-tree", "shape": (3, 2)}, "children by level 3, 2; a round had "),
-    ({"drafter": "topk-tree", "shape": (2, 2, 1)}, "children by level 2, 2, 1; a round had "),
-    ({"drafter": "eagle3-tree", "tree_nodes": 7}, "This tree: a round had "),
+    ({"drafter": "sampled-tree", "shape": (3, 2)}, "children by level 3, 2; per round "),
+    ({"drafter": "topk-tree", "shape": (2, 2, 1)}, "children by level 2, 2, 1; per round "),
+    ({"drafter": "eagle3-tree", "tree_nodes": 7}, "This tree: per round "),
 ]
 
 
@@ -56,7 +56,7 @@ def test_a_trees_formula_is_told_by_its_own_size(
     assert said.startswith(f"Modelled: S {costs['predicted']:.2f} = {costs['tau']:.2f} / (")
     cost = page.page.evaluate("(costs) => Inside.treeCost(costs.c, costs)", costs)
     assert cost == pytest.approx(costs["per"] * costs["c"] + costs["v"] + costs["o"])
-    assert f"pays above τ {cost:.2f}" in said
+    assert f"faster than plain above τ {cost:.2f}" in said
     page.close()
 
 
@@ -70,11 +70,11 @@ def test_the_measured_point_lies_where_it_was_measured(browser: Any, pair: Lab, 
     ground, one = ones[0], ones[1]
     assert (ground - measured) / (ground - one) == pytest.approx(costs["measured"], abs=0.02)
     assert (ground - modelled) / (ground - one) == pytest.approx(costs["predicted"], abs=0.03)
-    page.element.get_by_role("slider", name="τ, tokens a round").fill("4")
+    page.element.get_by_role("slider", name="τ, tokens per round").fill("4")
     page.painted()
     (moved, _), (stays, same) = page.ask(CHOSEN)
     assert moved > x and (stays, same) == (at, measured)
-    page.element.get_by_role("slider", name="c, a draft forward in plain rounds").fill("0")
+    page.element.get_by_role("slider", name="c, draft forward / plain round").fill("0")
     assert f"= 4.00 / ({costs['per']:.2f} × 0 + " in page.text(".formula .sum")
     page.element.get_by_role("button", name="As measured").click()
     assert page.text(".formula .sum").startswith(f"Modelled: S {costs['predicted']:.2f} ")
@@ -94,8 +94,8 @@ def test_gamma_is_asked_only_of_chains(
     browser: Any, pair: Lab, tmp_path: Path, own: dict[str, Any], chain: bool
 ) -> None:
     page = opened(browser, pair, tmp_path, own)
-    assert page.element.get_by_role("slider", name="γ, drafted a round").count() == chain
-    assert page.element.get_by_role("slider", name="τ, tokens a round").count() == (not chain)
+    assert page.element.get_by_role("slider", name="γ, drafted per round").count() == chain
+    assert page.element.get_by_role("slider", name="τ, tokens per round").count() == (not chain)
     assert page.text(".equation").startswith(f"S = τ / ({'γ' if chain else 'L'}c + v + o)")
     page.close()
 

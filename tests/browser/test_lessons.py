@@ -35,7 +35,10 @@ from tests.support.alone import Alone
 from tests.support.browsers import violations
 from tests.support.raced import hostile
 
-TEXTS = (assets() / "instrument" / "lessons" / "texts.js").read_text(encoding="utf-8")
+FOLDER = assets() / "instrument" / "lessons"
+ORDER = re.search(r"LESSONS = \[(.*?)\]", (FOLDER / "lessons.js").read_text(encoding="utf-8"))
+assert ORDER is not None
+TEXTS = "".join((FOLDER / "texts" / f"{name}.js").read_text(encoding="utf-8") for name in ORDER[1].split(", "))
 MOST_BYTES = 1_500_000
 HOST = """<script>(() => {
     const runs = RUNS;
@@ -122,6 +125,7 @@ def test_a_sweep_that_is_not_whole_is_refused(pair: Lab) -> None:
 
 def test_every_lesson_has_a_recording_and_every_recording_a_lesson() -> None:
     assert set(re.findall(r'trace: "(\w+)"', TEXTS)) == set(record_lessons.RECORDED)
+    assert ORDER is not None and sorted(ORDER[1].split(", ")) == sorted(path.stem for path in FOLDER.glob("texts/*.js"))
 
 
 def test_what_is_tried_are_controls_that_exist() -> None:
@@ -130,7 +134,7 @@ def test_what_is_tried_are_controls_that_exist() -> None:
 
 
 def test_metrics_among_the_terms_are_the_glossarys() -> None:
-    named = re.search(r"const METRICS = \{(.*?)\}", TEXTS)
+    named = re.search(r"const METRICS = \{(.*?)\}", (FOLDER / "terms.js").read_text(encoding="utf-8"))
     assert named is not None
     assert set(re.findall(r': "(\w+)"', named[1])) <= {entry.name for entry in GLOSSARY}
 
@@ -199,7 +203,7 @@ def test_every_step_of_every_lesson_can_be_told(browser: Any, school: Path) -> N
         assert len(said) >= 3
         assert not [text for text in said if re.search(r"NaN|undefined|Infinity|null|–|\[\[", text)], said
         assert said[-1].startswith("Question. ")
-        page.element.get_by_text("The answer").click()
+        page.element.get_by_text("Answer", exact=True).click()
         page.painted()
         assert not re.search(r"NaN|undefined|Infinity|null", page.text(".lesson-words"))
         assert page.text(".lesson h3").startswith(f"Lesson {number} of ")
@@ -226,21 +230,21 @@ def test_every_term_is_defined_where_it_is_pointed_at(browser: Any, school: Path
 def test_a_prediction_comes_before_its_uniform(browser: Any, school: Path) -> None:
     page = Alone(browser, school)
     told = walk(page, 1 + page.ask(LESSONS).index("coin"))
-    assert "Say so before you go on" in next(told)
-    assert "coin not tossed yet" in page.text(".contest .coin-row")
+    assert "Decide before you continue" in next(told)
+    assert "u not drawn yet" in page.text(".decision .uniform-row")
     uniform = page.ask(
         "e => Inside.formatProb(e.cursor.round.decisions.flatMap((c) => c.children)"
         ".find((c) => c.node === e.cursor.at.key).uniform)"
     )
-    assert f"fell at {uniform}" in next(told)
-    assert "coin not tossed yet" not in page.text(".contest .coin-row")
+    assert f"u = {uniform}" in next(told)
+    assert "u not drawn yet" not in page.text(".decision .uniform-row")
     page.close()
 
 
 @pytest.mark.browser
 def test_rows_light_one_by_one_up_to_the_bonus(browser: Any, school: Path) -> None:
     page = Alone(browser, school)
-    number = page.page.evaluate("Inside.LESSONS.findIndex((lesson) => lesson.title === 'The bonus')") + 1
+    number = page.page.evaluate("Inside.LESSONS.findIndex((lesson) => lesson.title === 'The bonus token')") + 1
     told = walk(page, number)
     rows = []
     for text in told:
@@ -305,7 +309,7 @@ def test_places_are_counted_as_the_engine_counts_them(
     for lane, places in found:
         whole = [r for r in recorded["heads"] if isinstance(r, Round) and r.lane == lane and not r.cut]
         for k, place in enumerate(places):
-            assert place["stood"] == sum(r.accepted > k for r in whole)
+            assert place["accepted"] == sum(r.accepted > k for r in whole)
             assert place["reached"] == sum(r.accepted >= k and r.drafted > k for r in whole)
     page.close()
 
@@ -316,11 +320,11 @@ def test_a_column_stands_for_every_round_that_prepared_drafts(
 ) -> None:
     page = Alone(browser, school)
     told = walk(page, 1 + page.ask(LESSONS).index("ahead"))
-    said = next(text for text in told if "look ahead in time" in text)
+    said = next(text for text in told if "draft ahead" in text)
     rounds = [r for r in recorded["ahead"] if isinstance(r, Round) and r.lane == "prepared"]
     notes = [note for r in rounds[:-1] for note in r.annotations if isinstance(note, Prefetch)]
     hits = sum(note.hit for note in notes)
-    assert f"In {hits} of {len(notes)} rounds what came was among them" in said
+    assert f"In {hits} of {len(notes)} rounds the actual outcome was among them" in said
     assert page.element.locator(".prefetch rect.hit").count() == hits
     assert page.element.locator(".prefetch rect.miss").count() == len(notes) - hits
     page.close()
@@ -360,10 +364,10 @@ def test_speeds_by_length_and_by_batch_are_those_of_the_records(
 @pytest.mark.parametrize(
     ("speeds", "words"),
     [
-        ([1.5, 1.2, 1.0], "at no batch from 1 to 4 slower than plain decoding"),
+        ([1.5, 1.2, 1.0], "never slower than plain decoding, from batch 1 to 4"),
         ([0.9, 0.5, 0.99], "slower than plain decoding at every batch from 1 to 4"),
-        ([1.5, 0.9, 0.8], "slower than plain decoding from batch 2 on, up to the last, 4"),
-        ([0.5, 0.9, 1.1], "slower than plain decoding up to batch 2, and no slower from 4 to 4"),
+        ([1.5, 0.9, 0.8], "slower than plain decoding from batch 2 to the last, 4"),
+        ([0.5, 0.9, 1.1], "slower than plain decoding up to batch 2, and not slower from 4 to 4"),
         ([1.5, 0.9, 1.8], "slower than plain decoding at 1 of the 3 measured values of batch"),
     ],
 )
@@ -382,7 +386,7 @@ def test_the_run_that_was_shown_comes_back(browser: Any, school: Path) -> None:
     page.element.get_by_role("button", name="Trees").click()
     page.until("e => e.store.run === 'trees'")
     page.painted()
-    page.element.get_by_role("button", name="Leave").click()
+    page.element.get_by_role("button", name="Exit").click()
     page.painted()
     assert (page.text("h2"), page.ask("e => e.store.run")) == before
     assert "lesson" not in page.page.url
@@ -419,7 +423,7 @@ def test_a_run_goes_on_behind_a_lesson_and_a_new_one_ends_it(browser: Any, schoo
 @pytest.mark.browser
 def test_a_lesson_shows_only_what_it_speaks_of(browser: Any, school: Path) -> None:
     page = Alone(browser, school)
-    parts = {"lanes": ".lanes", "strip": ".strip", "tree": ".pair > .tree", "contest": ".contest", "scale": ".scale"}
+    parts = {"lanes": ".lanes", "strip": ".strip", "tree": ".pair > .tree", "decision": ".decision", "scale": ".scale"}
     for number in range(1, len(page.ask(LESSONS)) + 1):
         for _ in walk(page, number):
             asked = page.ask("e => e.main.dataset.show.split(' ')")

@@ -27,7 +27,7 @@ def test_it_opens_on_a_recorded_run(visit: Any) -> None:
     page = visit()
     assert page.text(".badge") == "recorded"
     assert re.match(
-        r"\d+ target forwards wrote \d+ tokens; plain decoding needed \d+; [\d.]+ times as fast\.", page.text("h2")
+        r"\d+ target forwards produced \d+ tokens; plain decoding needed \d+; [\d.]+ times as fast\.", page.text("h2")
     )
     assert "tokens/s" in page.figure("race")
     assert "whole runs each" in page.figure("solo")
@@ -39,9 +39,9 @@ def test_greedy_lanes_are_counted_equal(visit: Any) -> None:
     assert page.text(".badge") == "live"
     own, plain = (page.ask(f"e => e.store.lanes[{i}].end.token_ids") for i in (1, 0))
     assert own == plain
-    assert f"{len(own)} of {len(own)}" in page.figure("law")
+    assert f"{len(own)} of {len(own)}" in page.figure("distribution")
     assert page.text("h2").startswith(
-        f"{page.ask('e => e.store.lanes[1].rounds.length')} target forwards wrote {len(own)} tokens"
+        f"{page.ask('e => e.store.lanes[1].rounds.length')} target forwards produced {len(own)} tokens"
     )
     page.until("e => e.store.lanes.every((l) => l.solo && l.solo.seconds.length === 3)")
     assert "median of 3 whole runs" in page.figure("solo")
@@ -50,7 +50,7 @@ def test_greedy_lanes_are_counted_equal(visit: Any) -> None:
 def test_above_zero_the_distribution_is_the_same_and_the_draws_are_not(visit: Any) -> None:
     page = visit("?temperature=1&max_new_tokens=32&seed=3")
     page.run()
-    assert "same law" in page.figure("law").lower()
+    assert "same distribution" in page.figure("distribution").lower()
     assert page.ask("e => e.store.lanes[1].rounds.some((r) => r.decisions[0]?.rule === 'block')")
 
 
@@ -66,7 +66,7 @@ def test_a_lane_never_runs_ahead_of_its_clock(visit: Any) -> None:
     })""")
     for visible, due, total in shown:
         assert visible == due <= total
-    assert "have written" in page.text("h2")
+    assert "have produced" in page.text("h2")
 
 
 def test_reduced_motion_turns_playback_into_steps(visit: Any) -> None:
@@ -134,9 +134,9 @@ def test_the_tree_shows_every_node_and_the_decision_its_distributions(visit: Any
     nodes = page.ask("e => e.cursor.at.lane.rounds[e.cursor.at.round].nodes.length")
     assert page.element.locator(".tree-svg .node").count() == nodes + 2  # the root and the target's own token
     assert page.element.locator(".tree-svg .node[tabindex='0']").count() == 1
-    assert page.element.locator(".contest .bar-row").count() >= 3
-    assert page.element.locator(".contest .coin-row").count() >= 1
-    assert "α = Σ min(p, q)" in page.text(".contest .sum")
+    assert page.element.locator(".decision .bar-row").count() >= 3
+    assert page.element.locator(".decision .uniform-row").count() >= 1
+    assert "α = Σ min(p, q)" in page.text(".decision .sum")
     page.element.locator(".tree-svg .node[tabindex='0']").focus()
     page.page.keyboard.press("ArrowLeft")
     page.page.wait_for_timeout(150)
@@ -147,11 +147,11 @@ def test_the_tree_shows_every_node_and_the_decision_its_distributions(visit: Any
     ("query", "words", "uniforms"),
     [
         ("", "greedy", False),
-        ("temperature=1&rule=block", "block rule", True),
+        ("temperature=1&rule=block", "block verification", True),
         ("temperature=1&rule=token", "token rule", True),
-        ("temperature=1&drafter=sampled-tree&shape=3,2", "siblings in turn", True),
-        ("temperature=1&drafter=topk-tree&shape=3,2", "the draft was not drawn", False),
-        ("temperature=1&drafter=typed&typed=abcdefghi", "the draft was not drawn", False),
+        ("temperature=1&drafter=sampled-tree&shape=3,2", "siblings one after the other", True),
+        ("temperature=1&drafter=topk-tree&shape=3,2", "deterministic draft", False),
+        ("temperature=1&drafter=typed&typed=abcdefghi", "deterministic draft", False),
     ],
 )
 def test_each_rule_has_its_own_form(visit: Any, query: str, words: str, uniforms: bool) -> None:
@@ -167,14 +167,14 @@ def test_each_rule_has_its_own_form(visit: Any, query: str, words: str, uniforms
                 for (const key of [null, "last"]) {{ e.cursor.open(slot, key); e.paint(); }}
         }}""")
     page.ask(f"e => {{ e.cursor.select(e.store.lanes[1], {next(i for i, n in enumerate(rounds) if n)}); e.paint(); }}")
-    assert page.text(".contest .note").startswith(words)
-    assert (page.element.locator(".coin-row").count() > 0) is uniforms
+    assert page.text(".decision .note").startswith(words)
+    assert (page.element.locator(".uniform-row").count() > 0) is uniforms
 
-    page.unfold("Is it still the target")  # and every recorded decision holds
+    page.unfold("Is it exact?")  # and every recorded decision holds
     lines = page.ask("e => Inside.audit(e.store.lanes[1])")
     assert len(lines) >= 2
     assert all(line["good"] == line["of"] > 0 for line in lines), lines
-    assert "rules.py" in page.text("[aria-label='Is it still the target']")
+    assert "rules.py" in page.text("[aria-label='Is it exact?']")
 
 
 def test_only_what_the_drafter_reads_is_asked_for(visit: Any) -> None:
@@ -278,7 +278,7 @@ def test_a_run_is_saved_and_replayed_and_bad_files_change_nothing(visit: Any, tm
 def test_one_lane_alone_is_a_run_too(visit: Any, tmp_path: Path) -> None:
     page = visit("?drafter=plain&max_new_tokens=12")
     page.run()
-    assert page.text("h2") == "12 target forwards wrote 12 tokens, one each."
+    assert page.text("h2") == "12 target forwards produced 12 tokens, one per forward."
     assert page.element.locator(".lane").count() == 1
     raced = visit("?temperature=1&max_new_tokens=24")
     raced.run()
@@ -287,7 +287,7 @@ def test_one_lane_alone_is_a_run_too(visit: Any, tmp_path: Path) -> None:
     load(page, tmp_path / "alone.jsonl")
     page.until("e => e.store.source === 'recorded' && e.store.lanes.length === 1")
     page.page.wait_for_timeout(200)
-    assert re.fullmatch(r"\d+ target forwards wrote 24 tokens\.", page.text("h2"))
+    assert re.fullmatch(r"\d+ target forwards produced 24 tokens\.", page.text("h2"))
 
 
 def test_bad_input_is_one_sentence_and_the_shown_run_stays(visit: Any) -> None:
@@ -346,8 +346,8 @@ def test_what_a_model_writes_stays_text(visit: Any, tmp_path: Path) -> None:
     for title in UNFOLDS:
         page.unfold(title)
     page.element.get_by_text("The rounds as a table").click()
-    page.element.get_by_role("button", name="by this rule").or_(
-        page.element.get_by_role("button", name="of this block's coins")
+    page.element.get_by_role("button", name="this rule").or_(
+        page.element.get_by_role("button", name="this block")
     ).click()
     for face in ("Table", "Mask", "Tree"):
         page.element.get_by_role("button", name=face, exact=True).click()
@@ -433,13 +433,13 @@ def test_stages_are_stepped_and_time_goes_with_them(visit: Any) -> None:
         if stage in ("Draft", "Verify"):
             assert shown_nodes(page, "accepted rejected correction bonus unvisited") == 0
             assert shown_nodes(page, "drafted") == nodes
-            assert page.element.locator(".contest .coin").count() == 0
+            assert page.element.locator(".decision .uniform").count() == 0
         seen += [stage] if stage not in seen else []
         if stage == "Commit":
             break
         page.element.locator(".tree-svg .node[tabindex='0'], .strip-frame").first.focus()
         page.page.keyboard.press("]")
-    assert seen == ["Draft", "Verify", "Judge", "Commit"]
+    assert seen == ["Draft", "Verify", "Accept", "Commit"]
     assert shown_nodes(page, "drafted") == 0
     page.page.keyboard.press("]")
     page.page.wait_for_timeout(100)
@@ -451,14 +451,14 @@ def test_a_hidden_verdict_is_nowhere_on_the_page(visit: Any) -> None:
     page.run()
     for title in UNFOLDS:
         page.unfold(title)
-    page.element.get_by_role("button", name="Hide the verdict").click()
+    page.element.get_by_role("button", name="Hide the result").click()
     page.page.wait_for_timeout(150)
     for _ in range(2):
         assert shown_nodes(page, "accepted rejected correction bonus unvisited") == 0
-        told = page.text(".tree") + page.text(".contest") + page.text(".scale") + page.text(".strip .readout")
-        assert not re.search(r"accepted|rejected|correction|bonus|✓|✗|never judged", told.replace("if accepted", ""))
+        told = page.text(".tree") + page.text(".decision") + page.text(".scale") + page.text(".strip .readout")
+        assert not re.search(r"accepted|rejected|correction|bonus|✓|✗|not reached", told.replace("if accepted", ""))
         assert page.ask("e => e.transport.now < e.cursor.round.end")
-        assert "still hidden" in page.text("[aria-label='Toss it again']")
+        assert "still hidden" in page.text("[aria-label='Resample']")
         page.element.get_by_label("Next round").click()  # the next one opens before its result too
         page.page.wait_for_timeout(150)
     page.element.locator(".tree").get_by_role("button", name="Commit", exact=True).click()
@@ -476,7 +476,7 @@ def test_a_scrub_shows_the_round_that_the_clock_is_in(visit: Any) -> None:
     page.ask("e => { const r = e.store.lanes[1].rounds[3]; e.transport.scrub(r.start + r.timings.propose[0] * 0.5); }")
     page.page.wait_for_timeout(150)
     assert page.ask("e => e.cursor.at.round") == 3
-    assert page.text(".tree .note") == "the draft is being made"
+    assert page.text(".tree .note") == "drafting"
 
 
 def test_one_selection_goes_through_all_views(visit: Any) -> None:
@@ -493,7 +493,7 @@ def test_one_selection_goes_through_all_views(visit: Any) -> None:
     page.element.locator(".tree-svg .node[data-key='1']").click()
     page.page.wait_for_timeout(150)
     label = page.ask("e => Inside.visible(e.cursor.round.nodes[1].raw)")
-    assert page.text(".item-line").startswith(f"{label} · by draft step 1 · ")
+    assert page.text(".item-line").startswith(f"{label} · drafted by draft step 1 · ")
     page.element.get_by_role("button", name="Mask", exact=True).click()
     page.page.wait_for_timeout(150)
     rows = 1 + page.ask("e => e.cursor.round.nodes.length")
@@ -554,13 +554,13 @@ def test_a_tree_of_500_nodes_is_drawn_folded_and_zoomed(visit: Any, record_prope
     record_property("idle_ms", idle)
     record_property("selection_ms", chosen)
     print(f"500 nodes: a repaint {idle:.2f} ms, with another node chosen {chosen:.2f} ms (medians of 50)")
-    page.element.get_by_role("button", name="Fold never judged").click()
+    page.element.get_by_role("button", name="Fold not reached").click()
     page.page.wait_for_timeout(150)
     assert page.element.locator(".tree-svg .node").count() < 60
     page.element.get_by_role("button", name="Unfold all").click()
     page.page.wait_for_timeout(150)
     wide = page.ask("e => e.shadowRoot.querySelector('.tree-svg').getBoundingClientRect().width")
-    page.element.get_by_role("button", name="Larger").click()
+    page.element.get_by_role("button", name="Zoom in").click()
     page.page.wait_for_timeout(150)
     assert page.ask("e => e.shadowRoot.querySelector('.tree-svg').getBoundingClientRect().width") > 1.2 * wide
     page.element.get_by_role("button", name="Fit", exact=True).click()
@@ -575,8 +575,8 @@ def test_ten_thousand_draws_settle_on_p_and_the_wrong_rule_misses_it(visit: Any)
     page = visit("?temperature=1&max_new_tokens=24&rule=token&seed=2")
     page.run()
     page.ask("e => { const l = e.store.lanes[1]; e.cursor.select(l, l.rounds.findIndex((r) => r.decisions.length)); }")
-    page.unfold("Toss it again")
-    for name, words in (("by this rule", "The draws settle on p"), ("wrong: last token from p", "The draws miss p")):
+    page.unfold("Resample")
+    for name, words in (("this rule", "The samples match p"), ("wrong: last token from p", "The samples miss p")):
         page.element.get_by_role("button", name=name).click()
         page.until("e => e.shadowRoot.querySelector('.draws').dataset.n === '10000'")
         assert page.text(".draws .sum").startswith(words)
@@ -585,16 +585,16 @@ def test_ten_thousand_draws_settle_on_p_and_the_wrong_rule_misses_it(visit: Any)
 TRIED = """([p, q]) => {
     const D = Inside;
     const shares = (once) => {
-        const counts = [0, 0, 0, 0], coin = D.uniformStream(7);
-        for (let i = 0; i < 40000; i++) counts[once(coin)] += 1;
+        const counts = [0, 0, 0, 0], uniform = D.uniformStream(7);
+        for (let i = 0; i < 40000; i++) counts[once(uniform)] += 1;
         return counts;
     };
     return {
-        token: shares((coin) => D.sampledOnce({ p, q }, 1, false, coin)),
-        two: shares((coin) => D.sampledOnce({ p, q }, 2, false, coin)),
-        wrong: shares((coin) => D.sampledOnce({ p, q }, 1, true, coin)),
-        chosen: shares((coin) => D.topKOnce({ p }, [2], false, coin)),
-        chosenWrong: shares((coin) => D.topKOnce({ p }, [2], true, coin)),
+        token: shares((uniform) => D.sampledOnce({ p, q }, 1, false, uniform)),
+        two: shares((uniform) => D.sampledOnce({ p, q }, 2, false, uniform)),
+        wrong: shares((uniform) => D.sampledOnce({ p, q }, 1, true, uniform)),
+        chosen: shares((uniform) => D.topKOnce({ p }, [2], false, uniform)),
+        chosenWrong: shares((uniform) => D.topKOnce({ p }, [2], true, uniform)),
         left: D.residual(p, q), rest: D.without(q, 3), lengths: D.blockLengths([0.5, 0.25]),
     };
 }"""
@@ -621,16 +621,16 @@ def test_the_rules_in_the_page_are_those_of_the_engine(visit: Any) -> None:
 def test_a_uniform_tossed_again_goes_as_far_as_the_record(visit: Any) -> None:
     page = visit("?temperature=1&max_new_tokens=24&drafter=sampled-tree&shape=2,1&seed=2")
     page.run()
-    page.unfold("Toss it again")
+    page.unfold("Resample")
     uniform = page.element.locator(".reflip input")
     child = page.ask("e => Inside.decisionAt(e.cursor.round, e.cursor.at.slot).children[0]")
     threshold, passed = child["threshold"], child["passed"]
     other = 0 if not passed else 0.999
     if (threshold > 0.999 and passed) or (threshold == 0 and not passed):
-        pytest.skip("this coin could only fall one way")
+        pytest.skip("this u could only fall one way")
     uniform.fill(str(other))
     said = page.text(".reflip .sum")
-    assert "The record ends here" in said or "the record ends here" in said
+    assert "The recording ends here" in said or "the recording ends here" in said
     assert ("accepted" if not passed else "rejected") in said
 
 
@@ -660,7 +660,7 @@ def test_jitter_and_prediction_are_the_engines_numbers(visit: Any, tmp_path: Pat
     assert page.page.evaluate("Inside.alphaOf(1.75, 2)") == pytest.approx(0.5, abs=1e-6)
     before = page.text(".formula .sum")
     assert before.startswith("Modelled: ")
-    page.element.get_by_role("slider", name="α, a draft stands with").fill("0.9")
+    page.element.get_by_role("slider", name="α, acceptance per draft token").fill("0.9")
     assert page.text(".formula .sum") != before
 
 
@@ -695,8 +695,8 @@ def test_a_chosen_acceptance_is_said_beside_the_speed(visit: Any, tmp_path: Path
     load(page, chosen)
     page.until("e => e.store.source === 'recorded'")
     page.page.wait_for_timeout(200)
-    assert page.element.locator(".badge.caveat:visible").all_inner_texts() == ["synthetic: acceptance chosen"]
-    assert "acceptance was chosen" in page.text(".basis")
+    assert page.element.locator(".badge.caveat:visible").all_inner_texts() == ["synthetic: chosen acceptance"]
+    assert "chosen acceptance rate" in page.text(".basis")
 
 
 def test_a_narrow_page_shows_the_run_before_the_settings(visit: Any) -> None:
@@ -747,7 +747,7 @@ def test_copy_link_offers_a_teachers_link(visit: Any) -> None:
     page.page.click("#ds-link")
     page.until("e => /seed=5/.test(e.message.field.value)")
     assert not page.ask("e => /teach=/.test(e.message.field.value)")
-    page.element.get_by_role("button", name="As a teacher's link").click()
+    page.element.get_by_role("button", name="Copy a teacher's link").click()
     page.until("e => /seed=5.*teach=1/.test(e.message.field.value) && e.message.offer.hidden")
 
 
@@ -756,7 +756,7 @@ def test_an_address_opens_a_lesson_which_can_be_saved_and_tried(visit: Any, tmp_
     page.until("e => e.lessons.trace === 'coin'")
     assert {event.run for event in files.read(record(page, tmp_path)).events} == {"coin"}
     page.ask("e => e.lessons.go(99)")
-    page.element.get_by_role("button", name="Set the controls so").click()
+    page.element.get_by_role("button", name="Set the controls").click()
     page.page.wait_for_function("() => document.querySelector('#ds-temperature input[type=number]').value === '1'")
     assert page.ask("e => e.store.run") == "first"
     assert "lesson" not in page.page.url
@@ -788,7 +788,7 @@ def test_screens(visit: Any, width: int, theme: str) -> None:
     assert top < 300, "the run comes before the settings"
     for title in UNFOLDS:
         page.unfold(title)
-    page.element.get_by_role("button", name="by this rule").click()
+    page.element.get_by_role("button", name="this rule").click()
     page.page.wait_for_timeout(1500)
     page.page.screenshot(path=str(ARTIFACTS / f"run-{width}-{theme}.png"), full_page=True)
     assert page.ask("e => e.dataset.theme") == theme

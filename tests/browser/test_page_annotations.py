@@ -13,7 +13,7 @@ pytestmark = pytest.mark.browser
 
 @pytest.mark.parametrize(
     ("drafter", "told"),
-    [("bandit", ("ucb chose ", "Known before: ", " pulls")), ("ssd", (" prepared for, ", " waited for"))],
+    [("bandit", ("ucb chose ", "Before this round: ", " pulls")), ("ssd", (" pre-drafted, ", " the target waited "))],
 )
 def test_what_was_noted_of_a_round_is_told(visit: Any, drafter: str, told: tuple[str, ...]) -> None:
     page = visit(f"?temperature=1&max_new_tokens=32&drafter={drafter}&seed=4")
@@ -33,7 +33,7 @@ def test_what_was_noted_of_a_round_is_told(visit: Any, drafter: str, told: tuple
         ),
         (
             Realignment(drafted=1, proposed=2, read_again=0),
-            "1 token of the draft's own became 2 of the target's; 0 read again",
+            "1 draft-model token became 2 target tokens; 0 processed again",
         ),
     ],
 )

@@ -75,7 +75,7 @@ def test_all_drafters_are_compared_sorted_kept_and_chosen(visit: Any) -> None:
     page.ready()
     page.unfold("Compare")
     assert page.element.locator("tr[data-drafter]").count() == len(rows)
-    assert "“abc” · T 1 · seed 0 · 8 tokens at most" in page.text(".compare .note")
+    assert "“abc” · T 1 · seed 0 · at most 8 tokens" in page.text(".compare .note")
 
 
 KEPT = """(evil) => {
@@ -118,8 +118,8 @@ def test_a_cancelled_comparison_leaves_the_last_one(visit: Any) -> None:
 def test_the_check_is_asked_for_told_and_cancelled(visit: Any) -> None:
     page = visit("?max_new_tokens=8&temperature=1&rule=lenient")
     page.run()
-    page.unfold("Is it still the target")
-    assert "takes a minute" in page.text(".check")
+    page.unfold("Is it exact?")
+    assert "Takes a minute" in page.text(".check")
     started(page, "Check this pair and drafter")
     page.until("e => e.checked.running && e.checked.answer.ev.length > 0")
     page.page.wait_for_timeout(200)
@@ -127,8 +127,8 @@ def test_the_check_is_asked_for_told_and_cancelled(visit: Any) -> None:
     page.element.locator(".check").get_by_role("button", name="Cancel").click()
     page.until("e => !e.checked.running")
     page.page.wait_for_timeout(200)
-    assert "nothing is concluded" in page.text(".check .stated")
-    assert page.element.locator(".check .verdict-line").count() == 0
+    assert "no conclusion" in page.text(".check .stated")
+    assert page.element.locator(".check .result-line").count() == 0
 
 
 TOLD = """({ findings, verdict, exact, created = "2026-01-02T03:04:05+00:00", asked = {}, ...other }) => {
@@ -147,7 +147,7 @@ def test_a_check_is_kept_for_each_drafter_rule_and_setting(visit: Any) -> None:
     """The shown run's own is told in full, whichever came last; the others of its target in a line each."""
     page = visit("?max_new_tokens=8&temperature=1&rule=lenient&lenience=0.5")
     page.run()
-    page.unfold("Is it still the target")
+    page.unfold("Is it exact?")
     distribution = {"name": "joint law", "passed": True, "detail": "told", "samples": 2048, "p_value": 0.25}
     lossy = distribution | {"p_value": None, "total_variation": 0.125, "kl": 0.5}
     lenient = {"verdict": "x", "exact": False, "findings": [lossy], "rule": "lenient"}
@@ -158,14 +158,14 @@ def test_a_check_is_kept_for_each_drafter_rule_and_setting(visit: Any) -> None:
 
     names = page.ask("e => e.store.lanes[1].start.models.map((model) => model.name)")
     told("1", **lenient, asked={"lenience": 0.25})
-    assert page.element.locator(".check .verdict-line").count() == 0
+    assert page.element.locator(".check .result-line").count() == 0
     told("2", **lenient, asked={"lenience": 0.5})
     told("3", verdict="x", exact=True, findings=[distribution], rule="token")
     ngram = {"drafter": "ngram", "title": "n-gram", "rule": "", "models": names[:1]}  # it has no model of its own
     told("4", verdict="x", exact=True, findings=[distribution], **ngram)
     told("5", verdict="x", exact=True, findings=[distribution], **ngram)
     told("6", verdict="x", exact=True, findings=[distribution], models=["another target"])
-    assert page.text(".check .verdict-line").startswith("differs: total variation .13, KL 0.50 nats")
+    assert page.text(".check .result-line").startswith("differs: total variation .13, KL 0.50 nats")
     assert "rule lenient, l = 0.5 on " in page.text(".check .sum") and "2026-01-02" in page.text(".check .sum")
     page.element.get_by_text("3 other checks of this target").click()
     assert page.element.locator(".check li").all_inner_texts() == [
@@ -176,7 +176,7 @@ def test_a_check_is_kept_for_each_drafter_rule_and_setting(visit: Any) -> None:
     assert_accessible(page.page)
     page.choose("n-gram")
     page.run()
-    assert page.text(".check .verdict-line").startswith("no difference found")
+    assert page.text(".check .result-line").startswith("no difference found")
     assert "2026-01-05" in page.text(".check .sum")
     page.page.evaluate("localStorage.setItem('draftscope-checks', '[{\"findings\": 3}]')")  # what is odd is passed over
     assert page.page.evaluate("new Inside.CheckCard(() => {}).done.length") == 0
@@ -184,18 +184,18 @@ def test_a_check_is_kept_for_each_drafter_rule_and_setting(visit: Any) -> None:
 
 def test_what_may_be_said_after_a_check_and_no_more(visit: Any) -> None:
     page = visit()
-    page.unfold("Is it still the target")
+    page.unfold("Is it exact?")
     distribution = {"name": "joint law (token)", "passed": True, "detail": "told", "samples": 2048, "p_value": 0.25}
     page.page.evaluate(TOLD, {"findings": [distribution], "verdict": "no", "exact": True})
     page.page.wait_for_timeout(200)
-    assert page.text(".check .verdict-line") == "no difference found: n = 2,048 samples of the joint law, p = .25."
+    assert page.text(".check .result-line") == "no difference found: n = 2,048 samples of the joint distribution, p = .25."
     assert "once in 1,000,000" in page.text(".check .sum") and "2026-01-02 03:04 UTC" in page.text(".check .sum")
     lossy = distribution | {"p_value": None, "total_variation": 0.125, "kl": None}
     page.page.evaluate(TOLD, {"findings": [lossy], "verdict": "no", "exact": False})
     page.page.wait_for_timeout(200)
-    assert page.text(".check .verdict-line").startswith("differs: total variation .13, KL infinite")
+    assert page.text(".check .result-line").startswith("differs: total variation .13, KL infinite")
     page.page.evaluate(
         TOLD, {"findings": [distribution | {"passed": False, "name": EVIL}], "verdict": "no", "exact": True}
     )
     page.page.wait_for_timeout(200)
-    assert page.text(".check .verdict-line") == f"A difference was found: {EVIL}."
+    assert page.text(".check .result-line") == f"A difference was found: {EVIL}."

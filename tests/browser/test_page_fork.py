@@ -44,15 +44,15 @@ def test_a_run_is_forked_with_a_forced_token_and_with_a_new_uniform_and_replays(
             ids.unshift(r.nodes.find((n) => n.id === s).token);
         return ids; }""")
     token = int(page.element.get_by_label("Token to force").input_value())
-    start = fork(page, "Force it", 3)
+    start = fork(page, "Force this token", 3)
     assert start["fork"]["token_ids"] == [*before, *path, token]
     assert start["fork"]["forced"] is True
     assert (start["fork"]["lane"], start["fork"]["round"]) == ("speculative", index)
     assert page.element.locator(".badge.caveat:visible").all_inner_texts() == ["fork"]
     pane = page.element.locator(".lane").nth(2)
     assert "forked from Draft model, chain · γ 4 in round" in pane.locator(".foot").inner_text()
-    assert "its own clock, from 0 at the fork" in pane.locator(".foot").inner_text()
-    assert page.text(".strip .note").endswith("a fork's from 0 at the fork")
+    assert "its clock starts at 0 at the fork" in pane.locator(".foot").inner_text()
+    assert page.text(".strip .note").endswith("a fork's clock starts at 0")
     shown = pane.locator(".given").evaluate("e => e.textContent") + pane.locator(".forced").evaluate(
         "e => e.textContent"
     )
@@ -65,12 +65,12 @@ def test_a_run_is_forked_with_a_forced_token_and_with_a_new_uniform_and_replays(
         page.page.wait_for_timeout(200)
 
     page.ask(AT_A_CONTEST)
-    again = fork(page, "New coin", 4)
+    again = fork(page, "New seed", 4)
     assert again["fork"]["forced"] is False
     assert again["seed"] != 3
     page.page.wait_for_timeout(200)
-    assert page.element.get_by_role("button", name="Force it").is_disabled()
-    assert "press Run to begin anew" in page.text(".fork .note")
+    assert page.element.get_by_role("button", name="Force this token").is_disabled()
+    assert "press Run to start again" in page.text(".fork .note")
 
     saved = record(page, tmp_path)
     read = files.read(saved)
@@ -97,7 +97,7 @@ def test_a_fork_whose_first_word_is_lost_is_asked_for_again(visit: Any) -> None:
         e.feed = (text) => { const d = JSON.parse(text); if (!(d.joins && d.seq === 0)) feed(text); };
     }""")
     page.ask(AT_A_CONTEST)
-    fork(page, "New coin", 3)
+    fork(page, "New seed", 3)
     assert page.ask("e => e.store.lanes[1].tokens.length") == 24
 
 
@@ -106,9 +106,9 @@ def test_greedy_forks_by_a_token_only_and_a_hidden_verdict_offers_none(visit: An
     page.until("e => /press Run/.test(e.shadowRoot.querySelector('.fork .note').textContent)")
     page.run()
     page.ask(AT_A_CONTEST)
-    assert page.element.get_by_role("button", name="New coin").is_disabled()
-    assert not page.element.get_by_role("button", name="Force it").is_disabled()
-    page.element.get_by_role("button", name="Hide the verdict").click()
+    assert page.element.get_by_role("button", name="New seed").is_disabled()
+    assert not page.element.get_by_role("button", name="Force this token").is_disabled()
+    page.element.get_by_role("button", name="Hide the result").click()
     page.page.wait_for_timeout(200)
     assert page.element.locator(".fork:visible").count() == 0
 

@@ -19,7 +19,7 @@ from tests.support.raced import hostile, race_of
 
 pytestmark = pytest.mark.browser
 
-CARDS = ("strip", "round", "contest", "round to scale", "formula")
+CARDS = ("strip", "round", "decision", "round time", "formula")
 SVG = "{http://www.w3.org/2000/svg}"
 COLOUR = re.compile(r"none|rgba?\([\d., ]+\)|#[0-9A-Fa-f]{6}|url\(#[\w-]+\)")
 
@@ -83,9 +83,9 @@ def test_the_picture_shows_what_the_card_shows(browser: Any, raced: list[AnyEven
     drawn = {card: ElementTree.fromstring(saved(page, card, "SVG", tmp_path).read_text("utf-8")) for card in CARDS}
     labels = page.ask("e => [...e.shadowRoot.querySelectorAll('.tree-svg text')].map((t) => t.textContent)")
     assert all(label in words(drawn["round"]) for label in labels if label)
-    assert page.text(".contest h3") in words(drawn["contest"])
-    assert page.element.locator(".contest .over-q, .contest .over-p").count() == len(
-        [rect for rect in drawn["contest"].iter(f"{SVG}rect") if rect.get("fill", "").startswith("url(#hatch")]
+    assert page.text(".decision h3") in words(drawn["decision"])
+    assert page.element.locator(".decision .over-q, .decision .over-p").count() == len(
+        [rect for rect in drawn["decision"].iter(f"{SVG}rect") if rect.get("fill", "").startswith("url(#hatch")]
     )
     rounds = page.ask("e => e.store.lanes[0].rounds.length")
     assert len(list(drawn["strip"].iter(f"{SVG}rect"))) > rounds
@@ -94,21 +94,21 @@ def test_the_picture_shows_what_the_card_shows(browser: Any, raced: list[AnyEven
     mask = ElementTree.fromstring(saved(page, "round", "SVG", tmp_path).read_text("utf-8"))
     rows = page.ask("e => e.cursor.round.nodes.length") + 1
     assert len(list(mask.iter(f"{SVG}rect"))) >= rows * rows
-    assert "the rows themselves" in words(mask)
+    assert "the rows" in words(mask)
     page.close()
 
 
 def test_the_page_is_left_as_it_was(browser: Any, raced: list[AnyEvent], tmp_path: Path) -> None:
     page = opened(browser, raced, tmp_path, viewport={"width": 1100, "height": 700})
     look = "e => [...e.shadowRoot.querySelectorAll('.card')].map((c) => [c.className, c.offsetWidth, c.offsetHeight])"
-    page.ask("e => { e.shadowRoot.querySelector('.contest-body').scrollTop = 20; }")
-    scrolled = page.ask("e => e.shadowRoot.querySelector('.contest-body').scrollTop")
+    page.ask("e => { e.shadowRoot.querySelector('.decision-body').scrollTop = 20; }")
+    scrolled = page.ask("e => e.shadowRoot.querySelector('.decision-body').scrollTop")
     before = page.ask(look)
     for card in CARDS:
         saved(page, card, "SVG", tmp_path)
     page.painted()
     assert page.ask(look) == before
-    assert page.ask("e => e.shadowRoot.querySelector('.contest-body').scrollTop") == scrolled
+    assert page.ask("e => e.shadowRoot.querySelector('.decision-body').scrollTop") == scrolled
     page.close()
 
 

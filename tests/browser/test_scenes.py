@@ -18,12 +18,12 @@ pytestmark = pytest.mark.browser
 PICTURES = {  # scene -> the pictures that it shows
     "race": {"lanes", "strip"},
     "scale": {"tree", "scale"},
-    "contest": {"tree", "contest"},
+    "decision": {"tree", "decision"},
     "tree": {"tree"},
     "strip": {"strip"},
     "formula": {"formula"},
 }
-SHOWN = """e => ["lanes", "strip", "tree", "contest", "scale", "formula"].filter((name) => {
+SHOWN = """e => ["lanes", "strip", "tree", "decision", "scale", "formula"].filter((name) => {
     const box = e.shadowRoot.querySelector(`.ds .ds > .${name}, .pair > .${name}, .scene-box .${name}`);
     return box && box.checkVisibility();
 })"""
@@ -76,7 +76,7 @@ def test_keys_and_clickers_turn_the_scenes(browser: Any, chain: Path) -> None:
     page.page.keyboard.press("PageUp")
     assert shown(page) == PICTURES["strip"]
     page.page.keyboard.press("Escape")
-    assert shown(page) >= {"lanes", "strip", "tree", "contest", "scale"}
+    assert shown(page) >= {"lanes", "strip", "tree", "decision", "scale"}
     assert "scene" not in page.page.url
     assert page.ask("e => getComputedStyle(e).position") == "static"
     page.close()
@@ -84,7 +84,7 @@ def test_keys_and_clickers_turn_the_scenes(browser: Any, chain: Path) -> None:
 
 def test_a_scene_hears_its_keys_wherever_the_focus_is(browser: Any, chain: Path) -> None:
     page = Alone(browser, chain, "?scene=6")
-    page.element.get_by_role("slider", name="α, a draft stands with").focus()
+    page.element.get_by_role("slider", name="α, acceptance per draft token").focus()
     page.page.keyboard.press("PageUp")
     assert shown(page) == PICTURES["strip"]
     page.page.evaluate("document.activeElement.blur()")
@@ -98,11 +98,11 @@ def test_a_scene_hears_its_keys_wherever_the_focus_is(browser: Any, chain: Path)
 
 def test_an_address_opens_a_scene(browser: Any, chain: Path) -> None:
     page = Alone(browser, chain, "?scene=3")
-    assert shown(page) == PICTURES["contest"]
+    assert shown(page) == PICTURES["decision"]
     page.close()
     for nonsense in ("7", "-1", "x", ""):
         page = Alone(browser, chain, f"?scene={nonsense}")
-        assert shown(page) >= {"lanes", "strip", "contest"}
+        assert shown(page) >= {"lanes", "strip", "decision"}
         page.close()
 
 
@@ -164,6 +164,6 @@ def test_a_run_without_a_formula_says_so(browser: Any, pair: Lab, tmp_path: Path
     (tmp_path / "run.html").write_text(html.page(alone), encoding="utf-8")
     page = Alone(browser, tmp_path / "run.html", "?scene=6")
     page.painted()
-    assert page.text(".scene-box > .sum").startswith("The formula is shown for a whole run beside plain decoding")
+    assert page.text(".scene-box > .sum").startswith("The speedup model needs a finished run with a plain lane")
     assert page.element.locator(".formula:visible").count() == 0
     page.close()

@@ -177,7 +177,7 @@ def test_scenes_for_a_room_in_a_foreign_frame(visit: Any) -> None:
         scenes.append(page.ask("e => e.main.dataset.scene"))
     assert len(set(scenes)) == len(scenes) == 6
     assert PREFIX in page.ask("e => e.shadowRoot.querySelector('.full-window').href")
-    page.element.get_by_role("button", name="Leave", exact=True).click()
+    page.element.get_by_role("button", name="Exit", exact=True).click()
     assert not page.ask("e => e.hasAttribute('data-scene')")
 
 
@@ -204,7 +204,7 @@ def test_the_place_in_the_queue_is_seen_and_one_more_is_refused(visit: Any) -> N
     first.until("e => e.store.source === 'live' && e.state === 'running'")
     second.page.click("#ds-run")
     second.until("e => e.state === 'queued' && e.place === 1")
-    second.until("e => /1 before you/.test(e.shadowRoot.querySelector('.meta').textContent)")
+    second.until("e => /1 ahead of you/.test(e.shadowRoot.querySelector('.meta').textContent)")
     second.ask("e => e.transport.seek(0)")  # the recorded run is alive meanwhile
     second.ask("e => e.transport.play()")
     second.until("e => e.store.source === 'recorded' && e.transport.now > 0")

@@ -10,7 +10,7 @@ from typing import Any
 from tests.support import inside
 from tests.support.browsers import SLOW_MS
 
-UNFOLDS = ("Toss it again", "Why this fast", "Is it still the target", "Compare")
+UNFOLDS = ("Resample", "Why this fast", "Is it exact?", "Compare")
 EVIL = '<img src=x onerror="window.pwned=1"><script>window.pwned=2</script>${window.pwned=3}{{pwned}}'
 
 
@@ -99,7 +99,7 @@ class Visit:
         self.page.wait_for_timeout(150)
 
     def figure(self, name: str) -> str:
-        part = "Is it still the target" if name == "law" else "Why this fast"
+        part = "Is it exact?" if name == "distribution" else "Why this fast"
         if not self.element.get_by_role("region", name=part, exact=True).count():
             self.unfold(part)
         return str(self.element.locator(f"[data-figure={name}]").inner_text())

@@ -13,7 +13,7 @@ export function setInAddress(name, value) {
   writeAddress(text ? `?${text}` : "");
 }
 
-/** Writes the whole query; a Space's outer page is told, because it does not see its frame's address. */
+/** Writes the whole query; a Space's outer page gets a message, because it does not see its frame's address. */
 export function writeAddress(query) {
   try {
     history.replaceState(null, "", location.pathname + query + location.hash);

@@ -5,14 +5,14 @@ export const FATES = {
   rejected: { glyph: "✗", word: "rejected" },
   correction: { glyph: "↻", word: "correction" },
   bonus: { glyph: "+", word: "bonus" },
-  plain: { glyph: "", word: "the target's own" },
-  drafted: { glyph: "", word: "not yet judged" },
-  unvisited: { glyph: "·", word: "never judged" },
-  never_accepted: { glyph: "·", word: "scout" },
+  plain: { glyph: "", word: "target's own token" },
+  drafted: { glyph: "", word: "not yet verified" },
+  unvisited: { glyph: "·", word: "not reached" },
+  never_accepted: { glyph: "·", word: "guess row, never accepted" },
 };
 
 export const CUT_WORDS = {
-  length: "cut at the length asked for",
-  eos: "cut: the text ended",
+  length: "cut at the length limit",
+  eos: "cut at the end of text",
   stop: "cut at a stop string",
 };

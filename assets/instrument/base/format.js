@@ -4,7 +4,9 @@
 
 export const rawBytes = (raw) => Uint8Array.from(raw, (c) => c.charCodeAt(0) & 255);
 
-/** A token made visible: space as a middle dot, newline and tab as arrows, bytes and unprintable characters spelt out. */
+/**
+ * A token made visible: space as a middle dot, newline and tab as arrows, bytes and unprintable characters spelt out.
+ */
 export function visible(raw) {
   if (raw === "") return "∅";
   let text;

@@ -1,8 +1,8 @@
-// What passes between the instrument and the page around it. An instrument that stands alone connects to nothing, and
-// then nothing can be asked for.
+// What passes between the instrument and the page around it. An instrument that runs alone has no host, and then
+// nothing can be requested.
 
 let host = { events: [], trigger: () => {}, server: {} };
-let wanted = {}; // what was asked for last
+let wanted = {}; // what was requested last
 const early = []; // deltas that came before the element was ready
 
 /** The host says how it is asked: `trigger(event, data)` for the `events` that it listens to, and `server`, functions
@@ -35,7 +35,7 @@ export const attempted = (names, values) => values.map((value, i) => (names[i] i
 /** The answer of one of the server's functions; undefined, and a sentence on the page, where none came. */
 export async function callServer(name, question) {
   const answer = await host.server[name]?.(question);
-  if (answer === undefined) say("The server did not answer; reload the page to start afresh.");
+  if (answer === undefined) say("The server did not answer; reload the page.");
   return answer;
 }
 

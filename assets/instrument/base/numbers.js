@@ -1,4 +1,5 @@
-// Numbers of whole lanes: where their time went, how evenly tokens came, and what the field's formula makes of it. Pure.
+// Numbers of whole lanes: where their time went, how evenly tokens came, and what the field's formula makes of it.
+// Pure.
 //
 // S = tau / (gamma c + v + o): c a draft forward, v the target's forward over the drafted rows, o everything else of a
 // round, each divided by a plain round (2211.17192, with the verify cost measured, not taken as 1).
@@ -22,7 +23,9 @@ export function timeSpent(lane, rounds) {
   };
 }
 
-/** Costs of a drafting lane, medians divided by the median plain round; null while either lane has too little to say. */
+/**
+ * Costs of a drafting lane, medians divided by the median plain round; null while either lane has too little to say.
+ */
 export function costsOf(draft, plain) {
   if (!draft || !plain || draft.rounds.length < 2 || plain.rounds.length < 2) return null;
   const one = median(plain.rounds.map(span));
@@ -47,7 +50,9 @@ export function costsOf(draft, plain) {
   };
 }
 
-/** TTFT and the percentiles of both gaps, as draftscope.metrics has them. ITL counts tokens, ICL chunks (rounds). */
+/**
+ * TTFT and the percentiles of both gaps, as draftscope.trace.metrics has them. ITL counts tokens, ICL chunks (rounds).
+ */
 export function jitterOf(lane) {
   const ends = lane.rounds.map((r) => r.end);
   const chunks = ends.slice(1).map((end, i) => end - ends[i]);
@@ -67,7 +72,9 @@ function percentiles(values) {
 
 // The formula of a chain.
 
-/** Tokens a round where every draft stands with the same probability: (1 - alpha^(gamma + 1)) / (1 - alpha). */
+/**
+ * Tokens per round if every draft token is accepted with the same probability: (1 - alpha^(gamma + 1)) / (1 - alpha).
+ */
 export const chainTau = (alpha, gamma) => (alpha >= 1 ? gamma + 1 : (1 - Math.pow(alpha, gamma + 1)) / (1 - alpha));
 
 /** The alpha at which that formula gives a measured tau. */
@@ -92,7 +99,7 @@ function bisect(f) {
   return high;
 }
 
-/** No two drafts of any round stand at one depth; scouts, which are no drafts, aside. */
+/** No round drafts two tokens at one depth; guess rows, which are never accepted, do not count. */
 export const isChain = (lane) =>
   lane.rounds.every((r) => {
     const depths = r.nodes.filter((n) => n.fate !== "never_accepted").map((n) => n.depth);

@@ -3,12 +3,12 @@
 export const LOSSY = ["typical", "lenient", "top-k"];
 
 export const RULE_WORDS = {
-  token: "token rule: accept if the coin is below min(1, p/q)",
-  block: "block rule: one coin a position, the last that passes decides",
-  rrsw: "siblings in turn, without replacement; each faces what the others left",
-  deterministic: "the draft was not drawn: the target draws its own token and looks for it",
-  greedy: "greedy: the target's best token, no chance involved",
-  typical: "typical acceptance, lossy: accept if p lies above min(.3, .09 e^−H(p)); no coin",
-  lenient: "leniency, lossy: accept if the coin is below min(1, p / (l q))",
-  "top-k": "top-k, lossy: accept what is among the k likeliest tokens of p; no coin",
+  token: "token rule: accept if u < min(1, p/q)",
+  block: "block verification: one u per position, and the last position that passes decides",
+  rrsw: "siblings one after the other (RRSw): a rejection changes p and q for the next",
+  deterministic: "deterministic draft: the target samples its own token and looks for it among the children",
+  greedy: "greedy: the target's most probable token, no sampling",
+  typical: "typical acceptance (lossy): accept if p > min(.3, .09 e^−H(p)); no random number",
+  lenient: "leniency (lossy): accept if u < min(1, p / (l q))",
+  "top-k": "top-k (lossy): accept if the token is among the k most probable of p; no random number",
 };

@@ -1,7 +1,7 @@
 // The fold: events in, lanes out. Everything on screen is read from here and from nothing else.
 //
 // A store holds one run: its lanes in order of appearance, each with its rounds and its tokens. `fold` takes one event
-// of the trace (engine/draftscope/trace.py); no view ever changes a store.
+// of the trace (engine/draftscope/trace/events.py); no view ever changes a store.
 
 import { rawBytes, visible } from "./format.js";
 
@@ -41,7 +41,8 @@ function addRound(lane, round) {
   const first = lane.tokens.length;
   const raws = round.cut === "eos" ? [...round.emitted_raw.slice(0, -1), ""] : round.emitted_raw; // the end of text has no text
   const pieces = raws.map((raw) => lane.decoder.decode(rawBytes(raw), { stream: true }));
-  // The engine's own incremental decode is the authority; where the bytes say otherwise, the round is one piece of text.
+  // The engine's own incremental decode is the authority; where the bytes say otherwise, the round is one piece of
+  // text.
   const agree = pieces.join("") === round.text_delta;
   round.emitted.forEach((id, i) => {
     const kind = i < round.accepted ? "accepted" : round.last.kind;
@@ -51,7 +52,7 @@ function addRound(lane, round) {
   lane.rounds.push(Object.assign(round, { index, firstToken: first, tokensAfter: lane.tokens.length }));
 }
 
-// What stands at a moment of the race clock.
+// State at a time of the race clock.
 
 /** How many rounds of the lane had ended by `now`. */
 export function roundsAt(lane, now) {
@@ -65,7 +66,9 @@ export function roundsAt(lane, now) {
   return low;
 }
 
-/** A lane at `now`: rounds ended, tokens written, and tokens a second on its own clock, the prompt's reading included. */
+/**
+ * A lane at `now`: rounds ended, tokens written, and tokens a second on its own clock, the prompt's reading included.
+ */
 export function stateAt(lane, now) {
   const rounds = roundsAt(lane, now);
   const tokens = rounds ? lane.rounds[rounds - 1].tokensAfter : 0;
@@ -83,7 +86,7 @@ export function draftTotals(lane, rounds) {
   return { drafted, accepted };
 }
 
-/** Where the race clock stands: the lane furthest ahead. */
+/** The time of the race clock: that of the lane furthest ahead. */
 export const raceClock = (store) => store.lanes.reduce((most, lane) => Math.max(most, lane.clock), 0);
 
 /** Nothing more will come: every lane has ended, or the run broke off (`over`). */
@@ -140,17 +143,17 @@ export function slotRaw(lane, round, slot) {
 
 export const decisionAt = (round, slot) => round.decisions.find((c) => c.slot === slot) || null;
 
-/** Slots of a round worth opening, in the order in which the round came to them: contests, then where `last` hangs. */
+/** Slots of a round worth opening, in the order in which the round came to them: decisions, then where `last` hangs. */
 export function slotsOf(round) {
   const slots = round.decisions.map((c) => c.slot);
   if (!slots.includes(round.last.slot)) slots.push(round.last.slot);
   return slots;
 }
 
-/** Who of a slot to open first: its first child in judged order, else the round's own token. */
+/** Who of a slot to open first: its first child in decided order, else the round's own token. */
 export function tellingKey(round, slot) {
-  const contest = decisionAt(round, slot);
-  return contest && contest.children.length ? contest.children[0].node : "last";
+  const decision = decisionAt(round, slot);
+  return decision && decision.children.length ? decision.children[0].node : "last";
 }
 
 /** The slot to open first: where the round was decided. */

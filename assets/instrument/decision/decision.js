@@ -1,7 +1,7 @@
-// The contest: how the children of one slot were judged, from the laws they really faced.
+// The decision: how the children of one slot were decided, from the probs they really faced.
 //
-// Each rule has its own form: a coin is shown only where one was tossed against a threshold; greedy, deterministic and
-// block contests say what decided them. Before the verdict is known nothing of it is told.
+// Each rule has its own form: a random number u is shown only where one was compared with a threshold; greedy,
+// deterministic and block decisions say what decided them. A hidden result is shown nowhere.
 
 import { h, setText } from "../base/dom.js";
 import { FATES } from "../base/fates.js";
@@ -18,11 +18,11 @@ export class DecisionView {
     this.title = h("h3", {});
     this.what = h("p", { class: "note" });
     this.lossy = h("span", { class: "badge caveat", text: "lossy", hidden: true });
-    this.tabs = h("div", { class: "tabs", role: "group", "aria-label": "Contests of this round" });
-    this.body = h("div", { class: "contest-body", tabindex: "0", role: "group" });
+    this.tabs = h("div", { class: "tabs", role: "group", "aria-label": "Decisions of this round" });
+    this.body = h("div", { class: "decision-body", tabindex: "0", role: "group" });
     this.root = h(
       "section",
-      { class: "card contest" },
+      { class: "card decision" },
       h("header", { class: "card-head" }, h("div", { class: "head-text" }, this.title, this.what), this.lossy),
       this.tabs,
       this.body,
@@ -39,29 +39,29 @@ export class DecisionView {
     this.stamp = stamp;
     this.lossy.hidden = !round || !round.decisions.some((c) => LOSSY.includes(c.rule));
     if (!round) {
-      setText(this.title, "The contest");
+      setText(this.title, "The decision");
       setText(this.what, "");
       this.tabs.replaceChildren();
       return this.body.replaceChildren();
     }
     const slots = openSlots(round, known);
     const slot = slots.includes(selection.slot) ? selection.slot : slots[slots.length - 1];
-    const contest = decisionAt(round, slot);
+    const decision = decisionAt(round, slot);
     const after = slotRaw(selection.lane, round, slot);
-    setText(this.title, `The contest after ${after.prompt ? "the prompt" : after.text}`);
+    setText(this.title, `The decision after ${after.prompt ? "the prompt" : after.text}`);
     this.body.setAttribute("aria-label", this.title.textContent);
     this.paintTabs(selection.lane, round, slots, slot, known);
-    const view = { lane: selection.lane, round, contest, slot, key: selection.key, known };
-    if (!known.drafted) return this.show("the draft is being made", []);
-    if (!contest || !contest.distributions.length)
-      return this.show("nothing was drafted here", known.verdict ? ownToken(view) : []);
-    if (!known.verified) return this.show("drafted, and the target has not run yet", draftForm(view));
-    const child = contest.children.findIndex((c) => c.node === selection.key);
+    const view = { lane: selection.lane, round, decision, slot, key: selection.key, known };
+    if (!known.drafted) return this.show("drafting", []);
+    if (!decision || !decision.distributions.length)
+      return this.show("nothing was drafted here", known.result ? ownToken(view) : []);
+    if (!known.verified) return this.show("drafted; the target has not run yet", draftForm(view));
+    const child = decision.children.findIndex((c) => c.node === selection.key);
     view.step = Math.max(
       0,
       Math.min(
-        child >= 0 ? child : selection.key === "last" ? contest.children.length - 1 : 0,
-        contest.distributions.length - 1,
+        child >= 0 ? child : selection.key === "last" ? decision.children.length - 1 : 0,
+        decision.distributions.length - 1,
         facing(view),
       ),
     );
@@ -69,13 +69,13 @@ export class DecisionView {
       greedy: greedyForm,
       deterministic: deterministicForm,
       block: blockForm,
-      token: coinForm,
-      rrsw: coinForm,
+      token: uniformForm,
+      rrsw: uniformForm,
     };
-    const form = LOSSY.includes(contest.rule)
-      ? (at) => lossyForm(at, { coinLine, marksOf, lastHere })
-      : forms[contest.rule] || coinForm;
-    this.show(RULE_WORDS[contest.rule], form(view, this.actions));
+    const form = LOSSY.includes(decision.rule)
+      ? (at) => lossyForm(at, { uniformLine, marksOf, lastHere })
+      : forms[decision.rule] || uniformForm;
+    this.show(RULE_WORDS[decision.rule], form(view, this.actions));
   }
 
   show(words, parts) {
@@ -84,9 +84,9 @@ export class DecisionView {
   }
 
   paintTabs(lane, round, slots, slot, known) {
-    const block = round.decisions.some((c) => c.rule === "block"); // its coins are the tabs
+    const block = round.decisions.some((c) => c.rule === "block"); // its uniforms are the tabs
     this.tabs.replaceChildren(
-      ...(slots.length < 2 || (block && (!known.verdict || round.last.kind !== "bonus"))
+      ...(slots.length < 2 || (block && (!known.result || round.last.kind !== "bonus"))
         ? []
         : slots.map((other) => {
             const after = slotRaw(lane, round, other);
@@ -95,7 +95,7 @@ export class DecisionView {
               class: "chip",
               "aria-pressed": String(other === slot),
               text: shorten(after.text, 10),
-              "aria-label": `Contest after ${after.text}`,
+              "aria-label": `Decision after ${after.text}`,
               on: { click: () => this.actions.open(other, null) },
             });
           })),
@@ -103,16 +103,16 @@ export class DecisionView {
   }
 }
 
-/** The child whose turn it is: the laws of those behind it would tell that it was rejected. */
+/** The child to verify next: the distributions of later ones would reveal that it was rejected. */
 function facing(view) {
-  const turn = view.contest.children.findIndex((child) => !view.known.judged.has(child.node));
-  return view.known.verdict || turn < 0 ? Infinity : turn;
+  const turn = view.decision.children.findIndex((child) => !view.known.decided.has(child.node));
+  return view.known.result || turn < 0 ? Infinity : turn;
 }
 
 const siblings = (view) => view.round.nodes.filter((n) => n.parent === view.slot && n.fate !== "never_accepted");
 
 const lastHere = (view) =>
-  view.known.verdict && view.round.last.slot === view.slot && view.round.emitted.length > view.round.accepted;
+  view.known.result && view.round.last.slot === view.slot && view.round.emitted.length > view.round.accepted;
 
 const nodeOf = (round, id) => round.nodes.find((n) => n.id === id);
 const tokenOf = (round, id) => {
@@ -121,56 +121,56 @@ const tokenOf = (round, id) => {
 };
 const name = (raw) => visible(raw);
 
-// The coin on its line: [0, threshold) accepts.
+// The uniform on its line: [0, threshold) accepts.
 
-function coinLine({ label, child, told, words, chosen, open }) {
+function uniformLine({ label, child, told, words, chosen, open }) {
   const accept = Math.max(0, Math.min(1, child.threshold ?? 0));
   const fate = !told ? "" : child.passed ? "accepted" : "rejected";
   return h(
     "button",
     {
       type: "button",
-      class: `coin-row ${fate}${chosen ? " sel" : ""}`,
+      class: `uniform-row ${fate}${chosen ? " sel" : ""}`,
       on: { click: open },
-      "aria-label": `${label}: threshold ${formatProb(child.threshold)}, ${told ? `coin ${formatProb(child.uniform)}, ${child.passed ? "passes" : "fails"}` : "coin not tossed yet"}`,
+      "aria-label": `${label}: threshold ${formatProb(child.threshold)}, ${told ? `u ${formatProb(child.uniform)}, ${child.passed ? "passes" : "fails"}` : "u not drawn yet"}`,
     },
-    h("span", { class: "verdict", text: told ? (child.passed ? "✓" : "✗") : "?", "aria-hidden": "true" }),
+    h("span", { class: "result", text: told ? (child.passed ? "✓" : "✗") : "?", "aria-hidden": "true" }),
     h("span", { class: "token", text: shorten(label, 12) }),
     h(
       "span",
-      { class: "coin-track", "aria-hidden": "true" },
+      { class: "uniform-track", "aria-hidden": "true" },
       h("i", { class: "win", style: { width: `${100 * accept}%` } }),
-      told ? h("i", { class: "coin", style: { left: `${100 * (child.uniform ?? 0)}%` } }) : null,
+      told ? h("i", { class: "uniform", style: { left: `${100 * (child.uniform ?? 0)}%` } }) : null,
     ),
     h("span", {
       class: "words",
-      text: `${words}${told ? `, coin ${formatProb(child.uniform)}` : ", coin not tossed yet"}`,
+      text: `${words}${told ? `, u ${formatProb(child.uniform)}` : ", u not drawn yet"}`,
     }),
   );
 }
 
-/** A child whose turn has not come. */
+/** A child that is not verified yet. */
 function waitingLine(node, words) {
   return h(
     "div",
-    { class: "coin-row waiting" },
-    h("span", { class: "verdict", text: "◦", "aria-hidden": "true" }),
+    { class: "uniform-row waiting" },
+    h("span", { class: "result", text: "◦", "aria-hidden": "true" }),
     h("span", { class: "token", text: shorten(name(node.raw), 12) }),
     h("span", { class: "words", text: words }),
   );
 }
 
 function outcome(view) {
-  const { round, contest } = view;
+  const { round, decision } = view;
   if (!lastHere(view)) return [];
   const words =
     round.last.kind === "correction"
       ? [
           "correction",
           "↻",
-          `${contest.children.length > 1 ? "All were" : "It was"} rejected: ${name(round.last.raw)} is drawn from the residual, what p holds above q.`,
+          `${decision.children.length > 1 ? "All were" : "It was"} rejected. ${name(round.last.raw)} is sampled from the residual distribution, norm((p − q)+).`,
         ]
-      : ["bonus", "+", `Nothing was drafted below: ${name(round.last.raw)} is drawn from p itself.`];
+      : ["bonus", "+", `No draft below: ${name(round.last.raw)} is sampled from p.`];
   return [
     h(
       "p",
@@ -181,23 +181,23 @@ function outcome(view) {
   ];
 }
 
-// Before the target has run: what was drafted, and from which law.
+// Before the target has run: what was drafted, and from which distribution.
 
 function draftForm(view) {
-  const laws = view.contest.distributions[0];
+  const probs = view.decision.distributions[0];
   const said = h("p", {
     class: "outcome",
     text: `Drafted here: ${siblings(view)
       .map((n) => name(n.raw))
-      .join(", ")}. What does the target think of it?`,
+      .join(", ")}. What is its probability under the target?`,
   });
-  if (!laws.q) return [said];
-  const order = laws.q.map((_, i) => i).sort((a, b) => laws.q[b] - laws.q[a]);
+  if (!probs.q) return [said];
+  const order = probs.q.map((_, i) => i).sort((a, b) => probs.q[b] - probs.q[a]);
   const own = {
-    ids: order.map((i) => laws.ids[i]),
-    raw: order.map((i) => laws.raw[i]),
-    p: order.map((i) => laws.q[i]),
-    rest_p: laws.rest_q,
+    ids: order.map((i) => probs.ids[i]),
+    raw: order.map((i) => probs.raw[i]),
+    p: order.map((i) => probs.q[i]),
+    rest_p: probs.rest_q,
   };
   const table = probabilityBars(own, marksOf(view), false, "q");
   return [
@@ -209,34 +209,34 @@ function draftForm(view) {
 
 // Token rule and siblings without replacement.
 
-function coinForm(view, actions) {
-  const { contest, slot, step, known } = view;
-  const laws = contest.distributions[step];
+function uniformForm(view, actions) {
+  const { decision, slot, step, known } = view;
+  const probs = decision.distributions[step];
   const lines = siblings(view).map((node) => {
-    const i = contest.children.findIndex((child) => child.node === node.id);
-    const child = contest.children[i];
-    const told = known.verdict || known.judged.has(node.id);
-    if (!child && known.verdict) return waitingLine(node, "never judged: a sibling before it was accepted");
-    if (!child || i > facing(view)) return waitingLine(node, "waits for its turn");
-    const ratio = i === 0 ? "min(1, p/q)" : "residual min(1, P/Q)";
-    return coinLine({
+    const i = decision.children.findIndex((child) => child.node === node.id);
+    const child = decision.children[i];
+    const told = known.result || known.decided.has(node.id);
+    if (!child && known.result) return waitingLine(node, "not reached: an earlier sibling was accepted");
+    if (!child || i > facing(view)) return waitingLine(node, "not its turn yet");
+    const ratio = i === 0 ? "min(1, p/q)" : "after rejections min(1, P/Q)";
+    return uniformLine({
       label: name(node.raw),
       child,
       told,
-      chosen: i === step && contest.children.length > 1,
+      chosen: i === step && decision.children.length > 1,
       words: `${ratio} = ${formatProb(child.p)} / ${formatProb(child.q)} → ${formatProb(child.threshold)}`,
       open: () => actions.open(slot, child.node),
     });
   });
   return [
-    h("div", { class: "coins" }, lines),
+    h("div", { class: "uniforms" }, lines),
     ...outcome(view),
-    ...probabilityPicture(laws, marksOf(view), true),
-    overlapLine(laws, step === 0),
+    ...probabilityPicture(probs, marksOf(view), true),
+    overlapLine(probs, step === 0),
   ];
 }
 
-/** Which tokens of a law are pointed at: the drafted ones with their fate so far, and the round's own. */
+/** Which tokens of a distribution are pointed at: the drafted ones with their fate so far, and the round's own. */
 function marksOf(view) {
   const { round, known } = view;
   const marks = new Map();
@@ -245,21 +245,21 @@ function marksOf(view) {
     marks.set(node.token, [fate, `drafted ${FATES[fate].glyph || "·"}`]);
   }
   if (lastHere(view))
-    marks.set(round.last.token, [round.last.kind, round.last.kind === "correction" ? "drawn ↻" : "drawn +"]);
+    marks.set(round.last.token, [round.last.kind, round.last.kind === "correction" ? "sampled ↻" : "sampled +"]);
   return marks;
 }
 
 // Block: the chain as a whole.
 
 function blockForm(view, actions) {
-  const { round, contest, slot, step, known } = view;
+  const { round, decision, slot, step, known } = view;
   const chain = round.decisions.filter((c) => c.rule === "block");
   const lines = chain.flatMap((c, at) =>
     c.children.map((child) =>
-      coinLine({
+      uniformLine({
         label: `${at + 1} ${name(nodeOf(round, child.node).raw)}`,
         child,
-        told: known.verdict || known.judged.has(child.node),
+        told: known.result || known.decided.has(child.node),
         chosen: c.slot === slot,
         words: `weight ${formatProb(child.weight)}, h = ${formatProb(child.threshold)}`,
         open: () => actions.open(c.slot, child.node),
@@ -272,121 +272,128 @@ function blockForm(view, actions) {
           "p",
           { class: "outcome" },
           h("span", { class: "glyph correction", text: "↻", "aria-hidden": "true" }),
-          ` ${name(round.last.raw)} was drawn from the block's residual: what weight × p holds above q.`,
+          ` ${name(round.last.raw)} was sampled from the block's residual distribution, norm((weight × p − q)+).`,
         )
       : null;
   return [
-    h("div", { class: "coins" }, lines),
-    known.verdict ? h("p", { class: "outcome", text: blockVerdict(chain) }) : null,
-    ...probabilityPicture(contest.distributions[step], marksOf(view), true),
+    h("div", { class: "uniforms" }, lines),
+    known.result ? h("p", { class: "outcome", text: blockResult(chain) }) : null,
+    ...probabilityPicture(decision.distributions[step], marksOf(view), true),
     own,
     h("p", {
       class: "sum",
-      text: "p and q at this position. The block is judged as a whole: the weight carries the ratio p/q of the positions before, and h adds what the next position can still win back.",
+      text: "p and q at this position. The block is verified as a whole: the weight is the running min(1, p/q) up to here, and h also counts what later positions can recover.",
     }),
   ];
 }
 
-function blockVerdict(chain) {
+function blockResult(chain) {
   const passes = chain.flatMap((c) => c.children).map((child) => child.passed);
   const tau = passes.lastIndexOf(true) + 1;
-  if (tau === 0) return "No coin passed: nothing of the block is accepted.";
+  if (tau === 0) return "No position passed: the whole block is rejected.";
   const rescued = passes.slice(0, tau).filter((p) => !p).length;
-  return `The last coin that passes is number ${tau}: ${tau === 1 ? "it is accepted" : `all ${tau} up to it are accepted`}${rescued ? `, ${rescued} of them although their own coin failed` : ""}.`;
+  return `The last position that passes is ${tau}: ${tau === 1 ? "it is accepted" : `all ${tau} up to it are accepted`}${rescued ? `, ${rescued} of them although their own u was too high` : ""}.`;
 }
 
-// Greedy: no coin.
+// Greedy: no uniform.
 
 function greedyForm(view) {
-  const { round, contest, slot, known } = view;
-  const laws = contest.distributions[0];
+  const { round, decision, slot, known } = view;
+  const probs = decision.distributions[0];
   const marks = marksOf(view);
-  const choice = contest.draw;
-  const agreed = contest.children.find((child) => tokenOf(round, child.node) === choice);
-  const told = known.verdict || contest.children.every((child) => known.judged.has(child.node));
+  const choice = decision.draw;
+  const agreed = decision.children.find((child) => tokenOf(round, child.node) === choice);
+  const told = known.result || decision.children.every((child) => known.decided.has(child.node));
   if (told && choice !== null && choice !== undefined)
-    marks.set(choice, agreed ? ["accepted", "best, drafted ✓"] : [lastKind(round, slot), "target's best"]);
-  const said = contest.children.map((child) => name(nodeOf(round, child.node).raw)).join(", ");
-  const best = rawOf(round, laws, choice);
+    marks.set(
+      choice,
+      agreed ? ["accepted", "most probable, drafted ✓"] : [lastKind(round, slot), "target's most probable"],
+    );
+  const said = decision.children.map((child) => name(nodeOf(round, child.node).raw)).join(", ");
+  const best = rawOf(round, probs, choice);
   const words = !told
     ? `Drafted: ${siblings(view)
         .map((n) => name(n.raw))
-        .join(", ")}. Is the target's best token among them?`
-    : !contest.children.length
-      ? `The target's best token is ${best}.`
+        .join(", ")}. Is the target's most probable token among them?`
+    : !decision.children.length
+      ? `The target's most probable token is ${best}.`
       : agreed
-        ? `The target's best token is ${best}, and the draft had it: accepted.`
-        : `The target's best token is ${best}; the draft had ${said}: rejected.`;
+        ? `The target's most probable token is ${best}. It was drafted, so it is accepted.`
+        : `The target's most probable token is ${best}. Drafted was ${said}: rejected.`;
   return [
     h("p", { class: "outcome", text: words }),
-    ...probabilityPicture(laws, marks, false),
+    ...probabilityPicture(probs, marks, false),
     h(
       "p",
       { class: "sum" },
-      laws.scale === "before_argmax"
-        ? "Shown before the argmax; at temperature 0 all of the law lies on the best token."
+      probs.scale === "before_argmax"
+        ? "Shown before the argmax; at temperature 0 the most probable token has probability 1."
         : "",
-      Number.isFinite(contest.gap) ? ` Its logit leads the second by ${formatFigure(contest.gap)}.` : "",
+      Number.isFinite(decision.gap) ? ` Its logit is above the second by ${formatFigure(decision.gap)}.` : "",
     ),
   ];
 }
 
 const lastKind = (round, slot) => (round.last.slot === slot ? round.last.kind : "unvisited");
 
-function rawOf(round, laws, id) {
+function rawOf(round, probs, id) {
   if (round.last.token === id) return name(round.last.raw);
-  const at = laws ? laws.ids.indexOf(id) : -1;
-  return at >= 0 ? name(laws.raw[at]) : `token ${id}`;
+  const at = probs ? probs.ids.indexOf(id) : -1;
+  return at >= 0 ? name(probs.raw[at]) : `token ${id}`;
 }
 
 // Deterministic children: the target's own draw decides.
 
 function deterministicForm(view) {
-  const { round, contest, slot, known } = view;
-  const laws = contest.distributions[0];
+  const { round, decision, slot, known } = view;
+  const probs = decision.distributions[0];
   const marks = marksOf(view);
-  const told = known.verdict || contest.children.every((child) => known.judged.has(child.node));
-  const agreed = contest.children.find((child) => tokenOf(round, child.node) === contest.draw);
-  if (told && contest.draw !== null && contest.draw !== undefined)
-    marks.set(contest.draw, agreed ? ["accepted", "drawn, drafted ✓"] : [lastKind(round, slot), "drawn from p"]);
+  const told = known.result || decision.children.every((child) => known.decided.has(child.node));
+  const agreed = decision.children.find((child) => tokenOf(round, child.node) === decision.draw);
+  if (told && decision.draw !== null && decision.draw !== undefined)
+    marks.set(decision.draw, agreed ? ["accepted", "sampled, drafted ✓"] : [lastKind(round, slot), "sampled from p"]);
   const mass = siblings(view).reduce((sum, n) => sum + n.p, 0);
-  const own = rawOf(round, laws, contest.draw);
+  const own = rawOf(round, probs, decision.draw);
   return [
     h("p", {
       class: "outcome",
       text: !told
         ? `Drafted: ${siblings(view)
             .map((n) => name(n.raw))
-            .join(", ")}. Will the target's own draw from p be among them?`
-        : `The target drew ${own} from p: ${agreed ? "a child carries it, so it is accepted" : "no child carries it, so it is the round's own token"}.`,
+            .join(", ")}. Will the target's own sample be among them?`
+        : `The target sampled ${own} from p. ${agreed ? "It was drafted, so it is accepted." : "It was not drafted, so it is the correction."}`,
     }),
-    ...probabilityPicture(laws, marks, false),
+    ...probabilityPicture(probs, marks, false),
     h(
       "p",
       { class: "sum" },
       h("b", { text: `Σ p(drafted) = ${formatProb(mass)}` }),
-      " · the chance that the draw lands on a child. The draft's own certainty plays no part.",
+      " · the probability that the sample was drafted. The draft's own probabilities do not matter.",
     ),
   ];
 }
 
-// No contest: the round's own token from the target's law.
+// No decision: the round's own token from the target's distribution.
 
 function ownToken(view) {
   const { round, slot } = view;
   if (round.last.slot !== slot) return [];
   const kept = round.emitted.length > round.accepted;
-  const laws = round.last.distributions;
+  const probs = round.last.distributions;
   const kind = round.last.kind;
   const greedy = round.last.uniform === null || round.last.uniform === undefined;
-  const how = greedy ? "the target's best token" : kind === "correction" ? "drawn from the residual" : "drawn from p";
+  const how = greedy
+    ? "the target's most probable token"
+    : kind === "correction"
+      ? "sampled from the residual distribution"
+      : "sampled from p";
   const why = {
-    bonus: "The row below the last accepted token came with the same forward: ",
+    bonus: "The same forward also gave the row after the last accepted token: ",
     plain: "",
     correction: "",
   }[kind];
-  const words = `${why}${name(round.last.raw)} is ${how}.${kept ? "" : " It was discarded: the text had ended before it."}`;
-  const marks = new Map([[round.last.token, [kind, greedy ? "best" : kind === "bonus" ? "drawn +" : "drawn"]]]);
+  const words = `${why}${name(round.last.raw)} is ${how}.${kept ? "" : " It was discarded because the text had already ended."}`;
+  const marks = new Map([[round.last.token, [kind, greedy ? "best" : kind === "bonus" ? "sampled +" : "drawn"]]]);
   return [
     h(
       "p",
@@ -394,11 +401,11 @@ function ownToken(view) {
       kind === "bonus" ? h("span", { class: "glyph bonus", text: "+", "aria-hidden": "true" }) : null,
       (kind === "bonus" ? " " : "") + words,
     ),
-    ...(laws ? probabilityPicture(laws, marks, false) : []),
-    laws && laws.scale === "before_argmax"
+    ...(probs ? probabilityPicture(probs, marks, false) : []),
+    probs && probs.scale === "before_argmax"
       ? h("p", {
           class: "sum",
-          text: "Shown before the argmax; at temperature 0 all of the law lies on the best token.",
+          text: "Shown before the argmax; at temperature 0 the most probable token has probability 1.",
         })
       : null,
   ];

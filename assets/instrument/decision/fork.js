@@ -1,6 +1,6 @@
-// Fork here: the lane is left at the contest that is shown, with another seed or with a token of the reader's choice.
+// Fork here: the lane is left at the decision that is shown, with another seed or with a token of the reader's choice.
 //
-// The engine decodes it as a lane of its own; here only what is asked for is gathered. Where no engine can be asked (a
+// The engine decodes it as a lane of its own; this card only collects the request. Without an engine (a
 // recorded run, an exported page) nothing is offered.
 
 import { h, setText } from "../base/dom.js";
@@ -17,13 +17,13 @@ export class ForkBar {
     this.force = h("button", {
       class: "small",
       type: "button",
-      text: "Force it",
+      text: "Force this token",
       on: { click: () => this.ask(Number(this.token.value)) },
     });
     this.uniform = h("button", {
       class: "small",
       type: "button",
-      text: "New coin",
+      text: "New seed",
       on: { click: () => this.ask(null) },
     });
     this.why = h("p", { class: "note" });
@@ -37,7 +37,7 @@ export class ForkBar {
 
   paint(store, selection, known, busy) {
     const round = selection && selection.lane.rounds[selection.round];
-    this.root.hidden = !round || !known.verdict || !hostCan("fork");
+    this.root.hidden = !round || !known.result || !hostCan("fork");
     if (this.root.hidden) return;
     this.at = { lane: selection.lane, round, slot: selection.slot };
     const greedy = temperatureOf(selection.lane) === 0;
@@ -48,24 +48,24 @@ export class ForkBar {
       this.why,
       reason ||
         (greedy
-          ? "At temperature 0 no coin is tossed: only another token makes another text."
-          : "Decodes on from here as a lane of its own, with another seed, or with that token in place."),
+          ? "At temperature 0 nothing is sampled: only a forced token changes the text."
+          : "Continues from here in a new lane, with another seed or with the chosen token."),
     );
     this.offer();
   }
 
-  /** The rows of the law that decided here, likeliest first; the one that was written is not offered. */
+  /** The rows of the distribution that decided here, likeliest first; the one that was written is not offered. */
   offer() {
     const { lane, round, slot } = this.at;
     const stamp = `${lane.start?.run}/${lane.name}/${round.index}/${slot}`;
     if (stamp === this.stamp) return;
     this.stamp = stamp;
-    const laws =
+    const probs =
       decisionAt(round, slot)?.distributions[0] || (round.last.slot === slot ? round.last.distributions : null);
     const written = writtenAt(round, slot);
-    const rows = laws
-      ? laws.ids
-          .map((id, i) => ({ id, raw: laws.raw[i], p: laws.p[i] }))
+    const rows = probs
+      ? probs.ids
+          .map((id, i) => ({ id, raw: probs.raw[i], p: probs.p[i] }))
           .filter((row) => row.id !== written)
           .sort((a, b) => b.p - a.p)
           .slice(0, ROWS)
@@ -86,9 +86,9 @@ export class ForkBar {
 
 /** Why nothing can be forked now; empty where it can. */
 function refusal(store, busy) {
-  if (store.source !== "live") return "A recorded run has no engine behind it: press Run, then fork.";
-  if (busy) return "Only a run that is over can be forked.";
-  if (store.lanes.length >= MOST_LANES) return `${MOST_LANES} lanes are shown; press Run to begin anew.`;
+  if (store.source !== "live") return "A recorded run cannot be forked: press Run first.";
+  if (busy) return "Only a finished run can be forked.";
+  if (store.lanes.length >= MOST_LANES) return `${MOST_LANES} lanes are the most; press Run to start again.`;
   return "";
 }
 

@@ -1,6 +1,7 @@
 // Laws as bars, one row a token: p and q overlaid, or side by side.
 //
-// What both agree on is solid, the draft's excess hatched one way (it can be rejected), the target's the other (the residual).
+// What both agree on is solid, the draft's excess hatched one way (it can be rejected), the target's the other (the
+// residual).
 
 import { h } from "../base/dom.js";
 import { FATES } from "../base/fates.js";
@@ -9,15 +10,15 @@ import { formatProb, shorten, visible } from "../base/format.js";
 const ROWS = 6;
 
 /** The rows to show: the likeliest, the children's, the outcome's; then everything else as one row. */
-function rowsOf(laws, wanted) {
-  const shown = new Set(laws.ids.slice(0, ROWS));
-  for (const id of wanted) if (laws.ids.includes(id)) shown.add(id);
+function rowsOf(probs, wanted) {
+  const shown = new Set(probs.ids.slice(0, ROWS));
+  for (const id of wanted) if (probs.ids.includes(id)) shown.add(id);
   const rows = [];
-  const rest = { p: laws.rest_p, q: laws.rest_q ?? null, min: laws.rest_min ?? null, count: 0 };
-  laws.ids.forEach((id, i) => {
-    const p = laws.p[i];
-    const q = laws.q ? laws.q[i] : null;
-    if (shown.has(id)) rows.push({ id, raw: laws.raw[i], p, q, min: q === null ? p : Math.min(p, q) });
+  const rest = { p: probs.rest_p, q: probs.rest_q ?? null, min: probs.rest_min ?? null, count: 0 };
+  probs.ids.forEach((id, i) => {
+    const p = probs.p[i];
+    const q = probs.q ? probs.q[i] : null;
+    if (shown.has(id)) rows.push({ id, raw: probs.raw[i], p, q, min: q === null ? p : Math.min(p, q) });
     else {
       rest.p += p;
       if (q !== null) {
@@ -30,15 +31,15 @@ function rowsOf(laws, wanted) {
   return { rows, rest };
 }
 
-function agreement(laws) {
-  if (!laws.q) return null;
-  return laws.p.reduce((sum, p, i) => sum + Math.min(p, laws.q[i]), laws.rest_min || 0);
+function agreement(probs) {
+  if (!probs.q) return null;
+  return probs.p.reduce((sum, p, i) => sum + Math.min(p, probs.q[i]), probs.rest_min || 0);
 }
 
 /** Bars of p and q overlaid, or of p alone. `marks`: token id -> [class, words]. */
-export function probabilityBars(laws, marks, overlay, letter = "p") {
-  const { rows, rest } = rowsOf(laws, marks.keys());
-  const both = overlay && laws.q;
+export function probabilityBars(probs, marks, overlay, letter = "p") {
+  const { rows, rest } = rowsOf(probs, marks.keys());
+  const both = overlay && probs.q;
   const all = [...rows, { ...rest, id: null, min: rest.min === null ? rest.p : rest.min }];
   // one ruler for all tokens; where "all others" would reach beyond it, that row has its own, and says so
   const most = Math.max(1e-9, ...rows.map((r) => Math.max(r.p, r.q || 0)));
@@ -64,9 +65,9 @@ export function probabilityBars(laws, marks, overlay, letter = "p") {
       }
     } else {
       bar.append(h("i", { class: letter === "q" ? "draft" : "ink", style: { width: pct(row.p) } }));
-      if (laws.q) bar.append(h("i", { class: "thin-q", style: { width: pct(row.q) } }));
+      if (probs.q) bar.append(h("i", { class: "thin-q", style: { width: pct(row.q) } }));
     }
-    const figures = laws.q ? `p ${formatProb(row.p)}  q ${formatProb(row.q)}` : `${letter} ${formatProb(row.p)}`;
+    const figures = probs.q ? `p ${formatProb(row.p)}  q ${formatProb(row.q)}` : `${letter} ${formatProb(row.p)}`;
     table.append(
       h(
         "div",
@@ -94,14 +95,14 @@ export function probabilityBars(laws, marks, overlay, letter = "p") {
 }
 
 function key(overlay, twin, table) {
-  const own = table.dataset.own === "true" ? h("span", { class: "key", text: "∗ on its own ruler" }) : null;
+  const own = table.dataset.own === "true" ? h("span", { class: "key", text: "∗ own scale" }) : null;
   const entry = (kind, words) => h("span", { class: "key" }, h("i", { class: `swatch ${kind}` }), words);
   return overlay
     ? h(
         "p",
         { class: "legend" },
         entry("min", "both, min(p, q)"),
-        entry("over-q", "q − p, too sure"),
+        entry("over-q", "q − p, overconfident"),
         entry("over-p", "p − q, residual"),
         own,
       )
@@ -109,18 +110,18 @@ function key(overlay, twin, table) {
 }
 
 /** Bars and what they mean. */
-export function probabilityPicture(laws, marks, overlay) {
-  const table = probabilityBars(laws, marks, overlay);
-  return [table, key(overlay && laws.q, Boolean(laws.q), table)];
+export function probabilityPicture(probs, marks, overlay) {
+  const table = probabilityBars(probs, marks, overlay);
+  return [table, key(overlay && probs.q, Boolean(probs.q), table)];
 }
 
-export function overlapLine(laws, first) {
-  const alpha = agreement(laws);
+export function overlapLine(probs, first) {
+  const alpha = agreement(probs);
   if (alpha === null) return null;
   return h(
     "p",
     { class: "sum" },
     h("b", { text: `α = Σ min(p, q) = ${formatProb(alpha)}` }),
-    ` · each hatched area sums to ${formatProb(1 - alpha)}${first ? "" : ", in the laws that earlier rejections left"}`,
+    ` · each hatched area sums to ${formatProb(1 - alpha)}${first ? "" : ", after earlier rejections"}`,
   );
 }

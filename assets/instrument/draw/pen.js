@@ -1,4 +1,5 @@
-// A canvas context that writes down what is drawn, as SVG: the strip and the mask leave as lines and text, not as pixels.
+// A canvas context that writes down what is drawn, as SVG: the strip and the mask leave as lines and text, not as
+// pixels.
 //
 // It knows what those two draw with and nothing more.
 

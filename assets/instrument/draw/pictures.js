@@ -1,6 +1,6 @@
 // Any card as a picture of its own: SVG, or PNG made from it.
 //
-// The card is read as it stands, element by element: boxes, rules, hatches and lines of text become SVG with colours
+// The card is read as it is shown, element by element: boxes, rules, hatches and lines of text become SVG with colours
 // resolved and fonts named, so that the file needs neither this page nor a network. What is pressed or moved stays out.
 
 import { h, s } from "../base/dom.js";
@@ -42,7 +42,7 @@ export function addSaveMenu(root, name, words) {
   (head.querySelector(".controls") || head).append(menu);
 }
 
-/** The card as an <svg> element; `words` stand beneath it. */
+/** The card as an <svg> element; with `words` beneath. */
 export function pictureOf(card, words) {
   const style = getComputedStyle(card);
   const panes = Array.from(card.querySelectorAll("*"), (pane) => [pane, pane.scrollLeft, pane.scrollTop]);
@@ -209,7 +209,7 @@ class Sheet {
     return undefined;
   }
 
-  /** Repeating stripes, as the contest's excesses have them. */
+  /** Repeating stripes, as the decision's excesses have them. */
   hatch(image) {
     const [, angle, ink, w, period] =
       /repeating-linear-gradient\((-?[\d.]+)deg, (.*?\)) 0px, .*?\) ([\d.]+)px, .*? ([\d.]+)px\)$/.exec(image);
@@ -344,7 +344,7 @@ const visible = (text) => text !== "transparent" && !/, 0\)$/.test(text);
 
 const ruler = document.createElement("canvas").getContext("2d");
 
-/** How much of a line of this font stands above its baseline. */
+/** How much of a line of this font is above its baseline. */
 function ascent(style) {
   ruler.font = `${style.fontWeight} ${style.fontSize} ${style.fontFamily}`;
   const { fontBoundingBoxAscent: up, fontBoundingBoxDescent: down } = ruler.measureText("x");
@@ -380,7 +380,7 @@ function savePng(svg, name) {
     canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
     canvas.toBlob((blob) => saveFile(blob, `${name}.png`), "image/png");
   };
-  image.onerror = () => say("This browser could not draw the picture; save it as SVG instead.");
+  image.onerror = () => say("This browser cannot make the PNG; save as SVG instead.");
   image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(written(svg))}`;
 }
 

@@ -1,4 +1,4 @@
-// What the page tells when asked: parts below the round, closed until their button is pressed.
+// Parts below the round, closed until their button is pressed.
 
 import { h } from "../base/dom.js";
 

@@ -1,5 +1,5 @@
-// Where the reader is: a round of a lane, in it a contest (slot) and a node (key), and the beat up to which the round is
-// shown; without a beat the clock decides.
+// Where the reader is: a round of a lane, in it a decision (slot) and a node (key), and the beat up to which the round
+// is shown; without a beat the clock decides.
 
 import { beatAt, beatOf, beatsOf, knownAt } from "../base/stages.js";
 import { draftLane, roundsAt, tellingKey, tellingRound, tellingSlot } from "../base/store.js";
@@ -18,7 +18,7 @@ export class Cursor {
     this.at = null; // {lane, round, slot, key, beat, lit}
     this.reader = null; // the lane that the reader chose a round of
     this.following = true; // the round shown is the clock's
-    this.hiding = false; // rounds open before their verdict
+    this.hiding = false; // rounds open before their result
     this.settled = false;
   }
 
@@ -57,7 +57,7 @@ export class Cursor {
     this.moved();
   }
 
-  /** The contest and node of the round that is shown, as a lesson sets them: nothing else changes. */
+  /** The decision and node of the round that is shown, as a lesson sets them: nothing else changes. */
   point(slot, key) {
     this.at = { ...this.at, slot, key };
   }
@@ -65,7 +65,7 @@ export class Cursor {
   /** Nodes that something else on the page is about, until another is chosen. */
   light(keys) {
     const nodes = this.round.nodes.filter((n) => keys.includes(n.id));
-    const lead = (this.known().verdict && nodes.find((n) => n.fate === "accepted")) || nodes[0];
+    const lead = (this.known().result && nodes.find((n) => n.fate === "accepted")) || nodes[0];
     if (lead) this.open(lead.parent, lead.id);
     this.at = { ...this.at, lit: new Set(keys) };
     this.moved();
@@ -107,14 +107,14 @@ export class Cursor {
     if (this.transport.playing) this.transport.pause();
     this.following = false;
     this.reader = this.at.lane;
-    const judged = beat.stage === "judge";
-    const slot = judged ? beat.slot : beat.stage === "commit" ? this.at.slot : -1;
-    const key = judged ? (beat.last ? "last" : beat.nodes[0]) : beat.stage === "commit" ? this.at.key : -1;
+    const decided = beat.stage === "accept";
+    const slot = decided ? beat.slot : beat.stage === "commit" ? this.at.slot : -1;
+    const key = decided ? (beat.last ? "last" : beat.nodes[0]) : beat.stage === "commit" ? this.at.key : -1;
     this.at = { ...this.at, beat: index, slot, key };
     this.transport.seek(beat.at);
   }
 
-  /** Rounds open before their verdict, so that it can be predicted; a second time they tell it again. */
+  /** Rounds open before their result, so that it can be predicted; a second time they tell it again. */
   hide() {
     if (!this.at) return;
     this.hiding = !this.hiding;

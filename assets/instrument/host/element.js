@@ -80,29 +80,29 @@ export class Instrument extends HTMLElement {
     this.lead = new Lead(this.lessons.enter, this.scenes.enter, this.scenes.nav);
     this.strip = new StripView(this.transport, (lane, round) => cursor.select(lane, round));
     this.round = new RoundView(actions);
-    this.contest = new DecisionView(actions);
+    this.decision = new DecisionView(actions);
     this.fork = new ForkBar();
-    this.contest.root.append(this.fork.root);
+    this.decision.root.append(this.fork.root);
     this.scale = new ScaleView(actions);
     this.why = new WhyView();
     this.compare = new CompareView(this.request);
     this.checked = new CheckCard(this.request);
     const parts = {
-      "Toss it again": new TrialView(),
+      Resample: new TrialView(),
       "Why this fast": this.why,
-      "Is it still the target": new ExactView(this.checked),
+      "Is it exact?": new ExactView(this.checked),
       Compare: this.compare,
     };
     this.unfold = new Unfold(parts, this.request);
   }
 
   layOut() {
-    const saved = { strip: this.strip, round: this.round, contest: this.contest, "round to scale": this.scale };
+    const saved = { strip: this.strip, round: this.round, decision: this.decision, "round time": this.scale };
     for (const [name, view] of Object.entries({ ...saved, formula: this.why.formula }))
       addSaveMenu(view.root, name, () => this.lead.origin);
     this.laneBox = h("div", { class: "lanes" });
     this.sceneBox = h("div", { class: "scene-box", hidden: true }, h("h3", { class: "unseen", text: "Formula" }));
-    this.noFormula = h("p", { class: "sum", text: "The formula is shown for a whole run beside plain decoding." });
+    this.noFormula = h("p", { class: "sum", text: "The speedup model needs a finished run with a plain lane." });
     this.shown = h(
       "div",
       { class: "ds", style: { gap: "14px" } },
@@ -111,7 +111,7 @@ export class Instrument extends HTMLElement {
       this.sceneBox,
       this.laneBox,
       this.strip.root,
-      h("div", { class: "pair" }, this.round.root, this.contest.root, this.scale.root),
+      h("div", { class: "pair" }, this.round.root, this.decision.root, this.scale.root),
       this.unfold.root,
       keyLine(),
     );
@@ -166,7 +166,7 @@ export class Instrument extends HTMLElement {
     try {
       delta = JSON.parse(text);
     } catch {
-      this.say("The page received something that is not a run; reload it to start afresh.");
+      this.say("The page received data that is not a run; reload it.");
       return;
     }
     this.receive(delta);
@@ -178,7 +178,7 @@ export class Instrument extends HTMLElement {
     if (delta.engine !== undefined) showEngine(delta.engine);
     if (delta.over) this.deltas.over(delta.over, delta.sent);
     if (delta.arrived) {
-      this.arrived = true; // the address's settings stand in the controls
+      this.arrived = true; // the controls hold the settings of the address
       settingsArrived();
       this.lessons.start(Number(fromAddress("lesson")));
     }
@@ -275,7 +275,7 @@ export class Instrument extends HTMLElement {
         this.paint();
       } catch (error) {
         console.error(error);
-        this.say("This run holds something the page cannot draw; the rest of it is shown.");
+        this.say("Part of this run cannot be drawn; the rest is shown.");
       }
     };
     requestAnimationFrame(paint);
@@ -298,7 +298,7 @@ export class Instrument extends HTMLElement {
     const known = cursor.known();
     this.strip.paint(store, now, selection, known, cursor.hiding, this.colours);
     this.round.paint(selection, known, this.clientWidth < NARROW, cursor.hiding, this.colours);
-    this.contest.paint(selection, known);
+    this.decision.paint(selection, known);
     this.fork.paint(store, selection, known, this.busy);
     this.scale.paint(store, selection, known);
     if (this.scenes.at && selection) this.main.dataset.shape = isChain(selection.lane) ? "chain" : "tree";

@@ -6,18 +6,18 @@ const KEYS = [
   ["← →", "rounds"],
   ["[ ]", "stages"],
   ["P", "play"],
-  ["Esc", "to the end"],
-  ["V", "hide the verdict"],
+  ["Esc", "skip to end"],
+  ["V", "hide the result"],
   ["T M", "tree, mask"],
   ["F", "fold a node"],
 ];
-const SCROLL = ["pane", "contest-body", "node-table"]; // panes that Home and End scroll
+const SCROLL = ["pane", "decision-body", "node-table"]; // panes that Home and End scroll
 
 export const keyLine = () =>
   h(
     "p",
     { class: "note keys" },
-    "Keys, while the instrument has focus: ",
+    "Keys: ",
     KEYS.flatMap(([key, does], i) => [i ? " · " : "", h("kbd", { text: key }), ` ${does}`]),
   );
 

@@ -6,7 +6,7 @@ import { provenance } from "../run/provenance.js";
 import { basisWords, sentence } from "../run/sentence.js";
 
 export class Lead {
-  /** `tools` stand at the end of the first line. */
+  /** `tools` are at the end of the first line. */
   constructor(...tools) {
     this.badge = h("span", { class: "badge" });
     this.what = h("span", {});
@@ -33,9 +33,9 @@ export class Lead {
     setText(this.badge, recorded ? "recorded" : stepping ? "live · stepping" : "live");
     setText(this.what, lead && lead.start ? provenance(lead.start) : "");
     const words = {
-      queued: place > 0 ? `in the queue, ${place} before you` : "in the queue",
+      queued: place > 0 ? `in the queue, ${place} ahead of you` : "in the queue",
       running: recorded ? "" : "decoding",
-      stepping: "waits for the next step",
+      stepping: "waiting for the next step",
       solo: "timing whole solo runs",
       waiting: "waiting for the engine",
     };

@@ -8,7 +8,7 @@ import { callServer, say } from "../base/host.js";
 import { saveFile } from "../draw/pictures.js";
 import { showTaught, teacherQuery } from "./teach.js";
 
-// A press of Run or Step waits until the address's settings stand in the controls: it would send others.
+// A press of Run or Step waits until the controls hold the settings of the address; before that it would send others.
 let arrived = false;
 let pressed = null;
 const runs = "#ds-run, #ds-step";
@@ -48,10 +48,12 @@ export function showEngine(sentence) {
   if (place) setText(place, sentence);
 }
 
-let uses = {}; // drafter -> the settings it reads, once the engine has told
-let chosen = {}; // of the settings that decide which others are shown, those that were changed
+let uses = {}; // drafter -> the settings it reads, once the engine has said
+let chosen = {}; // those settings on which the visibility of others depends, as far as they were changed
 
-/** Which settings are shown, as updates for the host: those that the chosen drafter reads, `readWith` another's value. */
+/**
+ * Which settings are shown, as updates for the host: those that the chosen drafter reads, `readWith` another's value.
+ */
 function shown({ names, readWith, first }) {
   const now = { ...first, ...chosen };
   const own = uses[now.drafter] || ["gamma", "draft_length", "rule"];
@@ -62,13 +64,15 @@ function shown({ names, readWith, first }) {
   return names.map((name) => ({ __type__: "update", visible: isRead(name) }));
 }
 
-/** One of the deciding settings has another value. Each tells of itself: the host's events may come in any order. */
+/**
+ * A setting on which others depend has changed. Each change comes by itself: events of the host may be out of order.
+ */
 export function showControls(rules, change) {
   chosen = { ...chosen, ...change };
   return shown(rules);
 }
 
-/** The host has said something: perhaps what its drafters read. */
+/** A message of the host, which may say what each drafter reads. */
 export function readEngine(rules, said) {
   uses = (said && JSON.parse(said).uses) || uses;
   return shown(rules);
@@ -110,12 +114,12 @@ export async function copyLink(query, space, prompt) {
   const offer =
     query === taught
       ? null
-      : { text: "As a teacher's link: settings fixed, controls hidden", act: () => copyLink(taught, space, prompt) };
+      : { text: "Copy a teacher's link: settings fixed, controls hidden", act: () => copyLink(taught, space, prompt) };
   try {
     await navigator.clipboard.writeText(link);
-    say("The link is copied; it opens this page with these settings." + left, link, offer);
+    say("Link copied; it opens this page with these settings." + left, link, offer);
   } catch {
-    say("The clipboard is closed to this page; here is the link to copy." + left, link, offer);
+    say("This page cannot use the clipboard; copy the link here." + left, link, offer);
   }
 }
 
@@ -130,7 +134,7 @@ export async function save(kind) {
   saveFile(new Blob([Uint8Array.from(atob(file.data), (c) => c.charCodeAt(0))]), file.name);
   if (kind !== "trace") return;
   const offer = { text: "Save as a page that plays offline", act: () => save("page") };
-  say("The run is saved as a trace, which Load run opens again.", "", offer);
+  say("The run is saved as a trace; Load run opens it.", "", offer);
 }
 
 /** Narrow pages fold the settings away, so that the run comes first. */

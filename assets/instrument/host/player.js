@@ -13,6 +13,6 @@ export async function playAlone() {
     receive(await unpacked(packed));
   } catch (error) {
     console.error(error);
-    say("This browser cannot unpack the run; a browser of 2023 or later can.");
+    say("This browser cannot unpack the run; use one from 2023 or later.");
   }
 }

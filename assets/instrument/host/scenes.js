@@ -10,10 +10,10 @@ import { h } from "../base/dom.js";
 const STAGE = { width: 960, height: 540 };
 const SCENES = [
   ["race", "Race"],
-  ["scale", "Round to scale"],
-  ["contest", "Contest"],
+  ["scale", "Round time"],
+  ["decision", "Decision"],
   ["tree", "Tree"],
-  ["strip", "Strip"],
+  ["strip", "Timeline"],
   ["formula", "Formula"],
 ];
 
@@ -43,18 +43,20 @@ const LARGE = {
 const LOOKS = {
   strip: { ...LARGE, rows: 2.2 },
   scale: { ...LARGE, tall: 138, flat: 134 },
-  contest: { ...LARGE, smallest: 1.12, tall: 326, flat: 102, bare: true },
+  decision: { ...LARGE, smallest: 1.12, tall: 326, flat: 102, bare: true },
 };
 
 export class Scenes {
-  /** `host` is the element, `show()` is called when its look has changed, `keys(event)` hears keys pressed outside it. */
+  /**
+   * `host` is the element, `show()` is called when its look has changed, `keys(event)` hears keys pressed outside it.
+   */
   constructor(host, show, keys) {
     Object.assign(this, { host, show, at: 0, look: PAGE_LOOK });
     this.enter = h("button", {
       class: "small scenes-enter",
       type: "button",
       text: "Scenes",
-      title: "One picture at a time, for a room (keys 1 to 6)",
+      title: "Large pictures, one at a time, for presenting (keys 1 to 6)",
       on: { click: () => this.to(1) },
     });
     this.tabs = SCENES.map(([, title], i) =>
@@ -79,7 +81,7 @@ export class Scenes {
       this.tabs,
       full,
       window_,
-      h("button", { class: "small", type: "button", text: "Leave", title: "Esc", on: { click: () => this.to(0) } }),
+      h("button", { class: "small", type: "button", text: "Exit", title: "Esc", on: { click: () => this.to(0) } }),
     );
     window.addEventListener("resize", () => this.fit());
     document.addEventListener("keydown", (event) => {
@@ -132,6 +134,6 @@ export class Scenes {
     else
       this.host
         .requestFullscreen()
-        .catch(() => this.host.say("This page may not fill the screen; open it in a full window."));
+        .catch(() => this.host.say("Full screen is blocked here; open the page in its own window."));
   }
 }

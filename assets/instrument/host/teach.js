@@ -33,7 +33,7 @@ export function showTaught() {
       h("p", {
         text: set.length
           ? set.map(([name, value]) => `${name.replaceAll("_", " ")} ${value}`).join(" · ")
-          : "The page's own settings.",
+          : "Default settings.",
       }),
       embedded() ? h("a", { href: location.href, target: "_blank", rel: "noopener", text: "Open full window" }) : null,
     ),

@@ -1,4 +1,5 @@
-// Two pictures that only lessons show, folded from the run like everything else: forwards by rows, and when tokens arrive.
+// Two pictures that only lessons show, folded from the run like everything else: forwards by rows, and when tokens
+// arrive.
 
 import { h, s } from "../base/dom.js";
 import { counted, formatMs, median } from "../base/format.js";
@@ -92,7 +93,9 @@ export function arrivalPicture(store) {
   );
 }
 
-/** Where a round's draft was copied from: {at, length, from, accepted}; `at` and `from` are places in prompt and text. */
+/**
+ * Where a round's draft was copied from: {at, length, from, accepted}; `at` and `from` are places in prompt and text.
+ */
 export const copiesOf = (lane) =>
   lane.rounds
     .filter((r) => r.nodes.length)
@@ -120,11 +123,11 @@ export function copyPicture(lane) {
   const x = (at) => (WIDE * at) / (prompt + lane.tokens.length);
   const arc = ({ from, at, accepted }) =>
     s("path", {
-      class: accepted ? "stood" : "fell",
+      class: accepted ? "accepted" : "rejected",
       "stroke-width": 1 + accepted / 2,
       d: `M${x(at)} ${TALL - 8}A${(x(at) - x(from)) / 2} ${Math.min(TALL - 12, (x(at) - x(from)) / 2)} 0 0 0 ${x(from)} ${TALL - 8}`,
     });
-  const words = `${counted(copies.length, "draft")} copied, ${copies.filter((c) => c.accepted).length} of them with at least one token that stood`;
+  const words = `${counted(copies.length, "draft")} copied, ${copies.filter((c) => c.accepted).length} of them with at least one token accepted`;
   return h(
     "div",
     { class: "copies" },
@@ -144,11 +147,11 @@ export function copyPicture(lane) {
       "p",
       { class: "ends" },
       h("span", { text: `prompt, ${counted(prompt, "token")}` }),
-      h("span", { text: `${counted(lane.tokens.length, "token")} written` }),
+      h("span", { text: `${counted(lane.tokens.length, "token")} of output` }),
     ),
     foldedTable(
       "The arcs as a table",
-      ["round", "at token", "copied from", "matched", "drafted", "stood"],
+      ["round", "at token", "copied from", "matched", "drafted", "accepted"],
       copies.map((c) => [c.round.index + 1, c.at, c.from, c.length, c.round.drafted, c.accepted]),
     ),
   );

@@ -1,14 +1,15 @@
 // The lesson player: short steps that drive the page from a recorded run, a question at the end, and something to try.
 //
-// A lesson shows only the pictures it speaks of. The run that was shown before comes back when it is left. What a lesson
-// says stands in lessontexts.js; every figure and token in it is folded from its recording.
+// A lesson shows only the pictures it needs, and gives the page's run back at its end. Its sentences are in texts/;
+// every number and token in them comes from its recording.
 
 import { given } from "../base/given.js";
 import { setInAddress } from "../base/address.js";
 import { h, setText } from "../base/dom.js";
 import { askHost, hostCan, requestLesson } from "../base/host.js";
 import { fold, newStore } from "../base/store.js";
-import { LESSONS, defineTerm } from "./texts.js";
+import { LESSONS } from "./lessons.js";
+import { defineTerm } from "./terms.js";
 
 export class LessonPlayer {
   /** `host` is the element; `LESSONS` what there is to tell, of which the page has `lessonNames` recorded. */
@@ -59,7 +60,7 @@ export class LessonPlayer {
           "div",
           { class: "controls" },
           button("All lessons", () => this.list(this.menu.hidden)),
-          button("Leave", () => this.leave()),
+          button("Exit", () => this.leave()),
         ),
       ),
       this.words,
@@ -119,7 +120,7 @@ export class LessonPlayer {
     this.host.main.dataset.show = step.show || "none";
     this.host.cursor.hiding = false;
     this.host.transport.pause();
-    this.host.unfold.set("Toss it again", /trial/.test(step.show));
+    this.host.unfold.set("Resample", /trial/.test(step.show));
     if (step.act) step.act(this.host, this.store);
     this.words.replaceChildren(
       ...(step.question ? this.ending() : [this.said(step.say)]),
@@ -135,7 +136,7 @@ export class LessonPlayer {
     const controls = hostCan("set");
     return [
       h("p", { class: "lesson-question" }, h("b", { text: "Question. " }), ...this.parts(question(this.store))),
-      h("details", {}, h("summary", { text: "The answer" }), this.said(answer(this.store))),
+      h("details", {}, h("summary", { text: "Answer" }), this.said(answer(this.store))),
       h("p", {}, h("b", { text: "Try it. " }), ...this.parts(attempt.words)),
       h(
         "div",
@@ -144,7 +145,7 @@ export class LessonPlayer {
           ? h("button", {
               class: "small",
               type: "button",
-              text: "Set the controls so",
+              text: "Set the controls",
               on: { click: () => this.attempt(attempt.controls) },
             })
           : null,
@@ -173,13 +174,13 @@ export class LessonPlayer {
     this.enter.focus({ preventScroll: true });
   }
 
-  /** The panel goes; whoever calls it shows another run. */
+  /** Removes the panel; the caller shows another run. */
   close() {
     this.lesson = this.wanted = undefined;
     this.panel.hidden = true;
     this.enter.hidden = false;
     this.host.round.show("tree");
-    this.host.unfold.set("Toss it again", false);
+    this.host.unfold.set("Resample", false);
     delete this.host.main.dataset.show;
     setInAddress("lesson", null);
   }

@@ -37,7 +37,7 @@ export function proposePicture(store, host) {
     host.cursor.light(part.nodes);
   };
   const words = ({ round, ms, steps }) =>
-    `${formatMs(ms)} for ${counted(round.drafted, "token")}: ${counted(steps.length, "forward")}, ${formatMs(sum(steps))}, and the rest of the proposing`;
+    `${formatMs(ms)} for ${counted(round.drafted, "token")}: ${counted(steps.length, "forward")}, ${formatMs(sum(steps))} and other drafting work`;
   return h(
     "div",
     { class: "scale-body" },
@@ -50,11 +50,11 @@ export function proposePicture(store, host) {
     all.map((at) => scaleRow(laneTitle(at.lane), proposeParts(at.round), ruler, words(at), open(at))),
     h("p", {
       class: "sum",
-      text: "Of each lane one recorded round, that whose proposing took the median time; all on one ruler. A block opens its round.",
+      text: "For each lane the recorded round whose drafting took the median time, all on the same scale. Click a block to open its round.",
     }),
     foldedTable(
-      "The proposals as a table",
-      ["lane", "round", "drafted", "forwards", "in forwards", "rest", "together", "of a plain forward"],
+      "The drafts as a table",
+      ["lane", "round", "drafted", "forwards", "forward time", "other", "total", "/ plain forward"],
       all.map(({ lane, round, ms, steps }) => [
         laneTitle(lane),
         round.index + 1,
@@ -69,15 +69,17 @@ export function proposePicture(store, host) {
   );
 }
 
-/** Of a chain, place by place: how many rounds reached it (all before it stood), and in how many it stood too. */
+/**
+ * Of a chain, place by place: how many rounds reached it (everything before it was accepted), and how many accepted it.
+ */
 export function byPlace(lane) {
   const places = [];
   for (const round of lane.rounds.filter((r) => !r.cut)) {
     for (const [k, node] of round.nodes.entries()) {
-      places[k] = places[k] || { reached: 0, stood: 0 };
+      places[k] = places[k] || { reached: 0, accepted: 0 };
       places[k].reached++;
       if (node.fate !== "accepted") break;
-      places[k].stood++;
+      places[k].accepted++;
     }
   }
   return places;
@@ -94,16 +96,16 @@ export function worthPicture(store) {
   const cell = (at) =>
     at
       ? [
-          h("i", { class: "share", style: { width: `${(44 * at.stood) / at.reached}px` } }),
-          `${at.stood} of ${at.reached}`,
+          h("i", { class: "share", style: { width: `${(44 * at.accepted) / at.reached}px` } }),
+          `${at.accepted} of ${at.reached}`,
         ]
       : "–";
   const head = [
     "lane",
-    "proposing, plain rounds",
-    ...Array.from({ length: deepest }, (_, k) => `place ${k + 1} stood`),
-    "tokens a round",
-    "against plain",
+    "drafting / plain round",
+    ...Array.from({ length: deepest }, (_, k) => `position ${k + 1} accepted`),
+    "tokens per round",
+    "× plain",
   ];
   const row = ({ lane, places, costs }) => [
     laneTitle(lane),
@@ -115,10 +117,10 @@ export function worthPicture(store) {
   return h(
     "div",
     { class: "worth" },
-    scrollable("What each proposal was worth", table(head, lanes.filter(({ costs }) => costs).map(row))),
+    scrollable("What each drafter gained", table(head, lanes.filter(({ costs }) => costs).map(row))),
     h("p", {
       class: "sum",
-      text: "A place is reached where all drafts before it stood; rounds that a limit cut are left out. Proposing is draft forwards a round times the median one; against plain are tokens a millisecond of whole lanes, prompts left out.",
+      text: "A position is reached if all draft tokens before it were accepted; rounds cut by a limit are excluded. Drafting: draft forwards per round times the median forward. × plain: tokens per millisecond of whole lanes, prefill excluded.",
     }),
   );
 }
@@ -159,7 +161,7 @@ export function prefetchPicture(lane) {
         viewBox: `0 0 ${WIDE} ${UP + DOWN}`,
         preserveAspectRatio: "none",
         role: "img",
-        "aria-label": `${counted(all.length, "round")} prepared drafts; in ${hits} what came was among them`,
+        "aria-label": `${counted(all.length, "round")} drafted ahead; ${hits} hits`,
       },
       s("path", { class: "line", d: `M0 ${UP + 1}H${WIDE}` }),
       all.flatMap(column),
@@ -167,20 +169,20 @@ export function prefetchPicture(lane) {
     h(
       "p",
       { class: "ends" },
-      h("span", { text: `up: the next proposing, at most ${formatMs(most)}` }),
+      h("span", { text: `up: time of the next draft, at most ${formatMs(most)}` }),
       h("span", { text: `down: drafting ahead, at most ${formatMs(busiest)}` }),
     ),
     h(
       "p",
       { class: "legend" },
-      key("hit", "hit: was prepared"),
-      key("miss", "miss: drafted anew"),
-      key("busy", "beside the target"),
-      key("waited", "waited for"),
+      key("hit", "hit: already drafted"),
+      key("miss", "miss: drafted again"),
+      key("busy", "while the target verified"),
+      key("waited", "target waited"),
     ),
     foldedTable(
       "The rounds as a table",
-      ["round", "prepared for", "came", "drafting ahead", "waited for", "next proposing"],
+      ["round", "drafted for", "result", "drafting ahead", "target waited", "next draft"],
       all.map(({ round, note, propose }) => [
         round.index + 1,
         counted(note.outcomes, "outcome"),

@@ -1,5 +1,6 @@
-// When speculation does not pay, for the lesson of that name: the speed at every answer length, folded from the recorded
-// run, and at every batch size, folded from the sweep's whole runs (app/draftscope_app/sweep.py). Both against plain.
+// When speculation does not pay, for the lesson of that name: the speed at every answer length, folded from the
+// recorded run, and at every batch size, folded from the sweep's whole runs (app/draftscope_app/recordings/sweep.py).
+// Both against plain.
 
 import { h, s } from "../base/dom.js";
 import { counted, formatFigure, median } from "../base/format.js";
@@ -13,7 +14,9 @@ export function byLength(store) {
   return Array.from({ length: most }, (_, i) => ({ x: i + 1, y: plain.tokens[i].at / draft.tokens[i].at }));
 }
 
-/** For each drafter and gamma of a sweep: at each batch the ratios to plain within the same repeat, and their median. */
+/**
+ * For each drafter and gamma of a sweep: at each batch the ratios to plain within the same repeat, and their median.
+ */
 export function byBatch(runs) {
   const plain = new Map(runs.filter((r) => r.drafter === "plain").map((r) => [`${r.batch}/${r.repeat}`, r]));
   const series = new Map();
@@ -34,14 +37,14 @@ export function byBatch(runs) {
 export function belowWords(points, unit) {
   const below = points.filter((at) => at.y < 1);
   const [first, last] = [points[0].x, points[points.length - 1].x];
-  if (!below.length) return `at no ${unit} from ${first} to ${last} slower than plain decoding`;
+  if (!below.length) return `never slower than plain decoding, from ${unit} ${first} to ${last}`;
   if (below.length === points.length) return `slower than plain decoding at every ${unit} from ${first} to ${last}`;
   const from = points.findIndex((at) => at.y < 1);
   if (points.slice(from).every((at) => at.y < 1))
-    return `slower than plain decoding from ${unit} ${points[from].x} on, up to the last, ${last}`;
+    return `slower than plain decoding from ${unit} ${points[from].x} to the last, ${last}`;
   const until = points.findIndex((at) => at.y >= 1);
   if (points.slice(until).every((at) => at.y >= 1))
-    return `slower than plain decoding up to ${unit} ${points[until - 1].x}, and no slower from ${points[until].x} to ${last}`;
+    return `slower than plain decoding up to ${unit} ${points[until - 1].x}, and not slower from ${points[until].x} to ${last}`;
   return `slower than plain decoding at ${below.length} of the ${points.length} measured values of ${unit}`;
 }
 
@@ -58,7 +61,9 @@ function namePlaces(heights) {
   return places;
 }
 
-/** Lines over one axis, 1× marked; `places` are the values of x that are named on it, `at` where x lies, from 0 to 1. */
+/**
+ * Lines over one axis, 1× marked; `places` are the values of x that are named on it, `at` where x lies, from 0 to 1.
+ */
 function chart({ series, places, at, axis, label }) {
   const top = Math.max(1.2, ...series.flatMap(({ points }) => points.flatMap((p) => p.all || [p.y]))) * 1.06;
   const x = (value) => BOX.left + at(value) * (BOX.width - BOX.left - BOX.right);
@@ -119,16 +124,16 @@ export function lengthPicture(store) {
       series: [{ name: "", points }],
       places: [...new Set(places)],
       at: (x) => x / most,
-      axis: "tokens of the answer",
+      axis: "tokens of output",
       label: `Speed against plain decoding by answer length: ${belowWords(points, "token")}`,
     }),
     h("p", {
       class: "sum",
-      text: `Plain's time over this lane's when each had written so many tokens, the prompt's ${start.prompt_tokens} tokens read by both; one recorded run of each, ${start.device}, ${counted(start.threads, "thread")}, ${start.created.slice(0, 10)}.`,
+      text: `Time of plain decoding / time of this lane for that many tokens, including prefill of ${start.prompt_tokens} tokens; one recorded run of each, ${start.device}, ${counted(start.threads, "thread")}, ${start.created.slice(0, 10)}.`,
     }),
     foldedTable(
       "The lengths as a table",
-      ["tokens", "against plain"],
+      ["tokens", "× plain"],
       points.map((p) => [p.x, `${formatFigure(p.y)}×`]),
     ),
   );
@@ -152,14 +157,14 @@ export function batchPicture(store) {
       series,
       places: batches,
       at: (x) => 0.02 + 0.96 * rank(x),
-      axis: "texts decoded together",
+      axis: "batch size",
       label: `Speed against plain decoding by batch: ${series.map(({ name, points }) => `${name} ${belowWords(points, "batch")}`).join("; ")}`,
     }),
     h("p", {
       class: "sum",
-      text: `Whole runs, ${run.tokens} tokens of each continuation of one prompt at T ${run.temperature}: plain's seconds over the drafter's in the same repeat: median of ${repeats}, lines from the least to the largest. Measured on ${machine}.`,
+      text: `Whole runs, ${run.tokens} tokens for each continuation of one prompt at T ${run.temperature}: seconds of plain decoding / seconds of the drafter in the same repeat; median of ${repeats}, lines from minimum to maximum. Measured on ${machine}.`,
     }),
-    foldedTable("The batches as a table", ["", "against plain", "each repeat"], rows),
+    foldedTable("The batches as a table", ["", "× plain", "all repeats"], rows),
   );
 }
 

@@ -1,6 +1,8 @@
-// What a reader can hold the record to without trusting the engine: every recorded decision against its own numbers. Pure.
+// What a reader can hold the record to without trusting the engine: every recorded decision against its own numbers.
+// Pure.
 
 import { decisionAt } from "../base/store.js";
+import { acceptProbability, blockWeights } from "../decision/rules.js";
 
 const near = (a, b) => Math.abs(a - b) <= 1e-4 * Math.max(1e-3, Math.abs(b));
 
@@ -14,17 +16,17 @@ export function audit(lane) {
     lines.set(words, line);
   };
   for (const round of lane.rounds) {
-    round.decisions.forEach((contest) =>
-      contest.children.forEach((child, i) => check(count, round, contest, child, i, lane.start?.settings?.lenience)),
+    round.decisions.forEach((decision) =>
+      decision.children.forEach((child, i) => check(count, round, decision, child, i, lane.start?.settings?.lenience)),
     );
     weights(count, round);
     count(
-      "rounds emit what they accepted and one token of the target, or were cut",
+      "rounds emit their accepted tokens and one target token, unless cut",
       round.cut ? round.emitted.length <= round.accepted + 1 : round.emitted.length === round.accepted + 1,
     );
     if (round.last.kind === "bonus")
       count(
-        "bonuses stand below an accepted node that had no child left to judge",
+        "bonus tokens follow an accepted node without children to verify",
         round.nodes.some((n) => n.id === round.last.slot && n.fate === "accepted") &&
           !decisionAt(round, round.last.slot),
       );
@@ -32,47 +34,39 @@ export function audit(lane) {
   return [...lines.values()];
 }
 
-function check(count, round, contest, child, i, lenience) {
+function check(count, round, decision, child, i, lenience) {
   const node = round.nodes.find((n) => n.id === child.node);
   if (child.uniform !== null && child.uniform !== undefined)
-    count("coins fell on the side of their threshold that is told", child.passed === child.uniform < child.threshold);
-  if (contest.rule === "token" || contest.rule === "rrsw")
+    count("tokens passed exactly when u < threshold", child.passed === child.uniform < child.threshold);
+  if (decision.rule === "token" || decision.rule === "rrsw")
+    count("thresholds equal min(1, p/q)", near(child.threshold, acceptProbability(child.p, child.q)));
+  if (decision.rule === "lenient")
+    count("thresholds equal min(1, p / (l q))", near(child.threshold, acceptProbability(child.p, child.q, lenience)));
+  if (decision.rule === "typical")
+    count("draft tokens passed exactly when p > threshold", child.passed === child.p > child.threshold);
+  if (decision.rule === "top-k")
     count(
-      "thresholds are min(1, p/q) of the laws that the child faced",
-      near(child.threshold, Math.min(1, child.p / child.q)),
-    );
-  if (contest.rule === "lenient")
-    count(
-      "thresholds are min(1, p / (l q)) of the laws that the child faced",
-      near(child.threshold, Math.min(1, child.p / (lenience * child.q))),
-    );
-  if (contest.rule === "typical")
-    count("drafts stand exactly where p lies above the threshold", child.passed === child.p > child.threshold);
-  if (contest.rule === "top-k")
-    count(
-      "drafts stand exactly where p reaches that of the k-th likeliest token",
+      "draft tokens passed exactly when among the k most probable",
       child.passed === (child.p >= child.threshold && child.p > 0),
     );
-  if (contest.rule === "greedy" || contest.rule === "deterministic")
+  if (decision.rule === "greedy" || decision.rule === "deterministic")
     count(
-      "children stand exactly where they carry the target's own token",
-      child.passed === (node.token === contest.draw),
+      "children passed exactly when equal to the target's own token",
+      child.passed === (node.token === decision.draw),
     );
-  if (contest.rule === "greedy" && i === 0)
+  if (decision.rule === "greedy" && i === 0)
     count(
-      "the target's own token is the likeliest of its law",
-      contest.distributions[0].p[contest.distributions[0].ids.indexOf(contest.draw)] >=
-        Math.max(...contest.distributions[0].p),
+      "the target's own token is its most probable one",
+      decision.distributions[0].p[decision.distributions[0].ids.indexOf(decision.draw)] >=
+        Math.max(...decision.distributions[0].p),
     );
-  if (node.fate === "accepted")
-    count("accepted tokens have probability above 0 under the target", child.p > 0 || contest.rule === "block");
+  if (node.fate === "accepted") count("accepted tokens have p > 0", child.p > 0 || decision.rule === "block");
 }
 
 function weights(count, round) {
-  let weight = 1;
-  for (const contest of round.decisions.filter((c) => c.rule === "block")) {
-    const child = contest.children[0];
-    weight = Math.min(1, (weight * child.p) / child.q);
-    count("block weights are the running min(1, p/q)", near(child.weight, weight));
-  }
+  const children = round.decisions
+    .filter((decision) => decision.rule === "block")
+    .map(({ children: [child] }) => child);
+  const running = blockWeights(children);
+  children.forEach((child, i) => count("block weights equal the running min(1, p/q)", near(child.weight, running[i])));
 }

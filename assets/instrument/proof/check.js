@@ -1,7 +1,8 @@
-// The exactness card's button: the engine's own check of this pair and drafter, and what may be said after it.
+// The button that checks this pair and drafter by sampling, and its results.
 //
-// Folded from `checked` events (engine/draftscope/check.py). It never says "exact": it says that no difference was found, on
-// how much, and how often such a test raises a false alarm; for a lossy rule, how far its law lies from the target's.
+// Folded from `checked` events (engine/draftscope/measure/check.py). It never says "exact": it says that no difference
+// was found, on how much, and how often such a test raises a false alarm; for a lossy rule, how far its distribution
+// lies from the target's.
 
 import { h, setText } from "../base/dom.js";
 import { counted, formatFigure, formatProb } from "../base/format.js";
@@ -49,7 +50,7 @@ export class CheckCard {
     this.root = h(
       "div",
       { class: "block check" },
-      h("h4", { text: "Checked on this pair" }),
+      h("h4", { text: "Checked by sampling" }),
       h("div", { class: "controls" }, this.go, this.stop, this.progress),
       this.result,
     );
@@ -85,10 +86,10 @@ export class CheckCard {
     this.stop.hidden = !this.running;
     setText(
       this.progress,
-      this.running ? progressOf(this.answer, last) : last && !last.verdict ? "cancelled: nothing is concluded" : "",
+      this.running ? progressOf(this.answer, last) : last && !last.verdict ? "cancelled: no conclusion" : "",
     );
     const none =
-      "Samples the whole loop on this machine, with its caches, masks and random streams, and holds it against the target's own law. It takes a minute or more.";
+      "Samples the whole decoding loop on this machine, with its caches, masks and random numbers, and compares it with the target's distribution. Takes a minute or more.";
     this.result.replaceChildren(
       ...(own ? told(own) : [h("p", { class: "sum", text: none })]),
       ...(others.length ? [otherChecks(others)] : []),
@@ -97,8 +98,9 @@ export class CheckCard {
 }
 
 function progressOf(answer, last) {
-  if (answer.state === "queued") return answer.place > 0 ? `in the queue, ${answer.place} before you` : "in the queue";
-  return last ? `${last.findings.length} of ${last.tests} tests` : "begins";
+  if (answer.state === "queued")
+    return answer.place > 0 ? `in the queue, ${answer.place} ahead of you` : "in the queue";
+  return last ? `${last.findings.length} of ${last.tests} tests` : "starting";
 }
 
 /** Checks of this target's other drafters, rules and settings, each in a line. */
@@ -136,17 +138,17 @@ function what({ title, rule, of = {} }) {
 }
 
 function told(done) {
-  const [failed, law, lossy, value] = [failures(done), lawOf(done), isLossy(done), valueOf(done)];
+  const [failed, distribution, lossy, value] = [failures(done), lawOf(done), isLossy(done), valueOf(done)];
   const detail = failed.length
     ? failed.map((finding) => finding.name).join(", ")
     : lossy
-      ? `total variation ${formatProb(law.total_variation)}, KL ${Number.isFinite(law.kl) ? `${formatFigure(law.kl)} nats` : "infinite"} from the target's joint law, by design`
-      : `n = ${done.samples.toLocaleString("en")} samples of the joint law, p = ${formatProb(law.p_value)}`;
+      ? `total variation ${formatProb(distribution.total_variation)}, KL ${Number.isFinite(distribution.kl) ? `${formatFigure(distribution.kl)} nats` : "infinite"} from the target's joint distribution, by design`
+      : `n = ${done.samples.toLocaleString("en")} samples of the joint distribution, p = ${formatProb(distribution.p_value)}`;
   return [
-    h("p", { class: "verdict-line" }, h("b", { text: value }), `: ${detail}.`),
+    h("p", { class: "result-line" }, h("b", { text: value }), `: ${detail}.`),
     h("p", {
       class: "sum",
-      text: `${what(done)} on ${done.models.join(" + ")}, ${when(done)} UTC. ${lossy ? `n = ${done.samples.toLocaleString("en")} samples. ` : `A right implementation fails a law test once in ${Math.round(1 / done.false_alarm).toLocaleString("en")}. `}The law test is of the next four tokens at T = 1, top-k 3, γ 3.`,
+      text: `${what(done)} on ${done.models.join(" + ")}, ${when(done)} UTC. ${lossy ? `n = ${done.samples.toLocaleString("en")} samples. ` : `A correct implementation fails such a test once in ${Math.round(1 / done.false_alarm).toLocaleString("en")}. `}Tested: the joint distribution of the next four tokens at T = 1, top-k 3, γ 3.`,
     }),
     h(
       "div",
@@ -171,7 +173,7 @@ function told(done) {
               "tr",
               { class: finding.passed ? "" : "broken" },
               h("td", {
-                text: finding.passed ? (Number.isFinite(finding.total_variation) ? "told" : "ok") : "differs",
+                text: finding.passed ? (Number.isFinite(finding.total_variation) ? "measured" : "ok") : "differs",
               }),
               h("th", { scope: "row", text: finding.name }),
               h("td", { text: finding.detail }),

@@ -7,14 +7,14 @@ import { audit } from "./audit.js";
 import { distributionFigure } from "../run/sentence.js";
 
 const RULES = {
-  token: { name: "token by token", papers: ["2211.17192", "2302.01318"] },
+  token: { name: "token rule", papers: ["2211.17192", "2302.01318"] },
   block: { name: "block verification", papers: ["2403.10444"] },
   rrsw: { name: "siblings without replacement (RRSw)", papers: ["2402.12374"] },
-  deterministic: { name: "chosen children: the target draws its own token", papers: ["2211.17192"] },
+  deterministic: { name: "deterministic drafts: the target samples its own token", papers: ["2211.17192"] },
   typical: { name: "typical acceptance (lossy)", papers: ["2401.10774"] },
   lenient: { name: "leniency (lossy)", papers: ["2211.17192"] },
   "top-k": { name: "top-k agreement (lossy)", papers: [] },
-  greedy: { name: "greedy: descend while the child is the target's best token", papers: [] },
+  greedy: { name: "greedy: accept while the child is the target's most probable token", papers: [] },
 };
 
 export class ExactView {
@@ -30,13 +30,13 @@ export class ExactView {
     if (stamp === this.stamp) return;
     this.stamp = stamp;
     const lane = draftLane(store) || store.lanes[0];
-    const law = distributionFigure(lane, plainLane(store), whole);
+    const distribution = distributionFigure(lane, plainLane(store), whole);
     this.body.replaceChildren(
       h(
         "p",
-        { class: "verdict-line", "data-figure": "law" },
-        h("b", { text: law.value }),
-        ` ${law.label}: ${law.detail}.`,
+        { class: "result-line", "data-figure": "distribution" },
+        h("b", { text: distribution.value }),
+        ` ${distribution.label}: ${distribution.detail}.`,
       ),
       ...proof(lane),
       ...held(lane, whole),
@@ -46,9 +46,9 @@ export class ExactView {
 
 function proof(lane) {
   const counts = new Map();
-  for (const contest of lane.rounds.flatMap((r) => r.decisions))
-    counts.set(contest.rule, (counts.get(contest.rule) || 0) + 1);
-  if (!counts.size) return [h("p", { class: "sum", text: "Nothing was drafted, so no rule had to decide anything." })];
+  for (const decision of lane.rounds.flatMap((r) => r.decisions))
+    counts.set(decision.rule, (counts.get(decision.rule) || 0) + 1);
+  if (!counts.size) return [h("p", { class: "sum", text: "Nothing was drafted, so no rule was applied." })];
   const link = (paper) => [
     " ",
     h("a", { href: `https://arxiv.org/abs/${paper}`, target: "_blank", rel: "noreferrer", text: paper }),
@@ -58,7 +58,7 @@ function proof(lane) {
       "li",
       {},
       h("b", { text: RULES[kind]?.name || kind }),
-      ` · ${counted(count, "contest")} of this run`,
+      ` · ${counted(count, "decision")} in this run`,
       (RULES[kind]?.papers || []).flatMap(link),
     );
   return [
@@ -68,17 +68,17 @@ function proof(lane) {
       "p",
       { class: "sum" },
       lane.start && !lane.start.exact
-        ? "This rule is lossy by design: nothing is proved of it, and the text follows another law than the target's."
+        ? "This rule is lossy by design: the output does not follow the target's distribution."
         : [
             "Proved: ",
             h("code", { text: "engine/draftscope/verify/rules.py" }),
-            " states it over rational numbers, ",
+            " states the rule in rational numbers; ",
             h("code", { text: "tests/verify/test_rules.py" }),
-            " enumerates every draft, coin and last token and finds the target's law; ",
+            " enumerates every draft, random number and last token and gets exactly the target's distribution; ",
             h("code", { text: "tests/decode/test_distribution.py" }),
-            " samples the whole loop, and breaks it on purpose to see the tests fail. A proof is of the rule: ",
+            " samples the whole loop, and checks that deliberate mistakes are caught. The proof covers the rule; ",
             h("code", { text: "draftscope check" }),
-            " looks for a difference on a pair of yours.",
+            " tests your own pair.",
           ],
     ),
   ];
@@ -88,7 +88,7 @@ function held(lane, whole) {
   if (!whole) return [];
   const lines = audit(lane);
   return [
-    h("h4", { text: "Checked on this page, from the record" }),
+    h("h4", { text: "Checked here, from the recording" }),
     h(
       "div",
       { class: "table", tabindex: "0", role: "group", "aria-label": "Checks" },

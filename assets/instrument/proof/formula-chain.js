@@ -12,16 +12,16 @@ const MOST = 16; // longest chain drawn
 export class ChainFormula {
   constructor() {
     this.sliders = {
-      alpha: slider("α, a draft stands with", 0, 0.99, "any", () => this.draw()),
-      gamma: slider("γ, drafted a round", 1, MOST, 1, () => this.draw()),
-      c: slider("c, a draft forward in plain rounds", 0, 1, "any", () => this.draw()),
+      alpha: slider("α, acceptance per draft token", 0, 0.99, "any", () => this.draw()),
+      gamma: slider("γ, drafted per round", 1, MOST, 1, () => this.draw()),
+      c: slider("c, draft forward / plain round", 0, 1, "any", () => this.draw()),
     };
     this.words = h("p", { class: "sum" });
     this.picture = h("div", { class: "curve" });
     this.table = formulaTable("Speedup by γ");
     const note = h("p", {
       class: "note",
-      text: "τ = (1 − α^(γ+1)) / (1 − α),  S = τ / (γc + v + o). v grows evenly from one row to this run's; o is this run's.",
+      text: "τ = (1 − α^(γ+1)) / (1 − α),  S = τ / (γc + v + o). v is interpolated between one row and this run's width; o is this run's.",
     });
     this.asked = [
       note,
@@ -58,7 +58,7 @@ export class ChainFormula {
     const even = breakEven(gamma, c, this.costs);
     this.words.replaceChildren(
       h("b", { text: `Modelled: τ ${formatFigure(chainTau(alpha, gamma))}, S ${formatFigure(speed(gamma))}` }),
-      ` · best γ ${best.speed > 1 ? `${best.gamma}, S ${formatFigure(best.speed)}` : "0: plain decoding"} · at γ ${gamma} it pays ${even >= 0.9999 ? "at no α" : `above α ${formatProb(even)}`}.`,
+      ` · best γ ${best.speed > 1 ? `${best.gamma}, S ${formatFigure(best.speed)}` : "0: plain decoding"} · at γ ${gamma} it is faster than plain ${even >= 0.9999 ? "at no α" : `above α ${formatProb(even)}`}.`,
     );
     this.picture.replaceChildren(chart(curve, gamma, best, this.costs));
     this.table.lastChild.replaceChildren(
@@ -94,11 +94,11 @@ export class ChainFormula {
 
 function chart(curve, gamma, best, costs) {
   const most = Math.max(1.2, costs.measured, ...curve.map((at) => at.speed)) * 1.08;
-  const axes = speedAxes(most, MOST, [1, 4, 8, 12, 16], "γ, drafted a round");
+  const axes = speedAxes(most, MOST, [1, 4, 8, 12, 16], "γ, drafted per round");
   const { x, y } = axes;
   const at = curve[gamma - 1];
   return axes.svg(
-    `Modelled speedup by γ, best ${formatFigure(best.speed)} at γ ${best.gamma}; measured ${formatFigure(costs.measured)} at ${formatFigure(costs.drafted)} drafted a round`,
+    `Modelled speedup by γ, best ${formatFigure(best.speed)} at γ ${best.gamma}; measured ${formatFigure(costs.measured)} at ${formatFigure(costs.drafted)} drafted per round`,
     s("polyline", { class: "model", points: curve.map((p) => `${x(p.gamma)},${y(p.speed)}`).join(" ") }),
     curve.map((p) => s("circle", { class: "model", cx: x(p.gamma), cy: y(p.speed), r: 2 })),
     s("circle", { class: "chosen", cx: x(at.gamma), cy: y(at.speed), r: 5.5 }),

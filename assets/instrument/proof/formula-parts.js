@@ -80,7 +80,7 @@ export function speedAxes(most, wide, marks, axis) {
   return { x, y, text, svg };
 }
 
-/** The measured point: a cross and its words, which stand off the modelled curve and inside the picture. */
+/** The measured point: a cross and a label, placed off the modelled curve and inside the picture. */
 export function measuredPoint({ x, y, text }, at, speed, modelled) {
   const far = x(at) > BOX.width * 0.72;
   return [

@@ -1,7 +1,7 @@
-// The formula of a tree: its shape is as it was, and what can be asked is what another tau or draft cost would come to.
+// The speedup model of a tree: its shape is fixed; tau and the cost of a draft forward can be changed.
 //
-// A tree has no single alpha and no gamma: tau is whatever its rounds wrote. S = tau / (L c + v + o), L the draft forwards
-// of a round, v the target's forward over all its nodes; all three costs are this run's medians.
+// A tree has no single alpha and no gamma: tau is whatever its rounds wrote. S = tau / (L c + v + o), L the draft
+// forwards of a round, v the target's forward over all its nodes; all three costs are this run's medians.
 
 import { h, s, setText } from "../base/dom.js";
 import { formatFigure, formatProb } from "../base/format.js";
@@ -10,8 +10,8 @@ import { formulaReset, formulaTable, measuredPoint, slider, speedAxes } from "./
 export class TreeFormula {
   constructor() {
     this.sliders = {
-      tau: slider("τ, tokens a round", 1, 2, "any", () => this.draw()),
-      c: slider("c, a draft forward in plain rounds", 0, 1, "any", () => this.draw()),
+      tau: slider("τ, tokens per round", 1, 2, "any", () => this.draw()),
+      c: slider("c, draft forward / plain round", 0, 1, "any", () => this.draw()),
     };
     this.shape = h("p", { class: "note" });
     this.words = h("p", { class: "sum" });
@@ -22,7 +22,7 @@ export class TreeFormula {
       {},
       h("p", {
         class: "note",
-        text: "S = τ / (Lc + v + o), L draft forwards a round. v and o are this run's; no other tree is modelled.",
+        text: "S = τ / (Lc + v + o), L draft forwards per round. v and o are this run's; only this tree is modelled.",
       }),
       this.shape,
     );
@@ -55,7 +55,7 @@ export class TreeFormula {
     const cost = treeCost(c, costs);
     this.words.replaceChildren(
       h("b", { text: `Modelled: S ${formatFigure(tau / cost)}` }),
-      ` = ${formatFigure(tau)} / (${formatFigure(costs.per)} × ${formatProb(c)} + ${formatFigure(costs.v)} + ${formatProb(costs.o)}) · a round costs ${formatFigure(cost)} plain ones, so it pays above τ ${formatFigure(cost)}${cost > this.deepest + 1 ? ", which this tree cannot reach" : ""}.`,
+      ` = ${formatFigure(tau)} / (${formatFigure(costs.per)} × ${formatProb(c)} + ${formatFigure(costs.v)} + ${formatProb(costs.o)}) · a round costs ${formatFigure(cost)} plain rounds, so it is faster than plain above τ ${formatFigure(cost)}${cost > this.deepest + 1 ? ", which this tree cannot reach" : ""}.`,
     );
     this.picture.replaceChildren(chart(cost, tau, this.deepest + 1, costs));
     const line = ([name, at]) =>
@@ -83,12 +83,12 @@ export class TreeFormula {
 /** What a round of the tree costs, in plain rounds, with another draft forward. */
 export const treeCost = (c, costs) => costs.per * c + costs.v + costs.o;
 
-/** The tree's size and shape as they were, and what was asked for where the drafter grows one. */
+/** The tree's measured size, and its shape where the settings give one. */
 export function treeWords(lane, costs) {
   const { drafter, settings = {} } = lane.start || {};
   const full = /^(sampled|topk)-tree$/.test(drafter) && Array.isArray(settings.shape);
   const depth = lane.rounds.reduce((sum, r) => sum + r.depth, 0) / lane.rounds.length;
-  return `This tree: ${full ? `children by level ${settings.shape.join(", ")}; ` : ""}a round had ${formatFigure(costs.drafted)} nodes, depth ${formatFigure(depth)} and ${formatFigure(costs.per)} draft forwards (means).`;
+  return `This tree: ${full ? `children by level ${settings.shape.join(", ")}; ` : ""}per round ${formatFigure(costs.drafted)} nodes, depth ${formatFigure(depth)} and ${formatFigure(costs.per)} draft forwards (means).`;
 }
 
 function chart(cost, tau, most, costs) {
@@ -97,7 +97,7 @@ function chart(cost, tau, most, costs) {
     top,
     most,
     Array.from({ length: most }, (_, i) => i + 1),
-    "τ, tokens a round",
+    "τ, tokens per round",
   );
   const { x, y } = axes;
   return axes.svg(

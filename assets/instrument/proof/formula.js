@@ -1,5 +1,5 @@
-// The formula card: what a chain's speedup would be at another acceptance, length or draft cost. Modelled, and it says so;
-// the measured point of this run stands on the same axes. A tree has a face of its own (formulatree.js).
+// The formula card: what a chain's speedup would be at another acceptance, length or draft cost. Modelled, and it says
+// so; the measured point of this run is on the same axes. Trees have a model of their own (formula-tree.js).
 
 import { h } from "../base/dom.js";
 import { isChain } from "../base/numbers.js";
@@ -17,7 +17,7 @@ export class FormulaCard {
       h(
         "div",
         { class: "formula-side" },
-        h("header", { class: "card-head" }, h("h4", { text: "The formula, modelled" })),
+        h("header", { class: "card-head" }, h("h4", { text: "Speedup model" })),
         this.asked,
       ),
       this.shown,

@@ -20,10 +20,10 @@ export class WhyView {
       "div",
       { class: "sheet" },
       this.figures.root,
-      h("h4", { text: "The whole run to scale" }),
+      h("h4", { text: "Time of the whole run" }),
       this.totals,
       this.predicted,
-      h("h4", { text: "How evenly tokens came" }),
+      h("h4", { text: "Latency between tokens" }),
       this.jitter,
       this.formula.root,
     );
@@ -95,14 +95,14 @@ function prediction(costs, whole, store) {
       h("p", {
         class: "sum",
         text: whole
-          ? "Too few rounds to predict anything from."
-          : "Predicted against measured: when the whole run is shown.",
+          ? "Too few rounds for a prediction."
+          : "Predicted and measured speedup: shown at the end of the run.",
       }),
     ];
   const { tau, per, c, v, o, predicted, measured, one } = costs;
   const forwards = isChain(draftLane(store)) ? "γ" : "L";
   return [
-    h("h4", { text: "Predicted against measured" }),
+    h("h4", { text: "Predicted and measured speedup" }),
     h(
       "p",
       { class: "equation" },
@@ -116,7 +116,7 @@ function prediction(costs, whole, store) {
     ),
     h("p", {
       class: "sum",
-      text: `c, v and o are medians of this run's own stages, divided by a plain round (median ${formatMs(one)}); ${forwards} counts draft forwards a round. Measured is tokens a millisecond of both lanes, the prompt's reading left out: where it lies apart from the prediction, rounds were uneven.`,
+      text: `c, v and o are medians of this run's stages divided by the median plain round (${formatMs(one)}); ${forwards} is the number of draft forwards per round. Measured: ratio of tokens per millisecond, prefill excluded. It differs from the prediction where rounds vary.`,
     }),
   ];
 }
@@ -124,7 +124,7 @@ function prediction(costs, whole, store) {
 function jitterTable(store, whole) {
   const head = ["lane", "TTFT", "ITL p50", "p95", "p99", "ICL p50", "p95", "p99"];
   const rows = store.lanes.map((lane) => ({ lane, at: jitterOf(lane) })).filter(({ lane }) => lane.rounds.length > 1);
-  if (!whole || !rows.length) return h("p", { class: "sum", text: "Gaps are counted when the whole run is shown." });
+  if (!whole || !rows.length) return h("p", { class: "sum", text: "Shown at the end of the run." });
   return h(
     "div",
     {},
@@ -157,7 +157,7 @@ function jitterTable(store, whole) {
     ),
     h("p", {
       class: "sum",
-      text: `TTFT: the prompt and the first round. ITL: gaps between tokens, 0 within a round (${rows.map(({ at }) => at.itl.n).join(" and ")} gaps). ICL: gaps between rounds, where the jitter is (${rows.map(({ at }) => at.icl.n).join(" and ")}). On each lane's own clock, which counts only its own work.`,
+      text: `TTFT: prefill and the first round. ITL: gaps between tokens, 0 within a round (${rows.map(({ at }) => at.itl.n).join(" and ")} gaps). ICL: gaps between rounds (${rows.map(({ at }) => at.icl.n).join(" and ")}). On each lane's own clock, which counts only its own work.`,
     }),
   );
 }

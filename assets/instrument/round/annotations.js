@@ -11,16 +11,16 @@ const WORDS = {
   policy(note) {
     const known = [note.arms[note.chosen], ...note.arms.filter((_, i) => i !== note.chosen)].map(arm).join("; ");
     const lot = note.probability === undefined ? "" : `, with probability ${formatProb(note.probability)}`;
-    return `${note.policy} chose ${note.arms[note.chosen].name}${lot}. Known before: ${known}`;
+    return `${note.policy} chose ${note.arms[note.chosen].name}${lot}. Before this round: ${known}`;
   },
   prefetch: (note) =>
-    `${counted(note.outcomes, "outcome")} prepared for, ${note.hit ? "hit" : "missed"}: ${formatMs(note.busy_ms)} of drafting, ${formatMs(note.waited_ms)} of it waited for`,
+    `${counted(note.outcomes, "outcome")} pre-drafted, ${note.hit ? "hit" : "miss"}: ${formatMs(note.busy_ms)} of drafting, of which the target waited ${formatMs(note.waited_ms)}`,
   tiers: (note) => note.tiers.map((tier) => `${tier.model} ${counted(tier.forwards, "forward")}`).join(", "),
   realignment: (note) =>
-    `${counted(note.drafted, "token")} of the draft's own became ${note.proposed} of the target's; ${note.read_again} read again`,
-  draft_state: (note) => (note.constant ? `the draft keeps ${size(note.bytes)} of this text, as of any other` : ""),
+    `${counted(note.drafted, "draft-model token")} became ${counted(note.proposed, "target token")}; ${note.read_again} processed again`,
+  draft_state: (note) => (note.constant ? `the draft's state takes ${size(note.bytes)}, however long the text is` : ""),
   experts: (note) =>
-    `${counted(note.rows, "row")} touched ${note.touched.join(", ")} of ${note.of} experts, layer by layer; one token wakes ${note.active}`,
+    `${counted(note.rows, "row")} touched ${note.touched.join(", ")} of ${note.of} experts per layer; one token activates ${note.active}`,
 };
 
 /** Of one round, all that was noted; empty where nothing was. */

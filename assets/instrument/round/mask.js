@@ -1,7 +1,7 @@
 // The tree-attention mask: which row of the target's one forward sees which. It follows from the parents alone.
 //
-// Every row sees the text so far, its ancestors and itself. Drawn on a canvas, because a tree may have hundreds of rows;
-// the arrow keys walk the rows, and the table of the same card lists them.
+// Every row sees the text so far, its ancestors and itself. Drawn on a canvas, because a tree may have hundreds of
+// rows; the arrow keys walk the rows, and the table of the same card lists them.
 
 import { h, setText, zoomOf } from "../base/dom.js";
 import { shorten } from "../base/format.js";
@@ -19,7 +19,7 @@ export function maskOf(nodes) {
 
 export class MaskFace {
   constructor(open) {
-    this.open = open; // (key) of the row chosen
+    this.open = open; // (key) of the selected row
     this.canvas = h("canvas", { "aria-hidden": "true" });
     this.frame = h(
       "div",
@@ -67,7 +67,7 @@ export class MaskFace {
     this.frame.setAttribute("aria-valuetext", this.told(this.at));
   }
 
-  /** The row that is lit, with the rows it sees: the one pointed at, else the chosen one. */
+  /** The highlighted row: the one under the pointer, else the selected one. */
   get lit() {
     return this.over ?? this.at;
   }
@@ -75,7 +75,7 @@ export class MaskFace {
   told(row) {
     const seen = this.sees[row];
     const names = seen.slice(0, -1).map((above) => this.items[above].label);
-    return `Row ${row + 1} of ${this.sees.length}, ${this.items[row].label}: sees the text so far${names.length ? ", " + names.join(", ") : ""} and itself; position +${seen.length - 1}`;
+    return `Row ${row + 1} of ${this.sees.length}, ${this.items[row].label}: attends to the text so far${names.length ? ", " + names.join(", ") : ""} and itself; position +${seen.length - 1}`;
   }
 
   point(row) {
@@ -88,7 +88,7 @@ export class MaskFace {
 
   draw(colours) {
     const { cell, gap, left, sees } = this;
-    const past = 92; // the block that stands for the text so far
+    const past = 92; // width of the block for the text so far
     const x0 = left + past + 8;
     const ctx = sized(this.canvas, x0 + sees.length * cell + 2, sees.length * cell + 22);
     ctx.font = `${colours.small + 0.5}px ${colours.mono}`;
@@ -111,7 +111,7 @@ export class MaskFace {
     ctx.fillStyle = colours.muted;
     ctx.font = `${colours.small}px ${colours.sans}`;
     ctx.fillText("the text so far", left, 8);
-    ctx.fillText("the rows themselves", x0, 8);
+    ctx.fillText("the rows", x0, 8);
     ctx.strokeStyle = colours.ink;
     ctx.lineWidth = 1.5;
     ctx.strokeRect(left - 1, 17 + this.at * cell, x0 - left + sees.length * cell + 1, cell - gap + 2);

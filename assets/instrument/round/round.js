@@ -10,7 +10,7 @@ import { MaskFace } from "./mask.js";
 import { TreeView, currentItem, itemWords, itemsOf, treeLayout } from "./tree.js";
 
 const FACES = { tree: "Tree", mask: "Mask", table: "Table" };
-const STAGE_WORDS = { draft: "Draft", verify: "Verify", judge: "Judge", commit: "Commit" };
+const STAGE_WORDS = { draft: "Draft", verify: "Verify", accept: "Accept", commit: "Commit" };
 const SHORTEST = 132;
 const TALLEST = 400;
 
@@ -29,7 +29,7 @@ export class RoundView {
     this.faces = new Map(Object.entries(FACES).map(face));
     const stage = (name) => [name, button(STAGE_WORDS[name], () => actions.toStage(name))];
     this.stages = new Map(STAGES.map(stage));
-    this.hide = button("Hide the verdict", () => actions.hide());
+    this.hide = button("Hide the result", () => actions.hide());
     this.tree = new TreeView(actions);
     this.mask = new MaskFace((key) => this.openKey(key));
     this.table = h("div", { class: "node-table", tabindex: "0", role: "group", "aria-label": "Rows of this round" });
@@ -51,13 +51,13 @@ export class RoundView {
 
   heading() {
     const text = h("div", { class: "head-text" }, this.title, this.what);
-    const faces = joined("Faces of this card", ...this.faces.values());
+    const faces = joined("Views of this round", ...this.faces.values());
     return h("header", { class: "card-head" }, text, h("div", { class: "controls" }, faces));
   }
 
   stepper() {
     const back = square("‹", "One stage back", () => this.actions.stage(-1));
-    const on = square("›", "One stage on", () => this.actions.stage(1));
+    const on = square("›", "One stage forward", () => this.actions.stage(1));
     const stages = joined("Stages of this round", back, ...this.stages.values(), on);
     return h("div", { class: "controls stepper" }, this.back, this.on, stages, this.hide);
   }
@@ -98,7 +98,7 @@ export class RoundView {
       );
     else this.list(item);
     setText(this.line, itemWords(item));
-    const notes = known.verdict ? annotationWords(round) : "";
+    const notes = known.result ? annotationWords(round) : "";
     this.notes.hidden = !notes;
     setText(this.notes, notes);
     this.fates();
@@ -111,7 +111,7 @@ export class RoundView {
         ? `Round ${round.index + 1}${selection.lane.end ? ` of ${selection.lane.rounds.length}` : ""}`
         : "The round",
     );
-    setText(this.what, round ? roundWords(round, known) : "nothing decoded yet at this moment");
+    setText(this.what, round ? roundWords(round, known) : "nothing decoded yet at this time");
     this.back.disabled = !round || selection.round === 0;
     this.on.disabled = !round || selection.round + 1 >= selection.lane.rounds.length;
     for (const [face, own] of this.faces) own.setAttribute("aria-pressed", String(face === this.face));
@@ -155,7 +155,7 @@ export class RoundView {
           h(
             "tr",
             {},
-            ["row", "token", "below row", "depth", "drafted by", "p", "q", "fate"].map((name) =>
+            ["row", "token", "parent row", "depth", "drafted by", "p", "q", "fate"].map((name) =>
               h("th", { scope: "col", text: name }),
             ),
           ),
@@ -197,10 +197,10 @@ export class RoundView {
 }
 
 function roundWords(round, known) {
-  if (!round.nodes.length) return known.committed ? "nothing drafted: the target's own token" : "nothing drafted";
-  if (!known.drafted) return "the draft is being made";
+  if (!round.nodes.length) return known.committed ? "no draft: the target's own token" : "no draft";
+  if (!known.drafted) return "drafting";
   const parts = [`${round.drafted} drafted`];
-  if (known.verdict) {
+  if (known.result) {
     parts.push(`${round.accepted} accepted`);
     if (round.emitted.length > round.accepted) parts.push(`1 ${round.last.kind}`);
     if (round.cut) parts.push(CUT_WORDS[round.cut]);

@@ -1,7 +1,7 @@
 // The round to scale: what its milliseconds went into, on one ruler with the plain steps that the same tokens need.
 //
-// The round's widths are its own measured times. The plain row repeats the plain lane's measured mean step once for each
-// token that the round wrote; the label says so. A block of the round, clicked, lights the nodes it worked on.
+// The round's widths are its own measured times. The plain row repeats the plain lane's measured mean step once for
+// each token that the round wrote; the label says so. A block of the round, clicked, lights the nodes it worked on.
 
 import { h } from "../base/dom.js";
 import { counted, formatMs } from "../base/format.js";
@@ -20,8 +20,8 @@ export class ScaleView {
         h(
           "div",
           { class: "head-text" },
-          h("h3", { text: "The round to scale" }),
-          h("p", { class: "note", text: "measured milliseconds, one ruler for both rows" }),
+          h("h3", { text: "Time of this round" }),
+          h("p", { class: "note", text: "measured milliseconds, same scale for both rows" }),
         ),
       ),
       this.body,
@@ -50,7 +50,7 @@ export class ScaleView {
           `plain, ${counted(tokens, "token")}`,
           steps(mean, tokens),
           ruler,
-          `${tokens} × ${formatMs(mean)} = ${formatMs(mean * tokens)} (the plain lane's mean step)`,
+          `${tokens} × ${formatMs(mean)} = ${formatMs(mean * tokens)} (mean plain step)`,
         ),
       );
     if (parts.length)
@@ -66,8 +66,8 @@ export class ScaleView {
     this.body.replaceChildren(
       ...rows,
       known.committed
-        ? verdict(compared, spent, mean * tokens, tokens)
-        : h("p", { class: "sum", text: `Shown up to its ${known.stage || "beginning"}.` }),
+        ? result(compared, spent, mean * tokens, tokens)
+        : h("p", { class: "sum", text: `Shown up to ${known.stage || "its start"}.` }),
     );
   }
 }
@@ -81,18 +81,18 @@ function partsOf(round, known) {
   const parts = known.drafted
     ? t.propose.map((ms, i) =>
         i === last
-          ? other(ms, "rest of the proposing", all)
+          ? other(ms, "other drafting work", all)
           : { ms, kind: "draft", words: `draft step ${i + 1}`, nodes: draftedBy(round, i, last) },
       )
     : [];
   const rows = `target, ${counted(round.width, "row")}`;
   if (known.verified)
     parts.push({ ms: t.verify, kind: "verify", words: rows, label: `${rows} · ${formatMs(t.verify)}`, nodes: all });
-  if (known.verdict)
+  if (known.result)
     parts.push(
       other(
         t.accept,
-        "judge",
+        "accept",
         of((n) => n.fate === "accepted" || n.fate === "rejected"),
       ),
     );
@@ -118,7 +118,7 @@ function steps(mean, tokens) {
   return Array.from({ length: tokens }, () => ({
     ms: mean,
     kind: "verify",
-    words: "one plain step, mean",
+    words: "mean plain step",
     label: "target, 1 row",
   }));
 }
@@ -169,11 +169,11 @@ function wordsOf(parts, spent) {
   const list = [];
   if (drafts) list.push(`${counted(drafts, "draft step")} ${formatMs(sum("draft"))}`);
   if (sum("verify")) list.push(`target ${formatMs(sum("verify"))}`);
-  list.push(`judge, commit, host and the rest ${formatMs(sum("other"))}`);
+  list.push(`accept, commit, host and other ${formatMs(sum("other"))}`);
   return `${formatMs(spent)}: ${list.join(" + ")}`;
 }
 
-function verdict(compared, spent, plain, tokens) {
+function result(compared, spent, plain, tokens) {
   if (!compared) return h("p", { class: "sum" });
   const faster = spent < plain;
   return h(
@@ -181,7 +181,7 @@ function verdict(compared, spent, plain, tokens) {
     { class: "sum" },
     h("b", { text: `${formatMs(spent)} instead of ${formatMs(plain)}` }),
     faster
-      ? ` for ${counted(tokens, "token")}: this round won ${formatMs(plain - spent)}.`
+      ? ` for ${counted(tokens, "token")}: this round saved ${formatMs(plain - spent)}.`
       : ` for ${counted(tokens, "token")}: this round cost ${formatMs(spent - plain)} more than plain decoding.`,
   );
 }

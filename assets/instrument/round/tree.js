@@ -1,7 +1,7 @@
 // The selected round as a tree: every drafted node with its fate, and the token that the target added.
 //
 // `layout` is pure geometry from the round's shape alone. Wide panes draw it as SVG; narrow ones as an indented outline
-// of the same buttons. Shape first (pill: it stands; box: it fell or replaced), glyph second, colour third.
+// of the same buttons. Shape first (pill: accepted; box: rejected, or its correction), glyph second, colour third.
 
 import { h, s, setText, zoomOf } from "../base/dom.js";
 import { FATES } from "../base/fates.js";
@@ -15,7 +15,7 @@ const NODE = 27; // height of a node
 const DENSE = 12; // rows; more than these are drawn close together
 const ZOOM = 1.25;
 
-/** Items of a round as far as it is known: the root, its nodes, and `last`. `slot` is where an item was judged. */
+/** Items of a round as far as it is known: the root, its nodes, and `last`. `slot` is where an item was decided. */
 export function itemsOf(lane, round, known) {
   const root = slotRaw(lane, round, -1);
   const items = [
@@ -30,7 +30,7 @@ export function itemsOf(lane, round, known) {
       note: root.prompt ? "prompt" : "committed",
     },
   ];
-  const byKey = new Map([[-1, items[0]]]); // parents stand before children; what claims otherwise hangs from the root
+  const byKey = new Map([[-1, items[0]]]); // parents come before children; anything else hangs from the root
   for (const n of known.drafted ? round.nodes : []) {
     const above = byKey.get(n.parent) || items[0];
     const item = {
@@ -48,7 +48,7 @@ export function itemsOf(lane, round, known) {
     byKey.set(n.id, item);
     items.push(item);
   }
-  if (!known.verdict) return items;
+  if (!known.result) return items;
   const above = byKey.get(round.last.slot) || items[0];
   const dropped = round.emitted.length <= round.accepted; // the round was cut before its last token
   items.push({
@@ -94,17 +94,17 @@ export function withoutFolded(items, folded) {
 
 /** Where the round's own token came from, in words. */
 export function originWords(round) {
-  const contest = decisionAt(round, round.last.slot);
+  const decision = decisionAt(round, round.last.slot);
   const greedy =
     round.decisions.some((c) => c.rule === "greedy") || round.last.uniform === null || round.last.uniform === undefined;
   if (round.last.kind === "correction") {
-    if (contest && ["deterministic", "typical", "top-k"].includes(contest.rule)) return "drawn from p";
-    return contest && contest.rule === "greedy" ? "argmax" : "from the residual";
+    if (decision && ["deterministic", "typical", "top-k"].includes(decision.rule)) return "sampled from p";
+    return decision && decision.rule === "greedy" ? "argmax" : "sampled from the residual";
   }
-  return greedy ? "argmax" : "drawn from p";
+  return greedy ? "argmax" : "sampled from p";
 }
 
-/** Pure: rows and columns. Leaves get a row each, parents stand between their first and last child. */
+/** Pure: rows and columns. Leaves get a row each, parents are between their first and last child. */
 export function treeLayout(items) {
   const children = childrenOf(items);
   let rows = 0;
@@ -135,14 +135,14 @@ function wordOf(item) {
 }
 
 function spoken(item) {
-  const law = item.fate === "root" ? "" : under(item) ? `, ${under(item).replace("  ", ", ")}` : "";
-  return `${item.label}, ${wordOf(item)}${law}${item.hides ? `, ${item.hides} folded below` : ""}`;
+  const distribution = item.fate === "root" ? "" : under(item) ? `, ${under(item).replace("  ", ", ")}` : "";
+  return `${item.label}, ${wordOf(item)}${distribution}${item.hides ? `, ${item.hides} hidden below` : ""}`;
 }
 
-/** Everything about one item in a line: whose it is, what it faced, what became of it. */
+/** One item in a line: who drafted it, its probabilities, its fate. */
 export function itemWords(item) {
   return item.node
-    ? `${item.label} · by ${item.node.origin} · ${under(item) ? under(item).replace("  ", ", ") + " · " : ""}${wordOf(item)}`
+    ? `${item.label} · drafted by ${item.node.origin} · ${under(item) ? under(item).replace("  ", ", ") + " · " : ""}${wordOf(item)}`
     : spoken(item);
 }
 
@@ -165,14 +165,14 @@ export class TreeView {
     this.foldAll = h("button", {
       class: "small",
       type: "button",
-      text: "Fold never judged",
+      text: "Fold not reached",
       on: { click: () => this.foldUnjudged() },
     });
     this.tools = h(
       "div",
       { class: "controls tools" },
-      tool("−", "Smaller", () => this.zoomBy(1 / ZOOM)),
-      tool("+", "Larger", () => this.zoomBy(ZOOM)),
+      tool("−", "Zoom out", () => this.zoomBy(1 / ZOOM)),
+      tool("+", "Zoom in", () => this.zoomBy(ZOOM)),
       h("button", { class: "small", type: "button", text: "Fit", on: { click: () => this.zoomTo(0) } }),
       this.foldAll,
     );
@@ -189,7 +189,7 @@ export class TreeView {
       this.folded.clear();
       this.zoom = 1;
     }
-    this.verdict = known.verdict;
+    this.result = known.result;
     this.body.style.height = narrow ? "" : `${tall}px`;
     const stamp = `${place}/${known.beat}/${narrow}/${tall}/${this.body.clientWidth}/${this.zoom}/${look.bare}/${look.smallest}/${[...this.folded].join()}`;
     const held = this.body.contains(this.body.getRootNode().activeElement);
@@ -206,8 +206,8 @@ export class TreeView {
     if (!narrow) this.reveal(this.chosen);
     this.tools.hidden = narrow || (this.rows <= DENSE && !this.folded.size && this.zoom === 1);
     const unjudged = this.items.some((item) => item.fate === "unvisited" && item.node);
-    this.foldAll.hidden = !known.verdict || !(unjudged || this.folded.size);
-    setText(this.foldAll, this.folded.size ? "Unfold all" : "Fold never judged");
+    this.foldAll.hidden = !known.result || !(unjudged || this.folded.size);
+    setText(this.foldAll, this.folded.size ? "Unfold all" : "Fold not reached");
   }
 
   mark(selection) {
@@ -398,7 +398,7 @@ export class TreeView {
     this.actions.repaint();
   }
 
-  /** Whatever was never judged disappears below the node that was; a second time brings it all back. */
+  /** Whatever was never decided disappears below the node that was; a second time brings it all back. */
   foldUnjudged() {
     if (this.folded.size) this.folded.clear();
     else {
@@ -412,7 +412,9 @@ export class TreeView {
     this.actions.repaint();
   }
 
-  /** Arrow keys among the nodes: to the parent, the first child, the siblings and cousins of the same depth. F folds. */
+  /**
+   * Arrow keys among the nodes: to the parent, the first child, the siblings and cousins of the same depth. F folds.
+   */
   keys(event) {
     const at = event.target.closest("[data-key]");
     if (!at || !this.items) return;

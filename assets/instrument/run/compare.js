@@ -1,7 +1,7 @@
 // Compare: every drafter on one prompt, whole runs taking turns, measured when asked for. A table, one row a drafter.
 //
-// Rows are folded from the engine's `compared` events (engine/draftscope/compare.py); a finished comparison stays until the
-// next one is finished.
+// Rows are folded from the engine's `compared` events (engine/draftscope/measure/compare.py); a finished comparison
+// stays until the next one is finished.
 
 import { h, setText } from "../base/dom.js";
 import { formatFigure, formatFixed, formatProb, median, shorten } from "../base/format.js";
@@ -24,7 +24,7 @@ export function comparedRows(events) {
   }));
 }
 
-/** Rows by one of their figures, largest first or last; what has no such figure stands at the end. */
+/** Rows by one of their figures, largest first or last; rows without that figure come last. */
 export function sortedRows(rows, by, down) {
   const value = (row) => (Number.isFinite(row[by]) ? row[by] : null);
   return [...rows].sort((a, b) => {
@@ -37,10 +37,10 @@ export function sortedRows(rows, by, down) {
 
 const COLUMNS = [
   ["title", "drafter", ""],
-  ["c", "c", "a draft forward / a plain round, medians"],
+  ["c", "c", "draft forward / plain round (medians)"],
   ["tau", "τ", "tokens / target forwards"],
-  ["perSecond", "tokens/s", "tokens / median of whole runs, the prompt's reading included"],
-  ["times", "× plain", "tokens/s / plain's, of the same comparison"],
+  ["perSecond", "tokens/s", "tokens / median time of a whole run, prefill included"],
+  ["times", "× plain", "tokens/s / tokens/s of plain decoding, same comparison"],
   ["runs", "runs", "whole runs"],
 ];
 const fits = (kept) =>
@@ -77,7 +77,7 @@ export class CompareView {
       { class: "sheet compare" },
       h("p", {
         class: "sum",
-        text: "Every drafter that can run here, on this prompt and with these settings: whole runs one after the other, taking turns, nothing recorded.",
+        text: "Runs every drafter available here on this prompt with these settings: whole runs, taking turns, nothing recorded.",
       }),
       h("div", { class: "controls" }, this.go, this.stop, this.progress),
       this.of,
@@ -118,7 +118,7 @@ export class CompareView {
       this.running
         ? progressOf(this.answer)
         : cut
-          ? `cancelled${this.done ? ": the last whole one is shown" : ""}`
+          ? `cancelled${this.done ? ": the last complete comparison is shown" : ""}`
           : "",
     );
     const shown = this.running && this.answer.ev.length ? this.answer : this.done;
@@ -130,7 +130,7 @@ export class CompareView {
       this.legend,
       COLUMNS.slice(1, 5)
         .map(([, name, meaning]) => `${name}: ${meaning}`)
-        .join(" · ") + ". A drafter's name puts it into the controls.",
+        .join(" · ") + ". Click a drafter's name to select it in the controls.",
     );
   }
 
@@ -194,11 +194,12 @@ const runsOf = (answer) =>
 const wanted = (answer) => answer.about.lanes * answer.about.repeats;
 
 function progressOf(answer) {
-  if (answer.state === "queued") return answer.place > 0 ? `in the queue, ${answer.place} before you` : "in the queue";
+  if (answer.state === "queued")
+    return answer.place > 0 ? `in the queue, ${answer.place} ahead of you` : "in the queue";
   return `${runsOf(answer)} of ${wanted(answer)} runs`;
 }
 
 function aboutWords(about) {
   const when = String(about.created).slice(0, 16).replace("T", " ");
-  return `“${shorten(about.prompt, 60)}” · ${samplingWords(about)} · seed ${about.seed} · ${about.tokens} tokens at most · ${when} UTC`;
+  return `“${shorten(about.prompt, 60)}” · ${samplingWords(about)} · seed ${about.seed} · at most ${about.tokens} tokens · ${when} UTC`;
 }

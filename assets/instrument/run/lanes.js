@@ -1,7 +1,7 @@
 // The lanes: what each has written by now, every token underlined by what became of it.
 //
-// Text panes have a fixed height and scroll inside. Tokens are spans made once and hidden until their round has ended on
-// the lane's clock, so a lane's text never runs ahead of it.
+// Text panes have a fixed height and scroll inside. Tokens are spans made once and hidden until their round has ended
+// on the lane's clock, so a lane's text never runs ahead of it.
 
 import { h, setText } from "../base/dom.js";
 import { counted, formatFigure, formatMs } from "../base/format.js";
@@ -20,7 +20,7 @@ export class LaneView {
     this.caveats = h("span", { class: "badge caveat", hidden: true });
     this.prompt = h("span", { class: "prompt" });
     this.given = h("span", { class: "given" });
-    this.forced = h("span", { class: "forced", title: "forced: chosen by the reader" });
+    this.forced = h("span", { class: "forced", title: "forced: chosen by you" });
     this.text = h("span", {});
     this.pane = h(
       "div",
@@ -107,14 +107,14 @@ function footText(lane, state, now) {
   const fork = lane.start && lane.start.fork;
   if (fork)
     parts.unshift(
-      `forked from ${titleOf(lane)}${fork.lane.startsWith("fork ") ? `, ${fork.lane}` : ""} in round ${fork.round + 1}, ${fork.forced ? "its last given token forced" : `seed ${lane.start.seed}`}`,
+      `forked from ${titleOf(lane)}${fork.lane.startsWith("fork ") ? `, ${fork.lane}` : ""} in round ${fork.round + 1}, ${fork.forced ? "its last copied token forced" : `seed ${lane.start.seed}`}`,
     );
   if (!lane.end || now < lane.clock) parts[fork ? 1 : 0] += " so far";
-  else if (lane.end.reason === "eos") parts.push("the text ended by itself");
-  else if (lane.end.reason === "stop") parts.push("a stop string ended it");
+  else if (lane.end.reason === "eos") parts.push("ended at the end-of-text token");
+  else if (lane.end.reason === "stop") parts.push("ended at a stop string");
   else if (lane.end.reason === "cancelled" && fork) parts.push("stopped");
-  if (fork) parts.push("its own clock, from 0 at the fork");
+  if (fork) parts.push("its clock starts at 0 at the fork");
   if (state.spent)
-    parts.push(`${formatMs(state.spent)}, ${formatMs(lane.prefill ? lane.prefill.end : 0)} of it to read the prompt`);
+    parts.push(`${formatMs(state.spent)}, ${formatMs(lane.prefill ? lane.prefill.end : 0)} of it prefill`);
   return parts.join(" · ");
 }

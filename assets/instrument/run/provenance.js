@@ -11,7 +11,7 @@ export function provenance(start) {
   return [...models, `${cpu}, ${start.dtype}`, samplingWords(start.settings || {}), `seed ${start.seed}`].join(" · ");
 }
 
-/** What shapes the target's law before anything is drawn from it. */
+/** What shapes the target's distribution before anything is drawn from it. */
 export const samplingWords = ({ temperature, top_k, top_p, min_p }) =>
   [
     `T ${temperature ?? 0}`,

@@ -1,4 +1,5 @@
-// What the page says first: one true sentence and what its speed rests on; and the figures, each with what it is divided by.
+// What the page says first: one true sentence and what its speed rests on; and the figures, each with what it is
+// divided by.
 //
 // Pure: a store and a moment of the race clock in, text out. Two different numbers are called speedup here and they are
 // never mixed: the *race* (lanes interleaved a round at a time, each on its own clock) and *alone* (whole solo runs).
@@ -15,18 +16,17 @@ export function sentence(store, now, whole) {
   if (!lead) return "";
   const state = stateAt(lead, now);
   const end = whole ? ending(store) : "";
-  if (!state.rounds && !stateAt(plain || lead, now).rounds)
-    return "The target has read the prompt; nothing is written yet." + end;
-  const verb = whole ? "wrote" : state.rounds === 1 ? "has written" : "have written";
+  if (!state.rounds && !stateAt(plain || lead, now).rounds) return "The prompt has been processed; no token yet." + end;
+  const verb = whole ? "produced" : state.rounds === 1 ? "has produced" : "have produced";
   const did = `${counted(state.rounds, "target forward")} ${verb} ${counted(state.tokens, "token")}`;
-  if (!draft) return `${did}, one each.${end}`;
+  if (!draft) return `${did}, one per forward.${end}`;
   if (!plain) return `${did}.${end}`;
   const other = stateAt(plain, now);
   if (!whole && !state.rounds)
-    return `Nothing is drafted, judged and written yet; plain decoding stands at ${other.tokens}.`;
-  if (!whole) return `${did}; plain decoding stands at ${other.tokens}.`;
+    return `No round has finished yet; plain decoding has ${counted(other.tokens, "token")}.`;
+  if (!whole) return `${did}; plain decoding has ${other.tokens}.`;
   if (other.tokens === state.tokens) return `${did}; plain decoding needed ${other.rounds}${faster(store)}.${end}`;
-  return `${did}; plain decoding wrote ${counted(other.tokens, "token")} with ${other.rounds}.${end}`;
+  return `${did}; plain decoding produced ${counted(other.tokens, "token")} with ${other.rounds}.${end}`;
 }
 
 /** The headline's ratio, of texts of one length: whole runs alone where they were timed, else the race. */
@@ -47,16 +47,16 @@ export function basisWords(store, now, whole, soloState) {
   const told = [alone(draft, plain, soloState), race(draft, plain, now)].filter(Boolean).map((f) => f.brief);
   const chosen =
     draft.start && draft.start.synthetic
-      ? "synthetic: the acceptance was chosen (an oracle), so tokens a round say nothing about a drafter"
+      ? "synthetic: an oracle with a chosen acceptance rate, so tokens per round say nothing about a real drafter"
       : "";
   const lossy =
     draft.start && !draft.start.exact
-      ? `${lossyBadge(draft.start)}: the text follows another law than the target's`
+      ? `${lossyBadge(draft.start)}: the output does not follow the target's distribution`
       : "";
   return [
     chosen,
     lossy,
-    carried ? `with ballast (${carried}): the models' own tokens, at the cost of those shapes` : "",
+    carried ? `with ballast (${carried}): tokens of these models, costs of those shapes` : "",
     ...told,
   ]
     .filter(Boolean)
@@ -74,7 +74,7 @@ function ending(store) {
   if (store.lanes.some((lane) => lane.end && lane.end.reason === "cancelled" && !lane.start?.fork))
     return " Stopped here.";
   if (store.lanes.some((lane) => !lane.end && !lane.start?.fork))
-    return store.source === "recorded" ? " The recording stops here." : " The run broke off here.";
+    return store.source === "recorded" ? " The recording stops here." : " The run stopped here.";
   return "";
 }
 
@@ -99,7 +99,7 @@ function race(draft, plain, now) {
     value: known ? ratio.toFixed(2) + "×" : "–",
     label: "in the race",
     detail: known
-      ? `${formatFigure(a.perSecond)} against ${formatFigure(b.perSecond)} tokens/s, each lane on its own clock, the prompt's reading included`
+      ? `${formatFigure(a.perSecond)} against ${formatFigure(b.perSecond)} tokens/s, each lane on its own clock, prefill included`
       : "tokens/s of both lanes, each on its own clock",
     brief: known ? `${ratio.toFixed(2)}× in the race, each lane on its own clock` : "",
     tone: known && ratio > 1 ? "good" : "",
@@ -109,14 +109,14 @@ function race(draft, plain, now) {
 function alone(draft, plain, state) {
   if (!draft.solo || !plain.solo) {
     const waiting = {
-      running: "whole solo runs of both lanes are being timed, taking turns",
-      later: "whole solo runs of both lanes follow the race",
+      running: "timing whole solo runs of both lanes, taking turns",
+      later: "whole solo runs of both lanes are timed after the race",
     }[state];
     return waiting
       ? {
           id: "solo",
           value: state === "running" ? "…" : "–",
-          label: "alone",
+          label: "in solo runs",
           detail: waiting,
           brief: waiting,
           tone: "",
@@ -135,9 +135,9 @@ function alone(draft, plain, state) {
   return {
     id: "solo",
     value: ratio.toFixed(2) + "×",
-    label: "alone",
-    detail: `median of ${runs}, nothing recorded: ${took}, the prompt's reading included`,
-    brief: `${ratio.toFixed(2)}× alone: median of ${runs}, ${took}`,
+    label: "in solo runs",
+    detail: `median of ${runs}, nothing recorded: ${took}, prefill included`,
+    brief: `${ratio.toFixed(2)}× in solo runs: median of ${runs}, ${took}`,
     tone: ratio > 1 ? "good" : "",
   };
 }
@@ -149,43 +149,43 @@ function shape(draft, now) {
     {
       id: "tau",
       value: rounds ? (tokens / rounds).toFixed(2) : "–",
-      label: "tokens a round",
-      detail: `${counted(tokens, "token")} / ${counted(rounds, "round")}, corrections and bonuses included`,
+      label: "tokens per round",
+      detail: `${counted(tokens, "token")} / ${counted(rounds, "round")}, corrections and bonus tokens included`,
     },
     {
       id: "rate",
       value: drafted ? formatProb(accepted / drafted) : "–",
-      label: "of the draft accepted",
-      detail: `${accepted} accepted / ${drafted} drafted, corrections and bonuses left out`,
+      label: "of draft tokens accepted",
+      detail: `${accepted} accepted / ${drafted} drafted, corrections and bonus tokens excluded`,
     },
   ];
 }
 
-/** What may be said of the text: {value, label, detail}. */
+/** Whether the output equals the target's: {value, label, detail}. */
 export function distributionFigure(draft, plain, whole) {
   const exact = draft.start ? draft.start.exact : true;
   const t = temperatureOf(draft);
   if (!exact)
     return {
       value: "lossy",
-      label: "another law",
-      detail: "this rule trades exactness for speed: the text is not the target's own",
+      label: "different distribution",
+      detail: "this rule trades exactness for speed: the output does not follow the target's distribution",
     };
   if (!plain || plain === draft)
-    return { value: "one lane", label: "alone", detail: "nothing beside it to compare its text with" };
+    return { value: "one lane", label: "no comparison", detail: "no second lane to compare with" };
   if (t > 0) {
     return {
-      value: "same law",
-      label: "different draws",
-      detail: `at temperature ${t} both lanes draw from the target's law, each with its own coins`,
+      value: "same distribution",
+      label: "different samples",
+      detail: `at temperature ${t} both lanes sample from the target's distribution, each with its own random numbers`,
     };
   }
   if (!whole || !draft.end || !plain.end)
-    return { value: "–", label: "tokens equal", detail: "temperature 0: counted when both lanes have ended" };
+    return { value: "–", label: "tokens equal", detail: "temperature 0: counted once both lanes have ended" };
   const { equal, over, first } = compareTokens(draft, plain);
   const detail =
     first < 0
-      ? "temperature 0: both lanes wrote the same text, token by token"
+      ? "temperature 0: both lanes produced the same tokens"
       : `temperature 0; they first differ at token ${first + 1}${gapAt(draft, first)}`;
   return { value: `${equal} of ${over}`, label: "tokens equal", detail };
 }
@@ -194,8 +194,8 @@ export function distributionFigure(draft, plain, whole) {
 function gapAt(lane, index) {
   const token = lane.tokens[index];
   const round = token ? lane.rounds[token.round] : null;
-  const contest = round ? round.decisions[index - round.firstToken] || round.last : null;
-  return contest && Number.isFinite(contest.gap)
-    ? `, where the target's two best logits lay ${formatFigure(contest.gap)} apart`
+  const decision = round ? round.decisions[index - round.firstToken] || round.last : null;
+  return decision && Number.isFinite(decision.gap)
+    ? `, where the target's top two logits differ by ${formatFigure(decision.gap)}`
     : "";
 }

@@ -1,8 +1,8 @@
 // The strip: when it reached the reader. One row a lane, one bar a round, on the race clock.
 //
 // Drawn on a canvas, because a long run has thousands of rounds; the list of rounds for assistive technology and the
-// keyboard is the slider role of the canvas's frame. A bar's blocks: solid = accepted, hollow = correction, filled with a
-// plus = bonus; the thin outline above is what was drafted and wasted.
+// keyboard is the slider role of the canvas's frame. A bar's blocks: solid = accepted, hollow = correction, filled with
+// a plus = bonus; the thin outline above is what was drafted and wasted.
 
 import { button, h, setText, zoomOf } from "../base/dom.js";
 import { CUT_WORDS } from "../base/fates.js";
@@ -33,7 +33,7 @@ export class StripView {
       this.canvas,
     );
     this.playButton = button("", () => transport.toggle());
-    this.endButton = button("To the end", () => transport.toEnd());
+    this.endButton = button("Skip to end", () => transport.toEnd());
     this.speed = this.speeds();
     this.stated = h("span", { class: "stated" });
     this.note = h("p", { class: "note" });
@@ -43,7 +43,7 @@ export class StripView {
       max: "1000",
       step: "1",
       value: "1000",
-      "aria-label": "Moment on the race clock",
+      "aria-label": "Time on the race clock",
       on: { input: () => transport.scrub((this.scrub.value / 1000) * transport.end) },
     });
     this.table = new RoundTable(select);
@@ -62,7 +62,7 @@ export class StripView {
   }
 
   heading() {
-    const text = h("div", { class: "head-text" }, h("h3", { text: "When it reached the reader" }), this.note);
+    const text = h("div", { class: "head-text" }, h("h3", { text: "When tokens arrived" }), this.note);
     const controls = h("div", { class: "controls" }, this.stated, this.playButton, this.speed, this.endButton);
     return h("header", { class: "card-head wrap" }, text, controls);
   }
@@ -86,7 +86,7 @@ export class StripView {
     this.table.paint(store, now);
     setText(
       this.note,
-      `a bar is one round, its outline drafted and wasted; each lane's clock counts only its own work${store.lanes.some((lane) => lane.start?.fork) ? ", a fork's from 0 at the fork" : ""}`,
+      `one bar per round; the outline shows what was drafted but not accepted; each lane's clock counts only its own work${store.lanes.some((lane) => lane.start?.fork) ? "; a fork's clock starts at 0" : ""}`,
     );
     const width = this.frame.clientWidth;
     if (!width || !store.lanes.length) return;
@@ -114,7 +114,7 @@ export class StripView {
     setText(this.playButton, t.playing ? "Pause" : t.whole ? "Replay" : "Play");
     const slow = t.slow;
     const waits = !isFinished(store) && (t.follow || (t.playing && now >= t.end)); // decoding is slower than the display
-    const pace = waits ? "as decoded" : speedName(slow);
+    const pace = waits ? "live" : speedName(slow);
     setText(this.stated, t.end ? `${pace} · ${formatMs(now)} of ${formatMs(t.end)}` : "");
     this.endButton.disabled = !t.end || (now >= t.end && !t.playing);
     this.playButton.disabled = !t.end;
@@ -175,7 +175,7 @@ export class StripView {
 export function roundWords(lane, round, known) {
   const name = `round ${round.index + 1}${lane.end ? ` of ${lane.rounds.length}` : ""}`;
   if (!known.committed)
-    return `${name} · ${known.drafted && round.drafted ? `${round.drafted} drafted · ` : ""}shown up to its ${known.stage || "beginning"}`;
+    return `${name} · ${known.drafted && round.drafted ? `${round.drafted} drafted · ` : ""}shown up to ${known.stage || "its start"}`;
   const got = [];
   if (round.drafted) got.push(`${round.drafted} drafted, ${round.accepted} accepted`);
   if (round.emitted.length > round.accepted)

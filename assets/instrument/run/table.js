@@ -6,7 +6,7 @@ import { formatMs, visible } from "../base/format.js";
 import { roundsAt } from "../base/store.js";
 import { laneTitle } from "./titles.js";
 
-const HEAD = ["lane", "round", "ended at", "took", "rows", "drafted", "accepted", "own token", "tokens"];
+const HEAD = ["lane", "round", "ended at", "took", "rows", "drafted", "accepted", "target's token", "tokens"];
 
 export class RoundTable {
   constructor(select) {

@@ -2,7 +2,7 @@
 
 import { LOSSY } from "../base/rules.js";
 
-let titles = {}; // drafter -> its title, once the engine has told
+let titles = {}; // drafter -> its title, once the engine has said
 
 export function nameDrafters(known) {
   titles = known;
@@ -26,19 +26,23 @@ export function titleOf(lane) {
   return name;
 }
 
-/** The real shapes whose traffic and arithmetic the lane's models carried beside their own; speeds are then of those. */
+/**
+ * The real model shapes whose memory traffic and arithmetic were added to the lane's models; speeds are then theirs.
+ */
 export const ballastOf = (lane) =>
   [...new Set((lane.start ? lane.start.models : []).map((m) => m.ballast).filter(Boolean))].join(" + ");
 
-/** What must be read beside a lane's speed: costs that are not its models' own, an acceptance that no drafter earned. */
+/**
+ * What must be read beside a lane's speed: costs that are not its models' own, an acceptance that no drafter earned.
+ */
 export const caveatsOf = (lane) =>
   [
     lane.start && lane.start.fork ? "fork" : "",
     ballastOf(lane) ? `ballast: ${ballastOf(lane)}` : "",
-    lane.start && lane.start.synthetic ? "synthetic: acceptance chosen" : "",
+    lane.start && lane.start.synthetic ? "synthetic: chosen acceptance" : "",
     lossyBadge(lane.start),
   ].filter(Boolean);
 
-/** The badge of a run whose text does not follow the target's law. */
+/** The badge of a run whose text does not follow the target's distribution. */
 export const lossyBadge = (start) =>
   !start || start.exact ? "" : `lossy${LOSSY.includes(start.rule) ? `: ${start.rule}` : ""}`;

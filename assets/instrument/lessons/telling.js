@@ -1,0 +1,47 @@
+// What all lessons tell with: words for what a recording holds, and moves of the page's own cursor.
+
+import { h } from "../base/dom.js";
+import { formatFigure, formatProb, visible } from "../base/format.js";
+import { beatsOf } from "../base/stages.js";
+
+export const token = (raw) => h("code", { text: visible(raw) });
+export const listed = (raws) => raws.flatMap((raw, i) => (i ? [" ", token(raw)] : [token(raw)]));
+export const equals = (x) => formatProb(x).replace(/^(?![<>])/, "= "); // "= .81", but "<.001"
+export const times = (x) => `${formatFigure(x)} times`;
+export const sum = (values) => values.reduce((total, x) => total + x, 0);
+export const nodeOf = (round, id) => round.nodes.find((n) => n.id === id);
+export const perRound = (lane) => lane.tokens.length / lane.rounds.length;
+export const drafting = (store, drafter) => store.lanes.find((lane) => lane.start.drafter === drafter);
+
+/** Sum of min(p, q): the probability that a token sampled from q is accepted. */
+export const overlap = (probs) => sum(probs.p.map((p, i) => Math.min(p, probs.q[i]))) + (probs.rest_min || 0);
+
+/** Every verified child of a lane, with where it was verified. */
+export const verifiedChildren = (lane) =>
+  lane.rounds
+    .filter((r) => !r.cut)
+    .flatMap((round) =>
+      round.decisions.flatMap((decision) =>
+        decision.children.map((child, i) => ({ round, decision, child, i, node: nodeOf(round, child.node) })),
+      ),
+    );
+
+export const atEnd = (host) => host.transport.toEnd();
+
+/** The page at a child's decision, before its u is drawn (`after` 0) or after it. */
+export function atChild(host, lane, { round, decision, node }, after) {
+  host.cursor.select(lane, round.index);
+  host.cursor.toBeat(beatsOf(round).findIndex((beat) => beat.nodes.includes(node.id)) - 1 + after);
+  host.cursor.point(decision.slot, node.id);
+}
+
+/** The page at a child's decision when all of its round is known. */
+export function atEndOf(host, lane, { round, decision, node }) {
+  atStage(host, lane, round, "commit");
+  host.cursor.point(decision.slot, node.id);
+}
+
+export function atStage(host, lane, round, stage) {
+  host.cursor.select(lane, round.index);
+  host.cursor.toStage(stage);
+}

@@ -1,0 +1,92 @@
+// Lesson: what drafting costs, and what it gains, when the drafter reads the target.
+
+import { counted, formatFigure, formatMs, median } from "../../base/format.js";
+import { costsOf } from "../../base/numbers.js";
+import { plainLane } from "../../base/store.js";
+import { laneTitle } from "../../run/titles.js";
+import { byPlace, proposalsOf, proposePicture, worthPicture } from "../propose.js";
+import { atStage, drafting, sum, times } from "../telling.js";
+
+const proposal = ({ lane, round }) => ({
+  lane,
+  round,
+  forwards: round.timings.propose.slice(0, -1).length,
+  ms: sum(round.timings.propose),
+});
+
+function step(own, say) {
+  const act = (host) => {
+    host.round.show("tree");
+    atStage(host, own.lane, own.round, "draft");
+  };
+  return own && { show: "tree", figure: proposePicture, act, say: say(own) };
+}
+
+const cost = ({ round, forwards, ms }) =>
+  `${counted(forwards, "forward")} for ${counted(round.drafted, "token")}, ${formatMs(ms)}`;
+
+function steps(store) {
+  const plain = plainLane(store);
+  const one = median(plain.rounds.map((r) => r.timings.verify));
+  const all = proposalsOf(store).map(proposal);
+  const [draft, medusa, eagle3, block] = ["draft", "medusa", "eagle3", "block"].map((name) =>
+    all.find(({ lane }) => lane.start.drafter === name),
+  );
+  const paces = all
+    .map(({ lane }) => ({ lane, costs: costsOf(lane, plain) }))
+    .filter(({ costs }) => costs)
+    .sort((a, b) => b.costs.measured - a.costs.measured)
+    .map(({ lane, costs }) => `${formatFigure(costs.measured)}× (${laneTitle(lane)})`);
+  return [
+    step(
+      draft,
+      (own) =>
+        `${counted(all.length, "drafter")} on one time scale. The [[draft]] model needs ${cost(own)}, one after the other because each reads the token before it. That is ${times(own.ms / one)} as long as the target takes for one row.`,
+    ),
+    step(
+      medusa,
+      (own) =>
+        `Medusa has no separate model. Its [[head|heads]] read one [[hidden state]], the one that gave the target's last token, and each predicts one position: ${cost(own)}. No head knows what the others predicted.`,
+    ),
+    step(
+      eagle3,
+      (own) =>
+        `EAGLE-3 is one layer over [[hidden state|hidden states]] from several depths of the target. It drafts token by token: ${cost(own)}. Each step reads the token before it.`,
+    ),
+    step(
+      block,
+      (own) =>
+        `A block drafter fills all positions at once, reading the [[hidden state|hidden states]] of the whole text: ${cost(own)}. Its tokens do not see each other either.`,
+    ),
+    paces.length && {
+      show: "none",
+      figure: worthPicture,
+      say: `A cheap draft must also be accepted. Compared with plain decoding, these lanes ran at ${paces.join(", ")}.`,
+    },
+  ];
+}
+
+export const lesson = {
+  title: "Heads",
+  about: "what drafting costs, and what it gains, when the drafter reads the target",
+  trace: "heads",
+  steps,
+  last: { show: "none", figure: worthPicture },
+  question: () => "Medusa and the block drafter need one forward for any number of tokens. Why not always draft many?",
+  answer: (store) => {
+    const blind = ["medusa", "block"].map((name) => drafting(store, name)).filter(Boolean);
+    const shares = blind
+      .map((lane) => ({ lane, places: byPlace(lane) }))
+      .filter(({ places }) => places.length > 1)
+      .map(({ lane, places }) => {
+        const [first, last] = [places[0], places[places.length - 1]];
+        return `${laneTitle(lane)}: ${first.accepted} of ${first.reached} at position 1, ${last.accepted} of ${last.reached} at position ${places.length}`;
+      });
+    const here = shares.length ? ` Accepted here, of those reached: ${shares.join("; ")}.` : "";
+    return `Later tokens are predicted without the earlier ones, so they fit many continuations instead of the actual one; and every draft token is a row that the target has to process.${here}`;
+  },
+  attempt: {
+    words: "Let the block drafter fill eight positions, and see what drafting costs and which tokens are rejected.",
+    controls: { drafter: "block", gamma: 8, temperature: 0 },
+  },
+};

@@ -1,0 +1,1 @@
+"""The instrument's pure functions, run under node."""
