@@ -446,7 +446,7 @@ def test_stages_are_stepped_and_time_goes_with_them(visit: Any) -> None:
     assert page.ask("e => e.cursor.at.round") == index + 1
 
 
-def test_a_hidden_verdict_is_nowhere_on_the_page(visit: Any) -> None:
+def test_a_hidden_result_is_nowhere_on_the_page(visit: Any) -> None:
     page = visit("?temperature=1&max_new_tokens=32&drafter=sampled-tree&shape=3,2")
     page.run()
     for title in UNFOLDS:

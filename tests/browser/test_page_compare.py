@@ -188,7 +188,9 @@ def test_what_may_be_said_after_a_check_and_no_more(visit: Any) -> None:
     distribution = {"name": "joint law (token)", "passed": True, "detail": "told", "samples": 2048, "p_value": 0.25}
     page.page.evaluate(TOLD, {"findings": [distribution], "verdict": "no", "exact": True})
     page.page.wait_for_timeout(200)
-    assert page.text(".check .result-line") == "no difference found: n = 2,048 samples of the joint distribution, p = .25."
+    assert (
+        page.text(".check .result-line") == "no difference found: n = 2,048 samples of the joint distribution, p = .25."
+    )
     assert "once in 1,000,000" in page.text(".check .sum") and "2026-01-02 03:04 UTC" in page.text(".check .sum")
     lossy = distribution | {"p_value": None, "total_variation": 0.125, "kl": None}
     page.page.evaluate(TOLD, {"findings": [lossy], "verdict": "no", "exact": False})

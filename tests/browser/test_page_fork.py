@@ -101,7 +101,7 @@ def test_a_fork_whose_first_word_is_lost_is_asked_for_again(visit: Any) -> None:
     assert page.ask("e => e.store.lanes[1].tokens.length") == 24
 
 
-def test_greedy_forks_by_a_token_only_and_a_hidden_verdict_offers_none(visit: Any) -> None:
+def test_greedy_forks_by_a_token_only_and_a_hidden_result_offers_none(visit: Any) -> None:
     page = visit("?max_new_tokens=16")
     page.until("e => /press Run/.test(e.shadowRoot.querySelector('.fork .note').textContent)")
     page.run()

@@ -30,7 +30,7 @@ def run_with(visit: Any, rule: str) -> Any:
     [("lenient", 1, "min(1, p / (l q))"), ("typical", 0, "the threshold"), ("top-k", 0, "the k-th most probable")],
 )
 def test_each_lossy_rule_says_what_is_compared_with_what(visit: Any, rule: str, uniforms: int, compared: str) -> None:
-    """And before the verdict is shown nothing of it."""
+    """And before the result is shown nothing of it."""
     page = run_with(visit, rule)
     assert page.text(".decision .badge") == "lossy"
     assert "lossy" in page.text(".decision .note")
@@ -109,7 +109,7 @@ def test_draws_by_a_lossy_rule_miss_p_where_the_token_rule_settles(visit: Any) -
         assert page.text(".draws .sum").startswith(words)
 
 
-def test_what_a_drafter_notes_is_shown_after_the_verdict_and_as_text(visit: Any, tmp_path: Path) -> None:
+def test_what_a_drafter_notes_is_shown_after_the_result_and_as_text(visit: Any, tmp_path: Path) -> None:
     page = visit("?max_new_tokens=16")
     page.run()
     arm = {"name": "<b>ngram</b>", "pulls": 3, "tokens_per_s": 1.23456}
