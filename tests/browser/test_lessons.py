@@ -153,7 +153,7 @@ def test_the_page_is_told_which_lessons_there_are() -> None:
 
 def test_a_seed_is_sought_until_the_lesson_can_be_told(pair: Lab) -> None:
     never = record_lessons.Recorded("story", {"plain": {"drafter": "plain"}}, {"max_new_tokens": 1}, lambda _: False)
-    with pytest.raises(DraftscopeError, match="lesson 'x': in 40 seeds"):
+    with pytest.raises(DraftscopeError, match="lesson 'x': none of 40 seeds"):
         record_lessons.record(pair, "x", never)
 
 
