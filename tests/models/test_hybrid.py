@@ -191,7 +191,7 @@ def test_unsupported_uses_are_refused_with_a_reason() -> None:
     for drafter, sentence in {"topk-tree": "Instead of 'topk-tree' choose", "early-exit": "keep a state"}.items():
         with pytest.raises(DraftscopeError, match=sentence):
             lab.decode(PROMPT, drafter)
-    with pytest.raises(DraftscopeError, match="cuts back what its models have read"):
+    with pytest.raises(DraftscopeError, match="has to discard tokens that its models have read"):
         lab.decode(PROMPT, "cascade")
     with pytest.raises(DraftscopeError, match="keeps a state, so it cannot have ballast"):
         lab.target.weigh_down(SHAPES["1b"])
