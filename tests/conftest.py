@@ -11,7 +11,7 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from draftscope.base.costs import Belongs, Calibration, Drafting, Machine, Verify
+from draftscope.base.costs import Calibration, Drafting, Machine, MeasuredFor, Verify
 from draftscope.decode.lab import Lab, NamedHead
 from draftscope.models.heads import (
     Block,
@@ -22,12 +22,12 @@ from draftscope.models.heads import (
     Eagle3Config,
     Head,
     HeadShape,
-    Lender,
     Medusa,
     MedusaConfig,
     Mtp,
     MtpConfig,
-    Own,
+    OwnWeights,
+    SharedWeights,
 )
 from draftscope.models.model import Model
 from draftscope.models.probe import probed
@@ -106,14 +106,14 @@ def made_calibration(**changes: object) -> Calibration:
         for w in (1, 3, 9)
     ]
     verify += [Verify(width=1, batch=1, context=s, ms=4 + 0.01 * (s - 100)) for s in (50, 300)]
-    belongs = Belongs(
+    measured_for = MeasuredFor(
         target="t", target_hash="1", draft="d", draft_hash="2", ballast="", forward="", device="CPU", dtype="float32",
         threads=1, torch="2", transformers="5", draftscope="0",
     )  # fmt: skip
     plain = [Drafting(batch=1, step=0.0, overhead=1.0, accept_step=0.0)]
     own = [Drafting(batch=1, step=0.5, overhead=1.0, accept_step=0.25)]
     values: dict[str, object] = {
-        "belongs": belongs, "created": "", "context": 100, "verify": verify, "target_bytes": 1,
+        "measured_for": measured_for, "created": "", "context": 100, "verify": verify, "target_bytes": 1,
         "drafting": dict.fromkeys(("draft", "ngram", *HEADS, "early-exit", "ssd"), own) | {"plain": plain},
         "differing_widths": [],
         "machine": Machine(copy_gb_s=1, matmul_gflop_s=1),
@@ -123,19 +123,19 @@ def made_calibration(**changes: object) -> Calibration:
 
 def random_heads(target: Model, selection: tuple[int, ...]) -> dict[str, NamedHead]:
     """A random head of every kind on a target of `random_llama`; EAGLE-3's knows the tokens of `selection` only."""
-    lender, hidden = Lender.of(target.network), target.hidden
+    shared, hidden = SharedWeights.of(target.network), target.hidden
     rope = {"rope_type": "default", "rope_theta": 10000.0}
     shape = HeadShape(hidden, heads=4, key_value_heads=2, head_width=8, mlp=48, rope=rope, positions=512)
-    layers, own = (0, 1, target.layers), Own(lm_head=True, vocabulary=len(selection))
-    eagle3 = Eagle3(Eagle3Config(shape, layers, own), lender)
+    layers, own = (0, 1, target.layers), OwnWeights(lm_head=True, vocabulary=len(selection))
+    eagle3 = Eagle3(Eagle3Config(shape, layers, own), shared)
     assert eagle3.d2t is not None
     eagle3.d2t.copy_(torch.tensor(selection) - torch.arange(len(selection)))
     made: dict[str, Head] = {
-        "eagle": Eagle1(Eagle1Config(shape), lender),
+        "eagle": Eagle1(Eagle1Config(shape), shared),
         "eagle3": eagle3,
-        "mtp": Mtp(MtpConfig(shape), lender),
-        "medusa": Medusa(MedusaConfig(heads=3), lender),
-        "block": Block(BlockConfig(shape, depth=2, size=5, mask_token=1, layers=(0, 2)), lender),
+        "mtp": Mtp(MtpConfig(shape), shared),
+        "medusa": Medusa(MedusaConfig(heads=3), shared),
+        "block": Block(BlockConfig(shape, depth=2, size=5, mask_token=1, layers=(0, 2)), shared),
     }
     dice = torch.Generator().manual_seed(5)
     for head in made.values():

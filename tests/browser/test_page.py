@@ -602,7 +602,7 @@ TRIED = """([p, q]) => {
 
 def test_the_rules_in_the_page_are_those_of_the_engine(visit: Any) -> None:
     """Shares of 40,000 draws against exact distributions; 0.015 is six standard errors of the likeliest token."""
-    from draftscope.verify.rules import faced
+    from draftscope.verify.rules import sibling_rows
 
     p, q, n = [0.5, 0.3, 0.2, 0.0], [0.1, 0.2, 0.3, 0.4], 40_000
     page = visit()
@@ -612,7 +612,7 @@ def test_the_rules_in_the_page_are_those_of_the_engine(visit: Any) -> None:
     chosen_wrong = [0.8 * 0.5, 0.8 * 0.3, 0.2 + 0.8 * 0.2, 0]
     for name, distribution in {"token": p, "two": p, "wrong": wrong, "chosen": p, "chosenWrong": chosen_wrong}.items():
         assert [k / n for k in counts[name]] == pytest.approx(distribution, abs=0.015), name
-    rows, _ = faced(p, q, [3, 0])
+    rows, _ = sibling_rows(p, q, [3, 0])
     assert counts["left"] == pytest.approx(rows[1].p)
     assert counts["rest"] == pytest.approx(rows[1].q)
     assert counts["lengths"] == pytest.approx([0.375, 0.375, 0.25])

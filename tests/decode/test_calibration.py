@@ -76,20 +76,20 @@ def test_a_fit_finds_the_line_and_a_drafter_that_never_drafts_costs_nothing_more
 def test_kept_figures_come_back_only_for_what_they_belong_to(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("DRAFTSCOPE_CACHE", str(tmp_path))
     found = made_calibration()
-    assert costs.known(found.belongs) is None
-    path = costs.keep(found)
+    assert costs.load_saved(found.measured_for) is None
+    path = costs.save(found)
     assert path is not None
-    assert costs.known(found.belongs) == found
+    assert costs.load_saved(found.measured_for) == found
     for change in ({"torch": "3"}, {"threads": 2}, {"draft_hash": "x"}, {"dtype": "bfloat16"}):
-        assert costs.known(found.belongs.model_copy(update=change)) is None
+        assert costs.load_saved(found.measured_for.model_copy(update=change)) is None
     path.write_text(path.read_text()[:-20])
-    assert costs.known(found.belongs) is None
+    assert costs.load_saved(found.measured_for) is None
 
 
 def test_a_folder_that_cannot_be_written_loses_nothing_else(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("DRAFTSCOPE_CACHE", str(tmp_path / "file"))
-    assert costs.keep(made_calibration()) is None
+    assert costs.save(made_calibration()) is None
 
 
 def test_measuring_a_pair_and_finding_it_again(pair: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_measuring_a_pair_and_finding_it_again(pair: Lab, monkeypatch: pytest.Mo
     assert found.round_cost("draft", 4) > found.v(5) > 0
     assert calibrate.calibration_of(pair, heard.append) == found
     assert len(heard) == 3  # not measured again
-    costs.keep(found.model_copy(update={"drafting": {"draft": found.drafting["draft"]}}))
+    costs.save(found.model_copy(update={"drafting": {"draft": found.drafting["draft"]}}))
     assert "eagle3" in calibrate.calibration_of(pair, heard.append).drafting  # the head came later
 
 

@@ -63,7 +63,7 @@ def test_a_character_that_the_fork_cuts_is_ended_by_its_first_token(pair: Lab) -
         PROMPT, Settings.of(drafter="plain", max_new_tokens=2), fork_point=ForkPoint("plain", 0, (first,))
     )
     transcript = run._session.transcripts[0]
-    assert transcript.feed([second]).delta == "é"
+    assert transcript.add([second]).delta == "é"
 
 
 def test_another_seed_draws_other_tokens_and_the_same_seed_the_same(pair: Lab) -> None:

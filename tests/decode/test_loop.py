@@ -223,7 +223,7 @@ class Words:
 )
 def test_a_stop_string_inside_a_token_cuts_the_token(stop: tuple[str, ...], text: str, tokens: int) -> None:
     written = Transcript(Words(), Ending(frozenset(), stop, 100))
-    fed = written.feed([0, 1, 2, 3])
+    fed = written.add([0, 1, 2, 3])
     assert (written.text, fed.count, fed.cut) == (text, tokens, "stop")
     assert fed.delta == text
 

@@ -87,7 +87,7 @@ def test_too_many_layers_are_one_sentence(pair: Lab, count: int) -> None:
 
 def test_a_target_whose_layers_cannot_be_used_is_refused_at_once(pair: Lab) -> None:
     one, heavy = probed(random_llama(7, 258, layers=1), "one"), probed(random_llama(7, 258), "heavy")
-    heavy.weigh_down(BallastShape("small", 2, 48, 4, 2, 16, 96, 64))
+    heavy.add_ballast(BallastShape("small", 2, 48, 4, 2, 16, 96, 64))
     for target, reason in ((one, "the target has one layer"), (heavy, "ballast has no layers to part")):
         lab = Lab(target, None, pair.tokenizer)
         assert next(each.why_not for each in lab.drafters() if each.name == "early-exit") == reason

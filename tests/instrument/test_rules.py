@@ -120,7 +120,7 @@ def sampled(pair: Pair, count: int, uniforms: Sequence[float]) -> int:
         if not any(drawn_from):
             break
         children.append(pick(drawn_from, next(draws)))
-        rows, left = rules.faced(pair.p, pair.q, children)
+        rows, left = rules.sibling_rows(pair.p, pair.q, children)
         if next(draws) < rows[-1].threshold:
             return children[-1]
         drawn_from = rules.without(rows[-1].q, children[-1])
@@ -255,7 +255,7 @@ def compare(cases: Sequence[Case]) -> None:
 def test_a_sibling_rejected_after_all_faces_what_the_engine_says() -> None:
     cases: list[tuple[Pair, float, list[Any]]] = []
     for pair in pairs(200, seed=7):
-        rows, left = rules.faced(pair.p, pair.q, pair.drafted[:1])
+        rows, left = rules.sibling_rows(pair.p, pair.q, pair.drafted[:1])
         threshold = rows[0].threshold
         if threshold >= 1:
             continue
@@ -265,7 +265,7 @@ def test_a_sibling_rejected_after_all_faces_what_the_engine_says() -> None:
     assert len(cases) > 50
     found = call(FILES, [("decideAgain", args) for _, _, args in cases])
     for (pair, _, args), got in zip(cases, found, strict=True):
-        rows, left = rules.faced(pair.p, pair.q, pair.drafted)
+        rows, left = rules.sibling_rows(pair.p, pair.q, pair.drafted)
         if len(pair.drafted) == 1:
             assert got["distribution"][: len(left)] == pytest.approx(left, rel=1e-9, abs=1e-12), args
             continue

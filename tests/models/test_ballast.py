@@ -30,7 +30,7 @@ def lab_with(dtype: torch.dtype, shapes: tuple[BallastShape, BallastShape] | Non
         if not lean:
             model.run = model.network
         if shape is not None:
-            model.weigh_down(shape)
+            model.add_ballast(shape)
     lab = Lab(target, draft, byte_tokenizer())
     lab.calibration = made_calibration()
     return lab
@@ -60,7 +60,7 @@ def test_a_run_is_marked_with_its_ballast() -> None:
 def test_every_weight_and_cache_row_of_the_shape_is_used(shape: BallastShape, monkeypatch: pytest.MonkeyPatch) -> None:
     """Counted from the weights that matmuls really read, not from the formula for memory."""
     model = probed(random_llama(3, 258), "m")
-    model.weigh_down(shape)
+    model.add_ballast(shape)
     cache = model.cache(1, 48)
     read: dict[int, int] = {}
     original = F.linear
@@ -86,7 +86,7 @@ def test_every_weight_and_cache_row_of_the_shape_is_used(shape: BallastShape, mo
 def test_ballast_that_does_not_fit_in_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "free_bytes", lambda _: 1000)
     with pytest.raises(DraftscopeError, match=r"ballast of shape small.*GB free"):
-        probed(random_llama(3, 258), "m").weigh_down(SMALL)
+        probed(random_llama(3, 258), "m").add_ballast(SMALL)
 
 
 def test_an_unknown_pair_is_refused(pair_folders: tuple[Path, Path]) -> None:

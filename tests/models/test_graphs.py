@@ -167,7 +167,7 @@ def test_a_loop_of_a_head_is_one_graph(pair: Lab, drafter: str, prompts: list[li
         one = written(lab, settings, prompts)
         assert_same(one, written(pair, settings, prompts))
         assert len(one[1]) - 4 <= recorder.replayed - before
-    assert head.network.graphs is not None and not head.network.graphs.alone
+    assert head.network.graphs is not None and not head.network.graphs.only_forwards
 
 
 RULES: list[dict[str, Any]] = [
@@ -241,7 +241,7 @@ def test_ballast_is_recorded_with_its_model() -> None:
     plain, other = model(), model()
     for each in (plain, other):
         torch.manual_seed(0)
-        each.weigh_down(shape)
+        each.add_ballast(shape)
     recorder = Recorder()
     other.record_graphs(recorder)
     for one, two in zip(texts(plain, 2), texts(other, 2), strict=True):
@@ -253,7 +253,7 @@ def test_adding_ballast_discards_existing_graphs() -> None:
     other, _ = recorded(model())
     texts(other, 1)
     torch.manual_seed(0)
-    other.weigh_down(BallastShape("small", 2, 32, 4, 2, 8, 48, 64))
+    other.add_ballast(BallastShape("small", 2, 32, 4, 2, 8, 48, 64))
     cache = other.cache(1, 64)
     other.read(cache, [[1, 2, 3]])
     other.forward(cache, torch.tensor([[5, 6, 0]]), torch.arange(3)[None])

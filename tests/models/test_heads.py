@@ -32,13 +32,13 @@ from draftscope.models.heads import (
     Eagle3Config,
     Head,
     HeadShape,
-    Lender,
     Medusa,
     MedusaConfig,
     Mtp,
     MtpConfig,
-    Own,
+    OwnWeights,
     RecurrentHead,
+    SharedWeights,
     default_layers,
     load_head,
     save_head,
@@ -54,7 +54,7 @@ ROPE = {"rope_type": "default", "rope_theta": 10000.0}
 SHAPE = HeadShape(hidden=H, heads=4, key_value_heads=2, head_width=8, mlp=48, rope=ROPE, positions=512)
 QWEN = replace(SHAPE, qk_norm=True)
 NETWORK = random_llama(11, V, layers=LAYERS)
-LENDER = Lender.of(NETWORK)
+LENDER = SharedWeights.of(NETWORK)
 PRUNED = torch.tensor([3, 4, 9, 10, 11, 40, 49])  # the vocabulary of a head that covers only some of the target's
 
 
@@ -87,8 +87,8 @@ def heads() -> dict[str, Head]:
 
 RECURRENT = ("eagle", "eagle3", "mtp")
 EAGLE3_VARIANTS: list[dict[str, Any]] = [
-    {"own": Own(embedding=True, lm_head=True)},
-    {"own": Own(lm_head=True, vocabulary=len(PRUNED))},
+    {"own": OwnWeights(embedding=True, lm_head=True)},
+    {"own": OwnWeights(lm_head=True, vocabulary=len(PRUNED))},
     {"norm_before_residual": True},
     {"norm_before_fc": True},
     {"fc_norm": True},
@@ -382,7 +382,7 @@ def test_a_head_trains_only_its_own_weights(kind: str) -> None:
     torch.autograd.backward(run().square().mean())
     assert all(weight.grad is not None for weight in head.parameters())
     names = head.state_dict()
-    assert not any(name.startswith(("lender", "_")) for name in names)
+    assert not any(name.startswith(("shared", "_")) for name in names)
     assert sum(weight.numel() for weight in head.parameters()) == sum(tensor.numel() for tensor in names.values())
 
 
@@ -395,7 +395,7 @@ def test_the_engine_captures_the_hidden_states_that_a_head_names() -> None:
 
 
 def test_a_distribution_over_a_subset_keeps_its_mass_in_the_targets_vocabulary() -> None:
-    head = eagle3(own=Own(lm_head=True, vocabulary=len(PRUNED)))
+    head = eagle3(own=OwnWeights(lm_head=True, vocabulary=len(PRUNED)))
     assert head.targets.tolist() == PRUNED.tolist()
     distributions = torch.rand(2, 3, len(PRUNED)).softmax(-1)
     whole = head.to_target(distributions)
@@ -463,7 +463,7 @@ def test_other_variants_are_equal_after_saving_and_loading(head: Head, tmp_path:
 
 
 def test_weight_names_and_offsets_are_the_published_ones(tmp_path: Path) -> None:
-    tensors = load_file(written(eagle3(own=Own(True, True, len(PRUNED))), tmp_path / "3") / "model.safetensors")
+    tensors = load_file(written(eagle3(own=OwnWeights(True, True, len(PRUNED))), tmp_path / "3") / "model.safetensors")
     assert tensors["d2t"].tolist() == [3, 3, 7, 7, 7, 35, 43]  # target = i + d2t[i]
     assert tensors["t2d"].dtype == torch.bool and tensors["t2d"].nonzero()[:, 0].tolist() == PRUNED.tolist()
     parts = ("self_attn.q_proj", "self_attn.o_proj", "mlp.gate_proj", "hidden_norm", "input_layernorm")
@@ -520,7 +520,7 @@ def as_speculators(head: Eagle3, folder: Path, **changes: Any) -> Path:
 
 
 def test_an_eagle3_head_as_speculators_publishes_it(tmp_path: Path) -> None:
-    head = eagle3(own=Own(lm_head=True, vocabulary=len(PRUNED)))
+    head = eagle3(own=OwnWeights(lm_head=True, vocabulary=len(PRUNED)))
     for kind in ("eagle3", "speculators"):
         assert_equal(load_head(kind, as_speculators(head, tmp_path), LENDER), head)
     other = load_head("speculators", as_speculators(head, tmp_path, norm_before_residual=True), LENDER)
@@ -580,8 +580,8 @@ def test_medusa_heads_are_counted_in_the_weights(tmp_path: Path) -> None:
 
 
 def test_a_head_has_its_targets_device_and_dtype(tmp_path: Path) -> None:
-    lender = Lender(LENDER.embedding.bfloat16(), LENDER.lm_head.bfloat16(), LAYERS)
-    head = load_head("eagle3", written(eagle3(own=Own(lm_head=True, vocabulary=7)), tmp_path), lender)
+    shared = SharedWeights(LENDER.embedding.bfloat16(), LENDER.lm_head.bfloat16(), LAYERS)
+    head = load_head("eagle3", written(eagle3(own=OwnWeights(lm_head=True, vocabulary=7)), tmp_path), shared)
     assert {weight.dtype for weight in head.parameters()} == {torch.bfloat16}
     assert head.d2t is not None and head.d2t.dtype == torch.long and not head.training
 
@@ -669,7 +669,7 @@ def test_a_head_that_does_not_fit_is_refused_in_one_sentence(
     ],
 )
 def test_an_invalid_vocabulary_subset_is_refused(d2t: list[int], t2d: list[int] | None, tmp_path: Path) -> None:
-    folder = written(eagle3(own=Own(lm_head=True, vocabulary=len(PRUNED))), tmp_path)
+    folder = written(eagle3(own=OwnWeights(lm_head=True, vocabulary=len(PRUNED))), tmp_path)
 
     def change(tensors: dict[str, Tensor]) -> None:
         tensors["d2t"] = torch.tensor(d2t)

@@ -194,7 +194,7 @@ def test_unsupported_uses_are_refused_with_a_reason() -> None:
     with pytest.raises(DraftscopeError, match="has to discard tokens that its models have read"):
         lab.decode(PROMPT, "cascade")
     with pytest.raises(DraftscopeError, match="keeps a state, so it cannot have ballast"):
-        lab.target.weigh_down(SHAPES["1b"])
+        lab.target.add_ballast(SHAPES["1b"])
     assert "keeps a state in some layers, so it supports only chains" in lab.target.limits
     cache = lab.target.cache(2, 16)
     lab.target.forward(cache, torch.tensor([[2, 3], [4, 5]]), torch.arange(2).expand(2, -1))

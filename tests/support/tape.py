@@ -1,7 +1,7 @@
 """A recorder of forwards for tests on a CPU: every operation and the memory that it filled, played again in place.
 
-That is what a CUDA graph is: operations on fixed addresses, with every number of that moment baked in. It refuses what
-a CUDA graph refuses: an operation whose result Python has to read.
+A CUDA graph does the same: it repeats operations on fixed addresses, with the numbers of the moment it was recorded.
+Like a CUDA graph it refuses an operation whose result Python has to read.
 """
 
 from __future__ import annotations

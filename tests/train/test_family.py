@@ -23,7 +23,7 @@ import draftscope
 from draftscope.base.errors import DraftscopeError
 from draftscope.models.cache.masks import Reach, attention_mask
 from draftscope.models.cache.slots import SlotCache
-from draftscope.models.heads import Block, Eagle3, Head, Lender, RecurrentHead, load_head, save_head
+from draftscope.models.heads import Block, Eagle3, Head, RecurrentHead, SharedWeights, load_head, save_head
 from draftscope.models.loading import embedded as family
 from draftscope.models.loading.checkpoints import CheckpointOptions, find, load_model
 from draftscope.models.loading.embedded import FAMILY, Member
@@ -292,7 +292,7 @@ def test_eagle3s_vocabulary_is_the_most_frequent_tokens(target: Any, texts: Text
     head = fresh(family.find("eagle3"), target, texts)
     assert isinstance(head, Eagle3) and head.lm_head is not None
     assert head.vocabulary == V // 2 and head.targets.equal(frequent(batches, V // 2))
-    assert torch.equal(head.lm_head.weight, Lender.of(target).lm_head[head.targets])
+    assert torch.equal(head.lm_head.weight, SharedWeights.of(target).lm_head[head.targets])
 
 
 @pytest.mark.filterwarnings("ignore:Mismatch dtype")
@@ -300,7 +300,7 @@ def test_eagle3s_vocabulary_is_the_most_frequent_tokens(target: Any, texts: Text
 def test_saved_heads_compute_the_same(member: Member, target: Any, texts: Texts, tmp_path: Path) -> None:
     head = shaken(fresh(member, target, texts))
     save_head(head, tmp_path, "Llama-Draftscope-15M")
-    loaded = load_head(member.kind, tmp_path, Lender.of(target))
+    loaded = load_head(member.kind, tmp_path, SharedWeights.of(target))
     ids = Batches(texts.train, 0, STEP).rows(0, 512)[0][:1, :64]
     before, after = lesson(target, head), lesson(target, loaded)
     drawn = before.draw(ids, torch.Generator().manual_seed(3))
@@ -369,7 +369,7 @@ def test_the_whole_family(
         if not member.is_head:
             assert AutoModelForCausalLM.from_pretrained(made).config.vocab_size == V
     target = folder.load(out / family.find("target").folder)
-    assert isinstance(load_head("eagle3", out / family.find("eagle3").folder, Lender.of(target)), Eagle3)
+    assert isinstance(load_head("eagle3", out / family.find("eagle3").folder, SharedWeights.of(target)), Eagle3)
     pieces = sorted((tmp_path / "shards").iterdir())
     with tarfile.open(fileobj=io.BytesIO(b"".join(piece.read_bytes() for piece in pieces))) as tar:
         assert {name.split("/")[0] for name in tar.getnames()} == {member.folder for member in FAMILY}
@@ -413,7 +413,7 @@ def test_training_continues_only_from_weights_that_fit(target: Any, texts: Texts
     assert training._continue_from(member, tmp_path, target, student) == 7
     assert torch.equal(weights(student).bfloat16(), weights(kept))
     assert training._continue_from(member, tmp_path / "none", target, student) == 0
-    wider = Block(replace(student.config, shape=replace(student.config.shape, mlp=8)), Lender.of(target))
+    wider = Block(replace(student.config, shape=replace(student.config.shape, mlp=8)), SharedWeights.of(target))
     before = weights(wider)
     assert training._continue_from(member, tmp_path, target, wider) == 0 and torch.equal(weights(wider), before)
 
@@ -550,7 +550,7 @@ def test_adapting_raises_acceptance_on_held_out_text(
     home = family.place("target")
     assert home is not None and family.trained_for(out) == family.digest(home)
     if name == "eagle3":
-        load_head("eagle3", out, Lender.of(folder.load(home)))
+        load_head("eagle3", out, SharedWeights.of(folder.load(home)))
     else:
         assert folder.load(out).config.vocab_size == V
     with pytest.raises(DraftscopeError, match="already exists and is not overwritten"):

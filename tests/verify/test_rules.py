@@ -174,7 +174,7 @@ def verify_tree(p: DistributionAt, prefix: Tokens, siblings: Siblings) -> Iterat
     if not siblings.q:
         yield from _verify_deterministic(p, prefix, siblings)
         return
-    rows, last = rules.faced(distribution, siblings.q, siblings.tokens)
+    rows, last = rules.sibling_rows(distribution, siblings.q, siblings.tokens)
     reached = ONE
     for token, below, row in zip(siblings.tokens, siblings.below, rows, strict=True):
         for probability, emitted in verify_tree(p, (*prefix, token), below):
@@ -505,7 +505,7 @@ def test_a_uniform_shared_by_siblings_is_caught() -> None:
     """The second sibling reuses the uniform that rejected the first, which is at or above the first threshold."""
 
     def verify(p: DistributionAt, prefix: Tokens, siblings: Siblings) -> Iterator[tuple[Fraction, Tokens]]:
-        rows, last = rules.faced(p(prefix), siblings.q, siblings.tokens)
+        rows, last = rules.sibling_rows(p(prefix), siblings.q, siblings.tokens)
         floor = ZERO
         for token, row in zip(siblings.tokens, rows, strict=True):
             yield max(row.threshold - floor, ZERO), (token,)
@@ -678,8 +678,8 @@ def test_a_residual_is_a_distribution_on_the_support_of_p(both: tuple[Distributi
 def test_floats_agree_with_fractions(both: tuple[Distribution, ...]) -> None:
     p, q = both
     order = top(q, sum(map(bool, q)))
-    exact, exact_last = rules.faced(p, q, order)
-    floats, last = rules.faced([float(x) for x in p], [float(x) for x in q], order)
+    exact, exact_last = rules.sibling_rows(p, q, order)
+    floats, last = rules.sibling_rows([float(x) for x in p], [float(x) for x in q], order)
     reached = ONE
     for a, b in zip(exact, floats, strict=True):
         if reached < Fraction(1, 10**6):
@@ -695,7 +695,7 @@ def test_edge_cases_of_the_single_rules() -> None:
     assert rules.residual(half, half) == half
     assert rules.without(certainly, 0) == [ZERO, ZERO]
     assert rules.without(half, 0) == [ZERO, ONE]
-    assert rules.faced(half, certainly, [])[1] == half
+    assert rules.sibling_rows(half, certainly, [])[1] == half
     assert rules.deterministic_child([4, 2], 2) == 1
     assert rules.deterministic_child([4, 2], 3) is None
     with pytest.raises(ValueError, match="token 1 has probability 0 under q"):

@@ -62,7 +62,7 @@ def readable(p: Tensor, tree: DraftTree, uniforms: Uniforms, b: int) -> tuple[li
         tokens = [int(tree.tokens[b, n]) for n in children]
         distribution = p[b, slot].double().tolist()
         if tree.proposal_row[b, slot] >= 0:
-            rows, left = rules.faced(
+            rows, left = rules.sibling_rows(
                 distribution, tree.distributions[b, tree.proposal_row[b, slot]].double().tolist(), tokens
             )
             wins = [node for node, row in zip(children, rows, strict=True) if uniforms.accept[b, node] < row.threshold]

@@ -24,7 +24,7 @@ class _Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Belongs(_Record):
+class MeasuredFor(_Record):
     """What the measurements depend on: if any of this changes, they are measured again."""
 
     target: str
@@ -77,7 +77,7 @@ class Machine(_Record):
 class Calibration(_Record):
     """One pair on one machine. Widths and batches were measured at `context` tokens."""
 
-    belongs: Belongs
+    measured_for: MeasuredFor
     created: str
     context: int
     verify: list[Verify]
@@ -167,19 +167,19 @@ def home() -> Path:
     return Path(base) / "draftscope" / "calibration"
 
 
-def known(belongs: Belongs) -> Calibration | None:
+def load_saved(measured_for: MeasuredFor) -> Calibration | None:
     """The saved calibration for exactly this setup, or None. A damaged file is ignored."""
-    path = home() / f"{belongs.key}.json"
+    path = home() / f"{measured_for.key}.json"
     try:
         found = Calibration.model_validate_json(path.read_text())
     except (OSError, ValidationError):
         return None
-    return found if found.belongs == belongs else None
+    return found if found.measured_for == measured_for else None
 
 
-def keep(calibration: Calibration) -> Path | None:
+def save(calibration: Calibration) -> Path | None:
     """Saves a calibration for later runs; None if the folder cannot be written (this run can still use it)."""
-    path = home() / f"{calibration.belongs.key}.json"
+    path = home() / f"{calibration.measured_for.key}.json"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(calibration.model_dump(mode="json"), indent=1))

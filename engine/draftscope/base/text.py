@@ -66,7 +66,7 @@ class Ending:
 
 
 @dataclass(frozen=True)
-class Fed:
+class AddedText:
     """Result of adding one round's tokens: how many were emitted, the text they added, and why the rest was cut."""
 
     count: int
@@ -85,19 +85,19 @@ class Transcript:
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
 
     def follow(self, tokens: Sequence[int]) -> None:
-        """Starts the text after these tokens: a character they begin is completed by the first tokens of `feed`."""
+        """Starts the text after these tokens: a character they begin is completed by the first tokens of `add`."""
         for token in tokens:
             self._decoder.decode(b"" if self._pieces.is_special(token) else self._pieces.raw(token))
 
-    def feed(self, tokens: list[int]) -> Fed:
+    def add(self, tokens: list[int]) -> AddedText:
         """Adds tokens, up to and including the one that ends the text."""
         before = len(self.text)
         for count, token in enumerate(tokens, 1):
             cut = self._add(token)
             if cut is not None:
                 self.text += self._decoder.decode(b"", final=True) if cut != "stop" else ""
-                return Fed(count, self.text[before:], cut)
-        return Fed(len(tokens), self.text[before:], None)
+                return AddedText(count, self.text[before:], cut)
+        return AddedText(len(tokens), self.text[before:], None)
 
     def _add(self, token: int) -> Cut | None:
         self.tokens.append(token)

@@ -18,7 +18,7 @@ import transformers
 
 from draftscope import drafters
 from draftscope.base import costs
-from draftscope.base.costs import PLAIN, Belongs, Calibration, Drafting, Machine, Verify
+from draftscope.base.costs import PLAIN, Calibration, Drafting, Machine, MeasuredFor, Verify
 from draftscope.base.versions import own_version
 from draftscope.decode.availability import availabilities
 from draftscope.decode.pair import LoadedPair
@@ -52,17 +52,17 @@ def calibration_of(pair: LoadedPair, say: Callable[[str], None] = lambda _: None
 
     A saved one that lacks a drafter of this pair, such as a head loaded later, is measured again.
     """
-    found = costs.known(belongs(pair))
+    found = costs.load_saved(measured_for(pair))
     if found is None or not found.drafting.keys() >= set(_drafting(pair)):
         found = measure(pair, say)
-        costs.keep(found)
+        costs.save(found)
     return found
 
 
-def belongs(pair: LoadedPair) -> Belongs:
+def measured_for(pair: LoadedPair) -> MeasuredFor:
     """What measurements of this pair depend on."""
     device = pair.target.device
-    return Belongs(
+    return MeasuredFor(
         target=pair.target.name,
         target_hash=pair.target.digest,
         draft=pair.draft.name if pair.draft else "",
@@ -87,7 +87,7 @@ def measure(pair: LoadedPair, say: Callable[[str], None] = lambda _: None) -> Ca
     rounds = _rounds(pair)
     say("copy and product")
     return Calibration(
-        belongs=belongs(pair),
+        measured_for=measured_for(pair),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         context=context,
         verify=verify,

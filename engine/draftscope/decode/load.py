@@ -18,7 +18,7 @@ from draftscope.decode.pair import NamedHead
 from draftscope.drafters import TextDraftModel
 from draftscope.models.forward.ballast import BallastShape, pair_of
 from draftscope.models.forward.compiled import compile_if_faster
-from draftscope.models.heads import Head, Lender, kind_of, load_head
+from draftscope.models.heads import Head, SharedWeights, kind_of, load_head
 from draftscope.models.loading import embedded
 from draftscope.models.loading.checkpoints import (
     CheckpointOptions,
@@ -157,7 +157,7 @@ def _head(spec: str, target: Model) -> tuple[str, NamedHead]:
     kind, _, source = spec.partition(":")
     if not source:
         raise DraftscopeError(f"head = '{spec}': write KIND:MODEL, for example eagle3:folder-or-hub-id.")
-    network = load_head(kind, source, Lender.of(target.network))
+    network = load_head(kind, source, SharedWeights.of(target.network))
     return kind_of(network), NamedHead(network, Path(source).name)
 
 
@@ -170,9 +170,9 @@ def _equip(
 ) -> None:
     """Adds ballast, then graphs, which record the forward with its ballast."""
     if ballast is not None:
-        target.weigh_down(ballast[0])
+        target.add_ballast(ballast[0])
         for model in drafts:
-            model.weigh_down(ballast[1])
+            model.add_ballast(ballast[1])
     if graphs and target.device.type == "cuda":
         recording: list[Model | Head] = [target, *drafts, *(head.network for head in heads.values())]
         for each in recording:

@@ -66,7 +66,7 @@ class Recorder:
 
 
 @dataclass(frozen=True)
-class _Faced:
+class _Pair:
     """Target and draft distribution [V] of one verification, and the tokens to show. q is None if there is no draft
     distribution."""
 
@@ -146,11 +146,11 @@ class _View:
         drawn_decision = verified and not self.greedy and self.proposal_row[slot] >= 0
         distributions = None
         if drawn_decision:
-            assert self.step.verification.left is not None
-            left = self.step.verification.left[self.row]
-            distributions = self._distributions([_Faced(left / left.sum(), None, [token])])[0]
+            assert self.step.verification.residual is not None
+            left = self.step.verification.residual[self.row]
+            distributions = self._distributions([_Pair(left / left.sum(), None, [token])])[0]
         elif not verified:
-            distributions = self._distributions([_Faced(self.p[slot], None, [token])])[0]
+            distributions = self._distributions([_Pair(self.p[slot], None, [token])])[0]
         return events.Last(
             kind=kind,
             slot=slot - 1,
@@ -179,9 +179,9 @@ class _View:
         children = self.children(slot)
         taken = next((node for node in self.path if node in children), None)
         own = self.step.last[self.row] if taken is None else self.tokens[taken]
-        faced = _Faced(self.p[slot], self.belief_at(slot), [own, *(self.tokens[node] for node in children)])
+        pair = _Pair(self.p[slot], self.belief_at(slot), [own, *(self.tokens[node] for node in children)])
         verified = children if taken is None else children[: children.index(taken) + 1]
-        distributions = self._distributions([faced])[0]
+        distributions = self._distributions([pair])[0]
         return events.Decision(
             slot=slot - 1,
             rule="greedy" if self.greedy else "deterministic",
@@ -196,11 +196,11 @@ class _View:
         """Token-wise rejection, or RRSw for siblings: one uniform per child, new distributions after each rejection."""
         children = self.children(slot)
         verified = next((children[: i + 1] for i, node in enumerate(children) if node in self.path), children)
-        faced = self._faced(slot, verified)[: len(verified)]
+        sibling_rows = self._sibling_rows(slot, verified)[: len(verified)]
         tokens = [self.tokens[node] for node in children]
-        distributions = self._distributions([_Faced(p, q, tokens) for p, q in faced])
+        distributions = self._distributions([_Pair(p, q, tokens) for p, q in sibling_rows])
         rows = []
-        for node, (p, q) in zip(verified, faced, strict=True):
+        for node, (p, q) in zip(verified, sibling_rows, strict=True):
             p_token, q_token = float(p[self.tokens[node]]), float(q[self.tokens[node]])
             rows.append(
                 events.Verified(
@@ -230,13 +230,11 @@ class _View:
             uniform=self.accept_uniform[node] if self.rule == "lenient" else None,
             passed=passed[node],
         )
-        distributions = self._distributions(
-            [_Faced(self.p[slot], self.distributions[self.proposal_row[slot]], [token])]
-        )
+        distributions = self._distributions([_Pair(self.p[slot], self.distributions[self.proposal_row[slot]], [token])])
         rule: events.Rule = "lenient" if self.rule == "lenient" else "typical" if self.rule == "typical" else "top-k"
         return events.Decision(slot=slot - 1, rule=rule, distributions=distributions, children=[child])
 
-    def _faced(self, slot: int, verified: list[int]) -> list[tuple[Tensor, Tensor]]:
+    def _sibling_rows(self, slot: int, verified: list[int]) -> list[tuple[Tensor, Tensor]]:
         """The distributions that verified each child, and those after the last child was rejected."""
         assert self.distributions is not None
         p, q = self.p[slot], self.distributions[self.proposal_row[slot]]
@@ -255,7 +253,7 @@ class _View:
         weights, thresholds = (values[self.row].tolist() for values in self.step.verification.block)
         chain = [node for node in range(tree.nodes) if not self.never_accepted[node]]
         distributions = self._distributions(
-            [_Faced(self.p[node], self.distributions[node], [self.tokens[node]]) for node in chain]
+            [_Pair(self.p[node], self.distributions[node], [self.tokens[node]]) for node in chain]
         )
         return [
             events.Decision(
@@ -281,10 +279,10 @@ class _View:
         first, second = self.step.logits[self.row, slot].float().topk(2).values.tolist()
         return float(first - second)
 
-    def _distributions(self, faced: list[_Faced]) -> list[events.Distributions]:
+    def _distributions(self, pairs: list[_Pair]) -> list[events.Distributions]:
         """All distributions of a decision: the top of p and of q, the given tokens, and the mass of all others."""
-        p = torch.stack([pair.p for pair in faced]).float()
-        q = torch.stack([pair.q for pair in faced if pair.q is not None]).float() if faced[0].q is not None else None
+        p = torch.stack([pair.p for pair in pairs]).float()
+        q = torch.stack([pair.q for pair in pairs if pair.q is not None]).float() if pairs[0].q is not None else None
         top = min(TOP, p.shape[-1])
         shown = p.topk(top).indices.cpu().numpy()
         if q is not None:
@@ -295,7 +293,7 @@ class _View:
             self._one_distribution(
                 np.union1d(shown[i], np.array(pair.tokens)), p_all[i], None if q_all is None else q_all[i]
             )
-            for i, pair in enumerate(faced)
+            for i, pair in enumerate(pairs)
         ]
 
     def _one_distribution(self, ids: np.ndarray, p: np.ndarray, q: np.ndarray | None) -> events.Distributions:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from draftscope.base.settings import LOSSY
-from draftscope.base.text import Ending, Fed, Pieces, Transcript
+from draftscope.base.text import AddedText, Ending, Pieces, Transcript
 from draftscope.drafters.drafter import Drafter, Outcome, State
 from draftscope.drafters.settings import Settings
 from draftscope.models.forward.experts import Watch
@@ -45,7 +45,7 @@ class Step:
     paths: list[list[int]]  # accepted nodes
     last: list[int]  # the target's own token after each path
     live: list[bool]  # which sequences had not ended when the round began
-    fed: list[Fed | None]
+    fed: list[AddedText | None]
     stages: dict[str, float]  # propose, verify, accept, commit, host
 
 
@@ -225,7 +225,7 @@ class Session:
             *distributions,
         )
         names = form, tree.drawn, self._sampling, self._rule
-        found = graphs.aside(self._cache, call, names, given)
+        found = graphs.in_loop(self._cache, call, names, given)
         return found[0], Verification.of_parts(found[1:])
 
     def _accept_eagerly(
@@ -255,15 +255,17 @@ class Session:
         root = torch.zeros_like(rows[:, :1])
         self._cache.keep(torch.cat([root, rows], 1), kept, max(lengths))
 
-    def _write(self, tree: DraftTree, paths: list[list[int]], last: list[int], live: list[bool]) -> list[Fed | None]:
+    def _write(
+        self, tree: DraftTree, paths: list[list[int]], last: list[int], live: list[bool]
+    ) -> list[AddedText | None]:
         """Emits the accepted tokens and the target's own, up to the end of the text."""
-        fed: list[Fed | None] = []
+        fed: list[AddedText | None] = []
         for b, nodes in enumerate(tree.tokens.tolist()):
             if not live[b]:
                 fed.append(None)
                 continue
             emitted = [*(nodes[node] for node in paths[b]), last[b]]
-            result = self.transcripts[self._rows[b]].feed(emitted)
+            result = self.transcripts[self._rows[b]].add(emitted)
             self._texts[b] += emitted[: result.count]
             self._done[b] = result.cut is not None
             fed.append(result)

@@ -101,6 +101,6 @@ def _head_info(head: NamedHead) -> events.ModelInfo:
         name=head.name,
         parameters=sum(weight.numel() for weight in own),
         layers=head.network.depth,
-        hidden=head.network.lender.hidden,
+        hidden=head.network.shared.hidden,
         graphs="" if head.network.graphs is None else head.network.graphs.state,
     )

@@ -144,7 +144,7 @@ class Model:
         """Bytes that a text of `tokens` tokens takes up in this model's cache; constant for a recurrent model."""
         return tokens * self._slot_bytes + self.capabilities.state_bytes
 
-    def weigh_down(self, shape: BallastShape) -> None:
+    def add_ballast(self, shape: BallastShape) -> None:
         """Adds ballast of the given shape: the same tokens at other costs. DraftscopeError if it does not fit."""
         if self.stateful:
             raise DraftscopeError(f"'{self.name}' keeps a state, so it cannot have ballast; load it without ballast.")

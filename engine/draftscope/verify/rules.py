@@ -23,7 +23,7 @@ Number = TypeVar("Number", float, Fraction)
 Distribution = Sequence[Number]
 
 
-class Faced(NamedTuple, Generic[Number]):
+class SiblingRow(NamedTuple, Generic[Number]):
     """The distributions that verify one sibling after all earlier siblings were rejected, and its threshold."""
 
     p: Distribution[Number]
@@ -72,19 +72,19 @@ def token_accepted(thresholds: Sequence[Number], uniforms: Sequence[Number]) -> 
 # 3. Siblings: children of one node, drawn from q without replacement and verified in draw order.
 
 
-def faced(
+def sibling_rows(
     p: Distribution[Number], q: Distribution[Number], children: Sequence[int]
-) -> tuple[list[Faced[Number]], list[Number]]:
+) -> tuple[list[SiblingRow[Number]], list[Number]]:
     """The distributions that verify each sibling in turn, and the distribution of the last token if all are rejected.
 
     Recursive rejection sampling without replacement, RRSw (2402.12374): accept with min(1, P/Q); on a rejection P
     becomes norm((P - Q)+) and Q loses the token. With one child this is the token rule. With no children the last
     token is a bonus token drawn from p.
     """
-    rows: list[Faced[Number]] = []
+    rows: list[SiblingRow[Number]] = []
     left, drawn_from = list(p), list(q)
     for token in children:
-        rows.append(Faced(left, drawn_from, accept_probability(left, drawn_from, token)))
+        rows.append(SiblingRow(left, drawn_from, accept_probability(left, drawn_from, token)))
         left, drawn_from = residual(left, drawn_from), without(drawn_from, token)
     return rows, left
 

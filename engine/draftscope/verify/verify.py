@@ -39,7 +39,7 @@ class Verification:
     accepted: Tensor  # [B] number of accepted nodes
     slot: Tensor  # [B] where the path ended; `last` follows it
     last: Tensor  # [B] the target's token: correction, bonus or plain token
-    left: Tensor | None = None  # [B, V] what `last` was drawn from, not normalised; None if no child was drawn
+    residual: Tensor | None = None  # [B, V] what `last` was drawn from, not normalised; None if no child was drawn
     block: tuple[Tensor, Tensor] | None = None  # weights [B, G + 1] and thresholds [B, G], see `block_thresholds`
     lossy: tuple[Tensor, Tensor] | None = None  # thresholds and whether they passed, [B, G], see `lossy_thresholds`
 
@@ -47,14 +47,14 @@ class Verification:
     def parts(self) -> tuple[Tensor | None, ...]:
         """All tensors as one flat tuple, the inverse of `of_parts`; None for a missing one."""
         pairs = (*(self.block or (None, None)), *(self.lossy or (None, None)))
-        return self.path, self.accepted, self.slot, self.last, self.left, *pairs
+        return self.path, self.accepted, self.slot, self.last, self.residual, *pairs
 
     @classmethod
     def of_parts(cls, parts: tuple[Any, ...]) -> Verification:
-        path, accepted, slot, last, left, weights, limits, thresholds, passed = parts
+        path, accepted, slot, last, residual, weights, limits, thresholds, passed = parts
         block = None if weights is None else (weights, limits)
         lossy = None if thresholds is None else (thresholds, passed)
-        return cls(path, accepted, slot, last, left, block, lossy)
+        return cls(path, accepted, slot, last, residual, block, lossy)
 
 
 def verify_greedy(argmax: Tensor, tree: DraftTree) -> Verification:

@@ -38,7 +38,7 @@ def calibrate(
     with terminal.waiting("Measuring ..."):
         found = measure(lab) if again else calibration_of(lab)
     if again:
-        costs.keep(found)
+        costs.save(found)
     if json:
         print(found.model_dump_json())
     else:
@@ -47,7 +47,7 @@ def calibrate(
 
 
 def _show(found: Calibration) -> None:
-    own = found.belongs
+    own = found.measured_for
     place = f"{own.device}, {own.dtype}, {count(own.threads, 'thread')}"
     print(f"{own.target}, draft {own.draft or 'none'}; {place}, {found.created}")
     print(

@@ -59,12 +59,14 @@ def check(
     lab = options.load(load)
     with _shown(json) as (show, watch):
         findings = [show(finding) for finding in checks.check(lab, name, samples, seed, watch, rule)]
-    passed, said = all(finding.passed for finding in findings), checks.verdict(findings, exact)
+    passed, conclusion = all(finding.passed for finding in findings), checks.verdict(findings, exact)
     if json:
-        told = [asdict(finding) for finding in findings]
-        print(jsonlib.dumps({"drafter": name, "exact": exact, "passed": passed, "verdict": said, "findings": told}))
+        rows = [asdict(finding) for finding in findings]
+        print(
+            jsonlib.dumps({"drafter": name, "exact": exact, "passed": passed, "verdict": conclusion, "findings": rows})
+        )
     else:
-        print(said)
+        print(conclusion)
     return ExitCode.OK if passed else ExitCode.FAILED
 
 

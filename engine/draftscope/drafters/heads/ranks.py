@@ -41,7 +41,7 @@ def best_first(log_distributions: Sequence[Sequence[float]], count: int) -> list
 
 @lru_cache(maxsize=64)
 def sparse_tree(depth: int, width: int, count: int) -> list[Path]:
-    """Medusa's sparse tree (2401.10774, section 2.3.3): the prefixes most likely to be accepted, judged by rank only.
+    """Medusa's sparse tree (2401.10774, section 2.3.3): the prefixes most likely to be accepted, by rank only.
 
     The paper measures how often each head's r-th guess is right. Without a measurement, the first guess is assumed to
     be right half of the time, a little less at each further head, and each next guess a third as often as the one

@@ -34,7 +34,7 @@ class HeadRows:
         self._sampling = parts.sampling
         self._cache = head.cache(parts.batch, parts.capacity)
         self._rows = [0] * parts.batch  # true pairs in the cache: row i is feature i and token i + 1
-        nothing = head.lender.embedding.new_zeros((parts.batch, 1, len(head.layers) * head.lender.hidden))
+        nothing = head.shared.embedding.new_zeros((parts.batch, 1, len(head.layers) * head.shared.hidden))
         self._ahead = head.fuse(nothing) * 0  # [B, 1, h] the output for the newest true pair
         self._pending_features: PendingFeatures | None = None
 
@@ -74,7 +74,12 @@ class HeadRows:
         `Graphs.loop` says what `call` may depend on. None if there are no graphs, or nothing has been read yet.
         """
         graphs = self._head.graphs
-        if graphs is None or graphs.alone or self._cache.table.bound == 0 or (fresh := self._fresh(texts)) is None:
+        if (
+            graphs is None
+            or graphs.only_forwards
+            or self._cache.table.bound == 0
+            or (fresh := self._fresh(texts)) is None
+        ):
             return None
         bound = max(self._rows)
 

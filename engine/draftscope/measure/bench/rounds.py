@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from draftscope.base.text import Fed
+from draftscope.base.text import AddedText
 from draftscope.decode.session import Step
 
 STAGES = ("propose", "verify", "accept", "commit", "host")
@@ -23,7 +23,7 @@ class KeptStep(NamedTuple):
     rows: Sequence[int]  # [B] the sequence in each row
     stages: Mapping[str, float]  # ms
     paths: Sequence[Sequence[int]]  # [B]
-    fed: Sequence[Fed | None]  # [B]
+    fed: Sequence[AddedText | None]  # [B]
     never_accepted: Tensor  # [B, N]
     depth: Tensor  # [B, N + 1]
 

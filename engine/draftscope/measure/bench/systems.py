@@ -104,7 +104,7 @@ class System(ABC):
         """A run of `case`. Calling the result is timed; preparing it is not."""
 
 
-class Own(System):
+class DrafterSystem(System):
     """One of this project's drafters, through the engine's own loop."""
 
     def __init__(self, lab: Lab, label: Label) -> None:
@@ -174,4 +174,4 @@ def own(lab: Lab, plan: BenchPlan) -> tuple[list[System], list[str]]:
             Label(OWN, info.name, gamma, shape, *each) for gamma, *each in combined if info.name != PLAIN.drafter
         ]
     unable = ", ".join(f"{info.name} ({info.why_not})" for info in named if not info.available)
-    return [Own(lab, label) for label in labels], [f"Drafters left out: {unable}."] if unable else []
+    return [DrafterSystem(lab, label) for label in labels], [f"Drafters left out: {unable}."] if unable else []

@@ -89,7 +89,7 @@ def bandwidth(fresh: Callable[[], Lab], shapes: Sequence[str], tokens: int) -> l
             "copy GB/s": copied,
         }
         try:
-            lab.target.weigh_down(shape)
+            lab.target.add_ballast(shape)
             for count in (8, tokens):  # the first warms up, and records graphs
                 speed = lab.decode(PROMPT, max_new_tokens=count, temperature=0.0).metrics.tokens_per_s or 0.0
             row |= {"tokens/s": speed, "of the copy": speed * row["GB a token"] / copied}

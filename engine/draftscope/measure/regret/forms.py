@@ -72,7 +72,7 @@ def answer(compared: Sequence[ComparedTrees]) -> str:
     found = {each.kind: each for each in compared}
     if not all(kind in found for kind in CLAIM):
         return f"Not asked: the kinds {' and '.join(CLAIM)} were not both measured."
-    told = "; ".join(_told(found[kind]) for kind in CLAIM)
+    results = "; ".join(_result(found[kind]) for kind in CLAIM)
     against = [kind for kind, claimed in CLAIM.items() if found[kind].wants not in (claimed, Wants.EITHER)]
     if against:
         verdict = f"No, not of {' or of '.join(f'{kind}s' for kind in against)} on this pair"
@@ -80,10 +80,10 @@ def answer(compared: Sequence[ComparedTrees]) -> str:
         verdict = "Yes, on this pair"
     else:
         verdict = "It cannot be told on this pair"
-    return f"{verdict}: {told} ({LEVEL:.0%} intervals)."
+    return f"{verdict}: {results} ({LEVEL:.0%} intervals)."
 
 
-def _told(found: ComparedTrees) -> str:
+def _result(found: ComparedTrees) -> str:
     ratio = found.deep_over_wide
     speed = f"{found.deep} over {found.wide} {ratio.median:.2f} [{ratio.low:.2f}, {ratio.high:.2f}]"
     few = f" by {found.pairs} of at least {LEAST} runs" if found.pairs < LEAST else ""

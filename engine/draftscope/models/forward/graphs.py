@@ -58,13 +58,13 @@ class GraphMode(Enum):
 class Graphs:
     """The graphs of one model.
 
-    `record` is `on_cuda`, or a test's replacement. `off` is the reason why nothing is recorded, `alone` the reason why
-    only single forwards are; empty otherwise.
+    `record` is `on_cuda`, or a test's replacement. `off` is the reason why nothing is recorded, `only_forwards` the
+    reason why only single forwards are; empty otherwise.
     """
 
     def __init__(self, record: Recorder, off: str = "") -> None:
         self.off = off
-        self.alone = ""
+        self.only_forwards = ""
         self.record = record
         self._free: list[Block] = []
         self._lent: weakref.WeakKeyDictionary[SlotCache, Block] = weakref.WeakKeyDictionary()
@@ -73,12 +73,12 @@ class Graphs:
     @property
     def mode(self) -> GraphMode:
         """What is replayed at present."""
-        return GraphMode.OFF if self.off else GraphMode.FORWARDS if self.alone else GraphMode.ALL
+        return GraphMode.OFF if self.off else GraphMode.FORWARDS if self.only_forwards else GraphMode.ALL
 
     @property
     def state(self) -> str:
         """For display: the mode and, unless everything is replayed, the reason."""
-        why = self.off or self.alone
+        why = self.off or self.only_forwards
         return f"{self.mode.value}: {why}" if why else self.mode.value
 
     def cache(self, layers: int, batch: int, capacity: int, device: torch.device, side: int) -> SlotCache:
@@ -124,11 +124,11 @@ class Graphs:
             table.commit(inputs_and_length[-1], bound, even)
             return call(*inputs_and_length[:-1])
 
-        return self.aside(cache, with_length, (key, wide), (*inputs, table.length))
+        return self.in_loop(cache, with_length, (key, wide), (*inputs, table.length))
 
-    def aside(self, cache: SlotCache, call: Call, key: object, inputs: tuple[Tensor, ...]) -> Outputs:
+    def in_loop(self, cache: SlotCache, call: Call, key: object, inputs: tuple[Tensor, ...]) -> Outputs:
         """`call(*inputs)`, which may depend only on `inputs` and `key`; its graph is kept with the cache's memory."""
-        if self.alone:
+        if self.only_forwards:
             return call(*inputs)
         self._in_loop = True
         try:
@@ -170,7 +170,7 @@ class Graphs:
 
     def _refuse(self, why: str) -> None:
         if self._in_loop:
-            self.alone = why
+            self.only_forwards = why
         else:
             self.off = why
 

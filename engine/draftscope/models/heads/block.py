@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from draftscope.models.cache.slots import SlotCache
-from draftscope.models.heads.head import NOTHING, Head, Lender, Own
+from draftscope.models.heads.head import SHARES_ALL, Head, OwnWeights, SharedWeights
 from draftscope.models.heads.layer import DecoderLayer, HeadShape, Rotary
 
 
@@ -26,17 +26,17 @@ class BlockConfig:
     size: int
     mask_token: int
     layers: tuple[int, ...]
-    own: Own = NOTHING
+    own: OwnWeights = SHARES_ALL
 
 
 class Block(Head):
     """Drafts up to `config.size` - 1 tokens. Here a feature is not paired with the next token."""
 
-    def __init__(self, config: BlockConfig, lender: Lender) -> None:
-        super().__init__(lender, config.own, config.shape.hidden, config.layers, config.depth)
+    def __init__(self, config: BlockConfig, shared: SharedWeights) -> None:
+        super().__init__(shared, config.own, config.shape.hidden, config.layers, config.depth)
         self.config = config
         shape = config.shape
-        self.fc = nn.Linear(len(config.layers) * lender.hidden, shape.hidden, bias=False)
+        self.fc = nn.Linear(len(config.layers) * shared.hidden, shape.hidden, bias=False)
         self.hidden_norm = nn.RMSNorm(shape.hidden, shape.eps)
         self.stack = nn.ModuleList(DecoderLayer(shape, causal=False) for _ in range(config.depth))
         self.norm = nn.RMSNorm(shape.hidden, shape.eps)

@@ -13,10 +13,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from draftscope.models.heads.head import NOTHING, Lender, Own, RecurrentHead
+from draftscope.models.heads.head import SHARES_ALL, OwnWeights, RecurrentHead, SharedWeights
 from draftscope.models.heads.layer import Angles, Attention, DecoderLayer, HeadShape, Mlp
 
-OUTPUT = Own(lm_head=True)
+OUTPUT = OwnWeights(lm_head=True)
 
 
 @dataclass(frozen=True)
@@ -24,15 +24,15 @@ class Eagle1Config:
     """`bias`: whether the projection of (embedding, feature) has one."""
 
     shape: HeadShape
-    own: Own = NOTHING
+    own: OwnWeights = SHARES_ALL
     bias: bool = True
 
 
 class Eagle1(RecurrentHead):
     """Reads the output of the target's final norm and predicts it for the next position."""
 
-    def __init__(self, config: Eagle1Config, lender: Lender) -> None:
-        super().__init__(lender, config.own, config.shape, (lender.layers,))
+    def __init__(self, config: Eagle1Config, shared: SharedWeights) -> None:
+        super().__init__(shared, config.own, config.shape, (shared.layers,))
         self.config = config
         hidden = config.shape.hidden
         self.fc = nn.Linear(2 * hidden, hidden, bias=config.bias)
@@ -57,7 +57,7 @@ class Eagle3Config:
 
     shape: HeadShape
     layers: tuple[int, ...]
-    own: Own = OUTPUT
+    own: OwnWeights = OUTPUT
     norm_before_residual: bool = False
     norm_before_fc: bool = False
     fc_norm: bool = False
@@ -67,14 +67,14 @@ class Eagle3Config:
 class Eagle3(RecurrentHead):
     """Reads the hidden states `config.layers`; the paper's choice for a target of L layers is `default_layers(L)`."""
 
-    def __init__(self, config: Eagle3Config, lender: Lender) -> None:
-        super().__init__(lender, config.own, config.shape, config.layers)
+    def __init__(self, config: Eagle3Config, shared: SharedWeights) -> None:
+        super().__init__(shared, config.own, config.shape, config.layers)
         self.config = config
         shape, states = config.shape, len(config.layers)
-        self.input_norm = nn.RMSNorm(states * lender.hidden, shape.eps) if config.norm_before_fc else None
-        norms = [nn.RMSNorm(lender.hidden, shape.eps) for _ in range(states)]
+        self.input_norm = nn.RMSNorm(states * shared.hidden, shape.eps) if config.norm_before_fc else None
+        norms = [nn.RMSNorm(shared.hidden, shape.eps) for _ in range(states)]
         self.fc_norm = nn.ModuleList(norms) if config.fc_norm else None
-        self.fc = nn.Linear(states * lender.hidden, shape.hidden, bias=False)
+        self.fc = nn.Linear(states * shared.hidden, shape.hidden, bias=False)
         self.midlayer = Eagle3Layer(shape, config.norm_before_residual)
         self.norm = nn.RMSNorm(shape.hidden, shape.eps)
 

@@ -20,7 +20,7 @@ from draftscope.models.heads.layer import Angles, HeadShape, Rotary
 
 
 @dataclass(frozen=True)
-class Lender:
+class SharedWeights:
     """What a head may use of its target: embedding and output weights [V, H], and the number of layers."""
 
     embedding: Tensor
@@ -28,8 +28,8 @@ class Lender:
     layers: int
 
     @classmethod
-    def of(cls, network: Any) -> Lender:
-        """The lender for a transformers causal language model."""
+    def of(cls, network: Any) -> SharedWeights:
+        """What a head may use of a transformers causal language model."""
         layers = network.config.get_text_config().num_hidden_layers
         return cls(network.get_input_embeddings().weight, network.get_output_embeddings().weight, layers)
 
@@ -43,7 +43,7 @@ class Lender:
 
 
 @dataclass(frozen=True)
-class Own:
+class OwnWeights:
     """What a head has itself instead of using the target's. If `vocabulary` is set, it is the size of a subset of the
     target's vocabulary, given by `d2t`."""
 
@@ -52,7 +52,7 @@ class Own:
     vocabulary: int | None = None
 
 
-NOTHING = Own()
+SHARES_ALL = OwnWeights()
 
 
 class Head(nn.Module, ABC):
@@ -64,13 +64,15 @@ class Head(nn.Module, ABC):
 
     d2t: Tensor | None  # [D], only if its vocabulary is a subset of the target's
 
-    def __init__(self, lender: Lender, own: Own, hidden: int, layers: tuple[int, ...], depth: int) -> None:
+    def __init__(
+        self, shared: SharedWeights, own: OwnWeights, hidden: int, layers: tuple[int, ...], depth: int
+    ) -> None:
         super().__init__()
         self.layers = layers
-        self.vocabulary = own.vocabulary or lender.vocabulary
+        self.vocabulary = own.vocabulary or shared.vocabulary
         self.depth = depth
-        self.lender = lender  # not a module, so it is neither trained nor saved with the head
-        self.embed_tokens = nn.Embedding(lender.vocabulary, hidden) if own.embedding else None
+        self.shared = shared  # not a module, so it is neither trained nor saved with the head
+        self.embed_tokens = nn.Embedding(shared.vocabulary, hidden) if own.embedding else None
         self.lm_head = nn.Linear(hidden, self.vocabulary, bias=False) if own.lm_head else None
         self.graphs: Graphs | None = None
         pruned = own.vocabulary is not None
@@ -79,19 +81,19 @@ class Head(nn.Module, ABC):
     @property
     def targets(self) -> Tensor:
         """[D]: the target's token id of each of the head's tokens. `d2t` holds the offsets, as published."""
-        ids = torch.arange(self.vocabulary, device=self.lender.embedding.device)
+        ids = torch.arange(self.vocabulary, device=self.shared.embedding.device)
         return ids if self.d2t is None else ids + self.d2t
 
     def to_target(self, distributions: Tensor) -> Tensor:
         """Distributions [..., D] over the head's vocabulary -> [..., V] over the target's, 0 for all other tokens."""
         if self.d2t is None:
             return distributions
-        whole = distributions.new_zeros((*distributions.shape[:-1], self.lender.vocabulary))
+        whole = distributions.new_zeros((*distributions.shape[:-1], self.shared.vocabulary))
         return whole.index_copy_(-1, self.targets, distributions)
 
     def cache(self, batch: int, capacity: int) -> SlotCache:
         """An empty cache for `batch` sequences; each row that the head reads takes up one slot."""
-        device = self.lender.embedding.device
+        device = self.shared.embedding.device
         if self.graphs is not None:
             return self.graphs.cache(self.depth, batch, capacity, device, 0)
         vector = WIDE if device.type == "cuda" else VECTOR  # the same sums with graphs and without
@@ -103,11 +105,11 @@ class Head(nn.Module, ABC):
 
     def embed(self, tokens: Tensor) -> Tensor:
         """The target's tokens [B, T] -> [B, T, hidden], with the head's own embedding or the target's."""
-        return F.embedding(tokens, self.lender.embedding if self.embed_tokens is None else self.embed_tokens.weight)
+        return F.embedding(tokens, self.shared.embedding if self.embed_tokens is None else self.embed_tokens.weight)
 
     def project(self, hidden: Tensor) -> Tensor:
         """[..., hidden] -> logits [..., D], with the head's own output weights or the target's."""
-        return F.linear(hidden, self.lender.lm_head if self.lm_head is None else self.lm_head.weight)
+        return F.linear(hidden, self.shared.lm_head if self.lm_head is None else self.lm_head.weight)
 
 
 class RecurrentHead(Head):
@@ -117,8 +119,8 @@ class RecurrentHead(Head):
     predict token i + 2. Row i's position is i.
     """
 
-    def __init__(self, lender: Lender, own: Own, shape: HeadShape, layers: tuple[int, ...]) -> None:
-        super().__init__(lender, own, shape.hidden, layers, depth=1)
+    def __init__(self, shared: SharedWeights, own: OwnWeights, shape: HeadShape, layers: tuple[int, ...]) -> None:
+        super().__init__(shared, own, shape.hidden, layers, depth=1)
         self._rotary = Rotary(shape)
 
     def fuse(self, states: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from draftscope.models.heads.head import NOTHING, Head, Lender
+from draftscope.models.heads.head import SHARES_ALL, Head, SharedWeights
 
 
 @dataclass(frozen=True)
@@ -29,10 +29,10 @@ class MedusaConfig:
 class Medusa(Head):
     """Starts as K copies of the target's output: its blocks initially add nothing."""
 
-    def __init__(self, config: MedusaConfig, lender: Lender) -> None:
-        super().__init__(lender, NOTHING, lender.hidden, (lender.layers,), depth=0)
+    def __init__(self, config: MedusaConfig, shared: SharedWeights) -> None:
+        super().__init__(shared, SHARES_ALL, shared.hidden, (shared.layers,), depth=0)
         self.config = config
-        heads, hidden = range(config.heads), lender.hidden
+        heads, hidden = range(config.heads), shared.hidden
         self.blocks = nn.ModuleList(
             nn.ModuleList(nn.Linear(hidden, hidden, bias=config.bias) for _ in range(config.blocks)) for _ in heads
         )
@@ -42,7 +42,7 @@ class Medusa(Head):
         self.lm_heads = nn.ModuleList(nn.Linear(hidden, self.vocabulary, bias=False) for _ in outputs)
         with torch.no_grad():
             for weight in self.lm_heads.parameters():
-                weight.copy_(lender.lm_head)
+                weight.copy_(shared.lm_head)
 
     def forward(self, states: Tensor) -> Tensor:
         """The target's hidden states [B, T, H] -> logits [B, T, K, V]; entry k of row i predicts token i + 2 + k.

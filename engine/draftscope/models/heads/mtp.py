@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from draftscope.models.heads.head import NOTHING, Lender, RecurrentHead
+from draftscope.models.heads.head import SHARES_ALL, RecurrentHead, SharedWeights
 from draftscope.models.heads.layer import Angles, DecoderLayer, HeadShape
 
 
@@ -27,8 +27,8 @@ class MtpConfig:
 class Mtp(RecurrentHead):
     """Reads the output of the target's final norm. Modules have DeepSeek's names."""
 
-    def __init__(self, config: MtpConfig, lender: Lender) -> None:
-        super().__init__(lender, NOTHING, config.shape, (lender.layers,))
+    def __init__(self, config: MtpConfig, shared: SharedWeights) -> None:
+        super().__init__(shared, SHARES_ALL, config.shape, (shared.layers,))
         self.config = config
         shape = config.shape
         self.enorm = nn.RMSNorm(shape.hidden, shape.eps)

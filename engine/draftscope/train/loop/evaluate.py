@@ -78,8 +78,8 @@ def agreement(lesson: Lesson, domain: Domain, rows: int) -> Agreement:
     for row in torch.split(ids, 8):
         drawn = lesson.draw(row, generator)
         with mixed(device):
-            seen = lesson.shown(row.to(device), None if drawn is None else drawn.to(device))
-            for depth, (target, student) in enumerate(lesson.pairs(seen)):
+            output = lesson.shown(row.to(device), None if drawn is None else drawn.to(device))
+            for depth, (target, student) in enumerate(lesson.pairs(output)):
                 p, q = target.float().softmax(-1), lesson.to_target(student.float().softmax(-1))
                 same = p.argmax(-1) == q.argmax(-1)
                 sums[:, depth] += torch.tensor([torch.minimum(p, q).sum(), same.sum(), same.numel()])

@@ -20,7 +20,7 @@ from draftscope.models.heads import Head
 Pair = tuple[Tensor, Tensor]
 
 
-class Seen(NamedTuple):
+class TargetOutput(NamedTuple):
     """Texts and the target's output on them.
 
     ids [B, T]; states [B, T, F]: the target's hidden states that the drafter reads; distributions [B, T, V']: row i is
@@ -43,8 +43,8 @@ class Lesson(ABC):
         self._layers: tuple[int, ...] = student.layers if isinstance(student, Head) else ()
 
     @abstractmethod
-    def pairs(self, seen: Seen) -> Iterator[Pair]:
-        """For depth 1, 2, ...: rows of `seen.distributions` [..., V'] and the student's logits [..., D] for the same
+    def pairs(self, output: TargetOutput) -> Iterator[Pair]:
+        """For depth 1, 2, ...: rows of `output.distributions` [..., V'] and the student's logits [..., D] for the same
         tokens."""
 
     def draw(self, ids: Tensor, generator: torch.Generator) -> Tensor | None:  # noqa: ARG002 - most have no random part
@@ -53,22 +53,22 @@ class Lesson(ABC):
 
     def loss(self, ids: Tensor, drawn: Tensor | None) -> Tensor:
         """Weighted mean over depths of KL(p || q) in nats on texts [B, T], over the student's vocabulary."""
-        seen = self.shown(ids, drawn)
-        log_p = F.log_softmax(self._in_student_vocabulary(seen.distributions).float(), -1)
-        return self.loss_of(seen._replace(distributions=log_p))
+        output = self.shown(ids, drawn)
+        log_p = F.log_softmax(self._in_student_vocabulary(output.distributions).float(), -1)
+        return self.loss_of(output._replace(distributions=log_p))
 
-    def loss_of(self, seen: Seen) -> Tensor:
+    def loss_of(self, output: TargetOutput) -> Tensor:
         """`loss`, given distributions as log-probabilities over the student's vocabulary."""
-        depths = [kl(log_p, logits) for log_p, logits in self.pairs(seen)]
+        depths = [kl(log_p, logits) for log_p, logits in self.pairs(output)]
         weighted = [weight * depth for weight, depth in zip(self.weights, depths, strict=True)]
         return torch.stack(weighted).sum() / sum(self.weights)
 
     @torch.no_grad()
-    def shown(self, ids: Tensor, drawn: Tensor | None) -> Seen:
+    def shown(self, ids: Tensor, drawn: Tensor | None) -> TargetOutput:
         """The target's output on texts [B, T], with its distributions as logits [B, T, V]."""
         out = self.target(input_ids=ids, use_cache=False, output_hidden_states=bool(self._layers))
         states = [out.hidden_states[layer] for layer in self._layers] or [out.logits[..., :0]]
-        return Seen(ids, torch.cat(states, -1), out.logits, drawn)
+        return TargetOutput(ids, torch.cat(states, -1), out.logits, drawn)
 
     def to_target(self, distributions: Tensor) -> Tensor:
         """The student's distributions [..., D] -> [..., V] over the target's vocabulary."""
@@ -92,5 +92,5 @@ class Drafting(Lesson):
     def __init__(self, target: Any, student: Any) -> None:
         super().__init__(target, student, (1.0,))
 
-    def pairs(self, seen: Seen) -> Iterator[Pair]:
-        yield seen.distributions, self.student(input_ids=seen.ids, use_cache=False).logits
+    def pairs(self, output: TargetOutput) -> Iterator[Pair]:
+        yield output.distributions, self.student(input_ids=output.ids, use_cache=False).logits

@@ -91,7 +91,7 @@ def _shape(network: Any, record: Record) -> str:
         layers = ", ".join(str(layer) for layer in network.layers)
         return f"""A head of {size}. It reads the target's hidden states {layers} (i is the input of decoder layer i,
 counted from 0; the number of layers is the output of the final norm) and drafts {network.vocabulary:,} of the
-target's {network.lender.vocabulary:,} tokens. It uses the target's weights for what it has none of its own."""
+target's {network.shared.vocabulary:,} tokens. It uses the target's weights for what it has none of its own."""
     config = network.config
     layers = "one layer" if config.num_hidden_layers == 1 else f"{config.num_hidden_layers} layers"
     return f"""A standard `{type(network).__name__}` of {size}: {layers} of width {config.hidden_size},

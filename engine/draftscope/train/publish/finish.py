@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from draftscope.models.heads import Head, Lender, load_head, save_head
+from draftscope.models.heads import Head, SharedWeights, load_head, save_head
 from draftscope.models.loading import embedded
 from draftscope.models.loading.embedded import Member
 from draftscope.train.data.corpus import Texts
@@ -72,7 +72,7 @@ def _saved(run: Finished, network: Any, target: Any, texts: Texts) -> Any:
     if not isinstance(network, Head):
         return folder.save(network, texts.tokenizer, run.place)
     save_head(network.to(torch.bfloat16), run.place, embedded.find(run.member.of).title)
-    return load_head(run.member.kind, run.place, Lender.of(target))
+    return load_head(run.member.kind, run.place, SharedWeights.of(target))
 
 
 def _record(run: Finished, network: Any, target: Any, texts: Texts) -> Record:

@@ -8,21 +8,21 @@ import torch
 from torch import Tensor
 
 from draftscope.models.heads import Block, Medusa
-from draftscope.train.loop.lesson import Lesson, Pair, Seen
+from draftscope.train.loop.lesson import Lesson, Pair, TargetOutput
 
 SPACING = 8  # one block is trained for every 8 tokens of text
 
 
-class Ahead(Lesson):
+class ParallelHeads(Lesson):
     """Medusa: row i drafts token i + 2 and those after it from the target's last hidden state alone."""
 
     student: Medusa
 
-    def pairs(self, seen: Seen) -> Iterator[Pair]:
-        rows = seen.ids.shape[1] - len(self.weights)
-        logits = self.student(seen.states[:, :rows])  # [B, rows, K, V]
+    def pairs(self, output: TargetOutput) -> Iterator[Pair]:
+        rows = output.ids.shape[1] - len(self.weights)
+        logits = self.student(output.states[:, :rows])  # [B, rows, K, V]
         for depth in range(1, len(self.weights) + 1):
-            yield seen.distributions[:, depth : depth + rows], logits[:, :, depth - 1]
+            yield output.distributions[:, depth : depth + rows], logits[:, :, depth - 1]
 
 
 class Blocks(Lesson):
@@ -35,12 +35,12 @@ class Blocks(Lesson):
         last = ids.shape[1] - len(self.weights)
         return torch.randint(1, last + 1, (len(ids), ids.shape[1] // SPACING), generator=generator)
 
-    def pairs(self, seen: Seen) -> Iterator[Pair]:
-        assert seen.drawn is not None
-        logits = blocks(self.student, seen.ids, seen.states, seen.drawn)  # [B, A, N, D]
-        texts = torch.arange(len(seen.ids), device=seen.ids.device)[:, None]
+    def pairs(self, output: TargetOutput) -> Iterator[Pair]:
+        assert output.drawn is not None
+        logits = blocks(self.student, output.ids, output.states, output.drawn)  # [B, A, N, D]
+        texts = torch.arange(len(output.ids), device=output.ids.device)[:, None]
         for depth in range(1, len(self.weights) + 1):
-            yield seen.distributions[texts, seen.drawn + depth - 1], logits[:, :, depth]
+            yield output.distributions[texts, output.drawn + depth - 1], logits[:, :, depth]
 
 
 def blocks(head: Block, ids: Tensor, states: Tensor, anchors: Tensor) -> Tensor:

@@ -18,12 +18,12 @@ from draftscope.models.heads import (
     Eagle3Config,
     Head,
     HeadShape,
-    Lender,
     Medusa,
     MedusaConfig,
     Mtp,
     MtpConfig,
-    Own,
+    OwnWeights,
+    SharedWeights,
     default_layers,
     load_head,
 )
@@ -32,7 +32,7 @@ from draftscope.train.data.batches import Batches
 from draftscope.train.data.tokenizer import END, PAD
 from draftscope.train.loop.lesson import Drafting, Lesson
 from draftscope.train.students import folder
-from draftscope.train.students.parallel import Ahead, Blocks
+from draftscope.train.students.parallel import Blocks, ParallelHeads
 from draftscope.train.students.shapes import (
     DRAFT,
     DRAFT_2L,
@@ -72,20 +72,20 @@ def first_model(member: Member, seed: int) -> Any:
 def first_head(member: Member, target: Any, batches: Batches, seed: int) -> Head:
     """A member that is a head, before training, on its target's device."""
     torch.manual_seed(seed)
-    lender = Lender.of(target)
-    layers = default_layers(lender.layers)
+    shared = SharedWeights.of(target)
+    layers = default_layers(shared.layers)
     head: Head
     if member.kind == "eagle3":
-        head = _eagle3(target, lender, frequent(batches, min(EAGLE3_VOCABULARY, lender.vocabulary // 2)))
+        head = _eagle3(target, shared, frequent(batches, min(EAGLE3_VOCABULARY, shared.vocabulary // 2)))
     elif member.kind == "eagle":
-        head = Eagle1(Eagle1Config(_shape(target)), lender)
+        head = Eagle1(Eagle1Config(_shape(target)), shared)
     elif member.kind == "mtp":
-        head = Mtp(MtpConfig(_shape(target)), lender)
+        head = Mtp(MtpConfig(_shape(target)), shared)
     elif member.kind == "medusa":
         # Its blocks start at zero, so it starts with the target's own output.
-        return Medusa(MedusaConfig(MEDUSA_HEADS, shared=True), lender).to(target.device)
+        return Medusa(MedusaConfig(MEDUSA_HEADS, shared=True), shared).to(target.device)
     else:
-        head = Block(BlockConfig(_shape(target, qk_norm=True), 1, BLOCK, PAD, layers), lender)
+        head = Block(BlockConfig(_shape(target, qk_norm=True), 1, BLOCK, PAD, layers), shared)
     quiet(head)
     return head.to(target.device)
 
@@ -111,7 +111,7 @@ def start_as(student: Any, elder: Any) -> bool:
 def loaded(member: Member, place: Path, target: Any) -> Any:
     """The drafter in the folder `place`, in fp32 on the target's device, to continue training."""
     if member.is_head:
-        return load_head(member.kind, place, Lender.of(target))
+        return load_head(member.kind, place, SharedWeights.of(target))
     return folder.load(place).to(target.device)
 
 
@@ -125,7 +125,7 @@ def lesson(target: Any, student: nn.Module) -> Lesson:
         case Mtp():
             return Unrolled(target, student, decaying(3, 0.8))
         case Medusa():
-            return Ahead(target, student, decaying(student.config.heads, 0.8))
+            return ParallelHeads(target, student, decaying(student.config.heads, 0.8))
         case Block():
             return Blocks(target, student, decaying(student.config.size - 1, math.exp(-1 / 4)))
         case _:
@@ -145,15 +145,15 @@ def frequent(batches: Batches, count: int) -> Tensor:
     return counts.argsort(descending=True, stable=True)[:count].sort().values
 
 
-def _eagle3(target: Any, lender: Lender, tokens: Tensor) -> Eagle3:
+def _eagle3(target: Any, shared: SharedWeights, tokens: Tensor) -> Eagle3:
     """Its output weights start as the target's, for the tokens it covers. Each hidden state is normalised before it is
     fused (EAGLE 3.1): the target's grow to a hundred times its embeddings, and training would be far slower without."""
-    own = Own(lm_head=True, vocabulary=len(tokens))
-    head = Eagle3(Eagle3Config(_shape(target), default_layers(lender.layers), own, fc_norm=True), lender)
+    own = OwnWeights(lm_head=True, vocabulary=len(tokens))
+    head = Eagle3(Eagle3Config(_shape(target), default_layers(shared.layers), own, fc_norm=True), shared)
     assert head.d2t is not None and head.lm_head is not None
     head.d2t.copy_(tokens - torch.arange(len(tokens)))
     with torch.no_grad():
-        head.lm_head.weight.copy_(lender.lm_head[tokens.to(lender.lm_head.device)])
+        head.lm_head.weight.copy_(shared.lm_head[tokens.to(shared.lm_head.device)])
     return head
 
 

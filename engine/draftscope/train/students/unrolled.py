@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from draftscope.models.heads import RecurrentHead
-from draftscope.train.loop.lesson import Lesson, Pair, Seen, kl
+from draftscope.train.loop.lesson import Lesson, Pair, TargetOutput, kl
 
 REGRESSION = 10.0  # weight of EAGLE-1's feature regression relative to its KL (2401.15077, section 3.2)
 
@@ -26,21 +26,21 @@ class Unrolled(Lesson):
 
     student: RecurrentHead
 
-    def pairs(self, seen: Seen) -> Iterator[Pair]:
+    def pairs(self, output: TargetOutput) -> Iterator[Pair]:
         depth = len(self.weights)
-        rows = seen.ids.shape[1] - depth
-        for step, (logits, _) in enumerate(unroll(self.student, seen.ids, seen.states, depth), 1):
-            yield seen.distributions[:, step : step + rows], logits
+        rows = output.ids.shape[1] - depth
+        for step, (logits, _) in enumerate(unroll(self.student, output.ids, output.states, depth), 1):
+            yield output.distributions[:, step : step + rows], logits
 
 
 class Eagle1Lesson(Unrolled):
     """EAGLE-1 learns to predict the target's next feature, from the target's features only."""
 
-    def loss_of(self, seen: Seen) -> Tensor:
+    def loss_of(self, output: TargetOutput) -> Tensor:
         """Ten times the smooth L1 between the student's feature and the target's next one, plus the KL."""
-        ((logits, features),) = unroll(self.student, seen.ids, seen.states, 1)
-        regression = F.smooth_l1_loss(features.float(), seen.states[:, 1:].float())
-        return REGRESSION * regression + kl(seen.distributions[:, 1:], logits)
+        ((logits, features),) = unroll(self.student, output.ids, output.states, 1)
+        regression = F.smooth_l1_loss(features.float(), output.states[:, 1:].float())
+        return REGRESSION * regression + kl(output.distributions[:, 1:], logits)
 
 
 def unroll(head: RecurrentHead, ids: Tensor, states: Tensor, depth: int) -> Iterator[tuple[Tensor, Tensor]]:

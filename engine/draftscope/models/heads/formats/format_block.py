@@ -14,30 +14,30 @@ from draftscope.models.heads.block import Block, BlockConfig
 from draftscope.models.heads.formats.head_files import Checkpoint, Published
 from draftscope.models.heads.formats.published import built, layer_config, renamed, same_hidden, shape_of, within
 from draftscope.models.heads.formats.selection import marks, selected
-from draftscope.models.heads.head import Lender, Own
+from draftscope.models.heads.head import OwnWeights, SharedWeights
 
 UNSUPPORTED = ("input_embedding_scale", "output_multiplier", "final_logit_softcapping", "causal", "use_swa")
 
 
-def read_block(found: Checkpoint, lender: Lender) -> tuple[Block, dict[str, Tensor]]:
+def read_block(found: Checkpoint, shared: SharedWeights) -> tuple[Block, dict[str, Tensor]]:
     speculators = "speculators_model_type" in found.config
     layer = found.section("transformer_layer_config") if speculators else found.config
     ours = found.config if speculators else found.section("dflash_config")
     tensors = renamed(found.tensors, ("layers.", "stack."))
     shape = shape_of(found, layer, "stack.0.self_attn.", tensors)
-    same_hidden(found, shape.hidden, lender)
+    same_hidden(found, shape.hidden, shared)
     _refuse(found, ours)
-    vocabulary = selected(found, layer, tensors, lender)
+    vocabulary = selected(found, layer, tensors, shared)
     lm_head = "lm_head.weight" in tensors or vocabulary is not None
     config = BlockConfig(
         shape,
         depth=found.number("num_hidden_layers", layer),
         size=found.number("block_size", ours if "block_size" in ours else None),
-        mask_token=_mask_token(found, ours, lender),
-        layers=_layers(found, ours, lender),
-        own=Own("embed_tokens.weight" in tensors, lm_head, vocabulary),
+        mask_token=_mask_token(found, ours, shared),
+        layers=_layers(found, ours, shared),
+        own=OwnWeights("embed_tokens.weight" in tensors, lm_head, vocabulary),
     )
-    return built(Block, config, lender), tensors
+    return built(Block, config, shared), tensors
 
 
 def _refuse(found: Checkpoint, ours: dict[str, Any]) -> None:
@@ -50,32 +50,32 @@ def _refuse(found: Checkpoint, ours: dict[str, Any]) -> None:
         raise found.wrong("is a variant of DFlash (DSpark, Domino) that is not supported; choose another head.")
 
 
-def _mask_token(found: Checkpoint, ours: dict[str, Any], lender: Lender) -> int:
+def _mask_token(found: Checkpoint, ours: dict[str, Any], shared: SharedWeights) -> int:
     token = ours.get("mask_token_id")
-    if not isinstance(token, int) or not 0 <= token < lender.vocabulary:
+    if not isinstance(token, int) or not 0 <= token < shared.vocabulary:
         raise found.wrong(
-            f"has the mask token {token}, but this target has {lender.vocabulary:,} tokens; choose a head that was "
+            f"has the mask token {token}, but this target has {shared.vocabulary:,} tokens; choose a head that was "
             "trained for this target."
         )
     return token
 
 
-def _layers(found: Checkpoint, ours: dict[str, Any], lender: Lender) -> tuple[int, ...]:
+def _layers(found: Checkpoint, ours: dict[str, Any], shared: SharedWeights) -> tuple[int, ...]:
     """The hidden states it fuses, in this engine's numbering."""
     inputs = found.indexes("aux_hidden_state_layer_ids", ours)
     outputs = found.indexes("target_layer_ids", ours)
     if inputs is None and outputs is None:
         raise found.wrong("does not list the hidden states it reads in its config.json; choose another head.")
-    return within(found, inputs or tuple(layer + 1 for layer in outputs or ()), lender)
+    return within(found, inputs or tuple(layer + 1 for layer in outputs or ()), shared)
 
 
 def write_block(head: Block, target: str) -> Published:
     ours = head.config
-    config = layer_config(ours.shape, head.lender.vocabulary) | {
+    config = layer_config(ours.shape, head.shared.vocabulary) | {
         "architectures": ["DFlashDraftModel"],
         "base_model": target,
         "num_hidden_layers": ours.depth,
-        "num_target_layers": head.lender.layers,
+        "num_target_layers": head.shared.layers,
         "block_size": ours.size,
         "draft_vocab_size": head.vocabulary,
         "dflash_config": {"mask_token_id": ours.mask_token, "target_layer_ids": [layer - 1 for layer in ours.layers]},

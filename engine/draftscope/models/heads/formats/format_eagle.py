@@ -15,50 +15,50 @@ from draftscope.models.heads.eagle import Eagle1, Eagle1Config, Eagle3, Eagle3Co
 from draftscope.models.heads.formats.head_files import Checkpoint, Published
 from draftscope.models.heads.formats.published import built, layer_config, renamed, same_hidden, shape_of, within
 from draftscope.models.heads.formats.selection import marks, selected
-from draftscope.models.heads.head import Lender, Own
+from draftscope.models.heads.head import OwnWeights, SharedWeights
 
 ATTENTION = "midlayer.self_attn."
 NAMES = (("model.layers.0.", "midlayer."), ("model.", ""), ("layers.0.", "midlayer."))
 AUX = "eagle_aux_hidden_state_layer_ids"
 
 
-def read_eagle1(found: Checkpoint, lender: Lender) -> tuple[Eagle1, dict[str, Tensor]]:
+def read_eagle1(found: Checkpoint, shared: SharedWeights) -> tuple[Eagle1, dict[str, Tensor]]:
     """EAGLE-1; of speculators' variants only the original one without extra norms."""
     speculators = "speculators_model_type" in found.config
     layer = found.section("transformer_layer_config") if speculators else found.config
     tensors = renamed(found.tensors, *NAMES, ("transformer.", "midlayer."), ("fusion_fc.", "fc."))
     shape = shape_of(found, layer, ATTENTION, tensors)
-    same_hidden(found, shape.hidden, lender)
-    own = Own("embed_tokens.weight" in tensors, "lm_head.weight" in tensors)
+    same_hidden(found, shape.hidden, shared)
+    own = OwnWeights("embed_tokens.weight" in tensors, "lm_head.weight" in tensors)
     stated = found.config.get("fusion_bias" if speculators else "bias", "fc.bias" in tensors)
-    return built(Eagle1, Eagle1Config(shape, own, bool(stated)), lender), tensors
+    return built(Eagle1, Eagle1Config(shape, own, bool(stated)), shared), tensors
 
 
 def write_eagle1(head: Eagle1, target: str) -> Published:
-    config = layer_config(head.config.shape, head.lender.vocabulary)
+    config = layer_config(head.config.shape, head.shared.vocabulary)
     config |= {"architectures": ["LlamaForCausalLMEagle"], "bias": head.config.bias, "base_model": target}
     return Published(config, renamed(head.state_dict(), ("midlayer.", "layers.0.")))
 
 
-def read_eagle3(found: Checkpoint, lender: Lender) -> tuple[Eagle3, dict[str, Tensor]]:
+def read_eagle3(found: Checkpoint, shared: SharedWeights) -> tuple[Eagle3, dict[str, Tensor]]:
     speculators = "speculators_model_type" in found.config
     layer = found.section("transformer_layer_config") if speculators else found.config
     nested = found.config.get("eagle_config") or {}
     tensors = renamed(found.tensors, *NAMES)
     shape = shape_of(found, layer, ATTENTION, tensors)
-    same_hidden(found, found.config.get("target_hidden_size") or shape.hidden, lender)
+    same_hidden(found, found.config.get("target_hidden_size") or shape.hidden, shared)
     _refuse(found, layer, nested)
-    vocabulary = selected(found, layer, tensors, lender)
-    narrower = shape.hidden != lender.hidden
-    own = Own(
+    vocabulary = selected(found, layer, tensors, shared)
+    narrower = shape.hidden != shared.hidden
+    own = OwnWeights(
         embedding="embed_tokens.weight" in tensors or narrower,
         lm_head="lm_head.weight" in tensors or narrower or vocabulary is not None,
         vocabulary=vocabulary,
     )
     flags = {key: bool(nested.get(key, found.config.get(key))) for key in ("norm_before_fc", "fc_norm", "norm_output")}
     before = bool(found.config.get("norm_before_residual"))
-    config = Eagle3Config(shape, _layers(found, nested, lender), own, norm_before_residual=before, **flags)
-    return built(Eagle3, config, lender), tensors
+    config = Eagle3Config(shape, _layers(found, nested, shared), own, norm_before_residual=before, **flags)
+    return built(Eagle3, config, shared), tensors
 
 
 def _refuse(found: Checkpoint, layer: dict[str, Any], nested: dict[str, Any]) -> None:
@@ -72,22 +72,22 @@ def _refuse(found: Checkpoint, layer: dict[str, Any], nested: dict[str, Any]) ->
         )
 
 
-def _layers(found: Checkpoint, nested: dict[str, Any], lender: Lender) -> tuple[int, ...]:
+def _layers(found: Checkpoint, nested: dict[str, Any], shared: SharedWeights) -> tuple[int, ...]:
     """The hidden states it fuses, in this engine's numbering."""
     inputs, outputs = found.indexes(AUX), found.indexes(AUX, nested)
     if inputs is None:
-        inputs = default_layers(lender.layers) if outputs is None else tuple(layer + 1 for layer in outputs)
-    return within(found, inputs, lender)
+        inputs = default_layers(shared.layers) if outputs is None else tuple(layer + 1 for layer in outputs)
+    return within(found, inputs, shared)
 
 
 def write_eagle3(head: Eagle3, target: str) -> Published:
     ours = head.config
-    config = layer_config(ours.shape, head.lender.vocabulary)
+    config = layer_config(ours.shape, head.shared.vocabulary)
     config |= {
         "architectures": ["LlamaForCausalLMEagle3"],
         "base_model": target,
         "draft_vocab_size": head.vocabulary,
-        "target_hidden_size": head.lender.hidden,
+        "target_hidden_size": head.shared.hidden,
         AUX: list(ours.layers),
         "norm_before_residual": ours.norm_before_residual,
         "norm_before_fc": ours.norm_before_fc,

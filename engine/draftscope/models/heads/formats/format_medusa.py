@@ -13,16 +13,16 @@ from torch import Tensor
 
 from draftscope.models.heads.formats.head_files import Checkpoint, Published
 from draftscope.models.heads.formats.published import built, same_hidden, speculators_config
-from draftscope.models.heads.head import Lender
+from draftscope.models.heads.head import SharedWeights
 from draftscope.models.heads.medusa import Medusa, MedusaConfig
 
 BLOCK, OUTPUT = re.compile(r"^(\d+)\.(\d+)\.linear\."), re.compile(r"^(\d+)\.\d+\.weight$")
 LAYER = re.compile(r"^(blocks\.\d+\.)layers\.")
 
 
-def read_medusa(found: Checkpoint, lender: Lender) -> tuple[Medusa, dict[str, Tensor]]:
+def read_medusa(found: Checkpoint, shared: SharedWeights) -> tuple[Medusa, dict[str, Tensor]]:
     if "speculators_model_type" in found.config:
-        return _read_speculators(found, lender)
+        return _read_speculators(found, shared)
     blocks = [match for name in found.tensors if (match := BLOCK.match(name))]
     if not blocks:
         raise found.wrong("has no Medusa heads in its weights; choose a folder with a medusa_lm_head file.")
@@ -32,20 +32,20 @@ def read_medusa(found: Checkpoint, lender: Lender) -> tuple[Medusa, dict[str, Te
         blocks=1 + max(int(match[2]) for match in blocks),
         bias="blocks.0.0.bias" in tensors,
     )
-    return built(Medusa, config, lender), tensors
+    return built(Medusa, config, shared), tensors
 
 
-def _read_speculators(found: Checkpoint, lender: Lender) -> tuple[Medusa, dict[str, Tensor]]:
-    same_hidden(found, found.number("medusa_hidden_size"), lender)
+def _read_speculators(found: Checkpoint, shared: SharedWeights) -> tuple[Medusa, dict[str, Tensor]]:
+    same_hidden(found, found.number("medusa_hidden_size"), shared)
     if found.config.get("truncated_vocab_size"):
         raise found.wrong(
             "drafts only a part of the vocabulary ('truncated_vocab_size'), which is not supported for Medusa; choose "
             "another head."
         )
     heads, blocks = found.number("num_heads"), found.number("num_hidden_layers")
-    shared, bias = (bool(found.config.get(key)) for key in ("original_lm_head", "medusa_fc_bias"))
+    one_output, bias = (bool(found.config.get(key)) for key in ("original_lm_head", "medusa_fc_bias"))
     tensors = {LAYER.sub(r"\1", name): tensor for name, tensor in found.tensors.items()}
-    return built(Medusa, MedusaConfig(heads, blocks, shared, bias), lender), tensors
+    return built(Medusa, MedusaConfig(heads, blocks, one_output, bias), shared), tensors
 
 
 def write_medusa(head: Medusa, target: str) -> Published:
@@ -67,8 +67,8 @@ def _speculators(head: Medusa, target: str) -> Published:
         "architectures": ["MedusaModel"],
         "num_heads": ours.heads,
         "num_hidden_layers": ours.blocks,
-        "medusa_hidden_size": head.lender.hidden,
-        "medusa_vocab_size": head.lender.vocabulary,
+        "medusa_hidden_size": head.shared.hidden,
+        "medusa_vocab_size": head.shared.vocabulary,
         "truncated_vocab_size": 0,
         "original_lm_head": True,
         "medusa_fc_bias": ours.bias,

@@ -17,7 +17,7 @@ from draftscope.models.heads.formats.published import (
     shape_of,
     speculators_config,
 )
-from draftscope.models.heads.head import Lender
+from draftscope.models.heads.head import SharedWeights
 from draftscope.models.heads.mtp import Mtp, MtpConfig
 
 NAMES = (
@@ -30,7 +30,7 @@ NAMES = (
 TOKENS = 3  # the draft length that the file recommends; the layer can be applied any number of times
 
 
-def read_mtp(found: Checkpoint, lender: Lender) -> tuple[Mtp, dict[str, Tensor]]:
+def read_mtp(found: Checkpoint, shared: SharedWeights) -> tuple[Mtp, dict[str, Tensor]]:
     if "speculators_model_type" not in found.config:
         raise found.wrong(
             "is not a speculators folder; MTP layers inside a target's checkpoint are not supported, choose another "
@@ -42,14 +42,14 @@ def read_mtp(found: Checkpoint, lender: Lender) -> tuple[Mtp, dict[str, Tensor]]
         )
     tensors = renamed(found.tensors, *NAMES)
     shape = shape_of(found, found.section("transformer_layer_config"), "midlayer.self_attn.", tensors)
-    same_hidden(found, shape.hidden, lender)
-    return built(Mtp, MtpConfig(shape), lender), tensors
+    same_hidden(found, shape.hidden, shared)
+    return built(Mtp, MtpConfig(shape), shared), tensors
 
 
 def write_mtp(head: Mtp, target: str) -> Published:
     config = speculators_config("mtp", TOKENS, target) | {
         "architectures": ["MTPDraftModel"],
         "num_nextn_predict_layers": 1,
-        "transformer_layer_config": layer_config(head.config.shape, head.lender.vocabulary),
+        "transformer_layer_config": layer_config(head.config.shape, head.shared.vocabulary),
     }
     return Published(config, renamed(head.state_dict(), *((ours, theirs) for theirs, ours in NAMES)))

@@ -24,7 +24,7 @@ from draftscope.models.heads.block import Block
 from draftscope.models.heads.eagle import Eagle1, Eagle3
 from draftscope.models.heads.formats import format_block, format_eagle, format_medusa, format_mtp
 from draftscope.models.heads.formats.head_files import Checkpoint, Published, read, write
-from draftscope.models.heads.head import Head, Lender
+from draftscope.models.heads.head import Head, SharedWeights
 from draftscope.models.heads.medusa import Medusa
 from draftscope.models.heads.mtp import Mtp
 
@@ -37,7 +37,7 @@ class Format:
     inverse, for a target with the given name."""
 
     head: type[Head]
-    read: Callable[[Checkpoint, Lender], tuple[Head, Tensors]]
+    read: Callable[[Checkpoint, SharedWeights], tuple[Head, Tensors]]
     write: Callable[[Any, str], Published]
 
 
@@ -51,16 +51,16 @@ FORMATS = {
 KINDS = (*FORMATS, "block", "speculators")
 
 
-def load_head(kind: str, source: str | Path, lender: Lender, revision: str | None = None) -> Head:
-    """The head of `kind` from a folder or the hub, on the lender's device and in its dtype.
+def load_head(kind: str, source: str | Path, shared: SharedWeights, revision: str | None = None) -> Head:
+    """The head of `kind` from a folder or the hub, on the target's device and in its dtype.
 
     Raises DraftscopeError for an unknown kind, unreadable files, a head of another target, or an unsupported variant.
     """
     if kind not in KINDS:
         raise DraftscopeError(f"There is no kind of head '{kind}'; choose from {', '.join(KINDS)}.")
     found = read(source, revision)
-    head, tensors = FORMATS[_kind(kind, found)].read(found, lender)
-    _fill(head, tensors, found, lender)
+    head, tensors = FORMATS[_kind(kind, found)].read(found, shared)
+    _fill(head, tensors, found, shared)
     return head.eval()
 
 
@@ -91,7 +91,7 @@ def _kind(kind: str, found: Checkpoint) -> str:
     return str(actual)
 
 
-def _fill(head: Head, tensors: Tensors, found: Checkpoint, lender: Lender) -> None:
+def _fill(head: Head, tensors: Tensors, found: Checkpoint, shared: SharedWeights) -> None:
     """Assigns the tensors to the head's weights; names and shapes must match exactly."""
     expected = head.state_dict()
     if missing := sorted(expected.keys() - tensors.keys()):
@@ -107,7 +107,7 @@ def _fill(head: Head, tensors: Tensors, found: Checkpoint, lender: Lender) -> No
                 f"has a weight '{name}' of {_size(tensors[name])}, but its config.json and this target need "
                 f"{_size(expected[name])}; choose a head that was trained for this target."
             )
-    device, dtype = lender.embedding.device, lender.embedding.dtype
+    device, dtype = shared.embedding.device, shared.embedding.dtype
     converted = {name: t.to(device, dtype if t.is_floating_point() else t.dtype) for name, t in tensors.items()}
     head.load_state_dict(converted, assign=True)
 

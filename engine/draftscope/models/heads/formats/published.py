@@ -10,7 +10,7 @@ from torch import Tensor
 from transformers import LlamaConfig
 
 from draftscope.models.heads.formats.head_files import Checkpoint
-from draftscope.models.heads.head import Lender
+from draftscope.models.heads.head import SharedWeights
 from draftscope.models.heads.layer import HeadShape
 
 LLAMA_LIKE = ("llama", "qwen2", "qwen3")  # the same layer except for biases and norms, which the weights show
@@ -106,26 +106,26 @@ def _renamed(name: str, prefixes: Sequence[tuple[str, str]]) -> str:
     return name
 
 
-def built(head: type[Any], config: Any, lender: Lender) -> Any:
+def built(head: type[Any], config: Any, shared: SharedWeights) -> Any:
     """A head on the meta device, whose weights are assigned later."""
     with torch.device("meta"):
-        return head(config, lender)
+        return head(config, shared)
 
 
-def same_hidden(found: Checkpoint, hidden: int, lender: Lender) -> None:
+def same_hidden(found: Checkpoint, hidden: int, shared: SharedWeights) -> None:
     """Refuses a head for a target of another hidden size."""
-    if hidden != lender.hidden:
+    if hidden != shared.hidden:
         raise found.wrong(
-            f"was trained for a target of hidden size {hidden:,}, but this target's is {lender.hidden:,}; choose a "
+            f"was trained for a target of hidden size {hidden:,}, but this target's is {shared.hidden:,}; choose a "
             "head that was trained for this target."
         )
 
 
-def within(found: Checkpoint, layers: tuple[int, ...], lender: Lender) -> tuple[int, ...]:
+def within(found: Checkpoint, layers: tuple[int, ...], shared: SharedWeights) -> tuple[int, ...]:
     """Refuses hidden states that the target does not have."""
-    if any(not 0 <= layer <= lender.layers for layer in layers):
+    if any(not 0 <= layer <= shared.layers for layer in layers):
         raise found.wrong(
-            f"reads the hidden states {list(layers)}, but this target has 0 to {lender.layers}; choose a head that was "
+            f"reads the hidden states {list(layers)}, but this target has 0 to {shared.layers}; choose a head that was "
             "trained for this target."
         )
     return layers
