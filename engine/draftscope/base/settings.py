@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from draftscope.base.control import Control
 
 LOSSY = ("typical", "lenient", "top-k")  # rules whose output is not the target's distribution
+LEAST_TEMPERATURE = 1e-30  # logits divided by less overflow in fp32, and the softmax of infinities is NaN
 
 
 class GeneralSettings(BaseModel):
@@ -42,6 +43,15 @@ class GeneralSettings(BaseModel):
     system: str = Field(default="", max_length=20_000, description="system message of a chat")
     thinking: bool = Field(default=False, description="let a chat model think first, if its template supports that")
     stop: tuple[str, ...] = Field(default=(), max_length=16, description="strings that end the text")
+
+    @field_validator("temperature")
+    @classmethod
+    def _divides_in_fp32(cls, temperature: float) -> float:
+        if 0.0 < temperature < LEAST_TEMPERATURE:
+            raise ValueError(
+                f"too small to divide by in fp32; choose 0 for greedy decoding, or at least {LEAST_TEMPERATURE:g}"
+            )
+        return temperature
 
     @field_validator("stop")
     @classmethod

@@ -13,6 +13,7 @@ from time import perf_counter
 import torch
 from torch import Tensor
 
+from draftscope.base.errors import DraftscopeError
 from draftscope.base.settings import LOSSY
 from draftscope.base.text import AddedText, Ending, Pieces, Transcript
 from draftscope.drafters.drafter import Drafter, Outcome, State
@@ -26,6 +27,7 @@ from draftscope.verify.tree import DraftTree, chain
 from draftscope.verify.uniforms import Streams, Uniforms, no_uniforms
 from draftscope.verify.verify import Rule, Verification, verify_block, verify_greedy, verify_lossy, verify_tree
 
+TARGET_BROKEN, DRAFT_BROKEN = -1, -2  # in place of a round's last token: a distribution is not finite
 COMPACT_AT = 0.25  # finished sequences are removed once this share of the batch has ended
 
 
@@ -144,6 +146,7 @@ class Session:
         p, verification = self._accept(logits, tree, uniforms)
         live = [not done for done in self._done]
         paths, last = _read(verification)
+        self._refuse_broken(last, live)
         paths = [path if alive else [] for path, alive in zip(paths, live, strict=True)]
         stages["accept"] = watch.lap()
         self._commit(tree, verification, paths, live)
@@ -232,7 +235,19 @@ class Session:
         self, logits: Tensor, tree: DraftTree, uniforms: Uniforms
     ) -> tuple[Tensor | None, Verification]:
         p = None if self._sampling.greedy else self._sampling.distribution(logits)
-        return p, self._verify(logits, p, tree, uniforms)
+        verification = self._verify(logits, p, tree, uniforms)
+        return p, replace(verification, last=_marked(verification.last, logits, p, tree))
+
+    def _refuse_broken(self, last: list[int], live: list[bool]) -> None:
+        """Raises DraftscopeError where `_marked` found a distribution that is not finite: nothing is emitted."""
+        marks = [token for token, alive in zip(last, live, strict=True) if alive and token < 0]
+        if not marks:
+            return
+        whose = "target" if TARGET_BROKEN in marks else "drafter"
+        raise DraftscopeError(
+            f"The {whose}'s distribution at temperature {self.settings.temperature:g} contains NaN or infinity, so no "
+            f"token can be drawn from it. Load the models with dtype 'float32' or check the {whose}'s weights."
+        )
 
     def _verify(self, logits: Tensor, p: Tensor | None, tree: DraftTree, uniforms: Uniforms) -> Verification:
         if p is None:
@@ -287,6 +302,19 @@ class Session:
         self._texts = [self._texts[place] for place in live]
         self._streams = self._streams.only(live)
         self._done = [False] * len(live)
+
+
+def _marked(last: Tensor, logits: Tensor, p: Tensor | None, tree: DraftTree) -> Tensor:
+    """`last` [B], with a negative mark where a distribution of the round is not finite. Does not wait for the device.
+
+    Softmax makes every entry of a row NaN if one logit is NaN or infinite, so that one entry of a row [V] is enough.
+    """
+    if p is None:
+        best = logits.argmax(-1, keepdim=True)  # a NaN counts as the largest
+        return last.masked_fill(~logits.gather(-1, best).isfinite().all(1)[:, 0], TARGET_BROKEN)
+    if tree.distributions is not None:
+        last = last.masked_fill(~tree.distributions[..., 0].isfinite().all(-1), DRAFT_BROKEN)
+    return last.masked_fill(~p[..., 0].isfinite().all(-1), TARGET_BROKEN)
 
 
 def _read(verification: Verification) -> tuple[list[list[int]], list[int]]:
