@@ -9,7 +9,6 @@ import { given } from "../base/given.js";
 import { again, earlyDeltas } from "../base/host.js";
 import { isChain } from "../base/numbers.js";
 import { fold, newStore } from "../base/store.js";
-import style from "../base/style.css" with { type: "css" };
 import { themeCss } from "../base/theme.js";
 import { Transport } from "../base/transport.js";
 import { DecisionView } from "../decision/decision.js";
@@ -17,7 +16,6 @@ import { ForkBar } from "../decision/fork.js";
 import { TrialView } from "../decision/trial.js";
 import { addSaveMenu } from "../draw/pictures.js";
 import { Unfold } from "../draw/unfold.js";
-import lessonStyle from "../lessons/lessons.css" with { type: "css" };
 import { LessonPlayer } from "../lessons/player.js";
 import { CheckCard } from "../proof/check.js";
 import { ExactView } from "../proof/exact.js";
@@ -34,8 +32,8 @@ import { keyLine, pressKey } from "./keys.js";
 import { Lead } from "./lead.js";
 import { Message } from "./message.js";
 import { settingsArrived, showEngine } from "./page.js";
-import sceneStyle from "./scenes.css" with { type: "css" };
 import { Scenes } from "./scenes.js";
+import { sheets } from "./styles.js";
 
 const NARROW = 700;
 const ENDS = ["length", "eos", "stop"]; // of a run that went to its end
@@ -45,7 +43,7 @@ export class Instrument extends HTMLElement {
     if (this.shadowRoot) return;
     const shadow = this.attachShadow({ mode: "open" });
     shadow.append(h("style", { text: themeCss() }));
-    shadow.adoptedStyleSheets = [style, sceneStyle, lessonStyle];
+    shadow.adoptedStyleSheets = sheets;
     this.request = this.request.bind(this);
     this.transport = new Transport(this.request, () => this.cursor.followClock());
     this.cursor = new Cursor(this.transport, this.request);
