@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -24,10 +24,11 @@ from draftscope.decode.lab import Lab
 from draftscope.measure.check import Finding
 from draftscope.trace import files, tables
 from draftscope_app.cli import options
-from draftscope_app.cli.main import COMMANDS, main
+from draftscope_app.cli.main import COMMANDS
 from draftscope_app.engine.config import Environment
 from draftscope_app.reports import lanes
 from draftscope_app.serve import server
+from tests.support.command import Cli, Ran, command_line, instead_of_loading
 
 METRICS = {
     "mean_acceptance_length",
@@ -56,37 +57,15 @@ LOADING = (
 SAMPLED = ("--temperature", "1", "--seed", "3", "--max-new-tokens", "24")
 
 
-@dataclass(frozen=True)
-class Ran:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-
-Cli = Callable[..., Ran]
-
-
 @pytest.fixture
 def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
-    """Runs a command here, as its own process would."""
-
-    def run(*arguments: str | Path) -> Ran:
-        code = main([str(argument) for argument in arguments])
-        out, err = capsys.readouterr()
-        return Ran(code, out, err)
-
-    return run
+    """`draftscope`."""
+    return command_line(capsys)
 
 
 @pytest.fixture
 def loaded(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> Lab:
-    """The random byte pair, in place of whatever the arguments would load."""
-    monkeypatch.setattr(options, "load", lambda _: pair)
-    return pair
+    return instead_of_loading(monkeypatch, pair)
 
 
 @pytest.fixture

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,37 +23,20 @@ from draftscope.measure.bench.plan import QUICK, BenchPlan
 from draftscope.measure.check import PROMPTS, joint_distance
 from draftscope_app.cli import fields, options, plans, terminal
 from draftscope_app.cli.main import main
+from tests.support.command import Cli, command_line, instead_of_loading
 
 TINY = ("--quick", "--tokens", "6", "--repeats", "1", "--kinds", "story,code", "--drafters", "draft,ngram")
-
-
-@dataclass(frozen=True)
-class Ran:
-    code: int
-    out: str
-    err: str
-
-
-Cli = Callable[..., Ran]
 
 
 @pytest.fixture
 def cli(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Cli:
     """`draftscope bench` with its files in `tmp_path`."""
-
-    def run(*arguments: str | Path) -> Ran:
-        code = main(["bench", "--out", str(tmp_path), *map(str, arguments)])
-        out, err = capsys.readouterr()
-        return Ran(code, out, err)
-
-    return run
+    return command_line(capsys, "bench", "--out", tmp_path)
 
 
 @pytest.fixture
 def loaded(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> Lab:
-    """The random byte pair, in place of whatever the arguments would load."""
-    monkeypatch.setattr(options, "load", lambda _: pair)
-    return pair
+    return instead_of_loading(monkeypatch, pair)
 
 
 def planned(*arguments: str) -> BenchPlan:

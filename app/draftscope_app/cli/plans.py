@@ -1,4 +1,4 @@
-"""Options of a benchmark's plan, which `bench` and `regret` share, and the folder of its results."""
+"""What `bench` and `regret` share: options of their plan, the folder of their results, how a report is printed."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, Protocol, get_type_hints
 
 import typer
 from pydantic.fields import FieldInfo
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.measure.bench.plan import BenchPlan
-from draftscope_app.cli import options
+from draftscope_app.cli import options, terminal
 from draftscope_app.cli.fields import Given, options_of
 
 MEASURED = "What is measured"
@@ -40,6 +40,15 @@ Prompts = Annotated[
 Out = Annotated[
     Path, typer.Option(metavar="DIR", help="folder for the files", show_default=True, rich_help_panel=options.OUTPUT)
 ]
+
+
+class Report(Protocol):
+    """A finished measurement."""
+
+    @property
+    def notes(self) -> Sequence[str]: ...
+
+    def as_json(self) -> str: ...
 
 
 def plan_options(default: BenchPlan, names: Sequence[str] = tuple(_OPTIONS)) -> list[inspect.Parameter]:
@@ -71,3 +80,13 @@ def prepare_folder(folder: Path) -> None:
         raise DraftscopeError(f"--out {folder}: the folder cannot be made ({reason}); name another.") from None
     if not os.access(folder, os.W_OK):
         raise DraftscopeError(f"--out {folder}: this folder cannot be written to; name another.")
+
+
+def print_report(report: Report, markdown: str, json: bool) -> None:
+    """The report's tables or, with `json`, its JSON on stdout; its notes on stderr."""
+    for note in report.notes:
+        terminal.say(" ".join(note.split()))
+    if json:
+        print(report.as_json())
+    else:
+        terminal.markdown(markdown)

@@ -56,13 +56,7 @@ def bench(
     chosen, _ = options.models(loading)
     lab, more = _loaded(chosen)
     report = benchmark(lab, plan, selected, [*notes, *more])
-    text = save(report, out)
-    for note in report.notes:
-        terminal.say(" ".join(note.split()))
-    if json:
-        print(report.as_json())
-    else:
-        terminal.markdown(text)
+    plans.print_report(report, save(report, out), json)
     terminal.say(f"wrote {', '.join(['bench.json', 'bench.md', *_page(report, out)])} to {out}.")
     return ExitCode.OK
 

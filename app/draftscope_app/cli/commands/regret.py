@@ -68,12 +68,6 @@ def regret(
     arms_of(chosen, find)
     load, _ = options.models(loading)
     report = measure(options.load(load), plan, selected, arms, policies, notes)
-    text = save(report, out)
-    for note in report.notes:
-        terminal.say(" ".join(note.split()))
-    if json:
-        print(report.as_json())
-    else:
-        terminal.markdown(text)
+    plans.print_report(report, save(report, out), json)
     terminal.say(f"wrote regret.json, regret.md to {out}.")
     return ExitCode.OK

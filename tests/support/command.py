@@ -1,0 +1,48 @@
+"""A command of the command line, run in the test's own process."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from draftscope.decode.lab import Lab
+from draftscope_app.cli import options
+from draftscope_app.cli.main import main
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A command that has ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+Cli = Callable[..., Ran]
+
+
+def command_line(capsys: pytest.CaptureFixture[str], *first: str | Path) -> Cli:
+    """Runs `draftscope`, with these `first` arguments and those of each call."""
+
+    def run(*arguments: str | Path) -> Ran:
+        code = main([str(argument) for argument in (*first, *arguments)])
+        out, err = capsys.readouterr()
+        return Ran(code, out, err)
+
+    return run
+
+
+def instead_of_loading(monkeypatch: pytest.MonkeyPatch, lab: Lab) -> Lab:
+    """Every command decodes with `lab`, whatever its arguments name."""
+    monkeypatch.setattr(options, "load", lambda _: lab)
+    return lab
