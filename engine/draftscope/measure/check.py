@@ -2,7 +2,7 @@
 
 Tests prove the rules by enumeration. On a real pair, caches, masks and random streams can still be wrong, which samples
 reveal. So a check never says "exact": it says that no difference was found, in how many samples, and how likely a false
-alarm is.
+alarm is. A greedy text that parts from plain's at a tie (`ties.py`) is no difference; how many did is said.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -26,6 +27,7 @@ from draftscope.decode.lab import Lab
 from draftscope.decode.start import models_of
 from draftscope.drafters.options import RuleOptions
 from draftscope.drafters.settings import Settings
+from draftscope.measure.ties import Parting, Rounding
 from draftscope.trace import events
 from draftscope.verify.sampling import Sampling
 
@@ -44,6 +46,7 @@ class Finding:
     passed: bool
     detail: str
     samples: int = 0
+    ties: int = 0  # texts that part from the expected ones where rounding alone decides
     p_value: float | None = None
     total_variation: float | None = None  # lossy rules: between the joint distribution and the target's
     kl: float | None = None  # KL(written || target) in nats; absent if infinite (the target cannot write it)
@@ -100,6 +103,7 @@ def check(
     rule: str | None = None,
     like: Settings | None = None,
     watch: Callable[[], None] = lambda: None,
+    prompts: Sequence[str] = PROMPTS,
 ) -> Iterator[Finding]:
     """Tests what every drafter must satisfy, then the joint distribution at temperature 1; yields each finding.
 
@@ -108,6 +112,7 @@ def check(
     lies from the target's is told as a number, not verified.
     """
     chooses = "rule" in drafters.find(drafter).uses
+    bench = Bench(lab, drafter, seed, tuple(prompts))
     if rule is not None and not chooses:
         raise DraftscopeError(f"rule = '{rule}': '{drafter}' has no choice of rule; leave it out.")
     rules = (rule,) if rule is not None else ("block", "token") if chooses else ("block",)
@@ -115,7 +120,7 @@ def check(
     for test in TESTS:
         watch()
         progress(test.__name__.replace("_", " "))
-        yield test(lab, drafter, seed)
+        yield test(bench)
     for each in rules:
         settings = Settings.of(
             drafter=drafter, rule=each, gamma=3, shape=(3, 2), typed=" the", temperature=1.0, top_k=3, seed=seed,
@@ -123,7 +128,7 @@ def check(
         )  # fmt: skip
         progress(f"joint distribution, {samples} samples")
         test_distribution = distance_test if each in LOSSY else distribution_test
-        yield test_distribution(lab, PROMPTS[0], settings, length=4, samples=samples, watch=watch)
+        yield test_distribution(lab, prompts[0], settings, length=4, samples=samples, watch=watch)
 
 
 def verdict(findings: Sequence[Finding], exact: bool) -> str:
@@ -131,90 +136,155 @@ def verdict(findings: Sequence[Finding], exact: bool) -> str:
     failed = [finding.name for finding in findings if not finding.passed]
     if failed:
         return f"A difference was found: {', '.join(failed)}."
+    ties = sum(finding.ties for finding in findings)
+    met = f" Ties met: {ties}; there rounding alone decides the target's best token." if ties else ""
     if not exact:
-        return "This drafter's rule is lossy by design; nothing unexpected was found."
-    return "The rule is proved; on this pair no difference was found."
+        return f"This drafter's rule is lossy by design; nothing unexpected was found.{met}"
+    return f"The rule is proved; on this pair no difference was found.{met}"
 
 
-def greedy_identity(lab: Lab, drafter: str, seed: int = 0, tokens: int = 48) -> Finding:
-    """At temperature 0 the drafter must write plain's tokens. In 16-bit a near tie may differ; its gap is reported."""
-    equal = total = 0
-    for prompt in PROMPTS:
-        plain = lab.decode(prompt, "plain", max_new_tokens=tokens, seed=seed)
-        other = lab.decode(prompt, drafter, max_new_tokens=tokens, seed=seed, typed=" and then the", record=False)
-        total += len(plain.token_ids)
-        same = _common(plain.token_ids, other.token_ids)
-        equal += same
-        if plain.token_ids != other.token_ids:
-            gap = _gap_at(lab, prompt, plain.token_ids[:same])
-            detail = f"'{prompt[:24]}' diverges at token {same}, where the target's top-2 logits are {gap:.4g} apart"
-            return Finding("greedy identity", False, f"{detail} ({lab.target.dtype})", total)
-    return Finding("greedy identity", True, f"{equal} of {total} tokens equal to plain, {len(PROMPTS)} prompts", total)
+@dataclass(frozen=True)
+class Bench:
+    """What the greedy tests share: the pair, the drafter, and what plain writes after each prompt."""
+
+    lab: Lab
+    drafter: str
+    seed: int = 0
+    prompts: tuple[str, ...] = PROMPTS
+    tokens: int = 48  # of each of plain's texts
+
+    @cached_property
+    def plain(self) -> list[list[int]]:
+        return [self.greedy(prompt, "plain", self.tokens) for prompt in self.prompts]
+
+    @cached_property
+    def rounding(self) -> Rounding:
+        return Rounding(self.lab, list(zip(map(self.lab.encode, self.prompts), self.plain, strict=True)))
+
+    def greedy(self, prompt: str, drafter: str, tokens: int, ends: Sequence[int] | None = None) -> list[int]:
+        """What a drafter writes after a prompt at temperature 0; `ends` are the tokens that end its text."""
+        lab = copy(self.lab)
+        lab.eos = self.lab.eos if ends is None else frozenset(ends)
+        run = lab.decode(prompt, drafter, max_new_tokens=tokens, seed=self.seed, typed=" and then the", record=False)
+        return run.token_ids
+
+    def parting(self, prompt: str, expected: Sequence[int], found: Sequence[int]) -> Parting | None:
+        """Where a text leaves the expected one; None if the shorter is the beginning of the longer."""
+        return self.rounding.parting(self.lab.encode(prompt), expected, found)
+
+    def told(self, prompt: str, parting: Parting) -> str:
+        """Where and why a text parts."""
+        gap = f"where the target's fp32 logits of the two tokens are {parting.gap:.3g} apart"
+        told = f"'{prompt[:24]}' parts at token {parting.token + 1}, {gap}"
+        if parting.tie:
+            return f"{told}: a tie"
+        return f"{told}; from there a token trails the target's best by {parting.behind:.3g}"
 
 
-def one_forward_a_round(lab: Lab, drafter: str, seed: int = 0) -> Finding:
+def greedy_identity(bench: Bench) -> Finding:
+    """At temperature 0 the drafter must write plain's tokens. A text may part from plain's at a tie only."""
+    name, partings = "greedy identity", []
+    equal, total = 0, sum(map(len, bench.plain))
+    for prompt, plain in zip(bench.prompts, bench.plain, strict=True):
+        found = bench.greedy(prompt, bench.drafter, bench.tokens)
+        equal += _common(plain, found)
+        if found == plain:
+            continue
+        parting = bench.parting(prompt, plain, found)
+        if parting is None:
+            detail = f"'{prompt[:24]}' has {len(found)} tokens, plain's text {len(plain)}, equal as far as both go"
+            return Finding(name, False, detail, total)
+        partings.append(bench.told(prompt, parting))
+        if not parting.tie:
+            return Finding(name, False, f"{partings[-1]} ({bench.rounding})", total)
+    detail = f"{equal} of {total} tokens equal to plain, {len(bench.prompts)} prompts"
+    return Finding(name, True, _with_ties(detail, partings, bench), total, ties=len(partings))
+
+
+def one_forward_a_round(bench: Bench) -> Finding:
     """The target must run once per round, plus one prefill."""
-    with lab.target.counter.widths() as ran:
-        run = lab.decode(PROMPTS[0], drafter, max_new_tokens=24, seed=seed)
+    with bench.lab.target.counter.widths() as ran:
+        run = bench.lab.decode(bench.prompts[0], bench.drafter, max_new_tokens=24, seed=bench.seed)
     widths = [event.width for event in run.rounds]
     detail = f"{len(ran)} forwards: {len(widths)} rounds and the prefill"
     return Finding("one forward a round", ran[1:] == widths, detail, len(ran))
 
 
-def end_inside_a_block(lab: Lab, drafter: str, seed: int = 0) -> Finding:
-    """An end of text must end the text there, also inside an accepted block."""
-    plain = lab.decode(PROMPTS[0], "plain", max_new_tokens=24, seed=seed).token_ids
-    wrong = []
-    for place in range(len(plain)):
-        ends = copy(lab)
-        ends.eos = frozenset({plain[place]})
-        found = ends.decode(PROMPTS[0], drafter, max_new_tokens=24, seed=seed, record=False).token_ids
-        if found != plain[: plain.index(plain[place]) + 1]:
+def end_inside_a_block(bench: Bench, tokens: int = 24) -> Finding:
+    """An end of text must end the text there, also inside an accepted block. Before it, a text may part at a tie."""
+    prompt, free = bench.prompts[0], bench.greedy(bench.prompts[0], bench.drafter, tokens)
+    wrong, partings = [], []
+    for place, end in enumerate(free):
+        expected = free[: free.index(end) + 1]
+        found = bench.greedy(prompt, bench.drafter, tokens, ends=[end])
+        if found == expected:
+            continue
+        parting = bench.parting(prompt, expected, found)
+        ended = end not in found[:-1] and (found[-1] == end or len(found) == tokens)
+        if parting is None or not parting.tie or not ended:
             wrong.append(place)
+        else:
+            partings.append(bench.told(prompt, parting))
     detail = (
         f"texts that should end at tokens {wrong} end elsewhere"
         if wrong
-        else f"{len(plain)} ends, each in the right place"
+        else f"{len(free)} ends, each in the right place"
     )
-    return Finding("end inside a block", not wrong, detail, len(plain))
+    detail = _with_ties(detail, partings, bench)
+    return Finding("end inside a block", not wrong, detail, len(free), ties=len(partings))
 
 
-def begun_again(lab: Lab, drafter: str, seed: int = 0) -> Finding:
+def begun_again(bench: Bench) -> Finding:
     """A cancelled run must not change what the next run writes.
 
-    Tested at temperature 0 if the drafter depends on measured times, since a seed then repeats no sampled text.
+    Tested at temperature 0 if the drafter depends on measured times, since a seed then repeats no sampled text. Two
+    such texts have other trees, so they may part at a tie.
     """
-    temperature = 0.0 if drafters.find(drafter).by_clock else 1.0
-    settings = Settings.of(drafter=drafter, temperature=temperature, max_new_tokens=24, seed=seed)
-    undisturbed = _written(lab, settings)
-    next(lab.session(PROMPTS[1], settings, record=False).steps())
-    same = _written(lab, settings) == undisturbed
-    return Finding(
-        "begun again", same, f"{len(undisturbed)} tokens {'equal' if same else 'differ'} after a cancelled run", 1
+    name, by_clock = "begun again", drafters.find(bench.drafter).by_clock
+    settings = Settings.of(
+        drafter=bench.drafter, temperature=0.0 if by_clock else 1.0, max_new_tokens=24, seed=bench.seed
     )
+    undisturbed = _written(bench.lab, bench.prompts[0], settings)
+    next(bench.lab.session(bench.prompts[1], settings, record=False).steps())
+    again = _written(bench.lab, bench.prompts[0], settings)
+    if again != undisturbed and by_clock:
+        parting = bench.parting(bench.prompts[0], undisturbed, again)
+        if parting is not None and parting.tie:
+            detail = _with_ties("equal after a cancelled run", [bench.told(bench.prompts[0], parting)], bench)
+            return Finding(name, True, detail, 1, ties=1)
+    same = again == undisturbed
+    return Finding(name, same, f"{len(undisturbed)} tokens {'equal' if same else 'differ'} after a cancelled run", 1)
 
 
-def ragged_batch(lab: Lab, drafter: str, seed: int = 0) -> Finding:
-    """Unequal texts decoded together must get the same tokens as each alone."""
+def ragged_batch(bench: Bench) -> Finding:
+    """Unequal texts decoded together must get the same tokens as each alone, except at a tie."""
+    lab, name, partings = bench.lab, "ragged batch", []
     if not lab.batches:
-        return Finding("ragged batch", True, "skipped: one of these models decodes one text at a time")
-    settings = Settings.of(drafter=drafter, max_new_tokens=24, seed=seed)
-    prompts = [lab.encode(prompt) for prompt in PROMPTS]
-    together = lab.session_of(prompts, settings, tuple(range(len(prompts))), ends=False)
+        return Finding(name, True, "skipped: one of these models decodes one text at a time")
+    settings = Settings.of(drafter=bench.drafter, max_new_tokens=24, seed=bench.seed)
+    encoded = [lab.encode(prompt) for prompt in bench.prompts]
+    together = lab.session_of(encoded, settings, tuple(range(len(encoded))), ends=False)
     for _ in together.steps():
         pass
-    for b, prompt in enumerate(prompts):
-        alone = lab.session_of([prompt], settings, (b,), ends=False)
+    for b, prompt in enumerate(bench.prompts):
+        alone = lab.session_of([encoded[b]], settings, (b,), ends=False)
         for _ in alone.steps():
             pass
-        same = _common(together.transcripts[b].tokens, alone.transcripts[0].tokens)
-        if same < settings.max_new_tokens:
-            gap = _gap_at(lab, PROMPTS[b], alone.transcripts[0].tokens[:same])
-            detail = f"'{PROMPTS[b][:24]}' differs at token {same}, where the top-2 logits are {gap:.4g} apart"
-            return Finding("ragged batch", False, f"{detail} ({lab.target.dtype})", len(prompts))
-    return Finding(
-        "ragged batch", True, f"{len(prompts)} unequal texts get the same tokens together as alone", len(prompts)
-    )
+        parting = bench.parting(prompt, alone.transcripts[0].tokens, together.transcripts[b].tokens)
+        if parting is not None:
+            partings.append(bench.told(prompt, parting))
+            if not parting.tie:
+                return Finding(name, False, f"{partings[-1]} ({bench.rounding})", len(encoded))
+    detail = f"{len(encoded)} unequal texts get the same tokens together as alone"
+    return Finding(name, True, _with_ties(detail, partings, bench), len(encoded), ties=len(partings))
+
+
+def _with_ties(detail: str, partings: Sequence[str], bench: Bench) -> str:
+    """`detail`, and the ties that were met, if any."""
+    if not partings:
+        return detail
+    more = f", and {len(partings) - 1} more" if len(partings) > 1 else ""
+    return f"{detail}; {partings[0]}{more} ({bench.rounding})"
 
 
 TESTS = (greedy_identity, one_forward_a_round, end_inside_a_block, begun_again, ragged_batch)
@@ -350,8 +420,8 @@ def _edge(logits: Tensor, top_k: int) -> float:
 
 
 def _unclear(lab: Lab) -> float:
-    """Logits closer than two steps of the target's number format may change order between forwards."""
-    return 2.0 * torch.finfo(lab.target.dtype).eps
+    """Logits closer than four steps of the target's number format may change order between forwards."""
+    return 4.0 * torch.finfo(lab.target.dtype).eps
 
 
 def along(observed: Counter[tuple[int, ...]], expected: Joint) -> Counter[tuple[int, ...]]:
@@ -411,8 +481,8 @@ def chi_square(observed: Counter[tuple[int, ...]], expected: Joint, samples: int
     return float(found.statistic), len(cells) - 1, float(found.pvalue)
 
 
-def _written(lab: Lab, settings: Settings) -> list[int]:
-    run = lab.session(PROMPTS[0], settings, record=False)
+def _written(lab: Lab, prompt: str, settings: Settings) -> list[int]:
+    run = lab.session(prompt, settings, record=False)
     for _ in run.steps():
         pass
     return run.token_ids
@@ -422,13 +492,3 @@ def _common(first: Sequence[int], second: Sequence[int]) -> int:
     """The number of equal leading tokens."""
     pairs = enumerate(zip(first, second, strict=False))
     return next((i for i, (a, b) in pairs if a != b), min(len(first), len(second)))
-
-
-@torch.inference_mode()
-def _gap_at(lab: Lab, prompt: str, written: list[int]) -> float:
-    """Top-1 minus top-2 logit of the target after prompt and `written`."""
-    tokens = torch.tensor([[*lab.encode(prompt), *written]], device=lab.target.device)
-    offsets = torch.arange(tokens.shape[1], device=tokens.device)[None]
-    logits = lab.target.forward(lab.target.cache(1, tokens.shape[1]), tokens, offsets, last_only=True)
-    first, second = logits[0, 0].float().topk(2).values.tolist()
-    return float(first - second)

@@ -1,0 +1,101 @@
+"""Ties: where rounding alone decides the target's best token, so that two right forwards may write different ones.
+
+A greedy text that parts from plain's is no difference if each of its tokens, from there to its end, is the target's
+best after its own prefix up to rounding: by the target's fp32 logits, it trails the best token by no more than the
+bound. The bound is measured on plain's texts, never on the text that is judged: twice the most that the target's own
+precision moves the lead of its best token over another one. A wrong rule writes tokens that trail by more; `judged`
+says at how many of plain's tokens it would show, and where that is less than half of them nothing is called a tie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from draftscope.decode.lab import Lab
+from draftscope.models.precise import fp32_logits
+
+RIVALS = 16  # the tokens nearest to the best one, whose lead is measured
+MARGIN = 2.0  # the bound, relative to the largest rounding that was measured
+LEAST = 1e-5  # of a logit's size: the rounding of fp32 itself, in another order of summation
+ENOUGH = 0.5  # share of plain's tokens at which a wrong token would show
+
+
+@dataclass(frozen=True)
+class Parting:
+    """Where a text leaves the expected one. `gap` is the fp32 logits of the two tokens there, apart; `behind` the most
+    that any token from there on trails the target's best one. `tie`: rounding explains all of it."""
+
+    token: int
+    gap: float
+    behind: float
+    tie: bool
+
+
+class Rounding:
+    """What the target's precision does to its greedy choice, measured on plain's texts of `prompts` when first asked.
+
+    `texts` are prompts and what plain wrote after them, as tokens.
+    """
+
+    def __init__(self, lab: Lab, texts: Sequence[tuple[list[int], list[int]]]) -> None:
+        self._lab = lab
+        self._texts = texts
+
+    @cached_property
+    def _measured(self) -> tuple[float, Tensor]:
+        """The largest change of a lead by rounding, and the leads of plain's tokens over the second best, in fp32."""
+        largest, leads = 0.0, []
+        for prompt, written in self._texts:
+            right, own = self._right(prompt, written), self._own(prompt, written)
+            best = right.topk(min(RIVALS, right.shape[-1]), -1)
+            lead, rounded = (each[:, :1] - each for each in (best.values, own.gather(-1, best.indices)))
+            scale = float(best.values.abs().max())
+            largest = max(largest, float((lead - rounded).abs().max()), LEAST * scale)
+            leads.append(lead[:, 1])
+        return largest, torch.cat(leads)
+
+    @property
+    def bound(self) -> float:
+        """How far a greedy token may trail the best one by rounding."""
+        return MARGIN * self._measured[0]
+
+    @property
+    def judged(self) -> float:
+        """The share of plain's tokens that lead by more than the bound: there a wrong token shows."""
+        return float((self._measured[1] > self.bound).double().mean())
+
+    def parting(self, prompt: list[int], expected: Sequence[int], found: Sequence[int]) -> Parting | None:
+        """Where `found` leaves `expected`, both written after `prompt`; None if they are equal as far as both go."""
+        pairs = enumerate(zip(expected, found, strict=False))
+        at = next((i for i, (a, b) in pairs if a != b), None)
+        if at is None:
+            return None
+        right = self._right(prompt, list(found))[at:]
+        tokens = torch.tensor(found[at:], device=right.device)[:, None]
+        behind = right.amax(-1) - right.gather(-1, tokens)[:, 0]
+        gap = abs(float(right[0, expected[at]] - right[0, found[at]]))
+        most = float(behind.max())
+        return Parting(at, gap, most, most <= self.bound and self.judged >= ENOUGH)
+
+    def __str__(self) -> str:
+        return (
+            f"rounding in {str(self._lab.target.dtype).removeprefix('torch.')} moves a lead by up to "
+            f"{self._measured[0]:.3g}, measured; {100 * self.judged:.0f}% of plain's tokens lead by over twice that"
+        )
+
+    def _right(self, prompt: list[int], written: list[int]) -> Tensor:
+        """Logits [T, V] in fp32 from which each of `written` [T] was to be chosen."""
+        return fp32_logits(self._lab.target, [*prompt, *written[:-1]])[len(prompt) - 1 :]
+
+    @torch.inference_mode()
+    def _own(self, prompt: list[int], written: list[int]) -> Tensor:
+        """The same in the target's own precision, by its own forward on an empty cache."""
+        target = self._lab.target
+        tokens = torch.tensor([[*prompt, *written[:-1]]], device=target.device)
+        offsets = torch.arange(tokens.shape[1], device=target.device)[None]
+        return target.forward(target.cache(1, tokens.shape[1]), tokens, offsets)[0, len(prompt) - 1 :].float()

@@ -1,0 +1,62 @@
+"""A model's logits in fp32, whatever it decodes in: what its weights say without the rounding of 16-bit arithmetic.
+
+Every module's own weights are fp32 while it runs, so this takes the memory of one more module, not of one more model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from draftscope.models.files.pretrained import quiet
+from draftscope.models.model import Model
+
+
+@torch.no_grad()
+def fp32_logits(model: Model, tokens: list[int]) -> Tensor:
+    """Logits [T, V] after each of `tokens` [T], by the network's own forward without our cache and mask."""
+    rows = torch.tensor([tokens], device=model.device)
+    with quiet(), _without_ballast(model), _in_fp32(model.network):
+        return model.network(input_ids=rows, use_cache=False).logits[0].float()  # type: ignore[no-any-return]
+
+
+@contextmanager
+def _in_fp32(network: Any) -> Iterator[None]:
+    """16-bit weights are replaced by fp32 copies while the module that holds them runs."""
+    kept: dict[int, list[tuple[Any, Tensor]]] = {}
+
+    def before(module: Any, _: Any) -> None:
+        own = [*module.parameters(recurse=False), *module.buffers(recurse=False)]
+        short = [each for each in own if each.is_floating_point() and each.dtype != torch.float32]
+        kept[id(module)] = [(each, each.data) for each in short]
+        for each in short:
+            each.data = each.data.float()
+
+    def after(module: Any, *_: Any) -> None:
+        for each, data in kept.pop(id(module), []):
+            each.data = data
+
+    handles = []
+    for module in network.modules():
+        handles += [module.register_forward_pre_hook(before), module.register_forward_hook(after, always_call=True)]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@contextmanager
+def _without_ballast(model: Model) -> Iterator[None]:
+    """Ballast adds zeros in the model's own dtype, through a hook on the embedding."""
+    hooks = model.network.get_input_embeddings()._forward_hooks if model.ballast is not None else {}
+    ours = dict(hooks)
+    hooks.clear()
+    try:
+        yield
+    finally:
+        hooks.update(ours)

@@ -1,0 +1,118 @@
+"""`check` on the shipped pair in bfloat16: a tie of the target's logits is no difference, a wrong rule still is one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from draftscope import load
+from draftscope.decode.lab import Lab
+from draftscope.decode.session import Session
+from draftscope.measure import check as checks
+from draftscope.measure.check import Bench, Finding
+from draftscope.models.model import Model
+from draftscope.models.precise import fp32_logits
+
+GREEDY = (checks.greedy_identity, checks.end_inside_a_block, checks.ragged_batch)
+PROMPTS = ("The sea was calm and", "He said that the old man")
+
+
+@pytest.fixture(scope="module")
+def shipped() -> Iterator[Lab]:
+    with load(dtype="bfloat16", threads=1) as lab:
+        yield lab
+
+
+def rounded(monkeypatch: pytest.MonkeyPatch, lab: Lab, most: float) -> None:
+    """Forwards of several rows get logits that are off by up to `most`, as another order of summation might."""
+    right, dice = lab.target.run, torch.Generator().manual_seed(0)
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        out = right(*args, **kwargs)
+        if 1 < kwargs["input_ids"].shape[1] <= 20:
+            noise = (2 * torch.rand(out.logits.shape, generator=dice) - 1) * most
+            out = replace(out, logits=(out.logits.float() + noise).to(out.logits.dtype))
+        return out
+
+    monkeypatch.setattr(lab.target, "run", run)
+
+
+def wrong_greedy(monkeypatch: pytest.MonkeyPatch, rank: int = 1) -> None:
+    """A greedy rule that now and then takes the target's second best token."""
+    right, rounds = Session._verify, 0
+
+    def verify(self: Session, logits: torch.Tensor, *rest: Any) -> Any:
+        nonlocal rounds
+        rounds += 1
+        if rounds % 5 == 0:
+            best = logits.topk(rank + 1, -1).indices
+            logits = logits.scatter(-1, best[..., :1], float(logits.min()))
+        return right(self, logits, *rest)
+
+    monkeypatch.setattr(Session, "_verify", verify)
+
+
+def test_logits_in_fp32_are_those_of_an_fp32_copy_and_leave_the_model_alone(shipped: Lab) -> None:
+    before = {name: weight.data_ptr() for name, weight in shipped.target.network.named_parameters()}
+    found = fp32_logits(shipped.target, shipped.encode(PROMPTS[0]))
+    assert before == {name: weight.data_ptr() for name, weight in shipped.target.network.named_parameters()}
+    with load(dtype="float32", threads=1) as same:
+        right = fp32_logits(same.target, shipped.encode(PROMPTS[0]))
+    assert torch.allclose(found, right, atol=1e-3)
+
+
+@pytest.mark.parametrize("test", GREEDY)
+@pytest.mark.parametrize("drafter", ["sampled-tree", "draft"])
+def test_rounding_is_a_tie_and_no_difference(
+    shipped: Lab, monkeypatch: pytest.MonkeyPatch, drafter: str, test: Any
+) -> None:
+    bench = Bench(shipped, drafter, prompts=PROMPTS)
+    assert bench.rounding.bound > 0  # measured and written before any rounding is added
+    assert bench.plain
+    rounded(monkeypatch, shipped, most=0.05)
+    finding: Finding = test(bench, 8) if test is checks.end_inside_a_block else test(bench)
+    assert finding.passed, finding.detail
+    assert not finding.ties or "a tie" in finding.detail
+
+
+def test_a_tie_is_counted_and_said(shipped: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(shipped, "topk-tree", prompts=PROMPTS)
+    assert bench.rounding.bound > 0
+    rounded(monkeypatch, shipped, most=0.08)
+    found = [checks.greedy_identity(bench), checks.ragged_batch(bench)]
+    assert sum(finding.ties for finding in found) > 0
+    assert all(finding.passed for finding in found), found
+    said = checks.verdict(found, exact=True)
+    assert said.startswith("The rule is proved; on this pair no difference was found. Ties met: ")
+
+
+@pytest.mark.parametrize("drafter", ["sampled-tree", "draft", "ngram"])
+def test_a_wrong_greedy_rule_is_caught_in_16_bits(shipped: Lab, monkeypatch: pytest.MonkeyPatch, drafter: str) -> None:
+    bench = Bench(shipped, drafter, prompts=PROMPTS)
+    assert bench.plain
+    wrong_greedy(monkeypatch)
+    finding = checks.greedy_identity(bench)
+    assert not finding.passed
+    assert "trails the target's best" in finding.detail
+
+
+def test_where_rounding_is_most_of_the_lead_nothing_is_called_a_tie(
+    shipped: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench(shipped, "draft", prompts=PROMPTS)
+    assert bench.plain
+    right = Model.forward
+
+    def noisy(self: Model, *args: Any, **kwargs: Any) -> torch.Tensor:
+        found = right(self, *args, **kwargs)
+        return found + 20 * torch.rand(found.shape, generator=torch.Generator().manual_seed(1)).to(found.dtype)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Model, "forward", noisy)  # what the rounding is measured with
+        assert bench.rounding.judged < 0.5
+    wrong_greedy(monkeypatch)
+    assert not checks.greedy_identity(bench).passed
