@@ -307,7 +307,7 @@ def distribution_test(
         f"{length} tokens over {len(expected)} outcomes, chi-square {statistic:.1f} with {freedom} degrees of freedom, "
         f"p = {p_value:.3g}; false alarm {FALSE_ALARM:g}"
     )
-    return Finding(f"joint distribution ({rule})", p_value >= FALSE_ALARM, detail, samples, p_value)
+    return Finding(f"joint distribution ({rule})", p_value >= FALSE_ALARM, detail, samples, p_value=p_value)
 
 
 def distance_test(
