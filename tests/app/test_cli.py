@@ -406,10 +406,28 @@ def test_check_passes_on_a_right_engine(cli: Cli) -> None:
     ran = cli("check", "--drafter", "ngram", "--samples", "500", "--json")
     assert ran.code == 0
     told = ran.json
-    assert set(told) == {"drafter", "exact", "passed", "verdict", "findings"}
+    assert set(told) == {"drafter", "exact", "passed", "ties", "verdict", "findings"}
     assert told["passed"]
     assert "no difference was found" in told["verdict"]
-    assert {"name", "passed", "detail", "samples", "p_value", "total_variation", "kl"} == set(told["findings"][0])
+    assert {"name", "passed", "detail", "samples", "ties", "p_value", "total_variation", "kl"} == set(
+        told["findings"][0]
+    )
+
+
+@pytest.mark.usefixtures("loaded")
+def test_a_tie_is_no_difference_and_the_exit_code_is_0(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def findings(*_: object) -> Iterator[Finding]:
+        yield Finding("first", True, "as it should be")
+        yield Finding("second", True, "parts at a tie", ties=2)
+
+    monkeypatch.setattr("draftscope.measure.check.check", findings)
+    ran = cli("check")
+    assert ran.code == 0
+    assert ran.out.splitlines()[1:] == [
+        "tie   second: parts at a tie",
+        "The rule is proved; on this pair no difference was found. Ties met: 2; there rounding alone decides the "
+        "target's best token.",
+    ]
 
 
 @pytest.mark.usefixtures("loaded")

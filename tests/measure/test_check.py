@@ -12,6 +12,7 @@ import torch
 from draftscope import load
 from draftscope.decode.lab import Lab
 from draftscope.decode.session import Session
+from draftscope.drafters.settings import Settings
 from draftscope.measure import check as checks
 from draftscope.measure.check import Bench, Finding
 from draftscope.models.model import Model
@@ -116,3 +117,15 @@ def test_where_rounding_is_most_of_the_lead_nothing_is_called_a_tie(
         assert bench.rounding.judged < 0.5
     wrong_greedy(monkeypatch)
     assert not checks.greedy_identity(bench).passed
+
+
+def test_the_distribution_is_tested_where_rounding_leaves_outcomes_to_compare(shipped: Lab) -> None:
+    """After the first prompt two of the tokens at the edge of top-k 3 are nearly equal in bfloat16."""
+    prompts = [f"{start}{more}" for start in PROMPTS for more in ("", " and", " it", " the")]
+    settings = Settings.of(drafter="draft", temperature=1.0, top_k=3)
+    edges = {each: checks._edge(fp32_logits(shipped.target, shipped.encode(each))[-1], 3) for each in prompts}
+    unclear = min(edges, key=lambda each: edges[each])
+    assert edges[unclear] < checks._unclear(shipped)
+    prompt, there = checks._telling(shipped, (unclear,), settings, length=4, samples=2048)
+    assert (prompt, there.top_k) != (unclear, 3)
+    assert checks.distribution_test(shipped, prompt, there, 2, 512).passed

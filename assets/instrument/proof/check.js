@@ -123,8 +123,17 @@ const when = (done) => String(done.created).slice(0, 16).replace("T", " ");
 const lawOf = (done) => done.findings[done.findings.length - 1];
 const isLossy = (done) => Number.isFinite(lawOf(done)?.total_variation);
 const failures = (done) => done.findings.filter((finding) => !finding.passed);
+const tiesOf = (done) => done.findings.reduce((sum, finding) => sum + (finding.ties || 0), 0);
 const valueOf = (done) =>
-  failures(done).length ? "A difference was found" : isLossy(done) ? "differs" : "no difference found";
+  failures(done).length
+    ? "A difference was found"
+    : isLossy(done)
+      ? "differs"
+      : `no difference found${tiesOf(done) ? `, ${counted(tiesOf(done), "tie")}` : ""}`;
+
+/** The result of one test in a word. */
+const resultOf = (finding) =>
+  !finding.passed ? "differs" : finding.ties ? "tie" : Number.isFinite(finding.total_variation) ? "measured" : "ok";
 
 /** The drafter, and its rule with the number that it reads. */
 function what({ title, rule, of = {} }) {
@@ -148,7 +157,7 @@ function told(done) {
     h("p", { class: "result-line" }, h("b", { text: value }), `: ${detail}.`),
     h("p", {
       class: "sum",
-      text: `${what(done)} on ${done.models.join(" + ")}, ${when(done)} UTC. ${lossy ? `n = ${done.samples.toLocaleString("en")} samples. ` : `A correct implementation fails such a test once in ${Math.round(1 / done.false_alarm).toLocaleString("en")}. `}Tested: the joint distribution of the next four tokens at T = 1, top-k 3, γ 3.`,
+      text: `${what(done)} on ${done.models.join(" + ")}, ${when(done)} UTC. ${lossy ? `n = ${done.samples.toLocaleString("en")} samples. ` : `A correct implementation fails such a test once in ${Math.round(1 / done.false_alarm).toLocaleString("en")}. `}Tested: the joint distribution of the next four tokens at T = 1, γ 3.`,
     }),
     h(
       "div",
@@ -172,9 +181,7 @@ function told(done) {
             h(
               "tr",
               { class: finding.passed ? "" : "broken" },
-              h("td", {
-                text: finding.passed ? (Number.isFinite(finding.total_variation) ? "measured" : "ok") : "differs",
-              }),
+              h("td", { text: resultOf(finding) }),
               h("th", { scope: "row", text: finding.name }),
               h("td", { text: finding.detail }),
             ),

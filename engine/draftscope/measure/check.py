@@ -14,6 +14,7 @@ from copy import copy
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import cached_property
+from itertools import product
 from typing import Literal
 
 import numpy as np
@@ -32,6 +33,8 @@ from draftscope.trace import events
 from draftscope.verify.sampling import Sampling
 
 FALSE_ALARM = 1e-6  # probability that a distribution test fails for a correct implementation
+LEAST_DUE = 5  # times an outcome must be expected to be compared by itself
+TOP_KS = 3  # values of top-k that are tried, from the test's own on
 MIN_FREEDOM = 4  # degrees of freedom; with fewer, a wrong distribution would pass
 PROMPTS = ("Once upon a time", "def main():\n    ", "Question: What is 12 + 7?\nAnswer:", "The sea was calm and")
 
@@ -128,7 +131,8 @@ def check(
         )  # fmt: skip
         progress(f"joint distribution, {samples} samples")
         test_distribution = distance_test if each in LOSSY else distribution_test
-        yield test_distribution(lab, prompts[0], settings, length=4, samples=samples, watch=watch)
+        prompt, settings = _telling(lab, prompts, settings, length=4, samples=samples)
+        yield test_distribution(lab, prompt, settings, length=4, samples=samples, watch=watch)
 
 
 def verdict(findings: Sequence[Finding], exact: bool) -> str:
@@ -424,6 +428,19 @@ def _unclear(lab: Lab) -> float:
     return 4.0 * torch.finfo(lab.target.dtype).eps
 
 
+def _telling(lab: Lab, prompts: Sequence[str], settings: Settings, length: int, samples: int) -> tuple[str, Settings]:
+    """The first prompt, and the first top-k from the settings' own on, with enough outcomes to compare.
+
+    In 16 bits, rounding may decide what top-k keeps after a prompt; then hardly any outcome is left.
+    """
+    for top_k, prompt in product(range(settings.top_k, settings.top_k + TOP_KS), prompts):
+        there = settings.model_copy(update={"top_k": top_k})
+        expected = exact_joint(lab, lab.encode(prompt, length + 2), Sampling.of(there), length, unclear=_unclear(lab))
+        if sum(probability * samples >= LEAST_DUE for probability in expected.values()) > MIN_FREEDOM:
+            return prompt, there
+    return prompts[0], settings
+
+
 def along(observed: Counter[tuple[int, ...]], expected: Joint) -> Counter[tuple[int, ...]]:
     """The observed outcomes, shortened to prefixes that are outcomes of `expected`."""
     found: Counter[tuple[int, ...]] = Counter()
@@ -456,7 +473,7 @@ def sampled_joint(
 
 
 def chi_square(observed: Counter[tuple[int, ...]], expected: Joint, samples: int) -> tuple[float, int, float]:
-    """Statistic, degrees of freedom and p-value. Outcomes expected fewer than 5 times are pooled.
+    """Statistic, degrees of freedom and p-value. Outcomes expected fewer than `LEAST_DUE` times are pooled.
 
     An outcome that the target cannot write gives p = 0.
     """
@@ -466,7 +483,7 @@ def chi_square(observed: Counter[tuple[int, ...]], expected: Joint, samples: int
     rare_seen = rare_due = 0.0
     for outcome, probability in expected.items():
         due = probability * samples
-        if due >= 5:
+        if due >= LEAST_DUE:
             cells.append((observed[outcome], due))
         else:
             rare_seen, rare_due = rare_seen + observed[outcome], rare_due + due
