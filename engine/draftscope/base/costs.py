@@ -11,11 +11,12 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 from pathlib import Path
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
+
+from draftscope.base.cache import cache_folder
 
 PLAIN = "plain"
 
@@ -162,9 +163,8 @@ class Calibration(_Record):
 
 
 def home() -> Path:
-    """The folder of saved calibrations: in $DRAFTSCOPE_CACHE, else in the user's cache folder."""
-    base = os.environ.get("DRAFTSCOPE_CACHE") or Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
-    return Path(base) / "draftscope" / "calibration"
+    """The folder of saved calibrations."""
+    return cache_folder() / "calibration"
 
 
 def load_saved(measured_for: MeasuredFor) -> Calibration | None:

@@ -42,16 +42,18 @@ class ForwardMode(Enum):
 class Model:
     """A decoder-only language model in evaluation mode. `name` is displayed; `digest` identifies its weights.
 
+    `weights` says in words which weights they are, if a model has several kinds, such as quantised ones; else empty.
     `probe.probed` creates one with the capabilities that the network was found to have. If `recurrent`, its cache is a
     state of constant size, which can drop open rows but no committed ones.
     """
 
-    def __init__(self, network: Any, name: str, digest: str = "", *, capabilities: Capabilities) -> None:
+    def __init__(self, network: Any, name: str, digest: str = "", weights: str = "", *, capabilities: Capabilities) -> None:
         self.network = network.eval()
         self.recurrent = is_mamba2(network)
         self.run = _runner(network)  # the network itself or an equivalent forward
         self.name = name
         self.digest = digest
+        self.weights = weights
         self.counter = ForwardCounter()
         config = network.config.get_text_config()
         self.layers: int = config.num_hidden_layers

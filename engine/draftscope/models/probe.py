@@ -41,13 +41,13 @@ COUNT_SLOTS = ("bloom", "mpt", "gpt_neo")
 UNSUPPORTED = (RuntimeError, ValueError, TypeError, AttributeError, LookupError)
 
 
-def probed(network: Any, name: str, digest: str = "") -> Model:
+def probed(network: Any, name: str, digest: str = "", weights: str = "") -> Model:
     """The model of a transformers network, with the capabilities that the network was found to have.
 
     Raises `DraftscopeError` if even a chain gets other logits than from scratch. Exceptions of the engine's own code
     are not caught: they say nothing about the model.
     """
-    model = Model(network, name, digest, capabilities=Capabilities(trees=True))
+    model = Model(network, name, digest, weights, capabilities=Capabilities(trees=True))
     found = _capabilities_of(model)
     if found is None:
         kind = network.config.get_text_config().model_type

@@ -139,6 +139,7 @@ class ModelInfo(Record):
     layers: int
     hidden: int
     hash: str = ""
+    weights: str = ""  # which weights, if the model has several kinds: original ones, or quantised ones widened
     ballast: str = ""  # the real model whose memory traffic and arithmetic are added to this one's
     graphs: str = ""  # `Graphs.state`: whether forwards are replayed from CUDA graphs; empty if not requested
     compiled: bool = False  # its forward is compiled for this CPU

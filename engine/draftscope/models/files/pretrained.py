@@ -16,21 +16,23 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.models.files import hub
 
 
-def loaded(kind: Any, source: str, progress: bool = False, **options: Any) -> Any:
-    """`kind.from_pretrained(source, **options)`; `progress` shows its bars. Raises `DraftscopeError`."""
+def loaded(kind: Any, source: str, progress: bool = False, shown: str = "", **options: Any) -> Any:
+    """`kind.from_pretrained(source, **options)`; `progress` shows its bars. Raises `DraftscopeError` about `shown`, or
+    else about `source`."""
+    shown = shown or source
     try:
         with quiet(progress):
             return kind.from_pretrained(source, **options)
     except torch.OutOfMemoryError:
         raise DraftscopeError(
-            f"'{source}' does not fit in the device's memory; choose a smaller or quantised model or --device-map auto."
+            f"'{shown}' does not fit in the device's memory; choose a smaller or quantised model or --device-map auto."
         ) from None
     except SafetensorError as error:
         raise DraftscopeError(
-            f"The weights in '{source}' are damaged ({error}); download or write them again."
+            f"The weights in '{shown}' are damaged ({error}); download or write them again."
         ) from None
     except (ImportError, OSError, ValueError, KeyError, RuntimeError, UnpicklingError) as error:
-        raise DraftscopeError(_message(source, error)) from None
+        raise DraftscopeError(_message(shown, error)) from None
 
 
 def _message(source: str, error: Exception) -> str:
@@ -43,7 +45,7 @@ def _message(source: str, error: Exception) -> str:
         return f"'{source}' has no readable tokenizer; put its tokenizer.json beside the model."
     if isinstance(error, ImportError) or "pip install" in text:
         return f"'{source}' needs a package that is not installed ({_first_line(error)}); install it and try again."
-    return f"'{source}' cannot be loaded ({_first_line(error)}); check the id or the folder."
+    return f"'{source}' cannot be loaded ({_first_line(error)}); check the id, the folder or the file."
 
 
 def _first_line(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""Loads models and tokenizers from a hub id or a folder, with one-sentence errors.
+"""Loads models and tokenizers from a hub id, a folder or a GGUF file, with one-sentence errors.
 
 Only safetensors are read and no remote code is run, unless the user allows it. A model that does not fit in memory is
 refused before it is downloaded.
@@ -26,6 +26,7 @@ from draftscope.models.cache.masks import reaches
 from draftscope.models.files import hub, memory
 from draftscope.models.files.pretrained import loaded
 from draftscope.models.loading import embedded
+from draftscope.models.loading.sources import source_of
 from draftscope.models.model import Model
 from draftscope.models.probe import probed
 
@@ -47,9 +48,12 @@ class Place:
     """A checkpoint that was found: its number of values by stored dtype, and arguments for `from_pretrained`.
 
     `origin` holds the revision if one was named, whether remote code may run, and whether the network is needed.
+    `name` is shown on screens; `weights` says in words which weights they are if there are several kinds.
     """
 
     source: str
+    name: str
+    weights: str
     config: Any
     stored: Counter[str]
     origin: dict[str, Any]
@@ -81,7 +85,7 @@ def load_model(place: Place, options: CheckpointOptions) -> Model:
         raise DraftscopeError(
             f"'{source}' would partly be offloaded to disk, which is too slow; choose a smaller model."
         )
-    return probed(network, _display_name(source), _digest(place))
+    return probed(network, place.name, _digest(place), place.weights)
 
 
 def load_tokenizer(place: Place) -> Any:
@@ -123,15 +127,19 @@ def refuse_other_vocabulary(target: Any, draft: Any) -> None:
 
 
 def find(source: str | Path, options: CheckpointOptions, revision: str | None = None) -> Place:
-    """Finds a checkpoint and checks it, downloading only its configuration. Raises DraftscopeError."""
-    name = str(source)
+    """Finds a checkpoint and checks it, downloading only its configuration. Raises DraftscopeError.
+
+    Models of the table `known` are downloaded whole if the hub does not have them, and GGUF files are converted.
+    """
+    found = source_of(source, revision, options.progress)
+    name = found.location
     stored, online = _look(name, revision, options.allow_pickle)
     origin: dict[str, Any] = {"trust_remote_code": options.trust_remote_code, "local_files_only": not online}
     if revision is not None:
         origin["revision"] = revision
     config = loaded(AutoConfig, name, **origin)
     _refuse_kind(config, name)
-    return Place(name, config, stored, origin)
+    return Place(name, found.name, found.weights, config, stored, origin)
 
 
 def _look(source: str, revision: str | None, allow_pickle: bool) -> tuple[Counter[str], bool]:
@@ -220,14 +228,6 @@ def _placing(config: Any, options: CheckpointOptions) -> dict[str, Any]:
         return {"device_map": device_map}  # remote code chooses its own attention
     sdpa = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]._supports_sdpa
     return {"device_map": device_map, "attn_implementation": "sdpa" if sdpa else "eager"}
-
-
-# Name and digest.
-
-
-def _display_name(source: str) -> str:
-    path = Path(source)
-    return path.name if path.is_dir() else str(source)
 
 
 def _digest(place: Place) -> str:
