@@ -11,8 +11,9 @@ PRETTIER := $(BIN)/node $(MODULES)/prettier/bin/prettier.cjs --config $(JAVASCRI
 
 .PHONY: run test test-all lint format bench gpu space-test clean
 
+# TARGET=smollm2 opens the dashboard on another model than the embedded pair.
 run: $(READY)
-	$(BIN)/draftscope serve
+	$(BIN)/draftscope serve $(if $(TARGET),--target $(TARGET))
 
 # Two workers, a thread each: threads of two that wait for each other take longer than both in turn. Compiled modules
 # are kept, whatever the environment says: every process that a test starts would compile all of them again.

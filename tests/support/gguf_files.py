@@ -52,7 +52,7 @@ def write(
 
 
 def stored(network: Any) -> dict[str, Tensor]:
-    """Every weight by llama.cpp's name and in its form: rotary pairs of Llama beside each other, Gemma's norms plus 1."""
+    """Every weight by llama.cpp's name and in its form: Llama's rotary pairs side by side, Gemma's norms plus 1."""
     config = network.config
     kind = config.model_type.removesuffix("_text")
     architecture = next(key for key, value in gguf.MODEL_ARCH_NAMES.items() if value == kind)

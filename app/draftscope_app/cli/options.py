@@ -15,6 +15,7 @@ from pydantic.fields import FieldInfo
 from draftscope.base.load_settings import LoadSettings
 from draftscope.drafters.options import known_options
 from draftscope.drafters.settings import Settings, known_settings
+from draftscope.models.loading.known import usual_drafter
 from draftscope_app.cli import terminal
 from draftscope_app.cli.fields import Given, options_of
 
@@ -31,7 +32,7 @@ Trace = Annotated[Path, typer.Argument(metavar="TRACE", help="a trace, as 'draft
 # Loading: one option for each field of `LoadSettings` that is listed here.
 
 _LOADING: Mapping[str, tuple[str, str]] = {  # field -> metavar, help
-    "target": ("MODEL", "hub id, folder or embedded name such as experts; default: the embedded pair"),
+    "target": ("MODEL", "hub id, folder, GGUF file, or a name: smollm2, experts, ...; default: the embedded pair"),
     "draft": ("MODEL", "draft model, such as mamba2; several for a cascade, the largest first: A,B"),
     "heads": (
         "KIND:MODEL",
@@ -68,13 +69,17 @@ MODEL_OPTIONS = options_of(
 
 
 def models(given: Given, drafter: str | None = None) -> tuple[LoadSettings, str | None]:
-    """The models that were named, and the drafter's name: '--drafter eagle3:MODEL' names a drafter and its head."""
+    """The models that were named, and the drafter's name: '--drafter eagle3:MODEL' names a drafter and its head.
+
+    Without a drafter's name it is the usual one for the target, if the target is a known model that is loaded alone.
+    """
     values = dict(given)
     heads = tuple(values.pop("head", ()))
     name, _, source = (drafter or "").partition(":")
     if source:
         drafter, heads = name, (*heads, f"{name.removesuffix('-tree')}:{source}")
-    return LoadSettings(**values, heads=heads), drafter
+    load = LoadSettings(**values, heads=heads)
+    return load, drafter or usual_drafter(load)
 
 
 def load(chosen: LoadSettings) -> Lab:
@@ -83,7 +88,8 @@ def load(chosen: LoadSettings) -> Lab:
 
     terminal.remark("Loading the models ...")
     lab = draftscope.load(**asdict(chosen), progress=sys.stderr.isatty())
-    for sentence in [*lab.limits, *lab.compiled]:
+    weights = [f"'{model.name}' has {model.weights}." for model in lab.models if model.weights]
+    for sentence in [*weights, *lab.limits, *lab.compiled]:
         terminal.say(sentence)
     return lab
 

@@ -26,7 +26,9 @@ class Environment(BaseModel):
     root_path: str = Field(
         "", alias="GRADIO_ROOT_PATH", description="path or full address under which a proxy serves the page"
     )
-    target: str = Field("", alias="DRAFTSCOPE_TARGET", description="hub id or folder; empty: the embedded pair")
+    target: str = Field(
+        "", alias="DRAFTSCOPE_TARGET", description="hub id, folder, or a known name: smollm2; empty: the embedded pair"
+    )
     draft: str = Field(
         "", alias="DRAFTSCOPE_DRAFT", description="hub id or folder of the draft model; several for a cascade: A,B"
     )
@@ -128,7 +130,7 @@ class Limits:
 
 ELSEWHERE = (  # read in other places: variable, default, meaning
     ("DRAFTSCOPE_ASSETS", "", "folder of models, traces and page files, instead of the shipped one"),
-    ("DRAFTSCOPE_CACHE", "", "folder for measured costs; empty: the user's cache folder"),
+    ("DRAFTSCOPE_CACHE", "", "folder for measured costs and converted models; empty: the user's cache folder"),
     ("DRAFTSCOPE_CORPUS", "", "folder of training texts, for `draftscope train`"),
     ("DRAFTSCOPE_DEBUG", "", "1: a command that fails prints a traceback"),
     ("HF_TOKEN", "", "token for `draftscope space push`"),

@@ -9,15 +9,22 @@ from draftscope_app.engine.plural import count
 
 if TYPE_CHECKING:
     from draftscope.decode.lab import Lab
+    from draftscope.models.model import Model
 
 
-def introduced(lab: Lab, seconds: float, place: str = "") -> str:
-    """One sentence for the page's header. `place` takes the place of the device's name."""
-    sizes = " + ".join(f"{m.name} ({m.layers} × {m.hidden})" for m in lab.models)
+def introduced(lab: Lab, seconds: float, place: str = "", instead: str = "") -> str:
+    """One sentence for the page's header. `place` takes the place of the device's name; `instead` says why these models
+    are loaded and no others."""
+    sizes = " + ".join(_sized(model) for model in lab.models)
     if lab.foreign is not None:
-        model = lab.foreign.model
-        sizes += f" + {model.name} ({model.layers} × {model.hidden}), drafting through text"
-    return f"{sizes}, loaded in {seconds:.1f} s on {place or _place(lab)}"
+        sizes += f" + {_sized(lab.foreign.model)}, drafting through text"
+    found = f"{sizes}, loaded in {seconds:.1f} s on {place or _place(lab)}"
+    return f"{instead} {found}" if instead else found
+
+
+def _sized(model: Model) -> str:
+    weights = f", {model.weights}" if model.weights else ""
+    return f"{model.name} ({model.layers} × {model.hidden}{weights})"
 
 
 def _place(lab: Lab) -> str:

@@ -13,13 +13,13 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.load_settings import LoadSettings
 from draftscope.trace.events import Round, RunEnd
 from draftscope_app.engine import messages
+from draftscope_app.engine.opening import loading, opened
 from draftscope_app.engine.play import Event, events_of, sentence_of
 from draftscope_app.engine.status import choices, introduced
 
@@ -69,9 +69,8 @@ class _Worker:
 
             import draftscope
 
-            name = Path(load.target).name if load.target else "the embedded pair"
-            self._say(messages.Loading(f"The engine loads {name}."))
-            lab = draftscope.load(**asdict(load))
+            self._say(messages.Loading(loading(load)))
+            lab, instead = opened(load) if self._lab is None else (draftscope.load(**asdict(load)), "")
             drafters = choices(lab)
         except DraftscopeError as error:
             self._not_loaded(str(error))
@@ -81,7 +80,7 @@ class _Worker:
             self._not_loaded(f"The models could not be loaded ({type(error).__name__}: {error}).")
             return
         self._lab, self._threads = lab, torch.get_num_threads()
-        self._say(messages.Ready(introduced(lab, time.monotonic() - began), drafters))
+        self._say(messages.Ready(introduced(lab, time.monotonic() - began, instead=instead), drafters))
 
     def _not_loaded(self, sentence: str) -> None:
         """The models that were loaded before, if any, stay."""

@@ -16,7 +16,6 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from draftscope.base.errors import DraftscopeError
@@ -24,6 +23,7 @@ from draftscope.base.load_settings import LoadSettings
 from draftscope_app.engine import messages as jobs
 from draftscope_app.engine.handle import RunHandle, runs_before
 from draftscope_app.engine.notice import Notice
+from draftscope_app.engine.opening import opened
 from draftscope_app.engine.play import events_of, sentence_of
 from draftscope_app.engine.status import choices, introduced
 
@@ -213,11 +213,9 @@ class _StepBudget:
 
 def _loaded(load: LoadSettings, place: str) -> tuple[Lab | None, jobs.EngineStatus]:
     """The models and their status, or None and why they could not be loaded."""
-    import draftscope
-
     began = time.monotonic()
     try:
-        lab = draftscope.load(**asdict(load))
+        lab, instead = opened(load)
     except DraftscopeError as error:
         return None, jobs.EngineStatus("failed", str(error))
-    return lab, jobs.EngineStatus("ready", introduced(lab, time.monotonic() - began, place), choices(lab))
+    return lab, jobs.EngineStatus("ready", introduced(lab, time.monotonic() - began, place, instead), choices(lab))

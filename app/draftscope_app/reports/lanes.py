@@ -124,7 +124,7 @@ def summary(found: Metrics) -> str:
 
 def origin(start: RunStart) -> str:
     """Where a run was recorded, for a person."""
-    models = " + ".join(model.name for model in start.models)
+    models = " + ".join(f"{m.name} ({m.weights})" if m.weights else m.name for m in start.models)
     place = f"{start.device}, {start.dtype}, {start.threads} threads"
     marks = [mark for mark, holds in (("lossy", not start.exact), ("synthetic", start.synthetic)) if holds]
     marked = f"{start.drafter} ({', '.join(marks)})" if marks else start.drafter

@@ -60,7 +60,7 @@ class Description(BaseModel):
     torch: dict[Kind, Range]  # the versions for each kind of hardware
     torch_index: dict[Kind, str] = {}  # the package index for that kind of hardware
     pinned: tuple[str, ...] = ()  # requirements pinned to the version that this project was tested with
-    preload: tuple[str, ...] = ()  # hub ids of models that the platform downloads while it builds
+    preload: tuple[str, ...] = ()  # hub ids or known names of models that the platform downloads while it builds
     packages: tuple[str, ...] = ()  # Debian packages
     environment: dict[Annotated[str, AfterValidator(_variable)], str] = {}  # unless set among the Space's variables
     code: tuple[Inside, ...]

@@ -9,6 +9,7 @@ from pathlib import Path
 from huggingface_hub import SpaceCardData
 
 from draftscope.base.errors import DraftscopeError
+from draftscope.models.loading.known import known
 from draftscope_app.space import requirements
 from draftscope_app.space.description import KINDS, Description, read
 
@@ -98,6 +99,12 @@ def _copy(source: Path, target: Path) -> None:
         shutil.copyfile(source, target)
 
 
+def _from_hub(name: str) -> str:
+    """A known model's repository, with the files that loading needs; other names are hub ids already."""
+    model = known(name)
+    return f"{model.repository} {','.join(model.files)}" if model is not None else name
+
+
 def _readme(description: Description, checkout: Path) -> str:
     """Front matter, which is all that the platform reads, and a text for people."""
     tested = requirements.tested_versions(checkout)
@@ -107,7 +114,7 @@ def _readme(description: Description, checkout: Path) -> str:
         python_version=description.python_version, app_file=description.app_file,
         short_description=description.short_description, license=description.license,
         suggested_hardware=description.hardware, tags=["speculative-decoding", "mcp-server"],
-        preload_from_hub=list(description.preload) or None,
+        preload_from_hub=[_from_hub(name) for name in description.preload] or None,
     )  # fmt: skip
     text = TEXT.format(
         title=description.title, about=description.short_description.rstrip("."), hardware=KINDS[description.kind]

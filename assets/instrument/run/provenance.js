@@ -5,7 +5,8 @@ import { counted } from "../base/format.js";
 /** What ran, in one line: models, device, and the settings that shape the run. */
 export function provenance(start) {
   const models = start.models.map(
-    (m) => `${m.role}${m.name === m.role ? "" : ` ${m.name}`} (${m.layers} × ${m.hidden}, ${size(m.parameters)})`,
+    (m) =>
+      `${m.role}${m.name === m.role ? "" : ` ${m.name}`} (${m.layers} × ${m.hidden}, ${size(m.parameters)}${m.weights ? `, ${m.weights}` : ""})`,
   );
   const cpu = /^cpu$/i.test(start.device) ? `CPU, ${counted(start.threads, "thread")}` : start.device;
   return [...models, `${cpu}, ${start.dtype}`, samplingWords(start.settings || {}), `seed ${start.seed}`].join(" · ");

@@ -47,7 +47,9 @@ class Model:
     state of constant size, which can drop open rows but no committed ones.
     """
 
-    def __init__(self, network: Any, name: str, digest: str = "", weights: str = "", *, capabilities: Capabilities) -> None:
+    def __init__(
+        self, network: Any, name: str, digest: str = "", weights: str = "", *, capabilities: Capabilities
+    ) -> None:
         self.network = network.eval()
         self.recurrent = is_mamba2(network)
         self.run = _runner(network)  # the network itself or an equivalent forward

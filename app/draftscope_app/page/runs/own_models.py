@@ -37,7 +37,9 @@ def form() -> Form:
     with gr.Accordion("Other models", open=False, elem_id="ds-models"):
         return Form(
             gr.Textbox(
-                label="Target", placeholder="hub id, folder, or experts; empty: the embedded pair", elem_id="ds-target"
+                label="Target",
+                placeholder="smollm2, hub id, folder, or GGUF file; empty: the embedded pair",
+                elem_id="ds-target",
             ),
             gr.Textbox(label="Draft model", placeholder="hub id, folder, or experts-draft; empty: none", elem_id="ds-draft"),
             gr.Textbox(label="Revision of the target", placeholder="empty: the default", elem_id="ds-revision"),

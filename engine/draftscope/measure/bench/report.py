@@ -79,5 +79,7 @@ def machine(lab: Lab) -> dict[str, str | int]:
         "torch": torch.__version__,
         "transformers": transformers.__version__,
         "target": lab.target.name,
+        "target_weights": lab.target.weights,
         "draft": lab.draft.name if lab.draft else "",
+        "draft_weights": lab.draft.weights if lab.draft else "",
     }

@@ -39,4 +39,3 @@ def tokenizer_of(file: GgufFile) -> Any:
 
 def _splits_bytes(tokenizer: Any) -> bool:
     return "ByteLevel" in str(tokenizer.backend_tokenizer.pre_tokenizer)
-

@@ -13,6 +13,7 @@ import zipfile
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Never
 
 from tqdm import tqdm
 
@@ -73,7 +74,7 @@ def _download(wanted: WheelFile, folder: Path, progress: bool) -> None:
         raise UnavailableError(reason[:160].rstrip("."))
 
 
-def _counted(line: str, bar: tqdm[object]) -> bool:
+def _counted(line: str, bar: tqdm[Never]) -> bool:
     """Shows how much has arrived, if the line says so."""
     if not line.startswith(ARRIVED):
         return False

