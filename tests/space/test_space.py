@@ -167,6 +167,15 @@ def test_models_to_preload_and_packages_are_rendered(checkout: Path, tmp_path: P
     assert (built.folder / "packages.txt").read_text() == "git\ncurl\n"
 
 
+def test_a_known_model_is_preloaded_from_its_repository(checkout: Path, tmp_path: Path) -> None:
+    """The platform reads 'REPOSITORY FILE,FILE'; what it downloads is what `source_of` looks for first."""
+    built = build(tmp_path / "space", changed(checkout, preload=["smollm2", "owner/model"]))
+    files = "config.json,generation_config.json,model.safetensors,tokenizer.json,tokenizer_config.json"
+    assert front_matter(built.folder)["preload_from_hub"] == [
+        f"HuggingFaceTB/SmolLM2-135M-Instruct {files}", "owner/model",
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import gradio as gr
 
 from draftscope.base.errors import DraftscopeError
-from draftscope_app.engine.messages import EngineStatus
+from draftscope_app.engine.messages import DrafterChoice, EngineStatus
 from draftscope_app.engine.sessions import new_run_id
 from draftscope_app.page.controls import from_query, names
 from draftscope_app.page.layout import Widgets
@@ -18,6 +18,8 @@ from draftscope_app.page.plots.plots import pictures
 from draftscope_app.page.runs import own_models
 from draftscope_app.page.runs.feed import note
 from draftscope_app.page.shared import PRIVATE, Shared
+
+OFTEN = ("draft", "ngram")  # drafters to choose where the one that was asked for cannot run
 
 
 class EngineListeners:
@@ -78,8 +80,7 @@ class EngineListeners:
             yield [note(f"{status.refused} The models that were here are still loaded."), gr.skip()]
         elif status.phase == "ready":
             self.shared.visitors.models_changed()
-            able = [d.name for d in status.drafters if d.available and d.name not in ("plain", "typed")]
-            yield [note("The models are loaded; press Run."), self.offered(drafter if drafter in able else able[0])]
+            yield [note("The models are loaded; press Run."), self.offered(able(drafter, status.drafters))]
 
     def offered(self, drafter: str) -> Any:
         """The list of drafters, available ones first, with `drafter` chosen where there is one of that name."""
@@ -88,8 +89,15 @@ class EngineListeners:
             return gr.update(choices=first_choices(drafter), value=drafter)
         first = sorted(known, key=lambda d: not d.available)
         choices = [(d.title if d.available else f"{d.title} (not here: {d.why_not})", d.name) for d in first]
-        there = drafter in {d.name for d in known}
-        return gr.update(choices=choices, value=drafter if there else self.shared.defaults["drafter"])
+        usual = self.shared.defaults["drafter"]
+        asked = drafter != usual and drafter in {d.name for d in known}
+        return gr.update(choices=choices, value=drafter if asked else able(usual, known))
+
+
+def able(drafter: str, known: Sequence[DrafterChoice]) -> str:
+    """That drafter if it can run with the models that are loaded, else one that can."""
+    others = [d.name for d in known if d.available and d.name not in ("plain", "typed")]
+    return next((name for name in (drafter, *OFTEN, *others) if name in others), drafter)
 
 
 def engine_message(status: EngineStatus) -> str:
