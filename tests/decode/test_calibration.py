@@ -14,6 +14,7 @@ from draftscope.base import costs
 from draftscope.base.costs import Drafting, Verify
 from draftscope.decode import calibrate
 from draftscope.decode.lab import Lab
+from draftscope.decode.row_bits import row_bits
 from tests.conftest import made_calibration
 
 
@@ -99,7 +100,7 @@ def test_measuring_a_pair_and_finding_it_again(pair: Lab, monkeypatch: pytest.Mo
         monkeypatch.setattr(calibrate, name, value)
     heard: list[str] = []
     found = calibrate.calibration_of(pair, heard.append)
-    assert len(heard) == 3
+    assert len(heard) == 4
     assert {(p.width, p.batch) for p in found.verify} == {(w, b) for w in (1, 2, 5) for b in (1, 2)}
     assert {p.context for p in found.verify if p.batch == 2} == {calibrate.CONTEXTS[0], found.context}
     assert {"draft", "ngram", "eagle3", "medusa", "block"} <= set(found.drafting)
@@ -107,28 +108,84 @@ def test_measuring_a_pair_and_finding_it_again(pair: Lab, monkeypatch: pytest.Mo
     assert all([own.batch for own in each] == [1, 2] for each in found.drafting.values())
     assert found.round_cost("draft", 4) > found.v(5) > 0
     assert calibrate.calibration_of(pair, heard.append) == found
-    assert len(heard) == 3  # not measured again
+    assert len(heard) == 4  # not measured again
     costs.save(found.model_copy(update={"drafting": {"draft": found.drafting["draft"]}}))
     assert "eagle3" in calibrate.calibration_of(pair, heard.append).drafting  # the head came later
 
 
+@pytest.fixture
+def row_by_row(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A forward whose rows cannot depend on each other: a row's logits are its own token."""
+    right = pair.target.run
+
+    def run(**call: torch.Tensor) -> object:
+        out = right(**call)  # type: ignore[operator]
+        out.logits[:] = call["input_ids"][:, -out.logits.shape[1] :, None].float()
+        return out
+
+    monkeypatch.setattr(pair.target, "run", run)
+
+
+@pytest.mark.usefixtures("row_by_row")
 def test_rows_that_depend_on_their_number_are_found(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert all(each.differing == 0 and each.largest == 0 and each.rows > 1 for each in row_bits(pair.target))
     right = pair.target.run
 
     def rounded(**call: torch.Tensor) -> object:
-        out = right(**call)
-        if call["input_ids"].shape[1] in (4, 9):
-            out.logits[..., 0] = torch.nextafter(out.logits[..., 0], torch.tensor(9e9))
+        out = right(**call)  # type: ignore[operator]
+        if call["input_ids"].shape[1] in (5, 9):
+            out.logits[:, -1, 0] += 0.25  # not the first row
         return out
 
     monkeypatch.setattr(pair.target, "run", rounded)
-    assert {4, 9} <= set(calibrate.differing_widths(pair.target))
-    monkeypatch.setattr(pair.target, "run", lambda **call: _alone(right, **call))
-    assert calibrate.differing_widths(pair.target) == []
+    found = {each.width: each for each in row_bits(pair.target) if not each.branches}
+    assert [width for width, each in found.items() if each.differing] == [5, 9]
+    assert found[9].differing == 2 and found[9].largest == pytest.approx(0.25)  # a row in each of two contexts
 
 
-def _alone(right: object, **call: torch.Tensor) -> object:
-    """The logits of the first row, computed without the others: what no number of rows can change."""
-    out = right(**call)  # type: ignore[operator]
-    out.logits[:] = out.logits.new_tensor(float(call["input_ids"][0, 0]))
-    return out
+@pytest.mark.usefixtures("row_by_row")
+def test_rows_of_a_tree_that_get_other_bits_are_found(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Row 0 and every chain are right; what depends on gaps between the slots of a path shows in a tree only."""
+    right = pair.target.run
+
+    def gapped(**call: torch.Tensor) -> object:
+        out, mask = right(**call), call["attention_mask"]  # type: ignore[operator]
+        if mask is not None:
+            seen = mask[0, 0] if mask.dtype == torch.bool else mask[0, 0] == 0
+            gaps = (seen[:, :-1] < seen[:, 1:]).any(-1)  # a column that is seen after one that is not
+            out.logits[0, gaps[-out.logits.shape[1] :], 0] += 0.125
+        return out
+
+    monkeypatch.setattr(pair.target, "run", gapped)
+    found = row_bits(pair.target)
+    assert [each.differing for each in found if not each.branches] == [0] * 6
+    tree = found[-1]
+    assert tree.branches and 0 < tree.differing < tree.rows
+    assert tree.largest == pytest.approx(0.125)
+
+
+def test_v_never_falls_and_is_1_for_one_row_whatever_noise_says() -> None:
+    """A curve whose forwards of several rows came out faster than one of a single row."""
+    noisy = {1: 6.0, 2: 5.0, 3: 5.4, 5: 5.2, 9: 7.0, 17: 6.8}
+    verify = [Verify(width=w, batch=1, context=100, ms=ms, noise=0.3) for w, ms in noisy.items()]
+    found = made_calibration(verify=verify)
+    curve = found.curve
+    assert curve.v[0] == 1 and curve.v == sorted(curve.v)
+    assert curve.widths == list(noisy) and curve.noise[0] == 0
+    assert curve.noise[1] > curve.v[1] - 1  # the noise is larger than the effect
+    costs_ = [found.round_cost("draft", gamma) for gamma in range(1, 17)]
+    assert costs_ == sorted(costs_) and costs_[0] > 0.5
+
+
+def test_no_fitted_cost_is_negative() -> None:
+    """Times that rise so steeply that a line would start below 0."""
+    assert calibrate._line([(1, 0.1), (3, 0.1), (5, 0.1), (8, 9.0)])[1] == 0.0
+    slope, intercept = calibrate._line([(1, 5.0), (3, 4.0), (8, 1.0)])
+    assert (slope, intercept) == (0.0, pytest.approx(10 / 3))
+
+
+def test_a_longer_context_never_costs_less() -> None:
+    verify = [Verify(width=1, batch=1, context=s, ms=ms) for s, ms in ((50, 5.0), (100, 4.0), (300, 4.5), (900, 4.2))]
+    found = made_calibration(verify=verify)
+    times = [found.verify_ms(1, context=s) for s in (50, 100, 200, 300, 600, 900)]
+    assert times == sorted(times)

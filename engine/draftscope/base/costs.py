@@ -2,7 +2,8 @@
 
 A round that drafts gamma tokens takes gamma x (one draft step) + verify(gamma + 1 rows) + overhead; a round of plain
 decoding takes verify(1) + its own overhead. Divided by plain's round these terms are c, v and o, and the expected
-speedup at acceptance length tau is S = tau / (gamma c + v + o) (2211.17192, but with v measured instead of 1).
+speedup at acceptance length tau is S = tau / (gamma c + v + o) (2211.17192, but with v measured instead of 1). More
+rows cannot take less time: where noise says otherwise, the measured times are levelled out by isotonic regression.
 `decode/calibrate.py` measures; this module stores and interpolates, and imports no torch.
 """
 
@@ -11,6 +12,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -52,7 +55,8 @@ class Verify(_Record):
     width: int
     batch: int
     context: int
-    ms: float
+    ms: float  # the median
+    noise: float = 0.0  # ms: the standard error of that median
 
 
 class Drafting(_Record):
@@ -66,6 +70,29 @@ class Drafting(_Record):
     step: float
     overhead: float
     accept_step: float
+
+
+class RowBits(_Record):
+    """Rows of one shape of draft, compared with the same tokens decoded alone: how many differ in some bit."""
+
+    form: str
+    branches: bool  # a tree; chains do not branch
+    width: int  # rows of the forward
+    rows: int  # compared
+    differing: int
+    largest: float  # difference of two logits of the same token
+
+
+class VerifyCurve(_Record):
+    """v by the number of rows: a target forward divided by one of a single row, never below 1 and never falling.
+
+    `noise` is the standard error of each ratio. Nothing is known beyond the last width.
+    """
+
+    context: int
+    widths: list[int]
+    v: list[float]
+    noise: list[float]
 
 
 class Machine(_Record):
@@ -85,7 +112,8 @@ class Calibration(_Record):
     drafting: dict[str, list[Drafting]]  # by drafter, including plain decoding, at one or more batch sizes
     machine: Machine
     target_bytes: int
-    differing_widths: list[int]  # widths at which row 0 is not bit-identical to a forward of one row
+    differing_widths: list[int]  # widths of chains at which some row is not bit-identical to one decoded alone
+    row_bits: list[RowBits] = []  # the same for chains and for a tree, with how many rows and by how much
 
     @property
     def plain_ms(self) -> float:
@@ -97,15 +125,21 @@ class Calibration(_Record):
         """Bytes of the target's weights read per second of its forward, divided by the measured copy bandwidth."""
         return self.target_bytes / 1e6 / self.verify_ms(1) / self.machine.copy_gb_s
 
+    @property
+    def curve(self) -> VerifyCurve:
+        """v by rows for one sequence."""
+        return verify_curve([p for p in self.verify if p.batch == 1 and p.context == self.context])
+
     def verify_ms(self, width: int, batch: int = 1, context: int | None = None) -> float:
         """A target forward in ms, interpolated linearly in rows, in log2 of the batch, and in tokens of context."""
         batches = sorted({point.batch for point in self.verify})
         by_batch = [self._width_ms(width, each) + self._context_ms(context or self.context, each) for each in batches]
-        return float(np.interp(np.log2(batch), np.log2(batches), by_batch))
+        return max(0.0, float(np.interp(np.log2(batch), np.log2(batches), by_batch)))
 
     def _width_ms(self, width: int, batch: int) -> float:
-        points = sorted((p.width, p.ms) for p in self.verify if p.batch == batch and p.context == self.context)
-        widths, times = zip(*points, strict=True)
+        widths, times = _levelled(
+            tuple((p.width, p.ms) for p in self.verify if p.batch == batch and p.context == self.context)
+        )
         if width <= widths[-1]:
             return float(np.interp(width, widths, times))
         return float(times[-1] * width / widths[-1])  # wider than measured: as much a row as the widest
@@ -115,8 +149,7 @@ class Calibration(_Record):
 
         The longest contexts were measured with one sequence only; each sequence of a batch then adds as much.
         """
-        points = sorted((p.context, p.ms) for p in self.verify if p.batch == batch and p.width == 1)
-        contexts, times = zip(*points, strict=True)
+        contexts, times = _levelled(tuple((p.context, p.ms) for p in self.verify if p.batch == batch and p.width == 1))
         extra = float(np.interp(context, contexts, times) - np.interp(self.context, contexts, times))
         if batch == 1 or context <= contexts[-1]:
             return extra
@@ -160,6 +193,29 @@ class Calibration(_Record):
     def speedup(self, drafter: str, gamma: int, tau: float) -> float:
         """S = tau / (gamma c + v + o): predicted tokens per second divided by plain decoding's."""
         return tau / self.round_cost(drafter, gamma)
+
+
+def verify_curve(points: Iterable[Verify]) -> VerifyCurve:
+    """The curve of points of one batch and context, the one of a single row among them."""
+    found = sorted(points, key=lambda point: point.width)
+    widths, times = _levelled(tuple((point.width, point.ms) for point in found))
+    one = found[0]
+    share = [math.hypot(point.noise / point.ms, one.noise / one.ms) for point in found]
+    return VerifyCurve(
+        context=one.context,
+        widths=widths,
+        v=[ms / times[0] for ms in times],
+        noise=[0.0, *(ms / times[0] * own for ms, own in zip(times[1:], share[1:], strict=True))],
+    )
+
+
+@lru_cache(maxsize=256)
+def _levelled(points: tuple[tuple[int, float], ...]) -> tuple[list[int], list[float]]:
+    """Sizes in order and their times, which do not fall: the nearest such times by least squares."""
+    from scipy.optimize import isotonic_regression  # not at the top: it takes longer to import than this module
+
+    sizes, times = zip(*sorted(points), strict=True)
+    return list(sizes), [float(each) for each in isotonic_regression(times).x]
 
 
 def home() -> Path:

@@ -18,11 +18,12 @@ import transformers
 
 from draftscope import drafters
 from draftscope.base import costs
-from draftscope.base.costs import PLAIN, Calibration, Drafting, Machine, MeasuredFor, Verify
+from draftscope.base.costs import PLAIN, Calibration, Drafting, Machine, MeasuredFor, Verify, VerifyCurve
 from draftscope.base.versions import own_version
 from draftscope.decode.availability import availabilities
 from draftscope.decode.pair import LoadedPair
 from draftscope.decode.prompt import read_prompt
+from draftscope.decode.row_bits import row_bits
 from draftscope.decode.session import Step
 from draftscope.decode.sessions import NOTHING_MEASURED, open_session
 from draftscope.decode.start import device_name
@@ -39,6 +40,8 @@ CONTEXTS = (64, 256, 512, 1024, 4096, 16384)
 CONTEXT = 256
 GAMMAS = (1, 3, 5, 8)
 REPEATS = 9
+ERROR_OF_MEDIAN = 1.2533 / 1.349  # its standard error, in interquartile ranges / sqrt(n), for normal errors
+QUICK = 17  # the widest forward of a curve that is measured while somebody waits
 TOGETHER = {1: 24, 16: 8}  # batch size -> rounds in which drafting is measured
 LONGEST = 1.0  # seconds after which no more rounds are measured
 WARM = 2  # rounds of warm-up
@@ -85,6 +88,8 @@ def measure(pair: LoadedPair, say: Callable[[str], None] = lambda _: None) -> Ca
     verify = _verify(pair.target, context)
     say("rounds of every drafter")
     rounds = _rounds(pair)
+    say("bits of rows")
+    bits = row_bits(pair.target)
     say("copy and product")
     return Calibration(
         measured_for=measured_for(pair),
@@ -94,8 +99,26 @@ def measure(pair: LoadedPair, say: Callable[[str], None] = lambda _: None) -> Ca
         drafting={name: [_fit(rounds, name, batch) for batch in _together(pair)] for name in (PLAIN, *_drafting(pair))},
         machine=machine(pair.target),
         target_bytes=sum(p.numel() * p.element_size() for p in pair.target.network.parameters()),
-        differing_widths=differing_widths(pair.target),
+        differing_widths=[each.width for each in bits if each.differing and not each.branches],
+        row_bits=bits,
     )
+
+
+def quick_curve(pair: LoadedPair, watch: Callable[[], None] = lambda: None) -> VerifyCurve:
+    """v by rows: the saved calibration's, or one measured now with few repeats. `watch` is called often."""
+    found = costs.load_saved(measured_for(pair))
+    if found is not None:
+        return found.curve
+    model, context = pair.target, min(CONTEXT, pair.target.context // 2)
+    widths = [width for width in WIDTHS if width <= QUICK]
+    cache = model.cache(1, context + widths[-1])
+    works = [_forward(model, cache, width, context) for width in widths]
+    times = _interleaved(works, REPEATS // 2 + 1, watch)
+    points = [
+        Verify(width=width, batch=1, context=context, ms=ms, noise=noise)
+        for width, (ms, noise) in zip(widths, times, strict=True)
+    ]
+    return costs.verify_curve(points)
 
 
 def _verify(model: Model, context: int) -> list[Verify]:
@@ -108,7 +131,10 @@ def _verify(model: Model, context: int) -> list[Verify]:
         cache = model.cache(batch, max(width + each for width, each in cases))
         repeats = REPEATS if batch == 1 else REPEATS // 2 + 1  # large batches take longer and vary less
         times = _interleaved([_forward(model, cache, width, each) for width, each in cases], repeats)
-        found += [Verify(width=w, batch=batch, context=s, ms=ms) for (w, s), ms in zip(cases, times, strict=True)]
+        found += [
+            Verify(width=width, batch=batch, context=tokens, ms=ms, noise=noise)
+            for (width, tokens), (ms, noise) in zip(cases, times, strict=True)
+        ]
     return found
 
 
@@ -126,15 +152,23 @@ def _forward(model: Model, cache: SlotCache, width: int, context: int) -> Callab
     return run
 
 
-def _interleaved(works: Sequence[Callable[[], object]], repeats: int) -> list[float]:
-    """Median milliseconds of each piece of work; they run in turn."""
+def _interleaved(
+    works: Sequence[Callable[[], object]], repeats: int, watch: Callable[[], None] = lambda: None
+) -> list[tuple[float, float]]:
+    """Median milliseconds of each piece of work and the standard error of that median; they run in turn."""
     times: list[list[float]] = [[] for _ in works]
     for repeat in range(WARM + repeats):
         for work, taken in zip(works, times, strict=True):
+            watch()
             ms = _timed(work)
             if repeat >= WARM:
                 taken.append(ms)
-    return [statistics.median(taken) for taken in times]
+    return [(statistics.median(taken), _error_of_median(taken)) for taken in times]
+
+
+def _error_of_median(values: Sequence[float]) -> float:
+    low, high = np.quantile(values, [0.25, 0.75])
+    return float(ERROR_OF_MEDIAN * (high - low) / np.sqrt(len(values)))
 
 
 def _timed(work: Callable[[], object]) -> float:
@@ -198,13 +232,13 @@ def _fit(rounds: StageTimes, name: str, batch: int) -> Drafting:
 
 
 def _line(points: Iterable[tuple[int, float]]) -> tuple[float, float]:
-    """Slope (not below 0) and intercept by least squares."""
+    """Slope and intercept by least squares, neither below 0: no cost is."""
     found = list(points)
     if len(found) < 2:
         return 0.0, found[0][1] if found else 0.0
     x, y = np.array(found).T
     slope = max(0.0, float(np.polyfit(x, y, 1)[0]))
-    return slope, float(np.mean(y - slope * x))
+    return slope, max(0.0, float(np.mean(y - slope * x)))
 
 
 def machine(model: Model) -> Machine:
@@ -214,22 +248,5 @@ def machine(model: Model) -> Machine:
     into = torch.empty_like(source)
     side = 4096 if model.device.type == "cuda" else 1024
     square = torch.ones((side, side), dtype=model.dtype, device=model.device)
-    copy, product = _interleaved([lambda: into.copy_(source), lambda: square @ square], 5)
+    (copy, _), (product, _) = _interleaved([lambda: into.copy_(source), lambda: square @ square], 5)
     return Machine(copy_gb_s=2 * size / 1e6 / copy, matmul_gflop_s=2 * side**3 / 1e6 / product)
-
-
-@torch.inference_mode()
-def differing_widths(model: Model) -> list[int]:
-    """The widths at which row 0 is not bit-identical to a forward of one row. If there are none, greedy lanes agree
-    exactly."""
-    prompt = [(7 * i + 3) % model.vocabulary for i in range(min(40, model.context // 2))]
-    widths = [width for width in WIDTHS if width <= 33]
-    cache = model.cache(1, len(prompt) + widths[-1])
-    model.read(cache, [prompt])
-    rows = {}
-    for width in widths:
-        tokens = torch.tensor([[(5 * i + 2) % model.vocabulary for i in range(width)]], device=model.device)
-        length = torch.tensor([len(prompt)], device=model.device)
-        cache.truncate(length, len(prompt))
-        rows[width] = model.forward(cache, tokens, torch.arange(width, device=model.device)[None])[0, 0]
-    return [width for width in widths if not torch.equal(rows[width], rows[1])]

@@ -61,7 +61,8 @@ def _show(found: Calibration) -> None:
         print()
     print(
         f"Copy {found.machine.copy_gb_s:.1f} GB/s, product {found.machine.matmul_gflop_s:.0f} GFLOP/s; the target's "
-        f"forward reads its weights at {100 * found.bandwidth_share:.0f}% of the copy's rate.\n{_bits(found)}"
+        f"forward reads its weights at {100 * found.bandwidth_share:.0f}% of the copy's rate.\n"
+        f"{_noise(found)}{_bits(found)}"
     )
 
 
@@ -92,11 +93,31 @@ def drafting_tables(found: Calibration) -> list[Table]:
     return tables
 
 
+def _noise(found: Calibration) -> str:
+    """Where a verify forward cannot be told from one of a single row."""
+    curve = found.curve
+    lost = [w for w, v, noise in zip(curve.widths, curve.v, curve.noise, strict=True) if w > 1 and v - 1 < 2 * noise]
+    if not lost:
+        return ""
+    widths = ", ".join(map(str, lost))
+    return f"With {widths} rows the difference from one row is within the noise of the measurement.\n"
+
+
 def _bits(found: Calibration) -> str:
-    if not found.differing_widths:
-        return "The first row of a forward is bit for bit the same at every width: greedy lanes agree exactly."
-    widths = ", ".join(map(str, found.differing_widths))
-    return (
-        f"The last bits of a row depend on how many rows are computed with it (widths {widths}): greedy lanes may "
-        "differ at near ties."
-    )
+    """What holds of greedy text, for drafters of chains and of trees: a sentence each."""
+    return "\n".join(_bits_of(found, branches) for branches in sorted({each.branches for each in found.row_bits}))
+
+
+def _bits_of(found: Calibration, branches: bool) -> str:
+    own = [each for each in found.row_bits if each.branches == branches]
+    rows, differing = sum(each.rows for each in own), sum(each.differing for each in own)
+    what = f"Rows of a {'tree' if branches else 'chain'}"
+    who = f"greedy text of {'tree' if branches else 'chain'} drafters"
+    if not differing:
+        return f"{what}: all {rows} tried have the bits of a token decoded alone; {who} should equal plain's exactly."
+    at = f"{differing} of {rows} tried differ from a token decoded alone"
+    widths = [] if branches else sorted(each.width for each in own if each.differing)
+    if widths:
+        at += f" (widths {', '.join(map(str, widths))})"
+    largest = max(each.largest for each in own)
+    return f"{what}: {at}, by up to {largest:.2g} in a logit; {who} may part from plain's at a tie."

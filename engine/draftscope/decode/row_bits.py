@@ -1,0 +1,69 @@
+"""Whether a row's logits depend on the rows computed with it, bit for bit: the ground on which greedy lanes may part.
+
+A row of a chain attends to slots one after another, as plain's does. A row of a tree skips its ancestors' siblings, so
+attention sums the same terms in another order and may round otherwise: in bfloat16 about one row in fifty of a tree on
+the shipped target got other bits, and never a row whose path has no gap. Neither other slots for the rows nor attention
+written as two fp32 products made the bits equal, so the difference is measured and said.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from draftscope.base.costs import RowBits
+from draftscope.models.model import Model
+from draftscope.verify.tree import Topology, chain, full
+
+CHAINS = (1, 2, 4, 8, 16, 32)  # drafted tokens
+TREE = (2, 2, 2, 1)  # children by level
+CONTEXTS = (11, 18, 25, 31, 40, 53, 67, 85)  # tokens before the rows
+
+
+@torch.inference_mode()
+def row_bits(model: Model) -> list[RowBits]:
+    """Rows of chains and of a tree, against the same token decoded alone after the same prefix."""
+    shapes = [(f"chain of {drafted}", chain(drafted, 1, model.device)) for drafted in CHAINS]
+    if model.trees:
+        shapes.append((f"tree of {', '.join(map(str, TREE))} children by level", full(TREE, 1, model.device)))
+    contexts = [each for each in CONTEXTS if each + max(CHAINS) < model.context] or [1]
+    return [_compared(model, form, shape, contexts[:2] if shape.is_chain else contexts) for form, shape in shapes]
+
+
+def _compared(model: Model, form: str, shape: Topology, contexts: list[int]) -> RowBits:
+    rows, largest, differing = 0, 0.0, 0
+    for context in contexts:
+        prompt = [(7 * i + 3) % model.vocabulary for i in range(context)]
+        tokens = torch.tensor([(5 * i + 2 + context) % model.vocabulary for i in range(shape.nodes + 1)])
+        together = _together(model, prompt, shape, tokens.to(model.device))
+        for row, alone in _alone(model, prompt, shape, tokens.tolist()).items():
+            rows += 1
+            differing += not torch.equal(together[row], alone)
+            largest = max(largest, float((together[row].float() - alone.float()).abs().max()))
+    return RowBits(form=form, branches=not shape.is_chain, width=shape.nodes + 1, rows=rows, differing=differing,
+                   largest=largest)  # fmt: skip
+
+
+def _together(model: Model, prompt: list[int], shape: Topology, tokens: Tensor) -> Tensor:
+    cache = model.cache(1, len(prompt) + len(tokens))
+    model.read(cache, [prompt])
+    return model.forward(cache, tokens[None], shape.depth, None if shape.is_chain else shape.ancestors)[0]
+
+
+def _alone(model: Model, prompt: list[int], shape: Topology, tokens: list[int]) -> dict[int, Tensor]:
+    """The logits [V] of each row, decoded one token at a time down every path from the root."""
+    cache = model.cache(1, len(prompt) + len(tokens))
+    model.read(cache, [prompt])
+    found: dict[int, Tensor] = {}
+    parents = shape.parents[0].tolist()
+    leaves = set(range(len(tokens))) - {parent + 1 for parent in parents}
+    for leaf in sorted(leaves):
+        if found:
+            cache.truncate(torch.tensor([len(prompt)], device=model.device), len(prompt))
+        path: list[int] = shape.ancestors[0, leaf].nonzero()[:, 0].tolist()
+        for length, row in enumerate(path, len(prompt) + 1):
+            token = torch.tensor([[tokens[row]]], device=model.device)
+            logits = model.forward(cache, token, torch.zeros_like(token))[0, 0]
+            found.setdefault(row, logits.clone())
+            cache.keep_first(torch.ones(1, dtype=torch.long, device=model.device), length)
+    return found
