@@ -40,7 +40,7 @@ format: $(READY) $(MODULES)/.ready
 bench: $(READY)
 	$(BIN)/draftscope bench --out bench
 
-# On a machine with CUDA; needs torch, transformers, pydantic, scipy and tabulate, nothing of the app (gradio, typer).
+# On a machine with CUDA; needs torch, transformers, pydantic, psutil, scipy and tabulate, nothing of the app (gradio, typer).
 gpu:
 	PYTHONPATH=engine $(PYTHON) -m draftscope.measure.gpu --out $${OUT:-bench}
 

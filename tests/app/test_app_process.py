@@ -55,7 +55,9 @@ def test_a_run_gives_both_lanes_whole(engine: EngineProcess) -> None:
     seen = Seen(engine.run(job(solo=1))).done()
     kinds = {(e["lane"], e["kind"]) for e in seen.events}
     wanted = ("run_start", "prefill", "round", "run_end", "solo_runs")
-    assert kinds == {(lane, kind) for lane in ("plain", "speculative") for kind in wanted}
+    assert kinds == {(lane, kind) for lane in ("plain", "speculative") for kind in wanted} | {
+        ("speculative", "verify_costs")
+    }
     assert seen.states == ["running", "solo", "done"]
     for end in (e for e in seen.events if e["kind"] == "run_end"):
         assert len(end["token_ids"]) == sum(len(r["emitted"]) for r in seen.rounds(end["lane"]))
@@ -95,7 +97,7 @@ def test_two_visitors_take_turns_and_races_go_before_solo_runs(engine: EnginePro
     assert places[0] == 1
     rounds = [name for name, kind in order if kind == "round"]
     assert rounds == sorted(rounds)  # every round of the first before any of the second
-    assert order[-1] == ("first", "solo_runs")
+    assert order[-1] == ("first", "verify_costs")
     assert set(second.ends.values()) <= {"length", "eos"}
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -13,9 +16,10 @@ from hypothesis import strategies as st
 from transformers import GenerationConfig, GPT2Config, GPT2LMHeadModel
 
 from draftscope import DraftscopeError
+from draftscope.base import cores
 from draftscope.base.text import Ending, Transcript
 from draftscope.decode.lab import Lab, Run
-from draftscope.decode.race import race, solo_runs
+from draftscope.decode.race import race, solo_runs, verify_costs
 from draftscope.decode.session import Step
 from draftscope.drafters.model.draft_model import DraftModel
 from draftscope.drafters.settings import Settings
@@ -298,7 +302,36 @@ def test_solo_runs_alternate_and_can_be_cancelled(pair: Lab) -> None:
         ("plain", 2),
         ("draft", 2),
     ]
+    assert [len(event.other_cores) for event in events] == [1, 1, 2, 2]
     assert not list(solo_runs(pair, PROMPT, both, cancelled=lambda: True))
+
+
+def test_the_work_of_other_processes_is_counted_and_the_own_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 3 s of all processes' work in 2 s, this one did 1."""
+    Every, Own = namedtuple("Every", "user system idle guest"), namedtuple("Own", "user system")
+    every, own, clock = [Every(5.0, 1.0, 9.0, 2.0)], [Own(1.0, 0.5)], [10.0]
+    monkeypatch.setattr(cores.psutil, "cpu_times", lambda: every[-1])
+    monkeypatch.setattr(cores.psutil, "Process", lambda: SimpleNamespace(cpu_times=lambda: own[-1]))
+    monkeypatch.setattr(cores, "perf_counter", lambda: clock[-1])
+    others = cores.OtherCores()
+    every.append(Every(7.5, 1.5, 99.0, 4.0))
+    own.append(Own(2.0, 0.5))
+    clock.append(12.0)
+    assert others.lap() == 1.0
+
+
+def test_v_by_rows_belongs_to_the_drafting_lane_and_can_be_cancelled(
+    pair: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("DRAFTSCOPE_CACHE", str(tmp_path))
+    monkeypatch.setattr(pair, "_curve", None)
+    both = {"plain": Settings.of(drafter="plain"), "fast": Settings.of()}
+    assert not list(verify_costs(pair, both, cancelled=lambda: True))
+    assert not list(verify_costs(pair, {"plain": both["plain"]}))
+    (event,) = verify_costs(pair, both, "r")
+    assert (event.run, event.lane) == ("r", "fast")
+    assert event.v[0] == 1 and event.v == sorted(event.v) and len(event.v) == len(event.widths) == len(event.noise)
+    assert list(verify_costs(pair, both, "r")) == [event]  # not measured again
 
 
 @hypothesis_settings(max_examples=25, deadline=None)

@@ -87,7 +87,9 @@ def test_a_run_gives_both_lanes_whole(engine: ZeroEngine) -> None:
     seen = Seen(engine.run(job(solo=1))).done()
     kinds = {(e["lane"], e["kind"]) for e in seen.events}
     wanted = ("run_start", "prefill", "round", "run_end", "solo_runs")
-    assert kinds == {(lane, kind) for lane in ("plain", "speculative") for kind in wanted}
+    assert kinds == {(lane, kind) for lane in ("plain", "speculative") for kind in wanted} | {
+        ("speculative", "verify_costs")
+    }
     assert seen.states == ["running", "solo", "done"]
     assert len(engine) == 0
 

@@ -22,7 +22,7 @@ def events_of(lab: Lab, job: Job, cancelled: Callable[[], bool], alone: Callable
     """Every event of a job, in order. Asks `cancelled` once a round; calls `alone` before events that should wait for
     other visitors' races. Raises `DraftscopeError` for a job that cannot be decoded.
     """
-    from draftscope.decode.race import race, solo_runs
+    from draftscope.decode.race import race, solo_runs, verify_costs
     from draftscope.measure.compare import compare
 
     lanes = {name: Settings.of(**values) for name, values in job.lanes}
@@ -43,6 +43,8 @@ def events_of(lab: Lab, job: Job, cancelled: Callable[[], bool], alone: Callable
     if job.solo_repeats and not cancelled():
         alone()
         yield from solo_runs(lab, job.prompt, lanes, job.run, job.solo_repeats, cancelled)
+        if not cancelled():
+            yield from verify_costs(lab, lanes, job.run, cancelled)
 
 
 def sentence_of(error: Exception) -> str:

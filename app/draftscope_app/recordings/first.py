@@ -13,7 +13,7 @@ import typer
 
 from draftscope import load
 from draftscope.base.assets import assets
-from draftscope.decode.race import race, solo_runs
+from draftscope.decode.race import race, solo_runs, verify_costs
 from draftscope.drafters.settings import Settings
 from draftscope.trace import files
 from draftscope_app.page.bundle import opening
@@ -39,6 +39,7 @@ def record(
     runs = [lab.session(prompt, settings, run="first", lane=lane) for lane, settings in lanes.items()]
     events = list(race(runs))
     events += solo_runs(lab, prompt, lanes, "first", repeats=3)
+    events += verify_costs(lab, lanes, "first")
     files.write(out, events)
     print(f"{out}: {len(events)} events, {out.stat().st_size / 1024:.0f} KiB")
 

@@ -104,8 +104,8 @@ def measure(pair: LoadedPair, say: Callable[[str], None] = lambda _: None) -> Ca
     )
 
 
-def quick_curve(pair: LoadedPair, watch: Callable[[], None] = lambda: None) -> VerifyCurve:
-    """v by rows: the saved calibration's, or one measured now with few repeats. `watch` is called often."""
+def quick_curve(pair: LoadedPair, cancelled: Callable[[], bool]) -> VerifyCurve | None:
+    """v by rows: the saved calibration's, or one measured now with few repeats; None if `cancelled` meanwhile."""
     found = costs.load_saved(measured_for(pair))
     if found is not None:
         return found.curve
@@ -113,7 +113,9 @@ def quick_curve(pair: LoadedPair, watch: Callable[[], None] = lambda: None) -> V
     widths = [width for width in WIDTHS if width <= QUICK]
     cache = model.cache(1, context + widths[-1])
     works = [_forward(model, cache, width, context) for width in widths]
-    times = _interleaved(works, REPEATS // 2 + 1, watch)
+    times = _interleaved(works, REPEATS // 2 + 1, cancelled)
+    if not times:
+        return None
     points = [
         Verify(width=width, batch=1, context=context, ms=ms, noise=noise)
         for width, (ms, noise) in zip(widths, times, strict=True)
@@ -153,13 +155,17 @@ def _forward(model: Model, cache: SlotCache, width: int, context: int) -> Callab
 
 
 def _interleaved(
-    works: Sequence[Callable[[], object]], repeats: int, watch: Callable[[], None] = lambda: None
+    works: Sequence[Callable[[], object]], repeats: int, cancelled: Callable[[], bool] = lambda: False
 ) -> list[tuple[float, float]]:
-    """Median milliseconds of each piece of work and the standard error of that median; they run in turn."""
+    """Median milliseconds of each piece of work and the standard error of that median; they run in turn.
+
+    Nothing if `cancelled`, which is called before each.
+    """
     times: list[list[float]] = [[] for _ in works]
     for repeat in range(WARM + repeats):
         for work, taken in zip(works, times, strict=True):
-            watch()
+            if cancelled():
+                return []
             ms = _timed(work)
             if repeat >= WARM:
                 taken.append(ms)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property, partial
 from types import TracebackType
 from typing import Any, Self
@@ -10,11 +10,11 @@ from typing import Any, Self
 import torch
 
 from draftscope import drafters
-from draftscope.base.costs import Calibration
+from draftscope.base.costs import Calibration, VerifyCurve
 from draftscope.decode import availability
 from draftscope.decode.acceptance import by_rank
 from draftscope.decode.availability import Availability
-from draftscope.decode.calibrate import calibration_of
+from draftscope.decode.calibrate import calibration_of, quick_curve
 from draftscope.decode.fork import ForkPoint
 from draftscope.decode.pair import LoadedPair, NamedHead
 from draftscope.decode.prompt import read_prompt
@@ -54,6 +54,7 @@ class Lab(LoadedPair):
         super().__init__(target, draft, tokenizer, heads, smaller, foreign)
         self.compiled: list[str] = []  # the outcome of compiling, if that was asked for: a sentence for each model
         self._threads_before = threads_before
+        self._curve: VerifyCurve | None = None
         self._rates: dict[tuple[str, Sampling], tuple[float, ...]] = {}  # acceptance by rank of a drafter's children
         self._trees: dict[tuple[str, Sampling, int, int], Counts] = {}
 
@@ -116,6 +117,12 @@ class Lab(LoadedPair):
     def calibration(self) -> Calibration:
         """The measured costs of rounds, for this pair on this machine. Measured now if not yet known: seconds."""
         return calibration_of(self)
+
+    def verify_curve(self, cancelled: Callable[[], bool] = lambda: False) -> VerifyCurve | None:
+        """v by rows: from the saved calibration, else measured once in a second or so. None if cancelled meanwhile."""
+        if self._curve is None:
+            self._curve = quick_curve(self, cancelled)
+        return self._curve
 
     def drafters(self) -> list[Availability]:
         """Every known drafter, and whether this lab can run it."""

@@ -1,7 +1,7 @@
 """A race: lanes take turns round by round, and the lane whose own clock is furthest behind goes next.
 
 A lane's clock counts only its own device-synchronised work, so no lane waits for another on it. The race is one
-measurement; the headline speedup is another: `solo_runs`, whole runs in turn, of which the median counts.
+measurement; `solo_runs`, unrecorded whole runs in turn, are others of the same.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from draftscope.base.cores import OtherCores
+from draftscope.base.costs import PLAIN
 from draftscope.drafters.settings import Settings
-from draftscope.trace.events import AnyEvent, SoloRuns
+from draftscope.trace.events import AnyEvent, SoloRuns, VerifyCosts
 
 if TYPE_CHECKING:
     from draftscope.decode.lab import Lab
@@ -47,11 +49,32 @@ def solo_runs(
 ) -> Iterator[SoloRuns]:
     """Unrecorded whole runs of each lane alone, in the order A B A B. Yields a lane's times so far after each run."""
     seconds: dict[str, list[float]] = {lane: [] for lane in lanes}
+    others: dict[str, list[float]] = {lane: [] for lane in lanes}
     for _ in range(repeats):
         for lane, settings in lanes.items():
             alone = lab.session(prompt, settings, run=run, lane=lane, record=False)
+            cores = OtherCores()
             for _ in alone.steps():
                 if cancelled():
                     return
             seconds[lane].append(alone.clock_ms / 1e3)
-            yield SoloRuns(run=run, lane=lane, tokens=len(alone.token_ids), seconds=list(seconds[lane]))
+            others[lane].append(cores.lap())
+            yield SoloRuns(
+                run=run,
+                lane=lane,
+                tokens=len(alone.token_ids),
+                seconds=list(seconds[lane]),
+                other_cores=list(others[lane]),
+            )
+
+
+def verify_costs(
+    lab: Lab, lanes: Mapping[str, Settings], run: str = "run", cancelled: Callable[[], bool] = never
+) -> Iterator[VerifyCosts]:
+    """v by rows on this machine, for the lane that drafts; nothing if none does or if cancelled."""
+    lane = next((name for name, settings in lanes.items() if settings.drafter != PLAIN), None)
+    if lane is None:
+        return
+    curve = lab.verify_curve(cancelled)
+    if curve is not None:
+        yield VerifyCosts(run=run, lane=lane, **curve.model_dump())

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from draftscope.base.cores import OtherCores
 from draftscope.base.errors import DraftscopeError
 from draftscope.decode.recorder import Recorder
 from draftscope.decode.session import Session, Step
@@ -66,6 +67,7 @@ class Run:
         self._start = start
         self._recorder = recorder
         self._rounds = 0
+        self._cores: OtherCores | None = None  # from the prefill on
 
     @property
     def clock_ms(self) -> float:
@@ -89,6 +91,7 @@ class Run:
     def events(self) -> Iterator[trace.AnyEvent]:
         """`RunStart`, `Prefill`, each `Round` if recorded, `RunEnd`. Closing it stops after the current round."""
         yield self._start
+        self._cores = OtherCores()
         self._session.prefill()
         yield trace.Prefill(
             run=self._start.run,
@@ -133,4 +136,5 @@ class Run:
             token_ids=self.token_ids,
             target_forwards=self._rounds,
             end=self.clock_ms,
+            other_cores=self._cores.lap() if self._cores else None,
         )

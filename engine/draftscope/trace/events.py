@@ -4,7 +4,7 @@ Everything on a screen, in a metric or in an export is computed from these event
 a trace can be read where no model can run.
 
 A trace is a sequence of events, one JSON object a line. For each lane (one decoding run of one prompt):
-`RunStart`, `Prefill`, `Round` ..., `RunEnd`; a race may add `SoloRuns`, the whole solo runs of the headline speedup.
+`RunStart`, `Prefill`, `Round` ..., `RunEnd`; a race may add `SoloRuns`, unrecorded whole runs, and `VerifyCosts`.
 
 A *node* is a drafted token; its `fate` says whether it was accepted. A *slot* is a place that can have children: -1 is
 the last committed token, any other slot is the node with that id. A *decision* verifies the children of one slot.
@@ -311,15 +311,30 @@ class RunEnd(Event):
     target_forwards: int  # rounds, without the prefill
     end: float
     message: str = ""  # for `error`: one sentence with the remedy
+    other_cores: float | None = None  # processor cores that other processes kept busy meanwhile, where it is known
 
 
 class SoloRuns(Event):
-    """Unrecorded whole runs of this lane alone, in turn with the other lanes': the basis of the headline speedup."""
+    """Unrecorded whole runs of this lane alone, in turn with the other lanes'."""
 
     kind: Literal["solo_runs"] = "solo_runs"
     tokens: int
     seconds: list[float]  # with prefill, in order; a lane's later event replaces its earlier ones
+    other_cores: list[float] = Field(default_factory=list)  # that other processes kept busy during each of them
 
 
-AnyEvent = Annotated[RunStart | Prefill | Round | RunEnd | SoloRuns, Field(discriminator="kind")]
+class VerifyCosts(Event):
+    """What a target forward of several rows costs on this machine, divided by one of a single row.
+
+    `v` is 1 for one row and never falls; `noise` is the standard error of each. Nothing is known beyond the last width.
+    """
+
+    kind: Literal["verify_costs"] = "verify_costs"
+    context: int  # tokens before the rows
+    widths: list[int]
+    v: list[float]
+    noise: list[float]
+
+
+AnyEvent = Annotated[RunStart | Prefill | Round | RunEnd | SoloRuns | VerifyCosts, Field(discriminator="kind")]
 EVENT: TypeAdapter[AnyEvent] = TypeAdapter(AnyEvent)

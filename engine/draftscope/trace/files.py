@@ -94,7 +94,7 @@ def _version(path: Path, first: str) -> int:
             f"'{path.name}' was written in trace version {version}, and this Draftscope reads {OLDEST} to "
             f"{SCHEMA_VERSION}; open it with the Draftscope that wrote it, or record the run again."
         )
-    if isinstance(start, dict) and start.get("kind") in ("prefill", "round", "run_end", "solo_runs"):
+    if isinstance(start, dict) and start.get("kind") in ("prefill", "round", "run_end", "solo_runs", "verify_costs"):
         raise DraftscopeError(f"'{path.name}' does not begin with the start of a run; its first lines are missing.")
     return version if isinstance(version, int) else SCHEMA_VERSION
 
