@@ -48,10 +48,17 @@ def test_greedy_lanes_are_counted_equal(visit: Any) -> None:
 
 
 def test_above_zero_the_distribution_is_the_same_and_the_draws_are_not(visit: Any) -> None:
+    """A chain is verified token by token unless its block is asked for, which takes one click."""
     page = visit("?temperature=1&max_new_tokens=32&seed=3")
     page.run()
     assert "same distribution" in page.figure("distribution").lower()
-    assert page.ask("e => e.store.lanes[1].rounds.some((r) => r.decisions[0]?.rule === 'block')")
+    used = "e => [...new Set(e.store.lanes[1].rounds.flatMap((r) => r.decisions.map((d) => d.rule)))]"
+    assert page.ask(used) == ["token"]
+    page.element.get_by_role("button", name="Use block verification").click()
+    page.page.wait_for_function("() => document.querySelector('#ds-rule input').value.startsWith('block')")
+    page.run()
+    assert page.ask(used) == ["block"]
+    assert page.element.get_by_role("button", name="Use the token rule").is_visible()
 
 
 def test_a_lane_never_runs_ahead_of_its_clock(visit: Any) -> None:
@@ -212,7 +219,7 @@ def test_presets_fill_the_prompt(visit: Any) -> None:
 
 
 def test_settings_live_in_the_address(visit: Any) -> None:
-    page = visit("?temperature=0.7&top_p=0.9&seed=11&max_new_tokens=16&gamma=6&prompt=hello%20there&rule=token")
+    page = visit("?temperature=0.7&top_p=0.9&seed=11&max_new_tokens=16&gamma=6&prompt=hello%20there&rule=block")
     page.ready()
     page.page.wait_for_function("() => document.querySelector('#ds-prompt textarea').value === 'hello there'")
     page.run()
@@ -223,10 +230,10 @@ def test_settings_live_in_the_address(visit: Any) -> None:
         "seed": 11,
         "max_new_tokens": 16,
         "gamma": 6,
-        "rule": "token",
+        "rule": "block",
     }.items():
         assert settings[name] == pytest.approx(value) if isinstance(value, float) else settings[name] == value, name
-    for part in ("temperature=0.7", "gamma=6", "prompt=hello+there", "rule=token"):
+    for part in ("temperature=0.7", "gamma=6", "prompt=hello+there", "rule=block"):
         assert part in page.page.url
 
 
@@ -415,7 +422,7 @@ def shown_nodes(page: Visit, fates: str) -> int:
     return int(page.element.locator(", ".join(f".tree-svg .node.{fate}" for fate in fates.split())).count())
 
 
-def test_stages_are_stepped_and_time_goes_with_them(visit: Any) -> None:
+def test_stages_are_stepped_and_the_lane_tells_as_much(visit: Any) -> None:
     page = visit("?temperature=1&max_new_tokens=32&drafter=sampled-tree&shape=3,2")
     page.run()
     index = page.ask("e => e.cursor.at.round")
@@ -426,10 +433,12 @@ def test_stages_are_stepped_and_time_goes_with_them(visit: Any) -> None:
     for _ in range(40):
         page.page.wait_for_timeout(60)
         stage = page.text(".stepper button[aria-pressed=true]:not([aria-label])")
-        now, end = page.ask(f"e => [e.transport.now, {lane}.rounds[{index}].end]")
-        tokens = page.ask("e => e.lanes[1].spans.filter((s) => !s.hidden).length")
-        assert tokens == page.ask(f"e => {lane}.tokens.filter((t) => t.at <= e.transport.now).length")
-        assert (now < end) is (stage != "Commit")
+        shown, end = page.ask(f"e => [e.cursor.shown, {lane}.rounds[{index}].end]")
+        told = page.ask("e => e.lanes[1].spans.filter((s) => !s.hidden && !s.classList.contains('covered')).length")
+        assert (shown < end) is (stage != "Commit")
+        assert page.ask("e => e.transport.whole")
+        if stage != "Commit":
+            assert told == page.ask(f"e => {lane}.tokens.filter((t) => t.at <= e.cursor.shown).length")
         if stage in ("Draft", "Verify"):
             assert shown_nodes(page, "accepted rejected correction bonus unvisited") == 0
             assert shown_nodes(page, "drafted") == nodes
@@ -457,7 +466,8 @@ def test_a_hidden_result_is_nowhere_on_the_page(visit: Any) -> None:
         assert shown_nodes(page, "accepted rejected correction bonus unvisited") == 0
         told = page.text(".tree") + page.text(".decision") + page.text(".scale") + page.text(".strip .readout")
         assert not re.search(r"accepted|rejected|correction|bonus|✓|✗|not reached", told.replace("if accepted", ""))
-        assert page.ask("e => e.transport.now < e.cursor.round.end")
+        assert page.ask("e => e.cursor.shown < e.cursor.round.end")
+        assert page.element.locator(".t:not(.covered)").count() <= 2 * page.ask("e => e.cursor.round.firstToken")
         assert "still hidden" in page.text("[aria-label='Resample']")
         page.element.get_by_label("Next round").click()  # the next one opens before its result too
         page.page.wait_for_timeout(150)

@@ -25,7 +25,7 @@ sys.path[:0] = {sources!r}
 if __name__ == "__main__":
     from draftscope.base.load_settings import LoadSettings
     from draftscope_app.serve.server import serve
-    serve("127.0.0.1", {port}, LoadSettings({target!r}, {draft!r}, dtype="float32", threads=1))
+    serve("127.0.0.1", {port}, LoadSettings({target!r}, {draft!r}, dtype="float32", threads=1), "draft")
 """
 
 

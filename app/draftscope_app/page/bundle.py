@@ -18,8 +18,3 @@ def presets() -> dict[str, list[str]]:
     """Kind of text -> prompts."""
     loaded: dict[str, list[str]] = json.loads((assets() / "prompts.json").read_text(encoding="utf-8"))
     return loaded
-
-
-def opening() -> str:
-    """The prompt that the page opens with: structured text, which the embedded target writes best."""
-    return presets()["structured"][0]

@@ -27,6 +27,7 @@ class Widgets:
 
     controls: dict[str, gr.components.Component]  # by name, in the order of `controls.names`
     kinds: dict[str, gr.Button]  # kind of text -> the button that fills in a prompt
+    examples: dict[str, gr.Button]  # name -> the button that sets the controls to it
     run: gr.Button
     stop: gr.Button
     step: gr.Button

@@ -15,7 +15,7 @@ from draftscope.trace import files
 from draftscope.trace.events import AnyEvent
 from draftscope_app.engine.admission import Admission
 from draftscope_app.engine.sessions import Visitors
-from draftscope_app.page import bundle, controls, host
+from draftscope_app.page import bundle, controls, host, opening
 from draftscope_app.page.layout import Widgets, lay_out
 from draftscope_app.page.listeners import settings
 from draftscope_app.page.listeners.engine import EngineListeners
@@ -37,12 +37,8 @@ def build(admission: Admission, visitors: Visitors, drafter: str | None = None, 
     """The whole page over one engine. `drafter` is selected when it opens; with `lets_load` it offers to load other
     models."""
     most_tokens = admission.limits.most_tokens
-    usual = controls.defaults()
-    defaults = usual | {
-        "prompt": bundle.opening(),
-        "drafter": drafter or usual["drafter"],
-        "max_new_tokens": min(usual["max_new_tokens"], most_tokens),
-    }
+    defaults = controls.defaults() | opening.settings(drafter)
+    defaults["max_new_tokens"] = min(defaults["max_new_tokens"], most_tokens)
     shared = Shared(admission, visitors, defaults, first_run())
     first = recording(shared.first) if shared.first else ""
     demo = gr.Blocks(title="Draftscope", analytics_enabled=False, fill_width=True, delete_cache=(UPLOADS_S, UPLOADS_S))

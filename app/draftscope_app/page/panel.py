@@ -11,7 +11,7 @@ from pydantic.fields import FieldInfo
 
 from draftscope.base.control import Control
 from draftscope.drafters.options import ChainOptions
-from draftscope_app.page import bundle
+from draftscope_app.page import bundle, opening
 from draftscope_app.page.controls import Controls, general, is_read, names, options
 
 FIRST_CHOICES = [("Draft model, chain", "draft")]  # until the engine has sent its list
@@ -27,6 +27,8 @@ def panel(values: Controls, most_tokens: int) -> tuple[dict[str, gr.components.C
     )
     with gr.Row(elem_id="ds-kinds"):
         kinds = {kind: gr.Button(kind, size="sm") for kind in bundle.presets()}
+    with gr.Row(elem_id="ds-examples"):
+        examples = {name: gr.Button(name, size="sm") for name in opening.examples()}
     with gr.Row(elem_id="ds-go"):
         run = gr.Button("Run", variant="primary", elem_id="ds-run")
         stop = gr.Button("Stop", elem_id="ds-stop")
@@ -42,7 +44,9 @@ def panel(values: Controls, most_tokens: int) -> tuple[dict[str, gr.components.C
     with gr.Accordion("More settings", open=False, elem_id="ds-more"):
         for name in (name for name in fields if name not in often):
             widgets[name] = _widget(name, fields[name], values, most_tokens)
-    return {name: widgets[name] for name in names()}, {"run": run, "stop": stop, "step": step, "kinds": kinds}
+    return {name: widgets[name] for name in names()}, {
+        "run": run, "stop": stop, "step": step, "kinds": kinds, "examples": examples,
+    }  # fmt: skip
 
 
 def first_choices(drafter: str) -> list[tuple[str, str]]:

@@ -1,6 +1,6 @@
 """Records the run that the page shows before any model is loaded: `python -m draftscope_app.recordings.first`.
 
-A greedy race of the embedded pair on the prompt that the page opens with, and the solo runs behind its headline, as a
+A race of the embedded pair with the settings that the page opens with, and the solo runs behind its headline, as a
 trace.
 """
 
@@ -16,8 +16,7 @@ from draftscope.base.assets import assets
 from draftscope.decode.race import race, solo_runs, verify_costs
 from draftscope.drafters.settings import Settings
 from draftscope.trace import files
-from draftscope_app.page.bundle import opening
-from draftscope_app.page.controls import LANE
+from draftscope_app.page import controls, opening
 
 FIRST = assets() / "traces" / "first.jsonl.gz"
 
@@ -26,16 +25,13 @@ def record(
     out: Annotated[Path, typer.Option(metavar="FILE", help="where the trace goes")] = FIRST,
     target: Annotated[str | None, typer.Option(metavar="MODEL", help="default: the embedded pair")] = None,
     draft: Annotated[str | None, typer.Option(metavar="MODEL", help="draft model")] = None,
-    tokens: Annotated[int, typer.Option(help="tokens to write")] = 128,
-    gamma: Annotated[int, typer.Option(help="drafted tokens in a chain")] = 4,
-    prompt: Annotated[str, typer.Option(help="the text to continue", show_default=False)] = opening(),
+    tokens: Annotated[int, typer.Option(help="tokens to write")] = opening.TREE["max_new_tokens"],
 ) -> None:
     """Record the run that the page opens with."""
+    chosen = controls.defaults() | opening.settings() | {"max_new_tokens": tokens}
+    prompt = chosen["prompt"]
     lab = load(target, draft)
-    lanes = {
-        "plain": Settings.of(drafter="plain", max_new_tokens=tokens),
-        LANE: Settings.of(drafter="draft", gamma=gamma, max_new_tokens=tokens),
-    }
+    lanes = {name: Settings.of(**values) for name, values in controls.lanes(chosen, None)}
     runs = [lab.session(prompt, settings, run="first", lane=lane) for lane, settings in lanes.items()]
     events = list(race(runs))
     events += solo_runs(lab, prompt, lanes, "first", repeats=3)

@@ -45,6 +45,9 @@ export function formatProb(x) {
   return x.toFixed(x > 0.995 ? 3 : digits).replace(/^0/, "");
 }
 
+/** A ratio of probabilities: .30, 1.00, 12.4. */
+export const formatRatio = (x) => (x < 0.995 ? formatProb(x) : Number.isFinite(x) ? formatFigure(x) : "∞");
+
 export const formatFixed = (x, digits) => (Number.isFinite(x) ? x.toFixed(digits) : "–");
 
 /** Three significant digits at most: 215, 97.4, 3.12. */

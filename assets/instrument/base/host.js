@@ -32,6 +32,10 @@ export function askHost(kind, asked) {
 /** The host's controls, with what a lesson asks to try. */
 export const attempted = (names, values) => values.map((value, i) => (names[i] in wanted ? wanted[names[i]] : value));
 
+/** The host's controls, with an example's settings. */
+export const exampled = (names, values, example) =>
+  values.map((value, i) => (names[i] in example ? example[names[i]] : value));
+
 /** The answer of one of the server's functions; undefined, and a sentence on the page, where none came. */
 export async function callServer(name, question) {
   const answer = await host.server[name]?.(question);

@@ -53,12 +53,20 @@ export function costsOf(draft, plain) {
 /**
  * TTFT and the percentiles of both gaps, as draftscope.trace.metrics has them. ITL counts tokens, ICL chunks (rounds).
  */
-export function jitterOf(lane) {
-  const ends = lane.rounds.map((r) => r.end);
-  const chunks = ends.slice(1).map((end, i) => end - ends[i]);
-  const within = lane.rounds.flatMap((r) => Array.from({ length: Math.max(0, r.emitted.length - 1) }, () => 0));
-  return { ttft: ends.length ? ends[0] : NaN, itl: percentiles([...chunks, ...within]), icl: percentiles(chunks) };
+export function jitterOf(lane, rounds = lane.rounds.length) {
+  const chunks = gapsOf(lane, rounds);
+  const within = lane.rounds
+    .slice(0, rounds)
+    .flatMap((r) => Array.from({ length: Math.max(0, r.emitted.length - 1) }, () => 0));
+  return {
+    ttft: rounds ? lane.rounds[0].end : NaN,
+    itl: percentiles([...chunks, ...within]),
+    icl: percentiles(chunks),
+  };
 }
+
+/** Milliseconds between the arrivals of the first `rounds` rounds. */
+export const gapsOf = (lane, rounds) => lane.rounds.slice(1, rounds).map((r, i) => r.end - lane.rounds[i].end);
 
 function percentiles(values) {
   const sorted = [...values].sort((a, b) => a - b);

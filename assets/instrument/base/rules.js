@@ -4,7 +4,7 @@ export const LOSSY = ["typical", "lenient", "top-k"];
 
 export const RULE_WORDS = {
   token: "token rule: accept if u < min(1, p/q)",
-  block: "block verification: one u per position, and the last position that passes decides",
+  block: "block verification: the last position with u < h ends the accepted block",
   rrsw: "siblings one after the other (RRSw): a rejection changes p and q for the next",
   deterministic: "deterministic draft: the target samples its own token and looks for it among the children",
   greedy: "greedy: the target's most probable token, no sampling",

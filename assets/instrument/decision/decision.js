@@ -3,14 +3,21 @@
 // Each rule has its own form: a random number u is shown only where one was compared with a threshold; greedy,
 // deterministic and block decisions say what decided them. A hidden result is shown nowhere.
 
-import { h, setText } from "../base/dom.js";
+import { button, h, setText } from "../base/dom.js";
 import { FATES } from "../base/fates.js";
 import { formatFigure, formatProb, shorten, visible } from "../base/format.js";
+import { askHost, hostCan, say } from "../base/host.js";
 import { LOSSY, RULE_WORDS } from "../base/rules.js";
 import { fateAt, openSlots } from "../base/stages.js";
 import { decisionAt, slotRaw } from "../base/store.js";
+import { blockForm } from "./block.js";
 import { lossyForm } from "./lossy.js";
 import { overlapLine, probabilityBars, probabilityPicture } from "../draw/bars.js";
+
+const OTHER = {
+  token: { to: "block", text: "Use block verification", said: "The next run verifies each chain as a block." },
+  block: { to: "token", text: "Use the token rule", said: "The next run verifies token by token, with min(1, p/q)." },
+};
 
 export class DecisionView {
   constructor(actions) {
@@ -18,12 +25,20 @@ export class DecisionView {
     this.title = h("h3", {});
     this.what = h("p", { class: "note" });
     this.lossy = h("span", { class: "badge caveat", text: "lossy", hidden: true });
+    this.other = button("", () => this.setRule());
+    this.other.hidden = true;
     this.tabs = h("div", { class: "tabs", role: "group", "aria-label": "Decisions of this round" });
     this.body = h("div", { class: "decision-body", tabindex: "0", role: "group" });
     this.root = h(
       "section",
       { class: "card decision" },
-      h("header", { class: "card-head" }, h("div", { class: "head-text" }, this.title, this.what), this.lossy),
+      h(
+        "header",
+        { class: "card-head" },
+        h("div", { class: "head-text" }, this.title, this.what),
+        this.lossy,
+        this.other,
+      ),
       this.tabs,
       this.body,
     );
@@ -37,6 +52,9 @@ export class DecisionView {
       : "";
     if (stamp === this.stamp) return;
     this.stamp = stamp;
+    this.rule = round?.decisions.find(({ rule }) => OTHER[rule])?.rule;
+    this.other.hidden = !this.rule || !hostCan("set");
+    setText(this.other, this.rule ? OTHER[this.rule].text : "");
     this.lossy.hidden = !round || !round.decisions.some((c) => LOSSY.includes(c.rule));
     if (!round) {
       setText(this.title, "The decision");
@@ -68,7 +86,7 @@ export class DecisionView {
     const forms = {
       greedy: greedyForm,
       deterministic: deterministicForm,
-      block: blockForm,
+      block: (at, actions) => blockForm(at, actions, { uniformLine, marksOf, lastHere }),
       token: uniformForm,
       rrsw: uniformForm,
     };
@@ -76,6 +94,13 @@ export class DecisionView {
       ? (at) => lossyForm(at, { uniformLine, marksOf, lastHere })
       : forms[decision.rule] || uniformForm;
     this.show(RULE_WORDS[decision.rule], form(view, this.actions));
+  }
+
+  /** The next run uses the other exact rule. */
+  setRule() {
+    const { to, said } = OTHER[this.rule];
+    askHost("set", { rule: to });
+    say(`${said} Press Run.`);
   }
 
   show(words, parts) {
@@ -123,9 +148,10 @@ const name = (raw) => visible(raw);
 
 // The uniform on its line: [0, threshold) accepts.
 
-function uniformLine({ label, child, told, words, chosen, open }) {
+function uniformLine({ label, child, told, words, chosen, open, fate: own, result }) {
   const accept = Math.max(0, Math.min(1, child.threshold ?? 0));
-  const fate = !told ? "" : child.passed ? "accepted" : "rejected";
+  const fate = own ?? (!told ? "" : child.passed ? "accepted" : "rejected");
+  const glyph = fate ? FATES[fate].glyph : told ? "" : "?";
   return h(
     "button",
     {
@@ -134,7 +160,7 @@ function uniformLine({ label, child, told, words, chosen, open }) {
       on: { click: open },
       "aria-label": `${label}: threshold ${formatProb(child.threshold)}, ${told ? `u ${formatProb(child.uniform)}, ${child.passed ? "passes" : "fails"}` : "u not drawn yet"}`,
     },
-    h("span", { class: "result", text: told ? (child.passed ? "✓" : "✗") : "?", "aria-hidden": "true" }),
+    h("span", { class: "result", text: glyph, "aria-hidden": "true" }),
     h("span", { class: "token", text: shorten(label, 12) }),
     h(
       "span",
@@ -144,7 +170,7 @@ function uniformLine({ label, child, told, words, chosen, open }) {
     ),
     h("span", {
       class: "words",
-      text: `${words}${told ? `, u ${formatProb(child.uniform)}` : ", u not drawn yet"}`,
+      text: `${words}${told ? `, u ${formatProb(child.uniform)}${result ? `: ${result}` : ""}` : ", u not drawn yet"}`,
     }),
   );
 }
@@ -247,52 +273,6 @@ function marksOf(view) {
   if (lastHere(view))
     marks.set(round.last.token, [round.last.kind, round.last.kind === "correction" ? "sampled ↻" : "sampled +"]);
   return marks;
-}
-
-// Block: the chain as a whole.
-
-function blockForm(view, actions) {
-  const { round, decision, slot, step, known } = view;
-  const chain = round.decisions.filter((c) => c.rule === "block");
-  const lines = chain.flatMap((c, at) =>
-    c.children.map((child) =>
-      uniformLine({
-        label: `${at + 1} ${name(nodeOf(round, child.node).raw)}`,
-        child,
-        told: known.result || known.decided.has(child.node),
-        chosen: c.slot === slot,
-        words: `weight ${formatProb(child.weight)}, h = ${formatProb(child.threshold)}`,
-        open: () => actions.open(c.slot, child.node),
-      }),
-    ),
-  );
-  const own =
-    lastHere(view) && round.last.kind === "correction"
-      ? h(
-          "p",
-          { class: "outcome" },
-          h("span", { class: "glyph correction", text: "↻", "aria-hidden": "true" }),
-          ` ${name(round.last.raw)} was sampled from the block's residual distribution, norm((weight × p − q)+).`,
-        )
-      : null;
-  return [
-    h("div", { class: "uniforms" }, lines),
-    known.result ? h("p", { class: "outcome", text: blockResult(chain) }) : null,
-    ...probabilityPicture(decision.distributions[step], marksOf(view), true),
-    own,
-    h("p", {
-      class: "sum",
-      text: "p and q at this position. The block is verified as a whole: the weight is the running min(1, p/q) up to here, and h also counts what later positions can recover.",
-    }),
-  ];
-}
-
-function blockResult(chain) {
-  const passes = chain.flatMap((c) => c.children).map((child) => child.passed);
-  const tau = passes.lastIndexOf(true) + 1;
-  if (tau === 0) return "No position passed: the whole block is rejected.";
-  const rescued = passes.slice(0, tau).filter((p) => !p).length;
-  return `The last position that passes is ${tau}: ${tau === 1 ? "it is accepted" : `all ${tau} up to it are accepted`}${rescued ? `, ${rescued} of them although their own u was too high` : ""}.`;
 }
 
 // Greedy: no uniform.

@@ -111,7 +111,36 @@ export class Cursor {
     const slot = decided ? beat.slot : beat.stage === "commit" ? this.at.slot : -1;
     const key = decided ? (beat.last ? "last" : beat.nodes[0]) : beat.stage === "commit" ? this.at.key : -1;
     this.at = { ...this.at, beat: index, slot, key };
-    this.transport.seek(beat.at);
+    if (beat.at > this.transport.now) this.transport.seek(beat.at);
+    this.moved();
+  }
+
+  /** The round is shown up to a stage, or before its result. */
+  get partial() {
+    return Boolean(this.at) && this.at.beat !== null && (this.hiding || !this.committed);
+  }
+
+  get committed() {
+    return this.at.beat === beatsOf(this.round).length - 1;
+  }
+
+  /** The moment up to which a partly shown round tells what happened; else the clock's own. */
+  get shown() {
+    const { now } = this.transport;
+    return this.partial ? Math.min(now, beatsOf(this.round)[this.at.beat].at) : now;
+  }
+
+  /** The first token of a lane that a partly shown round does not tell yet. */
+  get untold() {
+    if (!this.partial) return Infinity;
+    return this.committed ? this.round.tokensAfter : this.round.firstToken;
+  }
+
+  /** The round with its result again. */
+  showAll() {
+    this.hiding = false;
+    if (this.at) this.at = { ...this.at, beat: null };
+    this.moved();
   }
 
   /** Rounds open before their result, so that it can be predicted; a second time they tell it again. */

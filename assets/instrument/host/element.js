@@ -23,6 +23,7 @@ import { WhyView } from "../proof/why.js";
 import { RoundView } from "../round/round.js";
 import { ScaleView } from "../round/scale.js";
 import { CompareView } from "../run/compare.js";
+import { longestGap } from "../run/heartbeat.js";
 import { LaneView } from "../run/lanes.js";
 import { StripView } from "../run/strip.js";
 import { nameDrafters } from "../run/titles.js";
@@ -68,6 +69,7 @@ export class Instrument extends HTMLElement {
       stage: (by) => cursor.stage(by),
       toStage: (stage) => cursor.toStage(stage),
       hide: () => cursor.hide(),
+      showAll: () => cursor.showAll(),
       light: (keys) => cursor.light(keys),
       repaint: this.request,
     };
@@ -75,8 +77,8 @@ export class Instrument extends HTMLElement {
     this.lessons = new LessonPlayer(this);
     this.keys = (event) => pressKey(event, this);
     this.scenes = new Scenes(this, (name) => this.staged(name), this.keys);
-    this.lead = new Lead(this.lessons.enter, this.scenes.enter, this.scenes.nav);
     this.strip = new StripView(this.transport, (lane, round) => cursor.select(lane, round));
+    this.lead = new Lead(this.strip.controls, this.lessons.enter, this.scenes.enter, this.scenes.nav);
     this.round = new RoundView(actions);
     this.decision = new DecisionView(actions);
     this.fork = new ForkBar();
@@ -108,8 +110,8 @@ export class Instrument extends HTMLElement {
       this.lessons.root,
       this.sceneBox,
       this.laneBox,
-      this.strip.root,
       h("div", { class: "pair" }, this.round.root, this.decision.root, this.scale.root),
+      this.strip.root,
       this.unfold.root,
       keyLine(),
     );
@@ -294,13 +296,13 @@ export class Instrument extends HTMLElement {
     this.paintLanes(now);
     const selection = cursor.at;
     const known = cursor.known();
-    this.strip.paint(store, now, selection, known, cursor.hiding, this.colours);
-    this.round.paint(selection, known, this.clientWidth < NARROW, cursor.hiding, this.colours);
+    this.strip.paint(store, cursor.shown, selection, known, cursor.partial, this.colours);
+    this.round.paint(selection, known, this.clientWidth < NARROW, cursor, this.colours);
     this.decision.paint(selection, known);
     this.fork.paint(store, selection, known, this.busy);
     this.scale.paint(store, selection, known);
     if (this.scenes.at && selection) this.main.dataset.shape = isChain(selection.lane) ? "chain" : "tree";
-    const state = { store, now, whole, soloState, selection, known, busy: this.busy };
+    const state = { store, now: cursor.shown, whole, soloState, selection, known, busy: this.busy };
     this.unfold.paint(state);
     if (this.sceneBox.hidden) return;
     this.why.paint(state);
@@ -313,7 +315,8 @@ export class Instrument extends HTMLElement {
       this.lanes.push(view);
       this.laneBox.append(view.root);
     }
-    for (const view of this.lanes) view.paint(now, this.cursor.at);
+    const longest = longestGap(this.store, now);
+    for (const view of this.lanes) view.paint(now, this.cursor.at, longest, this.cursor.untold);
   }
 
   /** The engine does something for this reader already. */

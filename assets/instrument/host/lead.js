@@ -6,8 +6,8 @@ import { provenance } from "../run/provenance.js";
 import { basisWords, sentence } from "../run/sentence.js";
 
 export class Lead {
-  /** `tools` are at the end of the first line. */
-  constructor(...tools) {
+  /** `clock` plays the run, below the sentence; `tools` are at the end of the first line. */
+  constructor(clock, ...tools) {
     this.badge = h("span", { class: "badge" });
     this.what = h("span", {});
     this.doing = h("span", {});
@@ -15,7 +15,8 @@ export class Lead {
     this.basis = h("p", { class: "note basis" });
     this.empty = h("p", { class: "empty", text: "Nothing has run yet. Press Run, or load a saved run." });
     const meta = h("p", { class: "meta" }, this.badge, this.what, this.doing, ...tools);
-    this.root = h("header", { class: "lead" }, meta, this.sentence, this.basis);
+    const below = h("div", { class: "lead-foot" }, this.basis, clock);
+    this.root = h("header", { class: "lead" }, meta, this.sentence, below);
   }
 
   /** In words, where the pictures' numbers come from. */

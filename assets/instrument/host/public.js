@@ -1,7 +1,7 @@
 // All that may be called from outside: by the page's listeners, by an exported file. Nothing else is reachable.
 
 import { give } from "../base/given.js";
-import { again, askHost, attempted, connect, receive } from "../base/host.js";
+import { again, askHost, attempted, connect, exampled, receive } from "../base/host.js";
 import { Instrument } from "./element.js";
 import {
   copyLink,
@@ -37,7 +37,8 @@ export const Draftscope = {
   receive,
   again,
   ask: askHost,
-  attempted, // between the page and the instrument
+  attempted,
+  example: exampled, // between the page and the instrument
   query: queryOf,
   remember,
   copyLink, // the address

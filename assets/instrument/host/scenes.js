@@ -17,7 +17,8 @@ const SCENES = [
   ["formula", "Formula"],
 ];
 
-/** How canvases and trees draw: on the page, and in a scene. `tall` is the room of a tree, `flat` that of a chain. */
+/** How canvases and trees draw: on the page, and in a scene. `tall` is the room of a tree, `flat` that of a chain; a
+ *  `brief` tree folds what was not reached, so that the rest can be read. */
 export const PAGE_LOOK = {
   small: 11,
   label: 12,
@@ -28,6 +29,7 @@ export const PAGE_LOOK = {
   tall: null,
   flat: null,
   bare: false,
+  brief: false,
 };
 const LARGE = {
   small: 14,
@@ -39,11 +41,13 @@ const LARGE = {
   tall: 330,
   flat: 330,
   bare: false,
+  brief: false,
 };
 const LOOKS = {
   strip: { ...LARGE, rows: 2.2 },
-  scale: { ...LARGE, tall: 138, flat: 134 },
-  decision: { ...LARGE, smallest: 1.12, tall: 326, flat: 102, bare: true },
+  tree: { ...LARGE, tall: 360, flat: 360 },
+  scale: { ...LARGE, tall: 218, flat: 134, bare: true, brief: true },
+  decision: { ...LARGE, smallest: 1.12, tall: 330, flat: 108, bare: true, brief: true },
 };
 
 export class Scenes {

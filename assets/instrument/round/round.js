@@ -7,19 +7,20 @@ import { isChain } from "../base/numbers.js";
 import { STAGES, knownAt } from "../base/stages.js";
 import { annotationWords } from "./annotations.js";
 import { MaskFace } from "./mask.js";
+import { verifiedLegend } from "./verified.js";
 import { TreeView, currentItem, itemWords, itemsOf, treeLayout } from "./tree.js";
 
 const FACES = { tree: "Tree", mask: "Mask", table: "Table" };
 const STAGE_WORDS = { draft: "Draft", verify: "Verify", accept: "Accept", commit: "Commit" };
 const SHORTEST = 132;
-const TALLEST = 400;
+const TALLEST = 372;
 
 const square = (text, label, act) => button(text, act, { class: "small square", "aria-label": label });
 const joined = (label, ...buttons) => h("div", { class: "joined", role: "group", "aria-label": label }, ...buttons);
 
 export class RoundView {
   constructor(actions) {
-    this.actions = actions; // { open(slot, key), step(by), stage(by), toStage(name), hide(), repaint() }
+    this.actions = actions; // { open(slot, key), step(by), stage(by), toStage(name), hide(), showAll(), repaint() }
     this.face = "tree";
     this.title = h("h3", {});
     this.what = h("p", { class: "note" });
@@ -30,6 +31,7 @@ export class RoundView {
     const stage = (name) => [name, button(STAGE_WORDS[name], () => actions.toStage(name))];
     this.stages = new Map(STAGES.map(stage));
     this.hide = button("Hide the result", () => actions.hide());
+    this.whole = button("Show the whole round", () => actions.showAll());
     this.tree = new TreeView(actions);
     this.mask = new MaskFace((key) => this.openKey(key));
     this.table = h("div", { class: "node-table", tabindex: "0", role: "group", "aria-label": "Rows of this round" });
@@ -59,7 +61,7 @@ export class RoundView {
     const back = square("‹", "One stage back", () => this.actions.stage(-1));
     const on = square("›", "One stage forward", () => this.actions.stage(1));
     const stages = joined("Stages of this round", back, ...this.stages.values(), on);
-    return h("div", { class: "controls stepper" }, this.back, this.on, stages, this.hide);
+    return h("div", { class: "controls stepper" }, this.back, this.on, stages, this.hide, this.whole);
   }
 
   show(face) {
@@ -72,9 +74,11 @@ export class RoundView {
     this.actions.open(item.key === -1 ? -1 : item.slot, item.key);
   }
 
-  paint(selection, known, narrow, hiding, colours) {
+  /** `hiding` and `partial` say how much of the round its reader sees. */
+  paint(selection, known, narrow, { hiding, partial }, colours) {
     const round = selection && selection.lane.rounds[selection.round];
     this.head(selection, round, known, hiding);
+    this.whole.hidden = !partial;
     this.root.classList.toggle("blank", !round);
     if (!round) return;
     const lane = selection.lane;
@@ -101,7 +105,7 @@ export class RoundView {
     const notes = known.result ? annotationWords(round) : "";
     this.notes.hidden = !notes;
     setText(this.notes, notes);
-    this.fates();
+    this.fates(known.result ? verifiedLegend(round) : "");
   }
 
   head(selection, round, known, hiding) {
@@ -123,12 +127,13 @@ export class RoundView {
   }
 
   /** The glyphs that this round uses, so that the legend explains what is seen and nothing else. */
-  fates() {
+  fates(test) {
     const present = Object.keys(FATES).filter(
       (fate) => FATES[fate].glyph && this.items.some((item) => item.fate === fate),
     );
-    if (present.join() === this.shown) return;
-    this.shown = present.join();
+    const stamp = `${present}/${test}`;
+    if (stamp === this.shown) return;
+    this.shown = stamp;
     this.legend.replaceChildren(
       ...present.map((fate) =>
         h(
@@ -138,6 +143,7 @@ export class RoundView {
           " " + FATES[fate].word,
         ),
       ),
+      test ? h("span", { class: "key test", text: test }) : "",
     );
   }
 
@@ -220,5 +226,5 @@ function tallOf(lane) {
     seen.rows = Math.max(seen.rows, treeLayout(itemsOf(lane, round, knownAt(round, Infinity))).rows);
   }
   tallest.set(lane, seen);
-  return Math.max(SHORTEST, Math.min(TALLEST, 56 * (seen.rows - 1) + 70));
+  return Math.max(SHORTEST, Math.min(TALLEST, 58 * seen.rows + 28));
 }

@@ -8,12 +8,16 @@ import { FATES } from "../base/fates.js";
 import { formatProb, shorten, visible } from "../base/format.js";
 import { fateAt } from "../base/stages.js";
 import { decisionAt, slotRaw } from "../base/store.js";
+import { MiniMap } from "./minimap.js";
+import { verifiedWords } from "./verified.js";
 
 const CHAR = 7.6; // width of one character of the 12.5 px mono face
 const SMALL = 6.7; // and of the 11 px face beneath
 const NODE = 27; // height of a node
 const DENSE = 12; // rows; more than these are drawn close together
+const ROW = [33, 46, 58]; // height of a row whose nodes have so many lines beneath
 const ZOOM = 1.25;
+const BENEATH = [() => true, (item) => item.verified || item.key === "last", () => false]; // which nodes have lines
 
 /** Items of a round as far as it is known: the root, its nodes, and `last`. `slot` is where an item was decided. */
 export function itemsOf(lane, round, known) {
@@ -43,6 +47,7 @@ export function itemsOf(lane, round, known) {
       slot: above.key,
       p: known.verified ? n.p : null,
       q: n.q,
+      verified: verifiedWords(round, known, n),
     };
     if (byKey.has(n.id)) continue;
     byKey.set(n.id, item);
@@ -117,6 +122,19 @@ export function treeLayout(items) {
   return { rows, columns: 1 + Math.max(...items.map((item) => item.depth)) };
 }
 
+/** The nodes below which nothing was decided, though something hangs there. */
+function foldable(items) {
+  const unjudged = (item) => item.fate === "unvisited" && item.node;
+  const ends = items.filter((item) => item.fate === "rejected" || unjudged(item));
+  const below = (item) => items.filter((i) => i.parent === item.key);
+  return new Set(ends.filter((item) => below(item).length && below(item).every(unjudged)).map((item) => item.key));
+}
+
+function edge(item, x0, y0, x1, y1) {
+  const bend = Math.max(12, (x1 - x0) / 2);
+  return s("path", { class: `edge ${item.fate}`, d: `M${x0} ${y0}C${x0 + bend} ${y0} ${x1 - bend} ${y1} ${x1} ${y1}` });
+}
+
 const GLYPH = {
   root: "",
   drafted: "",
@@ -130,19 +148,26 @@ const under = (item) =>
     .filter(Boolean)
     .join("  ");
 
+/** What stands beneath a node: how it was verified and with what result, else its probabilities. */
+const linesOf = (item) =>
+  (item.verified ? [item.verified.test || under(item), item.verified.outcome] : [under(item)]).filter(Boolean);
+
 function wordOf(item) {
   return item.fate === "root" ? item.note : item.dropped ? "discarded" : FATES[item.fate].word;
 }
 
 function spoken(item) {
   const distribution = item.fate === "root" ? "" : under(item) ? `, ${under(item).replace("  ", ", ")}` : "";
-  return `${item.label}, ${wordOf(item)}${distribution}${item.hides ? `, ${item.hides} hidden below` : ""}`;
+  const test = item.verified?.test ? `, ${item.verified.test}` : "";
+  return `${item.label}, ${wordOf(item)}${distribution}${test}${item.hides ? `, ${item.hides} hidden below` : ""}`;
 }
 
 /** One item in a line: who drafted it, its probabilities, its fate. */
 export function itemWords(item) {
   return item.node
-    ? `${item.label} · drafted by ${item.node.origin} · ${under(item) ? under(item).replace("  ", ", ") + " · " : ""}${wordOf(item)}`
+    ? [item.label, `drafted by ${item.node.origin}`, under(item).replace("  ", ", "), item.verified?.test, wordOf(item)]
+        .filter(Boolean)
+        .join(" · ")
     : spoken(item);
 }
 
@@ -160,6 +185,7 @@ export class TreeView {
         pointerdown: (event) => this.drag(event),
       },
     });
+    this.map = new MiniMap(this.body);
     const tool = (text, label, act) =>
       h("button", { class: "small square", type: "button", text, "aria-label": label, on: { click: act } });
     this.foldAll = h("button", {
@@ -173,14 +199,14 @@ export class TreeView {
       { class: "controls tools" },
       tool("−", "Zoom out", () => this.zoomBy(1 / ZOOM)),
       tool("+", "Zoom in", () => this.zoomBy(ZOOM)),
-      h("button", { class: "small", type: "button", text: "Fit", on: { click: () => this.zoomTo(0) } }),
+      h("button", { class: "small", type: "button", text: "Fit", on: { click: () => this.zoomTo(1) } }),
       this.foldAll,
     );
-    this.root = h("div", { class: "tree-face" }, this.tools, this.body);
+    this.root = h("div", { class: "tree-face" }, this.tools, this.body, this.map.root);
   }
 
-  /** A picture is made anew only where its shape has changed. `look`: a small tree in a large pane grows to `largest`,
-   *  one too wide for its pane shrinks to `smallest`, then scrolls. */
+  /** A picture is made anew only where its shape has changed. The whole tree fits its pane, and a small one grows to
+   *  the `look`'s `largest`, until a reader zooms. */
   paint(lane, round, known, selection, narrow, tall, look) {
     this.look = look;
     const place = `${lane.start?.run}/${lane.name}/${round.index}`;
@@ -191,20 +217,22 @@ export class TreeView {
     }
     this.result = known.result;
     this.body.style.height = narrow ? "" : `${tall}px`;
-    const stamp = `${place}/${known.beat}/${narrow}/${tall}/${this.body.clientWidth}/${this.zoom}/${look.bare}/${look.smallest}/${[...this.folded].join()}`;
+    const stamp = `${place}/${known.beat}/${narrow}/${tall}/${this.body.clientWidth}/${this.zoom}/${look.bare}/${look.brief}/${look.largest}/${[...this.folded].join()}`;
     const held = this.body.contains(this.body.getRootNode().activeElement);
     const fresh = stamp !== this.stamp;
     if (fresh) {
       this.stamp = stamp;
-      this.items = withoutFolded(itemsOf(lane, round, known), this.folded);
+      const items = itemsOf(lane, round, known);
+      this.items = withoutFolded(items, look.brief && !this.folded.size ? foldable(items) : this.folded);
       this.body.setAttribute("aria-label", `Round ${round.index + 1} as a tree`);
       this.body.replaceChildren(narrow ? this.outline() : this.drawing());
       this.buttons = new Map(Array.from(this.body.querySelectorAll("[data-key]"), (node) => [node.dataset.key, node]));
     }
     this.mark(selection);
     if (held && fresh) this.chosen.focus({ preventScroll: true });
-    if (!narrow) this.reveal(this.chosen);
-    this.tools.hidden = narrow || (this.rows <= DENSE && !this.folded.size && this.zoom === 1);
+    if (!narrow && this.zoom > 1) this.reveal(this.chosen);
+    this.tools.hidden = narrow || look.brief || (!this.shrunk && !this.folded.size && this.zoom === 1);
+    if (fresh) this.map.paint(narrow || this.zoom <= 1 ? null : this.drawn);
     const unjudged = this.items.some((item) => item.fate === "unvisited" && item.node);
     this.foldAll.hidden = !known.result || !(unjudged || this.folded.size);
     setText(this.foldAll, this.folded.size ? "Unfold all" : "Fold not reached");
@@ -254,22 +282,8 @@ export class TreeView {
   drawing() {
     const { rows, columns } = treeLayout(this.items);
     this.rows = rows;
-    const dense = rows > DENSE;
-    const bare = dense || this.look.bare; // without p and q beneath
-    const most = dense ? 9 : 12;
-    const label = (item) =>
-      shorten(item.label, most) +
-      (GLYPH[item.fate] ? " " + GLYPH[item.fate] : "") +
-      (item.hides ? ` ▸${item.hides}` : "");
-    const widths = new Map(this.items.map((item) => [item, Math.max(44, Array.from(label(item)).length * CHAR + 20)]));
-    const needs = new Map(
-      this.items.map((item) => [item, Math.max(widths.get(item), bare ? 0 : under(item).length * SMALL + 4)]),
-    );
-    const rowHeight = dense ? 33 : bare ? 40 : 56;
-    const [x, total] = this.columns(widths, needs, columns);
-    const y = (item) => 18 + item.row * rowHeight;
-    const height = 36 + (rows - 1) * rowHeight + (bare ? 4 : 18);
-    const scale = this.scale(total, height);
+    const plan = this.plan(rows, columns);
+    const { label, lines, widths, x, y, total, height, scale } = plan;
     const svg = s("svg", {
       width: total * scale,
       height: height * scale,
@@ -278,48 +292,84 @@ export class TreeView {
     });
     const byKey = new Map(this.items.map((item) => [item.key, item]));
     for (const item of this.items) {
-      if (item.parent === null) continue;
       const above = byKey.get(item.parent);
-      const x0 = x(above) + widths.get(above);
-      const bend = Math.max(12, (x(item) - x0) / 2);
-      svg.append(
-        s("path", {
-          class: `edge ${item.fate}`,
-          d: `M${x0} ${y(above)}C${x0 + bend} ${y(above)} ${x(item) - bend} ${y(item)} ${x(item)} ${y(item)}`,
-        }),
-      );
+      if (above) svg.append(edge(item, x(above) + widths.get(above), y(above), x(item), y(item)));
     }
-    for (const item of this.items) {
-      const w = widths.get(item);
-      const pill = item.fate === "accepted" || item.fate === "bonus" || item.fate === "root" || item.fate === "plain";
-      svg.append(
-        s(
-          "g",
-          {
-            class: `node ${item.fate}`,
-            transform: `translate(${x(item)} ${y(item) - NODE / 2})`,
-            ...this.button(item),
-          },
-          s("title", {}, itemWords(item)),
-          s("rect", { class: "halo", x: -4, y: -4, width: w + 8, height: NODE + 8, rx: pill ? NODE / 2 + 4 : 5 }),
-          s("rect", { class: "shape", width: w, height: NODE, rx: pill ? NODE / 2 : 2.5 }),
-          s("text", { x: w / 2, y: NODE / 2 + 4.3, "text-anchor": "middle" }, label(item)),
-          bare ? null : s("text", { class: "pq", x: w / 2, y: NODE + 14, "text-anchor": "middle" }, under(item)),
-        ),
-      );
-    }
+    for (const item of this.items)
+      svg.append(this.nodeOf(item, { x: x(item), y: y(item), w: widths.get(item) }, label(item), lines.get(item)));
+    const boxes = this.items.map((item) => ({
+      fate: item.fate,
+      x: x(item),
+      y: y(item) - NODE / 2,
+      w: widths.get(item),
+    }));
+    this.drawn = { total, height, boxes, tall: NODE };
     return svg;
   }
 
-  /** Small trees grow, wide ones shrink to what can still be read; `zoom` 0 fits all of it. */
-  scale(total, height) {
-    const room = this.body.clientWidth - 16;
-    const fits = Math.min(room / total, (this.body.clientHeight - 8) / height);
-    if (this.zoom === 0) return fits;
-    const { smallest, largest } = this.look;
-    return (
-      this.zoom * (total > room ? Math.max(smallest, room / total) : Math.max(smallest, 1, Math.min(largest, fits)))
+  nodeOf(item, { x, y, w }, label, lines) {
+    const pill = ["accepted", "bonus", "root", "plain"].includes(item.fate);
+    return s(
+      "g",
+      { class: `node ${item.fate}`, transform: `translate(${x} ${y - NODE / 2})`, ...this.button(item) },
+      s("title", {}, itemWords(item)),
+      s("rect", { class: "halo", x: -4, y: -4, width: w + 8, height: NODE + 8, rx: pill ? NODE / 2 + 4 : 5 }),
+      s("rect", { class: "shape", width: w, height: NODE, rx: pill ? NODE / 2 : 2.5 }),
+      s("text", { x: w / 2, y: NODE / 2 + 4.3, "text-anchor": "middle" }, label),
+      lines.map((text, i) =>
+        s("text", { class: i ? "pq outcome" : "pq", x: w / 2, y: NODE + 14 + 12 * i, "text-anchor": "middle" }, text),
+      ),
     );
+  }
+
+  /** As much beneath the nodes as can be read with the whole tree in view, or as far as the reader has zoomed. */
+  plan(rows, columns) {
+    const { brief } = this.look;
+    const most = brief ? 5 : rows > DENSE ? 9 : 12;
+    const label = (item) =>
+      shorten(item.label, most) +
+      (GLYPH[item.fate] ? " " + GLYPH[item.fate] : "") +
+      (item.hides ? ` ▸${brief ? "" : item.hides}` : "");
+    const wide = (item) => Math.max(44, Array.from(label(item)).length * CHAR + (brief ? 13 : 20));
+    const widths = new Map(this.items.map((item) => [item, wide(item)]));
+    let found;
+    for (const told of this.look.bare ? BENEATH.slice(-1) : BENEATH) {
+      const lines = new Map(this.items.map((item) => [item, told(item) ? linesOf(item) : []]));
+      const longest = (item) => Math.max(0, ...lines.get(item).map((text) => text.length)) * SMALL + 4;
+      const needs = new Map(this.items.map((item) => [item, Math.max(widths.get(item), longest(item))]));
+      const [x, total] = this.columns(widths, needs, columns);
+      const [y, height] = this.heights(rows, lines);
+      const fits = this.fits(total, height);
+      found = { label, lines, widths, x, y, total, height, scale: this.zoom * fits };
+      this.shrunk = told !== BENEATH[0] || fits < this.look.smallest;
+      if (found.scale >= this.look.smallest) break;
+    }
+    return found;
+  }
+
+  /** Middles of the nodes, and the height of the whole: rows stand as close as what is beneath their nodes lets them. */
+  heights(rows, lines) {
+    const gaps = Array.from({ length: rows }, () => ROW[0]);
+    const top = () => gaps.reduce((all, gap) => [...all, all[all.length - 1] + gap], [18]);
+    const at = (tops, row) => {
+      const low = Math.floor(row);
+      return tops[low] + (row - low) * (tops[Math.ceil(row)] - tops[low]);
+    };
+    const ordered = [...lines.keys()].sort((one, other) => one.row - other.row);
+    for (const item of ordered) {
+      const next = ordered.find((other) => other.depth === item.depth && other.row > item.row);
+      const tops = top();
+      const room = (next ? at(tops, next.row) : tops[rows]) - at(tops, item.row);
+      gaps[Math.ceil(item.row)] += Math.max(0, ROW[lines.get(item).length] - room);
+    }
+    const tops = top();
+    return [(item) => at(tops, item.row), tops[rows] + 2];
+  }
+
+  /** The scale at which all is in view; a small tree is enlarged. */
+  fits(total, height) {
+    const { clientWidth, clientHeight } = this.body; // 0 while it is not shown
+    return Math.min(Math.max(1, clientWidth - 16) / total, Math.max(1, clientHeight - 8) / height, this.look.largest);
   }
 
   /** Left edges by column, spread over the pane where it is wider than the tree. */
@@ -327,8 +377,8 @@ export class TreeView {
     const widest = Array.from({ length: columns }, () => 0);
     for (const [item, w] of needs) widest[item.depth] = Math.max(widest[item.depth], w);
     const needed = widest.reduce((sum, w) => sum + w, 0);
-    const room = this.body.clientWidth - 24 - needed;
-    const gap = columns > 1 ? Math.max(16, Math.min(56, room / (columns - 1))) : 0;
+    const room = this.body.clientWidth / Math.max(1, this.look.smallest) - 24 - needed;
+    const gap = columns > 1 ? Math.max(this.look.brief ? 9 : 16, Math.min(56, room / (columns - 1))) : 0;
     const left = [];
     let at = 8;
     for (const w of widest) {
@@ -355,7 +405,7 @@ export class TreeView {
             h("span", { class: `glyph ${item.fate}`, text: GLYPH[item.fate] || "○" }),
             h("span", { class: "token", text: shorten(item.label, 14) }),
             item.node ? h("span", { class: "twin" }, bar("p", item.p), bar("q", item.q)) : null,
-            h("span", { class: "pq", text: under(item) + (item.hides ? ` ▸${item.hides}` : "") }),
+            h("span", { class: "pq", text: linesOf(item).join("\n") + (item.hides ? ` ▸${item.hides}` : "") }),
           ),
         ),
       ),
@@ -365,7 +415,7 @@ export class TreeView {
   // Zoom, pan, fold.
 
   zoomBy(factor) {
-    this.zoomTo(Math.max(0.2, Math.min(4, (this.zoom || 0.5) * factor)));
+    this.zoomTo(Math.max(0.5, Math.min(8, this.zoom * factor)));
   }
 
   zoomTo(zoom) {
@@ -401,14 +451,7 @@ export class TreeView {
   /** Whatever was never decided disappears below the node that was; a second time brings it all back. */
   foldUnjudged() {
     if (this.folded.size) this.folded.clear();
-    else {
-      const unjudged = (item) => item.fate === "unvisited" && item.node;
-      for (const item of this.items) {
-        const below = this.items.filter((i) => i.parent === item.key);
-        if (below.length && (item.fate === "rejected" || unjudged(item)) && below.every(unjudged))
-          this.folded.add(item.key);
-      }
-    }
+    else this.folded = foldable(this.items);
     this.actions.repaint();
   }
 

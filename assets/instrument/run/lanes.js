@@ -6,6 +6,7 @@
 import { h, setText } from "../base/dom.js";
 import { counted, formatFigure, formatMs } from "../base/format.js";
 import { stateAt } from "../base/store.js";
+import { Heartbeat } from "./heartbeat.js";
 import { caveatsOf, laneTitle, titleOf } from "./titles.js";
 
 const PROMPT_SHOWN = 600; // characters of the prompt's end
@@ -30,7 +31,9 @@ export class LaneView {
       this.forced,
       this.text,
     );
+    this.heartbeat = new Heartbeat();
     this.foot = h("p", { class: "foot" });
+    new ResizeObserver(() => this.toEnd()).observe(this.pane);
     this.root = h(
       "section",
       { class: "card lane" },
@@ -41,6 +44,7 @@ export class LaneView {
         h("p", { class: "rate-line" }, this.caveats, this.rate, h("span", { class: "unit", text: " tokens/s" })),
       ),
       this.pane,
+      this.heartbeat.root,
       this.foot,
     );
     this.pane.addEventListener("click", (event) => {
@@ -49,7 +53,9 @@ export class LaneView {
     });
   }
 
-  paint(now, selection) {
+  /** `longest` is the longest gap of all lanes by `now`. Tokens from `covered` on keep their place but are not told:
+   *  a round is shown without its result. */
+  paint(now, selection, longest, covered) {
     const lane = this.lane;
     const state = stateAt(lane, now);
     const title = laneTitle(lane);
@@ -58,6 +64,8 @@ export class LaneView {
     if (lane.start && !this.prompt.textContent) this.showPrompt(lane.start);
     this.make();
     this.reveal(state.tokens);
+    this.cover(covered);
+    this.heartbeat.paint(lane, now, longest);
     this.mark(selection && selection.lane === lane ? lane.rounds[selection.round] : null);
     setText(this.rate, formatFigure(state.perSecond));
     const caveats = caveatsOf(lane);
@@ -90,9 +98,23 @@ export class LaneView {
     if (count === this.shown) return;
     for (let i = this.shown; i < count; i++) this.spans[i].hidden = false;
     for (let i = count; i < this.shown; i++) this.spans[i].hidden = true;
-    const grows = this.shown > 0 && count > this.shown; // what appears all at once is read from its beginning
     this.shown = count;
-    if (grows) this.pane.scrollTop = this.pane.scrollHeight;
+    this.toEnd();
+  }
+
+  /** The newest text is in view: while it is written, at the end, and in a pane of another size. */
+  toEnd() {
+    this.pane.scrollTop = this.pane.scrollHeight;
+  }
+
+  cover(from) {
+    const most = Math.min(from, this.spans.length);
+    if (most === this.covered && this.spans.length === this.counted) return;
+    for (const [i, span] of this.spans.entries()) span.classList.toggle("covered", i >= from);
+    const first = this.spans[most];
+    if (most !== this.covered && first && !first.hidden)
+      this.pane.scrollTop = first.offsetTop - this.pane.clientHeight / 2;
+    [this.covered, this.counted] = [most, this.spans.length];
   }
 
   mark(round) {

@@ -36,6 +36,7 @@ export class StripView {
     this.endButton = button("Skip to end", () => transport.toEnd());
     this.speed = this.speeds();
     this.stated = h("span", { class: "stated" });
+    this.controls = h("div", { class: "controls clock" }, this.stated, this.playButton, this.speed, this.endButton);
     this.note = h("p", { class: "note" });
     this.scrub = h("input", {
       type: "range",
@@ -63,8 +64,7 @@ export class StripView {
 
   heading() {
     const text = h("div", { class: "head-text" }, h("h3", { text: "When tokens arrived" }), this.note);
-    const controls = h("div", { class: "controls" }, this.stated, this.playButton, this.speed, this.endButton);
-    return h("header", { class: "card-head wrap" }, text, controls);
+    return h("header", { class: "card-head wrap" }, text);
   }
 
   listen() {
@@ -156,7 +156,7 @@ export class StripView {
     const shown = row
       ? row.lane.rounds.slice(
           0,
-          this.transport.playing || this.last.hiding ? roundsAt(row.lane, this.transport.now) : undefined,
+          this.transport.playing || this.last.hiding ? roundsAt(row.lane, this.last.now) : undefined,
         )
       : [];
     if (!shown.length) return;

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 
+from draftscope_app.page import opening
 from draftscope_app.page.controls import Controls, names, options, read_with
 from draftscope_app.page.layout import Widgets
 
@@ -17,6 +18,11 @@ def attach(widgets: Widgets, defaults: Controls, query: str) -> None:
     prompt, values = widgets.controls["prompt"], widgets.values
     for kind, button in widgets.kinds.items():
         button.click(None, prompt, prompt, js=f"(prompt) => Draftscope.preset({json.dumps(kind)}, prompt)")
+    for name, button in widgets.examples.items():
+        wanted = json.dumps(opening.examples()[name])
+        button.click(
+            None, values, values, js=f"(...values) => Draftscope.example({json.dumps(names())}, values, {wanted})"
+        )
     widgets.instrument.set(
         None, values, values, js=f"(...values) => Draftscope.attempted({json.dumps(names())}, values)"
     )

@@ -1,0 +1,133 @@
+"""What the page opens with, on the shipped run alone: a sampled tree whose nodes say how they were verified.
+
+The window is as wide as the instrument is beside the controls of a page of 1440 pixels.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from draftscope.base.assets import assets
+from draftscope.trace import files
+from draftscope.trace import html as player
+from draftscope.trace.events import SCHEMA_VERSION, AnyEvent, Round, RunStart
+from tests.support.alone import Alone
+
+pytestmark = pytest.mark.browser
+CONTROLS = 264
+JUDGED = r"(p/q|P/Q) [\d.<>]+, u [\d.<>]+"
+
+
+@pytest.fixture(scope="module")
+def events() -> list[AnyEvent]:
+    return list(files.read(assets() / "traces" / "first.jsonl.gz").events)
+
+
+@pytest.fixture(scope="module")
+def page(browser: Any, events: list[AnyEvent], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Alone]:
+    path = tmp_path_factory.mktemp("first") / "run.html"
+    path.write_text(player.page(events), encoding="utf-8")
+    opened = Alone(browser, path, viewport={"width": 1440 - CONTROLS, "height": 900})
+    opened.ask("e => e.transport.toEnd()")
+    opened.painted()
+    yield opened
+    opened.close()
+
+
+def box(page: Alone, selector: str) -> dict[str, float]:
+    return dict(page.element.locator(selector).first.bounding_box())
+
+
+def test_the_shipped_run_is_a_tree_sampled_above_zero(events: list[AnyEvent]) -> None:
+    starts = {event.lane: event for event in events if isinstance(event, RunStart)}
+    settings = starts["speculative"].settings
+    assert settings["drafter"] == "sampled-tree"
+    assert list(settings["shape"]) == [3, 2, 1]
+    assert settings["temperature"] > 0
+    assert all(start.schema_version == SCHEMA_VERSION for start in starts.values())
+
+
+def test_the_tree_stands_under_the_lanes_and_above_the_fold(page: Alone) -> None:
+    lanes, tree, strip = (box(page, name) for name in (".lanes", ".tree-svg", ".strip"))
+    assert lanes["y"] + lanes["height"] < tree["y"]
+    assert tree["y"] + tree["height"] <= 900
+    assert strip["y"] > tree["y"] + tree["height"]
+
+
+def test_every_judged_node_carries_its_ratio_its_draw_and_its_outcome(page: Alone, events: list[AnyEvent]) -> None:
+    rounds = [event for event in events if isinstance(event, Round) and event.lane == "speculative"]
+    for index in (0, len(rounds) // 2, page.ask("e => e.cursor.at.round")):
+        page.ask(f"e => e.cursor.select(e.store.lanes[1], {index})")
+        page.painted()
+        verified = {child.node: child for decision in rounds[index].decisions for child in decision.children}
+        assert verified
+        for node, child in verified.items():
+            lines = page.element.locator(f".tree-svg .node[data-key='{node}'] .pq").all_text_contents()
+            assert re.fullmatch(JUDGED, lines[0]), lines
+            assert lines[1] == ("accepted" if child.passed else "rejected")
+        unjudged = page.element.locator(".tree-svg .node.unvisited .pq").all_text_contents()
+        assert not any("u " in text for text in unjudged)
+
+
+def test_every_lane_states_the_middle_and_the_worst_gap(page: Alone, events: list[AnyEvent]) -> None:
+    for i, lane in enumerate(("plain", "speculative")):
+        gaps = sorted(
+            b.end - a.end for a, b in pairwise([e for e in events if isinstance(e, Round) and e.lane == lane])
+        )
+        told = page.element.locator(".lane .gaps").nth(i).inner_text()
+        middle = gaps[len(gaps) // 2] if len(gaps) % 2 else sum(gaps[len(gaps) // 2 - 1 : len(gaps) // 2 + 1]) / 2
+        assert told.startswith(f"gap p50 {middle:.1f} ms, p99 "), (told, middle)
+        assert page.element.locator(".lane .heartbeat path:not(.ground)").nth(i).get_attribute("d").count("M") > 10
+
+
+def test_a_recorded_run_shows_the_end_of_its_text(page: Alone) -> None:
+    for i in range(2):
+        last = page.ask(f"""e => {{ const [pane, span] = [e.lanes[{i}].pane, e.lanes[{i}].spans.at(-1)];
+            const [a, b] = [pane.getBoundingClientRect(), span.getBoundingClientRect()];
+            return b.bottom <= a.bottom + 2 && b.top >= a.top; }}""")
+        assert last
+
+
+def test_a_scene_of_the_race_shows_text_of_the_run(page: Alone) -> None:
+    page.ask("e => e.scenes.to(1)")
+    page.painted()
+    shown = page.ask("""e => e.lanes.map(({ pane, spans }) => { const a = pane.getBoundingClientRect();
+        return spans.filter((s) => { const b = s.getBoundingClientRect();
+            return b.top >= a.top - 2 && b.bottom <= a.bottom + 2; }).length; })""")
+    page.ask("e => e.scenes.to(0)")
+    assert min(shown) > 10
+
+
+def test_stages_and_a_hidden_result_leave_lanes_and_headline_in_place(page: Alone) -> None:
+    page.painted()
+    headline, places = page.text("h2"), [box(page, name) for name in (".lanes", ".lane:nth-child(2) .pane", ".tree")]
+    back = page.element.get_by_role("button", name="Show the whole round")
+    assert not back.is_visible()
+    for press in ("Draft", "Hide the result"):
+        page.element.locator(".tree").get_by_role("button", name=press, exact=True).click()
+        page.painted()
+        assert page.text("h2") == headline
+        assert [box(page, name) for name in (".lanes", ".lane:nth-child(2) .pane", ".tree")][:2] == places[:2]
+        first = page.ask("e => e.cursor.round.firstToken")
+        told = page.ask("""e => e.lanes.map((v) => v.spans.filter((s) => !s.hidden
+            && getComputedStyle(s).visibility === 'visible').length)""")
+        assert max(told) <= first  # what comes after is not told, and keeps its place
+        assert page.ask("e => e.transport.whole")
+        back.click()
+        page.painted()
+        assert not back.is_visible()
+        assert page.ask("e => e.cursor.hiding") is False
+        assert page.element.locator(".t.covered").count() == 0
+
+
+def test_gaps_follow_the_clock(page: Alone) -> None:
+    page.ask("e => e.transport.scrub(0)")
+    page.painted()
+    assert page.element.locator(".lane .gaps").first.inner_text() == "gap p50 –, p99 –"
+    page.ask("e => e.transport.toEnd()")
+    page.painted()
