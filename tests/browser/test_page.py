@@ -244,6 +244,14 @@ def test_a_refused_clipboard_shows_the_link(visit: Any) -> None:
     page.page.click("#ds-link")
     page.until("e => /seed=5/.test(e.message.field.value)")
     assert page.ask("e => !e.message.field.hidden && e.message.field.value.startsWith(location.origin)")
+    assert page.ask("e => /prompt=.*drafter=draft/.test(e.message.field.value)")  # the defaults of today
+    assert "Nobody else can open it" in page.text(".message")
+    assert page.element.locator(".message .code svg").count() == 0
+    page.ask("() => { Draftscope.give({ network: 'http://192.0.2.7:7860/' }); }")
+    page.page.click("#ds-link")
+    page.until("e => e.message.field.value.startsWith('http://192.0.2.7:7860/?')")
+    assert page.element.get_by_role("img", name="QR code of the link").is_visible()
+    page.page.screenshot(path=ARTIFACTS / "link.png")
 
 
 def test_a_run_is_saved_and_replayed_and_bad_files_change_nothing(visit: Any, tmp_path: Path) -> None:
@@ -738,12 +746,15 @@ def test_a_saved_run_is_offered_as_a_page(visit: Any, tmp_path: Path) -> None:
 
 
 def test_a_teachers_link_fixes_the_settings_and_hides_the_controls(visit: Any) -> None:
-    page = visit("?teach=1&prompt=hi%20%3Cb%3Ethere&max_new_tokens=16&gamma=3")
+    page = visit("?teach=1&prompt=hi%20%3Cb%3Ethere&drafter=draft&max_new_tokens=16&gamma=3&rule=block")
+    assert "Press Run" in page.text(".empty")  # and not the recorded run of another prompt
     page.ready()
     for hidden in ("prompt", "gamma", "drafter", "link", "load"):
         assert page.page.locator(f"#ds-{hidden}").is_hidden(), hidden
     assert page.page.inner_text(".ds-taught").startswith("Prompt: hi <b>there")
-    assert "gamma 3" in page.page.inner_text(".ds-taught")
+    assert "Drafter: Draft model, chain" in page.page.inner_text(".ds-taught")
+    assert "γ, drafted a round (at most): 3" in page.page.inner_text(".ds-taught")
+    assert "Rule above temperature 0: block (exact)" in page.page.inner_text(".ds-taught")
     page.run()
     assert page.ask("e => e.store.lanes[1].start.prompt") == "hi <b>there"
     assert page.ask("e => e.store.lanes[1].start.settings.gamma") == 3

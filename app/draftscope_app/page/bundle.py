@@ -6,12 +6,16 @@ import json
 
 from draftscope.base.assets import assets
 from draftscope.trace import html
+from draftscope_app.page import controls
 from draftscope_app.page.runs import lessons
 
 
-def script() -> str:
-    """One classic script behind one name, `Draftscope`."""
-    return html.script(presets=presets(), lessonNames=lessons.names(), metrics=lessons.meanings())
+def script(network: str = "") -> str:
+    """One classic script behind one name, `Draftscope`. `network` is the page's address for other machines, if any."""
+    return html.script(
+        presets=presets(), lessonNames=lessons.names(), metrics=lessons.meanings(), labels=controls.labels(),
+        network=network,
+    )  # fmt: skip
 
 
 def presets() -> dict[str, list[str]]:

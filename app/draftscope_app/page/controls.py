@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
-from typing import Any, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
@@ -50,6 +50,21 @@ def defaults() -> dict[str, Any]:
     """Every control at its default."""
     own = {name: default_of(field) for name, field in (options() | general()).items()}
     return {"prompt": "", "drafter": GeneralSettings.model_fields["drafter"].default} | own
+
+
+def labels() -> dict[str, dict[str, Any]]:
+    """Setting -> {"label", "choices": {value: words}}: the names under which the page shows them."""
+    found = {}
+    for name, field in (options() | general()).items():
+        control = Control.of(field) or Control()
+        values = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
+        found[name] = {"label": label_of(name, field), "choices": dict(zip(values, control.choices, strict=False))}
+    return found
+
+
+def label_of(name: str, field: FieldInfo) -> str:
+    """What the page calls a setting."""
+    return (Control.of(field) or Control()).label or name.replace("_", " ").capitalize()
 
 
 def default_of(field: FieldInfo) -> Any:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import gradio as gr
+import segno
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from draftscope.base.errors import DraftscopeError
@@ -25,6 +26,7 @@ from draftscope_app.page.runs.feed import note, whole
 from draftscope_app.page.shared import Shared
 
 ServerFunction = Callable[..., Awaitable[Any]]
+LONGEST_QR = 800  # characters
 UNREADABLE = "The page sent a request that cannot be read; reload it and try again."
 
 
@@ -59,7 +61,17 @@ def functions(shared: Shared) -> list[ServerFunction]:
         except DraftscopeError as error:
             return {"note": str(error)}
 
-    return [lesson, again, save]
+    async def qr(text: Any) -> list[str]:
+        return qr_rows(text) if isinstance(text, str) else []
+
+    return [lesson, again, save, qr]
+
+
+def qr_rows(text: str) -> list[str]:
+    """A QR code of a link, row by row, "1" for dark; none for a text that no camera would read from a screen."""
+    if not 0 < len(text) <= LONGEST_QR:
+        return []
+    return ["".join(map(str, row)) for row in segno.make_qr(text, error="m").matrix]
 
 
 async def session_of(request: Any) -> str:

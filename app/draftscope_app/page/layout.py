@@ -16,7 +16,10 @@ from draftscope_app.page.panel import panel
 from draftscope_app.page.runs import own_models
 
 EVENTS = ("fork", "compare", "check", "set")  # what the instrument asks for; the answers come as deltas
-TITLE = '<div class="ds-title"><h1>Draftscope</h1><span class="ds-engine" role="status"></span></div>'
+TITLE = (
+    '<a class="ds-skip" href="#ds-instrument">Skip to the run</a>'
+    '<div class="ds-title"><h1>Draftscope</h1><span class="ds-engine" role="status"></span></div>'
+)
 RECEIVE = "Draftscope.receive(props.value); watch('value', () => Draftscope.receive(props.value));"
 CONNECT = f"Draftscope.connect({{ events: {json.dumps(EVENTS)}, trigger, server }});"
 

@@ -28,9 +28,9 @@ from draftscope_app.page.shared import Shared
 UPLOADS_S = 3600  # how long an uploaded file is kept, and how often old ones are deleted
 
 
-def head() -> str:
-    """The script that belongs into the document's head."""
-    return f"<script>{bundle.script()}</script>"
+def head(network: str = "") -> str:
+    """The script that belongs into the document's head. `network` is the page's address for other machines, if any."""
+    return f"<script>{bundle.script(network)}</script>"
 
 
 def build(admission: Admission, visitors: Visitors, drafter: str | None = None, lets_load: bool = False) -> gr.Blocks:

@@ -12,9 +12,10 @@ from pydantic.fields import FieldInfo
 from draftscope.base.control import Control
 from draftscope.drafters.options import ChainOptions
 from draftscope_app.page import bundle, opening
-from draftscope_app.page.controls import Controls, general, is_read, names, options
+from draftscope_app.page.controls import Controls, general, is_read, label_of, names, options
 
 FIRST_CHOICES = [("Draft model, chain", "draft")]  # until the engine has sent its list
+UNABLE = "<details hidden><summary></summary><ul></ul></details>"  # drafters that cannot run here, and why (page.js)
 PROMPT_ROWS = 7
 MOST_STEPS = 1000  # of a slider; a number with more is typed in
 
@@ -37,6 +38,7 @@ def panel(values: Controls, most_tokens: int) -> tuple[dict[str, gr.components.C
         settings.click(None, None, None, js="() => Draftscope.unfoldSettings()")
     first = first_choices(values["drafter"])
     widgets["drafter"] = gr.Dropdown(first, value=values["drafter"], label="Drafter", elem_id="ds-drafter")
+    gr.HTML(html_template=UNABLE, apply_default_css=False, elem_id="ds-unable", js_on_load=None)
     fields = options() | general()
     often = [name for name, field in fields.items() if not _control(field).rarely]
     for name in often:
@@ -65,7 +67,7 @@ def _widget(name: str, field: FieldInfo, values: Controls, most_tokens: int) -> 
         control = replace(control, most=min(control.most or most_tokens, most_tokens))
     common: dict[str, Any] = {
         "value": value,
-        "label": control.label or name.replace("_", " ").capitalize(),
+        "label": label_of(name, field),
         "elem_id": f"ds-{name.replace('_', '-')}",
         "visible": name not in options() or is_read(name, ChainOptions.model_fields, values),  # the first drafter's
     }

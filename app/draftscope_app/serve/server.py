@@ -19,6 +19,7 @@ from draftscope_app.engine.admission import Admission
 from draftscope_app.engine.config import Environment
 from draftscope_app.engine.sessions import Visitors
 from draftscope_app.serve import health
+from draftscope_app.serve.network import network_address
 
 if TYPE_CHECKING:
     import gradio as gr
@@ -84,7 +85,8 @@ def _launch(
         demo.launch(
             server_name=host, server_port=port, root_path=environment.root_path,
             inbrowser=open_browser, quiet=True, show_error=False, ssr_mode=False, pwa=False,
-            theme=theme.gradio_theme(), css=theme.page_css(), head=page.head(), footer_links=[], run_history=False,
+            theme=theme.gradio_theme(), css=theme.page_css(), footer_links=[], run_history=False,
+            head=page.head(network_address(host, port)),
             max_file_size=f"{environment.most_upload_mb}mb", mcp_server=select.speaks_mcp(), prevent_thread_lock=True,
             app_kwargs={"routes": health.routes(admission)},
             state_session_capacity=SESSIONS,

@@ -32,7 +32,8 @@ import { DeltaOrder } from "./deltas.js";
 import { keyLine, pressKey } from "./keys.js";
 import { Lead } from "./lead.js";
 import { Message } from "./message.js";
-import { settingsArrived, showEngine } from "./page.js";
+import { settingsArrived, showEngine, showUnable } from "./page.js";
+import { showTaught, teaching } from "./teach.js";
 import { Scenes } from "./scenes.js";
 import { sheets } from "./styles.js";
 
@@ -78,7 +79,12 @@ export class Instrument extends HTMLElement {
     this.keys = (event) => pressKey(event, this);
     this.scenes = new Scenes(this, (name) => this.staged(name), this.keys);
     this.strip = new StripView(this.transport, (lane, round) => cursor.select(lane, round));
-    this.lead = new Lead(this.strip.controls, this.lessons.enter, this.scenes.enter, this.scenes.nav);
+    this.lead = new Lead(
+      [this.scenes.run.root, this.strip.controls],
+      this.lessons.enter,
+      this.scenes.enter,
+      this.scenes.nav,
+    );
     this.round = new RoundView(actions);
     this.decision = new DecisionView(actions);
     this.fork = new ForkBar();
@@ -153,8 +159,8 @@ export class Instrument extends HTMLElement {
     this.colours = { ...theme[this.dataset.theme], sans: theme.sans, mono: theme.mono, ...this.scenes.look };
   }
 
-  say(text, link, offer) {
-    this.message.say(text, link, offer);
+  say(text, link, offer, code) {
+    this.message.say(text, link, offer, code);
   }
 
   // Events in.
@@ -174,7 +180,12 @@ export class Instrument extends HTMLElement {
   }
 
   receive(delta) {
-    if (delta.titles) nameDrafters(delta.titles);
+    if (delta.titles) {
+      nameDrafters(delta.titles);
+      showTaught();
+      setTimeout(() => this.scenes.run.show(this.scenes.at > 0)); // the controls know them by then
+    }
+    if (delta.unable) showUnable(delta.unable);
     if (delta.engine !== undefined) showEngine(delta.engine);
     if (delta.over) this.deltas.over(delta.over, delta.sent);
     if (delta.arrived) {
@@ -191,6 +202,7 @@ export class Instrument extends HTMLElement {
   }
 
   receiveRun(delta) {
+    if (teaching() && delta.source === "recorded") return; // another prompt's run: what the link names is run here
     if (delta.seq === 0 && delta.joins) {
       this.joining = delta.joins === this.shownRun ? delta.run : null; // a fork's lane joins those that are shown
       this.deltas.expect(delta.run);

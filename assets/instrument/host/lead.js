@@ -2,21 +2,22 @@
 
 import { h, setText } from "../base/dom.js";
 import { draftLane } from "../base/store.js";
-import { provenance } from "../run/provenance.js";
+import { demoWords, provenance } from "../run/provenance.js";
 import { basisWords, sentence } from "../run/sentence.js";
 
 export class Lead {
-  /** `clock` plays the run, below the sentence; `tools` are at the end of the first line. */
-  constructor(clock, ...tools) {
+  /** `below` runs and plays, below the sentence; `tools` are at the end of the first line. */
+  constructor(below, ...tools) {
     this.badge = h("span", { class: "badge" });
+    this.demo = h("span", { class: "demo" });
     this.what = h("span", {});
     this.doing = h("span", {});
     this.sentence = h("h2", { "aria-live": "off" });
     this.basis = h("p", { class: "note basis" });
     this.empty = h("p", { class: "empty", text: "Nothing has run yet. Press Run, or load a saved run." });
-    const meta = h("p", { class: "meta" }, this.badge, this.what, this.doing, ...tools);
-    const below = h("div", { class: "lead-foot" }, this.basis, clock);
-    this.root = h("header", { class: "lead" }, meta, this.sentence, below);
+    const meta = h("p", { class: "meta" }, this.badge, this.demo, this.what, this.doing, ...tools);
+    const foot = h("div", { class: "lead-foot" }, this.basis, below);
+    this.root = h("header", { class: "lead" }, meta, this.sentence, foot);
   }
 
   /** In words, where the pictures' numbers come from. */
@@ -32,6 +33,7 @@ export class Lead {
     this.badge.hidden = !lead;
     this.badge.className = recorded ? "badge recorded" : "badge";
     setText(this.badge, recorded ? "recorded" : stepping ? "live · stepping" : "live");
+    setText(this.demo, lead && lead.start ? demoWords(lead.start) : "");
     setText(this.what, lead && lead.start ? provenance(lead.start) : "");
     const words = {
       queued: place > 0 ? `in the queue, ${place} ahead of you` : "in the queue",

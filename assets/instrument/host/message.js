@@ -1,19 +1,23 @@
 // One sentence for the reader, above everything else.
 
-import { h, setText } from "../base/dom.js";
+import { h, s, setText } from "../base/dom.js";
 
 export class Message {
   constructor() {
     this.text = h("p", {});
     this.field = h("input", { readonly: true, "aria-label": "Link to this page with its settings", hidden: true });
     this.offer = h("button", { class: "small", type: "button", hidden: true, on: { click: () => this.act() } });
+    this.code = h("div", { class: "code", hidden: true });
     const close = h("button", { class: "small", type: "button", text: "Close", on: { click: () => this.hide() } });
-    this.box = h("div", { class: "message", hidden: true }, this.text, this.field, this.offer, close);
+    this.box = h("div", { class: "message", hidden: true }, this.text, this.field, this.offer, this.code, close);
     this.root = h("div", { role: "status" }, this.box);
   }
 
-  /** Beside it a `link` as selectable text, an `offer` {text, act} as a button. */
-  say(text, link, offer) {
+  /** Beside it a `link` as selectable text, an `offer` {text, act} as a button, and a `code` (rows of 0 and 1) of the
+   *  link for cameras. */
+  say(text, link, offer, code = []) {
+    this.code.hidden = !code.length;
+    this.code.replaceChildren(...(code.length ? [drawnCode(code)] : []));
     setText(this.text, text || "");
     this.box.hidden = !text;
     this.offer.hidden = !offer;
@@ -27,4 +31,19 @@ export class Message {
   hide() {
     this.box.hidden = true;
   }
+}
+
+/** Always dark on white, with the quiet edge that cameras need. */
+function drawnCode(rows) {
+  const edge = 4;
+  const size = rows.length + 2 * edge;
+  const dots = rows.flatMap((row, y) =>
+    Array.from(row, (dot, x) => (dot === "1" ? `M${x + edge} ${y + edge}h1v1h-1z` : "")),
+  );
+  return s(
+    "svg",
+    { viewBox: `0 0 ${size} ${size}`, role: "img", "aria-label": "QR code of the link" },
+    s("rect", { width: size, height: size, fill: "#fff" }),
+    s("path", { d: dots.join(""), fill: "#000" }),
+  );
 }

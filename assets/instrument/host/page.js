@@ -3,7 +3,8 @@
 
 import { given } from "../base/given.js";
 import { KEPT_IN_ADDRESS, fromAddress, writeAddress } from "../base/address.js";
-import { setText } from "../base/dom.js";
+import { h, setText } from "../base/dom.js";
+import { counted } from "../base/format.js";
 import { callServer, say } from "../base/host.js";
 import { saveFile } from "../draw/pictures.js";
 import { showTaught, teacherQuery } from "./teach.js";
@@ -16,6 +17,14 @@ const runs = "#ds-run, #ds-step";
 /** From now on; called once. */
 export function holdPresses() {
   document.addEventListener("click", holdPress, true);
+  document.addEventListener("click", skipToRun);
+}
+
+/** The skip link leads past the controls to the instrument, which then hears the keys. */
+function skipToRun(event) {
+  if (!(event.target instanceof Element) || !event.target.closest(".ds-skip")) return;
+  event.preventDefault();
+  document.querySelector("draftscope-instrument").main.focus();
 }
 
 function holdPress(event) {
@@ -48,7 +57,18 @@ export function showEngine(sentence) {
   if (place) setText(place, sentence);
 }
 
+/** Drafters that cannot run with these models, folded away below the list of those that can: [title, why]. */
+export function showUnable(unable) {
+  const place = document.querySelector("#ds-unable details");
+  if (!place) return;
+  place.hidden = !unable.length;
+  setText(place.querySelector("summary"), `${counted(unable.length, "drafter")} cannot run here: why`);
+  place.querySelector("ul").replaceChildren(...unable.map(([title, why]) => h("li", { text: `${title}: ${why}` })));
+}
+
 let uses = {}; // drafter -> the settings it reads, once the engine has said
+let able = []; // drafters that can run here
+let drafter = ""; // the chosen one
 let chosen = {}; // those settings on which the visibility of others depends, as far as they were changed
 
 /**
@@ -56,6 +76,7 @@ let chosen = {}; // those settings on which the visibility of others depends, as
  */
 function shown({ names, readWith, first }) {
   const now = { ...first, ...chosen };
+  drafter = now.drafter;
   const own = uses[now.drafter] || ["gamma", "draft_length", "rule"];
   const isRead = (name) => {
     const [other, values] = readWith[name] || [];
@@ -72,9 +93,15 @@ export function showControls(rules, change) {
   return shown(rules);
 }
 
+export const draftersAble = () => able;
+
+export const drafterChosen = () => drafter;
+
 /** A message of the host, which may say what each drafter reads. */
 export function readEngine(rules, said) {
-  uses = (said && JSON.parse(said).uses) || uses;
+  const told = said ? JSON.parse(said) : {};
+  uses = told.uses || uses;
+  able = told.able || able;
   return shown(rules);
 }
 
@@ -86,12 +113,16 @@ export function preset(kind, current) {
 
 const LONGEST = 6000; // of a query; servers refuse much longer ones
 
-/** Settings -> query string; defaults are left out, so that links stay short, and so is a prompt too long for one. */
-export function queryOf(names, values, defaults) {
+/**
+ * Settings -> query string; defaults are left out, except those `named`, so that links stay short, and so is a prompt
+ * too long for one.
+ */
+export function queryOf(names, values, defaults, named = []) {
   const parameters = new URLSearchParams();
   names.forEach((name, i) => {
     const value = values[i];
-    if (value === null || value === undefined || String(value) === String(defaults[i])) return;
+    if (value === null || value === undefined || (String(value) === String(defaults[i]) && !named.includes(names[i])))
+      return;
     parameters.set(name, String(value));
   });
   for (const name of KEPT_IN_ADDRESS) if (fromAddress(name)) parameters.set(name, fromAddress(name));
@@ -108,18 +139,35 @@ export async function copyLink(query, space, prompt) {
     prompt && prompt.length > LONGEST / 3 && !query.includes("prompt=")
       ? " The prompt is too long for a link and is left out."
       : "";
-  const base = space ? `https://huggingface.co/spaces/${space}` : location.origin + location.pathname;
-  const link = base + query;
+  const own = isOwnMachine() && !space;
+  const here = own && given.network ? given.network : location.origin + location.pathname;
+  const link = (space ? `https://huggingface.co/spaces/${space}` : here) + query;
+  const reach = !own ? "" : given.network ? REACH.network : REACH.alone;
   const taught = teacherQuery(query);
   const offer =
     query === taught
       ? null
       : { text: "Copy a teacher's link: settings fixed, controls hidden", act: () => copyLink(taught, space, prompt) };
+  const said = (await copied(link))
+    ? "Link copied; it opens this page with these settings."
+    : "This page cannot use the clipboard; copy the link here.";
+  say(said + reach + left, link, offer, own && !given.network ? [] : await callServer("qr", link));
+}
+
+const REACH = {
+  network: " It has this computer's address on your network, so that others there can open it.",
+  alone:
+    " Nobody else can open it: this page is served to this computer alone. Start it with --host 0.0.0.0 for others.",
+};
+
+const isOwnMachine = () => /^(localhost|127(\.\d+){3}|\[::1\])$/.test(location.hostname);
+
+async function copied(text) {
   try {
-    await navigator.clipboard.writeText(link);
-    say("Link copied; it opens this page with these settings." + left, link, offer);
+    await navigator.clipboard.writeText(text);
+    return true;
   } catch {
-    say("This page cannot use the clipboard; copy the link here." + left, link, offer);
+    return false;
   }
 }
 

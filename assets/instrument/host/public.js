@@ -29,6 +29,7 @@ function start(values) {
 
 export const Draftscope = {
   start,
+  give,
   playAlone,
   flipTheme,
   save,

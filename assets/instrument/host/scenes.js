@@ -6,6 +6,7 @@
 
 import { embedded, setInAddress } from "../base/address.js";
 import { h } from "../base/dom.js";
+import { SceneRun } from "./scene-run.js";
 
 const STAGE = { width: 960, height: 540 };
 const SCENES = [
@@ -50,6 +51,9 @@ const LOOKS = {
   decision: { ...LARGE, smallest: 1.12, tall: 330, flat: 108, bare: true, brief: true },
 };
 
+/** Nothing on the page has the focus, or a button has it that starts or stops a run: keys are for the run. */
+const isAfterRun = (target) => target === document.body || Boolean(target.closest?.("#ds-run, #ds-stop, #ds-step"));
+
 export class Scenes {
   /**
    * `host` is the element, `show()` is called when its look has changed, `keys(event)` hears keys pressed outside it.
@@ -87,9 +91,10 @@ export class Scenes {
       window_,
       h("button", { class: "small", type: "button", text: "Exit", title: "Esc", on: { click: () => this.to(0) } }),
     );
+    this.run = new SceneRun();
     window.addEventListener("resize", () => this.fit());
     document.addEventListener("keydown", (event) => {
-      if (this.at && !event.composedPath().includes(host)) keys(event);
+      if (!event.composedPath().includes(host) && (this.at || isAfterRun(event.target))) keys(event);
     });
   }
 
@@ -104,6 +109,7 @@ export class Scenes {
     if (name) this.host.main.dataset.scene = name;
     else delete this.host.main.dataset.scene;
     this.nav.hidden = !name;
+    this.run.show(Boolean(name));
     this.enter.hidden = Boolean(name);
     this.tabs.forEach((tab, i) => tab.setAttribute("aria-pressed", String(i + 1 === number)));
     setInAddress("scene", number || null);

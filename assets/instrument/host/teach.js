@@ -2,6 +2,8 @@
 
 import { KEPT_IN_ADDRESS, embedded, fromAddress } from "../base/address.js";
 import { h } from "../base/dom.js";
+import { given } from "../base/given.js";
+import { drafterTitle } from "../run/titles.js";
 
 export const teaching = () => fromAddress("teach") === "1";
 
@@ -17,25 +19,29 @@ export function teacherQuery(query) {
   return `?${parameters}`;
 }
 
-/** What the link has set, in the place of the controls. */
+/** What the link has set, in the place of the controls; anew once the drafters' titles are known. */
 export function showTaught() {
   const place = document.querySelector("#ds-controls");
-  if (!teaching() || !place || place.querySelector(".ds-taught")) return;
-  const set = Array.from(new URLSearchParams(location.search)).filter(
-    ([name]) => !KEPT_IN_ADDRESS.includes(name) && name !== "prompt",
-  );
+  if (!teaching() || !place) return;
+  place.querySelector(".ds-taught")?.remove();
+  const kept = [...KEPT_IN_ADDRESS, "prompt", "drafter"];
+  const set = Array.from(new URLSearchParams(location.search)).filter(([name]) => !kept.includes(name));
   const prompt = fromAddress("prompt");
+  const drafter = fromAddress("drafter");
   place.prepend(
     h(
       "div",
       { class: "ds-taught" },
       prompt ? h("p", {}, "Prompt: ", h("q", { text: prompt })) : null,
-      h("p", {
-        text: set.length
-          ? set.map(([name, value]) => `${name.replaceAll("_", " ")} ${value}`).join(" · ")
-          : "Default settings.",
-      }),
+      drafter ? h("p", { text: `Drafter: ${drafterTitle(drafter)}` }) : null,
+      h("p", { text: set.length ? set.map(settingWords).join(" · ") : "Default settings." }),
       embedded() ? h("a", { href: location.href, target: "_blank", rel: "noopener", text: "Open full window" }) : null,
     ),
   );
+}
+
+/** A setting as the page names it. */
+function settingWords([name, value]) {
+  const { label, choices } = given.labels[name] || { label: name.replaceAll("_", " "), choices: {} };
+  return `${label}: ${choices[value] || value}`;
 }

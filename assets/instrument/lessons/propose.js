@@ -99,7 +99,7 @@ export function worthPicture(store) {
           h("i", { class: "share", style: { width: `${(44 * at.accepted) / at.reached}px` } }),
           `${at.accepted} of ${at.reached}`,
         ]
-      : "–";
+      : "not reached";
   const head = [
     "lane",
     "drafting / plain round",

@@ -377,7 +377,7 @@ export class TreeView {
     const widest = Array.from({ length: columns }, () => 0);
     for (const [item, w] of needs) widest[item.depth] = Math.max(widest[item.depth], w);
     const needed = widest.reduce((sum, w) => sum + w, 0);
-    const room = this.body.clientWidth / Math.max(1, this.look.smallest) - 24 - needed;
+    const room = (this.body.clientWidth - 16) / Math.max(1, this.look.smallest) - 20 - needed;
     const gap = columns > 1 ? Math.max(this.look.brief ? 9 : 16, Math.min(56, room / (columns - 1))) : 0;
     const left = [];
     let at = 8;

@@ -24,10 +24,11 @@ export function comparedRows(events) {
   }));
 }
 
-/** Rows by one of their figures, largest first or last; rows without that figure come last. */
+/** Rows by one of their figures, largest first or last; then rows without it, then those of chosen acceptance. */
 export function sortedRows(rows, by, down) {
   const value = (row) => (Number.isFinite(row[by]) ? row[by] : null);
   return [...rows].sort((a, b) => {
+    if (a.synthetic !== b.synthetic) return a.synthetic ? 1 : -1;
     if (by === "title") return (down ? -1 : 1) * a.title.localeCompare(b.title);
     const [x, y] = [value(a), value(b)];
     if (x === null || y === null) return (x === null) - (y === null);

@@ -20,6 +20,7 @@ export class LaneView {
     this.rate = h("span", { class: "rate" });
     this.caveats = h("span", { class: "badge caveat", hidden: true });
     this.prompt = h("span", { class: "prompt" });
+    this.turn = h("span", { class: "turn", text: "\n\nanswer: ", hidden: true });
     this.given = h("span", { class: "given" });
     this.forced = h("span", { class: "forced", title: "forced: chosen by you" });
     this.text = h("span", {});
@@ -27,6 +28,7 @@ export class LaneView {
       "div",
       { class: "pane", tabindex: "0", role: "group" },
       this.prompt,
+      this.turn,
       this.given,
       this.forced,
       this.text,
@@ -75,7 +77,8 @@ export class LaneView {
   }
 
   /** The prompt's end, and what was given to a fork: tokens of the lane that it left, and perhaps a forced one. */
-  showPrompt({ prompt, fork }) {
+  showPrompt({ prompt, fork, rendered }) {
+    this.turn.hidden = !rendered; // a chat model answers; others go on with the text
     const given = this.lane.given;
     setText(this.given, (fork && fork.forced ? given.slice(0, -1) : given).join(""));
     setText(this.forced, fork && fork.forced ? given[given.length - 1] : "");

@@ -2,6 +2,16 @@
 
 import { counted } from "../base/format.js";
 
+const OWN = /^llama-draftscope-/; // the names of the models that come with the page
+
+/** What the embedded target is good for; empty for any other model. */
+export function demoWords(start) {
+  const target = start.models.find((m) => m.role === "target");
+  return target && OWN.test(target.name)
+    ? `${size(target.parameters)} demo model: watch the mechanism, not the prose`
+    : "";
+}
+
 /** What ran, in one line: models, device, and the settings that shape the run. */
 export function provenance(start) {
   const models = start.models.map(

@@ -8,6 +8,8 @@ export function nameDrafters(known) {
   titles = known;
 }
 
+export const drafterTitle = (drafter) => titles[drafter] || drafter;
+
 const CHAINS = ["draft", "oracle", "ngram", "eagle3", "eagle", "medusa", "mtp", "block"];
 const SHAPED = ["sampled-tree", "topk-tree"];
 
@@ -18,7 +20,7 @@ export const laneTitle = (lane) => (lane.start && lane.start.fork ? `${lane.name
 export function titleOf(lane) {
   if (!lane.start) return lane.name;
   const { drafter, settings: s = {} } = lane.start;
-  const name = titles[drafter] || drafter;
+  const name = drafterTitle(drafter);
   if (SHAPED.includes(drafter) && Array.isArray(s.shape)) return `${name} · ${s.shape.join(", ")}`;
   if (drafter.endsWith("-tree") && s.tree_nodes) return `${name} · ${s.tree_nodes} nodes`;
   if (CHAINS.includes(drafter) && s.gamma)

@@ -83,15 +83,15 @@ class EngineListeners:
             yield [note("The models are loaded; press Run."), self.offered(able(drafter, status.drafters))]
 
     def offered(self, drafter: str) -> Any:
-        """The list of drafters, available ones first, with `drafter` chosen where there is one of that name."""
+        """The list of the drafters that can run, with `drafter` chosen where there is one of that name."""
         known = self.engine.status.drafters
         if not known:
             return gr.update(choices=first_choices(drafter), value=drafter)
-        first = sorted(known, key=lambda d: not d.available)
-        choices = [(d.title if d.available else f"{d.title} (not here: {d.why_not})", d.name) for d in first]
         usual = self.shared.defaults["drafter"]
         asked = drafter != usual and drafter in {d.name for d in known}
-        return gr.update(choices=choices, value=drafter if asked else able(usual, known))
+        chosen = drafter if asked else able(usual, known)
+        choices = [(d.title, d.name) for d in known if d.available or d.name == chosen]
+        return gr.update(choices=choices, value=chosen)
 
 
 def able(drafter: str, known: Sequence[DrafterChoice]) -> str:
@@ -106,6 +106,8 @@ def engine_message(status: EngineStatus) -> str:
     if status.drafters:
         more["titles"] = {d.name: d.title for d in status.drafters}
         more["uses"] = {d.name: d.uses for d in status.drafters}
+        more["able"] = [d.name for d in status.drafters if d.available]
+        more["unable"] = [[d.title, d.why_not] for d in status.drafters if not d.available]
     if status.phase == "failed":
         more["note"] = status.sentence
     return json.dumps({"seq": new_run_id(), **more})

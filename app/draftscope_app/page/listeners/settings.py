@@ -28,7 +28,8 @@ def attach(widgets: Widgets, defaults: Controls, query: str) -> None:
     )
     _attach_visibility(widgets, defaults)
     space = json.dumps(os.environ.get("SPACE_ID", ""))
-    widgets.link.click(None, values, None, js=f"(...values) => Draftscope.copyLink({query}, {space}, values[0])")
+    named = query.removesuffix(")") + ", ['prompt', 'drafter'])"  # a link names both, whatever opens by default there
+    widgets.link.click(None, values, None, js=f"(...values) => Draftscope.copyLink({named}, {space}, values[0])")
     widgets.theme.click(None, None, None, js="() => { Draftscope.flipTheme(); }")
 
 

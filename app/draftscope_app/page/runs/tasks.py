@@ -18,6 +18,7 @@ from draftscope_app.engine.messages import DrafterChoice, Happened, Job, Refused
 from draftscope_app.engine.sessions import new_run_id
 
 Kind = Literal["compare", "check"]
+OTHER_TOKENIZER = ("slem", "tli")  # drafters for a draft model with another tokenizer
 REPEATS = 3  # whole runs of each drafter in a comparison
 SAMPLES = 2048  # of each distribution test, as on the command line
 
@@ -25,6 +26,8 @@ SAMPLES = 2048  # of each distribution test, as on the command line
 def comparison(controls: Controls, drafters: Sequence[DrafterChoice], most_tokens: int) -> Job:
     """Plain decoding and every available drafter, each with those of these settings that it reads."""
     able = [d for d in drafters if d.available and d.name != "plain" and (d.name != "typed" or controls["typed"])]
+    if any(d.name == "draft" for d in able):  # the draft has the target's tokenizer
+        able = [d for d in able if d.name not in OTHER_TOKENIZER]
     if not able:
         raise DraftscopeError("There is no drafter to compare yet; wait until the engine has loaded its models.")
     chosen = [lanes({**controls, "drafter": d.name}, d, most_tokens) for d in able]
