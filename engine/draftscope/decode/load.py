@@ -183,8 +183,9 @@ def _make_ready(lab: Lab, settings: LoadSettings) -> None:
     """Measures the best number of threads on a CPU, compiles forwards if asked, and runs every drafter once."""
     if settings.threads is None and lab.target.device.type == "cpu":
         choose_threads(lab.target, max(1, cores() - settings.spare_cores))
+    lab.compiled = sorted({model.not_native for model in lab.models} - {""})
     if settings.compiled:
-        lab.compiled = [compile_if_faster(model) for model in lab.models]
+        lab.compiled += [compile_if_faster(model) for model in lab.models]
     _warm_up(lab)
 
 

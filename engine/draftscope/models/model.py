@@ -25,16 +25,19 @@ from draftscope.models.forward.experts import layers as expert_layers
 from draftscope.models.forward.graphs import Call, GraphMode, Graphs, Outputs, Recorder, on_cuda
 from draftscope.models.forward.hybrid import Hybrid, HybridCache
 from draftscope.models.forward.hybrid import covers as is_hybrid
-from draftscope.models.forward.lean import LeanLlama, lean_forward
+from draftscope.models.forward.lean import LeanLlama
+from draftscope.models.forward.lean import covers as is_lean
 from draftscope.models.forward.mamba import READ, Mamba2
 from draftscope.models.forward.mamba import covers as is_mamba2
 from draftscope.models.forward.truncated import truncated
+from draftscope.models.native.available import native_or_lean, why_not
 
 
 class ForwardMode(Enum):
     """How a forward runs; the values are stored in calibrations."""
 
     EAGER = ""
+    NATIVE = "native"
     COMPILED = "compiled"
     GRAPHS = "graphs"
 
@@ -185,10 +188,18 @@ class Model:
         return "" if self.graphs is None else self.graphs.state
 
     @property
+    def not_native(self) -> str:
+        """Why its forward is not the compiled one for this processor, as a sentence; empty if it is or cannot be."""
+        lean = isinstance(self.run, LeanLlama) and not self.run.masks_chains
+        return why_not() if lean and self.dtype == torch.bfloat16 else ""
+
+    @property
     def forward_mode(self) -> ForwardMode:
         """How its forward runs."""
         if isinstance(self.run, CompiledLlama):
             return ForwardMode.COMPILED
+        if isinstance(self.run, LeanLlama) and self.run.masks_chains:
+            return ForwardMode.NATIVE
         return ForwardMode.EAGER if self.graph_mode is GraphMode.OFF else ForwardMode.GRAPHS
 
     @torch.inference_mode()
@@ -305,6 +316,8 @@ class Model:
             return rows.expand(len(table.length), -1, -1)
         if sees is None and table.before == 0:
             return None  # a prompt: nothing before it, and padding only after it
+        if sees is None and isinstance(self.run, LeanLlama) and self.run.masks_chains and self.ballast is None:
+            return None
         if self.trees:
             table.widen()
             return attention_mask(table, self._reach, sees, self._additive)
@@ -316,7 +329,9 @@ class Model:
 def _runner(network: Any) -> Any:
     if is_mamba2(network):
         return Mamba2(network)
-    return Hybrid(network) if is_hybrid(network) else lean_forward(network)
+    if is_hybrid(network):
+        return Hybrid(network)
+    return native_or_lean(network) if is_lean(network) else network
 
 
 def _input_device(network: Any) -> torch.device:

@@ -173,6 +173,15 @@ class SlotCache(Cache):  # type: ignore[misc]
         """Whether the rows of some layer are outside the common memory."""
         return any(layer.apart for layer in (*self.layers, *self.side))
 
+    def rows(self, like: Tensor) -> Tensor:
+        """The memory [layers, 2, B, H, capacity, D] of all keys and values; `like` [B, H, _, D] is allocated for."""
+        for layer in self.layers:
+            if not layer.is_initialized:
+                layer.lazy_initialization(like, like)
+        rows = self._stores[0].rows
+        assert rows is not None and not self.scattered
+        return rows
+
     def keep_first(self, count: Tensor, bound: int) -> None:
         """Makes the first `count[b]` open rows of each sequence permanent in place; no length then exceeds `bound`."""
         self.table.commit(self.table.length + count, bound)

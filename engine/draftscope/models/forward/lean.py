@@ -55,11 +55,6 @@ class Layer:
     down: Product
 
 
-def lean_forward(network: Any) -> Any:
-    """A lean replacement for `network`, or `network` itself if its architecture or device is not supported."""
-    return LeanLlama(network) if covers(network) else network
-
-
 def covers(network: Any) -> bool:
     """Whether it is a standard Llama: silu, no biases, static rotary angles, float weights on a CPU, sdpa attention."""
     config = network.config
@@ -77,9 +72,14 @@ def covers(network: Any) -> bool:
 
 
 class LeanLlama:
-    """Called by `Model.forward` like a transformers model; reads and writes the same `SlotCache`."""
+    """Called by `Model.forward` like a transformers model; reads and writes the same `SlotCache`.
 
-    def __init__(self, network: Any) -> None:
+    `packed` requests another copy of the weights in the matmul kernels' own layout, if the model is small.
+    """
+
+    masks_chains = False  # whether it needs no mask for chains, because it derives one from the slots
+
+    def __init__(self, network: Any, packed: bool = True) -> None:
         config, body = network.config, network.model
         self._heads: int = config.num_attention_heads
         self._kv_heads: int = config.num_key_value_heads
@@ -88,8 +88,9 @@ class LeanLlama:
         self._embed = body.embed_tokens  # called as a module, because ballast is a hook on it
         self._embedding: Tensor = body.embed_tokens.weight
         self._norm: Tensor = body.norm.weight
-        packed = network.num_parameters() <= MOST_PACKED
-        self._head = product(network.lm_head.weight, packed)
+        packed = packed and network.num_parameters() <= MOST_PACKED
+        self._head_weight: Tensor = network.lm_head.weight
+        self._head = product(self._head_weight, packed)
         self._rotary = body.rotary_emb
         self._angles = self._tables(0)
         with torch.no_grad():

@@ -1,0 +1,140 @@
+"""`LeanLlama` in bfloat16 as one compiled call: `program.py` with the weights and cache of a model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from draftscope.models.cache.slots import SlotCache
+from draftscope.models.forward.lean import LeanLlama, Output
+from draftscope.models.native import program as at
+from draftscope.models.native.program import FEW, compiled
+from draftscope.models.native.team import start
+from draftscope.models.native.tiles import BLOCK
+
+ALIGNED = 64  # bytes
+
+
+class NativeLlama(LeanLlama):
+    """`lean` with its forward compiled for this processor. Raises OSError if this machine cannot run it."""
+
+    masks_chains = True
+
+    def __init__(self, lean: LeanLlama) -> None:
+        vars(self).update(vars(lean))
+        self._program, self._start = compiled(), start()
+        self._norms = [(each.norm.float(), each.mlp_norm.float()) for each in self._weights]
+        self._last_norm = self._norm.float()
+        self._number = np.array([self._eps], dtype=np.float32)
+        self._cosines = self._halves()
+        self._fixed = self._constants()
+
+    @staticmethod
+    def covers(lean: LeanLlama) -> bool:
+        """Whether the weights are bfloat16 and every product's inputs are whole blocks."""
+        sizes = lean._embedding.shape[1], lean._width, lean._weights[0].down.shape[1]
+        tensors = [each for layer in lean._weights for each in layer] + [lean._head_weight, lean._embedding]
+        plain = all(each.dtype == torch.bfloat16 and each.is_contiguous() for each in tensors)
+        return plain and all(size % BLOCK == 0 for size in sizes)
+
+    def first(self, count: int) -> NativeLlama:
+        shallow = super().first(count)
+        assert isinstance(shallow, NativeLlama)
+        shallow._fixed = shallow._constants()
+        return shallow
+
+    def _halves(self) -> tuple[Tensor, Tensor]:
+        """cos and sin [positions, D / 2] in float32."""
+        positions = torch.arange(len(self._angles[0]))[None]
+        cos, sin = self._rotary(self._last_norm, positions)
+        half = self._width // 2
+        return cos[0, :, :half].contiguous(), sin[0, :, :half].contiguous()
+
+    def _constants(self) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """The arguments that are the same in every forward."""
+        layers = len(self._layers)
+        pairs = list(zip(self._weights, self._norms, strict=True))[:layers]
+        self._table = np.array(
+            [
+                [
+                    norm.data_ptr(),
+                    w.qkv.data_ptr(),
+                    w.out.data_ptr(),
+                    mlp_norm.data_ptr(),
+                    w.gate_up.data_ptr(),
+                    w.down.data_ptr(),
+                ]
+                for w, (norm, mlp_norm) in pairs
+            ],
+            dtype=np.int64,
+        )
+        fixed = np.zeros(at.ARGUMENTS, dtype=np.int64)
+        fixed[at.HIDDEN], fixed[at.HEADS], fixed[at.KV_HEADS] = self._embedding.shape[1], self._heads, self._kv_heads
+        fixed[at.WIDTH], fixed[at.MLP], fixed[at.LAYERS] = self._width, self._weights[0].down.shape[1], layers
+        fixed[at.VOCABULARY], fixed[at.EPS] = len(self._head_weight), self._number.ctypes.data
+        fixed[at.WEIGHTS], fixed[at.NORM] = self._table.ctypes.data, self._last_norm.data_ptr()
+        fixed[at.HEAD] = self._head_weight.data_ptr()
+        return fixed
+
+    @torch.inference_mode()
+    def __call__(
+        self,
+        input_ids: Tensor,
+        position_ids: Tensor,
+        attention_mask: Tensor | None,
+        past_key_values: SlotCache,
+        use_cache: bool = True,  # noqa: ARG002 - as transformers' models are called
+        logits_to_keep: int = 0,
+        output_hidden_states: bool = False,
+    ) -> Output:
+        """As `LeanLlama`'s, with logits in float32."""
+        (batch, rows), table = input_ids.shape, past_key_values.table
+        if table.view > len(self._cosines[0]):
+            self._angles = self._tables(2 * table.view)
+            self._cosines = self._halves()
+        x = self._embed(input_ids).contiguous()
+        cached = past_key_values.rows(x.new_empty((batch, self._kv_heads, 1, self._width)))
+        kept = torch.arange(batch * rows).view(batch, rows)[:, -logits_to_keep:].contiguous()
+        logits = torch.empty((*kept.shape, len(self._head_weight)))
+        layers, hidden = len(self._layers), x.shape[2]
+        states = x.new_empty((layers + 1, batch, rows, hidden)) if output_hidden_states else None
+        mask = None if attention_mask is None else attention_mask.contiguous()
+        positions, slots = position_ids.contiguous(), table.slots.contiguous()
+        a = self._fixed.copy()
+        a[at.ROWS], a[at.TEXT_ROWS], a[at.COLUMNS] = batch * rows, rows, table.view
+        a[at.COS], a[at.SIN] = self._cosines[0].data_ptr(), self._cosines[1].data_ptr()
+        a[at.EMBEDDED], a[at.POSITIONS], a[at.SLOTS] = x.data_ptr(), positions.data_ptr(), slots.data_ptr()
+        a[at.MASK] = 0 if mask is None else mask.data_ptr()
+        a[at.CACHE], a[at.SEQUENCES], a[at.CAPACITY] = cached.data_ptr(), batch, table.capacity
+        a[at.LOGIT_ROWS], a[at.LOGITS_OF], a[at.LOGITS] = kept.data_ptr(), kept.numel(), logits.data_ptr()
+        a[at.STATES] = 0 if states is None else states.data_ptr()
+        threads = torch.get_num_threads()
+        scratch = self._scratch(a, batch * rows, table.view, threads)
+        self._start(self._program, a.ctypes.data, threads, 0)
+        del scratch
+        return Output(logits, () if states is None else tuple(states))
+
+    def _scratch(self, a: Any, rows: int, columns: int, threads: int) -> Tensor:
+        """Memory for one call, and its parts in `a`. Not kept: several threads may run this model at once."""
+        hidden, inner, mlp = int(a[at.HIDDEN]), self._heads * self._width, int(a[at.MLP])
+        sizes = {
+            at.X: 4 * rows * hidden,
+            at.SPLIT: 4 * max(rows, threads * FEW) * hidden,
+            at.JOINED: 4 * rows * max(inner + 2 * self._kv_heads * self._width, 2 * mlp, hidden),
+            at.QUERIES: 4 * rows * inner,
+            at.MIXED: 4 * rows * inner,
+            at.GATED: 4 * rows * mlp,
+            at.SEEN: 4 * rows * columns,
+            at.COUNTS: 16 * rows,
+            at.SCORES: 4 * threads * columns,
+        }
+        memory = torch.empty(sum(sizes.values()) + ALIGNED * len(sizes) + ALIGNED, dtype=torch.uint8)
+        start = memory.data_ptr()
+        for place, size in sizes.items():
+            start = -(-start // ALIGNED) * ALIGNED
+            a[place] = start
+            start += size
+        return memory

@@ -1,0 +1,43 @@
+"""Runs compiled code on torch's own OpenMP threads, so that two pools of threads never wait for each other's cores.
+
+Within one call the threads meet at barriers; a whole forward is one call. Only OpenMP libraries with GNU's interface
+are supported: torch's builds for Linux have one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import llvmlite.binding as llvm
+import torch
+from numba import types
+
+thread = types.ExternalFunction("omp_get_thread_num", types.int32())
+threads = types.ExternalFunction("omp_get_num_threads", types.int32())
+barrier = types.ExternalFunction("GOMP_barrier", types.void())
+
+
+@lru_cache(maxsize=1)
+def start() -> Any:
+    """GNU OpenMP's entry, `GOMP_parallel(function, data, threads, flags)`, from the library that torch has loaded.
+
+    Raises OSError if there is none.
+    """
+    torch.ones(1)  # so that torch's library is loaded
+    maps = Path("/proc/self/maps")
+    lines = maps.read_text().splitlines() if maps.exists() else []
+    paths = {line.split(maxsplit=5)[5] for line in lines if "gomp" in line or "libomp" in line or "iomp" in line}
+    found = sorted(path for path in paths if ".so" in Path(path).name)
+    if len(found) != 1:
+        raise OSError(f"there must be exactly one OpenMP library in this process, and there are {len(found)}")
+    library = ctypes.CDLL(found[0])
+    if not all(hasattr(library, name) for name in ("GOMP_parallel", "GOMP_barrier", "omp_get_thread_num")):
+        raise OSError(f"'{Path(found[0]).name}' does not have GNU OpenMP's interface")
+    llvm.load_library_permanently(found[0])
+    parallel = library.GOMP_parallel
+    parallel.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint]
+    parallel.restype = None
+    return parallel

@@ -1,0 +1,204 @@
+"""The forward compiled for this processor: exact, and the bits of a row do not depend on what is beside it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from draftscope.models.forward.lean import LeanLlama
+from draftscope.models.model import ForwardMode, Model
+from draftscope.models.native import available
+from draftscope.models.probe import probed
+from draftscope.verify.tree import full, topology
+from tests.conftest import random_llama
+
+pytest.importorskip("numba")
+
+
+def llama(seed: int = 7, layers: int = 3, width: int = 32, kv_heads: int = 2, tied: bool = False) -> LlamaForCausalLM:
+    """A random bfloat16 Llama whose sizes are whole blocks."""
+    torch.manual_seed(seed)
+    config = LlamaConfig(
+        vocab_size=75,  # no whole tile, so that remainders are computed too
+        hidden_size=64,
+        intermediate_size=96,
+        num_hidden_layers=layers,
+        num_attention_heads=4,
+        num_key_value_heads=kv_heads,
+        head_dim=width,
+        initializer_range=0.2,
+        tie_word_embeddings=tied,
+    )
+    return LlamaForCausalLM(config).eval().bfloat16()
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    found = probed(llama(), "native")
+    assert found.forward_mode is ForwardMode.NATIVE and found.not_native == ""
+    return found
+
+
+def in_float32(network: LlamaForCausalLM) -> Model:
+    """The same weights, computed by transformers' modules in float32."""
+    other = LlamaForCausalLM(network.config)
+    other.load_state_dict({name: weight.float() for name, weight in network.state_dict().items()})
+    found = probed(other, "modules")
+    found.run = found.network
+    return found
+
+
+def logits_of_rounds(model: Model, sizes: list[int], text: list[int]) -> torch.Tensor:
+    """Logits of every token of `text`, read in forwards of `sizes` rows."""
+    cache, start, found = model.cache(1, 64), 0, []
+    for size in sizes:
+        tokens = torch.tensor([text[start : start + size]])
+        found.append(model.forward(cache, tokens, torch.arange(size)[None])[0])
+        start += size
+        cache.keep_first(torch.tensor([size]), start)
+    return torch.cat(found)
+
+
+@pytest.mark.parametrize(("width", "kv_heads"), [(32, 1), (64, 4), (96, 2), (160, 2)])
+def test_logits_are_closer_to_float32_than_those_of_the_modules(width: int, kv_heads: int) -> None:
+    """A prefill of different lengths, a tree, a kept path and one more row."""
+    network = llama(width=width, kv_heads=kv_heads)
+    form = full((3, 2), 2)
+    tokens = torch.randint(2, 50, (2, form.nodes), generator=torch.Generator().manual_seed(1))
+    native, modules = probed(network, "native"), probed(network, "modules")
+    modules.run = modules.network
+    seen = []
+    for each in (in_float32(network), native, modules):
+        cache = each.cache(2, 32)
+        each.read(cache, [[3, 1, 4, 1, 5], [9, 2]])
+        logits = each.forward(cache, tokens, form.depth[:, 1:] - 1, form.ancestors[:, 1:, 1:])
+        cache.keep(torch.tensor([[0, 4], [1, -1]]), torch.tensor([2, 1]), 7)
+        after = each.forward(cache, torch.tensor([[7], [8]]), torch.zeros((2, 1), dtype=torch.long))
+        seen.append(torch.cat([logits, after], 1).float())
+    errors = [(each - seen[0]).abs().max() for each in seen[1:]]
+    assert errors[0] <= errors[1]
+    torch.testing.assert_close(seen[1], seen[0], atol=0.05, rtol=0.02)
+
+
+@pytest.mark.parametrize("sizes", [[20], [16, 4], [1, 2, 3, 4, 5, 5], [7, 8, 5], [9, 11], [17, 3]])
+def test_bits_of_a_row_do_not_depend_on_the_rows_beside_it(model: Model, sizes: list[int]) -> None:
+    text = torch.randint(0, 75, (20,), generator=torch.Generator().manual_seed(2)).tolist()
+    assert logits_of_rounds(model, sizes, text).equal(logits_of_rounds(model, [1] * 20, text))
+
+
+def test_bits_of_a_tree_are_those_of_plain_decoding(model: Model) -> None:
+    """Also after a path was kept: its rows then lie in other slots, and the siblings between them are gone."""
+    prompt, form = [3, 1, 4, 1, 5], topology([[-1, -1, 0, 1, 1, 3]])
+    tokens = torch.tensor([[10, 11, 12, 13, 14, 15, 16]])  # the pending token and the nodes
+    cache = model.cache(1, 32)
+    model.read(cache, [prompt])
+    tree = model.forward(cache, tokens, form.depth, form.ancestors)[0]
+    cache.keep(torch.tensor([[0, 2, 4, 6]]), torch.tensor([4]), 9)
+    after = model.forward(cache, torch.tensor([[17]]), torch.zeros((1, 1), dtype=torch.long))[0]
+    path = [10, 12, 14, 16, 17]
+    plain = logits_of_rounds(model, [5, 1, 1, 1, 1, 1], prompt + path)[5:]
+    assert torch.cat([tree[[0, 2, 4, 6]], after]).equal(plain)
+
+
+def test_a_sequence_of_a_batch_has_the_bits_it_has_alone(model: Model) -> None:
+    prompts = [[3, 1, 4, 1, 5, 9, 2], [6, 5], [3]]
+    cache, tokens = model.cache(3, 32), torch.tensor([[7, 8], [9, 10], [11, 12]])
+    model.read(cache, prompts)
+    together = model.forward(cache, tokens, torch.arange(2).expand(3, 2))
+    for row, prompt in enumerate(prompts):
+        alone = model.cache(1, 32)
+        model.read(alone, [prompt])
+        assert model.forward(alone, tokens[row : row + 1], torch.arange(2)[None]).equal(together[row : row + 1])
+
+
+def test_bits_do_not_depend_on_the_number_of_threads(model: Model) -> None:
+    text = list(range(20))
+    one = logits_of_rounds(model, [12, 1, 7], text)
+    before = torch.get_num_threads()
+    try:
+        for threads in (2, 3):
+            torch.set_num_threads(threads)
+            assert logits_of_rounds(model, [12, 1, 7], text).equal(one)
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_hidden_states_are_those_of_the_modules(model: Model) -> None:
+    tokens, offsets = torch.tensor([[3, 1, 4, 1, 5]]), torch.arange(5)[None]
+    _, states = model.forward_with_features(model.cache(1, 8), tokens, offsets, None, (0, 2, 3))
+    expected = in_float32(model.network).network(tokens, output_hidden_states=True).hidden_states
+    assert states is not None and states.dtype == torch.bfloat16
+    torch.testing.assert_close(states.float(), torch.cat([expected[i] for i in (0, 2, 3)], -1), atol=0.05, rtol=0.02)
+
+
+def test_the_first_layers_alone_run_natively_too(model: Model) -> None:
+    shallow = model.first_layers(2)
+    tokens, offsets = torch.tensor([[3, 1, 4]]), torch.arange(3)[None]
+    actual = shallow.forward(shallow.cache(1, 8), tokens, offsets)
+    expected = in_float32(shallow.network).network(tokens).logits
+    assert shallow.forward_mode is ForwardMode.NATIVE
+    torch.testing.assert_close(actual, expected, atol=0.05, rtol=0.02)
+
+
+def test_logits_are_float32_sums(model: Model) -> None:
+    """The output product is not rounded to 8 bits, which would make ties of tokens that differ."""
+    logits = model.forward(model.cache(1, 8), torch.tensor([[3]]), torch.zeros((1, 1), dtype=torch.long))
+    assert logits.dtype == torch.float32 and not logits.equal(logits.bfloat16().float())
+
+
+def test_weights_lie_in_memory_once() -> None:
+    network = llama(tied=True)
+    native = probed(network, "native").run
+    assert isinstance(native, LeanLlama)
+    assert native._head_weight.data_ptr() == network.model.embed_tokens.weight.data_ptr()
+    layer = native._weights[0]
+    assert layer.gate_up.data_ptr() == network.model.layers[0].mlp.gate_proj.weight.data_ptr()
+
+
+def test_rotary_tables_grow() -> None:
+    model = probed(llama(), "native")
+    tokens, offsets = torch.randint(0, 75, (1, 150), generator=torch.Generator().manual_seed(3)), torch.arange(150)
+    expected = in_float32(model.network).network(tokens).logits
+    actual = model.forward(model.cache(1, 200), tokens, offsets[None])
+    assert (actual - expected).abs().mean() < (model.network(tokens).logits - expected).abs().mean()
+
+
+def test_other_dtypes_and_sizes_keep_the_lean_forward() -> None:
+    for network in (llama().float(), random_llama(7, 50).bfloat16()):  # the second has heads of 8 columns
+        model = probed(network, "lean")
+        assert type(model.run) is LeanLlama and model.forward_mode is ForwardMode.EAGER
+
+
+def test_without_numba_the_lean_forward_runs_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    available.why_not.cache_clear()
+    monkeypatch.setattr(available, "find_spec", lambda name: None)
+    try:
+        model = probed(llama(), "lean")
+        assert type(model.run) is LeanLlama
+        assert model.not_native.endswith("numba is not installed; install it: pip install numba.")
+    finally:
+        monkeypatch.undo()
+        available.why_not.cache_clear()
+
+
+def test_a_machine_that_cannot_compile_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    from draftscope.models.native import program
+
+    def broken() -> int:
+        raise OSError("there must be exactly one OpenMP library in this process, and there are 2")
+
+    available.why_not.cache_clear()
+    monkeypatch.setattr(program, "compiled", broken)
+    try:
+        assert available.why_not().endswith("exactly one OpenMP library in this process, and there are 2.")
+    finally:
+        available.why_not.cache_clear()
+
+
+def test_importing_the_engine_does_not_import_numba() -> None:
+    code = "import sys, draftscope; sys.exit('numba' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
