@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import re
+import resource
 import subprocess
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -120,6 +124,60 @@ def test_a_foreign_file_is_one_sentence(tmp_path: Path, content: bytes, sentence
     path.write_bytes(content)
     with pytest.raises(DraftscopeError, match=sentence):
         files.read(path)
+
+
+START = b'{"kind":"run_start","run":"r","lane":"l",'
+EMPTY = b"{},"
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (lambda start: b"[[]," + b"[]," * (15 * files.MIB // 3) + b"[]]\n", "a line of more than 500,000 values"),
+        (lambda start: b"[" * (20 * files.MIB), "a line of more than 16 MiB"),
+        (lambda start: b"[" * 100_000 + b"]" * 100_000, "is not a Draftscope trace"),
+        (lambda start: start + b"[" * 100_000 + b"]" * 100_000, "breaks off after 1 events"),
+        (lambda start: b"\n" * (20 * files.MIB), "more than 1,000 empty lines"),
+        (lambda start: (b" " * 1000 + b"\n") * (20 * files.MIB // 1001), "more than 1,000 empty lines"),
+        (lambda start: b'{"schema_version":' + b"9" * 5000 + b"}\n", "is not a Draftscope trace"),
+        (lambda start: b'{"schema_version":' + b"9" * 4000 + b"}\n", r"trace version 9{80}\.\.\., and"),
+        (lambda start: start + b'{"kind":"round","nodes":[' + EMPTY * 200_000 + b"{}]}\n", "breaks off after 1 events"),
+        (lambda start: START + b'"models":[' + EMPTY * 200_000 + b"{}]}\n", "is not a Draftscope trace"),
+        (lambda start: START + b",".join(b'"%x":1' % i for i in range(400_000)) + b"}\n", "is not a Draftscope trace"),
+        (lambda start: start * 40_000, "is larger than 24 MiB unpacked"),
+    ],
+)  # fmt: skip
+def test_a_small_file_that_unpacks_to_much_is_refused_at_once(
+    pair: Lab, tmp_path: Path, content: Callable[[bytes], bytes], sentence: str
+) -> None:
+    """Kilobytes of gzip, which took up to two minutes and 17 GB."""
+    path = tmp_path / "small.jsonl.gz"
+    start = files.line(pair.decode("a", max_new_tokens=1).events[0]).encode() + b"\n"
+    path.write_bytes(gzip.compress(content(start), 1))
+    before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.thread_time()
+    try:
+        said = files.read(path, 24 * files.MIB).warning
+    except DraftscopeError as error:
+        said = str(error)
+    assert re.search(sentence, said)
+    if "MiB unpacked" not in said:  # that one is full of whole events
+        assert time.thread_time() - began < 5.0
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 400 * 1024
+
+
+def test_many_lanes_are_read_in_linear_time(pair: Lab, tmp_path: Path) -> None:
+    start, prefill, *_ = pair.decode("a", max_new_tokens=1).events
+    lanes = [start.model_copy(update={"lane": str(n)}) for n in range(20_000)]
+    events = [e for lane in lanes for e in (lane, prefill.model_copy(update={"lane": lane.lane}))]
+    began = time.thread_time()
+    validate(events)
+    assert time.thread_time() - began < 2.0  # it was a minute
+
+
+def test_a_pipe_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    with pytest.raises(DraftscopeError, match="not a regular file"):
+        files.read(tmp_path / "pipe.jsonl")
 
 
 def test_a_missing_file_and_an_unwritable_one_are_one_sentence(tmp_path: Path) -> None:

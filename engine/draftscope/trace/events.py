@@ -14,9 +14,11 @@ Times are milliseconds on the lane's own clock, which counts only that lane's de
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler, TypeAdapter, model_validator
+from pydantic_core import CoreSchema
 
 SCHEMA_VERSION = 2
 
@@ -24,6 +26,36 @@ Fate = Literal["accepted", "rejected", "unvisited", "never_accepted"]
 Rule = Literal["token", "block", "rrsw", "deterministic", "greedy", "typical", "lenient", "top-k"]
 LastKind = Literal["correction", "bonus", "plain"]
 EndReason = Literal["eos", "stop", "length", "cancelled", "error"]
+
+
+MOST_PARTS = 4096  # nodes of a round, tokens of a distribution ...: 16 times what a drafter may draft
+MOST_SETTINGS = 1024  # entries in a run's settings
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class _List:
+    """A list in a file that anybody can make: at most `most` items, and validation ends at the first wrong one, since
+    a report of millions of errors fills the memory. (pydantic's own FailFast cannot be hashed, so not be part of a
+    union.)"""
+
+    most: int | None = None
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        schema = handler(source)
+        assert schema["type"] == "list"
+        return schema | {"fail_fast": True} | ({} if self.most is None else {"max_length": self.most})  # type: ignore
+
+
+Listed = Annotated[list[Item], _List()]
+Parts = Annotated[list[Item], _List(MOST_PARTS)]
+
+
+def _few(settings: Any) -> Any:
+    if isinstance(settings, dict) and len(settings) > MOST_SETTINGS:
+        raise ValueError(f"{len(settings)} settings, where a run has at most {MOST_SETTINGS}")
+    return settings
 
 
 class Record(BaseModel):
@@ -41,10 +73,10 @@ class Distributions(Record):
     `before_argmax`: the softmax of the logits.
     """
 
-    ids: list[int]
-    raw: list[str]
-    p: list[float]
-    q: list[float] | None = None
+    ids: Parts[int]
+    raw: Parts[str]
+    p: Parts[float]
+    q: Parts[float] | None = None
     rest_p: float
     rest_q: float | None = None
     rest_min: float | None = None  # sum of min(p, q) over the tokens not shown
@@ -76,8 +108,8 @@ class Decision(Record):
 
     slot: int
     rule: Rule
-    distributions: list[Distributions]
-    children: list[Verified]
+    distributions: Parts[Distributions]
+    children: Parts[Verified]
     draw: int | None = None
     uniform: float | None = None
     gap: float | None = None  # greedy only: top-1 minus top-2 logit; in 16-bit a small gap may be a tie
@@ -115,7 +147,7 @@ class Last(Record):
 class Timings(Record):
     """Milliseconds of one round. `propose` lists each draft forward, then the rest of that stage."""
 
-    propose: list[float]
+    propose: Parts[float]
     verify: float  # the target's forward
     accept: float  # comparing the drafted tokens with the target's distributions
     commit: float
@@ -153,8 +185,8 @@ class Fork(Record):
 
     lane: str  # the lane that was left
     round: int  # of that lane
-    token_ids: list[int]
-    raw: list[str]
+    token_ids: Listed[int]
+    raw: Listed[str]
     forced: bool  # the last of them was chosen by the reader
 
 
@@ -170,13 +202,13 @@ class RunStart(Event):
     dtype: str
     threads: int
     revision: str = ""  # git revision of the code, where known
-    models: list[ModelInfo]
+    models: Parts[ModelInfo]
     drafter: str
     exact: bool
     synthetic: bool = False  # the acceptance rate was set by hand (an oracle), so it says nothing about a drafter
     rule: str
     seed: int
-    settings: dict[str, int | float | str | bool | list[int] | list[str] | None]
+    settings: Annotated[dict[str, int | float | str | bool | Listed[int] | Listed[str] | None], BeforeValidator(_few)]
     prompt: str
     rendered: str = ""  # the prompt in the model's chat template, if that was used
     prompt_tokens: int
@@ -211,7 +243,7 @@ class PolicyNote(Record):
     policy: Literal["ucb", "exp3", "thompson"]
     chosen: int  # index into `arms`
     probability: float | None = None  # of choosing that arm, for a randomised policy
-    arms: list[Arm]
+    arms: Parts[Arm]
 
 
 class DraftState(Record):
@@ -227,7 +259,7 @@ class Experts(Record):
     """The distinct experts that the target's forward used, layer by layer, for the whole batch."""
 
     kind: Literal["experts"] = "experts"
-    touched: list[int]  # one for each layer with experts
+    touched: Parts[int]  # one for each layer with experts
     of: int  # experts in a layer, without shared ones
     active: int  # experts per token
     rows: int  # of the forward, for all sequences, including rows that a hybrid target reads again
@@ -255,7 +287,7 @@ class Tiers(Record):
     """The draft models of a cascade, the target's own draft model first. The target itself ran one forward."""
 
     kind: Literal["tiers"] = "tiers"
-    tiers: list[TierWork]
+    tiers: Parts[TierWork]
 
 
 class Realignment(Record):
@@ -282,15 +314,15 @@ class Round(Event):
     drafted: int  # nodes without never-accepted ones
     accepted: int  # accepted and emitted
     depth: int  # depth of the deepest node
-    nodes: list[Node]
-    decisions: list[Decision]
+    nodes: Parts[Node]
+    decisions: Parts[Decision]
     last: Last
-    emitted: list[int]
-    emitted_raw: list[str]
+    emitted: Parts[int]
+    emitted_raw: Parts[str]
     text_delta: str
     cut: Literal["eos", "stop", "length"] | None = None  # why the rest of the round was discarded
     timings: Timings
-    annotations: list[Annotation] = Field(default_factory=list)  # of the drafter or the target
+    annotations: Parts[Annotation] = Field(default_factory=list)  # of the drafter or the target
 
     @model_validator(mode="before")
     @classmethod
@@ -307,7 +339,7 @@ class RunEnd(Event):
     kind: Literal["run_end"] = "run_end"
     reason: EndReason
     text: str
-    token_ids: list[int]
+    token_ids: Listed[int]
     target_forwards: int  # rounds, without the prefill
     end: float
     message: str = ""  # for `error`: one sentence with the remedy
@@ -319,8 +351,8 @@ class SoloRuns(Event):
 
     kind: Literal["solo_runs"] = "solo_runs"
     tokens: int
-    seconds: list[float]  # with prefill, in order; a lane's later event replaces its earlier ones
-    other_cores: list[float] = Field(default_factory=list)  # that other processes kept busy during each of them
+    seconds: Parts[float]  # with prefill, in order; a lane's later event replaces its earlier ones
+    other_cores: Parts[float] = Field(default_factory=list)  # that other processes kept busy during each of them
 
 
 class VerifyCosts(Event):
@@ -331,9 +363,9 @@ class VerifyCosts(Event):
 
     kind: Literal["verify_costs"] = "verify_costs"
     context: int  # tokens before the rows
-    widths: list[int]
-    v: list[float]
-    noise: list[float]
+    widths: Parts[int]
+    v: Parts[float]
+    noise: Parts[float]
 
 
 AnyEvent = Annotated[RunStart | Prefill | Round | RunEnd | SoloRuns | VerifyCosts, Field(discriminator="kind")]

@@ -1,23 +1,33 @@
-"""Trace files: one JSON object a line, gzipped if the name ends in .gz. Imports no torch."""
+"""Trace files: one JSON object a line, gzipped if the name ends in .gz. Imports no torch.
+
+Anybody can make such a file, and a megabyte of zeros fits into a kilobyte of gzip. So a reader bounds what it unpacks,
+the length of a line, the lines without content and the events; JSON is parsed by pydantic, whose parser bounds the
+nesting and the digits of a number.
+"""
 
 from __future__ import annotations
 
 import gzip
-import json
+import stat
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
-from pydantic import ValidationError
+from pydantic_core import from_json
 
-from draftscope.base.errors import DraftscopeError
+from draftscope.base.errors import DraftscopeError, quoted
 from draftscope.trace.events import EVENT, SCHEMA_VERSION, AnyEvent
 from draftscope.trace.upgrade import OLDEST, upgraded
 from draftscope.trace.validate import ImpossibleError, Validator
 
-MAX_BYTES = 512 * 1024 * 1024  # a run of a few thousand tokens takes a few megabytes
+MIB = 2**20
+MAX_BYTES = 512 * MIB  # unpacked; a run of a few thousand tokens takes a few megabytes
+MAX_LINE = 16 * MIB  # a round that verifies 256 nodes takes less than one
+MAX_VALUES = 500_000  # in a line; that round has less than a third of them. Parsing more would hold up other threads
+MAX_BLANK = 1000  # lines
+MAX_EVENTS = 500_000  # a round takes about a kilobyte or more
 
 
 @dataclass(frozen=True)
@@ -61,7 +71,7 @@ def read(path: str | Path, most_bytes: int = MAX_BYTES) -> Recording:
     """Reads a trace. Of a truncated file, the whole events are returned with a warning.
 
     Raises `DraftscopeError` for a file that is not a trace, is of an unknown schema version, tells an impossible
-    history (see `validate`), or has more than `most_bytes` when unpacked.
+    history (see `validate`), or is too large: more than `most_bytes` when unpacked, or a part of it beyond its bound.
     """
     path = Path(path)
     events: list[AnyEvent] = []
@@ -69,6 +79,8 @@ def read(path: str | Path, most_bytes: int = MAX_BYTES) -> Recording:
     for text in _lines(path, most_bytes):
         if text is None:
             return _shortened(path, events)
+        if len(events) == MAX_EVENTS:
+            raise DraftscopeError(f"'{path.name}' has more than {MAX_EVENTS:,} events; record a shorter run.")
         try:
             if not events:
                 version = _version(path, text)
@@ -76,7 +88,7 @@ def read(path: str | Path, most_bytes: int = MAX_BYTES) -> Recording:
             validator.add(events[-1])
         except ImpossibleError as error:
             raise DraftscopeError(f"'{path.name}' cannot be right: {error}; record the run again.") from None
-        except (ValidationError, json.JSONDecodeError):
+        except ValueError:  # no JSON, or not an event
             if not events:
                 raise _foreign(path) from None
             return _shortened(path, events)
@@ -85,13 +97,13 @@ def read(path: str | Path, most_bytes: int = MAX_BYTES) -> Recording:
     return Recording(tuple(events))
 
 
-def _version(path: Path, first: str) -> int:
-    """The schema version in the first line; the present one if it has none."""
-    start = json.loads(first)
+def _version(path: Path, first: bytes) -> int:
+    """The schema version in the first line; the present one if it has none. Raises ValueError if it is no JSON."""
+    start = from_json(first)
     version = start.get("schema_version") if isinstance(start, dict) else None
     if isinstance(version, int) and not OLDEST <= version <= SCHEMA_VERSION:
         raise DraftscopeError(
-            f"'{path.name}' was written in trace version {version}, and this Draftscope reads {OLDEST} to "
+            f"'{path.name}' was written in trace version {quoted(version)}, and this Draftscope reads {OLDEST} to "
             f"{SCHEMA_VERSION}; open it with the Draftscope that wrote it, or record the run again."
         )
     if isinstance(start, dict) and start.get("kind") in ("prefill", "round", "run_end", "solo_runs", "verify_costs"):
@@ -99,38 +111,61 @@ def _version(path: Path, first: str) -> int:
     return version if isinstance(version, int) else SCHEMA_VERSION
 
 
-def _event(text: str, version: int) -> AnyEvent:
-    """One validated event. Raises ValidationError or JSONDecodeError."""
-    if version == SCHEMA_VERSION:
-        return EVENT.validate_json(text)
-    old = json.loads(text)
+def _event(text: bytes, version: int) -> AnyEvent:
+    """One validated event. Raises ValueError, of which pydantic's ValidationError is one."""
+    found = from_json(text, cache_strings="keys")  # `validate_json` takes minutes over a million unknown fields
     try:
-        return EVENT.validate_python(upgraded(old, version))
+        return EVENT.validate_python(upgraded(found, version))
     except (KeyError, TypeError, AttributeError):  # not shaped like an event of its version
-        return EVENT.validate_python(old)
+        return EVENT.validate_python(found)
 
 
-def _lines(path: Path, most_bytes: int) -> Iterator[str | None]:
+def _lines(path: Path, most_bytes: int) -> Iterator[bytes | None]:
     """The lines of a plain or gzipped file; None where the data ends early or is damaged."""
     try:
-        if path.stat().st_size > most_bytes:
-            raise DraftscopeError(f"'{path.name}' is larger than {most_bytes // 2**20} MiB; record a shorter run.")
-        with path.open("rb") as probe:
-            zipped = probe.read(2) == b"\x1f\x8b"
-        total = 0
-        with gzip.open(path, "rt", encoding="utf-8") if zipped else path.open(encoding="utf-8") as file:
-            while text := file.readline(most_bytes - total + 1):  # a line without end must not fill the memory
+        with _unpacked(path, most_bytes) as file:
+            blank = total = 0
+            while text := file.readline(min(MAX_LINE, most_bytes - total) + 1):  # a line may have no end
                 total += len(text)
                 if total > most_bytes:
                     raise DraftscopeError(
-                        f"'{path.name}' is larger than {most_bytes // 2**20} MiB unpacked; record a shorter run."
+                        f"'{path.name}' is larger than {most_bytes // MIB} MiB unpacked; record a shorter run."
                     )
-                if text.strip():
+                _refuse_huge(path, text)
+                if not text.isspace():
                     yield text
-    except (EOFError, zlib.error, UnicodeDecodeError, gzip.BadGzipFile):
+                elif (blank := blank + 1) > MAX_BLANK:
+                    raise DraftscopeError(
+                        f"'{path.name}' has more than {MAX_BLANK:,} empty lines, which no run writes; "
+                        "record the run again."
+                    )
+    except (EOFError, zlib.error, gzip.BadGzipFile):
         yield None
     except OSError as error:
         raise DraftscopeError(f"The trace '{path}' cannot be read ({error.strerror}); check the name.") from None
+
+
+def _refuse_huge(path: Path, line: bytes) -> None:
+    """Raises `DraftscopeError` for a line that no run writes, before it is parsed."""
+    if len(line) > MAX_LINE:
+        what = f"a line of more than {MAX_LINE // MIB} MiB"
+    elif sum(map(line.count, (b",", b"[", b"{"))) > MAX_VALUES:
+        what = f"a line of more than {MAX_VALUES:,} values"
+    else:
+        return
+    raise DraftscopeError(f"'{path.name}' has {what}, which no run writes; record the run again.")
+
+
+def _unpacked(path: Path, most_bytes: int) -> IO[bytes]:
+    """The open file. Raises OSError, or `DraftscopeError` for one that is too large or is a pipe or a device."""
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):  # a pipe may never have an end
+        raise DraftscopeError(f"'{path}' is not a regular file; save the trace to a file first.")
+    if status.st_size > most_bytes:
+        raise DraftscopeError(f"'{path.name}' is larger than {most_bytes // MIB} MiB; record a shorter run.")
+    with path.open("rb") as probe:
+        zipped = probe.read(2) == b"\x1f\x8b"
+    return cast(IO[bytes], gzip.open(path, "rb")) if zipped else path.open("rb")
 
 
 def _shortened(path: Path, events: list[AnyEvent]) -> Recording:

@@ -7,10 +7,11 @@ threshold, and distributions are distributions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from math import isclose
 
+from draftscope.base.errors import quoted
 from draftscope.trace.events import AnyEvent, Decision, Distributions, Node, Prefill, Round, RunEnd, RunStart, Verified
 
 MASS = 1e-3  # by how much probabilities may miss 1: they were rounded when they were written
@@ -33,18 +34,17 @@ class Validator:
 
     def __init__(self, mass: float = MASS) -> None:
         self._mass = mass
-        self._lanes: dict[tuple[str, str, int], _Lane] = {}
-        self._started: set[tuple[str, str]] = set()
+        self._lanes: dict[tuple[str, str], dict[int, _Lane]] = {}  # started: run, lane -> sequences
 
     def add(self, event: AnyEvent) -> None:
         """Raises `ImpossibleError` if the event contradicts itself or the events before it."""
         if isinstance(event, RunStart):
-            self._started.add((event.run, event.lane))
-            self._lanes = {key: lane for key, lane in self._lanes.items() if key[:2] != (event.run, event.lane)}
+            self._lanes[event.run, event.lane] = {}
             return
-        if (event.run, event.lane) not in self._started:
-            raise ImpossibleError(f"a {event.kind} of lane '{event.lane}' comes before the lane's start")
-        lane = self._lanes.setdefault((event.run, event.lane, event.sequence), _Lane())
+        sequences = self._lanes.get((event.run, event.lane))
+        if sequences is None:
+            raise ImpossibleError(f"a {event.kind} of lane '{quoted(event.lane)}' comes before the lane's start")
+        lane = sequences.setdefault(event.sequence, _Lane())
         try:
             if isinstance(event, Prefill):
                 _refuse_backwards(event.start, event.end, 0.0)
@@ -55,7 +55,7 @@ class Validator:
                 lane.end(event)
         except ImpossibleError as error:
             where = f"round {event.round} of lane" if isinstance(event, Round) else "lane"
-            raise ImpossibleError(f"in {where} '{event.lane}', {error}") from None
+            raise ImpossibleError(f"in {where} '{quoted(event.lane)}', {error}") from None
 
 
 def validate(events: Iterable[AnyEvent], mass: float = MASS) -> None:
@@ -117,8 +117,9 @@ def check_round(event: Round, mass: float = MASS) -> None:
     _check_emitted(event, path)
     _check_last(event, path, mass)
     _check_stages(event)
+    siblings = _siblings(event.nodes)
     for decision in event.decisions:
-        _check_decision(decision, event.nodes, mass)
+        _check_decision(decision, event.nodes, siblings, mass)
         if decision.rule in CHOSEN and decision.slot == event.last.slot and decision.draw != event.last.token:
             raise ImpossibleError(f"token {decision.draw} was drawn at slot {decision.slot}, and another was emitted")
     _check_fates(event)
@@ -208,14 +209,27 @@ def _check_fates(event: Round) -> None:
 # A decision.
 
 
-def _check_decision(decision: Decision, nodes: Sequence[Node], mass: float) -> None:
+def _siblings(nodes: Sequence[Node]) -> Mapping[int, list[int]]:
+    """The drafted children of each slot that has some."""
+    found: dict[int, list[int]] = {}
+    for node in nodes:
+        if node.fate != NEVER:
+            found.setdefault(node.parent, []).append(node.id)
+    return found
+
+
+def _check_decision(
+    decision: Decision, nodes: Sequence[Node], siblings_of: Mapping[int, list[int]], mass: float
+) -> None:
     """Children of one slot, in draw order up to the accepted one, each with the result of its rule."""
     if not -1 <= decision.slot < len(nodes):
         raise ImpossibleError(f"a decision verifies the children of slot {decision.slot}, which does not exist")
-    siblings = [node.id for node in nodes if node.parent == decision.slot and node.fate != NEVER]
+    siblings = siblings_of.get(decision.slot, [])
     children = [child.node for child in decision.children]
     if not children or children != siblings[: len(children)]:
-        raise ImpossibleError(f"the decision at slot {decision.slot} verifies {children}, and its children: {siblings}")
+        raise ImpossibleError(
+            f"the decision at slot {decision.slot} verifies {quoted(children)}, and its children: {quoted(siblings)}"
+        )
     if decision.rule != BLOCK and len(children) < len(siblings) and not decision.children[-1].passed:
         raise ImpossibleError(f"the decision at slot {decision.slot} leaves out children, and accepts none before them")
     _check_faced(decision, nodes, mass)
@@ -231,8 +245,9 @@ def _check_faced(decision: Decision, nodes: Sequence[Node], mass: float) -> None
         raise ImpossibleError(f"the decision at slot {decision.slot} has {len(decision.distributions)} distributions")
     for distributions in decision.distributions:
         _check_distributions(distributions, mass)
+    shown = [set(distributions.ids) for distributions in decision.distributions]
     for rank, child in enumerate(decision.children):
-        if nodes[child.node].token not in decision.distributions[rank if renewed else 0].ids:
+        if nodes[child.node].token not in shown[rank if renewed else 0]:
             raise ImpossibleError(f"node {child.node} is verified by a distribution that does not show its token")
     for child, (before, after) in zip(decision.children, pairwise(decision.distributions), strict=False):
         if not _is_renewed(before, after, nodes[child.node].token):

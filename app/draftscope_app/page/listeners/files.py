@@ -22,7 +22,11 @@ class FileListeners:
     def attach(self) -> None:
         widgets = self.widgets
         widgets.save.click(None, None, None, js="() => { Draftscope.save('trace'); }")
-        widgets.load.upload(self.open, widgets.load, [widgets.instrument, *widgets.plots], **PRIVATE)
+        # One file at a time: a large one takes much memory, and a thread that parses leaves the others little time.
+        widgets.load.upload(
+            self.open, widgets.load, [widgets.instrument, *widgets.plots],
+            concurrency_limit=1, concurrency_id="load", **PRIVATE,
+        )  # fmt: skip
 
     def open(self, path: str | None, request: gr.Request) -> list[Any]:
         """Shows a saved run. An invalid file is refused in one sentence, and what is shown stays."""
