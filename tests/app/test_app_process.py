@@ -18,6 +18,7 @@ from draftscope.base.load_settings import LoadSettings
 from draftscope.decode.lab import Lab
 from draftscope_app.engine.messages import (
     Command,
+    EngineStatus,
     Entered,
     Happened,
     LoadFailed,
@@ -26,13 +27,22 @@ from draftscope_app.engine.messages import (
     Ready,
     Start,
 )
-from draftscope_app.engine.process import EngineProcess
+from draftscope_app.engine.process import EngineProcess, pause_after
 from draftscope_app.engine.sessions import Visitor, Visitors
 from draftscope_app.engine.worker import main
+from draftscope_app.page.runs import own_models
 from draftscope_app.page.runs.feed import stream
 from draftscope_app.serve.server import serve
 from tests.support.runs import PATIENCE_S, Seen, job
-from tests.support.stand_ins import cannot_load, dies_on_the_first_run, never_comes_up, never_listens
+from tests.support.stand_ins import (
+    cannot_load,
+    comes_up_the_sixth_time,
+    decodes_for_ever,
+    dies_on_the_first_run,
+    dies_while_it_loads_others,
+    never_comes_up,
+    never_listens,
+)
 
 
 def test_a_core_is_left_to_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,16 +235,51 @@ def test_a_crash_is_one_sentence_and_a_restart() -> None:
     process.close()
 
 
-def test_a_process_that_cannot_live_is_given_up() -> None:
+def test_a_process_that_keeps_ending_is_started_again_after_a_pause() -> None:
     process = EngineProcess(LoadSettings(), target=never_comes_up)
-    deadline = time.monotonic() + PATIENCE_S
-    while process.status.phase != "failed":
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    assert "keeps ending (exit code 3)" in process.status.sentence
+    process.changed.wait_until(lambda: process.status.phase == "failed", PATIENCE_S)
+    assert "keeps ending (exit code 3); it is started again in 5 s" in process.status.sentence
+    assert process.status.comes_back
     seen = Seen(process.run(job())).done()
     assert seen.sentences == [process.status.sentence]
     process.close()
+
+
+def test_the_pauses_grow_to_a_limit() -> None:
+    assert [pause_after(crashes) for crashes in (1, 3, 4, 5, 6, 20)] == [0, 0, 5, 10, 20, 300]
+
+
+def test_a_process_comes_back_however_often_it_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was given up at the fourth crash."""
+    monkeypatch.setattr("draftscope_app.engine.process.FIRST_PAUSE_S", 0.05)
+    process = EngineProcess(LoadSettings(str(tmp_path)), target=comes_up_the_sixth_time)
+    process.changed.wait_until(lambda: process.status.phase == "ready", PATIENCE_S)
+    assert process.status == EngineStatus("ready", "stand-in") and len(list(tmp_path.iterdir())) == 6
+    process.close()
+
+
+def test_a_process_that_ends_while_it_loads_other_models_has_not_loaded_them() -> None:
+    """The page said: The models are loaded; press Run."""
+    process = EngineProcess(LoadSettings(), target=dies_while_it_loads_others)
+    assert process.wait_ready(PATIENCE_S).phase == "ready"
+
+    async def told() -> EngineStatus:
+        *_, last = [status async for status in own_models.changes(process, LoadSettings("other"))]
+        return last
+
+    status = asyncio.run(told())
+    assert status.phase == "ready" and process.load.target is None
+    assert status.refused == "The engine process ended unexpectedly (exit code 9) while it loaded other models."
+    process.close()
+
+
+def test_runs_that_the_end_of_the_server_cuts_off_say_so() -> None:
+    process = EngineProcess(LoadSettings(), target=decodes_for_ever)
+    seen = Seen(process.run(job())).until(lambda s: "running" in s.states)
+    began = time.monotonic()
+    process.close()
+    assert time.monotonic() - began < 3.0
+    assert seen.done().sentences == ["The server is ending; run again in a minute."]
 
 
 def test_models_that_cannot_be_loaded_are_one_sentence() -> None:

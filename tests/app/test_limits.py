@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import gradio as gr
+import httpx
 import pytest
 
 from draftscope.base.errors import DraftscopeError
@@ -79,8 +80,8 @@ def test_no_long_text_reaches_the_engine_from_anywhere(admission: Admission) -> 
     ("changes", "words"),
     [
         *(({name: "x" * 301}, f"{name} is 301 characters long") for name in ("prompt", "typed", "arms", "shape")),
-        ({"prompt": ["a"]}, "a text is needed"),
-        ({"prompt": {"a": 1}}, "a text is needed"),
+        ({"prompt": ["a"]}, "is not a text"),
+        ({"prompt": {"a": 1}}, "is not a text"),
     ],
 )
 def test_a_text_that_the_page_cannot_take_is_one_sentence(
@@ -192,3 +193,10 @@ def test_uploads_lie_in_a_folder_of_the_servers_own_and_go_with_it(served: Serve
     served.close()
     assert not folder.exists()
     assert "GRADIO_TEMP_DIR" not in os.environ
+
+
+def test_a_server_that_loads_models_answers_to_its_own_names_only(served: Served) -> None:
+    """A site that resolves to 127.0.0.1 could have loaded models here."""
+    assert httpx.get(f"{served.url}/healthz").status_code == 200
+    assert httpx.get(f"{served.url}/healthz", headers={"Host": "evil.com"}).status_code == 403
+    assert httpx.get(f"{served.url}/healthz", headers={"Origin": "http://evil.com"}).status_code == 403

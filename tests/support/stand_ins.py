@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import threading
+from contextlib import suppress
 from multiprocessing.connection import Connection
+from pathlib import Path
 
 from draftscope.base.load_settings import LoadSettings
-from draftscope_app.engine.messages import Entered, LoadFailed, Loading, Ready, Start
+from draftscope_app.engine.messages import Change, Entered, LoadFailed, Loading, Ready, Start
 
 
 def dies_on_the_first_run(pipe: Connection, load: LoadSettings) -> None:
@@ -34,4 +36,30 @@ def does_nothing(pipe: Connection, load: LoadSettings) -> None:
 
 def cannot_load(pipe: Connection, load: LoadSettings) -> None:
     pipe.send(LoadFailed(f"'{load.target}' cannot be loaded."))
+    pipe.recv()
+
+
+def decodes_for_ever(pipe: Connection, load: LoadSettings) -> None:
+    """Hears nothing that it is sent but the start of a run, and that run never ends."""
+    pipe.send(Ready("stand-in", ()))
+    with suppress(EOFError):
+        while True:
+            if isinstance(command := pipe.recv(), Start):
+                pipe.send(Entered(command.job.run, "running"))
+
+
+def dies_while_it_loads_others(pipe: Connection, load: LoadSettings) -> None:
+    pipe.send(Ready("stand-in", ()))
+    if isinstance(pipe.recv(), Change):
+        pipe.send(Loading("other models"))
+        os._exit(9)
+
+
+def comes_up_the_sixth_time(pipe: Connection, load: LoadSettings) -> None:
+    """Counts its starts in the folder that is named as the target."""
+    starts = Path(load.target or "")
+    (starts / str(len(list(starts.iterdir())))).touch()
+    if len(list(starts.iterdir())) < 6:
+        os._exit(3)
+    pipe.send(Ready("stand-in", ()))
     pipe.recv()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from draftscope.base.errors import DraftscopeError
+from draftscope.base.errors import DraftscopeError, quoted
 from draftscope_app.engine.config import Limits
 from draftscope_app.engine.handle import RunHandle
 from draftscope_app.engine.interface import Engine
@@ -26,9 +26,9 @@ class Admission:
         """
         if self._ending:
             raise DraftscopeError("The server is ending; run again in a minute.")
-        refuse_long({"prompt": job.prompt}, self.limits.most_text)
-        for _, settings in job.lanes:
-            refuse_long(settings, self.limits.most_text)
+        for values in ({"prompt": job.prompt}, *(settings for _, settings in job.lanes)):
+            refuse_long(values, self.limits.most_text)
+            refuse_halves(values)
         others = len(self.engine) - (instead_of is not None)
         if others >= self.limits.most_runs:
             raise DraftscopeError(
@@ -66,5 +66,18 @@ def _length(values: Iterable[Any]) -> int:
 def text_of(prompt: Any) -> str:
     """The prompt. Raises `DraftscopeError` for anything but a text: visitors can send any JSON."""
     if not isinstance(prompt, str):
-        raise DraftscopeError(f"prompt = {str(prompt)[:80]!r}: a text is needed.")
+        given = quoted(prompt)
+        raise DraftscopeError(f'prompt = {given} is not a text; send one in quotation marks, such as "{given}".')
+    refuse_halves({"prompt": prompt})
     return prompt
+
+
+def refuse_halves(values: Mapping[str, Any]) -> None:
+    """Raises `DraftscopeError` for half a UTF-16 pair: JSON can write one alone, and it stands for no character."""
+    for name, value in values.items():
+        for text in value if isinstance(value, list | tuple) else (value,):
+            half = next((char for char in text if "\ud800" <= char <= "\udfff"), "") if isinstance(text, str) else ""
+            if half:
+                raise DraftscopeError(
+                    f"{name} contains \\u{ord(half):04x}, which is half of a character; remove it or send both halves."
+                )

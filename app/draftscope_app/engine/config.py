@@ -73,12 +73,17 @@ class Environment(BaseModel):
         10.0,
         alias="DRAFTSCOPE_GRACE_S",
         ge=0,
-        description="seconds for runs to finish once the server is asked to end",
+        description="seconds from the request to end until the server has ended; runs may finish meanwhile",
     )
     load_models: bool | None = Field(
         None,
         alias="DRAFTSCOPE_LOAD_MODELS",
         description="1: visitors may load models, also from folders; 0: they may not; empty: only if host is 127.0.0.1",
+    )
+    allowed_hosts: str = Field(
+        "",
+        alias="DRAFTSCOPE_ALLOWED_HOSTS",
+        description="more names of this server, separated by commas; looked at where visitors may load models",
     )
     log: Kind = Field(
         "json", alias="DRAFTSCOPE_LOG", description="json: one line on stderr for each start, run and end; off: none"

@@ -141,3 +141,4 @@ class EngineStatus:
     sentence: str = "The engine is starting."
     drafters: tuple[DrafterChoice, ...] = field(default=())
     refused: str = ""  # why other models were not loaded in place of these
+    comes_back: bool = False  # of a failed one: it is started again after a pause

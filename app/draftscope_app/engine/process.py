@@ -8,12 +8,13 @@ ever waits for a slow engine.
 from __future__ import annotations
 
 import multiprocessing
+import signal
 import threading
 import time
-from collections import deque
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 
@@ -39,16 +40,19 @@ from draftscope_app.engine.messages import (
 )
 from draftscope_app.engine.notice import Notice
 
-MOST_CRASHES = 3  # within CRASH_WINDOW_S: then the process is not started again, and the page says so
+MOST_CRASHES = 3  # in a row, each within CRASH_WINDOW_S of its start; after more there is a pause before the next start
 CRASH_WINDOW_S = 120.0
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 5.0, 300.0  # each pause is twice as long as the one before
+END_S = 0.5  # for the process to end by itself
 
+Target = Callable[[Connection, LoadSettings], None]  # what the process does
 Commands = SimpleQueue[Command | None]  # None ends the thread that sends them
 
 
 class EngineProcess:
     """Starts the process, keeps it running, and serves every visitor. `close()` ends it."""
 
-    def __init__(self, load: LoadSettings, target: Callable[[Connection, LoadSettings], None] = worker.main) -> None:
+    def __init__(self, load: LoadSettings, target: Target = worker.main) -> None:
         self.status = EngineStatus()
         self.load = load
         self.changed = Notice()
@@ -58,8 +62,9 @@ class EngineProcess:
         self._context = multiprocessing.get_context("spawn")
         self._runs: dict[str, RunHandle] = {}
         self._lock = threading.Lock()
-        self._closing = False
-        self._crashes: deque[float] = deque(maxlen=MOST_CRASHES)
+        self._closing = threading.Event()
+        self._crashes = 0  # in a row
+        self._refused = ""  # why other models were not loaded: the process ended while it loaded them
         self._commands: Commands = SimpleQueue()
         self._spawn()
 
@@ -114,24 +119,30 @@ class EngineProcess:
         return self._process.pid
 
     def close(self) -> None:
+        """Ends the process; runs that are left end with one sentence."""
         with self._lock:  # not while a crashed process is being replaced
-            self._closing = True
+            self._closing.set()
             process = self._process
             self._commands.put(Quit())
             self._commands.put(None)
-        process.join(2.0)
+            lost, self._runs = list(self._runs.values()), {}
+        for handle in lost:
+            self._end(handle, "The server is ending; run again in a minute.")
+        process.join(END_S)
         if process.is_alive():
             process.kill()
-            process.join(2.0)
+            process.join(END_S)
 
     # The process, the thread that sends to it, and the thread that reads from it.
 
     def _spawn(self) -> None:
         pipe, theirs = self._context.Pipe()
         self._process = self._context.Process(
-            target=self._target, args=(theirs, self.load), name="draftscope-engine", daemon=True
+            target=_run, args=(self._target, theirs, self.load), name="draftscope-engine", daemon=True
         )
-        self._process.start()
+        with uninterrupted():
+            self._process.start()
+        self._started = time.monotonic()
         theirs.close()
         threading.Thread(target=_send_all, args=(pipe, self._commands), name="draftscope-commands", daemon=True).start()
         threading.Thread(target=self._read_all, args=(pipe,), name="draftscope-events", daemon=True).start()
@@ -142,7 +153,7 @@ class EngineProcess:
                 self._take(pipe.recv())
                 self.changed.give()
         except (EOFError, OSError):
-            if not self._closing:
+            if not self._closing.is_set():
                 self._crashed()
 
     def _take(self, message: Message) -> None:
@@ -150,7 +161,8 @@ class EngineProcess:
             self.status = EngineStatus("loading", message.sentence)
         elif isinstance(message, Ready):
             self.load, self._next_load = self._next_load or self.load, None
-            self.status = EngineStatus("ready", message.sentence, message.drafters)
+            self.status = EngineStatus("ready", message.sentence, message.drafters, refused=self._refused)
+            self._refused = ""
         elif isinstance(message, ChangeFailed):
             self._next_load = None
             self.status = replace(self._settled, refused=message.sentence)
@@ -168,32 +180,36 @@ class EngineProcess:
             handle.deliver(message)
 
     def _crashed(self) -> None:
-        """Every run of a dead process ends with a sentence, and a new process takes its place."""
+        """Every run of a dead process ends with a sentence, and a new process takes its place: at once, or after a
+        pause if one after the other ends."""
         self._process.join(2.0)
-        code = self._process.exitcode
-        now = time.monotonic()
-        hopeless = len(self._crashes) == MOST_CRASHES and now - self._crashes[0] < CRASH_WINDOW_S
-        self._crashes.append(now)
-        if hopeless:
+        ended = f"The engine process ended unexpectedly (exit code {self._process.exitcode})"
+        quickly = time.monotonic() - self._started < CRASH_WINDOW_S
+        self._crashes = self._crashes + 1 if quickly else 1
+        sentence = f"{ended} and is being restarted; run again in a moment."
+        status = EngineStatus("loading", f"{ended} and is being restarted.")
+        if pause := pause_after(self._crashes):
             sentence = (
-                f"The engine process keeps ending (exit code {code}); see the terminal, then start Draftscope again."
+                f"The engine process keeps ending (exit code {self._process.exitcode}); it is started again in "
+                f"{pause:.0f} s. See the terminal for the cause."
             )
-        else:
-            sentence = (
-                f"The engine process ended unexpectedly (exit code {code}) and is being restarted; "
-                "run again in a moment."
-            )
-        restarting = EngineStatus("loading", "The engine process ended unexpectedly and is being restarted.")
-        with self._lock:  # a run that comes from now on is the new process's
+            status = EngineStatus("failed", sentence, comes_back=True)
+        with self._lock:  # a run that comes from now on is the new process's, or is refused
+            if self._next_load is not None:
+                self._refused = f"{ended} while it loaded other models."
             self._next_load = None
-            self.status = EngineStatus("failed", sentence) if hopeless else restarting
+            self.status = status
             lost, self._runs = list(self._runs.values()), {}
             self._commands.put(None)
             self._commands = SimpleQueue()
-            if not hopeless and not self._closing:
-                self._spawn()
         for handle in lost:
             self._end(handle, sentence)
+        self.changed.give()
+        self._closing.wait(pause)
+        with self._lock:
+            if not self._closing.is_set():
+                self.status = EngineStatus("loading", f"{ended} and is being restarted.")
+                self._spawn()
         self.changed.give()
 
     def _end(self, handle: RunHandle, sentence: str) -> None:
@@ -201,6 +217,34 @@ class EngineProcess:
         handle.deliver(Refused(handle.job.run, sentence))
         handle.deliver(Entered(handle.job.run, "done"))
         self.changed.give()
+
+
+def pause_after(crashes: int) -> float:
+    """Seconds to wait before the next start, after so many crashes in a row."""
+    more = crashes - MOST_CRASHES
+    return min(FIRST_PAUSE_S * 2.0 ** (more - 1), LONGEST_PAUSE_S) if more > 0 else 0.0
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Ctrl-C and SIGTERM wait until a process has been started: what it is started with must arrive whole. It inherits
+    the mask, so that no moment of its own start is left open; Ctrl-C never reaches it, since the server ends it."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # Python's own process: to start it unblocks both signals
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _run(target: Target, pipe: Connection, load: LoadSettings) -> None:
+    """The engine process from its beginning: SIGTERM ends it, as the server's own end sends it."""
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+    target(pipe, load)
 
 
 def _send_all(pipe: Connection, commands: Commands) -> None:

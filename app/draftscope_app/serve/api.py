@@ -17,7 +17,7 @@ from pydantic.fields import FieldInfo
 from draftscope.base.errors import DraftscopeError
 from draftscope.drafters.settings import Settings, known_settings
 from draftscope.trace.events import EVENT, AnyEvent
-from draftscope_app.engine.admission import Admission, refuse_long, text_of
+from draftscope_app.engine.admission import Admission, refuse_halves, refuse_long, text_of
 from draftscope_app.engine.handle import RunHandle
 from draftscope_app.engine.interface import Engine
 from draftscope_app.engine.messages import Happened, Job, Refused
@@ -42,6 +42,7 @@ def endpoint(admission: Admission, visitors: Visitors) -> Callable[..., Any]:
         try:
             given = dict(zip(known, values, strict=True))
             refuse_long({"prompt": text_of(prompt)} | given, admission.limits.most_text)
+            refuse_halves(given)
             settings = Settings.of(**given)
             most = admission.limits.most_tokens
             if settings.max_new_tokens > most:
@@ -67,6 +68,11 @@ def endpoint(admission: Admission, visitors: Visitors) -> Callable[..., Any]:
     lines = [f"    {name}: {field.description}" for name, field in known.items()]
     decode.__doc__ = "\n".join([OPENING.rstrip(), *lines, CLOSING])
     return decode
+
+
+def defaults() -> list[Any]:
+    """What the endpoint's settings are when they are not given, in order, as JSON."""
+    return [_default(field) for field in known_settings().values()]
 
 
 async def _events(engine: Engine, handle: RunHandle) -> list[AnyEvent]:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import logging
 import os
 import signal
 import socket
 import tempfile
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from starlette.middleware import Middleware
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.load_settings import LoadSettings
@@ -18,13 +23,14 @@ from draftscope_app.engine import log, select
 from draftscope_app.engine.admission import Admission
 from draftscope_app.engine.config import Environment
 from draftscope_app.engine.sessions import Visitors
-from draftscope_app.serve import health
+from draftscope_app.serve import health, hosts
 from draftscope_app.serve.network import network_address
 
 if TYPE_CHECKING:
     import gradio as gr
 
-LAST_DELTAS_S = 1.0  # for the last deltas of a run to reach its page
+LAST_DELTAS_S = 0.5  # for the last deltas of a run to reach its page
+CLOSING_S = 3.0  # of the grace: for the engine process and the port to be closed
 SESSIONS = 64  # Gradio keeps a copy of the page's configuration for each; an older session gets a new copy
 EVENTS_AT_ONCE = 40  # of everything but runs
 QUEUE_POLL_S, PROGRESS_POLL_S = 0.05, 1.0
@@ -44,6 +50,23 @@ def serve(
 
     Raises `DraftscopeError` for a host or port that cannot be used.
     """
+    if not block:
+        return _served(host, port, load, drafter, open_browser, environment)
+    with _terminable():
+        served = _served(host, port, load, drafter, open_browser, environment)
+        print(f"Draftscope is at {served.url} (Ctrl+C ends it)", flush=True)
+        served.wait()
+    return served
+
+
+def _served(
+    host: str,
+    port: int,
+    load: LoadSettings | None,
+    drafter: str | None,
+    open_browser: bool,
+    environment: Environment | None,
+) -> Served:
     refuse_taken(host, port)
     environment = environment or Environment.read({"DRAFTSCOPE_LOG": "off"})
     os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
@@ -54,15 +77,14 @@ def serve(
     uploads = Uploads()
     try:
         demo = _launch(admission, environment, host, port, drafter, open_browser)
-    except OSError as error:
+    except BaseException as error:  # Ctrl-C too: nothing may be left behind
         engine.close()
         uploads.close()
+        if not isinstance(error, OSError):
+            raise
         raise DraftscopeError(f"Port {port} on {host} cannot be used ({error}); choose another with --port.") from None
     served = Served(demo, admission, uploads, f"http://{host}:{port}", environment.grace_s)
     log.write("serving", host=host, port=port, hardware=select.profile())
-    if block:
-        print(f"Draftscope is at {served.url} (Ctrl+C ends it)", flush=True)
-        served.wait()
     return served
 
 
@@ -72,10 +94,13 @@ def _launch(
     import gradio
 
     from draftscope_app.page import page, theme
-    from draftscope_app.serve import api
+    from draftscope_app.serve import api, calls
 
     async def launched() -> gr.Blocks:
         lets_load = environment.lets_load(host) and select.profile() == "own"
+        names = hosts.known_names(host, environment.root_path, environment.allowed_hosts)
+        guards = [Middleware(hosts.OwnNames, names)] if lets_load else []
+        guards.append(Middleware(calls.FilledIn, api.defaults()))
         visitors = Visitors(most_bytes=environment.most_kept_mb * 2**20)
         demo = page.build(admission, visitors, drafter, lets_load)
         with demo:
@@ -88,7 +113,7 @@ def _launch(
             theme=theme.gradio_theme(), css=theme.page_css(), footer_links=[], run_history=False,
             head=page.head(network_address(host, port)),
             max_file_size=f"{environment.most_upload_mb}mb", mcp_server=select.speaks_mcp(), prevent_thread_lock=True,
-            app_kwargs={"routes": health.routes(admission)},
+            app_kwargs={"routes": health.routes(admission), "middleware": guards},
             state_session_capacity=SESSIONS,
         )  # fmt: skip
         return demo
@@ -129,8 +154,7 @@ class Served:
         self._uploads = uploads
 
     def wait(self) -> None:
-        """Until Ctrl+C, which ends at once, or SIGTERM, after which runs have `grace_s` seconds to finish."""
-        before = signal.signal(signal.SIGTERM, _terminate)
+        """Until Ctrl+C, which ends at once, or SIGTERM, after which runs may finish; see `Environment.grace_s`."""
         try:
             with suppress(KeyboardInterrupt):
                 with suppress(_TerminatedError):
@@ -138,7 +162,7 @@ class Served:
                 self.drain()
         finally:
             self.close()
-            signal.signal(signal.SIGTERM, before)
+            gc.freeze()  # the interpreter, which ends next, would look through everything for garbage
 
     def drain(self) -> None:
         """Takes no more runs, and waits for those that are here."""
@@ -146,14 +170,19 @@ class Served:
         self.admission.end()
         runs = len(engine)
         log.write("ending", runs=runs, grace_s=self.grace_s)
-        engine.changed.wait_until(lambda: not len(engine), self.grace_s)
+        spare = max(self.grace_s - CLOSING_S - LAST_DELTAS_S, 0.0)
+        engine.changed.wait_until(lambda: not len(engine), spare)
         time.sleep(min(LAST_DELTAS_S, self.grace_s) if runs else 0)
 
     def close(self) -> None:
-        self.demo.close(verbose=False)
+        """At once: pages and their heartbeats keep connections open, and nobody waits for them."""
+        cut_off = len(self.admission.engine)
         self.admission.engine.close()
+        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # it reports what force_exit cuts off
+        self.demo.server.force_exit = True
+        self.demo.close(verbose=False)
         self._uploads.close()
-        log.write("ended", cut_off=len(self.admission.engine))
+        log.write("ended", cut_off=cut_off)
 
 
 class _TerminatedError(Exception):
@@ -163,6 +192,18 @@ class _TerminatedError(Exception):
 def _terminate(*_: object) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # runs are being finished already
     raise _TerminatedError
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """SIGTERM is an exception in here."""
+    before = signal.signal(signal.SIGTERM, _terminate)
+    try:
+        yield
+    except _TerminatedError:  # before the server was up
+        raise SystemExit(0) from None
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _sleep() -> None:

@@ -59,7 +59,7 @@ class EngineListeners:
         last: EngineStatus | None = None
         while True:
             changes, status = self.engine.changed.count, self.engine.status
-            if status.phase != "loading":
+            if status.phase != "loading" and not status.comes_back:
                 break
             if status != last:
                 yield [engine_message(status), gr.skip()]

@@ -1,0 +1,137 @@
+"""How a server ends: Ctrl-C at any moment, SIGTERM within the grace, whatever is going on. Real processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.support.framed import free_port
+from tests.support.runs import PATIENCE_S
+
+ROOT = Path(__file__).resolve().parents[2]
+SERVER = """
+import sys
+sys.path[:0] = {sources!r}
+if __name__ == "__main__":
+    from draftscope_app.engine import select
+    from draftscope_app.engine.config import Environment
+    from draftscope_app.engine.process import EngineProcess
+    from draftscope_app.serve.server import serve
+    from tests.support.stand_ins import decodes_for_ever
+    select.engine = lambda load: EngineProcess(load, decodes_for_ever)
+    serve("127.0.0.1", {port}, environment=Environment.read())
+"""
+SOURCES = [str(ROOT / "engine"), str(ROOT / "app"), str(ROOT)]
+
+
+class Server:
+    def __init__(self, command: list[str], port: int, log: Path) -> None:
+        self.url, self.log = f"http://127.0.0.1:{port}", log
+        environment = os.environ | {"DRAFTSCOPE_GRACE_S": "7", "PYTHONPATH": os.pathsep.join(SOURCES)}
+        with log.open("w") as file:
+            self.process = subprocess.Popen(
+                command, cwd=ROOT, env=environment, stdout=file, stderr=file, start_new_session=True
+            )
+
+    def until(self, true: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while not true():
+            assert time.monotonic() < deadline and self.process.poll() is None, self.log.read_text()[-2000:]
+            time.sleep(0.02)
+
+    def ready(self) -> bool:
+        try:
+            return httpx.get(f"{self.url}/readyz", timeout=5).status_code == 200
+        except httpx.HTTPError:
+            return False
+
+    def children(self) -> list[str]:
+        """Command lines of its processes, but not of Python's own resource tracker."""
+        path = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        lines = [Path(f"/proc/{pid}/cmdline").read_text() for pid in path.read_text().split()]
+        return [line for line in lines if "spawn_main" in line]
+
+    def ended(self, number: int, everybody: bool = False) -> float:
+        """Seconds from a signal to the end."""
+        began = time.monotonic()
+        (os.killpg if everybody else os.kill)(self.process.pid, number)
+        self.process.wait(60)
+        return time.monotonic() - began
+
+
+@contextmanager
+def server(command: list[str], port: int, log: Path) -> Iterator[Server]:
+    one = Server(command, port, log)
+    try:
+        yield one
+    finally:
+        if one.process.poll() is None:
+            os.killpg(one.process.pid, signal.SIGKILL)
+            one.process.wait(20)
+
+
+@pytest.mark.parametrize(("number", "most_s"), [(signal.SIGTERM, 7.0), (signal.SIGINT, 4.0)])
+def test_a_server_with_a_run_and_an_open_page_ends_in_time(tmp_path: Path, number: int, most_s: float) -> None:
+    """With a grace of 10 s it took 19, more than `docker stop` waits; after Ctrl-C it took 8."""
+    port, script, answers = free_port(), tmp_path / "serve.py", []
+    script.write_text(SERVER.format(sources=SOURCES, port=port))
+
+    def page() -> None:
+        try:
+            with httpx.stream("GET", f"{one.url}/gradio_api/heartbeat/page", timeout=60) as beat:
+                for line in beat.iter_lines():
+                    answers.append(line)
+        except httpx.HTTPError:
+            answers.append("cut off")
+
+    def call() -> None:
+        try:
+            asked = httpx.post(f"{one.url}/gradio_api/call/decode", json={"data": ["abc"]}, timeout=30)
+            url = f"{one.url}/gradio_api/call/decode/{asked.json()['event_id']}"
+            answers.append(httpx.get(url, timeout=60).text)
+        except httpx.HTTPError:
+            answers.append("cut off")
+
+    with server([sys.executable, str(script)], port, tmp_path / "log") as one:
+        one.until(one.ready)
+        threads = [threading.Thread(target=each, daemon=True) for each in (page, call)]
+        for thread in threads:
+            thread.start()
+        one.until(lambda: httpx.get(f"{one.url}/readyz", timeout=5).json()["runs"] == 1)
+        took = one.ended(number, everybody=number == signal.SIGINT)
+    assert took < most_s
+    assert one.process.returncode == 0
+    assert "Traceback" not in one.log.read_text()
+
+
+@pytest.mark.parametrize("later_s", [0.0, 0.02, 0.1, 0.5])
+def test_ctrl_c_while_it_starts_prints_no_traceback(tmp_path: Path, later_s: float) -> None:
+    """The engine process was interrupted while it read what it was started with."""
+    port = free_port()
+    command = [sys.executable, "-m", "draftscope_app.cli.main", "serve", "--no-browser", "--port", str(port)]
+    with server(command, port, tmp_path / "log") as one:
+        one.until(lambda: bool(one.children()))
+        time.sleep(later_s)
+        one.ended(signal.SIGINT, everybody=True)
+    assert one.process.returncode == 130
+    assert one.log.read_text() == "draftscope: interrupted.\n"
+
+
+def test_sigterm_while_it_starts_ends_it_at_once(tmp_path: Path) -> None:
+    port = free_port()
+    command = [sys.executable, "-m", "draftscope_app.cli.main", "serve", "--no-browser", "--port", str(port)]
+    with server(command, port, tmp_path / "log") as one:
+        one.until(lambda: bool(one.children()))
+        one.ended(signal.SIGTERM)
+    assert one.process.returncode == 0
+    assert one.log.read_text() == ""
