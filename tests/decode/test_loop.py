@@ -171,6 +171,21 @@ def assert_ended_leave(steps: list[Step], leaves: bool) -> None:
         assert after.rows == (small if leaves and sum(ended) >= max(1, len(step.rows) / 4) else step.rows)
 
 
+def test_stopped_sequences_keep_their_text_and_leave_the_others_alone(pair: Lab) -> None:
+    prompts = [pair.encode(f"{PROMPT} {i}") for i in range(3)]
+    settings = Settings.of(drafter="draft", gamma=2, max_new_tokens=24)
+    whole, cut = (pair.session_of(prompts, settings, (0, 1, 2), ends=False) for _ in range(2))
+    for _ in whole.steps():
+        pass
+    for step in cut.steps():
+        if step.index == 1:
+            cut.stop({1})
+            kept = list(cut.transcripts[1].tokens)
+    assert cut.transcripts[1].tokens == kept and len(kept) < 24
+    for row in (0, 2):
+        assert cut.transcripts[row].tokens == whole.transcripts[row].tokens
+
+
 def test_a_batch_grows_smaller_and_so_do_its_caches(pair: Lab) -> None:
     settings = Settings.of(drafter="draft", gamma=3, temperature=1.0, max_new_tokens=24, seed=4)
     session = pair.session_of([pair.encode(PROMPT)] * 8, settings, tuple(range(8)), ends=False)

@@ -230,7 +230,7 @@ def test_unrolled_training_equals_drafting_with_a_cache(member: Member, target: 
     assert isinstance(head, RecurrentHead)
     ids = Batches(texts.train, 0, STEP).rows(0, 512)[0][:2, :24]
     states = lesson(target, head).shown(ids, None).states
-    steps = [logits for logits, _ in unroll(head, ids, states, 4)]
+    steps = [head.logits(features) for features in unroll(head, ids, states, 4)]
     for text in range(2):
         for row in (0, 7, 19):
             alone = drafted(head, ids[text : text + 1], states[text : text + 1], row, 4)
@@ -266,7 +266,8 @@ def test_every_depth_is_paired_with_the_right_target_row(target: Any, texts: Tex
         drawn = one.draw(ids, torch.Generator().manual_seed(3))
         truth = one.shown(ids, drawn)
         numbered = truth._replace(distributions=torch.arange(64).expand(2, -1)[:, :, None])  # row i contains i
-        for depth, (rows, logits) in enumerate(one.pairs(numbered), 1):
+        for depth, pair in enumerate(one.pairs(numbered), 1):
+            rows, logits = pair.of(numbered)
             assert rows.shape[:-1] == logits.shape[:-1]
             first = drawn if member.kind == "block" else torch.arange(logits.shape[1]) + 1
             assert torch.equal(rows[..., 0], (first + depth - 1).expand(2, -1))
@@ -304,10 +305,9 @@ def test_saved_heads_compute_the_same(member: Member, target: Any, texts: Texts,
     ids = Batches(texts.train, 0, STEP).rows(0, 512)[0][:1, :64]
     before, after = lesson(target, head), lesson(target, loaded)
     drawn = before.draw(ids, torch.Generator().manual_seed(3))
-    for (_, one), (_, other) in zip(
-        before.pairs(before.shown(ids, drawn)), after.pairs(after.shown(ids, drawn)), strict=True
-    ):
-        assert torch.equal(one, other)
+    shown, again = before.shown(ids, drawn), after.shown(ids, drawn)
+    for one, other in zip(before.pairs(shown), after.pairs(again), strict=True):
+        assert torch.equal(one.of(shown)[1], other.of(again)[1])
 
 
 def test_every_member_has_a_card_a_recipe_and_a_shape() -> None:

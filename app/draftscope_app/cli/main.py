@@ -50,6 +50,7 @@ COMMANDS = {
     "drafters": Listed(MODELS, "List the drafters and which of them can run here."),
     "pairs": Listed(MODELS, "List known pairs of models and what they need."),
     "train": Listed(MODELS, "Train the embedded models, all or some."),
+    "train-drafter": Listed(MODELS, "Train a drafter for any model, on its own answers."),
     "adapt": Listed(MODELS, "Fine-tune a drafter on your own text."),
 }
 
@@ -59,7 +60,7 @@ class Lazy(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         if args and args[0] in COMMANDS:
-            module = import_module(f"draftscope_app.cli.commands.{args[0]}")
+            module = import_module(f"draftscope_app.cli.commands.{args[0].replace('-', '_')}")
             self.add_command(get_command(module.app), args[0])
         return super().resolve_command(ctx, args)
 

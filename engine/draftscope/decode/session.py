@@ -127,6 +127,10 @@ class Session:
             yield self._round(index)
             index += 1
 
+    def stop(self, sequences: set[int]) -> None:
+        """Ends these sequences after the round that is done; their texts stay as they are."""
+        self._done = [done or row in sequences for done, row in zip(self._done, self._rows, strict=True)]
+
     def annotations(self, row: int) -> list[Annotation]:
         """What a trace says about the last round of sequence `row` besides the round itself. Not timed."""
         touched = self.experts.note() if self.experts is not None else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ from tokenizers import Tokenizer
 from torch.nn import functional as F
 
 from draftscope.train.data.corpus import ROW, Domain
-from draftscope.train.loop.lesson import Lesson
+from draftscope.train.loop.lesson import Lesson, TargetOutput
 from draftscope.train.loop.precision import mixed
 
 
@@ -71,20 +72,39 @@ class Agreement:
 
 @torch.inference_mode()
 def agreement(lesson: Lesson, domain: Domain, rows: int) -> Agreement:
-    """alpha = sum min(p, q) is the probability that one drafted token is accepted (2211.17192, theorem 3.5)."""
+    """The agreement on up to `rows` held-out rows of a domain."""
     ids = held_out(domain, rows)[:, :-1]  # [rows, ROW]
+    return agreement_on(lesson, _outputs(lesson, ids))
+
+
+def _outputs(lesson: Lesson, ids: torch.Tensor) -> Iterator[TargetOutput]:
+    """The target's output on texts [rows, T], eight at a time, with its probabilities."""
     generator, device = torch.Generator().manual_seed(0), lesson.target.device
-    sums = torch.zeros(3, len(lesson.weights))  # alpha, greedy, count
     for row in torch.split(ids, 8):
         drawn = lesson.draw(row, generator)
         with mixed(device):
             output = lesson.shown(row.to(device), None if drawn is None else drawn.to(device))
-            for depth, (target, student) in enumerate(lesson.pairs(output)):
-                p, q = target.float().softmax(-1), lesson.to_target(student.float().softmax(-1))
+        yield output._replace(distributions=output.distributions.float().softmax(-1))
+
+
+@torch.inference_mode()
+def agreement_on(lesson: Lesson, outputs: Iterable[TargetOutput]) -> Agreement:
+    """alpha = sum min(p, q) is the probability that one drafted token is accepted (2211.17192, theorem 3.5).
+
+    The outputs' distributions are probabilities over the target's vocabulary.
+    """
+    sums = torch.zeros(3, len(lesson.weights))  # alpha, greedy, count
+    tokens = 0
+    for output in outputs:
+        tokens += output.ids.numel() if output.counted is None else int(output.counted.sum())
+        with mixed(output.ids.device):
+            for depth, pair in enumerate(lesson.pairs(output)):
+                p, student = pair.of(output)
+                q = lesson.to_target(student.float().softmax(-1))
                 same = p.argmax(-1) == q.argmax(-1)
                 sums[:, depth] += torch.tensor([torch.minimum(p, q).sum(), same.sum(), same.numel()])
-    alpha, greedy = (sums[:2] / sums[2]).tolist()
-    return Agreement(tuple(alpha), tuple(greedy), ids.numel())
+    alpha, greedy = (sums[:2] / sums[2].clamp(min=1)).tolist()
+    return Agreement(tuple(alpha), tuple(greedy), tokens)
 
 
 def agreements(lesson: Lesson, domains: list[Domain], rows: int) -> dict[str, Agreement]:

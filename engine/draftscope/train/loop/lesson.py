@@ -8,7 +8,7 @@ drafting therefore share one computation.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import torch
@@ -17,20 +17,44 @@ from torch.nn import functional as F
 
 from draftscope.models.heads import Head
 
-Pair = tuple[Tensor, Tensor]
+Where = tuple[Any, Any]  # an index of rows in [B, T, ...]
 
 
 class TargetOutput(NamedTuple):
     """Texts and the target's output on them.
 
     ids [B, T]; states [B, T, F]: the target's hidden states that the drafter reads; distributions [B, T, V']: row i is
-    about token i + 1; drawn: the random part of the lesson, see `Lesson.draw`.
+    about token i + 1; drawn: the random part of the lesson, see `Lesson.draw`; counted [B, T] bool: the rows of
+    `distributions` to learn from, None for all.
     """
 
     ids: Tensor
     states: Tensor
     distributions: Tensor
     drawn: Tensor | None
+    counted: Tensor | None = None
+
+
+class Pair(NamedTuple):
+    """One depth of a lesson. `where` are rows of the target's output; `rows` [..., H] the student's own for the same
+    tokens, which `project` turns into logits [..., D]."""
+
+    where: Where
+    rows: Tensor
+    project: Callable[[Tensor], Tensor]
+
+    def of(self, output: TargetOutput) -> tuple[Tensor, Tensor]:
+        """The target's rows and the student's logits, only of the rows that count."""
+        rows = output.distributions[self.where]
+        if output.counted is None:
+            return rows, self.project(self.rows)
+        counted = output.counted[self.where]
+        return rows[counted], self.project(self.rows[counted])
+
+
+def identity(logits: Tensor) -> Tensor:
+    """`Pair.project` of a student whose forward ends in logits."""
+    return logits
 
 
 class Lesson(ABC):
@@ -44,8 +68,7 @@ class Lesson(ABC):
 
     @abstractmethod
     def pairs(self, output: TargetOutput) -> Iterator[Pair]:
-        """For depth 1, 2, ...: rows of `output.distributions` [..., V'] and the student's logits [..., D] for the same
-        tokens."""
+        """For depth 1, 2, ...: the rows of `output.distributions` and the student's for the same tokens."""
 
     def draw(self, ids: Tensor, generator: torch.Generator) -> Tensor | None:  # noqa: ARG002 - most have no random part
         """The random part of a lesson on `ids` [B, T], if it has one."""
@@ -59,7 +82,7 @@ class Lesson(ABC):
 
     def loss_of(self, output: TargetOutput) -> Tensor:
         """`loss`, given distributions as log-probabilities over the student's vocabulary."""
-        depths = [kl(log_p, logits) for log_p, logits in self.pairs(output)]
+        depths = [kl(*pair.of(output)) for pair in self.pairs(output)]
         weighted = [weight * depth for weight, depth in zip(self.weights, depths, strict=True)]
         return torch.stack(weighted).sum() / sum(self.weights)
 
@@ -93,4 +116,5 @@ class Drafting(Lesson):
         super().__init__(target, student, (1.0,))
 
     def pairs(self, output: TargetOutput) -> Iterator[Pair]:
-        yield output.distributions, self.student(input_ids=output.ids, use_cache=False).logits
+        logits = self.student(input_ids=output.ids, use_cache=False).logits
+        yield Pair((slice(None), slice(None)), logits, identity)

@@ -95,7 +95,7 @@ def train(
     optimizers = Optimizers(model, run.rates)
     progress = _restore(run, model, optimizers)
     saved_at, clock = progress.spent, run.budget.clock
-    with _interruptible() as interrupted, _bar(run, progress) as bar, _quietly():
+    with interruptible() as interrupted, _bar(run, progress) as bar, _quietly():
         if run.share(progress) < 1:
             _rehearse(model, backward)
         while run.share(progress) < 1 and not interrupted() and time.monotonic() < run.budget.deadline:
@@ -198,7 +198,7 @@ def _restore(run: TrainingRun, model: torch.nn.Module, optimizers: Optimizers) -
 
 
 @contextmanager
-def _interruptible() -> Iterator[Callable[[], bool]]:
+def interruptible() -> Iterator[Callable[[], bool]]:
     """Catches SIGINT and SIGTERM; yields a function that tells whether one has arrived."""
     received: list[int] = []
     signals = (signal.SIGINT, signal.SIGTERM)

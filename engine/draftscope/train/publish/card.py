@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -52,7 +53,7 @@ def card(
 ) -> str:
     """The README.md of a member's folder. `network` is the member as saved."""
     about = ABOUT[member.name]
-    built_with = ["**Built with Llama.**"] if _by_llama(sources) else []
+    built_with = ["**Built with Llama.**"] if by_llama(sources) else []
     parts = [
         FRONT_MATTER.format(kind=member.kind),
         f"# {record.name}",
@@ -132,14 +133,19 @@ def _row(record: Record, name: str) -> list[str]:
 def _credits(sources: list[Source]) -> list[str]:
     if not sources:
         return []
+    llama = [LLAMA_NOTE] if by_llama(sources) else []
+    return ["## Sources and credits", CREDITS_NOTE, credit_table(sources), *llama]
+
+
+def credit_table(sources: Sequence[Source]) -> str:
+    """The sources, with licence and credit."""
     rows = [
         [source.domain, source.part, f"{source.size / 1e6:.1f}", source.origin, source.licence, source.credit]
         for source in sources
     ]
-    head = ["kind", "part", "MB", "source", "licence", "credit"]
-    llama = [LLAMA_NOTE] if _by_llama(sources) else []
-    return ["## Sources and credits", CREDITS_NOTE, table(head, rows), *llama]
+    return table(["kind", "part", "MB", "source", "licence", "credit"], rows)
 
 
-def _by_llama(sources: list[Source]) -> bool:
+def by_llama(sources: Sequence[Source]) -> bool:
+    """Whether a part of the text was generated with Llama 3.1."""
     return any(source.by_llama for source in sources)

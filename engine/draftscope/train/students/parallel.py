@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from draftscope.models.heads import Block, Medusa
-from draftscope.train.loop.lesson import Lesson, Pair, TargetOutput
+from draftscope.train.loop.lesson import Lesson, Pair, TargetOutput, identity
 
 SPACING = 8  # one block is trained for every 8 tokens of text
 
@@ -22,7 +22,7 @@ class ParallelHeads(Lesson):
         rows = output.ids.shape[1] - len(self.weights)
         logits = self.student(output.states[:, :rows])  # [B, rows, K, V]
         for depth in range(1, len(self.weights) + 1):
-            yield output.distributions[:, depth : depth + rows], logits[:, :, depth - 1]
+            yield Pair((slice(None), slice(depth, depth + rows)), logits[:, :, depth - 1], identity)
 
 
 class Blocks(Lesson):
@@ -40,7 +40,7 @@ class Blocks(Lesson):
         logits = blocks(self.student, output.ids, output.states, output.drawn)  # [B, A, N, D]
         texts = torch.arange(len(output.ids), device=output.ids.device)[:, None]
         for depth in range(1, len(self.weights) + 1):
-            yield output.distributions[texts, output.drawn + depth - 1], logits[:, :, depth]
+            yield Pair((texts, output.drawn + depth - 1), logits[:, :, depth], identity)
 
 
 def blocks(head: Block, ids: Tensor, states: Tensor, anchors: Tensor) -> Tensor:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -72,20 +74,27 @@ def first_model(member: Member, seed: int) -> Any:
 def first_head(member: Member, target: Any, batches: Batches, seed: int) -> Head:
     """A member that is a head, before training, on its target's device."""
     torch.manual_seed(seed)
+    tokens = frequent(batches, min(EAGLE3_VOCABULARY, SharedWeights.of(target).vocabulary // 2))
+    return new_head(member.kind, target, tokens, ROPE)
+
+
+def new_head(kind: str, target: Any, tokens: Tensor, rope: Mapping[str, Any]) -> Head:
+    """A head before training, on its target's device. `tokens` is the vocabulary of an EAGLE-3 head."""
     shared = SharedWeights.of(target)
-    layers = default_layers(shared.layers)
+    shape = _shape(target, rope)
     head: Head
-    if member.kind == "eagle3":
-        head = _eagle3(target, shared, frequent(batches, min(EAGLE3_VOCABULARY, shared.vocabulary // 2)))
-    elif member.kind == "eagle":
-        head = Eagle1(Eagle1Config(_shape(target)), shared)
-    elif member.kind == "mtp":
-        head = Mtp(MtpConfig(_shape(target)), shared)
-    elif member.kind == "medusa":
+    if kind == "eagle3":
+        head = _eagle3(shape, shared, tokens)
+    elif kind == "eagle":
+        head = Eagle1(Eagle1Config(shape), shared)
+    elif kind == "mtp":
+        head = Mtp(MtpConfig(shape), shared)
+    elif kind == "medusa":
         # Its blocks start at zero, so it starts with the target's own output.
         return Medusa(MedusaConfig(MEDUSA_HEADS, shared=True), shared).to(target.device)
     else:
-        head = Block(BlockConfig(_shape(target, qk_norm=True), 1, BLOCK, PAD, layers), shared)
+        with_norms = replace(shape, qk_norm=True)
+        head = Block(BlockConfig(with_norms, 1, BLOCK, PAD, default_layers(shared.layers)), shared)
     quiet(head)
     return head.to(target.device)
 
@@ -145,11 +154,11 @@ def frequent(batches: Batches, count: int) -> Tensor:
     return counts.argsort(descending=True, stable=True)[:count].sort().values
 
 
-def _eagle3(target: Any, shared: SharedWeights, tokens: Tensor) -> Eagle3:
+def _eagle3(shape: HeadShape, shared: SharedWeights, tokens: Tensor) -> Eagle3:
     """Its output weights start as the target's, for the tokens it covers. Each hidden state is normalised before it is
     fused (EAGLE 3.1): the target's grow to a hundred times its embeddings, and training would be far slower without."""
     own = OwnWeights(lm_head=True, vocabulary=len(tokens))
-    head = Eagle3(Eagle3Config(_shape(target), default_layers(shared.layers), own, fc_norm=True), shared)
+    head = Eagle3(Eagle3Config(shape, default_layers(shared.layers), own, fc_norm=True), shared)
     assert head.d2t is not None and head.lm_head is not None
     head.d2t.copy_(tokens - torch.arange(len(tokens)))
     with torch.no_grad():
@@ -157,16 +166,15 @@ def _eagle3(target: Any, shared: SharedWeights, tokens: Tensor) -> Eagle3:
     return head
 
 
-def _shape(target: Any, qk_norm: bool = False) -> HeadShape:
+def _shape(target: Any, rope: Mapping[str, Any]) -> HeadShape:
     """One layer of the target's width with a small MLP."""
     config = target.config
     return HeadShape(
         hidden=config.hidden_size,
         heads=config.num_attention_heads,
         key_value_heads=config.num_key_value_heads,
-        head_width=config.hidden_size // config.num_attention_heads,
+        head_width=getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads,
         mlp=2 * config.hidden_size,
-        rope=ROPE,
+        rope=rope,
         positions=config.max_position_embeddings,
-        qk_norm=qk_norm,
     )

@@ -29,8 +29,8 @@ class Unrolled(Lesson):
     def pairs(self, output: TargetOutput) -> Iterator[Pair]:
         depth = len(self.weights)
         rows = output.ids.shape[1] - depth
-        for step, (logits, _) in enumerate(unroll(self.student, output.ids, output.states, depth), 1):
-            yield output.distributions[:, step : step + rows], logits
+        for step, features in enumerate(unroll(self.student, output.ids, output.states, depth), 1):
+            yield Pair((slice(None), slice(step, step + rows)), features, self.student.logits)
 
 
 class Eagle1Lesson(Unrolled):
@@ -38,22 +38,22 @@ class Eagle1Lesson(Unrolled):
 
     def loss_of(self, output: TargetOutput) -> Tensor:
         """Ten times the smooth L1 between the student's feature and the target's next one, plus the KL."""
-        ((logits, features),) = unroll(self.student, output.ids, output.states, 1)
+        (features,) = unroll(self.student, output.ids, output.states, 1)
         regression = F.smooth_l1_loss(features.float(), output.states[:, 1:].float())
-        return REGRESSION * regression + kl(output.distributions[:, 1:], logits)
+        return REGRESSION * regression + kl(output.distributions[:, 1:], self.student.logits(features))
 
 
-def unroll(head: RecurrentHead, ids: Tensor, states: Tensor, depth: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """For each step: logits [B, T - depth, D] and features [B, T - depth, hidden]; row i of step k predicts token
-    i + k + 1. ids [B, T]; states [B, T, F] are the target's."""
+def unroll(head: RecurrentHead, ids: Tensor, states: Tensor, depth: int) -> Iterator[Tensor]:
+    """The features [B, T - depth, hidden] of each step; row i of step k predicts token i + k + 1. ids [B, T]; states
+    [B, T, F] are the target's."""
     rows = ids.shape[1] - depth
     features = head.fuse(states[:, :rows])
     positions = torch.arange(rows, device=ids.device).expand(len(ids), -1)
     cache: Any = Steps()
     for step in range(1, depth + 1):
         mask = step_mask(rows, step, ids.device)
-        logits, features = head(ids[:, step : step + rows], features, positions + step - 1, mask, cache)
-        yield logits, features
+        features = head.advance(ids[:, step : step + rows], features, positions + step - 1, mask, cache)
+        yield features
 
 
 def step_mask(rows: int, step: int, device: torch.device) -> Tensor:

@@ -88,10 +88,11 @@ def write_eagle3(head: Eagle3, target: str) -> Published:
         "base_model": target,
         "draft_vocab_size": head.vocabulary,
         "target_hidden_size": head.shared.hidden,
-        AUX: list(ours.layers),
         "norm_before_residual": ours.norm_before_residual,
         "norm_before_fc": ours.norm_before_fc,
         "fc_norm": ours.fc_norm,
         "norm_output": ours.norm_output,
     }
+    if ours.layers != default_layers(head.shared.layers):  # the default is the same in every engine, the key is not
+        config[AUX] = list(ours.layers)
     return Published(config, head.state_dict() | marks(head))

@@ -1,0 +1,123 @@
+"""Drafters for any target, before training, with their recipes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from draftscope.base.errors import DraftscopeError
+from draftscope.models.heads import SharedWeights
+from draftscope.train.answers.shards import Answer
+from draftscope.train.loop.optimizers import Rates
+from draftscope.train.loop.pretrain import Recipe
+from draftscope.train.students.shapes import ROPE, quiet
+from draftscope.train.students.students import new_head
+
+KINDS = ("eagle3", "draft", "mtp", "medusa", "block")
+RATES = {
+    "eagle3": Rates(matrices=4e-3, rest=2e-3),
+    "mtp": Rates(matrices=4e-3, rest=2e-3),
+    "block": Rates(matrices=4e-3, rest=2e-3),
+    "medusa": Rates(matrices=4e-3, rest=2e-3),
+    "draft": Rates(matrices=4e-3, rest=4e-3),
+}
+DRAFT_LAYERS, WIDEST, HEAD = 2, 512, 32  # of a draft model: layers, greatest width, width of an attention head
+VOCABULARY = 8192  # tokens that an EAGLE-3 head drafts; at most half of the target's
+
+
+@dataclass(frozen=True)
+class DrafterPreset:
+    """How to train on one kind of machine. `keeps_features`: the target's hidden states are stored with its answers,
+    instead of computed again in every pass. `sitting`: minutes after which to stop, to go on later."""
+
+    device: str
+    minutes: float
+    tokens_per_step: int
+    answers: int  # tokens the target writes
+    together: int  # prompts it answers at a time
+    keeps_features: bool
+    sitting: float | None
+
+    def recipe(self, kind: str) -> Recipe:
+        return Recipe(RATES[kind], self.tokens_per_step)
+
+
+PRESETS = {
+    "cpu": DrafterPreset("cpu", 120.0, 2048, 1_000_000, 96, keeps_features=True, sitting=None),
+    "gpu": DrafterPreset("cuda", 30.0, 16_384, 20_000_000, 512, keeps_features=False, sitting=9.0),
+}
+
+
+def first_student(kind: str, target: Any, answers: Sequence[Answer], seed: int) -> Any:
+    """A drafter of `kind` for `target`, before training."""
+    torch.manual_seed(seed)
+    if kind == "draft":
+        return small_llama(target).to(target.device)
+    shared = SharedWeights.of(target)
+    tokens = frequent(answers, min(VOCABULARY, shared.vocabulary // 2), _ends(target))
+    return new_head(kind, target, tokens, rope_of(target))
+
+
+def frequent(answers: Sequence[Answer], count: int, always: Sequence[int]) -> Tensor:
+    """[count]: the most frequent tokens of the answers, in ascending order; `always` are among them."""
+    written = torch.cat([answer.ids[answer.prompt :] for answer in answers])
+    counts = torch.bincount(written, minlength=count)
+    counts[list(always)] = len(written) + 1
+    return counts.argsort(descending=True, stable=True)[:count].sort().values
+
+
+def small_llama(target: Any) -> Any:
+    """A Llama of two layers, a third as wide as the target, that reads the target's tokens.
+
+    Its embedding starts as the main components of the target's, so that similar tokens are near each other from the
+    start; its layers add nothing at first.
+    """
+    source = target.config
+    width = max(HEAD, min(WIDEST, source.hidden_size // 3) // HEAD * HEAD)
+    config = LlamaConfig(
+        vocab_size=source.vocab_size,
+        hidden_size=width,
+        num_hidden_layers=DRAFT_LAYERS,
+        num_attention_heads=width // HEAD,
+        num_key_value_heads=width // HEAD // 3 if width // HEAD % 3 == 0 else width // HEAD,
+        intermediate_size=8 * width // 3,
+        max_position_embeddings=source.max_position_embeddings,
+        rope_parameters=rope_of(target),
+        bos_token_id=source.bos_token_id,
+        eos_token_id=source.eos_token_id,
+        pad_token_id=source.pad_token_id,
+        tie_word_embeddings=True,
+        attn_implementation="sdpa",
+    )
+    draft = LlamaForCausalLM(config)
+    with torch.no_grad():
+        draft.get_input_embeddings().weight.copy_(main_components(target.get_input_embeddings().weight, width))
+    return quiet(draft)
+
+
+def main_components(rows: Tensor, width: int) -> Tensor:
+    """[V, H] -> [V, width]: the rows along the `width` directions in which they differ most, at the same mean norm."""
+    if width > rows.shape[1]:
+        raise DraftscopeError(f"A draft of width {width} is wider than its target ({rows.shape[1]}).")
+    whole = rows.detach().float().cpu()
+    directions: Tensor = torch.linalg.eigh(whole.T @ whole).eigenvectors  # ascending
+    found = whole @ directions[:, -width:].flip(1)
+    return found.mul(float(whole.norm() / found.norm()))
+
+
+def rope_of(target: Any) -> dict[str, Any]:
+    """The target's rotary embedding, if it is the usual one."""
+    rope = dict(getattr(target.config, "rope_parameters", None) or {})
+    theta = rope.get("rope_theta", ROPE["rope_theta"])
+    return {"rope_type": "default", "rope_theta": theta}
+
+
+def _ends(target: Any) -> list[int]:
+    """The target's EOS ids."""
+    ids = getattr(target.generation_config, "eos_token_id", None)
+    return [token for token in (ids if isinstance(ids, list) else [ids]) if token is not None]

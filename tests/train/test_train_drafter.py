@@ -1,0 +1,460 @@
+"""A drafter for any target: its prompts, the target's answers, training on them, and what is published."""
+
+from __future__ import annotations
+
+import errno
+import json
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors import SafetensorError
+from torch import Tensor
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from typer.main import get_command
+
+from draftscope.base import prompts as measuring
+from draftscope.base.errors import DraftscopeError
+from draftscope.base.prompts import Prompt
+from draftscope.decode.lab import Lab
+from draftscope.decode.load import load
+from draftscope.models.heads import Eagle3, Head, SharedWeights, load_head
+from draftscope.train import drafter
+from draftscope.train.answers import collecting, data, prompts, shards, writing
+from draftscope.train.answers.data import AnswerBatches
+from draftscope.train.answers.learning import Study, agreement, learn
+from draftscope.train.answers.shards import Answer
+from draftscope.train.answers.teaching import Teacher, padded
+from draftscope.train.answers.writing import Asked, WritingPlan, before_loop, loops
+from draftscope.train.data import tokenizer
+from draftscope.train.drafter import DrafterTraining, train_drafter
+from draftscope.train.loop.lesson import Lesson
+from draftscope.train.loop.loop import Budget
+from draftscope.train.loop.optimizers import Rates
+from draftscope.train.loop.pretrain import Recipe
+from draftscope.train.students.any_target import (
+    KINDS,
+    DrafterPreset,
+    first_student,
+    frequent,
+    main_components,
+    small_llama,
+)
+from draftscope.train.students.shapes import ModelShape, build
+from draftscope.train.students.students import lesson
+from draftscope_app.cli.commands import train_drafter as train_drafter_command
+from draftscope_app.cli.exit_codes import ExitCode
+from tests.train.test_train import interrupting, same_weights, ticking
+
+V = 280
+SHAPE = ModelShape(V, layers=6, width=32, heads=4, key_value_heads=2, mlp=64, positions=512)
+TEMPLATE = "{% for message in messages %}<{{ message['content'] }}>{% endfor %}"
+WORDS = ("sun", "moon", "river", "stone", "bird", "cloud", "song", "tree")
+PRESET = DrafterPreset("cpu", 0.01, 256, 600, 16, keeps_features=True, sitting=None)
+PLAN = WritingPlan(tokens=600, longest=24, together=16, layers=writing.feature_layers(6), seed=0)
+
+
+def questions(count: int) -> list[Prompt]:
+    rng = random.Random(1)
+    return [Prompt("ab"[i % 2], f"{rng.choice(WORDS)} {rng.choice(WORDS)} {i}?") for i in range(count)]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random target with a tokenizer and a chat template."""
+    place = tmp_path_factory.mktemp("target")
+    bpe = tokenizer.train([" ".join(WORDS) * 9, "abcdefghijklmnopqrstuvwxyz"], V)
+    network = build(SHAPE, seed=0)
+    for weight in network.parameters():
+        torch.nn.init.normal_(weight, std=0.25)
+    network.save_pretrained(place)
+    tokenizer.save(bpe, place, SHAPE.positions)
+    loaded = AutoTokenizer.from_pretrained(place)
+    loaded.chat_template = TEMPLATE
+    loaded.save_pretrained(place)
+    return place
+
+
+@pytest.fixture(scope="module")
+def lab(home: Path) -> Lab:
+    return load(home, dtype="float32", threads=1)
+
+
+@pytest.fixture(scope="module")
+def answered(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of answers."""
+    place = tmp_path_factory.mktemp("answers")
+    assert collecting.collect(lab, writing.asked(questions(96), lab.tokenizer), place, PLAN, lambda: False)
+    return place
+
+
+@pytest.fixture
+def answers(answered: Path) -> tuple[list[Answer], list[Answer]]:
+    return data.load(answered, PLAN.layers)
+
+
+# Prompts.
+
+
+def test_written_prompts_are_complete_all_different_and_not_those_of_the_measurements() -> None:
+    found = prompts.written(0)
+    texts = [prompt.text for prompt in found]
+    assert len(found) > 5000 and len(set(texts)) == len(texts)
+    assert not any("{" in text or "}" in text for text in texts)
+    assert not set(texts) & {prompt.text for prompt in measuring.shipped()}
+    assert found == prompts.written(0) != prompts.written(1)
+
+
+@pytest.mark.parametrize(
+    ("document", "request_made"),
+    [
+        ("Question: Who sat on the mat?\nAnswer: The cat.", "Who sat on the mat?"),
+        ("Passage: The cat sat.\nQuestion: Who sat there?\nAnswer: The cat.", "The cat sat.\n\nWho sat there?"),
+        ("User: Is there a bus today?\nAssistant: Yes.", "Is there a bus today?"),
+        ("# zip\n\n> Packs files.", "How do I use the command zip? Give examples."),
+        (
+            'def add(a, b):\n    """The sum."""\n    return a + b\n',
+            'Complete this Python function:\n\n```python\ndef add(a, b):\n    """The sum."""\n```',
+        ),
+        ("Once upon a time there was a fox.", "Continue this text:\n\nOnce upon a time there was a fox."),
+    ],
+)
+def test_documents_become_requests(tmp_path: Path, document: str, request_made: str) -> None:
+    (tmp_path / "some.train.txt").write_text(document)
+    assert prompts.of_text(tmp_path) == [Prompt("some", request_made)]
+
+
+def test_a_folder_without_text_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DraftscopeError, match="no folder"):
+        prompts.of_text(tmp_path / "nowhere")
+    with pytest.raises(DraftscopeError, match=r"no \.txt files"):
+        prompts.of_text(tmp_path)
+    (tmp_path / "short.txt").write_text("a")
+    with pytest.raises(DraftscopeError, match="no document"):
+        prompts.of_text(tmp_path)
+
+
+def test_mixed_prompts_have_small_kinds_early_and_none_twice() -> None:
+    many, few = [Prompt("many", str(i)) for i in range(400)], [Prompt("few", f"f{i}") for i in range(16)]
+    found = prompts.mixed([*many, *few, *few], 0)
+    assert len(found) == 416 and found == prompts.mixed([*many, *few], 0)
+    start = [prompt.kind for prompt in found[:96]]
+    assert 12 <= start.count("few") <= 16
+
+
+# The target's answers.
+
+
+def test_loops_are_found_and_cut() -> None:
+    ordinary = list(range(100))
+    assert not loops(ordinary) and before_loop(ordinary) == ordinary
+    looping = ordinary[:40] + [1, 2, 3] * 40
+    assert loops(looping[-64:])
+    assert 40 <= len(before_loop(looping)) <= 55
+    assert before_loop([7] * 50) == [7] * 4
+    assert before_loop([]) == []
+
+
+def test_answers_are_what_the_target_decodes_in_its_chat_template(lab: Lab) -> None:
+    prompt = Prompt("a", "sun moon 5?")
+    (one,) = writing.asked([prompt], lab.tokenizer)
+    assert lab.tokenizer.decode(one.tokens) == "<sun moon 5?>"
+    batch = [one, *writing.asked(questions(5), lab.tokenizer)]
+    found = writing.answers(lab, batch, 0.0, 0, PLAN)
+    assert found is not None
+    plain = lab.decode(prompt.text, drafter="plain", max_new_tokens=PLAN.longest, record=False)
+    written = before_loop(plain.token_ids)
+    if len(written) >= writing.SHORTEST:
+        assert found[0].ids[found[0].prompt :].tolist() == written
+    for answer in found:
+        assert answer.ids[: answer.prompt].tolist() in [each.tokens for each in batch]
+        assert answer.features is not None and len(answer.features()) == len(answer.ids) - 1
+
+
+def test_a_target_without_a_template_continues_the_bare_prompt(home: Path) -> None:
+    bare = AutoTokenizer.from_pretrained(home)
+    bare.chat_template = None
+    (one,) = writing.asked([Prompt("a", "sun")], bare)
+    assert bare.decode(one.tokens, skip_special_tokens=True) == "sun"
+
+
+def test_prompts_that_are_all_too_long_are_refused(lab: Lab) -> None:
+    with pytest.raises(DraftscopeError, match="give shorter prompts"):
+        writing.asked([Prompt("a", "x" * 5000)], lab.tokenizer)
+
+
+def test_noted_states_are_those_of_a_forward(lab: Lab, answers: tuple[list[Answer], list[Answer]]) -> None:
+    """What training reads from disk is what the target computes again, up to the rounding of bf16."""
+    network, some = lab.target.network, answers[0][:5]
+    student = first_student("eagle3", network, answers[0], 0)
+    one = lesson(network, student)
+    noted = Teacher(one, PLAN.layers).log_probabilities(some, None)
+    without = [Answer(a.kind, a.temperature, a.prompt, a.ids, None) for a in some]
+    computed = Teacher(one, PLAN.layers).log_probabilities(without, None)
+    assert noted.counted is not None and computed.counted is not None
+    assert torch.equal(noted.counted, computed.counted) and noted.counted.any(1).all()
+    rows = noted.counted
+    torch.testing.assert_close(noted.states[rows], computed.states[rows], rtol=0.02, atol=0.02)
+    torch.testing.assert_close(noted.distributions[rows].exp(), computed.distributions[rows].exp(), rtol=0, atol=0.03)
+
+
+def test_writing_goes_on_after_the_last_whole_batch(lab: Lab, answered: Path, tmp_path: Path) -> None:
+    asked = writing.asked(questions(96), lab.tokenizer)
+    calls = iter([False] * 30 + [True] * 1000)
+    assert not collecting.collect(lab, asked, tmp_path, PLAN, lambda: next(calls))
+    first = [path.read_bytes() for path in shards.batches(tmp_path)]
+    assert 1 <= len(first) < len(list(shards.batches(answered)))
+    assert collecting.collect(lab, asked, tmp_path, PLAN, lambda: False)
+    resumed, whole = ([path.read_bytes() for path in shards.batches(place)] for place in (tmp_path, answered))
+    assert resumed == whole and resumed[: len(first)] == first
+
+
+def test_too_few_prompts_are_refused(lab: Lab, tmp_path: Path) -> None:
+    with pytest.raises(DraftscopeError, match="give more prompts"):
+        collecting.collect(lab, writing.asked(questions(3), lab.tokenizer), tmp_path, PLAN, lambda: False)
+
+
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), SafetensorError("I/O error")])
+def test_a_full_disk_is_one_sentence_and_leaves_no_broken_batch(
+    answered: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def full(_: object, path: Path, **__: object) -> None:
+        path.write_bytes(b"half")
+        raise error
+
+    monkeypatch.setattr(shards, "save_file", full)
+    some = shards.read(next(shards.batches(answered)), PLAN.layers)
+    with pytest.raises(DraftscopeError, match="free some space"):
+        shards.write(shards.path_of(tmp_path, 0), some, PLAN.layers)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_prompt_is_both_trained_on_and_held_out(answers: tuple[list[Answer], list[Answer]]) -> None:
+    def given(some: Sequence[Answer]) -> set[tuple[int, ...]]:
+        return {tuple(answer.ids[: answer.prompt].tolist()) for answer in some}
+
+    train, held = answers
+    assert not given(train) & given(held)
+    assert all(shards.is_held_out(list(prompt)) for prompt in given(held))
+
+
+# Steps.
+
+
+def test_an_epoch_has_every_answer_once_and_a_step_depends_on_its_number_only(
+    answers: tuple[list[Answer], list[Answer]],
+) -> None:
+    train = answers[0]
+    one, other = AnswerBatches(train, 0, 160), AnswerBatches(train, 0, 160)
+    steps = [one.step(number) for number in range(60)]
+    assert [id(a) for a in other.step(17)] == [id(a) for a in steps[17]]
+    seen: list[int] = []
+    while len(seen) < len(train):
+        seen += [id(answer) for answer in steps.pop(0)]
+    assert sorted(seen) == sorted(map(id, train))
+    for step in steps:
+        assert len(step) == 1 or len(step) * max(len(answer.ids) for answer in step) <= 160
+
+
+def test_only_tokens_of_answers_count(answers: tuple[list[Answer], list[Answer]]) -> None:
+    some = answers[0][:4]
+    ids, counted = padded(some)
+    for answer, row, marks in zip(some, ids, counted, strict=True):
+        following = torch.cat([row[1:], torch.tensor([0])])
+        assert following[marks].tolist() == answer.ids[answer.prompt :].tolist()
+
+
+@pytest.mark.parametrize("kind", ["eagle3", "mtp", "medusa", "draft"])
+def test_padding_changes_no_loss(lab: Lab, answers: tuple[list[Answer], list[Answer]], kind: str) -> None:
+    network = lab.target.network
+    short, long = sorted(answers[0], key=lambda answer: len(answer.ids))[:: len(answers[0]) - 1]
+    one = lesson(network, first_student(kind, network, answers[0], 0))
+    teacher = Teacher(one, PLAN.layers)
+    output = teacher.log_probabilities([short, long], None)
+    ids = output.ids.clone()
+    ids[0, len(short.ids) :] = 5
+    assert one.loss_of(output).item() == pytest.approx(one.loss_of(output._replace(ids=ids)).item(), abs=1e-6)
+    assert output.ids.shape[1] > len(short.ids)
+
+
+# Students.
+
+
+def test_the_vocabulary_is_the_answers_most_frequent_tokens_and_the_ends(
+    answers: tuple[list[Answer], list[Answer]],
+) -> None:
+    written = torch.cat([answer.ids[answer.prompt :] for answer in answers[0]])
+    counts = torch.bincount(written, minlength=V)
+    rare = int(counts.argmin())
+    tokens = frequent(answers[0], 40, [rare])
+    assert rare in tokens and tokens.equal(tokens.unique()) and len(tokens) == 40
+    rest = torch.ones(V, dtype=torch.bool).index_fill_(0, tokens, False)
+    assert counts[tokens[tokens != rare]].min() >= counts[rest].max()
+
+
+def test_a_small_llama_starts_with_the_main_components_of_the_targets_embedding(lab: Lab) -> None:
+    rows = lab.target.network.get_input_embeddings().weight
+    narrow = main_components(rows, 16)
+    best = torch.linalg.svd(rows.detach(), full_matrices=False)
+    kept = best.S[:16].square().sum() / best.S.square().sum()
+    similar = torch.corrcoef(torch.stack([(rows @ rows.T).flatten(), (narrow @ narrow.T).flatten()]))[0, 1]
+    assert kept > 0.3 and similar > 0.5
+    draft = small_llama(lab.target.network)
+    assert draft.config.vocab_size == V and draft.config.rope_parameters["rope_theta"] == 10000.0
+    with pytest.raises(DraftscopeError, match="wider than its target"):
+        main_components(rows, 64)
+
+
+# Training.
+
+
+def taught(lab: Lab, train: Sequence[Answer]) -> tuple[Lesson, Teacher]:
+    one = lesson(lab.target.network, first_student("eagle3", lab.target.network, train, 0))
+    return one, Teacher(one, PLAN.layers)
+
+
+def study(answers: tuple[list[Answer], list[Answer]]) -> Study:
+    return Study(*answers, Recipe(Rates(matrices=4e-3, rest=5e-3), 256), 0)
+
+
+def test_a_head_learns_its_target(lab: Lab, answers: tuple[list[Answer], list[Answer]], tmp_path: Path) -> None:
+    one, teacher = taught(lab, answers[0])
+    before = agreement(one, teacher, answers[1])
+    progress, done = learn(one, teacher, study(answers), tmp_path, Budget(60.0, clock=ticking()), "x")
+    after = agreement(one, teacher, answers[1])
+    assert done and progress.step == 60
+    assert after.alpha[0] > before.alpha[0] and len(after.alpha) == 4
+
+
+def test_an_interrupted_run_resumes_to_the_same_weights(
+    lab: Lab, answers: tuple[list[Answer], list[Answer]], tmp_path: Path
+) -> None:
+    found = []
+    for place, clock in (("whole", ticking()), ("parts", interrupting(at=9)), ("parts", ticking())):
+        one, teacher = taught(lab, answers[0])
+        learn(one, teacher, study(answers), tmp_path / place, Budget(12.0, clock=clock), "x")
+        found.append(one.student)
+    whole, part, resumed = found
+    assert same_weights(whole, resumed) and not same_weights(whole, part)
+
+
+def test_training_goes_on_with_more_answers_and_minutes(
+    lab: Lab, answers: tuple[list[Answer], list[Answer]], tmp_path: Path
+) -> None:
+    train, held = answers
+    one, teacher = taught(lab, train)
+    learn(one, teacher, study((train[:20], held)), tmp_path, Budget(3.0, clock=ticking()), "x")
+    one, teacher = taught(lab, train)
+    progress, done = learn(one, teacher, study(answers), tmp_path, Budget(6.0, clock=ticking()), "x")
+    assert done and progress.step == 6
+    with pytest.raises(DraftscopeError, match="another seed"):
+        learn(one, teacher, study(answers), tmp_path, Budget(6.0, clock=ticking()), "another target")
+
+
+# The whole command.
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(drafter.PRESETS, "cpu", PRESET)
+    monkeypatch.setattr(drafter, "LONGEST", PLAN.longest)
+    monkeypatch.setattr("draftscope.train.publish.trial.TOKENS", 8)
+    monkeypatch.setattr("draftscope.train.publish.trial.GAMMAS", (2,))
+
+
+def prompt_file(place: Path) -> Path:
+    path = place / "prompts.jsonl"
+    path.write_text("\n".join(json.dumps({"prompt": p.text, "kind": p.kind}) for p in questions(96)))
+    return path
+
+
+@pytest.mark.training
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_whole_command(home: Path, tmp_path: Path, small: None, kind: str, lab: Lab) -> None:
+    out = tmp_path / "out"
+    asked = DrafterTraining(str(home), kind, out, tmp_path / "work", prompts=prompt_file(tmp_path))
+    assert train_drafter(asked)
+    record = json.loads((out / "training.json").read_text())
+    assert record["kind"] == kind and record["answer_tokens"] > 400 and record["trials"]
+    card = (out / "README.md").read_text()
+    assert "alpha 1" in card and "tau" in card and "draftscope train-drafter" in card
+    network = lab.target.network
+    ids = torch.randint(V, (1, 12))
+    if kind == "draft":
+        loaded: Any = AutoModelForCausalLM.from_pretrained(out)
+        assert AutoTokenizer.from_pretrained(out).get_vocab() == lab.tokenizer.get_vocab()
+        assert loaded.dtype == torch.bfloat16 and loaded(ids).logits.shape == (1, 12, V)
+        return
+    head = load_head(kind, out, SharedWeights.of(network))
+    again = load_head(kind, out, SharedWeights.of(network))
+    assert all(torch.equal(a, b) for a, b in zip(outputs(lab, head, ids), outputs(lab, again, ids), strict=True))
+    if isinstance(head, Eagle3):
+        config = json.loads((out / "config.json").read_text())
+        assert "eagle_aux_hidden_state_layer_ids" not in config and config["norm_before_residual"] is False
+
+
+def outputs(lab: Lab, head: Head, ids: Tensor) -> list[Tensor]:
+    one = lesson(lab.target.network, head)
+    shown = one.shown(ids, one.draw(ids, torch.Generator().manual_seed(0)))
+    return [pair.of(shown)[1] for pair in one.pairs(shown)]
+
+
+@pytest.mark.training
+def test_a_published_head_computes_what_was_trained(home: Path, tmp_path: Path, small: None, lab: Lab) -> None:
+    """The same logits from the folder as from the saved state of training, rounded to bf16."""
+    asked = DrafterTraining(str(home), "eagle3", tmp_path / "out", tmp_path / "work", prompts=prompt_file(tmp_path))
+    assert train_drafter(asked)
+    (state,) = (tmp_path / "work").glob("eagle3.*/state.pt")
+    weights = torch.load(state, weights_only=True)["model"]
+    head = load_head("eagle3", asked.out, SharedWeights.of(lab.target.network))
+    for name, value in head.state_dict().items():
+        expected = weights[name].to(torch.bfloat16) if value.is_floating_point() else weights[name]
+        assert torch.equal(value, expected.to(value.dtype)), name
+
+
+def commanded(*words: str) -> int:
+    code = get_command(train_drafter_command.app).main(list(words), standalone_mode=False)
+    assert isinstance(code, ExitCode)
+    return code
+
+
+@pytest.mark.training
+def test_a_sitting_stops_and_the_command_continues(
+    home: Path, tmp_path: Path, small: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    common = ("--target", str(home), "--out", str(tmp_path / "out"), "--work", str(tmp_path / "work"))
+    common = (*common, "--prompts", str(prompt_file(tmp_path)), "--threads", "1")
+    assert commanded(*common, "--sitting", "0.0001") == ExitCode.INTERRUPTED
+    assert "Run the same command to continue" in capsys.readouterr().out
+    assert commanded(*common) == 0
+    assert "tau" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--tokens", "0"), "--tokens"),
+        (("--minutes", "0"), "--minutes"),
+        (("--prompts", "nowhere.jsonl"), "cannot be read"),
+        (("--text", "nowhere"), "no folder"),
+        (("--out", "."), "holds other files"),
+        (("--preset", "gpu"), "needs a CUDA device"),
+    ],
+)
+def test_unusable_requests_are_refused_before_a_model_is_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], sentence: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.txt").write_text("precious")
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    with pytest.raises(DraftscopeError, match=sentence) as caught:
+        commanded("--target", "no-such-model", *words)
+    assert "\n" not in str(caught.value)
+
+
+def test_asked_keeps_kind_and_tokens(lab: Lab) -> None:
+    (one,) = writing.asked([Prompt("tale", "sun moon")], lab.tokenizer)
+    assert isinstance(one, Asked) and one.kind == "tale" and len(one.tokens) > 2
