@@ -42,7 +42,7 @@ COMMANDS = {
     "serve": Listed(SERVE, "Open the dashboard in a browser."),
     "space": Listed(SERVE, "Build the dashboard as a Hugging Face Space, or upload it."),
     "bench": Listed(MEASURE, "Measure drafters, and other programs on the same weights."),
-    "regret": Listed(MEASURE, "Compare policies with the best fixed setting, by kind of text."),
+    "regret": Listed(MEASURE, "Compare policies with the best fixed one, by kind of text."),
     "check": Listed(MEASURE, "Compare a drafter's output with plain decoding."),
     "calibrate": Listed(MEASURE, "Measure what a round costs on this machine."),
     "replay": Listed(TRACES, "Print a recorded run; loads no model."),

@@ -47,7 +47,7 @@ from draftscope.train.students.students import lesson
 
 LONGEST = 256  # tokens of an answer
 MEASURED = 48  # held-out answers of one kind, at most, in the published figures
-TRIED = 2  # held-out prompts of one kind that are decoded
+TRIED = 1  # held-out prompts of one kind that are decoded
 
 
 @dataclass(frozen=True)
@@ -114,9 +114,7 @@ def _train(asked: DrafterTraining, lab: Lab, requests: list[Prompt], began: floa
     with loop.interruptible() as interrupted:
         done = collect(lab, to_answer, folder, plan, lambda: interrupted() or time.monotonic() > deadline)
     if not done:
-        print(
-            f"Stopped while the target was writing; its answers are in {folder}. Run the same command to continue."
-        )
+        print(f"Stopped while the target was writing; its answers are in {folder}. Run the same command to continue.")
         return False
     train, held = data.load(folder, layers)
     student = first_student(asked.kind, network, train, asked.seed)
@@ -126,7 +124,7 @@ def _train(asked: DrafterTraining, lab: Lab, requests: list[Prompt], began: floa
     budget = loop.Budget((asked.minutes or preset.minutes) * 60, deadline=deadline)
     state = asked.work / f"{asked.kind}.{about}"
     progress, done = learning.learn(one, teacher, study, state, budget, f"{asked.kind} {about}")
-    _publish(asked, lab, one, teacher, study, progress, _tried(requests, lab))
+    _publish(asked, lab, one, teacher, study, progress, _tried(requests, lab) if done else [])
     if not done:
         print(f"Stopped at step {progress.step}; saved in {state}. Run the same command to continue.")
     return done
@@ -200,7 +198,9 @@ def _save(lab: Lab, student: Any, out: Path) -> None:
 
 
 def _trials(asked: DrafterTraining, student: Any, tried: list[Prompt]) -> list[Trial]:
-    """The published drafter in the real loop."""
+    """The published drafter in the real loop; nothing for a run that goes on later."""
+    if not tried:
+        return []
     head = isinstance(student, Head)
     heads = [f"{asked.kind}:{asked.out}"] if head else []
     device, draft = asked.settings.device, None if head else asked.out

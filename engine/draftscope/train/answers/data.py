@@ -15,7 +15,7 @@ from draftscope.train.answers import shards
 from draftscope.train.answers.shards import Answer
 
 SORTED = 256  # answers among which similar lengths are looked for: few enough that a step has a mix of texts
-PER_KIND = 6  # held-out answers of one kind, at most, in the figures while training
+PER_KIND = 2  # held-out answers of one kind, at most, in the figures while training
 FEWEST = 2  # held-out answers
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import Any
 
 from draftscope.base.prompts import Prompt
 from draftscope.decode.lab import Lab
 from draftscope.drafters.settings import Settings
 from draftscope.measure.bench.statistics import LOOP, repeated_4grams
 
-GAMMAS, TEMPERATURES, TOKENS = (2, 3, 4, 6), (0.0, 1.0), 96
+GAMMAS, TEMPERATURES, TOKENS = (2, 4, 6), (0.0, 1.0), 96
 
 
 @dataclass(frozen=True)
@@ -36,25 +37,25 @@ class Decoded:
     spent: float
     proposing: float
 
+    @property
+    def loops(self) -> bool:
+        return repeated_4grams(self.tokens) > LOOP
+
 
 def trials(lab: Lab, drafter: str, prompts: Sequence[Prompt], most: int) -> list[Trial]:
     """Every gamma up to `most` at every temperature; answers that loop do not count."""
-    return [
-        _trial(lab, drafter, prompts, gamma, temperature)
-        for temperature in TEMPERATURES
-        for gamma in GAMMAS
-        if gamma <= most
-    ]
+    found = []
+    for temperature in TEMPERATURES:
+        plain = [_decoded(lab, prompt, temperature, drafter="plain") for prompt in prompts]
+        for gamma in GAMMAS:
+            if gamma <= most:
+                own = [_decoded(lab, prompt, temperature, drafter=drafter, gamma=gamma) for prompt in prompts]
+                found.append(_trial(gamma, temperature, own, plain))
+    return found
 
 
-def _trial(lab: Lab, drafter: str, prompts: Sequence[Prompt], gamma: int, temperature: float) -> Trial:
-    pairs = []
-    for prompt in prompts:
-        plain = _decoded(lab, prompt, Settings.of(drafter="plain", temperature=temperature, max_new_tokens=TOKENS))
-        chosen = Settings.of(drafter=drafter, gamma=gamma, temperature=temperature, max_new_tokens=TOKENS)
-        own = _decoded(lab, prompt, chosen)
-        if max(repeated_4grams(own.tokens), repeated_4grams(plain.tokens)) <= LOOP:
-            pairs.append((own, plain))
+def _trial(gamma: int, temperature: float, own: Sequence[Decoded], plain: Sequence[Decoded]) -> Trial:
+    pairs = [pair for pair in zip(own, plain, strict=True) if not any(each.loops for each in pair)]
     if not pairs:
         return Trial(gamma, temperature, 0.0, 0.0, 0.0, 0)
     unit = median(plain.spent / plain.rounds for _, plain in pairs)
@@ -68,7 +69,8 @@ def _trial(lab: Lab, drafter: str, prompts: Sequence[Prompt], gamma: int, temper
     )
 
 
-def _decoded(lab: Lab, prompt: Prompt, settings: Settings) -> Decoded:
+def _decoded(lab: Lab, prompt: Prompt, temperature: float, **drafting: Any) -> Decoded:
+    settings = Settings.of(temperature=temperature, max_new_tokens=TOKENS, **drafting)
     tokens = lab.encode(prompt.text, settings.max_new_tokens)
     session = lab.session_of([tokens], settings, (0,))
     rounds, spent, proposing = 0, 0.0, 0.0
