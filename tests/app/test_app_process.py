@@ -16,6 +16,10 @@ import pytest
 
 from draftscope.base.load_settings import LoadSettings
 from draftscope.decode.lab import Lab
+from draftscope.decode.race import race
+from draftscope.drafters.settings import Settings
+from draftscope.trace import files
+from draftscope.trace.events import AnyEvent
 from draftscope_app.engine.messages import (
     Command,
     EngineStatus,
@@ -84,6 +88,25 @@ def test_stop_acts_within_a_round(engine: EngineProcess) -> None:
         sum(e["kind"] == "round" for e in seen.events[before:]) <= 30
     )  # what was already in the pipe; 480 were asked for
     assert sum(len(r["emitted"]) for r in seen.rounds("plain")) < 480
+
+
+def test_a_race_that_is_stopped_before_its_first_event_has_none(pair: Lab, tmp_path: Path) -> None:
+    """Its only events were two ends, which no trace may begin with."""
+
+    def stopped_after(events: int) -> list[AnyEvent]:
+        runs = [pair.session("abc", Settings.of(drafter=name), lane=name) for name in ("plain", "draft")]
+        told: list[AnyEvent] = []
+        for event in race(runs, lambda: len(told) >= events):
+            told.append(event)
+        return told
+
+    assert stopped_after(0) == []
+    for events in range(1, 5):
+        told = stopped_after(events)
+        files.write(tmp_path / "run.jsonl", told)
+        assert files.read(tmp_path / "run.jsonl").events == tuple(told)
+        ends = [event.lane for event in told if event.kind == "run_end"]
+        assert sorted(ends) == ["draft", "plain"] == sorted(e.lane for e in told if e.kind == "run_start")
 
 
 def test_stop_ends_the_solo_runs_too(engine: EngineProcess) -> None:

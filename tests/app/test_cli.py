@@ -288,6 +288,21 @@ def test_ctrl_c_ends_the_run_within_a_round_and_its_trace_whole(
     assert signal.getsignal(signal.SIGINT) is before
 
 
+@pytest.mark.parametrize("name", ["full", "full.jsonl.gz"])
+def test_a_full_disk_loses_the_trace_and_nothing_else(cli: Cli, loaded: Lab, tmp_path: Path, name: str) -> None:
+    """The text, the summary and the sentence were lost with it."""
+    (tmp_path / name).symlink_to("/dev/full")
+    whole = cli("decode", "hello", *SAMPLED)
+    ran = cli("decode", "hello", *SAMPLED, "--trace", tmp_path / name)
+    assert (ran.code, ran.out) == (2, whole.out) and whole.out.strip()
+    *summary, sentence = ran.err.splitlines()
+    assert summary and "tokens" in summary[0]
+    assert (
+        sentence == f"draftscope: The trace '{tmp_path / name}' cannot be written (No space left on device); "
+        "choose another file."
+    )
+
+
 def test_a_run_that_fails_says_so_without_a_stack_trace(cli: Cli, loaded: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise RuntimeError("out of\nmemory")

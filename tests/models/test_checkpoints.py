@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 import time
 from collections import Counter
@@ -22,6 +23,7 @@ from draftscope import DraftscopeError
 from draftscope.decode import load
 from draftscope.models.architectures import CASES, network
 from draftscope.models.files import hub, memory
+from draftscope.models.heads.formats.head_files import read as read_head
 from draftscope.models.loading.checkpoints import (
     CheckpointOptions,
     end_of_text,
@@ -306,3 +308,53 @@ def test_checkpoint_options_are_frozen() -> None:
     with pytest.raises(AttributeError):
         HOW.dtype = torch.float16  # type: ignore[misc]
     assert replace(HOW, progress=True).progress
+
+
+# Files that lead elsewhere, or never end.
+
+
+def test_an_index_may_not_name_a_pickle_or_a_file_elsewhere(tmp_path: Path) -> None:
+    """A pickle outside the folder was loaded, without --allow-pickle."""
+    folder = tmp_path / "model"
+    random_llama(5, 258).save_pretrained(folder)
+    byte_tokenizer().save_pretrained(folder)
+    whole = dict.fromkeys(random_llama(5, 258).state_dict(), "model.safetensors")
+    torch.save(random_llama(6, 258).state_dict(), tmp_path / "evil.bin")
+    index = folder / "model.safetensors.index.json"
+    for name in ("../evil.bin", "pytorch_model.bin", str(tmp_path / "evil.bin"), "../model/model.safetensors", "x/y"):
+        index.write_text(json.dumps({"metadata": {}, "weight_map": {**whole, "lm_head.weight": name}}))
+        assert f"names '{name}', which is no safetensors file in its folder" in refused(folder)
+    for content in ("[]", "{}", "hello", '{"weight_map": [1]}', "[" * 100_000):
+        index.write_text(content)
+        assert "is no index of weights" in refused(folder)
+    index.write_text(json.dumps({"metadata": {}, "weight_map": whole}))
+    find(folder, HOW)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json", "generation_config.json"])
+def test_a_pipe_in_a_folder_is_refused_before_it_is_read(tmp_path: Path, name: str) -> None:
+    """It hung the engine process, and everybody's runs with it."""
+    random_llama(5, 258).save_pretrained(tmp_path)
+    byte_tokenizer().save_pretrained(tmp_path)
+    (tmp_path / name).unlink()
+    os.mkfifo(tmp_path / name)
+    assert f"'{name}' in '{tmp_path}' is a pipe or a device" in refused(tmp_path)
+    with pytest.raises(DraftscopeError, match="is a pipe or a device"):
+        read_head(str(tmp_path), None)
+
+
+def test_a_pipe_that_is_called_a_gguf_file_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "model.gguf")
+    assert "is a pipe or a device" in refused(tmp_path / "model.gguf")
+
+
+def test_an_index_on_the_hub_is_looked_at_before_its_weights_are_downloaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = tmp_path / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": {"a": "model.bin"}}))
+    files = ("config.json", "model-1.safetensors", "model.bin", index.name)
+    monkeypatch.setattr(hub, "listing", lambda repo, revision: hub.Listing(files))
+    monkeypatch.setattr(hub, "hf_hub_download", lambda repo, name, revision: str(tmp_path / name))
+    with pytest.raises(DraftscopeError, match=r"names 'model\.bin', which is no safetensors file"):
+        find("owner/name", HOW)

@@ -24,14 +24,21 @@ def never() -> bool:
 
 
 def race(runs: Sequence[Run], cancelled: Callable[[], bool] = never) -> Iterator[AnyEvent]:
-    """The events of all lanes. `cancelled` is called before every round; cancelled lanes still end with a `RunEnd`."""
+    """The events of all lanes. `cancelled` is called before every round; cancelled lanes still end with a `RunEnd`.
+
+    A race that is cancelled before its first event has none: no lane ends without its `RunStart`.
+    """
     streams = {index: run.events() for index, run in enumerate(runs)}
+    begun: set[int] = set()
     while streams:
         behind = min(streams, key=lambda index: (runs[index].clock_ms, index))
         if cancelled():
-            for index in streams:
+            for index in streams if begun else ():
+                if index not in begun:
+                    yield next(streams[index])
                 yield runs[index].cancel()
             return
+        begun.add(behind)
         event = next(streams[behind], None)
         if event is None:
             del streams[behind]

@@ -10,8 +10,10 @@ from __future__ import annotations
 import gzip
 import stat
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO, cast
 
@@ -39,15 +41,39 @@ class Recording:
 
 
 def write(path: str | Path, events: Iterable[AnyEvent]) -> None:
-    """Writes each event at once as a whole line, so that an interrupted run leaves a readable file."""
+    """Writes each event at once as a whole line, so that an interrupted run leaves a readable file.
+
+    Raises `DraftscopeError` if the file cannot be opened or written.
+    """
+    for _ in written(path, events):
+        pass
+
+
+def written(path: str | Path, events: Iterable[AnyEvent]) -> Iterator[AnyEvent]:
+    """Passes events on and writes them. A full disk ends the file, not the events: `DraftscopeError` comes after the
+    last of them. If the file cannot be opened, it comes before the first."""
     path = Path(path)
-    with _opened(path) as file:
+    file, failed = _opened(path), ""
+    try:
         for event in events:
-            try:
-                file.write(line(event) + "\n")
-                file.flush()
-            except OSError as error:
-                raise _unwritable(path, error) from None
+            if not failed:
+                failed = _failure(partial(print, line(event), file=file, flush=True))
+            yield event
+    finally:
+        failed = failed or _failure(file.close)
+        with suppress(OSError):
+            file.close()  # a second time: the first may have failed before it closed anything
+    if failed:
+        raise _unwritable(path, failed)
+
+
+def _failure(act: Callable[[], object]) -> str:
+    """Why the disk did not take something; empty if it did."""
+    try:
+        act()
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
 
 
 def _opened(path: Path) -> IO[str]:
@@ -55,11 +81,11 @@ def _opened(path: Path) -> IO[str]:
         path.parent.mkdir(parents=True, exist_ok=True)
         return gzip.open(path, "wt", encoding="utf-8") if path.suffix == ".gz" else path.open("w", encoding="utf-8")
     except OSError as error:
-        raise _unwritable(path, error) from None
+        raise _unwritable(path, error.strerror) from None
 
 
-def _unwritable(path: Path, error: OSError) -> DraftscopeError:
-    return DraftscopeError(f"'{path}' cannot be written ({error.strerror}); choose another file.")
+def _unwritable(path: Path, reason: str | None) -> DraftscopeError:
+    return DraftscopeError(f"The trace '{path}' cannot be written ({reason}); choose another file.")
 
 
 def line(event: AnyEvent) -> str:

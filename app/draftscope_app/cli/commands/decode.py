@@ -52,12 +52,14 @@ def decode(
 
     drafters.find(settings.drafter)
     lane = options.load(load).session(text, settings)
-    events = _decode(lane, _counted(settings.max_new_tokens) if json else _streamed, trace)
+    events, lost = _decode(lane, _counted(settings.max_new_tokens) if json else _streamed, trace)
     done = lanes.lanes(events)[0].decoded()
     if json:
         print(lanes.as_json(done))
     else:
         print(lanes.summary(done.metrics), file=sys.stderr)
+    if lost is not None:
+        raise lost
     return ExitCode.OK
 
 
@@ -70,22 +72,29 @@ def _text(given: str) -> str:
     return text
 
 
-def _decode(lane: Run, shown: Watch, trace: Path | None) -> list[AnyEvent]:
-    """All events of a run, shown and written as they come. Ctrl-C ends the run within a round and its trace whole."""
+def _decode(lane: Run, shown: Watch, trace: Path | None) -> tuple[list[AnyEvent], DraftscopeError | None]:
+    """All events of a run, shown and written as they come, and why the trace was not written whole, if so: the run is
+    not lost with it. Ctrl-C ends the run within a round and its trace whole."""
     from draftscope.decode.race import race
     from draftscope.trace import files
 
     events: list[AnyEvent] = []
+    lost: DraftscopeError | None = None
     with interruptible() as interrupted:
         coming = shown(_kept(race([lane], interrupted), events))
         if trace is None:
             for _ in coming:
                 pass
         else:
-            files.write(trace, coming)
+            try:
+                files.write(trace, coming)
+            except DraftscopeError as error:
+                if not events or events[-1].kind != "run_end":
+                    raise
+                lost = error
         if interrupted():
             raise KeyboardInterrupt
-    return events
+    return events, lost
 
 
 def _kept(events: Iterator[AnyEvent], store: list[AnyEvent]) -> Iterator[AnyEvent]:

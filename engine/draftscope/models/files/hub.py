@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import logging
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from huggingface_hub import HfApi, try_to_load_from_cache
+from huggingface_hub import HfApi, hf_hub_download, try_to_load_from_cache
 from huggingface_hub.errors import (
     GatedRepoError,
     HfHubHTTPError,
@@ -18,6 +19,7 @@ from huggingface_hub.errors import (
 )
 
 from draftscope.base.errors import DraftscopeError
+from draftscope.models.files.contents import INDEX
 
 PATIENCE_S = 5.0
 # No network, no name service, a timeout, an overloaded hub, offline mode: errors of the hub's HTTP client (httpx or
@@ -56,6 +58,18 @@ def listing(repo: str, revision: str | None) -> Listing | None:
         return None
     files = tuple(sibling.rfilename for sibling in info.siblings or ())
     return Listing(files, Counter(info.safetensors.parameters if info.safetensors else {}))
+
+
+def indices(repo: str, revision: str | None, files: Iterable[str]) -> list[Path]:
+    """The indices of weights in several files among `files`, downloaded."""
+    names = [name for name in files if name.endswith(INDEX) and "/" not in name]
+    try:
+        return [Path(hf_hub_download(repo, name, revision=revision)) for name in names]
+    except GatedRepoError:
+        raise DraftscopeError(gated(repo)) from None
+    except (OSError, HfHubHTTPError, json.JSONDecodeError) as error:
+        LOG.info("The index of '%s' could not be downloaded.", repo, exc_info=error)
+        raise DraftscopeError(f"'{repo}' could not be downloaded; check the network and the disk.") from None
 
 
 def gated(repo: str) -> str:

@@ -23,7 +23,7 @@ from transformers import (
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.models.cache.masks import reaches
-from draftscope.models.files import hub, memory
+from draftscope.models.files import contents, hub, memory
 from draftscope.models.files.pretrained import loaded
 from draftscope.models.loading import embedded
 from draftscope.models.loading.sources import source_of
@@ -148,6 +148,7 @@ def _look(source: str, revision: str | None, allow_pickle: bool) -> tuple[Counte
     if folder.is_dir():
         if revision is not None:
             raise DraftscopeError(f"revision = '{revision}': '{source}' is a folder without revisions; leave it out.")
+        contents.refuse_folder(folder, allow_pickle)
         return _stored_in(folder, allow_pickle), False
     if folder.is_absolute() or source.startswith((".", "~")):
         raise DraftscopeError(f"There is no model folder '{source}'; check the path.")
@@ -155,6 +156,8 @@ def _look(source: str, revision: str | None, allow_pickle: bool) -> tuple[Counte
     if found is not None:
         if not allow_pickle and not any(file.endswith(".safetensors") for file in found.files):
             raise DraftscopeError(_pickled(source, "its weights"))
+        for index in hub.indices(source, revision, found.files):
+            contents.refuse_index(index, allow_pickle)
         return found.stored, True
     cached = hub.cached(source, revision)
     if cached is None:
@@ -162,6 +165,7 @@ def _look(source: str, revision: str | None, allow_pickle: bool) -> tuple[Counte
             f"'{source}' is not a folder and not in the hub's cache, and huggingface.co does not answer; check the "
             "spelling or the network."
         )
+    contents.refuse_folder(cached, allow_pickle)
     return _stored_in(cached, allow_pickle), False
 
 

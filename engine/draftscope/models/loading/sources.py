@@ -40,6 +40,8 @@ def source_of(name: str | Path, revision: str | None = None, progress: bool = Fa
     path = Path(name)
     if path.is_dir():
         return Source(str(name), path.name, weights_of(path))
+    if path.exists() and not path.is_file():
+        raise DraftscopeError(f"'{name}' is a pipe or a device, not a file; name a GGUF file or a folder.")
     if is_gguf(path):
         if revision is not None:
             raise DraftscopeError(f"revision = '{revision}': '{name}' is a file without revisions; leave it out.")

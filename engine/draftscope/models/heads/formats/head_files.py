@@ -16,6 +16,7 @@ from torch import Tensor
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.models.files import hub
+from draftscope.models.files.contents import refuse_folder
 
 WEIGHTS = ("medusa_lm_head", "model", "pytorch_model")  # prefixes of weight files; other files are training state
 SUFFIXES = (".safetensors", ".bin", ".pt")  # in order of preference
@@ -95,6 +96,7 @@ def write(folder: Path, head: Published) -> None:
 def _folder(source: str, revision: str | None) -> Path:
     folder = Path(source)
     if folder.is_dir():
+        refuse_folder(folder, allow_pickle=True)  # `_tensors` reads tensors from a pickle, and nothing else
         return folder
     if folder.is_absolute() or source.startswith((".", "~")):
         raise DraftscopeError(f"There is no folder '{source}' to load a head from; check the path.")
