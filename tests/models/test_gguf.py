@@ -293,3 +293,12 @@ def test_a_cache_that_cannot_hold_it_is_named(llama: Path, cache: Path, monkeypa
     usage = shutil.disk_usage(llama)._replace(free=1)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
     assert "has 0.0 GB free, and converting takes 0.3 GB; set DRAFTSCOPE_CACHE to a folder" in refused(llama)
+
+
+def test_ways_to_split_text_that_transformers_knows_are_read(tmp_path: Path) -> None:
+    """Llama 3's: up to three digits are a word, and a word that is a token needs no merges."""
+    network = made(CONFIGS["Llama"])
+    ours = load_tokenizer(find(gguf_files.write(tmp_path / "a.gguf", network, TOKENIZER, pre="llama-bpe"), HOW))
+    pieces = [piece for piece, _ in ours.backend_tokenizer.pre_tokenizer.pre_tokenize_str("in 12345")]
+    assert pieces == ["in", "Ġ", "123", "45"]
+    assert ours.backend_tokenizer.model.ignore_merges

@@ -6,7 +6,6 @@ from typing import Any
 
 from tokenizers import pre_tokenizers
 from transformers import AutoTokenizer
-from transformers.integrations.gguf.gguf_tokenizer_mapping import GGUF_PRE_TOKENIZER_SPLITS
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.models.files.gguf_file import GgufFile
@@ -28,7 +27,7 @@ def tokenizer_of(file: GgufFile) -> Any:
         tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
             [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
         )
-    elif pre not in GPT2 and pre not in GGUF_PRE_TOKENIZER_SPLITS:
+    elif pre not in GPT2 and pre not in _known_to_transformers():
         raise DraftscopeError(
             f"'{file.path}' splits text in the way '{pre or 'default'}', which is not known here; name the original "
             "checkpoint, a folder or hub id with safetensors."
@@ -39,3 +38,12 @@ def tokenizer_of(file: GgufFile) -> Any:
 
 def _splits_bytes(tokenizer: Any) -> bool:
     return "ByteLevel" in str(tokenizer.backend_tokenizer.pre_tokenizer)
+
+
+def _known_to_transformers() -> frozenset[str]:
+    """The names of its table, which is no public one; without it these files are refused."""
+    try:
+        from transformers.integrations.gguf import gguf_tokenizer_mapping
+    except ImportError:
+        return frozenset()
+    return frozenset(getattr(gguf_tokenizer_mapping, "GGUF_PRE_TOKENIZER_SPLITS", ()))
