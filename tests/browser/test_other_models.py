@@ -74,6 +74,17 @@ def test_ones_own_models_are_loaded_and_decode(visit: Any, brought: Path) -> Non
     assert "nowhere" not in other.ask("e => e.message.text.textContent")
 
 
+def test_a_known_model_is_one_click_away(visit: Any) -> None:
+    page = visit()
+    page.ready()
+    page.page.get_by_role("button", name="Other models").click()
+    page.page.get_by_role("button", name="SmolLM2-135M-Instruct").click()
+    page.page.wait_for_function(
+        "() => document.querySelector('#ds-target textarea, #ds-target input').value === 'smollm2'"
+    )
+    assert violations(page.page) == []
+
+
 @pytest.mark.parametrize("width", [390, 1440])
 def test_the_form_at_either_width(visit: Any, width: int) -> None:
     page = visit(viewport={"width": width, "height": 900}, color_scheme="dark")

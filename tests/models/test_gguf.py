@@ -114,11 +114,11 @@ def test_a_file_has_the_logits_of_its_original(name: str, tmp_path: Path) -> Non
     assert (model.name, model.weights) == ("a", "float32 weights of a GGUF file")
 
 
-@pytest.mark.parametrize(("kind", "words"), [(Kind.Q4_1, "Q4_1"), (Kind.Q8_0, "Q8_0")])
+@pytest.mark.parametrize(("kind", "words"), [(Kind.Q4_1, "4-bit weights (Q4_1)"), (Kind.Q8_0, "8-bit weights (Q8_0)")])
 def test_quantised_weights_are_widened_to_bfloat16(kind: Kind, words: str, tmp_path: Path) -> None:
     network = made(CONFIGS["Llama"])
     model = loaded(gguf_files.write(tmp_path / "a.gguf", network, TOKENIZER, kind))
-    assert model.weights == f"{words} weights widened to bfloat16"
+    assert model.weights == f"{words} widened to bfloat16"
     for weight in network.parameters():
         read = gguf_files.dequantized(weight, kind) if weight.ndim > 1 else weight.data
         weight.data = read.to(torch.bfloat16).float()
@@ -163,7 +163,7 @@ def test_files_are_target_and_draft_and_every_result_says_their_weights(tmp_path
     assert run.token_ids == pair.decode("the cat", "plain", max_new_tokens=12).token_ids
     assert run.metrics.num_accepted_tokens > 0
     models = next(event.models for event in run.events if event.kind == "run_start")
-    widened = "Q8_0 weights widened to bfloat16"
+    widened = "8-bit weights (Q8_0) widened to bfloat16"
     assert [(model.name, model.weights) for model in models] == [
         ("big", widened), ("little", "float32 weights of a GGUF file"),
     ]  # fmt: skip

