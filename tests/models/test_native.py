@@ -12,6 +12,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from draftscope.models.forward.lean import LeanLlama
 from draftscope.models.model import ForwardMode, Model
 from draftscope.models.native import available
+from draftscope.models.native.linear import FastLinear, accelerate, linear
 from draftscope.models.probe import probed
 from draftscope.verify.tree import full, topology
 from tests.conftest import random_llama
@@ -186,13 +187,11 @@ def test_without_numba_the_lean_forward_runs_and_says_why(monkeypatch: pytest.Mo
 
 
 def test_a_machine_that_cannot_compile_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    from draftscope.models.native import program
-
-    def broken() -> int:
+    def broken() -> None:
         raise OSError("there must be exactly one OpenMP library in this process, and there are 2")
 
     available.why_not.cache_clear()
-    monkeypatch.setattr(program, "compiled", broken)
+    monkeypatch.setattr(available, "programs", broken)
     try:
         assert available.why_not().endswith("exactly one OpenMP library in this process, and there are 2.")
     finally:
@@ -202,3 +201,36 @@ def test_a_machine_that_cannot_compile_says_why(monkeypatch: pytest.MonkeyPatch)
 def test_importing_the_engine_does_not_import_numba() -> None:
     code = "import sys, draftscope; sys.exit('numba' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("rows", [1, 2, 3, 7, 8, 9, 16, 33])
+def test_a_product_is_exact_and_its_rows_do_not_depend_on_each_other(rows: int, bias: bool) -> None:
+    generator = torch.Generator().manual_seed(1)
+    weight, x = (torch.randn(size, generator=generator).bfloat16() for size in ((83, 96), (rows, 96)))
+    more = torch.randn(83, generator=generator).bfloat16() if bias else None
+    with torch.inference_mode():
+        actual, exact = linear(x, weight, more), linear(x, weight, more, exact=True)
+        alone = torch.cat([linear(row[None], weight, more, exact=True) for row in x])
+    expected = torch.nn.functional.linear(x.double(), weight.double(), None if more is None else more.double())
+    assert exact.equal(alone) and exact.dtype == torch.float32
+    assert actual.equal(exact.bfloat16())
+    torch.testing.assert_close(exact.double(), expected, atol=1e-4, rtol=1e-5)
+
+
+def test_products_that_are_not_compiled_are_those_of_torch() -> None:
+    weight, x = torch.randn(8, 64), torch.randn(2, 64)
+    for kind, size in ((torch.float32, 64), (torch.bfloat16, 20)):
+        one, other = x[:, :size].to(kind), weight[:, :size].to(kind)
+        with torch.inference_mode():
+            assert linear(one, other, exact=True).equal(torch.nn.functional.linear(one, other))
+    trained = weight.bfloat16().requires_grad_()
+    assert linear(x.bfloat16(), trained).requires_grad
+
+
+def test_accelerated_modules_keep_their_weights() -> None:
+    network = llama()
+    before = {name: weight.data_ptr() for name, weight in network.state_dict().items()}
+    accelerate(network)
+    assert {name: weight.data_ptr() for name, weight in network.state_dict().items()} == before
+    assert isinstance(network.model.layers[0].mlp.down_proj, FastLinear)

@@ -29,8 +29,10 @@ from draftscope.models.forward.lean import LeanLlama
 from draftscope.models.forward.lean import covers as is_lean
 from draftscope.models.forward.mamba import READ, Mamba2
 from draftscope.models.forward.mamba import covers as is_mamba2
+from draftscope.models.forward.native import native_or_lean
 from draftscope.models.forward.truncated import truncated
-from draftscope.models.native.available import native_or_lean, why_not
+from draftscope.models.native.available import why_not
+from draftscope.models.native.linear import accelerate
 
 
 class ForwardMode(Enum):
@@ -327,11 +329,12 @@ class Model:
 
 
 def _runner(network: Any) -> Any:
+    if is_lean(network):
+        return native_or_lean(network)
+    accelerate(network)
     if is_mamba2(network):
         return Mamba2(network)
-    if is_hybrid(network):
-        return Hybrid(network)
-    return native_or_lean(network) if is_lean(network) else network
+    return Hybrid(network) if is_hybrid(network) else network
 
 
 def _input_device(network: Any) -> torch.device:

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.models.cache.slots import SlotCache
+from draftscope.models.native.linear import linear
 
 
 @dataclass(frozen=True)
@@ -120,12 +121,12 @@ class Ballast:
     def __call__(self, x: Tensor) -> Tensor:
         """[B, T, width] -> zeros [B, T, width], after reading all weights and cached keys."""
         assert self._cache is not None
-        side = F.linear(x, self._lift)
+        side = linear(x, self._lift)
         for layer, cache in zip(self._layers, self._cache.side, strict=True):
             side = side + self._attention(layer, _normed(side), cache)
             side = side + self._mlp(layer, _normed(side))
-        F.linear(_normed(side[:, -self._head_rows(side.shape[1]) :]), self._head)
-        return F.linear(_normed(side), self._zeros)
+        linear(_normed(side[:, -self._head_rows(side.shape[1]) :]), self._head)
+        return linear(_normed(side), self._zeros)
 
     def _head_rows(self, rows: int) -> int:
         """When a prompt is read, only the logits of its last row are computed."""
@@ -133,20 +134,18 @@ class Ballast:
 
     def _attention(self, layer: _Layer, x: Tensor, cache: Any) -> Tensor:
         shape, (batch, rows, _) = self.shape, x.shape
-        qkv = (
-            F.linear(torch.cat([x] * shape.reads, -1), layer.qkv).view(batch, rows, -1, shape.head_dim).transpose(1, 2)
-        )
+        qkv = linear(torch.cat([x] * shape.reads, -1), layer.qkv).view(batch, rows, -1, shape.head_dim).transpose(1, 2)
         query, key, value = torch.split(qkv, [shape.heads, shape.kv_heads, shape.kv_heads], 1)
         keys, values = cache.update(key, value)
         causal = self._mask is None and rows > 1
         mixed = F.scaled_dot_product_attention(query, keys, values, self._mask, is_causal=causal, enable_gqa=True)
-        return F.linear(mixed.transpose(1, 2).reshape(batch, rows, -1), layer.out)
+        return linear(mixed.transpose(1, 2).reshape(batch, rows, -1), layer.out)
 
     def _mlp(self, layer: _Layer, x: Tensor) -> Tensor:
         if layer.router is None:
             return _gated(x, layer.gate_up[0], layer.down[0])
         flat, out = x.flatten(0, 1), torch.zeros_like(x).flatten(0, 1)
-        routed = F.linear(flat, layer.router).topk(self.shape.active, -1).indices
+        routed = linear(flat, layer.router).topk(self.shape.active, -1).indices
         for expert in sorted(set(routed.flatten().tolist())):  # reads only experts that some row is routed to
             rows = (routed == expert).any(-1)
             out[rows] += _gated(flat[rows], layer.gate_up[expert], layer.down[expert])
@@ -182,5 +181,5 @@ def _normed(x: Tensor) -> Tensor:
 
 
 def _gated(x: Tensor, gate_up: Tensor, down: Tensor) -> Tensor:
-    gate, up = F.linear(x, gate_up).chunk(2, -1)
-    return F.linear(F.silu(gate) * up, down)
+    gate, up = linear(x, gate_up).chunk(2, -1)
+    return linear(F.silu(gate) * up, down)

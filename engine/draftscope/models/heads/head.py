@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from draftscope.models.cache.slots import VECTOR, WIDE, SlotCache
 from draftscope.models.forward.graphs import Graphs, Recorder, on_cuda
 from draftscope.models.heads.layer import Angles, HeadShape, Rotary
+from draftscope.models.native.linear import linear
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ class Head(nn.Module, ABC):
 
     def project(self, hidden: Tensor) -> Tensor:
         """[..., hidden] -> logits [..., D], with the head's own output weights or the target's."""
-        return F.linear(hidden, self.shared.lm_head if self.lm_head is None else self.lm_head.weight)
+        return linear(hidden, self.shared.lm_head if self.lm_head is None else self.lm_head.weight, exact=True)
 
 
 class RecurrentHead(Head):

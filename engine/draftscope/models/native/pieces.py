@@ -8,8 +8,9 @@ import numpy as np
 from numba import njit, types
 
 from draftscope.models.native.memory import floats, from_bits, halves, indices, narrow, wide
+from draftscope.models.native.places import BLOCK
 from draftscope.models.native.products import product
-from draftscope.models.native.tiles import BLOCK, LANES, mix, tile
+from draftscope.models.native.tiles import LANES, mix, tile
 
 LOG2_E = np.float32(1.4426950408889634)
 LEAST = np.float32(-126.0)

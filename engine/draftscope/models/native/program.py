@@ -8,8 +8,6 @@ a given number of columns, their place in the cache.
 from __future__ import annotations
 
 from functools import lru_cache
-from hashlib import sha256
-from pathlib import Path
 
 import numpy as np
 from numba import cfunc, njit, types
@@ -17,53 +15,49 @@ from numba import cfunc, njit, types
 from draftscope.models.native import pieces
 from draftscope.models.native.memory import flags, floats, indices, integers
 from draftscope.models.native.pieces import part
+from draftscope.models.native.places import (
+    BLOCK,
+    CACHE,
+    CAPACITY,
+    COLUMNS,
+    COS,
+    COUNTS,
+    EMBEDDED,
+    EPS,
+    FEW,
+    GATED,
+    HEAD,
+    HEADS,
+    HIDDEN,
+    JOINED,
+    KV_HEADS,
+    LAYERS,
+    LOGIT_ROWS,
+    LOGITS,
+    LOGITS_OF,
+    MASK,
+    MIXED,
+    MLP,
+    NORM,
+    PER_LAYER,
+    POSITIONS,
+    QUERIES,
+    ROWS,
+    SCORES,
+    SEEN,
+    SEQUENCES,
+    SIN,
+    SLOTS,
+    SPLIT,
+    STATES,
+    TEXT_ROWS,
+    VOCABULARY,
+    WEIGHTS,
+    WIDTH,
+    X,
+)
 from draftscope.models.native.products import product
-from draftscope.models.native.team import barrier, start, thread, threads
-from draftscope.models.native.tiles import BLOCK
-
-FEW = 16  # rows up to which every thread computes the norms of all rows itself, instead of waiting for the others
-
-
-# The places of the program's arguments, 64-bit integers; addresses unless the comment says otherwise.
-ROWS = 0  # number of rows of all sequences
-TEXT_ROWS = 1  # number of rows of each sequence
-HIDDEN = 2  # width
-HEADS = 3  # number
-KV_HEADS = 4  # number
-WIDTH = 5  # of a head
-MLP = 6  # width
-LAYERS = 7  # number
-VOCABULARY = 8  # size
-EPS = 9  # the bits of a float32
-WEIGHTS = 10  # addresses [LAYERS, 6]: norm (float32), qkv, out, norm (float32), gate and up, down
-NORM = 11  # float32
-HEAD = 12  # bfloat16 [VOCABULARY, HIDDEN]
-COS = 13  # float32 [positions, WIDTH / 2]
-SIN = 14
-EMBEDDED = 15  # bfloat16 [ROWS, HIDDEN]
-POSITIONS = 16  # int64 [ROWS]
-SLOTS = 17  # int64 [ROWS]
-MASK = 18  # bool [ROWS, COLUMNS], or 0: each row attends to all slots up to its own
-COLUMNS = 19  # number
-CACHE = 20  # bfloat16 [LAYERS, 2, sequences, KV_HEADS, CAPACITY, WIDTH]
-SEQUENCES = 21  # number
-CAPACITY = 22  # number
-LOGIT_ROWS = 23  # int64 [LOGITS_OF]: the rows whose logits are computed
-LOGITS_OF = 24  # number
-LOGITS = 25  # float32 [LOGITS_OF, VOCABULARY]
-STATES = 26  # bfloat16 [LAYERS + 1, ROWS, HIDDEN], or 0
-X = 27  # float32 [ROWS, HIDDEN]: the residual stream
-SPLIT = 28  # float32 [threads, FEW, HIDDEN] or [ROWS, HIDDEN]: norms
-JOINED = 29  # float32 [ROWS, widest product]
-QUERIES = 30  # float32 [ROWS, HEADS x WIDTH], split
-MIXED = 31  # float32 [ROWS, HEADS x WIDTH], split
-GATED = 32  # float32 [ROWS, MLP], split
-SEEN = 33  # int32 [ROWS, COLUMNS]
-COUNTS = 34  # int64 [ROWS, 2]
-SCORES = 35  # float32 [threads, COLUMNS]
-ARGUMENTS = 36
-
-PER_LAYER = 6
+from draftscope.models.native.team import barrier, sources, start, thread, threads
 
 
 @njit(nogil=True)
@@ -229,10 +223,9 @@ def _forward(a, t, n):  # type: ignore[no-untyped-def]
 
 @lru_cache(maxsize=1)
 def compiled() -> int:
-    """The address of the program. Compiled once a machine: numba keeps the result on disk, for these sources only."""
+    """The address of the program, compiled once a machine."""
     start()  # the program calls the OpenMP library
-    sources = "".join(path.read_text() for path in sorted(Path(__file__).parent.glob("*.py")))
-    version = sha256(sources.encode()).hexdigest()  # numba itself would only notice changes in this file
+    version = sources()  # a part of the key of what numba keeps
 
     @cfunc(types.void(types.CPointer(types.int64)), cache=True)
     def program(arguments):  # type: ignore[no-untyped-def]

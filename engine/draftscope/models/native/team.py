@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from functools import lru_cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -41,3 +42,11 @@ def start() -> Any:
     parallel.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint]
     parallel.restype = None
     return parallel
+
+
+@lru_cache(maxsize=1)
+def sources() -> str:
+    """A digest of this package's sources. numba keeps compiled programs on disk, but only notices changes in the file
+    of the program itself."""
+    texts = [path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py"))]
+    return sha256(b"".join(texts)).hexdigest()

@@ -20,8 +20,9 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from draftscope.models.native.places import BLOCK
+
 LANES = 16
-BLOCK = 2 * LANES  # values read at once
 AHEAD = 8  # weight rows by which memory is read in advance; 0 to 32 were tried
 
 _FLOAT, _I32, _I64 = ir.FloatType(), ir.IntType(32), ir.IntType(64)

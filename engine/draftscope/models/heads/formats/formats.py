@@ -27,6 +27,7 @@ from draftscope.models.heads.formats.head_files import Checkpoint, Published, re
 from draftscope.models.heads.head import Head, SharedWeights
 from draftscope.models.heads.medusa import Medusa
 from draftscope.models.heads.mtp import Mtp
+from draftscope.models.native.linear import accelerate
 
 Tensors = dict[str, Tensor]
 
@@ -61,6 +62,7 @@ def load_head(kind: str, source: str | Path, shared: SharedWeights, revision: st
     found = read(source, revision)
     head, tensors = FORMATS[_kind(kind, found)].read(found, shared)
     _fill(head, tensors, found, shared)
+    accelerate(head)
     return head.eval()
 
 

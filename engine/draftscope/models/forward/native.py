@@ -1,4 +1,4 @@
-"""`LeanLlama` in bfloat16 as one compiled call: `program.py` with the weights and cache of a model."""
+"""The lean forward in bfloat16 as one compiled call: `models/native/program.py` with a model's weights and cache."""
 
 from __future__ import annotations
 
@@ -10,22 +10,20 @@ from torch import Tensor
 
 from draftscope.models.cache.slots import SlotCache
 from draftscope.models.forward.lean import LeanLlama, Output
-from draftscope.models.native import program as at
-from draftscope.models.native.program import FEW, compiled
-from draftscope.models.native.team import start
-from draftscope.models.native.tiles import BLOCK
+from draftscope.models.native import places as at
+from draftscope.models.native.available import programs, why_not
+from draftscope.models.native.places import BLOCK, FEW
 
 ALIGNED = 64  # bytes
 
 
 class NativeLlama(LeanLlama):
-    """`lean` with its forward compiled for this processor. Raises OSError if this machine cannot run it."""
+    """`lean` with its forward compiled for this processor, which `available.why_not` must say is possible."""
 
     masks_chains = True
 
     def __init__(self, lean: LeanLlama) -> None:
         vars(self).update(vars(lean))
-        self._program, self._start = compiled(), start()
         self._norms = [(each.norm.float(), each.mlp_norm.float()) for each in self._weights]
         self._last_norm = self._norm.float()
         self._number = np.array([self._eps], dtype=np.float32)
@@ -113,7 +111,7 @@ class NativeLlama(LeanLlama):
         a[at.STATES] = 0 if states is None else states.data_ptr()
         threads = torch.get_num_threads()
         scratch = self._scratch(a, batch * rows, table.view, threads)
-        self._start(self._program, a.ctypes.data, threads, 0)
+        programs().run(programs().forward, a.ctypes.data, threads, 0)
         del scratch
         return Output(logits, () if states is None else tuple(states))
 
@@ -138,3 +136,11 @@ class NativeLlama(LeanLlama):
             a[place] = start
             start += size
         return memory
+
+
+def native_or_lean(network: Any) -> LeanLlama:
+    """The forward of a network that `lean.covers`: compiled if it is in bfloat16 and this machine can compile."""
+    if network.dtype != torch.bfloat16 or why_not():
+        return LeanLlama(network)
+    lean = LeanLlama(network, packed=False)
+    return NativeLlama(lean) if NativeLlama.covers(lean) else LeanLlama(network)
