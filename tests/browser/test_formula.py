@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from draftscope.decode.lab import Lab
-from draftscope.trace import html
+from draftscope.decode.race import race
+from draftscope.drafters.settings import Settings
+from draftscope.trace import files, html
+from draftscope.trace.events import EVENT, VerifyCosts
 from tests.support.alone import Alone
 from tests.support.browsers import violations
 from tests.support.raced import race_of
@@ -110,4 +115,62 @@ def test_a_trees_formula_in_both_themes(browser: Any, pair: Lab, tmp_path: Path,
     assert page.page.evaluate("document.documentElement.scrollWidth") <= width
     assert violations(page.page) == []
     page.shot(f"formula-tree-{width}-{theme}")
+    page.close()
+
+
+def parted(browser: Any, pair: Lab, folder: Path, width: int) -> Alone:
+    """A greedy race in bfloat16 whose drafting lane writes another token at a tie, and v up to 5 rows."""
+    lanes = {"plain": Settings.of(drafter="plain", max_new_tokens=24), "speculative": Settings.of(max_new_tokens=24)}
+    runs = [pair.session("a", settings, run="r", lane=name) for name, settings in lanes.items()]
+    events: list[Any] = []
+    for event in race(runs):
+        raw = json.loads(files.line(event))
+        if raw["kind"] == "run_start":
+            raw["dtype"] = "bfloat16"
+        if raw["kind"] == "round" and event.lane == "speculative" and raw["round"] >= 2:
+            raw["emitted"] = [(token + 1) % 258 for token in raw["emitted"]]
+            raw["last"]["gap"] = 0.0
+            for decision in raw["decisions"]:
+                decision["gap"] = 0.0
+        events.append(EVENT.validate_python(raw))
+    known = {"context": 100, "widths": [1, 3, 5], "v": [1.0, 1.0, 1.4], "noise": [0.0, 0.3, 0.1]}
+    events.append(VerifyCosts(run="r", lane="speculative", **known))
+    path = folder / "parted.html"
+    path.write_text(html.page(events), encoding="utf-8")
+    page = Alone(browser, path, viewport={"width": width, "height": 900})
+    page.ask("e => e.transport.toEnd()")
+    page.painted()
+    return page
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_a_lane_that_parts_has_a_badge_and_the_headline_counts_both(
+    browser: Any, pair: Lab, tmp_path: Path, width: int
+) -> None:
+    page = parted(browser, pair, tmp_path, width)
+    badges = page.element.locator(".badge.parting")
+    assert [badges.nth(i).is_visible() for i in (0, 1)] == [False, True]
+    assert re.fullmatch(r"differs from token \d+: tie of 0\.00", badges.nth(1).inner_text())
+    assert "rounding alone decides" in badges.nth(1).get_attribute("title")
+    assert re.search(
+        r"; plain decoding produced \d+ tokens with \d+, different from token \d+ on \(a tie\)", page.text("h2")
+    )
+    assert page.page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.element.locator(".lane-name").nth(1).bounding_box()["height"] < 60  # the name is not squeezed
+    page.shot(f"parting-{width}")
+    page.close()
+
+
+def test_the_curve_of_a_chain_ends_where_v_was_measured(browser: Any, pair: Lab, tmp_path: Path) -> None:
+    page = parted(browser, pair, tmp_path, 1440)
+    page.element.get_by_role("button", name="Why this fast").click()
+    page.painted()
+    assert "v was measured up to 5 rows." in page.text(".formula")
+    gamma = page.element.get_by_role("slider", name="γ, drafted per round")
+    assert gamma.get_attribute("max") == "4"
+    assert page.element.locator(".formula circle.model").count() == 4
+    gamma.fill("2")
+    page.painted()
+    assert "v of 3 rows cannot be told from v of one: the noise is larger." in page.text(".formula .sum")
+    page.shot("formula-chain-measured")
     page.close()

@@ -30,7 +30,10 @@ def test_it_opens_on_a_recorded_run(visit: Any) -> None:
         r"\d+ target forwards produced \d+ tokens; plain decoding needed \d+; [\d.]+ times as fast\.", page.text("h2")
     )
     assert "tokens/s" in page.figure("race")
-    assert "whole runs each" in page.figure("solo")
+    assert "median (" in page.figure("solo") and ", n = 3)" in page.figure("solo")
+    rates = [float(page.element.locator(".lane .rate").nth(i).inner_text()) for i in (0, 1)]
+    said = re.search(r"([\d.]+) times", page.text("h2"))
+    assert said and float(said[1]) == pytest.approx(rates[1] / rates[0], abs=0.06)
 
 
 def test_greedy_lanes_are_counted_equal(visit: Any) -> None:
@@ -44,7 +47,7 @@ def test_greedy_lanes_are_counted_equal(visit: Any) -> None:
         f"{page.ask('e => e.store.lanes[1].rounds.length')} target forwards produced {len(own)} tokens"
     )
     page.until("e => e.store.lanes.every((l) => l.solo && l.solo.seconds.length === 3)")
-    assert "median of 3 whole runs" in page.figure("solo")
+    assert ", n = 3); whole runs alone" in page.figure("solo")
 
 
 def test_above_zero_the_distribution_is_the_same_and_the_draws_are_not(visit: Any) -> None:

@@ -32,8 +32,10 @@ export function costsOf(draft, plain) {
   const forwards = draft.rounds.flatMap(steps);
   const per = forwards.length / draft.rounds.length;
   const c = forwards.length ? median(forwards) / one : 0;
-  const v = median(draft.rounds.map((r) => r.timings.verify)) / one;
-  const o = median(draft.rounds.map((r) => span(r) - sum(steps(r)) - r.timings.verify)) / one;
+  const row = median(plain.rounds.map((r) => r.timings.verify)) / one; // the target over a single row
+  const found = median(draft.rounds.map((r) => r.timings.verify)) / one;
+  const v = Math.max(row, found); // more rows cannot cost less
+  const o = Math.max(0, median(draft.rounds.map((r) => span(r) - sum(steps(r)) - r.timings.verify)) / one);
   const tau = draft.tokens.length / draft.rounds.length;
   const pace = (lane) => lane.tokens.length / sum(lane.rounds.map(span));
   return {
@@ -45,10 +47,31 @@ export function costsOf(draft, plain) {
     tau,
     predicted: tau / (per * c + v + o),
     measured: pace(draft) / pace(plain),
-    row: median(plain.rounds.map((r) => r.timings.verify)) / one, // the target over a single row
+    row,
+    noisy: found < row, // this run's forwards of several rows came out faster than those of one
     drafted: sum(draft.rounds.map((r) => r.drafted)) / draft.rounds.length,
+    curve: draft.verify || ownCurve(draft, v / row),
   };
 }
+
+/** v by rows as far as a run without a measured curve knows it: of one row, and of its own rounds. */
+function ownCurve(draft, v) {
+  const width = median(draft.rounds.map((r) => r.width));
+  return width > 1 ? { widths: [1, width], v: [1, v], noise: [0, 0] } : { widths: [1], v: [1], noise: [0] };
+}
+
+/** v of a forward of `width` rows, divided by one of a single row, and its noise; NaN beyond what was measured. */
+export function verifyAt(width, { widths, v, noise }) {
+  const high = widths.findIndex((each) => each >= width);
+  if (high < 0 || width < widths[0]) return { v: NaN, noise: NaN };
+  const low = Math.max(0, high - 1);
+  const share = high === low ? 0 : (width - widths[low]) / (widths[high] - widths[low]);
+  const along = (values) => values[low] + share * (values[high] - values[low]);
+  return { v: along(v), noise: along(noise) };
+}
+
+/** The longest chain whose verification was measured. */
+export const longestChain = (costs) => Math.floor(costs.curve.widths[costs.curve.widths.length - 1]) - 1;
 
 /**
  * TTFT and the percentiles of both gaps, as draftscope.trace.metrics has them. ITL counts tokens, ICL chunks (rounds).
@@ -88,9 +111,9 @@ export const chainTau = (alpha, gamma) => (alpha >= 1 ? gamma + 1 : (1 - Math.po
 /** The alpha at which that formula gives a measured tau. */
 export const alphaOf = (tau, gamma) => bisect((alpha) => chainTau(alpha, gamma) - tau);
 
-/** Modelled: the verify cost grows evenly from one row to what this run measured; everything else stays as measured. */
+/** Modelled with v by rows as measured, everything else as in this run; NaN for a chain longer than was measured. */
 export function chainSpeed(alpha, gamma, c, costs) {
-  const v = costs.row + (costs.drafted ? ((costs.v - costs.row) * gamma) / costs.drafted : 0);
+  const v = costs.row * verifyAt(gamma + 1, costs.curve).v;
   return chainTau(alpha, gamma) / (gamma * c + v + costs.o);
 }
 

@@ -8,7 +8,7 @@ import { h } from "../base/dom.js";
 import { given } from "../base/given.js";
 import { again, earlyDeltas } from "../base/host.js";
 import { isChain } from "../base/numbers.js";
-import { fold, newStore } from "../base/store.js";
+import { fold, newStore, plainLane } from "../base/store.js";
 import { themeCss } from "../base/theme.js";
 import { Transport } from "../base/transport.js";
 import { DecisionView } from "../decision/decision.js";
@@ -329,6 +329,7 @@ export class Instrument extends HTMLElement {
     }
     const longest = longestGap(this.store, now);
     for (const view of this.lanes) view.paint(now, this.cursor.at, longest, this.cursor.untold);
+    for (const view of this.lanes) view.compare(plainLane(this.store), now);
   }
 
   /** The engine does something for this reader already. */

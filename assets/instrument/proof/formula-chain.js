@@ -2,9 +2,9 @@
 //
 // S = tau / (gamma c + v + o), tau = (1 - alpha^(gamma + 1)) / (1 - alpha).
 
-import { h, s } from "../base/dom.js";
-import { formatFigure, formatProb } from "../base/format.js";
-import { alphaOf, breakEven, chainSpeed, chainTau } from "../base/numbers.js";
+import { h, s, setText } from "../base/dom.js";
+import { counted, formatFigure, formatProb } from "../base/format.js";
+import { alphaOf, breakEven, chainSpeed, chainTau, longestChain, verifyAt } from "../base/numbers.js";
 import { formulaReset, formulaTable, measuredPoint, slider, speedAxes } from "./formula-parts.js";
 
 const MOST = 16; // longest chain drawn
@@ -21,10 +21,12 @@ export class ChainFormula {
     this.table = formulaTable("Speedup by γ");
     const note = h("p", {
       class: "note",
-      text: "τ = (1 − α^(γ+1)) / (1 − α),  S = τ / (γc + v + o). v is interpolated between one row and this run's width; o is this run's.",
+      text: "τ = (1 − α^(γ+1)) / (1 − α),  S = τ / (γc + v + o). v by rows was measured on this machine, and the curve ends where it was; o is this run's.",
     });
+    this.known = h("p", { class: "note" });
     this.asked = [
       note,
+      this.known,
       ...Object.values(this.sliders).map((x) => x.root),
       formulaReset(() => this.measured()),
       this.words,
@@ -34,31 +36,42 @@ export class ChainFormula {
 
   paint(costs) {
     this.costs = costs;
+    this.longest = Math.max(1, Math.min(MOST, longestChain(costs)));
+    this.sliders.gamma.upTo(this.longest);
+    setText(this.known, knownWords(costs));
     this.measured();
   }
 
   measured() {
     const { costs } = this;
-    const gamma = Math.max(1, Math.min(MOST, Math.round(costs.drafted)));
+    const gamma = Math.max(1, Math.min(this.longest, Math.round(costs.drafted)));
     this.sliders.alpha.set(alphaOf(costs.tau, Math.max(costs.drafted, 0.01)));
     this.sliders.gamma.set(gamma);
     this.sliders.c.set(costs.drafted ? (costs.c * costs.per) / costs.drafted : 0);
     this.draw();
   }
 
+  /** No chain was measured: there is nothing to draw. */
+  nothing() {
+    this.words.textContent = "No round of this run had a draft, so there is no cost of verifying one.";
+    this.picture.replaceChildren();
+    this.table.lastChild.replaceChildren();
+  }
+
   draw() {
     const [alpha, gamma, c] = ["alpha", "gamma", "c"].map((name) => this.sliders[name].value());
     const speed = (g) => chainSpeed(alpha, g, c, this.costs);
-    const curve = Array.from({ length: MOST }, (_, i) => ({
+    const curve = Array.from({ length: this.longest }, (_, i) => ({
       gamma: i + 1,
       tau: chainTau(alpha, i + 1),
       speed: speed(i + 1),
-    }));
+    })).filter((at) => Number.isFinite(at.speed));
+    if (!curve.length) return this.nothing();
     const best = curve.reduce((a, b) => (b.speed > a.speed ? b : a));
     const even = breakEven(gamma, c, this.costs);
     this.words.replaceChildren(
       h("b", { text: `Modelled: τ ${formatFigure(chainTau(alpha, gamma))}, S ${formatFigure(speed(gamma))}` }),
-      ` · best γ ${best.speed > 1 ? `${best.gamma}, S ${formatFigure(best.speed)}` : "0: plain decoding"} · at γ ${gamma} it is faster than plain ${even >= 0.9999 ? "at no α" : `above α ${formatProb(even)}`}.`,
+      ` · best γ ${best.speed > 1 ? `${best.gamma}${best.gamma === this.longest && best.gamma > 1 ? ", the longest that was measured" : ""}, S ${formatFigure(best.speed)}` : "0: plain decoding"} · at γ ${gamma} it is faster than plain ${even >= 0.9999 ? "at no α" : `above α ${formatProb(even)}`}.${noiseWords(gamma, this.costs)}`,
     );
     this.picture.replaceChildren(chart(curve, gamma, best, this.costs));
     this.table.lastChild.replaceChildren(
@@ -90,6 +103,22 @@ export class ChainFormula {
       ),
     );
   }
+}
+
+/** Where v by rows comes from, and how far it goes. */
+function knownWords(costs) {
+  const { widths } = costs.curve;
+  const far = widths[widths.length - 1];
+  const from = costs.curve.kind
+    ? `v was measured up to ${counted(far, "row")}.`
+    : `This run measured v at ${widths.join(" and ")} ${far === 1 ? "row" : "rows"} only.`;
+  return from + (costs.noisy ? " Its own forwards of several rows came out faster than those of one: noise." : "");
+}
+
+/** Where the measured effect of more rows is smaller than its noise. */
+function noiseWords(gamma, costs) {
+  const { v, noise } = verifyAt(gamma + 1, costs.curve);
+  return v - 1 < 2 * noise ? ` v of ${gamma + 1} rows cannot be told from v of one: the noise is larger.` : "";
 }
 
 function chart(curve, gamma, best, costs) {

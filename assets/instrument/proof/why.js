@@ -31,7 +31,7 @@ export class WhyView {
 
   paint({ store, now, whole, soloState }) {
     this.figures.paint(runFigures(store, now, soloState));
-    const stamp = `${store.run}/${store.lanes.map((lane) => roundsAt(lane, now)).join()}`;
+    const stamp = `${store.run}/${store.lanes.map((lane) => `${roundsAt(lane, now)}${lane.verify ? "v" : ""}`).join()}`;
     if (stamp === this.stamp) return;
     this.stamp = stamp;
     this.totals.replaceChildren(...totals(store, now));

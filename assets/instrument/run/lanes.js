@@ -7,6 +7,7 @@ import { h, setText } from "../base/dom.js";
 import { counted, formatFigure, formatMs } from "../base/format.js";
 import { stateAt } from "../base/store.js";
 import { Heartbeat } from "./heartbeat.js";
+import { partingBadge, partingOf, partingWords } from "./parting.js";
 import { caveatsOf, laneTitle, titleOf } from "./titles.js";
 
 const PROMPT_SHOWN = 600; // characters of the prompt's end
@@ -19,6 +20,7 @@ export class LaneView {
     this.name = h("h3", { class: "lane-name" });
     this.rate = h("span", { class: "rate" });
     this.caveats = h("span", { class: "badge caveat", hidden: true });
+    this.parting = h("span", { class: "badge caveat parting", hidden: true });
     this.prompt = h("span", { class: "prompt" });
     this.turn = h("span", { class: "turn", text: "\n\nanswer: ", hidden: true });
     this.given = h("span", { class: "given" });
@@ -47,6 +49,7 @@ export class LaneView {
       ),
       this.pane,
       this.heartbeat.root,
+      h("p", {}, this.parting),
       this.foot,
     );
     this.pane.addEventListener("click", (event) => {
@@ -74,6 +77,15 @@ export class LaneView {
     this.caveats.hidden = !caveats.length;
     setText(this.caveats, caveats.join(" · "));
     setText(this.foot, footText(lane, state, now));
+  }
+
+  /** The badge of a greedy lane that writes other tokens than plain decoding, once both have shown them. */
+  compare(plain, now) {
+    const shown = plain ? Math.min(stateAt(this.lane, now).tokens, stateAt(plain, now).tokens) : 0;
+    const parting = partingOf(this.lane, plain, shown);
+    this.parting.hidden = !parting;
+    setText(this.parting, parting ? partingBadge(parting) : "");
+    this.parting.title = parting ? partingWords(parting) : "";
   }
 
   /** The prompt's end, and what was given to a fork: tokens of the lane that it left, and perhaps a forced one. */

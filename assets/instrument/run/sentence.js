@@ -1,11 +1,13 @@
 // What the page says first: one true sentence and what its speed rests on; and the figures, each with what it is
 // divided by.
 //
-// Pure: a store and a moment of the race clock in, text out. Two different numbers are called speedup here and they are
-// never mixed: the *race* (lanes interleaved a round at a time, each on its own clock) and *alone* (whole solo runs).
+// Pure: a store and a moment of the race clock in, text out. The sentence has the ratio of the tokens per second that the
+// lanes show; whole runs, a repeated measurement, stand beside it and are never mixed with it.
 
 import { counted, formatFigure, formatMs, formatProb, median } from "../base/format.js";
 import { compareTokens, draftLane, draftTotals, plainLane, raceClock, stateAt, temperatureOf } from "../base/store.js";
+import { partingOf } from "./parting.js";
+import { ENOUGH, causeOf, noiseOf, raceSpeed, wholeRuns } from "./speed.js";
 import { ballastOf, lossyBadge } from "./titles.js";
 
 /** The sentence at `now`. `whole` is true once everything recorded has been shown. */
@@ -25,14 +27,24 @@ export function sentence(store, now, whole) {
   if (!whole && !state.rounds)
     return `No round has finished yet; plain decoding has ${counted(other.tokens, "token")}.`;
   if (!whole) return `${did}; plain decoding has ${other.tokens}.`;
-  if (other.tokens === state.tokens) return `${did}; plain decoding needed ${other.rounds}${faster(store)}.${end}`;
-  return `${did}; plain decoding produced ${counted(other.tokens, "token")} with ${other.rounds}.${end}`;
+  const parts = partingOf(draft, plain);
+  if (other.tokens === state.tokens && !parts)
+    return `${did}; plain decoding needed ${other.rounds}${faster(store)}.${end}`;
+  return `${did}; ${plainWords(store, other)}${parts ? faster(store) : ""}.${end}`;
 }
 
-/** The headline's ratio, of texts of one length: whole runs alone where they were timed, else the race. */
+/** Plain decoding's text where it has another length or other tokens: both are counted. */
+function plainWords(store, other) {
+  const parting = partingOf(draftLane(store), plainLane(store));
+  const counts = `plain decoding produced ${counted(other.tokens, "token")} with ${other.rounds}`;
+  if (!parting) return counts;
+  return `${counts}, different from token ${parting.index + 1} on${parting.tie ? " (a tie)" : ""}`;
+}
+
+/** The headline's ratio: of the tokens per second that the lanes show. */
 function faster(store) {
   const [draft, plain] = [draftLane(store), plainLane(store)];
-  const ratio = draft.solo && plain.solo ? aloneRatio(draft, plain) : raceRatio(draft, plain, raceClock(store));
+  const { ratio } = raceSpeed(draft, plain, raceClock(store));
   const ended = [draft, plain].every(
     (lane) => lane.end && lane.end.reason !== "cancelled" && lane.end.reason !== "error",
   );
@@ -44,7 +56,8 @@ export function basisWords(store, now, whole, soloState) {
   const [draft, plain] = [draftLane(store), plainLane(store)];
   if (!draft || !plain || !whole) return "";
   const carried = ballastOf(draft) || ballastOf(plain);
-  const told = [alone(draft, plain, soloState), race(draft, plain, now)].filter(Boolean).map((f) => f.brief);
+  const told = [race(draft, plain, now), alone(draft, plain, soloState)].filter(Boolean).map((f) => f.brief);
+  const noise = noiseOf(store, draft, plain);
   const chosen =
     draft.start && draft.start.synthetic
       ? "synthetic: an oracle with a chosen acceptance rate, so tokens per round say nothing about a real drafter"
@@ -54,6 +67,7 @@ export function basisWords(store, now, whole, soloState) {
       ? `${lossyBadge(draft.start)}: the output does not follow the target's distribution`
       : "";
   return [
+    noise.length ? `Noise: ${noise.join("; ")} (${causeOf(draft, plain)})` : "",
     chosen,
     lossy,
     carried ? `with ballast (${carried}): tokens of these models, costs of those shapes` : "",
@@ -62,11 +76,6 @@ export function basisWords(store, now, whole, soloState) {
     .filter(Boolean)
     .join(" · ");
 }
-
-const raceRatio = (draft, plain, now) => stateAt(draft, now).perSecond / stateAt(plain, now).perSecond;
-
-const aloneRatio = (draft, plain) =>
-  draft.solo.tokens / median(draft.solo.seconds) / (plain.solo.tokens / median(plain.solo.seconds));
 
 function ending(store) {
   const broken = store.lanes.find((lane) => lane.end && lane.end.reason === "error");
@@ -90,55 +99,47 @@ export function runFigures(store, now, soloState) {
 }
 
 function race(draft, plain, now) {
-  const a = stateAt(draft, now);
-  const b = stateAt(plain, now);
-  const ratio = raceRatio(draft, plain, now);
+  const { own, other, ratio } = raceSpeed(draft, plain, now);
   const known = Number.isFinite(ratio);
   return {
     id: "race",
     value: known ? ratio.toFixed(2) + "×" : "–",
     label: "in the race",
     detail: known
-      ? `${formatFigure(a.perSecond)} against ${formatFigure(b.perSecond)} tokens/s, each lane on its own clock, prefill included`
+      ? `${formatFigure(own)} against ${formatFigure(other)} tokens/s, each lane on its own clock, prefill included`
       : "tokens/s of both lanes, each on its own clock",
-    brief: known ? `${ratio.toFixed(2)}× in the race, each lane on its own clock` : "",
+    brief: known ? `${formatFigure(own)} against ${formatFigure(other)} tokens/s, each lane on its own clock` : "",
     tone: known && ratio > 1 ? "good" : "",
   };
 }
 
 function alone(draft, plain, state) {
-  if (!draft.solo || !plain.solo) {
-    const waiting = {
-      running: "timing whole solo runs of both lanes, taking turns",
-      later: "whole solo runs of both lanes are timed after the race",
-    }[state];
-    return waiting
-      ? {
-          id: "solo",
-          value: state === "running" ? "…" : "–",
-          label: "in solo runs",
-          detail: waiting,
-          brief: waiting,
-          tone: "",
-        }
-      : null;
+  const runs = wholeRuns(draft, plain);
+  if (runs.n < ENOUGH && state) {
+    const waiting = state === "running" ? `measuring… (${runs.n} of ${ENOUGH})` : "measured after the race";
+    return {
+      id: "solo",
+      value: "…",
+      label: "in whole runs",
+      detail: waiting,
+      brief: `whole runs: ${waiting}`,
+      tone: "",
+    };
   }
-  const a = median(draft.solo.seconds);
-  const b = median(plain.solo.seconds);
-  const ratio = aloneRatio(draft, plain);
-  const [n, m] = [draft.solo.seconds.length, plain.solo.seconds.length];
-  const runs = n === m ? `${counted(n, "whole run")} each` : `${n} and ${m} whole runs`;
-  const same = draft.solo.tokens === plain.solo.tokens;
-  const took = same
-    ? `${formatMs(1000 * a)} against ${formatMs(1000 * b)} for ${counted(draft.solo.tokens, "token")}`
-    : `${formatFigure(draft.solo.tokens / a)} against ${formatFigure(plain.solo.tokens / b)} tokens/s`;
+  if (!runs.n) return null;
+  const [a, b] = [draft, plain].map((lane) => median(lane.solo.seconds));
+  const took =
+    draft.solo.tokens === plain.solo.tokens
+      ? `${formatMs(1000 * a)} against ${formatMs(1000 * b)} for ${counted(draft.solo.tokens, "token")}`
+      : `${formatFigure(runs.own)} against ${formatFigure(runs.other)} tokens/s`;
+  const range = runs.n > 1 ? `${runs.low.toFixed(2)} to ${runs.high.toFixed(2)}, n = ${runs.n}` : "n = 1";
   return {
     id: "solo",
-    value: ratio.toFixed(2) + "×",
-    label: "in solo runs",
-    detail: `median of ${runs}, nothing recorded: ${took}, prefill included`,
-    brief: `${ratio.toFixed(2)}× in solo runs: median of ${runs}, ${took}`,
-    tone: ratio > 1 ? "good" : "",
+    value: runs.ratio.toFixed(2) + "×",
+    label: "in whole runs",
+    detail: `median (${range}); whole runs alone, nothing recorded: ${took}, prefill included`,
+    brief: `whole runs: median ${runs.ratio.toFixed(2)}× (${range}), ${took}`,
+    tone: runs.ratio > 1 ? "good" : "",
   };
 }
 
@@ -186,16 +187,11 @@ export function distributionFigure(draft, plain, whole) {
   const detail =
     first < 0
       ? "temperature 0: both lanes produced the same tokens"
-      : `temperature 0; they first differ at token ${first + 1}${gapAt(draft, first)}`;
+      : `temperature 0; they first differ at token ${first + 1}${gapWords(partingOf(draft, plain))}`;
   return { value: `${equal} of ${over}`, label: "tokens equal", detail };
 }
 
-/** How close the target's two best tokens were where greedy lanes parted: in 16 bits, ties hide in small gaps. */
-function gapAt(lane, index) {
-  const token = lane.tokens[index];
-  const round = token ? lane.rounds[token.round] : null;
-  const decision = round ? round.decisions[index - round.firstToken] || round.last : null;
-  return decision && Number.isFinite(decision.gap)
-    ? `, where the target's top two logits differ by ${formatFigure(decision.gap)}`
+const gapWords = (parting) =>
+  parting && Number.isFinite(parting.gap)
+    ? `, where the target's top two logits differ by ${formatFigure(parting.gap)}${parting.tie ? ": a tie" : ""}`
     : "";
-}

@@ -1,0 +1,64 @@
+// How fast: the one measurement that the headline and the lanes show, and the whole runs that stand beside it.
+//
+// Pure. A race is what the lanes show: tokens per second of each lane on its own clock. Whole runs repeat both lanes,
+// unrecorded and alone; their median is said with its range and their number. Noise is named where the numbers
+// contradict each other, with its cause where the run recorded one.
+
+import { median } from "../base/format.js";
+import { raceClock, stateAt } from "../base/store.js";
+
+export const ENOUGH = 3; // whole runs of each lane, before their median is shown
+const APART = 0.15; // repeats that disagree by more are noise
+const BEYOND = 1.02; // of tau: a speedup above it is noise, since no round costs less than one of plain decoding
+const BUSY = 0.25; // cores that others kept busy, from which they are named as a cause
+
+/** The race at `now`: tokens per second of both lanes, as the lanes show them, and their ratio. */
+export function raceSpeed(draft, plain, now) {
+  const [own, other] = [stateAt(draft, now), stateAt(plain, now)];
+  return { own: own.perSecond, other: other.perSecond, ratio: own.perSecond / other.perSecond };
+}
+
+/** Whole runs of both lanes: the median ratio of tokens per second, its range over the repeats, and their number. */
+export function wholeRuns(draft, plain) {
+  if (!draft.solo || !plain.solo) return { n: 0 };
+  const n = Math.min(draft.solo.seconds.length, plain.solo.seconds.length);
+  const rate = (lane, seconds) => lane.solo.tokens / seconds;
+  const ratios = Array.from(
+    { length: n },
+    (_, i) => rate(draft, draft.solo.seconds[i]) / rate(plain, plain.solo.seconds[i]),
+  );
+  const [own, other] = [draft, plain].map((lane) => rate(lane, median(lane.solo.seconds)));
+  return { n, ratio: own / other, low: Math.min(...ratios), high: Math.max(...ratios), own, other };
+}
+
+/** Why the speed of a finished race is noise, as sentences without a full stop; none if nothing contradicts it. */
+export function noiseOf(store, draft, plain) {
+  const race = raceSpeed(draft, plain, raceClock(store)).ratio;
+  const runs = wholeRuns(draft, plain);
+  const tau = draft.tokens.length / draft.rounds.length;
+  const found = [];
+  const percent = (share) => `${Math.round(100 * share)}%`;
+  for (const lane of runs.n > 1 ? [plain, draft] : []) {
+    const spread = (Math.max(...lane.solo.seconds) - Math.min(...lane.solo.seconds)) / Math.min(...lane.solo.seconds);
+    if (spread > APART)
+      found.push(
+        `repeats of ${lane === plain ? "plain decoding" : "the drafting lane"} disagree by ${percent(spread)}`,
+      );
+  }
+  const apart = runs.n ? Math.max(race, runs.ratio) / Math.min(race, runs.ratio) - 1 : 0;
+  if (apart > APART) found.push(`the race and the whole runs disagree by ${percent(apart)}`);
+  if (Math.max(race, runs.n ? runs.ratio : 0) > BEYOND * tau)
+    found.push(`a speedup above τ = ${tau.toFixed(2)} tokens per round is not the drafter's`);
+  return found;
+}
+
+/** What the run knows of the cause: cores that other processes kept busy. */
+export function causeOf(draft, plain) {
+  const known = [draft, plain].flatMap((lane) => [lane.end?.other_cores, ...(lane.solo?.other_cores || [])]);
+  const cores = known.filter((x) => Number.isFinite(x));
+  if (!cores.length) return "cause not recorded";
+  const most = Math.max(...cores);
+  return most >= BUSY
+    ? `other processes kept up to ${most.toFixed(1)} cores busy`
+    : "other processes were idle, so the cause is not known";
+}
