@@ -53,7 +53,7 @@ V = 280
 SHAPE = ModelShape(V, layers=6, width=32, heads=4, key_value_heads=2, mlp=64, positions=512)
 TEMPLATE = "{% for message in messages %}<{{ message['content'] }}>{% endfor %}"
 WORDS = ("sun", "moon", "river", "stone", "bird", "cloud", "song", "tree")
-PRESET = DrafterPreset("cpu", 0.01, 256, 600, 16, keeps_features=True, sitting=None)
+PRESET = DrafterPreset("cpu", 0.01, 256, 600, 24, 16, keeps_features=True, sitting=None)
 PLAN = WritingPlan(tokens=600, longest=24, together=16, layers=writing.feature_layers(6), seed=0)
 
 
@@ -193,7 +193,12 @@ def test_noted_states_are_those_of_a_forward(lab: Lab, answers: tuple[list[Answe
     one = lesson(network, student)
     noted = Teacher(one, PLAN.layers).log_probabilities(some, None)
     without = [Answer(a.kind, a.temperature, a.prompt, a.ids, None) for a in some]
-    computed = Teacher(one, PLAN.layers).log_probabilities(without, None)
+    teacher = Teacher(one, PLAN.layers)
+    computed = teacher.log_probabilities(without, None)
+    teacher._last_is_enough = False  # as for a target that scales or caps its logits
+    whole = teacher.log_probabilities(without, None)
+    torch.testing.assert_close(whole.states, computed.states)
+    torch.testing.assert_close(whole.distributions, computed.distributions)
     assert noted.counted is not None and computed.counted is not None
     assert torch.equal(noted.counted, computed.counted) and noted.counted.any(1).all()
     rows = noted.counted
@@ -360,7 +365,6 @@ def test_training_goes_on_with_more_answers_and_minutes(
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(drafter.PRESETS, "cpu", PRESET)
-    monkeypatch.setattr(drafter, "LONGEST", PLAN.longest)
     monkeypatch.setattr("draftscope.train.publish.trial.TOKENS", 8)
     monkeypatch.setattr("draftscope.train.publish.trial.GAMMAS", (2,))
 

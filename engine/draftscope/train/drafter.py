@@ -45,7 +45,6 @@ from draftscope.train.students.any_target import KINDS, PRESETS, DrafterPreset, 
 from draftscope.train.students.shapes import parameters
 from draftscope.train.students.students import lesson
 
-LONGEST = 256  # tokens of an answer
 MEASURED = 48  # held-out answers of one kind, at most, in the published figures
 TRIED = 1  # held-out prompts of one kind that are decoded
 
@@ -104,7 +103,11 @@ def _train(asked: DrafterTraining, lab: Lab, requests: list[Prompt], began: floa
     preset, network = asked.settings, lab.target.network
     layers = writing.feature_layers(lab.target.layers)
     plan = WritingPlan(
-        asked.tokens or preset.answers, LONGEST, preset.together, layers if preset.keeps_features else (), asked.seed
+        tokens=asked.tokens or preset.answers,
+        longest=preset.longest,
+        together=preset.together,
+        layers=layers if preset.keeps_features else (),
+        seed=asked.seed,
     )
     to_answer = writing.asked(requests, lab.tokenizer)
     about = loop.fingerprint(asked.seed, [], network)

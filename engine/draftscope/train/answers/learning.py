@@ -50,9 +50,11 @@ def learn(
         return loss.item()
 
     def check(progress: loop.Progress) -> None:
-        found = agreement(lesson, teacher, [a for some in by_kind(study.held, PER_KIND).values() for a in some])
+        groups = by_kind(study.held, PER_KIND)
+        found = {kind: agreement(lesson, teacher, answers).shown() for kind, answers in groups.items()}
         lesson.student.train()
-        tqdm.write(f"{progress.tokens / 1e6:.2f}M tokens, held-out alpha at T=1 by depth: {found.shown()}")
+        alphas = ", ".join(f"{kind} {shown}" for kind, shown in found.items())
+        tqdm.write(f"{progress.tokens / 1e6:.2f}M tokens, held-out alpha at T=1 by depth: {alphas}")
 
     lesson.student.train()
     run = loop.TrainingRun(folder, budget, study.recipe.rates, study.recipe.tokens_per_step, about, 0)

@@ -7,6 +7,7 @@ student knows are then applied to them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from inspect import signature
 from typing import Any
 
 import torch
@@ -72,15 +73,20 @@ class Teacher:
         return {layer: part.float() for layer, part in zip(self._layers, parts, strict=True)}
 
     def _projected(self, noted: dict[int, Tensor], tokens: Tensor | None) -> tuple[Tensor, Tensor]:
-        final = noted[max(self._layers)]
+        """The student's states and the logits of `tokens`, from hidden states of which the last is the final norm's."""
+        final = noted[max(noted)]
         weight = self._target.get_output_embeddings().weight
         logits = F.linear(final, (weight if tokens is None else weight[tokens]).to(final.dtype))
         states = [noted[layer] for layer in self._student_layers] or [final[..., :0]]
         return torch.cat(states, -1), logits
 
     def _computed(self, ids: Tensor, tokens: Tensor | None) -> tuple[Tensor, Tensor]:
-        output = self._lesson.shown(ids, None)
-        return output.states, output.distributions if tokens is None else output.distributions[..., tokens]
+        if not self._last_is_enough:
+            output = self._lesson.shown(ids, None)
+            return output.states, output.distributions if tokens is None else output.distributions[..., tokens]
+        out = self._target(input_ids=ids, use_cache=False, output_hidden_states=True, logits_to_keep=1)
+        layers = {*self._student_layers, len(out.hidden_states) - 1}
+        return self._projected({layer: out.hidden_states[layer] for layer in layers}, tokens)
 
     @property
     def _student_layers(self) -> tuple[int, ...]:
@@ -102,4 +108,6 @@ def _only_projects(target: Any) -> bool:
     ids = torch.arange(4, device=target.device)[None]
     out = target(input_ids=ids, use_cache=False, output_hidden_states=True)
     logits = F.linear(out.hidden_states[-1], target.get_output_embeddings().weight)
+    if "logits_to_keep" not in signature(target.forward).parameters:
+        return False
     return torch.allclose(logits.float(), out.logits.float(), rtol=1e-2, atol=1e-2)

@@ -116,5 +116,5 @@ class Drafting(Lesson):
         super().__init__(target, student, (1.0,))
 
     def pairs(self, output: TargetOutput) -> Iterator[Pair]:
-        logits = self.student(input_ids=output.ids, use_cache=False).logits
-        yield Pair((slice(None), slice(None)), logits, identity)
+        rows = self.student.base_model(input_ids=output.ids, use_cache=False).last_hidden_state
+        yield Pair((slice(None), slice(None)), rows, self.student.get_output_embeddings())

@@ -39,6 +39,7 @@ class DrafterPreset:
     minutes: float
     tokens_per_step: int
     answers: int  # tokens the target writes
+    longest: int  # tokens of an answer
     together: int  # prompts it answers at a time
     keeps_features: bool
     sitting: float | None
@@ -48,8 +49,8 @@ class DrafterPreset:
 
 
 PRESETS = {
-    "cpu": DrafterPreset("cpu", 120.0, 2048, 1_000_000, 96, keeps_features=True, sitting=None),
-    "gpu": DrafterPreset("cuda", 30.0, 16_384, 20_000_000, 512, keeps_features=False, sitting=9.0),
+    "cpu": DrafterPreset("cpu", 120.0, 2048, 1_000_000, 128, 96, keeps_features=True, sitting=None),
+    "gpu": DrafterPreset("cuda", 30.0, 16_384, 20_000_000, 512, 512, keeps_features=False, sitting=9.0),
 }
 
 
