@@ -49,7 +49,7 @@ class DrafterPreset:
 
 
 PRESETS = {
-    "cpu": DrafterPreset("cpu", 120.0, 2048, 1_000_000, 128, 96, keeps_features=True, sitting=None),
+    "cpu": DrafterPreset("cpu", 120.0, 1024, 1_000_000, 128, 96, keeps_features=True, sitting=None),
     "gpu": DrafterPreset("cuda", 30.0, 16_384, 20_000_000, 512, 512, keeps_features=False, sitting=9.0),
 }
 
