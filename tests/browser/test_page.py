@@ -50,6 +50,55 @@ def test_greedy_lanes_are_counted_equal(visit: Any) -> None:
     assert ", n = 3); whole runs alone" in page.figure("solo")
 
 
+def test_stop_freezes_the_picture_and_keeps_what_was_measured(visit: Any) -> None:
+    """The engine had finished; the slowed replay went on for seconds, and the solo runs were lost."""
+    page = visit("?max_new_tokens=64&temperature=1")
+    page.ready()
+    before = json.dumps(page.ask("e => e.store.run"))
+    page.ask("e => { e.transport.speed = 100; }")
+    page.page.click("#ds-run")
+    page.until(
+        f"e => e.store.run !== {before} && e.transport.playing && e.store.lanes.length > 1 && "
+        "e.store.lanes.every((l) => l.end)"
+    )
+    assert page.text(".badge") == "live, slowed 100×"
+    page.page.click("#ds-stop")
+    now = page.ask("e => e.transport.now")
+    page.until("e => e.state === 'done'")
+    page.page.wait_for_timeout(300)
+    assert page.ask("e => e.transport.now") == now < page.ask("e => e.transport.end")
+    assert page.text(".badge") == "live"
+    assert page.ask("e => e.store.lanes.map((l) => l.solo?.seconds.length)") == [3, 3]
+
+
+def test_stop_in_the_middle_of_decoding_freezes_the_picture_too(visit: Any) -> None:
+    page = visit("?max_new_tokens=512&temperature=1")
+    page.ready()
+    before = json.dumps(page.ask("e => e.store.run"))
+    page.ask("e => { e.transport.speed = 100; }")
+    page.page.click("#ds-run")
+    page.until(f"e => e.store.run !== {before} && e.transport.playing && e.transport.now > 0")
+    page.page.click("#ds-stop")
+    page.until("e => e.store.lanes.every((l) => l.end) && e.state === 'done'")
+    assert page.ask("e => e.store.lanes[0].end.reason") == "cancelled"
+    assert page.ask("e => e.transport.now") < page.ask("e => e.transport.end")
+
+
+def test_a_press_of_run_greys_what_another_run_has_shown(visit: Any) -> None:
+    """Eight fast clicks showed nothing for 4 s."""
+    page = visit("?max_new_tokens=16")
+    page.ready()
+    seen = page.page.evaluate(
+        "() => new Promise((done) => { for (let i = 0; i < 8; i++) document.querySelector('#ds-run').click();"
+        " const e = document.querySelector('draftscope-instrument');"
+        " requestAnimationFrame(() => requestAnimationFrame(() => done([e.lead.root.className,"
+        " e.lead.root.querySelector('.meta').textContent]))); })"
+    )
+    assert "stale" in seen[0] and re.search("starting …|in the queue|waiting for the engine", seen[1])
+    page.until("e => e.state === 'done' && e.store.over")
+    assert not page.ask("e => e.lead.root.classList.contains('stale')")
+
+
 def test_above_zero_the_distribution_is_the_same_and_the_draws_are_not(visit: Any) -> None:
     """A chain is verified token by token unless its block is asked for, which takes one click."""
     page = visit("?temperature=1&max_new_tokens=32&seed=3")

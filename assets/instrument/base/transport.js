@@ -18,6 +18,7 @@ export class Transport {
     this.store = newStore();
     this.now = 0;
     this.playing = false;
+    this.frozen = false; // a reader has stopped it, until it is played on
     this.follow = true; // shows whatever arrives at once
     this.speed = 0;
     this.frame = 0;
@@ -29,6 +30,7 @@ export class Transport {
     this.pause();
     this.store = store;
     this.now = 0;
+    this.frozen = false;
     this.follow = !paced;
     if (paced && this.quiet.matches) this.follow = true;
     else if (paced) this.play();
@@ -56,7 +58,7 @@ export class Transport {
   play() {
     if (!this.playing && isFinished(this.store) && this.now >= this.end) this.now = 0;
     this.moved();
-    this.follow = false;
+    this.follow = this.frozen = false;
     this.playing = true;
     this.last = null;
     this.schedule();
@@ -68,6 +70,12 @@ export class Transport {
     cancelAnimationFrame(this.frame);
     clearTimeout(this.timer);
     this.paint();
+  }
+
+  /** The picture stays where it is, whatever arrives. */
+  freeze() {
+    this.frozen = this.playing;
+    this.pause();
   }
 
   toggle() {
@@ -91,7 +99,7 @@ export class Transport {
   /** All that there is, and whatever comes. */
   toEnd() {
     this.moved();
-    this.playing = false;
+    this.playing = this.frozen = false;
     cancelAnimationFrame(this.frame);
     clearTimeout(this.timer);
     this.follow = true;

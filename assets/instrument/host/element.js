@@ -8,7 +8,7 @@ import { h } from "../base/dom.js";
 import { given } from "../base/given.js";
 import { again, earlyDeltas } from "../base/host.js";
 import { isChain } from "../base/numbers.js";
-import { fold, newStore, plainLane } from "../base/store.js";
+import { fold, isFinished, newStore, plainLane } from "../base/store.js";
 import { themeCss } from "../base/theme.js";
 import { Transport } from "../base/transport.js";
 import { DecisionView } from "../decision/decision.js";
@@ -38,6 +38,7 @@ import { Scenes } from "./scenes.js";
 import { sheets } from "./styles.js";
 
 const NARROW = 700;
+const LATER = ["queued", "waiting"]; // states of a run that has not begun
 const ENDS = ["length", "eos", "stop"]; // of a run that went to its end
 
 export class Instrument extends HTMLElement {
@@ -176,6 +177,7 @@ export class Instrument extends HTMLElement {
       return;
     }
     this.receive(delta);
+    if (delta.note && (!delta.run || delta.run === this.waiting?.run)) this.awaiting = false; // refused
     if (delta.note !== undefined) this.say(delta.note); // last: a run that begins takes older messages away
   }
 
@@ -221,8 +223,24 @@ export class Instrument extends HTMLElement {
     this.stepped = delta.state === "stepping";
   }
 
+  /** Run was pressed: until the run has begun, what is shown is another one's. A step of a run goes on with it. */
+  pressed(step) {
+    if (step && this.state === "stepping") return;
+    this.awaiting = true;
+    this.request();
+  }
+
+  /** The picture stays where it is. True if the engine is ahead of it and need not be stopped. */
+  freeze() {
+    const { playing } = this.transport;
+    this.awaiting = false;
+    this.transport.freeze();
+    return playing && isFinished(this.store);
+  }
+
   take(delta) {
     this.state = delta.state || this.state;
+    if (delta.state === "done" && delta.run === this.waiting?.run) this.awaiting = false; // stopped before it began
     this.place = delta.place || 0;
     const events = delta.ev || [];
     if (events.length && this.waiting && this.waiting.run === delta.run) this.begin();
@@ -236,7 +254,8 @@ export class Instrument extends HTMLElement {
     for (const event of events) fold(store, event);
     if (delta.state === "done" && delta.run === this.shownRun) store.over = true;
     if (this.own) return; // a lesson is shown; the run waits behind it
-    if (events.some((event) => event.kind === "run_end" && !ENDS.includes(event.reason))) this.transport.toEnd();
+    const broken = events.some((event) => event.kind === "run_end" && !ENDS.includes(event.reason));
+    if (broken && !this.transport.frozen) this.transport.toEnd();
     if (events.length) this.transport.arrived();
     else this.request();
   }
@@ -247,6 +266,7 @@ export class Instrument extends HTMLElement {
     if (this.own) this.lessons.close();
     this.own = null;
     this.shownRun = run;
+    this.awaiting = false;
     this.stepped = !paced;
     this.message.hide();
     this.change(Object.assign(newStore(), { source }), paced);
@@ -299,7 +319,8 @@ export class Instrument extends HTMLElement {
     const any = store.lanes.length > 0;
     this.lead.empty.hidden = any;
     this.shown.hidden = !any;
-    this.lead.paintStatus(store, this.state, this.place);
+    const state = this.awaiting && !LATER.includes(this.state) ? "starting" : this.state;
+    this.lead.paintStatus(store, transport, state, this);
     if (!any) return;
     cursor.catchUp(store, this.state === "stepping");
     const { now, whole } = transport;
@@ -314,10 +335,10 @@ export class Instrument extends HTMLElement {
     this.fork.paint(store, selection, known, this.busy);
     this.scale.paint(store, selection, known);
     if (this.scenes.at && selection) this.main.dataset.shape = isChain(selection.lane) ? "chain" : "tree";
-    const state = { store, now: cursor.shown, whole, soloState, selection, known, busy: this.busy };
-    this.unfold.paint(state);
+    const seen = { store, now: cursor.shown, whole, soloState, selection, known, busy: this.busy };
+    this.unfold.paint(seen);
     if (this.sceneBox.hidden) return;
-    this.why.paint(state);
+    this.why.paint(seen);
     this.noFormula.hidden = !this.why.formula.root.hidden;
   }
 

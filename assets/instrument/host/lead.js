@@ -25,30 +25,33 @@ export class Lead {
     return `${this.badge.textContent} · ${this.what.textContent} · Draftscope`;
   }
 
-  /** `state` is the engine's, `place` the one in its queue. */
-  paintStatus(store, state, place) {
+  /** `state` is the engine's, `place` the one in its queue. While a run is `awaiting` its beginning, the old is greyed. */
+  paintStatus(store, transport, state, { place, awaiting }) {
+    this.root.classList.toggle("stale", Boolean(awaiting));
     const lead = draftLane(store) || store.lanes[0];
     const recorded = store.source === "recorded";
     const stepping = state === "stepping" && !recorded;
     this.badge.hidden = !lead;
     this.badge.className = recorded ? "badge recorded" : "badge";
-    setText(this.badge, recorded ? "recorded" : stepping ? "live · stepping" : "live");
+    const slowed = !recorded && transport.playing && transport.slow > 1 ? `live, slowed ${transport.slow}×` : "live";
+    setText(this.badge, recorded ? "recorded" : stepping ? "live · stepping" : slowed);
     setText(this.demo, lead && lead.start ? demoWords(lead.start) : "");
     setText(this.what, lead && lead.start ? provenance(lead.start) : "");
     const words = {
+      starting: "starting",
       queued: place > 0 ? `in the queue, ${place} ahead of you` : "in the queue",
       running: recorded ? "" : "decoding",
       stepping: "waiting for the next step",
       solo: "timing whole solo runs",
       waiting: "waiting for the engine",
     };
-    setText(this.doing, words[state] ? `· ${words[state]}` : "");
+    setText(this.doing, words[state] ? `· ${words[state]}${awaiting ? " …" : ""}` : "");
     if (lead) return;
     setText(this.empty, words[state] ? `${words[state]} …` : "Nothing has run yet. Press Run, or load a saved run.");
   }
 
-  paintSentence(store, { now, whole }, soloState) {
-    setText(this.sentence, sentence(store, now, whole));
+  paintSentence(store, { now, whole, frozen }, soloState) {
+    setText(this.sentence, sentence(store, now, whole) + (frozen && !whole ? " Stopped here." : ""));
     setText(this.basis, basisWords(store, now, whole, soloState));
   }
 }

@@ -13,10 +13,12 @@ import { showTaught, teacherQuery } from "./teach.js";
 let arrived = false;
 let pressed = null;
 const runs = "#ds-run, #ds-step";
+const instrument = () => document.querySelector("draftscope-instrument");
 
 /** From now on; called once. */
 export function holdPresses() {
   document.addEventListener("click", holdPress, true);
+  document.addEventListener("click", stopPicture, true);
   document.addEventListener("click", skipToRun);
 }
 
@@ -24,16 +26,25 @@ export function holdPresses() {
 function skipToRun(event) {
   if (!(event.target instanceof Element) || !event.target.closest(".ds-skip")) return;
   event.preventDefault();
-  document.querySelector("draftscope-instrument").main.focus();
+  instrument().main.focus();
 }
 
 function holdPress(event) {
   const button = event.target instanceof Element && event.target.closest(runs);
+  if (button) instrument()?.pressed(button.id === "ds-step");
   if (arrived || !button) return;
   event.stopImmediatePropagation();
   event.preventDefault();
   pressed = button;
   button.setAttribute("aria-busy", "true");
+}
+
+/** Stop freezes what is seen. If the engine has decoded it all already, nothing more stops: whole runs are timed on. */
+function stopPicture(event) {
+  if (!(event.target instanceof Element) || !event.target.closest("#ds-stop")) return;
+  if (!instrument()?.freeze()) return;
+  event.stopImmediatePropagation();
+  event.preventDefault();
 }
 
 /** The host has set the controls; the page lays them out before the waiting press goes on. */
