@@ -90,9 +90,14 @@ def test_auto_is_the_fastest_dtype(
 
 
 @pytest.mark.parametrize("faster", [torch.bfloat16, torch.float32])
-def test_auto_is_measured_on_a_cpu_and_fixed_on_cuda(faster: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_is_measured_on_a_cpu_without_compiled_products(
+    faster: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(devices, "fastest_dtype", lambda: faster)
+    monkeypatch.setattr(devices, "why_not", lambda: "numba is not installed.")
     assert pick_dtype("auto", torch.device("cpu")) == faster
+    monkeypatch.setattr(devices, "why_not", lambda: "")
+    assert pick_dtype("auto", torch.device("cpu")) == torch.bfloat16
     assert pick_dtype("auto", torch.device("cuda")) == torch.bfloat16
     assert pick_dtype("float16", torch.device("cpu")) == torch.float16
 

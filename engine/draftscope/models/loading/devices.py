@@ -12,6 +12,7 @@ import torch
 from draftscope.base.errors import DraftscopeError
 from draftscope.models.forward.linear import product
 from draftscope.models.loading.threads import LONGEST, ROWS, TIMES
+from draftscope.models.native.available import why_not
 
 WIDTH, WEIGHTS = 2048, 4  # of the matmuls timed to choose a CPU's dtype: 67 MB in float32
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -32,9 +33,12 @@ def pick_device(name: str) -> torch.device:
 
 
 def pick_dtype(name: str, device: torch.device) -> torch.dtype:
-    """The dtype; 'auto' is bfloat16 on CUDA and the fastest one on a CPU."""
+    """The dtype; 'auto' is bfloat16, unless on a CPU where products are not compiled: there it is the fastest one.
+
+    The compiled product widens bfloat16 in registers, so it is as fast as the speed of memory allows on any processor.
+    """
     if name == "auto":
-        return fastest_dtype() if device.type == "cpu" else torch.bfloat16
+        return fastest_dtype() if device.type == "cpu" and why_not() else torch.bfloat16
     if name not in DTYPES:
         raise DraftscopeError(f"dtype = '{name}': choose from auto, {', '.join(DTYPES)}.")
     return DTYPES[name]
