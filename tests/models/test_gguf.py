@@ -18,6 +18,7 @@ from transformers import (
     Gemma2Config,
     Gemma3TextConfig,
     LlamaConfig,
+    LlamaTokenizer,
     Qwen2Config,
     Qwen3Config,
 )
@@ -146,6 +147,17 @@ def test_a_file_splits_text_as_its_tokenizer_does(digits: bool, tmp_path: Path) 
         assert ours.decode(ours(text).input_ids) == text
     message = [{"role": "user", "content": "the cat"}]
     assert ours.apply_chat_template(message, tokenize=False, add_generation_prompt=True) == "<user>the cat<assistant>"
+
+
+def test_a_sentencepiece_file_has_its_merges_and_its_begin_of_text(tmp_path: Path) -> None:
+    merges = [("▁", "t"), ("h", "e"), ("▁t", "he"), ("a", "t"), ("▁", "c"), ("▁c", "at")]
+    tokens = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]
+    tokens += [*("".join(pair) for pair in merges), "▁", *"abcdefghijklmnopqrstuvwxyz,.0123456789"]
+    theirs = LlamaTokenizer(vocab={token: index for index, token in enumerate(tokens)}, merges=merges)
+    config = LlamaConfig(**SHAPE | {"vocab_size": len(tokens), "bos_token_id": 1, "eos_token_id": 2})
+    ours = load_tokenizer(find(gguf_files.write(tmp_path / "a.gguf", made(config), theirs), HOW))
+    for text in ("the cat and 12 é", "  the\n cat</s>"):
+        assert ours(text).input_ids == [1, *theirs(text).input_ids]
 
 
 def test_every_token_that_ends_a_turn_is_an_end(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from torch import Tensor
-from transformers import PreTrainedTokenizerFast
+from transformers import LlamaTokenizer, PreTrainedTokenizerFast
 
 KINDS = gguf.GGMLQuantizationType
 CHAT = (
@@ -36,7 +36,9 @@ def write(
     name = architecture or config.model_type.removesuffix("_text")
     file = gguf.GGUFWriter(str(path), name)
     _write_shape(file, config)
-    if tokenizer is not None:
+    if isinstance(tokenizer, LlamaTokenizer):
+        _write_sentencepiece(file, tokenizer)
+    elif tokenizer is not None:
         _write_tokenizer(file, tokenizer, pre)
     for key, value in (more or {}).items():
         (file.add_string if isinstance(value, str) else file.add_uint32)(key, value)
@@ -130,6 +132,19 @@ def _write_tokenizer(file: gguf.GGUFWriter, tokenizer: Any, pre: str) -> None:
         file.add_bos_token_id(tokenizer.bos_token_id)
     if tokenizer.chat_template:
         file.add_chat_template(tokenizer.chat_template)
+
+
+def _write_sentencepiece(file: gguf.GGUFWriter, tokenizer: LlamaTokenizer) -> None:
+    """As Llama 2's: scores instead of merges, the best first; three special tokens, then the bytes."""
+    vocabulary = [token for token, _ in sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])]
+    file.add_tokenizer_model("llama")
+    file.add_token_list(vocabulary)
+    file.add_token_scores([-float(index) for index in range(len(vocabulary))])
+    file.add_token_types([2, 3, 3, *[6] * 256, *[1] * (len(vocabulary) - 259)])
+    file.add_unk_token_id(0)
+    file.add_bos_token_id(1)
+    file.add_eos_token_id(2)
+    file.add_add_bos_token(True)
 
 
 def _merges(tokenizer: Any) -> list[list[str]]:
