@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from draftscope.base.text import Fed
+from draftscope.base.text import AddedText
 from draftscope.decode.lab import Lab
 from draftscope.drafters.settings import Settings
 from draftscope.measure.bench.predict import predict
@@ -33,7 +33,7 @@ def kept(*stages: float, emitted: tuple[int, ...] = (1,), drafted: int = 0) -> K
         rows=range(len(emitted)),
         stages=dict(zip(STAGES, stages, strict=True)),
         paths=[list(range(max(0, count - 1))) for count in emitted],
-        fed=[Fed(count, "", None) if count else None for count in emitted],
+        fed=[AddedText(count, "", None) if count else None for count in emitted],
         never_accepted=torch.zeros(len(emitted), drafted, dtype=torch.bool),
         depth=torch.arange(drafted + 1).expand(len(emitted), -1),
     )
