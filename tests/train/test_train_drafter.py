@@ -39,9 +39,10 @@ from draftscope.train.students.any_target import (
     KINDS,
     DrafterPreset,
     first_student,
-    frequent,
     main_components,
+    most_used,
     small_llama,
+    token_shares,
 )
 from draftscope.train.students.shapes import ModelShape, build
 from draftscope.train.students.students import lesson
@@ -54,6 +55,7 @@ SHAPE = ModelShape(V, layers=6, width=32, heads=4, key_value_heads=2, mlp=64, po
 TEMPLATE = "{% for message in messages %}<{{ message['content'] }}>{% endfor %}"
 WORDS = ("sun", "moon", "river", "stone", "bird", "cloud", "song", "tree")
 PRESET = DrafterPreset("cpu", 0.01, 256, 600, 24, 16, keeps_features=True, sitting=None)
+ASKED = [Asked("a", list(range(2, 60)))]
 PLAN = WritingPlan(tokens=600, longest=24, together=16, layers=writing.feature_layers(6), seed=0)
 
 
@@ -189,7 +191,7 @@ def test_prompts_that_are_all_too_long_are_refused(lab: Lab) -> None:
 def test_noted_states_are_those_of_a_forward(lab: Lab, answers: tuple[list[Answer], list[Answer]]) -> None:
     """What training reads from disk is what the target computes again, up to the rounding of bf16."""
     network, some = lab.target.network, answers[0][:5]
-    student = first_student("eagle3", network, answers[0], 0)
+    student = first_student("eagle3", network, answers[0], ASKED, 0)
     one = lesson(network, student)
     noted = Teacher(one, PLAN.layers).log_probabilities(some, None)
     without = [Answer(a.kind, a.temperature, a.prompt, a.ids, None) for a in some]
@@ -276,7 +278,7 @@ def test_only_tokens_of_answers_count(answers: tuple[list[Answer], list[Answer]]
 def test_padding_changes_no_loss(lab: Lab, answers: tuple[list[Answer], list[Answer]], kind: str) -> None:
     network = lab.target.network
     short, long = sorted(answers[0], key=lambda answer: len(answer.ids))[:: len(answers[0]) - 1]
-    one = lesson(network, first_student(kind, network, answers[0], 0))
+    one = lesson(network, first_student(kind, network, answers[0], ASKED, 0))
     teacher = Teacher(one, PLAN.layers)
     output = teacher.log_probabilities([short, long], None)
     ids = output.ids.clone()
@@ -288,16 +290,16 @@ def test_padding_changes_no_loss(lab: Lab, answers: tuple[list[Answer], list[Ans
 # Students.
 
 
-def test_the_vocabulary_is_the_answers_most_frequent_tokens_and_the_ends(
-    answers: tuple[list[Answer], list[Answer]],
-) -> None:
-    written = torch.cat([answer.ids[answer.prompt :] for answer in answers[0]])
-    counts = torch.bincount(written, minlength=V)
-    rare = int(counts.argmin())
-    tokens = frequent(answers[0], 40, [rare])
-    assert rare in tokens and tokens.equal(tokens.unique()) and len(tokens) == 40
-    rest = torch.ones(V, dtype=torch.bool).index_fill_(0, tokens, False)
-    assert counts[tokens[tokens != rare]].min() >= counts[rest].max()
+def test_the_vocabulary_is_what_answers_and_prompts_use_most_and_the_ends() -> None:
+    written = [
+        Answer("a", 0.0, 1, torch.tensor([9, 5, 5, 5, 6]), None),
+        Answer("a", 0.0, 1, torch.tensor([9, 7]), None),
+    ]
+    read = [Asked("a", [11, 11, 11, 12]), Asked("a", [13])]
+    shares = token_shares(written, read, 50)
+    assert most_used(shares, 2, []).tolist() == [5, 11]
+    assert most_used(shares, 3, [40]).tolist() == [5, 11, 40]
+    assert most_used(shares, 7, []).tolist() == [0, 5, 6, 7, 11, 12, 13]  # of unused ones those merged first
 
 
 def test_a_small_llama_starts_with_the_main_components_of_the_targets_embedding(lab: Lab) -> None:
@@ -317,7 +319,7 @@ def test_a_small_llama_starts_with_the_main_components_of_the_targets_embedding(
 
 
 def taught(lab: Lab, train: Sequence[Answer]) -> tuple[Lesson, Teacher]:
-    one = lesson(lab.target.network, first_student("eagle3", lab.target.network, train, 0))
+    one = lesson(lab.target.network, first_student("eagle3", lab.target.network, train, ASKED, 0))
     return one, Teacher(one, PLAN.layers)
 
 
@@ -350,11 +352,14 @@ def test_training_goes_on_with_more_answers_and_minutes(
     lab: Lab, answers: tuple[list[Answer], list[Answer]], tmp_path: Path
 ) -> None:
     train, held = answers
-    one, teacher = taught(lab, train)
+    one, teacher = taught(lab, train[:20])
+    first = one.student.targets.clone()
     learn(one, teacher, study((train[:20], held)), tmp_path, Budget(3.0, clock=ticking()), "x")
     one, teacher = taught(lab, train)
+    assert not torch.equal(one.student.targets, first)  # more answers would choose other tokens
     progress, done = learn(one, teacher, study(answers), tmp_path, Budget(6.0, clock=ticking()), "x")
     assert done and progress.step == 6
+    assert torch.equal(one.student.targets, first)  # but the tokens it was trained on stay
     with pytest.raises(DraftscopeError, match="another seed"):
         learn(one, teacher, study(answers), tmp_path, Budget(6.0, clock=ticking()), "another target")
 

@@ -120,7 +120,7 @@ def _train(asked: DrafterTraining, lab: Lab, requests: list[Prompt], began: floa
         print(f"Stopped while the target was writing; its answers are in {folder}. Run the same command to continue.")
         return False
     train, held = data.load(folder, layers)
-    student = first_student(asked.kind, network, train, asked.seed)
+    student = first_student(asked.kind, network, train, to_answer, asked.seed)
     one = lesson(network, student)
     teacher = Teacher(one, layers)
     study = Study(train, held, preset.recipe(asked.kind), asked.seed)

@@ -13,6 +13,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from draftscope.base.errors import DraftscopeError
 from draftscope.models.heads import SharedWeights
 from draftscope.train.answers.shards import Answer
+from draftscope.train.answers.writing import Asked
 from draftscope.train.loop.optimizers import Rates
 from draftscope.train.loop.pretrain import Recipe
 from draftscope.train.students.shapes import ROPE, quiet
@@ -54,22 +55,31 @@ PRESETS = {
 }
 
 
-def first_student(kind: str, target: Any, answers: Sequence[Answer], seed: int) -> Any:
-    """A drafter of `kind` for `target`, before training."""
+def first_student(kind: str, target: Any, answers: Sequence[Answer], prompts: Sequence[Asked], seed: int) -> Any:
+    """A drafter of `kind` for `target`, before training. `prompts` are all that the target may be asked."""
     torch.manual_seed(seed)
     if kind == "draft":
         return small_llama(target).to(target.device)
     shared = SharedWeights.of(target)
-    tokens = frequent(answers, min(VOCABULARY, shared.vocabulary // 2), _ends(target))
+    shares = token_shares(answers, prompts, shared.vocabulary)
+    tokens = most_used(shares, min(VOCABULARY, shared.vocabulary // 2), _ends(target))
     return new_head(kind, target, tokens, rope_of(target))
 
 
-def frequent(answers: Sequence[Answer], count: int, always: Sequence[int]) -> Tensor:
-    """[count]: the most frequent tokens of the answers, in ascending order; `always` are among them."""
+def token_shares(answers: Sequence[Answer], prompts: Sequence[Asked], vocabulary: int) -> Tensor:
+    """[vocabulary]: how often each token is used, by the answers and by the prompts.
+
+    Both count as much in all: a first few answers have too few different tokens.
+    """
     written = torch.cat([answer.ids[answer.prompt :] for answer in answers])
-    counts = torch.bincount(written, minlength=count)
-    counts[list(always)] = len(written) + 1
-    return counts.argsort(descending=True, stable=True)[:count].sort().values
+    read = torch.tensor([token for prompt in prompts for token in prompt.tokens])
+    return sum((torch.bincount(ids, minlength=vocabulary) / len(ids) for ids in (written, read)), torch.zeros(()))
+
+
+def most_used(shares: Tensor, count: int, always: Sequence[int]) -> Tensor:
+    """[count]: the most used tokens, in ascending order; `always` are among them."""
+    chosen = shares.index_fill(0, torch.tensor(always, dtype=torch.long), 2.0)
+    return chosen.argsort(descending=True, stable=True)[:count].sort().values
 
 
 def small_llama(target: Any) -> Any:
