@@ -314,3 +314,9 @@ def test_ways_to_split_text_that_transformers_knows_are_read(tmp_path: Path) -> 
     pieces = [piece for piece, _ in ours.backend_tokenizer.pre_tokenizer.pre_tokenize_str("in 12345")]
     assert pieces == ["in", "Ġ", "123", "45"]
     assert ours.backend_tokenizer.model.ignore_merges
+
+
+def test_what_an_older_version_converted_is_converted_again(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = converted(llama)
+    monkeypatch.setattr(converting, "CONVERSION", converting.CONVERSION + 1)
+    assert converted(llama) != before

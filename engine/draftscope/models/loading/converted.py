@@ -23,6 +23,7 @@ from draftscope.models.files.pretrained import quiet
 
 RECORD = "converted.json"  # in every folder: what it was converted from
 DIGITS = 16  # of a file's SHA-256 in the name of its folder
+CONVERSION = 1  # raised when files are converted in another way, so that none converted before is used
 SPARE = 2**28  # bytes on the disk beside the weights
 
 
@@ -44,7 +45,7 @@ def converted_once(digest: str, file: Callable[[], Path], progress: bool = False
 
 def home_of(digest: str) -> Path:
     """The folder of the GGUF file with this SHA-256, whether it exists or not."""
-    return cache_folder() / "models" / digest[:DIGITS]
+    return cache_folder() / "models" / f"{digest[:DIGITS]}-{CONVERSION}"
 
 
 def weights_of(folder: Path) -> str:
