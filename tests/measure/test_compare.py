@@ -155,6 +155,14 @@ def test_every_drafter_that_can_run_is_compared_with_what_it_reads() -> None:
         tasks.comparison(defaults() | {"prompt": "x"}, [], 2048)
 
 
+def test_drafters_for_another_tokenizer_are_compared_only_without_a_draft_of_the_same() -> None:
+    others = [choice("plain"), choice("slem", "gamma"), choice("tli", "gamma")]
+    controls = defaults() | {"prompt": "x"}
+    assert [name for name, _ in tasks.comparison(controls, others, 2048).lanes] == ["plain", "slem", "tli"]
+    job = tasks.comparison(controls, [*others, choice("draft", "gamma")], 2048)
+    assert [name for name, _ in job.lanes] == ["plain", "draft"]
+
+
 def test_the_shown_runs_drafter_and_rule_are_checked(pair: Lab) -> None:
     events = pair.decode("abc", rule="lenient", lenience=0.3, temperature=1.0, max_new_tokens=4, seed=9).events
     job = tasks.check(events)

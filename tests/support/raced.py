@@ -17,7 +17,8 @@ EVIL = '</script><script>window.pwned=1</script><!--\u2028\u2029<img src=x onerr
 def race_of(pair: Lab, prompt: str = "a", **own: Any) -> list[AnyEvent]:
     """The events of 24 tokens at temperature 1."""
     lanes: dict[str, dict[str, Any]] = {"plain": {"drafter": "plain"}, "speculative": own}
-    settings = {name: Settings.of(temperature=1.0, seed=5, max_new_tokens=24, **more) for name, more in lanes.items()}
+    common = {"temperature": 1.0, "seed": 5, "max_new_tokens": 24}
+    settings = {name: Settings.of(**(common | more)) for name, more in lanes.items()}
     return list(race([pair.session(prompt, one, run="r", lane=name) for name, one in settings.items()]))
 
 

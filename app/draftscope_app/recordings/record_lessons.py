@@ -8,6 +8,7 @@ needs an event (a uniform that could have gone either way, a bonus token), seeds
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,24 +31,39 @@ from draftscope_app.page.runs import lessons
 from draftscope_app.recordings import sweep
 
 LESSONS = assets() / "lessons"
+WORD = re.compile(r"\s?[A-Za-z]+")  # a token that one can see
 SEEDS = 40  # tried at most
 Rounds = Sequence[Round]
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """One run: the kind of its prompt, each lane's settings, the settings of all, and what the last lane must show."""
+    """One run: the kind of its prompt, each lane's settings, the settings of all, and what the last lane must show.
+    With `beside`, the same lanes race on a prompt of another kind too: where drafting pays beside where it does not."""
 
     kind: str
     lanes: Mapping[str, Mapping[str, Any]]
     common: Mapping[str, Any]
     tells: Callable[[Rounds], bool] = bool
+    beside: str = ""
+
+    @property
+    def names(self) -> list[str]:
+        """Of all lanes, in their order."""
+        return [*self.lanes, *(f"{lane}, {self.beside}" for lane in self.lanes if self.beside)]
 
 
 def both_falls(rounds: Rounds) -> bool:
-    """One uniform near its threshold passed and another failed; a child was certain; a round ended with a bonus."""
+    """Of the words, one uniform near its threshold passed and another failed; a child was certain; a round ended with
+    a bonus."""
     uniforms = list(_uniforms(rounds))
-    open_ = [child.passed for child in uniforms if child.threshold is not None and 0.15 < child.threshold < 0.85]
+    words = {(i, node.id) for i, r in enumerate(rounds) for node in r.nodes if WORD.fullmatch(node.raw)}
+    open_ = [
+        child.passed
+        for i, r in enumerate(rounds)
+        for child in _uniforms([r])
+        if (i, child.node) in words and child.threshold is not None and 0.15 < child.threshold < 0.85
+    ]
     certain = any(child.threshold == 1.0 for child in uniforms)
     return {True, False} <= set(open_) and certain and any(r.last.kind == "bonus" and not r.cut for r in rounds)
 
@@ -101,6 +117,7 @@ RECORDED = {
         "story",
         PLAIN | {name: {"drafter": name, "gamma": 4} for name in ("draft", "medusa", "eagle3", "block")},
         {"max_new_tokens": 64},
+        beside="structured",
     ),
     "ahead": Recorded(
         "verse",
@@ -113,7 +130,12 @@ RECORDED = {
         {"max_new_tokens": 64},
         copied,
     ),
-    "when": Recorded("story", PLAIN | {LANE: {"drafter": "draft", "gamma": 4}}, {"max_new_tokens": 96}),
+    "when": Recorded(
+        "story",
+        PLAIN | {LANE: {"drafter": "draft", "gamma": 4}, "costly": {"drafter": "early-exit", "gamma": 4}},
+        {"max_new_tokens": 96},
+        beside="structured",
+    ),
 }
 
 SWEPT = {  # name of a run -> the sweep over batch sizes that its lesson shows
@@ -132,8 +154,17 @@ def record(lab: Lab, name: str, recorded: Recorded) -> list[AnyEvent]:
         events = list(race([lab.session(prompt, one, run=name, lane=lane) for lane, one in lanes.items()]))
         last = list(lanes)[-1]
         if recorded.tells([event for event in events if isinstance(event, Round) and event.lane == last]):
-            return events
+            return events + _beside(lab, name, recorded, lanes)
     raise DraftscopeError(f"lesson '{name}': none of {SEEDS} seeds shows what it needs; change its settings.")
+
+
+def _beside(lab: Lab, name: str, recorded: Recorded, lanes: Mapping[str, Settings]) -> list[AnyEvent]:
+    """The lanes' race on a prompt of the other kind; none where the lesson has no other kind."""
+    if not recorded.beside:
+        return []
+    prompt = presets()[recorded.beside][0]
+    own = {f"{lane}, {recorded.beside}": settings for lane, settings in lanes.items()}
+    return list(race([lab.session(prompt, one, run=name, lane=lane) for lane, one in own.items()]))
 
 
 def main(

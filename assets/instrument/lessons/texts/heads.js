@@ -2,7 +2,9 @@
 
 import { counted, formatFigure, formatMs, median } from "../../base/format.js";
 import { costsOf } from "../../base/numbers.js";
+import { h } from "../../base/dom.js";
 import { plainLane } from "../../base/store.js";
+import { textName, textsOf } from "../pays.js";
 import { laneTitle } from "../../run/titles.js";
 import { byPlace, proposalsOf, proposePicture, worthPicture } from "../propose.js";
 import { atStage, drafting, sum, times } from "../telling.js";
@@ -19,24 +21,38 @@ function step(own, say) {
     host.round.show("tree");
     atStage(host, own.lane, own.round, "draft");
   };
-  return own && { show: "tree", figure: proposePicture, act, say: say(own) };
+  return own && { show: "tree", figure: (store) => proposePicture(textsOf(store)[0]), act, say: say(own) };
 }
 
 const cost = ({ round, forwards, ms }) =>
   `${counted(forwards, "forward")} for ${counted(round.drafted, "token")}, ${formatMs(ms)}`;
 
-function steps(store) {
+/** What the heads gained on each text. */
+const worths = (store) =>
+  h(
+    "div",
+    {},
+    textsOf(store).flatMap((own) => [h("h4", { text: `Text: ${textName(own)}` }), worthPicture(own)]),
+  );
+
+const pacesOf = (own) =>
+  proposalsOf(own)
+    .map(({ lane }) => ({ lane, costs: costsOf(lane, plainLane(own)) }))
+    .filter(({ costs }) => costs)
+    .sort((a, b) => b.costs.measured - a.costs.measured)
+    .map(({ lane, costs }) => `${formatFigure(costs.measured)}× (${laneTitle(lane)})`);
+
+function steps(whole) {
+  const [store] = textsOf(whole);
   const plain = plainLane(store);
   const one = median(plain.rounds.map((r) => r.timings.verify));
   const all = proposalsOf(store).map(proposal);
   const [draft, medusa, eagle3, block] = ["draft", "medusa", "eagle3", "block"].map((name) =>
     all.find(({ lane }) => lane.start.drafter === name),
   );
-  const paces = all
-    .map(({ lane }) => ({ lane, costs: costsOf(lane, plain) }))
-    .filter(({ costs }) => costs)
-    .sort((a, b) => b.costs.measured - a.costs.measured)
-    .map(({ lane, costs }) => `${formatFigure(costs.measured)}× (${laneTitle(lane)})`);
+  const paces = textsOf(whole)
+    .map((own) => ({ own, found: pacesOf(own) }))
+    .filter(({ found }) => found.length);
   return [
     step(
       draft,
@@ -60,8 +76,8 @@ function steps(store) {
     ),
     paces.length && {
       show: "none",
-      figure: worthPicture,
-      say: `A cheap draft must also be accepted. Compared with plain decoding, these lanes ran at ${paces.join(", ")}.`,
+      figure: worths,
+      say: `A cheap draft must also be accepted, and that depends on the text. Compared with plain decoding, these lanes ran at ${paces.map(({ own, found }) => `${found.join(", ")} on ${textName(own)}`).join("; and at ")}.`,
     },
   ];
 }
@@ -71,7 +87,7 @@ export const lesson = {
   about: "what drafting costs, and what it gains, when the drafter reads the target",
   trace: "heads",
   steps,
-  last: { show: "none", figure: worthPicture },
+  last: { show: "none", figure: worths },
   question: () => "Medusa and the block drafter need one forward for any number of tokens. Why not always draft many?",
   answer: (store) => {
     const blind = ["medusa", "block"].map((name) => drafting(store, name)).filter(Boolean);

@@ -19,21 +19,11 @@ function steps(store) {
     atChild(host, tree, saved, 1);
   };
   return [
-    {
-      show: "lanes strip",
-      act: atEnd,
-      say: `Two lanes that draft ${n === m ? n : `${n} and ${m}`} tokens per round: a chain and a tree. The chain produced ${formatFigure(perRound(chain))} tokens per round, the tree ${formatFigure(perRound(tree))}.`,
-    },
-    {
-      show: "strip",
-      act: atEnd,
-      say: `How far does a chain get? All ${deepest} draft tokens were accepted in ${every} of ${full.length} rounds, at least one in ${some}.`,
-    },
     saved && {
       show: "tree decision",
       act: face("tree"),
       say: [
-        "A tree drafts alternatives. Here ",
+        `A tree drafts alternatives, here ${saved.round.drafted} tokens in one round. `,
         token(nodeOf(saved.round, saved.decision.children[0].node).raw),
         " was rejected, and its sibling ",
         token(saved.node.raw),
@@ -44,6 +34,16 @@ function steps(store) {
       show: "tree",
       act: face("mask"),
       say: "It is still one forward. The [[mask]] keeps siblings apart: each row sees the text so far, its ancestors and itself. Point at a row to see what it attends to.",
+    },
+    {
+      show: "lanes strip",
+      act: atEnd,
+      say: `Two lanes that draft ${n === m ? n : `${n} and ${m}`} tokens per round: a chain and a tree. The chain produced ${formatFigure(perRound(chain))} tokens per round, the tree ${formatFigure(perRound(tree))}.`,
+    },
+    {
+      show: "strip",
+      act: atEnd,
+      say: `How far does a chain get? All ${deepest} draft tokens were accepted in ${every} of ${full.length} rounds, at least one in ${some}.`,
     },
   ];
 }

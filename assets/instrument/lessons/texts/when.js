@@ -2,6 +2,8 @@
 
 import { counted } from "../../base/format.js";
 import { batchPicture, belowWords, byBatch, byLength, forwardsAt, lengthPicture } from "../sweep.js";
+import { laneTitle } from "../../run/titles.js";
+import { paysOf, paysPicture, textsOf } from "../pays.js";
 import { times } from "../telling.js";
 
 /** What drafted rows cost at the smallest and at the largest batch. */
@@ -21,14 +23,30 @@ function rowWords(sweep, batches) {
   return `Why the batch matters: speculation needs [[rows]] that cost almost nothing. With γ ${gamma}, ${words(few)}; ${words(many)}. ${so}`;
 }
 
-function steps(store) {
+/** The best and the worst of the recorded lanes, in words. */
+function paysWords(whole) {
+  const all = paysOf(whole).filter(({ costs }) => costs);
+  if (all.length < 2) return "";
+  const sorted = [...all].sort((a, b) => b.costs.measured - a.costs.measured);
+  const words = ({ text, lane, costs }) =>
+    `${laneTitle(lane)} on ${text} ran ${times(costs.measured)} as fast as plain decoding`;
+  return `Best here: ${words(sorted[0])}. Worst: ${words(sorted[sorted.length - 1])}.`;
+}
+
+function steps(whole) {
+  const [store] = textsOf(whole);
   const lengths = byLength(store);
   const series = byBatch(store.sweep);
   const [first, last] = [lengths[0], lengths[lengths.length - 1]];
   return [
     {
       show: "none",
-      figure: lengthPicture,
+      figure: paysPicture,
+      say: `The same target on two texts, with a cheap draft and with a costly one. Drafting pays where the draft is cheap and often accepted; with a costly draft or an unpredictable text it does not. ${paysWords(whole)}`,
+    },
+    {
+      show: "none",
+      figure: (all) => lengthPicture(textsOf(all)[0]),
       say: `An answer may be too short. Both models process the prompt first, and the first [[round]] drafts before it verifies: after one token this run was ${times(first.y)} as fast as plain decoding, after ${lengths.length} tokens ${times(last.y)}. It was ${belowWords(lengths, "token")}.`,
     },
     {
@@ -49,7 +67,7 @@ function steps(store) {
 
 export const lesson = {
   title: "When it does not pay",
-  about: "short answers and full batches",
+  about: "costly drafts, short answers, full batches",
   trace: "when",
   steps,
   last: { show: "none", figure: batchPicture },

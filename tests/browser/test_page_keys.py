@@ -1,0 +1,74 @@
+"""Ways around the page: keys right after Run, a link past the controls, examples, and runs that start in a scene."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.browser
+
+
+def test_keys_work_right_after_run_and_a_link_leads_past_the_controls(visit: Any) -> None:
+    page = visit("?max_new_tokens=16")
+    page.ready()
+    page.page.keyboard.press("Tab")
+    assert page.page.evaluate("document.activeElement.className") == "ds-skip"
+    page.page.keyboard.press("Enter")
+    assert page.ask("e => e.shadowRoot.activeElement === e.main")
+    page.page.click("#ds-run")
+    page.until("e => e.store.source === 'live' && ['solo', 'done'].includes(e.state)")
+    assert page.page.evaluate("document.activeElement.id") == "ds-run"
+    page.page.keyboard.press("Escape")
+    page.page.keyboard.press("Home")
+    page.until("e => e.cursor.at && e.cursor.at.round === 0")
+    page.page.keyboard.press("ArrowRight")
+    page.until("e => e.cursor.at.round === 1")
+    page.page.fill("#ds-prompt textarea", "abc")
+    page.page.keyboard.press("ArrowRight")  # of the text, not of the run
+    page.page.wait_for_timeout(100)
+    assert page.ask("e => e.cursor.at.round") == 1
+
+
+def test_drafters_that_cannot_run_are_folded_away_with_the_reason(visit: Any) -> None:
+    page = visit()
+    page.ready()
+    summary = page.page.locator("#ds-unable summary")
+    summary.wait_for()
+    assert summary.inner_text().endswith("drafters cannot run here: why")
+    assert page.page.locator("#ds-unable li").first.is_hidden()
+    summary.click()
+    assert ": " in page.page.locator("#ds-unable li").first.inner_text()
+    page.page.click("#ds-drafter input")
+    offered = page.page.locator("ul[role=listbox] li").all_inner_texts()
+    assert len(offered) > 3
+    assert not any("not here" in title or "Medusa" in title for title in offered)
+
+
+def test_an_example_sets_the_controls(visit: Any) -> None:
+    page = visit()
+    page.ready()
+    page.page.get_by_role("button", name="Tree, sampled").click()
+    page.page.wait_for_function("() => document.querySelector('#ds-seed input').value === '1'")
+    assert page.page.input_value("#ds-temperature input[type=number]") == "0.6"
+    assert "Mara" in page.page.input_value("#ds-prompt textarea")
+    page.page.wait_for_function("() => /tree/i.test(document.querySelector('#ds-drafter input').value)")
+    page.page.wait_for_selector("#ds-shape textarea, #ds-shape input")
+    page.page.get_by_role("button", name="Chain, for speed").click()
+    page.page.wait_for_function("() => document.querySelector('#ds-temperature input[type=number]').value === '0'")
+    assert page.page.input_value("#ds-prompt textarea").startswith("{")
+
+
+def test_a_scene_has_prompt_drafter_run_and_step(visit: Any) -> None:
+    page = visit("?scene=1&max_new_tokens=16")
+    page.ready()
+    form = page.element.locator(".scene-run")
+    form.wait_for()
+    form.get_by_role("textbox", name="Prompt").fill("told in a scene")
+    form.get_by_role("combobox", name="Drafter").select_option("ngram")
+    form.get_by_role("button", name="Run").click()
+    page.until("e => e.store.source === 'live' && ['solo', 'done'].includes(e.state)")
+    assert page.ask("e => e.store.lanes[1].start.prompt") == "told in a scene"
+    assert page.ask("e => e.store.lanes[1].start.drafter") == "ngram"
+    assert page.ask("e => e.scenes.at") == 1
+    assert form.get_by_role("button", name="Step").is_enabled()
