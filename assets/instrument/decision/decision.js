@@ -52,7 +52,8 @@ export class DecisionView {
       : "";
     if (stamp === this.stamp) return;
     this.stamp = stamp;
-    this.rule = round?.decisions.find(({ rule }) => OTHER[rule])?.rule;
+    const rules = round ? round.decisions.map(({ rule }) => rule) : [];
+    this.rule = rules.every((rule) => OTHER[rule]) ? rules[0] : undefined; // of a drawn chain
     this.other.hidden = !this.rule || !hostCan("set");
     setText(this.other, this.rule ? OTHER[this.rule].text : "");
     this.lossy.hidden = !round || !round.decisions.some((c) => LOSSY.includes(c.rule));

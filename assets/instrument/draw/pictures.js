@@ -154,7 +154,7 @@ class Sheet {
       );
     if (visible(style.backgroundColor))
       this.group.append(s("rect", { x, y, width, height, rx, fill: colour(style.backgroundColor) }));
-    if (style.backgroundImage !== "none")
+    if (style.backgroundImage.startsWith("repeating-linear-gradient"))
       this.group.append(s("rect", { x, y, width, height, fill: this.hatch(style.backgroundImage) }));
     if (around && around[3])
       this.group.append(
