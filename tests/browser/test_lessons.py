@@ -274,6 +274,28 @@ def test_pointing_at_a_row_of_the_mask_lights_its_ancestors(browser: Any, school
 
 
 @pytest.mark.browser
+def test_shipped_lessons_open_on_what_one_can_see(browser: Any, own_run: list[AnyEvent], tmp_path: Path) -> None:
+    """Lesson 3 on a word, lesson 6 on a tree; and a text of 28 pixels on a projector."""
+    shipped = {name: list(lessons.events(name)) for name in lessons.names()}
+    path = taught(tmp_path / "run.html", own_run, shipped, {"when": [sweep.Swept(**r) for r in lessons.swept("when")]})
+    page = Alone(browser, path, viewport={"width": 1920, "height": 1080})
+    next(walk(page, 3))
+    assert re.search(r"[A-Za-z]{2,}", page.text(".lesson-words code"))
+    assert page.ask("e => getComputedStyle(e.lessons.words).fontSize") == "28px"
+    next(walk(page, 6))
+    assert page.element.locator(".tree-svg .node.rejected").count() >= 1
+    assert page.element.locator(".tree-svg .node.accepted").count() >= 1
+    page.shot("lesson-6")
+    for number in (7, 10):  # of two texts, drafting pays at least once and does not at least once
+        told = list(walk(page, number))
+        measured = [float(x) for text in told for x in re.findall(r"([\d.]+)(?:×| times as fast)", text)]
+        assert max(measured) > 1.3
+        page.shot(f"lesson-{number}")
+    assert min(measured) < 1
+    page.close()
+
+
+@pytest.mark.browser
 def test_a_proposal_is_drawn_to_scale_and_opens_its_round(browser: Any, school: Path) -> None:
     """Widths are the recorded milliseconds of one round of each lane, on one ruler with a plain forward."""
     page = Alone(browser, school)
@@ -283,7 +305,7 @@ def test_a_proposal_is_drawn_to_scale_and_opens_its_round(browser: Any, school: 
         ".map((bar) => bar.getBoundingClientRect().width / bar.parentElement.getBoundingClientRect().width)"
     )
     rounds = page.ask(
-        "e => Inside.proposalsOf(e.store).map(({ lane, round }) =>"
+        "e => Inside.proposalsOf(Inside.textsOf(e.store)[0]).map(({ lane, round }) =>"
         " ({ drafter: lane.start.drafter, index: round.index, ms: round.timings.propose.reduce((a, b) => a + b) }))"
     )
     assert [own["drafter"] for own in rounds] == ["draft", "medusa", "eagle3", "block"]
@@ -338,6 +360,8 @@ def test_speeds_by_length_and_by_batch_are_those_of_the_records(
     next(walk(page, 1 + page.ask(LESSONS).index("when")))
     ends = {lane: [r.end for r in recorded["when"] if isinstance(r, Round) and r.lane == lane for _ in r.emitted]
             for lane in ("plain", LANE)}  # fmt: skip
+    assert page.element.locator(".lesson .worth tbody tr").count() == 4  # two drafts on two texts, side by side
+    assert len(set(page.element.locator(".lesson .worth tbody th").all_inner_texts())) == 2
     found = page.ask("e => Inside.byLength(e.store)")
     assert [at["y"] for at in found] == pytest.approx([a / b for a, b in zip(ends["plain"], ends[LANE], strict=False)])
     plain = {(run.batch, run.repeat): run.seconds for run in swept["when"] if run.drafter == "plain"}
@@ -348,8 +372,9 @@ def test_speeds_by_length_and_by_batch_are_those_of_the_records(
             assert len(ratios) == 2
             assert at["all"] == pytest.approx(ratios)
             assert at["y"] == pytest.approx(median(ratios))
-    page.element.get_by_role("button", name="Next", exact=True).click()
-    page.painted()
+    for _ in range(2):
+        page.element.get_by_role("button", name="Next", exact=True).click()
+        page.painted()
     drawn = page.element.locator(".sweep circle").evaluate_all(
         "(all) => all.map((c) => [c.cx, c.cy].map((v) => v.baseVal.value))"
     )

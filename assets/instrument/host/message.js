@@ -10,7 +10,7 @@ export class Message {
     this.code = h("div", { class: "code", hidden: true });
     const close = h("button", { class: "small", type: "button", text: "Close", on: { click: () => this.hide() } });
     this.box = h("div", { class: "message", hidden: true }, this.text, this.field, this.offer, this.code, close);
-    this.root = h("div", { role: "status" }, this.box);
+    this.root = h("div", { class: "messages", role: "status" }, this.box);
   }
 
   /** Beside it a `link` as selectable text, an `offer` {text, act} as a button, and a `code` (rows of 0 and 1) of the

@@ -16,7 +16,7 @@ export function demoWords(start) {
 export function provenance(start) {
   const models = start.models.map(
     (m) =>
-      `${m.role}${m.name === m.role ? "" : ` ${m.name}`} (${m.layers} × ${m.hidden}, ${size(m.parameters)}${m.weights ? `, ${m.weights}` : ""})`,
+      `${m.role}${m.name === m.role || OWN.test(m.name) ? "" : ` ${m.name}`} (${m.layers} × ${m.hidden}, ${size(m.parameters)}${m.weights ? `, ${m.weights}` : ""})`,
   );
   const cpu = /^cpu$/i.test(start.device) ? `CPU, ${counted(start.threads, "thread")}` : start.device;
   return [...models, `${cpu}, ${start.dtype}`, samplingWords(start.settings || {}), `seed ${start.seed}`].join(" · ");

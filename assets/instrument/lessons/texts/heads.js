@@ -21,7 +21,7 @@ function step(own, say) {
     host.round.show("tree");
     atStage(host, own.lane, own.round, "draft");
   };
-  return own && { show: "tree", figure: (store) => proposePicture(textsOf(store)[0]), act, say: say(own) };
+  return own && { show: "tree", figure: (store, host) => proposePicture(textsOf(store)[0], host), act, say: say(own) };
 }
 
 const cost = ({ round, forwards, ms }) =>
