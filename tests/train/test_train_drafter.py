@@ -6,6 +6,7 @@ import errno
 import json
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -422,6 +423,26 @@ def test_a_published_head_computes_what_was_trained(home: Path, tmp_path: Path, 
     for name, value in head.state_dict().items():
         expected = weights[name].to(torch.bfloat16) if value.is_floating_point() else weights[name]
         assert torch.equal(value, expected.to(value.dtype)), name
+
+
+@pytest.mark.training
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_preset_that_computes_again_in_bf16_trains_too(
+    home: Path, tmp_path: Path, small: None, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """What the GPU preset does, in miniature: no states on disk, bf16 matmuls, and pieces that are continued."""
+    preset = replace(PRESET, keeps_features=False, sitting=1.0)
+    monkeypatch.setitem(drafter.PRESETS, "cpu", preset)
+    for module in ("loop.precision", "drafter"):
+        monkeypatch.setattr(f"draftscope.train.{module}.precision", lambda _: torch.bfloat16)
+    asked = DrafterTraining(str(home), kind, tmp_path / "out", tmp_path / "work", prompts=prompt_file(tmp_path))
+    assert not train_drafter(replace(asked, sitting=1e-9))
+    assert not asked.out.exists()
+    assert train_drafter(asked)
+    record = json.loads((asked.out / "training.json").read_text())
+    assert record["precision"] == "bfloat16" and record["steps"] > 0
+    (one,) = (tmp_path / "work").glob("answers.*")
+    assert all(answer.features is None for path in shards.batches(one) for answer in shards.read(path, PLAN.layers))
 
 
 def commanded(*words: str) -> int:

@@ -110,7 +110,7 @@ def _train(asked: DrafterTraining, lab: Lab, requests: list[Prompt], began: floa
         seed=asked.seed,
     )
     to_answer = writing.asked(requests, lab.tokenizer)
-    about = loop.fingerprint(asked.seed, [], network)
+    about = f"{lab.target.digest or loop.fingerprint(0, [], network)}.{asked.seed}"
     folder = asked.work / f"answers.{_digest(about, to_answer)}"
     sitting = asked.sitting or preset.sitting or math.inf
     deadline = began + sitting * 60
@@ -127,7 +127,8 @@ def _train(asked: DrafterTraining, lab: Lab, requests: list[Prompt], began: floa
     budget = loop.Budget((asked.minutes or preset.minutes) * 60, deadline=deadline)
     state = asked.work / f"{asked.kind}.{about}"
     progress, done = learning.learn(one, teacher, study, state, budget, f"{asked.kind} {about}")
-    _publish(asked, lab, one, teacher, study, progress, _tried(requests, lab) if done else [])
+    if progress.step:
+        _publish(asked, lab, one, teacher, study, progress, _tried(requests, lab) if done else [])
     if not done:
         print(f"Stopped at step {progress.step}; saved in {state}. Run the same command to continue.")
     return done

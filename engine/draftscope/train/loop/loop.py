@@ -149,8 +149,13 @@ def fingerprint(seed: int, domains: list[Domain], *models: torch.nn.Module) -> s
         digest.update(domain.name.encode() + domain.tokens.tobytes())
     for model in models:
         for name, weight in model.state_dict().items():
-            digest.update(name.encode() + str(tuple(weight.shape)).encode() + weight.cpu().numpy().tobytes())
+            digest.update(name.encode() + str(tuple(weight.shape)).encode() + _bytes(weight))
     return digest.hexdigest()[:16]
+
+
+def _bytes(weight: torch.Tensor) -> bytes:
+    """The values of a tensor of any dtype; numpy has no bfloat16."""
+    return weight.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes()
 
 
 def started(folder: Path) -> bool:
