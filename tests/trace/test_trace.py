@@ -236,8 +236,11 @@ def test_the_engine_works_without_gradio_plotly_and_the_app(pair_folders: tuple[
     target, draft = pair_folders
     code = f"""
 import sys
-for name in ("gradio", "plotly", "pandas", "draftscope_app"):
+for name in ("gradio", "plotly", "pandas", "gguf", "typer", "draftscope_app"):
     sys.modules[name] = None
+import transformers
+transformers.__dict__.pop("GgufConfig", None)  # transformers 5.17 has none
+sys.modules["transformers"]._class_to_module.pop("GgufConfig", None)
 import pkgutil, importlib, draftscope
 for module in pkgutil.walk_packages(draftscope.__path__, "draftscope."):
     if not module.name.endswith("__main__"):

@@ -7,7 +7,8 @@ from io import StringIO
 from typing import Any
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, GgufConfig
+import transformers
+from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 from draftscope.base.errors import DraftscopeError
@@ -39,13 +40,19 @@ def network_of(file: GgufFile, progress: bool) -> Any:
             progress=progress,
             config=config,
             dtype=dtype,
-            quantization_config=GgufConfig(dequantize=True),
+            **_widened(),
             **where,
         )
     _refuse_other_values(network, file)
     if file.ends:
         network.generation_config.eos_token_id = list(file.ends)
     return network
+
+
+def _widened() -> dict[str, Any]:
+    """The option that quantised weights are widened when they are read. Older versions of transformers always do so."""
+    has_option = hasattr(transformers, "GgufConfig")  # from 5.20 on
+    return {"quantization_config": transformers.GgufConfig(dequantize=True)} if has_option else {}
 
 
 def _set_rotary(config: Any, file: GgufFile) -> None:
