@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -131,3 +132,31 @@ def test_gaps_follow_the_clock(page: Alone) -> None:
     assert page.element.locator(".lane .gaps").first.inner_text() == "gap p50 –, p99 –"
     page.ask("e => e.transport.toEnd()")
     page.painted()
+
+
+def test_the_embedded_model_is_called_what_it_is(page: Alone) -> None:
+    assert page.text(".demo") == "14.6M demo model: watch the mechanism, not the prose"
+
+
+def test_no_void_beside_the_round(page: Alone) -> None:
+    tree, decision, scale = (box(page, f".pair > .{name}") for name in ("tree", "decision", "scale"))
+    assert (decision["y"], decision["height"]) == (tree["y"], tree["height"])
+    assert scale["y"] > tree["y"] + tree["height"]
+    assert scale["width"] == pytest.approx(decision["x"] + decision["width"] - tree["x"], abs=1)
+
+
+def test_the_answer_of_a_chat_model_stands_apart_from_its_prompt(
+    browser: Any, events: list[AnyEvent], tmp_path: Path
+) -> None:
+    chat = [
+        event.model_copy(update={"rendered": "<user>hi</user>"}) if isinstance(event, RunStart) else event
+        for event in events
+    ]
+    (tmp_path / "run.html").write_text(player.page(chat), encoding="utf-8")
+    opened = Alone(browser, tmp_path / "run.html")
+    opened.painted()
+    for text in opened.element.locator(".pane").all_text_contents():
+        prompt, answer = text.split("\n\nanswer: ", 1)
+        assert prompt.endswith("One morning,")
+        assert answer.startswith(" while wandering")
+    opened.close()

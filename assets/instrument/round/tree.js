@@ -15,7 +15,7 @@ const CHAR = 7.6; // width of one character of the 12.5 px mono face
 const SMALL = 6.7; // and of the 11 px face beneath
 const NODE = 27; // height of a node
 const DENSE = 12; // rows; more than these are drawn close together
-const ROW = [33, 46, 58]; // height of a row whose nodes have so many lines beneath
+const ROW = [33, 46, 61]; // height of a row whose nodes have so many lines beneath
 const ZOOM = 1.25;
 const BENEATH = [() => true, (item) => item.verified || item.key === "last", () => false]; // which nodes have lines
 
