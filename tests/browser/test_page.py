@@ -95,8 +95,8 @@ def test_a_press_of_run_greys_what_another_run_has_shown(visit: Any) -> None:
         " e.lead.root.querySelector('.meta').textContent]))); })"
     )
     assert "stale" in seen[0] and re.search("starting …|in the queue|waiting for the engine", seen[1])
-    page.until("e => e.state === 'done' && e.store.over")
-    assert not page.ask("e => e.lead.root.classList.contains('stale')")
+    page.until("e => e.store.source === 'live' && e.state === 'done' && e.store.over")
+    page.until("e => !e.lead.root.classList.contains('stale')")
 
 
 def test_above_zero_the_distribution_is_the_same_and_the_draws_are_not(visit: Any) -> None:

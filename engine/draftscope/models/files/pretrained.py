@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pickle import UnpicklingError
 from typing import Any
 
 import torch
@@ -31,7 +30,7 @@ def loaded(kind: Any, source: str, progress: bool = False, shown: str = "", **op
         raise DraftscopeError(
             f"The weights in '{shown}' are damaged ({error}); download or write them again."
         ) from None
-    except (ImportError, OSError, ValueError, KeyError, RuntimeError, UnpicklingError) as error:
+    except Exception as error:  # of any kind: transformers trusts the types and values in a configuration
         raise DraftscopeError(_message(shown, error)) from None
 
 
@@ -49,7 +48,9 @@ def _message(source: str, error: Exception) -> str:
 
 
 def _first_line(error: Exception) -> str:
-    return str(error).strip().split("\n")[0][:200].rstrip(".")
+    first, *rest = str(error).strip().split("\n")
+    whole = f"{first} {rest[0].strip()}" if rest and first.endswith(":") else first  # the reason follows
+    return whole[:200].rstrip(".")
 
 
 @contextmanager

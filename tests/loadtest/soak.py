@@ -1,0 +1,157 @@
+"""A soak that anybody can repeat: `python -m tests.loadtest.soak` (six clients, 2,000 runs or 30 minutes).
+
+Starts a server of its own on the embedded pair. Every client presses Run again and again as the page does, with a
+drafter and settings drawn from a seed; a sixth of the runs is cancelled by leaving in the middle. What must hold: the
+memory of both processes is flat after the first tenth of the runs, every greedy text is plain's of the same run except
+at a tie in 16 bit, and no client ever gets an event of another one's run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import random
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.loadtest.load import RUN_S, Server, Visitor
+
+CLIENTS, RUNS, MINUTES = 6, 2000, 30.0
+CANCELLED = 1 / 6
+MOST_GROWTH_MB = 60.0  # of each process, after the first tenth: caches of kernels and of tokens fill up
+DRAFTERS = ("draft", "sampled-tree", "topk-tree", "ngram", "suffix", "lookahead", "early-exit", "eagle3-tree", "plain")
+PROMPTS = ("Once upon a time", "def add(a, b):\n    return", "1 2 3 4 5 6 7", "To be, or not to be", "é€ \U0001f600 ")
+
+
+@dataclass
+class Tally:
+    """What all clients have seen so far."""
+
+    runs: int = 0
+    outcomes: Counter[str] = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)
+    memory: list[tuple[int, float, float]] = field(default_factory=list)  # runs, page, engine
+
+
+def drawn(dice: random.Random) -> dict[str, Any]:
+    """The settings of one run."""
+    settings: dict[str, Any] = {
+        "prompt": dice.choice(PROMPTS),
+        "drafter": dice.choice(DRAFTERS),
+        "max_new_tokens": dice.choice((8, 16, 32, 64)),
+        "temperature": dice.choice((0.0, 0.0, 0.5, 1.0, 1.5)),
+        "seed": dice.randrange(2**31),
+        "gamma": dice.randint(1, 8),
+    }
+    return settings | ({"top_k": dice.choice((0, 5, 50))} if dice.random() < 0.5 else {})
+
+
+async def one(
+    client: httpx.AsyncClient, config: dict[str, Any], settings: dict[str, Any], leaves: bool
+) -> tuple[str, str]:
+    """What came of a run, and what was wrong with it."""
+    visitor = Visitor(client, config, **settings)
+    ends: dict[str, dict[str, Any]] = {}
+    runs: set[str] = set()
+    gaps: list[float] = []
+    rounds = 0
+    events = visitor.events()
+    async for event in events:
+        runs.add(event["run"])
+        if event["kind"] == "run_start" and event["prompt"] != settings["prompt"]:
+            return "whole", f"the prompt of another client: {event['prompt']!r}"
+        if event["kind"] == "run_end":
+            ends[event["lane"]] = event
+        if event["kind"] == "round":
+            rounds += 1
+            gaps += [
+                gap
+                for gap in (event["last"].get("gap"), *(d.get("gap") for d in event["decisions"]))
+                if gap is not None
+            ]
+            if leaves and rounds >= 2:
+                await events.aclose()  # type: ignore[attr-defined]
+                return "left", ""
+    if len(runs) != 1:
+        return "whole", f"events of {len(runs)} runs"
+    texts = [ends[lane]["token_ids"] for lane in ends]
+    if settings["temperature"] == 0.0 and len(texts) == 2 and texts[0] != texts[1]:
+        return ("tied", "") if min(gaps) < 0.1 else ("whole", "a greedy text is not plain's")
+    return "whole", ""
+
+
+async def client_of(number: int, server: Server, tally: Tally, asked: argparse.Namespace, until: float) -> None:
+    dice = random.Random(asked.seed * 1000 + number)
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
+    async with httpx.AsyncClient(base_url=server.url, timeout=RUN_S, limits=limits) as client:
+        config = (await client.get("/config")).json()
+        while tally.runs < asked.runs and time.monotonic() < until:
+            tally.runs += 1
+            count, settings = tally.runs, drawn(dice)
+            try:
+                outcome, wrong = await one(client, config, settings, dice.random() < CANCELLED)
+            except RuntimeError as error:  # a sentence of the server
+                outcome, wrong = "refused", "" if "not here" in str(error) or "cannot" in str(error) else str(error)
+            tally.outcomes[outcome] += 1
+            if wrong:
+                tally.wrong.append(f"{wrong} ({settings})")
+            tally.memory.append((count, *server.memory_mb()))
+
+
+def grown(memory: list[tuple[int, float, float]]) -> tuple[float, float]:
+    """By how many MB each process has grown since a tenth of the runs: medians of the second tenth and of the last."""
+
+    def middle(rows: list[tuple[int, float, float]], column: int) -> float:
+        sizes = sorted(row[column] for row in rows)
+        return sizes[len(sizes) // 2]
+
+    tenth = max(len(memory) // 10, 1)
+    first, last = memory[tenth : 2 * tenth] or memory, memory[-tenth:]
+    return middle(last, 1) - middle(first, 1), middle(last, 2) - middle(first, 2)
+
+
+async def soaked(server: Server, asked: argparse.Namespace) -> Tally:
+    tally, until = Tally(), time.monotonic() + 60 * asked.minutes
+    await asyncio.gather(*(client_of(number, server, tally, asked, until) for number in range(asked.clients)))
+    return tally
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--clients", type=int, default=CLIENTS)
+    parser.add_argument("--runs", type=int, default=RUNS)
+    parser.add_argument("--minutes", type=float, default=MINUTES)
+    parser.add_argument("--seed", type=int, default=1)
+    asked = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory(prefix="draftscope-soak-") as folder:
+        server = Server(Path(folder) / "log", asked.clients + 2)
+        try:
+            server.wait_ready()
+            began, load = time.monotonic(), os.getloadavg()[0]
+            tally = asyncio.run(soaked(server, asked))
+            took = time.monotonic() - began
+        finally:
+            server.end()
+    page, engine = grown(tally.memory)
+    outcomes = ", ".join(f"{count} {name}" for name, count in sorted(tally.outcomes.items()))
+    print(f"{asked.clients} clients, seed {asked.seed}: {outcomes} in {took / 60:.1f} min; load {load:.1f} before, "
+          f"{os.getloadavg()[0]:.1f} after")  # fmt: skip
+    print(f"memory at the end: page {tally.memory[-1][1]:.0f} MB ({page:+.0f} after the first tenth), "
+          f"engine {tally.memory[-1][2]:.0f} MB ({engine:+.0f})")  # fmt: skip
+    for wrong in tally.wrong:
+        print(f"WRONG: {wrong}")
+    held = not tally.wrong and max(page, engine) < MOST_GROWTH_MB
+    print("every expectation held" if held else "an expectation did not hold")
+    return 0 if held else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
