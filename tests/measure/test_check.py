@@ -14,6 +14,7 @@ from draftscope.decode.lab import Lab
 from draftscope.decode.session import Session
 from draftscope.drafters.settings import Settings
 from draftscope.measure import check as checks
+from draftscope.measure import ties
 from draftscope.measure.check import Bench, Finding
 from draftscope.models.model import Model
 from draftscope.models.precise import fp32_logits
@@ -74,16 +75,16 @@ def test_rounding_is_a_tie_and_no_difference(
     bench = Bench(shipped, drafter, prompts=PROMPTS)
     assert bench.rounding.bound > 0  # measured and written before any rounding is added
     assert bench.plain
-    rounded(monkeypatch, shipped, most=0.05)
+    rounded(monkeypatch, shipped, most=bench.rounding.bound / 4)
     finding: Finding = test(bench, 8) if test is checks.end_inside_a_block else test(bench)
     assert finding.passed, finding.detail
     assert not finding.ties or "a tie" in finding.detail
 
 
 def test_a_tie_is_counted_and_said(shipped: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ties, "MARGIN", 10.0)  # as if the target rounded so coarsely that its texts have ties
     bench = Bench(shipped, "topk-tree", prompts=PROMPTS)
-    assert bench.rounding.bound > 0
-    rounded(monkeypatch, shipped, most=0.08)
+    rounded(monkeypatch, shipped, most=bench.rounding.bound / 4)
     found = [checks.greedy_identity(bench), checks.ragged_batch(bench)]
     assert sum(finding.ties for finding in found) > 0
     assert all(finding.passed for finding in found), found
@@ -129,3 +130,18 @@ def test_the_distribution_is_tested_where_rounding_leaves_outcomes_to_compare(sh
     prompt, there = checks._telling(shipped, (unclear,), settings, length=4, samples=2048)
     assert (prompt, there.top_k) != (unclear, 3)
     assert checks.distribution_test(shipped, prompt, there, 2, 512).passed
+
+
+def test_siblings_are_tested_where_they_are_rejected(shipped: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A q that keeps a rejected sibling passed at temperature 1 on this pair, and is caught at 2."""
+    asked: list[float] = []
+
+    def recorded(_: Lab, __: str, settings: Settings, **___: object) -> Finding:
+        asked.append(settings.temperature)
+        return Finding("joint distribution", True, "")
+
+    monkeypatch.setattr(checks, "TESTS", ())
+    monkeypatch.setattr(checks, "distribution_test", recorded)
+    for drafter in ("draft", "sampled-tree"):
+        assert list(checks.check(shipped, drafter, 500))
+    assert asked == [1.0, 1.0, 2.0]

@@ -157,7 +157,7 @@ function told(done) {
     h("p", { class: "result-line" }, h("b", { text: value }), `: ${detail}.`),
     h("p", {
       class: "sum",
-      text: `${what(done)} on ${done.models.join(" + ")}, ${when(done)} UTC. ${lossy ? `n = ${done.samples.toLocaleString("en")} samples. ` : `A correct implementation fails such a test once in ${Math.round(1 / done.false_alarm).toLocaleString("en")}. `}Tested: the joint distribution of the next four tokens at T = 1, γ 3.`,
+      text: `${what(done)} on ${done.models.join(" + ")}, ${when(done)} UTC. ${lossy ? `n = ${done.samples.toLocaleString("en")} samples. ` : `A correct implementation fails such a test once in ${Math.round(1 / done.false_alarm).toLocaleString("en")}. `}Tested: the joint distribution of the next four tokens, γ 3.`,
     }),
     h(
       "div",

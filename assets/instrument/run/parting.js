@@ -5,7 +5,7 @@
 
 import { compareTokens, temperatureOf } from "../base/store.js";
 
-const TIED = { bfloat16: 0.25, float16: 0.05, float32: 0.001 }; // logits this close may change order by rounding
+const TIED = { bfloat16: 0.1, float16: 0.02, float32: 0.001 }; // logits this close may change order by rounding
 
 /** {index, gap, tie} of the first token that differs among those shown at `shown` tokens of both; null if none does. */
 export function partingOf(lane, plain, shown = Infinity) {

@@ -35,6 +35,7 @@ from draftscope.verify.sampling import Sampling
 FALSE_ALARM = 1e-6  # probability that a distribution test fails for a correct implementation
 LEAST_DUE = 5  # times an outcome must be expected to be compared by itself
 TOP_KS = 3  # values of top-k that are tried, from the test's own on
+CHAIN_T, TREE_T = 1.0, 2.0  # temperatures of the distribution tests; siblings are seldom all rejected at 1
 MIN_FREEDOM = 4  # degrees of freedom; with fewer, a wrong distribution would pass
 PROMPTS = ("Once upon a time", "def main():\n    ", "Question: What is 12 + 7?\nAnswer:", "The sea was calm and")
 
@@ -108,7 +109,7 @@ def check(
     watch: Callable[[], None] = lambda: None,
     prompts: Sequence[str] = PROMPTS,
 ) -> Iterator[Finding]:
-    """Tests what every drafter must satisfy, then the joint distribution at temperature 1; yields each finding.
+    """Tests what every drafter must satisfy, then the joint distribution above temperature 0; yields each finding.
 
     `like` has the lenience and agreement of a lossy rule. `watch` is called before each test and in every round of the
     distribution tests; what it raises ends the check. A lossy `rule` writes another distribution by design: how far it
@@ -126,8 +127,8 @@ def check(
         yield test(bench)
     for each in rules:
         settings = Settings.of(
-            drafter=drafter, rule=each, gamma=3, shape=(3, 2), typed=" the", temperature=1.0, top_k=3, seed=seed,
-            lenience=lossy.lenience, agreement=lossy.agreement,
+            drafter=drafter, rule=each, gamma=3, shape=(3, 2), typed=" the", top_k=3, seed=seed,
+            temperature=CHAIN_T if chooses else TREE_T, lenience=lossy.lenience, agreement=lossy.agreement,
         )  # fmt: skip
         progress(f"joint distribution, {samples} samples")
         test_distribution = distance_test if each in LOSSY else distribution_test

@@ -43,7 +43,7 @@ def check(
     """Compare a drafter's output with plain decoding.
 
     At temperature 0 the tokens must be equal, except where rounding alone decides the target's best token: such a tie
-    is counted and is no difference. At temperature 1 their distribution is tested on many runs. The exit code
+    is counted and is no difference. Above it their distribution is tested on many runs. The exit code
     is 1 where a difference was found.
     """
     if samples < LEAST_SAMPLES:
