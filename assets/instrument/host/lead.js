@@ -15,7 +15,8 @@ export class Lead {
     this.sentence = h("h2", { "aria-live": "off" });
     this.basis = h("p", { class: "note basis" });
     this.empty = h("p", { class: "empty", text: "Nothing has run yet. Press Run, or load a saved run." });
-    const meta = h("p", { class: "meta" }, this.badge, this.demo, this.what, this.doing, ...tools);
+    const facts = h("span", { class: "facts" }, this.badge, this.demo, this.what, this.doing);
+    const meta = h("p", { class: "meta" }, facts, ...tools);
     const foot = h("div", { class: "lead-foot" }, this.basis, below);
     this.root = h("header", { class: "lead" }, meta, this.sentence, foot);
   }
