@@ -20,7 +20,7 @@ run: $(READY)
 PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses 2
 
 test: lint
-	$(PYTEST) -m "not training and not slow_architectures and not soak and not space_environment"
+	$(PYTEST) -m "not training and not slow_architectures and not pictures and not soak and not space_environment"
 
 test-all: lint
 	$(PYTEST)

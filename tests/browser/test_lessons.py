@@ -32,7 +32,7 @@ from draftscope_app.page.runs import lessons
 from draftscope_app.recordings import record_lessons, sweep
 from tests.conftest import random_heads, random_llama
 from tests.support.alone import Alone
-from tests.support.browsers import violations
+from tests.support.browsers import VIEWS, violations
 from tests.support.raced import hostile
 
 FOLDER = assets() / "instrument" / "lessons"
@@ -458,8 +458,7 @@ def test_a_lesson_shows_only_what_it_speaks_of(browser: Any, school: Path) -> No
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1440])
+@pytest.mark.parametrize(("width", "theme"), VIEWS)
 def test_lessons_in_both_themes(browser: Any, school: Path, width: int, theme: str) -> None:
     page = Alone(browser, school, viewport={"width": width, "height": 900}, color_scheme=theme, bypass_csp=True)
     for number in range(1, len(page.ask(LESSONS)) + 1):

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from draftscope.trace import files
-from tests.support.browsers import ARTIFACTS
+from tests.support.browsers import ARTIFACTS, VIEWS
 from tests.support.visit import EVIL, UNFOLDS, Visit, load, record
 
 pytestmark = pytest.mark.browser
@@ -849,8 +849,7 @@ def test_a_scene_covers_the_page(visit: Any) -> None:
 # How it looks: nothing overflows, axe finds no violation, and every view is there to be looked at.
 
 
-@pytest.mark.parametrize("width", [390, 1440])
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize(("width", "theme"), VIEWS)
 def test_screens(visit: Any, width: int, theme: str) -> None:
     ARTIFACTS.mkdir(exist_ok=True)
     phone = {"viewport": {"width": 390, "height": 844}, "device_scale_factor": 2} if width == 390 else {}
