@@ -20,7 +20,7 @@ from draftscope.drafters.policy.arms import arms_of
 from draftscope.drafters.policy.implied import accepted, lies_in
 from draftscope.drafters.policy.policies import POLICIES, Policy
 from draftscope.drafters.settings import Settings
-from draftscope.measure.check import FALSE_ALARM, TESTS, chi_square, exact_joint, sampled_joint
+from draftscope.measure.check import FALSE_ALARM, TESTS, GreedyTest, chi_square, exact_joint, sampled_joint
 from draftscope.trace import files
 from draftscope.trace.events import EVENT, PolicyNote
 from draftscope.verify.sampling import Sampling
@@ -411,7 +411,7 @@ def test_arms_share_the_draft_models_cache(pair: Lab) -> None:
 def test_the_checks_of_a_pair_hold(pair: Lab, drafter: str) -> None:
     """Except the distribution, which is tested above. A run that depends on the clock need not repeat its seed."""
     for test in TESTS:
-        finding = test(pair, drafter)
+        finding = test(GreedyTest(pair, drafter))
         assert finding.passed, finding.detail
 
 

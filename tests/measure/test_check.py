@@ -15,7 +15,7 @@ from draftscope.decode.session import Session
 from draftscope.drafters.settings import Settings
 from draftscope.measure import check as checks
 from draftscope.measure import ties
-from draftscope.measure.check import Bench, Finding
+from draftscope.measure.check import Finding, GreedyTest
 from draftscope.models.model import Model
 from draftscope.models.precise import fp32_logits
 
@@ -72,7 +72,7 @@ def test_logits_in_fp32_are_those_of_an_fp32_copy_and_leave_the_model_alone(ship
 def test_rounding_is_a_tie_and_no_difference(
     shipped: Lab, monkeypatch: pytest.MonkeyPatch, drafter: str, test: Any
 ) -> None:
-    bench = Bench(shipped, drafter, prompts=PROMPTS)
+    bench = GreedyTest(shipped, drafter, prompts=PROMPTS)
     assert bench.rounding.bound > 0  # measured and written before any rounding is added
     assert bench.plain
     rounded(monkeypatch, shipped, most=bench.rounding.bound / 4)
@@ -83,7 +83,7 @@ def test_rounding_is_a_tie_and_no_difference(
 
 def test_a_tie_is_counted_and_said(shipped: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ties, "MARGIN", 10.0)  # as if the target rounded so coarsely that its texts have ties
-    bench = Bench(shipped, "topk-tree", prompts=PROMPTS)
+    bench = GreedyTest(shipped, "topk-tree", prompts=PROMPTS)
     rounded(monkeypatch, shipped, most=bench.rounding.bound / 4)
     found = [checks.greedy_identity(bench), checks.ragged_batch(bench)]
     assert sum(finding.ties for finding in found) > 0
@@ -94,7 +94,7 @@ def test_a_tie_is_counted_and_said(shipped: Lab, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("drafter", ["sampled-tree", "draft", "ngram"])
 def test_a_wrong_greedy_rule_is_caught_in_16_bits(shipped: Lab, monkeypatch: pytest.MonkeyPatch, drafter: str) -> None:
-    bench = Bench(shipped, drafter, prompts=PROMPTS)
+    bench = GreedyTest(shipped, drafter, prompts=PROMPTS)
     assert bench.plain
     wrong_greedy(monkeypatch)
     finding = checks.greedy_identity(bench)
@@ -105,7 +105,7 @@ def test_a_wrong_greedy_rule_is_caught_in_16_bits(shipped: Lab, monkeypatch: pyt
 def test_where_rounding_is_most_of_the_lead_nothing_is_called_a_tie(
     shipped: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bench = Bench(shipped, "draft", prompts=PROMPTS)
+    bench = GreedyTest(shipped, "draft", prompts=PROMPTS)
     assert bench.plain
     right = Model.forward
 

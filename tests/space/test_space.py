@@ -94,7 +94,7 @@ def test_the_folder_is_a_space(tmp_path: Path) -> None:
 
 
 def test_every_asset_travels_or_is_known_to_stay() -> None:
-    stay = {"assets/screenshot.png", "assets/bench.css", "assets/results"}
+    stay = {"assets/screenshot.png", "assets/bench.css", "assets/results", "assets/training_prompts.json"}
     travel = set(read(ROOT / "space.yaml").assets)
     assert {f"assets/{path.name}" for path in (ROOT / "assets").iterdir()} == travel | stay
 
@@ -102,7 +102,8 @@ def test_every_asset_travels_or_is_known_to_stay() -> None:
 def test_a_wheel_has_the_assets_that_code_reads_and_no_others() -> None:
     wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
     assert wheel["force-include"] == {
-        name: f"draftscope/{name}" for name in {"assets/bench.css", *read(ROOT / "space.yaml").assets}
+        name: f"draftscope/{name}"
+        for name in {"assets/bench.css", "assets/training_prompts.json", *read(ROOT / "space.yaml").assets}
     }
 
 

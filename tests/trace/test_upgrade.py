@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from draftscope.base.assets import assets
 from draftscope.base.errors import DraftscopeError
 from draftscope.decode.lab import Lab
 from draftscope.trace import files
@@ -49,8 +48,9 @@ def test_a_trace_of_version_1_reads_as_the_same_events(
     assert files.read(old).events == events
 
 
-def test_shipped_recordings_of_version_1_load() -> None:
-    path = assets() / "lessons" / "coin.jsonl.gz"
+def test_a_recording_of_version_1_loads() -> None:
+    """It was shipped as a lesson until 2026-11-22."""
+    path = Path(__file__).with_name("version_1.jsonl.gz")
     with gzip.open(path, "rt", encoding="utf-8") as file:
         first, *rest = file
     assert json.loads(first)["schema_version"] == 1

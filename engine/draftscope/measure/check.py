@@ -113,10 +113,10 @@ def check(
 
     `like` has the lenience and agreement of a lossy rule. `watch` is called before each test and in every round of the
     distribution tests; what it raises ends the check. A lossy `rule` writes another distribution by design: how far it
-    lies from the target's is told as a number, not verified.
+    lies from the target's is reported as a number, not verified.
     """
     chooses = "rule" in drafters.find(drafter).uses
-    bench = Bench(lab, drafter, seed, tuple(prompts))
+    case = GreedyTest(lab, drafter, seed, tuple(prompts))
     if rule is not None and not chooses:
         raise DraftscopeError(f"rule = '{rule}': '{drafter}' has no choice of rule; leave it out.")
     rules = (rule,) if rule is not None else ("block", "token") if chooses else ("block",)
@@ -124,7 +124,7 @@ def check(
     for test in TESTS:
         watch()
         progress(test.__name__.replace("_", " "))
-        yield test(bench)
+        yield test(case)
     for each in rules:
         settings = Settings.of(
             drafter=drafter, rule=each, gamma=3, shape=(3, 2), typed=" the", top_k=3, seed=seed,
@@ -149,7 +149,7 @@ def verdict(findings: Sequence[Finding], exact: bool) -> str:
 
 
 @dataclass(frozen=True)
-class Bench:
+class GreedyTest:
     """What the greedy tests share: the pair, the drafter, and what plain writes after each prompt."""
 
     lab: Lab
@@ -177,119 +177,119 @@ class Bench:
         """Where a text leaves the expected one; None if the shorter is the beginning of the longer."""
         return self.rounding.parting(self.lab.encode(prompt), expected, found)
 
-    def told(self, prompt: str, parting: Parting) -> str:
+    def where_and_why(self, prompt: str, parting: Parting) -> str:
         """Where and why a text parts."""
         gap = f"where the target's fp32 logits of the two tokens are {parting.gap:.3g} apart"
-        told = f"'{prompt[:24]}' parts at token {parting.token + 1}, {gap}"
+        sentence = f"'{prompt[:24]}' parts at token {parting.token + 1}, {gap}"
         if parting.tie:
-            return f"{told}: a tie"
-        return f"{told}; from there a token trails the target's best by {parting.behind:.3g}"
+            return f"{sentence}: a tie"
+        return f"{sentence}; from there a token trails the target's best by {parting.behind:.3g}"
 
 
-def greedy_identity(bench: Bench) -> Finding:
+def greedy_identity(case: GreedyTest) -> Finding:
     """At temperature 0 the drafter must write plain's tokens. A text may part from plain's at a tie only."""
     name, partings = "greedy identity", []
-    equal, total = 0, sum(map(len, bench.plain))
-    for prompt, plain in zip(bench.prompts, bench.plain, strict=True):
-        found = bench.greedy(prompt, bench.drafter, bench.tokens)
+    equal, total = 0, sum(map(len, case.plain))
+    for prompt, plain in zip(case.prompts, case.plain, strict=True):
+        found = case.greedy(prompt, case.drafter, case.tokens)
         equal += _common(plain, found)
         if found == plain:
             continue
-        parting = bench.parting(prompt, plain, found)
+        parting = case.parting(prompt, plain, found)
         if parting is None:
             detail = f"'{prompt[:24]}' has {len(found)} tokens, plain's text {len(plain)}, equal as far as both go"
             return Finding(name, False, detail, total)
-        partings.append(bench.told(prompt, parting))
+        partings.append(case.where_and_why(prompt, parting))
         if not parting.tie:
-            return Finding(name, False, f"{partings[-1]} ({bench.rounding})", total)
-    detail = f"{equal} of {total} tokens equal to plain, {len(bench.prompts)} prompts"
-    return Finding(name, True, _with_ties(detail, partings, bench), total, ties=len(partings))
+            return Finding(name, False, f"{partings[-1]} ({case.rounding})", total)
+    detail = f"{equal} of {total} tokens equal to plain, {len(case.prompts)} prompts"
+    return Finding(name, True, _with_ties(detail, partings, case), total, ties=len(partings))
 
 
-def one_forward_a_round(bench: Bench) -> Finding:
+def one_forward_a_round(case: GreedyTest) -> Finding:
     """The target must run once per round, plus one prefill."""
-    with bench.lab.target.counter.widths() as ran:
-        run = bench.lab.decode(bench.prompts[0], bench.drafter, max_new_tokens=24, seed=bench.seed)
+    with case.lab.target.counter.widths() as ran:
+        run = case.lab.decode(case.prompts[0], case.drafter, max_new_tokens=24, seed=case.seed)
     widths = [event.width for event in run.rounds]
     detail = f"{len(ran)} forwards: {len(widths)} rounds and the prefill"
     return Finding("one forward a round", ran[1:] == widths, detail, len(ran))
 
 
-def end_inside_a_block(bench: Bench, tokens: int = 24) -> Finding:
+def end_inside_a_block(case: GreedyTest, tokens: int = 24) -> Finding:
     """An end of text must end the text there, also inside an accepted block. Before it, a text may part at a tie."""
-    prompt, free = bench.prompts[0], bench.greedy(bench.prompts[0], bench.drafter, tokens)
+    prompt, free = case.prompts[0], case.greedy(case.prompts[0], case.drafter, tokens)
     wrong, partings = [], []
     for place, end in enumerate(free):
         expected = free[: free.index(end) + 1]
-        found = bench.greedy(prompt, bench.drafter, tokens, ends=[end])
+        found = case.greedy(prompt, case.drafter, tokens, ends=[end])
         if found == expected:
             continue
-        parting = bench.parting(prompt, expected, found)
+        parting = case.parting(prompt, expected, found)
         ended = end not in found[:-1] and (found[-1] == end or len(found) == tokens)
         if parting is None or not parting.tie or not ended:
             wrong.append(place)
         else:
-            partings.append(bench.told(prompt, parting))
+            partings.append(case.where_and_why(prompt, parting))
     detail = (
         f"texts that should end at tokens {wrong} end elsewhere"
         if wrong
         else f"{len(free)} ends, each in the right place"
     )
-    detail = _with_ties(detail, partings, bench)
+    detail = _with_ties(detail, partings, case)
     return Finding("end inside a block", not wrong, detail, len(free), ties=len(partings))
 
 
-def begun_again(bench: Bench) -> Finding:
+def begun_again(case: GreedyTest) -> Finding:
     """A cancelled run must not change what the next run writes.
 
     Tested at temperature 0 if the drafter depends on measured times, since a seed then repeats no sampled text. Two
     such texts have other trees, so they may part at a tie.
     """
-    name, by_clock = "begun again", drafters.find(bench.drafter).by_clock
+    name, by_clock = "begun again", drafters.find(case.drafter).by_clock
     settings = Settings.of(
-        drafter=bench.drafter, temperature=0.0 if by_clock else 1.0, max_new_tokens=24, seed=bench.seed
+        drafter=case.drafter, temperature=0.0 if by_clock else 1.0, max_new_tokens=24, seed=case.seed
     )
-    undisturbed = _written(bench.lab, bench.prompts[0], settings)
-    next(bench.lab.session(bench.prompts[1], settings, record=False).steps())
-    again = _written(bench.lab, bench.prompts[0], settings)
+    undisturbed = _written(case.lab, case.prompts[0], settings)
+    next(case.lab.session(case.prompts[1], settings, record=False).steps())
+    again = _written(case.lab, case.prompts[0], settings)
     if again != undisturbed and by_clock:
-        parting = bench.parting(bench.prompts[0], undisturbed, again)
+        parting = case.parting(case.prompts[0], undisturbed, again)
         if parting is not None and parting.tie:
-            detail = _with_ties("equal after a cancelled run", [bench.told(bench.prompts[0], parting)], bench)
+            detail = _with_ties("equal after a cancelled run", [case.where_and_why(case.prompts[0], parting)], case)
             return Finding(name, True, detail, 1, ties=1)
     same = again == undisturbed
     return Finding(name, same, f"{len(undisturbed)} tokens {'equal' if same else 'differ'} after a cancelled run", 1)
 
 
-def ragged_batch(bench: Bench) -> Finding:
+def ragged_batch(case: GreedyTest) -> Finding:
     """Unequal texts decoded together must get the same tokens as each alone, except at a tie."""
-    lab, name, partings = bench.lab, "ragged batch", []
+    lab, name, partings = case.lab, "ragged batch", []
     if not lab.batches:
         return Finding(name, True, "skipped: one of these models decodes one text at a time")
-    settings = Settings.of(drafter=bench.drafter, max_new_tokens=24, seed=bench.seed)
-    encoded = [lab.encode(prompt) for prompt in bench.prompts]
+    settings = Settings.of(drafter=case.drafter, max_new_tokens=24, seed=case.seed)
+    encoded = [lab.encode(prompt) for prompt in case.prompts]
     together = lab.session_of(encoded, settings, tuple(range(len(encoded))), ends=False)
     for _ in together.steps():
         pass
-    for b, prompt in enumerate(bench.prompts):
+    for b, prompt in enumerate(case.prompts):
         alone = lab.session_of([encoded[b]], settings, (b,), ends=False)
         for _ in alone.steps():
             pass
-        parting = bench.parting(prompt, alone.transcripts[0].tokens, together.transcripts[b].tokens)
+        parting = case.parting(prompt, alone.transcripts[0].tokens, together.transcripts[b].tokens)
         if parting is not None:
-            partings.append(bench.told(prompt, parting))
+            partings.append(case.where_and_why(prompt, parting))
             if not parting.tie:
-                return Finding(name, False, f"{partings[-1]} ({bench.rounding})", len(encoded))
+                return Finding(name, False, f"{partings[-1]} ({case.rounding})", len(encoded))
     detail = f"{len(encoded)} unequal texts get the same tokens together as alone"
-    return Finding(name, True, _with_ties(detail, partings, bench), len(encoded), ties=len(partings))
+    return Finding(name, True, _with_ties(detail, partings, case), len(encoded), ties=len(partings))
 
 
-def _with_ties(detail: str, partings: Sequence[str], bench: Bench) -> str:
+def _with_ties(detail: str, partings: Sequence[str], case: GreedyTest) -> str:
     """`detail`, and the ties that were met, if any."""
     if not partings:
         return detail
     more = f", and {len(partings) - 1} more" if len(partings) > 1 else ""
-    return f"{detail}; {partings[0]}{more} ({bench.rounding})"
+    return f"{detail}; {partings[0]}{more} ({case.rounding})"
 
 
 TESTS = (greedy_identity, one_forward_a_round, end_inside_a_block, begun_again, ragged_batch)
