@@ -13,7 +13,7 @@ from draftscope.models.loading.chat import Chat
 from draftscope.trace.events import RunStart
 from draftscope_app.cli import options
 from draftscope_app.cli.fields import Given, takes
-from tests.conftest import byte_tokenizer
+from tests.conftest import byte_tokenizer, letters
 
 TEMPLATE = (
     "{{ bos_token }}{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}"
@@ -108,3 +108,16 @@ def test_the_command_line_has_the_switches() -> None:
 
     get_command(own).main(["--raw", "--thinking", "--system", "be brief"], standalone_mode=False)
     assert found == [Chat(raw=True, system="be brief", thinking=True)]
+
+
+def test_a_template_that_leaves_nothing_to_read_is_refused(pair: Lab) -> None:
+    with pytest.raises(DraftscopeError, match=r"turns this prompt into nothing; decode without it \(--raw\)"):
+        chatty(pair, "{# nothing #}").decode("hi", max_new_tokens=2)
+
+
+def test_a_tokenizer_larger_than_its_model_is_refused(tiny: Lab) -> None:
+    """Its last token would be read beyond the end of the embedding."""
+    lab = Lab(tiny.target, None, letters(7))
+    assert lab.decode("abe", "plain", max_new_tokens=2).token_ids
+    with pytest.raises(DraftscopeError, match="writes token 6, but 'tiny-target' knows only 5 tokens"):
+        lab.decode("abg", "plain", max_new_tokens=2)

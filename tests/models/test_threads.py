@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import fields
 from inspect import signature
@@ -139,3 +140,12 @@ def test_options_of_load_are_declared_once() -> None:
     assert arguments == declared | {"progress": False}
     with pytest.raises(TypeError, match="'thread'"):
         draftscope.load(thread=1)
+
+
+@pytest.mark.parametrize("threads", [0, -1, 100_000])
+def test_threads_that_no_machine_has_are_refused(pair_folders: tuple[Path, Path], threads: int) -> None:
+    most = os.cpu_count()
+    with pytest.raises(
+        DraftscopeError, match=f"threads = {threads}: this machine has {most} cores; choose 1 to {most}"
+    ):
+        draftscope.load(*pair_folders, dtype="float32", threads=threads)

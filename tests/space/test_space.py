@@ -145,6 +145,11 @@ def needed(names: list[str]) -> set[str]:
     return found
 
 
+def test_a_dry_run_refuses_hardware_that_the_hub_does_not_offer(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["space", "push", "me/scope", "--hardware", "zzz"]) == 2
+    assert "hardware = 'zzz': the hub offers no such hardware; choose from cpu-basic" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("hardware", "inside", "outside"),
     [("cpu-basic", "2.13.0", "2.14.0"), ("l4x1", "2.13.0", "2.14.0"), ("zero-a10g", "2.11.0", "2.12.0")],

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from huggingface_hub import HfApi
+from huggingface_hub import HfApi, SpaceHardware
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, HTTPError  # type: ignore[attr-defined]
 from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 
@@ -24,6 +24,15 @@ def refuse_name(name: str) -> None:
         raise DraftscopeError(f"'{name}' cannot be a Space's name ({str(error).split('. ')[0]}).") from None
     if "/" not in name:
         raise DraftscopeError(f"'{name}' names no owner; write OWNER/{name}.")
+
+
+def refuse_hardware(name: str) -> None:
+    """Raises `DraftscopeError` for hardware that the hub does not offer."""
+    offered = [each.value for each in SpaceHardware]
+    if name not in offered:
+        raise DraftscopeError(
+            f"hardware = '{name}': the hub offers no such hardware; choose from {', '.join(offered)}."
+        )
 
 
 def token() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import wraps
@@ -92,8 +93,9 @@ def load(settings: _Call) -> Lab:
 
 
 def _set_threads(threads: int) -> None:
-    if threads < 1:
-        raise DraftscopeError(f"threads = {threads}: choose at least 1.")
+    most = os.cpu_count() or 1
+    if not 1 <= threads <= most:
+        raise DraftscopeError(f"threads = {threads}: this machine has {most} cores; choose 1 to {most}.")
     torch.set_num_threads(threads)
 
 

@@ -24,8 +24,21 @@ def read_prompt(pair: LoadedPair, prompt: str, max_new_tokens: int, chat: Chat) 
     rendered = chat.render(pair.tokenizer, prompt)
     text, special = (prompt, True) if rendered is None else (rendered, False)  # a template has its own BOS
     tokens: list[int] = pair.tokenizer(text, add_special_tokens=special)["input_ids"]
+    if not tokens:
+        raise DraftscopeError("The chat template turns this prompt into nothing; decode without it (--raw).")
+    _refuse_tokens(pair, tokens)
     _refuse_length(pair, len(tokens), max_new_tokens, room)
     return rendered or "", tokens
+
+
+def _refuse_tokens(pair: LoadedPair, tokens: list[int]) -> None:
+    highest = max(tokens)
+    for model in pair.models:
+        if highest >= model.vocabulary:
+            raise DraftscopeError(
+                f"The tokenizer writes token {highest:,}, but '{model.name}' knows only {model.vocabulary:,} tokens; "
+                "load the model with the tokenizer that it was trained with."
+            )
 
 
 def _refuse_length(pair: LoadedPair, tokens: int, more: int, room: int) -> None:

@@ -54,6 +54,7 @@ def push(
         hub.token()  # before anything is copied
     with tempfile.TemporaryDirectory(prefix="draftscope-space-") as made:
         built = folders.build(Path(made), checkout, hardware)
+        hub.refuse_hardware(built.description.hardware)
         if not yes:
             print(f"Dry run: {_described(built)} would go to '{name}'; --yes uploads it.")
             return ExitCode.OK
