@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import multiprocessing
 import os
 import signal
 import socket
@@ -50,10 +51,12 @@ def serve(
 
     Raises `DraftscopeError` for a host or port that cannot be used.
     """
+    uploads = Uploads()
     if not block:
-        return _served(host, port, load, drafter, open_browser, environment)
+        return _served(host, port, load, drafter, open_browser, environment, uploads)
     with _terminable():
-        served = _served(host, port, load, drafter, open_browser, environment)
+        with _ends_at_once(uploads):
+            served = _served(host, port, load, drafter, open_browser, environment, uploads)
         print(f"Draftscope is at {served.url} (Ctrl+C ends it)", flush=True)
         served.wait()
     return served
@@ -66,6 +69,7 @@ def _served(
     drafter: str | None,
     open_browser: bool,
     environment: Environment | None,
+    uploads: Uploads,
 ) -> Served:
     refuse_taken(host, port)
     environment = environment or Environment.read({"DRAFTSCOPE_LOG": "off"})
@@ -74,10 +78,10 @@ def _served(
     # One core stays with the page and the browser: threads that wait for each other on a shared core are slower.
     engine = select.engine(replace(load or LoadSettings(), spare_cores=1))
     admission = Admission(engine, environment.limits)
-    uploads = Uploads()
+    uploads.open()
     try:
         demo = _launch(admission, environment, host, port, drafter, open_browser)
-    except BaseException as error:  # Ctrl-C too: nothing may be left behind
+    except BaseException as error:  # nothing may be left behind
         engine.close()
         uploads.close()
         if not isinstance(error, OSError):
@@ -135,6 +139,8 @@ class Uploads:
 
     def __init__(self) -> None:
         self._own: tempfile.TemporaryDirectory[str] | None = None
+
+    def open(self) -> None:
         if not os.environ.get(self.VARIABLE):
             self._own = tempfile.TemporaryDirectory(prefix="draftscope-", ignore_cleanup_errors=True)
             os.environ[self.VARIABLE] = self._own.name
@@ -200,10 +206,35 @@ def _terminable() -> Iterator[None]:
     before = signal.signal(signal.SIGTERM, _terminate)
     try:
         yield
-    except _TerminatedError:  # before the server was up
+    except _TerminatedError:  # between the start and `wait`
         raise SystemExit(0) from None
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _ends_at_once(uploads: Uploads) -> Iterator[None]:
+    """Ctrl-C and SIGTERM end the process, for a server that still starts.
+
+    An exception would be raised wherever the main thread is, mostly in an import, and libraries catch what is raised
+    there: pydantic reports another error, others go on without the module, and the server would start after all.
+    """
+
+    def end(number: int, _: object) -> None:
+        for process in multiprocessing.active_children():  # the engine; its own `close` may wait for this thread's lock
+            process.kill()
+        uploads.close()
+        interrupted = number == signal.SIGINT
+        if interrupted:
+            os.write(2, b"draftscope: interrupted.\n")  # `print` may not be called while it is at work
+        os._exit(128 + number if interrupted else 0)
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _sleep() -> None:
