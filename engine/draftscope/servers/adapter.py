@@ -1,0 +1,172 @@
+"""A server of another program as the rest of this room sees it: identify it, stream from it, read what it counted.
+
+`identify(url)` asks the server what it is and returns a `Server` of its dialect. Everything in here is blocking and may
+be called from several threads at once: a `Server` keeps no state of a request. Every failure is a `ServerError`, a
+`DraftscopeError` whose sentence names the URL and what to do about it.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from draftscope.base.errors import DraftscopeError
+
+Kind: TypeAlias = Literal["vllm", "sglang", "llama.cpp", "transformers"]
+
+
+class ServerError(DraftscopeError):
+    """A server did not do what it was asked; `text` before the failure has been yielded by then and is kept."""
+
+
+@dataclass(frozen=True)
+class Message:
+    """A turn of a chat; the server's own template renders it."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a server is asked to write. Exactly one of `ids` and `messages` is given.
+
+    `temperature` 0 is greedy. `top_k` 0, `top_p` 1 and `min_p` 0 are off, and are sent as off: the server's own
+    defaults (llama.cpp: top-k 40, top-p .95, min-p .05) never apply.
+    """
+
+    max_tokens: int
+    ids: tuple[int, ...] = ()  # [prompt] tokens, the special ones included
+    messages: tuple[Message, ...] = ()
+    seed: int = 0
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    stop: tuple[str, ...] = ()
+    ignore_eos: bool = False  # write max_tokens whatever they are
+    fresh: bool = (
+        True  # computes the prompt anew: nothing of an earlier request's prefix cache is used, if the server can
+    )
+
+    def __post_init__(self) -> None:
+        if bool(self.ids) == bool(self.messages):
+            raise ValueError("a request has token ids or messages, one of the two")
+        if self.max_tokens < 1:
+            raise ValueError(f"max_tokens is {self.max_tokens}; ask for 1 token or more")
+        if not (math.isfinite(self.temperature) and self.temperature >= 0):
+            raise ValueError(f"temperature is {self.temperature}; give 0 or more")
+        if self.top_k < 0 or not 0 < self.top_p <= 1 or not 0 <= self.min_p < 1:
+            raise ValueError("top_k is 0 or more, top_p above 0 and at most 1, min_p from 0 to below 1")
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What a server says that its speculation did: "counted by the server". None: it does not say.
+
+    Counters of a server count all its requests, so `after - before` is one request's only if it ran alone.
+    """
+
+    rounds: int | None = None  # verification steps that had a draft
+    drafted: int | None = None  # tokens proposed
+    accepted: int | None = None  # of these, accepted
+    by_position: tuple[int, ...] = ()  # accepted tokens by position in the draft, the first one first
+    accepted_per_round: tuple[int, ...] = ()  # of one request, in order, where the server keeps them
+    drafted_per_round: tuple[int, ...] = ()
+
+    def __sub__(self, before: Counted) -> Counted:
+        """What was counted since `before`; a counter that fell belongs to a server that was started anew."""
+        longer = (*before.by_position, *(0 for _ in self.by_position[len(before.by_position) :]))
+        since = Counted(
+            rounds=_since(self.rounds, before.rounds),
+            drafted=_since(self.drafted, before.drafted),
+            accepted=_since(self.accepted, before.accepted),
+            by_position=tuple(now - then for now, then in zip(self.by_position, longer, strict=False)),
+        )
+        if any((value or 0) < 0 for value in (since.rounds, since.drafted, since.accepted, *since.by_position)):
+            raise ServerError("the server's counters fell during the run: it was started anew; run again.")
+        return since
+
+
+def _since(now: int | None, before: int | None) -> int | None:
+    return None if now is None else now - (before or 0)
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """A piece of the answer as it arrived: one event of the stream.
+
+    `ids` may be empty (a server that gives no token ids, or an event that carries only text or the end). The last
+    chunk has `finish` and, where the server counts by request, `counted`.
+    """
+
+    ids: tuple[int, ...]
+    text: str
+    at: float  # seconds, time.monotonic(), when its last byte was read here
+    finish: str | None = None  # "stop", "length" or what the server calls it
+    counted: Counted | None = None
+
+
+@dataclass(frozen=True)
+class Offers:
+    """What a server of this dialect can do; a request that needs what is missing is refused with its name."""
+
+    ids_in: bool = True  # takes a prompt as token ids
+    ids_out: bool = True  # says which tokens it wrote
+    messages: bool = True
+    seed: bool = True
+    top_k: bool = True
+    min_p: bool = True
+    ignore_eos: bool = True
+    tokenize: bool = True
+    fresh: bool = True  # can pass over its prefix cache, or has none
+    counters: bool = True  # of the whole server, before and after
+    counts_by_request: bool = False
+    bursts_are_chunks: bool = False  # a round's tokens come as one chunk; if not, as several with almost no gap
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What a server answered when asked what it is. None: it does not say."""
+
+    url: str  # without a trailing slash
+    kind: Kind
+    version: str | None
+    model: str  # the name that requests carry
+    weights: str | None  # the path or hub id that it says it loaded
+    context: int | None  # tokens of prompt and answer together
+    vocabulary: int | None
+    offers: Offers
+
+
+class Server(ABC):
+    """A server that runs, of one dialect."""
+
+    identity: Identity
+
+    @abstractmethod
+    def stream(self, request: Request) -> Iterator[Chunk]:
+        """Yields the answer as it arrives; closing the iterator closes the connection and so stops the server.
+
+        Raises `ServerError`, after what had arrived was yielded, if the server refuses, is silent for too long, closes
+        the stream before its end, or sends what its dialect does not allow.
+        """
+
+    @abstractmethod
+    def counters(self) -> Counted | None:
+        """The server's counters since it started; None where it has none or does not publish them."""
+
+    @abstractmethod
+    def tokenize(self, text: str) -> tuple[int, ...]:
+        """The server's own token ids of a text, without special tokens added. Raises `ServerError` if not offered."""
+
+    @abstractmethod
+    def detokenize(self, ids: Sequence[int]) -> str:
+        """The server's own text of these tokens. Raises `ServerError` if not offered."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Closes the connections kept open."""
