@@ -1,0 +1,127 @@
+"""Where a decision changes: acceptance, draft cost, answer length and concurrency at which speculation stops paying."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from scipy.optimize import brentq
+
+from draftscope.advise.candidates import Candidate
+from draftscope.advise.costs import RoundCosts
+from draftscope.advise.model import Predicted, Prefill, steady_ratio
+from draftscope.advise.observed import Observed
+
+LONGEST = 100_000  # tokens: an answer that pays only beyond this does not pay
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of one candidate. None where there is none, or where it cannot be said."""
+
+    alpha: float | None  # its equal acceptance rate at every position; chains only
+    least_alpha: float | None  # below this it stops paying; chains only; above 1 means never pays
+    least_tau: float  # tokens a round below which it stops paying
+    most_step: float | None  # cost of a draft step, in rounds of plain, above which it stops paying
+    step: float | None  # its own
+    shortest: int | None  # tokens of an answer from which it pays; None if none does
+    off_from: int | None  # readers from which on no candidate pays; None up to the largest known batch
+    known_to: int  # that batch
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """From `first` to `last` readers: the gamma of the drafter, 0 for off."""
+
+    first: int
+    last: int
+    gamma: int
+
+
+def limits(chosen: Predicted, observed: Mapping[Candidate, Observed], costs: RoundCosts, prefill: Prefill) -> Limits:
+    """The limits of the chosen candidate; `off_from` looks at all that were observed."""
+    gamma, tau = chosen.candidate.gamma, chosen.tau.median
+    fixed = gamma is not None and int(observed[chosen.candidate].nodes.min()) == gamma
+    steps = float(observed[chosen.candidate].levels.mean())
+    has_steps = chosen.drafting > 0 and steps > 0
+    spare = (tau - (chosen.cost - chosen.drafting)) / steps if has_steps else 0.0
+    return Limits(
+        alpha=alpha_of(tau, gamma) if fixed and gamma is not None else None,
+        least_alpha=alpha_of(chosen.cost, gamma) if fixed and gamma is not None else None,
+        least_tau=chosen.cost,
+        most_step=spare if has_steps and spare > 0 else None,
+        step=chosen.drafting / steps if has_steps else None,
+        shortest=shortest_answer(tau / chosen.cost, costs.plain(1), prefill.added(chosen.candidate.drafter)),
+        off_from=off_from(observed, costs),
+        known_to=costs.most_batch,
+    )
+
+
+def alpha_of(tau: float, gamma: int) -> float:
+    """The acceptance rate a with 1 + a + .. + a^gamma = tau, the same at every position; above 1 if tau > gamma + 1."""
+
+    def over(rate: float) -> float:
+        return sum(rate**power for power in range(gamma + 1)) - tau
+
+    return 0.0 if tau <= 1 else float(brentq(over, 0.0, max(2.0, tau)))
+
+
+def shortest_answer(ratio: float, plain_ms: float, extra_ms: float) -> int | None:
+    """N* = P_extra / (T1 (1 - 1/S)): the extra prefill is earned back at T1 (1 - 1/S) a token. None if it never is."""
+    if ratio <= 1:
+        return None
+    tokens = math.ceil(max(0.0, extra_ms) / (plain_ms * (1 - 1 / ratio)))
+    return max(1, tokens) if tokens <= LONGEST else None
+
+
+def batches(most: int) -> list[int]:
+    """Every batch up to 16, then every fourth."""
+    return [*range(1, min(most, 16) + 1), *range(20, most + 1, 4)]
+
+
+def off_from(observed: Mapping[Candidate, Observed], costs: RoundCosts) -> int | None:
+    """The smallest batch from which on no candidate is faster than plain in a full batch."""
+    paying = [
+        batch
+        for batch in batches(costs.most_batch)
+        if any(steady_ratio(each, own, costs, batch) > 1 for each, own in observed.items())
+    ]
+    if not paying:
+        return 1
+    later = [batch for batch in batches(costs.most_batch) if batch > paying[-1]]
+    return later[0] if later else None
+
+
+def schedule(drafter: str, observed: Mapping[Candidate, Observed], costs: RoundCosts) -> list[Stretch]:
+    """The best gamma of a drafter by batch; 0 where none pays. Empty for a drafter without a gamma."""
+    own = {each: rounds for each, rounds in observed.items() if each.drafter == drafter and each.gamma is not None}
+    if not own:
+        return []
+    sizes = batches(costs.most_batch)
+    best = [_best_gamma(own, costs, batch) for batch in sizes]
+    found: list[Stretch] = []
+    for batch, after, gamma in zip(sizes, [*sizes[1:], sizes[-1] + 1], best, strict=True):
+        if found and found[-1].gamma == gamma:
+            found[-1] = Stretch(found[-1].first, after - 1, gamma)
+        else:
+            found.append(Stretch(batch, after - 1, gamma))
+    return found
+
+
+def speed_map(
+    drafter: str, observed: Mapping[Candidate, Observed], costs: RoundCosts, sizes: Sequence[int]
+) -> dict[int, list[float]]:
+    """By gamma: the predicted ratio in a full batch of each size."""
+    own = {each: rounds for each, rounds in observed.items() if each.drafter == drafter and each.gamma is not None}
+    return {
+        each.gamma: [steady_ratio(each, rounds, costs, size) for size in sizes]
+        for each, rounds in own.items()
+        if each.gamma is not None
+    }
+
+
+def _best_gamma(own: Mapping[Candidate, Observed], costs: RoundCosts, batch: int) -> int:
+    ratios = {each.gamma or 0: steady_ratio(each, rounds, costs, batch) for each, rounds in own.items()}
+    best = max(ratios, key=lambda gamma: ratios[gamma])
+    return best if ratios[best] > 1 else 0

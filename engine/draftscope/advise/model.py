@@ -1,0 +1,123 @@
+"""Predicts each candidate: S = tau / (gamma c + v + o), with measured curves, for whole answers in a batch.
+
+`steady_ratio` is that formula for a batch that stays full. `predict` is what the question asks: answers of its length
+that begin together, prefill included, in the terms of its objective.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from draftscope.advise.candidates import Candidate
+from draftscope.advise.costs import RoundCosts
+from draftscope.advise.observed import Observed, tau_interval
+from draftscope.advise.question import Objective, Question
+from draftscope.advise.simulate import finish_times
+from draftscope.measure.bench.statistics import Interval
+
+DRAWS = 256  # of the largest draft in a batch
+TAIL = 0.95
+
+
+@dataclass(frozen=True)
+class Prefill:
+    """Milliseconds before the first round: plain's, and what each drafter adds to it."""
+
+    plain: float = 0.0
+    extra: Mapping[str, float] | None = None
+
+    def of(self, drafter: str) -> float:
+        return self.plain + self.added(drafter)
+
+    def added(self, drafter: str) -> float:
+        return (self.extra or {}).get(drafter, 0.0)
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """One candidate. `cost` and its part `drafting` (gamma c) are in rounds of plain decoding, for one sequence.
+
+    `ratio` is plain's value of the objective divided by the candidate's (for speeds the other way round), so that more
+    than 1 is better; its interval is tau's.
+    """
+
+    candidate: Candidate
+    tau: Interval
+    cost: float
+    drafting: float
+    steady: float  # tau / cost in a full batch of the asked size
+    ratio: Interval
+
+
+def predict(
+    question: Question,
+    observed: Mapping[Candidate, Observed],
+    costs: RoundCosts,
+    prefill: Prefill,
+    tokens: int | None = None,
+) -> list[Predicted]:
+    """Every candidate, the best first, for answers of `tokens` (by default the question's length)."""
+    found = [_predicted(question, each, own, costs, prefill, tokens) for each, own in observed.items()]
+    return sorted(found, key=lambda each: -each.ratio.median)
+
+
+def steady_ratio(candidate: Candidate, observed: Observed, costs: RoundCosts, batch: int = 1) -> float:
+    """tau / (gamma c + v + o): tokens/s over plain's in a batch that stays full."""
+    return observed.tau / round_cost(candidate, observed, costs, batch)
+
+
+def round_cost(candidate: Candidate, observed: Observed, costs: RoundCosts, batch: int = 1) -> float:
+    """gamma c + v + o, the mean over rounds: all sequences of a batch pay for the largest draft among them."""
+    nodes, levels = observed.nodes, observed.levels
+    if batch > 1 and nodes.min() < nodes.max():
+        picked = np.random.default_rng(0).integers(0, len(nodes), (DRAWS, batch))
+        nodes, levels = nodes[picked].max(1), levels[picked].max(1)
+    kinds, counts = np.unique(np.stack([nodes, levels], 1), axis=0, return_counts=True)
+    ms = [costs.ms(candidate.drafter, int(node), int(level), batch) for node, level in kinds]
+    return float(np.average(ms, weights=counts)) / costs.plain(batch)
+
+
+def value(question: Question, finish: NDArray[np.float64]) -> float:
+    """What the objective minimises, from the times [S, B] at which answers are complete."""
+    if question.objective is Objective.LATENCY:
+        return float(finish.mean())
+    if question.objective is Objective.TAIL:
+        return float(np.quantile(finish, TAIL))
+    return float(finish.max(1).mean())
+
+
+def best_by_drafter(found: Iterable[Predicted]) -> list[Predicted]:
+    """The best candidate of each drafter, in the order given."""
+    best: dict[str, Predicted] = {}
+    for each in found:
+        best.setdefault(each.candidate.drafter, each)
+    return list(best.values())
+
+
+def _predicted(
+    question: Question,
+    candidate: Candidate,
+    observed: Observed,
+    costs: RoundCosts,
+    prefill: Prefill,
+    tokens: int | None,
+) -> Predicted:
+    drafter, batch, length = candidate.drafter, question.concurrency, tokens or question.length
+    finish = finish_times(observed, lambda *size: costs.ms(drafter, *size), batch, length)
+    own = value(question, finish) + batch * prefill.of(drafter)
+    ratio = (length * costs.plain(batch) + batch * prefill.plain) / own
+    tau, cost = tau_interval(observed), round_cost(candidate, observed, costs)
+    nodes, levels = round(float(observed.nodes.mean())), round(float(observed.levels.mean()))
+    drafting = costs.ms(drafter, nodes, levels, 1) - costs.ms(drafter, nodes, 0, 1)
+    return Predicted(
+        candidate=candidate,
+        tau=tau,
+        cost=cost,
+        drafting=drafting / costs.plain(1),
+        steady=steady_ratio(candidate, observed, costs, batch),
+        ratio=Interval(ratio, ratio * tau.low / tau.median, ratio * tau.high / tau.median),
+    )

@@ -1,0 +1,48 @@
+"""What is asked, validated before a model is loaded. Imports no torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from draftscope.base.errors import DraftscopeError
+from draftscope.drafters.settings import Settings
+
+MOST_READERS = 64  # batches that a calibration measures
+LEAST_SECONDS = 1.0
+
+
+class Objective(StrEnum):
+    """What should become better."""
+
+    LATENCY = "latency"  # the time until an answer is complete
+    THROUGHPUT = "throughput"  # tokens/s of the machine
+    COST = "cost"  # money per million tokens
+    TAIL = "tail"  # the time within which 95% of answers are complete
+
+
+@dataclass(frozen=True)
+class Question:
+    """One question. Raises `DraftscopeError` for a value out of range."""
+
+    objective: Objective = Objective.LATENCY
+    temperature: float = 0.0
+    length: int = 128  # expected tokens of an answer
+    concurrency: int = 1  # answers that are written together
+    context: int | None = None  # tokens of the prompt; None: prompts as they are
+    price_per_hour: float | None = None  # of the machine, in any currency
+    seconds: float = 120.0  # for measuring, without the calibration
+
+    def __post_init__(self) -> None:
+        Settings.of(temperature=self.temperature)
+        Settings.of(max_new_tokens=self.length)
+        if not 1 <= self.concurrency <= MOST_READERS:
+            raise DraftscopeError(f"concurrency = {self.concurrency}: choose 1 to {MOST_READERS}.")
+        if self.context is not None and self.context < 2:
+            raise DraftscopeError(f"context = {self.context}: choose at least 2.")
+        if not self.seconds >= LEAST_SECONDS:
+            raise DraftscopeError(f"seconds = {self.seconds:g}: choose at least {LEAST_SECONDS:g}.")
+        if self.objective is Objective.COST and self.price_per_hour is None:
+            raise DraftscopeError("--objective cost needs --price-per-hour, the price of an hour of this machine.")
+        if self.price_per_hour is not None and not 0 < self.price_per_hour < float("inf"):
+            raise DraftscopeError(f"price_per_hour = {self.price_per_hour:g}: choose a price above 0.")

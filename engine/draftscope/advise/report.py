@@ -1,0 +1,45 @@
+"""The result as plain values, for sentences, JSON and a page."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+
+from draftscope.advise.limits import Limits, Stretch
+from draftscope.advise.model import Predicted
+from draftscope.advise.question import Question
+from draftscope.advise.servers import Ready
+from draftscope.advise.verdict import Measured, Verdict
+from draftscope.measure.bench.statistics import Interval
+
+
+@dataclass(frozen=True)
+class SpeedMap:
+    """Predicted tokens/s over plain's in full batches: `ratios` by gamma, one for each of `readers`."""
+
+    drafter: str
+    readers: list[int]
+    ratios: dict[int, list[float]]
+
+
+@dataclass(frozen=True)
+class AdviceReport:
+    """Everything that was found. `predicted` is the best candidate of all sizes first; `measured` is empty where the
+    values were typed in."""
+
+    question: Question
+    verdict: Verdict
+    chosen: Predicted
+    sentences: list[str]  # the verdict first
+    predicted: list[Predicted]
+    measured: list[Measured]
+    limits: Limits
+    alpha: list[Interval]  # the chosen chain's acceptance by position, given that all before was accepted
+    schedule: list[Stretch]  # the chosen drafter's gamma by concurrency
+    speed_map: SpeedMap | None
+    ready: list[Ready]
+    notes: list[str] = field(default_factory=list)
+    machine: dict[str, str | int] = field(default_factory=dict)
+
+    def as_json(self) -> str:
+        return json.dumps(asdict(self) | {"drafter_names": [each.candidate.name for each in self.predicted]}, indent=1)

@@ -1,0 +1,125 @@
+"""The advice in sentences: the verdict first, then where it would change."""
+
+from __future__ import annotations
+
+from draftscope.advise.limits import Limits
+from draftscope.advise.model import Predicted
+from draftscope.advise.question import Objective, Question
+from draftscope.advise.verdict import Decision, Measured, Verdict
+from draftscope.measure.bench.statistics import Interval
+
+FEW = 5  # prompts: with fewer, nothing is said about other texts
+
+OF = {
+    Objective.LATENCY: "the speed",
+    Objective.THROUGHPUT: "the tokens a second",
+    Objective.COST: "the tokens for the same money",
+    Objective.TAIL: "the speed, in the slowest 5% of answers,",
+}
+
+
+def of_decision(question: Question, decision: Decision, runner_up: Measured | None, limits: Limits) -> list[str]:
+    """What is said of a measured decision."""
+    chosen = decision.chosen
+    if decision.verdict is Verdict.ON:
+        said = [f"Turn it on: {_measured(question, chosen)}.", *where_it_ends(limits, chosen.candidate.name)]
+    elif decision.verdict is Verdict.OFF:
+        said = [f"Leave it off: the best that was found is {_measured(question, chosen)}.", *would_change(limits)]
+    else:
+        said = [f"It cannot be told: {_measured(question, chosen)}, and this interval contains 1.", _needed(decision)]
+    if runner_up is not None:
+        said.append(f"Runner-up: {_measured(question, runner_up)}.")
+    return said + _few(chosen)
+
+
+def of_prediction(question: Question, best: Predicted, limits: Limits) -> list[str]:
+    """What is said where nothing was run: modelled, and marked so."""
+    ratio = f"{best.candidate.name}: {best.ratio.median:.2f}x {OF[question.objective]} of plain decoding"
+    if best.ratio.median > 1:
+        said = [f"Turn it on: {ratio}, {_readers(question.concurrency)} (modelled, not run)."]
+        return said + where_it_ends(limits, best.candidate.name)
+    return [f"Leave it off: the best is {ratio} (modelled, not run).", *would_change(limits)]
+
+
+def where_it_ends(limits: Limits, name: str) -> list[str]:
+    """Where speculation stops paying."""
+    said = []
+    if limits.off_from is not None and limits.off_from > 1:
+        said.append(f"From {limits.off_from} readers on leave it off (modelled).")
+    elif limits.off_from is None and limits.known_to > 1:
+        said.append(f"It pays up to {limits.known_to} readers, the most that were calibrated (modelled).")
+    if limits.shortest is not None and limits.shortest > 1:
+        said.append(f"Answers under {limits.shortest} tokens do not pay.")
+    if limits.least_alpha is not None and limits.alpha is not None:
+        rates = f"{limits.least_alpha:.2f} (yours: {limits.alpha:.2f})"
+        said.append(f"{name} would stop paying below an acceptance rate of {rates}.")
+    else:
+        said.append(f"{name} would stop paying below {limits.least_tau:.2f} tokens a round.")
+    return said
+
+
+def would_change(limits: Limits) -> list[str]:
+    """What would have to change before it pays."""
+    said = []
+    if limits.least_alpha is not None and limits.alpha is not None:
+        said.append(
+            f"It would pay above an acceptance rate of {limits.least_alpha:.2f} (yours: {limits.alpha:.2f})."
+            if limits.least_alpha < 1
+            else "It would not pay even if every drafted token were accepted."
+        )
+    else:
+        said.append(f"It would pay above {limits.least_tau:.2f} tokens a round.")
+    if limits.step is not None:
+        said.append(
+            f"Or if a draft step took less than {limits.most_step:.2f} of a round of plain decoding "
+            f"(yours: {limits.step:.2f})."
+            if limits.most_step is not None
+            else "A faster draft alone would not help: verification already takes longer than the accepted tokens save."
+        )
+    return said
+
+
+def no_drafter(target: str) -> str:
+    """Where only drafters without a model could be compared."""
+    return (
+        "No draft model and no head is loaded, so only n-grams, suffixes and other drafters without a trained model "
+        f"were compared. To train one: draftscope train-drafter --target {target}."
+    )
+
+
+def price(question: Question, plain_tokens_per_s: float, ratio: float) -> str:
+    """Money per million tokens, without and with the chosen setting."""
+    assert question.price_per_hour is not None
+    plain = question.price_per_hour / 3600 / plain_tokens_per_s * 1e6
+    return f"A million tokens cost {plain / ratio:.2f} instead of {plain:.2f}, at {question.price_per_hour:g} an hour."
+
+
+def _measured(question: Question, found: Measured) -> str:
+    prompts = f"{found.prompts} prompt{'' if found.prompts == 1 else 's'}"
+    return (
+        f"{found.candidate.name}: {_ratio(found.ratio)} {OF[question.objective]} of plain decoding, "
+        f"{_readers(question.concurrency)}, measured with {prompts} (predicted {found.predicted:.2f}x)"
+    )
+
+
+def _ratio(ratio: Interval) -> str:
+    return f"{ratio.median:.2f}x [{ratio.low:.2f}, {ratio.high:.2f}]"
+
+
+def _readers(count: int) -> str:
+    return "at 1 reader" if count == 1 else f"at {count} readers"
+
+
+def _needed(decision: Decision) -> str:
+    if decision.prompts_needed is None:
+        return "The difference is under 1%: no practical number of prompts would tell, and it would hardly matter."
+    return f"About {decision.prompts_needed} prompts would tell, if the median stays where it is."
+
+
+def _few(chosen: Measured) -> list[str]:
+    if chosen.prompts >= FEW:
+        return []
+    words = "repeats of one prompt" if chosen.prompts == 1 else f"{chosen.prompts} prompts"
+    return [
+        f"The interval is over {words}, so it does not tell how other texts would fare; give {FEW} prompts or more."
+    ]

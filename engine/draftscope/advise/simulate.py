@@ -1,0 +1,56 @@
+"""Whole answers from single rounds: B sequences of N tokens whose rounds are drawn from what was observed.
+
+A formula with the mean acceptance is too good for a batch: the slowest of B sequences decides when it ends, and all of
+them pay for the largest draft of a round. Each sequence draws the rounds of one prompt, since easy and hard texts stay
+so. Finished sequences leave the batch as they do in `decode/session.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from draftscope.advise.observed import Observed
+from draftscope.decode.session import COMPACT_AT
+
+SEQUENCES = 512  # simulated, in batches
+MOST_TOKENS = 256  # a longer answer takes as much longer as it has more tokens
+
+Cost = Callable[[int, int, int], float]  # nodes, levels, rows of the batch -> ms of a round
+
+
+def finish_times(observed: Observed, cost: Cost, batch: int, tokens: int) -> NDArray[np.float64]:
+    """[S, B]: ms after which each sequence of each of S batches has its `tokens`, without prefill."""
+    shown = min(tokens, MOST_TOKENS)
+    draws = np.random.default_rng(0)
+    form = max(8, SEQUENCES // batch), batch
+    counts = np.array([len(own.accepted) for own in observed.prompts])
+    starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    whose = draws.integers(0, len(counts), form)
+    accepted, nodes, levels = observed.accepted, observed.nodes, observed.levels
+    left, clock, done = np.full(form, shown), np.zeros(form[0]), np.zeros(form)
+    rows = np.full(form[0], batch)
+    while (left > 0).any():
+        live = left > 0
+        picked = starts[whose] + (draws.random(form) * counts[whose]).astype(np.int64)
+        width, deep = ((each[picked] * live).max(1) for each in (nodes, levels))
+        clock += _costs(cost, width, deep, rows) * live.any(1)
+        left = left - (1 + accepted[picked]) * live
+        done = np.where(live & (left <= 0), clock[:, None], done)
+        rows = _compacted(rows, (left > 0).sum(1))
+    return done * (tokens / shown)
+
+
+def _costs(
+    cost: Cost, nodes: NDArray[np.int64], levels: NDArray[np.int64], rows: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    kinds, which = np.unique(np.stack([nodes, levels, rows], 1), axis=0, return_inverse=True)
+    return np.array([cost(*map(int, kind)) for kind in kinds])[which.reshape(-1)]
+
+
+def _compacted(rows: NDArray[np.int64], live: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The rows of each batch in its next round."""
+    ended = rows - live
+    return np.where((live > 0) & (ended >= np.maximum(1, COMPACT_AT * rows)), live, rows)
