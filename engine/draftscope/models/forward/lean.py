@@ -55,6 +55,11 @@ class Layer:
     down: Product
 
 
+def _padded(x: Tensor, value: float = 0.0) -> Tensor:
+    """`x` [B, H, T, D] with at least `FEWEST_QUERIES` rows."""
+    return F.pad(x, (0, 0, 0, max(FEWEST_QUERIES - x.shape[2], 0)), value=value)
+
+
 def covers(network: Any) -> bool:
     """Whether it is a standard Llama: silu, no biases, static rotary angles, float weights on a CPU, sdpa attention."""
     config = network.config
@@ -117,7 +122,7 @@ class LeanLlama:
         """Logits [B, T, V] (or of the last `logits_to_keep` rows) of `input_ids` [B, T]."""
         cos, sin = self._cos_sin(position_ids, past_key_values.table.view)
         if attention_mask is not None and input_ids.shape[1] < FEWEST_QUERIES:
-            attention_mask = F.pad(attention_mask, (0, 0, 0, FEWEST_QUERIES - input_ids.shape[1]), value=True)
+            attention_mask = _padded(attention_mask.repeat(1, 1, self._heads // self._kv_heads, 1), value=True)
         x = self._embed(input_ids)
         inputs = []
         for layer, cache in zip(self._layers, past_key_values.layers, strict=True):
@@ -138,11 +143,13 @@ class LeanLlama:
         rotated = rotated * cos + rotated.roll(self._width // 2, -1) * sin
         query, key = rotated[:, :, : self._heads].transpose(1, 2), rotated[:, :, self._heads :].transpose(1, 2)
         keys, values = cache.update(key, qkv[:, :, rotary:].transpose(1, 2))
-        if mask is not None and rows < FEWEST_QUERIES:
-            query = F.pad(query, (0, 0, 0, FEWEST_QUERIES - rows))
-        causal = mask is None and rows > 1  # there is no mask only when a prompt is read
-        mixed = F.scaled_dot_product_attention(query, keys, values, mask, is_causal=causal, enable_gqa=True)
-        mixed = mixed[:, :, :rows]
+        if mask is not None and rows < FEWEST_QUERIES:  # heads that share keys become rows, so keys are read once
+            together = query.reshape(batch, self._kv_heads, -1, self._width)
+            mixed = F.scaled_dot_product_attention(_padded(together), keys, values, mask)[:, :, : together.shape[2]]
+            mixed = mixed.reshape(batch, self._heads, rows, self._width)
+        else:
+            causal = mask is None and rows > 1  # there is no mask only when a prompt is read
+            mixed = F.scaled_dot_product_attention(query, keys, values, mask, is_causal=causal, enable_gqa=True)
         return layer.out(mixed.transpose(1, 2).reshape(batch, rows, -1))
 
     def _normed(self, x: Tensor, weight: Tensor) -> Tensor:
