@@ -11,10 +11,11 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, Self, TypeAlias
 
 from draftscope.base.errors import DraftscopeError
 
+Finish: TypeAlias = Literal["stop", "length"]
 Kind: TypeAlias = Literal["vllm", "sglang", "llama.cpp", "transformers"]
 
 
@@ -32,15 +33,15 @@ class Message:
 
 @dataclass(frozen=True)
 class Request:
-    """What a server is asked to write. Exactly one of `ids` and `messages` is given.
+    """What a server is asked to write after the prompt `ids`.
 
     `temperature` 0 is greedy. `top_k` 0, `top_p` 1 and `min_p` 0 are off, and are sent as off: the server's own
     defaults (llama.cpp: top-k 40, top-p .95, min-p .05) never apply.
     """
 
+    ids: tuple[int, ...]  # [prompt] tokens, the special ones included
     max_tokens: int
-    ids: tuple[int, ...] = ()  # [prompt] tokens, the special ones included
-    messages: tuple[Message, ...] = ()
+    text: str = ""  # what `ids` decode to, for a server that takes no ids
     seed: int = 0
     temperature: float = 0.0
     top_k: int = 0
@@ -48,13 +49,11 @@ class Request:
     min_p: float = 0.0
     stop: tuple[str, ...] = ()
     ignore_eos: bool = False  # write max_tokens whatever they are
-    fresh: bool = (
-        True  # computes the prompt anew: nothing of an earlier request's prefix cache is used, if the server can
-    )
+    fresh: bool = True  # pass over the prefix cache of earlier requests
 
     def __post_init__(self) -> None:
-        if bool(self.ids) == bool(self.messages):
-            raise ValueError("a request has token ids or messages, one of the two")
+        if not self.ids:
+            raise ValueError("a prompt has 1 token or more")
         if self.max_tokens < 1:
             raise ValueError(f"max_tokens is {self.max_tokens}; ask for 1 token or more")
         if not (math.isfinite(self.temperature) and self.temperature >= 0):
@@ -100,14 +99,15 @@ class Chunk:
     """A piece of the answer as it arrived: one event of the stream.
 
     `ids` may be empty (a server that gives no token ids, or an event that carries only text or the end). The last
-    chunk has `finish` and, where the server counts by request, `counted`.
+    chunk has `finish`, `written` and, where the server counts by request, `counted`.
     """
 
     ids: tuple[int, ...]
     text: str
     at: float  # seconds, time.monotonic(), when its last byte was read here
-    finish: str | None = None  # "stop", "length" or what the server calls it
+    finish: Finish | None = None
     counted: Counted | None = None
+    written: int | None = None  # tokens that the server says it wrote; more than the ids it sent: ids are missing
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class Offers:
 
     ids_in: bool = True  # takes a prompt as token ids
     ids_out: bool = True  # says which tokens it wrote
-    messages: bool = True
+    chat: bool = True  # `render`
     seed: bool = True
     top_k: bool = True
     min_p: bool = True
@@ -143,9 +143,15 @@ class Identity:
 
 
 class Server(ABC):
-    """A server that runs, of one dialect."""
+    """A server that runs, of one dialect. As a context it closes its connections at the end."""
 
     identity: Identity
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     @abstractmethod
     def stream(self, request: Request) -> Iterator[Chunk]:
@@ -166,6 +172,10 @@ class Server(ABC):
     @abstractmethod
     def detokenize(self, ids: Sequence[int]) -> str:
         """The server's own text of these tokens. Raises `ServerError` if not offered."""
+
+    @abstractmethod
+    def render(self, messages: Sequence[Message]) -> tuple[int, ...]:
+        """The token ids of a chat in the server's own template. Raises `ServerError` if not offered."""
 
     @abstractmethod
     def close(self) -> None:

@@ -1,0 +1,133 @@
+"""llama.cpp's server: `/completion` with token ids in and out, `/tokenize`, `/props`, counters with `--metrics`.
+
+An event is a token, so a round shows as tokens with almost no gap. Two things to know: the server gives every token of
+a speculative round probability 1, so its probabilities are never read here; and ids of tokens that end within a
+character may be missing from the stream, which `written` shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pydantic import BaseModel
+
+from draftscope.servers.adapter import Chunk, Counted, Identity, Message, Offers, Request
+from draftscope.servers.dialects.base import Cards, WebServer, chat, chosen, finish, same_prompt
+from draftscope.servers.prometheus import spec_decode
+from draftscope.servers.wire import Wire
+
+OFFERS = Offers(counts_by_request=True)
+RANDOM_SEED = 2**32 - 1  # the seed that means "a random one"
+SAMPLERS = ("temperature", "top_k", "top_p", "min_p")  # in the order that the other servers apply them
+
+
+class Settings(BaseModel):
+    n_ctx: int | None = None
+
+
+class Props(BaseModel):
+    build_info: str | None = None
+    model_path: str | None = None
+    default_generation_settings: Settings = Settings()
+
+
+class Timings(BaseModel):
+    draft_n: int | None = None
+    draft_n_accepted: int | None = None
+
+
+class Event(BaseModel):
+    content: str
+    tokens: list[int] = []
+    stop: bool
+    stop_type: str | None = None
+    timings: Timings | None = None
+    tokens_predicted: int | None = None
+    tokens_evaluated: int | None = None
+
+
+class Tokens(BaseModel):
+    tokens: list[int]
+
+
+class Content(BaseModel):
+    content: str
+
+
+class Prompt(BaseModel):
+    prompt: str
+
+
+def recognise(wire: Wire, cards: Cards, model: str | None) -> LlamaCpp | None:
+    """The server if it is llama.cpp's."""
+    if not any(card.owned_by == "llamacpp" for card in cards.data):
+        return None
+    card = chosen(cards, model, wire.url)
+    props = wire.asked("/props", Props) or Props()
+    about = Identity(
+        url=wire.url,
+        kind="llama.cpp",
+        version=props.build_info,
+        model=card.id,
+        weights=props.model_path,
+        context=props.default_generation_settings.n_ctx,
+        vocabulary=None,
+        offers=OFFERS,
+    )
+    return LlamaCpp(wire, about)
+
+
+class LlamaCpp(WebServer):
+    """A llama.cpp server."""
+
+    def _chunks(self, request: Request) -> Iterator[Chunk]:
+        for event, at in self._wire.events("/completion", self._body(request), Event):
+            if event.stop:
+                same_prompt(self, request, event.tokens_evaluated)
+            yield Chunk(
+                ids=tuple(event.tokens),
+                text=event.content,
+                at=at,
+                finish=finish(self, event.stop_type or "stop") if event.stop else None,
+                counted=_counted(event.timings) if event.stop else None,
+                written=event.tokens_predicted if event.stop else None,
+            )
+
+    def _body(self, request: Request) -> dict[str, Any]:
+        return {
+            "prompt": list(request.ids),
+            "n_predict": request.max_tokens,
+            "seed": request.seed % RANDOM_SEED,
+            "temperature": request.temperature,
+            "top_k": request.top_k,
+            "top_p": request.top_p,
+            "min_p": request.min_p,
+            "samplers": list(SAMPLERS),
+            "repeat_penalty": 1.0,
+            "stop": list(request.stop),
+            "ignore_eos": request.ignore_eos,
+            "stream": True,
+            "return_tokens": True,
+            "cache_prompt": not request.fresh,
+        }
+
+    def counters(self) -> Counted | None:
+        text = self._wire.text("/metrics")
+        return None if text is None else spec_decode(text.decode("utf-8", "replace"), "llamacpp")
+
+    def tokenize(self, text: str) -> tuple[int, ...]:
+        return tuple(self._wire.post("/tokenize", {"content": text, "add_special": False}, Tokens).tokens)
+
+    def detokenize(self, ids: Sequence[int]) -> str:
+        return self._wire.post("/detokenize", {"tokens": list(ids)}, Content).content
+
+    def render(self, messages: Sequence[Message]) -> tuple[int, ...]:
+        return self.tokenize(self._wire.post("/apply-template", {"messages": chat(messages)}, Prompt).prompt)
+
+
+def _counted(timings: Timings | None) -> Counted | None:
+    """What `timings` says; a server that drafted nothing leaves both out."""
+    if timings is None or timings.draft_n is None:
+        return None
+    return Counted(drafted=timings.draft_n, accepted=timings.draft_n_accepted)

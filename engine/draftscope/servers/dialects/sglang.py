@@ -1,0 +1,140 @@
+"""SGLang: `/generate` with token ids in and out; `meta_info` of the end counts the request's speculation.
+
+A chunk is a burst. Text and ids come from the beginning each time, or only what is new with
+`--incremental-streaming-output`; which of the two is seen from the number of tokens. Read in SGLang 0.5.23, not run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+from uuid import uuid4
+
+from pydantic import BaseModel
+
+from draftscope.servers.adapter import Chunk, Counted, Identity, Offers, Request
+from draftscope.servers.dialects.base import Cards, WebServer, chosen, finish, same_prompt
+from draftscope.servers.wire import Wire
+
+
+class Info(BaseModel):
+    """`/server_info`, of which only this is read."""
+
+    version: str | None = None
+    model_path: str | None = None
+    enable_deterministic_inference: bool = False
+
+
+class Finish(BaseModel):
+    type: str
+
+
+class Meta(BaseModel):
+    prompt_tokens: int | None = None
+    completion_tokens: int
+    finish_reason: Finish | None = None
+    spec_verify_ct: int | None = None
+    spec_num_proposed_drafts: int | None = None
+    spec_num_correct_drafts: int | None = None
+    spec_correct_drafts_histogram: list[int] | None = None  # [accepted tokens] rounds
+
+
+class Event(BaseModel):
+    text: str = ""
+    output_ids: list[int] = []
+    meta_info: Meta
+
+
+class Tokens(BaseModel):
+    tokens: list[int]
+
+
+class Text(BaseModel):
+    text: str
+
+
+def recognise(wire: Wire, cards: Cards, model: str | None) -> SGLang | None:
+    """The server if it is SGLang."""
+    if not any(card.owned_by == "sglang" for card in cards.data):
+        return None
+    card = chosen(cards, model, wire.url)
+    info = wire.asked("/server_info", Info) or wire.asked("/get_server_info", Info) or Info()
+    about = Identity(
+        url=wire.url,
+        kind="sglang",
+        version=info.version,
+        model=card.id,
+        weights=info.model_path or card.root,
+        context=card.max_model_len,
+        vocabulary=None,
+        offers=Offers(
+            seed=info.enable_deterministic_inference,
+            chat=False,
+            counters=False,
+            counts_by_request=True,
+            bursts_are_chunks=True,
+        ),
+    )
+    return SGLang(wire, about)
+
+
+class SGLang(WebServer):
+    """An SGLang server."""
+
+    def _chunks(self, request: Request) -> Iterator[Chunk]:
+        ids: tuple[int, ...] = ()
+        text = ""
+        for event, at in self._wire.events("/generate", self._body(request), Event):
+            meta, sent = event.meta_info, tuple(event.output_ids)
+            since_start = (
+                sent[: len(ids)] == ids and event.text.startswith(text) and len(sent) == meta.completion_tokens
+            )
+            new_ids, new_text = (sent[len(ids) :], event.text[len(text) :]) if since_start else (sent, event.text)
+            ids, text = ids + new_ids, text + new_text
+            if meta.finish_reason:
+                same_prompt(self, request, meta.prompt_tokens)
+            yield Chunk(
+                ids=new_ids,
+                text=new_text,
+                at=at,
+                finish=finish(self, meta.finish_reason.type) if meta.finish_reason else None,
+                counted=_counted(meta) if meta.finish_reason else None,
+                written=meta.completion_tokens if meta.finish_reason else None,
+            )
+
+    def _body(self, request: Request) -> dict[str, Any]:
+        sampling = {
+            "max_new_tokens": request.max_tokens,
+            "sampling_seed": request.seed,
+            "temperature": request.temperature,
+            "top_k": request.top_k or -1,
+            "top_p": request.top_p,
+            "min_p": request.min_p,
+            "stop": list(request.stop),
+            "ignore_eos": request.ignore_eos,
+        }
+        salt = {"extra_key": uuid4().hex} if request.fresh else {}
+        return {"input_ids": list(request.ids), "sampling_params": sampling, "stream": True, **salt}
+
+    def counters(self) -> Counted | None:
+        return None  # only averages; what a request did comes with its last chunk
+
+    def tokenize(self, text: str) -> tuple[int, ...]:
+        body = {"model": self.identity.model, "prompt": text, "add_special_tokens": False}
+        return tuple(self._wire.post("/tokenize", body, Tokens).tokens)
+
+    def detokenize(self, ids: Sequence[int]) -> str:
+        body = {"model": self.identity.model, "tokens": list(ids), "skip_special_tokens": False}
+        return self._wire.post("/detokenize", body, Text).text
+
+
+def _counted(meta: Meta) -> Counted | None:
+    if meta.spec_verify_ct is None:
+        return None
+    rounds = meta.spec_correct_drafts_histogram or []
+    return Counted(
+        rounds=meta.spec_verify_ct,
+        drafted=meta.spec_num_proposed_drafts,
+        accepted=meta.spec_num_correct_drafts,
+        by_position=tuple(sum(rounds[i + 1 :]) for i in range(len(rounds) - 1)),
+    )

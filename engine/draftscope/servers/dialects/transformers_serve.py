@@ -1,0 +1,89 @@
+"""`transformers serve`: `/v1/completions` with text in and text out.
+
+It takes no token ids and gives none, so the prompt is sent as the text that the ids decode to; its count of prompt
+tokens shows whether it read the same ones. Read in transformers 5.17.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import BaseModel
+
+from draftscope.servers.adapter import Chunk, Counted, Identity, Offers, Request
+from draftscope.servers.dialects.base import Cards, WebServer, finish, same_prompt
+from draftscope.servers.wire import Wire
+
+OFFERS = Offers(ids_in=False, ids_out=False, chat=False, ignore_eos=False, tokenize=False, counters=False)
+ROUTES = {"/load_model", "/v1/responses", "/v1/completions"}  # together only here
+ANY = "default"  # a server started for one model answers with it, whatever it is asked for
+
+
+class Routes(BaseModel):
+    paths: dict[str, Any]
+
+
+class Choice(BaseModel):
+    text: str = ""
+    finish_reason: str | None = None
+
+
+class Usage(BaseModel):
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+
+
+class Event(BaseModel):
+    choices: list[Choice]
+    usage: Usage | None = None
+
+
+def recognise(wire: Wire, cards: Cards, model: str | None) -> TransformersServe | None:
+    """The server if it is `transformers serve`."""
+    routes = wire.asked("/openapi.json", Routes)
+    if routes is None or not set(routes.paths) >= ROUTES:
+        return None
+    name = model or (cards.data[0].id if len(cards.data) == 1 else ANY)
+    about = Identity(
+        url=wire.url,
+        kind="transformers",
+        version=None,
+        model=name,
+        weights=None,
+        context=None,
+        vocabulary=None,
+        offers=OFFERS,
+    )
+    return TransformersServe(wire, about)
+
+
+class TransformersServe(WebServer):
+    """A `transformers serve` server."""
+
+    def _chunks(self, request: Request) -> Iterator[Chunk]:
+        for event, at in self._wire.events("/v1/completions", self._body(request), Event):
+            choice = event.choices[0] if event.choices else Choice()
+            if event.usage is not None:
+                same_prompt(self, request, event.usage.prompt_tokens)
+            written = event.usage.completion_tokens if event.usage else None
+            yield Chunk(ids=(), text=choice.text, at=at, finish=finish(self, choice.finish_reason), written=written)
+
+    def _body(self, request: Request) -> dict[str, Any]:
+        sampled = {"temperature": request.temperature, "top_k": request.top_k, "top_p": request.top_p}
+        config: dict[str, Any] = {"do_sample": False} if request.temperature == 0 else {"do_sample": True, **sampled}
+        if request.min_p and request.temperature:
+            config["min_p"] = request.min_p
+        return {
+            "model": self.identity.model,
+            "prompt": request.text,
+            "max_tokens": request.max_tokens,
+            "seed": request.seed,
+            "generation_config": json.dumps(config),
+            "stream": True,
+            **({"stop": list(request.stop)} if request.stop else {}),
+        }
+
+    def counters(self) -> Counted | None:
+        return None

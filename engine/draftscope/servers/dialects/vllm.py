@@ -1,0 +1,154 @@
+"""vLLM: `/v1/completions` with token ids in and out, `/tokenize`, counters in `/metrics`.
+
+A chunk is a burst: all tokens of a round come in one. Counts by request come with
+`--per-request-spec-decode-metrics detailed`. Read in vLLM 0.32 and 0.33.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+from uuid import uuid4
+
+from pydantic import BaseModel, Field
+
+from draftscope.servers.adapter import Chunk, Counted, Identity, Message, Offers, Request, ServerError
+from draftscope.servers.dialects.base import Cards, WebServer, chat, chosen, finish, same_prompt
+from draftscope.servers.prometheus import spec_decode
+from draftscope.servers.wire import Wire
+
+OFFERS = Offers(counts_by_request=True, bursts_are_chunks=True)
+
+
+class Version(BaseModel):
+    version: str
+
+
+class Choice(BaseModel):
+    text: str = ""
+    token_ids: list[int] | None = None
+    prompt_token_ids: list[int] | None = None
+    finish_reason: str | None = None
+
+
+class Speculative(BaseModel):
+    """`metrics.speculative_decoding` of one request."""
+
+    num_spec_steps: int | None = None
+    num_draft_tokens: int | None = None
+    num_accepted_draft_tokens: int | None = None
+    per_step_accepted: list[int] | None = None
+    per_step_drafted: list[int] | None = None
+
+
+class Metrics(BaseModel):
+    speculative_decoding: Speculative | None = None
+
+
+class Usage(BaseModel):
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+
+
+class Event(BaseModel):
+    choices: list[Choice] = Field(max_length=1)
+    usage: Usage | None = None
+    metrics: Metrics | None = None
+
+
+class Tokens(BaseModel):
+    tokens: list[int]
+
+
+class Prompt(BaseModel):
+    prompt: str
+
+
+def recognise(wire: Wire, cards: Cards, model: str | None) -> VLLM | None:
+    """The server if it is vLLM."""
+    if not any(card.owned_by == "vllm" for card in cards.data):
+        return None
+    card = chosen(cards, model, wire.url)
+    version = wire.asked("/version", Version)
+    about = Identity(
+        url=wire.url,
+        kind="vllm",
+        version=version.version if version else None,
+        model=card.id,
+        weights=card.root,
+        context=card.max_model_len,
+        vocabulary=None,
+        offers=OFFERS,
+    )
+    return VLLM(wire, about)
+
+
+class VLLM(WebServer):
+    """A vLLM server."""
+
+    def _chunks(self, request: Request) -> Iterator[Chunk]:
+        for event, at in self._wire.events("/v1/completions", self._body(request), Event):
+            choice = event.choices[0] if event.choices else Choice()
+            if choice.prompt_token_ids is not None and choice.prompt_token_ids != list(request.ids):
+                raise ServerError(f"{self.identity.url} read other prompt tokens than it was sent; is a proxy between?")
+            if event.usage is not None:
+                same_prompt(self, request, event.usage.prompt_tokens)
+            yield Chunk(
+                ids=tuple(choice.token_ids or ()),
+                text=choice.text,
+                at=at,
+                finish=finish(self, choice.finish_reason),
+                counted=_counted(event.metrics),
+                written=event.usage.completion_tokens if event.usage else None,
+            )
+
+    def _body(self, request: Request) -> dict[str, Any]:
+        return {
+            "model": self.identity.model,
+            "prompt": list(request.ids),
+            "max_tokens": request.max_tokens,
+            "seed": request.seed,
+            "temperature": request.temperature,
+            "top_k": request.top_k,
+            "top_p": request.top_p,
+            "min_p": request.min_p,
+            "repetition_penalty": 1.0,
+            "presence_penalty": 0.0,
+            "frequency_penalty": 0.0,
+            "stop": list(request.stop),
+            "ignore_eos": request.ignore_eos,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            "return_token_ids": True,
+            **({"cache_salt": uuid4().hex} if request.fresh else {}),
+        }
+
+    def counters(self) -> Counted | None:
+        text = self._wire.text("/metrics")
+        return None if text is None else spec_decode(text.decode("utf-8", "replace"), "vllm")
+
+    def tokenize(self, text: str) -> tuple[int, ...]:
+        body = {"model": self.identity.model, "prompt": text, "add_special_tokens": False}
+        return tuple(self._wire.post("/tokenize", body, Tokens).tokens)
+
+    def detokenize(self, ids: Sequence[int]) -> str:
+        return self._wire.post("/detokenize", {"model": self.identity.model, "tokens": list(ids)}, Prompt).prompt
+
+    def render(self, messages: Sequence[Message]) -> tuple[int, ...]:
+        body = {"model": self.identity.model, "messages": chat(messages), "add_generation_prompt": True}
+        return tuple(self._wire.post("/tokenize", body, Tokens).tokens)
+
+
+def _counted(metrics: Metrics | None) -> Counted | None:
+    found = metrics and metrics.speculative_decoding
+    if not found:
+        return None
+    accepted = found.per_step_accepted or []
+    return Counted(
+        rounds=found.num_spec_steps,
+        drafted=found.num_draft_tokens,
+        accepted=found.num_accepted_draft_tokens,
+        by_position=tuple(sum(each > i for each in accepted) for i in range(max(accepted, default=0))),
+        accepted_per_round=tuple(accepted),
+        drafted_per_round=tuple(found.per_step_drafted or ()),
+    )

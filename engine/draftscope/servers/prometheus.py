@@ -1,0 +1,34 @@
+"""Counters of speculation in Prometheus' text format; vLLM and llama.cpp name them alike but for the prefix."""
+
+from __future__ import annotations
+
+import re
+
+from draftscope.servers.adapter import Counted
+
+LINE = re.compile(r"^(?P<name>[a-zA-Z_:][\w:]*)(?:\{(?P<labels>[^\n]*)\})?\s+(?P<value>[-+.\deE]+)\s*$", re.MULTILINE)
+POSITION = re.compile(r'position="(\d+)"')
+MOST_POSITIONS = 4096
+
+
+def spec_decode(text: str, prefix: str) -> Counted | None:
+    """What `text` counts, summed over engines; None if the server does not speculate or does not count it."""
+    totals: dict[str, int] = {}
+    positions: dict[int, int] = {}
+    for found in LINE.finditer(text):
+        name = found["name"].removeprefix(f"{prefix}:spec_decode_num_")
+        if name == found["name"]:
+            continue
+        value = int(float(found["value"]))
+        totals[name] = totals.get(name, 0) + value
+        at = POSITION.search(found["labels"] or "")
+        if at and name == "accepted_tokens_per_pos_total" and int(at[1]) < MOST_POSITIONS:
+            positions[int(at[1])] = positions.get(int(at[1]), 0) + value
+    if "drafts_total" not in totals and "draft_tokens_total" not in totals:
+        return None
+    return Counted(
+        rounds=totals.get("drafts_total"),
+        drafted=totals.get("draft_tokens_total"),
+        accepted=totals.get("accepted_tokens_total"),
+        by_position=tuple(positions.get(i, 0) for i in range(max(positions, default=-1) + 1)),
+    )
