@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Protocol
 
@@ -25,6 +26,8 @@ class RunHandle:
         self.job = job
         self.state: State = "queued"
         self.stopped = False
+        self.reader: object | None = None  # who drains the messages; another one takes its place
+        self._unread_since = 0.0
         self._asked = time.monotonic()
         self._begun: float | None = None
         self._refused = False
@@ -48,6 +51,18 @@ class RunHandle:
             while True:
                 messages.append(self._inbox.popleft())
         return messages
+
+    def unread(self, keep_s: float) -> None:
+        """The reader has left; the run is stopped if no other one has come after `keep_s` seconds."""
+        self.reader, self._unread_since = None, time.monotonic()
+        if keep_s <= 0:
+            self.stop()
+        elif not self.over:
+            later(keep_s, self._stop_unread, self._unread_since)
+
+    def _stop_unread(self, since: float) -> None:
+        if self.reader is None and self._unread_since == since:
+            self.stop()
 
     def step(self) -> None:
         self._engine.send(Step(self.job.run))
@@ -78,6 +93,13 @@ class RunHandle:
             most_tokens=self.job.lanes[-1][1].get("max_new_tokens"), waited_s=round(begun - self._asked, 3),
             took_s=round(now - begun, 3), stopped=self.stopped, refused=self._refused,
         )  # fmt: skip
+
+
+def later(seconds: float, act: Callable[[float], None], since: float) -> None:
+    """Calls `act(since)` after so many seconds, in a thread that holds up no end of the server."""
+    timer = threading.Timer(seconds, act, (since,))
+    timer.daemon = True
+    timer.start()
 
 
 def runs_before(handle: RunHandle, runs: Mapping[str, RunHandle]) -> int:

@@ -30,6 +30,11 @@ class Job:
     compares: int = 0  # whole runs of each lane
     checks: int = 0  # samples of each distribution test
 
+    @property
+    def is_run(self) -> bool:
+        """Its lanes are raced and shown, in contrast to a comparison and a check."""
+        return not self.compares and not self.checks
+
 
 # Page -> engine process.
 

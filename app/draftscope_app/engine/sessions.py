@@ -1,19 +1,28 @@
-"""Who is looking at the page: each visitor's run in progress, and the run that their page shows."""
+"""Who is looking at the page: each visitor's run in progress, and the run that their page shows.
+
+A page that is reloaded is a new session. It finds its visitor again by a random token, which the browser keeps for the
+tab; for so long (`AWAY_S`) the run of a page that was closed goes on.
+"""
 
 from __future__ import annotations
 
 import itertools
+import re
 import sys
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from hmac import compare_digest
 
 from draftscope.base.errors import DraftscopeError
 from draftscope_app.engine.config import Limits
-from draftscope_app.engine.handle import RunHandle
+from draftscope_app.engine.handle import RunHandle, later
 
 MOST_VISITORS = 256
+AWAY_S = 30.0  # how long a closed page's visitor is kept, and with them their run
+TOKEN = re.compile(r"[0-9a-f]{32,64}")  # 128 bits or more, so that nobody can guess another tab's
 REMOVED = (
     "This run is no longer on the server, which keeps the latest runs of its visitors only; run it again, or load the "
     "file that you saved."
@@ -53,12 +62,33 @@ class Visitor:
     shown: Shown = field(default_factory=Shown)
     handle: RunHandle | None = None
     calls: set[RunHandle] = field(default_factory=set)  # of the API, beside the page's run
+    token: str = ""  # of the tab, by which it is found again after a reload; empty: it cannot be
+    left_at: float | None = None  # when the page was closed, on the monotonic clock
 
     def replace(self, handle: RunHandle | None) -> None:
         """A new run takes the place of the one in progress."""
         if self.handle is not None:
             self.handle.stop()
         self.handle = handle
+
+    @property
+    def keep_s(self) -> float:
+        """How long a run goes on that nobody reads any more."""
+        return AWAY_S if self.token else 0.0
+
+    def leave(self) -> None:
+        """The page was closed. Its run goes on for a while, in case of a reload; a comparison or a check ends."""
+        self.left_at = left = time.monotonic()
+        for handle in list(self.calls):
+            handle.stop()
+        if self.active is not None and self.active.job.is_run and self.token:
+            later(AWAY_S, self._end, left)
+        else:
+            self.replace(None)
+
+    def _end(self, left: float) -> None:
+        if self.left_at == left:
+            self.replace(None)
 
     @contextmanager
     def call(self, handle: RunHandle) -> Iterator[None]:
@@ -93,14 +123,43 @@ class Visitors:
         if not session:
             return Visitor()
         with self._lock:  # listeners run in threads
-            visitor = self._visitors.pop(session, None) or Visitor()
-            self._visitors[session] = visitor
-            if len(self._visitors) > self._most:
-                idle = next((name for name, one in self._visitors.items() if one.idle and one is not visitor), None)
-                if idle is not None:
-                    del self._visitors[idle]
-            self._make_room(visitor)
+            known = self._visitors.pop(session, None)
+            return self._put(session, known or Visitor())
+
+    def claim(self, session: str, token: str) -> Visitor:
+        """The visitor whose tab has this token: the one from before a reload, if there is one, else the session's own.
+
+        Raises `DraftscopeError` for a token that could be guessed.
+        """
+        if not TOKEN.fullmatch(token):
+            raise DraftscopeError("The page sent a request that cannot be read; reload it and try again.")
+        if not session:
+            return Visitor()
+        with self._lock:
+            own = self._visitors.pop(session, None)
+            before = next((name for name, one in self._visitors.items() if compare_digest(one.token, token)), None)
+            known = self._visitors.pop(before) if before else None
+            if known is not None and own is not None and own.handle is not None:  # a run was started meanwhile
+                known.replace(None)
+                known = None
+            visitor = self._put(session, known or own or Visitor())
+            visitor.token = token
             return visitor
+
+    def _put(self, session: str, visitor: Visitor) -> Visitor:
+        """The visitor is the one heard of last. Under the lock."""
+        visitor.left_at = None
+        self._visitors[session] = visitor
+        now = time.monotonic()
+        gone = [s for s, one in self._visitors.items() if one.idle and now - (one.left_at or now) > AWAY_S]
+        for name in gone:
+            del self._visitors[name]
+        if len(self._visitors) > self._most:
+            idle = next((name for name, one in self._visitors.items() if one.idle and one is not visitor), None)
+            if idle is not None:
+                del self._visitors[idle]
+        self._make_room(visitor)
+        return visitor
 
     def show(self, session: str | None, shown: Shown) -> None:
         """A visitor's page shows another run from now on."""
@@ -108,12 +167,13 @@ class Visitors:
         self.of(session)  # makes room for it
 
     def left(self, session: str | None) -> None:
+        """A page was closed, or is being reloaded."""
         with self._lock:
-            visitor = self._visitors.pop(session or "", None)
+            visitor = self._visitors.get(session or "")
+            if visitor is not None and not visitor.token:
+                del self._visitors[session or ""]
         if visitor is not None:
-            visitor.replace(None)
-            for handle in list(visitor.calls):
-                handle.stop()
+            visitor.leave()
 
     def models_changed(self) -> None:
         """Runs so far were decoded by other models and cannot be forked any more."""

@@ -15,7 +15,7 @@ from draftscope_app.page.host import ServerFunction
 from draftscope_app.page.panel import panel
 from draftscope_app.page.runs import own_models
 
-EVENTS = ("fork", "compare", "check", "set")  # what the instrument asks for; the answers come as deltas
+EVENTS = ("fork", "compare", "check", "set", "resume")  # what the instrument asks for; the answers come as deltas
 TITLE = (
     '<a class="ds-skip" href="#ds-instrument">Skip to the run</a>'
     '<div class="ds-title"><h1>Draftscope</h1><span class="ds-engine" role="status"></span></div>'

@@ -29,6 +29,11 @@ export function askHost(kind, asked) {
   host.trigger(kind, { asked });
 }
 
+/** Asks for the run of the tab with this token, which the host may have from before a reload. */
+export function resumeRun(token) {
+  if (hostCan("resume")) host.trigger("resume", { asked: token });
+}
+
 /** The host's controls, with what a lesson asks to try. */
 export const attempted = (names, values) => values.map((value, i) => (names[i] in wanted ? wanted[names[i]] : value));
 

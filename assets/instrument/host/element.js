@@ -36,6 +36,7 @@ import { settingsArrived, showEngine, showUnable } from "./page.js";
 import { showTaught, teaching } from "./teach.js";
 import { Scenes } from "./scenes.js";
 import { sheets } from "./styles.js";
+import { findRun } from "./tab.js";
 
 const NARROW = 700;
 const LATER = ["queued", "waiting"]; // states of a run that has not begun
@@ -194,6 +195,7 @@ export class Instrument extends HTMLElement {
       this.arrived = true; // the controls hold the settings of the address
       settingsArrived();
       this.lessons.start(Number(fromAddress("lesson")));
+      findRun();
     }
     if (delta.compare) this.compare.take(delta.compare);
     if (delta.check) this.checked.take(delta.check);
@@ -219,6 +221,7 @@ export class Instrument extends HTMLElement {
   rebuild(delta) {
     this.deltas.rebuild(delta);
     this.waiting = { run: delta.run, source: delta.source, paced: false };
+    if (this.own) this.beginBehind();
     this.take(delta);
     this.stepped = delta.state === "stepping";
   }
@@ -270,6 +273,13 @@ export class Instrument extends HTMLElement {
     this.stepped = !paced;
     this.message.hide();
     this.change(Object.assign(newStore(), { source }), paced);
+  }
+
+  /** A lesson is shown: the run waits behind it. */
+  beginBehind() {
+    this.own = Object.assign(newStore(), { source: this.waiting.source });
+    this.shownRun = this.waiting.run;
+    this.waiting = null;
   }
 
   /** A lesson's run is shown for a while; the page's own waits. */

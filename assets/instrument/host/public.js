@@ -17,6 +17,7 @@ import {
   unfoldSettings,
 } from "./page.js";
 import { playAlone } from "./player.js";
+import { openTab } from "./tab.js";
 import { markTeaching } from "./teach.js";
 
 /** Called once, by the script itself, with what the page hands over (base/given.js). */
@@ -24,6 +25,7 @@ function start(values) {
   give(values);
   markTeaching();
   holdPresses();
+  openTab();
   customElements.define("draftscope-instrument", Instrument);
 }
 

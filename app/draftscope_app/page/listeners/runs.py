@@ -1,4 +1,4 @@
-"""Run, Step, Stop and Fork; and the plots that follow a run."""
+"""Run, Step, Stop, Fork, and a run found again after a reload; and the plots that follow a run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from draftscope_app.page.controls import Controls, lanes
 from draftscope_app.page.layout import Widgets
 from draftscope_app.page.plots.plots import pictures
 from draftscope_app.page.runs import forks
-from draftscope_app.page.runs.feed import note, settled, stream
+from draftscope_app.page.runs.feed import note, settled, stream, whole
 from draftscope_app.page.shared import PRIVATE, Shared
 
 SOLO_REPEATS = 3  # whole runs of each lane after a race
@@ -42,6 +42,7 @@ class RunListeners:
         widgets.run.click(self.run, set(values), **streams).then(self.after, **after)
         widgets.step.click(self.step, set(values), **streams).then(self.after, **after)
         widgets.instrument.fork(self.fork, None, **streams).then(self.after, **after)
+        widgets.instrument.resume(self.resume, None, **streams).then(self.after, **after)
         # Plots of the last run must not stay beside a new one; after a refused run, `after` restores them.
         widgets.run.click(None, None, plots, js=f"() => {json.dumps([None] * len(plots))}")
         # An update that arrives while the drawer opens is lost, so an opened drawer asks for its plots.
@@ -97,6 +98,20 @@ class RunListeners:
         visitor.replace(handle)
         async for text in stream(shared.admission.engine, visitor, handle):
             yield text
+
+    async def resume(self, event: gr.EventData, request: gr.Request) -> AsyncIterator[Any]:
+        """A page has opened: the run of its tab from before a reload, what has happened so far and what follows."""
+        shared, token = self.shared, _sent(event)
+        try:
+            visitor = shared.visitors.claim(request.session_hash or "", token if isinstance(token, str) else "")
+        except DraftscopeError as error:
+            yield note(str(error))
+            return
+        yield whole(visitor) if visitor.shown.run else gr.skip()
+        handle = visitor.active
+        if handle is not None and handle.job.is_run:
+            async for text in stream(shared.admission.engine, visitor, handle):
+                yield text
 
     def stop(self, request: gr.Request) -> None:
         active = self.shared.visitors.of(request.session_hash).active

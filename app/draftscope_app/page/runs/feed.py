@@ -33,7 +33,7 @@ def note(sentence: str) -> str:
 
 
 def whole(visitor: Visitor) -> str:
-    """The visitor's run from its beginning: for a page that has missed a delta."""
+    """The visitor's run from its beginning: for a page that has missed a delta, or was reloaded."""
     shown, handle = visitor.shown, visitor.handle
     state = handle.state if handle is not None and handle.job.run == shown.run else "done"  # else a comparison or check
     text = delta(shown.sent, shown.run, shown.lines, source="live", state=state)
@@ -51,13 +51,16 @@ def recording(events: Sequence[AnyEvent], sentence: str = "") -> str:
 
 
 async def stream(engine: Engine, visitor: Visitor, handle: RunHandle) -> AsyncIterator[str]:
-    """Everything that happens to a run, until it is over. A reader who leaves ends the run."""
-    run, seq, last = handle.job.run, 0, ""
+    """Everything that happens to a run, until it is over or another stream reads it. A reader who leaves ends the run,
+    if nobody comes back in time. A run that has begun is continued after the deltas that were sent."""
+    run, last = handle.job.run, ""
+    begun = visitor.shown.run == run
+    seq = visitor.shown.sent if begun else 0
     # An older run of this visitor may still be ending; its lines are not shown. A fork adds to the shown lines.
-    shown, joined = (visitor.shown, visitor.shown.run) if handle.job.joins else (Shown(), "")
-    begun = False
+    shown, joined = (visitor.shown, visitor.shown.run) if handle.job.joins or begun else (Shown(), "")
+    reader = handle.reader = object()
     try:
-        while True:
+        while handle.reader is reader:
             changes = engine.changed.count
             over = handle.over  # read before the messages, so that none is left
             messages = handle.drain()
@@ -80,7 +83,8 @@ async def stream(engine: Engine, visitor: Visitor, handle: RunHandle) -> AsyncIt
             await asyncio.sleep(PERIOD_S)
             await engine.changed.wait(changes)
     finally:
-        handle.stop()
+        if handle.reader is reader:
+            handle.unread(visitor.keep_s)
 
 
 def _first(handle: RunHandle, joined: str) -> dict[str, Any]:
