@@ -41,6 +41,7 @@ COMMANDS = {
     "decode": Listed(DECODE, "Decode a prompt and print the text as it is written."),
     "serve": Listed(SERVE, "Open the dashboard in a browser."),
     "space": Listed(SERVE, "Build the dashboard as a Hugging Face Space, or upload it."),
+    "advise": Listed(MEASURE, "Decide: speculate or not, with what, and what it saves."),
     "bench": Listed(MEASURE, "Measure drafters, and other programs on the same weights."),
     "regret": Listed(MEASURE, "Compare policies with the best fixed one, by kind of text."),
     "check": Listed(MEASURE, "Compare a drafter's output with plain decoding."),

@@ -25,15 +25,15 @@ def page(report: RowJson) -> str:
     """The whole file. `report` is what `bench.json` holds."""
     rows: list[RowJson] = report["rows"]
     machine = ", ".join(f"{name} {value}" for name, value in report["machine"].items() if value != "")
-    figures = "".join(_figure(number, plot) for number, plot in enumerate(plots(report)))
+    figures = "".join(figure(number, plot) for number, plot in enumerate(plots(report)))
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1"><title>Draftscope benchmark</title>'
-        f"<style>{_style()}</style><script>{get_plotlyjs()}</script></head><body><main>"
+        f"<style>{style()}</style><script>{get_plotlyjs()}</script></head><body><main>"
         f'<h1>Draftscope benchmark</h1><p class="muted">{escape(machine)}</p>'
         f'<p class="lead">{escape(_lead(report["headlines"]))}</p><p class="muted">{escape(report["method"])}</p>'
         f'<div class="grid">{figures}</div>{_tables(rows)}{_lossy([row for row in rows if row["lossy"]])}'
-        f"{_list('Other programs', report['peers'])}{_list('Skipped', report['notes'])}</main></body></html>\n"
+        f"{listed('Other programs', report['peers'])}{listed('Skipped', report['notes'])}</main></body></html>\n"
     )
 
 
@@ -60,7 +60,7 @@ def _cell(row: RowJson) -> tuple[float, int, int | None]:
     return row["temperature"], row["batch"], row["context"]
 
 
-def _figure(number: int, plot: Plot) -> str:
+def figure(number: int, plot: Plot) -> str:
     drawn = plot.figure.to_html(
         full_html=False, include_plotlyjs=False, config=CONFIG, div_id=f"plot-{number}", default_width="100%"
     )
@@ -142,12 +142,12 @@ def _ratio(row: RowJson) -> str:
     return f'<span title="{tip}">{ratio["median"]:.2f}{more}{loops}</span>'
 
 
-def _list(title: str, lines: Sequence[str]) -> str:
+def listed(title: str, lines: Sequence[str]) -> str:
     items = "".join(f"<li>{escape(line)}</li>" for line in lines)
     return f'<div class="card muted"><h2>{escape(title)}</h2><ul>{items}</ul></div>' if lines else ""
 
 
-def _style() -> str:
+def style() -> str:
     """Both palettes as CSS variables, of which the reader's own setting chooses, and assets/bench.css."""
 
     def variables(theme: str) -> str:

@@ -56,7 +56,7 @@ def _headlines(headlines: Sequence[RowJson], first: RowJson) -> Plot:
     """T = 1 beside T = 0, systems from top to bottom as they were run."""
     shown = [line for line in headlines if (line["batch"], line["context"]) == (first["batch"], first["context"])]
     names = list(dict.fromkeys(line["name"] for line in shown))
-    figure = _figure("tokens/s divided by plain's", "", len(names) * LINE_PX + 90)
+    figure = empty_figure("tokens/s divided by plain's", "", len(names) * LINE_PX + 90)
     for number, temperature in enumerate(_values(shown, "temperature")):
         own = [line for line in shown if line["temperature"] == temperature and line["ratio_to_plain"]]
         ratios = [line["ratio_to_plain"] for line in own]
@@ -94,7 +94,7 @@ def _any_headline(headlines: Sequence[RowJson], temperature: float) -> bool:
 def _predicted(rows: Sequence[RowJson]) -> Plot:
     """A point for each row that has both; on the diagonal they agree."""
     known = [row for row in rows if row["predicted_ratio"] is not None and row["drafter"] != "plain"]
-    figure = _figure("predicted: tau / (gamma c + v + o)", "measured", 400)
+    figure = empty_figure("predicted: tau / (gamma c + v + o)", "measured", 400)
     for number, drafter in enumerate(_values(known, "drafter")):
         own = [row for row in known if row["drafter"] == drafter]
         figure.add_trace(
@@ -122,7 +122,7 @@ def _stages(rows: Sequence[RowJson]) -> Plot:
     """Bars of one cell, medians over kinds."""
     rows = [row for row in rows if row["stage_ms"]]
     names = _values(rows, "name")
-    figure = _figure("milliseconds a round", "", len(names) * LINE_PX + 90)
+    figure = empty_figure("milliseconds a round", "", len(names) * LINE_PX + 90)
     for stage, (colour, pattern) in STAGES.items():
         times = [_middle(rows, name, partial(_stage_ms, stage)) for name in names]
         figure.add_trace(
@@ -139,7 +139,7 @@ def _stages(rows: Sequence[RowJson]) -> Plot:
 def _flat(rows: Sequence[RowJson]) -> Plot:
     """Time a token against how much was written, each drafter at its fastest setting."""
     rows = [row for row in rows if row["ms_per_token"]]
-    figure = _figure("tokens written", "milliseconds a token", 340)
+    figure = empty_figure("tokens written", "milliseconds a token", 340)
     for number, name in enumerate(_fastest(rows)):
         own = [row for row in rows if row["name"] == name]
         times = [median(values) for values in zip(*(row["ms_per_token"] for row in own), strict=True)]
@@ -156,7 +156,7 @@ def _flat(rows: Sequence[RowJson]) -> Plot:
 def _batches(rows: Sequence[RowJson]) -> Plot:
     """Speedup against batch, each drafter at its fastest setting; who takes one sequence only is left out."""
     rows = [row for row in rows if any(other["batch"] > 1 for other in rows if other["name"] == row["name"])]
-    figure = _figure("sequences decoded together", "tokens/s divided by plain's", 340)
+    figure = empty_figure("sequences decoded together", "tokens/s divided by plain's", 340)
     for number, name in enumerate(_fastest(rows)):
         own = [row for row in rows if row["name"] == name]
         batches = _values(own, "batch")
@@ -168,7 +168,7 @@ def _batches(rows: Sequence[RowJson]) -> Plot:
 
 
 def _memory(rows: Sequence[RowJson]) -> Plot:
-    figure = _figure("tokens of the prompt", "bytes of keys and values", 340)
+    figure = empty_figure("tokens of the prompt", "bytes of keys and values", 340)
     rows = [row for row in rows if row["cache_bytes"] is not None and row["batch"] == rows[0]["batch"]]
     for number, name in enumerate(_fastest(rows)):
         own = [row for row in rows if row["name"] == name]
@@ -180,7 +180,7 @@ def _memory(rows: Sequence[RowJson]) -> Plot:
 
 def _kept(kept: Sequence[RowJson]) -> Plot:
     """A line for each model: keys and values grow with the text, a recurrent state does not."""
-    figure = _figure("tokens of the text", "bytes", 340)
+    figure = empty_figure("tokens of the text", "bytes", 340)
     for number, model in enumerate(_values(kept, "model")):
         own = [line for line in kept if line["model"] == model]
         colour = PLAIN if own[0]["role"] == "target" else OURS
@@ -193,7 +193,7 @@ def _kept(kept: Sequence[RowJson]) -> Plot:
 
 
 def _contexts(rows: Sequence[RowJson]) -> Plot:
-    figure = _figure("tokens of the prompt", "milliseconds a token", 340)
+    figure = empty_figure("tokens of the prompt", "milliseconds a token", 340)
     rows = [row for row in rows if row["ms_per_token"] and row["batch"] == rows[0]["batch"]]
     for number, name in enumerate(_fastest(rows)):
         own = [row for row in rows if row["name"] == name]
@@ -254,7 +254,7 @@ def _wrapped(name: str) -> str:
     return escape(name).replace("-", "-<br>", 1) if len(name) > 20 else escape(name)
 
 
-def _figure(x: str, y: str, height: int) -> go.Figure:
+def empty_figure(x: str, y: str, height: int) -> go.Figure:
     figure = go.Figure()
     figure.update_layout(
         height=height, paper_bgcolor="rgba(0,0,0,0)", plot_bgcolor="rgba(0,0,0,0)", template="none", showlegend=True,

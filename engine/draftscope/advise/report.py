@@ -42,4 +42,10 @@ class AdviceReport:
     machine: dict[str, str | int] = field(default_factory=dict)
 
     def as_json(self) -> str:
-        return json.dumps(asdict(self) | {"drafter_names": [each.candidate.name for each in self.predicted]}, indent=1)
+        """One object; every candidate also has its name."""
+        values = asdict(self)
+        every: list[Predicted | Measured] = [*self.predicted, *self.measured, self.chosen]
+        names = [each.candidate.name for each in every]
+        for own, name in zip([*values["predicted"], *values["measured"], values["chosen"]], names, strict=True):
+            own["name"] = name
+        return json.dumps(values, indent=1)

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from draftscope.advise.observed import Observed
 from draftscope.decode.session import COMPACT_AT
 
-SEQUENCES = 512  # simulated, in batches
-MOST_TOKENS = 256  # a longer answer takes as much longer as it has more tokens
+SEQUENCES = 256  # simulated, in batches
+MOST_TOKENS = 128  # a longer answer takes as much longer as it has more tokens
 
 Cost = Callable[[int, int, int], float]  # nodes, levels, rows of the batch -> ms of a round
 

@@ -49,14 +49,14 @@ class Bench:
         self._cases = cases
         self._failed: set[Cell] = set()
 
-    def runs(self) -> list[BenchRun]:
-        """Every run except warm-up. Raises `DraftscopeError` if there is none."""
+    def runs(self, warm_up: bool = True) -> list[BenchRun]:
+        """Every run except warm-up, which is left out on request. Raises `DraftscopeError` if there is none."""
         until = perf_counter() + self._plan.seconds if self._plan.seconds is not None else float("inf")
         kept: list[BenchRun] = []
         before = logging.get_verbosity()
         logging.set_verbosity_error()  # assisted generation warns about its own inner calls
         try:
-            for repeat, case in self._groups():
+            for repeat, case in self._groups(warm_up):
                 if perf_counter() > until:
                     self.notes.append(self._stopped(repeat, case))
                     break
@@ -68,8 +68,8 @@ class Bench:
             raise DraftscopeError(f"Nothing was measured. {' '.join(self.notes)}")
         return kept
 
-    def _groups(self) -> Iterator[tuple[int, Case]]:
-        repeats = range(WARM_UP, self._plan.repeats)
+    def _groups(self, warm_up: bool) -> Iterator[tuple[int, Case]]:
+        repeats = range(WARM_UP if warm_up else 0, self._plan.repeats)
         with tqdm(total=len(repeats) * len(self._cases), desc="bench", unit="text", leave=False, disable=None) as bar:
             for repeat in repeats:
                 for case in self._cases:

@@ -1,0 +1,210 @@
+"""`draftscope advise`: speculate or not, with what, and what it saves; measured on your prompts and proven.
+
+Every value is checked before a model is loaded. With --alpha nothing is run.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from pydantic.fields import FieldInfo
+
+from draftscope.advise.question import Objective, Question
+from draftscope.base.errors import DraftscopeError
+from draftscope.measure.bench.plan import BenchPlan
+from draftscope.measure.bench.texts import texts
+from draftscope_app.cli import options, plans, terminal
+from draftscope_app.cli.exit_codes import ExitCode
+from draftscope_app.cli.fields import Given, decimal, options_of, takes, whole
+
+if TYPE_CHECKING:
+    from draftscope.advise.planned import TypedValues
+    from draftscope.advise.report import AdviceReport
+
+ASKED, ELSEWHERE = "The question", "Measured elsewhere"
+DEFAULT = Question()
+
+_TYPED: dict[str, tuple[Any, str]] = {
+    "alpha": (tuple[float, ...], "acceptance of a drafted token if all before it were accepted: one value, or one for "
+        "each position; nothing is run"),
+    "unconditional": (bool, "--alpha holds shares of all rounds by position, as servers count them"),
+    "c": (float, "a draft step, in rounds of plain decoding; default: this machine's calibration"),
+    "v": (tuple[float, ...], "verifying 1, 2, ... drafted tokens, in the same unit; the last one holds for all longer "
+        "drafts; default: 1"),
+    "o": (float, "the rest of a round, in the same unit; default: 0"),
+}  # fmt: skip
+TYPED = options_of(
+    {name: FieldInfo(annotation=kind, default=None, description=about) for name, (kind, about) in _TYPED.items()},
+    lambda _: ELSEWHERE,
+)
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+@takes(loading=options.MODEL_OPTIONS, elsewhere=TYPED)
+def advise(
+    loading: Given,
+    elsewhere: Given,
+    prompts: plans.Prompts = None,
+    kind: Annotated[
+        str | None, typer.Option(metavar="KIND", help="one kind of text only; default: all", rich_help_panel=ASKED)
+    ] = None,
+    drafters: Annotated[
+        str,
+        typer.Option(metavar="NAME,...", help="drafters to compare; default: all that can run", rich_help_panel=ASKED),
+    ] = "",
+    objective: Annotated[
+        Objective, typer.Option(help="what should become better", rich_help_panel=ASKED, metavar="NAME")
+    ] = DEFAULT.objective,
+    temperature: Annotated[
+        float, typer.Option(parser=decimal, metavar="X", help="temperature", rich_help_panel=ASKED)
+    ] = DEFAULT.temperature,
+    length: Annotated[
+        int, typer.Option(parser=whole, metavar="N", help="expected tokens of an answer", rich_help_panel=ASKED)
+    ] = DEFAULT.length,
+    concurrency: Annotated[
+        int, typer.Option(parser=whole, metavar="N", help="answers written together", rich_help_panel=ASKED)
+    ] = DEFAULT.concurrency,
+    context: Annotated[
+        int | None,
+        typer.Option(
+            parser=whole, metavar="N", help="tokens of the prompt; default: prompts as they are", rich_help_panel=ASKED
+        ),
+    ] = None,
+    price_per_hour: Annotated[
+        float | None,
+        typer.Option(parser=decimal, metavar="X", help="price of an hour of this machine", rich_help_panel=ASKED),
+    ] = None,
+    seconds: Annotated[
+        float,
+        typer.Option(parser=decimal, metavar="X", help="time for measuring, after calibrating", rich_help_panel=ASKED),
+    ] = DEFAULT.seconds,
+    report: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.html", help="write a page for a colleague", rich_help_panel=options.OUTPUT),
+    ] = None,
+    json: options.Json = False,
+) -> int:
+    """Should these models speculate on these prompts? With which drafter, how long a draft, and what does it save?
+
+    Measures acceptance on the prompts, predicts every candidate, runs the best against plain decoding, and says "turn
+    it on", "leave it off", or that it cannot be told.
+    """
+    question = Question(objective, temperature, length, concurrency, context, price_per_hour, seconds)
+    values = _typed(elsewhere)
+    if report is not None:
+        plans.prepare_folder(report.parent)
+    found = (
+        _measured(question, loading, prompts, kind, drafters) if values is None else _planned(question, loading, values)
+    )
+    if report is not None:
+        _write_page(found, report)
+    if json:
+        print(found.as_json())
+    else:
+        _show(found)
+    return ExitCode.OK
+
+
+def _typed(given: Given) -> TypedValues | None:
+    """The values measured elsewhere, if --alpha was given."""
+    if not given.get("alpha"):
+        if set(given) - {"unconditional"}:
+            raise DraftscopeError("--c, --v and --o go with --alpha, the acceptance measured elsewhere; give it too.")
+        return None
+    from draftscope.advise.planned import TypedValues
+
+    values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
+    if "v" in values and "c" not in values:
+        raise DraftscopeError("--v needs --c, a draft step in the same unit; without both, the calibration is used.")
+    return TypedValues(**values)
+
+
+def _planned(question: Question, loading: Given, values: TypedValues) -> AdviceReport:
+    from draftscope.advise.costs import CalibratedCosts
+    from draftscope.advise.planned import planned
+
+    if values.c is not None:
+        return planned(question, values)
+    chosen, drafter = options.models(loading)
+    lab = options.load(chosen)
+    with terminal.waiting("Measuring costs ..."):
+        calibration = lab.calibration
+    name = drafter if drafter in calibration.drafting else next((n for n in calibration.drafting if n != "plain"), None)
+    if name is None:
+        raise DraftscopeError("No drafter's costs are calibrated for these models; load a draft model, or give --c.")
+    return planned(question, values, CalibratedCosts(calibration, question.context or calibration.context), name)
+
+
+def _measured(
+    question: Question, loading: Given, prompts: Path | None, kind: str | None, drafters: str
+) -> AdviceReport:
+    plan = BenchPlan(kinds=(kind,) if kind else ())
+    selected, notes = texts(plan, prompts)
+    names = [name.strip() for name in drafters.split(",") if name.strip()]
+    from draftscope.advise.advise import advise as advised
+    from draftscope.measure.bench.systems import refuse_unknown
+
+    refuse_unknown(names)
+    chosen, _ = options.models(loading)
+    lab = options.load(chosen)
+    return advised(lab, question, selected, names, notes, lambda what: terminal.remark(f"Measuring {what} ..."))
+
+
+def _show(found: AdviceReport) -> None:
+    """The verdict and its limits, the candidates, settings for other engines; notes on stderr."""
+    for note in found.notes:
+        terminal.say(" ".join(note.split()))
+    print("\n".join(found.sentences))
+    print()
+    terminal.show(candidates_table(found))
+    if found.alpha and found.measured:
+        rates = ", ".join(f"{each.median:.2f} [{each.low:.2f}, {each.high:.2f}]" for each in found.alpha)
+        print(f"\nAcceptance by position, {found.chosen.candidate.name}, given that all before was accepted: {rates}")
+    for each in found.ready:
+        shown = each.settings or f"{each.engine} {each.note}."
+        note = f" {each.note}" if each.settings and each.note else ""
+        print(f"\n{each.engine} ({each.checked}):{note}\n{shown}")
+
+
+def candidates_table(found: AdviceReport) -> terminal.Table:
+    """The best candidate of each drafter, and all that were run: predicted beside measured."""
+    from draftscope.advise.model import best_by_drafter
+
+    measured = {each.candidate: each for each in found.measured}
+    shown = dict.fromkeys(
+        [*best_by_drafter(found.predicted), *(each for each in found.predicted if each.candidate in measured)]
+    )
+    rows = []
+    for each in sorted(shown, key=lambda each: -each.ratio.median):
+        ran = measured.get(each.candidate)
+        run = f"{ran.ratio.median:.2f} [{ran.ratio.low:.2f}, {ran.ratio.high:.2f}]" if ran else "-"
+        same = f"{ran.predicted:.2f}" if ran else "-"
+        rows.append(
+            [each.candidate.name, f"{each.tau.median:.2f}", f"{each.cost:.2f}", f"{each.ratio.median:.2f}", same, run]
+        )
+    head = ["candidate", "tokens a round", "cost of a round", "predicted", "predicted for the run", "measured"]
+    title = "Over plain decoding; the cost is in rounds of plain decoding, for one sequence:"
+    return terminal.Table(head, rows, frozenset(range(1, len(head))), title)
+
+
+def _write_page(found: AdviceReport, file: Path) -> None:
+    """Writes the page, or says that plotly is missing."""
+    import json as jsonlib
+
+    try:
+        from draftscope_app.reports.advice_page import page
+    except ModuleNotFoundError as error:
+        if not str(error.name).startswith("plotly"):
+            raise
+        terminal.say("--report needs plotly; install it with: pip install 'draftscope[app]'.")
+        return
+    try:
+        file.write_text(page(jsonlib.loads(found.as_json())), encoding="utf-8")
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise DraftscopeError(f"--report {file}: the page cannot be written ({reason}); name another file.") from None
+    terminal.say(f"wrote {file}.")

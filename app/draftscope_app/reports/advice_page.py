@@ -1,0 +1,121 @@
+"""The advice as one HTML file to hand to a colleague: nothing is fetched, plotly lies inside, once.
+
+`page(report)` is pure: what `draftscope advise --json` prints in, HTML out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+import plotly.graph_objects as go
+from plotly.offline import get_plotlyjs
+
+from draftscope_app.reports.bench_page import figure, listed, style
+from draftscope_app.reports.bench_plots import PLAIN, Plot, empty_figure
+
+RowJson = Mapping[str, Any]
+SHOWN = 24  # candidates in the table, and every one that was run
+
+
+def page(report: RowJson) -> str:
+    """The whole file. `report` is what `draftscope advise --json` prints."""
+    machine = ", ".join(f"{name} {value}" for name, value in report["machine"].items() if value != "")
+    verdict, *more = report["sentences"]
+    plots = [_map(report["speed_map"], report["question"])] if report["speed_map"] else []
+    figures = "".join(figure(number, plot) for number, plot in enumerate(plots))
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1"><title>Draftscope advice</title>'
+        f"<style>{style()}</style><script>{get_plotlyjs()}</script></head><body><main>"
+        f'<h1>Should it speculate?</h1><p class="muted">{escape(machine)}</p>'
+        f'<p class="muted">{escape(_asked(report["question"]))}</p>'
+        f'<p class="lead">{escape(verdict)}</p>{listed("Where this ends", more)}'
+        f"{_table(report)}{figures}{_ready(report['ready'])}{listed('Notes', report['notes'])}</main></body></html>\n"
+    )
+
+
+def _asked(question: RowJson) -> str:
+    """The question in words."""
+    context = f", prompts of {question['context']} tokens" if question["context"] else ""
+    return (
+        f"Objective {question['objective']}, T = {question['temperature']:g}, answers of {question['length']} tokens, "
+        f"concurrency {question['concurrency']}{context}."
+    )
+
+
+def _table(report: RowJson) -> str:
+    """Candidates, predicted beside measured."""
+    measured = {row["name"]: row for row in report["measured"]}
+    rows = [row for place, row in enumerate(report["predicted"]) if place < SHOWN or row["name"] in measured]
+    head = ("candidate", "tokens a round", "cost of a round", "predicted", "predicted for the run", "measured")
+    body = "".join(_row(row, measured.get(row["name"])) for row in rows)
+    titles = "".join(f'<th scope="col">{escape(title)}</th>' for title in head)
+    caption = (
+        "Speed over plain decoding's, or that of the objective; in brackets 95% bootstrap intervals over prompts. The "
+        "cost is in rounds of plain decoding. What was not run is modelled: tokens a round / (gamma c + v + o)"
+    )
+    return (
+        '<div class="card" role="region" tabindex="0" aria-label="Candidates"><table>'
+        f"<caption>{escape(caption)}</caption><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def _row(row: RowJson, ran: RowJson | None) -> str:
+    same = f"{ran['predicted']:.2f}" if ran else "-"
+    cells = (f"{row['tau']['median']:.2f}", f"{row['cost']:.2f}", _interval(row["ratio"]), same)
+    shown = "".join(f"<td>{cell}</td>" for cell in (*cells, _interval(ran["ratio"]) if ran else "-"))
+    return f'<tr><th scope="row">{escape(row["name"])}</th>{shown}</tr>'
+
+
+def _interval(ratio: RowJson) -> str:
+    return f"{ratio['median']:.2f} [{ratio['low']:.2f}, {ratio['high']:.2f}]"
+
+
+def _map(speed_map: RowJson, question: RowJson) -> Plot:
+    """Speedup by gamma and readers, with the line at 1: below it, leave it off."""
+    gammas = sorted(map(int, speed_map["ratios"]))
+    ratios = [speed_map["ratios"][str(gamma)] for gamma in gammas]
+    readers = [str(size) for size in speed_map["readers"]]
+    drawn = empty_figure("readers", "gamma", 360)
+    drawn.add_trace(
+        go.Heatmap(
+            x=readers, y=gammas, z=ratios, zmid=1, colorscale=[[0, "#B8860B"], [0.5, "#FFFFFF"], [1, "#5B8DB8"]],
+            text=[[f"{ratio:.2f}" for ratio in row] for row in ratios], texttemplate="%{text}",
+            textfont={"color": "#1B1F24"},
+            hovertemplate="gamma %{y}, %{x} readers: %{z:.2f}<extra></extra>", showscale=False,
+        )
+    )  # fmt: skip
+    if len(readers) > 1 and len(gammas) > 1:
+        drawn.add_trace(
+            go.Contour(
+                x=readers, y=gammas, z=ratios, contours={"start": 1, "end": 1, "size": 1, "coloring": "none"},
+                line={"color": "#1B1F24", "width": 3}, showscale=False, hoverinfo="skip", name="break-even",
+            )
+        )  # fmt: skip
+    drawn.update_xaxes(type="category")
+    drawn.update_yaxes(dtick=1, rangemode="normal")
+    marked = _asked_column(readers, str(question["concurrency"]))
+    if marked is not None:
+        drawn.add_vline(x=marked, line={"color": PLAIN, "width": 1, "dash": "dot"})
+    note = (
+        "Modelled from measured acceptance and calibrated costs: tokens/s over plain decoding's in a full batch. The "
+        "black line is break-even; the dotted one is the concurrency that was asked for."
+    )
+    return Plot(f"{speed_map['drafter']}: speedup by gamma and readers", note, drawn)
+
+
+def _asked_column(readers: Sequence[str], asked: str) -> int | None:
+    return readers.index(asked) if asked in readers else None
+
+
+def _ready(ready: Sequence[RowJson]) -> str:
+    """Settings of other engines, each with what it was compared with."""
+    shown = "".join(
+        f'<h2>{escape(each["engine"])}</h2><p class="muted">{escape(each["checked"])}. {escape(each["note"])}</p>'
+        f"<pre>{escape(each['settings'])}</pre>"
+        for each in ready
+        if each["settings"]
+    )
+    return f'<div class="card" role="region" tabindex="0" aria-label="Settings">{shown}</div>' if shown else ""

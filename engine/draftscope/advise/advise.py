@@ -1,0 +1,251 @@
+"""The whole advice: probe, predict, screen, prove, decide; within the question's seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, zip_longest
+from statistics import fmean
+from time import perf_counter
+
+from draftscope.advise import limits, noise, proof, sentences, servers
+from draftscope.advise.candidates import Candidate
+from draftscope.advise.costs import CalibratedCosts
+from draftscope.advise.fitted import fitted, prefill
+from draftscope.advise.model import Predicted, Prefill, predict, steady_ratio
+from draftscope.advise.observed import Observed, conditional_alpha
+from draftscope.advise.probe import Probed, able, probe
+from draftscope.advise.question import Objective, Question
+from draftscope.advise.report import AdviceReport, SpeedMap
+from draftscope.advise.verdict import Decision, Measured, Verdict, decide
+from draftscope.base.costs import PLAIN
+from draftscope.base.errors import DraftscopeError
+from draftscope.base.prompts import Prompt
+from draftscope.decode.lab import Lab
+from draftscope.measure.bench.cases import cases
+from draftscope.measure.bench.plan import BenchPlan
+from draftscope.measure.bench.report import machine
+from draftscope.measure.bench.statistics import LOOP, repeated_4grams
+from draftscope.measure.bench.systems import Case
+
+PROBING, SCREENING = 0.35, 0.25  # shares of the time; the proof has the rest
+LEAST_PROOF = 0.1  # of the time, even if the machine was slower than foreseen
+CONTENDERS, EACH = 4, 2  # candidates that are screened, and of one drafter at most
+PROVEN = 2
+PROBE_TOKENS = 64  # of a prompt
+LEAST_TOKENS = 16  # of an answer in the proof
+MOST_REPEATS = 5
+SHOWN_READERS = (1, 2, 4, 8, 16, 32, 64)
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Known:
+    """What probing found: acceptance, costs and prefill."""
+
+    observed: Mapping[Candidate, Observed]
+    costs: CalibratedCosts
+    prefill: Prefill
+
+
+def advise(
+    lab: Lab,
+    question: Question,
+    prompts: Mapping[str, Sequence[Prompt]],
+    names: Sequence[str] = (),
+    notes: Sequence[str] = (),
+    say: Say = lambda _: None,
+) -> AdviceReport:
+    """Answers `question` for these models and prompts, comparing the drafters `names` or all that can run.
+
+    The calibration is read, or measured first, outside the question's seconds. Raises `DraftscopeError` for prompts
+    that cannot be used, a context that is too long, and drafters that cannot run here.
+    """
+    infos = able(lab, names)
+    if not infos:
+        raise DraftscopeError("No drafter can run on these models, so there is nothing to decide; load a draft model.")
+    single, many, unusable = _cases(lab, question, prompts)
+    say("costs of rounds on this machine")
+    calibration, until = lab.calibration, perf_counter() + question.seconds
+    context = round(fmean(len(case.prompts[0]) for case in single) + question.length / 2)
+
+    def known(probed: Mapping[str, Probed], keep: Sequence[int]) -> Known:
+        return Known(_observed(probed, keep), fitted(calibration, probed, context), prefill(probed))
+
+    def rank(probed: Mapping[str, Probed]) -> Mapping[str, float]:
+        at_hand = known(probed, range(len(single)))
+        ratios = [
+            (steady_ratio(each, own, at_hand.costs, question.concurrency), each.drafter)
+            for each, own in at_hand.observed.items()
+        ]
+        return {drafter: ratio for ratio, drafter in sorted(ratios)}
+
+    say("acceptance on these prompts")
+    clock = noise.Clock()
+    tokens = min(question.length, PROBE_TOKENS)
+    probed, failed = probe(lab, single, infos, tokens, PROBING * question.seconds, rank)
+    busy = noise.sentences(clock.others(), probed[PLAIN].round_ms, calibration.round_ms(PLAIN, 0, 0, 1, context))
+    keep, looping = _without_loops(probed[PLAIN])
+    found = known(probed, keep)
+    predicted = predict(question, found.observed, found.costs, found.prefill)
+    if not predicted:
+        raise DraftscopeError(f"No drafter could be measured. {' '.join(failed)}")
+    say("the best candidates against plain decoding")
+    measured, more = _proven(lab, question, predicted, found, _to_prove(many, keep, len(probed[PLAIN].ids)), until)
+    told = [*notes, *unusable, *failed, *busy, *looping, *more, *_alone(lab)]
+    return _reported(lab, question, predicted, measured, found, told)
+
+
+def _cases(
+    lab: Lab, question: Question, prompts: Mapping[str, Sequence[Prompt]]
+) -> tuple[list[Case], list[Case], list[str]]:
+    """The prompts one by one and in batches of the asked size, the kinds in turn; and notes on unusable ones."""
+    contexts = () if question.context is None else (question.context,)
+    plan = BenchPlan(
+        temperatures=(question.temperature,), contexts=contexts, tokens=max(question.length, PROBE_TOKENS) + 32
+    )
+    single, notes = cases(lab, plan, prompts)
+    many, _ = cases(lab, replace(plan, batches=(question.concurrency,)), prompts)
+    return _in_turn(single), _in_turn(many), notes
+
+
+def _in_turn(own: Sequence[Case]) -> list[Case]:
+    kinds = [[case for case in own if case.kind == kind] for kind in dict.fromkeys(case.kind for case in own)]
+    return [case for case in chain.from_iterable(zip_longest(*kinds)) if case is not None]
+
+
+def _without_loops(plain: Probed) -> tuple[list[int], list[str]]:
+    """Indices of the probed prompts whose continuation does not loop, or all where every one does; and what to say."""
+    every = range(len(plain.ids))
+    kept = [index for index in every if repeated_4grams(plain.ids[index]) <= LOOP]
+    if not kept:
+        return list(every), [
+            "Plain decoding loops on every prompt that was tried, which flatters all drafters: this advice is for "
+            "looping text. Use other prompts or a temperature above 0."
+        ]
+    lost = len(every) - len(kept)
+    return kept, [f"{lost} of {len(every)} prompts were left out, since plain decoding loops on them."] if lost else []
+
+
+def _to_prove(many: Sequence[Case], keep: Sequence[int], probed: int) -> list[Case]:
+    """The prompts that do not loop, then those that were not probed."""
+    return [*(many[index] for index in keep), *many[probed:]]
+
+
+def _observed(probed: Mapping[str, Probed], keep: Sequence[int]) -> dict[Candidate, Observed]:
+    found = {}
+    for name, own in probed.items():
+        for candidate, rounds in own.by_candidate.items() if name != PLAIN else ():
+            kept = tuple(rounds[index] for index in keep if index < len(rounds))
+            if kept:
+                found[candidate] = Observed(kept)
+    return found
+
+
+def _proven(
+    lab: Lab,
+    question: Question,
+    predicted: Sequence[Predicted],
+    known: Known,
+    texts: Sequence[Case],
+    until: float,
+) -> tuple[list[Measured], list[str]]:
+    """Screens the best candidates on few prompts, then runs the best two of them, with plain, until the time is over.
+
+    Only the second part counts, so that a candidate is not chosen by the runs that measure it.
+    """
+    contenders = _contenders(predicted)
+    tokens, prompts = _affordable(question, contenders, known, until - perf_counter())
+    plan = BenchPlan(
+        temperatures=(question.temperature,), batches=(question.concurrency,), tokens=tokens, repeats=1, peers=False
+    )
+    at_hand = predict(question, {each: known.observed[each] for each in contenders}, known.costs, known.prefill, tokens)
+    ratios = {each.candidate: each.ratio.median for each in at_hand}
+    runs, notes = proof.run(lab, plan, contenders, texts[:prompts], warm_up=True)
+    screened = sorted(proof.measured(question, runs, ratios), key=lambda each: -each.ratio.median)
+    if not screened:
+        raise DraftscopeError(f"No candidate could be measured. {' '.join(notes)}")
+    best = [each.candidate for each in screened[:PROVEN]]
+    plan = replace(plan, repeats=MOST_REPEATS, seconds=max(LEAST_PROOF * question.seconds, until - perf_counter()))
+    runs, more = proof.run(lab, plan, best, texts, warm_up=False)
+    return proof.measured(question, runs, {each: ratios[each] for each in best}), [*notes, *more]
+
+
+def _contenders(predicted: Sequence[Predicted]) -> list[Candidate]:
+    taken: list[Candidate] = []
+    for each in predicted:
+        same = sum(other.drafter == each.candidate.drafter for other in taken)
+        if same < EACH and len(taken) < CONTENDERS:
+            taken.append(each.candidate)
+    return taken
+
+
+def _affordable(question: Question, contenders: Sequence[Candidate], known: Known, seconds: float) -> tuple[int, int]:
+    """Tokens of each answer in the proof, and prompts in the screening, which runs them twice (once to warm up)."""
+    batch = question.concurrency
+    step = known.costs.plain(batch) / 1e3 * (len(contenders) + 1)  # s a token, as if none were faster than plain
+    share = seconds * SCREENING / (1 - PROBING)
+    tokens = max(min(question.length, LEAST_TOKENS), min(question.length, int(share / (2 * step))))
+    return tokens, max(1, min(4, int(share / (2 * step * tokens))))
+
+
+def _alone(lab: Lab) -> list[str]:
+    alone = lab.draft is None and lab.foreign is None and not lab.heads
+    return [sentences.no_drafter(lab.target.name)] if alone else []
+
+
+def _reported(
+    lab: Lab,
+    question: Question,
+    predicted: Sequence[Predicted],
+    measured: Sequence[Measured],
+    known: Known,
+    notes: Sequence[str],
+) -> AdviceReport:
+    decision = decide(measured)
+    candidate = decision.chosen.candidate
+    chosen = next(each for each in predicted if each.candidate == candidate)
+    runner_up = next((each for each in measured if each.candidate != candidate), None)
+    costs = known.costs.scaled({each.candidate.drafter: each.predicted / each.ratio.median for each in measured})
+    proven = {each.candidate.drafter for each in measured}
+    observed = {each: own for each, own in known.observed.items() if each.drafter in proven}
+    again = next(each for each in predict(question, {candidate: observed[candidate]}, costs, known.prefill))
+    ends = limits.limits(again, observed, costs, known.prefill)
+    plan = limits.schedule(candidate.drafter, observed, costs)
+    said = sentences.of_decision(question, decision, runner_up, ends)
+    if question.objective is Objective.COST:
+        plain = 1e3 * question.concurrency / known.costs.plain(question.concurrency)
+        said.append(sentences.price(question, plain, decision.chosen.ratio.median))
+    return AdviceReport(
+        question=question,
+        verdict=decision.verdict,
+        chosen=chosen,
+        sentences=said,
+        predicted=list(predicted),
+        measured=list(measured),
+        limits=ends,
+        alpha=conditional_alpha(observed[candidate]) if candidate.gamma is not None else [],
+        schedule=plan,
+        speed_map=speed_map(candidate, observed, costs),
+        ready=_ready(lab, decision, plan),
+        notes=list(notes),
+        machine=machine(lab),
+    )
+
+
+def speed_map(candidate: Candidate, observed: Mapping[Candidate, Observed], costs: CalibratedCosts) -> SpeedMap | None:
+    """Of the chosen drafter, if it has a gamma."""
+    readers = [size for size in SHOWN_READERS if size <= costs.most_batch]
+    ratios = limits.speed_map(candidate.drafter, observed, costs, readers)
+    return SpeedMap(candidate.drafter, readers, ratios) if ratios else None
+
+
+def _ready(lab: Lab, decision: Decision, plan: Sequence[limits.Stretch]) -> list[servers.Ready]:
+    """Settings of other engines, unless it is left off."""
+    if decision.verdict is Verdict.OFF:
+        return []
+    candidate = decision.chosen.candidate
+    head = next((own.name for kind, own in lab.heads.items() if candidate.drafter.startswith(kind)), None)
+    draft = lab.draft.name if lab.draft is not None else servers.MODEL
+    return servers.ready(candidate, plan, head or draft)

@@ -1,0 +1,155 @@
+"""Measures acceptance on the prompts: each drafter runs at its largest size, and smaller sizes follow from the same
+rounds (`drafters/policy/implied.py`), which no other run would tell more exactly.
+
+Drafters take turns on each prompt. After `KEEP_AFTER` prompts those far behind run no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+
+import numpy as np
+
+from draftscope import drafters
+from draftscope.advise.candidates import Candidate, implied, largest
+from draftscope.advise.observed import Observed, PromptRounds
+from draftscope.decode.availability import refuse_unavailable
+from draftscope.decode.lab import Lab
+from draftscope.decode.session import Step
+from draftscope.drafters import DrafterInfo
+from draftscope.drafters.drafter import Outcome
+from draftscope.drafters.options import nodes_in
+from draftscope.drafters.policy.implied import accepted as accepted_of
+from draftscope.drafters.settings import Settings
+from draftscope.measure.bench.rounds import KeptStep, Rounds
+from draftscope.measure.bench.systems import PLAIN, Case, refuse_unknown
+
+LEAST_ROUNDS = 4  # of a prompt, however slow the models are
+KEEP_AFTER = 2  # prompts
+RUNS = 3  # that every drafter should get: warm-up, and `KEEP_AFTER` prompts
+KEEP_WITHIN = 0.7  # of the best prediction
+
+
+@dataclass
+class Probed:
+    """One drafter's runs so far, a list entry for each prompt."""
+
+    run: Candidate
+    by_candidate: dict[Candidate, list[PromptRounds]] = field(default_factory=dict)
+    rounds: list[Rounds] = field(default_factory=list)
+    levels: list[list[int]] = field(default_factory=list)  # draft steps of each round, as `rounds`
+    prefill_ms: list[float] = field(default_factory=list)
+    ids: list[list[int]] = field(default_factory=list)  # what it wrote
+
+    @property
+    def observed(self) -> dict[Candidate, Observed]:
+        return {each: Observed(tuple(own)) for each, own in self.by_candidate.items() if own}
+
+    @property
+    def round_ms(self) -> list[float]:
+        """Milliseconds of every round."""
+        return [float(ms) for rounds in self.rounds for ms in rounds.stages.sum(1)]
+
+
+Rank = Callable[[Mapping[str, Probed]], Mapping[str, float]]  # each drafter's best predicted ratio
+
+
+def probe(
+    lab: Lab, cases: Sequence[Case], able: Sequence[DrafterInfo], tokens: int, seconds: float, rank: Rank
+) -> tuple[dict[str, Probed], list[str]]:
+    """Plain and the drafters by name, on as many prompts as `seconds` allow, at least one; and notes on failures."""
+    began, notes = perf_counter(), list[str]()
+    runs = {PLAIN.drafter: Candidate(PLAIN.drafter)} | {info.name: largest(info) for info in able}
+    found = {name: Probed(run) for name, run in runs.items()}
+    share = seconds / (RUNS * len(found))  # of a run: the first prompts are for all of them
+    for name in list(found):  # warm-up, not counted
+        _try(lab, found, name, cases[0], 2, share, notes)
+    found = {name: Probed(own.run) for name, own in found.items()}
+    for number, case in enumerate(cases):
+        if number and perf_counter() - began > seconds:
+            break
+        if number == KEEP_AFTER:
+            found = _worth_keeping(found, rank)
+        for name in list(found):
+            _try(lab, found, name, case, tokens, share, notes)
+    return found, notes
+
+
+def _try(
+    lab: Lab, found: dict[str, Probed], name: str, case: Case, tokens: int, seconds: float, notes: list[str]
+) -> None:
+    """One run; a drafter that fails is left out, and a note says why."""
+    try:
+        _run(lab, found[name], case, tokens, seconds)
+    except Exception as error:
+        if name == PLAIN.drafter:
+            raise
+        notes.append(f"{name} was left out: {' '.join(str(error).split())[:200]}")
+        del found[name]
+
+
+def _worth_keeping(found: dict[str, Probed], rank: Rank) -> dict[str, Probed]:
+    ratios = rank(found)
+    best = max(ratios.values(), default=0.0)
+    return {name: own for name, own in found.items() if ratios.get(name, best) >= KEEP_WITHIN * best}
+
+
+def _run(lab: Lab, probed: Probed, case: Case, tokens: int, seconds: float) -> None:
+    """One prompt. The run may write a few tokens more, so that no draft is cut at the end."""
+    run = probed.run
+    most = max(nodes_in(run.form or ()), 16)
+    settings = Settings.of(
+        **run.label.settings, temperature=case.temperature, max_new_tokens=tokens + most + 1, seed=case.number
+    )
+    session = lab.session_of([list(case.prompts[0])], settings, (0,), ends=False)
+    rounds: dict[Candidate, list[tuple[int, int, int]]] = {each: [] for each in implied(run)}
+    kept, levels, until = [], [], perf_counter() + seconds
+    for step in session.steps():
+        kept.append(KeptStep.of(step))
+        levels.append(step.tree.topology.height)
+        for candidate, own in rounds.items():
+            own.append(_round(step, run, candidate))
+        slow = perf_counter() > until and len(kept) >= LEAST_ROUNDS
+        if slow or len(session.transcripts[0].tokens) >= tokens:
+            break
+    for candidate, own in rounds.items():
+        columns = [np.array(column, dtype=np.int64) for column in zip(*own, strict=True)]
+        probed.by_candidate.setdefault(candidate, []).append(PromptRounds(*columns))
+    probed.rounds.append(Rounds.of(kept))
+    probed.levels.append(levels)
+    probed.prefill_ms.append(session.prefill_ms)
+    probed.ids.append(list(session.transcripts[0].tokens))
+
+
+def _round(step: Step, run: Candidate, candidate: Candidate) -> tuple[int, int, int]:
+    """Accepted tokens, nodes and levels of the round, had it been the candidate's."""
+    nodes, levels = step.tree.nodes, step.tree.topology.height
+    form = candidate.form
+    if form is None or candidate == run or not nodes:
+        return len(step.paths[0]), nodes, levels
+    outcome = Outcome(step.tree, step.paths, step.last, None, None, step.verification)
+    took = accepted_of(outcome, step.uniforms, form)[0]
+    return took, min(nodes, nodes_in(form)), min(levels, len(form))
+
+
+def able(lab: Lab, names: Sequence[str] = ()) -> list[DrafterInfo]:
+    """The named drafters, or all that these models can run and that a server could: no synthetic ones, no person, no
+    policies over others, and text drafts only where the draft has another tokenizer.
+
+    Raises `DraftscopeError` for a named drafter that does not exist, cannot run here, or has nothing to measure.
+    """
+    if names:
+        refuse_unknown(names)
+        found = [drafters.find(name) for name in dict.fromkeys(names) if name != PLAIN.drafter]
+        for info in found:
+            refuse_unavailable(lab, info)
+        return found
+    running = {each.name for each in lab.drafters() if each.available} - {PLAIN.drafter}
+    return [info for name, info in drafters.known().items() if name in running and _servable(lab, info)]
+
+
+def _servable(lab: Lab, info: DrafterInfo) -> bool:
+    through_text = info.needs_text_draft and lab.foreign is None
+    return info.exact and not info.synthetic and not through_text and not {"typed", "arms"} & set(info.uses)

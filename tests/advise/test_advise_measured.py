@@ -1,0 +1,237 @@
+"""Advice that is measured: probing, proof and the command, at tiny sizes. Nothing here depends on a clock."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import draftscope
+from draftscope.advise import noise, proof
+from draftscope.advise.advise import advise
+from draftscope.advise.candidates import Candidate
+from draftscope.advise.fitted import fitted, measured_ms
+from draftscope.advise.model import round_cost
+from draftscope.advise.probe import able, probe
+from draftscope.advise.question import Objective, Question
+from draftscope.advise.verdict import Verdict
+from draftscope.base.errors import DraftscopeError
+from draftscope.base.prompts import Prompt
+from draftscope.decode.lab import Lab
+from draftscope.drafters import find
+from draftscope.measure.bench.rounds import Rounds
+from draftscope.measure.bench.runner import BenchRun
+from draftscope.measure.bench.systems import PLAIN, Case, Label
+from tests.conftest import made_calibration
+from tests.support.command import Cli, command_line, instead_of_loading
+
+TEXTS = {"letters": [Prompt("letters", text) for text in ("abcabcabc", "the sea and the", "0123456789")]}
+CASES = [Case("letters", number, (tuple(range(2, 12 + number)),), 0.0) for number in range(3)]
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
+    return command_line(capsys, "advise")
+
+
+# probing
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_smaller_sizes_follow_from_the_same_rounds(tiny: Lab, temperature: float) -> None:
+    cases = [Case("k", number, ((0, 1, 2),), temperature) for number in range(2)]
+    found, notes = probe(tiny, cases, [find("draft"), find("sampled-tree")], 40, 60.0, lambda probed: {})
+    chains = {each.gamma: own for each, own in found["draft"].observed.items()}
+    assert notes == [] and sorted(chains) == [1, 2, 3, 4, 5, 6, 8]
+    for gamma, observed in chains.items():
+        assert (observed.nodes == gamma).all() and (observed.levels == gamma).all()
+        assert (observed.accepted <= gamma).all()
+    assert chains[1].tau <= chains[3].tau <= chains[8].tau
+    if temperature == 0:
+        assert (chains[2].accepted == np.minimum(chains[8].accepted, 2)).all()
+    trees = {each.shape: own for each, own in found["sampled-tree"].observed.items()}
+    assert (trees[2, 1].nodes == 4).all() and trees[2, 1].tau <= trees[3, 2, 1, 1].tau
+
+
+def test_a_drafter_that_fails_is_left_out_and_said(tiny: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise DraftscopeError("no luck")
+
+    info = find("ngram")
+    monkeypatch.setattr("draftscope.drafters.lookup.ngram.Ngram.propose", broken)
+    found, notes = probe(tiny, CASES[:1], [info, find("draft")], 8, 60.0, lambda probed: {})
+    assert "ngram" not in found and "draft" in found
+    assert notes == ["ngram was left out: no luck"]
+
+
+def test_those_far_behind_are_not_run_on_every_prompt(tiny: Lab) -> None:
+    cases = [Case("k", number, ((0, 1, 2),), 0.0) for number in range(4)]
+    found, _ = probe(tiny, cases, [find("draft"), find("ngram")], 12, 60.0, lambda probed: {"draft": 1.5, "ngram": 0.4})
+    assert "ngram" not in found and len(found["draft"].ids) == len(found["plain"].ids) == 4
+
+
+def test_costs_agree_with_the_rounds_that_were_probed(tiny: Lab) -> None:
+    found, _ = probe(tiny, [Case("k", 0, ((0, 1, 2),), 0.0)], [find("draft")], 40, 60.0, lambda probed: {})
+    costs = fitted(made_calibration(), found, 100)
+    run, ms = found["draft"], {name: measured_ms(own) for name, own in found.items()}
+    ratio = round_cost(run.run, run.observed[run.run], costs)
+    assert ratio == pytest.approx(ms["draft"] / ms["plain"], rel=1e-6)
+
+
+def test_only_what_a_server_could_run_is_compared_unless_it_is_named(pair: Lab) -> None:
+    names = [info.name for info in able(pair)]
+    assert "ngram" in names and "suffix" in names and "draft" in names
+    assert not {"plain", "oracle", "bandit", "typed", "slem"} & set(names)
+    assert [info.name for info in able(pair, ["slem"])] == ["slem"]
+    with pytest.raises(DraftscopeError, match="cascade"):
+        able(Lab(pair.target, None, pair.tokenizer), ["cascade"])
+
+
+# proof
+
+
+def made_run(label: Label, case: Case, seconds: float, repeat: int = 0, ends: tuple[int, ...] = ()) -> BenchRun:
+    """A run whose rounds take 1 ms; sequence b is complete in round `ends[b]`."""
+    rounds = None
+    if ends:
+        emitted = np.array([[int(row < end) for end in ends] for row in range(max(ends))])
+        stages = np.tile([0.2, 0.2, 0.2, 0.2, 0.2], (max(ends), 1))
+        rounds = Rounds(np.ones(max(ends), dtype=np.int64), stages, emitted, 0 * emitted, 0 * emitted)
+    ids = [list(range(8)) for _ in case.prompts]
+    return BenchRun(label, case, repeat, seconds, ids, rounds)
+
+
+def test_sequences_of_a_batch_are_complete_at_their_own_times() -> None:
+    case = Case("k", 0, ((1,), (2,)), 0.0)
+    found = proof.finish(made_run(Label("draftscope", "draft", 3), case, 0.010, ends=(4, 6)))
+    assert found == pytest.approx([8.0, 10.0])  # 4 ms of prefill
+
+
+def test_ratios_are_of_the_same_repeat_and_their_interval_is_over_prompts() -> None:
+    draft, runs = Candidate("draft", 3), []
+    for number, (own, plain) in enumerate([(1.0, 2.0), (1.0, 1.5), (1.0, 1.2)]):
+        case = Case("k", number, ((1,),), 0.0)
+        for repeat, slower in enumerate((1.0, 3.0)):  # another machine's load in the second repeat
+            runs += [made_run(PLAIN, case, plain * slower, repeat), made_run(draft.label, case, own * slower, repeat)]
+    (found,) = proof.measured(Question(), runs, {draft: 1.4})
+    assert (found.ratio.median, found.ratio.low, found.ratio.high) == pytest.approx((1.5, 1.2, 2.0))
+    assert (found.prompts, found.runs, found.tokens, found.predicted) == (3, 6, 8, 1.4)
+
+
+def test_a_tail_is_of_all_answers_together() -> None:
+    draft, runs = Candidate("draft", 3), []
+    for number in range(20):
+        case = Case("k", number, ((1,),), 0.0)
+        runs += [made_run(PLAIN, case, 2.0), made_run(draft.label, case, 4.0 if number == 0 else 1.0)]
+    (tail,) = proof.measured(Question(Objective.TAIL), runs, {draft: 1.4})
+    (latency,) = proof.measured(Question(), runs, {draft: 1.4})
+    assert latency.ratio.median == 2 and tail.ratio.low < 1 < tail.ratio.high
+
+
+def test_texts_that_loop_do_not_count() -> None:
+    draft, runs = Candidate("draft", 3), []
+    for number, plain in enumerate((9.0, 1.5)):
+        case = Case("k", number, ((1,),), 0.0)
+        runs += [made_run(PLAIN, case, plain), made_run(draft.label, case, 1.0)]
+    runs[0].ids[0] = [1, 2] * 20
+    (found,) = proof.measured(Question(), runs, {draft: 1.4})
+    assert found.ratio.median == 1.5 and found.prompts == 1
+
+
+# noise
+
+
+def test_a_noisy_machine_is_said_with_the_share_of_other_processes() -> None:
+    said = noise.sentences(0.6, [1.0, 1.0, 1.0], 1.0)
+    assert len(said) == 1 and "other processes used 60%" in said[0]
+    assert noise.sentences(0.0, [1.0, 1.02, 1.05], 1.0) == []
+    assert "too noisy" in noise.sentences(0.0, [1.0, 2.0, 3.0], 2.0)[0]
+    assert "'draftscope calibrate --again'" in noise.sentences(0.0, [2.0, 2.0, 2.0], 1.0)[0]
+    assert 0 <= noise.Clock().others() <= 1
+
+
+# the command
+
+
+def test_the_command_decides_and_writes_a_page(
+    cli: Cli, pair: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    instead_of_loading(monkeypatch, pair)
+    page = tmp_path / "advice.html"
+    asked = ("--kind", "code", "--seconds", "2", "--length", "16", "--drafters", "draft,ngram", "--temperature", "1")
+    done = cli(*asked, "--json", "--report", page)
+    assert done.code == 0, done.err
+    found = done.json
+    assert found["verdict"] in [verdict.value for verdict in Verdict]
+    assert {each["candidate"]["drafter"] for each in found["predicted"]} == {"draft", "ngram"}
+    assert 1 <= len(found["measured"]) <= 2
+    low = next(each for each in found["measured"] if each["name"] == found["chosen"]["name"])["ratio"]["low"]
+    assert (found["verdict"] == Verdict.ON) == any(each["ratio"]["low"] > 1 for each in found["measured"])
+    assert found["verdict"] != Verdict.ON or low > 1
+    assert found["verdict"] != Verdict.OFF or found["ready"] == []
+    text = page.read_text(encoding="utf-8")
+    assert "Should it speculate?" in text and 'src="http' not in text and found["sentences"][0].split(":")[0] in text
+    shown = cli(*asked, "--concurrency", "3", "--objective", "throughput", "--context", "40")
+    assert shown.code == 0 and "at 3 readers" in shown.out and "predicted for the run" in shown.out
+
+
+def test_without_a_trained_drafter_it_says_how_to_train_one(pair: Lab) -> None:
+    alone = Lab(pair.target, None, pair.tokenizer)
+    alone.calibration = made_calibration()
+    question = Question(length=12, seconds=1.0, temperature=1.0)
+    found = advise(alone, question, TEXTS, ["ngram"])
+    assert any("draftscope train-drafter --target byte-target" in note for note in found.notes)
+    assert found.chosen.candidate.drafter == "ngram"
+
+
+def test_one_prompt_says_what_it_cannot_tell(pair: Lab) -> None:
+    found = advise(pair, Question(length=12, seconds=1.0, temperature=1.0), {"k": TEXTS["letters"][:1]}, ["ngram"])
+    assert "does not tell how other texts would fare" in found.sentences[-1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--drafters", "nothing"), "nothing"),
+        (("--kind", "nothing"), "nothing"),
+        (("--objective", "cost"), "--price-per-hour"),
+        (("--concurrency", "100"), "concurrency = 100"),
+        (("--alpha", "1.4", "--c", ".1"), "alpha = 1.4"),
+        (("--alpha", ".5,.6", "--unconditional", "--c", ".1"), "alpha rises"),
+        (("--c", ".1"), "--alpha"),
+        (("--alpha", ".5", "--v", "1.1"), "--v needs --c"),
+        (("--alpha", ".5", "--c", ".1", "--concurrency", "4"), "concurrency = 4"),
+        (("--alpha", ".5", "--c", "-1"), "c = -1"),
+    ],
+)
+def test_bad_values_are_refused_before_a_model_is_loaded(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], words: str
+) -> None:
+    monkeypatch.setattr("draftscope_app.cli.options.load", lambda _: pytest.fail("a model was loaded"))
+    done = cli(*arguments)
+    assert done.code == 2 and words in done.err
+
+
+def test_typed_values_need_no_model(cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("draftscope_app.cli.options.load", lambda _: pytest.fail("a model was loaded"))
+    done = cli("--alpha", ".7,.42,.21", "--unconditional", "--c", ".1", "--report", tmp_path / "plan.html")
+    assert done.code == 0 and done.out.startswith("Turn it on: draft, gamma 3: 1.7") and "modelled" in done.out
+    assert "Nothing" not in (tmp_path / "plan.html").read_text(encoding="utf-8")
+
+
+def test_typed_acceptance_with_this_machines_costs(cli: Cli, pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    instead_of_loading(monkeypatch, pair)
+    done = cli("--alpha", ".8", "--concurrency", "4")
+    assert done.code == 0 and "at 4 readers (modelled, not run)" in done.out
+
+
+def test_the_embedded_pair_end_to_end(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    with draftscope.load(threads=1) as lab:
+        lab.calibration = made_calibration()
+        instead_of_loading(monkeypatch, lab)
+        done = cli(
+            "--kind", "structured", "--seconds", "3", "--length", "24", "--drafters", "draft,eagle3,ngram", "--json"
+        )
+    assert done.code == 0, done.err
+    assert done.json["measured"] and done.json["sentences"] and done.json["machine"]["target"]
