@@ -12,6 +12,7 @@ from draftscope.models.cache.slots import SlotCache
 from draftscope.models.forward.lean import LeanLlama, Output
 from draftscope.models.native import places as at
 from draftscope.models.native.available import programs, why_not
+from draftscope.models.native.crowd import crowd
 from draftscope.models.native.places import BLOCK, FEW
 
 ALIGNED = 64  # bytes
@@ -109,10 +110,10 @@ class NativeLlama(LeanLlama):
         a[at.CACHE], a[at.SEQUENCES], a[at.CAPACITY] = cached.data_ptr(), batch, table.capacity
         a[at.LOGIT_ROWS], a[at.LOGITS_OF], a[at.LOGITS] = kept.data_ptr(), kept.numel(), logits.data_ptr()
         a[at.STATES] = 0 if states is None else states.data_ptr()
-        threads = torch.get_num_threads()
-        scratch = self._scratch(a, batch * rows, table.view, threads)
-        programs().run(programs().forward, a.ctypes.data, threads, 0)
-        del scratch
+        with crowd.team(torch.get_num_threads()) as threads:
+            scratch = self._scratch(a, batch * rows, table.view, threads)
+            programs().run(programs().forward, a.ctypes.data, threads, 0)
+            del scratch
         return Output(logits, () if states is None else tuple(states))
 
     def _scratch(self, a: Any, rows: int, columns: int, threads: int) -> Tensor:

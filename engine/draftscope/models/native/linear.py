@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from draftscope.models.native import places as at
 from draftscope.models.native.available import programs, why_not
+from draftscope.models.native.crowd import crowd
 
 SERIAL = 1 << 16  # weights below which one thread is faster than waking the others
 
@@ -43,8 +44,8 @@ def _product(x: Tensor, weight: Tensor, exact: bool) -> Tensor:
     a[at.M_ROWS], a[at.M_LENGTH], a[at.M_OUTPUTS], a[at.M_X] = rows, length, outputs, x.data_ptr()
     a[at.M_WEIGHT], a[at.M_SPLIT], a[at.M_PRODUCT] = weight.data_ptr(), split.data_ptr(), product.data_ptr()
     a[at.M_OUT] = 0 if out is None else out.data_ptr()
-    threads = 1 if rows * weight.numel() < SERIAL else torch.get_num_threads()
-    programs().run(programs().multiply, a.ctypes.data, threads, 0)
+    with crowd.team(1 if rows * weight.numel() < SERIAL else torch.get_num_threads()) as threads:
+        programs().run(programs().multiply, a.ctypes.data, threads, 0)
     return product if out is None else out
 
 

@@ -1,0 +1,56 @@
+"""One thread for compiled calls while other programs take the cores from the team.
+
+The threads of one forward meet at some two hundred barriers, and a thread that lost its core lets all others wait for
+the rest of somebody's time slice: with a few other programs on two cores, a forward on two threads took thirteen times
+as long as on one. Rows carry the same bits with any number of threads, so the number may change between two calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import perf_counter
+
+LOOKED_AT_S = 0.05  # of calls on several threads, before they are judged
+CROWDED = 30.0  # involuntary context switches a second: a few on an idle machine, 80 where programs share the cores
+FIRST_S, LONGEST_S = 0.5, 8.0  # on one thread before the team is tried again; twice as long each time in a row
+
+
+def _switches() -> int:
+    """How often a thread of this process has lost its core."""
+    import resource  # not on Windows, where no program is compiled
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
+
+
+class Crowd:
+    """Decides how many threads a call gets. Made for one process; threads that call at once only blur the count."""
+
+    def __init__(self, clock: Callable[[], float] = perf_counter, switches: Callable[[], int] = _switches) -> None:
+        self._clock, self._count = clock, switches
+        self._alone_until = 0.0
+        self._pause_s = FIRST_S
+        self._seconds, self._switches = 0.0, 0
+
+    @contextmanager
+    def team(self, most: int) -> Iterator[int]:
+        """The number of threads for the call inside: `most`, or one while the cores are crowded."""
+        if most == 1 or self._clock() < self._alone_until:
+            yield 1
+            return
+        began, before = self._clock(), self._count()
+        yield most
+        self._seconds += self._clock() - began
+        self._switches += self._count() - before
+        if self._seconds >= LOOKED_AT_S:
+            self._judge()
+
+    def _judge(self) -> None:
+        crowded = self._switches > CROWDED * self._seconds
+        self._seconds, self._switches = 0.0, 0
+        if crowded:
+            self._alone_until = self._clock() + self._pause_s
+        self._pause_s = min(2 * self._pause_s, LONGEST_S) if crowded else FIRST_S
+
+
+crowd = Crowd()  # the cores are this process's, whichever model computes
