@@ -124,9 +124,7 @@ SENTENCES: dict[Misbehaviour, str] = {
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("wrong", SENTENCES)
-def test_what_goes_wrong_is_named_and_what_came_is_kept(
-    connect: Connect, kind: str, wrong: Misbehaviour
-) -> None:
+def test_what_goes_wrong_is_named_and_what_came_is_kept(connect: Connect, kind: str, wrong: Misbehaviour) -> None:
     with stub(Habits(kind=kind, wrong=wrong)) as url:
         server = connect(url, limits=SHORT)
         came: list[Chunk] = []
