@@ -23,6 +23,7 @@ from tests.support.generated import ROOT, TABLES, shown
 OURS = (
     "README.md",
     "engine/README.md",
+    "engine/SERVERS.md",
     "engine/METRICS.md",
     "app/README.md",
     "app/DEPLOY.md",

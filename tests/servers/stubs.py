@@ -75,6 +75,7 @@ class Handler(BaseHTTPRequestHandler):
     """All four dialects; `server.habits.kind` says which one."""
 
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
     server: Stub
 
     def log_message(self, format: str, *args: Any) -> None:

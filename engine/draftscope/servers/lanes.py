@@ -1,0 +1,81 @@
+"""From what the operator wrote to lanes that race: servers that answer, drafters here, and prompts as token ids."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+from draftscope.base.errors import DraftscopeError
+from draftscope.decode.lab import Lab
+from draftscope.decode.prompt import read_prompt
+from draftscope.models.loading.chat import Chat
+from draftscope.servers.adapter import Message, Server, ServerError
+from draftscope.servers.addresses import LISTED, from_environment, named
+from draftscope.servers.engine_lane import EngineLane
+from draftscope.servers.identify import identify
+from draftscope.servers.race import Lane, Prompt
+from draftscope.servers.wire import Limits
+
+
+def chosen(written: Sequence[str], also: Sequence[str] = ()) -> Mapping[str, str]:
+    """Name -> URL of the servers that were written, or if none was, of those in the environment.
+
+    `also` are the names of other lanes. Raises `DraftscopeError` for a name that occurs twice.
+    """
+    pairs = [named(each) for each in written] or list(from_environment())
+    times = Counter([name for name, _ in pairs] + list(also))
+    if twice := [name for name, number in times.items() if number > 1]:
+        raise DraftscopeError(f"Two lanes are called '{twice[0]}'; write NAME=URL with different names.")
+    if not pairs and not also:
+        raise DraftscopeError(f"There is no server; give --server NAME=URL, or list them in {LISTED}.")
+    return dict(pairs)
+
+
+def connect(
+    servers: Mapping[str, str], model: str | None, limits: Limits, keep: Callable[[Server], Server]
+) -> tuple[list[Lane], dict[str, str]]:
+    """The lanes of servers that answer, each passed to `keep`, and why the others do not.
+
+    Raises `ServerError` if none does. All of `servers` count as listed by the operator.
+    """
+    lanes, missing = [], {}
+    for name, url in servers.items():
+        try:
+            lanes.append(Lane(name, keep(identify(url, tuple(servers.values()), model, limits))))
+        except ServerError as error:
+            missing[name] = str(error)
+    if missing and not lanes:
+        raise ServerError(next(iter(missing.values())))
+    return lanes, missing
+
+
+def engine_lanes(lab: Lab, drafters: Sequence[str]) -> list[Lane]:
+    """A lane for each drafter of the engine in this process."""
+    return [Lane(name, EngineLane(lab, name)) for name in drafters]
+
+
+def prompts(texts: Sequence[str], lanes: Sequence[Lane], lab: Lab | None, raw: bool, more: int) -> list[Prompt]:
+    """The tokens of each text: by the tokenizer here if there is one, else by the first server that offers its own.
+
+    With a chat template, unless `raw`. Raises `DraftscopeError` if nobody can say them.
+    """
+    if lab is not None:
+        return [_here(lab, text, raw, more) for text in texts]
+    for lane in lanes:
+        offers = lane.server.identity.offers
+        if offers.tokenize and (raw or offers.chat):
+            return [_there(lane.server, text, raw) for text in texts]
+    wanted = "tokenizes" if raw else "renders a chat; --raw continues the bare text, or"
+    raise DraftscopeError(f"No server here {wanted} give --target MODEL, whose tokenizer is then used.")
+
+
+def _here(lab: Lab, text: str, raw: bool, more: int) -> Prompt:
+    rendered, ids = read_prompt(lab, text, more, Chat(raw=raw))
+    return Prompt(text, tuple(ids), rendered or text)
+
+
+def _there(server: Server, text: str, raw: bool) -> Prompt:
+    ids = server.tokenize(text) if raw else server.render((Message("user", text),))
+    if not ids:
+        raise ServerError(f"{server.identity.url} makes no token of the prompt; give a longer one.")
+    return Prompt(text, ids, text if raw else "")

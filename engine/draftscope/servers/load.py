@@ -1,0 +1,184 @@
+"""Load: many requests at once, for a fixed time, at each concurrency and to each server on its own.
+
+Closed arrivals keep `concurrency` requests in flight. Poisson arrivals come at a rate whether or not the server keeps
+up; at most `concurrency` are in flight, and the rest wait here, which counts as their latency. A request that is still
+running when the time is up is stopped: its tokens count, its latency does not.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import count
+
+import numpy as np
+
+from draftscope.base.errors import DraftscopeError
+from draftscope.servers.adapter import Counted, Request
+from draftscope.servers.race import Answer, Lane, Prompt, Race, answered
+
+CUT = "interrupted"
+MOST = 64  # requests at once
+MOST_FAILURES = 3  # in a row, of one worker: it stops
+
+
+@dataclass(frozen=True)
+class LoadPlan:
+    """What to run. Seconds throughout."""
+
+    prompts: Sequence[Prompt]
+    request: Request
+    concurrency: tuple[int, ...] = (1, 2, 4, 8)
+    seconds: float = 10.0
+    rate: float | None = None  # Poisson arrivals per second; None: closed
+    ttft: float | None = None  # a request is good only if its first token came within this
+    tpot: float | None = None
+    jitter: float = 0.0
+    cancelled: Callable[[], bool] = lambda: False
+
+    def __post_init__(self) -> None:
+        wrong = [each for each in self.concurrency if not 1 <= each <= MOST]
+        if wrong or not self.concurrency:
+            raise DraftscopeError(f"concurrency {list(self.concurrency)}: give numbers from 1 to {MOST}.")
+        if not 0 < self.seconds <= 3600:
+            raise DraftscopeError(f"{self.seconds} seconds: give more than 0 and at most 3600.")
+        if self.rate is not None and not 0 < self.rate <= 10_000:
+            raise DraftscopeError(f"{self.rate} arrivals a second: give more than 0 and at most 10000.")
+
+
+@dataclass(frozen=True)
+class LoadPoint:
+    """One server at one concurrency. None: nothing finished."""
+
+    lane: str
+    concurrency: int
+    finished: int
+    failed: int
+    tokens_per_second: float
+    good_per_second: float  # finished requests within the limits
+    latency_p50: float | None
+    latency_p99: float | None
+    ttft_p50: float | None
+    ttft_p99: float | None
+    tpot_p50: float | None
+    counted: Counted | None  # by the server
+    failure: str | None  # the first
+
+    @property
+    def stopped_speculating(self) -> bool:
+        """It counts its drafts, and made none at this concurrency."""
+        return self.counted is not None and not self.counted.drafted
+
+
+@dataclass(frozen=True)
+class _Done:
+    answer: Answer
+    waited: float  # seconds between arrival and sending
+
+
+def load(lanes: Sequence[Lane], plan: LoadPlan) -> Iterator[LoadPoint]:
+    """A point for each concurrency and lane; who goes first alternates. A warm-up request to each is not counted."""
+    once = Race(plan.prompts, plan.request, jitter=plan.jitter)
+    for lane in lanes:
+        answered(lane, once, plan.prompts[0], 0, -1)
+    for step, concurrency in enumerate(plan.concurrency):
+        turn = step % len(lanes)
+        for lane in (*lanes[turn:], *lanes[:turn]):
+            if plan.cancelled():
+                return
+            yield _point(lane, concurrency, plan)
+
+
+def _point(lane: Lane, concurrency: int, plan: LoadPlan) -> LoadPoint:
+    before, began = _counters(lane), time.monotonic()
+    end = began + plan.seconds
+    race = Race(
+        plan.prompts, plan.request, jitter=plan.jitter, cancelled=lambda: plan.cancelled() or time.monotonic() > end
+    )
+    arrivals = _arrivals(plan, began, end)
+    lock = threading.Lock()
+
+    def work() -> list[_Done]:
+        done: list[_Done] = []
+        failures = 0
+        while failures < MOST_FAILURES:
+            with lock:
+                number, due = next(arrivals, (-1, end))
+            if number < 0 or due >= end:
+                return done
+            time.sleep(max(0.0, due - time.monotonic()))
+            if race.cancelled():
+                return done
+            index = number % len(plan.prompts)
+            waited = max(0.0, time.monotonic() - due) if plan.rate else 0.0
+            asked = replace(race, request=replace(plan.request, seed=(plan.request.seed + number) % 2**31))
+            done.append(_Done(answered(lane, asked, plan.prompts[index], index, 0), waited))
+            failures = failures + 1 if done[-1].answer.failure not in (None, CUT) else 0
+        return done
+
+    with ThreadPoolExecutor(concurrency) as pool:
+        done = [each for worker in [pool.submit(work) for _ in range(concurrency)] for each in worker.result()]
+    return _folded(lane, concurrency, plan, done, time.monotonic() - began, _between(lane, before))
+
+
+def _arrivals(plan: LoadPlan, began: float, end: float) -> Iterator[tuple[int, float]]:
+    """(number, when it is due) of each request."""
+    draws, due = random.Random(plan.request.seed), began
+    for number in count():
+        if plan.rate is not None:
+            due += draws.expovariate(plan.rate)
+        if due >= end:
+            return
+        yield number, due
+
+
+def _folded(
+    lane: Lane, concurrency: int, plan: LoadPlan, done: Sequence[_Done], seconds: float, counted: Counted | None
+) -> LoadPoint:
+    finished = [each for each in done if each.answer.failure is None]
+    failures = [each.answer.failure for each in done if each.answer.failure not in (None, CUT)]
+    firsts = [each.waited + each.answer.latency.ttft for each in finished if each.answer.latency.ttft is not None]
+    return LoadPoint(
+        lane=lane.name,
+        concurrency=concurrency,
+        finished=len(finished),
+        failed=len(failures),
+        tokens_per_second=sum(each.answer.latency.tokens for each in done) / seconds,
+        good_per_second=sum(_good(each, plan) for each in finished) / seconds,
+        latency_p50=_percentile([each.waited + each.answer.latency.total for each in finished], 50),
+        latency_p99=_percentile([each.waited + each.answer.latency.total for each in finished], 99),
+        ttft_p50=_percentile(firsts, 50),
+        ttft_p99=_percentile(firsts, 99),
+        tpot_p50=_percentile([t for each in finished if (t := each.answer.latency.tpot) is not None], 50),
+        counted=counted,
+        failure=failures[0] if failures else None,
+    )
+
+
+def _good(done: _Done, plan: LoadPlan) -> bool:
+    times = done.answer.latency
+    first = plan.ttft is None or (times.ttft is not None and done.waited + times.ttft <= plan.ttft)
+    return first and (plan.tpot is None or times.tpot is None or times.tpot <= plan.tpot)
+
+
+def _percentile(values: Sequence[float], which: float) -> float | None:
+    return float(np.percentile(values, which)) if values else None
+
+
+def _counters(lane: Lane) -> Counted | None:
+    try:
+        return lane.server.counters()
+    except DraftscopeError:
+        return None
+
+
+def _between(lane: Lane, before: Counted | None) -> Counted | None:
+    after = _counters(lane) if before is not None else None
+    try:
+        return after - before if after is not None and before is not None else None
+    except DraftscopeError:
+        return None

@@ -1,0 +1,173 @@
+"""Races servers: the same token ids, seeds, temperature and stop strings to each, in turns.
+
+The turns alternate: who goes first changes with every prompt and repeat. Prefix caches of earlier requests are passed
+over where a server can do so. A warm-up is not counted. A server that fails is named and the others go on; what it had
+written is kept, and after `GIVEN_UP` failures in a row it is not asked again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from draftscope.base.errors import DraftscopeError
+from draftscope.servers.adapter import Counted, Finish, Request, Server, ServerError
+from draftscope.servers.latency import Arrival, Latency, latency
+
+GIVEN_UP = 2  # failures in a row
+PROBE = "The quick brown fox: 12,345 naïve jumps — don't\n\n\tdef f(x):"  # tokenizers that differ do so here
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """What to continue: its text as the user wrote it, and the tokens that every server gets."""
+
+    text: str
+    ids: tuple[int, ...]
+    rendered: str = ""  # the text that `ids` decode to
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one lane made of one prompt."""
+
+    lane: str
+    prompt: int
+    repeat: int
+    ids: tuple[int, ...]
+    text: str
+    arrivals: tuple[Arrival, ...]
+    latency: Latency
+    finish: Finish | None
+    counted: Counted | None  # by the server, of this request
+    written: int | None  # tokens, as the server says
+    failure: str | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Every token's id was sent."""
+        return bool(self.ids) and self.written in (None, len(self.ids))
+
+
+@dataclass(frozen=True)
+class Lane:
+    """A server by the name it is shown with."""
+
+    name: str
+    server: Server
+
+
+@dataclass(frozen=True)
+class Race:
+    """What to run."""
+
+    prompts: Sequence[Prompt]
+    request: Request  # its ids and text are replaced by each prompt's; its seed rises by one with each repeat
+    repeats: int = 3
+    jitter: float = 0.0  # seconds, of the loopback
+    cancelled: Callable[[], bool] = lambda: False
+
+
+@dataclass
+class Standing:
+    """How a race stands; `answers` grows."""
+
+    answers: list[Answer] = field(default_factory=list)
+    dropped: dict[str, str] = field(default_factory=dict)  # lane -> why it is not asked any more
+    counted: dict[str, Counted] = field(default_factory=dict)  # lane -> by its counters, over the counted requests
+
+    def of(self, lane: str) -> list[Answer]:
+        return [each for each in self.answers if each.lane == lane]
+
+
+def same_tokenizers(lanes: Sequence[Lane], reference: Callable[[str], tuple[int, ...]] | None) -> dict[str, str]:
+    """Lane -> why it cannot race: its tokenizer writes `PROBE` in other tokens than the reference or the first lane."""
+    dropped, expected = {}, reference(PROBE) if reference else None
+    for lane in lanes:
+        if not lane.server.identity.offers.tokenize:
+            continue  # its count of prompt tokens is compared in each request
+        try:
+            ids = lane.server.tokenize(PROBE)
+        except ServerError as error:
+            dropped[lane.name] = str(error)
+            continue
+        if expected is not None and ids != expected:
+            dropped[lane.name] = f"{lane.server.identity.url} has another tokenizer than the {_who(reference)}."
+        expected = expected or ids
+    return dropped
+
+
+def _who(reference: object) -> str:
+    return "target here" if reference else "first server"
+
+
+def race(lanes: Sequence[Lane], plan: Race, standing: Standing) -> Iterator[Answer]:
+    """Runs the plan; yields each counted answer when it is done and keeps it in `standing`."""
+    for lane in lanes:
+        if lane.name not in standing.dropped:
+            warm = answered(lane, plan, plan.prompts[0], 0, -1)
+            if warm.failure:
+                standing.dropped[lane.name] = warm.failure
+    before = {lane.name: _counters(lane) for lane in lanes if lane.name not in standing.dropped}
+    failures = dict.fromkeys(before, 0)
+    for repeat in range(plan.repeats):
+        for number, prompt in enumerate(plan.prompts):
+            turn = (repeat + number) % len(lanes)
+            for lane in (*lanes[turn:], *lanes[:turn]):
+                if lane.name in standing.dropped or plan.cancelled():
+                    continue
+                answer = answered(lane, plan, prompt, number, repeat)
+                standing.answers.append(answer)
+                yield answer
+                failures[lane.name] = failures[lane.name] + 1 if answer.failure else 0
+                if answer.failure and failures[lane.name] == GIVEN_UP:
+                    standing.dropped[lane.name] = answer.failure
+    standing.counted.update(_since(lanes, before, standing))
+
+
+def answered(lane: Lane, plan: Race, prompt: Prompt, number: int, repeat: int) -> Answer:
+    """One answer, whole or as far as it came. `repeat` -1 is the warm-up."""
+    request = replace(plan.request, ids=prompt.ids, text=prompt.rendered, seed=plan.request.seed + max(repeat, 0))
+    offers = lane.server.identity.offers
+    ids: list[int] = []
+    text, arrivals = "", []
+    finish, counted, written, failure = None, None, None, None
+    sent = time.monotonic()
+    try:
+        for chunk in lane.server.stream(request):
+            ids += chunk.ids
+            text += chunk.text
+            tokens = len(chunk.ids) if offers.ids_out else bool(chunk.text)  # without ids an event counts as a token
+            arrivals.append(Arrival(chunk.at - sent, int(tokens)))
+            finish, counted, written = chunk.finish, chunk.counted, chunk.written
+            if plan.cancelled():
+                failure = "interrupted"
+                break
+    except DraftscopeError as error:
+        failure = str(error)
+    times = latency(arrivals, offers.bursts_are_chunks, plan.jitter)
+    return Answer(
+        lane.name, number, repeat, tuple(ids), text, tuple(arrivals), times, finish, counted, written, failure
+    )  # fmt: skip
+
+
+def _counters(lane: Lane) -> Counted | None:
+    try:
+        return lane.server.counters()
+    except DraftscopeError:
+        return None
+
+
+def _since(lanes: Sequence[Lane], before: Mapping[str, Counted | None], standing: Standing) -> dict[str, Counted]:
+    """What each lane's counters say of the counted requests. One that was started anew in between has none."""
+    found = {}
+    for lane in lanes:
+        first, last = before.get(lane.name), _counters(lane) if before.get(lane.name) else None
+        if first is None or last is None:
+            continue
+        try:
+            found[lane.name] = last - first
+        except DraftscopeError as error:
+            standing.dropped.setdefault(lane.name, str(error))
+    return found

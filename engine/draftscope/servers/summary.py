@@ -1,0 +1,191 @@
+"""A race as numbers: medians with intervals, ratios to the first lane, what was counted, and what to know about it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from draftscope.measure.bench.statistics import Interval, bootstrap
+from draftscope.servers.adapter import Counted, Identity
+from draftscope.servers.forced import Forced
+from draftscope.servers.race import Answer, Lane, Race, Standing
+
+VERSION = 1  # of the saved file
+OFF = 0.5  # nats: a mean log p further from its expectation is pointed out
+
+
+@dataclass(frozen=True)
+class LaneSummary:
+    """One lane. Times in seconds; None where nothing was measured."""
+
+    lane: str
+    identity: Identity
+    answers: int
+    failed: int
+    tokens: int
+    ttft: Interval | None
+    tpot: Interval | None
+    speed: Interval | None  # tokens per second, reading the prompt included
+    ratio: Interval | None  # of the speed to the first lane's, within the same prompt and repeat
+    burst: float | None  # tokens a round, seen from here
+    counted: Counted | None  # by the server
+    log_p: float | None  # nats per token: log p under the target here, minus its expectation; None if greedy
+    best: float | None  # share of tokens that are the target's most probable one
+    notes: tuple[str, ...]
+
+
+def summaries(
+    lanes: Sequence[Lane], plan: Race, standing: Standing, probabilities: Mapping[tuple[str, int, int], Forced]
+) -> list[LaneSummary]:
+    """One summary for each lane, the first lane's first."""
+    first = standing.of(lanes[0].name)
+    return [_summary(lane, lane.name == lanes[0].name, first, plan, standing, probabilities) for lane in lanes]
+
+
+def _summary(
+    lane: Lane,
+    is_first: bool,
+    first: Sequence[Answer],
+    plan: Race,
+    standing: Standing,
+    probabilities: Mapping[tuple[str, int, int], Forced],
+) -> LaneSummary:
+    answers = standing.of(lane.name)
+    good = [each for each in answers if not each.failure]
+    bursts = [size for each in good for size in each.latency.bursts]
+    known = [probabilities[key] for each in good if (key := (each.lane, each.prompt, each.repeat)) in probabilities]
+    log_p, best = against_target(known)
+    log_p = log_p if plan.request.temperature else None  # greedy text is always more probable than sampled text
+    return LaneSummary(
+        lane=lane.name,
+        identity=lane.server.identity,
+        answers=len(good),
+        failed=len(answers) - len(good),
+        tokens=sum(each.latency.tokens for each in answers),
+        ttft=_over(good, lambda each: each.latency.ttft),
+        tpot=_over(good, lambda each: each.latency.tpot),
+        speed=_over(good, lambda each: each.latency.speed),
+        ratio=None if is_first else _ratio(good, first),
+        burst=sum(bursts) / len(bursts) if bursts else None,
+        counted=standing.counted.get(lane.name) or _added([each.counted for each in good if each.counted]),
+        log_p=log_p,
+        best=best,
+        notes=tuple(_notes(lane, answers, first, plan, standing, log_p)),
+    )
+
+
+def against_target(known: Sequence[Forced]) -> tuple[float | None, float | None]:
+    """Mean of log p minus its expectation, in nats per token, and the share of most probable tokens."""
+    p = [value for each in known for value in each.p]
+    if not p:
+        return None, None
+    expected = [value for each in known for value in each.expected]
+    best = [value for each in known for value in each.best]
+    logs = [math.log(value) if value > 0 else -math.inf for value in p]
+    return sum(logs) / len(p) - sum(expected) / len(p), sum(best) / len(best)
+
+
+def _over(answers: Sequence[Answer], value: Callable[[Answer], float | None]) -> Interval | None:
+    groups: dict[int, list[float]] = {}
+    for each in answers:
+        if (found := value(each)) is not None:
+            groups.setdefault(each.prompt, []).append(found)
+    return bootstrap(list(groups.values())) if groups else None
+
+
+def _ratio(answers: Sequence[Answer], first: Sequence[Answer]) -> Interval | None:
+    speeds = {(each.prompt, each.repeat): each.latency.speed for each in first if not each.failure}
+
+    def ratio(answer: Answer) -> float | None:
+        base, own = speeds.get((answer.prompt, answer.repeat)), answer.latency.speed
+        return own / base if own and base else None
+
+    return _over(answers, ratio)
+
+
+def _added(counted: Sequence[Counted]) -> Counted | None:
+    if not counted:
+        return None
+    positions = max(len(each.by_position) for each in counted)
+    return Counted(
+        rounds=_total([each.rounds for each in counted]),
+        drafted=_total([each.drafted for each in counted]),
+        accepted=_total([each.accepted for each in counted]),
+        by_position=tuple(sum(sum(each.by_position[i : i + 1]) for each in counted) for i in range(positions)),
+    )
+
+
+def _total(values: Sequence[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def _notes(
+    lane: Lane, answers: Sequence[Answer], first: Sequence[Answer], plan: Race, standing: Standing, log_p: float | None
+) -> list[str]:
+    """Sentences about a lane, the gravest first."""
+    offers, notes = lane.server.identity.offers, []
+    if lane.name in standing.dropped:
+        notes.append(f"given up: {standing.dropped[lane.name]}")
+    elif failures := [each.failure for each in answers if each.failure]:
+        notes.append(f"failed {len(failures)} times, at first: {failures[0]}")
+    if plan.request.temperature == 0 and (difference := first_difference(answers, first)):
+        notes.append(difference)
+    if plan.request.temperature and log_p is not None and abs(log_p) > OFF:
+        side = "less" if log_p < 0 else "more"
+        notes.append(
+            f"its tokens are {abs(log_p):.1f} nats {side} probable under the target than the target's own are."
+        )
+    if lost := sum(bool(each.ids) and not each.complete for each in answers if not each.failure):
+        notes.append(f"{lost} answers came without some token ids; p is not computed for them.")
+    if not offers.ids_out:
+        notes.append("sends no token ids: tokens are counted as events, and p is not computed.")
+    if not offers.seed and plan.request.temperature:
+        notes.append("takes no seed.")
+    if not offers.fresh and plan.request.fresh:
+        notes.append("its prefix cache is on: TTFT falls with every repeat.")
+    return notes
+
+
+def first_difference(answers: Sequence[Answer], first: Sequence[Answer]) -> str | None:
+    """Where greedy answers leave the first lane's: by tokens, or by text where a lane sends no ids."""
+    others = {(each.prompt, each.repeat): each for each in first if not each.failure}
+    for answer in answers:
+        other = others.get((answer.prompt, answer.repeat))
+        if other is None or answer.failure or answer.lane == other.lane:
+            continue
+        by_ids = answer.complete and other.complete
+        mine, its = (answer.ids, other.ids) if by_ids else (answer.text, other.text)
+        if mine == its:
+            continue
+        at = next((i for i, pair in enumerate(zip(mine, its, strict=False)) if pair[0] != pair[1]), None)
+        unit = "token" if by_ids else "character"
+        where = f"from {unit} {at + 1} on" if at is not None else f"in length ({len(mine)} and {len(its)} {unit}s)"
+        return f"differs from {other.lane} at temperature 0, prompt {answer.prompt + 1}, {where}."
+    return None
+
+
+def saved(
+    plan: Race,
+    standing: Standing,
+    rows: Sequence[LaneSummary],
+    probabilities: Mapping[tuple[str, int, int], Forced],
+) -> dict[str, Any]:
+    """Everything of a race as JSON values: settings, lanes, and each answer with its arrivals and probabilities."""
+    answers = []
+    for each in standing.answers:
+        known = probabilities.get((each.lane, each.prompt, each.repeat))
+        answers.append(asdict(each) | {"p": known and known.p, "best": known and known.best})
+    request = {name: value for name, value in asdict(plan.request).items() if name not in ("ids", "text")}
+    return {
+        "kind": "server-race",
+        "version": VERSION,
+        "request": request,
+        "repeats": plan.repeats,
+        "jitter": plan.jitter,
+        "prompts": [asdict(each) for each in plan.prompts],
+        "lanes": [asdict(each) for each in rows],
+        "answers": answers,
+    }
