@@ -70,13 +70,15 @@ def _row(row: RowJson, ran: RowJson | None) -> str:
 
 
 def _interval(ratio: RowJson) -> str:
-    return f"{ratio['median']:.2f} [{ratio['low']:.2f}, {ratio['high']:.2f}]"
+    """Without brackets where a single prompt leaves no interval."""
+    known = ratio["low"] < ratio["high"]
+    return f"{ratio['median']:.2f}" + (f" [{ratio['low']:.2f}, {ratio['high']:.2f}]" if known else "")
 
 
 def _map(speed_map: RowJson, question: RowJson) -> Plot:
     """Speedup by gamma and readers, with the line at 1: below it, leave it off."""
-    gammas = sorted(map(int, speed_map["ratios"]))
-    ratios = [speed_map["ratios"][str(gamma)] for gamma in gammas]
+    gammas = sorted(speed_map["ratios"], key=int)
+    ratios = [speed_map["ratios"][gamma] for gamma in gammas]
     readers = [str(size) for size in speed_map["readers"]]
     drawn = empty_figure("readers", "gamma", 360)
     drawn.add_trace(
@@ -95,7 +97,7 @@ def _map(speed_map: RowJson, question: RowJson) -> Plot:
             )
         )  # fmt: skip
     drawn.update_xaxes(type="category")
-    drawn.update_yaxes(dtick=1, rangemode="normal")
+    drawn.update_yaxes(type="category")
     marked = _asked_column(readers, str(question["concurrency"]))
     if marked is not None:
         drawn.add_vline(x=marked, line={"color": PLAIN, "width": 1, "dash": "dot"})

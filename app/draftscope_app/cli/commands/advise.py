@@ -22,6 +22,7 @@ from draftscope_app.cli.fields import Given, decimal, options_of, takes, whole
 if TYPE_CHECKING:
     from draftscope.advise.planned import TypedValues
     from draftscope.advise.report import AdviceReport
+    from draftscope.measure.bench.statistics import Interval
 
 ASKED, ELSEWHERE = "The question", "Measured elsewhere"
 DEFAULT = Question()
@@ -162,7 +163,7 @@ def _show(found: AdviceReport) -> None:
     print()
     terminal.show(candidates_table(found))
     if found.alpha and found.measured:
-        rates = ", ".join(f"{each.median:.2f} [{each.low:.2f}, {each.high:.2f}]" for each in found.alpha)
+        rates = ", ".join(map(_interval, found.alpha))
         print(f"\nAcceptance by position, {found.chosen.candidate.name}, given that all before was accepted: {rates}")
     for each in found.ready:
         shown = each.settings or f"{each.engine} {each.note}."
@@ -181,7 +182,7 @@ def candidates_table(found: AdviceReport) -> terminal.Table:
     rows = []
     for each in sorted(shown, key=lambda each: -each.ratio.median):
         ran = measured.get(each.candidate)
-        run = f"{ran.ratio.median:.2f} [{ran.ratio.low:.2f}, {ran.ratio.high:.2f}]" if ran else "-"
+        run = _interval(ran.ratio) if ran else "-"
         same = f"{ran.predicted:.2f}" if ran else "-"
         rows.append(
             [each.candidate.name, f"{each.tau.median:.2f}", f"{each.cost:.2f}", f"{each.ratio.median:.2f}", same, run]
@@ -189,6 +190,11 @@ def candidates_table(found: AdviceReport) -> terminal.Table:
     head = ["candidate", "tokens a round", "cost of a round", "predicted", "predicted for the run", "measured"]
     title = "Over plain decoding; the cost is in rounds of plain decoding, for one sequence:"
     return terminal.Table(head, rows, frozenset(range(1, len(head))), title)
+
+
+def _interval(found: Interval) -> str:
+    """Without brackets where a single prompt leaves no interval."""
+    return f"{found.median:.2f}" + (f" [{found.low:.2f}, {found.high:.2f}]" if found.low < found.high else "")
 
 
 def _write_page(found: AdviceReport, file: Path) -> None:
