@@ -33,7 +33,7 @@ from draftscope.decode import calibrate
 from draftscope.decode.lab import Lab
 from draftscope.drafters import DrafterOptions, plugins
 from draftscope.drafters.settings import known_settings
-from draftscope.measure.check import Finding
+from draftscope.measure.check import Finding, Progress
 from draftscope.trace import files
 from draftscope_app.cli import fields, options
 from draftscope_app.cli.exit_codes import ExitCode
@@ -198,8 +198,8 @@ def test_colours_are_for_terminals_that_want_them(recorded: Path) -> None:
 def test_findings_are_a_table_on_a_terminal(
     pair: Lab, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def findings(lab: Lab, name: str, samples: int, seed: int, watch: Any, rule: str | None) -> Iterator[Finding]:
-        watch("second test")
+    def findings(lab: Lab, name: str, samples: int, seed: int, watch: Any, *_: object) -> Iterator[Finding]:
+        watch(Progress("second test"))
         yield Finding("first", True, "equal [bold]tokens[/bold]")
         yield Finding("second", False, "other tokens")
 

@@ -136,12 +136,12 @@ def test_siblings_are_tested_where_they_are_rejected(shipped: Lab, monkeypatch: 
     """A q that keeps a rejected sibling passed at temperature 1 on this pair, and is caught at 2."""
     asked: list[float] = []
 
-    def recorded(_: Lab, __: str, settings: Settings, **___: object) -> Finding:
+    def recorded(_: Lab, __: str, settings: Settings, *___: object) -> Iterator[Finding]:
         asked.append(settings.temperature)
-        return Finding("joint distribution", True, "")
+        yield Finding("joint distribution", True, "")
 
     monkeypatch.setattr(checks, "TESTS", ())
-    monkeypatch.setattr(checks, "distribution_test", recorded)
+    monkeypatch.setattr(checks, "sampled_tests", recorded)
     for drafter in ("draft", "sampled-tree"):
         assert list(checks.check(shipped, drafter, 500))
     assert asked == [1.0, 1.0, 2.0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import time
 from collections import Counter
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from draftscope.base.errors import DraftscopeError
 from draftscope.decode.lab import Lab
 from draftscope.drafters.settings import Settings
+from draftscope.measure import check as checks
 from draftscope.measure.check import along, checked, exact_joint
 from draftscope.measure.compare import Compared, compare
 from draftscope.verify.sampling import Sampling
@@ -74,12 +76,37 @@ def test_a_comparison_changes_no_token_and_is_read_back(pair: Lab) -> None:
 def test_a_check_is_told_as_it_goes_and_concludes_at_its_end(tiny: Lab) -> None:
     settings = Settings.of(drafter="draft", rule="token")
     events = list(checked(tiny, settings, samples=600))
-    assert [len(event.findings) for event in events] == list(range(events[0].tests + 1))
+    found = [len(event.findings) for event in events]
+    assert found == sorted(found)
+    assert sorted(set(found)) == list(range(events[0].tests + 1))
     assert all(not event.verdict for event in events[:-1])
     last = events[-1]
     assert last.verdict == "The rule is proved; on this pair no difference was found."
     assert (last.drafter, last.rule, last.exact, last.samples) == ("draft", "token", True, 600)
     assert last.models == ["tiny-target", "tiny-draft"]
+
+
+def test_a_check_says_how_long_it_still_takes(tiny: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "PROGRESS_S", 0.0)
+    began = time.monotonic()
+    events = list(checked(tiny, Settings.of(drafter="draft", rule="token"), samples=1500))
+    took = time.monotonic() - began
+    runs = [event for event in events if event.doing.startswith("joint") and len(event.findings) == 5]
+    shares = [event.share for event in runs if event.share]
+    assert shares == sorted(shares)
+    assert 0 < shares[0] < 0.3
+    assert shares[-1] == pytest.approx(1.0)
+    left = [event.seconds_left for event in runs if event.share >= checks.LEAST_SHARE]
+    assert left[-1] == pytest.approx(0.0, abs=1e-6)
+    assert all(each is not None and 0 <= each < 20 * took for each in left)
+    assert [event.doing for event in events[1:11:2]] == [test.__name__.replace("_", " ") for test in checks.TESTS]
+
+
+def test_the_time_left_counts_the_rules_that_are_still_to_be_tested(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([0.0, 2.0, 5.0])
+    monkeypatch.setattr(checks, "monotonic", lambda: next(clock))
+    told = list(checks._timed(iter([0.25, 0.5]), "runs", 1))
+    assert [each.seconds_left for each in told if isinstance(each, checks.Progress)] == [2 / 0.25 * 1.75, 5 / 0.5 * 1.5]
 
 
 def test_the_check_of_a_lossy_rule_tells_how_far_and_the_kinder_the_further(tiny: Lab) -> None:
@@ -167,8 +194,12 @@ def test_the_shown_runs_drafter_and_rule_are_checked(pair: Lab) -> None:
     events = pair.decode("abc", rule="lenient", lenience=0.3, temperature=1.0, max_new_tokens=4, seed=9).events
     job = tasks.check(events)
     assert job.lanes == (
-        ("check", {"drafter": "draft", "rule": "lenient", "lenience": 0.3, "agreement": 3, "seed": 9}),
-    )
+        (
+            "check",
+            {"drafter": "draft", "rule": "lenient", "lenience": 0.3, "agreement": 3, "draft_length": "fixed",
+             "confidence": 0.4, "seed": 9},
+        ),
+    )  # fmt: skip
     assert job.checks == tasks.SAMPLES
     with pytest.raises(DraftscopeError, match="Nothing was drafted"):
         tasks.check(pair.decode("abc", "plain", max_new_tokens=2).events)

@@ -112,6 +112,35 @@ def progress(unit: str) -> Progress:
     )
 
 
+def shares() -> Progress:
+    """The same for something of which a share is done; its task has a field `left`, the time left in words."""
+    from rich import progress as parts
+    from rich.console import Console
+
+    return parts.Progress(
+        parts.TextColumn("{task.description}"),
+        parts.BarColumn(),
+        parts.TaskProgressColumn(),
+        parts.TextColumn("{task.fields[left]}"),
+        parts.TimeElapsedColumn(),
+        console=Console(stderr=True),
+        transient=True,
+        redirect_stdout=False,
+        disable=not sys.stderr.isatty(),
+    )
+
+
+def time_left(seconds: float | None) -> str:
+    """An estimate in words, no finer than it is; empty for None."""
+    if seconds is None:
+        return ""
+    if seconds < 10:
+        return "a few seconds left"
+    if seconds < 90:
+        return f"about {10 * round(seconds / 10)} s left"
+    return f"about {round(seconds / 60)} min left"
+
+
 @contextmanager
 def growing(head: Cells) -> Iterator[tuple[Callable[[Cells, str], None], Callable[[str], None]]]:
     """A table on a terminal that grows row by row; yields how to add a row in a style, and how to set its caption."""

@@ -16,7 +16,16 @@ const fits = (kept) => Array.isArray(kept) && kept.every(whole);
 
 /** What a check was of: another one of the same replaces it. Of a rule's numbers only those that it reads. */
 const asked = ({ models, drafter, rule, of = {} }) =>
-  JSON.stringify([models, drafter, rule, rule === "lenient" ? of.lenience : rule === "top-k" ? of.agreement : null]);
+  JSON.stringify([
+    models,
+    drafter,
+    rule,
+    rule === "lenient" ? of.lenience : rule === "top-k" ? of.agreement : null,
+    lengthOf(of),
+  ]);
+
+/** How a chain's length was chosen, where it was not fixed. */
+const lengthOf = (of) => (of.draft_length && of.draft_length !== "fixed" ? of.draft_length : null);
 
 /** The shown run's question, as far as a check of `rule` can answer it: a drafter with a rule of its own has none. */
 const askedBy = (start, rule) =>
@@ -80,7 +89,7 @@ export class CheckCard {
     const last = this.answer?.ev[this.answer.ev.length - 1];
     const own = start && this.done.find((done) => asked(done) === askedBy(start, done.rule));
     const others = start ? this.done.filter((done) => done !== own && done.models[0] === start.models[0].name) : [];
-    const stamp = `${this.answer?.state}/${this.answer?.ev.length}/${own?.created}/${others.map((done) => done.created)}`;
+    const stamp = `${this.answer?.state}/${last?.findings.length}/${timeLeft(last?.seconds_left)}/${own?.created}/${others.map((done) => done.created)}`;
     if (stamp === this.stamp) return;
     this.stamp = stamp;
     this.stop.hidden = !this.running;
@@ -100,7 +109,16 @@ export class CheckCard {
 function progressOf(answer, last) {
   if (answer.state === "queued")
     return answer.place > 0 ? `in the queue, ${answer.place} ahead of you` : "in the queue";
-  return last ? `${last.findings.length} of ${last.tests} tests` : "starting";
+  if (!last) return "starting";
+  return [`${last.findings.length} of ${last.tests} tests`, timeLeft(last.seconds_left)].filter(Boolean).join(", ");
+}
+
+/** An estimate in words, no finer than it is; empty without one. */
+export function timeLeft(seconds) {
+  if (!Number.isFinite(seconds)) return "";
+  if (seconds < 10) return "a few seconds left";
+  if (seconds < 90) return `about ${10 * Math.round(seconds / 10)} s left`;
+  return `about ${Math.round(seconds / 60)} min left`;
 }
 
 /** Checks of this target's other drafters, rules and settings, each in a line. */
@@ -143,7 +161,8 @@ function what({ title, rule, of = {} }) {
       : rule === "top-k" && of.agreement !== undefined
         ? `, k = ${of.agreement}`
         : "";
-  return `${title}${rule ? `, rule ${rule}${number}` : ""}`;
+  const length = lengthOf(of) ? `, length by ${lengthOf(of)}` : "";
+  return `${title}${rule ? `, rule ${rule}${number}` : ""}${length}`;
 }
 
 function told(done) {

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from copy import copy
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from itertools import product
+from time import monotonic
 from typing import Literal
 
 import numpy as np
@@ -25,9 +26,11 @@ from draftscope import drafters
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.settings import LOSSY
 from draftscope.decode.lab import Lab
+from draftscope.decode.session import Step
 from draftscope.decode.start import models_of
-from draftscope.drafters.options import RuleOptions
+from draftscope.drafters.options import LengthOptions, RuleOptions
 from draftscope.drafters.settings import Settings
+from draftscope.measure.rounds import FavouredTokens, UsedUniforms
 from draftscope.measure.ties import Parting, Rounding
 from draftscope.trace import events
 from draftscope.verify.sampling import Sampling
@@ -36,10 +39,25 @@ FALSE_ALARM = 1e-6  # probability that a distribution test fails for a correct i
 LEAST_DUE = 5  # times an outcome must be expected to be compared by itself
 TOP_KS = 3  # values of top-k that are tried, from the test's own on
 CHAIN_T, TREE_T = 1.0, 2.0  # temperatures of the distribution tests; siblings are seldom all rejected at 1
+FAVOURED = 0.25  # runs for the test of the favoured tokens, of those for the joint distribution
+BATCH = 256  # runs decoded together
+LEAST_SHARE = 0.02  # of the runs, after which the time left is estimated
 MIN_FREEDOM = 4  # degrees of freedom; with fewer, a wrong distribution would pass
 PROMPTS = ("Once upon a time", "def main():\n    ", "Question: What is 12 + 7?\nAnswer:", "The sea was calm and")
 
+PROGRESS_S = 1.0  # between two events of a check that tell only how far it is
+
 Joint = dict[tuple[int, ...], float]
+Counts = Counter[tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What is tested now, what share of that is done, and how long the whole check goes on, once that can be said."""
+
+    doing: str
+    share: float = 0.0
+    seconds_left: float | None = None
 
 
 @dataclass(frozen=True)
@@ -70,6 +88,9 @@ class Checked(events.Record):
     samples: int  # of each distribution test
     tests: int
     findings: list[dict[str, str | bool | int | float | None]]
+    doing: str = ""  # what is tested now
+    share: float = 0.0  # of that, done
+    seconds_left: float | None = None  # until the end of the check, estimated; None while it cannot be
     verdict: str = ""
 
 
@@ -87,15 +108,24 @@ def checked(
         models=[model.name for model in models_of(lab, info)],
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         samples=samples,
-        tests=len(TESTS) + 1,
+        tests=len(TESTS) + (2 if rule in LOSSY else 3),
         findings=[],
     )
     findings: list[Finding] = []
+    told = monotonic()
     yield so_far
-    for finding in check(lab, info.name, samples, settings.seed, rule=rule, like=settings, watch=watch):
-        findings.append(finding)
-        done = verdict(findings, so_far.exact) if len(findings) == so_far.tests else ""
-        yield so_far.model_copy(update={"findings": [asdict(each) for each in findings], "verdict": done})
+    for each in steps(lab, info.name, samples, settings.seed, rule=rule, like=settings):
+        if isinstance(each, Progress):
+            watch()
+            so_far = so_far.model_copy(update=asdict(each))
+            if monotonic() - told < PROGRESS_S:
+                continue
+        else:
+            findings.append(each)
+            done = verdict(findings, so_far.exact) if len(findings) == so_far.tests else ""
+            so_far = so_far.model_copy(update={"findings": [asdict(found) for found in findings], "verdict": done})
+        told = monotonic()
+        yield so_far
 
 
 def check(
@@ -103,37 +133,66 @@ def check(
     drafter: str = "draft",
     samples: int = 2048,
     seed: int = 0,
-    progress: Callable[[str], None] = lambda _: None,
+    progress: Callable[[Progress], None] = lambda _: None,
     rule: str | None = None,
     like: Settings | None = None,
-    watch: Callable[[], None] = lambda: None,
     prompts: Sequence[str] = PROMPTS,
 ) -> Iterator[Finding]:
-    """Tests what every drafter must satisfy, then the joint distribution above temperature 0; yields each finding.
+    """The findings of `steps`. `progress` is called before each test and in every round of the distribution tests;
+    what it raises ends the check."""
+    for each in steps(lab, drafter, samples, seed, rule, like, prompts):
+        if isinstance(each, Progress):
+            progress(each)
+        else:
+            yield each
 
-    `like` has the lenience and agreement of a lossy rule. `watch` is called before each test and in every round of the
-    distribution tests; what it raises ends the check. A lossy `rule` writes another distribution by design: how far it
-    lies from the target's is reported as a number, not verified.
+
+def steps(
+    lab: Lab,
+    drafter: str,
+    samples: int,
+    seed: int = 0,
+    rule: str | None = None,
+    like: Settings | None = None,
+    prompts: Sequence[str] = PROMPTS,
+) -> Iterator[Progress | Finding]:
+    """Tests what every drafter must satisfy, then many runs above temperature 0. Yields each finding, and how far the
+    check is: before each test, and in every round of those runs.
+
+    `like` has the lenience and agreement of a lossy rule, and how a chain's length is chosen. A lossy `rule` writes
+    another distribution by design: how far it lies from the target's is reported as a number, not verified.
     """
     chooses = "rule" in drafters.find(drafter).uses
     case = GreedyTest(lab, drafter, seed, tuple(prompts))
     if rule is not None and not chooses:
         raise DraftscopeError(f"rule = '{rule}': '{drafter}' has no choice of rule; leave it out.")
     rules = (rule,) if rule is not None else ("block", "token") if chooses else ("block",)
-    lossy = (like or Settings.of()).options(RuleOptions)
+    like = like or Settings.of()
+    lossy, length = like.options(RuleOptions), like.options(LengthOptions)
     for test in TESTS:
-        watch()
-        progress(test.__name__.replace("_", " "))
+        yield Progress(test.__name__.replace("_", " "))
         yield test(case)
-    for each in rules:
+    for after, each in enumerate(rules, 1):
         settings = Settings.of(
             drafter=drafter, rule=each, gamma=3, shape=(3, 2), typed=" the", top_k=3, seed=seed,
             temperature=CHAIN_T if chooses else TREE_T, lenience=lossy.lenience, agreement=lossy.agreement,
+            draft_length=length.draft_length, confidence=length.confidence,
         )  # fmt: skip
-        progress(f"joint distribution, {samples} samples")
-        test_distribution = distance_test if each in LOSSY else distribution_test
         prompt, settings = _telling(lab, prompts, settings, length=4, samples=samples)
-        yield test_distribution(lab, prompt, settings, length=4, samples=samples, watch=watch)
+        runs = sampled_tests(lab, prompt, settings, 4, samples, prompts)
+        yield from _timed(runs, f"joint distribution, {samples} samples", len(rules) - after)
+
+
+def _timed(runs: Iterator[float | Finding], doing: str, more: int) -> Iterator[Progress | Finding]:
+    """Shares done as progress, with the time left for these runs and for as many again, `more` times."""
+    began = monotonic()
+    for each in runs:
+        if isinstance(each, Finding):
+            yield each
+            continue
+        spent = monotonic() - began
+        known = each >= LEAST_SHARE
+        yield Progress(doing, each, spent / each * (1.0 - each + more) if known else None)
 
 
 def verdict(findings: Sequence[Finding], exact: bool) -> str:
@@ -295,15 +354,78 @@ def _with_ties(detail: str, partings: Sequence[str], case: GreedyTest) -> str:
 TESTS = (greedy_identity, one_forward_a_round, end_inside_a_block, begun_again, ragged_batch)
 
 
-def distribution_test(
-    lab: Lab, prompt: str, settings: Settings, length: int, samples: int, watch: Callable[[], None] = lambda: None
-) -> Finding:
+def sampled_tests(
+    lab: Lab, prompt: str, settings: Settings, length: int, samples: int, prompts: Sequence[str]
+) -> Iterator[float | Finding]:
+    """Decodes `samples` runs after `prompt`, and a quarter as many without top-k after all `prompts`. Yields the share
+    done after every round; then what their random numbers, their rounds, and their joint distribution show."""
+    lossy = settings.options(RuleOptions).rule in LOSSY
+    used, favoured = UsedUniforms(), FavouredTokens()
+    share = 1.0 if lossy else 1 / (1 + FAVOURED)
+    tokens = lab.encode(prompt, length + 2)
+    observed = yield from _scaled(sampling(lab, tokens, settings, length, samples, seen=used.add), 0.0, share)
+    if not lossy:
+        untruncated = settings.model_copy(update={"top_k": 0, "temperature": 1.0})
+        each = math.ceil(FAVOURED * samples / len(prompts))
+        for k, other in enumerate(prompts):
+            tokens_of = lab.encode(other, length + 2)
+            runs = sampling(lab, tokens_of, untruncated, length, each, seen=favoured.add, first=samples + k * each)
+            yield from _scaled(runs, share + k * (1 - share) / len(prompts), (1 - share) / len(prompts))
+    used.end()
+    yield _fresh_uniforms(used, samples)
+    if lossy:
+        yield _distance(lab, tokens, settings, length, samples, observed)
+        return
+    yield _favoured_tokens(favoured, settings)
+    yield _distribution(lab, tokens, settings, length, samples, observed)
+
+
+def _scaled(runs: Generator[float, None, Counts], start: float, share: float) -> Generator[float, None, Counts]:
+    """The same, as a part of more: shares from `start` on."""
+    while True:
+        try:
+            yield start + share * next(runs)
+        except StopIteration as end:
+            counts: Counts = end.value
+            return counts
+
+
+def _fresh_uniforms(used: UsedUniforms, samples: int) -> Finding:
+    detail = f"{used.again or 'none'} of {used.used:,} uniform random numbers used twice in a run"
+    return Finding("fresh random numbers", not used.again, detail, samples)
+
+
+def _favoured_tokens(favoured: FavouredTokens, settings: Settings) -> Finding:
+    """Whether what the draft favours is written as often as the target says, over all rounds; see `rounds.py`."""
+    rule = settings.options(RuleOptions).rule
+    name = f"tokens that the draft favours ({rule})"
+    if drafters.find(settings.drafter).synthetic:
+        return Finding(name, True, "skipped: this draft knows the text that will be written", favoured.rounds)
+    if not favoured.rounds:
+        return Finding(name, True, "skipped: nothing was drafted in these runs", favoured.rounds)
+    share, due = favoured.written / favoured.rounds, favoured.due / favoured.rounds
+    p_value = favoured.p_value
+    detail = (
+        f"share {share:.4f} of the first tokens of {favoured.rounds:,} rounds, {due:.4f} due by the target's "
+        f"distribution, p = {p_value:.3g}; {favoured.detectable(FALSE_ALARM):.4f} apart would have been a difference; "
+        f"false alarm {FALSE_ALARM:g}"
+    )
+    return Finding(name, p_value >= FALSE_ALARM, detail, favoured.rounds, p_value=p_value)
+
+
+def distribution_test(lab: Lab, prompt: str, settings: Settings, length: int, samples: int) -> Finding:
     """Chi-square test of the joint distribution of the first `length` tokens against the target's own, computed path
     by path."""
-    tokens, rule = lab.encode(prompt, length + 2), settings.options(RuleOptions).rule
-    expected = exact_joint(lab, tokens, Sampling.of(settings), length, unclear=_unclear(lab))
-    observed = along(sampled_joint(lab, tokens, settings, length, samples, watch=watch), expected)
-    statistic, freedom, p_value = chi_square(observed, expected, samples)
+    tokens = lab.encode(prompt, length + 2)
+    return _distribution(lab, tokens, settings, length, samples, sampled_joint(lab, tokens, settings, length, samples))
+
+
+def _distribution(
+    lab: Lab, prompt: list[int], settings: Settings, length: int, samples: int, observed: Counts
+) -> Finding:
+    rule = settings.options(RuleOptions).rule
+    expected = exact_joint(lab, prompt, Sampling.of(settings), length, unclear=_unclear(lab))
+    statistic, freedom, p_value = chi_square(along(observed, expected), expected, samples)
     if freedom < MIN_FREEDOM:
         enough = f"{samples} samples leave {freedom + 1} outcomes to compare; take more samples or a higher temperature"
         return Finding(f"joint distribution ({rule})", False, enough, samples)
@@ -315,14 +437,12 @@ def distribution_test(
     return Finding(f"joint distribution ({rule})", p_value >= FALSE_ALARM, detail, samples, p_value=p_value)
 
 
-def distance_test(
-    lab: Lab, prompt: str, settings: Settings, length: int, samples: int, watch: Callable[[], None] = lambda: None
-) -> Finding:
+def _distance(lab: Lab, prompt: list[int], settings: Settings, length: int, samples: int, observed: Counts) -> Finding:
     """The distance of a lossy rule's joint distribution from the target's own; it always passes.
 
     Samples of the target's own distribution are also at a distance from it, which is reported too.
     """
-    found = joint_distance(lab, lab.encode(prompt, length + 2), settings, length, samples, watch)
+    found = _distance_of(lab, prompt, settings, length, samples, observed)
     rule = settings.options(RuleOptions).rule
     divergence = math.inf if found.kl is None else found.kl
     detail = (
@@ -352,18 +472,18 @@ class Distance:
     samples: int
 
 
-def joint_distance(
-    lab: Lab,
-    prompt: list[int],
-    settings: Settings,
-    length: int,
-    samples: int,
-    watch: Callable[[], None] = lambda: None,
-) -> Distance:
+def joint_distance(lab: Lab, prompt: list[int], settings: Settings, length: int, samples: int) -> Distance:
     """Samples the joint distribution of `length` tokens after `prompt` with the real loop, and measures its distance
     from the target's own."""
+    observed = sampled_joint(lab, prompt, settings, length, samples)
+    return _distance_of(lab, prompt, settings, length, samples, observed)
+
+
+def _distance_of(
+    lab: Lab, prompt: list[int], settings: Settings, length: int, samples: int, observed: Counts
+) -> Distance:
     expected = exact_joint(lab, prompt, Sampling.of(settings), length, unclear=_unclear(lab))
-    observed = along(sampled_joint(lab, prompt, settings, length, samples, watch=watch), expected)
+    observed = along(observed, expected)
     apart, divergence = distances({outcome: seen / samples for outcome, seen in observed.items()}, expected)
     return Distance(
         total_variation=apart,
@@ -442,38 +562,56 @@ def _telling(lab: Lab, prompts: Sequence[str], settings: Settings, length: int, 
     return prompts[0], settings
 
 
-def along(observed: Counter[tuple[int, ...]], expected: Joint) -> Counter[tuple[int, ...]]:
+def along(observed: Counts, expected: Joint) -> Counts:
     """The observed outcomes, shortened to prefixes that are outcomes of `expected`."""
-    found: Counter[tuple[int, ...]] = Counter()
+    found: Counts = Counter()
     for outcome, seen in observed.items():
         found[next((outcome[:k] for k in range(len(outcome)) if outcome[:k] in expected), outcome)] += seen
     return found
 
 
 def sampled_joint(
+    lab: Lab, prompt: list[int], settings: Settings, length: int, samples: int, batch: int = BATCH
+) -> Counts:
+    """How often the real loop wrote each outcome. Every sample has its own random stream."""
+    runs = sampling(lab, prompt, settings, length, samples, batch)
+    while True:
+        try:
+            next(runs)
+        except StopIteration as end:
+            counts: Counts = end.value
+            return counts
+
+
+def sampling(
     lab: Lab,
     prompt: list[int],
     settings: Settings,
     length: int,
     samples: int,
-    batch: int = 256,
-    watch: Callable[[], None] = lambda: None,
-) -> Counter[tuple[int, ...]]:
-    """How often the real loop wrote each outcome. Every sample has its own random stream."""
+    batch: int = BATCH,
+    seen: Callable[[Step], None] = lambda _: None,
+    first: int = 0,
+) -> Generator[float, None, Counts]:
+    """`sampled_joint`, round by round: calls `seen` with each and yields the share of the tokens that are written. The
+    random streams are those from number `first` on: other runs must have others."""
     settings = settings.model_copy(update={"max_new_tokens": length + 2})
     if not lab.batches:
         batch = 1  # this model decodes one text at a time
-    counts: Counter[tuple[int, ...]] = Counter()
+    counts: Counts = Counter()
     for start in range(0, samples, batch):
         ids = range(start, min(start + batch, samples))
-        session = lab.session_of([prompt] * len(ids), settings, tuple(ids), ends=False)
-        for _ in session.steps():
-            watch()
+        streams = tuple(first + each for each in ids)
+        session = lab.session_of([prompt] * len(ids), settings, streams, ends=False)
+        for step in session.steps():
+            seen(step)
+            written = sum(len(transcript.tokens) for transcript in session.transcripts)
+            yield (start + written / (length + 2)) / samples
         counts.update(tuple(transcript.tokens[:length]) for transcript in session.transcripts)
     return counts
 
 
-def chi_square(observed: Counter[tuple[int, ...]], expected: Joint, samples: int) -> tuple[float, int, float]:
+def chi_square(observed: Counts, expected: Joint, samples: int) -> tuple[float, int, float]:
     """Statistic, degrees of freedom and p-value. Outcomes expected fewer than `LEAST_DUE` times are pooled.
 
     An outcome that the target cannot write gives p = 0.

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,7 +17,7 @@ from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import Given, takes, whole
 
 if TYPE_CHECKING:
-    from draftscope.measure.check import Finding
+    from draftscope.measure.check import Finding, Progress
 
 LEAST_SAMPLES = 500  # with fewer, hardly any outcome is expected five times: the test would pass whatever it saw
 HEAD = ("result", "check", "detail")
@@ -33,6 +33,9 @@ def check(
     drafter: Annotated[str, typer.Option(metavar="NAME", help="the drafter to check")] = "draft",
     rule: Annotated[
         str | None, typer.Option(metavar="RULE", help="rule that verifies a chain; default: block, then token")
+    ] = None,
+    draft_length: Annotated[
+        str | None, typer.Option(metavar="HOW", help="how the length of a chain is chosen; default: fixed")
     ] = None,
     samples: Annotated[
         int, typer.Option(parser=whole, metavar="N", help="runs of each test of the distribution")
@@ -56,11 +59,14 @@ def check(
 
     load, name = options.models(loading, drafter)
     assert name is not None
-    chosen = Settings.of(seed=seed, temperature=1.0, **({"rule": rule} if rule else {}))
+    given = {"rule": rule, "draft_length": draft_length}
+    chosen = Settings.of(seed=seed, temperature=1.0, **{field: value for field, value in given.items() if value})
+    if draft_length and "draft_length" not in drafters.find(name).uses:
+        raise DraftscopeError(f"--draft-length {draft_length}: '{name}' has no choice of length; leave it out.")
     exact = drafters.find(name).exact_with(chosen)
     lab = options.load(load)
     with _shown(json) as (show, watch):
-        findings = [show(finding) for finding in checks.check(lab, name, samples, seed, watch, rule)]
+        findings = [show(finding) for finding in checks.check(lab, name, samples, seed, watch, rule, chosen)]
     passed, conclusion = all(finding.passed for finding in findings), checks.verdict(findings, exact)
     if json:
         rows = [asdict(finding) for finding in findings]
@@ -72,22 +78,25 @@ def check(
 
 
 @contextmanager
-def _shown(json: bool) -> Iterator[tuple[Callable[[Finding], Finding], Callable[[str], Any]]]:
+def _shown(json: bool) -> Iterator[tuple[Callable[[Finding], Finding], Callable[[Progress], None]]]:
     """Shows each finding as it is made, and what is tested at the moment: the distribution tests take a while.
 
     A table on a terminal; a line for each finding in a pipe; with `json` only a progress bar on a terminal's stderr.
     """
     if json or not sys.stdout.isatty():
-        with terminal.progress("checks") as bar:
-            task = bar.add_task("Checking", total=None)
+        with terminal.shares() as bar:
+            task = bar.add_task("Checking", total=1.0, left="")
 
             def show(finding: Finding) -> Finding:
-                bar.advance(task)
                 if not json:
                     print(f"{_result(finding):4}  {finding.name}: {finding.detail}", flush=True)
                 return finding
 
-            yield show, lambda what: bar.update(task, description=what)
+            def follow(now: Progress) -> None:
+                left = terminal.time_left(now.seconds_left)
+                bar.update(task, description=now.doing, completed=now.share, left=left)
+
+            yield show, follow
         return
     with terminal.growing(HEAD) as (add, caption):
 
@@ -95,7 +104,13 @@ def _shown(json: bool) -> Iterator[tuple[Callable[[Finding], Finding], Callable[
             add((_result(finding), finding.name, finding.detail), COLORS[_result(finding)])
             return finding
 
-        yield row, caption
+        yield row, lambda now: caption(_said(now))
+
+
+def _said(now: Progress) -> str:
+    """What is tested, how much of it is done, and the time left."""
+    share = f"{now.share:.0%}" if now.share else ""
+    return ", ".join(part for part in (now.doing, share, terminal.time_left(now.seconds_left)) if part)
 
 
 def _result(finding: Finding) -> str:

@@ -42,7 +42,7 @@ def check(events: Sequence[AnyEvent]) -> Job:
     if not starts:
         raise DraftscopeError("Nothing was drafted in this run, so there is nothing to check; choose another drafter.")
     start = starts[0]
-    names = ("rule", "lenience", "agreement", "seed")
+    names = ("rule", "lenience", "agreement", "draft_length", "confidence", "seed")
     values = {"drafter": start.drafter} | {name: start.settings[name] for name in names if name in start.settings}
     return Job(new_run_id(), start.prompt, (checked("check", values),), checks=SAMPLES)
 
@@ -67,15 +67,17 @@ def about(job: Job) -> dict[str, Any]:
 async def answers(kind: Kind, engine: Engine, handle: RunHandle) -> AsyncIterator[str]:
     """The whole answer so far, each time that it grows; so a delta that a page has missed comes with the next one."""
     events: list[str] = []
-    settings, shown, note = about(handle.job), "", ""
+    settings, shown, note, heard = about(handle.job), "", "", 0
     try:
         while True:
             changes = engine.changed.count
             over = handle.over  # read before the messages, so that none is left
             messages = handle.drain()
-            events += [message.line for message in messages if isinstance(message, Happened)]
+            fresh = [message.line for message in messages if isinstance(message, Happened)]
+            events = [*events, *fresh] if kind == "compare" else fresh[-1:] or events  # a check's latest says it all
             note = next((message.sentence for message in messages if isinstance(message, Refused)), note)
-            state = f"{standing(engine, handle)} {len(events)} {note}"
+            heard += len(fresh)
+            state = f"{standing(engine, handle)} {heard} {note}"
             if state != shown:
                 shown = state
                 answer = {"state": handle.state, "place": engine.place(handle), "about": settings, "note": note}

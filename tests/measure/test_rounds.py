@@ -1,0 +1,144 @@
+"""What each round of a sampled run must satisfy: right rules pass, and wrong ones show in few runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from draftscope.decode import session
+from draftscope.decode.lab import Lab
+from draftscope.drafters.model import levels
+from draftscope.drafters.settings import Settings
+from draftscope.measure import check as checks
+from draftscope.measure.check import FALSE_ALARM, Finding
+from draftscope.measure.rounds import FavouredTokens, UsedUniforms
+from draftscope.verify import verify
+from draftscope.verify.uniforms import Streams
+from tests.decode.test_distribution import LOSSLESS, PositionKeyed
+
+SAMPLES = 600
+NAMES = ("fresh random numbers", "tokens that the draft favours", "joint distribution")
+
+
+@pytest.fixture(autouse=True)
+def sampled_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "TESTS", ())
+
+
+def found(lab: Lab, samples: int = SAMPLES, **settings: Any) -> dict[str, Finding]:
+    """The findings of the sampled tests, by the beginnings of their names."""
+    asked = Settings.of(**({"temperature": 1.0, "seed": 5} | settings))
+    runs = checks.sampled_tests(lab, "abcab", asked, 4, samples, ("abcab", "dacb", "aa"))
+    findings = [each for each in runs if isinstance(each, Finding)]
+    return {next(name for name in NAMES if each.name.startswith(name)): each for each in findings}
+
+
+RIGHT = (
+    "chain, block", "chain, token", "chain, length by confidence", "sampled tree", "top-k tree", "n-gram", "oracle",
+    "cascade", "SSD", "EAGLE-3", "Medusa", "EAGLE-3, dynamic tree", "block, best-first tree",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_right_rules_pass(tiny: Lab, name: str) -> None:
+    findings = found(tiny, **LOSSLESS[name])
+    assert list(findings) == list(NAMES)
+    assert findings[NAMES[0]].passed, findings
+    assert findings[NAMES[1]].passed, findings
+
+
+def last_from_p(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verify, "_residual_at", lambda p, _, slot: verify._rows(p, slot))
+
+
+def argmax_drafts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(levels, "draw", lambda distribution, _: distribution.argmax(-1))
+
+
+def reranked(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = levels.draw_distinct
+
+    def best_of_twice(distribution: Tensor, uniforms: Tensor) -> tuple[Tensor, Tensor]:
+        tokens, real = right(distribution, torch.cat([uniforms, (uniforms * 7919.0) % 1.0], -1))
+        best = distribution.gather(-1, tokens).masked_fill(~real, -1.0).topk(uniforms.shape[-1], -1).indices
+        return tokens.gather(-1, best), real.gather(-1, best)
+
+    monkeypatch.setattr(levels, "draw_distinct", best_of_twice)
+
+
+WRONG = {
+    "last from p": (last_from_p, {"drafter": "draft", "rule": "token", "gamma": 3}),
+    "last from p, tree": (last_from_p, {"drafter": "sampled-tree", "shape": (2, 2)}),
+    "argmax drafts": (argmax_drafts, {"drafter": "draft", "rule": "block", "gamma": 3}),
+    "reranked": (reranked, {"drafter": "sampled-tree", "shape": (2, 2)}),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_rule_writes_what_the_draft_favours_too_often(
+    tiny: Lab, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    mutate, settings = WRONG[name]
+    mutate(monkeypatch)
+    finding = found(tiny, 1500, **settings)[NAMES[1]]
+    assert not finding.passed, finding.detail
+
+
+@pytest.mark.parametrize("name", ["chain, block", "chain, token", "sampled tree", "Medusa"])
+def test_noise_keyed_by_position_is_used_twice(tiny: Lab, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    right = session.Session.__init__
+
+    def keyed(self: session.Session, *args: object, **kwargs: object) -> None:
+        right(self, *args, **kwargs)  # type: ignore[arg-type]
+        self._streams = PositionKeyed(self.settings.seed, self._streams.sequences)
+        object.__setattr__(self._streams, "texts", self._texts)
+
+    monkeypatch.setattr(session.Session, "__init__", keyed)
+    monkeypatch.setattr(session, "COMPACT_AT", 2.0)
+    finding = found(tiny, 60, **LOSSLESS[name])[NAMES[0]]
+    assert not finding.passed
+    assert "used twice" in finding.detail
+
+
+def test_a_uniform_shared_by_draft_and_verify_is_used_twice(tiny: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = Streams.uniforms
+    monkeypatch.setattr(
+        Streams, "uniforms", lambda self, *key: replace(uniforms := right(self, *key), accept=uniforms.draft)
+    )
+    assert not found(tiny, 60, **LOSSLESS["chain, token"])[NAMES[0]].passed
+
+
+def test_greedy_runs_use_no_random_number(tiny: Lab) -> None:
+    used = UsedUniforms()
+    settings = Settings.of(drafter="draft", max_new_tokens=8)
+    for step in tiny.session_of([tiny.encode("abcab")], settings, (0,), ends=False).steps():
+        used.add(step)
+    used.end()
+    assert (used.used, used.again) == (0, 0)
+
+
+def test_the_false_alarms_are_no_more_than_said() -> None:
+    """A fair coin for which the draft is right half the time, thousands of times, looked at once at its end."""
+    dice = np.random.default_rng(3)
+    p_values = []
+    for heads in dice.binomial(800, 0.5, size=4000):
+        fair = FavouredTokens()
+        fair.rounds, fair.written, fair.due, fair.variance = 800, float(heads), 400.0, 200.0
+        p_values.append(fair.p_value)
+    for level in (0.5, 0.1, 0.01):
+        assert np.mean(np.array(p_values) <= level) <= level
+    assert min(p_values) > FALSE_ALARM
+
+
+def test_what_would_have_been_found_is_found() -> None:
+    off = FavouredTokens()
+    off.rounds, off.due, off.variance = 3000, 1500.0, 700.0
+    off.written = off.due + 1.01 * off.rounds * off.detectable(FALSE_ALARM)
+    assert off.p_value < FALSE_ALARM
+    off.written = off.due + 0.5 * off.rounds * off.detectable(FALSE_ALARM)
+    assert off.p_value > FALSE_ALARM
