@@ -44,7 +44,7 @@ COMMANDS = {
     "advise": Listed(MEASURE, "Decide: speculate or not, with what, and what it saves."),
     "bench": Listed(MEASURE, "Measure drafters, and other programs on the same weights."),
     "regret": Listed(MEASURE, "Compare policies with the best fixed one, by kind of text."),
-    "race": Listed(MEASURE, "Race servers such as vLLM and llama.cpp on the same tokens, or under load."),
+    "race": Listed(MEASURE, "Race servers such as vLLM and llama.cpp on the same tokens."),
     "servers": Listed(MEASURE, "Print, and start, the commands for a plain and a speculative server."),
     "check": Listed(MEASURE, "Compare a drafter's output with plain decoding."),
     "calibrate": Listed(MEASURE, "Measure what a round costs on this machine."),
