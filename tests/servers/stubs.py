@@ -121,6 +121,8 @@ class Handler(BaseHTTPRequestHandler):
                     return
                 self._chunk(b"data: " + data + b"\n\n")
             self._chunk(b"")
+            if habits.kind == "llama.cpp":  # closes a connection after a stream without having said so
+                self.close_connection = True
         except (BrokenPipeError, ConnectionResetError):
             self.close_connection = True
 

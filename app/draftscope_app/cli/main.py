@@ -45,7 +45,7 @@ COMMANDS = {
     "bench": Listed(MEASURE, "Measure drafters, and other programs on the same weights."),
     "regret": Listed(MEASURE, "Compare policies with the best fixed one, by kind of text."),
     "race": Listed(MEASURE, "Race servers such as vLLM and llama.cpp on the same tokens."),
-    "servers": Listed(MEASURE, "Print, and start, the commands for a plain and a speculative server."),
+    "servers": Listed(MEASURE, "Print or run commands that start servers to race."),
     "check": Listed(MEASURE, "Compare a drafter's output with plain decoding."),
     "calibrate": Listed(MEASURE, "Measure what a round costs on this machine."),
     "replay": Listed(TRACES, "Print a recorded run; loads no model."),

@@ -179,6 +179,6 @@ def _counters(lane: Lane) -> Counted | None:
 def _between(lane: Lane, before: Counted | None) -> Counted | None:
     after = _counters(lane) if before is not None else None
     try:
-        return after - before if after is not None and before is not None else None
+        return after - before if after is not None and before is not None and after.drafted else None
     except DraftscopeError:
         return None

@@ -164,7 +164,7 @@ def _since(lanes: Sequence[Lane], before: Mapping[str, Counted | None], standing
     found = {}
     for lane in lanes:
         first, last = before.get(lane.name), _counters(lane) if before.get(lane.name) else None
-        if first is None or last is None:
+        if first is None or last is None or not last.drafted:  # one that never drafted is plain
             continue
         try:
             found[lane.name] = last - first

@@ -35,14 +35,16 @@ class Limits:
 
 
 class Wire:
-    """The connections to one server. Safe to use from several threads."""
+    """Calls to one server. Safe to use from several threads."""
 
     def __init__(self, url: str, limits: Limits | None = None) -> None:
         self.url = url
         self.limits = limits or Limits()
         self._client = httpx.Client(
             timeout=httpx.Timeout(self.limits.silent, connect=self.limits.connect),
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=64),
+            # A connection for each call: llama.cpp closes one after a stream without saying so, and a request that is
+            # sent at that moment is lost.
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=0),
             headers={"accept-encoding": "identity"},  # a compressed stream would be held back, and may be a bomb
             follow_redirects=False,
             trust_env=False,
