@@ -122,6 +122,7 @@ class Handler(BaseHTTPRequestHandler):
                 self._chunk(b"data: " + data + b"\n\n")
             self._chunk(b"")
             if habits.kind == "llama.cpp":  # closes a connection after a stream without having said so
+                time.sleep(0.005)
                 self.close_connection = True
         except (BrokenPipeError, ConnectionResetError):
             self.close_connection = True
