@@ -9,6 +9,7 @@ import pytest
 from transformers import GenerationConfig
 
 from draftscope.advise import limits, sentences, servers
+from draftscope.advise.alpha import alpha_of
 from draftscope.advise.candidates import GAMMAS, SHAPES, WIDEST, Candidate, implied, largest
 from draftscope.advise.costs import CalibratedCosts, RoundCosts, TypedCosts, calibrated_as
 from draftscope.advise.model import Prefill, best_by_drafter, predict, round_cost, steady_ratio
@@ -164,7 +165,7 @@ def test_break_even_acceptance_breaks_even() -> None:
 @pytest.mark.parametrize(("c", "expected"), [(0.05, 0.20), (0.1, 0.33), (0.2, 0.51), (0.3, 0.62)])
 def test_break_even_acceptance_of_the_known_table(c: float, expected: float) -> None:
     """gamma 5 and v 1: the acceptance at which a chain pays is no constant."""
-    assert limits.alpha_of(5 * c + 1, 5) == pytest.approx(expected, abs=0.006)
+    assert alpha_of(5 * c + 1, 5) == pytest.approx(expected, abs=0.006)
 
 
 def test_break_even_draft_cost_breaks_even() -> None:

@@ -6,8 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from scipy.optimize import brentq
-
+from draftscope.advise.alpha import alpha_of
 from draftscope.advise.candidates import Candidate
 from draftscope.advise.costs import RoundCosts
 from draftscope.advise.model import Predicted, Prefill, steady_ratio
@@ -56,15 +55,6 @@ def limits(chosen: Predicted, observed: Mapping[Candidate, Observed], costs: Rou
         off_from=off_from(observed, costs),
         known_to=costs.most_batch,
     )
-
-
-def alpha_of(tau: float, gamma: int) -> float:
-    """The acceptance rate a with 1 + a + .. + a^gamma = tau, the same at every position; above 1 if tau > gamma + 1."""
-
-    def over(rate: float) -> float:
-        return sum(rate**power for power in range(gamma + 1)) - tau
-
-    return 0.0 if tau <= 1 else float(brentq(over, 0.0, max(2.0, tau)))
 
 
 def shortest_answer(ratio: float, plain_ms: float, extra_ms: float) -> int | None:

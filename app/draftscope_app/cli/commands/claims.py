@@ -1,0 +1,96 @@
+"""`draftscope claims`: what people say about speculative decoding, judged by the results of your own commands."""
+
+from __future__ import annotations
+
+import json as jsonlib
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from draftscope.base.errors import DraftscopeError
+from draftscope_app.cli import options, terminal
+from draftscope_app.cli.exit_codes import ExitCode
+from draftscope_app.cli.fields import whole
+
+if TYPE_CHECKING:
+    from draftscope.claims.claim import Claim, Judged
+    from draftscope.claims.evidence import Evidence, RowJson
+
+RESULTS = "Results"
+BENCH, REGRET = Path("bench/bench.json"), Path("regret/regret.json")
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def claims(
+    number: Annotated[
+        int | None, typer.Argument(parser=whole, metavar="[NUMBER]", help="one claim; default: all 24")
+    ] = None,
+    bench: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help=f"results of a benchmark; default: {BENCH}", rich_help_panel=RESULTS),
+    ] = None,
+    regret: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help=f"results of 'regret'; default: {REGRET}", rich_help_panel=RESULTS),
+    ] = None,
+    advice: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="results of 'advise --json'", rich_help_panel=RESULTS)
+    ] = None,
+    json: options.Json = False,
+) -> int:
+    """What people say about speculative decoding, judged by results that were measured here.
+
+    Reads the files that 'bench', 'regret' and 'advise --json' wrote; loads no model. A claim whose results are missing
+    names the command that measures it.
+    """
+    from draftscope.claims.evidence import Evidence
+    from draftscope.claims.table import CLAIMS, find
+
+    chosen = list(CLAIMS) if number is None else [claim for claim in (find(number),) if claim is not None]
+    if not chosen:
+        raise DraftscopeError(f"There is no claim {number}; choose 1 to {len(CLAIMS)}.")
+    evidence = Evidence(_read(bench, BENCH, "rows"), _read(regret, REGRET, "rows"), _read(advice, None, "limits"))
+    judged = [(claim, claim.judged(evidence)) for claim in chosen]
+    if json:
+        print(jsonlib.dumps([_values(claim, found) for claim, found in judged]))
+    elif number is not None:
+        _show_one(*judged[0], evidence)
+    else:
+        _show_all(judged, evidence)
+    return ExitCode.OK
+
+
+def _read(given: Path | None, default: Path | None, field: str) -> RowJson | None:
+    """The given file, or the default one if it is there."""
+    from draftscope.claims.evidence import read
+
+    path = given or (default if default is not None and default.exists() else None)
+    return read(path, field) if path is not None else None
+
+
+def _values(claim: Claim, found: Judged) -> dict[str, object]:
+    own = {"number": claim.number, "sentence": claim.sentence, "command": claim.command, "rule": claim.rule}
+    return {**own, **asdict(found)}
+
+
+def _show_one(claim: Claim, found: Judged, evidence: Evidence) -> None:
+    print(f"{claim.number}. {claim.sentence}\n{_machine(evidence)}")
+    print(f"Verdict: {found.verdict}. {found.found}")
+    print(f"How it is computed: {claim.rule}. Measured by: {claim.command}")
+    if found.change:
+        print(found.change)
+
+
+def _show_all(judged: list[tuple[Claim, Judged]], evidence: Evidence) -> None:
+    rows = [(str(claim.number), claim.sentence, str(found.verdict), found.found) for claim, found in judged]
+    terminal.show(terminal.Table(("", "claim", "verdict", "found"), rows, frozenset({0}), _machine(evidence)))
+
+
+def _machine(evidence: Evidence) -> str:
+    """The machine and date of the results."""
+    known = ", ".join(f"{name} {value}" for name, value in evidence.machine.items() if value != "")
+    return f"Measured on: {known}" if known else "No results were found; the commands below measure them."

@@ -1,0 +1,47 @@
+"""A claim, and what a verdict on it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from draftscope.claims.evidence import Evidence
+
+
+class ClaimVerdict(StrEnum):
+    """One of four."""
+
+    HOLDS = "holds"
+    ONLY_IF = "holds here only if"
+    FAILS = "does not hold here"
+    UNTESTED = "cannot be tested here"
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The verdict, the numbers behind it with interval and n, and what would change it."""
+
+    verdict: ClaimVerdict
+    found: str
+    change: str = ""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One claim. `judge` returns None where the evidence lacks what it needs; without it `why_not` says why."""
+
+    number: int
+    sentence: str
+    command: str
+    rule: str  # how the verdict is computed
+    judge: Callable[[Evidence], Judged | None] | None = None
+    why_not: str = ""
+
+    def judged(self, evidence: Evidence) -> Judged:
+        """The verdict from these results."""
+        found = self.judge(evidence) if self.judge is not None else None
+        if found is not None:
+            return found
+        why = self.why_not or "these results do not contain what it needs"
+        return Judged(ClaimVerdict.UNTESTED, f"{why[0].upper()}{why[1:]}.", f"Run: {self.command}")

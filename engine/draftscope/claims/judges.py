@@ -1,0 +1,271 @@
+"""How verdicts are computed from results. Each function judges one claim; None where its rows are missing.
+
+A ratio of two drafters is told from 1 only where their intervals over plain do not overlap: stricter than a paired
+comparison, which rows of separate systems do not allow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from statistics import median
+
+from draftscope.advise.alpha import alpha_of
+from draftscope.claims.claim import ClaimVerdict, Judged
+from draftscope.claims.evidence import Evidence, RowJson
+from draftscope.drafters.options import nodes_in
+
+HEADS = ("eagle", "eagle3", "medusa", "mtp", "block")
+
+
+def exact(evidence: Evidence) -> Judged | None:
+    """1: every greedy text equals plain's."""
+    rows = [row for row in evidence.rows if row["equal_runs"] is not None and not row["lossy"]]
+    if not rows:
+        return None
+    runs, equal = sum(row["runs"] for row in rows), sum(row["equal_runs"] for row in rows)
+    found = f"{equal} of {runs} greedy texts by {len(_names(rows))} settings equal plain's."
+    if equal == runs:
+        return Judged(ClaimVerdict.HOLDS, found, "Above T = 0 run: draftscope check --drafter NAME.")
+    return Judged(ClaimVerdict.ONLY_IF, f"{found} The others differ.", "'draftscope check' tells ties from errors.")
+
+
+def tau_formula(evidence: Evidence) -> Judged | None:
+    """2: the formula's own value for the quoted numbers, and its error on measured chains."""
+    quoted = sum(0.8**k for k in range(6))
+    chains = [
+        row for row in evidence.rows if row["gamma"] and row["conditional_alpha"] and row["mean_acceptance_length"]
+    ]
+    errors = [_geometric_error(row) for row in chains]
+    if not errors:
+        return None
+    found = (
+        f"For alpha .8 and gamma 5 the formula gives {quoted:.2f}, not 4.5. On {len(errors)} measured chains it "
+        f"differs from the mean acceptance length by {median(errors):.1%} in the median, {max(errors):.1%} at most."
+    )
+    return Judged(
+        ClaimVerdict.FAILS, found, "4.5 needs alpha .883. Acceptance that varies by position changes the rest."
+    )
+
+
+def two_to_three(evidence: Evidence) -> Judged | None:
+    """3: the best ratio at batch 1 is at least 2."""
+    return _at_least(_alone(evidence), 2.0, "a larger target over its draft, or a draft that agrees more often")
+
+
+def break_even(evidence: Evidence) -> Judged | None:
+    """4: break-even alpha of every measured chain of the draft model, from its measured costs."""
+    rows = [row for row in _alone(evidence) if row["drafter"] == "draft" and row["gamma"] and row["prediction"]]
+    if not rows:
+        return None
+    costs = [row["prediction"]["gamma_c"] + row["prediction"]["v"] + row["prediction"]["o"] for row in rows]
+    alphas = [alpha_of(cost, row["gamma"]) for cost, row in zip(costs, rows, strict=True)]
+    low, high = min(alphas), max(alphas)
+    found = f"Break-even acceptance of {len(rows)} measured chains: {low:.2f} to {high:.2f}, by gamma and text."
+    inside = [0.5 <= alpha <= 0.6 for alpha in alphas]
+    verdict = ClaimVerdict.HOLDS if all(inside) else ClaimVerdict.ONLY_IF if any(inside) else ClaimVerdict.FAILS
+    return Judged(verdict, found, "It is no constant: it moves with gamma, the draft's cost c and the verify cost v.")
+
+
+def hopeless(evidence: Evidence) -> Judged | None:
+    """5: the settings with the lowest acceptance are slower than plain."""
+    rows = [row for row in _alone(evidence) if row["mean_acceptance_length"] and row["mean_acceptance_length"] < 1.3]
+    if not rows:
+        return None
+    worst = min(rows, key=lambda row: row["ratio_to_plain"]["median"])
+    slower = [row for row in rows if row["ratio_to_plain"]["high"] < 1]
+    found = (
+        f"{len(slower)} of {len(rows)} settings with under 1.3 tokens a round are slower; the worst: {_said(worst)}."
+    )
+    verdict = ClaimVerdict.HOLDS if len(slower) == len(rows) else ClaimVerdict.ONLY_IF if slower else ClaimVerdict.FAILS
+    return Judged(verdict, found, "A drafter that proposes nothing when it is unsure, such as n-grams, loses less.")
+
+
+def code_over_verse(evidence: Evidence) -> Judged | None:
+    """6: for each drafter, the ratio on code against that on verse."""
+    pairs = _pairs_by_kind(_alone(evidence), "code", "verse")
+    return _compared(pairs, "code", "verse", "other texts, and more prompts of each kind")
+
+
+def dynamic(evidence: Evidence) -> Judged | None:
+    """7: a policy beats the best fixed setting of the kind."""
+    rows = [row for row in (evidence.regret or {}).get("rows", ()) if row["policy"]]
+    if not rows:
+        return None
+    better = [row for row in rows if row["ratio_to_best"]["low"] > 1]
+    mean = sum(row["regret"] for row in rows) / len(rows)
+    found = f"{len(better)} of {len(rows)} policies by kind beat the best fixed setting; mean regret {mean:.1%}."
+    verdict = ClaimVerdict.HOLDS if len(better) == len(rows) else ClaimVerdict.ONLY_IF if better else ClaimVerdict.FAILS
+    return Judged(verdict, found, "Texts that change their kind half way, and longer ones.")
+
+
+def trees_over_chains(evidence: Evidence) -> Judged | None:
+    """8: sampled and top-k trees against chains of as many nodes of the same draft model."""
+    rows = _alone(evidence)
+    chains = {(row["gamma"], *_place(row)): row for row in rows if row["drafter"] == "draft" and not row["length"]}
+    trees = [row for row in rows if row["drafter"] in ("sampled-tree", "topk-tree") and row["shape"]]
+    pairs = [(row, chains[key]) for row in trees if (key := (nodes_in(tuple(row["shape"])), *_place(row))) in chains]
+    return _compared(pairs, "trees", "chains of as many nodes", "a verify forward whose rows cost less, as on a GPU")
+
+
+def heads_far_ahead(evidence: Evidence) -> Judged | None:
+    """9: the best head at batch 1 reaches 4x."""
+    rows = [row for row in _alone(evidence) if row["drafter"].removesuffix("-tree") in HEADS]
+    return _at_least(
+        rows, 4.0, "the published pair, its benchmark and its GPU: 6.47x is Vicuna-13B on HumanEval at T = 0"
+    )
+
+
+def lookahead_behind(evidence: Evidence) -> Judged | None:
+    """10: EAGLE's best against lookahead, by kind."""
+    pairs = _best_against(evidence, ("eagle", "eagle3", "eagle-tree", "eagle3-tree"), ("lookahead",))
+    return _compared(pairs, "EAGLE", "lookahead", "text that repeats itself")
+
+
+def cascade_over_two(evidence: Evidence) -> Judged | None:
+    """13: the cascade's best against the draft model's best chain."""
+    return _compared(_best_against(evidence, ("cascade",), ("draft",)), "the cascade", "two tiers", "three real sizes")
+
+
+def lossy_faster(evidence: Evidence) -> Judged | None:
+    """14: lossy rules against exact ones of the same drafter and gamma."""
+    rows = evidence.rows
+    own = {(row["drafter"], row["gamma"], *_place(row)): row for row in rows if not row["lossy"] and not row["length"]}
+    lossy = [row for row in rows if row["lossy"] and row["temperature"] > 0]
+    pairs = [(row, own[key]) for row in lossy if (key := (row["drafter"], row["gamma"], *_place(row))) in own]
+    return _compared(pairs, "lossy rules", "exact rules", "a looser rule; the total variation is in the same table")
+
+
+def by_batch(evidence: Evidence) -> Judged | None:
+    """18: the best ratio by batch: 2 to 3 up to 10, below 1 from 32 on."""
+    batches = sorted({row["batch"] for row in evidence.rows})
+    if len(batches) < 2:
+        return None
+    best = {batch: _best([row for row in evidence.rows if row["batch"] == batch]) for batch in batches}
+    found = "; ".join(f"batch {batch}: {_said(row)}" for batch, row in best.items()) + "."
+    small = all(best[batch]["ratio_to_plain"]["median"] >= 2 for batch in batches if batch <= 10)
+    large = [batch for batch in batches if batch >= 32]
+    off = bool(large) and all(best[batch]["ratio_to_plain"]["median"] < 1 for batch in large)
+    verdict = ClaimVerdict.HOLDS if small and off else ClaimVerdict.ONLY_IF if small or off else ClaimVerdict.FAILS
+    return Judged(verdict, found, "The cost of a row: on a GPU large batches reach the crossover later.")
+
+
+def long_context(evidence: Evidence) -> Judged | None:
+    """19: the best ratio at the longest context against that at the shortest."""
+    contexts = sorted({row["context"] for row in evidence.rows if row["context"]})
+    if len(contexts) < 2:
+        return None
+    ends = [[row for row in evidence.rows if row["context"] == context] for context in (contexts[-1], contexts[0])]
+    pairs = [(_best(long), _best(short)) for long, short in [ends]]
+    return _compared(pairs, f"{contexts[-1]} tokens", f"{contexts[0]} tokens", "a cache that outweighs the weights")
+
+
+def short_answers(evidence: Evidence) -> Judged | None:
+    """20: the answer length from which the advised setting pays."""
+    shortest = (evidence.advice or {}).get("limits", {}).get("shortest")
+    if shortest is None:
+        return None
+    found = f"The advised setting pays from {shortest} tokens on (modelled from measured prefill and rounds)."
+    verdict = ClaimVerdict.HOLDS if shortest >= 20 else ClaimVerdict.FAILS
+    return Judged(verdict, found, "A draft with a longer prefill, or a longer prompt.")
+
+
+def ssd_doubles(evidence: Evidence) -> Judged | None:
+    """22: SSD's best against the draft model's best chain."""
+    pairs = _best_against(evidence, ("ssd",), ("draft",))
+    return _compared(pairs, "SSD", "the draft model", "a second device that is idle while the target verifies")
+
+
+def cloud_bill(evidence: Evidence) -> Judged | None:
+    """24: the best ratio saves 1 - 1 / S of the machine's time."""
+    rows = evidence.rows
+    if not rows:
+        return None
+    best = _best(rows)
+    saved = 1 - 1 / best["ratio_to_plain"]["median"]
+    found = f"The best setting, {_said(best)}, saves {max(0.0, saved):.0%} of the machine's time for the same tokens."
+    verdict = ClaimVerdict.HOLDS if saved >= 0.7 else ClaimVerdict.FAILS
+    return Judged(verdict, found, "70% needs 3.3x at the batch sizes of a full server, where ratios are smallest.")
+
+
+def _geometric_error(row: RowJson) -> float:
+    alphas = [alpha for alpha in row["conditional_alpha"] if alpha is not None]
+    alpha = float(sum(alphas)) / len(alphas)
+    formula = float(sum(alpha**k for k in range(row["gamma"] + 1)))
+    return abs(formula / float(row["mean_acceptance_length"]) - 1)
+
+
+def _alone(evidence: Evidence) -> list[RowJson]:
+    """Exact rows of one sequence on prompts as they are."""
+    return [row for row in evidence.rows if row["batch"] == 1 and row["context"] is None and not row["lossy"]]
+
+
+def _place(row: RowJson) -> tuple[object, ...]:
+    return row["kind"], row["temperature"], row["batch"], row["context"]
+
+
+def _names(rows: Iterable[RowJson]) -> set[str]:
+    return {row["name"] for row in rows}
+
+
+def _best(rows: Sequence[RowJson]) -> RowJson:
+    return max(rows, key=lambda row: row["ratio_to_plain"]["median"])
+
+
+def _said(row: RowJson) -> str:
+    ratio = row["ratio_to_plain"]
+    numbers = f"{ratio['median']:.2f}x [{ratio['low']:.2f}, {ratio['high']:.2f}]"
+    return f"{row['name']} on {row['kind']} at T = {row['temperature']:g}, {numbers}, {row['runs']} runs"
+
+
+def _at_least(rows: Sequence[RowJson], least: float, change: str) -> Judged | None:
+    """Holds if every kind has a row above `least`, only if some kinds have."""
+    if not rows:
+        return None
+    kinds: dict[str, list[RowJson]] = {}
+    for row in rows:
+        kinds.setdefault(row["kind"], []).append(row)
+    over = [kind for kind, own in kinds.items() if _best(own)["ratio_to_plain"]["low"] >= least]
+    found = f"The best: {_said(_best(rows))}. {len(over)} of {len(kinds)} kinds reach {least:g}x{_listed(over)}."
+    verdict = ClaimVerdict.HOLDS if len(over) == len(kinds) else ClaimVerdict.ONLY_IF if over else ClaimVerdict.FAILS
+    return Judged(verdict, found, f"It would take {change}.")
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f" ({', '.join(names)})" if names else ""
+
+
+def _pairs_by_kind(rows: Sequence[RowJson], first: str, second: str) -> list[tuple[RowJson, RowJson]]:
+    others = {(row["name"], row["temperature"]): row for row in rows if row["kind"] == second}
+    own = [row for row in rows if row["kind"] == first]
+    return [(row, others[key]) for row in own if (key := (row["name"], row["temperature"])) in others]
+
+
+def _best_against(evidence: Evidence, own: Sequence[str], others: Sequence[str]) -> list[tuple[RowJson, RowJson]]:
+    """The best row of either group, for each kind and temperature."""
+    places: dict[object, tuple[list[RowJson], list[RowJson]]] = {}
+    for row in _alone(evidence):
+        sides = places.setdefault(_place(row), ([], []))
+        for side, names in zip(sides, (own, others), strict=True):
+            if row["drafter"] in names:
+                side.append(row)
+    return [(_best(first), _best(second)) for first, second in places.values() if first and second]
+
+
+def _compared(pairs: Sequence[tuple[RowJson, RowJson]], own: str, other: str, change: str) -> Judged | None:
+    """Holds if every pair's intervals lie apart in favour of the first, only if some do."""
+    if not pairs:
+        return None
+    better, worse = _apart(pairs, lambda a, b: a["low"] > b["high"]), _apart(pairs, lambda a, b: a["high"] < b["low"])
+    middle = median(a["ratio_to_plain"]["median"] / b["ratio_to_plain"]["median"] for a, b in pairs)
+    found = (
+        f"Of {len(pairs)} comparisons, {own} are faster than {other} in {better}, slower in {worse}; in the others the "
+        f"intervals overlap. The median ratio is {middle:.2f}."
+    )
+    verdict = ClaimVerdict.FAILS if not better else ClaimVerdict.HOLDS if better == len(pairs) else ClaimVerdict.ONLY_IF
+    if not better and not worse:
+        return Judged(ClaimVerdict.UNTESTED, found, "More prompts and repeats, until the intervals lie apart.")
+    return Judged(verdict, found, f"It would change with {change}.")
+
+
+def _apart(pairs: Sequence[tuple[RowJson, RowJson]], test: Callable[[RowJson, RowJson], bool]) -> int:
+    return sum(test(a["ratio_to_plain"], b["ratio_to_plain"]) for a, b in pairs)

@@ -1,0 +1,64 @@
+"""The 24 claims. Those without a function are measured by commands whose results no file holds yet."""
+
+from __future__ import annotations
+
+from draftscope.claims import judges
+from draftscope.claims.claim import Claim
+
+BENCH = "draftscope bench --quick"
+
+CLAIMS: tuple[Claim, ...] = (
+    Claim(1, "The output is exactly the target's.", BENCH, "every greedy text equals plain's", judges.exact),
+    Claim(2, "Alpha .8 and gamma 5 give about 4.5 tokens a round.", BENCH,
+          "(1 - a^(g+1)) / (1 - a), and its error on measured chains", judges.tau_formula),
+    Claim(3, "It is 2 to 3 times as fast at batch 1.", BENCH, "the best interval of every kind lies above 2",
+          judges.two_to_three),
+    Claim(4, "It pays above an acceptance of .55 to .60 and hurts below .5.", BENCH,
+          "break-even alpha of measured chains lies in .5 to .6", judges.break_even),
+    Claim(5, "A bad draft costs time.", BENCH, "settings with under 1.3 tokens a round lie below 1", judges.hopeless),
+    Claim(6, "Code accepts more than poetry.", BENCH, "ratios on code and verse, interval against interval",
+          judges.code_over_verse),
+    Claim(7, "A dynamic draft length beats a fixed one.", "draftscope regret --quick",
+          "a policy's interval over the best fixed setting lies above 1", judges.dynamic),
+    Claim(8, "Trees beat chains.", "draftscope bench --gamma 4,6 --drafters draft,sampled-tree,topk-tree",
+          "trees and chains of as many nodes, interval against interval", judges.trees_over_chains),
+    Claim(9, "With Medusa or EAGLE, 2x becomes 4 to 5x.", BENCH, "the best head of every kind lies above 4",
+          judges.heads_far_ahead),
+    Claim(10, "Lookahead needs no drafter but is slower than EAGLE.", BENCH, "best EAGLE against lookahead, by kind",
+          judges.lookahead_behind),
+    Claim(11, "Mamba drafters keep constant memory.", "draftscope bench --draft mamba2 --context 64,256,1024",
+          "bytes of the draft's state by context", why_not="no file holds both kinds of draft side by side yet"),
+    Claim(12, "CUDA graphs matter.", "make gpu", "the same run with and without graphs",
+          why_not="it needs a GPU, and was not run here"),
+    Claim(13, "Three tiers beat two.", BENCH, "the cascade's best against the draft model's best",
+          judges.cascade_over_two),
+    Claim(14, "Lossy variants are faster.", "draftscope bench --quick --rules block,typical,lenient --temperature 1",
+          "lossy against exact of the same drafter and gamma", judges.lossy_faster),
+    Claim(15, "Latency gets jittery but feels faster.", "draftscope decode PROMPT --json",
+          "gaps between tokens and chunks", why_not="no file holds many runs' gaps yet"),
+    Claim(16, "Draft latency matters more than draft quality.", "draftscope bench --draft MODEL --out bench-MODEL",
+          "speed by latency and agreement over drafts of several sizes",
+          why_not="it takes benchmarks with several draft models, which are not read together yet"),
+    Claim(17, "Fine-tuning the draft on your text raises acceptance by 20 to 40%.",
+          "draftscope adapt --drafter draft --text FILE --out DIR", "acceptance before and after",
+          why_not="it needs your text, and no file holds before and after yet"),
+    Claim(18, "2 to 3x up to batch 10, slower from batch 32 on.", "draftscope bench --batch 1,4,16,32",
+          "the best ratio by batch", judges.by_batch),
+    Claim(19, "Long contexts bring the gain back.", "draftscope bench --context 64,256,1024",
+          "the best ratio at the longest context against the shortest", judges.long_context),
+    Claim(20, "Answers under 20 tokens do not pay it back.", "draftscope advise --json",
+          "N* = extra prefill / (T1 (1 - 1/S))", judges.short_answers),
+    Claim(21, "A mixture of experts gains less: new tokens wake new experts.", "draftscope bench --target experts",
+          "experts woken by a verify forward against the uniform formula",
+          why_not="a benchmark does not count woken experts yet"),
+    Claim(22, "Speculative speculative decoding doubles the speed once more.", BENCH, "SSD's best against the draft's",
+          judges.ssd_doubles),
+    Claim(23, "Native multi-token prediction makes it built in.", BENCH, "needs a target with its own MTP layers",
+          why_not="no target with its own multi-token prediction layers is embedded"),
+    Claim(24, "It takes 70% off the cloud bill.", BENCH, "1 - 1/S of the best setting", judges.cloud_bill),
+)  # fmt: skip
+
+
+def find(number: int) -> Claim | None:
+    """A claim by its number."""
+    return next((claim for claim in CLAIMS if claim.number == number), None)
