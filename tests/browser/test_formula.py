@@ -13,7 +13,7 @@ from draftscope.decode.lab import Lab
 from draftscope.decode.race import race
 from draftscope.drafters.settings import Settings
 from draftscope.trace import files, html
-from draftscope.trace.events import EVENT, VerifyCosts
+from draftscope.trace.events import EVENT, Parted, Round, VerifyCosts
 from tests.support.alone import Alone
 from tests.support.browsers import violations
 from tests.support.raced import race_of
@@ -135,6 +135,12 @@ def parted(browser: Any, pair: Lab, folder: Path, width: int) -> Alone:
         events.append(EVENT.validate_python(raw))
     known = {"context": 100, "widths": [1, 3, 5], "v": [1.0, 1.0, 1.4], "noise": [0.0, 0.3, 0.1]}
     events.append(VerifyCosts(run="r", lane="speculative", **known))
+    texts = [
+        [token for event in events if isinstance(event, Round) and event.lane == lane for token in event.emitted]
+        for lane in ("plain", "speculative")
+    ]
+    first = next(i for i, (own, other) in enumerate(zip(*texts, strict=False)) if own != other)
+    events.append(Parted(run="r", lane="speculative", token=first, gap=0.0, behind=0.0, bound=0.07, tie=True))
     path = folder / "parted.html"
     path.write_text(html.page(events), encoding="utf-8")
     page = Alone(browser, path, viewport={"width": width, "height": 900})
@@ -151,7 +157,7 @@ def test_a_lane_that_parts_has_a_badge_and_the_headline_counts_both(
     badges = page.element.locator(".badge.parting")
     assert [badges.nth(i).is_visible() for i in (0, 1)] == [False, True]
     assert re.fullmatch(r"differs from token \d+: tie of 0\.00", badges.nth(1).inner_text())
-    assert "rounding alone decides" in badges.nth(1).get_attribute("title")
+    assert "rounding moves such logits by up to 0.07 (measured): a tie" in badges.nth(1).get_attribute("title")
     assert re.search(
         r"; plain decoding produced \d+ tokens with \d+, different from token \d+ on \(a tie\)", page.text("h2")
     )

@@ -98,8 +98,9 @@ def test_noise_is_named_with_its_cause() -> None:
 def test_a_greedy_lane_that_parts_gets_a_badge_and_both_lengths_are_counted() -> None:
     other = [*WORDS[:21], *range(100, 119)]
     run = store(lane("plain", WORDS, 1, 10, gaps={21: 0.0}), lane("draft", other, 4, 20, gaps={21: 0.0}))
+    run["lanes"][1]["parted"] = {"token": 21, "gap": 0.0, "behind": 0.01, "bound": 0.07, "tie": True}
     (parting,) = call(FILES, [("partingOf", [run["lanes"][1], run["lanes"][0]])])
-    assert parting == {"index": 21, "gap": 0, "tie": True}
+    assert parting == {"index": 21, "gap": 0, "tie": True, "bound": 0.07}
     assert call(FILES, [("partingBadge", [parting])]) == ["differs from token 22: tie of 0.00"]
     assert said(run)[0] == (
         "10 target forwards produced 40 tokens; plain decoding produced 40 tokens with 40, different from token 22 on "
@@ -112,11 +113,21 @@ def test_a_greedy_lane_that_parts_gets_a_badge_and_both_lengths_are_counted() ->
 def test_a_gap_that_rounding_does_not_explain_is_no_tie() -> None:
     other = [*WORDS[:21], *range(100, 119)]
     wide = [lane("draft", other, 4, 20, gaps={21: 1.5}), lane("plain", WORDS, 1, 10, gaps={21: 1.5})]
-    fine = [lane("draft", other, 4, 20, gaps={21: 0.1}, dtype="float32"), lane("plain", WORDS, 1, 10)]
     sampled = [lane("draft", other, 4, 20, temperature=1), lane("plain", WORDS, 1, 10, temperature=1)]
-    found = call(FILES, [("partingOf", each) for each in (wide, fine, sampled)] + [("partingOf", [*wide, 10])])
-    assert [each and each["tie"] for each in found] == [False, False, None, None]
+    wide[0]["parted"] = {"token": 21, "gap": 1.5, "behind": 1.4, "bound": 0.07, "tie": False}
+    found = call(FILES, [("partingOf", each) for each in (wide, sampled)] + [("partingOf", [*wide, 10])])
+    assert [each and each["tie"] for each in found] == [False, None, None]
     assert call(FILES, [("partingBadge", [found[0]])]) == ["differs from token 22: logits 1.50 apart"]
+    assert "further apart than rounding explains (0.07, measured)" in call(FILES, [("partingWords", [found[0]])])[0]
+
+
+def test_nothing_is_called_a_tie_that_was_not_measured() -> None:
+    """However small the gap: what rounding can move differs by model, and is measured after the race."""
+    other = [*WORDS[:21], *range(100, 119)]
+    near = [lane("draft", other, 4, 20, gaps={21: 0.01}), lane("plain", WORDS, 1, 10, gaps={21: 0.01})]
+    (parting,) = call(FILES, [("partingOf", near)])
+    assert parting == {"index": 21, "gap": 0.01, "tie": False, "bound": None}
+    assert "is measured once the race is over" in call(FILES, [("partingWords", [parting])])[0]
 
 
 # v by rows.

@@ -18,6 +18,7 @@ from draftscope.measure import ties
 from draftscope.measure.check import Finding, GreedyTest
 from draftscope.models.model import Model
 from draftscope.models.precise import fp32_logits
+from draftscope.trace.events import Parted
 
 GREEDY = (checks.greedy_identity, checks.end_inside_a_block, checks.ragged_batch)
 PROMPTS = ("The sea was calm and", "He said that the old man")
@@ -43,14 +44,14 @@ def rounded(monkeypatch: pytest.MonkeyPatch, lab: Lab, most: float) -> None:
     monkeypatch.setattr(lab.target, "run", run)
 
 
-def wrong_greedy(monkeypatch: pytest.MonkeyPatch, rank: int = 1) -> None:
+def wrong_greedy(monkeypatch: pytest.MonkeyPatch, rank: int = 1, every: int = 5) -> None:
     """A greedy rule that now and then takes the target's second best token."""
     right, rounds = Session._verify, 0
 
     def verify(self: Session, logits: torch.Tensor, *rest: Any) -> Any:
         nonlocal rounds
         rounds += 1
-        if rounds % 5 == 0:
+        if rounds % every == 0:
             best = logits.topk(rank + 1, -1).indices
             logits = logits.scatter(-1, best[..., :1], float(logits.min()))
         return right(self, logits, *rest)
@@ -79,6 +80,27 @@ def test_rounding_is_a_tie_and_no_difference(
     finding: Finding = test(bench, 8) if test is checks.end_inside_a_block else test(bench)
     assert finding.passed, finding.detail
     assert not finding.ties or "a tie" in finding.detail
+
+
+def test_a_races_lanes_are_judged_as_the_check_judges(shipped: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page shows these events; its own idea of a tie was a number for each dtype."""
+
+    def raced() -> list[Parted]:
+        lanes = {name: Settings.of(drafter=name, max_new_tokens=48) for name in ("plain", "ngram")}
+        runs = {name: shipped.session(PROMPTS[0], settings, lane=name) for name, settings in lanes.items()}
+        for run in runs.values():
+            assert list(run.events())
+        assert list(ties.parted(shipped, PROMPTS[0], {"ngram": lanes["ngram"]}, runs)) == []
+        return list(ties.parted(shipped, PROMPTS[0], lanes, runs, "r1"))
+
+    assert all(event.tie for event in raced())
+    with monkeypatch.context() as patch:
+        wrong_greedy(patch, every=7)
+        (event,) = raced()
+    case = GreedyTest(shipped, "ngram", prompts=PROMPTS[:1])
+    assert (event.run, event.lane, event.tie) == ("r1", "ngram", False)
+    assert event.behind > event.bound
+    assert event.bound == pytest.approx(case.rounding.bound, rel=1.0)
 
 
 def test_a_tie_is_counted_and_said(shipped: Lab, monkeypatch: pytest.MonkeyPatch) -> None:

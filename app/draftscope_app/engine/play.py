@@ -24,6 +24,7 @@ def events_of(lab: Lab, job: Job, cancelled: Callable[[], bool], alone: Callable
     """
     from draftscope.decode.race import race, solo_runs, verify_costs
     from draftscope.measure.compare import compare
+    from draftscope.measure.ties import parted
 
     lanes = {name: Settings.of(**values) for name, values in job.lanes}
     if job.compares or job.checks:
@@ -40,6 +41,8 @@ def events_of(lab: Lab, job: Job, cancelled: Callable[[], bool], alone: Callable
         for name, settings in lanes.items()
     ]
     yield from race(runs, cancelled)
+    if job.fork_point is None:
+        yield from parted(lab, job.prompt, lanes, dict(zip(lanes, runs, strict=True)), run)
     if job.solo_repeats and not cancelled():
         alone()
         yield from solo_runs(lab, job.prompt, lanes, job.run, job.solo_repeats, cancelled)

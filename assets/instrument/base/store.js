@@ -16,6 +16,7 @@ export function fold(store, event) {
   else if (event.kind === "run_end") lane.end = event;
   else if (event.kind === "solo_runs") lane.solo = event;
   else if (event.kind === "verify_costs") lane.verify = event;
+  else if (event.kind === "parted") lane.parted = event;
   if (Number.isFinite(event.end)) lane.clock = Math.max(lane.clock, event.end);
   return store;
 }
@@ -29,7 +30,18 @@ function begin(lane, start) {
 function laneOf(store, name) {
   let lane = store.byName.get(name);
   if (!lane) {
-    lane = { name, start: null, prefill: null, rounds: [], tokens: [], end: null, solo: null, verify: null, clock: 0 };
+    lane = {
+      name,
+      start: null,
+      prefill: null,
+      rounds: [],
+      tokens: [],
+      end: null,
+      solo: null,
+      verify: null,
+      parted: null,
+      clock: 0,
+    };
     lane.decoder = new TextDecoder("utf-8", { ignoreBOM: true });
     store.byName.set(name, lane);
     store.lanes.push(lane);

@@ -1,20 +1,21 @@
 // Where a greedy lane leaves plain decoding's text, and whether a tie of the target's logits explains it.
 //
 // Pure. Both lanes take the target's best token. In 16 bits two right forwards of the same token may round differently,
-// so that a near tie falls to the one or the other; a larger gap is no rounding.
+// so that a near tie falls to the one or the other. Whether it is one is the engine's to say, which measures after the
+// race what the target's rounding can move (engine/draftscope/measure/ties.py); until then nothing is called a tie.
 
 import { compareTokens, temperatureOf } from "../base/store.js";
 
-const TIED = { bfloat16: 0.1, float16: 0.02, float32: 0.001 }; // logits this close may change order by rounding
-
-/** {index, gap, tie} of the first token that differs among those shown at `shown` tokens of both; null if none does. */
+/** {index, gap, tie, bound} of the first token that differs among those shown at `shown` tokens of both; null if none does. */
 export function partingOf(lane, plain, shown = Infinity) {
   if (!plain || lane === plain || lane.start?.fork || temperatureOf(lane) > 0 || temperatureOf(plain) > 0) return null;
   const { first } = compareTokens(lane, plain);
   if (first < 0 || first >= Math.min(shown, lane.tokens.length, plain.tokens.length)) return null;
+  const { parted } = lane;
+  if (parted && parted.token === first) return { index: first, gap: parted.gap, tie: parted.tie, bound: parted.bound };
   const gaps = [lane, plain].map((each) => gapAt(each, first)).filter((gap) => Number.isFinite(gap));
   const gap = gaps.length ? Math.min(...gaps) : NaN;
-  return { index: first, gap, tie: gap <= (TIED[lane.start?.dtype] ?? TIED.float32) };
+  return { index: first, gap, tie: false, bound: null };
 }
 
 /** How close the target's two best tokens were where the lane wrote its token `index`. */
@@ -29,7 +30,9 @@ export const partingBadge = ({ index, gap, tie }) =>
   `differs from token ${index + 1}${Number.isFinite(gap) ? `: ${tie ? "tie of" : "logits"} ${gap.toFixed(2)}${tie ? "" : " apart"}` : ""}`;
 
 /** What it means. */
-export const partingWords = ({ gap, tie }) =>
-  tie
-    ? `The target's two best tokens are ${gap.toFixed(2)} apart in their logits: rounding alone decides which one is written.`
-    : "Plain decoding wrote another token, and the logits are further apart than rounding explains. Check this pair and drafter.";
+export const partingWords = ({ gap, tie, bound }) =>
+  bound === null || bound === undefined
+    ? "Plain decoding wrote another token. Whether rounding explains it is measured once the race is over."
+    : tie
+      ? `The target's logits of the two tokens are ${gap.toFixed(2)} apart in fp32, and rounding moves such logits by up to ${bound.toFixed(2)} (measured): a tie.`
+      : `Plain decoding wrote another token, and the target's fp32 logits are further apart than rounding explains (${bound.toFixed(2)}, measured). Check this pair and drafter.`;

@@ -76,7 +76,7 @@ def _favoured(step: Step, p: Tensor) -> Tensor:
     there = children >= 0
     tokens = tree.tokens.gather(1, children.clamp(min=0))
     chosen = torch.zeros_like(p).scatter_reduce(1, tokens, there.double(), "amax")
-    if tree.distributions is None:
+    if tree.distributions is None or not tree.distributions.shape[1]:
         return chosen
     row = tree.proposal_row[:, 0]  # [B] -1: children chosen without chance
     q = tree.distributions[torch.arange(len(row), device=row.device), row.clamp(min=0)].double()

@@ -9,7 +9,7 @@ says at how many of plain's tokens it would show, and where that is less than ha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,7 +17,11 @@ import torch
 from torch import Tensor
 
 from draftscope.decode.lab import Lab
+from draftscope.decode.run import Run
+from draftscope.drafters.settings import Settings
+from draftscope.models.loading.chat import Chat
 from draftscope.models.precise import fp32_logits
+from draftscope.trace.events import Parted
 
 RIVALS = 16  # the tokens nearest to the best one, whose lead is measured
 MARGIN = 2.0  # the bound, relative to the largest rounding that was measured
@@ -99,3 +103,21 @@ class Rounding:
         tokens = torch.tensor([[*prompt, *written[:-1]]], device=target.device)
         offsets = torch.arange(tokens.shape[1], device=target.device)[None]
         return target.forward(target.cache(1, tokens.shape[1]), tokens, offsets)[0, len(prompt) - 1 :].float()
+
+
+def parted(
+    lab: Lab, prompt: str, lanes: Mapping[str, Settings], runs: Mapping[str, Run], name: str = "run"
+) -> Iterator[Parted]:
+    """For each greedy lane of a race over `prompt` whose text leaves plain decoding's: where, and whether at a tie."""
+    plain = next((lane for lane, settings in lanes.items() if settings.drafter == "plain"), None)
+    if plain is None or any(settings.temperature > 0 for settings in lanes.values()):
+        return
+    tokens, expected = lab.encode(prompt, chat=Chat.of(lanes[plain])), runs[plain].token_ids
+    rounding = Rounding(lab, [(tokens, expected)])
+    for lane, run in runs.items():
+        found = rounding.parting(tokens, expected, run.token_ids)
+        if found is not None:
+            yield Parted(
+                run=name, lane=lane, token=found.token, gap=found.gap, behind=found.behind, bound=rounding.bound,
+                tie=found.tie,
+            )  # fmt: skip

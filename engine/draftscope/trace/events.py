@@ -4,7 +4,7 @@ Everything on a screen, in a metric or in an export is computed from these event
 a trace can be read where no model can run.
 
 A trace is a sequence of events, one JSON object a line. For each lane (one decoding run of one prompt):
-`RunStart`, `Prefill`, `Round` ..., `RunEnd`; a race may add `SoloRuns`, unrecorded whole runs, and `VerifyCosts`.
+`RunStart`, `Prefill`, `Round` ..., `RunEnd`; a race may add `SoloRuns`, unrecorded whole runs, `VerifyCosts` and `Parted`.
 
 A *node* is a drafted token; its `fate` says whether it was accepted. A *slot* is a place that can have children: -1 is
 the last committed token, any other slot is the node with that id. A *decision* verifies the children of one slot.
@@ -368,5 +368,20 @@ class VerifyCosts(Event):
     noise: Parts[float]
 
 
-AnyEvent = Annotated[RunStart | Prefill | Round | RunEnd | SoloRuns | VerifyCosts, Field(discriminator="kind")]
+class Parted(Event):
+    """Where this greedy lane's text leaves plain decoding's, and whether the target's rounding explains it.
+
+    By the fp32 logits of this lane's own text, as `draftscope check` decides it: a `tie` if no token from there on
+    trails the target's best by more than `bound`, twice what rounding was measured to move on plain's text.
+    """
+
+    kind: Literal["parted"] = "parted"
+    token: int  # the first that differs, counted from 0
+    gap: float  # logits of the two tokens there, apart
+    behind: float  # the most that a token from there on trails the target's best one
+    bound: float
+    tie: bool
+
+
+AnyEvent = Annotated[RunStart | Prefill | Round | RunEnd | SoloRuns | VerifyCosts | Parted, Field(discriminator="kind")]
 EVENT: TypeAdapter[AnyEvent] = TypeAdapter(AnyEvent)

@@ -29,6 +29,7 @@ MAX_BYTES = 512 * MIB  # unpacked; a run of a few thousand tokens takes a few me
 MAX_LINE = 16 * MIB  # a round that verifies 256 nodes takes less than one
 MAX_VALUES = 500_000  # in a line; that round has less than a third of them. Parsing more would hold up other threads
 MAX_BLANK = 1000  # lines
+LATER = ("prefill", "round", "run_end", "solo_runs", "verify_costs", "parted")  # kinds that no trace begins with
 MAX_EVENTS = 500_000  # a round takes about a kilobyte or more
 
 
@@ -132,7 +133,7 @@ def _version(path: Path, first: bytes) -> int:
             f"'{path.name}' was written in trace version {quoted(version)}, and this Draftscope reads {OLDEST} to "
             f"{SCHEMA_VERSION}; open it with the Draftscope that wrote it, or record the run again."
         )
-    if isinstance(start, dict) and start.get("kind") in ("prefill", "round", "run_end", "solo_runs", "verify_costs"):
+    if isinstance(start, dict) and start.get("kind") in LATER:
         raise DraftscopeError(f"'{path.name}' does not begin with the start of a run; its first lines are missing.")
     return version if isinstance(version, int) else SCHEMA_VERSION
 
