@@ -4,7 +4,7 @@ Everything on a screen, in a metric or in an export is computed from these event
 a trace can be read where no model can run.
 
 A trace is a sequence of events, one JSON object a line. For each lane (one decoding run of one prompt):
-`RunStart`, `Prefill`, `Round` ..., `RunEnd`; a race may add `SoloRuns` (unrecorded whole runs), `VerifyCosts`, `Parted`.
+`RunStart`, `Prefill`, `Round` ..., `RunEnd`; a race may add `SoloRuns` (whole runs), `VerifyCosts` and `Parted`.
 
 A *node* is a drafted token; its `fate` says whether it was accepted. A *slot* is a place that can have children: -1 is
 the last committed token, any other slot is the node with that id. A *decision* verifies the children of one slot.
