@@ -162,6 +162,17 @@ def test_break_even_acceptance_breaks_even() -> None:
     assert steady_ratio(Candidate("draft", 3), typed([found.least_alpha], 3), costs) == pytest.approx(1, abs=0.003)
 
 
+def test_limits_are_those_of_the_asked_concurrency() -> None:
+    costs, observed = CalibratedCosts(made_calibration(), 100), {Candidate("draft", 3): typed([0.7], 3)}
+    found = {}
+    for readers in (1, 4):
+        chosen = predict(Question(concurrency=readers), observed, costs, Prefill(5.0, {"draft": 4.0}))[0]
+        found[readers] = limits.limits(chosen, observed, costs, Prefill(5.0, {"draft": 4.0}), readers)
+        assert found[readers].least_tau == pytest.approx(made_calibration().round_cost("draft", 3, readers, 100))
+    assert found[1].shortest is not None and found[4].shortest is not None
+    assert found[4].shortest > found[1].shortest
+
+
 @pytest.mark.parametrize(("c", "expected"), [(0.05, 0.20), (0.1, 0.33), (0.2, 0.51), (0.3, 0.62)])
 def test_break_even_acceptance_of_the_known_table(c: float, expected: float) -> None:
     """gamma 5 and v 1: the acceptance at which a chain pays is no constant."""

@@ -211,7 +211,7 @@ def _reported(
     proven = {each.candidate.drafter for each in measured}
     observed = {each: own for each, own in known.observed.items() if each.drafter in proven}
     again = next(each for each in predict(question, {candidate: observed[candidate]}, costs, known.prefill))
-    ends = limits.limits(again, observed, costs, known.prefill)
+    ends = limits.limits(again, observed, costs, known.prefill, question.concurrency)
     plan = limits.schedule(candidate.drafter, observed, costs)
     said = sentences.of_decision(question, decision, runner_up, ends)
     if question.objective is Objective.COST:

@@ -38,8 +38,10 @@ class Stretch:
     gamma: int
 
 
-def limits(chosen: Predicted, observed: Mapping[Candidate, Observed], costs: RoundCosts, prefill: Prefill) -> Limits:
-    """The limits of the chosen candidate; `off_from` looks at all that were observed."""
+def limits(
+    chosen: Predicted, observed: Mapping[Candidate, Observed], costs: RoundCosts, prefill: Prefill, batch: int = 1
+) -> Limits:
+    """The limits of the chosen candidate at `batch` readers; `off_from` looks at all that were observed."""
     gamma, tau = chosen.candidate.gamma, chosen.tau.median
     fixed = gamma is not None and int(observed[chosen.candidate].nodes.min()) == gamma
     steps = float(observed[chosen.candidate].levels.mean())
@@ -51,7 +53,7 @@ def limits(chosen: Predicted, observed: Mapping[Candidate, Observed], costs: Rou
         least_tau=chosen.cost,
         most_step=spare if has_steps and spare > 0 else None,
         step=chosen.drafting / steps if has_steps else None,
-        shortest=shortest_answer(tau / chosen.cost, costs.plain(1), prefill.added(chosen.candidate.drafter)),
+        shortest=shortest_answer(chosen.steady, costs.plain(batch), batch * prefill.added(chosen.candidate.drafter)),
         off_from=off_from(observed, costs),
         known_to=costs.most_batch,
     )

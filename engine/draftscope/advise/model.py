@@ -39,7 +39,8 @@ class Prefill:
 
 @dataclass(frozen=True)
 class Predicted:
-    """One candidate. `cost` and its part `drafting` (gamma c) are in rounds of plain decoding, for one sequence.
+    """One candidate. `cost` and its part `drafting` (gamma c) are of rounds of as many sequences as were asked for, in
+    rounds of plain decoding of as many.
 
     `ratio` is plain's value of the objective divided by the candidate's (for speeds the other way round), so that more
     than 1 is better; its interval is tau's.
@@ -49,8 +50,12 @@ class Predicted:
     tau: Interval
     cost: float
     drafting: float
-    steady: float  # tau / cost in a full batch of the asked size
     ratio: Interval
+
+    @property
+    def steady(self) -> float:
+        """The ratio in a batch that stays full, without prefill."""
+        return self.tau.median / self.cost
 
 
 def predict(
@@ -110,14 +115,13 @@ def _predicted(
     finish = finish_times(observed, lambda *size: costs.ms(drafter, *size), batch, length)
     own = value(question, finish) + batch * prefill.of(drafter)
     ratio = (length * costs.plain(batch) + batch * prefill.plain) / own
-    tau, cost = tau_interval(observed), round_cost(candidate, observed, costs)
+    tau, cost = tau_interval(observed), round_cost(candidate, observed, costs, batch)
     nodes, levels = round(float(observed.nodes.mean())), round(float(observed.levels.mean()))
-    drafting = costs.ms(drafter, nodes, levels, 1) - costs.ms(drafter, nodes, 0, 1)
+    drafting = costs.ms(drafter, nodes, levels, batch) - costs.ms(drafter, nodes, 0, batch)
     return Predicted(
         candidate=candidate,
         tau=tau,
         cost=cost,
-        drafting=drafting / costs.plain(1),
-        steady=steady_ratio(candidate, observed, costs, batch),
+        drafting=drafting / costs.plain(batch),
         ratio=Interval(ratio, ratio * tau.low / tau.median, ratio * tau.high / tau.median),
     )

@@ -79,7 +79,7 @@ def planned(
     observed = {Candidate(drafter, gamma): typed(values.conditional, gamma) for gamma in values.gammas}
     predicted = predict(question, observed, costs, Prefill())
     best = predicted[0]
-    ends = limits.limits(best, observed, costs, Prefill())
+    ends = limits.limits(best, observed, costs, Prefill(), question.concurrency)
     readers = [size for size in (1, 2, 4, 8, 16, 32, 64) if size <= costs.most_batch]
     plan = limits.schedule(drafter, observed, costs)
     on = best.ratio.median > 1

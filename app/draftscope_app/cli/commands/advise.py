@@ -188,7 +188,7 @@ def candidates_table(found: AdviceReport) -> terminal.Table:
             [each.candidate.name, f"{each.tau.median:.2f}", f"{each.cost:.2f}", f"{each.ratio.median:.2f}", same, run]
         )
     head = ["candidate", "tokens a round", "cost of a round", "predicted", "predicted for the run", "measured"]
-    title = "Over plain decoding; the cost is in rounds of plain decoding, for one sequence:"
+    title = "Over plain decoding; the cost of a round is in rounds of plain decoding:"
     return terminal.Table(head, rows, frozenset(range(1, len(head))), title)
 
 
