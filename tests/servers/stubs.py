@@ -47,6 +47,7 @@ class Habits:
     metrics: bool = True
     incremental: bool = False  # SGLang's --incremental-streaming-output
     loses_ids: bool = False  # llama.cpp within a character
+    no_cards: bool = False  # /v1/models fails, as transformers serve does on a machine without a hub cache
     step: int = 7  # the chain's; another number is another model
     asked: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     drafts: int = 0
@@ -84,6 +85,8 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         habits = self.server.habits
         found = get_routes(habits).get(self.path)
+        if habits.no_cards and self.path == "/v1/models":
+            return self._send(b"Internal Server Error", "text/plain", 500)
         if self.path == "/metrics" and habits.metrics and habits.kind in ("vllm", "llama.cpp"):
             return self._send(metrics(habits).encode(), "text/plain")
         if found is None:

@@ -149,6 +149,13 @@ def test_a_server_that_is_not_there_and_one_of_another_kind_are_named(connect: C
         connect(url, model="llama")
 
 
+def test_a_server_that_does_not_list_its_models_is_asked_for_the_one_that_was_named(connect: Connect) -> None:
+    with stub(Habits(kind="transformers", no_cards=True)) as url:
+        with pytest.raises(ServerError, match="does not say which model it serves"):
+            connect(url)
+        assert answered(connect(url, model="stub"), request())[0][-1].finish == "length"
+
+
 def test_closing_the_iterator_closes_the_connection(connect: Connect) -> None:
     with stub(Habits(pause=0.01)) as url:
         server = connect(url)

@@ -22,7 +22,7 @@ from draftscope.servers.identify import identify
 from draftscope.servers.latency import Arrival, latency, loopback_jitter
 from draftscope.servers.load import LoadPlan, load
 from draftscope.servers.race import Lane, Prompt, Race, Standing, race, same_tokenizers
-from draftscope.servers.summary import LaneSummary, against_target, summaries
+from draftscope.servers.summary import LaneSummary, against_target, outside, summaries
 from draftscope.servers.wire import Limits
 from draftscope.verify.sampling import Sampling
 from draftscope_app.cli.main import main
@@ -184,6 +184,10 @@ def test_sampled_text_of_the_target_has_its_expected_log_probability(pair: Lab) 
     shuffled = forced(pair.target, prompt.ids, [5, 200, 17, 130, 77, 240, 40], Sampling(1.0))
     wrong, _ = against_target([shuffled])
     assert wrong is not None and wrong < -2
+    cut = forced(pair.target, prompt.ids, [5, 200, 17], Sampling(1.0, top_k=1))
+    assert outside([cut]) > 0
+    finite, _ = against_target([cut, known[0]])
+    assert finite is not None and abs(finite) < 100  # a token that is ruled out does not make it infinite
     with pytest.raises(DraftscopeError, match="not in the target's vocabulary"):
         forced(pair.target, prompt.ids, [10**6], Sampling(1.0))
 
@@ -246,6 +250,7 @@ def test_the_command_prints_a_table_and_saves_every_token(capsys: pytest.Capture
         (["--server", "a=ftp://h", "x"], "no http address"),
         (["--server", "a=http://127.0.0.1:9", "--server", "a=http://127.0.0.1:8", "x"], "Two lanes are called 'a'"),
         (["x"], "There is no server"),
+        (["--server", "a=http://127.0.0.1:9", "x", "--served-model", "b=m"], "write LANE=MODEL with one of a"),
         (["--server", "http://127.0.0.1:9"], "Give a PROMPT or --prompts"),
         (["--server", "http://127.0.0.1:9", "x", "-n", "0"], "ask for 1 or more"),
         (["--server", "http://127.0.0.1:9", "x", "--top-p", "0"], "top_p = 0"),

@@ -26,7 +26,7 @@ def identify(url: str, listed: Sequence[str] = (), model: str | None = None, lim
     """
     wire = Wire(permitted(url, listed), limits)
     try:
-        cards = wire.get("/v1/models", Cards)
+        cards = wire.asked("/v1/models", Cards) or Cards(data=[])  # transformers serve fails there without a cache
         for recognise in DIALECTS:
             server = recognise(wire, cards, model)
             if server is not None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
-from draftscope.base.errors import DraftscopeError
+from draftscope.base.errors import DraftscopeError, quoted
 from draftscope.decode.lab import Lab
 from draftscope.decode.prompt import read_prompt
 from draftscope.models.loading.chat import Chat
@@ -31,17 +31,28 @@ def chosen(written: Sequence[str], also: Sequence[str] = ()) -> Mapping[str, str
     return dict(pairs)
 
 
+def served(written: Sequence[str], lanes: Collection[str]) -> Mapping[str, str]:
+    """Lane -> model of `LANE=MODEL`. Raises `DraftscopeError` for another form, or a lane that there is not."""
+    models = {}
+    for each in written:
+        lane, _, model = each.partition("=")
+        if lane not in lanes or not model:
+            raise DraftscopeError(f"--served-model {quoted(each)}: write LANE=MODEL with one of {', '.join(lanes)}.")
+        models[lane] = model
+    return models
+
+
 def connect(
-    servers: Mapping[str, str], model: str | None, limits: Limits, keep: Callable[[Server], Server]
+    servers: Mapping[str, str], models: Mapping[str, str], limits: Limits, keep: Callable[[Server], Server]
 ) -> tuple[list[Lane], dict[str, str]]:
-    """The lanes of servers that answer, each passed to `keep`, and why the others do not.
+    """The lanes of servers that answer, each passed to `keep`, and why the others do not. `models`: lane -> its model.
 
     Raises `ServerError` if none does. All of `servers` count as listed by the operator.
     """
     lanes, missing = [], {}
     for name, url in servers.items():
         try:
-            lanes.append(Lane(name, keep(identify(url, tuple(servers.values()), model, limits))))
+            lanes.append(Lane(name, keep(identify(url, tuple(servers.values()), models.get(name), limits))))
         except ServerError as error:
             missing[name] = str(error)
     if missing and not lanes:

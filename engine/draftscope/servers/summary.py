@@ -72,19 +72,24 @@ def _summary(
         counted=standing.counted.get(lane.name) or _added([each.counted for each in good if each.counted]),
         log_p=log_p,
         best=best,
-        notes=tuple(_notes(lane, answers, first, plan, standing, log_p)),
+        notes=(*_notes(lane, answers, first, plan, standing, log_p), *_outside(known)),
     )
 
 
 def against_target(known: Sequence[Forced]) -> tuple[float | None, float | None]:
-    """Mean of log p minus its expectation, in nats per token, and the share of most probable tokens."""
-    p = [value for each in known for value in each.p]
-    if not p:
-        return None, None
-    expected = [value for each in known for value in each.expected]
-    best = [value for each in known for value in each.best]
-    logs = [math.log(value) if value > 0 else -math.inf for value in p]
-    return sum(logs) / len(p) - sum(expected) / len(p), sum(best) / len(best)
+    """Mean of log p minus its expectation, in nats per token, and the share of most probable tokens.
+
+    Tokens that the target's top-k, top-p or min-p rules out are left out of the mean; `outside` counts them.
+    """
+    said = [row for each in known for row in zip(each.p, each.expected, each.best, strict=True)]
+    inside = [math.log(p) - expected for p, expected, _ in said if p > 0]
+    best = sum(is_best for *_, is_best in said) / len(said) if said else None
+    return sum(inside) / len(inside) if inside else None, best
+
+
+def outside(known: Sequence[Forced]) -> int:
+    """Tokens that the target would not have sampled at all."""
+    return sum(p <= 0 for each in known for p in each.p)
 
 
 def _over(answers: Sequence[Answer], value: Callable[[Answer], float | None]) -> Interval | None:
@@ -135,9 +140,7 @@ def _notes(
         notes.append(difference)
     if plan.request.temperature and log_p is not None and abs(log_p) > OFF:
         side = "less" if log_p < 0 else "more"
-        notes.append(
-            f"its tokens are {abs(log_p):.1f} nats {side} probable under the target than the target's own are."
-        )
+        notes.append(f"its tokens are {abs(log_p):.1f} nats {side} probable under the target than its own would be.")
     if lost := sum(bool(each.ids) and not each.complete for each in answers if not each.failure):
         notes.append(f"{lost} answers came without some token ids; p is not computed for them.")
     if not offers.ids_out:
@@ -147,6 +150,11 @@ def _notes(
     if not offers.fresh and plan.request.fresh:
         notes.append("its prefix cache is on: TTFT falls with every repeat.")
     return notes
+
+
+def _outside(known: Sequence[Forced]) -> list[str]:
+    strange, every = outside(known), sum(len(each.p) for each in known)
+    return [f"{strange} of {every} tokens are outside the target's top-k, top-p or min-p here."] if strange else []
 
 
 def first_difference(answers: Sequence[Answer], first: Sequence[Answer]) -> str | None:

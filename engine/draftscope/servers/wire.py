@@ -20,6 +20,7 @@ Answer = TypeVar("Answer", bound=BaseModel)
 MIB = 1 << 20
 DATA = b"data:"
 END = b"[DONE]"
+ASKS_FOR_A_KEY = (401, 403)
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ class Wire:
     def _body(self, method: str, path: str, body: Mapping[str, Any] | None, absent: bool = False) -> bytes | None:
         send = None if body is None else dict(body)
         with self._failures(path), self._client.stream(method, self.url + path, json=send) as response:
-            if absent and response.status_code >= 400:
+            if absent and response.status_code >= 400 and response.status_code not in ASKS_FOR_A_KEY:
                 return None
             self._refuse(path, response)
             return self._read(path, response)
@@ -127,7 +128,7 @@ class Wire:
             raise ServerError(
                 f"{self.url}{path} redirects to {elsewhere}; redirects are not followed, give that address."
             )
-        if status in (401, 403):
+        if status in ASKS_FOR_A_KEY:
             raise ServerError(f"{self.url}{path} asks for a key ({status}); start the server without one.")
         reason = _reason(self._read(path, response))
         raise ServerError(f"{self.url}{path} refused the request ({status}): {reason or 'it gives no reason'}")

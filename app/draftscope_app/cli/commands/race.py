@@ -52,8 +52,12 @@ def race(
         typer.Option(metavar="DRAFTER", help="a drafter here as another lane; may be repeated", rich_help_panel=LANES),
     ] = None,
     served_model: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="the model to ask for, where a server has several", rich_help_panel=LANES),
+        list[str] | None,
+        typer.Option(
+            metavar="LANE=MODEL",
+            help="the model to ask a server for, where it does not say or has several; may be repeated",
+            rich_help_panel=LANES,
+        ),
     ] = None,
     timeout: Annotated[
         float,
@@ -140,11 +144,12 @@ def race(
         raise DraftscopeError(f"--repeats {repeats}: ask for 1 or more.")
     texts, points, rate = _texts(prompt, prompts), _points(concurrency), _rate(arrivals)
     named = entries.chosen(server or (), engine or ())
+    models = entries.served(served_model or (), named)
     load, _ = options.models(loading)
     with ExitStack() as opened:
         lab = opened.enter_context(options.load(load)) if loading or engine else None
         limits = Limits(silent=timeout, connect=min(timeout, Limits.connect))
-        lanes, missing = entries.connect(named, served_model, limits, opened.enter_context)
+        lanes, missing = entries.connect(named, models, limits, opened.enter_context)
         lanes += entries.engine_lanes(lab, engine or ()) if lab else []
         tokenised = entries.prompts(texts, lanes, lab, raw, tokens)
         field = _Field(lanes, missing, tokenised, request, lab, loopback_jitter())

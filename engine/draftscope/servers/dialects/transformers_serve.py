@@ -12,13 +12,12 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from draftscope.servers.adapter import Chunk, Counted, Identity, Offers, Request
+from draftscope.servers.adapter import Chunk, Counted, Identity, Offers, Request, ServerError
 from draftscope.servers.dialects.base import Cards, WebServer, finish, same_prompt
 from draftscope.servers.wire import Wire
 
 OFFERS = Offers(ids_in=False, ids_out=False, chat=False, ignore_eos=False, tokenize=False, counters=False)
 ROUTES = {"/load_model", "/v1/responses", "/v1/completions"}  # together only here
-ANY = "default"  # a server started for one model answers with it, whatever it is asked for
 
 
 class Routes(BaseModel):
@@ -45,7 +44,9 @@ def recognise(wire: Wire, cards: Cards, model: str | None) -> TransformersServe 
     routes = wire.asked("/openapi.json", Routes)
     if routes is None or not set(routes.paths) >= ROUTES:
         return None
-    name = model or (cards.data[0].id if len(cards.data) == 1 else ANY)
+    name = model or (cards.data[0].id if len(cards.data) == 1 else "")
+    if not name:
+        raise ServerError(f"{wire.url} does not say which model it serves; give its name, as it was started with.")
     about = Identity(
         url=wire.url,
         kind="transformers",
