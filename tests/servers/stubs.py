@@ -10,7 +10,7 @@ import random
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -50,6 +50,7 @@ class Habits:
     no_cards: bool = False  # /v1/models fails, as transformers serve does on a machine without a hub cache
     step: int = 7  # the chain's; another number is another model
     asked: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    write: Callable[[list[int], int, float, int | None], list[int]] | None = None  # instead of the chain
     drafts: int = 0
     drafted: int = 0
     accepted: int = 0
@@ -65,6 +66,8 @@ def ids_of(text: str) -> list[int]:
 
 def written(habits: Habits, prompt: list[int], count: int, temperature: float, seed: int | None) -> list[int]:
     """The chain's tokens: the next is `step` further when greedy, one of four when sampled."""
+    if habits.write is not None:
+        return habits.write(prompt, count, temperature, seed)
     draws, ids, last = random.Random(seed), [], prompt[-1]
     for _ in range(count):
         last = (last + habits.step + (draws.randrange(4) if temperature else 0)) % (VOCABULARY - 1)

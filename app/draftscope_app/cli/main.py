@@ -48,6 +48,7 @@ COMMANDS = {
     "servers": Listed(MEASURE, "Print or run commands that start servers to race."),
     "check": Listed(MEASURE, "Compare a drafter's output with plain decoding."),
     "claims": Listed(MEASURE, "Judge what people say by your own results; loads no model."),
+    "audit": Listed(MEASURE, "Ask whether a server's output is still its target's."),
     "calibrate": Listed(MEASURE, "Measure what a round costs on this machine."),
     "replay": Listed(TRACES, "Print a recorded run; loads no model."),
     "export": Listed(TRACES, "Write a recorded run as a table or a page; loads no model."),

@@ -43,12 +43,14 @@ class Parting:
 class Rounding:
     """What the target's precision does to its greedy choice, measured on plain's texts of `prompts` when first asked.
 
-    `texts` are prompts and what plain wrote after them, as tokens.
+    `texts` are prompts and what plain wrote after them, as tokens. The bound is `least` or more: another program's
+    kernels may round more than this one's.
     """
 
-    def __init__(self, lab: Lab, texts: Sequence[tuple[list[int], list[int]]]) -> None:
+    def __init__(self, lab: Lab, texts: Sequence[tuple[list[int], list[int]]], least: float = 0.0) -> None:
         self._lab = lab
         self._texts = texts
+        self._least = least
 
     @cached_property
     def _measured(self) -> tuple[float, Tensor]:
@@ -66,7 +68,7 @@ class Rounding:
     @property
     def bound(self) -> float:
         """How far a greedy token may trail the best one by rounding."""
-        return MARGIN * self._measured[0]
+        return max(MARGIN * self._measured[0], self._least)
 
     @property
     def judged(self) -> float:

@@ -16,12 +16,17 @@ from draftscope.models.files.pretrained import quiet
 from draftscope.models.model import Model
 
 
-@torch.no_grad()
 def fp32_logits(model: Model, tokens: list[int]) -> Tensor:
     """Logits [T, V] after each of `tokens` [T], by the network's own forward without our cache and mask."""
-    rows = torch.tensor([tokens], device=model.device)
+    return fp32_rows(model, [tokens])[0]
+
+
+@torch.no_grad()
+def fp32_rows(model: Model, rows: list[list[int]]) -> Tensor:
+    """The same for texts of equal length: `rows` [B, T] -> [B, T, V]."""
+    tokens = torch.tensor(rows, device=model.device)
     with quiet(), _without_ballast(model), _in_fp32(model.network):
-        return model.network(input_ids=rows, use_cache=False).logits[0].float()  # type: ignore[no-any-return]
+        return model.network(input_ids=tokens, use_cache=False).logits.float()  # type: ignore[no-any-return]
 
 
 @contextmanager

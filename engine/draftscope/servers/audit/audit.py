@@ -1,0 +1,146 @@
+"""`audit`: greedy texts first, then samples until the answer is clear, and a report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from draftscope.decode.lab import Lab
+from draftscope.measure.ties import Rounding
+from draftscope.servers.audit.asked import LEAST_TOLERANCE, Allowance, Plan
+from draftscope.servers.audit.greedy import GreedyResult, decoded_by, greedy, written_by
+from draftscope.servers.audit.missed import missed
+from draftscope.servers.audit.rounds import Audited, sampled
+from draftscope.servers.audit.target import LabTarget
+from draftscope.servers.audit.verdict import (
+    failures_sentence,
+    first_position,
+    greedy_sentence,
+    joined,
+    sampled_sentence,
+)
+from draftscope.servers.audit.warp import ORDERS
+from draftscope.servers.audit.writer import Writer
+
+Watch = Callable[[Audited], None]
+
+
+@dataclass(frozen=True)
+class Report:
+    """What an audit found; every field is plain data. Evidence is in nats: the log of a test's wealth."""
+
+    verdict: str
+    different: bool
+    incomplete: bool  # the server failed too often for an answer
+    server: str
+    target: str
+    created: str  # ISO 8601, UTC
+    settings: dict[str, Any]
+    tolerance: float  # nats a token
+    greedy: dict[str, Any] | None
+    sampled: dict[str, Any] | None
+    example: dict[str, str] | None  # the prompt, and of all texts written after it the one the target finds strangest
+    failures: list[str]
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def audit(
+    writer: Writer,
+    kind: str,
+    lab: Lab,
+    prompts: Sequence[str],
+    tokens: Sequence[Sequence[int]],
+    plan: Plan,
+    plain: Writer | None = None,
+    watch: Watch = lambda _: None,
+    server: str = "",
+) -> Report:
+    """Audits a server of this `kind` against the target of `lab`. `tokens` are those of `prompts`.
+
+    Greedy texts are compared with the target's own, or with those of `plain`, another server. Raises `ServerError`
+    where a server fails, and `DraftscopeError` where it runs another model.
+    """
+    target = LabTarget(lab)
+    expect = decoded_by(lab) if plain is None else written_by(plain, target)
+    expected = [expect(prompt) for prompt in tokens]
+    texts = [(list(prompt), list(text)) for prompt, text in zip(tokens, expected, strict=True) if text]
+    allowance = Allowance(_tolerance(plan, target, texts))
+    rounding = Rounding(lab, texts, least=allowance.logit)
+    compared = greedy(writer, tokens, expected, target, rounding)
+    state = None
+    if not plan.sampling.greedy:
+        for state in sampled(writer, target, tokens, plan, allowance, ORDERS[kind]):
+            watch(state)
+    return report(
+        server, lab.target.name, plan, allowance, compared, state, lambda n, text: _example(lab, prompts[n], text)
+    )
+
+
+def _tolerance(plan: Plan, target: LabTarget, texts: Sequence[tuple[list[int], list[int]]]) -> float:
+    if plan.tolerance is not None:
+        return plan.tolerance
+    return LEAST_TOLERANCE if plan.sampling.greedy else target.measured_tolerance(texts, plan.sampling)
+
+
+def _example(lab: Lab, prompt: str, text: Sequence[int]) -> dict[str, str]:
+    return {"prompt": prompt, "text": lab.tokenizer.decode(list(text))}
+
+
+def report(
+    server: str,
+    target: str,
+    plan: Plan,
+    allowance: Allowance,
+    compared: GreedyResult | None,
+    state: Audited | None,
+    example: Callable[[int, Sequence[int]], dict[str, str]],
+) -> Report:
+    sentences = []
+    if state is not None:
+        sentences.append(sampled_sentence(state, missed(state.evidence, plan.false_alarm)))
+    if compared is not None:
+        sentences.append(greedy_sentence(compared))
+    if state is not None:
+        sentences.append(failures_sentence(state))
+    return Report(
+        verdict=joined(*sentences),
+        different=bool((state and state.different) or (compared and compared.differs)),
+        incomplete=bool(state and state.ended == "failures"),
+        server=server,
+        target=target,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        settings=asdict(plan),
+        tolerance=allowance.nats,
+        greedy=None if compared is None else asdict(compared),
+        sampled=None if state is None else _numbers(state),
+        example=None if state is None or state.example is None else example(*state.example),
+        failures=[] if state is None else state.failures,
+    )
+
+
+def _numbers(state: Audited) -> dict[str, Any]:
+    evidence = state.evidence
+    (score, z), (statistic, freedom, p_value) = evidence.scored(), evidence.chi_square
+    place = first_position(evidence)
+    return {
+        "different": state.different,
+        "ended": state.ended,
+        "seconds": round(state.seconds, 1),
+        "samples": evidence.texts,
+        "tokens": evidence.counted,
+        "excluded_tokens": evidence.outside,
+        "tokens_at_an_edge": evidence.at_edge,
+        "evidence": evidence.total,
+        "evidence_by_test": evidence.parts,
+        "from_token": place.position if place else None,
+        "score": {"nats": score, "z": z},
+        "positions": [asdict(each) for each in evidence.positions],
+        "ranks": {"histogram": evidence.histogram, "chi_square": statistic, "freedom": freedom, "p_value": p_value},
+        "identical_pairs": evidence.repetition.identical,
+        "identical_pairs_expected": evidence.repetition.expected,
+        "missed": asdict(missed(evidence, state.plan.false_alarm)),
+    }

@@ -1,0 +1,134 @@
+"""Asks a server for texts, wave by wave, and adds up what they say, until the answer is clear or a limit is reached."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from draftscope.servers.adapter import Request, ServerError
+from draftscope.servers.audit.asked import Allowance, Plan
+from draftscope.servers.audit.evidence import Evidence
+from draftscope.servers.audit.facts import facts_of
+from draftscope.servers.audit.target import Target, refuse_unknown
+from draftscope.servers.audit.warp import Step
+from draftscope.servers.audit.writer import Writer, Written, write
+
+Ended: TypeAlias = Literal["difference", "samples", "time", "failures"]
+MOST_FAILURES = 0.1  # share of all requests; with more, an audit would judge the rest by what a server let through
+FEWEST_REQUESTS = 20  # before that share is looked at
+
+
+@dataclass
+class Audited:
+    """An audit above temperature 0, as far as it is."""
+
+    plan: Plan
+    evidence: Evidence
+    ended: Ended | None = None  # None: it goes on
+    failures: list[str] = field(default_factory=list)  # requests that the server did not answer
+    example: tuple[int, tuple[int, ...]] | None = None  # a prompt's number, and the strangest text written after it
+    lowest: float = math.inf  # its score
+    seconds: float = 0.0
+
+    @property
+    def different(self) -> bool:
+        return self.evidence.total >= math.log(1 / self.plan.false_alarm)
+
+
+def request_of(plan: Plan, prompt: Sequence[int], number: int) -> Request:
+    """The request for text `number`: each has a seed of its own. Ending is left to the model: some servers change the
+    distribution to keep a text from ending."""
+    sampling = plan.sampling
+    return Request(
+        max_tokens=plan.tokens, ids=tuple(prompt), seed=plan.seed + number, temperature=sampling.temperature,
+        top_k=sampling.top_k, top_p=sampling.top_p, min_p=sampling.min_p,
+    )  # fmt: skip
+
+
+def sampled(
+    writer: Writer,
+    target: Target,
+    prompts: Sequence[Sequence[int]],
+    plan: Plan,
+    allowance: Allowance,
+    order: tuple[Step, ...],
+    clock: Callable[[], float] = time.monotonic,
+) -> Iterator[Audited]:
+    """Yields the state after each wave; the last one has `ended`. Raises `ServerError` where no request is answered.
+
+    A wave asks for `concurrency` texts of one prompt at once, so that reused randomness shows as repetition.
+    """
+    audited = Audited(plan, Evidence(allowance, plan.tokens + 1))
+    dice, began = np.random.default_rng(plan.seed), clock()
+    with ThreadPoolExecutor(plan.concurrency) as pool:
+        asked, wave = 0, 0
+        while audited.ended is None:
+            number = wave % len(prompts)
+            count = min(plan.concurrency, plan.samples - asked)
+            texts = _wave(pool, writer, plan, prompts[number], range(asked, asked + count), audited.failures)
+            asked, wave = asked + count, wave + 1
+            _add(audited, target, number, prompts[number], texts, allowance, order, dice)
+            audited.seconds = clock() - began
+            audited.ended = _ended(audited, asked)
+            yield audited
+
+
+def _wave(
+    pool: ThreadPoolExecutor,
+    writer: Writer,
+    plan: Plan,
+    prompt: Sequence[int],
+    numbers: range,
+    failures: list[str],
+) -> list[Written]:
+    """The texts in the order in which they were asked for: that in which they arrive may depend on what they say."""
+    asked = [pool.submit(write, writer, request_of(plan, prompt, number)) for number in numbers]
+    texts = []
+    for each in asked:
+        try:
+            texts.append(each.result())
+        except ServerError as error:
+            failures.append(str(error))
+    return texts
+
+
+def _add(
+    audited: Audited,
+    target: Target,
+    number: int,
+    prompt: Sequence[int],
+    texts: Sequence[Written],
+    allowance: Allowance,
+    order: tuple[Step, ...],
+    dice: np.random.Generator,
+) -> None:
+    tokens = [ended for text in texts if (ended := text.with_end(target.ends))]
+    for each in tokens:
+        refuse_unknown(target, each)
+    if not tokens:
+        return
+    for each, logits in zip(tokens, target.logits(prompt, tokens), strict=True):
+        facts = facts_of(number, each, logits, audited.plan.sampling, order, allowance, dice, target.ends)
+        audited.evidence.take(facts)
+        score = float(facts.score.sum()) - 1e6 * int(facts.outside.sum())
+        if score < audited.lowest:
+            audited.lowest, audited.example = score, (number, each)
+
+
+def _ended(audited: Audited, asked: int) -> Ended | None:
+    if audited.different:
+        return "difference"
+    failed = len(audited.failures)
+    if failed == asked:
+        raise ServerError(audited.failures[-1])
+    if asked >= FEWEST_REQUESTS and failed > MOST_FAILURES * asked:
+        return "failures"
+    if asked >= audited.plan.samples:
+        return "samples"
+    return "time" if audited.seconds >= audited.plan.seconds else None

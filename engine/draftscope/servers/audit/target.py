@@ -1,0 +1,83 @@
+"""The target whose distribution is the standard: its logits for texts that somebody else wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+import torch
+
+from draftscope.base.errors import DraftscopeError
+from draftscope.decode.lab import Lab
+from draftscope.models.precise import fp32_rows
+from draftscope.servers.audit.asked import LEAST_TOLERANCE, MOST_TOLERANCE
+from draftscope.servers.audit.warp import Floats
+from draftscope.verify.sampling import Sampling
+
+ROWS = 8  # texts in one forward
+MARGIN = 4.0  # another kernel's rounding may be twice as large as ours, so its chi-square four times
+
+
+class Target(Protocol):
+    """Computes logits of texts by teacher forcing."""
+
+    ends: tuple[int, ...]  # tokens that end a text
+    vocabulary: int
+
+    def logits(self, prompt: Sequence[int], texts: Sequence[Sequence[int]]) -> list[Floats]:
+        """For each text, [T, V]: the logits from which each of its tokens was to be chosen."""
+
+
+class LabTarget:
+    """The target of a loaded pair, in fp32 whatever it decodes in."""
+
+    def __init__(self, lab: Lab) -> None:
+        self.lab = lab
+        self.ends = tuple(sorted(lab.eos))
+        self.vocabulary = lab.target.vocabulary
+
+    def logits(self, prompt: Sequence[int], texts: Sequence[Sequence[int]]) -> list[Floats]:
+        """Texts are padded behind their ends, which a causal model does not see before them."""
+        found: list[Floats] = []
+        for first in range(0, len(texts), ROWS):
+            chosen = texts[first : first + ROWS]
+            longest = max(map(len, chosen))
+            rows = [[*prompt, *text, *([0] * (longest - len(text)))][:-1] for text in chosen]
+            logits = fp32_rows(self.lab.target, rows)[:, len(prompt) - 1 :]
+            found += [logits[b, : len(text)].double().cpu().numpy() for b, text in enumerate(chosen)]
+        return found
+
+    @torch.inference_mode()
+    def rounding(self, prompt: Sequence[int], text: Sequence[int]) -> Floats:
+        """[T, V] What the target's own precision changes in its logits."""
+        target = self.lab.target
+        tokens = torch.tensor([[*prompt, *text[:-1]]], device=target.device)
+        offsets = torch.arange(tokens.shape[1], device=target.device)[None]
+        own = target.forward(target.cache(1, tokens.shape[1]), tokens, offsets)[0, len(prompt) - 1 :]
+        return own.double().cpu().numpy() - self.logits(prompt, [text])[0]
+
+    def measured_tolerance(self, texts: Sequence[tuple[Sequence[int], Sequence[int]]], sampling: Sampling) -> float:
+        """Nats a token that rounding alone may cost, measured on texts of (prompt, written); see `asked.Allowance`.
+
+        Half the variance under p of the errors of the logits, the mean over all tokens, times `MARGIN`.
+        """
+        variances = []
+        for prompt, text in texts:
+            right = self.logits(prompt, [text])[0] / sampling.temperature
+            error = self.rounding(prompt, text) / sampling.temperature
+            p = np.exp(right - right.max(-1, keepdims=True))
+            p /= p.sum(-1, keepdims=True)
+            variances += list((p * error**2).sum(-1) - (p * error).sum(-1) ** 2)
+        measured = MARGIN * float(np.mean(variances)) / 2
+        return min(max(LEAST_TOLERANCE, measured), MOST_TOLERANCE)
+
+
+def refuse_unknown(target: Target, tokens: Sequence[int]) -> None:
+    """Raises `DraftscopeError` where a server wrote a token that the target does not have."""
+    if tokens and not 0 <= min(tokens) <= max(tokens) < target.vocabulary:
+        wrong = max(tokens) if min(tokens) >= 0 else min(tokens)
+        raise DraftscopeError(
+            f"The server wrote token {wrong:,}, and this target has {target.vocabulary:,} tokens: it runs another "
+            "model or tokenizer; name its model with --target."
+        )
