@@ -185,6 +185,12 @@ def test_without_a_trained_drafter_it_says_how_to_train_one(pair: Lab) -> None:
     assert found.chosen.candidate.drafter == "ngram"
 
 
+def test_models_that_decode_one_sequence_refuse_several_readers(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Lab, "batches", False)
+    with pytest.raises(DraftscopeError, match="concurrency = 2"):
+        advise(pair, Question(concurrency=2), TEXTS, ["ngram"])
+
+
 def test_one_prompt_says_what_it_cannot_tell(pair: Lab) -> None:
     found = advise(pair, Question(length=12, seconds=1.0, temperature=1.0), {"k": TEXTS["letters"][:1]}, ["ngram"])
     assert "does not tell how other texts would fare" in found.sentences[-1]

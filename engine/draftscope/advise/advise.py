@@ -65,6 +65,10 @@ def advise(
     infos = able(lab, names)
     if not infos:
         raise DraftscopeError("No drafter can run on these models, so there is nothing to decide; load a draft model.")
+    if question.concurrency > 1 and not lab.batches:
+        raise DraftscopeError(
+            f"concurrency = {question.concurrency}: these models decode one sequence at a time; ask for one reader."
+        )
     single, many, unusable = _cases(lab, question, prompts)
     say("costs of rounds on this machine")
     calibration, until = lab.calibration, perf_counter() + question.seconds
@@ -207,10 +211,13 @@ def _reported(
     candidate = decision.chosen.candidate
     chosen = next(each for each in predicted if each.candidate == candidate)
     runner_up = next((each for each in measured if each.candidate != candidate), None)
-    costs = known.costs.scaled({each.candidate.drafter: each.predicted / each.ratio.median for each in measured})
+    last = sorted(
+        measured, key=lambda each: each.candidate == candidate
+    )  # of one drafter's sizes the chosen one counts
+    costs = known.costs.scaled({each.candidate.drafter: each.predicted / each.ratio.median for each in last})
     proven = {each.candidate.drafter for each in measured}
     observed = {each: own for each, own in known.observed.items() if each.drafter in proven}
-    again = next(each for each in predict(question, {candidate: observed[candidate]}, costs, known.prefill))
+    (again,) = predict(question, {candidate: observed[candidate]}, costs, known.prefill)
     ends = limits.limits(again, observed, costs, known.prefill, question.concurrency)
     plan = limits.schedule(candidate.drafter, observed, costs)
     said = sentences.of_decision(question, decision, runner_up, ends)
