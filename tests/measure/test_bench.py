@@ -16,12 +16,15 @@ from draftscope.decode.lab import Lab
 from draftscope.drafters import TextDraftModel
 from draftscope.measure.bench.benchmark import benchmark, save
 from draftscope.measure.bench.cases import cases
+from draftscope.measure.bench.limit import memory_limit
 from draftscope.measure.bench.plan import QUICK, BenchPlan
 from draftscope.measure.bench.report import BenchReport
+from draftscope.measure.bench.report_tables import markdown
 from draftscope.measure.bench.rows import BenchRow
 from draftscope.measure.bench.runner import Bench
 from draftscope.measure.bench.systems import OWN, PLAIN, Case, Label, System, Write, Written, own
-from tests.conftest import byte_tokenizer
+from draftscope.models.probe import probed
+from tests.conftest import byte_tokenizer, random_llama
 
 TEXTS = {"story": [Prompt("story", "Once"), Prompt("story", "There was")], "code": [Prompt("code", "def f(")]}
 SMALL = BenchPlan(gammas=(2,), temperatures=(0.0,), tokens=8, repeats=2)
@@ -200,6 +203,29 @@ def test_the_cache_is_counted_in_every_model_that_takes_part(report: BenchReport
         slots * target,
     }
     assert row(report, "draft, gamma 2", "code").cache_bytes == (len("def f(") + 8) * (target + draft)
+
+
+def test_plain_decoding_is_set_beside_the_memory_limit(report: BenchReport, pair: Lab) -> None:
+    limit = report.limit
+    assert limit is not None
+    network = pair.target.network
+    every_weight = sum(each.nbytes for each in (*network.parameters(), *network.buffers()))
+    assert limit.weight_bytes == every_weight - network.get_input_embeddings().weight.nbytes  # one row of it is read
+    assert limit.cache_bytes == pair.target.kept_bytes(limit.context)
+    assert limit.tokens_per_s == limit.copied_per_s / (limit.weight_bytes + limit.cache_bytes)
+    assert limit.verify[1] == 1
+    shown = one_line(markdown(report))
+    assert "Plain decoding beside the memory limit." in shown
+    assert "| n | 1 | 2 | 3 | 4 | 5 | 6 | 8 | 12 | 16 |" in shown
+
+
+def test_a_tied_head_is_read_whole(pair: Lab) -> None:
+    network = random_llama(7, 50)
+    network.lm_head.weight = network.model.embed_tokens.weight
+    limit = memory_limit(probed(network, "tied"), 8)
+    assert limit is not None
+    assert limit.weight_bytes == sum(each.nbytes for each in (*network.parameters(), *network.buffers()))
+    assert memory_limit(pair.target, pair.target.context) is None  # no room for 16 rows
 
 
 def test_files_hold_the_contract_and_the_tables(report: BenchReport, tmp_path: Path) -> None:

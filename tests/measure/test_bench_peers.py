@@ -74,13 +74,16 @@ def test_without_a_draft_nothing_is_assisted(pair: Lab) -> None:
 def test_a_peer_that_is_not_installed_is_named_with_its_command(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("flashspec", "llama_cpp", "gguf"):
         monkeypatch.setitem(sys.modules, name, None)  # type: ignore[arg-type]
+    monkeypatch.setattr(peers, "find_spec", lambda _: None)
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("LLAMA_SERVER", raising=False)
     with ExitStack() as stack:
         systems, notes = peers.opened(pair, 40, stack)
     assert {system.label.name.split("-")[0] for system in systems} == {"transformers"}
     assert notes == [
         "flashspec was skipped: 'flashspec' is not installed; pip install flashspec.",
-        "llama.cpp was skipped: 'llama_cpp' is not installed; pip install llama-cpp-python gguf (it compiles C++ for "
-        "some minutes).",
+        "llama.cpp was skipped: there is no 'llama-server'; put llama-server on PATH or its path into LLAMA_SERVER, or "
+        "pip install llama-cpp-python (it compiles C++).",
     ]
 
 
@@ -123,6 +126,75 @@ def test_queries_and_keys_are_reordered_from_halves_to_neighbours(pair: Lab) -> 
     assert torch.equal(weights["blk.1.attn_v.weight"], layer.self_attn.v_proj.weight)
     assert torch.equal(weights["output.weight"], network.lm_head.weight)
     assert len(weights) == 3 + 9 * network.config.num_hidden_layers
+
+
+def test_the_servers_file_has_words(pair: Lab, tmp_path: Path) -> None:
+    writer: Any = pytest.importorskip("gguf")
+    gguf.write(writer, pair.target.network, tmp_path / "target.gguf", vocabulary=True)
+    fields = writer.GGUFReader(tmp_path / "target.gguf").fields
+    words = fields["tokenizer.ggml.tokens"].contents()
+    assert len(words) == len(set(words)) == pair.target.network.config.vocab_size
+    assert words[10] == "<0x0A>"  # without the bytes llama.cpp cannot read a text
+
+
+# llama.cpp's server, played by a script that answers as it does
+
+STAND_IN = """#!{python}
+import json, sys
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+class Handler(BaseHTTPRequestHandler):
+    def answer(self, content):
+        body = json.dumps(content).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_GET(self):
+        self.answer({{"build_info": "b1234"}} if self.path == "/props" else {{"status": "ok"}})
+
+    def do_POST(self):
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        whole = asked["ignore_eos"] and not asked["cache_prompt"] and asked["samplers"] == ["temperature"]
+        words = [asked["prompt"][0] + asked["seed"] + i for i in range(asked["n_predict"])]
+        self.answer({{"tokens": words if whole else []}})
+
+HTTPServer(("127.0.0.1", int(sys.argv[sys.argv.index("--port") + 1])), Handler).serve_forever()
+"""
+
+
+@pytest.fixture
+def binary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "llama-server"
+    path.write_text(STAND_IN.format(python=sys.executable))
+    path.chmod(0o755)
+    monkeypatch.setenv("LLAMA_SERVER", str(path))
+    return path
+
+
+@pytest.mark.usefixtures("binary")
+def test_llama_cpps_server_is_asked_for_every_token(pair: Lab) -> None:
+    with ExitStack() as stack:
+        (server,) = peers.llama_server.systems(pair, 60, stack)
+        written = server.prepare(Case("any", 0, ((3, 5),), 0.0), 4, seed=10)()
+    assert written.ids == [[13, 14, 15, 16]]
+    assert server.note == "llama.cpp by its server, b1234, weights and cache in F32."
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [("echo cannot load >&2; exit 1", "did not load the model; it said: cannot load"), (None, "does not start")],
+)
+def test_a_server_that_does_not_load_is_named_with_its_last_line(
+    pair: Lab, binary: Path, script: str | None, why: str
+) -> None:
+    if script is None:
+        binary.chmod(0o644)
+    else:
+        binary.write_text(f"#!/bin/sh\n{script}\n")
+    with ExitStack() as stack, pytest.raises(MissingPeerError, match=why):
+        peers.llama_server.systems(pair, 60, stack)
 
 
 # those that a developer has installed

@@ -112,8 +112,8 @@ def quick_curve(pair: LoadedPair, cancelled: Callable[[], bool]) -> VerifyCurve 
     model, context = pair.target, min(CONTEXT, pair.target.context // 2)
     widths = [width for width in WIDTHS if width <= QUICK]
     cache = model.cache(1, context + widths[-1])
-    works = [_forward(model, cache, width, context) for width in widths]
-    times = _interleaved(works, REPEATS // 2 + 1, cancelled)
+    works = [forward_of(model, cache, width, context) for width in widths]
+    times = interleaved(works, REPEATS // 2 + 1, cancelled)
     if not times:
         return None
     points = [
@@ -132,7 +132,7 @@ def _verify(model: Model, context: int) -> list[Verify]:
         cases += [(1, each) for each in others if each + 1 <= model.context and each != context]
         cache = model.cache(batch, max(width + each for width, each in cases))
         repeats = REPEATS if batch == 1 else REPEATS // 2 + 1  # large batches take longer and vary less
-        times = _interleaved([_forward(model, cache, width, each) for width, each in cases], repeats)
+        times = interleaved([forward_of(model, cache, width, each) for width, each in cases], repeats)
         found += [
             Verify(width=width, batch=batch, context=tokens, ms=ms, noise=noise)
             for (width, tokens), (ms, noise) in zip(cases, times, strict=True)
@@ -140,7 +140,7 @@ def _verify(model: Model, context: int) -> list[Verify]:
     return found
 
 
-def _forward(model: Model, cache: SlotCache, width: int, context: int) -> Callable[[], object]:
+def forward_of(model: Model, cache: SlotCache, width: int, context: int) -> Callable[[], object]:
     """A forward of `width` rows for each sequence of the cache, each with `context` tokens."""
     batch = len(cache.table.length)
     tokens = torch.ones((batch, width), dtype=torch.long, device=model.device)
@@ -154,7 +154,7 @@ def _forward(model: Model, cache: SlotCache, width: int, context: int) -> Callab
     return run
 
 
-def _interleaved(
+def interleaved(
     works: Sequence[Callable[[], object]], repeats: int, cancelled: Callable[[], bool] = lambda: False
 ) -> list[tuple[float, float]]:
     """Median milliseconds of each piece of work and the standard error of that median; they run in turn.
@@ -254,5 +254,5 @@ def machine(model: Model) -> Machine:
     into = torch.empty_like(source)
     side = 4096 if model.device.type == "cuda" else 1024
     square = torch.ones((side, side), dtype=model.dtype, device=model.device)
-    (copy, _), (product, _) = _interleaved([lambda: into.copy_(source), lambda: square @ square], 5)
+    (copy, _), (product, _) = interleaved([lambda: into.copy_(source), lambda: square @ square], 5)
     return Machine(copy_gb_s=2 * size / 1e6 / copy, matmul_gflop_s=2 * side**3 / 1e6 / product)

@@ -10,6 +10,7 @@ from draftscope.base.prompts import Prompt
 from draftscope.decode.lab import Lab
 from draftscope.measure.bench.cases import cases
 from draftscope.measure.bench.distances import distances
+from draftscope.measure.bench.limit import memory_limit
 from draftscope.measure.bench.peers import opened
 from draftscope.measure.bench.plan import BenchPlan
 from draftscope.measure.bench.report import BenchReport, kept, machine, method
@@ -36,11 +37,20 @@ def benchmark(
             systems = [*systems, *peers]
         measuring = Bench(plan, systems, todo)
         runs = measuring.runs()
+    limit = memory_limit(lab.target, max(len(prompt) for case in todo for prompt in case.prompts))
     apart = distances(lab, [system.label for system in systems], plan.temperatures)
     peer_notes = [system.note for system in systems if system.note]
     left_out = [*notes, *unreadable, *unable, *missing, *measuring.notes]
     return BenchReport(
-        machine(lab), method(plan), plan, rows(runs, apart), headlines(runs), peer_notes, left_out, kept(lab, plan)
+        machine(lab),
+        method(plan),
+        plan,
+        rows(runs, apart),
+        headlines(runs),
+        peer_notes,
+        left_out,
+        kept(lab, plan),
+        limit,
     )
 
 

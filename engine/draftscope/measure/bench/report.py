@@ -11,6 +11,7 @@ import transformers
 
 from draftscope.base.versions import own_version
 from draftscope.decode.lab import Lab
+from draftscope.measure.bench.limit import MemoryLimit
 from draftscope.measure.bench.plan import BenchPlan
 from draftscope.measure.bench.rows import BenchRow, Headline
 from draftscope.measure.bench.statistics import LEVEL, LOOP
@@ -39,6 +40,7 @@ class BenchReport:
     peers: list[str]  # the settings of other programs
     notes: list[str]  # what was skipped and why
     kept: list[KeptMemory]  # of every loaded model, at the end of every context of the plan
+    limit: MemoryLimit | None  # of plain decoding; None where it was not measured
 
     def as_json(self) -> str:
         return json.dumps(asdict(self), indent=1)

@@ -8,6 +8,7 @@ from statistics import median
 from typing import Any
 
 from draftscope.base.markdown import one_line, table
+from draftscope.measure.bench.limit import MemoryLimit
 from draftscope.measure.bench.plan import where
 from draftscope.measure.bench.report import BenchReport
 from draftscope.measure.bench.rounds import STAGES
@@ -15,6 +16,7 @@ from draftscope.measure.bench.rows import BenchRow, Headline
 from draftscope.measure.bench.statistics import LEVEL
 from draftscope.measure.check import Distance
 
+PLAIN_DECODING = {"plain", "transformers-generate", "llama.cpp"}  # names of rows
 Cell = tuple[float, int, int | None]
 POSITIONS = 4  # of a draft, in the table of alphas
 
@@ -27,6 +29,7 @@ def markdown(report: BenchReport) -> str:
     parts += [_alpha_table(cell, report.rows) for cell in dict.fromkeys(_cell(row) for row in report.rows)]
     parts += [_lossy_table(report.rows)] if any(row.lossy for row in report.rows) else []
     parts += [_prediction_table(report.rows), _stages_table(report.rows)]
+    parts += [_limit_tables(report.limit, report.rows)] if report.limit is not None else []
     parts += [
         _listed(title, lines) for title, lines in (("Other programs", report.peers), ("Skipped", report.notes)) if lines
     ]
@@ -170,6 +173,26 @@ def _stages_table(rows: Sequence[BenchRow]) -> str:
         lines.append([own[0].name, where(*_cell(own[0])), *stages])
     title = "Milliseconds of a round, medians over kinds:"
     return _titled(title, table(["system", "at", *STAGES], lines, "ll" + "r" * len(STAGES)))
+
+
+def _limit_tables(limit: MemoryLimit, rows: Sequence[BenchRow]) -> str:
+    """Who decodes plainly how close to the limit that memory sets, and the cost of more rows."""
+    plainly = [row for row in rows if row.name in PLAIN_DECODING and row.batch == 1]
+    lines = []
+    for own in _by_system(plainly):
+        speed = median(row.tokens_per_s for row in own)
+        lines.append([own[0].name, where(*_cell(own[0])), f"{speed:.1f}", f"{100 * speed / limit.tokens_per_s:.0f}%"])
+    title = (
+        f"Plain decoding beside the memory limit. A token reads {limit.weight_bytes / 1e6:.1f} MB of weights and "
+        f"{limit.cache_bytes / 1e6:.1f} MB of cache behind {limit.context} tokens; a copy reads and writes "
+        f"{limit.copied_per_s / 1e9:.1f} GB/s here, enough for {limit.tokens_per_s:.1f} tokens/s:"
+    )
+    shares = _titled(title, table(["system", "at", "tokens/s", "of the limit"], lines, "llrr"))
+    widths = _titled(
+        "v(n), a forward of n rows divided by one of a single row:",
+        table(["n", *map(str, limit.verify)], [["v(n)", *(f"{v:.2f}" for v in limit.verify.values())]]),
+    )
+    return f"{shares}\n\n{widths}"
 
 
 def _by_system(rows: Sequence[BenchRow]) -> list[list[BenchRow]]:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from functools import partial
+from importlib.util import find_spec
 
 from draftscope.decode.lab import Lab
-from draftscope.measure.bench.peers import flashspec, llamacpp, transformers
+from draftscope.measure.bench.peers import flashspec, llama_server, llamacpp, transformers
 from draftscope.measure.bench.peers.missing import MissingPeerError
 from draftscope.measure.bench.systems import System
 
@@ -21,7 +22,8 @@ def opened(lab: Lab, longest: int, open_until: ExitStack) -> tuple[list[System],
     """
     systems: list[System] = transformers.systems(lab)
     notes = []
-    for others in (partial(flashspec.systems, lab), partial(llamacpp.systems, lab, longest, open_until)):
+    llama = llamacpp if find_spec("llama_cpp") else llama_server
+    for others in (partial(flashspec.systems, lab), partial(llama.systems, lab, longest, open_until)):
         try:
             systems += others()
         except MissingPeerError as why:

@@ -1,5 +1,6 @@
 """A Llama-shaped model as a GGUF file, for llama.cpp. Weights keep their dtype. Tokens are given by id, so the file
-needs no tokenizer."""
+needs no tokenizer; llama.cpp's server does not start without a vocabulary, so for it the file has one of made-up words.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from draftscope.models.forward.lean import covers
 from draftscope.models.model import Model
 
 MOST_BYTES = 4_000_000_000  # of weights to write to a temporary folder
+BYTES = 256
 KINDS = {torch.float32: "F32", torch.bfloat16: "BF16", torch.float16: "F16"}
 NAMES = {
     "input_layernorm": "attn_norm",
@@ -44,8 +46,8 @@ def kind(writer: Any, dtype: torch.dtype) -> Any:
     return writer.GGMLQuantizationType[KINDS[dtype]]
 
 
-def write(writer: Any, network: Any, path: Path) -> None:
-    """Writes `network` with the package `gguf`."""
+def write(writer: Any, network: Any, path: Path, vocabulary: bool = False) -> None:
+    """Writes `network` with the package `gguf`. With a `vocabulary` its words mean nothing: read ids, not text."""
     config = network.config
     file = writer.GGUFWriter(str(path), "llama")
     width = network.model.layers[0].self_attn.head_dim
@@ -61,7 +63,10 @@ def write(writer: Any, network: Any, path: Path) -> None:
     file.add_rope_freq_base(config.rope_parameters["rope_theta"])
     file.add_layer_norm_rms_eps(config.rms_norm_eps)
     file.add_vocab_size(config.vocab_size)
-    file.add_tokenizer_model("no_vocab")
+    if vocabulary:
+        _add_words(writer, file, config.vocab_size)
+    else:
+        file.add_tokenizer_model("no_vocab")
     for name, weight in _weights(network):
         stored = kind(writer, network.dtype if weight.ndim > 1 else torch.float32)
         file.add_tensor(name, writer.quants.quantize(weight.float().numpy(), stored), raw_dtype=stored)
@@ -69,6 +74,16 @@ def write(writer: Any, network: Any, path: Path) -> None:
     file.write_kv_data_to_file()
     file.write_tensors_to_file()
     file.close()
+
+
+def _add_words(writer: Any, file: Any, count: int) -> None:
+    """`count` words; the first are the bytes, without which llama.cpp cannot read any text."""
+    file.add_tokenizer_model("llama")
+    file.add_token_list([f"<0x{i:02X}>" if i < BYTES else f"<{i}>" for i in range(count)])
+    file.add_token_scores([0.0] * count)
+    kinds = writer.TokenType
+    file.add_token_types([kinds.BYTE if i < BYTES else kinds.NORMAL for i in range(count)])
+    file.add_add_bos_token(False)
 
 
 def _weights(network: Any) -> list[tuple[str, Tensor]]:

@@ -15,7 +15,7 @@ from draftscope.measure.bench.peers import gguf
 from draftscope.measure.bench.peers.missing import MissingPeerError, needed
 from draftscope.measure.bench.systems import Case, Label, System, Write, Written
 
-PEER, INSTALL = "llama.cpp", "pip install llama-cpp-python gguf (it compiles C++ for some minutes)"
+PEER, INSTALL = "llama.cpp", "pip install llama-cpp-python (it compiles C++ for some minutes)"
 SPARE = 16  # slots after the longest text, for the drafts of prompt lookup
 
 

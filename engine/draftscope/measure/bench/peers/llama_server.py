@@ -1,0 +1,117 @@
+"""llama.cpp through its own server, on a GGUF file with the same weights: plain decoding.
+
+It is timed from here, like every other program: one request on the loopback takes about a millisecond more than the
+decoding in it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import httpx
+import torch
+
+from draftscope.decode.lab import Lab
+from draftscope.measure.bench.peers import gguf
+from draftscope.measure.bench.peers.missing import MissingPeerError, needed
+from draftscope.measure.bench.systems import Case, Label, System, Write, Written
+
+PEER, BINARY, VARIABLE = "llama.cpp", "llama-server", "LLAMA_SERVER"
+INSTALL = f"put {BINARY} on PATH or its path into {VARIABLE}, or pip install llama-cpp-python (it compiles C++)"
+STARTS_S, ANSWERS_S = 60.0, 600.0
+SPARE = 16  # slots after the longest text
+
+
+class LlamaServer(System):
+    """A server with one slot. Every request reads its whole prompt."""
+
+    batches = False
+
+    def __init__(self, note: str, client: httpx.Client) -> None:
+        self.label = Label(PEER)
+        self.note = note
+        self._client = client
+
+    def prepare(self, case: Case, tokens: int, seed: int) -> Write:
+        asked = {
+            "prompt": list(case.prompts[0]),
+            "n_predict": tokens,
+            "seed": seed,
+            "samplers": ["temperature"],
+            "temperature": case.temperature,
+            "ignore_eos": True,
+            "cache_prompt": False,
+            "return_tokens": True,
+        }
+
+        def write() -> Written:
+            answer = self._client.post("/completion", json=asked).raise_for_status().json()
+            return Written([[int(token) for token in answer["tokens"]]])
+
+        return write
+
+
+def systems(lab: Lab, longest: int, open_until: ExitStack) -> list[System]:
+    """llama.cpp's plain decoding. Raises `MissingPeerError`."""
+    binary = os.environ.get(VARIABLE) or shutil.which(BINARY)
+    if binary is None:
+        raise MissingPeerError(f"{PEER} was skipped: there is no '{BINARY}'; {INSTALL}.")
+    writer = needed("gguf", PEER, "pip install gguf")
+    if (why := gguf.why_not(lab.target)) is not None:
+        raise MissingPeerError(f"{PEER} was skipped: {why}.")
+    folder = Path(open_until.enter_context(TemporaryDirectory()))
+    gguf.write(writer, lab.target.network, folder / "target.gguf", vocabulary=True)
+    kind = gguf.kind(writer, lab.target.dtype).name
+    url = _started(binary, folder, longest, kind.lower(), open_until)
+    client = open_until.enter_context(httpx.Client(base_url=url, timeout=ANSWERS_S, trust_env=False))
+    build = client.get("/props").json().get("build_info", "of an unknown build")
+    return [LlamaServer(f"{PEER} by its server, {build}, weights and cache in {kind}.", client)]
+
+
+def _started(binary: str, folder: Path, longest: int, kind: str, open_until: ExitStack) -> str:
+    """Starts the server on a free port and waits until it has loaded the file."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    threads = str(torch.get_num_threads())
+    command = [binary, "-m", str(folder / "target.gguf"), "--host", "127.0.0.1", "--port", str(port), "--no-webui"]
+    command += ["-c", str(longest + SPARE), "-np", "1", "-t", threads, "-tb", threads, "-ctk", kind, "-ctv", kind]
+    log = open_until.enter_context((folder / "log").open("w"))
+    try:
+        process = subprocess.Popen(command, stdout=log, stderr=log)
+    except OSError as error:
+        raise MissingPeerError(
+            f"{PEER} was skipped: '{binary}' does not start ({error.strerror}); {INSTALL}."
+        ) from None
+    open_until.callback(_ended, process)
+    url, deadline = f"http://127.0.0.1:{port}", time.monotonic() + STARTS_S
+    while not _ready(url):
+        if process.poll() is not None or time.monotonic() > deadline:
+            said = (folder / "log").read_text(errors="replace").strip().splitlines()[-1:] or ["nothing"]
+            raise MissingPeerError(f"{PEER} was skipped: '{binary}' did not load the model; it said: {said[0][:160]}")
+        time.sleep(0.1)
+    return url
+
+
+def _ready(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/health", timeout=5, trust_env=False).status_code == 200
+    except httpx.HTTPError:
+        return False
+
+
+def _ended(process: subprocess.Popen[Any]) -> None:
+    process.terminate()
+    try:
+        process.wait(10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
