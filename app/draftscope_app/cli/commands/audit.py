@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json as jsonlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,6 +19,7 @@ from draftscope_app.cli.fields import Given, decimal, takes, whole
 if TYPE_CHECKING:
     from draftscope.servers.audit.asked import Plan
     from draftscope.servers.audit.audit import Report, Watch
+    from draftscope.servers.audit.pairs import Compared
     from draftscope.servers.audit.rounds import Audited
 
 ASKED, CERTAINTY = "What is asked", "Certainty"
@@ -36,7 +37,11 @@ def audit(
     url: Annotated[str, typer.Argument(metavar="URL", help="the server, such as http://127.0.0.1:8000")],
     loading: Given,
     plain: Annotated[
-        str | None, typer.Option(metavar="URL", help="a plain server of the same model, for the greedy comparison")
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="a plain server of the same model: it writes the greedy texts, and without --target samples",
+        ),
     ] = None,
     model: Annotated[
         str | None, typer.Option(metavar="NAME", help="the model to ask for, if there are several")
@@ -121,22 +126,31 @@ def _audited(
     from draftscope.decode.prompt import read_prompt
     from draftscope.models.loading.chat import Chat
     from draftscope.servers.audit.audit import audit as audit_server
+    from draftscope.servers.audit.audit import audit_without_weights
     from draftscope.servers.audit.greedy import GREEDY_TOKENS
     from draftscope.servers.identify import identify
 
-    if "target" not in loading:
-        raise DraftscopeError("An audit needs the weights that the server should run: name them with --target.")
+    if "target" not in loading and plain is None:
+        raise DraftscopeError(
+            "An audit needs the weights that the server should run (--target), or a plain server of the same model "
+            "(--plain)."
+        )
     with ExitStack() as opened:
         listed = [each for each in (url, plain) if each is not None]
         server = opened.enter_context(identify(url, listed, model))
         other = None if plain is None else opened.enter_context(identify(plain, listed, model))
+        about, watch = server.identity, opened.enter_context(_watched(plan))
+        name = f"{about.url} ({about.kind} {about.version or 'of unknown version'}, {about.model})"
+        if "target" not in loading:
+            assert other is not None
+            ids = [server.tokenize(text) for text in texts]
+            return audit_without_weights(
+                server, other, texts, ids, plan, watch, name, other.identity.url, server.detokenize
+            )
         load, _ = options.models(loading)
         lab = options.load(load)
         read = [read_prompt(lab, text, max(plan.tokens, GREEDY_TOKENS), Chat(raw=not chat))[1] for text in texts]
-        about = server.identity
-        name = f"{about.url} ({about.kind} {about.version or 'of unknown version'}, {about.model})"
-        with _watched(plan) as watch:
-            return audit_server(server, about.kind, lab, texts, read, plan, other, watch, name)
+        return audit_server(server, about.kind, lab, texts, read, plan, other, watch, name)
 
 
 @contextmanager
@@ -145,10 +159,10 @@ def _watched(plan: Plan) -> Iterator[Watch]:
     with terminal.progress("samples") as bar:
         task = bar.add_task("Greedy texts", total=plan.samples)
 
-        def watch(state: Audited) -> None:
-            need = math.log(1 / plan.false_alarm)
-            words = f"Evidence {max(state.evidence.total, 0):.1f} of {need:.1f} nats"
-            bar.update(task, completed=state.evidence.texts, description=words)
+        def watch(state: Audited | Compared) -> None:
+            total, done = state.total, state.texts
+            words = f"Evidence {max(total, 0):.1f} of {math.log(1 / plan.false_alarm):.1f} nats"
+            bar.update(task, completed=done, description=words)
 
         yield watch
 
@@ -173,6 +187,13 @@ def _print(report: Report) -> None:
     print(report.verdict)
     if report.sampled is None:
         return
+    if "positions" in report.sampled:
+        _print_positions(report.sampled["positions"])
+    if report.different and report.example is not None:
+        print(f"An example: after {report.example['prompt']!r} it wrote {report.example['text']!r}")
+
+
+def _print_positions(positions: Sequence[Mapping[str, Any]]) -> None:
     rows = [
         (
             str(each["position"]),
@@ -181,8 +202,6 @@ def _print(report: Report) -> None:
             f"{each['error']:.3f}",
             f"{each['z']:+.1f}",
         )
-        for each in report.sampled["positions"]
+        for each in positions
     ]
     terminal.show(terminal.Table(POSITIONS, rows, frozenset(range(len(POSITIONS)))))
-    if report.different and report.example is not None:
-        print(f"An example: after {report.example['prompt']!r} it wrote {report.example['text']!r}")

@@ -12,6 +12,7 @@ from draftscope.measure.ties import Rounding
 from draftscope.servers.audit.asked import LEAST_TOLERANCE, Allowance, Plan
 from draftscope.servers.audit.greedy import GreedyResult, decoded_by, greedy, written_by
 from draftscope.servers.audit.missed import missed
+from draftscope.servers.audit.pairs import END, Compared, NoTarget, compared, least_accuracy, pairs_sentence
 from draftscope.servers.audit.rounds import Audited, sampled
 from draftscope.servers.audit.target import LabTarget
 from draftscope.servers.audit.verdict import (
@@ -24,7 +25,7 @@ from draftscope.servers.audit.verdict import (
 from draftscope.servers.audit.warp import ORDERS
 from draftscope.servers.audit.writer import Writer
 
-Watch = Callable[[Audited], None]
+Watch = Callable[[Audited | Compared], None]
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,62 @@ def audit(
     )
 
 
+def audit_without_weights(
+    writer: Writer,
+    plain: Writer,
+    prompts: Sequence[str],
+    tokens: Sequence[Sequence[int]],
+    plan: Plan,
+    watch: Watch = lambda _: None,
+    server: str = "",
+    target: str = "",
+    decode: Callable[[Sequence[int]], str] = str,
+) -> Report:
+    """Compares a server with a plain one of the same model. Ties of greedy texts cannot be told apart."""
+    nothing = NoTarget()
+    expected = [written_by(plain, nothing)(prompt) for prompt in tokens]
+    greedy_texts = greedy(writer, tokens, expected, nothing, None)
+    state, sentences = None, []
+    if not plan.sampling.greedy:
+        for state in compared(writer, plain, tokens, plan):
+            watch(state)
+    if state is not None:
+        sentences.append(pairs_sentence(state))
+    return Report(
+        verdict=joined(*sentences, greedy_sentence(greedy_texts), *([failures_sentence(state)] if state else [])),
+        different=bool(greedy_texts.differs or (state and state.different)),
+        incomplete=bool(state and state.ended == "failures"),
+        server=server,
+        target=target,
+        created=_now(),
+        settings=asdict(plan),
+        tolerance=Allowance().nats if plan.tolerance is None else plan.tolerance,
+        greedy=asdict(greedy_texts),
+        sampled=None if state is None else _of_pairs(state),
+        example=None
+        if state is None or state.example is None
+        else {"prompt": prompts[state.example[0]], "text": decode([t for t in state.example[1] if t != END])},
+        failures=[] if state is None else state.failures,
+    )
+
+
+def _of_pairs(state: Compared) -> dict[str, Any]:
+    return {
+        "different": state.different,
+        "ended": state.ended,
+        "seconds": round(state.seconds, 1),
+        "pairs": state.pairs,
+        "pairs_told_apart": state.right,
+        "pairs_guessed": state.guessed,
+        "evidence": state.total,
+        "least_share_told_apart": least_accuracy(state),
+    }
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
 def _tolerance(plan: Plan, target: LabTarget, texts: Sequence[tuple[list[int], list[int]]]) -> float:
     if plan.tolerance is not None:
         return plan.tolerance
@@ -112,7 +169,7 @@ def report(
         incomplete=bool(state and state.ended == "failures"),
         server=server,
         target=target,
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        created=_now(),
         settings=asdict(plan),
         tolerance=allowance.nats,
         greedy=None if compared is None else asdict(compared),

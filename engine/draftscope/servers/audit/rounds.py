@@ -37,8 +37,16 @@ class Audited:
     seconds: float = 0.0
 
     @property
+    def texts(self) -> int:
+        return self.evidence.texts
+
+    @property
+    def total(self) -> float:
+        return self.evidence.total
+
+    @property
     def different(self) -> bool:
-        return self.evidence.total >= math.log(1 / self.plan.false_alarm)
+        return self.total >= math.log(1 / self.plan.false_alarm)
 
 
 def request_of(plan: Plan, prompt: Sequence[int], number: int) -> Request:

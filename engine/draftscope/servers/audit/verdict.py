@@ -7,6 +7,7 @@ import math
 from draftscope.servers.audit.evidence import Evidence, PositionResult
 from draftscope.servers.audit.greedy import GreedyResult
 from draftscope.servers.audit.missed import Missed
+from draftscope.servers.audit.pairs import Compared
 from draftscope.servers.audit.rounds import Audited
 
 CLEAR_Z = 5.0  # the mean log-probability is named as the difference from here on
@@ -36,7 +37,7 @@ def sampled_sentence(audited: Audited, missed: Missed) -> str:
     return f"differs from its target{where}: {'; '.join(_differences(evidence, place))}; {_texts(evidence)}"
 
 
-def failures_sentence(audited: Audited) -> str:
+def failures_sentence(audited: Audited | Compared) -> str:
     if not audited.failures:
         return ""
     ends = ", so the audit ended there" if audited.ended == "failures" else ""
