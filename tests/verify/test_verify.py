@@ -173,3 +173,10 @@ def test_a_token_of_probability_zero_is_never_drawn() -> None:
 def test_a_parent_after_its_child_is_refused() -> None:
     with pytest.raises(ValueError, match="earlier node"):
         topology([[1, -1]])
+
+
+def test_uniforms_in_any_memory_order_draw_the_same_without_a_warning() -> None:
+    """PyTorch warns of the copy once per program, and only where a test turns warnings into errors is that seen."""
+    distribution = torch.rand(7, 3, 5, generator=torch.Generator().manual_seed(1)).softmax(-1)
+    uniform = torch.rand(3, 7, dtype=torch.float64, generator=torch.Generator().manual_seed(2)).T
+    assert draw(distribution, uniform).equal(draw(distribution, uniform.contiguous()))

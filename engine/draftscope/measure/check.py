@@ -413,11 +413,14 @@ def _favoured_tokens(favoured: FavouredTokens, settings: Settings) -> Finding:
     return Finding(name, p_value >= FALSE_ALARM, detail, favoured.rounds, p_value=p_value)
 
 
-def distribution_test(lab: Lab, prompt: str, settings: Settings, length: int, samples: int) -> Finding:
+def distribution_test(
+    lab: Lab, prompt: str, settings: Settings, length: int, samples: int, batch: int = BATCH
+) -> Finding:
     """Chi-square test of the joint distribution of the first `length` tokens against the target's own, computed path
     by path."""
     tokens = lab.encode(prompt, length + 2)
-    return _distribution(lab, tokens, settings, length, samples, sampled_joint(lab, tokens, settings, length, samples))
+    observed = sampled_joint(lab, tokens, settings, length, samples, batch)
+    return _distribution(lab, tokens, settings, length, samples, observed)
 
 
 def _distribution(

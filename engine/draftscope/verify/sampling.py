@@ -65,7 +65,7 @@ def draw(distribution: Tensor, uniform: Tensor) -> Tensor:
     never drawn and every token's frequency is right to about 1e-7.
     """
     cumulative = distribution.cumsum(-1, dtype=torch.float64)
-    scaled = uniform.unsqueeze(-1) * cumulative[..., -1:]
+    scaled = (uniform.unsqueeze(-1) * cumulative[..., -1:]).contiguous()
     return torch.searchsorted(cumulative, scaled, right=True).squeeze(-1).clamp_(max=distribution.shape[-1] - 1)
 
 
