@@ -194,15 +194,27 @@ def walk(page: Alone, number: int) -> Iterator[str]:
         page.element.locator(".lesson").get_by_role("button", name="Next", exact=True).click()
 
 
+PARTS = {"lanes": ".lanes", "strip": ".strip", "tree": ".pair > .tree", "decision": ".decision", "scale": ".scale"}
+
+
 @pytest.mark.browser
-def test_every_step_of_every_lesson_can_be_told(browser: Any, school: Path) -> None:
+def test_every_step_of_every_lesson_is_told_shows_what_it_speaks_of_and_defines_its_terms(
+    browser: Any, school: Path
+) -> None:
     page = Alone(browser, school)
+    page.page.evaluate("(metrics) => Inside.give({ metrics })", lessons.meanings())
+    assert page.page.evaluate("Inside.LESSON_TERMS.filter((term) => !Inside.defineTerm(term))") == []
     assert page.ask(LESSONS) == re.findall(r'trace: "(\w+)"', TEXTS)
     for number in range(1, len(page.ask(LESSONS)) + 1):
-        said = list(walk(page, number))
+        said = []
+        for words in walk(page, number):
+            said.append(words)
+            assert_only_parts_that_are_asked_for(page)
+            assert_terms_are_defined(page)
         assert len(said) >= 3
         assert not [text for text in said if re.search(r"NaN|undefined|Infinity|null|–|\[\[", text)], said
         assert said[-1].startswith("Question. ")
+        page.ask("e => { for (const d of e.shadowRoot.querySelectorAll('.lesson details')) d.open = false; }")
         page.element.get_by_text("Answer", exact=True).click()
         page.painted()
         assert not re.search(r"NaN|undefined|Infinity|null", page.text(".lesson-words"))
@@ -212,18 +224,17 @@ def test_every_step_of_every_lesson_can_be_told(browser: Any, school: Path) -> N
     page.close()
 
 
-@pytest.mark.browser
-def test_every_term_is_defined_where_it_is_pointed_at(browser: Any, school: Path) -> None:
-    page = Alone(browser, school)
-    page.page.evaluate("(metrics) => Inside.give({ metrics })", lessons.meanings())
-    assert page.page.evaluate("Inside.LESSON_TERMS.filter((term) => !Inside.defineTerm(term))") == []
-    for number in range(1, len(page.ask(LESSONS)) + 1):
-        for _ in walk(page, number):
-            page.ask("e => { for (const d of e.shadowRoot.querySelectorAll('.lesson details')) d.open = true; }")
-            for term in page.element.locator(".lesson .term").all():
-                term.focus()
-                assert re.fullmatch(r"[^:]+: .+", page.text(".definition"))
-    page.close()
+def assert_only_parts_that_are_asked_for(page: Alone) -> None:
+    asked = page.ask("e => e.main.dataset.show.split(' ')")
+    shown = {name for name, part in PARTS.items() if page.element.locator(part).first.is_visible()}
+    assert shown == set(asked) & set(PARTS)
+
+
+def assert_terms_are_defined(page: Alone) -> None:
+    page.ask("e => { for (const d of e.shadowRoot.querySelectorAll('.lesson details')) d.open = true; }")
+    for term in page.element.locator(".lesson .term").all():
+        term.focus()
+        assert re.fullmatch(r"[^:]+: .+", page.text(".definition"))
 
 
 @pytest.mark.browser
@@ -385,21 +396,21 @@ def test_speeds_by_length_and_by_batch_are_those_of_the_records(
     page.close()
 
 
+BELOW = {
+    (1.5, 1.2, 1.0): "never slower than plain decoding, from batch 1 to 4",
+    (0.9, 0.5, 0.99): "slower than plain decoding at every batch from 1 to 4",
+    (1.5, 0.9, 0.8): "slower than plain decoding from batch 2 to the last, 4",
+    (0.5, 0.9, 1.1): "slower than plain decoding up to batch 2, and not slower from 4 to 4",
+    (1.5, 0.9, 1.8): "slower than plain decoding at 1 of the 3 measured values of batch",
+}
+
+
 @pytest.mark.browser
-@pytest.mark.parametrize(
-    ("speeds", "words"),
-    [
-        ([1.5, 1.2, 1.0], "never slower than plain decoding, from batch 1 to 4"),
-        ([0.9, 0.5, 0.99], "slower than plain decoding at every batch from 1 to 4"),
-        ([1.5, 0.9, 0.8], "slower than plain decoding from batch 2 to the last, 4"),
-        ([0.5, 0.9, 1.1], "slower than plain decoding up to batch 2, and not slower from 4 to 4"),
-        ([1.5, 0.9, 1.8], "slower than plain decoding at 1 of the 3 measured values of batch"),
-    ],
-)
-def test_what_crosses_is_said_as_it_was_measured(browser: Any, school: Path, speeds: list[float], words: str) -> None:
+def test_what_crosses_is_said_as_it_was_measured(browser: Any, school: Path) -> None:
     page = Alone(browser, school)
-    points = [{"x": x, "y": y} for x, y in zip((1, 2, 4), speeds, strict=True)]
-    assert page.page.evaluate("(points) => Inside.belowWords(points, 'batch')", points) == words
+    for speeds, words in BELOW.items():
+        points = [{"x": x, "y": y} for x, y in zip((1, 2, 4), speeds, strict=True)]
+        assert page.page.evaluate("(points) => Inside.belowWords(points, 'batch')", points) == words
     page.close()
 
 
@@ -446,25 +457,13 @@ def test_a_run_goes_on_behind_a_lesson_and_a_new_one_ends_it(browser: Any, schoo
 
 
 @pytest.mark.browser
-def test_a_lesson_shows_only_what_it_speaks_of(browser: Any, school: Path) -> None:
-    page = Alone(browser, school)
-    parts = {"lanes": ".lanes", "strip": ".strip", "tree": ".pair > .tree", "decision": ".decision", "scale": ".scale"}
-    for number in range(1, len(page.ask(LESSONS)) + 1):
-        for _ in walk(page, number):
-            asked = page.ask("e => e.main.dataset.show.split(' ')")
-            shown = {name for name, part in parts.items() if page.element.locator(part).first.is_visible()}
-            assert shown == set(asked) & set(parts)
-    page.close()
-
-
-@pytest.mark.browser
 @pytest.mark.parametrize(("width", "theme"), VIEWS)
 def test_lessons_in_both_themes(browser: Any, school: Path, width: int, theme: str) -> None:
     page = Alone(browser, school, viewport={"width": width, "height": 900}, color_scheme=theme, bypass_csp=True)
     for number in range(1, len(page.ask(LESSONS)) + 1):
         for step, _ in enumerate(walk(page, number), 1):
             assert page.page.evaluate("document.documentElement.scrollWidth") <= width
-            if (width, theme) == (1440, "light"):  # every step is there to be looked at once
+            if (width, theme) == (1440, "dark"):  # every step is there to be looked at, in `make test-all`
                 page.shot(f"lesson-{number}-{step}-{width}-{theme}")
         page.shot(f"lesson-{number}-last-{width}-{theme}")
         assert violations(page.page) == []

@@ -1,5 +1,6 @@
 """Which worker runs what, when pytest-xdist runs the suite in several: files that share a server stay together, and
-what takes longest starts first, so that no worker ends long after the others.
+what takes longest starts first, so that no worker ends long after the others. The page's tests are two groups of
+about the same length, each with a server of its own, so that two workers have them from the first second.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ import pytest
 from xdist.scheduler import LoadFileScheduling
 
 TOGETHER = {
-    "tests/browser, one server": ("tests/browser/test_page*.py",),
+    "tests/browser, one server": ("tests/browser/test_page.py",),
+    "tests/browser, another": ("tests/browser/test_page_*.py",),
     "tests/app, one engine": ("tests/app/test_app_process.py", "tests/app/test_asks_process.py"),
 }
 LONGEST = (  # by processor time; whatever is not named follows in the order of its name
     *TOGETHER["tests/browser, one server"],
+    *TOGETHER["tests/browser, another"],
     "tests/decode/test_distribution.py",
     "tests/browser/test_lessons.py",
     "tests/train/*",
