@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from draftscope.decode import calibrate
 from draftscope.decode.acceptance import by_rank
 from draftscope.decode.lab import Lab
 from draftscope.drafters.policy.sequoia import best_shape, best_tree
 from draftscope.drafters.settings import Settings
 from draftscope.measure.check import distribution_test
+from draftscope.models.probe import probed
+from tests.conftest import byte_tokenizer, random_llama
 
 
 def every_tree(nodes: int, depth: int, width: int) -> list[tuple[tuple[int, ...], ...]]:
@@ -106,3 +110,17 @@ def test_a_tree_that_never_pays_is_not_drafted(tiny: Lab) -> None:
     run = dear.decode("abcab", "sequoia", temperature=1.0, max_new_tokens=12)
     assert run.metrics.num_draft_tokens == 0
     assert len(run.rounds) == 12
+
+
+@pytest.mark.parametrize("context", [96, 128])
+def test_a_short_context_is_measured_within(context: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was refused with a sentence about a prompt that nobody had written."""
+    monkeypatch.setenv("DRAFTSCOPE_CACHE", str(tmp_path))
+    monkeypatch.setattr(calibrate, "TOGETHER", {1: 24})
+    monkeypatch.setattr(calibrate, "REPEATS", 1)
+    target, draft = random_llama(1, 258), random_llama(2, 258, layers=1, hidden=16)
+    for model in (target, draft):
+        model.config.max_position_embeddings = context
+    lab = Lab(probed(target, "short-target"), probed(draft, "short-draft"), byte_tokenizer())
+    run = lab.decode("abc", "sequoia", max_new_tokens=16, temperature=1.0, tree_nodes=6, tree_depth=3)
+    assert run.token_ids

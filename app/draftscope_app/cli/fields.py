@@ -20,6 +20,8 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 import typer
 from pydantic.fields import FieldInfo
 
+from draftscope.base.errors import quoted
+
 Given = Mapping[str, Any]  # field -> what the command line says; fields that were not given are absent
 Command = Callable[..., int]
 Number = TypeVar("Number", int, float)
@@ -78,7 +80,7 @@ def _number(given: str, kind: type[Number], what: str) -> Number:
     try:
         return kind(given)
     except ValueError:
-        raise typer.BadParameter(f"'{given}' is not {what}") from None
+        raise typer.BadParameter(f"'{quoted(given)}' is not {what}") from None
 
 
 PARSERS: Mapping[Any, Callable[[str], Any]] = {int: whole, float: decimal}
@@ -131,13 +133,13 @@ def _by_commas(element: Any) -> Callable[[str], list[Any]]:
         words = [word.strip() for word in given.split(",")]
         if element not in PARSERS:
             if not any(words):
-                raise typer.BadParameter(f"'{given}' names nothing; give names separated by commas")
+                raise typer.BadParameter(f"'{quoted(given)}' names nothing; give names separated by commas")
             return [word for word in words if word]
         try:
             return [element(word) for word in words]
         except ValueError:
             numbers = "whole numbers" if element is int else "numbers"
-            raise typer.BadParameter(f"'{given}' is not a list of {numbers} separated by commas") from None
+            raise typer.BadParameter(f"'{quoted(given)}' is not a list of {numbers} separated by commas") from None
 
     return parse
 

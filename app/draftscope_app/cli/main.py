@@ -19,7 +19,7 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from draftscope.base.errors import DraftscopeError
+from draftscope.base.errors import DraftscopeError, cut
 from draftscope_app.cli import terminal
 from draftscope_app.cli.exit_codes import ExitCode
 
@@ -154,7 +154,7 @@ def _usage(error: typer.TyperException) -> str:
 
 
 def _stop(code: ExitCode, sentence: str) -> int:
-    terminal.say(sentence)
+    terminal.say(cut(sentence))
     return code
 
 

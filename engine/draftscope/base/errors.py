@@ -1,10 +1,31 @@
 """The error for mistakes a user can fix: the command line prints its message and exits."""
 
+from __future__ import annotations
+
+import re
+
 MOST_QUOTED = 80  # characters of what somebody wrote that a message repeats
+MOST_NAMED = 200  # of a path or another name, whoever wrote the message
+LONG = re.compile(rf"'[^'\n]{{{MOST_NAMED + 1},}}'|[^\s']{{{MOST_NAMED + 1},}}")  # in quotation marks, or one word
 
 
 class DraftscopeError(Exception):
-    """Something the user can fix; the message names the value and the remedy."""
+    """Something the user can fix; the message names the value and the remedy. Long names in it are cut."""
+
+    def __init__(self, message: object = "") -> None:
+        super().__init__(cut(str(message)))
+
+
+def cut(message: str) -> str:
+    """A message as people can read it: no name in it is longer than `MOST_NAMED` characters, and it can be printed."""
+    shorter = LONG.sub(_shortened, message)
+    return shorter.encode("utf-8", "backslashreplace").decode()
+
+
+def _shortened(found: re.Match[str]) -> str:
+    """The beginning and the end of a name: the end of a path says more than its middle."""
+    name, half = found[0], MOST_NAMED // 2
+    return f"{name[:half]}...{name[-half:]}"
 
 
 def quoted(value: object, most: int = MOST_QUOTED) -> str:

