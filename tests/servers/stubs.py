@@ -48,6 +48,7 @@ class Habits:
     incremental: bool = False  # SGLang's --incremental-streaming-output
     loses_ids: bool = False  # llama.cpp within a character
     no_cards: bool = False  # /v1/models fails, as transformers serve does on a machine without a hub cache
+    loading: bool = False  # still reads its weights
     step: int = 7  # the chain's; another number is another model
     asked: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     write: Callable[[list[int], int, float, int | None], list[int]] | None = None  # instead of the chain
@@ -88,6 +89,8 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         habits = self.server.habits
         found = get_routes(habits).get(self.path)
+        if habits.loading:
+            return self._send(b'{"error": {"message": "Loading model", "code": 503}}', status=503)
         if habits.no_cards and self.path == "/v1/models":
             return self._send(b"Internal Server Error", "text/plain", 500)
         if self.path == "/metrics" and habits.metrics and habits.kind in ("vllm", "llama.cpp"):

