@@ -1,7 +1,7 @@
 """`transformers serve`: `/v1/completions` with text in and text out.
 
 It takes no token ids and gives none, so the prompt is sent as the text that the ids decode to; its count of prompt
-tokens shows whether it read the same ones. Read in transformers 5.17.
+tokens shows whether it read the same ones. Run against transformers 5.23.
 """
 
 from __future__ import annotations
