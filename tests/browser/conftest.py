@@ -53,6 +53,13 @@ def somebody(browser: Any) -> Any:
 
 
 @pytest.fixture
+def functions(somebody: Any) -> Any:
+    """The window that stays open, which no page was loaded in: for scripts that need the instrument's functions only.
+    To load the page takes a second."""
+    return somebody.pages[0]
+
+
+@pytest.fixture
 def visit(browser: Any, somebody: Any, address: str) -> Iterator[Callable[..., Visit]]:
     """Opens pages, each for another visitor; at the end none had an error or asked for anything outside."""
     opened: list[Visit] = []

@@ -289,7 +289,7 @@ def test_settings_live_in_the_address(visit: Any) -> None:
         assert part in page.page.url
 
 
-def test_a_refused_clipboard_shows_the_link(visit: Any) -> None:
+def test_a_refused_clipboard_shows_the_link_and_a_teachers_is_offered(visit: Any) -> None:
     page = visit("?seed=5")
     page.page.evaluate("() => { navigator.clipboard.writeText = () => Promise.reject(new Error('closed')); }")
     page.page.wait_for_function("() => document.querySelector('#ds-seed input')?.value === '5'")
@@ -304,6 +304,10 @@ def test_a_refused_clipboard_shows_the_link(visit: Any) -> None:
     page.until("e => e.message.field.value.startsWith('http://192.0.2.7:7860/?')")
     assert page.element.get_by_role("img", name="QR code of the link").is_visible()
     page.page.screenshot(path=ARTIFACTS / "link.png")
+    page.until("e => /seed=5/.test(e.message.field.value)")
+    assert not page.ask("e => /teach=/.test(e.message.field.value)")
+    page.element.get_by_role("button", name="Copy a teacher's link").click()
+    page.until("e => /seed=5.*teach=1/.test(e.message.field.value) && e.message.offer.hidden")
 
 
 def test_a_run_is_saved_and_replayed_and_bad_files_change_nothing(visit: Any, tmp_path: Path) -> None:
@@ -424,9 +428,8 @@ def test_what_a_model_writes_stays_text(visit: Any, tmp_path: Path) -> None:
     assert "<img src=x" in page.text(".lane .pane")
 
 
-def test_a_token_split_over_bytes_is_one_character(visit: Any) -> None:
-    page = visit()
-    folded = page.page.evaluate("""() => {
+def test_a_token_split_over_bytes_is_one_character(functions: Any) -> None:
+    folded = functions.evaluate("""() => {
         const D = Inside, store = D.newStore();
         const round = { kind: "round", run: "x", lane: "a", start: 0, end: 1, nodes: [], decisions: [], accepted: 1,
                         last: { kind: "bonus", slot: 0 } };
@@ -580,9 +583,8 @@ def test_one_selection_goes_through_all_views(visit: Any) -> None:
     assert sorted(lit) == sorted(deep)
 
 
-def test_the_mask_follows_from_the_parents(visit: Any) -> None:
-    page = visit()
-    sees = page.page.evaluate("""() => Inside.maskOf([{id: 0, parent: -1}, {id: 1, parent: -1},
+def test_the_mask_follows_from_the_parents(functions: Any) -> None:
+    sees = functions.evaluate("""() => Inside.maskOf([{id: 0, parent: -1}, {id: 1, parent: -1},
         {id: 2, parent: 0}, {id: 3, parent: 2}, {id: 4, parent: 1}])""")
     assert sees == [[0], [0, 1], [0, 2], [0, 1, 3], [0, 1, 3, 4], [0, 2, 5]]
 
@@ -670,13 +672,12 @@ TRIED = """([p, q]) => {
 }"""
 
 
-def test_the_rules_in_the_page_are_those_of_the_engine(visit: Any) -> None:
+def test_the_rules_in_the_page_are_those_of_the_engine(functions: Any) -> None:
     """Shares of 40,000 draws against exact distributions; 0.015 is six standard errors of the likeliest token."""
     from draftscope.verify.rules import sibling_rows
 
     p, q, n = [0.5, 0.3, 0.2, 0.0], [0.1, 0.2, 0.3, 0.4], 40_000
-    page = visit()
-    counts = page.page.evaluate(TRIED, [p, q])
+    counts = functions.evaluate(TRIED, [p, q])
     agreed = [min(x, y) for x, y in zip(p, q, strict=True)]
     wrong = [x + (1 - sum(agreed)) * y for x, y in zip(agreed, p, strict=True)]
     chosen_wrong = [0.8 * 0.5, 0.8 * 0.3, 0.2 + 0.8 * 0.2, 0]
@@ -734,38 +735,29 @@ def test_jitter_and_prediction_are_the_engines_numbers(visit: Any, tmp_path: Pat
     assert page.text(".formula .sum") != before
 
 
-def test_ballast_is_said_beside_every_speed(visit: Any, tmp_path: Path) -> None:
+def test_ballast_and_a_chosen_acceptance_are_said_beside_every_speed(visit: Any, tmp_path: Path) -> None:
     page = visit("?max_new_tokens=16")
     page.run()
-    heavy = tmp_path / "heavy.jsonl"
-    with heavy.open("w") as file:
+    heavy, chosen = tmp_path / "heavy.jsonl", tmp_path / "chosen.jsonl"
+    with heavy.open("w") as with_ballast, chosen.open("w") as synthetic:
         for event in files.read(record(page, tmp_path)).events:
             data = json.loads(files.line(event))
+            own = {"synthetic": True} if data["kind"] == "run_start" and data["lane"] != "plain" else {}
+            synthetic.write(json.dumps(data | own) + "\n")
             for model in data.get("models", []):
                 model["ballast"] = "8B-like"
-            file.write(json.dumps(data) + "\n")
-    assert page.element.locator(".badge.caveat:visible").count() == 0
+            with_ballast.write(json.dumps(data) + "\n")
+    marks = page.element.locator(".badge.caveat:visible")
+    assert marks.count() == 0
     load(page, heavy)
-    page.until("e => e.store.source === 'recorded'")
+    page.until("e => e.store.source === 'recorded' && e.store.lanes[0].start.models[0].ballast === '8B-like'")
     page.page.wait_for_timeout(200)
-    assert page.element.locator(".badge.caveat:visible").all_inner_texts() == ["ballast: 8B-like"] * 2
+    assert marks.all_inner_texts() == ["ballast: 8B-like"] * 2
     assert "with ballast (8B-like)" in page.text(".basis")
-
-
-def test_a_chosen_acceptance_is_said_beside_the_speed(visit: Any, tmp_path: Path) -> None:
-    page = visit("?max_new_tokens=16")
-    page.run()
-    chosen = tmp_path / "chosen.jsonl"
-    with chosen.open("w") as file:
-        for event in files.read(record(page, tmp_path)).events:
-            data = json.loads(files.line(event))
-            if data["kind"] == "run_start" and data["lane"] != "plain":
-                data["synthetic"] = True
-            file.write(json.dumps(data) + "\n")
     load(page, chosen)
-    page.until("e => e.store.source === 'recorded'")
+    page.until("e => e.store.lanes.length === 2 && e.store.lanes[1].start.synthetic")
     page.page.wait_for_timeout(200)
-    assert page.element.locator(".badge.caveat:visible").all_inner_texts() == ["synthetic: chosen acceptance"]
+    assert marks.all_inner_texts() == ["synthetic: chosen acceptance"]
     assert "chosen acceptance rate" in page.text(".basis")
 
 
@@ -811,17 +803,6 @@ def test_a_teachers_link_fixes_the_settings_and_hides_the_controls(visit: Any) -
     assert page.ask("e => e.store.lanes[1].start.prompt") == "hi <b>there"
     assert page.ask("e => e.store.lanes[1].start.settings.gamma") == 3
     assert "teach=1" in page.page.url
-
-
-def test_copy_link_offers_a_teachers_link(visit: Any) -> None:
-    page = visit("?seed=5")
-    page.page.evaluate("() => { navigator.clipboard.writeText = () => Promise.reject(new Error('closed')); }")
-    page.page.wait_for_function("() => document.querySelector('#ds-seed input')?.value === '5'")
-    page.page.click("#ds-link")
-    page.until("e => /seed=5/.test(e.message.field.value)")
-    assert not page.ask("e => /teach=/.test(e.message.field.value)")
-    page.element.get_by_role("button", name="Copy a teacher's link").click()
-    page.until("e => /seed=5.*teach=1/.test(e.message.field.value) && e.message.offer.hidden")
 
 
 def test_an_address_opens_a_lesson_which_can_be_saved_and_tried(visit: Any, tmp_path: Path) -> None:

@@ -37,6 +37,5 @@ def test_what_was_noted_of_a_round_is_told(visit: Any, drafter: str, told: tuple
         ),
     ],
 )
-def test_each_kind_of_note_has_its_words(visit: Any, note: Annotation, words: str) -> None:
-    page = visit()
-    assert page.page.evaluate("(note) => Inside.annotationWords({ annotations: [note] })", note.model_dump()) == words
+def test_each_kind_of_note_has_its_words(functions: Any, note: Annotation, words: str) -> None:
+    assert functions.evaluate("(note) => Inside.annotationWords({ annotations: [note] })", note.model_dump()) == words

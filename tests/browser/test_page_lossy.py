@@ -83,9 +83,8 @@ def decision_of(rule: str, p: list[float], q: list[float], threshold: float) -> 
     return {"rule": rule, "distributions": [distributions], "children": [{"node": 0, "threshold": threshold}]}
 
 
-def test_the_lossy_rules_of_the_page_are_those_of_the_engine(visit: Any) -> None:
+def test_the_lossy_rules_of_the_page_are_those_of_the_engine(functions: Any) -> None:
     p, q = [0.5, 0.3, 0.15, 0.05], [0.1, 0.2, 0.3, 0.4]
-    page = visit()
     wanted = {
         "lenient": [float(rules.lenient_probability(p, q, x, 0.4)) for x in range(4)],
         "typical": [float(rules.typical_accepts(p, x)) for x in range(4)],
@@ -93,11 +92,11 @@ def test_the_lossy_rules_of_the_page_are_those_of_the_engine(visit: Any) -> None
     }
     thresholds = {"lenient": 1.0, "typical": rules.typical_threshold(p), "top-k": sorted(p)[-2]}
     for rule, accepts in wanted.items():
-        found = page.page.evaluate(ACCEPTED, [decision_of(rule, p, q, thresholds[rule]), 0.4])
+        found = functions.evaluate(ACCEPTED, [decision_of(rule, p, q, thresholds[rule]), 0.4])
         assert found[:4] == pytest.approx(accepts), rule
     unknown = decision_of("typical", p, q, 0.01) | {}
     unknown["distributions"][0] |= {"p": [0.4, 0.2, 0.1, 0.1], "rest_p": 0.2}
-    assert page.page.evaluate(ACCEPTED, [unknown, 0.4]) is None
+    assert functions.evaluate(ACCEPTED, [unknown, 0.4]) is None
 
 
 def test_draws_by_a_lossy_rule_miss_p_where_the_token_rule_settles(visit: Any) -> None:
