@@ -49,16 +49,37 @@ HOST = """<script>(() => {
 
 
 @pytest.fixture(scope="module")
-def recorded(pair: Lab) -> dict[str, list[AnyEvent]]:
-    """Every lesson's run, on the tiny random pair."""
-    return {name: record_lessons.record(pair, name, run) for name, run in record_lessons.RECORDED.items()}
+def written(pair_folders: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the command writes about the tiny random pair and its heads, with smaller sweeps."""
+    folder = tmp_path_factory.mktemp("lessons")
+    out, heads = folder / "out", random_heads(probed(random_llama(3, 258), "target"), tuple(range(0, 258, 2)))
+    arguments = ["--out", str(out), "--target", str(pair_folders[0]), "--draft", str(pair_folders[1])]
+    for kind in ("medusa", "eagle3", "block"):
+        save_head(heads[kind].network, folder / kind, "target")
+        arguments += ["--head", f"{kind}:{folder / kind}"]
+    small = {name: replace(p, batches=(1, 2, 4), tokens=4, repeats=2) for name, p in record_lessons.SWEPT.items()}
+    command = typer.Typer(add_completion=False)
+    command.command()(record_lessons.main)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(record_lessons, "SWEPT", small)
+        command(arguments, standalone_mode=False)
+    return out
 
 
 @pytest.fixture(scope="module")
-def swept(pair: Lab) -> dict[str, list[sweep.Swept]]:
+def recorded(written: Path) -> dict[str, list[AnyEvent]]:
+    """Every lesson's run, on the tiny random pair."""
+    return {name: list(files.read(written / f"{name}.jsonl.gz").events) for name in record_lessons.RECORDED}
+
+
+@pytest.fixture(scope="module")
+def swept(written: Path) -> dict[str, list[sweep.Swept]]:
     """Every lesson's sweep, on the tiny random pair, smaller."""
-    small = {"batches": (1, 2, 4), "tokens": 4, "repeats": 2}
-    return {name: sweep.measure(pair, replace(plan, **small), ["abc"]) for name, plan in record_lessons.SWEPT.items()}
+    return {name: sweeps_of(written / f"{name}.sweep.jsonl") for name in record_lessons.SWEPT}
+
+
+def sweeps_of(path: Path) -> list[sweep.Swept]:
+    return [sweep.Swept.model_validate_json(line) for line in path.read_text().splitlines()]
 
 
 def taught(
@@ -157,24 +178,14 @@ def test_a_seed_is_sought_until_the_lesson_can_be_told(pair: Lab) -> None:
         record_lessons.record(pair, "x", never)
 
 
-def test_the_command_writes_every_recording(pair_folders: tuple[Path, Path], tmp_path: Path, monkeypatch: Any) -> None:
-    out, heads = tmp_path / "out", random_heads(probed(random_llama(3, 258), "target"), tuple(range(0, 258, 2)))
-    arguments = ["--out", str(out), "--target", str(pair_folders[0]), "--draft", str(pair_folders[1])]
-    for kind in ("medusa", "eagle3", "block"):
-        save_head(heads[kind].network, tmp_path / kind, "target")
-        arguments += ["--head", f"{kind}:{tmp_path / kind}"]
-    small = {name: replace(p, batches=(1, 2), tokens=4, repeats=2) for name, p in record_lessons.SWEPT.items()}
-    monkeypatch.setattr(record_lessons, "SWEPT", small)
-    command = typer.Typer(add_completion=False)
-    command.command()(record_lessons.main)
-    command(arguments, standalone_mode=False)
-    runs = [out / f"{name}.jsonl.gz" for name in record_lessons.RECORDED]
-    sweeps = [out / f"{name}.sweep.jsonl" for name in record_lessons.SWEPT]
-    assert set(out.iterdir()) == {*runs, *sweeps}
+def test_the_command_writes_every_recording(written: Path) -> None:
+    runs = [written / f"{name}.jsonl.gz" for name in record_lessons.RECORDED]
+    sweeps = [written / f"{name}.sweep.jsonl" for name in record_lessons.SWEPT]
+    assert set(written.iterdir()) == {*runs, *sweeps}
     assert all(files.read(path).events for path in runs)
+    wanted = {(batch, 4, repeat) for batch in (1, 2, 4) for repeat in (0, 1)}
     for path in sweeps:
-        lines = [sweep.Swept.model_validate_json(line) for line in path.read_text().splitlines()]
-        assert {(line.batch, line.tokens, line.repeat) for line in lines} == {(b, 4, r) for b in (1, 2) for r in (0, 1)}
+        assert {(line.batch, line.tokens, line.repeat) for line in sweeps_of(path)} == wanted
 
 
 # The player.
