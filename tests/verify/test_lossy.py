@@ -21,9 +21,9 @@ from draftscope.measure.check import (
     FALSE_ALARM,
     check,
     chi_square,
-    distance_test,
     distances,
     exact_joint,
+    joint_distance,
     sampled_joint,
     verdict,
 )
@@ -214,6 +214,5 @@ def test_check_reports_the_distance_of_a_lossy_rule_without_a_test(tiny: Lab) ->
 
 def test_the_noise_reported_beside_a_distance_is_that_of_exact_samples(tiny: Lab) -> None:
     settings = Settings.of(drafter="plain", temperature=1.0, seed=1)
-    detail = distance_test(tiny, "abcab", settings, 3, 3000).detail
-    apart, noise = (float(detail.split(mark)[1][:5]) for mark in ("total variation ", "(sampling alone: "))
-    assert 0.6 < apart / noise < 1.5
+    found = joint_distance(tiny, tiny.encode("abcab"), settings, 3, 3000)
+    assert 0.6 < found.total_variation / found.sampling_total_variation < 1.5
