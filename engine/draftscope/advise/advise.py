@@ -30,7 +30,7 @@ from draftscope.measure.bench.systems import Case
 
 PROBING, SCREENING = 0.35, 0.25  # shares of the time; the proof has the rest
 LEAST_PROOF = 0.1  # of the time, even if the machine was slower than foreseen
-CONTENDERS, EACH = 4, 2  # candidates that are screened, and of one drafter at most
+CONTENDERS, EACH = 6, 2  # candidates that are screened, and of one drafter at most
 PROVEN = 2
 PROBE_TOKENS = 64  # of a prompt
 LEAST_TOKENS = 16  # of an answer in the proof
