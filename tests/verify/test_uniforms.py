@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 import torch
 from scipy import stats
 
-from draftscope.verify.philox import stream_uniforms
-from draftscope.verify.uniforms import MANY, Purpose, Streams, uniforms
+from draftscope.verify.uniforms import Purpose, Streams, uniforms
 
 
 def test_every_part_of_the_key_changes_the_stream() -> None:
@@ -26,21 +24,6 @@ def test_a_row_depends_only_on_its_own_sequence() -> None:
     alone = Streams(5, (11,)).uniforms(4, 6)
     for rows, row in zip(vars(together).values(), vars(alone).values(), strict=True):
         assert rows[1].equal(row[0])
-
-
-@pytest.mark.parametrize("seed", [0, 5, 2**62 + 3])
-@pytest.mark.parametrize("count", [1, 4, 5, 13])
-def test_many_streams_at_once_are_those_of_numpy_bit_for_bit(seed: int, count: int) -> None:
-    sequences, counter = (0, 7, 2**31, 2**62 + 1), (2**40, Purpose.LAST, 57)
-    alone = [uniforms(seed, sequence, *counter, count).tolist() for sequence in sequences]
-    assert stream_uniforms(seed, sequences, counter, count).tolist() == alone
-
-
-def test_the_size_of_the_batch_changes_no_stream() -> None:
-    many = Streams(5, tuple(range(MANY))).uniforms(3, 6)
-    few = Streams(5, tuple(range(MANY - 1))).uniforms(3, 6)
-    for rows, fewer in zip(vars(many).values(), vars(few).values(), strict=True):
-        assert rows[:-1].equal(fewer)
 
 
 def test_uniforms_are_uniform_and_uncorrelated_between_purposes_rounds_and_neighbours() -> None:

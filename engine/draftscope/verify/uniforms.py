@@ -15,10 +15,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from draftscope.verify.philox import stream_uniforms
-
-MANY = 64  # sequences from which on all streams at once are faster than one after the other; the bits are the same
-
 
 class Purpose(IntEnum):
     """What a uniform decides. Append new purposes at the end: the numbers key the streams of recorded runs."""
@@ -79,8 +75,6 @@ class Streams:
         """[B, count] uniforms. The first counter word counts nodes, so a longer draw starts with the shorter one."""
         if count == 0:
             return np.empty((len(self.sequences), 0))
-        if len(self.sequences) >= MANY:
-            return stream_uniforms(self.seed, self.sequences, (round_index, purpose, self.tier), count)
         return np.stack([uniforms(self.seed, s, round_index, purpose, self.tier, count) for s in self.sequences])
 
 
