@@ -110,7 +110,7 @@ class NativeLlama(LeanLlama):
         a[at.CACHE], a[at.SEQUENCES], a[at.CAPACITY] = cached.data_ptr(), batch, table.capacity
         a[at.LOGIT_ROWS], a[at.LOGITS_OF], a[at.LOGITS] = kept.data_ptr(), kept.numel(), logits.data_ptr()
         a[at.STATES] = 0 if states is None else states.data_ptr()
-        with crowd.team(torch.get_num_threads()) as threads:
+        with crowd.team(torch.get_num_threads(), (int(a[at.WEIGHTS]), batch, rows)) as threads:
             scratch = self._scratch(a, batch * rows, table.view, threads)
             programs().run(programs().forward, a.ctypes.data, threads, 0)
             del scratch

@@ -44,7 +44,8 @@ def _product(x: Tensor, weight: Tensor, exact: bool) -> Tensor:
     a[at.M_ROWS], a[at.M_LENGTH], a[at.M_OUTPUTS], a[at.M_X] = rows, length, outputs, x.data_ptr()
     a[at.M_WEIGHT], a[at.M_SPLIT], a[at.M_PRODUCT] = weight.data_ptr(), split.data_ptr(), product.data_ptr()
     a[at.M_OUT] = 0 if out is None else out.data_ptr()
-    with crowd.team(1 if rows * weight.numel() < SERIAL else torch.get_num_threads()) as threads:
+    most = 1 if rows * weight.numel() < SERIAL else torch.get_num_threads()
+    with crowd.team(most, (weight.shape, rows)) as threads:
         programs().run(programs().multiply, a.ctypes.data, threads, 0)
     return product if out is None else out
 
