@@ -138,7 +138,9 @@ ELSEWHERE = (  # read in other places: variable, default, meaning
     ("DRAFTSCOPE_CACHE", "", "folder for measured costs and converted models; empty: the user's cache folder"),
     ("DRAFTSCOPE_CORPUS", "", "folder of training texts, for `draftscope train`"),
     ("DRAFTSCOPE_DEBUG", "", "1: a command that fails prints a traceback"),
+    ("DRAFTSCOPE_SERVERS", "", "servers that `draftscope race` may call: NAME=URL or URL, separated by commas"),
     ("HF_TOKEN", "", "token for `draftscope space push`"),
+    ("LLAMA_SERVER", "", "llama.cpp's `llama-server`, for `draftscope bench`; empty: the one on PATH"),
     ("SPACE_ID", "", "set on a Space; copied links lead to it"),
     ("SPACES_ZERO_GPU", "", "set on a Space with ZeroGPU; then the engine runs in the page's process"),
 )

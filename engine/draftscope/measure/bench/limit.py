@@ -18,7 +18,7 @@ SMALLEST_COPY = 1 << 28  # bytes, more than any CPU caches
 @dataclass(frozen=True)
 class MemoryLimit:
     """Bytes that one token reads behind `context` tokens, the bytes a second that a plain copy reads and writes, and
-    v(n): a forward of n rows divided by one of a single row. All timed in turn, medians."""
+    v(n): a forward of n rows divided by one of a single row, timed in turn. All are medians."""
 
     context: int
     weight_bytes: int
@@ -41,7 +41,8 @@ def memory_limit(model: Model, context: int) -> MemoryLimit | None:
     into = torch.empty_like(source)
     cache = model.cache(1, context + ROWS[-1])
     works = [forward_of(model, cache, rows, context) for rows in ROWS]
-    (copy, _), *forwards = interleaved([lambda: into.copy_(source), *works], REPEATS)
+    forwards = interleaved(works, REPEATS)
+    ((copy, _),) = interleaved([lambda: into.copy_(source)], REPEATS)  # apart: it empties the caches
     return MemoryLimit(
         context=context,
         weight_bytes=weights,
