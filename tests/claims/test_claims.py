@@ -47,7 +47,8 @@ def test_every_claim_has_a_command_that_exists_and_a_rule() -> None:
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.number)
 def test_without_results_a_claim_names_its_command(claim: Any) -> None:
     found = claim.judged(Evidence())
-    assert found.verdict is ClaimVerdict.UNTESTED and claim.command in found.change
+    expected = ClaimVerdict.UNMEASURED if claim.judge is not None else ClaimVerdict.UNTESTED
+    assert found.verdict is expected and claim.command in found.change
 
 
 def test_texts_that_differ_are_not_called_exact() -> None:
@@ -90,20 +91,20 @@ def test_kinds_and_systems_are_compared_interval_against_interval() -> None:
 def test_trees_are_compared_with_chains_of_as_many_nodes() -> None:
     tree = row("sampled-tree", (1.6, 1.7, 1.8), gamma=None, shape=[2, 1])
     assert judged(8, tree, row()) is ClaimVerdict.HOLDS  # four nodes against gamma 4
-    assert judged(8, tree | {"shape": [2, 2]}, row()) is ClaimVerdict.UNTESTED  # six nodes: no such chain
+    assert judged(8, tree | {"shape": [2, 2]}, row()) is ClaimVerdict.UNMEASURED  # six nodes: no such chain
 
 
 def test_lossy_rules_are_compared_above_temperature_0_only() -> None:
     own, lossy = row(temperature=1.0), row(ratio=(1.6, 1.7, 1.8), temperature=1.0, lossy=True, rule="typical")
     assert judged(14, own, lossy) is ClaimVerdict.HOLDS
-    assert judged(14, row(), row(lossy=True, rule="typical")) is ClaimVerdict.UNTESTED
+    assert judged(14, row(), row(lossy=True, rule="typical")) is ClaimVerdict.UNMEASURED
 
 
 def test_batches_and_contexts() -> None:
     one, many = row(ratio=(2.1, 2.3, 2.5)), row(ratio=(0.7, 0.8, 0.9), batch=32)
     assert judged(18, one, many) is ClaimVerdict.HOLDS
     assert judged(18, row(), many) is ClaimVerdict.ONLY_IF
-    assert judged(18, one) is ClaimVerdict.UNTESTED
+    assert judged(18, one) is ClaimVerdict.UNMEASURED
     assert judged(19, row(context=64), row(context=1024, ratio=(1.6, 1.7, 1.8))) is ClaimVerdict.HOLDS
 
 

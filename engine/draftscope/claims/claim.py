@@ -10,12 +10,13 @@ from draftscope.claims.evidence import Evidence
 
 
 class ClaimVerdict(StrEnum):
-    """One of four."""
+    """One of four; or that these results do not say."""
 
     HOLDS = "holds"
     ONLY_IF = "holds here only if"
     FAILS = "does not hold here"
     UNTESTED = "cannot be tested here"
+    UNMEASURED = "not measured yet"
 
 
 @dataclass(frozen=True)
@@ -43,5 +44,6 @@ class Claim:
         found = self.judge(evidence) if self.judge is not None else None
         if found is not None:
             return found
-        why = self.why_not or "these results do not contain what it needs"
-        return Judged(ClaimVerdict.UNTESTED, f"{why[0].upper()}{why[1:]}.", f"Run: {self.command}")
+        if self.judge is not None:
+            return Judged(ClaimVerdict.UNMEASURED, "", f"Run: {self.command}")
+        return Judged(ClaimVerdict.UNTESTED, f"{self.why_not[0].upper()}{self.why_not[1:]}.", f"Run: {self.command}")
