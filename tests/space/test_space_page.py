@@ -219,20 +219,6 @@ def test_the_place_in_the_queue_is_seen_and_one_more_is_refused(visit: Any) -> N
         page.until("e => e.state === 'done'")
 
 
-def test_a_run_whose_visitor_left_stops_within_a_second(visit: Any, space: Space) -> None:
-    page = visit("max_new_tokens=512&temperature=1&drafter=plain&seed=3")
-    page.ready()
-    over = len(space.lines("run"))
-    page.page.click("#ds-run")
-    page.until("e => e.store.source === 'live' && e.store.lanes[0].rounds.length > 1")
-    page.outer.goto("about:blank")
-    left = time.monotonic()
-    wait(space, lambda: len(space.lines("run")) > over)
-    assert time.monotonic() - left < 1.0
-    assert space.lines("run")[-1]["stopped"]
-    page.close = page.context.close
-
-
 def test_a_program_gets_the_same_json(space: Space) -> None:
     wait(space, lambda: asked(space.url + "/readyz")[0] == 200)
     client = Client(space.url, verbose=False)

@@ -10,9 +10,9 @@ import os
 import signal
 import socket
 import tempfile
+import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -54,11 +54,10 @@ def serve(
     uploads = Uploads()
     if not block:
         return _served(host, port, load, drafter, open_browser, environment, uploads)
-    with _terminable():
-        with _ends_at_once(uploads):
-            served = _served(host, port, load, drafter, open_browser, environment, uploads)
+    with _Signals(uploads) as signals:
+        served = _served(host, port, load, drafter, open_browser, environment, uploads)
         print(f"Draftscope is at {served.url} (Ctrl+C ends it)", flush=True)
-        served.wait()
+        served.wait(signals)
     return served
 
 
@@ -159,14 +158,16 @@ class Served:
         self.demo, self.admission, self.url, self.grace_s = demo, admission, url, grace_s
         self._uploads = uploads
 
-    def wait(self) -> None:
+    def wait(self, signals: _Signals) -> None:
         """Until Ctrl+C, which ends at once, or SIGTERM, after which runs may finish; see `Environment.grace_s`."""
         try:
             with suppress(KeyboardInterrupt):
                 with suppress(_TerminatedError):
+                    signals.running = True
                     _sleep()
                 self.drain()
         finally:
+            _end_anyway()
             self.close()
             gc.freeze()  # the interpreter, which ends next, would look through everything for garbage
 
@@ -195,46 +196,46 @@ class _TerminatedError(Exception):
     """SIGTERM was received, as an orchestrator or a stopping container sends it."""
 
 
-def _terminate(*_: object) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # runs are being finished already
-    raise _TerminatedError
+class _Signals:
+    """Ctrl-C and SIGTERM end the process at once while the server starts, and are exceptions when it is `running`.
 
-
-@contextmanager
-def _terminable() -> Iterator[None]:
-    """SIGTERM is an exception in here."""
-    before = signal.signal(signal.SIGTERM, _terminate)
-    try:
-        yield
-    except _TerminatedError:  # between the start and `wait`
-        raise SystemExit(0) from None
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-@contextmanager
-def _ends_at_once(uploads: Uploads) -> Iterator[None]:
-    """Ctrl-C and SIGTERM end the process, for a server that still starts.
-
-    An exception would be raised wherever the main thread is, mostly in an import, and libraries catch what is raised
-    there: pydantic reports another error, others go on without the module, and the server would start after all.
+    While it starts an exception would be raised wherever the main thread is, mostly in an import, and libraries catch
+    what is raised there: pydantic reports another error, others go on without the module, and the server would start
+    after all.
     """
 
-    def end(number: int, _: object) -> None:
+    def __init__(self, uploads: Uploads) -> None:
+        self.running = False
+        self._uploads = uploads
+
+    def __enter__(self) -> _Signals:
+        self._before = {number: signal.signal(number, self._take) for number in (signal.SIGINT, signal.SIGTERM)}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _take(self, number: int, _: object) -> None:
+        interrupted = number == signal.SIGINT
+        if self.running and interrupted:
+            raise KeyboardInterrupt
+        if self.running:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)  # runs are being finished already
+            raise _TerminatedError
         for process in multiprocessing.active_children():  # the engine; its own `close` may wait for this thread's lock
             process.kill()
-        uploads.close()
-        interrupted = number == signal.SIGINT
+        self._uploads.close()
         if interrupted:
             os.write(2, b"draftscope: interrupted.\n")  # `print` may not be called while it is at work
         os._exit(128 + number if interrupted else 0)
 
-    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+
+def _end_anyway() -> None:
+    """Ends the process some time from now, if something still waits then: a library's thread, or a connection."""
+    last = threading.Timer(CLOSING_S, os._exit, (0,))
+    last.daemon = True
+    last.start()
 
 
 def _sleep() -> None:
