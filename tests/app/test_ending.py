@@ -31,6 +31,22 @@ if __name__ == "__main__":
     select.engine = lambda load: EngineProcess(load, decodes_for_ever)
     serve("127.0.0.1", {port}, environment=Environment.read())
 """
+SWALLOWS = """
+    from draftscope_app.page import page
+    def build(*_):
+        import time
+        while True:  # as a library that catches what is raised while it is imported
+            try:
+                time.sleep(60)
+            except BaseException:
+                pass
+    page.build = build
+"""
+HANGS = """
+    import time
+    from draftscope_app.serve.server import Served
+    Served.close = lambda self: time.sleep(60)
+"""
 SOURCES = [str(ROOT / "engine"), str(ROOT / "app"), str(ROOT)]
 
 
@@ -50,8 +66,11 @@ class Server:
             time.sleep(0.02)
 
     def ready(self) -> bool:
+        """It answers, and has said that it runs: until then a signal ends it as one that starts."""
         try:
-            return httpx.get(f"{self.url}/readyz", timeout=5).status_code == 200
+            return "Draftscope is at" in self.log.read_text() and (
+                httpx.get(f"{self.url}/readyz", timeout=5).status_code == 200
+            )
         except httpx.HTTPError:
             return False
 
@@ -126,6 +145,31 @@ def test_ctrl_c_while_it_starts_ends_it_at_once(tmp_path: Path, later_s: float) 
         one.ended(signal.SIGINT, everybody=True)
     assert one.process.returncode == 130
     assert one.log.read_text() == "draftscope: interrupted.\n"
+
+
+def with_(broken: str, port: int) -> str:
+    """The server, with a part that is broken."""
+    begins = "    from tests.support"
+    return SERVER.format(sources=SOURCES, port=port).replace(begins, broken.strip("\n") + "\n" + begins, 1)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
+def test_a_starting_server_ends_whatever_a_library_catches(tmp_path: Path, number: int, code: int) -> None:
+    port, script = free_port(), tmp_path / "serve.py"
+    script.write_text(with_(SWALLOWS, port))
+    with server([sys.executable, str(script)], port, tmp_path / "log") as one:
+        one.until(lambda: bool(one.children()))
+        one.ended(number)
+    assert one.process.returncode == code
+
+
+def test_a_running_server_ends_whatever_hangs_at_its_end(tmp_path: Path) -> None:
+    port, script = free_port(), tmp_path / "serve.py"
+    script.write_text(with_(HANGS, port))
+    with server([sys.executable, str(script)], port, tmp_path / "log") as one:
+        one.until(one.ready)
+        one.ended(signal.SIGINT)
+    assert one.process.returncode == 0
 
 
 def test_sigterm_while_it_starts_ends_it_at_once(tmp_path: Path) -> None:

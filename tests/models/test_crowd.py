@@ -40,6 +40,13 @@ def test_an_idle_machine_keeps_all_threads() -> None:
     assert set(machine.calls(30)) == {2}
 
 
+def test_long_calls_that_lose_their_cores_in_passing_are_no_crowd() -> None:
+    """A prompt is read in one long call."""
+    machine = Machine()
+    machine.idle()
+    assert {machine.call(seconds=0.2) for _ in range(100)} == {2}
+
+
 def test_a_longer_call_alone_is_no_crowd() -> None:
     """A text that grows, or a slower clock of the processor, costs no thread its core."""
     machine = Machine()

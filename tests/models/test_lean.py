@@ -24,7 +24,7 @@ def both(network: LlamaForCausalLM) -> tuple[Model, Model]:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("shape", [(1,), (1, 1, 1, 1), (3, 2)])
+@pytest.mark.parametrize("shape", [(1,), (1, 1), (3,), (1, 1, 1, 1), (3, 2)])
 def test_logits_equal_those_of_the_modules(dtype: torch.dtype, shape: tuple[int, ...]) -> None:
     """A prefill of different lengths, a tree, a kept path and one more row."""
     form = full(shape, 2)

@@ -1,9 +1,9 @@
 """One thread for compiled calls while other programs take the cores from the team.
 
-The threads of one forward meet at some two hundred barriers, and a thread that lost its core lets all others wait for
-the rest of somebody's time slice: with a few other programs on two cores, the embedded target's forward took thirteen
-times as long on two threads as on one. Rows carry the same bits with any number of threads, so the number may change
-between two calls.
+The threads of one forward meet at several barriers in every layer, and a thread that lost its core lets all others
+wait for the rest of somebody's time slice: with a few other programs on two cores, the embedded target's forward took
+thirteen times as long on two threads as on one. Rows carry the same bits with any number of threads, so the number may
+change between two calls.
 """
 
 from __future__ import annotations
