@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from pathlib import Path
+from typing import TypeVar, cast
 
 import numpy as np
 import pytest
 
 import draftscope
 from draftscope.advise import noise, proof
-from draftscope.advise.advise import advise
+from draftscope.advise.advise import Stage, advise, advising
 from draftscope.advise.candidates import Candidate
+from draftscope.advise.costs import CalibratedCosts
 from draftscope.advise.fitted import fitted, measured_ms
 from draftscope.advise.model import round_cost
-from draftscope.advise.probe import able, probe
+from draftscope.advise.probe import Probed, Stopped, able, probe
 from draftscope.advise.question import Objective, Question
 from draftscope.advise.verdict import Verdict
 from draftscope.base.errors import DraftscopeError
@@ -26,8 +29,19 @@ from draftscope.measure.bench.systems import PLAIN, Case, Label
 from tests.conftest import made_calibration
 from tests.support.command import Cli, command_line, instead_of_loading
 
+Found = TypeVar("Found")
+
 TEXTS = {"letters": [Prompt("letters", text) for text in ("abcabcabc", "the sea and the", "0123456789")]}
 CASE = Case("letters", 0, ((0, 1, 2),), 0.0)
+
+
+def finished(steps: Generator[object, None, Found]) -> Found:
+    """What the steps found."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return cast(Found, end.value)
 
 
 @pytest.fixture
@@ -41,7 +55,7 @@ def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_smaller_sizes_follow_from_the_same_rounds(tiny: Lab, temperature: float) -> None:
     cases = [Case("k", number, ((0, 1, 2),), temperature) for number in range(2)]
-    found, notes = probe(tiny, cases, [find("draft"), find("sampled-tree")], 40, 60.0, lambda probed: {})
+    found, notes = finished(probe(tiny, cases, [find("draft"), find("sampled-tree")], 40, 60.0, lambda probed: {}))
     chains = {each.gamma: own for each, own in found["draft"].observed.items()}
     assert notes == [] and sorted(chains) == [1, 2, 3, 4, 5, 6, 8]
     for gamma, observed in chains.items():
@@ -60,23 +74,77 @@ def test_a_drafter_that_fails_is_left_out_and_said(tiny: Lab, monkeypatch: pytes
 
     info = find("ngram")
     monkeypatch.setattr("draftscope.drafters.lookup.ngram.Ngram.propose", broken)
-    found, notes = probe(tiny, [CASE], [info, find("draft")], 8, 60.0, lambda probed: {})
+    found, notes = finished(probe(tiny, [CASE], [info, find("draft")], 8, 60.0, lambda probed: {}))
     assert "ngram" not in found and "draft" in found
     assert notes == ["ngram was left out: no luck"]
 
 
 def test_those_far_behind_are_not_run_on_every_prompt(tiny: Lab) -> None:
     cases = [Case("k", number, ((0, 1, 2),), 0.0) for number in range(4)]
-    found, _ = probe(tiny, cases, [find("draft"), find("ngram")], 12, 60.0, lambda probed: {"draft": 1.5, "ngram": 0.4})
+    found, _ = finished(
+        probe(tiny, cases, [find("draft"), find("ngram")], 12, 60.0, lambda probed: {"draft": 1.5, "ngram": 0.4})
+    )
     assert "ngram" not in found and len(found["draft"].ids) == len(found["plain"].ids) == 4
 
 
 def test_costs_agree_with_the_rounds_that_were_probed(tiny: Lab) -> None:
-    found, _ = probe(tiny, [Case("k", 0, ((0, 1, 2),), 0.0)], [find("draft")], 40, 60.0, lambda probed: {})
+    found, _ = finished(probe(tiny, [Case("k", 0, ((0, 1, 2),), 0.0)], [find("draft")], 40, 60.0, lambda probed: {}))
     costs = fitted(made_calibration(), found, 100)
-    run, ms = found["draft"], {name: measured_ms(own) for name, own in found.items()}
+    run, ms = found["draft"], {name: measured_ms(Rounds.joined(own.rounds)) for name, own in found.items()}
     ratio = round_cost(run.run, run.observed[run.run], costs)
     assert ratio == pytest.approx(ms["draft"] / ms["plain"], rel=1e-6)
+
+
+def timed_rounds(nodes: int, levels: int, ms: float, count: int = 8) -> tuple[Rounds, list[int]]:
+    zeros = np.zeros((count, 1), dtype=np.int64)
+    stages = np.tile([ms, 0.0, 0.0, 0.0, 0.0], (count, 1))
+    return Rounds(np.full(count, nodes + 1), stages, zeros + 1, zeros, zeros + levels), [levels] * count
+
+
+@pytest.mark.parametrize("fixed", [0.0, 2.0])
+def test_costs_are_right_at_both_timed_sizes_and_between(fixed: float) -> None:
+    """A drafter whose rounds take 1.5 times what the calibration says, and `fixed` ms more at every size."""
+    made, context = made_calibration(), 100
+    base = CalibratedCosts(made, context, {"topk-tree": "draft"})
+
+    def true_ms(nodes: int, levels: int) -> float:
+        return 1.5 * base.ms("topk-tree", nodes, levels, 1) + fixed
+
+    probed = Probed(Candidate("topk-tree", shape=(3, 2, 1, 1)), Candidate("topk-tree", shape=(2,)))
+    large, small = timed_rounds(21, 4, true_ms(21, 4)), timed_rounds(2, 1, true_ms(2, 1))
+    probed.rounds, probed.levels = [large[0]], [large[1]]
+    probed.small_rounds, probed.small_levels = [small[0]], [small[1]]
+    costs = fitted(made, {"topk-tree": probed}, context)
+    for nodes, levels in ((2, 1), (6, 3), (21, 4)):
+        assert costs.ms("topk-tree", nodes, levels, 1) == pytest.approx(true_ms(nodes, levels))
+    assert costs.ms("topk-tree", 2, 1, 4) > costs.ms("topk-tree", 2, 1, 1)
+
+
+def test_a_smaller_size_never_costs_more_than_a_larger_one() -> None:
+    made = made_calibration()
+    probed = Probed(Candidate("draft", 8), Candidate("draft", 1))
+    (large, deep), (small, flat) = timed_rounds(8, 8, 10.0), timed_rounds(1, 1, 12.0)
+    probed.rounds, probed.levels, probed.small_rounds, probed.small_levels = [large], [deep], [small], [flat]
+    costs = fitted(made, {"draft": probed}, 100)
+    assert costs.ms("draft", 1, 1, 1) == pytest.approx(11) == costs.ms("draft", 8, 8, 1)
+
+
+def test_it_says_how_far_it_is_and_can_be_stopped(pair: Lab) -> None:
+    question = Question(length=12, seconds=1.0, temperature=1.0)
+    said = list(advising(pair, question, TEXTS, ["ngram"]))
+    assert list(dict.fromkeys(each.stage for each in said)) == list(Stage)
+    assert said[0].left_s is None and all(each.left_s is not None and each.left_s <= 1 for each in said[1:])
+    calls = 0
+
+    def watch() -> None:
+        nonlocal calls
+        calls += 1
+        if calls > 30:
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        list(advising(pair, question, TEXTS, ["ngram"], watch=watch))
+    assert calls == 31
 
 
 def test_only_what_a_server_could_run_is_compared_unless_it_is_named(pair: Lab) -> None:

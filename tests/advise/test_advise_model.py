@@ -11,7 +11,7 @@ from transformers import GenerationConfig
 from draftscope.advise import limits, sentences, servers
 from draftscope.advise.alpha import alpha_of
 from draftscope.advise.candidates import GAMMAS, SHAPES, WIDEST, Candidate, implied, largest
-from draftscope.advise.costs import CalibratedCosts, RoundCosts, TypedCosts, calibrated_as
+from draftscope.advise.costs import CalibratedCosts, RoundCosts, Timed, TypedCosts, calibrated_as
 from draftscope.advise.model import Prefill, best_by_drafter, predict, round_cost, steady_ratio
 from draftscope.advise.observed import Observed, PromptRounds, conditional_alpha, tau_interval, typed
 from draftscope.advise.question import Objective, Question
@@ -92,8 +92,9 @@ def test_calibrated_costs_are_the_calibrations() -> None:
 
 
 def test_measured_times_scale_the_calibrations() -> None:
-    costs = CalibratedCosts(made_calibration(), 100, {"topk-tree": "draft"}, {"topk-tree": 1.5})
+    costs = CalibratedCosts(made_calibration(), 100, {"topk-tree": "draft"}, {"topk-tree": Timed((10.0,), (15.0,))})
     assert costs.ms("topk-tree", 4, 4, 1) == pytest.approx(1.5 * costs.ms("draft", 4, 4, 1))
+    assert costs.scaled({"topk-tree": 2.0}).ms("topk-tree", 4, 4, 4) == pytest.approx(3 * costs.ms("draft", 4, 4, 4))
 
 
 def test_a_tree_costs_what_its_draft_model_does() -> None:
@@ -250,6 +251,7 @@ def test_an_interval_that_contains_1_decides_nothing() -> None:
     assert found.verdict is Verdict.OPEN and found.prompts_needed == 8 * 4
     assert prompts_needed(measured(0.9, 1.001, 1.1)) is None
     assert prompts_needed(measured(0.8, 0.9, 1.1)) == 8 * 4
+    assert prompts_needed(measured(0.99, 1.05, 1.06, prompts=1)) == 5  # fewer do not tell how prompts differ
 
 
 def test_a_hopeless_draft_is_left_off() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from itertools import chain, zip_longest
 from statistics import fmean
 from time import perf_counter
+from typing import TypeVar, cast
 
 from draftscope.advise import limits, noise, proof, sentences, servers
 from draftscope.advise.candidates import Candidate
@@ -14,7 +16,7 @@ from draftscope.advise.costs import CalibratedCosts
 from draftscope.advise.fitted import fitted, prefill
 from draftscope.advise.model import Predicted, Prefill, predict, steady_ratio
 from draftscope.advise.observed import Observed, conditional_alpha
-from draftscope.advise.probe import Probed, able, probe
+from draftscope.advise.probe import Probed, Watch, able, nobody, probe
 from draftscope.advise.question import Objective, Question
 from draftscope.advise.report import AdviceReport, SpeedMap
 from draftscope.advise.verdict import Decision, Measured, Verdict, decide
@@ -38,6 +40,26 @@ MOST_REPEATS = 5
 SHOWN_READERS = (1, 2, 4, 8, 16, 32, 64)
 
 Say = Callable[[str], None]
+Found = TypeVar("Found")
+Steps = Generator["Progress", None, Found]  # what it is doing; returns what it found
+
+
+class Stage(StrEnum):
+    """What is measured."""
+
+    COSTS = "costs of rounds on this machine"
+    ACCEPTANCE = "acceptance on these prompts"
+    SCREENING = "the best candidates on a few prompts"
+    PROOF = "the two best against plain decoding"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far it is. `done` counts prompts of the acceptance, runs of the screening and the proof."""
+
+    stage: Stage
+    done: int = 0
+    left_s: float | None = None  # of the question's seconds; None while costs are measured, which is no part of them
 
 
 @dataclass(frozen=True)
@@ -62,6 +84,26 @@ def advise(
     The calibration is read, or measured first, outside the question's seconds. Raises `DraftscopeError` for prompts
     that cannot be used, a context that is too long, and drafters that cannot run here.
     """
+    steps, stage = advising(lab, question, prompts, names, notes), None
+    while True:
+        try:
+            progress = next(steps)
+        except StopIteration as end:
+            return cast(AdviceReport, end.value)
+        if progress.stage != stage:
+            stage = progress.stage
+            say(str(stage))
+
+
+def advising(
+    lab: Lab,
+    question: Question,
+    prompts: Mapping[str, Sequence[Prompt]],
+    names: Sequence[str] = (),
+    notes: Sequence[str] = (),
+    watch: Watch = nobody,
+) -> Steps[AdviceReport]:
+    """The same step by step. `watch` is called every round and may raise `Stopped`."""
     infos = able(lab, names)
     if not infos:
         raise DraftscopeError("No drafter can run on these models, so there is nothing to decide; load a draft model.")
@@ -70,7 +112,7 @@ def advise(
             f"concurrency = {question.concurrency}: these models decode one sequence at a time; ask for one reader."
         )
     single, many, unusable = _cases(lab, question, prompts)
-    say("costs of rounds on this machine")
+    yield Progress(Stage.COSTS)
     calibration, until = lab.calibration, perf_counter() + question.seconds
     context = round(fmean(len(case.prompts[0]) for case in single) + question.length / 2)
 
@@ -85,20 +127,30 @@ def advise(
         ]
         return {drafter: ratio for ratio, drafter in sorted(ratios)}
 
-    say("acceptance on these prompts")
     clock = noise.Clock()
     tokens = min(question.length, PROBE_TOKENS)
-    probed, failed = probe(lab, single, infos, tokens, PROBING * question.seconds, rank)
+    probing = probe(lab, single, infos, tokens, PROBING * question.seconds, rank, watch)
+    probed, failed = yield from _counted(probing, Stage.ACCEPTANCE, until)
     busy = noise.sentences(clock.others(), probed[PLAIN].round_ms, calibration.round_ms(PLAIN, 0, 0, 1, context))
     keep, looping = _without_loops(probed[PLAIN])
     found = known(probed, keep)
     predicted = predict(question, found.observed, found.costs, found.prefill)
     if not predicted:
         raise DraftscopeError(f"No drafter could be measured. {' '.join(failed)}")
-    say("the best candidates against plain decoding")
-    measured, more = _proven(lab, question, predicted, found, _to_prove(many, keep, len(probed[PLAIN].ids)), until)
+    texts = _to_prove(many, keep, len(probed[PLAIN].ids))
+    measured, more = yield from _proven(lab, question, predicted, found, texts, until, watch)
     told = [*notes, *unusable, *failed, *busy, *looping, *more, *_alone(lab)]
     return _reported(lab, question, predicted, measured, found, told)
+
+
+def _counted(steps: Generator[int, None, Found], stage: Stage, until: float) -> Steps[Found]:
+    """Says after each count how far it is."""
+    while True:
+        try:
+            done = next(steps)
+        except StopIteration as end:
+            return cast(Found, end.value)
+        yield Progress(stage, done, max(0.0, until - perf_counter()))
 
 
 def _cases(
@@ -154,7 +206,8 @@ def _proven(
     known: Known,
     texts: Sequence[Case],
     until: float,
-) -> tuple[list[Measured], list[str]]:
+    watch: Watch,
+) -> Steps[tuple[list[Measured], list[str]]]:
     """Screens the best candidates on few prompts, then runs the best two of them, with plain, until the time is over.
 
     Only the second part counts, so that a candidate is not chosen by the runs that measure it.
@@ -166,13 +219,15 @@ def _proven(
     )
     at_hand = predict(question, {each: known.observed[each] for each in contenders}, known.costs, known.prefill, tokens)
     ratios = {each.candidate: each.ratio.median for each in at_hand}
-    runs, notes = proof.run(lab, plan, contenders, texts[:prompts], warm_up=True)
+    screening = proof.run(lab, plan, contenders, texts[:prompts], warm_up=True, watch=watch)
+    runs, notes = yield from _counted(screening, Stage.SCREENING, until)
     screened = sorted(proof.measured(question, runs, ratios), key=lambda each: -each.ratio.median)
     if not screened:
         raise DraftscopeError(f"No candidate could be measured. {' '.join(notes)}")
     best = [each.candidate for each in screened[:PROVEN]]
     plan = replace(plan, repeats=MOST_REPEATS, seconds=max(LEAST_PROOF * question.seconds, until - perf_counter()))
-    runs, more = proof.run(lab, plan, best, texts, warm_up=False)
+    proving = proof.run(lab, plan, best, texts, warm_up=False, watch=watch)
+    runs, more = yield from _counted(proving, Stage.PROOF, until)
     return proof.measured(question, runs, {each: ratios[each] for each in best}), [*notes, *more]
 
 

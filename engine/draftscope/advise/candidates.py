@@ -15,9 +15,11 @@ from draftscope.drafters.policy.implied import lies_in
 from draftscope.measure.bench.systems import OWN, Label
 
 GAMMAS = (1, 2, 3, 4, 5, 6, 8)
+NARROWEST: TreeShape = (2,)
 WIDEST: TreeShape = (3, 2, 1, 1)
 SHAPES: tuple[TreeShape, ...] = (
-    (2,), (3,), (2, 1), (3, 1), (2, 2), (2, 1, 1), (3, 1, 1), (2, 2, 1), (3, 2, 1), (2, 1, 1, 1), (2, 2, 1, 1), WIDEST,
+    NARROWEST, (3,), (2, 1), (3, 1), (2, 2), (2, 1, 1), (3, 1, 1), (2, 2, 1), (3, 2, 1), (2, 1, 1, 1),
+    (2, 2, 1, 1), WIDEST,
 )  # fmt: skip
 
 
@@ -48,6 +50,13 @@ def largest(info: DrafterInfo) -> Candidate:
     if "shape" in info.uses:
         return Candidate(info.name, shape=WIDEST)
     return Candidate(info.name, gamma=GAMMAS[-1]) if "gamma" in info.uses else Candidate(info.name)
+
+
+def smallest(info: DrafterInfo) -> Candidate | None:
+    """The other size at which a drafter is timed; None for one that chooses its size itself."""
+    if "shape" in info.uses:
+        return Candidate(info.name, shape=NARROWEST)
+    return Candidate(info.name, gamma=GAMMAS[0]) if "gamma" in info.uses else None
 
 
 def implied(run: Candidate, gammas: Sequence[int] = GAMMAS) -> list[Candidate]:

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
+import numpy as np
+
 from draftscope.base.costs import PLAIN, Calibration
 from draftscope.drafters import DrafterInfo
 
@@ -25,12 +27,33 @@ class RoundCosts(ABC):
         return self.ms(PLAIN, 0, 0, batch)
 
 
+@dataclass(frozen=True)
+class Timed:
+    """Rounds of one drafter as they were timed, beside the calibration's ms for the same rounds, at one size or more.
+
+    Between sizes the time is interpolated: a single factor would be wrong for small drafts, since part of what a
+    calibration leaves out is the same for a draft of any size.
+    """
+
+    modelled: tuple[float, ...]  # ms, rising
+    measured: tuple[float, ...]  # ms, never falling
+
+    def factor(self, ms: float) -> float:
+        """What a round takes that the calibration says takes `ms`, over that. Beyond the timed sizes as at the end."""
+        inside = float(np.clip(ms, self.modelled[0], self.modelled[-1]))
+        return float(np.interp(inside, self.modelled, self.measured)) / inside
+
+    def times(self, factor: float) -> Timed:
+        """Every time multiplied."""
+        return Timed(self.modelled, tuple(ms * factor for ms in self.measured))
+
+
 class CalibratedCosts(RoundCosts):
     """The calibration's costs at `context` tokens.
 
-    `same_as` names the calibrated drafter whose costs a drafter has. `scale` is the time of a drafter's rounds on the
-    prompts at hand, divided by the calibration's for the same rounds: what a calibration of chains leaves out (wide
-    levels, searching a long text, another load on the machine) then counts as it was measured.
+    `same_as` names the calibrated drafter whose costs a drafter has. `timed` has rounds on the prompts at hand: what a
+    calibration of chains leaves out (wide levels, searching a long text, another load on the machine) then counts as it
+    was measured. A batch is scaled like the same round of one sequence.
     """
 
     def __init__(
@@ -38,13 +61,13 @@ class CalibratedCosts(RoundCosts):
         calibration: Calibration,
         context: int,
         same_as: Mapping[str, str] = MappingProxyType({}),
-        scale: Mapping[str, float] = MappingProxyType({}),
+        timed: Mapping[str, Timed] = MappingProxyType({}),
     ) -> None:
         self.calibration = calibration
         self.context = context
         self.most_batch = max(point.batch for point in calibration.verify)
         self._same_as = same_as
-        self._scale = scale
+        self._timed = timed
         self._known: dict[tuple[str, int, int, int], float] = {}
 
     def ms(self, drafter: str, nodes: int, levels: int, batch: int) -> float:
@@ -52,13 +75,17 @@ class CalibratedCosts(RoundCosts):
         if key not in self._known:
             own = self._same_as.get(drafter, drafter)
             ms = self.calibration.round_ms(own, nodes, levels, batch, self.context)
-            self._known[key] = self._scale.get(drafter, 1.0) * ms
+            if drafter in self._timed:
+                alone = self.calibration.round_ms(own, nodes, levels, 1, self.context)
+                ms *= self._timed[drafter].factor(alone)
+            self._known[key] = ms
         return self._known[key]
 
     def scaled(self, factors: Mapping[str, float]) -> CalibratedCosts:
         """The same, with the rounds of each named drafter that many times as long."""
-        scale = {**self._scale, **{name: self._scale.get(name, 1.0) * factor for name, factor in factors.items()}}
-        return CalibratedCosts(self.calibration, self.context, self._same_as, scale)
+        one = Timed((1.0,), (1.0,))
+        more = {name: self._timed.get(name, one).times(factor) for name, factor in factors.items()}
+        return CalibratedCosts(self.calibration, self.context, self._same_as, {**self._timed, **more})
 
 
 @dataclass(frozen=True)

@@ -5,20 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from statistics import fmean, median
 
+import numpy as np
+from numpy.typing import NDArray
+
 from draftscope import drafters
-from draftscope.advise.costs import CalibratedCosts, calibrated_as
+from draftscope.advise.costs import CalibratedCosts, Timed, calibrated_as
 from draftscope.advise.model import Prefill
 from draftscope.advise.probe import Probed
 from draftscope.base.costs import PLAIN, Calibration
 from draftscope.measure.bench.rounds import Rounds
 
+LEAST_TIMED = 4  # rounds of one width
+
 
 def fitted(calibration: Calibration, probed: Mapping[str, Probed], context: int) -> CalibratedCosts:
-    """Each drafter's rounds cost in the mean what its probed rounds took, and plain's what plain's took."""
+    """At every size that was timed, each drafter's rounds cost what they took, and plain's what plain's took."""
     same_as = {name: calibrated_as(drafters.find(name), calibration) for name in probed}
     base = CalibratedCosts(calibration, context, same_as)
-    scale = {name: measured_ms(own) / _modelled_ms(base, name, own) for name, own in probed.items() if own.rounds}
-    return CalibratedCosts(calibration, context, same_as, scale)
+    timed = {name: _timed(base, name, own) for name, own in probed.items() if own.rounds}
+    return CalibratedCosts(calibration, context, same_as, timed)
 
 
 def prefill(probed: Mapping[str, Probed]) -> Prefill:
@@ -32,15 +37,36 @@ def prefill(probed: Mapping[str, Probed]) -> Prefill:
     return Prefill(median(plain), extra)
 
 
-def measured_ms(probed: Probed) -> float:
+def measured_ms(rounds: Rounds) -> float:
     """A round in the mean, from medians by width."""
-    return sum(Rounds.joined(probed.rounds).stage_ms().values())
+    return sum(rounds.stage_ms().values())
 
 
-def _modelled_ms(costs: CalibratedCosts, name: str, probed: Probed) -> float:
-    sizes = [
-        (int(width) - 1, levels)
-        for rounds, own in zip(probed.rounds, probed.levels, strict=True)
-        for width, levels in zip(rounds.width, own, strict=True)
-    ]
-    return fmean(costs.ms(name, nodes, levels, 1) for nodes, levels in sizes)
+def _timed(costs: CalibratedCosts, name: str, probed: Probed) -> Timed:
+    """One point for each width of the forward that was timed often enough; one for all where none was."""
+    rounds = Rounds.joined([*probed.rounds, *probed.small_rounds])
+    levels = np.array([level for own in (*probed.levels, *probed.small_levels) for level in own])
+    widths, counts = np.unique(rounds.width, return_counts=True)
+    groups = [rounds.width == width for width in widths[counts >= LEAST_TIMED]] or [rounds.width > 0]
+    points = sorted(
+        (_modelled_ms(costs, name, rounds, levels, own), _measured_of(rounds, own), own.sum()) for own in groups
+    )
+    modelled, measured, weights = (np.array(column, dtype=float) for column in zip(*points, strict=True))
+    apart = np.concatenate([[True], np.diff(modelled) > 0])
+    from scipy.optimize import isotonic_regression  # not at the top: it takes longer to import than this module
+
+    level = isotonic_regression(measured, weights=weights).x
+    return Timed(tuple(modelled[apart].tolist()), tuple(level[apart].tolist()))
+
+
+def _measured_of(rounds: Rounds, own: NDArray[np.bool_]) -> float:
+    """Milliseconds of these rounds, in the mean, from medians by width."""
+    return measured_ms(rounds.only(own))
+
+
+def _modelled_ms(
+    costs: CalibratedCosts, name: str, rounds: Rounds, levels: NDArray[np.int64], own: NDArray[np.bool_]
+) -> float:
+    """The same rounds by the calibration, in the mean."""
+    sizes = zip(rounds.width[own], levels[own], strict=True)
+    return fmean(costs.ms(name, int(width) - 1, int(level), 1) for width, level in sizes)

@@ -1,23 +1,24 @@
 """Measures acceptance on the prompts: each drafter runs at its largest size, and smaller sizes follow from the same
-rounds (`drafters/policy/implied.py`), which no other run would tell more exactly.
+rounds (`drafters/policy/implied.py`), which no other run would tell more exactly. A few rounds at its smallest size are
+timed too: what a round costs does not follow from a larger one.
 
 Drafters take turns on each prompt. After `KEEP_AFTER` prompts those far behind run no more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 
 import numpy as np
 
 from draftscope import drafters
-from draftscope.advise.candidates import Candidate, implied, largest
+from draftscope.advise.candidates import Candidate, implied, largest, smallest
 from draftscope.advise.observed import Observed, PromptRounds
 from draftscope.decode.availability import refuse_unavailable
 from draftscope.decode.lab import Lab
-from draftscope.decode.session import Step
+from draftscope.decode.session import Session, Step
 from draftscope.drafters import DrafterInfo
 from draftscope.drafters.drafter import Outcome
 from draftscope.drafters.options import nodes_in
@@ -28,7 +29,8 @@ from draftscope.measure.bench.systems import PLAIN, Case, refuse_unknown
 
 LEAST_ROUNDS = 4  # of a prompt, however slow the models are
 KEEP_AFTER = 2  # prompts
-RUNS = 3  # that every drafter should get: warm-up, and `KEEP_AFTER` prompts
+RUNS = 4  # that every drafter should get: warm-up, `KEEP_AFTER` prompts, and the rounds at its smallest size
+SMALL_ROUNDS = 10  # of a prompt, at a drafter's smallest size
 KEEP_WITHIN = 0.7  # of the best prediction
 
 
@@ -37,9 +39,12 @@ class Probed:
     """One drafter's runs so far, a list entry for each prompt."""
 
     run: Candidate
+    small: Candidate | None = None  # the other size, at which rounds are timed
     by_candidate: dict[Candidate, list[PromptRounds]] = field(default_factory=dict)
     rounds: list[Rounds] = field(default_factory=list)
     levels: list[list[int]] = field(default_factory=list)  # draft steps of each round, as `rounds`
+    small_rounds: list[Rounds] = field(default_factory=list)  # of `small`
+    small_levels: list[list[int]] = field(default_factory=list)
     prefill_ms: list[float] = field(default_factory=list)
     ids: list[list[int]] = field(default_factory=list)  # what it wrote
 
@@ -54,35 +59,63 @@ class Probed:
 
 
 Rank = Callable[[Mapping[str, Probed]], Mapping[str, float]]  # each drafter's best predicted ratio
+Watch = Callable[[], None]  # called every round; may raise `Stopped`
+
+
+class Stopped(BaseException):
+    """Nobody waits for the advice any more. Not an `Exception`: what a drafter raises leaves only that drafter out."""
+
+
+def nobody() -> None:
+    """Nobody stops it."""
 
 
 def probe(
-    lab: Lab, cases: Sequence[Case], able: Sequence[DrafterInfo], tokens: int, seconds: float, rank: Rank
-) -> tuple[dict[str, Probed], list[str]]:
-    """Plain and the drafters by name, on as many prompts as `seconds` allow, at least one; and notes on failures."""
+    lab: Lab,
+    cases: Sequence[Case],
+    able: Sequence[DrafterInfo],
+    tokens: int,
+    seconds: float,
+    rank: Rank,
+    watch: Watch = nobody,
+) -> Generator[int, None, tuple[dict[str, Probed], list[str]]]:
+    """Plain and the drafters by name, on as many prompts as `seconds` allow, at least one; and notes on failures.
+
+    Yields the number of prompts so far.
+    """
     began, notes = perf_counter(), list[str]()
-    runs = {PLAIN.drafter: Candidate(PLAIN.drafter)} | {info.name: largest(info) for info in able}
-    found = {name: Probed(run) for name, run in runs.items()}
+    found = {PLAIN.drafter: Probed(Candidate(PLAIN.drafter))}
+    found |= {info.name: Probed(largest(info), smallest(info)) for info in able}
     share = seconds / (RUNS * len(found))  # of a run: the first prompts are for all of them
     for name in list(found):  # warm-up, not counted
-        _try(lab, found, name, cases[0], 2, share, notes)
-    found = {name: Probed(own.run) for name, own in found.items()}
+        _try(lab, found, name, Ask(cases[0], 2, share, watch), notes)
+    found = {name: Probed(own.run, own.small) for name, own in found.items()}
     for number, case in enumerate(cases):
+        yield number
         if number and perf_counter() - began > seconds:
             break
         if number == KEEP_AFTER:
             found = _worth_keeping(found, rank)
         for name in list(found):
-            _try(lab, found, name, case, tokens, share, notes)
+            _try(lab, found, name, Ask(case, tokens, share, watch), notes)
     return found, notes
 
 
-def _try(
-    lab: Lab, found: dict[str, Probed], name: str, case: Case, tokens: int, seconds: float, notes: list[str]
-) -> None:
+@dataclass(frozen=True)
+class Ask:
+    """One prompt: how many tokens, and after how many seconds the run may end early."""
+
+    case: Case
+    tokens: int
+    seconds: float
+    watch: Watch
+
+
+def _try(lab: Lab, found: dict[str, Probed], name: str, ask: Ask, notes: list[str]) -> None:
     """One run; a drafter that fails is left out, and a note says why."""
     try:
-        _run(lab, found[name], case, tokens, seconds)
+        _run(lab, found[name], ask)
+        _time_small(lab, found[name], ask)
     except Exception as error:
         if name == PLAIN.drafter:
             raise
@@ -96,23 +129,20 @@ def _worth_keeping(found: dict[str, Probed], rank: Rank) -> dict[str, Probed]:
     return {name: own for name, own in found.items() if ratios.get(name, best) >= KEEP_WITHIN * best}
 
 
-def _run(lab: Lab, probed: Probed, case: Case, tokens: int, seconds: float) -> None:
+def _run(lab: Lab, probed: Probed, ask: Ask) -> None:
     """One prompt. The run may write a few tokens more, so that no draft is cut at the end."""
     run = probed.run
-    most = max(nodes_in(run.form or ()), 16)
-    settings = Settings.of(
-        **run.label.settings, temperature=case.temperature, max_new_tokens=tokens + most + 1, seed=case.number
-    )
-    session = lab.session_of([list(case.prompts[0])], settings, (0,), ends=False)
+    session = _session(lab, run, ask)
     rounds: dict[Candidate, list[tuple[int, int, int]]] = {each: [] for each in implied(run)}
-    kept, levels, until = [], [], perf_counter() + seconds
+    kept, levels, until = [], [], perf_counter() + ask.seconds
     for step in session.steps():
+        ask.watch()
         kept.append(KeptStep.of(step))
         levels.append(step.tree.topology.height)
         for candidate, own in rounds.items():
             own.append(_round(step, run, candidate))
         slow = perf_counter() > until and len(kept) >= LEAST_ROUNDS
-        if slow or len(session.transcripts[0].tokens) >= tokens:
+        if slow or len(session.transcripts[0].tokens) >= ask.tokens:
             break
     for candidate, own in rounds.items():
         columns = [np.array(column, dtype=np.int64) for column in zip(*own, strict=True)]
@@ -121,6 +151,29 @@ def _run(lab: Lab, probed: Probed, case: Case, tokens: int, seconds: float) -> N
     probed.levels.append(levels)
     probed.prefill_ms.append(session.prefill_ms)
     probed.ids.append(list(session.transcripts[0].tokens))
+
+
+def _time_small(lab: Lab, probed: Probed, ask: Ask) -> None:
+    """A few rounds at the drafter's smallest size, for their time only."""
+    if probed.small is None or probed.small == probed.run:
+        return
+    kept, levels, until = [], [], perf_counter() + ask.seconds
+    for step in _session(lab, probed.small, ask).steps():
+        ask.watch()
+        kept.append(KeptStep.of(step))
+        levels.append(step.tree.topology.height)
+        if len(kept) >= SMALL_ROUNDS or (perf_counter() > until and len(kept) >= LEAST_ROUNDS):
+            break
+    probed.small_rounds.append(Rounds.of(kept))
+    probed.small_levels.append(levels)
+
+
+def _session(lab: Lab, run: Candidate, ask: Ask) -> Session:
+    most = ask.tokens + max(nodes_in(run.form or ()), 16) + 1
+    settings = Settings.of(
+        **run.label.settings, temperature=ask.case.temperature, max_new_tokens=most, seed=ask.case.number
+    )
+    return lab.session_of([list(ask.case.prompts[0])], settings, (0,), ends=False)
 
 
 def _round(step: Step, run: Candidate, candidate: Candidate) -> tuple[int, int, int]:

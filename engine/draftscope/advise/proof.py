@@ -3,13 +3,14 @@ objective's ratio: medians with intervals over prompts."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from draftscope.advise.candidates import Candidate
 from draftscope.advise.model import TAIL, value
+from draftscope.advise.probe import Watch, nobody
 from draftscope.advise.question import Objective, Question
 from draftscope.advise.verdict import Measured
 from draftscope.decode.lab import Lab
@@ -23,12 +24,23 @@ Pair = tuple[BenchRun, BenchRun]  # a candidate's run, and plain's in the same r
 
 
 def run(
-    lab: Lab, plan: BenchPlan, contenders: Sequence[Candidate], cases: Sequence[Case], warm_up: bool
-) -> tuple[list[BenchRun], list[str]]:
-    """Plain and the contenders in turn, until the plan's seconds are over; and notes on what was skipped."""
-    systems = [DrafterSystem(lab, label) for label in (PLAIN, *(each.label for each in contenders))]
+    lab: Lab,
+    plan: BenchPlan,
+    contenders: Sequence[Candidate],
+    cases: Sequence[Case],
+    warm_up: bool,
+    watch: Watch = nobody,
+) -> Generator[int, None, tuple[list[BenchRun], list[str]]]:
+    """Plain and the contenders in turn, until the plan's seconds are over; and notes on what was skipped.
+
+    Yields the number of runs so far.
+    """
+    systems = [DrafterSystem(lab, label, watch) for label in (PLAIN, *(each.label for each in contenders))]
     bench = Bench(plan, systems, cases)
-    runs = bench.runs(warm_up)
+    runs: list[BenchRun] = []
+    for group in bench.groups(warm_up):
+        runs += group
+        yield len(runs)
     return runs, [note for note in bench.notes if not note.startswith("Stopped after")]
 
 

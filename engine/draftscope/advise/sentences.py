@@ -5,10 +5,8 @@ from __future__ import annotations
 from draftscope.advise.limits import Limits
 from draftscope.advise.model import Predicted
 from draftscope.advise.question import Objective, Question
-from draftscope.advise.verdict import Decision, Measured, Verdict
+from draftscope.advise.verdict import FEW, Decision, Measured, Verdict
 from draftscope.measure.bench.statistics import Interval
-
-FEW = 5  # prompts: with fewer, nothing is said about other texts
 
 OF = {
     Objective.LATENCY: "the speed",

@@ -10,6 +10,7 @@ from enum import StrEnum
 from draftscope.advise.candidates import Candidate
 from draftscope.measure.bench.statistics import Interval
 
+FEW = 5  # prompts: with fewer, nothing is said about other texts
 LEAST_DIFFERENCE = 0.01  # a smaller one is not worth looking for
 
 
@@ -58,10 +59,11 @@ def decide(measured: Sequence[Measured]) -> Decision:
 
 def prompts_needed(measured: Measured) -> int | None:
     """The number of prompts whose interval would no longer contain 1, if the median stays and the width falls with
-    their square root. None where the difference is under `LEAST_DIFFERENCE`."""
+    their square root; at least `FEW`, since fewer do not tell how prompts differ. None where the difference is under
+    `LEAST_DIFFERENCE`."""
     ratio = measured.ratio
     difference = abs(ratio.median - 1)
     if difference < LEAST_DIFFERENCE:
         return None
     reach = ratio.median - ratio.low if ratio.median > 1 else ratio.high - ratio.median
-    return max(measured.prompts + 1, math.ceil(measured.prompts * (reach / difference) ** 2 - 1e-9))
+    return max(FEW, measured.prompts + 1, math.ceil(measured.prompts * (reach / difference) ** 2 - 1e-9))

@@ -74,6 +74,12 @@ class Rounds:
             depth=np.concatenate([rounds.depth for rounds in several]),
         )
 
+    def only(self, chosen: NDArray[np.bool_]) -> Rounds:
+        """The rounds [R] that are chosen."""
+        return Rounds(
+            self.width[chosen], self.stages[chosen], self.emitted[chosen], self.accepted[chosen], self.depth[chosen]
+        )
+
     def stage_ms(self) -> dict[str, float]:
         """Milliseconds of each stage of a round: medians by width, weighted by how often each width occurred."""
         total = np.zeros(len(STAGES))

@@ -51,8 +51,12 @@ class Bench:
 
     def runs(self, warm_up: bool = True) -> list[BenchRun]:
         """Every run except warm-up, which is left out on request. Raises `DraftscopeError` if there is none."""
+        return [run for group in self.groups(warm_up) for run in group]
+
+    def groups(self, warm_up: bool = True) -> Iterator[list[BenchRun]]:
+        """The same, each time that all systems have continued a text; empty for warm-up."""
         until = perf_counter() + self._plan.seconds if self._plan.seconds is not None else float("inf")
-        kept: list[BenchRun] = []
+        none = True
         before = logging.get_verbosity()
         logging.set_verbosity_error()  # assisted generation warns about its own inner calls
         try:
@@ -61,12 +65,12 @@ class Bench:
                     self.notes.append(self._stopped(repeat, case))
                     break
                 runs = list(self._group(repeat, case))
-                kept += runs if repeat != WARM_UP else []
+                none = none and (repeat == WARM_UP or not runs)
+                yield runs if repeat != WARM_UP else []
         finally:
             logging.set_verbosity(before)
-        if not kept:
+        if none:
             raise DraftscopeError(f"Nothing was measured. {' '.join(self.notes)}")
-        return kept
 
     def _groups(self, warm_up: bool) -> Iterator[tuple[int, Case]]:
         repeats = range(WARM_UP if warm_up else 0, self._plan.repeats)

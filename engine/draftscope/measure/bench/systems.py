@@ -107,9 +107,11 @@ class System(ABC):
 class DrafterSystem(System):
     """One of this project's drafters, through the engine's own loop."""
 
-    def __init__(self, lab: Lab, label: Label) -> None:
+    def __init__(self, lab: Lab, label: Label, watch: Callable[[], None] | None = None) -> None:
+        """`watch` is called every round and may raise, which ends a run that nobody waits for any more."""
         self.label = label
         self._lab = lab
+        self._watch = watch
 
     def prepare(self, case: Case, tokens: int, seed: int) -> Write:
         settings = Settings.of(**self.label.settings, temperature=case.temperature, max_new_tokens=tokens, seed=seed)
@@ -118,7 +120,11 @@ class DrafterSystem(System):
 
         def write() -> Written:
             session = self._lab.session_of(prompts, settings, streams, ends=False)
-            kept = [KeptStep.of(step) for step in session.steps()]
+            kept = []
+            for step in session.steps():
+                kept.append(KeptStep.of(step))
+                if self._watch is not None:
+                    self._watch()
             return Written([transcript.tokens for transcript in session.transcripts], kept, *sizes)
 
         return write
