@@ -7,17 +7,14 @@ tests here one false alarm is due in about 40,000 runs of the suite. Seeds are f
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from draftscope.decode import session
 from draftscope.decode.lab import Lab
-from draftscope.drafters.heads import positions
-from draftscope.drafters.model import levels
 from draftscope.drafters.settings import Settings
 from draftscope.measure.check import (
     FALSE_ALARM,
@@ -28,12 +25,9 @@ from draftscope.measure.check import (
     exact_joint,
     sampled_joint,
 )
-from draftscope.models.cache.slots import SlotCache
 from draftscope.models.model import Model
-from draftscope.verify import verify
 from draftscope.verify.sampling import Sampling
-from draftscope.verify.tree import DraftTree
-from draftscope.verify.uniforms import Purpose, Streams, Uniforms, uniforms
+from tests.support import mutations
 
 SAMPLES = 4000
 TOGETHER = 1000  # samples decoded in one batch: tiny models spend most of a round outside their forwards
@@ -166,102 +160,55 @@ def test_disjoint_supports_accept_nothing_and_write_the_targets_distribution(tin
 # Mutations: each breaks one thing that this field gets wrong, and the distribution test must see it.
 
 
+Mutate = Callable[[pytest.MonkeyPatch], None]
+
+
 def caught(finding: Finding) -> bool:
     return finding.p_value is not None and finding.p_value < FALSE_ALARM
 
 
 @pytest.mark.parametrize("rule", ["block", "token"])
-def test_argmax_drafts_verified_by_softmax_are_caught(tiny: Lab, monkeypatch: pytest.MonkeyPatch, rule: str) -> None:
-    monkeypatch.setattr(levels, "draw", lambda distribution, _: distribution.argmax(-1))
+@pytest.mark.parametrize("broken", [mutations.argmax_drafts, mutations.improbable_dropped])
+def test_wrong_drafts_of_a_chain_are_caught(
+    tiny: Lab, monkeypatch: pytest.MonkeyPatch, broken: Mutate, rule: str
+) -> None:
+    broken(monkeypatch)
     assert caught(distribution(tiny, drafter="draft", rule=rule, gamma=3))
 
 
 @pytest.mark.parametrize("rule", ["block", "token"])
 def test_q_before_the_warpers_is_caught(tiny: Lab, monkeypatch: pytest.MonkeyPatch, rule: str) -> None:
-    right = levels.Levels._tree
-
-    def unwarped(self: levels.Levels, *parts: object) -> DraftTree:
-        tree = right(self, *parts)  # type: ignore[arg-type]
-        assert tree.distributions is not None
-        flat = tree.distributions.clamp(min=1e-6) ** 0.5
-        return replace(tree, distributions=flat / flat.sum(-1, keepdim=True))
-
-    monkeypatch.setattr(levels.Levels, "_tree", unwarped)
+    mutations.unwarped_q(monkeypatch)
     assert caught(distribution(tiny, drafter="draft", rule=rule, gamma=3, temperature=0.5))
 
 
-def test_the_last_token_from_p_after_a_rejection_is_caught(tiny: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verify, "_residual_at", lambda p, _, slot: verify._rows(p, slot))
+@pytest.mark.parametrize("broken", [mutations.last_from_p, mutations.shared_uniform])
+def test_wrong_verification_of_a_chain_is_caught(tiny: Lab, monkeypatch: pytest.MonkeyPatch, broken: Mutate) -> None:
+    broken(monkeypatch)
     assert caught(distribution(tiny, drafter="draft", rule="token", gamma=3))
 
 
-def test_a_q_that_keeps_the_rejected_token_is_caught(tiny: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    right = verify.reject
-    monkeypatch.setattr(verify, "reject", lambda p, q, token: (right(p, q, token)[0], q))
-    assert caught(distribution(tiny, drafter="sampled-tree", shape=(3, 2)))
-
-
-def test_a_reranked_sampled_tree_is_caught(tiny: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Draws twice the children it needs and keeps the likeliest: each was drawn, but some were dropped when seen."""
-    right = levels.draw_distinct
-
-    def reranked(distribution: Tensor, uniforms: Tensor) -> tuple[Tensor, Tensor]:
-        extra = torch.cat([uniforms, (uniforms * 7919.0) % 1.0], -1)
-        tokens, real = right(distribution, extra)
-        best = distribution.gather(-1, tokens).masked_fill(~real, -1.0).topk(uniforms.shape[-1], -1).indices
-        return tokens.gather(-1, best), real.gather(-1, best)
-
-    monkeypatch.setattr(levels, "draw_distinct", reranked)
-    assert caught(distribution(tiny, drafter="sampled-tree", shape=(2, 2)))
-
-
-class PositionKeyed(Streams):
-    """Uniforms keyed by the position of the token they decide: the next round meets uniforms that decided this one."""
-
-    texts: list[list[int]]
-
-    def uniforms(self, round_index: int, nodes: int, device: torch.device | str = "cpu") -> Uniforms:
-        rows: dict[Purpose, list[Tensor]] = {purpose: [] for purpose in Purpose}
-        for sequence, text in zip(self.sequences, self.texts, strict=True):
-            for purpose in Purpose:
-                stream = uniforms(self.seed, sequence, 0, purpose, 0, len(text) + nodes + 1)
-                rows[purpose].append(torch.from_numpy(stream[len(text) : len(text) + nodes + 1]))
-        draft, accept, last = (torch.stack(rows[purpose]) for purpose in Purpose)
-        return Uniforms(draft[:, :nodes], accept[:, :nodes], last)
+@pytest.mark.parametrize(
+    ("broken", "shape"),
+    [
+        (mutations.q_keeps_rejected, (3, 2)),
+        (mutations.reranked, (2, 2)),
+        (mutations.wrong_branch_kept, (3, 2)),  # cache bugs hide in round two
+    ],
+)
+def test_a_broken_sampled_tree_is_caught(
+    tiny: Lab, monkeypatch: pytest.MonkeyPatch, broken: Mutate, shape: tuple[int, ...]
+) -> None:
+    broken(monkeypatch)
+    assert caught(distribution(tiny, drafter="sampled-tree", shape=shape))
 
 
 def test_a_token_dropped_after_it_was_drawn_is_caught(tiny: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An adaptive length that leaves out the very token that it found unlikely."""
-    kept = positions.PositionsChain._kept
-    dropped = lambda *given: [count - (count < 3) for count in kept(*given)]  # noqa: E731
-    monkeypatch.setattr(positions.PositionsChain, "_kept", dropped)
+    mutations.token_dropped(monkeypatch)
     assert caught(distribution(tiny, drafter="medusa", gamma=3, draft_length="confidence", rule="token"))
 
 
 @pytest.mark.parametrize("name", ["chain, block", "sampled tree"])
 def test_noise_keyed_by_position_is_caught(tiny: Lab, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    right = session.Session.__init__
-
-    def keyed(self: session.Session, *args: object, **kwargs: object) -> None:
-        right(self, *args, **kwargs)  # type: ignore[arg-type]
-        self._streams = PositionKeyed(self.settings.seed, self._streams.sequences)
-        object.__setattr__(self._streams, "texts", self._texts)
-
-    monkeypatch.setattr(session.Session, "__init__", keyed)
-    monkeypatch.setattr(session, "COMPACT_AT", 2.0)  # its texts are those of the whole batch
+    mutations.reused_noise(monkeypatch)
     assert caught(distribution(tiny, 9_000, 3, **LOSSLESS[name]))
-
-
-def test_a_uniform_shared_by_draft_and_verify_is_caught(tiny: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    right = Streams.uniforms
-    monkeypatch.setattr(
-        Streams, "uniforms", lambda self, *key: replace(uniforms := right(self, *key), accept=uniforms.draft)
-    )
-    assert caught(distribution(tiny, drafter="draft", rule="token", gamma=3))
-
-
-def test_a_cache_that_keeps_a_rejected_row_is_caught(tiny: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cache bugs hide in round two: here the wrong branch of a tree stays in the cache."""
-    right = SlotCache.keep
-    monkeypatch.setattr(SlotCache, "keep", lambda self, rows, count, bound: right(self, rows * 0, count, bound))
-    assert caught(distribution(tiny, drafter="sampled-tree", shape=(3, 2)))

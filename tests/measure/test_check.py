@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from draftscope import load
+from draftscope.base.errors import DraftscopeError
 from draftscope.decode.lab import Lab
-from draftscope.decode.session import Session
 from draftscope.drafters.settings import Settings
 from draftscope.measure import check as checks
 from draftscope.measure import ties
@@ -19,6 +19,8 @@ from draftscope.measure.check import Finding, GreedyTest
 from draftscope.models.model import Model
 from draftscope.models.precise import fp32_logits
 from draftscope.trace.events import Parted
+from draftscope.verify import verify
+from tests.support.mutations import token_dropped, wrong_greedy
 
 GREEDY = (checks.greedy_identity, checks.end_inside_a_block, checks.ragged_batch)
 PROMPTS = ("The sea was calm and", "He said that the old man")
@@ -42,21 +44,6 @@ def rounded(monkeypatch: pytest.MonkeyPatch, lab: Lab, most: float) -> None:
         return out
 
     monkeypatch.setattr(lab.target, "run", run)
-
-
-def wrong_greedy(monkeypatch: pytest.MonkeyPatch, rank: int = 1, every: int = 5) -> None:
-    """A greedy rule that now and then takes the target's second best token."""
-    right, rounds = Session._verify, 0
-
-    def verify(self: Session, logits: torch.Tensor, *rest: Any) -> Any:
-        nonlocal rounds
-        rounds += 1
-        if rounds % every == 0:
-            best = logits.topk(rank + 1, -1).indices
-            logits = logits.scatter(-1, best[..., :1], float(logits.min()))
-        return right(self, logits, *rest)
-
-    monkeypatch.setattr(Session, "_verify", verify)
 
 
 def test_logits_in_fp32_are_those_of_an_fp32_copy_and_leave_the_model_alone(shipped: Lab) -> None:
@@ -167,3 +154,40 @@ def test_siblings_are_tested_where_they_are_rejected(shipped: Lab, monkeypatch: 
     for drafter in ("draft", "sampled-tree"):
         assert list(checks.check(shipped, drafter, 500))
     assert asked == [1.0, 1.0, 2.0]
+
+
+def test_an_exception_of_the_engine_is_a_finding(shipped: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every test that it ends is named, with the exception and its place, and the other tests go on."""
+
+    def broken(*_: object) -> None:
+        raise IndexError("index is out of bounds for dimension with size 0")
+
+    monkeypatch.setattr(checks, "TESTS", (checks.one_forward_a_round, checks.begun_again))
+    monkeypatch.setattr(verify, "draw", broken)  # above temperature 0 only
+    found = list(checks.check(shipped, "draft", 500, rule="token", prompts=PROMPTS))
+    assert [each.passed for each in found] == [True, False, False, False, False, False]
+    assert [each.error for each in found] == ["", *["IndexError"] * 5]
+    assert all("IndexError in verify.py, line" in each.detail for each in found[1:])
+    assert checks.verdict(found, exact=True) == (
+        "The engine ended with an error: begun again, fresh random numbers, sums of probabilities, "
+        "tokens that the draft favours (token), joint distribution (token)."
+    )
+    assert [each.name for each in found[2:]] == list(checks._sampled_names("token"))
+
+
+def test_a_question_that_is_refused_is_no_finding(shipped: Lab) -> None:
+    with pytest.raises(DraftscopeError, match="no drafter 'drafft'"):
+        list(checks.check(shipped, "drafft", 500))
+    with pytest.raises(DraftscopeError, match="context"):
+        list(checks.check(shipped, "draft", 500, prompts=["word " * 5000]))
+
+
+def test_a_round_without_a_draft_does_not_end_the_engine(shipped: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A length that drops the token it found unlikely drafts nothing at all in some rounds."""
+    token_dropped(monkeypatch)
+    settings = Settings.of(
+        drafter="medusa", rule="token", draft_length="confidence", temperature=1.0, max_new_tokens=12, gamma=3
+    )
+    prompts = [shipped.encode(prompt) for prompt in PROMPTS]
+    steps = list(shipped.session_of(prompts, settings, (0, 1), ends=False).steps())
+    assert any(not step.tree.nodes for step in steps)

@@ -144,14 +144,24 @@ const failures = (done) => done.findings.filter((finding) => !finding.passed);
 const tiesOf = (done) => done.findings.reduce((sum, finding) => sum + (finding.ties || 0), 0);
 const valueOf = (done) =>
   failures(done).length
-    ? "A difference was found"
+    ? failures(done).every((finding) => finding.error)
+      ? "The engine ended with an error"
+      : "A difference was found"
     : isLossy(done)
       ? "differs"
       : `no difference found${tiesOf(done) ? `, ${counted(tiesOf(done), "tie")}` : ""}`;
 
 /** The result of one test in a word. */
 const resultOf = (finding) =>
-  !finding.passed ? "differs" : finding.ties ? "tie" : Number.isFinite(finding.total_variation) ? "measured" : "ok";
+  finding.error
+    ? "error"
+    : !finding.passed
+      ? "differs"
+      : finding.ties
+        ? "tie"
+        : Number.isFinite(finding.total_variation)
+          ? "measured"
+          : "ok";
 
 /** The drafter, and its rule with the number that it reads. */
 function what({ title, rule, of = {} }) {

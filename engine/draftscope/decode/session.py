@@ -256,7 +256,7 @@ class Session:
     def _verify(self, logits: Tensor, p: Tensor | None, tree: DraftTree, uniforms: Uniforms) -> Verification:
         if p is None:
             return verify_greedy(logits.argmax(-1), tree)
-        drawn_chain = tree.drawn == "all" and tree.topology.is_chain
+        drawn_chain = tree.nodes > 0 and tree.drawn == "all" and tree.topology.is_chain
         if self._rule.name == "block" and drawn_chain:
             return verify_block(p, tree, uniforms)
         if self._rule.name in LOSSY and drawn_chain:

@@ -15,7 +15,9 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from itertools import product
+from pathlib import Path
 from time import monotonic
+from traceback import extract_tb
 from typing import Literal
 
 import numpy as np
@@ -23,14 +25,14 @@ import torch
 from torch import Tensor
 
 from draftscope import drafters
-from draftscope.base.errors import DraftscopeError
+from draftscope.base.errors import MOST_NAMED, DraftscopeError, quoted
 from draftscope.base.settings import LOSSY
 from draftscope.decode.lab import Lab
 from draftscope.decode.session import Step
 from draftscope.decode.start import models_of
 from draftscope.drafters.options import LengthOptions, RuleOptions
 from draftscope.drafters.settings import Settings
-from draftscope.measure.rounds import FavouredTokens, UsedUniforms
+from draftscope.measure.rounds import FavouredTokens, ProbabilitySums, UsedUniforms
 from draftscope.measure.ties import Parting, Rounding
 from draftscope.trace import events
 from draftscope.verify.sampling import Sampling
@@ -45,6 +47,12 @@ LEAST_SHARE = 0.02  # of the runs, after which the time left is estimated
 MIN_FREEDOM = 4  # degrees of freedom; with fewer, a wrong distribution would pass
 PROMPTS = ("Once upon a time", "def main():\n    ", "Question: What is 12 + 7?\nAnswer:", "The sea was calm and")
 
+# Names of findings; those from the third on are followed by the rule.
+FRESH, SUMS = "fresh random numbers", "sums of probabilities"
+FAVOURED_TOKENS, JOINT = "tokens that the draft favours", "joint distribution"
+DISTANCE = f"distance of the {JOINT}"
+
+ENGINE = Path(__file__).parents[1]
 PROGRESS_S = 1.0  # between two events of a check that tell only how far it is
 
 Joint = dict[tuple[int, ...], float]
@@ -69,6 +77,7 @@ class Finding:
     detail: str
     samples: int = 0
     ties: int = 0  # texts that part from the expected ones where rounding alone decides
+    error: str = ""  # the name of the exception with which the engine ended this test; empty if it ran to its end
     p_value: float | None = None
     total_variation: float | None = None  # lossy rules: between the joint distribution and the target's
     kl: float | None = None  # KL(written || target) in nats; absent if infinite (the target cannot write it)
@@ -108,7 +117,7 @@ def checked(
         models=[model.name for model in models_of(lab, info)],
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         samples=samples,
-        tests=len(TESTS) + (2 if rule in LOSSY else 3),
+        tests=len(TESTS) + len(_sampled_names(rule or "block")),
         findings=[],
     )
     findings: list[Finding] = []
@@ -170,17 +179,47 @@ def steps(
     like = like or Settings.of()
     lossy, length = like.options(RuleOptions), like.options(LengthOptions)
     for test in TESTS:
-        yield Progress(test.__name__.replace("_", " "))
-        yield test(case)
+        name = test.__name__.replace("_", " ")
+        yield Progress(name)
+        yield _guarded(test, case, name)
     for after, each in enumerate(rules, 1):
         settings = Settings.of(
             drafter=drafter, rule=each, gamma=3, shape=(3, 2), typed=" the", top_k=3, seed=seed,
             temperature=CHAIN_T if chooses else TREE_T, lenience=lossy.lenience, agreement=lossy.agreement,
             draft_length=length.draft_length, confidence=length.confidence,
         )  # fmt: skip
-        prompt, settings = _telling(lab, prompts, settings, length=4, samples=samples)
-        runs = sampled_tests(lab, prompt, settings, 4, samples, prompts)
+        runs = _ended(_telling_tests(lab, settings, samples, prompts), _sampled_names(each))
         yield from _timed(runs, f"joint distribution, {samples} samples", len(rules) - after)
+
+
+def _guarded(test: Callable[[GreedyTest], Finding], case: GreedyTest, name: str) -> Finding:
+    """The test's finding; an exception of the engine is one too. Where the first test is refused, the question was
+    wrong, not the engine: DraftscopeError."""
+    try:
+        return test(case)
+    except Exception as error:
+        if isinstance(error, DraftscopeError) and test is TESTS[0]:
+            raise
+        return _engine_error(name, error)
+
+
+def _ended(runs: Iterator[float | Finding], names: Sequence[str]) -> Iterator[float | Finding]:
+    """The same; where the engine ends with an exception, that is the finding of each of `names` that was not made."""
+    made = 0
+    try:
+        for each in runs:
+            made += isinstance(each, Finding)
+            yield each
+    except Exception as error:
+        yield from (_engine_error(name, error) for name in names[made:])
+
+
+def _engine_error(name: str, error: Exception) -> Finding:
+    """The finding that the engine ended a test with an exception: which one, and where."""
+    frames = [frame for frame in extract_tb(error.__traceback__) if Path(frame.filename).is_relative_to(ENGINE)]
+    where = f" in {Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else ""
+    kind, message = type(error).__name__, quoted(str(error), MOST_NAMED)
+    return Finding(name, False, f"not tested: the engine ended with {kind}{where}: {message}", error=kind)
 
 
 def _timed(runs: Iterator[float | Finding], doing: str, more: int) -> Iterator[Progress | Finding]:
@@ -197,9 +236,12 @@ def _timed(runs: Iterator[float | Finding], doing: str, more: int) -> Iterator[P
 
 def verdict(findings: Sequence[Finding], exact: bool) -> str:
     """The strongest sentence that these findings support."""
-    failed = [finding.name for finding in findings if not finding.passed]
-    if failed:
-        return f"A difference was found: {', '.join(failed)}."
+    apart = [finding.name for finding in findings if not finding.passed and not finding.error]
+    ended = [finding.name for finding in findings if finding.error]
+    if apart or ended:
+        difference = [f"A difference was found: {', '.join(apart)}."] if apart else []
+        error = [f"The engine ended with an error: {', '.join(ended)}."] if ended else []
+        return " ".join(difference + error)
     ties = sum(finding.ties for finding in findings)
     met = f" Ties met: {ties}; there rounding alone decides the target's best token." if ties else ""
     if not exact:
@@ -354,16 +396,34 @@ def _with_ties(detail: str, partings: Sequence[str], case: GreedyTest) -> str:
 TESTS = (greedy_identity, one_forward_a_round, end_inside_a_block, begun_again, ragged_batch)
 
 
+def _telling_tests(lab: Lab, settings: Settings, samples: int, prompts: Sequence[str]) -> Iterator[float | Finding]:
+    """`sampled_tests` of four tokens after the prompt that leaves most to compare."""
+    prompt, there = _telling(lab, prompts, settings, length=4, samples=samples)
+    yield from sampled_tests(lab, prompt, there, 4, samples, prompts)
+
+
+def _sampled_names(rule: str) -> tuple[str, ...]:
+    """The names of the findings of `sampled_tests`, in their order."""
+    if rule in LOSSY:
+        return FRESH, SUMS, f"{DISTANCE} ({rule})"
+    return FRESH, SUMS, f"{FAVOURED_TOKENS} ({rule})", f"{JOINT} ({rule})"
+
+
 def sampled_tests(
     lab: Lab, prompt: str, settings: Settings, length: int, samples: int, prompts: Sequence[str]
 ) -> Iterator[float | Finding]:
     """Decodes `samples` runs after `prompt`, and a quarter as many without top-k after all `prompts`. Yields the share
     done after every round; then what their random numbers, their rounds, and their joint distribution show."""
     lossy = settings.options(RuleOptions).rule in LOSSY
-    used, favoured = UsedUniforms(), FavouredTokens()
+    used, sums, favoured = UsedUniforms(), ProbabilitySums(), FavouredTokens()
+
+    def seen(step: Step) -> None:
+        used.add(step)
+        sums.add(step)
+
     share = 1.0 if lossy else 1 / (1 + FAVOURED)
     tokens = lab.encode(prompt, length + 2)
-    observed = yield from _scaled(sampling(lab, tokens, settings, length, samples, seen=used.add), 0.0, share)
+    observed = yield from _scaled(sampling(lab, tokens, settings, length, samples, seen=seen), 0.0, share)
     if not lossy:
         untruncated = settings.model_copy(update={"top_k": 0, "temperature": 1.0})
         each = math.ceil(FAVOURED * samples / len(prompts))
@@ -373,6 +433,7 @@ def sampled_tests(
             yield from _scaled(runs, share + k * (1 - share) / len(prompts), (1 - share) / len(prompts))
     used.end()
     yield _fresh_uniforms(used, samples)
+    yield _sums(sums, samples)
     if lossy:
         yield _distance(lab, tokens, settings, length, samples, observed)
         return
@@ -392,13 +453,21 @@ def _scaled(runs: Generator[float, None, Counts], start: float, share: float) ->
 
 def _fresh_uniforms(used: UsedUniforms, samples: int) -> Finding:
     detail = f"{used.again or 'none'} of {used.used:,} uniform random numbers used twice in a run"
-    return Finding("fresh random numbers", not used.again, detail, samples)
+    return Finding(FRESH, not used.again, detail, samples)
+
+
+def _sums(sums: ProbabilitySums, samples: int) -> Finding:
+    detail = (
+        f"{sums.rows:,} rows sum to 1 up to {sums.target:.1g} (target) and {sums.draft:.1g} (draft); more than "
+        f"{ProbabilitySums.MOST:g} would have been a difference"
+    )
+    return Finding(SUMS, max(sums.target, sums.draft) <= ProbabilitySums.MOST, detail, samples)
 
 
 def _favoured_tokens(favoured: FavouredTokens, settings: Settings) -> Finding:
     """Whether what the draft favours is written as often as the target says, over all rounds; see `rounds.py`."""
     rule = settings.options(RuleOptions).rule
-    name = f"tokens that the draft favours ({rule})"
+    name = f"{FAVOURED_TOKENS} ({rule})"
     if drafters.find(settings.drafter).synthetic:
         return Finding(name, True, "skipped: this draft knows the text that will be written", favoured.rounds)
     if not favoured.rounds:
@@ -431,13 +500,13 @@ def _distribution(
     statistic, freedom, p_value = chi_square(along(observed, expected), expected, samples)
     if freedom < MIN_FREEDOM:
         enough = f"{samples} samples leave {freedom + 1} outcomes to compare; take more samples or a higher temperature"
-        return Finding(f"joint distribution ({rule})", False, enough, samples)
+        return Finding(f"{JOINT} ({rule})", False, enough, samples)
     detail = (
         f"{settings.drafter}, rule {rule}, T={settings.temperature:g}, top-k {settings.top_k}: joint distribution of "
         f"{length} tokens over {len(expected)} outcomes, chi-square {statistic:.1f} with {freedom} degrees of freedom, "
         f"p = {p_value:.3g}; false alarm {FALSE_ALARM:g}"
     )
-    return Finding(f"joint distribution ({rule})", p_value >= FALSE_ALARM, detail, samples, p_value=p_value)
+    return Finding(f"{JOINT} ({rule})", p_value >= FALSE_ALARM, detail, samples, p_value=p_value)
 
 
 def _distance(lab: Lab, prompt: list[int], settings: Settings, length: int, samples: int, observed: Counts) -> Finding:
@@ -454,7 +523,7 @@ def _distance(lab: Lab, prompt: list[int], settings: Settings, length: int, samp
         f"total variation {found.total_variation:.3f} (sampling alone: {found.sampling_total_variation:.3f}), "
         f"KL to the target's {divergence:.3f} nats (sampling alone: {found.sampling_kl:.3f})"
     )
-    name = f"distance of the joint distribution ({rule})"
+    name = f"{DISTANCE} ({rule})"
     return Finding(name, True, detail, samples, total_variation=found.total_variation, kl=found.kl)
 
 

@@ -66,7 +66,7 @@ def verify_greedy(argmax: Tensor, tree: DraftTree) -> Verification:
 def verify_tree(p: Tensor, tree: DraftTree, uniforms: Uniforms) -> Verification:
     """p [B, N + 1, V]: the target distribution after every slot. RRSw for drawn children, the target's own draw for
     deterministic ones."""
-    if tree.drawn == "none":
+    if tree.drawn == "none" or not tree.nodes:
         return verify_greedy(draw(p, uniforms.last), tree)
     accept = _rejection(p, tree, uniforms.accept)
     if tree.drawn == "some":
