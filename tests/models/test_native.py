@@ -226,7 +226,7 @@ import torch
 from draftscope.models.native import linear, multiply, products, team
 from draftscope.models.native.available import Programs
 linear.why_not = lambda: ""
-found = Programs(0, multiply.compiled(), team.start())
+found = Programs(0, multiply.compiled(), 0, team.start())
 linear.programs = lambda: found
 generator = torch.Generator().manual_seed(1)
 weight, x = (torch.randn(size, generator=generator).bfloat16() for size in ((83, 96), (9, 96)))

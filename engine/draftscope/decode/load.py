@@ -19,7 +19,7 @@ from draftscope.decode.pair import NamedHead
 from draftscope.drafters import TextDraftModel
 from draftscope.models.forward.ballast import BallastShape, pair_of
 from draftscope.models.forward.compiled import compile_if_faster
-from draftscope.models.heads import Head, SharedWeights, kind_of, load_head
+from draftscope.models.heads import Head, RecurrentHead, SharedWeights, kind_of, load_head
 from draftscope.models.loading import embedded
 from draftscope.models.loading.checkpoints import (
     CheckpointOptions,
@@ -160,6 +160,8 @@ def _head(spec: str, target: Model) -> tuple[str, NamedHead]:
     if not source:
         raise DraftscopeError(f"head = '{spec}': write KIND:MODEL, for example eagle3:folder-or-hub-id.")
     network = load_head(kind, source, SharedWeights.of(target.network))
+    if isinstance(network, RecurrentHead):
+        network.compile_step()
     return kind_of(network), NamedHead(network, Path(source).name)
 
 

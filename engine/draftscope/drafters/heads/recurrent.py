@@ -129,7 +129,7 @@ class HeadRows:
         table = self._cache.table
         table.begin_write(offsets)
         position_ids = table.length[:, None] + offsets
-        if table.before == 0 and sees is None:
+        if sees is None and (table.before == 0 or self._head.step is not None):
             return position_ids, None
         table.widen()
         mask = attention_mask(table, EVERYTHING, sees, None)

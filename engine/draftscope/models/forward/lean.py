@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from draftscope.models.cache.slots import SlotCache
-from draftscope.models.forward.linear import Product, product
+from draftscope.models.forward.linear import Product, joined, product
 
 MOST_PACKED = 1 << 28  # weights of models with at most this many parameters may be in memory twice
 FEWEST_QUERIES = 4  # attention kernels round fewer query rows differently: greedy runs would diverge at near ties
@@ -174,10 +174,10 @@ def _fused(layer: Any) -> Weights:
     attention, mlp = layer.self_attn, layer.mlp
     return Weights(
         norm=layer.input_layernorm.weight,
-        qkv=_joined([attention.q_proj, attention.k_proj, attention.v_proj]),
+        qkv=joined([attention.q_proj, attention.k_proj, attention.v_proj]),
         out=attention.o_proj.weight,
         mlp_norm=layer.post_attention_layernorm.weight,
-        gate_up=_joined([mlp.gate_proj, mlp.up_proj]),
+        gate_up=joined([mlp.gate_proj, mlp.up_proj]),
         down=mlp.down_proj.weight,
     )
 
@@ -185,14 +185,3 @@ def _fused(layer: Any) -> Weights:
 def _ready(weights: Weights, packed: bool) -> Layer:
     qkv, out, gate_up, down = (product(w, packed) for w in (weights.qkv, weights.out, weights.gate_up, weights.down))
     return Layer(weights.norm, qkv, out, weights.mlp_norm, gate_up, down)
-
-
-def _joined(modules: list[Any]) -> Tensor:
-    """The concatenated weight of several modules; each module's weight becomes a view of it."""
-    joined = torch.cat([module.weight.data for module in modules])
-    start = 0
-    for module in modules:
-        end = start + len(module.weight)
-        module.weight.data = joined[start:end]
-        start = end
-    return joined

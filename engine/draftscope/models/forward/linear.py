@@ -7,11 +7,11 @@ then in memory twice, so this is only done for small models.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 Product = Callable[[Tensor], Tensor]  # [..., in] -> [..., out]
 
@@ -36,3 +36,14 @@ def _packed(weight: Tensor) -> Product:
     if not torch.allclose(run(weight[:1]), F.linear(weight[:1], weight), rtol=0.05, atol=0.05):
         raise RuntimeError("the packed product gives different results")
     return run
+
+
+def joined(modules: Sequence[nn.Linear]) -> Tensor:
+    """The concatenated weight of several modules; each module's weight becomes a view of it."""
+    together = torch.cat([module.weight.data for module in modules])
+    start = 0
+    for module in modules:
+        end = start + len(module.weight)
+        module.weight.data = together[start:end]
+        start = end
+    return together

@@ -13,9 +13,8 @@ from draftscope.models.forward.lean import LeanLlama, Output
 from draftscope.models.native import places as at
 from draftscope.models.native.available import programs, why_not
 from draftscope.models.native.crowd import crowd
-from draftscope.models.native.places import BLOCK, FEW
-
-ALIGNED = 64  # bytes
+from draftscope.models.native.places import BLOCK
+from draftscope.models.native.scratch import scratch
 
 
 class NativeLlama(LeanLlama):
@@ -111,32 +110,10 @@ class NativeLlama(LeanLlama):
         a[at.LOGIT_ROWS], a[at.LOGITS_OF], a[at.LOGITS] = kept.data_ptr(), kept.numel(), logits.data_ptr()
         a[at.STATES] = 0 if states is None else states.data_ptr()
         with crowd.team(torch.get_num_threads(), (int(a[at.WEIGHTS]), batch, rows)) as threads:
-            scratch = self._scratch(a, batch * rows, table.view, threads)
+            memory = scratch(a, threads)
             programs().run(programs().forward, a.ctypes.data, threads, 0)
-            del scratch
+            del memory
         return Output(logits, () if states is None else tuple(states))
-
-    def _scratch(self, a: Any, rows: int, columns: int, threads: int) -> Tensor:
-        """Memory for one call, and its parts in `a`. Not kept: several threads may run this model at once."""
-        hidden, inner, mlp = int(a[at.HIDDEN]), self._heads * self._width, int(a[at.MLP])
-        sizes = {
-            at.X: 4 * rows * hidden,
-            at.SPLIT: 4 * max(rows, threads * FEW) * hidden,
-            at.JOINED: 4 * rows * max(inner + 2 * self._kv_heads * self._width, 2 * mlp, hidden),
-            at.QUERIES: 4 * rows * inner,
-            at.MIXED: 4 * rows * inner,
-            at.GATED: 4 * rows * mlp,
-            at.SEEN: 4 * rows * columns,
-            at.COUNTS: 16 * rows,
-            at.SCORES: 4 * threads * columns,
-        }
-        memory = torch.empty(sum(sizes.values()) + ALIGNED * len(sizes) + ALIGNED, dtype=torch.uint8)
-        start = memory.data_ptr()
-        for place, size in sizes.items():
-            start = -(-start // ALIGNED) * ALIGNED
-            a[place] = start
-            start += size
-        return memory
 
 
 def native_or_lean(network: Any) -> LeanLlama:

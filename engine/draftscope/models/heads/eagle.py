@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from draftscope.models.heads.head import SHARES_ALL, OwnWeights, RecurrentHead, SharedWeights
 from draftscope.models.heads.layer import Angles, Attention, DecoderLayer, HeadShape, Mlp
+from draftscope.models.heads.step import StepParts
 
 OUTPUT = OwnWeights(lm_head=True)
 
@@ -37,6 +38,20 @@ class Eagle1(RecurrentHead):
         hidden = config.shape.hidden
         self.fc = nn.Linear(2 * hidden, hidden, bias=config.bias)
         self.midlayer = DecoderLayer(config.shape, first_norm=False)
+
+    def parts(self) -> StepParts:
+        layer = self.midlayer
+        return StepParts(
+            embedded_norm=None,
+            features_norm=None,
+            fusion=self.fc,
+            attention_norm=None,
+            attention=layer.self_attn,
+            mlp_norm=layer.post_attention_layernorm,
+            mlp=layer.mlp,
+            last_norm=None,
+            output=self.output,
+        )
 
     def logits(self, features: Tensor) -> Tensor:
         return self.project(features)
@@ -85,6 +100,22 @@ class Eagle3(RecurrentHead):
             parts = states.chunk(len(self.fc_norm), -1)
             states = torch.cat([norm(part) for norm, part in zip(self.fc_norm, parts, strict=True)], -1)
         return self.fc(states)  # type: ignore[no-any-return]
+
+    def parts(self) -> StepParts:
+        layer = self.midlayer
+        return StepParts(
+            embedded_norm=layer.input_layernorm,
+            features_norm=layer.hidden_norm,
+            fusion=None,
+            attention_norm=None,
+            attention=layer.self_attn,
+            mlp_norm=layer.post_attention_layernorm,
+            mlp=layer.mlp,
+            last_norm=self.norm,
+            output=self.output,
+            normed_residual=self.config.norm_before_residual,
+            normed_next=self.config.norm_output,
+        )
 
     def logits(self, features: Tensor) -> Tensor:
         return self.project(features if self.config.norm_output else self.norm(features))

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from draftscope.models.cache.slots import VECTOR, WIDE, SlotCache
 from draftscope.models.forward.graphs import Graphs, Recorder, on_cuda
 from draftscope.models.heads.layer import Angles, HeadShape, Rotary
+from draftscope.models.heads.step import CompiledStep, StepParts
 from draftscope.models.native.linear import linear
 
 
@@ -108,9 +109,14 @@ class Head(nn.Module, ABC):
         """The target's tokens [B, T] -> [B, T, hidden], with the head's own embedding or the target's."""
         return F.embedding(tokens, self.shared.embedding if self.embed_tokens is None else self.embed_tokens.weight)
 
+    @property
+    def output(self) -> Tensor:
+        """The output weights [D, hidden]: the head's own or the target's."""
+        return self.shared.lm_head if self.lm_head is None else self.lm_head.weight
+
     def project(self, hidden: Tensor) -> Tensor:
-        """[..., hidden] -> logits [..., D], with the head's own output weights or the target's."""
-        return linear(hidden, self.shared.lm_head if self.lm_head is None else self.lm_head.weight, exact=True)
+        """[..., hidden] -> logits [..., D]."""
+        return linear(hidden, self.output, exact=True)
 
 
 class RecurrentHead(Head):
@@ -122,7 +128,17 @@ class RecurrentHead(Head):
 
     def __init__(self, shared: SharedWeights, own: OwnWeights, shape: HeadShape, layers: tuple[int, ...]) -> None:
         super().__init__(shared, own, shape.hidden, layers, depth=1)
-        self._rotary = Rotary(shape)
+        self._rotary, self._eps = Rotary(shape), shape.eps
+        self.step: CompiledStep | None = None  # reads and writes caches instead of the modules
+
+    def compile_step(self) -> None:
+        """From now on, drafting runs one compiled program a step, where this machine and the head allow it.
+
+        The weights must stay where they are.
+        """
+        parts, own = self.parts(), self.embed_tokens
+        if CompiledStep.covers(parts, self.shared.embedding if own is None else own.weight):
+            self.step = CompiledStep(parts, self._eps, self._rotary)
 
     def fuse(self, states: Tensor) -> Tensor:
         """The target's hidden states [B, T, len(layers) x H] -> features [B, T, hidden] for `forward`.
@@ -144,8 +160,13 @@ class RecurrentHead(Head):
         features [B, T, hidden]; tokens [B, T]: for each feature the next token, in the target's vocabulary.
         position_ids [B, T]. `cache` is ready to write these T rows. `mask` [B, 1, T, view] bool: what each row attends
         to in the cache (`masks.attention_mask`). None is causal attention: for training, for a prompt read into an
-        empty cache, and for one row of a chain if all sequences have the same length.
+        empty cache, for one row of a chain if all sequences have the same length, and for every chain with a compiled
+        `step`.
         """
+        if self.step is not None and cache is not None:
+            logits, features = self.step(self.embed(tokens), features, position_ids, mask, cache, logits=True)
+            assert logits is not None
+            return logits, features
         features = self.advance(tokens, features, position_ids, mask, cache)
         return self.logits(features), features
 
@@ -158,11 +179,17 @@ class RecurrentHead(Head):
         cache: SlotCache | None = None,
     ) -> Tensor:
         """`forward` without the logits, which are not needed for the rows of a prompt except the last."""
+        if self.step is not None and cache is not None:
+            return self.step(self.embed(tokens), features, position_ids, mask, cache, logits=False)[1]
         rows = tokens.shape[1]
         if mask is None and cache is not None and cache.table.before and (rows > 1 or not cache.table.even):
             raise ValueError("rows after a cached text need a mask; see masks.attention_mask")
         angles = self._rotary(position_ids, features.dtype)
         return self._advance(self.embed(tokens), features, angles, mask, None if cache is None else cache.layers[0])
+
+    @abstractmethod
+    def parts(self) -> StepParts:
+        """Its modules by what they do."""
 
     @abstractmethod
     def logits(self, features: Tensor) -> Tensor:

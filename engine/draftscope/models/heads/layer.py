@@ -75,7 +75,7 @@ class Attention(nn.Module):
         self.o_proj = nn.Linear(inner, shape.hidden, bias=shape.out_bias)
         self.q_norm = nn.RMSNorm(shape.head_width, shape.eps) if shape.qk_norm else None
         self.k_norm = nn.RMSNorm(shape.head_width, shape.eps) if shape.qk_norm else None
-        self._width = shape.head_width
+        self.head_width = shape.head_width
         self._causal = causal
 
     def forward(
@@ -102,7 +102,7 @@ class Attention(nn.Module):
 
     def _heads(self, rows: Tensor, norm: nn.Module | None) -> Tensor:
         """[B, T, heads x D] -> [B, T, heads, D]."""
-        split = rows.view(*rows.shape[:-1], -1, self._width)
+        split = rows.view(*rows.shape[:-1], -1, self.head_width)
         return split if norm is None else norm(split)
 
 

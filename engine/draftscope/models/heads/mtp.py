@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from draftscope.models.heads.head import SHARES_ALL, RecurrentHead, SharedWeights
 from draftscope.models.heads.layer import Angles, DecoderLayer, HeadShape
+from draftscope.models.heads.step import StepParts
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,22 @@ class Mtp(RecurrentHead):
         self.eh_proj = nn.Linear(2 * shape.hidden, shape.hidden, bias=False)
         self.midlayer = DecoderLayer(shape)
         self.norm = nn.RMSNorm(shape.hidden, shape.eps)
+
+    def parts(self) -> StepParts:
+        layer = self.midlayer
+        assert isinstance(layer.input_layernorm, nn.RMSNorm)
+        return StepParts(
+            embedded_norm=self.enorm,
+            features_norm=self.hnorm,
+            fusion=self.eh_proj,
+            attention_norm=layer.input_layernorm,
+            attention=layer.self_attn,
+            mlp_norm=layer.post_attention_layernorm,
+            mlp=layer.mlp,
+            last_norm=self.norm,
+            output=self.output,
+            normed_next=True,
+        )
 
     def logits(self, features: Tensor) -> Tensor:
         return self.project(features)

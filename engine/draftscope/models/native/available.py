@@ -13,15 +13,16 @@ class Programs(NamedTuple):
 
     forward: int
     multiply: int
+    head: int
     run: Callable[[int, int, int, int], None]
 
 
 @lru_cache(maxsize=1)
 def programs() -> Programs:
     """The programs; the first call on a machine compiles them. Raises what numba, LLVM and the system raise."""
-    from draftscope.models.native import multiply, program, team
+    from draftscope.models.native import head, multiply, program, team
 
-    return Programs(program.compiled(), multiply.compiled(), team.start())
+    return Programs(program.compiled(), multiply.compiled(), head.compiled(), team.start())
 
 
 @lru_cache(maxsize=1)

@@ -1,6 +1,6 @@
 """`F.linear` for bfloat16 on a CPU: the bits of a row do not depend on the number of rows, and weights are not copied.
 
-It computes what the compiled forward does not: heads, ballast, and the modules of other architectures. Where the
+It computes what the compiled programs do not: other heads, ballast, and the modules of other architectures. Where the
 compiled product cannot run, everything here is `F.linear`.
 """
 

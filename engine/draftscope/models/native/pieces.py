@@ -62,6 +62,24 @@ def normed_split(x, weight, width, eps, out):  # type: ignore[no-untyped-def]
             result[start + LANES + lane] = row[even + 1] * scale * weights[even + 1]
 
 
+@njit(nogil=True)
+def split_row(x, width, out):  # type: ignore[no-untyped-def]
+    row, result = floats(x), floats(out)
+    for start in range(0, width, BLOCK):
+        for lane in range(LANES):
+            result[start + lane] = row[start + 2 * lane]
+            result[start + LANES + lane] = row[start + 2 * lane + 1]
+
+
+@njit(nogil=True, fastmath=True)
+def normed(x, weight, width, eps):  # type: ignore[no-untyped-def]
+    """Replaces a row by its RMSNorm."""
+    row, weights = floats(x), floats(weight)
+    scale = norm_scale(x, width, eps)
+    for i in range(width):
+        row[i] = row[i] * scale * weights[i]
+
+
 @njit(nogil=True, fastmath=True)
 def normed_narrow(x, weight, width, eps, out):  # type: ignore[no-untyped-def]
     """RMSNorm of a row as bfloat16."""

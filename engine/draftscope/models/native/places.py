@@ -45,6 +45,18 @@ COUNTS = 34  # int64 [ROWS, 2]
 SCORES = 35  # float32 [threads, COLUMNS]
 ARGUMENTS = 36
 
+# a step of a head, beside those above: it has one layer, EMBEDDED are the embeddings of the tokens
+FEATURES = 36  # bfloat16 [ROWS, HIDDEN]
+EMBEDDED_NORM = 37  # float32, or 0: no norm
+FEATURES_NORM = 38  # float32, or 0: no norm
+FUSION = 39  # bfloat16 [HIDDEN, 2 HIDDEN], or 0: attention itself reads the pairs
+FUSION_BIAS = 40  # float32, or 0
+NORMED_RESIDUAL = 41  # whether the residual stream starts after the norm of the features
+NORMED_NEXT = 42  # whether the features of the next step are the output of the final norm
+NEXT = 43  # bfloat16 [ROWS, HIDDEN]: the features of the next step
+PAIRS = 44  # float32 [ROWS, 2 HIDDEN], split: embedding and features
+H_ARGUMENTS = 45
+
 # one product
 M_ROWS = 0  # number
 M_LENGTH = 1  # of a row

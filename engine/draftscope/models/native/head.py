@@ -1,0 +1,104 @@
+"""One step of a head that reads pairs of an embedding and features (EAGLE, MTP), as one call on all threads."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from numba import cfunc, njit, types
+
+from draftscope.models.native import pieces
+from draftscope.models.native.layer import apply, logits, normed, normed_row, see
+from draftscope.models.native.memory import floats, integers
+from draftscope.models.native.pieces import part
+from draftscope.models.native.places import (
+    BLOCK,
+    EMBEDDED,
+    EMBEDDED_NORM,
+    EPS,
+    FEATURES,
+    FEATURES_NORM,
+    FUSION,
+    FUSION_BIAS,
+    HIDDEN,
+    LOGITS,
+    NEXT,
+    NORM,
+    NORMED_NEXT,
+    NORMED_RESIDUAL,
+    PAIRS,
+    ROWS,
+    WEIGHTS,
+    X,
+)
+from draftscope.models.native.products import product
+from draftscope.models.native.team import barrier, sources, start, thread, threads
+
+
+@njit(nogil=True)
+def _begin(a, eps, t, n):  # type: ignore[no-untyped-def]
+    """The pairs, the columns that each row attends to, and the features as the residual stream."""
+    hidden = a[HIDDEN]
+    first, last = part(a[ROWS], 1, t, n)
+    for row in range(first, last):
+        x, pair = a[X] + 4 * row * hidden, a[PAIRS] + 8 * row * hidden
+        pieces.widened(a[EMBEDDED] + 2 * row * hidden, hidden, x)
+        normed_row(x, a[EMBEDDED_NORM], hidden, eps, pair)
+        pieces.widened(a[FEATURES] + 2 * row * hidden, hidden, x)
+        normed_row(x, a[FEATURES_NORM], hidden, eps, pair + 4 * hidden)
+        if a[NORMED_RESIDUAL] != 0:
+            pieces.normed(x, a[FEATURES_NORM], hidden, eps)
+        see(a, row)
+
+
+@njit(nogil=True)
+def _fuse(a, t, n):  # type: ignore[no-untyped-def]
+    """The residual stream from a product of the pairs."""
+    hidden = a[HIDDEN]
+    first, last = part(hidden, BLOCK, t, n)
+    product(a[PAIRS], 8 * hidden, a[FUSION], 2 * hidden, a[ROWS], a[X], 4 * hidden, first, last)
+    if a[FUSION_BIAS] != 0:
+        for row in range(a[ROWS]):
+            pieces.added(a[X] + 4 * row * hidden, a[FUSION_BIAS], first, last)
+
+
+@njit(nogil=True)
+def _keep(a, eps, t, n):  # type: ignore[no-untyped-def]
+    """Writes the features of the next step."""
+    hidden = a[HIDDEN]
+    first, last = part(a[ROWS], 1, t, n)
+    for row in range(first, last):
+        x, out = a[X] + 4 * row * hidden, a[NEXT] + 2 * row * hidden
+        if a[NORMED_NEXT] != 0:
+            pieces.normed_narrow(x, a[NORM], hidden, eps, out)
+        else:
+            pieces.narrowed(x, hidden, out)
+
+
+@njit(nogil=True)
+def _step(a, t, n):  # type: ignore[no-untyped-def]
+    eps, w = floats(a[EPS])[0], integers(a[WEIGHTS])
+    _begin(a, eps, t, n)
+    barrier()
+    if a[FUSION] == 0:
+        apply(a, 0, w, a[PAIRS], 2 * a[HIDDEN], eps, t, n)
+    else:
+        _fuse(a, t, n)
+        barrier()
+        apply(a, 0, w, normed(a, w[0], eps, t, n), a[HIDDEN], eps, t, n)
+    _keep(a, eps, t, n)
+    if a[LOGITS] != 0:
+        logits(a, eps, t, n)
+
+
+@lru_cache(maxsize=1)
+def compiled() -> int:
+    """The address of the program, compiled once a machine."""
+    start()  # the program calls the OpenMP library
+    version = sources()  # a part of the key of what numba keeps
+
+    @cfunc(types.void(types.CPointer(types.int64)), cache=True)
+    def program(arguments):  # type: ignore[no-untyped-def]
+        if version != "":
+            _step(arguments, thread(), threads())
+
+    return int(program.address)
