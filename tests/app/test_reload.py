@@ -1,4 +1,5 @@
-"""A page reloaded in mid-run finds its run again, and nobody else does; a run that nobody comes back to ends."""
+"""A page reloaded in mid-run finds its run, comparison or check again, and nobody else does; what nobody comes back to
+ends."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from collections.abc import AsyncIterator
 from types import SimpleNamespace
 from typing import Any
 
+import gradio as gr
 import pytest
 
 from draftscope.base.errors import DraftscopeError
@@ -18,9 +20,11 @@ from draftscope_app.engine.config import Limits
 from draftscope_app.engine.handle import RunHandle
 from draftscope_app.engine.messages import Command, EngineStatus, Entered, Happened, Job, Stop
 from draftscope_app.engine.notice import Notice
-from draftscope_app.engine.sessions import Visitors
+from draftscope_app.engine.sessions import Visitors, new_run_id
 from draftscope_app.page.controls import defaults
 from draftscope_app.page.listeners.runs import RunListeners
+from draftscope_app.page.listeners.tasks import TaskListeners
+from draftscope_app.page.runs import tasks
 from draftscope_app.page.runs.feed import stream
 from draftscope_app.page.shared import Shared
 from tests.support.runs import job
@@ -224,3 +228,86 @@ def test_a_run_of_a_new_page_is_kept_and_the_old_one_ends(page: RunListeners, en
     old, new = asyncio.run(hurry())
     assert old.stopped
     assert not new.stopped
+
+
+# A comparison or a check.
+
+
+def task_of(kind: str) -> Job:
+    lanes = (("plain", {"drafter": "plain", "max_new_tokens": 4}),)
+    return Job(new_run_id(), "a", lanes, **({"compares": 3} if kind == "compare" else {"checks": 500}))
+
+
+def asked(page: RunListeners, engine: Tape, session: str, kind: Any) -> tuple[RunHandle, AsyncIterator[str]]:
+    visitor = page.shared.visitors.of(session)
+    visitor.replace(handle := engine.run(task_of(kind)))
+    return handle, tasks.answers(kind, engine, visitor, handle)  # type: ignore[arg-type]
+
+
+def found_again(page: RunListeners, session: str) -> AsyncIterator[tuple[Any, Any]]:
+    request: Any = SimpleNamespace(session_hash=session)
+    return TaskListeners(page.shared, page.widgets).resume(request)
+
+
+def answer_of(kind: str, update: tuple[Any, Any]) -> tuple[list[int], str]:
+    """The numbers of the events, and the state, in an update of the page's receivers."""
+    mine, other = update if kind == "compare" else reversed(update)
+    assert not isinstance(other, str)
+    answer = json.loads(mine)[kind]
+    return [event["number"] for event in answer["ev"]], answer["state"]
+
+
+@pytest.mark.parametrize("kind", ["compare", "check"])
+def test_a_comparison_or_a_check_is_found_again(page: RunListeners, engine: Tape, kind: str) -> None:
+    so_far = (lambda last: list(range(last + 1))) if kind == "compare" else lambda last: [last]
+
+    async def reload() -> None:
+        assert await nothing_to_find(page, "before", MINE)
+        assert [update async for update in found_again(page, "before")] == [(gr.skip(), gr.skip())]
+        handle, first = asked(page, engine, "before", kind)
+        for number in (0, 1):
+            engine.event(handle, number)
+        created = json.loads(await anext(first))[kind]["about"]["created"]
+        page.shared.visitors.left("before")
+        await first.aclose()  # type: ignore[attr-defined]
+        engine.event(handle, 2)
+        assert not handle.stopped
+
+        assert await nothing_to_find(page, "after", MINE)
+        second = found_again(page, "after")
+        update = await anext(second)
+        assert answer_of(kind, update)[0] == so_far(2)
+        assert created in "".join(map(str, update))
+        engine.event(handle, 3)
+        assert answer_of(kind, await anext(second))[0] == so_far(3)
+        engine.say(handle, Entered(handle.job.run, "done"))
+        assert [answer_of(kind, update) async for update in second] == [(so_far(3), "done")]
+
+        page.shared.visitors.left("after")
+        assert await nothing_to_find(page, "later", MINE)
+        assert [answer_of(kind, update) async for update in found_again(page, "later")] == [(so_far(3), "done")]
+        assert await nothing_to_find(page, "theirs", THEIRS)
+        assert [update async for update in found_again(page, "theirs")] == [(gr.skip(), gr.skip())]
+
+    asyncio.run(reload())
+
+
+def test_a_check_that_nobody_comes_back_to_ends(
+    page: RunListeners, engine: Tape, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def leave(session: str, token: str) -> RunHandle:
+        if token:
+            assert await nothing_to_find(page, session, token)
+        handle, first = asked(page, engine, session, "check")
+        await anext(first)
+        page.shared.visitors.left(session)
+        await first.aclose()  # type: ignore[attr-defined]
+        return handle
+
+    monkeypatch.setattr(sessions, "AWAY_S", 0.2)
+    assert asyncio.run(leave("a program", "")).stopped  # it has no tab to come back from
+    left = asyncio.run(leave("one", MINE))
+    deadline = time.monotonic() + 30
+    while not left.stopped:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)

@@ -1,4 +1,5 @@
-"""A reload in mid-run: the same tab finds its run again, the copy of a tab does not; what is over is shown whole."""
+"""A reload in mid-run: the same tab finds its run, comparison or check again, the copy of a tab does not; what is over
+is shown whole."""
 
 from __future__ import annotations
 
@@ -69,3 +70,39 @@ def test_a_lesson_stays_in_front_of_the_run_that_is_found(visit: Any) -> None:
     page.until("e => ['solo', 'done'].includes(e.state) && e.own")
     assert page.ask("e => e.own.lanes.every((l) => l.end && l.end.reason !== 'cancelled')")
     page.page.click("#ds-stop")
+
+
+TASKS = {
+    "compare": ("Compare", "Compare all drafters", "e.compare.answer", "answer.ev.length"),
+    "check": (
+        "Is it exact?",
+        "Check this pair and drafter",
+        "e.checked.answer",
+        "(answer.ev[0]?.findings.length ?? 0)",
+    ),
+}
+
+
+@pytest.mark.parametrize(("kind", "width"), [("compare", 1440), ("check", 390)])
+def test_a_comparison_and_a_check_in_mid_run_are_found_again(visit: Any, kind: str, width: int) -> None:
+    part, button, answer, count = TASKS[kind]
+    page = visit(LONG, viewport={"width": width, "height": 900})
+    page.ready()
+    page.unfold(part)
+    page.element.get_by_role("button", name=button).click()
+    page.until(f"e => {{ const answer = {answer}; return answer && {count} > 1; }}")
+    before, created = page.ask(f"e => {{ const answer = {answer}; return [{count}, answer.about.created]; }}")
+    assert page.ask("e => e.busy")
+    reloaded(page)
+    page.until(f"e => {answer} && {answer}.state !== 'done'")
+    assert page.ask(f"e => {answer}.about.created") == created
+    assert page.ask(f"e => {{ const answer = {answer}; return {count}; }}") >= before
+    page.until(f"e => e.message.text.textContent.includes('{part}')")
+    page.until(
+        f"e => [...e.shadowRoot.querySelectorAll('button')].some((b) => b.textContent === '{button}' && b.disabled)"
+    )
+    page.ask(f"e => {{ e.was = JSON.stringify({answer}.ev); }}")
+    page.until(f"e => JSON.stringify({answer}.ev) !== e.was")
+    page.element.get_by_role("button", name="Cancel").locator("visible=true").click()
+    page.until(f"e => {answer}.state === 'done'")
+    page.until("e => !e.busy")

@@ -15,10 +15,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hmac import compare_digest
+from typing import Any, Literal
 
 from draftscope.base.errors import DraftscopeError
 from draftscope_app.engine.config import Limits
 from draftscope_app.engine.handle import RunHandle, later
+from draftscope_app.engine.messages import State
 
 MOST_VISITORS = 256
 AWAY_S = 30.0  # how long a closed page's visitor is kept, and with them their run
@@ -56,10 +58,24 @@ class Shown:
 
 
 @dataclass
+class Answer:
+    """What a page knows of its comparison or check: the events so far, with the settings they are about."""
+
+    run: str
+    kind: Literal["compare", "check"]
+    about: dict[str, Any]
+    lines: list[str] = field(default_factory=list)
+    heard: int = 0  # events, of which a check keeps the last
+    state: State = "queued"
+    note: str = ""
+
+
+@dataclass
 class Visitor:
     """One open page."""
 
     shown: Shown = field(default_factory=Shown)
+    answer: Answer | None = None  # of the latest comparison or check
     handle: RunHandle | None = None
     calls: set[RunHandle] = field(default_factory=set)  # of the API, beside the page's run
     token: str = ""  # of the tab, by which it is found again after a reload; empty: it cannot be
@@ -77,11 +93,11 @@ class Visitor:
         return AWAY_S if self.token else 0.0
 
     def leave(self) -> None:
-        """The page was closed. Its run goes on for a while, in case of a reload; a comparison or a check ends."""
+        """The page was closed. Whatever it asked for goes on for a while, in case of a reload."""
         self.left_at = left = time.monotonic()
         for handle in list(self.calls):
             handle.stop()
-        if self.active is not None and self.active.job.is_run and self.token:
+        if self.active is not None and self.token:
             later(AWAY_S, self._end, left)
         else:
             self.replace(None)

@@ -62,7 +62,7 @@ def _attach(demo: gr.Blocks, shared: Shared, widgets: Widgets) -> None:
     standing = [shared.defaults[name] for name in names]
     query = f"Draftscope.query({json.dumps(names)}, values, {json.dumps(standing)})"
     settings.attach(widgets, shared.defaults, query)
-    RunListeners(shared, widgets).attach(query)
-    TaskListeners(shared, widgets).attach()
+    found = RunListeners(shared, widgets).attach(query)
+    TaskListeners(shared, widgets).attach(found)
     FileListeners(shared, widgets).attach()
     EngineListeners(shared, widgets).attach(demo)

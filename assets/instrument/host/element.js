@@ -197,12 +197,18 @@ export class Instrument extends HTMLElement {
       this.lessons.start(Number(fromAddress("lesson")));
       findRun();
     }
-    if (delta.compare) this.compare.take(delta.compare);
-    if (delta.check) this.checked.take(delta.check);
+    if (delta.compare && this.compare.take(delta.compare)) this.found("Compare", "comparison");
+    if (delta.check && this.checked.take(delta.check)) this.found("Is it exact?", "check");
     if (delta.lesson) this.lessons.arrive(delta.lesson, delta.ev, delta.sweep);
     else if (delta.run === undefined) this.request();
     else if (delta.whole) this.rebuild(delta);
     else this.receiveRun(delta);
+  }
+
+  /** A comparison or a check that was going on before a reload is shown again. */
+  found(part, what) {
+    this.unfold.set(part, true);
+    this.say(`Your ${what} is still running; its results so far are under “${part}”.`);
   }
 
   receiveRun(delta) {

@@ -45,7 +45,7 @@ export class CheckCard {
       class: "small",
       type: "button",
       text: "Check this pair and drafter",
-      on: { click: () => askHost("check", null) },
+      on: { click: () => this.ask() },
     });
     this.stop = h("button", {
       class: "small",
@@ -65,7 +65,14 @@ export class CheckCard {
     );
   }
 
+  ask() {
+    this.asked = true;
+    askHost("check", null);
+  }
+
+  /** True where the answer goes on that this page did not ask for: it was reloaded meanwhile. */
   take(answer) {
+    const found = !this.asked && !this.running && answer.state !== "done";
     this.answer = answer;
     const last = answer.ev[answer.ev.length - 1];
     if (last && last.verdict) {
@@ -76,6 +83,7 @@ export class CheckCard {
     if (answer.state === "done" && answer.note) say(answer.note);
     this.stamp = "";
     this.repaint();
+    return found;
   }
 
   get running() {

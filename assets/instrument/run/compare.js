@@ -60,7 +60,7 @@ export class CompareView {
       class: "small",
       type: "button",
       text: "Compare all drafters",
-      on: { click: () => askHost("compare", null) },
+      on: { click: () => this.ask() },
     });
     this.stop = h("button", {
       class: "small",
@@ -91,7 +91,14 @@ export class CompareView {
     return !hostCan("compare");
   }
 
+  ask() {
+    this.asked = true;
+    askHost("compare", null);
+  }
+
+  /** True where the answer goes on that this page did not ask for: it was reloaded meanwhile. */
   take(answer) {
+    const found = !this.asked && !this.running && answer.state !== "done";
     this.answer = answer;
     const whole = answer.state === "done" && !answer.note && answer.about && runsOf(answer) === wanted(answer);
     if (whole) {
@@ -101,6 +108,7 @@ export class CompareView {
     if (answer.state === "done" && answer.note) say(answer.note);
     this.stamp = "";
     this.repaint();
+    return found;
   }
 
   get running() {

@@ -27,8 +27,9 @@ class RunListeners:
     def __init__(self, shared: Shared, widgets: Widgets) -> None:
         self.shared, self.widgets = shared, widgets
 
-    def attach(self, query: str) -> None:
-        """`query` is the JavaScript that makes an address of the controls' `values`."""
+    def attach(self, query: str) -> Any:
+        """`query` is the JavaScript that makes an address of the controls' `values`. Returns the listener after which
+        a reloaded page's visitor is known."""
         widgets, plots, values = self.widgets, list(self.widgets.plots), self.widgets.values
         clicks = [widgets.run.click, widgets.step.click]
         gr.on(clicks, None, values, None, js=f"(...values) => Draftscope.remember({query})")
@@ -42,12 +43,14 @@ class RunListeners:
         widgets.run.click(self.run, set(values), **streams).then(self.after, **after)
         widgets.step.click(self.step, set(values), **streams).then(self.after, **after)
         widgets.instrument.fork(self.fork, None, **streams).then(self.after, **after)
-        widgets.instrument.resume(self.resume, None, **streams).then(self.after, **after)
+        found = widgets.instrument.resume(self.resume, None, **streams)
+        found.then(self.after, **after)
         # Plots of the last run must not stay beside a new one; after a refused run, `after` restores them.
         widgets.run.click(None, None, plots, js=f"() => {json.dumps([None] * len(plots))}")
         # An update that arrives while the drawer opens is lost, so an opened drawer asks for its plots.
         widgets.drawer.expand(self.drawn, queue=False, **after)
         widgets.stop.click(self.stop, None, None, queue=False, **PRIVATE)
+        return found
 
     async def run(self, values: Mapping[Any, Any], request: gr.Request) -> AsyncIterator[str]:
         async for text in self._start(values, request, None):

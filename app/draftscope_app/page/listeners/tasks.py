@@ -19,11 +19,13 @@ class TaskListeners:
     def __init__(self, shared: Shared, widgets: Widgets) -> None:
         self.shared, self.widgets = shared, widgets
 
-    def attach(self) -> None:
+    def attach(self, found: Any) -> None:
+        """`found`: the listener after which a reloaded page's visitor is known."""
         widgets = self.widgets
         limits: dict[str, Any] = {"concurrency_limit": None, "preprocess": False, **PRIVATE}
         widgets.instrument.compare(self.compare, set(widgets.values), widgets.compared, **limits)
         widgets.instrument.check(self.check, None, widgets.checked, **limits)
+        found.then(self.resume, None, [widgets.compared, widgets.checked], **limits)
 
     async def compare(self, values: Mapping[Any, Any], request: gr.Request) -> AsyncIterator[str]:
         """Every drafter on this prompt, with these settings."""
@@ -55,5 +57,22 @@ class TaskListeners:
             yield note(str(error))
             return
         visitor.replace(handle)
-        async for text in tasks.answers(kind, self.shared.admission.engine, handle):
+        async for text in tasks.answers(kind, self.shared.admission.engine, visitor, handle):
             yield text
+
+    async def resume(self, request: gr.Request) -> AsyncIterator[tuple[Any, Any]]:
+        """A page was reloaded: its tab's latest comparison or check, what was answered so far and what follows."""
+        visitor = self.shared.visitors.of(request.session_hash)
+        answer, handle = visitor.answer, visitor.active
+        if answer is None:
+            yield gr.skip(), gr.skip()
+            return
+
+        def sent(text: str) -> tuple[Any, Any]:
+            return (text, gr.skip()) if answer.kind == "compare" else (gr.skip(), text)
+
+        if handle is None or handle.job.run != answer.run:
+            yield sent(tasks.told(answer))
+            return
+        async for text in tasks.answers(answer.kind, self.shared.admission.engine, visitor, handle):
+            yield sent(text)

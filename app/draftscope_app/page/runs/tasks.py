@@ -15,7 +15,7 @@ from draftscope_app.engine.handle import RunHandle
 from draftscope_app.engine.interface import Engine
 from draftscope_app.page.runs.feed import PERIOD_S, standing
 from draftscope_app.engine.messages import DrafterChoice, Happened, Job, Refused
-from draftscope_app.engine.sessions import new_run_id
+from draftscope_app.engine.sessions import Answer, Visitor, new_run_id
 
 Kind = Literal["compare", "check"]
 OTHER_TOKENIZER = ("slem", "tli")  # drafters for a draft model with another tokenizer
@@ -64,33 +64,50 @@ def about(job: Job) -> dict[str, Any]:
     } | ({"asked": values} if job.checks else {})
 
 
-async def answers(kind: Kind, engine: Engine, handle: RunHandle) -> AsyncIterator[str]:
-    """The whole answer so far, each time that it grows; so a delta that a page has missed comes with the next one."""
-    events: list[str] = []
-    settings, shown, note, heard = about(handle.job), "", "", 0
+async def answers(kind: Kind, engine: Engine, visitor: Visitor, handle: RunHandle) -> AsyncIterator[str]:
+    """The whole answer so far, each time that it grows; so a delta that a page has missed comes with the next one.
+
+    Until it is over or another reader takes its place. A reader who leaves ends it, if nobody comes back in time; who
+    comes back is continued with what was answered meanwhile.
+    """
+    answer = visitor.answer
+    if answer is None or answer.run != handle.job.run:
+        answer = visitor.answer = Answer(handle.job.run, kind, about(handle.job))
+    last, reader = "", object()
+    handle.reader = reader
     try:
-        while True:
+        while handle.reader is reader:
             changes = engine.changed.count
             over = handle.over  # read before the messages, so that none is left
-            messages = handle.drain()
-            fresh = [message.line for message in messages if isinstance(message, Happened)]
-            events = [*events, *fresh] if kind == "compare" else fresh[-1:] or events  # a check's latest says it all
-            note = next((message.sentence for message in messages if isinstance(message, Refused)), note)
-            heard += len(fresh)
-            state = f"{standing(engine, handle)} {heard} {note}"
-            if state != shown:
-                shown = state
-                answer = {"state": handle.state, "place": engine.place(handle), "about": settings, "note": note}
-                yield _answer(kind, answer, events)
+            _take(answer, handle)
+            now = f"{standing(engine, handle)} {answer.heard} {answer.note}"
+            if now != last:
+                last = now
+                yield told(answer, engine.place(handle))
             if over:
                 return
             await asyncio.sleep(PERIOD_S)
             await engine.changed.wait(changes)
     finally:
-        handle.stop()
+        if handle.reader is reader:
+            handle.unread(visitor.keep_s)
 
 
-def _answer(kind: Kind, answer: dict[str, Any], events: Sequence[str]) -> str:
-    """One delta; the events are passed on as the engine wrote them."""
-    seq, head = json.dumps(new_run_id()), json.dumps(answer)[:-1]
-    return f'{{"seq": {seq}, "{kind}": {head}, "ev": [{",".join(events)}]}}}}'
+def _take(answer: Answer, handle: RunHandle) -> None:
+    """Adds what has happened since the last time."""
+    messages = handle.drain()
+    fresh = [message.line for message in messages if isinstance(message, Happened)]
+    if answer.kind == "compare":
+        answer.lines += fresh
+    else:
+        answer.lines = fresh[-1:] or answer.lines  # a check's latest event says it all
+    answer.heard += len(fresh)
+    answer.note = next((message.sentence for message in messages if isinstance(message, Refused)), answer.note)
+    answer.state = handle.state
+
+
+def told(answer: Answer, place: int = 0) -> str:
+    """The answer as one delta; the events are passed on as the engine wrote them."""
+    seq = json.dumps(new_run_id())
+    head = json.dumps({"state": answer.state, "place": place, "about": answer.about, "note": answer.note})[:-1]
+    return f'{{"seq": {seq}, "{answer.kind}": {head}, "ev": [{",".join(answer.lines)}]}}}}'
