@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from draftscope.advise.events import Asked
 from draftscope.base.load_settings import LoadSettings
 from draftscope.decode.fork import ForkPoint
 
@@ -16,7 +17,8 @@ Phase = Literal["loading", "ready", "failed"]  # of an engine
 class Job:
     """One run of a visitor: a prompt and its lanes, raced; then, if asked for, whole solo runs of each lane.
 
-    With `compares`, all lanes are decoded whole, in turn; with `checks`, the only lane's drafter is checked.
+    With `compares`, all lanes are decoded whole, in turn; with `checks`, the only lane's drafter is checked; with
+    `advises`, that question is answered, and the only lane says how long an answer is.
     A fork has one lane, which leaves a lane of the run that it `joins`: its events carry that run's name.
     """
 
@@ -29,11 +31,12 @@ class Job:
     joins: str = ""
     compares: int = 0  # whole runs of each lane
     checks: int = 0  # samples of each distribution test
+    advises: Asked | None = None
 
     @property
     def is_run(self) -> bool:
-        """Its lanes are raced and shown, in contrast to a comparison and a check."""
-        return not self.compares and not self.checks
+        """Its lanes are raced and shown, in contrast to a comparison, a check and an advice."""
+        return not self.compares and not self.checks and self.advises is None
 
 
 # Page -> engine process.

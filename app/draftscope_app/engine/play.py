@@ -1,4 +1,4 @@
-"""The events of a job: of a race and its solo runs, of a comparison, or of a check. Runs where the models are."""
+"""The events of a job: of a race and its solo runs, a comparison, a check, or an advice. Runs where the models are."""
 
 from __future__ import annotations
 
@@ -15,20 +15,24 @@ from draftscope_app.engine.messages import Job
 if TYPE_CHECKING:
     from draftscope.decode.lab import Lab
 
-Event = AnyEvent | Record  # of a trace, or of a comparison or a check
+Event = AnyEvent | Record  # of a trace, or of a comparison, a check or an advice
 
 
 def events_of(lab: Lab, job: Job, cancelled: Callable[[], bool], alone: Callable[[], None]) -> Iterator[Event]:
     """Every event of a job, in order. Asks `cancelled` once a round; calls `alone` before events that should wait for
     other visitors' races. Raises `DraftscopeError` for a job that cannot be decoded.
     """
+    from draftscope.advise.events import advised
     from draftscope.decode.race import race, solo_runs, verify_costs
     from draftscope.measure.compare import compare
     from draftscope.measure.ties import parted
 
     lanes = {name: Settings.of(**values) for name, values in job.lanes}
-    if job.compares or job.checks:
+    if not job.is_run:
         alone()
+    if job.advises is not None:
+        yield from advised(lab, job.advises, cancelled)
+        return
     if job.compares:
         yield from compare(lab, job.prompt, lanes, job.compares, cancelled)
         return

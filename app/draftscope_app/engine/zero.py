@@ -43,7 +43,7 @@ def seconds(job: jobs.Job, _slot: int) -> int:
     """How long a GPU is asked for, from the number of tokens that a run may write in all its lanes and repeats."""
     tokens = sum(int(settings.get("max_new_tokens", 128)) for _, settings in job.lanes)
     whole = SETUP_S + SECONDS_A_TOKEN * tokens * (1 + job.solo_repeats + job.compares)
-    return round(MOST_S if job.checks else min(MOST_S, whole))
+    return round(MOST_S if job.checks or job.advises else min(MOST_S, whole))
 
 
 class ZeroEngine:

@@ -10,6 +10,8 @@ from typing import Any
 import gradio as gr
 
 from draftscope_app.engine.admission import refuse_long, text_of
+from draftscope_app.page.advice.form import AdviceForm
+from draftscope_app.page.advice.form import form as advice_form
 from draftscope_app.page.controls import Controls
 from draftscope_app.page.host import ServerFunction
 from draftscope_app.page.panel import panel
@@ -44,6 +46,7 @@ class Widgets:
     checked: gr.HTML
     drawer: gr.Accordion  # holds the plots
     plots: tuple[gr.Plot, gr.Plot, gr.Plot]
+    advice: AdviceForm
     models: own_models.Form | None
 
     @property
@@ -78,9 +81,10 @@ def lay_out(
                 gaps = gr.Plot(show_label=False)
                 with gr.Row():
                     positions, lengths = gr.Plot(show_label=False), gr.Plot(show_label=False)
+            advice = advice_form()
     return Widgets(
         controls, **buttons, **top, instrument=instrument, messages=messages, compared=compared, checked=checked,
-        drawer=drawer, plots=(gaps, positions, lengths), models=models,
+        drawer=drawer, plots=(gaps, positions, lengths), advice=advice, models=models,
     )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from draftscope.trace.events import AnyEvent
 from draftscope_app.engine.admission import Admission
 from draftscope_app.engine.sessions import Visitors
 from draftscope_app.page import bundle, controls, host, opening
+from draftscope_app.page.advice.listener import AdviceListeners
 from draftscope_app.page.layout import Widgets, lay_out
 from draftscope_app.page.listeners import settings
 from draftscope_app.page.listeners.engine import EngineListeners
@@ -65,4 +66,5 @@ def _attach(demo: gr.Blocks, shared: Shared, widgets: Widgets) -> None:
     found = RunListeners(shared, widgets).attach(query)
     TaskListeners(shared, widgets).attach(found)
     FileListeners(shared, widgets).attach()
+    AdviceListeners(shared, widgets.advice).attach()
     EngineListeners(shared, widgets).attach(demo)

@@ -30,13 +30,14 @@ def page(report: RowJson) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1"><title>Draftscope advice</title>'
         f"<style>{style()}</style><script>{get_plotlyjs()}</script></head><body><main>"
         f'<h1>Should it speculate?</h1><p class="muted">{escape(machine)}</p>'
-        f'<p class="muted">{escape(_asked(report["question"]))}</p>'
+        f'<p class="muted">{escape(in_words(report["question"]))}</p>'
         f'<p class="lead">{escape(verdict)}</p>{listed("Where this ends", more)}'
-        f"{_table(report)}{figures}{_ready(report['ready'])}{listed('Notes', report['notes'])}</main></body></html>\n"
+        f"{candidates(report, 'card')}{figures}"
+        f"{_ready(report['ready'])}{listed('Notes', report['notes'])}</main></body></html>\n"
     )
 
 
-def _asked(question: RowJson) -> str:
+def in_words(question: RowJson) -> str:
     """The question in words."""
     context = f", prompts of {question['context']} tokens" if question["context"] else ""
     return (
@@ -45,8 +46,8 @@ def _asked(question: RowJson) -> str:
     )
 
 
-def _table(report: RowJson) -> str:
-    """Candidates, predicted beside measured."""
+def candidates(report: RowJson, box: str) -> str:
+    """A table of candidates, predicted beside measured, in a box of the class `box`."""
     measured = {row["name"]: row for row in report["measured"]}
     rows = [row for place, row in enumerate(report["predicted"]) if place < SHOWN or row["name"] in measured]
     head = ("candidate", "tokens a round", "cost of a round", "predicted", "predicted for the run", "measured")
@@ -57,7 +58,7 @@ def _table(report: RowJson) -> str:
         "cost is in rounds of plain decoding. What was not run is modelled: tokens a round / (gamma c + v + o)"
     )
     return (
-        '<div class="card" role="region" tabindex="0" aria-label="Candidates"><table>'
+        f'<div class="{box}" role="region" tabindex="0" aria-label="Candidates"><table>'
         f"<caption>{escape(caption)}</caption><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 

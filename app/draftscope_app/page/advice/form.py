@@ -1,0 +1,84 @@
+"""The card's form and the places of its answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import gradio as gr
+
+from draftscope.advise.question import MOST_READERS, Objective, Question
+from draftscope_app.page import bundle
+from draftscope_app.page.advice.view import OBJECTIVES
+from draftscope_app.page.advice.wanted import ALL_KINDS, LEAST_S, MOST_S, USUAL_S
+
+ABOUT = (
+    "<p>Should these models speculate on this text: with which drafter, how long a draft, and what does it save? It "
+    "measures costs and acceptance, predicts every setting, and runs the best two against plain decoding.</p>"
+)
+COPY = """element.addEventListener("click", async (event) => {
+    const button = event.target.closest("button[data-copy]");
+    if (!button) return;
+    const text = button.parentElement.querySelector("pre");
+    try { await navigator.clipboard.writeText(text.textContent); button.textContent = "Copied"; }
+    catch { getSelection().selectAllChildren(text); button.textContent = "Selected: press Ctrl+C"; }
+});"""
+
+
+@dataclass(frozen=True)
+class AdviceForm:
+    """What the listeners are attached to. `fields` are by the names of `wanted.wanted`."""
+
+    card: gr.Accordion
+    fields: dict[str, gr.components.Component]
+    measure: gr.Button
+    stop: gr.Button
+    answer: gr.HTML
+    save: gr.DownloadButton
+
+
+def form() -> AdviceForm:
+    """A drawer below the instrument."""
+    with gr.Accordion("Should I? Whether speculation pays here", open=False, elem_id="ds-advice") as card:
+        gr.HTML(value=ABOUT, apply_default_css=False, elem_classes=["ds-about"], js_on_load=None)
+        with gr.Row(elem_id="ds-advice-form"):
+            fields = _fields()
+        with gr.Row(elem_id="ds-advice-go"):
+            measure = gr.Button("Measure", variant="primary", elem_id="ds-advice-measure")
+            stop = gr.Button("Stop measuring", elem_id="ds-advice-stop", interactive=False)
+            save = gr.DownloadButton("Save the report", elem_id="ds-advice-save", interactive=False)
+        answer = gr.HTML(apply_default_css=False, elem_id="ds-advice-answer", js_on_load=COPY)
+    objective, price = fields["objective"], fields["price_per_hour"]
+    shown = f"(objective) => ({{ __type__: 'update', visible: objective === '{Objective.COST}' }})"
+    objective.change(None, objective, price, js=shown)
+    return AdviceForm(card, fields, measure, stop, answer, save)
+
+
+def _fields() -> dict[str, gr.components.Component]:
+    usual = Question()
+    whole: dict[str, Any] = {"precision": 0, "minimum": 1}
+    kinds = [(f"all kinds of text ({len(bundle.presets())})", ALL_KINDS), *bundle.presets()]
+    return {
+        "own": gr.Textbox(
+            label="Your prompts, one per line", placeholder="empty: the kind of text below", lines=3, max_lines=6,
+            elem_id="ds-advice-own",
+        ),
+        "kind": gr.Dropdown(kinds, value=ALL_KINDS, label="Kind of text", elem_id="ds-advice-kind"),
+        "drafters": gr.Dropdown(
+            [], value=[], multiselect=True, label="Drafters (none chosen: all)", elem_id="ds-advice-drafters"
+        ),
+        "objective": gr.Dropdown(
+            [(words, str(each)) for each, words in OBJECTIVES.items()], value=str(usual.objective),
+            label="What should become better", elem_id="ds-advice-objective",
+        ),
+        "price_per_hour": gr.Number(
+            1.0, label="Price of an hour of the machine", minimum=0, visible=False, elem_id="ds-advice-price"
+        ),
+        "temperature": gr.Slider(0, 2, usual.temperature, step=0.05, label="Temperature", elem_id="ds-advice-t"),
+        "length": gr.Number(usual.length, label="Tokens of an answer", elem_id="ds-advice-length", **whole),
+        "concurrency": gr.Number(
+            usual.concurrency, label="Readers at the same time", maximum=MOST_READERS,
+            elem_id="ds-advice-readers", **whole,
+        ),
+        "seconds": gr.Slider(LEAST_S, MOST_S, USUAL_S, step=5, label="Seconds for measuring", elem_id="ds-advice-s"),
+    }  # fmt: skip

@@ -1,0 +1,104 @@
+"""From what a visitor has set to a job that answers it. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from draftscope.advise.events import Asked
+from draftscope.advise.question import Objective, Question
+from draftscope.base.errors import DraftscopeError, quoted
+from draftscope_app.engine.admission import text_of
+from draftscope_app.engine.config import Limits
+from draftscope_app.engine.messages import DrafterChoice, Job
+from draftscope_app.engine.sessions import new_run_id
+from draftscope_app.page import bundle
+from draftscope_app.page.controls import checked
+
+ALL_KINDS = "all"
+LEAST_S, USUAL_S, MOST_S = 5, 30, 120
+MOST_PROMPTS = 50
+
+
+def job(values: Mapping[str, Any], known: Sequence[DrafterChoice], limits: Limits) -> Job:
+    """The question as a job. Raises `DraftscopeError` for a value that no question may have."""
+    question = Question(
+        objective=_objective(values["objective"]),
+        temperature=_number("temperature", values["temperature"]),
+        length=_whole("tokens of an answer", values["length"]),
+        concurrency=_whole("readers", values["concurrency"]),
+        price_per_hour=_price(values),
+        seconds=_number("seconds", values["seconds"]),
+    )
+    if not LEAST_S <= question.seconds <= MOST_S:
+        raise DraftscopeError(f"seconds = {question.seconds:g}: choose {LEAST_S} to {MOST_S}.")
+    if question.length > limits.most_tokens:
+        raise DraftscopeError(
+            f"length = {question.length}: this page writes at most {limits.most_tokens} tokens; use the command line "
+            "for more."
+        )
+    prompts = own(values["own"]) or shipped(values["kind"])
+    asked = Asked(question, prompts, _drafters(values["drafters"], known))
+    lane = checked("advise", {"drafter": "plain", "max_new_tokens": question.length})
+    return Job(new_run_id(), "\n".join(text for texts in prompts.values() for text in texts), (lane,), advises=asked)
+
+
+def own(text: Any) -> dict[str, list[str]]:
+    """The visitor's prompts, one per line; empty where there is none."""
+    lines = [line.strip() for line in text_of(text or "").splitlines() if line.strip()]
+    if len(lines) > MOST_PROMPTS:
+        raise DraftscopeError(f"{len(lines)} prompts are more than can be measured here; give at most {MOST_PROMPTS}.")
+    return {"your prompts": list(dict.fromkeys(lines))} if lines else {}
+
+
+def shipped(kind: Any) -> dict[str, list[str]]:
+    """The shipped prompts of one kind, or of all."""
+    every = bundle.presets()
+    if kind == ALL_KINDS:
+        return every
+    if kind not in every:
+        raise DraftscopeError(f"There is no kind of text {quoted(str(kind))}; choose {', '.join(every)}.")
+    return {kind: every[kind]}
+
+
+def offered(known: Sequence[DrafterChoice]) -> list[tuple[str, str]]:
+    """Title and name of the drafters that can be compared: they run here, and need neither a person nor arms."""
+    return [
+        (d.title, d.name) for d in known if d.available and d.name != "plain" and not {"typed", "arms"} & set(d.uses)
+    ]
+
+
+def _drafters(chosen: Any, known: Sequence[DrafterChoice]) -> tuple[str, ...]:
+    names = [name for _, name in offered(known)]
+    for name in chosen or ():
+        if name not in names:
+            raise DraftscopeError(f"The drafter {quoted(str(name))} cannot be compared here; choose from the list.")
+    return tuple(chosen or ())
+
+
+def _objective(value: Any) -> Objective:
+    try:
+        return Objective(value)
+    except ValueError:
+        raise DraftscopeError(f"objective = {quoted(str(value))}: choose {', '.join(Objective)}.") from None
+
+
+def _price(values: Mapping[str, Any]) -> float | None:
+    """Only asked for if money counts."""
+    if values["objective"] != Objective.COST:
+        return None
+    return _number("price of an hour", values["price_per_hour"])
+
+
+def _number(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise DraftscopeError(f"{name}: {quoted(str(value))} is not a number.")
+    return float(value)
+
+
+def _whole(name: str, value: Any) -> int:
+    number = _number(name, value)
+    if number != int(number):
+        raise DraftscopeError(f"{name} = {number:g}: a whole number is needed.")
+    return int(number)

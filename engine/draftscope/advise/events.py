@@ -1,0 +1,59 @@
+"""Advice as events, for a page that shows how far it is and then what was found."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from draftscope.advise.question import Question
+from draftscope.base.prompts import Prompt
+from draftscope.trace.events import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from draftscope.decode.lab import Lab
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question, prompts by kind, and the drafters to compare; all that can run if none is named."""
+
+    question: Question = field(default_factory=Question)
+    prompts: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    drafters: tuple[str, ...] = ()
+
+
+class Advised(Record):
+    """How far it is; the last one has the report, as `draftscope advise --json` prints it."""
+
+    kind: Literal["advised"] = "advised"
+    stage: str = ""  # what is measured
+    done: int = 0  # prompts, or runs
+    left_s: float | None = None  # of the question's seconds; absent while costs are measured
+    report: dict[str, Any] | None = None
+
+
+def advised(lab: Lab, asked: Asked, cancelled: Callable[[], bool]) -> Iterator[Advised]:
+    """The events of an advice, until it is given or cancelled."""
+    from draftscope.advise.advise import advising
+    from draftscope.advise.probe import Stopped
+
+    def watch() -> None:
+        if cancelled():
+            raise Stopped
+
+    prompts = {kind: [Prompt(kind, text) for text in texts] for kind, texts in asked.prompts.items()}
+    steps = advising(lab, asked.question, prompts, asked.drafters, watch=watch)
+    with suppress(Stopped):
+        while True:
+            try:
+                progress = next(steps)
+            except StopIteration as end:
+                yield Advised(report=json.loads(end.value.as_json()))
+                return
+            yield Advised(stage=progress.stage.name.lower(), done=progress.done, left_s=progress.left_s)
+            watch()

@@ -1,0 +1,144 @@
+"""The card "Should I?" without a browser: what it asks for, how far it says it is, and what its answer shows."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from draftscope.advise.events import Asked
+from draftscope.advise.question import Objective, Question
+from draftscope.base.errors import DraftscopeError
+from draftscope.decode.lab import Lab
+from draftscope_app.engine.config import Limits
+from draftscope_app.engine.messages import DrafterChoice, Job
+from draftscope_app.engine.play import events_of
+from draftscope_app.page.advice import view, wanted
+from draftscope_app.reports.advice_page import page
+
+EVIL = "<script>alert('x')</script>"
+KNOWN = (
+    DrafterChoice("plain", "Plain", True, True, "", ()),
+    DrafterChoice("draft", "Draft model, chain", True, True, "", ("gamma",)),
+    DrafterChoice("typed", "A person", True, True, "", ("typed",)),
+    DrafterChoice("eagle", "EAGLE", True, False, "no head", ("gamma",)),
+)
+VALUES: dict[str, Any] = {
+    "own": "", "kind": "code", "drafters": ["draft"], "objective": "latency", "price_per_hour": 1.0,
+    "temperature": 0.0, "length": 96, "concurrency": 4, "seconds": 30,
+}  # fmt: skip
+
+
+def asked(**changes: Any) -> Asked:
+    found = wanted.job(VALUES | changes, KNOWN, Limits()).advises
+    assert found is not None
+    return found
+
+
+def advice(seconds: float = 1.0, **changes: Any) -> Job:
+    prompts = {"letters": ("abcabc", "the sea and the", "0123")}
+    found = Asked(Question(length=12, temperature=1.0, seconds=seconds), prompts, ("ngram",))
+    return Job("r", "abc", (("advise", {"drafter": "plain", "max_new_tokens": 12}),), advises=found, **changes)
+
+
+@pytest.fixture(scope="module")
+def events(pair: Lab) -> list[dict[str, Any]]:
+    told = events_of(pair, advice(), lambda: False, lambda: None)
+    return [json.loads(event.model_dump_json(exclude_none=True)) for event in told]
+
+
+# What is asked.
+
+
+def test_a_form_becomes_a_question() -> None:
+    found = asked()
+    assert found.question == Question(length=96, concurrency=4, seconds=30) and found.drafters == ("draft",)
+    assert list(found.prompts) == ["code"] and len(asked(kind="all").prompts) > 1
+    assert asked(objective="cost", price_per_hour=2.5).question.price_per_hour == 2.5
+    assert asked().question.price_per_hour is None
+
+
+def test_own_prompts_are_lines_and_count_once() -> None:
+    assert asked(own=" one \n\ntwo\none\n").prompts == {"your prompts": ["one", "two"]}
+
+
+def test_drafters_that_cannot_be_compared_are_not_offered() -> None:
+    assert wanted.offered(KNOWN) == [("Draft model, chain", "draft")]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"length": 0}, "max_new_tokens = 0"),
+        ({"length": 10**6}, "at most"),
+        ({"length": 1.5}, "a whole number"),
+        ({"length": None}, "is not a number"),
+        ({"concurrency": 100}, "concurrency = 100"),
+        ({"temperature": -1}, "temperature = -1"),
+        ({"temperature": float("nan")}, "not a number"),
+        ({"seconds": 3600}, "choose 5 to 120"),
+        ({"kind": "nothing"}, "no kind of text"),
+        ({"drafters": ["eagle"]}, "cannot be compared"),
+        ({"objective": "luck"}, "objective = luck"),
+        ({"objective": "cost", "price_per_hour": 0}, "price_per_hour = 0"),
+        ({"own": ["a"]}, "is not a text"),
+        ({"own": "\n".join(map(str, range(99)))}, "99 prompts"),
+    ],
+)
+def test_a_wrong_value_is_one_sentence(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(DraftscopeError, match=words):
+        asked(**changes)
+
+
+# What is told.
+
+
+def test_every_stage_is_told_and_the_report_comes_last(events: list[dict[str, Any]]) -> None:
+    stages = [event["stage"] for event in events[:-1]]
+    assert list(dict.fromkeys(stages)) == ["costs", "acceptance", "screening", "proof"] == list(view.STAGES)
+    assert [bool(event.get("report")) for event in events] == [False] * (len(events) - 1) + [True]
+    for event in events[:-1]:
+        assert "<progress" in view.progress(event, 1.0)
+
+
+def test_it_lets_others_go_first_and_ends_when_it_is_stopped(pair: Lab) -> None:
+    first, calls = [], 0
+
+    def cancelled() -> bool:
+        nonlocal calls
+        calls += 1
+        return calls > 20
+
+    told = list(events_of(pair, advice(60.0), cancelled, lambda: first.append("alone")))
+    assert first == ["alone"] and calls == 21
+    assert told and not any(getattr(event, "report", None) for event in told)
+
+
+# What is shown.
+
+
+def test_the_answer_shows_what_was_measured_beside_what_was_predicted(events: list[dict[str, Any]]) -> None:
+    report = events[-1]["report"]
+    shown = view.answer(report)
+    assert f'data-verdict="{report["verdict"]}"' in shown
+    for each in report["measured"]:
+        assert each["name"] in shown and f"{each['ratio']['median']:.2f}" in shown
+    assert len(page(report)) > 1e6  # the page to hand on holds plotly
+
+
+def test_nothing_of_a_report_is_markup(events: list[dict[str, Any]]) -> None:
+    report = json.loads(json.dumps(events[-1]["report"]))
+    report |= {"sentences": [EVIL, EVIL], "notes": [EVIL], "machine": {"target": EVIL}}
+    report["ready"] = [{"engine": EVIL, "settings": EVIL, "checked": EVIL, "note": EVIL}]
+    for each in (*report["predicted"], *report["measured"]):
+        each["name"] = EVIL
+    assert "<script" not in view.answer(report) + view.refused(EVIL) and "alert" in view.answer(report)
+
+
+def test_waiting_says_how_many_are_before() -> None:
+    assert "2 runs before" in view.waiting(2) and "before" not in view.waiting(0)
+
+
+def test_every_objective_has_its_words() -> None:
+    assert set(view.OBJECTIVES) == set(Objective)

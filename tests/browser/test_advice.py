@@ -1,0 +1,47 @@
+"""The card "Should I?": refused in a sentence, measured, stopped, saved."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.browsers import assert_accessible
+
+pytestmark = pytest.mark.browser
+
+LATE = 600_000  # costs of the models are measured first, on a busy machine
+
+
+def test_a_question_is_refused_answered_saved_and_stopped(visit: Any) -> None:
+    page = visit().page
+    page.set_default_timeout(LATE)
+    card, measure = page.locator("#ds-advice"), page.locator("#ds-advice-measure")
+    card.locator("> button").click()
+    measure.wait_for()
+    page.locator("#ds-advice-s input[type=number]").fill("5")
+    page.locator("#ds-advice-length input").fill("0")
+    measure.click()
+    card.locator("[role=alert]").filter(has_text="max_new_tokens = 0").wait_for()
+
+    page.locator("#ds-advice-length input").fill("16")
+    page.locator("#ds-advice-own textarea").fill("abc\nabcabc\nthe sea")
+    measure.click()
+    card.locator("progress").wait_for()
+    card.locator(".ds-verdict").wait_for()
+    assert card.locator(".ds-verdict").get_attribute("data-verdict") in ("turn it on", "leave it off", "cannot tell")
+    assert card.locator(".ds-table").first.is_visible()
+    for _ in ("light", "dark"):
+        assert_accessible(page)
+        page.evaluate("Draftscope.flipTheme()")
+    with page.expect_download() as download:
+        page.locator("#ds-advice-save").click()
+    assert "Should it speculate?" in Path(download.value.path()).read_text(encoding="utf-8")
+
+    page.locator("#ds-advice-s input[type=number]").fill("120")
+    measure.click()
+    card.locator("progress[value]").wait_for()
+    page.locator("#ds-advice-stop").click()
+    card.get_by_text("Stopped before there was an answer").wait_for()
+    page.locator("#ds-advice-measure:enabled").wait_for()
