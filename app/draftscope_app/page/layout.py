@@ -12,6 +12,7 @@ import gradio as gr
 from draftscope_app.engine.admission import refuse_long, text_of
 from draftscope_app.page.advice.form import AdviceForm
 from draftscope_app.page.advice.form import form as advice_form
+from draftscope_app.page.claims.form import drawer as claims_drawer
 from draftscope_app.page.controls import Controls
 from draftscope_app.page.host import ServerFunction
 from draftscope_app.page.panel import panel
@@ -82,6 +83,7 @@ def lay_out(
                 with gr.Row():
                     positions, lengths = gr.Plot(show_label=False), gr.Plot(show_label=False)
             advice = advice_form()
+            claims_drawer()
     return Widgets(
         controls, **buttons, **top, instrument=instrument, messages=messages, compared=compared, checked=checked,
         drawer=drawer, plots=(gaps, positions, lengths), advice=advice, models=models,

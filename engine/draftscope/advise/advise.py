@@ -111,9 +111,9 @@ def advising(
         raise DraftscopeError(
             f"concurrency = {question.concurrency}: these models decode one sequence at a time; ask for one reader."
         )
-    single, many, unusable = _cases(lab, question, prompts)
+    single, many, unusable = cases_of(lab, question, prompts)
     yield Progress(Stage.COSTS)
-    calibration, until = lab.calibration, perf_counter() + question.seconds
+    calibration, until = lab.calibrated(watch), perf_counter() + question.seconds
     context = round(fmean(len(case.prompts[0]) for case in single) + question.length / 2)
 
     def known(probed: Mapping[str, Probed], keep: Sequence[int]) -> Known:
@@ -153,7 +153,7 @@ def _counted(steps: Generator[int, None, Found], stage: Stage, until: float) -> 
         yield Progress(stage, done, max(0.0, until - perf_counter()))
 
 
-def _cases(
+def cases_of(
     lab: Lab, question: Question, prompts: Mapping[str, Sequence[Prompt]]
 ) -> tuple[list[Case], list[Case], list[str]]:
     """The prompts one by one and in batches of the asked size, the kinds in turn; and notes on unusable ones."""

@@ -21,11 +21,12 @@ class ClaimVerdict(StrEnum):
 
 @dataclass(frozen=True)
 class Judged:
-    """The verdict, the numbers behind it with interval and n, and what would change it."""
+    """The verdict, the numbers behind it with interval and n, what the formula gives, and what would change it."""
 
     verdict: ClaimVerdict
     found: str
     change: str = ""
+    formula: str = ""
 
 
 @dataclass(frozen=True)
@@ -38,12 +39,13 @@ class Claim:
     rule: str  # how the verdict is computed
     judge: Callable[[Evidence], Judged | None] | None = None
     why_not: str = ""
+    elsewhere: bool = False  # this machine or these models can never test it
 
     def judged(self, evidence: Evidence) -> Judged:
         """The verdict from these results."""
         found = self.judge(evidence) if self.judge is not None else None
         if found is not None:
             return found
-        if self.judge is not None:
-            return Judged(ClaimVerdict.UNMEASURED, "", f"Run: {self.command}")
-        return Judged(ClaimVerdict.UNTESTED, f"{self.why_not[0].upper()}{self.why_not[1:]}.", f"Run: {self.command}")
+        said = f"{self.why_not[0].upper()}{self.why_not[1:]}." if self.why_not else ""
+        verdict = ClaimVerdict.UNTESTED if self.elsewhere else ClaimVerdict.UNMEASURED
+        return Judged(verdict, said, f"Run: {self.command}")

@@ -15,23 +15,41 @@ RowJson = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Evidence:
-    """What was found in files; None for a file that was not given."""
+    """What was found in files; None for a file that was not given. Benchmarks may be of several drafts."""
 
-    bench: RowJson | None = None
+    benches: Sequence[RowJson] = ()
     regret: RowJson | None = None
     advice: RowJson | None = None
 
     @property
     def rows(self) -> Sequence[RowJson]:
-        """Our own drafters' rows of the benchmark, plain left out."""
-        every: Sequence[RowJson] = self.bench["rows"] if self.bench else ()
-        return [row for row in every if row["system"] == "draftscope" and row["drafter"] != "plain"]
+        """Our own drafters' rows of all benchmarks with the models of the largest one, plain left out."""
+        models = _models(max(self.benches, key=lambda bench: len(bench["rows"]))) if self.benches else None
+        return [row for bench in self.benches if _models(bench) == models for row in _own(bench)]
+
+    @property
+    def by_draft(self) -> Mapping[str, Sequence[RowJson]]:
+        """The same of every draft model that a benchmark used with that target."""
+        found: dict[str, list[RowJson]] = {}
+        for bench in self.benches:
+            if bench["machine"].get("target") == self.machine.get("target"):
+                found.setdefault(str(bench["machine"].get("draft", "")), []).extend(_own(bench))
+        return found
 
     @property
     def machine(self) -> RowJson:
-        """Of the first file that names one."""
-        found = next((file for file in (self.bench, self.regret, self.advice) if file), None)
+        """Of the largest benchmark, or of the first file that names one."""
+        largest = max(self.benches, key=lambda bench: len(bench["rows"]), default=None)
+        found = next((file for file in (largest, self.regret, self.advice) if file), None)
         return found["machine"] if found else {}
+
+
+def _models(bench: RowJson) -> tuple[object, object]:
+    return bench["machine"].get("target"), bench["machine"].get("draft")
+
+
+def _own(bench: RowJson) -> list[RowJson]:
+    return [row for row in bench["rows"] if row["system"] == "draftscope" and row["drafter"] != "plain"]
 
 
 def read(path: Path, field: str) -> RowJson:
@@ -46,3 +64,11 @@ def read(path: Path, field: str) -> RowJson:
     if not isinstance(found, dict) or field not in found:
         raise DraftscopeError(f"The results '{path}' are no JSON object with '{field}'; give the file of that command.")
     return found
+
+
+def in_folder(folder: Path) -> Evidence:
+    """Everything that the commands wrote into the folder and the folders in it."""
+    benches = [read(path, "rows") for path in sorted(folder.rglob("bench.json"))]
+    regrets = [read(path, "rows") for path in sorted(folder.rglob("regret.json"))]
+    advices = [read(path, "limits") for path in sorted(folder.rglob("advice.json"))]
+    return Evidence(benches, next(iter(regrets), None), next(iter(advices), None))

@@ -43,8 +43,9 @@ def tau_formula(evidence: Evidence) -> Judged | None:
         f"differs from the mean acceptance length by {median(errors):.1%} in the median, {max(errors):.1%} at most."
     )
     return Judged(
-        ClaimVerdict.FAILS, found, "4.5 needs alpha .883. Acceptance that varies by position changes the rest."
-    )
+        ClaimVerdict.FAILS, found, "4.5 needs alpha .883. Acceptance that varies by position changes the rest.",
+        f"(1 - .8^6) / (1 - .8) = {quoted:.2f}.",
+    )  # fmt: skip
 
 
 def two_to_three(evidence: Evidence) -> Judged | None:
@@ -63,7 +64,9 @@ def break_even(evidence: Evidence) -> Judged | None:
     found = f"Break-even acceptance of {len(rows)} measured chains: {low:.2f} to {high:.2f}, by gamma and text."
     inside = [0.5 <= alpha <= 0.6 for alpha in alphas]
     verdict = ClaimVerdict.HOLDS if all(inside) else ClaimVerdict.ONLY_IF if any(inside) else ClaimVerdict.FAILS
-    return Judged(verdict, found, "It is no constant: it moves with gamma, the draft's cost c and the verify cost v.")
+    formula = "1 + a + ... + a^gamma = gamma c + v + o, solved for a with each chain's measured costs."
+    change = "It is no constant: it moves with gamma, the draft's cost c and the verify cost v."
+    return Judged(verdict, found, change, formula)
 
 
 def hopeless(evidence: Evidence) -> Judged | None:
@@ -77,7 +80,8 @@ def hopeless(evidence: Evidence) -> Judged | None:
         f"{len(slower)} of {len(rows)} settings with under 1.3 tokens a round are slower; the worst: {_said(worst)}."
     )
     verdict = ClaimVerdict.HOLDS if len(slower) == len(rows) else ClaimVerdict.ONLY_IF if slower else ClaimVerdict.FAILS
-    return Judged(verdict, found, "A drafter that proposes nothing when it is unsure, such as n-grams, loses less.")
+    change = "A drafter that proposes nothing when it is unsure, such as n-grams, loses less."
+    return Judged(verdict, found, change, _formula(worst))
 
 
 def code_over_verse(evidence: Evidence) -> Judged | None:
@@ -119,6 +123,44 @@ def lookahead_behind(evidence: Evidence) -> Judged | None:
     """10: EAGLE's best against lookahead, by kind."""
     pairs = _best_against(evidence, ("eagle", "eagle3", "eagle-tree", "eagle3-tree"), ("lookahead",))
     return _compared(pairs, "EAGLE", "lookahead", "text that repeats itself")
+
+
+def constant_state(evidence: Evidence) -> Judged | None:
+    """11: bytes of each draft's state at the longest context over those at the shortest."""
+    growth: dict[str, tuple[int, int, float]] = {}
+    for draft, rows in evidence.by_draft.items():
+        sizes = {row["context"]: row["draft_bytes"] for row in rows if row["context"] and row["draft_bytes"]}
+        if len(sizes) > 1:
+            growth[draft] = min(sizes), max(sizes), sizes[max(sizes)] / sizes[min(sizes)]
+    mamba = {draft: grown for draft, grown in growth.items() if "mamba" in draft}
+    if not mamba:
+        return None
+    found = "; ".join(
+        f"{draft}: {more:.2f} times the bytes at {last} tokens that it has at {first}"
+        for draft, (first, last, more) in growth.items()
+    )
+    constant = all(more == 1 for _, _, more in mamba.values())
+    verdict = ClaimVerdict.HOLDS if constant else ClaimVerdict.FAILS
+    return Judged(verdict, f"{found}.", "A hybrid draft, whose attention layers keep a cache.")
+
+
+def latency_over_quality(evidence: Evidence) -> Judged | None:
+    """16: pairs of drafts of which one is cheaper and the other agrees more often, by kind and temperature."""
+    chains: dict[object, list[RowJson]] = {}
+    for rows in evidence.by_draft.values():
+        for row in rows:
+            known = row["drafter"] == "draft" and row["gamma"] and row["prediction"] and row["batch"] == 1
+            if known and row["context"] is None and not row["lossy"] and not row["length"]:
+                chains.setdefault((row["gamma"], *_place(row)), []).append(row)
+    pairs = [
+        (cheap, good)
+        for own in chains.values()
+        for cheap in own
+        for good in own
+        if cheap["prediction"]["gamma_c"] < good["prediction"]["gamma_c"]
+        and cheap["mean_acceptance_length"] < good["mean_acceptance_length"]
+    ]
+    return _compared(pairs, "cheaper drafts", "drafts that agree more", "drafts of other sizes, and a dearer target")
 
 
 def cascade_over_two(evidence: Evidence) -> Judged | None:
@@ -166,7 +208,8 @@ def short_answers(evidence: Evidence) -> Judged | None:
         return None
     found = f"The advised setting pays from {shortest} tokens on (modelled from measured prefill and rounds)."
     verdict = ClaimVerdict.HOLDS if shortest >= 20 else ClaimVerdict.FAILS
-    return Judged(verdict, found, "A draft with a longer prefill, or a longer prompt.")
+    formula = "N* = extra prefill / (T1 (1 - 1/S)), T1 a round of plain decoding."
+    return Judged(verdict, found, "A draft with a longer prefill, or a longer prompt.", formula)
 
 
 def ssd_doubles(evidence: Evidence) -> Judged | None:
@@ -184,7 +227,8 @@ def cloud_bill(evidence: Evidence) -> Judged | None:
     saved = 1 - 1 / best["ratio_to_plain"]["median"]
     found = f"The best setting, {_said(best)}, saves {max(0.0, saved):.0%} of the machine's time for the same tokens."
     verdict = ClaimVerdict.HOLDS if saved >= 0.7 else ClaimVerdict.FAILS
-    return Judged(verdict, found, "70% needs 3.3x at the batch sizes of a full server, where ratios are smallest.")
+    change = "70% needs 3.3x at the batch sizes of a full server, where ratios are smallest."
+    return Judged(verdict, found, change, "1 - 1/S saves 70% from S = 3.33 on.")
 
 
 def _geometric_error(row: RowJson) -> float:
@@ -217,6 +261,15 @@ def _said(row: RowJson) -> str:
     return f"{row['name']} on {row['kind']} at T = {row['temperature']:g}, {numbers}, {row['runs']} runs"
 
 
+def _formula(row: RowJson) -> str:
+    """What the formula predicts for a row, from its measured costs and acceptance."""
+    own = row["prediction"]
+    if not own or not row.get("predicted_ratio"):
+        return ""
+    costs = f"{own['gamma_c']:.2f} + {own['v']:.2f} + {own['o']:.2f}"
+    return f"tau / (gamma c + v + o) = {own['tau']:.2f} / ({costs}) = {row['predicted_ratio']:.2f}, for {row['name']}."
+
+
 def _at_least(rows: Sequence[RowJson], least: float, change: str) -> Judged | None:
     """Holds if every kind has a row above `least`, only if some kinds have."""
     if not rows:
@@ -227,7 +280,7 @@ def _at_least(rows: Sequence[RowJson], least: float, change: str) -> Judged | No
     over = [kind for kind, own in kinds.items() if _best(own)["ratio_to_plain"]["low"] >= least]
     found = f"The best: {_said(_best(rows))}. {len(over)} of {len(kinds)} kinds reach {least:g}x{_listed(over)}."
     verdict = ClaimVerdict.HOLDS if len(over) == len(kinds) else ClaimVerdict.ONLY_IF if over else ClaimVerdict.FAILS
-    return Judged(verdict, found, f"It would take {change}.")
+    return Judged(verdict, found, f"It would take {change}.", _formula(_best(rows)))
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -50,14 +50,18 @@ STAGES = ("accept", "commit", "host")
 StageTimes = dict[tuple[str, int, int], list[dict[str, float]]]  # stage times by drafter, batch and gamma
 
 
-def calibration_of(pair: LoadedPair, say: Callable[[str], None] = lambda _: None) -> Calibration:
+def calibration_of(
+    pair: LoadedPair, say: Callable[[str], None] = lambda _: None, watch: Callable[[], None] = lambda: None
+) -> Calibration:
     """The pair's saved calibration, or else a new one, which takes seconds for small models and is saved.
+
+    `watch` is called again and again while it is measured and may raise, which ends it.
 
     A saved one that lacks a drafter of this pair, such as a head loaded later, is measured again.
     """
     found = costs.load_saved(measured_for(pair))
     if found is None or not found.drafting.keys() >= set(_drafting(pair)):
-        found = measure(pair, say)
+        found = measure(pair, say, watch)
         costs.save(found)
     return found
 
@@ -81,13 +85,15 @@ def measured_for(pair: LoadedPair) -> MeasuredFor:
     )
 
 
-def measure(pair: LoadedPair, say: Callable[[str], None] = lambda _: None) -> Calibration:
-    """Measures everything. `say` is called with what is measured next."""
+def measure(
+    pair: LoadedPair, say: Callable[[str], None] = lambda _: None, watch: Callable[[], None] = lambda: None
+) -> Calibration:
+    """Measures everything. `say` is called with what is measured next, `watch` before each measurement."""
     context = min(CONTEXT, pair.target.context // 2)
     say("verify cost over widths, batches and contexts")
-    verify = _verify(pair.target, context)
+    verify = _verify(pair.target, context, watch)
     say("rounds of every drafter")
-    rounds = _rounds(pair)
+    rounds = _rounds(pair, watch)
     say("bits of rows")
     bits = row_bits(pair.target)
     say("copy and product")
@@ -123,16 +129,21 @@ def quick_curve(pair: LoadedPair, cancelled: Callable[[], bool]) -> VerifyCurve 
     return costs.verify_curve(points)
 
 
-def _verify(model: Model, context: int) -> list[Verify]:
+def _verify(model: Model, context: int, watch: Callable[[], None]) -> list[Verify]:
     """Batch sizes in order: a large batch evicts from the CPU's caches what a small one would find there."""
     found = []
+
+    def cancelled() -> bool:
+        watch()
+        return False
+
     for batch in BATCHES if model.trees else (1,):  # without trees, a model decodes one sequence at a time
         cases = [(width, context) for width in WIDTHS if batch * width <= MOST_ROWS or width == 1]
         others = CONTEXTS if batch == 1 else CONTEXTS[:1]
         cases += [(1, each) for each in others if each + 1 <= model.context and each != context]
         cache = model.cache(batch, max(width + each for width, each in cases))
         repeats = REPEATS if batch == 1 else REPEATS // 2 + 1  # large batches take longer and vary less
-        times = interleaved([forward_of(model, cache, width, each) for width, each in cases], repeats)
+        times = interleaved([forward_of(model, cache, width, each) for width, each in cases], repeats, cancelled)
         found += [
             Verify(width=width, batch=batch, context=tokens, ms=ms, noise=noise)
             for (width, tokens), (ms, noise) in zip(cases, times, strict=True)
@@ -197,12 +208,13 @@ def _together(pair: LoadedPair) -> dict[int, int]:
     return TOGETHER if pair.batches else {1: TOGETHER[1]}
 
 
-def _rounds(pair: LoadedPair) -> StageTimes:
+def _rounds(pair: LoadedPair, watch: Callable[[], None]) -> StageTimes:
     """Stage times of real rounds by drafter, batch and gamma, at temperature 1, in interleaved runs."""
     found: StageTimes = {}
     for (batch, most), repeat in product(_together(pair).items(), range(2)):
         for name in (PLAIN, *_drafting(pair)):
             for gamma in (0,) if name == PLAIN else GAMMAS if batch == 1 else GAMMAS[:: len(GAMMAS) - 1]:
+                watch()
                 steps = _first(_steps(pair, name, batch, gamma, most), most if repeat else WARM)
                 stages = [step.stages for step in steps if step.tree.topology.height == gamma]
                 if repeat:  # the first pass warms up

@@ -118,6 +118,12 @@ class Lab(LoadedPair):
         """The measured costs of rounds, for this pair on this machine. Measured now if not yet known: seconds."""
         return calibration_of(self)
 
+    def calibrated(self, watch: Callable[[], None]) -> Calibration:
+        """The same; while it is measured `watch` is called again and again, and may raise to end it."""
+        if "calibration" not in self.__dict__:
+            self.calibration = calibration_of(self, watch=watch)
+        return self.calibration
+
     def verify_curve(self, cancelled: Callable[[], bool] = lambda: False) -> VerifyCurve | None:
         """v by rows: from the saved calibration, else measured once in a second or so. None if cancelled meanwhile."""
         if self._curve is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json as jsonlib
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +11,7 @@ import typer
 from draftscope.base.errors import DraftscopeError
 from draftscope_app.cli import options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
-from draftscope_app.cli.fields import whole
+from draftscope_app.cli.fields import decimal, whole
 
 if TYPE_CHECKING:
     from draftscope.claims.claim import Claim, Judged
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
 
 RESULTS = "Results"
 BENCH, REGRET = Path("bench/bench.json"), Path("regret/regret.json")
+RUN_S = 3600.0
 
 app = typer.Typer(add_completion=False)
 
@@ -30,8 +30,10 @@ def claims(
         int | None, typer.Argument(parser=whole, metavar="[NUMBER]", help="one claim; default: all 24")
     ] = None,
     bench: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help=f"results of a benchmark; default: {BENCH}", rich_help_panel=RESULTS),
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE", help=f"results of a benchmark, once or more; default: {BENCH}", rich_help_panel=RESULTS
+        ),
     ] = None,
     regret: Annotated[
         Path | None,
@@ -40,23 +42,49 @@ def claims(
     advice: Annotated[
         Path | None, typer.Option(metavar="FILE", help="results of 'advise --json'", rich_help_panel=RESULTS)
     ] = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="DIR", help="read all results in this folder instead", rich_help_panel=RESULTS),
+    ] = None,
+    run: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="measure what this folder lacks, then read it", rich_help_panel=RESULTS),
+    ] = None,
+    seconds: Annotated[
+        float, typer.Option(parser=decimal, metavar="X", help="time for --run", rich_help_panel=RESULTS)
+    ] = RUN_S,
+    save: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="write all verdicts as JSON", rich_help_panel=options.OUTPUT)
+    ] = None,
     json: options.Json = False,
 ) -> int:
     """What people say about speculative decoding, judged by results that were measured here.
 
-    Reads the files that 'bench', 'regret' and 'advise --json' wrote; loads no model. A claim whose results are missing
-    names the command that measures it.
+    Reads the files that 'bench', 'regret' and 'advise --json' wrote; loads no model, unless --run is given. A claim
+    whose results are missing names the command that measures it.
     """
-    from draftscope.claims.evidence import Evidence
+    from draftscope.claims import saved
+    from draftscope.claims.evidence import Evidence, in_folder
     from draftscope.claims.table import CLAIMS, find
+    from draftscope_app.cli import claim_runs
 
     chosen = list(CLAIMS) if number is None else [claim for claim in (find(number),) if claim is not None]
     if not chosen:
         raise DraftscopeError(f"There is no claim {number}; choose 1 to {len(CLAIMS)}.")
-    evidence = Evidence(_read(bench, BENCH, "rows"), _read(regret, REGRET, "rows"), _read(advice, None, "limits"))
+    if run is not None:
+        claim_runs.run(chosen, run, seconds, terminal.say)
+    if (among := run or folder) is not None:
+        evidence = in_folder(among)
+    else:
+        benches = [_read(path, BENCH, "rows") for path in bench or [None]]
+        known = [each for each in benches if each is not None]
+        evidence = Evidence(known, _read(regret, REGRET, "rows"), _read(advice, None, "limits"))
+    if save is not None:
+        saved.save(save, evidence)
+        terminal.say(f"wrote {save}.")
     judged = [(claim, claim.judged(evidence)) for claim in chosen]
     if json:
-        print(jsonlib.dumps([_values(claim, found) for claim, found in judged]))
+        print(jsonlib.dumps([saved.values(claim, found) for claim, found in judged]))
     elif number is not None:
         _show_one(*judged[0], evidence)
     else:
@@ -72,17 +100,13 @@ def _read(given: Path | None, default: Path | None, field: str) -> RowJson | Non
     return read(path, field) if path is not None else None
 
 
-def _values(claim: Claim, found: Judged) -> dict[str, object]:
-    own = {"number": claim.number, "sentence": claim.sentence, "command": claim.command, "rule": claim.rule}
-    return {**own, **asdict(found)}
-
-
 def _show_one(claim: Claim, found: Judged, evidence: Evidence) -> None:
     print(f"{claim.number}. {claim.sentence}\n{_machine(evidence)}")
     print(f"Verdict: {found.verdict}. {found.found}")
     print(f"How it is computed: {claim.rule}. Measured by: {claim.command}")
-    if found.change:
-        print(found.change)
+    for more in (found.formula and f"The formula: {found.formula}", found.change):
+        if more:
+            print(more)
 
 
 def _show_all(judged: list[tuple[Claim, Judged]], evidence: Evidence) -> None:

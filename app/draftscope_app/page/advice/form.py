@@ -48,7 +48,8 @@ def form() -> AdviceForm:
             stop = gr.Button("Stop measuring", elem_id="ds-advice-stop", interactive=False)
             save = gr.DownloadButton("Save the report", elem_id="ds-advice-save", interactive=False)
         answer = gr.HTML(apply_default_css=False, elem_id="ds-advice-answer", js_on_load=COPY)
-    objective, price = fields["objective"], fields["price_per_hour"]
+    price, objective = fields["price_per_hour"], fields["objective"]
+    assert isinstance(objective, gr.Dropdown)
     shown = f"(objective) => ({{ __type__: 'update', visible: objective === '{Objective.COST}' }})"
     objective.change(None, objective, price, js=shown)
     return AdviceForm(card, fields, measure, stop, answer, save)
@@ -57,7 +58,8 @@ def form() -> AdviceForm:
 def _fields() -> dict[str, gr.components.Component]:
     usual = Question()
     whole: dict[str, Any] = {"precision": 0, "minimum": 1}
-    kinds = [(f"all kinds of text ({len(bundle.presets())})", ALL_KINDS), *bundle.presets()]
+    presets = bundle.presets()
+    kinds = [(f"all kinds of text ({len(presets)})", ALL_KINDS), *((kind, kind) for kind in presets)]
     return {
         "own": gr.Textbox(
             label="Your prompts, one per line", placeholder="empty: the kind of text below", lines=3, max_lines=6,

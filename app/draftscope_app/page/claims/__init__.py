@@ -1,0 +1,1 @@
+"""The page's list of claims: predict a verdict, then see what was measured."""

@@ -1,0 +1,154 @@
+"""How good the advice is: every kind of text is asked about, and then a grid of settings is run on the same prompts.
+
+Regret is 1 - (ratio of what was advised) / (the best ratio of the grid), both over plain decoding and from the grid's
+own runs, which the advice has not seen. Plain is part of the grid: it is what "leave it off" and "cannot tell" advise.
+The best is chosen from the same runs that measure it, so regret is rather overestimated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from time import perf_counter
+
+from draftscope.advise import proof
+from draftscope.advise.advise import advise, cases_of
+from draftscope.advise.candidates import GAMMAS, SHAPES, Candidate, implied, largest
+from draftscope.advise.probe import able
+from draftscope.advise.question import Question
+from draftscope.advise.report import AdviceReport
+from draftscope.advise.verdict import Measured, Verdict
+from draftscope.base.prompts import Prompt
+from draftscope.decode.lab import Lab
+from draftscope.drafters import DrafterInfo
+from draftscope.measure.bench.plan import BenchPlan
+from draftscope.measure.bench.statistics import Interval
+
+GRID_GAMMAS = (1, 2, 3, 4, 6, 8)
+GRID_SHAPES = ((2,), (2, 1), (2, 1, 1), (2, 2, 1), (3, 2, 1))
+assert set(GRID_GAMMAS) <= set(GAMMAS) and set(GRID_SHAPES) <= set(SHAPES)
+ALONE = Interval(1.0, 1.0, 1.0)  # plain over plain
+PLAIN = "plain"
+
+
+@dataclass(frozen=True)
+class GridPlan:
+    """What is asked, and what the grid repeats."""
+
+    question: Question
+    temperatures: tuple[float, ...] = (0.0, 1.0)
+    readers: tuple[int, ...] = (1,)
+    repeats: int = 2
+    seconds: float = 1200.0  # no cell starts later than this
+
+
+@dataclass(frozen=True)
+class RegretCell:
+    """One kind of text at one temperature and concurrency. Ratios are over plain decoding, of the objective."""
+
+    kind: str
+    temperature: float
+    readers: int
+    verdict: Verdict
+    advised: str  # a setting, or plain
+    predicted: float | None  # for the runs that proved it; None for plain
+    proven: float | None  # what those runs gave
+    ratio: Interval  # of what was advised, in the grid
+    best: str
+    best_ratio: Interval
+    regret: float
+    settings: int  # in the grid, plain left out
+    prompts: int
+    notes: tuple[str, ...]
+
+    @property
+    def missed(self) -> float | None:
+        """How far the prediction was from the grid's measurement."""
+        return self.predicted / self.ratio.median - 1 if self.predicted is not None else None
+
+
+def cells(
+    lab: Lab,
+    plan: GridPlan,
+    prompts: Mapping[str, Sequence[Prompt]],
+    names: Sequence[str],
+    say: Callable[[str], None] = lambda _: None,
+) -> Iterator[RegretCell]:
+    """Every kind at every temperature and concurrency, one after the other, until the plan's seconds are over."""
+    until = perf_counter() + plan.seconds
+    for readers, temperature, kind in product(plan.readers, plan.temperatures, prompts):
+        if perf_counter() > until:
+            return
+        say(f"{kind} at T = {temperature:g}, {readers} at once")
+        question = replace(plan.question, temperature=temperature, concurrency=readers)
+        own = {kind: prompts[kind]}
+        found = advise(lab, question, own, names)
+        yield _cell(lab, plan, question, own, names, found)
+
+
+def grid(infos: Sequence[DrafterInfo]) -> list[Candidate]:
+    """The settings that are run, of every drafter."""
+    return [
+        each
+        for info in infos
+        for each in implied(largest(info))
+        if each.form is None or each.gamma in GRID_GAMMAS or each.shape in GRID_SHAPES
+    ]
+
+
+def _cell(
+    lab: Lab,
+    plan: GridPlan,
+    question: Question,
+    prompts: Mapping[str, Sequence[Prompt]],
+    names: Sequence[str],
+    found: AdviceReport,
+) -> RegretCell:
+    on = found.verdict is Verdict.ON
+    chosen = next(each for each in found.measured if each.candidate == found.chosen.candidate)
+    every = list(dict.fromkeys([*grid(able(lab, names)), chosen.candidate]))
+    _, many, _ = cases_of(lab, question, prompts)
+    bench = BenchPlan(
+        temperatures=(question.temperature,), batches=(question.concurrency,), tokens=question.length,
+        repeats=plan.repeats, peers=False,
+    )  # fmt: skip
+    running = proof.run(lab, bench, every, many, warm_up=True)
+    while True:
+        try:
+            next(running)
+        except StopIteration as end:
+            runs, notes = end.value
+            break
+    measured = proof.measured(question, runs, dict.fromkeys(every, 0.0))
+    return _compared(question, next(iter(prompts)), found, chosen if on else None, measured, (*found.notes, *notes))
+
+
+def _compared(
+    question: Question,
+    kind: str,
+    found: AdviceReport,
+    chosen: Measured | None,
+    measured: Sequence[Measured],
+    notes: tuple[str, ...],
+) -> RegretCell:
+    """`chosen` is None where plain was advised."""
+    ratios = {PLAIN: ALONE} | {each.candidate.name: each.ratio for each in measured}
+    advised = chosen.candidate.name if chosen is not None else PLAIN
+    best = max(ratios, key=lambda name: ratios[name].median)
+    return RegretCell(
+        kind=kind,
+        temperature=question.temperature,
+        readers=question.concurrency,
+        verdict=found.verdict,
+        advised=advised,
+        predicted=chosen.predicted if chosen is not None else None,
+        proven=chosen.ratio.median if chosen is not None else None,
+        ratio=ratios[advised],
+        best=best,
+        best_ratio=ratios[best],
+        regret=1 - ratios[advised].median / ratios[best].median,
+        settings=len(measured),
+        prompts=measured[0].prompts if measured else 0,
+        notes=notes,
+    )

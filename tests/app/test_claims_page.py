@@ -1,0 +1,94 @@
+"""The list of claims on the page, and the command that runs and saves them. No model is loaded."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from draftscope.base.assets import assets
+from draftscope.claims import saved
+from draftscope.claims.claim import ClaimVerdict
+from draftscope.claims.evidence import Evidence, in_folder
+from draftscope.claims.table import CLAIMS
+from draftscope_app.cli import claim_runs
+from draftscope_app.page.claims.view import claims
+
+EVIL = "<script>alert('x')</script>"
+
+
+def test_every_claim_is_shown_with_its_command() -> None:
+    shown = claims(saved.shipped())
+    assert shown.count("<li ") == len(CLAIMS) == 24
+    assert shown.count("<code>") == 24
+
+
+def test_a_verdict_is_hidden_until_it_is_predicted_and_one_without_a_measurement_is_not() -> None:
+    values = [saved.values(claim, claim.judged(Evidence())) for claim in CLAIMS[:2]]
+    values[0] |= {"verdict": "holds", "found": "6 of 6"}
+    first, second = re.findall(r"<li .*?</li>", claims({"machine": {}, "claims": values}))
+    assert "data-guess" in first and '<div class="ds-found" hidden>' in first
+    assert "data-guess" not in second and '<div class="ds-found">' in second and "Not measured yet" in second
+
+
+def test_nothing_of_a_file_is_markup() -> None:
+    names = ("sentence", "command", "rule", "verdict", "found", "change", "formula")
+    evil = {"machine": {EVIL: EVIL}, "claims": [{"number": 1} | dict.fromkeys(names, EVIL)]}
+    assert "<script" not in claims(evil)
+
+
+def test_shipped_verdicts_were_written_by_the_command() -> None:
+    """Sentences, commands and rules are those of the table, so that no file is edited or left behind."""
+    for file in (assets() / "results").glob(f"*/{saved.FILE}"):
+        found = json.loads(file.read_text(encoding="utf-8"))
+        assert found["machine"] and found["created"]
+        for claim, own in zip(CLAIMS, found["claims"], strict=True):
+            assert (own["number"], own["sentence"], own["command"], own["rule"]) == (
+                claim.number, claim.sentence, claim.command, claim.rule,
+            )  # fmt: skip
+            assert own["verdict"] in list(ClaimVerdict)
+
+
+def bench(rows: int, draft: str) -> dict[str, Any]:
+    row = {"system": "draftscope", "drafter": "draft", "batch": 1, "context": None}
+    return {"machine": {"target": "t", "draft": draft}, "rows": [row] * rows}
+
+
+def test_results_of_a_folder_are_read_together_and_other_drafts_apart(tmp_path: Path) -> None:
+    for name, found in (("a", bench(1, "mamba2")), ("b", bench(3, "small")), ("c", bench(2, "small"))):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "bench.json").write_text(json.dumps(found), encoding="utf-8")
+    evidence = in_folder(tmp_path)
+    assert len(evidence.rows) == 5 and {name: len(rows) for name, rows in evidence.by_draft.items()} == {
+        "mamba2": 1, "small": 5,
+    }  # fmt: skip
+    saved.save(tmp_path / "claims.json", evidence, CLAIMS[11:12])
+    assert json.loads((tmp_path / "claims.json").read_text())["machine"]["draft"] == "small"
+
+
+def test_commands_are_run_once_within_their_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    ran: list[list[str]] = []
+
+    def run(arguments: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
+        ran.append(arguments[3:])
+        if "--out" in arguments:
+            (Path(arguments[-1]) / "bench.json").write_text("{}")
+        failed = "regret" in arguments
+        return subprocess.CompletedProcess(arguments, int(failed), '{"limits": {}}', "no luck")
+
+    said: list[str] = []
+    monkeypatch.setattr(subprocess, "run", run)
+    claim_runs.run(CLAIMS, tmp_path, 60, said.append)
+    wanted = claim_runs.commands(CLAIMS)
+    assert len(ran) == len(wanted) == len(set(wanted))
+    assert all(command.split()[1] in claim_runs.RUNNABLE for command in wanted)
+    assert any("no luck" in each for each in said) and (tmp_path / "advise-json" / "advice.json").exists()
+    ran.clear()
+    claim_runs.run(CLAIMS, tmp_path, 60, said.append)
+    assert ran == [] or [each[0] for each in ran] == ["regret"]
+    claim_runs.run(CLAIMS, tmp_path / "late", 0, said.append)
+    assert any(each.startswith("Not run") for each in said)
