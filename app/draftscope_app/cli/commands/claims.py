@@ -64,7 +64,7 @@ def claims(
     whose results are missing names the command that measures it.
     """
     from draftscope.claims import saved
-    from draftscope.claims.evidence import Evidence, in_folder
+    from draftscope.claims.evidence import Evidence, in_folder, read
     from draftscope.claims.table import CLAIMS, find
     from draftscope_app.cli import claim_runs
 
@@ -76,9 +76,9 @@ def claims(
     if (among := run or folder) is not None:
         evidence = in_folder(among)
     else:
-        benches = [_read(path, BENCH, "rows") for path in bench or [None]]
-        known = [each for each in benches if each is not None]
-        evidence = Evidence(known, _read(regret, REGRET, "rows"), _read(advice, None, "limits"))
+        files = bench or ([BENCH] if BENCH.exists() else [])
+        benches = [read(path, "rows") for path in files]
+        evidence = Evidence(benches, _read(regret, REGRET, "rows"), _read(advice, None, "limits"))
     if save is not None:
         saved.save(save, evidence)
         terminal.say(f"wrote {save}.")
