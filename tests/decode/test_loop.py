@@ -23,8 +23,10 @@ from draftscope.decode.race import race, solo_runs, verify_costs
 from draftscope.decode.session import Step
 from draftscope.drafters.model.draft_model import DraftModel
 from draftscope.drafters.settings import Settings
+from draftscope.models.model import Model
 from draftscope.models.probe import probed
-from draftscope.trace.events import Prefill, Round, RunEnd
+from draftscope.trace.events import AnyEvent, Prefill, Round, RunEnd
+from draftscope.trace.validate import validate
 from tests.conftest import byte_tokenizer, random_heads
 
 PROMPT = "The quick brown fox"
@@ -306,6 +308,25 @@ def test_a_cancelled_race_ends_every_lane(pair: Lab) -> None:
         seen.append(event)
     ends = [event for event in seen if isinstance(event, RunEnd)]
     assert [(event.lane, event.reason) for event in ends] == [("plain", "cancelled"), ("draft", "cancelled")]
+
+
+def test_a_long_prompt_is_told_in_parts_and_can_be_stopped_between_them(
+    pair: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = pair.decode(PROMPT, drafter="draft", max_new_tokens=8)
+    monkeypatch.setattr(Model, "_read_at_once", lambda self, longest: 8)
+    parts = pair.decode(PROMPT, drafter="draft", max_new_tokens=8)
+    read = [event.tokens for event in parts.events if isinstance(event, Prefill)]
+    assert read == [*range(8, len(PROMPT) - 1, 8), len(PROMPT) - 1]
+    assert parts.token_ids == whole.token_ids
+    ends = [event.end for event in parts.events if isinstance(event, Prefill)]
+    assert ends == sorted(ends) and parts.metrics.stage_ms and parts.rounds[0].start == ends[-1]
+    seen: list[AnyEvent] = []
+    for event in race(lanes(pair), cancelled=lambda: len(seen) > 3):
+        seen.append(event)
+    assert not any(isinstance(event, Round) for event in seen)
+    assert [event.reason for event in seen if isinstance(event, RunEnd)] == ["cancelled", "cancelled"]
+    validate([*parts.events, *seen])
 
 
 def test_solo_runs_alternate_and_can_be_cancelled(pair: Lab) -> None:

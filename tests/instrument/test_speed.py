@@ -156,3 +156,18 @@ def test_the_curve_is_the_machines_and_ends_where_it_was_measured() -> None:
     assert call(FILES, [("longestChain", [costs])]) == [8]
     (speed,) = call(FILES, [("chainSpeed", [1, 8, 0.1, costs])])
     assert speed == pytest.approx(9 / (0.8 + costs["row"] * 1.5 + costs["o"]))
+
+
+def test_a_lane_that_reads_a_long_prompt_says_how_far_it_is() -> None:
+    start = {"prompt_tokens": 2048, "drafter": "plain", "seed": 0}
+    state = {"tokens": 0, "rounds": 0, "spent": 0}
+
+    def case(read: int, **more: Any) -> tuple[str, list[Any]]:
+        told = {"start": start, "prefill": {"tokens": read, "end": 900.0}, "end": None, "clock": 900.0, **more}
+        return "footText", [told, state, 900.0]
+
+    assert call(["run/foot.js"], [case(512), case(2047), case(512, end={"reason": "cancelled"})]) == [
+        "reading the prompt: 512 of 2047 tokens",
+        "0 tokens so far · 0 target forwards",
+        "0 tokens · 0 target forwards",
+    ]

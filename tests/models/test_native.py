@@ -12,6 +12,7 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from draftscope.models import model as modeling
 from draftscope.models.forward.lean import LeanLlama
 from draftscope.models.model import ForwardMode, Model
 from draftscope.models.native import available
@@ -65,6 +66,26 @@ def logits_of_rounds(model: Model, sizes: list[int], text: list[int]) -> torch.T
         start += size
         cache.keep_first(torch.tensor([size]), start)
     return torch.cat(found)
+
+
+def test_a_long_prompt_is_read_in_parts_with_the_same_bits(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = torch.Generator().manual_seed(4)
+    prompts = [torch.randint(0, 75, (length,), generator=generator).tolist() for length in (21, 9)]
+    found = []
+    for size in (modeling.CHUNK, 8):
+        monkeypatch.setattr(modeling, "CHUNK", size)
+        cache, parts = model.cache(2, 64), []
+        reading = model.reading(cache, prompts, layers=(1, 3))
+        while True:
+            try:
+                parts.append(next(reading))
+            except StopIteration as end:
+                features = end.value
+                break
+        logits = model.forward(cache, torch.tensor([[5], [6]]), torch.zeros(2, 1, dtype=torch.long))
+        found.append((parts, features[0], features[1, :9], logits))
+    assert [parts for parts, *_ in found] == [[], [8, 16]]
+    assert all(torch.equal(one, other) for one, other in zip(found[0][1:], found[1][1:], strict=True))
 
 
 @pytest.mark.parametrize(("width", "kv_heads"), [(32, 1), (64, 4), (96, 2), (160, 2)])

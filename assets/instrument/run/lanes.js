@@ -4,11 +4,12 @@
 // on the lane's clock, so a lane's text never runs ahead of it.
 
 import { h, setText } from "../base/dom.js";
-import { counted, formatFigure, formatMs } from "../base/format.js";
+import { formatFigure } from "../base/format.js";
 import { stateAt } from "../base/store.js";
+import { footText } from "./foot.js";
 import { Heartbeat } from "./heartbeat.js";
 import { partingBadge, partingOf, partingWords } from "./parting.js";
-import { caveatsOf, laneTitle, titleOf } from "./titles.js";
+import { caveatsOf, laneTitle } from "./titles.js";
 
 const PROMPT_SHOWN = 600; // characters of the prompt's end
 
@@ -137,21 +138,4 @@ export class LaneView {
     this.marked = round ? this.spans.slice(round.firstToken, round.tokensAfter) : [];
     for (const span of this.marked) span.classList.add("sel");
   }
-}
-
-function footText(lane, state, now) {
-  const parts = [counted(state.tokens, "token"), counted(state.rounds, "target forward")];
-  const fork = lane.start && lane.start.fork;
-  if (fork)
-    parts.unshift(
-      `forked from ${titleOf(lane)}${fork.lane.startsWith("fork ") ? `, ${fork.lane}` : ""} in round ${fork.round + 1}, ${fork.forced ? "its last copied token forced" : `seed ${lane.start.seed}`}`,
-    );
-  if (!lane.end || now < lane.clock) parts[fork ? 1 : 0] += " so far";
-  else if (lane.end.reason === "eos") parts.push("ended at the end-of-text token");
-  else if (lane.end.reason === "stop") parts.push("ended at a stop string");
-  else if (lane.end.reason === "cancelled" && fork) parts.push("stopped");
-  if (fork) parts.push("its clock starts at 0 at the fork");
-  if (state.spent)
-    parts.push(`${formatMs(state.spent)}, ${formatMs(lane.prefill ? lane.prefill.end : 0)} of it prefill`);
-  return parts.join(" · ");
 }

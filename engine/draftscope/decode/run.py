@@ -89,17 +89,15 @@ class Run:
             yield step
 
     def events(self) -> Iterator[trace.AnyEvent]:
-        """`RunStart`, `Prefill`, each `Round` if recorded, `RunEnd`. Closing it stops after the current round."""
+        """`RunStart`, `Prefill`, each `Round` if recorded, `RunEnd`. Closing it stops after the current round.
+
+        A long prompt has a `Prefill` for each part that has been read.
+        """
         yield self._start
         self._cores = OtherCores()
-        self._session.prefill()
-        yield trace.Prefill(
-            run=self._start.run,
-            lane=self._start.lane,
-            tokens=self._start.prompt_tokens - 1,
-            start=0.0,
-            end=self._session.prefill_ms,
-        )
+        for read in self._session.reading():
+            yield self._prefill(read)
+        yield self._prefill(self._start.prompt_tokens - 1)
         cut: str | None = None
         with self._listening():
             for step in self.steps():
@@ -111,6 +109,10 @@ class Run:
                 if event is not None:
                     yield event
         yield self._end(cut or "length")
+
+    def _prefill(self, read: int) -> trace.Prefill:
+        run, lane = self._start.run, self._start.lane
+        return trace.Prefill(run=run, lane=lane, tokens=read, start=0.0, end=self._session.prefill_ms)
 
     def cancel(self) -> trace.RunEnd:
         """The last event of a run that is stopped before its end."""

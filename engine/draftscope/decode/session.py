@@ -110,13 +110,31 @@ class Session:
         self._streams = streams
         self._cache = target.cache(len(prompts), max(len(prompt) for prompt in prompts) + ending.limit + nodes + 1)
 
-    @torch.inference_mode()
     def prefill(self) -> None:
-        """Reads every prompt except its last token, which is row 0 of the first round."""
+        """`reading` to its end."""
+        for _ in self.reading():
+            pass
+
+    @torch.inference_mode()
+    def reading(self) -> Iterator[int]:
+        """Reads every prompt except its last token, which is row 0 of the first round.
+
+        A target that reads a long prompt in several forwards yields how many tokens it has read after each but the
+        last; `prefill_ms` is the time so far.
+        """
         self.watch.resume()
-        features = self.target.read(self._cache, [text[:-1] for text in self._texts], self.drafter.layers)
+        target = self.target.reading(self._cache, [text[:-1] for text in self._texts], self.drafter.layers)
+        while True:
+            try:
+                read = next(target)
+            except StopIteration as end:
+                features = end.value
+                break
+            self.prefill_ms += self.watch.lap()
+            yield read
+            self.watch.resume()
         self.drafter.begin(self._texts, features)
-        self.prefill_ms = self.watch.lap()
+        self.prefill_ms += self.watch.lap()
 
     def steps(self) -> Iterator[Step]:
         """Decodes until every sequence has ended. Closing the iterator stops after the current round."""

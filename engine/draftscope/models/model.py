@@ -6,6 +6,7 @@ drafter has a faster path than the other.
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from copy import copy
 from enum import Enum
 from typing import Any
@@ -33,6 +34,8 @@ from draftscope.models.forward.native import native_or_lean
 from draftscope.models.forward.truncated import truncated
 from draftscope.models.native.available import why_not
 from draftscope.models.native.linear import accelerate
+
+CHUNK = 256  # rows of a prompt that a compiled forward reads at once
 
 
 class ForwardMode(Enum):
@@ -277,38 +280,54 @@ class Model:
             return call(*inputs) if self.graphs is None else self.graphs.loop(cache, call, key, inputs, sum(widths))
 
     def read(self, cache: SlotCache, prompts: list[list[int]], layers: tuple[int, ...] = ()) -> Tensor | None:
+        """`reading` to its end: the prompts' features [B, T, F], or None if `layers` is empty."""
+        reading = self.reading(cache, prompts, layers)
+        while True:
+            try:
+                next(reading)
+            except StopIteration as end:
+                return end.value  # type: ignore[no-any-return]
+
+    def reading(
+        self, cache: SlotCache, prompts: list[list[int]], layers: tuple[int, ...] = ()
+    ) -> Generator[int, None, Tensor | None]:
         """Prefill: writes the prompts to the cache and makes them permanent; returns their features [B, T, F].
 
-        Returns None if `layers` is empty. Shorter prompts are padded on the right; the padding is written after their
-        length, where the next rows overwrite it.
+        A long prompt is read in several forwards; after each but the last, yields how many tokens have been read.
+        Shorter prompts are padded on the right; the padding is written after their length, where the next rows
+        overwrite it.
         """
-        lengths = [len(prompt) for prompt in prompts]
-        longest = max(lengths)
+        lengths = torch.tensor([len(prompt) for prompt in prompts], device=self.device)
+        longest = max(map(len, prompts))
         if longest == 0:
             width = len(layers) * self.hidden
             return torch.zeros((len(prompts), 0, width), dtype=self.dtype, device=self.device) if layers else None
         padded = torch.tensor([prompt + [0] * (longest - len(prompt)) for prompt in prompts], device=self.device)
-        if self.recurrent:
-            return self._read_into_state(cache, padded, torch.tensor(lengths, device=self.device), layers)
-        offsets = torch.arange(longest, device=self.device).expand(len(prompts), -1)
-        _, features = self.forward_with_features(cache, padded, offsets, None, layers, last_only=True)
-        if isinstance(cache, HybridCache):
-            cache.keep_first(torch.tensor(lengths, device=self.device), longest)
-            return features
-        cache.table.commit(torch.tensor(lengths, device=self.device), longest, even=min(lengths) == longest)
-        return features
+        keeps_state = self.recurrent or isinstance(cache, HybridCache)
+        size, found = self._read_at_once(longest), []
+        for start in range(0, longest, size):
+            tokens = padded[:, start : start + size]
+            offsets = torch.arange(tokens.shape[1], device=self.device) + (0 if keeps_state else start)
+            rows = offsets.expand(len(tokens), -1)
+            found.append(self.forward_with_features(cache, tokens, rows, None, layers, last_only=True)[1])
+            if keeps_state:
+                cache.keep_first((lengths - start).clamp(0, tokens.shape[1]), start + tokens.shape[1])
+            if start + size < longest:
+                yield start + size
+        if not keeps_state:
+            cache.table.commit(lengths, longest, even=bool((lengths == longest).all()))
+        return torch.cat([each for each in found if each is not None], 1) if layers else None
 
-    def _read_into_state(
-        self, cache: SlotCache, padded: Tensor, lengths: Tensor, layers: tuple[int, ...]
-    ) -> Tensor | None:
-        """`read` for a recurrent model: `READ` rows at a time, of which those that are not padding join the state."""
-        features = []
-        for start in range(0, padded.shape[1], READ):
-            tokens = padded[:, start : start + READ]
-            offsets = torch.arange(tokens.shape[1], device=self.device).expand(len(tokens), -1)
-            features.append(self.forward_with_features(cache, tokens, offsets, None, layers, last_only=True)[1])
-            cache.keep_first((lengths - start).clamp(0, tokens.shape[1]), start + tokens.shape[1])
-        return torch.cat([each for each in features if each is not None], 1) if layers else None
+    def _read_at_once(self, longest: int) -> int:
+        """Rows of a prompt in one forward: all of them where a mask after a cached text is slow or impossible."""
+        if self.recurrent:
+            return READ
+        return CHUNK if self._masks_chains else longest
+
+    @property
+    def _masks_chains(self) -> bool:
+        """Whether rows after a cached text need no mask if they are a chain."""
+        return isinstance(self.run, LeanLlama) and self.run.masks_chains and self.ballast is None
 
     def _mask(self, table: SlotTable, sees: Tensor | None) -> Any:
         """Our mask, or None if the model's own causal mask is equivalent; for a recurrent model only the ancestry."""
@@ -318,7 +337,7 @@ class Model:
             return rows.expand(len(table.length), -1, -1)
         if sees is None and table.before == 0:
             return None  # a prompt: nothing before it, and padding only after it
-        if sees is None and isinstance(self.run, LeanLlama) and self.run.masks_chains and self.ballast is None:
+        if sees is None and self._masks_chains:
             return None
         if self.trees:
             table.widen()

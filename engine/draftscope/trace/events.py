@@ -218,7 +218,8 @@ class RunStart(Event):
 
 
 class Prefill(Event):
-    """The target and the drafter have read the prompt except its last token."""
+    """How much of the prompt has been read; a later one replaces it. After the last one, the target and the drafter
+    have read all of it except its last token."""
 
     kind: Literal["prefill"] = "prefill"
     tokens: int

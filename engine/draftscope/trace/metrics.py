@@ -51,7 +51,7 @@ def fold(events: Iterable[AnyEvent]) -> Metrics:
     """The metrics of one lane's events, which may be incomplete."""
     kept = list(events)
     rounds = [event for event in kept if isinstance(event, Round)]
-    prefill = next((event.end - event.start for event in kept if isinstance(event, Prefill)), 0.0)
+    prefill = max((event.end - event.start for event in kept if isinstance(event, Prefill)), default=0.0)
     ended = next((event.end for event in kept if isinstance(event, RunEnd)), None)
     tokens = sum(len(event.emitted) for event in rounds)
     drafts = [event for event in rounds if event.drafted]

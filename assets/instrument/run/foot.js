@@ -1,0 +1,25 @@
+// The line under a lane: how far it has come, and in what time.
+
+import { counted, formatMs } from "../base/format.js";
+import { titleOf } from "./titles.js";
+
+/** `state` is what `stateAt(lane, now)` says. */
+export function footText(lane, state, now) {
+  const all = lane.start ? lane.start.prompt_tokens - 1 : 0;
+  if (lane.prefill && lane.prefill.tokens < all && !lane.end)
+    return `reading the prompt: ${lane.prefill.tokens} of ${counted(all, "token")}`;
+  const parts = [counted(state.tokens, "token"), counted(state.rounds, "target forward")];
+  const fork = lane.start && lane.start.fork;
+  if (fork)
+    parts.unshift(
+      `forked from ${titleOf(lane)}${fork.lane.startsWith("fork ") ? `, ${fork.lane}` : ""} in round ${fork.round + 1}, ${fork.forced ? "its last copied token forced" : `seed ${lane.start.seed}`}`,
+    );
+  if (!lane.end || now < lane.clock) parts[fork ? 1 : 0] += " so far";
+  else if (lane.end.reason === "eos") parts.push("ended at the end-of-text token");
+  else if (lane.end.reason === "stop") parts.push("ended at a stop string");
+  else if (lane.end.reason === "cancelled" && fork) parts.push("stopped");
+  if (fork) parts.push("its clock starts at 0 at the fork");
+  if (state.spent)
+    parts.push(`${formatMs(state.spent)}, ${formatMs(lane.prefill ? lane.prefill.end : 0)} of it prefill`);
+  return parts.join(" · ");
+}
