@@ -9,15 +9,16 @@ MODULES := $(JAVASCRIPT)/node_modules
 ESLINT := $(BIN)/node $(MODULES)/eslint/bin/eslint.js --config $(JAVASCRIPT)/eslint.config.js assets/instrument $(JAVASCRIPT)
 PRETTIER := $(BIN)/node $(MODULES)/prettier/bin/prettier.cjs --config $(JAVASCRIPT)/prettier.json assets/instrument $(JAVASCRIPT)
 
-.PHONY: run test test-all lint format bench gpu space-test servers-test clean
+.PHONY: run test test-all lint types javascript style format bench gpu space-test servers-test clean
 
 # TARGET=smollm2 opens the dashboard on another model than the embedded pair.
 run: $(READY)
 	$(BIN)/draftscope serve $(if $(TARGET),--target $(TARGET))
 
-# Two workers, a thread each: threads of two that wait for each other take longer than both in turn. Compiled modules
-# are kept, whatever the environment says: every process that a test starts would compile all of them again.
-PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses 2
+# Three workers for two cores, because those with a browser often wait for it; a thread each: threads of two that wait
+# for each other take longer than both in turn. Compiled modules are kept, whatever the environment says: every process
+# that a test starts would compile all of them again.
+PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses 3
 
 test: lint
 	$(PYTEST) -m "not training and not slow_architectures and not pictures and not soak and not space_environment and not real_servers"
@@ -26,12 +27,19 @@ test-all: lint
 	$(PYTEST) -m "not real_servers"
 
 lint: $(READY) $(MODULES)/.ready
-	$(BIN)/ruff check engine app tests
-	$(BIN)/ruff format --check engine app tests
+	$(MAKE) --no-print-directory --jobs 2 --output-sync=target types javascript style
+
+types:
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+
+javascript:
 	$(ESLINT)
 	$(PRETTIER) --check --log-level warn
+
+style:
+	$(BIN)/ruff check engine app tests
+	$(BIN)/ruff format --check engine app tests
+	$(BIN)/lint-imports
 
 format: $(READY) $(MODULES)/.ready
 	$(BIN)/ruff format engine app tests

@@ -299,9 +299,8 @@ def test_a_process_that_ends_while_it_loads_other_models_has_not_loaded_them() -
 def test_runs_that_the_end_of_the_server_cuts_off_say_so() -> None:
     process = EngineProcess(LoadSettings(), target=decodes_for_ever)
     seen = Seen(process.run(job())).until(lambda s: "running" in s.states)
-    began = time.monotonic()
     process.close()
-    assert time.monotonic() - began < 3.0
+    assert not process._process.is_alive()  # though it decodes for ever
     assert seen.done().sentences == ["The server is ending; run again in a minute."]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from typing import Any
+from urllib.parse import parse_qsl
 
 import pytest
 
@@ -12,6 +13,7 @@ from draftscope.base.assets import assets
 from draftscope.base.errors import DraftscopeError
 from draftscope.decode.lab import Lab
 from draftscope.decode.race import race
+from draftscope.drafters.registry import find
 from draftscope.drafters.settings import Settings, known_settings
 from draftscope.trace.events import AnyEvent
 from draftscope.trace.metrics import fold
@@ -23,6 +25,7 @@ from draftscope_app.page.plots.plots import pictures
 from draftscope_app.page.runs.feed import delta, note
 from draftscope_app.page.theme import gradio_theme, page_css, palette
 from draftscope_app.serve.server import refuse_taken
+from tests.support.links import OWN_SETTINGS
 
 CHAIN = DrafterChoice("draft", "Draft model, chain", True, True, "", ("gamma", "rule"))
 
@@ -152,6 +155,16 @@ def test_an_address_fills_the_controls_and_says_what_it_could_not_read() -> None
     assert controls == defaults() | {"prompt": "hello & <b>", "temperature": 0.5, "seed": 7}
     assert "gamma = 'six'" in sentence
     assert from_query({}, defaults()) == (defaults(), "")
+
+
+@pytest.mark.parametrize(("query", "wanted"), OWN_SETTINGS)
+def test_a_links_settings_are_those_of_the_drafting_lane(query: str, wanted: dict[str, Any]) -> None:
+    controls, sentence = from_query(dict(parse_qsl(query)), defaults() | {"prompt": "x"})
+    drafter = find(controls["drafter"])
+    choice = DrafterChoice(drafter.name, drafter.title, True, True, "", tuple(drafter.uses))
+    _, settings = lanes(controls, choice)[1]
+    assert sentence == ""
+    assert json.loads(json.dumps({name: settings[name] for name in wanted})) == wanted
 
 
 # What is shipped.

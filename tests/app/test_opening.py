@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import gradio as gr
 import pytest
 
 import draftscope
@@ -18,7 +20,9 @@ from draftscope_app.engine import opening
 from draftscope_app.engine.messages import DrafterChoice
 from draftscope_app.engine.opening import loading, opened
 from draftscope_app.engine.status import introduced
-from draftscope_app.page.listeners.engine import able
+from draftscope_app.page.controls import defaults, names
+from draftscope_app.page.listeners.engine import EngineListeners, able
+from draftscope_app.page.shared import Shared
 from draftscope_app.space import entry
 
 ABSENT = "'smollm2' is not on this machine; connect to a network once."
@@ -106,3 +110,14 @@ def test_a_drafter_that_cannot_run_is_not_chosen() -> None:
     pair = [Choice(name, name != "eagle3") for name in ("plain", "early-exit", "draft")]
     assert able("eagle3", pair) == "draft"
     assert able("draft", [Choice("plain", True), Choice("typed", True)]) == "draft"
+
+
+def test_an_opening_page_sets_no_control_that_its_address_does_not_name() -> None:
+    """The answer may come late: what a visitor has changed meanwhile stays."""
+    admission: Any = SimpleNamespace(engine=SimpleNamespace(status=SimpleNamespace(drafters=())))
+    listeners = EngineListeners(Shared(admission, SimpleNamespace(), defaults(), ()), SimpleNamespace())  # type: ignore[arg-type]
+    request: Any = SimpleNamespace(query_params={"seed": "5", "drafter": "ngram", "gamma": "six"})
+    answer = dict(zip(names(), listeners.arrive(request), strict=False))
+    changed = {name: value for name, value in answer.items() if value != gr.skip()}
+    assert set(changed) == {"seed", "drafter", "gamma"}
+    assert changed["seed"] == 5

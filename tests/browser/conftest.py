@@ -11,8 +11,13 @@ from typing import Any
 
 import pytest
 
+from draftscope.decode.lab import Lab
+from draftscope.trace import html
+from draftscope.trace.events import AnyEvent
 from tests.conftest import byte_tokenizer, random_llama
+from tests.support.alone import Alone
 from tests.support.browsers import chromium, refuse_none
+from tests.support.raced import race_of
 from tests.support.served import served
 from tests.support.visit import Visit, forget, visitor
 
@@ -75,3 +80,22 @@ def visit(browser: Any, somebody: Any, address: str) -> Iterator[Callable[..., V
         page.close()
         if page.context is not somebody:
             page.context.close()
+
+
+@pytest.fixture
+def played(browser: Any, pair: Lab, tmp_path: Path) -> Iterator[Callable[..., Alone]]:
+    """Opens runs of the byte pair, each as a file that plays by itself, and shows them whole. A page of the server
+    costs five times as much."""
+    opened: list[Alone] = []
+
+    def opens(run: list[AnyEvent] | None = None, context: dict[str, Any] | None = None, **own: Any) -> Alone:
+        path = tmp_path / f"run-{len(opened)}.html"
+        path.write_text(html.page(run if run is not None else race_of(pair, **own)), encoding="utf-8")
+        opened.append(Alone(browser, path, **(context or {})))
+        opened[-1].ask("e => e.transport.toEnd()")
+        opened[-1].painted()
+        return opened[-1]
+
+    yield opens
+    for page in opened:
+        page.close()

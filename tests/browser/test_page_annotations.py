@@ -1,4 +1,4 @@
-"""What a drafter notes of its rounds stands below them: a policy's arms, drafts prepared ahead."""
+"""What a drafter notes of its rounds has its words. That they stand below a round: test_played.py."""
 
 from __future__ import annotations
 
@@ -9,19 +9,6 @@ import pytest
 from draftscope.trace.events import Annotation, Realignment, Tiers, TierWork
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.mark.parametrize(
-    ("drafter", "told"),
-    [("bandit", ("ucb chose ", "Before this round: ", " pulls")), ("ssd", (" pre-drafted, ", " the target waited "))],
-)
-def test_what_was_noted_of_a_round_is_told(visit: Any, drafter: str, told: tuple[str, ...]) -> None:
-    page = visit(f"?temperature=1&max_new_tokens=32&drafter={drafter}&seed=4")
-    page.run()
-    page.ask("e => { const l = e.store.lanes[1]; e.cursor.select(l, l.rounds.length - 1); }")
-    page.page.wait_for_timeout(300)
-    words = page.text(".notes")
-    assert all(part in words for part in told), words
 
 
 @pytest.mark.parametrize(

@@ -27,10 +27,10 @@ def test_all_drafters_are_compared_sorted_kept_and_chosen(visit: Any) -> None:
     page.unfold("Compare")
     started(page, "Compare all drafters")
     page.until("e => e.compare.running")
-    page.page.wait_for_timeout(200)
+    page.painted()
     assert page.element.get_by_role("button", name="Compare all drafters").is_disabled()
     page.until("e => !e.compare.running && e.compare.done")
-    page.page.wait_for_timeout(300)
+    page.painted()
     rows = page.ask("e => Inside.comparedRows(e.compare.done.ev)")
     named = {row["drafter"]: row for row in rows}
     assert {"plain", "draft", "sampled-tree", "ngram", "oracle"} <= set(named)
@@ -49,7 +49,7 @@ def test_all_drafters_are_compared_sorted_kept_and_chosen(visit: Any) -> None:
     for _ in ("light", "dark"):
         assert_accessible(page.page)
         page.page.evaluate("Draftscope.flipTheme()")
-        page.page.wait_for_timeout(200)
+        page.painted()
 
     def order(figure: str) -> list[float]:
         names = page.ask("e => [...e.shadowRoot.querySelectorAll('tr[data-drafter]')].map((r) => r.dataset.drafter)")
@@ -58,10 +58,10 @@ def test_all_drafters_are_compared_sorted_kept_and_chosen(visit: Any) -> None:
 
     assert order("times") == sorted(order("times"), reverse=True)
     page.element.get_by_role("button", name="τ", exact=True).click()
-    page.page.wait_for_timeout(200)
+    page.painted()
     assert order("tau") == sorted(order("tau"), reverse=True)
     page.page.keyboard.press("Enter")  # the button has kept the focus
-    page.page.wait_for_timeout(200)
+    page.painted()
     assert order("tau") == sorted(order("tau"))
     assert page.element.locator("th[aria-sort=ascending]").count() == 1
 
@@ -101,13 +101,13 @@ def test_a_cancelled_comparison_leaves_the_last_one(visit: Any) -> None:
     page.page.evaluate(KEPT, EVIL)
     page.unfold("Compare")
     page.ask(READ_AGAIN)
-    page.page.wait_for_timeout(200)
+    page.painted()
     assert page.element.locator("tr[data-drafter]").count() == 1
     started(page, "Compare all drafters")
     page.until("e => e.compare.running && e.compare.answer.ev.length > 1")
     page.element.get_by_role("button", name="Cancel").click()
     page.until("e => !e.compare.running")
-    page.page.wait_for_timeout(300)
+    page.painted()
     assert page.element.locator("tr[data-drafter]").count() == 1
     assert "cancelled" in page.text(".compare .stated")
     assert page.page.evaluate("window.pwned") is None
@@ -123,11 +123,11 @@ def test_the_check_is_asked_for_told_and_cancelled(visit: Any) -> None:
     assert "Takes a minute" in page.text(".check")
     started(page, "Check this pair and drafter")
     page.until("e => e.checked.running && e.checked.answer.ev.length > 0")
-    page.page.wait_for_timeout(200)
+    page.painted()
     assert re.search(r"\d of 7 tests", page.text(".check .stated"))
     page.element.locator(".check").get_by_role("button", name="Cancel").click()
     page.until("e => !e.checked.running")
-    page.page.wait_for_timeout(200)
+    page.painted()
     assert "no conclusion" in page.text(".check .stated")
     assert page.element.locator(".check .result-line").count() == 0
 
@@ -155,7 +155,7 @@ def test_a_check_is_kept_for_each_drafter_rule_and_setting(visit: Any) -> None:
 
     def told(created: str, **what: Any) -> None:
         page.page.evaluate(TOLD, {"created": f"2026-01-0{created}T00:00:00"} | what)
-        page.page.wait_for_timeout(200)
+        page.painted()
 
     names = page.ask("e => e.store.lanes[1].start.models.map((model) => model.name)")
     told("1", **lenient, asked={"lenience": 0.25})
@@ -188,17 +188,17 @@ def test_what_may_be_said_after_a_check_and_no_more(visit: Any) -> None:
     page.unfold("Is it exact?")
     distribution = {"name": "joint law (token)", "passed": True, "detail": "told", "samples": 2048, "p_value": 0.25}
     page.page.evaluate(TOLD, {"findings": [distribution], "verdict": "no", "exact": True})
-    page.page.wait_for_timeout(200)
+    page.painted()
     assert (
         page.text(".check .result-line") == "no difference found: n = 2,048 samples of the joint distribution, p = .25."
     )
     assert "once in 1,000,000" in page.text(".check .sum") and "2026-01-02 03:04 UTC" in page.text(".check .sum")
     lossy = distribution | {"p_value": None, "total_variation": 0.125, "kl": None}
     page.page.evaluate(TOLD, {"findings": [lossy], "verdict": "no", "exact": False})
-    page.page.wait_for_timeout(200)
+    page.painted()
     assert page.text(".check .result-line").startswith("differs: total variation .13, KL infinite")
     page.page.evaluate(
         TOLD, {"findings": [distribution | {"passed": False, "name": EVIL}], "verdict": "no", "exact": True}
     )
-    page.page.wait_for_timeout(200)
+    page.painted()
     assert page.text(".check .result-line") == f"A difference was found: {EVIL}."

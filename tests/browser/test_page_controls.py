@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import parse_qsl
 
 import pytest
+
+from draftscope_app.page.controls import defaults, from_query
+from tests.support.links import OWN_SETTINGS
 
 pytestmark = pytest.mark.browser
 
@@ -37,8 +41,7 @@ def test_options_of_a_choice_are_shown_with_it(visit: Any) -> None:
     page.ready()
     page.page.wait_for_selector("#ds-lenience", state="visible")
     assert page.page.locator("#ds-agreement").count() == 0 or not page.page.is_visible("#ds-agreement")
-    page.page.get_by_role("button", name="More settings").click()
-    page.page.wait_for_selector("#ds-confidence", state="visible")
+    page.open("More settings", "confidence")
     page.run()
     assert {name: settings(page)[name] for name in ("rule", "lenience", "draft_length", "confidence")} == {
         "rule": "lenient", "lenience": 0.25, "draft_length": "specdec++", "confidence": 0.6,
@@ -52,23 +55,25 @@ def test_options_of_a_choice_are_shown_with_it(visit: Any) -> None:
     page.page.wait_for_selector("#ds-agreement", state="hidden")
 
 
-@pytest.mark.parametrize(
-    ("query", "shown"),
-    [
-        ("drafter=lookahead&window=3", {"window": 3}),
-        ("drafter=early-exit&exit_layer=3", {"exit_layer": 3}),
-        ("drafter=early-exit", {"exit_layer": None}),
-        ("drafter=oracle&oracle_alpha=0.5", {"oracle_alpha": 0.5}),
-        ("drafter=ssd&prefetch=3", {"prefetch": 3}),
-        ("drafter=bandit&policy=exp3&arms=draft:2,ngram:3", {"policy": "exp3", "arms": ["draft:2", "ngram:3"]}),
-        ("temperature=1&top_k=5&min_p=0.2", {"top_k": 5, "min_p": 0.2}),
-        ("draft_length=adaedl&confidence=0.2", {"draft_length": "adaedl", "confidence": 0.2}),
-    ],
-)
-def test_every_drafters_own_setting_reaches_the_engine(visit: Any, query: str, shown: dict[str, Any]) -> None:
-    page = visit(f"?max_new_tokens=8&{query}")
-    page.run()
-    assert {name: settings(page)[name] for name in shown} == shown
+def put(page: Any, number: int, values: dict[str, Any]) -> None:
+    """Sets all controls as a lesson does: to their defaults and these `values`. The seed's says when it is done."""
+    page.page.evaluate("(values) => Draftscope.ask('set', values)", defaults() | values | {"seed": number})
+    page.page.wait_for_function("(seed) => document.querySelector('#ds-seed input').value === seed", arg=str(number))
+    page.painted(4)  # the drafter's own controls are there and filled
+
+
+def test_every_drafters_own_setting_reaches_the_engine(visit: Any) -> None:
+    """Each as a link writes it. How a link becomes settings is in test_app_views.py, without a browser."""
+    page = visit()
+    page.ready()
+    for number, (query, shown) in enumerate(OWN_SETTINGS, 1):
+        values, odd = from_query(dict(parse_qsl(query)), defaults())
+        assert not odd
+        put(page, number, {**values, "prompt": "abc", "max_new_tokens": 8})
+        page.run()
+        found = settings(page)
+        assert {name: found[name] for name in shown} == shown, query
+        assert page.ask("e => e.store.lanes[1].start.seed") == number
 
 
 def test_a_link_carries_the_settings_of_a_bandit_and_of_the_distribution(visit: Any) -> None:
@@ -81,7 +86,7 @@ def test_a_link_carries_the_settings_of_a_bandit_and_of_the_distribution(visit: 
     page.fill("arms", "draft:3, ngram:2")
     page.page.click("#ds-policy input")
     page.page.locator("ul[role=listbox] li", has_text="Thompson").click()
-    page.page.get_by_role("button", name="More settings").click()
+    page.open("More settings", "top-k")
     page.fill("top-k", "7")
     page.run()
     query = page.page.url.partition("?")[2]

@@ -18,14 +18,15 @@ AT_A_CONTEST = """e => {
     const lane = e.store.lanes[1];
     const round = lane.rounds.find((r) => r.index > 0 && r.decisions.length && !r.cut);
     e.cursor.select(lane, round.index);
-    return new Promise((done) => setTimeout(() => done([round.index, e.cursor.at.slot]), 200));
+    return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() =>
+        done([round.index, e.cursor.at.slot]))));
 }"""
 
 
 def fork(page: Any, button: str, lanes: int) -> dict[str, Any]:
     page.element.get_by_role("button", name=button, exact=True).click()
     page.until(f"e => e.store.lanes.length === {lanes} && e.store.lanes.every((l) => l.end) && e.state === 'done'")
-    page.page.wait_for_timeout(300)
+    page.painted()
     start: dict[str, Any] = page.ask(f"e => e.store.lanes[{lanes - 1}].start")
     return start
 
@@ -62,13 +63,13 @@ def test_a_run_is_forked_with_a_forced_token_and_with_a_new_uniform_and_replays(
     for _ in ("light", "dark"):
         assert_accessible(page.page)
         page.page.evaluate("Draftscope.flipTheme()")
-        page.page.wait_for_timeout(200)
+        page.painted()
 
     page.ask(AT_A_CONTEST)
     again = fork(page, "New seed", 4)
     assert again["fork"]["forced"] is False
     assert again["seed"] != 3
-    page.page.wait_for_timeout(200)
+    page.painted()
     assert page.element.get_by_role("button", name="Force this token").is_disabled()
     assert "press Run to start again" in page.text(".fork .note")
 
@@ -80,7 +81,7 @@ def test_a_run_is_forked_with_a_forced_token_and_with_a_new_uniform_and_replays(
     other = visit()
     load(other, saved)
     other.until("e => e.store.source === 'recorded' && e.store.lanes.length === 4")
-    other.page.wait_for_timeout(200)
+    other.painted()
     assert other.ask("e => e.store.lanes.map((l) => l.tokens.map((t) => t.id))") == texts
     assert other.text("h2") == sentence
     assert "press Run" in other.text(".fork .note")
@@ -109,7 +110,7 @@ def test_greedy_forks_by_a_token_only_and_a_hidden_result_offers_none(visit: Any
     assert page.element.get_by_role("button", name="New seed").is_disabled()
     assert not page.element.get_by_role("button", name="Force this token").is_disabled()
     page.element.get_by_role("button", name="Hide the result").click()
-    page.page.wait_for_timeout(200)
+    page.painted()
     assert page.element.locator(".fork:visible").count() == 0
 
 

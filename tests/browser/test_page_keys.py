@@ -26,7 +26,7 @@ def test_keys_work_right_after_run_and_a_link_leads_past_the_controls(visit: Any
     page.until("e => e.cursor.at.round === 1")
     page.page.fill("#ds-prompt textarea", "abc")
     page.page.keyboard.press("ArrowRight")  # of the text, not of the run
-    page.page.wait_for_timeout(100)
+    page.painted()
     assert page.ask("e => e.cursor.at.round") == 1
 
 

@@ -17,53 +17,6 @@ from tests.support.visit import load, record
 pytestmark = pytest.mark.browser
 
 
-def run_with(visit: Any, rule: str) -> Any:
-    page = visit(f"?temperature=1&max_new_tokens=48&rule={rule}&seed=4&lenience=0.05&agreement=40")
-    page.run()
-    page.ask("e => { const l = e.store.lanes[1]; e.cursor.select(l, l.rounds.findIndex((r) => r.decisions.length)); }")
-    page.page.wait_for_timeout(200)
-    return page
-
-
-@pytest.mark.parametrize(
-    ("rule", "uniforms", "compared"),
-    [("lenient", 1, "min(1, p / (l q))"), ("typical", 0, "the threshold"), ("top-k", 0, "the k-th most probable")],
-)
-def test_each_lossy_rule_says_what_is_compared_with_what(visit: Any, rule: str, uniforms: int, compared: str) -> None:
-    """And before the result is shown nothing of it."""
-    page = run_with(visit, rule)
-    assert page.text(".decision .badge") == "lossy"
-    assert "lossy" in page.text(".decision .note")
-    assert compared in page.text(".uniform-row .words")
-    assert page.element.locator(".decision .uniform").count() == uniforms
-    assert f"lossy: {rule}" in page.element.locator(".badge.caveat:visible").all_inner_texts()
-    assert "does not follow the target's distribution" in page.text(".basis")
-    page.unfold("Is it exact?")
-    told = page.text("[aria-label='Is it exact?']")
-    assert "Proved" not in told
-    assert "lossy by design" in told
-    checks = page.ask("e => Inside.audit(e.store.lanes[1])")
-    assert all(line["good"] == line["of"] > 0 for line in checks), checks
-
-    page.element.get_by_role("button", name="Hide the result").click()
-    page.page.wait_for_timeout(200)
-    assert page.element.locator(".uniform-row .result").first.inner_text() == "?"
-    assert page.element.locator(".decision .mass, .decision .uniform").count() == 0
-    assert "rejected" not in page.text(".decision-body")
-
-
-@pytest.mark.parametrize("rule", ["lenient", "typical", "top-k"])
-def test_at_temperature_zero_no_rule_is_called_lossy(visit: Any, rule: str) -> None:
-    page = visit(f"?max_new_tokens=24&rule={rule}&lenience=0.05&agreement=40")
-    page.run()
-    assert "24 of 24" in page.figure("distribution")
-    page.ask("e => { const l = e.store.lanes[1]; e.cursor.select(l, l.rounds.findIndex((r) => r.decisions.length)); }")
-    page.page.wait_for_timeout(200)
-    assert page.text(".decision .note").startswith("greedy")
-    assert page.element.locator(".badge.caveat:visible").count() == 0
-    assert "lossy" not in page.element.inner_text()
-
-
 ACCEPTED = """([contest, lenience]) => {
     const lumped = Inside.lump(contest.distributions[0]);
     return Inside.lossyAccept(contest, lumped, lenience);
@@ -99,15 +52,6 @@ def test_the_lossy_rules_of_the_page_are_those_of_the_engine(functions: Any) -> 
     assert functions.evaluate(ACCEPTED, [unknown, 0.4]) is None
 
 
-def test_draws_by_a_lossy_rule_miss_p_where_the_token_rule_settles(visit: Any) -> None:
-    page = run_with(visit, "lenient")
-    page.unfold("Resample")
-    for name, words in (("the token rule", "The samples match p"), ("this rule, lossy", "The samples miss p")):
-        page.element.get_by_role("button", name=name).click()
-        page.until("e => e.shadowRoot.querySelector('.draws').dataset.n === '10000'")
-        assert page.text(".draws .sum").startswith(words)
-
-
 def test_what_a_drafter_notes_is_shown_after_the_result_and_as_text(visit: Any, tmp_path: Path) -> None:
     page = visit("?max_new_tokens=16")
     page.run()
@@ -123,18 +67,11 @@ def test_what_a_drafter_notes_is_shown_after_the_result_and_as_text(visit: Any, 
     assert page.element.locator(".notes:visible").count() == 0
     load(page, noted)
     page.until("e => e.store.source === 'recorded'")
-    page.page.wait_for_timeout(300)
+    page.painted()
     assert page.text(".notes") == "ucb chose <b>ngram</b>. Before this round: <b>ngram</b> 3 pulls, 1.23 tokens/s"
     page.element.get_by_role("button", name="Hide the result").click()
-    page.page.wait_for_timeout(200)
+    page.painted()
     assert page.element.locator(".notes:visible").count() == 0
-
-
-def test_a_synthetic_run_is_told_on_the_page(visit: Any) -> None:
-    page = visit("?drafter=oracle&max_new_tokens=16")
-    page.run()
-    assert page.element.locator(".badge.caveat:visible").all_inner_texts() == ["synthetic: chosen acceptance"]
-    assert page.text(".basis").startswith("synthetic")
 
 
 def test_reports_mark_what_is_lossy_and_what_is_synthetic(pair: Lab) -> None:

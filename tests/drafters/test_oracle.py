@@ -16,15 +16,16 @@ from tests.decode.test_distribution import caught, distribution
 
 
 def fates(lab: Lab, temperature: float, alpha: float, runs: int = 6) -> tuple[int, int]:
-    """Tokens verified and accepted, of rounds that were not cut short by the end of the text."""
+    """Tokens verified and accepted, of as many runs of 200 tokens, decoded together."""
+    settings = Settings.of(
+        drafter="oracle", gamma=3, oracle_alpha=alpha, temperature=temperature, max_new_tokens=200, seed=1
+    )
     verified = accepted = 0
-    for seed in range(runs):
-        run = lab.decode(
-            "abcab", "oracle", gamma=3, oracle_alpha=alpha, temperature=temperature, max_new_tokens=200, seed=seed
-        )
-        for event in run.rounds:
-            verified += sum(node.fate in ("accepted", "rejected") for node in event.nodes)
-            accepted += sum(node.fate == "accepted" for node in event.nodes)
+    for step in lab.session_of([lab.encode("abcab")] * runs, settings, tuple(range(runs))).steps():
+        drafted = (~step.tree.never_accepted).sum(1).tolist()
+        for path, count, alive in zip(step.paths, drafted, step.live, strict=True):
+            verified += min(len(path) + 1, count) * alive  # the first that was rejected is the last that was verified
+            accepted += len(path) * alive
     return verified, accepted
 
 

@@ -42,6 +42,10 @@ class Alone:
         """Two frames later whatever was asked for has been painted."""
         self.ask("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
+    def unfold(self, title: str) -> None:
+        self.element.get_by_role("button", name=title).click()
+        self.painted()
+
     def text(self, selector: str) -> str:
         return str(self.element.locator(selector).first.inner_text())
 

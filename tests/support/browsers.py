@@ -23,8 +23,9 @@ VIEWS = [  # width and theme; `make test` looks at the first two
 OFF = (
     "HttpsUpgrades", "MediaRouter", "OptimizationHints", "PaintHolding", "ThirdPartyStoragePartitioning",
     "WebUIOmniboxPopup", "WebUIOmniboxAimPopup",  # of an address bar that nobody sees: each window would load both
+    "SpareRendererForSitePerProcess",  # a process in reserve for the next page
 )  # fmt: skip
-FLAGS = ["--no-sandbox", f"--disable-features={','.join(OFF)}"]
+FLAGS = ["--no-sandbox", "--process-per-site", f"--disable-features={','.join(OFF)}"]  # a visitor's tabs share one
 
 
 def refuse_none() -> None:

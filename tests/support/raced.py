@@ -15,9 +15,10 @@ EVIL = '</script><script>window.pwned=1</script><!--\u2028\u2029<img src=x onerr
 
 
 def race_of(pair: Lab, prompt: str = "a", **own: Any) -> list[AnyEvent]:
-    """The events of 24 tokens at temperature 1."""
+    """The events of 24 tokens at temperature 1, unless `own`, the drafter's settings, say otherwise."""
     lanes: dict[str, dict[str, Any]] = {"plain": {"drafter": "plain"}, "speculative": own}
     common = {"temperature": 1.0, "seed": 5, "max_new_tokens": 24}
+    common |= {name: own[name] for name in common if name in own}
     settings = {name: Settings.of(**(common | more)) for name, more in lanes.items()}
     return list(race([pair.session(prompt, one, run="r", lane=name) for name, one in settings.items()]))
 

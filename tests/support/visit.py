@@ -11,6 +11,10 @@ from tests.support import inside
 from tests.support.browsers import SLOW_MS
 
 UNFOLDS = ("Resample", "Why this fast", "Is it exact?", "Compare")
+FRAMES = """(e, frames) => new Promise((done) => {
+    const next = (left) => (left ? requestAnimationFrame(() => next(left - 1)) : done());
+    next(frames);
+})"""
 EVIL = '<img src=x onerror="window.pwned=1"><script>window.pwned=2</script>${window.pwned=3}{{pwned}}'
 
 
@@ -56,8 +60,8 @@ class Visit:
     def element(self) -> Any:
         return self.page.locator("draftscope-instrument")
 
-    def ask(self, script: str) -> Any:
-        return self.element.evaluate(script)
+    def ask(self, script: str, given: Any = None) -> Any:
+        return self.element.evaluate(script, given)
 
     def until(self, script: str) -> None:
         handle = self.page.query_selector("draftscope-instrument")
@@ -85,7 +89,18 @@ class Visit:
 
     def to_end(self) -> None:
         self.ask("e => e.transport.toEnd()")
-        self.page.wait_for_timeout(150)
+        self.painted()
+
+    def painted(self, frames: int = 2) -> None:
+        """So many frames later; after two, whatever was asked for has been painted."""
+        self.ask(FRAMES, frames)
+
+    def open(self, accordion: str, field: str) -> None:
+        """Opens one of Gradio's accordions that holds this `field`. The first time it fills the fields in only now, and
+        writes each value once more up to two frames later: over whatever was entered meanwhile."""
+        self.page.get_by_role("button", name=accordion).click()
+        self.page.wait_for_selector(f"#ds-{field}", state="visible")
+        self.painted(4)
 
     def fill(self, name: str, value: str) -> None:
         self.page.fill(f"#ds-{name} textarea, #ds-{name} input[type=number], #ds-{name} input[type=text]", value)
@@ -98,7 +113,7 @@ class Visit:
 
     def unfold(self, title: str) -> None:
         self.element.get_by_role("button", name=title).click()
-        self.page.wait_for_timeout(150)
+        self.painted()
 
     def figure(self, name: str) -> str:
         part = "Is it exact?" if name == "distribution" else "Why this fast"

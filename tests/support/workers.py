@@ -1,6 +1,7 @@
 """Which worker runs what, when pytest-xdist runs the suite in several: files that share a server stay together, and
 what takes longest starts first, so that no worker ends long after the others. The page's tests are two groups of
-about the same length, each with a server of its own, so that two workers have them from the first second.
+about the same length, each with a server of its own: two workers have them from the first second, while a third
+computes.
 """
 
 from __future__ import annotations

@@ -41,10 +41,11 @@ class EngineListeners:
             )  # fmt: skip
 
     def arrive(self, request: gr.Request) -> list[Any]:
-        """The address's settings, and the plots of the recorded run."""
+        """The address's settings, and the plots of the recorded run. A control that the address does not name is left
+        alone: a visitor may have changed it already."""
         query = dict(request.query_params or {})
         controls, sentence = from_query(query, self.shared.defaults)
-        values = [controls[name] if set(query) & set(names()) else gr.skip() for name in names()]
+        values = [controls[name] if name in query else gr.skip() for name in names()]
         if "drafter" in query:  # the list may not have it yet
             values[names().index("drafter")] = self.offered(controls["drafter"])
         text = json.dumps({"seq": new_run_id(), "arrived": True} | ({"note": sentence} if sentence else {}))
