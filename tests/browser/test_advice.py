@@ -16,9 +16,9 @@ LATE = 600_000  # costs of the models are measured first, on a busy machine
 
 def opened(visit: Any) -> Any:
     """A page with the card unfolded."""
-    page = visit().page
-    page.locator("#ds-advice > button").click()
-    page.locator("#ds-advice-measure").wait_for()
+    shown = visit()
+    shown.open("Should I?", "advice-s")
+    page = shown.page
     page.locator("#ds-advice-s input[type=number]").fill("5")
     return page
 

@@ -49,7 +49,7 @@ def test_ones_own_models_are_loaded_and_decode(visit: Any, brought: Path) -> Non
     page.run()
     assert "target" in named(page)
     written, header = page.ask(WRITTEN), page.page.inner_text(".ds-engine")
-    page.page.get_by_role("button", name="Other models").click()
+    page.open("Other models", "target")
     assert violations(page.page) == []
 
     load(page, str(brought.parent / "nowhere"))
@@ -77,7 +77,7 @@ def test_ones_own_models_are_loaded_and_decode(visit: Any, brought: Path) -> Non
 def test_a_known_model_is_one_click_away(visit: Any) -> None:
     page = visit()
     page.ready()
-    page.page.get_by_role("button", name="Other models").click()
+    page.open("Other models", "target")
     page.page.get_by_role("button", name="SmolLM2-135M-Instruct").click()
     page.page.wait_for_function(
         "() => document.querySelector('#ds-target textarea, #ds-target input').value === 'smollm2'"

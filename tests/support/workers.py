@@ -14,7 +14,11 @@ from xdist.scheduler import LoadFileScheduling
 
 TOGETHER = {
     "tests/browser, one server": ("tests/browser/test_page.py",),
-    "tests/browser, another": ("tests/browser/test_page_*.py",),
+    "tests/browser, another": (
+        "tests/browser/test_page_*.py",
+        "tests/browser/test_reload.py",
+        "tests/browser/test_advice.py",
+    ),
     "tests/app, one engine": ("tests/app/test_app_process.py", "tests/app/test_asks_process.py"),
 }
 LONGEST = (  # by processor time; whatever is not named follows in the order of its name
