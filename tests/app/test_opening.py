@@ -15,6 +15,7 @@ from draftscope import DraftscopeError
 from draftscope.base.load_settings import LoadSettings
 from draftscope.decode.lab import Lab
 from draftscope.models.loading import sources
+from draftscope.models.loading.known import usual_drafter
 from draftscope_app.cli import options
 from draftscope_app.engine import opening
 from draftscope_app.engine.messages import DrafterChoice
@@ -25,6 +26,7 @@ from draftscope_app.page.listeners.engine import EngineListeners, able
 from draftscope_app.page.shared import Shared
 from draftscope_app.space import entry
 
+OF_SMOLLM2 = usual_drafter(LoadSettings(target="smollm2"))
 ABSENT = "'smollm2' is not on this machine; connect to a network once."
 
 
@@ -78,7 +80,7 @@ def test_the_page_says_that_a_model_is_downloaded(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     ("given", "drafter", "chosen"),
     [
-        ({"target": "smollm2"}, None, "ngram"),
+        ({"target": "smollm2"}, None, OF_SMOLLM2),
         ({"target": "smollm2"}, "suffix", "suffix"),
         ({"target": "smollm2", "draft": "other"}, None, None),
         ({}, None, None),
@@ -95,7 +97,7 @@ def test_a_space_chooses_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "serve", lambda *args, **_: served.append(args[2:]))
     monkeypatch.setenv("DRAFTSCOPE_TARGET", "smollm2")
     assert entry.main(Path(__file__).parents[2]) == 0
-    assert [(load.target, drafter) for load, drafter in served] == [("smollm2", "ngram")]
+    assert [(load.target, drafter) for load, drafter in served] == [("smollm2", OF_SMOLLM2)]
 
 
 Choice: Callable[..., DrafterChoice] = lambda name, there: DrafterChoice(name, name, True, there, "", ())  # noqa: E731

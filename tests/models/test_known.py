@@ -18,13 +18,14 @@ import pytest
 import torch
 from gguf import GGMLQuantizationType as Kind
 
-from draftscope import DraftscopeError
+from draftscope import DraftscopeError, load
 from draftscope.base.load_settings import LoadSettings
 from draftscope.models.files import hub, wheel
+from draftscope.models.heads import HeadShape, Mtp, MtpConfig, SharedWeights, save_head
 from draftscope.models.loading import converted as converting
 from draftscope.models.loading import known as table
 from draftscope.models.loading.checkpoints import CheckpointOptions, find, load_model
-from draftscope.models.loading.known import KNOWN, KnownModel, known, usual_drafter
+from draftscope.models.loading.known import KNOWN, KnownModel, heads_for, known, usual_drafter
 from draftscope.models.loading.sources import ORIGINAL, is_here, source_of
 from tests.conftest import random_llama
 from tests.support import gguf_files
@@ -66,7 +67,7 @@ def standin(shelf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kno
     sha = hashlib.sha256(gguf.read_bytes()).hexdigest()
     model = KnownModel(
         name="standin", title="Stand-in-1M", repository="owner/standin",
-        files=("config.json", "model.safetensors"), drafter="ngram",
+        files=("config.json", "model.safetensors"),
         wheel=wheel.WheelFile("standin==1.0", MEMBER, sha, size),
     )  # fmt: skip
     monkeypatch.setattr(table, "KNOWN", (model,))
@@ -233,8 +234,30 @@ def test_the_table_names_what_it_needs() -> None:
         assert {"config.json", "model.safetensors", "tokenizer.json"} <= set(model.files)
 
 
-def test_a_known_target_that_is_loaded_alone_has_a_drafter() -> None:
-    assert usual_drafter(LoadSettings(target="smollm2")) == "ngram"
-    assert usual_drafter(LoadSettings(target="smollm2", draft="other")) is None
-    assert usual_drafter(LoadSettings(target="smollm2", heads=("eagle3:folder",))) is None
-    assert usual_drafter(LoadSettings()) is None
+def test_a_known_target_that_is_loaded_alone_has_a_drafter(
+    standin: KnownModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone, shipped = LoadSettings(target="standin"), tmp_path / "models" / "standin-head"
+    monkeypatch.setattr(table, "assets", lambda: tmp_path)
+    monkeypatch.setattr(table, "KNOWN", (replace(standin, heads=("eagle3:standin-head",)),))
+    assert (heads_for(alone), usual_drafter(alone)) == ([], "ngram")
+    shipped.mkdir(parents=True)
+    assert (heads_for(alone), usual_drafter(alone)) == ([f"eagle3:{shipped}"], "eagle3")
+    for other in ({"draft": "other"}, {"heads": ("eagle3:folder",)}):
+        named = LoadSettings(target="standin", **other)
+        assert (heads_for(named), usual_drafter(named)) == ([], None)
+    assert (heads_for(LoadSettings()), usual_drafter(LoadSettings())) == ([], None)
+
+
+def test_heads_that_come_with_a_known_target_are_loaded_with_it(
+    standin: KnownModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bare = load(target="standin", dtype="float32")
+    shared = SharedWeights.of(bare.target.network)
+    rope = bare.target.network.config.rope_parameters
+    shape = HeadShape(hidden=64, heads=4, key_value_heads=2, head_width=16, mlp=96, rope=rope, positions=64)
+    save_head(Mtp(MtpConfig(shape), shared), tmp_path / "models" / "own", "standin")
+    monkeypatch.setattr(table, "assets", lambda: tmp_path)
+    monkeypatch.setattr(table, "KNOWN", (replace(standin, heads=("mtp:own",)),))
+    with load(target="standin", dtype="float32") as lab:
+        assert list(lab.heads) == ["mtp"] and not bare.heads

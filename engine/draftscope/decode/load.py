@@ -20,7 +20,7 @@ from draftscope.drafters import TextDraftModel
 from draftscope.models.forward.ballast import BallastShape, pair_of
 from draftscope.models.forward.compiled import compile_if_faster
 from draftscope.models.heads import Head, RecurrentHead, SharedWeights, kind_of, load_head
-from draftscope.models.loading import embedded
+from draftscope.models.loading import embedded, known
 from draftscope.models.loading.checkpoints import (
     CheckpointOptions,
     Place,
@@ -61,10 +61,11 @@ def _taking(call: Callable[P, _Call]) -> Callable[[Callable[[_Call], Lab]], Call
 def load(settings: _Call) -> Lab:
     """Loads a target and what drafts for it; without arguments, the embedded pair and the heads trained for it.
 
-    A target alone has no draft model. Embedded models also go by their names ('draft-2l'). `draft` may name several
-    models with commas between them: the first is the draft model, and in a cascade each drafts for the one before it.
-    A draft with another tokenizer than the target's drafts through text (see `Lab.limits`). `heads` are drafters that
-    read the target's features, each as 'kind:folder or hub id' (kinds: `draftscope.models.heads.KINDS`).
+    A target alone has no draft model; a known one ('smollm2') brings the heads trained for it. Embedded models also go
+    by their names ('draft-2l'). `draft` may name several models with commas between them: the first is the draft model,
+    and in a cascade each drafts for the one before it. A draft with another tokenizer than the target's drafts through
+    text (see `Lab.limits`). `heads` are drafters that read the target's features, each as 'kind:folder or hub id'
+    (kinds: `draftscope.models.heads.KINDS`).
 
     `device_map` spreads the target over all devices ('auto'); the draft lies where the target's inputs go. `revision`
     and `draft_revision` (of the first draft) are branches, tags or commits on the hub. `progress` shows bars. `ballast`
@@ -103,7 +104,7 @@ def _loaded(settings: _Call, threads_before: int) -> Lab:
     """The models on their devices, with ballast and graphs, not yet warmed up."""
     ballast = pair_of(settings.ballast) if settings.ballast is not None else None
     options = _checkpoint_options(settings)
-    target, draft, heads = settings.target, settings.draft, list(settings.heads)
+    target, draft, heads = settings.target, settings.draft, [*known.heads_for(settings), *settings.heads]
     if target is None:
         target, draft = embedded.home("target"), draft or embedded.home("draft")
         heads = [*embedded.heads_for(target), *heads]  # of two heads of a kind, the later one counts

@@ -9,20 +9,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from draftscope.base.assets import assets
 from draftscope.base.load_settings import LoadSettings
 from draftscope.models.files.wheel import WheelFile
 
 
 @dataclass(frozen=True)
 class KnownModel:
-    """`files` of the hub repository are all that loading needs. `drafter` drafts for it where no other is named."""
+    """`files` of the hub repository are all that loading needs. `heads` ('kind:folder in assets/models') were trained
+    for it; they are loaded with it where nothing else that drafts is named, and the first one drafts."""
 
     name: str
     title: str
     repository: str
     files: tuple[str, ...]
     wheel: WheelFile
-    drafter: str
+    heads: tuple[str, ...] = ()
 
 
 KNOWN = (
@@ -37,7 +39,7 @@ KNOWN = (
             sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
             size=92_871_040,
         ),
-        drafter="ngram",
+        heads=("eagle3:llama-smollm2-135m-eagle3",),
     ),
 )
 
@@ -48,7 +50,16 @@ def known(source: str | Path | None) -> KnownModel | None:
     return None if found is None or Path(found.name).exists() else found
 
 
+def heads_for(load: LoadSettings) -> list[str]:
+    """The heads that come with a known target, as 'kind:folder', where nothing else that drafts for it is named."""
+    found = known(load.target) if load.draft is None and not load.heads else None
+    pairs = [head.split(":") for head in found.heads] if found is not None else []
+    folders = [(kind, assets() / "models" / folder) for kind, folder in pairs]
+    return [f"{kind}:{folder}" for kind, folder in folders if folder.is_dir()]
+
+
 def usual_drafter(load: LoadSettings) -> str | None:
     """The drafter for a known target that is loaded alone; None for other models, whose drafter is the usual one."""
-    found = known(load.target) if load.draft is None and not load.heads else None
-    return found.drafter if found is not None else None
+    if known(load.target) is None or load.draft is not None or load.heads:
+        return None
+    return next((head.partition(":")[0] for head in heads_for(load)), "ngram")
