@@ -254,6 +254,17 @@ def test_an_interval_that_contains_1_decides_nothing() -> None:
     assert prompts_needed(measured(0.99, 1.05, 1.06, prompts=1)) == 5  # fewer do not tell how prompts differ
 
 
+@pytest.mark.parametrize("ratio", [0.6, 1.6])
+def test_one_run_decides_nothing_however_fast_it_was(ratio: float) -> None:
+    once = Measured(Candidate("cascade", 1), Interval(ratio, ratio, ratio), 0.77, 1, 1, 96)
+    found = decide([once])
+    assert found.verdict is Verdict.OPEN and found.prompts_needed == 5
+    chosen = predict(Question(), chains(0.6), TypedCosts(0.1), NO_PREFILL)[0]
+    ends = limits.limits(chosen, chains(0.6), TypedCosts(0.1), NO_PREFILL)
+    said = " ".join(sentences.of_decision(Question(), found, None, ends))
+    assert "one run is too few to tell" in said and "Give 5 prompts or more" in said
+
+
 def test_a_hopeless_draft_is_left_off() -> None:
     observed, costs = chains(0.05), TypedCosts(0.3)
     best = predict(Question(), observed, costs, NO_PREFILL)[0]

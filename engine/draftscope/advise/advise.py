@@ -10,6 +10,9 @@ from statistics import fmean
 from time import perf_counter
 from typing import TypeVar, cast
 
+from torch.nn import Module
+
+from draftscope import drafters
 from draftscope.advise import limits, noise, proof, sentences, servers
 from draftscope.advise.candidates import Candidate
 from draftscope.advise.costs import CalibratedCosts
@@ -19,6 +22,7 @@ from draftscope.advise.observed import Observed, conditional_alpha
 from draftscope.advise.probe import Probed, Watch, able, nobody, probe
 from draftscope.advise.question import Objective, Question
 from draftscope.advise.report import AdviceReport, SpeedMap
+from draftscope.advise.surface import Sizes, Surface, surface
 from draftscope.advise.verdict import Decision, Measured, Verdict, decide
 from draftscope.base.costs import PLAIN
 from draftscope.base.errors import DraftscopeError
@@ -69,6 +73,7 @@ class Known:
     observed: Mapping[Candidate, Observed]
     costs: CalibratedCosts
     prefill: Prefill
+    prompt: int  # tokens of a prompt, in the mean
 
 
 def advise(
@@ -114,10 +119,11 @@ def advising(
     single, many, unusable = cases_of(lab, question, prompts)
     yield Progress(Stage.COSTS)
     calibration, until = lab.calibrated(watch), perf_counter() + question.seconds
-    context = round(fmean(len(case.prompts[0]) for case in single) + question.length / 2)
+    prompt = fmean(len(case.prompts[0]) for case in single)
+    context = round(prompt + question.length / 2)
 
     def known(probed: Mapping[str, Probed], keep: Sequence[int]) -> Known:
-        return Known(_observed(probed, keep), fitted(calibration, probed, context), prefill(probed))
+        return Known(_observed(probed, keep), fitted(calibration, probed, context), prefill(probed), round(prompt))
 
     def rank(probed: Mapping[str, Probed]) -> Mapping[str, float]:
         at_hand = known(probed, range(len(single)))
@@ -291,9 +297,31 @@ def _reported(
         schedule=plan,
         speed_map=speed_map(candidate, observed, costs),
         ready=_ready(lab, decision, plan),
+        surface=_surface(lab, predicted, candidate, known, costs),
         notes=list(notes),
         machine=machine(lab),
     )
+
+
+def _surface(
+    lab: Lab, predicted: Sequence[Predicted], candidate: Candidate, known: Known, costs: CalibratedCosts
+) -> Surface | None:
+    """Of the chosen drafter, or, if it makes trees, of the best one that makes chains."""
+    chains = [each.candidate for each in predicted if each.candidate.gamma is not None]
+    chain = candidate if candidate.gamma is not None else next(iter(chains), None)
+    if chain is None or chain.gamma is None:
+        return None
+    readers = [size for size in SHOWN_READERS if size <= costs.most_batch]
+    head = next((own.network for kind, own in lab.heads.items() if chain.drafter.startswith(kind)), None)
+    uses_draft = drafters.find(chain.drafter).needs_draft and lab.draft is not None
+    network = lab.draft.network if uses_draft and lab.draft is not None else head
+    sizes = Sizes(costs.calibration.target_bytes, _bytes(network) if network is not None else 0)
+    at = chain.gamma, known.prompt, known.prefill
+    return surface(chain.drafter, known.observed, costs, readers, sizes, at)
+
+
+def _bytes(network: Module) -> int:
+    return sum(each.numel() * each.element_size() for each in network.parameters())
 
 
 def speed_map(candidate: Candidate, observed: Mapping[Candidate, Observed], costs: CalibratedCosts) -> SpeedMap | None:

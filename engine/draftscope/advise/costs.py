@@ -81,6 +81,10 @@ class CalibratedCosts(RoundCosts):
             self._known[key] = ms
         return self._known[key]
 
+    def at(self, context: int) -> CalibratedCosts:
+        """The same at another context."""
+        return CalibratedCosts(self.calibration, context, self._same_as, self._timed)
+
     def scaled(self, factors: Mapping[str, float]) -> CalibratedCosts:
         """The same, with the rounds of each named drafter that many times as long."""
         one = Timed((1.0,), (1.0,))

@@ -11,6 +11,7 @@ from draftscope.advise.model import Prefill, predict
 from draftscope.advise.observed import conditional_alpha, typed
 from draftscope.advise.question import Question
 from draftscope.advise.report import AdviceReport, SpeedMap
+from draftscope.advise.surface import Sizes, surface
 from draftscope.advise.verdict import Verdict
 from draftscope.base.errors import DraftscopeError
 
@@ -95,5 +96,6 @@ def planned(
         schedule=plan,
         speed_map=SpeedMap(drafter, readers, limits.speed_map(drafter, observed, costs, readers)),
         ready=servers.ready(best.candidate, plan) if on else [],
+        surface=surface(drafter, observed, costs, readers, Sizes()),
         notes=["Modelled from typed values: nothing was run."],
     )

@@ -9,6 +9,7 @@ from draftscope.advise.limits import Limits, Stretch
 from draftscope.advise.model import Predicted
 from draftscope.advise.question import Question
 from draftscope.advise.servers import Ready
+from draftscope.advise.surface import Surface
 from draftscope.advise.verdict import Measured, Verdict
 from draftscope.measure.bench.statistics import Interval
 
@@ -38,6 +39,7 @@ class AdviceReport:
     schedule: list[Stretch]  # the chosen drafter's gamma by concurrency
     speed_map: SpeedMap | None
     ready: list[Ready]
+    surface: Surface | None = None  # what a map with "what if" is drawn from
     notes: list[str] = field(default_factory=list)
     machine: dict[str, str | int] = field(default_factory=dict)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from draftscope.advise.limits import Limits
 from draftscope.advise.model import Predicted
 from draftscope.advise.question import Objective, Question
-from draftscope.advise.verdict import FEW, Decision, Measured, Verdict
+from draftscope.advise.verdict import FEW, LEAST_RUNS, Decision, Measured, Verdict
 from draftscope.measure.bench.statistics import Interval
 
 OF = {
@@ -24,7 +24,9 @@ def of_decision(question: Question, decision: Decision, runner_up: Measured | No
     elif decision.verdict is Verdict.OFF:
         said = [f"Leave it off: the best that was found is {_measured(question, chosen)}.", *would_change(limits)]
     else:
-        said = [f"It cannot be told: {_measured(question, chosen)}, and this interval contains 1.", _needed(decision)]
+        runs = "one run is" if chosen.runs == 1 else f"{chosen.runs} runs are"
+        why = "this interval contains 1" if chosen.told else f"{runs} too few to tell"
+        said = [f"It cannot be told: {_measured(question, chosen)}, and {why}.", _needed(decision)]
     if runner_up is not None:
         said.append(f"Runner-up: {_measured(question, runner_up)}.")
     return said + _few(chosen)
@@ -111,6 +113,8 @@ def _readers(count: int) -> str:
 def _needed(decision: Decision) -> str:
     if decision.prompts_needed is None:
         return "The difference is under 1%: no practical number of prompts would tell, and it would hardly matter."
+    if not decision.chosen.told:
+        return f"Give {FEW} prompts or more, or more seconds; {LEAST_RUNS} runs beside plain decoding are the least."
     return f"About {decision.prompts_needed} prompts would tell, if the median stays where it is."
 
 

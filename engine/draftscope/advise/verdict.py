@@ -11,6 +11,7 @@ from draftscope.advise.candidates import Candidate
 from draftscope.measure.bench.statistics import Interval
 
 FEW = 5  # prompts: with fewer, nothing is said about other texts
+LEAST_RUNS = 5  # beside plain: all of fewer may be faster by chance, with a probability of 1/16 or more
 LEAST_DIFFERENCE = 0.01  # a smaller one is not worth looking for
 
 
@@ -34,6 +35,11 @@ class Measured:
     runs: int
     tokens: int  # of each answer
 
+    @property
+    def told(self) -> bool:
+        """Whether its runs are enough to decide."""
+        return self.runs >= LEAST_RUNS
+
 
 @dataclass(frozen=True)
 class Decision:
@@ -45,12 +51,12 @@ class Decision:
 
 
 def decide(measured: Sequence[Measured]) -> Decision:
-    """From at least one measured candidate. Only one whose whole interval is above 1 is advised."""
+    """From at least one measured candidate. Only one whose whole interval, over enough runs, is above 1 is advised."""
     best = max(measured, key=lambda each: each.ratio.median)
-    faster = [each for each in measured if each.ratio.low > 1]
+    faster = [each for each in measured if each.ratio.low > 1 and each.told]
     if faster:
         return Decision(Verdict.ON, max(faster, key=lambda each: each.ratio.median))
-    undecided = [each for each in measured if each.ratio.high >= 1]
+    undecided = [each for each in measured if each.ratio.high >= 1 or not each.told]
     if undecided:
         chosen = max(undecided, key=lambda each: each.ratio.median)
         return Decision(Verdict.OPEN, chosen, prompts_needed(chosen))
@@ -60,8 +66,10 @@ def decide(measured: Sequence[Measured]) -> Decision:
 def prompts_needed(measured: Measured) -> int | None:
     """The number of prompts whose interval would no longer contain 1, if the median stays and the width falls with
     their square root; at least `FEW`, since fewer do not tell how prompts differ. None where the difference is under
-    `LEAST_DIFFERENCE`."""
+    `LEAST_DIFFERENCE`. After too few runs nothing is known of the width: then `FEW`."""
     ratio = measured.ratio
+    if not measured.told:
+        return FEW
     difference = abs(ratio.median - 1)
     if difference < LEAST_DIFFERENCE:
         return None

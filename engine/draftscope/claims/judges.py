@@ -62,6 +62,8 @@ def break_even(evidence: Evidence) -> Judged | None:
     alphas = [alpha_of(cost, row["gamma"]) for cost, row in zip(costs, rows, strict=True)]
     low, high = min(alphas), max(alphas)
     found = f"Break-even acceptance of {len(rows)} measured chains: {low:.2f} to {high:.2f}, by gamma and text."
+    if high > 1:
+        found += " Above 1 means that no acceptance would pay."
     inside = [0.5 <= alpha <= 0.6 for alpha in alphas]
     verdict = ClaimVerdict.HOLDS if all(inside) else ClaimVerdict.ONLY_IF if any(inside) else ClaimVerdict.FAILS
     formula = "1 + a + ... + a^gamma = gamma c + v + o, solved for a with each chain's measured costs."
@@ -311,8 +313,8 @@ def _compared(pairs: Sequence[tuple[RowJson, RowJson]], own: str, other: str, ch
     better, worse = _apart(pairs, lambda a, b: a["low"] > b["high"]), _apart(pairs, lambda a, b: a["high"] < b["low"])
     middle = median(a["ratio_to_plain"]["median"] / b["ratio_to_plain"]["median"] for a, b in pairs)
     found = (
-        f"Of {len(pairs)} comparisons, {own} are faster than {other} in {better}, slower in {worse}; in the others the "
-        f"intervals overlap. The median ratio is {middle:.2f}."
+        f"{own[0].upper()}{own[1:]} against {other}, {len(pairs)} comparisons: faster in {better}, slower in {worse}; "
+        f"in the others the intervals overlap. The median ratio is {middle:.2f}."
     )
     verdict = ClaimVerdict.FAILS if not better else ClaimVerdict.HOLDS if better == len(pairs) else ClaimVerdict.ONLY_IF
     if not better and not worse:

@@ -83,6 +83,14 @@ def advise(
         float,
         typer.Option(parser=decimal, metavar="X", help="time for measuring, after calibrating", rich_help_panel=ASKED),
     ] = DEFAULT.seconds,
+    acceptance: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            rich_help_panel=ELSEWHERE,
+            help="read --alpha from vLLM's /metrics page, JSON of 'vllm bench serve', or shares by position",
+        ),
+    ] = None,
     report: Annotated[
         Path | None,
         typer.Option(metavar="FILE.html", help="write a page for a colleague", rich_help_panel=options.OUTPUT),
@@ -95,7 +103,7 @@ def advise(
     it on", "leave it off", or that it cannot be told.
     """
     question = Question(objective, temperature, length, concurrency, context, price_per_hour, seconds)
-    values = _typed(elsewhere)
+    values = _typed(_read_in(elsewhere, acceptance))
     if report is not None:
         plans.prepare_folder(report.parent)
     found = (
@@ -110,11 +118,24 @@ def advise(
     return ExitCode.OK
 
 
+def _read_in(given: Given, file: Path | None) -> Given:
+    """What was given, with the acceptance of the file."""
+    if file is None:
+        return given
+    if given.get("alpha"):
+        raise DraftscopeError("--alpha and --acceptance both name the acceptance; give one of them.")
+    from draftscope.advise.elsewhere import read
+
+    found = read(file)
+    terminal.remark(f"Acceptance by position from {found.source}: {', '.join(f'{each:.3f}' for each in found.alpha)}")
+    return {**given, "alpha": list(found.alpha), "unconditional": not found.conditional}
+
+
 def _typed(given: Given) -> TypedValues | None:
     """The values measured elsewhere, if --alpha was given."""
     if not given.get("alpha"):
         if set(given) - {"unconditional"}:
-            raise DraftscopeError("--c, --v and --o go with --alpha, the acceptance measured elsewhere; give it too.")
+            raise DraftscopeError("--c, --v and --o go with --alpha or --acceptance, measured elsewhere; give one too.")
         return None
     from draftscope.advise.planned import TypedValues
 

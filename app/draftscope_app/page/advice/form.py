@@ -9,6 +9,7 @@ import gradio as gr
 
 from draftscope.advise.question import MOST_READERS, Objective, Question
 from draftscope_app.page import bundle
+from draftscope_app.page.advice.map import HERE, MACHINES, MAPS
 from draftscope_app.page.advice.view import OBJECTIVES
 from draftscope_app.page.advice.wanted import ALL_KINDS, LEAST_S, MOST_S, USUAL_S
 
@@ -35,6 +36,25 @@ class AdviceForm:
     stop: gr.Button
     answer: gr.HTML
     save: gr.DownloadButton
+    report: gr.State  # what the map is drawn from
+    map: MapForm
+
+
+@dataclass(frozen=True)
+class MapForm:
+    """The map with its "what if"."""
+
+    group: gr.Column  # hidden until there is an answer
+    which: gr.Radio
+    alpha: gr.Slider  # 0: as measured
+    draft_cost: gr.Slider
+    machine: gr.Dropdown
+    note: gr.HTML
+    plot: gr.Plot
+
+    @property
+    def inputs(self) -> list[gr.Radio | gr.Slider | gr.Dropdown]:
+        return [self.which, self.alpha, self.draft_cost, self.machine]
 
 
 def form() -> AdviceForm:
@@ -48,11 +68,29 @@ def form() -> AdviceForm:
             stop = gr.Button("Stop measuring", elem_id="ds-advice-stop", interactive=False)
             save = gr.DownloadButton("Save the report", elem_id="ds-advice-save", interactive=False)
         answer = gr.HTML(apply_default_css=False, elem_id="ds-advice-answer", js_on_load=COPY)
+        map_form = _map()
+        report = gr.State(None)
     price, objective = fields["price_per_hour"], fields["objective"]
     assert isinstance(objective, gr.Dropdown)
     shown = f"(objective) => ({{ __type__: 'update', visible: objective === '{Objective.COST}' }})"
     objective.change(None, objective, price, js=shown)
-    return AdviceForm(card, fields, measure, stop, answer, save)
+    return AdviceForm(card, fields, measure, stop, answer, save, report, map_form)
+
+
+def _map() -> MapForm:
+    with gr.Column(visible=False, elem_id="ds-advice-map") as group:
+        which = gr.Radio(list(MAPS), value=MAPS[0], label="Map of the speedup", elem_id="ds-advice-which")
+        with gr.Row(elem_id="ds-advice-what-if"):
+            alpha = gr.Slider(
+                0, 0.99, 0, step=0.01, label="What if the acceptance were (0: as measured)", elem_id="ds-advice-alpha"
+            )
+            draft_cost = gr.Slider(
+                0.1, 3, 1, step=0.05, label="What if a draft step cost (1: as measured)", elem_id="ds-advice-draft"
+            )
+            machine = gr.Dropdown(list(MACHINES), value=HERE, label="On which machine", elem_id="ds-advice-machine")
+        note = gr.HTML(apply_default_css=False, elem_id="ds-advice-map-note", js_on_load=None)
+        plot = gr.Plot(show_label=False)
+    return MapForm(group, which, alpha, draft_cost, machine, note, plot)
 
 
 def _fields() -> dict[str, gr.components.Component]:

@@ -7,6 +7,7 @@ import json
 import os
 import tempfile
 from collections.abc import AsyncIterator, Mapping
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from draftscope_app.engine.handle import RunHandle
 from draftscope_app.engine.messages import Happened, Job, Refused
 from draftscope_app.page.advice import view, wanted
 from draftscope_app.page.advice.form import AdviceForm
+from draftscope_app.page.advice.map import drawn, what_if
 from draftscope_app.page.runs.feed import PERIOD_S
 from draftscope_app.page.shared import PRIVATE, Shared
 from draftscope_app.reports.advice_page import page
@@ -31,16 +33,29 @@ class AdviceListeners:
 
     def attach(self) -> None:
         form = self.form
-        outputs = [form.answer, form.measure, form.stop, form.save]
+        outputs = [form.answer, form.measure, form.stop, form.save, form.report, form.map.group]
         form.card.expand(self.drafters, None, form.fields["drafters"], queue=False, **PRIVATE)
         form.measure.click(
             self.measure, set(form.fields.values()), outputs, concurrency_limit=None, preprocess=False, **PRIVATE
-        )
+        ).then(self.draw, [form.report, *form.map.inputs], [form.map.plot, form.map.note], **PRIVATE)
+        for control in form.map.inputs:
+            changed = control.release if isinstance(control, gr.Slider) else control.change
+            changed(
+                self.draw, [form.report, *form.map.inputs], [form.map.plot, form.map.note], preprocess=False,
+                trigger_mode="always_last", **PRIVATE,
+            )  # fmt: skip
         form.stop.click(self.stop, None, None, queue=False, **PRIVATE)
 
     def drafters(self) -> Any:
         """Those that are loaded now."""
         return gr.update(choices=wanted.offered(self.shared.admission.engine.status.drafters))
+
+    def draw(self, report: view.Report | None, which: Any, alpha: Any, draft_cost: Any, machine: Any) -> list[Any]:
+        """The map as the sliders say."""
+        if not report:
+            return [gr.skip(), gr.skip()]
+        figure, note = drawn(report, str(which), what_if(wanted.share(alpha), wanted.factor(draft_cost), str(machine)))
+        return [figure, f'<p class="ds-muted">{escape(note)}</p>']
 
     def stop(self, request: gr.Request) -> None:
         active = self.shared.visitors.of(request.session_hash).active
@@ -96,12 +111,15 @@ class AdviceListeners:
             yield self._shown(view.refused(sentence) if sentence else view.stopped(), running=False)
             return
         file = await asyncio.to_thread(_saved, report)
-        yield self._shown(view.answer(report), running=False, file=file)
+        yield self._shown(view.answer(report), running=False, found=(report, file))
 
-    def _shown(self, text: str, running: bool, file: str | None = None) -> list[Any]:
-        """The answer's text, and which buttons can be pressed; a report stays until there is another one."""
+    def _shown(self, text: str, running: bool, found: tuple[view.Report, str] | None = None) -> list[Any]:
+        """The answer's text, and which buttons can be pressed. The map is shown with an answer only; a report that can
+        be saved stays until there is another one."""
+        report, file = found or (None, None)
         save = gr.update(value=file, interactive=True) if file else gr.skip()
-        return [text, gr.update(interactive=not running), gr.update(interactive=running), save]
+        buttons = [gr.update(interactive=not running), gr.update(interactive=running)]
+        return [text, *buttons, save, report, gr.update(visible=report is not None)]
 
 
 def _saved(report: view.Report) -> str:

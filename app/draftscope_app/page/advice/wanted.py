@@ -69,6 +69,18 @@ def offered(known: Sequence[DrafterChoice]) -> list[tuple[str, str]]:
     ]
 
 
+def share(value: Any) -> float | None:
+    """The slider of the acceptance: 0 is the measured one. Anything else that a page may send is taken as that."""
+    known = isinstance(value, int | float) and 0 < value < 1
+    return float(value) if known else None
+
+
+def factor(value: Any) -> float:
+    """The slider of the draft's cost, within its ends; 1 for anything that is no number."""
+    known = isinstance(value, int | float) and math.isfinite(value)
+    return min(max(float(value), 0.1), 3.0) if known else 1.0
+
+
 def _drafters(chosen: Any, known: Sequence[DrafterChoice]) -> tuple[str, ...]:
     names = [name for _, name in offered(known)]
     for name in chosen or ():

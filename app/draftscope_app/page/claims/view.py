@@ -54,7 +54,7 @@ def _guess(claim: Values) -> str:
 
 def _found(claim: Values) -> str:
     rows = [
-        ("Measured", claim["found"]),
+        ("Why" if claim["verdict"] in OPEN else "Measured", claim["found"]),
         ("The formula", claim.get("formula", "")),
         ("What would change it", claim["change"] if claim["verdict"] not in OPEN else ""),
         ("How it is judged", claim["rule"]),

@@ -1,0 +1,217 @@
+"""The map of the speedup in Plotly: gamma by readers, acceptance by draft cost, answer length by context. Pure.
+
+The line is break-even; dotted lines are break-even at the ends of the interval of the tokens a round.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import plotly.graph_objects as go
+
+from draftscope.advise.surface import CARDS, WhatIf, answer_ratio, ratios, round_costs, taus
+from draftscope.trace.html import palette
+
+Report = Mapping[str, Any]  # what `draftscope advise --json` prints
+
+READERS, ACCEPTANCE, LENGTH = "gamma by readers", "acceptance by draft cost", "answer length by context"
+MAPS = (READERS, ACCEPTANCE, LENGTH)
+HERE = "this machine, measured"
+MACHINES = (HERE, *(f"{card.name}, modelled" for card in CARDS))
+SCALE = [[0, "#B8860B"], [0.5, "#F4F1EA"], [1, "#5B8DB8"]]
+INK = "#1B1F24"
+LENGTHS = (8, 16, 32, 64, 128, 256, 512)
+Z = list[list[float]]
+
+
+def what_if(alpha: float | None, draft_cost: float, machine: str) -> WhatIf:
+    """From the sliders. `alpha` None is the measured acceptance."""
+    card = CARDS[MACHINES.index(machine) - 1] if machine in MACHINES[1:] else None
+    return WhatIf(alpha, draft_cost, card)
+
+
+def drawn(report: Report, which: str, asked: WhatIf) -> tuple[go.Figure | None, str]:
+    """The map and a sentence about it; no map where the report has no data for it."""
+    found = report.get("surface")
+    if not found:
+        return None, "There is no map: no drafter that makes chains was measured."
+    if which == ACCEPTANCE:
+        return _acceptance(report, found, asked), _note(found, asked)
+    if which == LENGTH:
+        if not found["by_context"]:
+            return None, "There is no map by context: costs were typed in for one context."
+        note = "" if asked == WhatIf() else " The sliders do not change this map."
+        gamma = found["by_context"]["gamma"]
+        return _lengths(found), (
+            f"{found['drafter']}, gamma {gamma}, one reader, with prefill, which is taken to grow with the context. "
+            f"Modelled from measured costs.{note}"
+        )
+    return _readers(report, found, asked), _note(found, asked)
+
+
+def _note(found: Report, asked: WhatIf) -> str:
+    changes = [
+        *([f"acceptance {asked.alpha:.2f} at every position"] if asked.alpha is not None else []),
+        *([f"a draft step at {asked.draft_cost:.2f} of its cost"] if asked.draft_cost != 1 else []),
+    ]
+    what = f" What if: {', '.join(changes)}." if changes else ""
+    if asked.card is not None:
+        return (
+            f"{found['drafter']} on {asked.card.name}: modelled by its roofline ({asked.card.gb_s:,} GB/s, "
+            f"{asked.card.tflop_s:,} TFLOP/s), not run; caches, kernel launches and all between forwards are left out."
+            f"{what}"
+        )
+    return (
+        f"{found['drafter']}: modelled from measured acceptance and costs, in a full batch. The solid line is "
+        f"break-even, the dotted ones at the ends of the 95% interval of the tokens a round.{what}"
+    )
+
+
+def _readers(report: Report, found: Report, asked: WhatIf) -> go.Figure:
+    table = ratios(found, asked)
+    figure = _figure("readers", "gamma")
+    x, y = [str(size) for size in found["readers"]], [str(gamma) for gamma in found["gammas"]]
+    hover = [[f"{middle:.2f} [{low:.2f}, {high:.2f}]" for middle, low, high in row] for row in table]
+    _field(figure, x, y, [[each[0] for each in row] for row in table], hover)
+    if asked == WhatIf():
+        _ends(figure, x, y, [[[each[end] for each in row] for row in table] for end in (1, 2)])
+        _measured(figure, report, found, x, y)
+    figure.update_xaxes(type="category")
+    figure.update_yaxes(type="category")
+    return figure
+
+
+def _measured(figure: go.Figure, report: Report, found: Report, x: Sequence[str], y: Sequence[str]) -> None:
+    """Settings that were run, at the concurrency that was asked for."""
+    reader = str(report["question"]["concurrency"])
+    own = [each for each in report["measured"] if each["candidate"]["drafter"] == found["drafter"]]
+    ran = [each for each in own if str(each["candidate"]["gamma"]) in y]
+    if not ran or reader not in x:
+        return
+    said = [f"{each['ratio']['median']:.2f} [{each['ratio']['low']:.2f}, {each['ratio']['high']:.2f}]" for each in ran]
+    figure.add_trace(
+        go.Scatter(
+            x=[reader] * len(ran), y=[str(each["candidate"]["gamma"]) for each in ran], mode="markers", name="measured",
+            marker={"symbol": "circle-open", "size": 26, "color": INK, "line": {"width": 2}}, customdata=said,
+            hovertemplate="measured: %{customdata}<extra></extra>",
+        )
+    )  # fmt: skip
+
+
+def _acceptance(report: Report, found: Report, asked: WhatIf) -> go.Figure:
+    """The best gamma at each acceptance and draft cost, at the concurrency nearest to the one asked for."""
+    wanted = report["question"]["concurrency"]
+    place = min(range(len(found["readers"])), key=lambda index: abs(found["readers"][index] - wanted))
+    own_c = _own(found, asked, place)[0]
+    most = max(0.6, 1.25 * own_c)  # the drafter itself is on the map
+    alphas, costs = [round(0.05 * k, 2) for k in range(21)], [most * k / 24 for k in range(1, 25)]
+    verify = round_costs({**found, "drafting": _zeros(found)}, WhatIf(card=asked.card, draft_cost=0.0))
+    own = [row[place] for row in verify]
+
+    def best(alpha: float, c: float) -> float:
+        tau = [each[0] for each in taus(found, WhatIf(alpha=alpha))]
+        return float(max(t / (gamma * c + v) for t, gamma, v in zip(tau, found["gammas"], own, strict=True)))
+
+    figure = _figure("c: a draft step, in rounds of plain decoding", "acceptance of a drafted token")
+    z = [[best(alpha, c) for c in costs] for alpha in alphas]
+    _field(figure, costs, alphas, z, [[f"{value:.2f}" for value in row] for row in z], written=False)
+    _place(figure, found, asked, place)
+    return figure
+
+
+def _own(found: Report, asked: WhatIf, place: int) -> tuple[float, tuple[float, float, float]]:
+    """The drafter's own c, and the acceptance that its tokens a round stand for: median, low, high."""
+    from draftscope.advise.alpha import alpha_of
+
+    gamma = found["gammas"][0]
+    whole = round_costs(found, asked)[0][place]
+    alone = round_costs({**found, "drafting": _zeros(found)}, WhatIf(card=asked.card, draft_cost=0.0))[0][place]
+    middle, low, high = (min(1.0, alpha_of(tau, gamma)) for tau in taus(found, asked)[0])
+    return (whole - alone) / gamma, (middle, low, high)
+
+
+def _place(figure: go.Figure, found: Report, asked: WhatIf, place: int) -> None:
+    """Where the drafter is."""
+    c, (alpha, least, most) = _own(found, asked, place)
+    figure.add_trace(
+        go.Scatter(
+            x=[c], y=[alpha], mode="markers", name=found["drafter"],
+            error_y={"type": "data", "array": [most - alpha], "arrayminus": [alpha - least], "color": INK},
+            marker={"symbol": "circle", "size": 11, "color": INK},
+            hovertemplate=f"{found['drafter']}: acceptance %{{y:.2f}}, c %{{x:.3f}}<extra></extra>",
+        )
+    )  # fmt: skip
+
+
+def _lengths(found: Report) -> go.Figure:
+    own = found["by_context"]
+    tau = found["tau"][found["gammas"].index(own["gamma"])]["median"]
+    z = [[answer_ratio(found, tau, place, tokens) for place in range(len(own["contexts"]))] for tokens in LENGTHS]
+    figure = _figure("tokens of context", "tokens of an answer")
+    x, y = [str(context) for context in own["contexts"]], [str(tokens) for tokens in LENGTHS]
+    _field(figure, x, y, z, [[f"{value:.2f}" for value in row] for row in z])
+    figure.update_xaxes(type="category")
+    figure.update_yaxes(type="category")
+    return figure
+
+
+def _zeros(found: Report) -> Z:
+    return [[0.0] * len(found["readers"]) for _ in found["gammas"]]
+
+
+def _field(
+    figure: go.Figure, x: Sequence[Any], y: Sequence[Any], z: Z, hover: list[list[str]], written: bool = True
+) -> None:
+    """Colours by doublings with 1 in the middle, and the line at 1."""
+    numbers: dict[str, Any] = {
+        "text": [[f"{value:.2f}" for value in row] for row in z], "texttemplate": "%{text}",
+        "textfont": {"color": INK, "size": 12},
+    }  # fmt: skip
+    scale = {"tickvals": [-1, 0, 1], "ticktext": ["0.5", "1", "2"], "thickness": 12, "outlinewidth": 0}
+    figure.add_trace(
+        go.Heatmap(
+            x=x, y=y, z=_doublings(z), zmin=-1, zmax=1, colorscale=SCALE, customdata=hover, showscale=not written,
+            colorbar=scale, hovertemplate="%{x}, %{y}: %{customdata}<extra></extra>", **(numbers if written else {}),
+        )
+    )  # fmt: skip
+    _break_even(figure, x, y, z, {"color": INK, "width": 3})
+
+
+def _doublings(z: Z) -> Z:
+    """log2: half the speed is as far from 1 as twice the speed."""
+    return [[math.log2(max(value, 1e-6)) for value in row] for row in z]
+
+
+def _ends(figure: go.Figure, x: Sequence[str], y: Sequence[str], ends: Sequence[Z]) -> None:
+    for z in ends:
+        _break_even(figure, x, y, z, {"color": INK, "width": 1.5, "dash": "dot"})
+
+
+def _break_even(figure: go.Figure, x: Sequence[Any], y: Sequence[Any], z: Z, line: dict[str, Any]) -> None:
+    if len(x) > 1 and len(y) > 1 and min(map(min, z)) < 1 < max(map(max, z)):
+        contours = {"start": 1, "end": 1, "size": 1, "coloring": "none"}
+        figure.add_trace(
+            go.Contour(
+                x=x,
+                y=y,
+                z=z,
+                contours=contours,
+                line=line | {"smoothing": 0},
+                showscale=False,
+                hoverinfo="skip",
+                name="break-even",
+            )
+        )
+
+
+def _figure(x: str, y: str) -> go.Figure:
+    figure = go.Figure()
+    figure.update_layout(
+        height=400, showlegend=False, paper_bgcolor="rgba(0,0,0,0)", plot_bgcolor="rgba(0,0,0,0)",
+        margin={"l": 60, "r": 12, "t": 12, "b": 48}, font={"size": 12, "family": palette()["sans"]}, template="none",
+    )  # fmt: skip
+    figure.update_xaxes(title={"text": x, "font": {"size": 12}}, zeroline=False, showgrid=False)
+    figure.update_yaxes(title={"text": y, "font": {"size": 12}}, zeroline=False, showgrid=False)
+    return figure

@@ -1,0 +1,88 @@
+"""Acceptance that was measured elsewhere, read from a file: a server's counters, a benchmark's JSON, a curve.
+
+- vLLM's `/metrics` page: accepted tokens by position over drafts, both counted since the server started
+- JSON of `vllm bench serve`: `spec_decode_per_position_acceptance_rates`; other JSON: a list of shares, or an object
+  with one of `NAMES`
+- text: shares by position, one a line or separated by commas, as a golden acceptance curve is kept
+
+Shares are of all rounds, as servers count them, unless the object says `"conditional": true`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from draftscope.base.errors import DraftscopeError
+
+NAMES = (
+    "spec_decode_per_position_acceptance_rates", "per_position_acceptance_rates", "acceptance_rates", "acceptance",
+    "alpha",
+)  # fmt: skip
+DRAFTS = re.compile(r"^vllm:spec_decode_num_drafts(?:_total)?(?:\{[^}]*\})? ([0-9.eE+]+)$", re.MULTILINE)
+ACCEPTED = re.compile(
+    r'^vllm:spec_decode_num_accepted_tokens_per_pos(?:_total)?\{[^}]*position="(\d+)"[^}]*\} ([0-9.eE+]+)$',
+    re.MULTILINE,
+)
+
+
+@dataclass(frozen=True)
+class ReadCurve:
+    """Acceptance by position, and whether each is given that all before were accepted."""
+
+    alpha: tuple[float, ...]
+    conditional: bool
+    source: str
+
+
+def read(path: Path) -> ReadCurve:
+    """The curve of a file. Raises `DraftscopeError` for a file that cannot be read or holds none."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = (getattr(error, "strerror", None) or str(error)).lower()
+        raise DraftscopeError(f"The file '{path}' cannot be read ({reason}); check the path.") from None
+    found = _counters(text) or _json(text) or _lines(text)
+    if found is None or not found.alpha:
+        raise DraftscopeError(
+            f"The file '{path}' holds no acceptance by position; give vLLM's /metrics page, JSON of 'vllm bench serve', "
+            "or shares by position, such as .7,.42,.21."
+        )
+    return found
+
+
+def _counters(text: str) -> ReadCurve | None:
+    """Of a metrics page; all engines of the server together."""
+    drafts = sum(float(number) for number in DRAFTS.findall(text))
+    accepted: dict[int, float] = {}
+    for position, number in ACCEPTED.findall(text):
+        accepted[int(position)] = accepted.get(int(position), 0.0) + float(number)
+    if not drafts or not accepted:
+        return None
+    return ReadCurve(tuple(accepted[place] / drafts for place in sorted(accepted)), False, "vLLM's counters")
+
+
+def _json(text: str) -> ReadCurve | None:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return None
+    values = found if isinstance(found, list) else _named(found) if isinstance(found, dict) else None
+    if values is None or not all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
+        return None
+    conditional = isinstance(found, dict) and found.get("conditional") is True
+    return ReadCurve(tuple(map(float, values)), conditional, "a JSON file")
+
+
+def _named(found: dict[str, Any]) -> list[Any] | None:
+    return next((found[name] for name in NAMES if isinstance(found.get(name), list)), None)
+
+
+def _lines(text: str) -> ReadCurve | None:
+    try:
+        return ReadCurve(tuple(float(part) for part in re.split(r"[\s,;]+", text.strip()) if part), False, "a curve")
+    except ValueError:
+        return None

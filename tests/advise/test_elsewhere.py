@@ -1,0 +1,58 @@
+"""Acceptance from files of other programs; each shape of file once, and files that hold none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from draftscope.advise.elsewhere import read
+from draftscope.base.errors import DraftscopeError
+from tests.support.command import command_line
+
+METRICS = """# HELP vllm:spec_decode_num_drafts_total Number of spec decoding drafts.
+vllm:spec_decode_num_drafts_total{engine="0",model_name="m"} 1000.0
+vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",model_name="m",position="1"} 420.0
+vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",model_name="m",position="0"} 700.0
+vllm:spec_decode_num_accepted_tokens_per_pos_created{engine="0",model_name="m",position="0"} 1.7e+09
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "conditional"),
+    [
+        (METRICS, (0.7, 0.42), False),
+        (METRICS.replace('engine="0"', 'engine="1"') + METRICS, (0.7, 0.42), False),
+        ('{"spec_decode_per_position_acceptance_rates": [0.7, 0.42], "completed": 10}', (0.7, 0.42), False),
+        ("[0.7, 0.42]", (0.7, 0.42), False),
+        ('{"acceptance": [0.7, 0.6], "conditional": true}', (0.7, 0.6), True),
+        (".7,.42\n", (0.7, 0.42), False),
+        ("0.7\n0.42\n", (0.7, 0.42), False),
+    ],
+)
+def test_every_kind_of_file(tmp_path: Path, text: str, expected: tuple[float, ...], conditional: bool) -> None:
+    file = tmp_path / "file"
+    file.write_text(text, encoding="utf-8")
+    found = read(file)
+    assert found.alpha == pytest.approx(expected) and found.conditional is conditional
+
+
+@pytest.mark.parametrize("text", ["", "hello", "{}", '{"alpha": ["x"]}', "vllm:spec_decode_num_drafts_total 0\n"])
+def test_a_file_without_acceptance_is_refused(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "file"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(DraftscopeError, match="holds no acceptance"):
+        read(file)
+    with pytest.raises(DraftscopeError, match="cannot be read"):
+        read(tmp_path / "missing")
+
+
+def test_the_command_plans_with_a_servers_counters(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "metrics.txt"
+    file.write_text(METRICS, encoding="utf-8")
+    cli = command_line(capsys, "advise")
+    done = cli("--acceptance", file, "--c", ".1")
+    same = cli("--alpha", ".7,.42", "--unconditional", "--c", ".1")
+    assert done.code == 0 and done.out == same.out and "modelled" in done.out
+    both = cli("--acceptance", file, "--alpha", ".5", "--c", ".1")
+    assert both.code == 2 and "--alpha and --acceptance" in both.err

@@ -1,0 +1,63 @@
+"""The map's numbers: they are the model's, "what if" changes what it says, and a roofline is that of the data sheet."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+
+from draftscope.advise.candidates import Candidate
+from draftscope.advise.costs import CalibratedCosts
+from draftscope.advise.model import Prefill, steady_ratio
+from draftscope.advise.observed import typed
+from draftscope.advise.surface import Card, Sizes, WhatIf, answer_ratio, ratios, round_costs, surface, taus
+from tests.conftest import made_calibration
+
+GAMMAS, READERS = (1, 3, 5), (1, 2, 4)
+OBSERVED = {Candidate("draft", gamma): typed([0.7], gamma) for gamma in GAMMAS}
+COSTS = CalibratedCosts(made_calibration(), 100)
+NOTHING = WhatIf()
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[str, Any]:
+    made = surface("draft", OBSERVED, COSTS, READERS, Sizes(1000, 100), (3, 100, Prefill(20.0, {"draft": 5.0})))
+    assert made is not None
+    return asdict(made)
+
+
+def test_without_a_change_it_is_the_model(found: dict[str, Any]) -> None:
+    for gamma, row in zip(GAMMAS, ratios(found, NOTHING), strict=True):
+        for readers, (middle, low, high) in zip(READERS, row, strict=True):
+            assert middle == pytest.approx(
+                steady_ratio(Candidate("draft", gamma), OBSERVED[Candidate("draft", gamma)], COSTS, readers)
+            )
+            assert low <= middle <= high
+
+
+def test_a_drafter_without_chains_has_no_map() -> None:
+    assert surface("sampled-tree", OBSERVED, COSTS, READERS, Sizes()) is None
+
+
+def test_another_acceptance_changes_the_tokens_a_round(found: dict[str, Any]) -> None:
+    assert [tau for tau, _, _ in taus(found, WhatIf(alpha=0.5))] == pytest.approx([1.5, 1.875, 1.96875])
+
+
+def test_a_draft_of_half_the_cost_saves_half_of_gamma_c(found: dict[str, Any]) -> None:
+    whole, half = round_costs(found, NOTHING), round_costs(found, WhatIf(draft_cost=0.5))
+    for before, after, drafting in zip(whole, half, found["drafting"], strict=True):
+        assert [b - a for a, b in zip(after, before, strict=True)] == pytest.approx([each / 2 for each in drafting])
+
+
+def test_a_roofline_reads_the_weights_until_the_rows_are_many(found: dict[str, Any]) -> None:
+    wide = Card("wide", gb_s=1.0, tflop_s=1.0)  # 1,000 rows take as long as reading
+    assert round_costs(found, WhatIf(card=wide)) == [pytest.approx([1 + 0.1 * gamma] * 3) for gamma in GAMMAS]
+    narrow = Card("narrow", gb_s=1e6, tflop_s=1.0)  # every row counts
+    assert round_costs(found, WhatIf(card=narrow)) == [pytest.approx([gamma + 1 + 0.1 * gamma] * 3) for gamma in GAMMAS]
+
+
+def test_longer_answers_earn_the_prefill_back(found: dict[str, Any]) -> None:
+    gained = [answer_ratio(found, 2.5, 0, tokens) for tokens in (4, 16, 64, 4096)]
+    assert gained == sorted(gained)
+    assert gained[-1] == pytest.approx(2.5 / found["by_context"]["cost"][0], rel=0.01)

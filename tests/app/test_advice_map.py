@@ -1,0 +1,77 @@
+"""The map of the card: what it draws, and what it says about where its numbers come from."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from draftscope.advise.costs import CalibratedCosts
+from draftscope.advise.planned import TypedValues, planned
+from draftscope.advise.question import Question
+from draftscope_app.page.advice import wanted
+from draftscope_app.page.advice.map import ACCEPTANCE, HERE, LENGTH, MACHINES, MAPS, READERS, drawn, what_if
+from tests.conftest import made_calibration
+
+AS_MEASURED = what_if(None, 1.0, HERE)
+
+
+@pytest.fixture(scope="module")
+def report() -> dict[str, Any]:
+    found = planned(Question(), TypedValues((0.7,)), CalibratedCosts(made_calibration(), 100))
+    values: dict[str, Any] = json.loads(found.as_json())
+    own = {"contexts": [50, 100, 300], "cost": [1.5, 1.4, 1.3], "plain_ms": [4.5, 5.0, 7.0]}
+    values["surface"]["by_context"] = own | {"gamma": 3, "prompt": 100, "prefill_ms": 20.0, "extra_ms": 5.0}
+    ratio = {"median": 1.2, "low": 1.1, "high": 1.3}
+    values["measured"] = [{"candidate": {"drafter": "draft", "gamma": 3}, "ratio": ratio}]
+    return values
+
+
+@pytest.mark.parametrize("which", MAPS)
+def test_every_map_is_drawn_and_says_that_it_is_modelled(report: dict[str, Any], which: str) -> None:
+    figure, note = drawn(report, which, AS_MEASURED)
+    assert figure is not None and len(figure.data[0].z) > 1 and "odelled" in note
+    values = [value for row in figure.data[0].z for value in row]
+    assert any(trace.name == "break-even" for trace in figure.data) == (min(values) < 0 < max(values))
+
+
+def test_the_line_is_where_it_stops_paying(report: dict[str, Any]) -> None:
+    figure, _ = drawn(report, READERS, what_if(0.3, 1.0, HERE))
+    assert [trace.name for trace in figure.data] == [None, "break-even"]
+
+
+def test_measured_points_are_on_the_map_as_it_was_measured_only(report: dict[str, Any]) -> None:
+    figure, _ = drawn(report, READERS, AS_MEASURED)
+    point = next(trace for trace in figure.data if trace.name == "measured")
+    assert (list(point.x), list(point.y), list(point.customdata)) == (["1"], ["3"], ["1.20 [1.10, 1.30]"])
+    changed, note = drawn(report, READERS, what_if(0.9, 1.0, HERE))
+    assert not any(trace.name == "measured" for trace in changed.data) and "What if: acceptance 0.90" in note
+
+
+def test_the_drafter_stands_at_its_acceptance_and_cost(report: dict[str, Any]) -> None:
+    figure, _ = drawn(report, ACCEPTANCE, AS_MEASURED)
+    point = figure.data[-1]
+    assert point.y[0] == pytest.approx(0.7, abs=0.001) and point.x[0] == pytest.approx(0.1)
+
+
+def test_another_card_is_marked_as_modelled(report: dict[str, Any]) -> None:
+    report = report | {"surface": report["surface"] | {"target_bytes": 10**9, "draft_bytes": 10**8}}
+    for machine in MACHINES[1:]:
+        assert "modelled by its roofline" in drawn(report, READERS, what_if(None, 1.0, machine))[1]
+
+
+def test_where_nothing_is_known_there_is_a_sentence(report: dict[str, Any]) -> None:
+    assert drawn(report | {"surface": None}, READERS, AS_MEASURED)[0] is None
+    typed = report | {"surface": report["surface"] | {"by_context": None}}
+    assert drawn(typed, LENGTH, AS_MEASURED)[0] is None
+
+
+@pytest.mark.parametrize(("value", "expected"), [(0, None), (0.5, 0.5), (1, None), ("x", None), (None, None)])
+def test_anything_may_be_sent_as_an_acceptance(value: Any, expected: float | None) -> None:
+    assert wanted.share(value) == expected
+
+
+@pytest.mark.parametrize(("value", "expected"), [(0.5, 0.5), (9, 3.0), (float("nan"), 1.0), ("x", 1.0)])
+def test_anything_may_be_sent_as_a_factor(value: Any, expected: float) -> None:
+    assert wanted.factor(value) == expected
