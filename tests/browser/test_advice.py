@@ -1,4 +1,4 @@
-"""The card "Should I?": refused in a sentence, measured, stopped, saved."""
+"""The card "Should I?": refused in a sentence, measured, stopped, saved; and the claims below it."""
 
 from __future__ import annotations
 
@@ -36,6 +36,21 @@ def test_a_question_is_refused_in_a_sentence_measured_and_stopped(visit: Any) ->
     page.locator("#ds-advice-stop").click()
     card.get_by_text("Stopped before there was an answer").wait_for()
     page.locator("#ds-advice-measure:enabled").wait_for()
+
+
+def test_a_verdict_is_shown_once_it_was_predicted(visit: Any) -> None:
+    page = visit().page
+    drawer = page.locator("#ds-claims")
+    drawer.locator("> button").click()
+    claim = drawer.locator("li:has([data-guess])").first
+    claim.locator(".ds-found").wait_for(state="hidden")
+    claim.locator("[data-guess]").first.click()
+    claim.locator(".ds-found").wait_for()
+    drawer.get_by_text("of 1 expected.").wait_for()
+    assert claim.locator("[data-guess]:disabled").count() == 3
+    drawer.get_by_role("button", name="Show all verdicts").click()
+    drawer.locator(".ds-found[hidden]").first.wait_for(state="detached")
+    assert_accessible(page)
 
 
 @pytest.mark.pictures  # costs of the models are measured first, which takes a minute

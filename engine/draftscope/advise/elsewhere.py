@@ -48,8 +48,8 @@ def read(path: Path) -> ReadCurve:
     found = _counters(text) or _json(text) or _lines(text)
     if found is None or not found.alpha:
         raise DraftscopeError(
-            f"The file '{path}' holds no acceptance by position; give vLLM's /metrics page, JSON of 'vllm bench serve', "
-            "or shares by position, such as .7,.42,.21."
+            f"The file '{path}' holds no acceptance by position; give vLLM's /metrics page, JSON of 'vllm bench "
+            "serve', or shares by position, such as .7,.42,.21."
         )
     return found
 
