@@ -20,6 +20,8 @@ from draftscope.decode.lab import Lab
 from draftscope.decode.race import race
 from draftscope.drafters.settings import Settings
 from draftscope.measure.bench.plan import BenchPlan
+from draftscope.models.forward import ballast
+from draftscope.models.forward.ballast import BallastShape
 from draftscope.models.heads import save_head
 from draftscope.models.probe import probed
 from draftscope.trace import files
@@ -40,6 +42,7 @@ ORDER = re.search(r"LESSONS = \[(.*?)\]", (FOLDER / "lessons.js").read_text(enco
 assert ORDER is not None
 TEXTS = "".join((FOLDER / "texts" / f"{name}.js").read_text(encoding="utf-8") for name in ORDER[1].split(", "))
 MOST_BYTES = 1_500_000
+TINY_PAIR = {name: BallastShape(name, 2, width, 2, 1, 16, 64, 64) for name, width in (("large", 64), ("little", 16))}
 HOST = """<script>(() => {
     const runs = RUNS;
     let asked = 0;
@@ -62,6 +65,9 @@ def written(pair_folders: tuple[Path, Path], tmp_path_factory: pytest.TempPathFa
     command.command()(record_lessons.main)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(record_lessons, "SWEPT", small)
+        for name, shape in TINY_PAIR.items():
+            patch.setitem(ballast.SHAPES, name, shape)
+        patch.setitem(ballast.PAIRS, record_lessons.BALLAST, tuple(TINY_PAIR))
         command(arguments, standalone_mode=False)
     return out
 
@@ -308,6 +314,9 @@ def test_shipped_lessons_open_on_what_one_can_see(browser: Any, own_run: list[An
     assert page.element.locator(".tree-svg .node.rejected").count() >= 1
     assert page.element.locator(".tree-svg .node.accepted").count() >= 1
     page.shot("lesson-6")
+    (before, after) = large_and_small(page)
+    assert before[0] == after[0]  # the same tokens
+    assert before[1] < after[1] and after[1] > 1.2  # drafting pays with a large target's costs
     for number in (7, 10):  # of two texts, drafting pays at least once and does not at least once
         told = list(walk(page, number))
         measured = [float(x) for text in told for x in re.findall(r"([\d.]+)(?:×| times as fast)", text)]
@@ -315,6 +324,29 @@ def test_shipped_lessons_open_on_what_one_can_see(browser: Any, own_run: list[An
         page.shot(f"lesson-{number}")
     assert min(measured) < 1
     page.close()
+
+
+def large_and_small(page: Alone) -> list[tuple[list[str], float]]:
+    """Of lesson 10's races on one text, as the pair is and with ballast: the chain's tokens, its speed against plain.
+    Checks what the lesson says and shows of them."""
+    told = list(walk(page, 10))
+    at = next(i for i, text in enumerate(told) if text.startswith("The target's size decides too."))
+    page.ask(f"e => e.lessons.go({at})")
+    page.painted()
+    rows = page.element.locator(".lesson .worth tbody tr")
+    assert rows.count() == 2
+    shown = [float(row.locator("b").inner_text().rstrip("×")) for row in rows.all()]
+    assert [each["ballast"] for each in page.ask("e => e.store.lanes[e.store.lanes.length - 1].start.models")] == (
+        rows.nth(1).locator("th").inner_text().split(" + ")
+    )
+    found: list[tuple[list[str], float]] = page.ask(
+        """e => [e.lessons.store.lanes, e.lessons.store.lanes.slice(-2)].map((lanes) => {
+            const [plain, lane] = ["plain", "draft"].map((name) => lanes.find((l) => l.start.drafter === name));
+            return [lane.tokens.map((t) => t.text), Inside.costsOf(lane, plain).measured];
+        })"""
+    )
+    assert shown == pytest.approx([speed for _, speed in found], rel=0.05)
+    return found
 
 
 @pytest.mark.browser
@@ -394,7 +426,7 @@ def test_speeds_by_length_and_by_batch_are_those_of_the_records(
             assert len(ratios) == 2
             assert at["all"] == pytest.approx(ratios)
             assert at["y"] == pytest.approx(median(ratios))
-    for _ in range(2):
+    for _ in range(3):
         page.element.get_by_role("button", name="Next", exact=True).click()
         page.painted()
     drawn = page.element.locator(".sweep circle").evaluate_all(

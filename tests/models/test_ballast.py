@@ -108,7 +108,14 @@ def test_loading_with_ballast_applies_to_target_and_draft(
 
 def test_named_shapes_have_the_published_sizes() -> None:
     """Parameters from the model cards, without input embeddings (Llama-3.2-1B's are also its output weights)."""
-    published = {"1b": 1.24e9, "8b": 8.03e9 - 0.525e9, "30b-a3b": 30.5e9 - 0.311e9, "70b/8": (70.6e9 - 1.05e9) / 8}
+    published = {
+        "smollm2-135m": 134.5e6,
+        "smollm2-1.7b": 1.711e9,
+        "1b": 1.24e9,
+        "8b": 8.03e9 - 0.525e9,
+        "30b-a3b": 30.5e9 - 0.311e9,
+        "70b/8": (70.6e9 - 1.05e9) / 8,
+    }
     for name, values in published.items():
         assert ballast.SHAPES[name].values == pytest.approx(values, rel=0.01), name
     assert ballast.modelled_ms(ballast.SHAPES["8b"], torch.bfloat16, copy_gb_s=15.0) == pytest.approx(1000, rel=0.01)

@@ -1,9 +1,10 @@
 """Records the runs that the lessons show: `python -m draftscope_app.recordings.record_lessons`.
 
-Run it on the embedded pair whenever its weights have changed; it takes a minute or two. Each run becomes
-assets/lessons/NAME.jsonl.gz, and a sweep over batch sizes NAME.sweep.jsonl beside it. The lessons contain no number and
-no token of their own: all of them are computed from these files, so that a new recording needs no new text. If a lesson
-needs an event (a uniform that could have gone either way, a bonus token), seeds are tried in order until it happens.
+Run it on the embedded pair whenever its weights have changed, on a machine that does nothing else; it takes two or
+three minutes and, for the lanes with ballast, 5 GB of memory. Each run becomes assets/lessons/NAME.jsonl.gz, and a
+sweep over batch sizes NAME.sweep.jsonl beside it. The lessons contain no number and no token of their own: all of them
+are computed from these files, so that a new recording needs no new text. If a lesson needs an event (a uniform that
+could have gone either way, a bonus token), seeds are tried in order until it happens.
 """
 
 from __future__ import annotations
@@ -33,24 +34,29 @@ from draftscope_app.recordings import sweep
 LESSONS = assets() / "lessons"
 WORD = re.compile(r"\s?[A-Za-z]+")  # a token that one can see
 SEEDS = 40  # tried at most
+BALLAST = "1.7b+135m"  # the pair whose costs the embedded pair gets where a lesson speaks of a large target
 Rounds = Sequence[Round]
 
 
 @dataclass(frozen=True)
 class Recorded:
     """One run: the kind of its prompt, each lane's settings, the settings of all, and what the last lane must show.
-    With `beside`, the same lanes race on a prompt of another kind too: where drafting pays beside where it does not."""
+    With `beside`, the same lanes race on a prompt of another kind too: where drafting pays beside where it does not.
+    The lanes `as_large` race once more with the costs of a large pair (`BALLAST`); they must be greedy, so that their
+    tokens are the same whatever the seed."""
 
     kind: str
     lanes: Mapping[str, Mapping[str, Any]]
     common: Mapping[str, Any]
     tells: Callable[[Rounds], bool] = bool
     beside: str = ""
+    as_large: tuple[str, ...] = ()
 
     @property
     def names(self) -> list[str]:
         """Of all lanes, in their order."""
-        return [*self.lanes, *(f"{lane}, {self.beside}" for lane in self.lanes if self.beside)]
+        beside = [f"{lane}, {self.beside}" for lane in self.lanes if self.beside]
+        return [*self.lanes, *beside, *(f"{lane}, {BALLAST}" for lane in self.as_large)]
 
 
 def both_falls(rounds: Rounds) -> bool:
@@ -133,8 +139,9 @@ RECORDED = {
     "when": Recorded(
         "story",
         PLAIN | {LANE: {"drafter": "draft", "gamma": 4}, "costly": {"drafter": "early-exit", "gamma": 4}},
-        {"max_new_tokens": 96},
+        {"max_new_tokens": 64},
         beside="structured",
+        as_large=("plain", LANE),
     ),
 }
 
@@ -167,6 +174,13 @@ def _beside(lab: Lab, name: str, recorded: Recorded, lanes: Mapping[str, Setting
     return list(race([lab.session(prompt, one, run=name, lane=lane) for lane, one in own.items()]))
 
 
+def record_as_large(lab: Lab, name: str, recorded: Recorded) -> list[AnyEvent]:
+    """The race of the lanes `as_large` on the lesson's prompt; `lab` is the same pair with ballast."""
+    prompt = presets()[recorded.kind][0]
+    own = {f"{lane}, {BALLAST}": Settings.of(**recorded.common, **recorded.lanes[lane]) for lane in recorded.as_large}
+    return list(race([lab.session(prompt, one, run=name, lane=lane) for lane, one in own.items()]))
+
+
 def main(
     out: Annotated[Path, typer.Option(metavar="DIR", help="folder of the lessons")] = LESSONS,
     target: Annotated[str | None, typer.Option(metavar="MODEL", help="default: the embedded pair")] = None,
@@ -174,15 +188,21 @@ def main(
     head: Annotated[list[str] | None, typer.Option(metavar="KIND:MODEL", help="a head; may be repeated")] = None,
 ) -> None:
     """Record the runs that the lessons use."""
-    lab = load(target, draft, heads=head or [])
-    for name, recorded in RECORDED.items():
+    out.mkdir(parents=True, exist_ok=True)
+    with load(target, draft, heads=head or []) as lab:
+        found = {name: record(lab, name, recorded) for name, recorded in RECORDED.items()}
+        for name, plan in SWEPT.items():
+            runs = sweep.measure(lab, plan, presets()[RECORDED[name].kind])
+            sweep.write(out / f"{name}{lessons.SWEEP}", runs)
+            print(f"{name}: {len(runs)} whole runs of a sweep", flush=True)
+    with load(target, draft, ballast=BALLAST) as large:
+        for name, recorded in RECORDED.items():
+            if recorded.as_large:
+                found[name] += record_as_large(large, name, recorded)
+    for name, events in found.items():
         path = out / f"{name}.jsonl.gz"
-        files.write(path, record(lab, name, recorded))
+        files.write(path, events)
         print(f"{path}: {path.stat().st_size / 1024:.0f} KiB", flush=True)
-    for name, plan in SWEPT.items():
-        runs = sweep.measure(lab, plan, presets()[RECORDED[name].kind])
-        sweep.write(out / f"{name}{lessons.SWEEP}", runs)
-        print(f"{name}: {len(runs)} whole runs of a sweep", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,44 +1,58 @@
-// Where drafting pays and where it does not: the same lanes on two texts, side by side, from one recording.
+// Where drafting pays and where it does not: the same lanes on two texts, and the same text with the costs of a larger
+// pair, side by side, from one recording.
 
 import { h } from "../base/dom.js";
-import { formatFigure, formatProb, shorten } from "../base/format.js";
+import { formatFigure, formatMs, formatProb, shorten } from "../base/format.js";
 import { costsOf } from "../base/numbers.js";
-import { draftTotals, plainLane, speculates } from "../base/store.js";
+import { draftLane, draftTotals, plainLane, speculates } from "../base/store.js";
 import { scrollable, table } from "../draw/tables.js";
-import { laneTitle } from "../run/titles.js";
+import { ballastOf, laneTitle } from "../run/titles.js";
 
-/** The store once for each prompt in it, with that prompt's lanes alone. */
+/** What a race was of: its prompt, and the costs that its target was given. */
+const raceOf = ({ start }) => JSON.stringify([start.prompt, start.models[0].ballast || ""]);
+
+/** The store once for each race in it, with that race's lanes alone. */
 export function textsOf(store) {
-  const prompts = [...new Set(store.lanes.map((lane) => lane.start.prompt))];
-  return prompts.map((prompt) => ({ ...store, lanes: store.lanes.filter((lane) => lane.start.prompt === prompt) }));
+  const races = [...new Set(store.lanes.map(raceOf))];
+  return races.map((race) => ({ ...store, lanes: store.lanes.filter((lane) => raceOf(lane) === race) }));
 }
+
+/** The real model whose costs a race's target was given; empty where its costs are its own. */
+export const targetOf = ({ lanes }) => lanes[0].start.models[0].ballast || "";
 
 /** A text by the beginning of its prompt. */
 export const textName = ({ lanes }) => `“${shorten(lanes[0].start.prompt.split(/\s+/).join(" "), 34)}”`;
 
-/** [{text, lane, accepted, costs}] of every drafting lane, text by text. */
-export const paysOf = (store) =>
-  textsOf(store).flatMap((own) =>
+/** [{text, lane, accepted, costs}] of every drafting lane of these races, one race after the other. */
+export const paysOf = (races) =>
+  races.flatMap((own) =>
     own.lanes.filter(speculates).map((lane) => {
       const { drafted, accepted } = draftTotals(lane, lane.rounds.length);
       return { text: textName(own), lane, accepted: accepted / drafted, costs: costsOf(lane, plainLane(own)) };
     }),
   );
 
-export function paysPicture(store) {
-  const rows = paysOf(store).filter(({ costs }) => costs);
+/** A table of the drafting lanes of these races; `first` names a race in its first column. */
+export function paysPicture(races, first = ["text", textName]) {
+  const [heading, nameOf] = first;
+  const rows = races.flatMap((own) =>
+    paysOf([own])
+      .filter(({ costs }) => costs)
+      .map((row) => [nameOf(own), row]),
+  );
   return h(
     "div",
     { class: "worth" },
     scrollable(
       "Where it pays",
       table(
-        ["text", "lane", "accepted / drafted", "tokens per round", "c", "× plain"],
-        rows.map(({ text, lane, accepted, costs }) => [
-          text,
+        [heading, "lane", "accepted / drafted", "tokens per round", "plain round", "c", "× plain"],
+        rows.map(([name, { lane, accepted, costs }]) => [
+          name,
           laneTitle(lane),
           formatProb(accepted),
           formatFigure(costs.tau),
+          formatMs(costs.one),
           formatProb(costs.c),
           h("b", { text: `${formatFigure(costs.measured)}×` }),
         ]),
@@ -46,7 +60,23 @@ export function paysPicture(store) {
     ),
     h("p", {
       class: "sum",
-      text: "c: median draft forward / median plain round. × plain: tokens per millisecond of whole lanes, prefill excluded, recorded in one race for each text.",
+      text: "c: median draft forward / median plain round. × plain: tokens per millisecond of whole lanes, prefill excluded, recorded in one race for each row's text and target.",
+    }),
+  );
+}
+
+/** The lanes of `large`, a race with ballast, beside the same drafters' lanes of the race `own` without it. */
+export function largePicture(own, large) {
+  const drafters = large.lanes.map((lane) => lane.start.drafter);
+  const same = { ...own, lanes: own.lanes.filter((lane) => drafters.includes(lane.start.drafter)) };
+  const nameOf = (race) => ballastOf({ start: draftLane(race).start }) || "this pair as it is";
+  return h(
+    "div",
+    {},
+    paysPicture([same, large], ["costs of", nameOf]),
+    h("p", {
+      class: "sum",
+      text: "With ballast, each forward also reads and multiplies weights of the named model's size; their product is not used, so the tokens are this pair's own.",
     }),
   );
 }

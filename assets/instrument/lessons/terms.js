@@ -20,6 +20,8 @@ const TERMS = {
   "hidden state": "the output of a layer of the target at one token",
   outcome: "how many draft tokens are accepted, and which token follows them",
   mask: "which rows attend to which: each sees the text so far, its ancestors and itself",
+  ballast:
+    "random weights that are read and multiplied beside a model's own, at a real model's size, without an effect on its tokens",
   ITL: "",
   ICL: "",
   TTFT: "",

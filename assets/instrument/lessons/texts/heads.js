@@ -1,6 +1,6 @@
 // Lesson: what drafting costs, and what it gains, when the drafter reads the target.
 
-import { counted, formatFigure, formatMs, median } from "../../base/format.js";
+import { counted, formatFigure, formatMs, formatProb, median } from "../../base/format.js";
 import { costsOf } from "../../base/numbers.js";
 import { h } from "../../base/dom.js";
 import { plainLane } from "../../base/store.js";
@@ -34,6 +34,17 @@ const worths = (store) =>
     {},
     textsOf(store).flatMap((own) => [h("h4", { text: `Text: ${textName(own)}` }), worthPicture(own)]),
   );
+
+/** What a forward of the heads costs of a plain round, from the cheapest to the dearest. */
+function headCosts(own) {
+  const costs = proposalsOf(own)
+    .filter(({ lane }) => lane.start.drafter !== "draft")
+    .map(({ lane }) => costsOf(lane, plainLane(own))?.c)
+    .filter(Number.isFinite)
+    .sort((a, b) => a - b);
+  if (!costs.length) return "";
+  return ` A head's forward takes ${formatProb(costs[0])} to ${formatProb(costs[costs.length - 1])} of a plain round here, because this target is small; the last lesson shows what a large target changes.`;
+}
 
 const pacesOf = (own) =>
   proposalsOf(own)
@@ -77,7 +88,7 @@ function steps(whole) {
     paces.length && {
       show: "none",
       figure: worths,
-      say: `A cheap draft must also be accepted, and that depends on the text. Compared with plain decoding, these lanes ran at ${paces.map(({ own, found }) => `${found.join(", ")} on ${textName(own)}`).join("; and at ")}.`,
+      say: `A cheap draft must also be accepted, and that depends on the text. Compared with plain decoding, these lanes ran at ${paces.map(({ own, found }) => `${found.join(", ")} on ${textName(own)}`).join("; and at ")}.${headCosts(store)}`,
     },
   ];
 }

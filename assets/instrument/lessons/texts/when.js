@@ -1,9 +1,11 @@
-// Lesson: short answers and full batches.
+// Lesson: costly drafts, what a large target changes, short answers and full batches.
 
-import { counted } from "../../base/format.js";
+import { counted, formatMs, formatProb } from "../../base/format.js";
 import { batchPicture, belowWords, byBatch, byLength, forwardsAt, lengthPicture } from "../sweep.js";
 import { laneTitle } from "../../run/titles.js";
-import { paysOf, paysPicture, textsOf } from "../pays.js";
+import { costsOf } from "../../base/numbers.js";
+import { draftLane, plainLane } from "../../base/store.js";
+import { largePicture, paysOf, paysPicture, targetOf, textsOf } from "../pays.js";
 import { times } from "../telling.js";
 
 /** What drafted rows cost at the smallest and at the largest batch. */
@@ -23,9 +25,9 @@ function rowWords(sweep, batches) {
   return `Why the batch matters: speculation needs [[rows]] that cost almost nothing. With γ ${gamma}, ${words(few)}; ${words(many)}. ${so}`;
 }
 
-/** The best and the worst of the recorded lanes, in words. */
-function paysWords(whole) {
-  const all = paysOf(whole).filter(({ costs }) => costs);
+/** The best and the worst of the lanes of these races, in words. */
+function paysWords(races) {
+  const all = paysOf(races).filter(({ costs }) => costs);
   if (all.length < 2) return "";
   const sorted = [...all].sort((a, b) => b.costs.measured - a.costs.measured);
   const words = ({ text, lane, costs }) =>
@@ -33,20 +35,51 @@ function paysWords(whole) {
   return `Best here: ${words(sorted[0])}. Worst: ${words(sorted[sorted.length - 1])}.`;
 }
 
+/** The first race, and the same with the costs of a large pair; null where that was not recorded. */
+function pairOfRaces(races) {
+  const own = races.find((race) => !targetOf(race));
+  const large = races.find((race) => targetOf(race));
+  return own && large ? { own, large } : null;
+}
+
+/** What a larger target changes: the same tokens and drafts, other costs. */
+function largeStep(races) {
+  const pair = pairOfRaces(races);
+  if (!pair) return null;
+  const [before, after] = [pair.own, pair.large].map((race) => {
+    const lane = draftLane(race);
+    return { lane, plain: plainLane(race), costs: costsOf(lane, plainLane(race)) };
+  });
+  if (!before.costs || !after.costs) return null;
+  const [target, draft] = after.lane.start.models.map((model) => model.ballast);
+  const pays = ({ costs }) =>
+    costs.measured > 1
+      ? `ran ${times(costs.measured)} as fast as plain decoding`
+      : `reached ${times(costs.measured)} its speed`;
+  return {
+    show: "none",
+    figure: () => largePicture(pair.own, pair.large),
+    say: `The target's size decides too. Here the same two models race on the first text twice: as they are, and with [[ballast]], which gives the target the costs of ${target} and the draft those of ${draft}. Tokens and drafts are the same, and so is the share that was accepted. A plain round takes ${formatMs(after.costs.one)} instead of ${formatMs(before.costs.one)}, and a draft forward ${formatProb(after.costs.c)} of it instead of ${formatProb(before.costs.c)}. As they are, the chain ${pays(before)}; with the large pair's costs it ${pays(after)}.`,
+  };
+}
+
 function steps(whole) {
-  const [store] = textsOf(whole);
+  const races = textsOf(whole);
+  const small = races.filter((race) => !targetOf(race));
+  const [store] = small;
   const lengths = byLength(store);
   const series = byBatch(store.sweep);
   const [first, last] = [lengths[0], lengths[lengths.length - 1]];
   return [
     {
       show: "none",
-      figure: paysPicture,
-      say: `The same target on two texts, with a cheap draft and with a costly one. Drafting pays where the draft is cheap and often accepted; with a costly draft or an unpredictable text it does not. ${paysWords(whole)}`,
+      figure: () => paysPicture(small),
+      say: `The same target on two texts, with a cheap draft and with a costly one. Drafting pays where the draft is cheap and often accepted; with a costly draft or an unpredictable text it does not. ${paysWords(small)}`,
     },
+    largeStep(races),
     {
       show: "none",
-      figure: (all) => lengthPicture(textsOf(all)[0]),
+      figure: () => lengthPicture(store),
       say: `An answer may be too short. Both models process the prompt first, and the first [[round]] drafts before it verifies: after one token this run was ${times(first.y)} as fast as plain decoding, after ${lengths.length} tokens ${times(last.y)}. It was ${belowWords(lengths, "token")}.`,
     },
     {
@@ -67,7 +100,7 @@ function steps(whole) {
 
 export const lesson = {
   title: "When it does not pay",
-  about: "costly drafts, short answers, full batches",
+  about: "costly drafts, a large target, short answers, full batches",
   trace: "when",
   steps,
   last: { show: "none", figure: batchPicture },

@@ -62,6 +62,8 @@ class BallastShape:
 SHAPES = {
     shape.name: shape
     for shape in (
+        BallastShape("smollm2-135m", 30, 576, 9, 3, 64, 1536, 49_152),  # SmolLM2-135M
+        BallastShape("smollm2-1.7b", 24, 2048, 32, 32, 64, 8192, 49_152),  # SmolLM2-1.7B
         BallastShape("1b", 16, 2048, 32, 8, 64, 8192, 128_256),  # Llama-3.2-1B
         BallastShape("8b", 32, 4096, 32, 8, 128, 14336, 128_256),  # Llama-3.1-8B
         BallastShape("eagle3-8b", 1, 4096, 32, 8, 128, 14336, 32_000, reads=2),  # EAGLE3-LLaMA3.1-Instruct-8B
@@ -70,6 +72,7 @@ SHAPES = {
     )
 }
 PAIRS = {
+    "1.7b+135m": ("smollm2-1.7b", "smollm2-135m"),
     "8b+1b": ("8b", "1b"),
     "8b+eagle3": ("8b", "eagle3-8b"),
     "70b/8+1b": ("70b/8", "1b"),
