@@ -76,7 +76,7 @@ export function largePicture(own, large) {
     paysPicture([same, large], ["costs of", nameOf]),
     h("p", {
       class: "sum",
-      text: "With ballast, each forward also reads and multiplies weights of the named model's size; their product is not used, so the tokens are this pair's own.",
+      text: "With ballast, each forward also reads and multiplies weights of the named model's size. Nothing is done with the result, so the tokens are this pair's own.",
     }),
   );
 }

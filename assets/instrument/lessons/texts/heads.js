@@ -43,7 +43,7 @@ function headCosts(own) {
     .filter(Number.isFinite)
     .sort((a, b) => a - b);
   if (!costs.length) return "";
-  return ` A head's forward takes ${formatProb(costs[0])} to ${formatProb(costs[costs.length - 1])} of a plain round here, because this target is small; the last lesson shows what a large target changes.`;
+  return ` A head's forward takes ${formatProb(costs[0])} to ${formatProb(costs[costs.length - 1])} of a plain round here. This target is small; the last lesson shows what a large one changes.`;
 }
 
 const pacesOf = (own) =>
