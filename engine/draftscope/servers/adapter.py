@@ -147,6 +147,11 @@ class Identity:
     vocabulary: int | None
     offers: Offers
 
+    @property
+    def sentence(self) -> str:
+        """The address with what answers there."""
+        return f"{self.url} ({self.kind} {self.version or 'of unknown version'}, {self.model})"
+
 
 class Server(ABC):
     """A server that runs, of one dialect. As a context it closes its connections at the end."""

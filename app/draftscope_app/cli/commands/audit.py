@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from pydantic import BaseModel, ConfigDict, Field
 
 from draftscope.base.errors import DraftscopeError
 from draftscope_app.cli import options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
-from draftscope_app.cli.fields import Given, decimal, takes, whole
+from draftscope_app.cli.fields import Given, options_of, takes
 
 if TYPE_CHECKING:
     from draftscope.servers.audit.asked import Plan
@@ -24,69 +25,53 @@ if TYPE_CHECKING:
 
 ASKED, CERTAINTY = "What is asked", "Certainty"
 DRAFTS = ("draft", "head", "draft_revision", "ballast", "graphs")  # options of loading that an audit has no use for
-MODEL = [option for option in options.MODEL_OPTIONS if option.name not in DRAFTS]
+TARGET = "the weights that the server should run: hub id, folder, GGUF file, or a known name; without it give --plain"
 MOST_PROMPTS = 64
 POSITIONS = ("token", "samples", "log p - E log p, nats", "standard error", "z")
+
+
+class Options(BaseModel):
+    """What `audit` takes beside the server's address, the target and the sampling."""
+
+    model_config = ConfigDict(frozen=True)
+
+    plain: str | None = Field(
+        None, description="a plain server of the same model: it writes the greedy texts, and without --target samples"
+    )
+    model: str | None = Field(None, description="the model to ask for, if there are several")
+    prompts: Path | None = Field(None, description="prompts of your own, one a line")
+    chat: bool = Field(False, description="put prompts into the model's chat template")
+    tokens: int = Field(12, description="tokens of each text")
+    concurrency: int = Field(4, description="requests at once")
+    samples: int = Field(400, description="texts at most")
+    seconds: float = Field(300.0, description="seconds of sampling at most")
+    false_alarm: float = Field(1e-6, description="chance of a difference found where there is none")
+    tolerance: float | None = Field(None, description="what rounding may cost, in nats a token; default: measured")
+
+
+_CERTAIN = ("samples", "seconds", "false_alarm", "tolerance")
+_METAVARS = {
+    "plain": "URL",
+    "model": "NAME",
+    "prompts": "FILE",
+    "seconds": "S",
+    "false_alarm": "P",
+    "tolerance": "NATS",
+}
+OPTIONS = options_of(Options.model_fields, lambda name: CERTAINTY if name in _CERTAIN else ASKED, _METAVARS)
+# No stop strings: a server that leaves the string's tokens out does not say which tokens it sampled.
+SAMPLING = options.sampling_options(without=("stop",), temperature=1.0)
 
 app = typer.Typer(add_completion=False)
 
 
 @app.command()
-@takes(loading=MODEL)
+@takes(given=OPTIONS, sampling=SAMPLING, loading=options.model_options(DRAFTS, {"target": TARGET}))
 def audit(
     url: Annotated[str, typer.Argument(metavar="URL", help="the server, such as http://127.0.0.1:8000")],
+    given: Given,
+    sampling: Given,
     loading: Given,
-    plain: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL",
-            help="a plain server of the same model: it writes the greedy texts, and without --target samples",
-        ),
-    ] = None,
-    model: Annotated[
-        str | None, typer.Option(metavar="NAME", help="the model to ask for, if there are several")
-    ] = None,
-    prompts: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="prompts of your own, one a line", rich_help_panel=ASKED)
-    ] = None,
-    chat: Annotated[
-        bool, typer.Option("--chat", help="put prompts into the model's chat template", rich_help_panel=ASKED)
-    ] = False,
-    temperature: Annotated[float, typer.Option(parser=decimal, metavar="T", rich_help_panel=ASKED)] = 1.0,
-    top_k: Annotated[int, typer.Option(parser=whole, metavar="N", rich_help_panel=ASKED)] = 0,
-    top_p: Annotated[float, typer.Option(parser=decimal, metavar="P", rich_help_panel=ASKED)] = 1.0,
-    min_p: Annotated[float, typer.Option(parser=decimal, metavar="P", rich_help_panel=ASKED)] = 0.0,
-    tokens: Annotated[
-        int, typer.Option(parser=whole, metavar="N", help="tokens of each text", rich_help_panel=ASKED)
-    ] = 12,
-    concurrency: Annotated[
-        int, typer.Option(parser=whole, metavar="N", help="requests at once", rich_help_panel=ASKED)
-    ] = 4,
-    seed: Annotated[int, typer.Option(parser=whole, metavar="N", rich_help_panel=ASKED)] = 0,
-    samples: Annotated[
-        int, typer.Option(parser=whole, metavar="N", help="texts at most", rich_help_panel=CERTAINTY)
-    ] = 400,
-    seconds: Annotated[
-        float, typer.Option(parser=decimal, metavar="S", help="seconds of sampling at most", rich_help_panel=CERTAINTY)
-    ] = 300.0,
-    false_alarm: Annotated[
-        float,
-        typer.Option(
-            parser=decimal,
-            metavar="P",
-            help="chance of a difference found where there is none",
-            rich_help_panel=CERTAINTY,
-        ),
-    ] = 1e-6,
-    tolerance: Annotated[
-        float | None,
-        typer.Option(
-            parser=decimal,
-            metavar="NATS",
-            help="what rounding may cost, in nats a token; default: measured",
-            rich_help_panel=CERTAINTY,
-        ),
-    ] = None,
     json: options.Json = False,
 ) -> int:
     """Ask whether a server's output is still its target's.
@@ -96,15 +81,8 @@ def audit(
     audit ends as soon as a difference is clear, or says how large a difference it could have missed. The exit code is 1
     where a difference was found.
     """
-    from draftscope.drafters.settings import Settings
-    from draftscope.servers.audit.asked import Plan
-    from draftscope.verify.sampling import Sampling
-
-    settings = Settings.of(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, seed=seed)
-    sampling = Sampling.of(settings)
-    plan = Plan(sampling, samples, tokens, seconds, concurrency, false_alarm, tolerance, seed)
-    texts = _read(prompts)
-    report = _audited(url, plain, model, loading, texts, chat, plan)
+    chosen = Options(**given)
+    report = _audited(url, chosen, loading, _read(chosen.prompts), _plan(chosen, sampling))
     if json:
         print(jsonlib.dumps(report.as_json()))
     else:
@@ -114,43 +92,48 @@ def audit(
     return ExitCode.BAD_INPUT if report.incomplete else ExitCode.OK
 
 
-def _audited(
-    url: str,
-    plain: str | None,
-    model: str | None,
-    loading: Given,
-    texts: Sequence[str],
-    chat: bool,
-    plan: Plan,
-) -> Report:
+def _plan(chosen: Options, sampling: Given) -> Plan:
+    from draftscope.servers.audit.asked import Plan
+    from draftscope.verify.sampling import Sampling
+
+    settings = options.settings({"temperature": 1.0} | dict(sampling))
+    return Plan(
+        Sampling.of(settings), chosen.samples, chosen.tokens, chosen.seconds, chosen.concurrency, chosen.false_alarm,
+        chosen.tolerance, settings.seed,
+    )  # fmt: skip
+
+
+def _audited(url: str, chosen: Options, loading: Given, texts: Sequence[str], plan: Plan) -> Report:
     from draftscope.decode.prompt import read_prompt
     from draftscope.models.loading.chat import Chat
     from draftscope.servers.audit.audit import audit as audit_server
     from draftscope.servers.audit.audit import audit_without_weights
     from draftscope.servers.audit.greedy import GREEDY_TOKENS
+    from draftscope.servers.audit.writer import refuse_without_ids
     from draftscope.servers.identify import identify
 
-    if "target" not in loading and plain is None:
+    if "target" not in loading and chosen.plain is None:
         raise DraftscopeError(
             "An audit needs the weights that the server should run (--target), or a plain server of the same model "
             "(--plain)."
         )
     with ExitStack() as opened:
-        listed = [each for each in (url, plain) if each is not None]
-        server = opened.enter_context(identify(url, listed, model))
-        other = None if plain is None else opened.enter_context(identify(plain, listed, model))
-        about, watch = server.identity, opened.enter_context(_watched(plan))
-        name = f"{about.url} ({about.kind} {about.version or 'of unknown version'}, {about.model})"
+        listed = [each for each in (url, chosen.plain) if each is not None]
+        server = opened.enter_context(identify(url, listed, chosen.model))
+        other = None if chosen.plain is None else opened.enter_context(identify(chosen.plain, listed, chosen.model))
+        for each in (server, other):
+            refuse_without_ids(each)
+        watch, name = opened.enter_context(_watched(plan)), server.identity.sentence
         if "target" not in loading:
             assert other is not None
             ids = [server.tokenize(text) for text in texts]
             return audit_without_weights(
                 server, other, texts, ids, plan, watch, name, other.identity.url, server.detokenize
             )
-        load, _ = options.models(loading)
-        lab = options.load(load)
-        read = [read_prompt(lab, text, max(plan.tokens, GREEDY_TOKENS), Chat(raw=not chat))[1] for text in texts]
-        return audit_server(server, about.kind, lab, texts, read, plan, other, watch, name)
+        lab = options.load(options.models(loading)[0])
+        most, chat = max(plan.tokens, GREEDY_TOKENS), Chat(raw=not chosen.chat)
+        read = [read_prompt(lab, text, most, chat)[1] for text in texts]
+        return audit_server(server, server.identity.kind, lab, texts, read, plan, other, watch, name)
 
 
 @contextmanager

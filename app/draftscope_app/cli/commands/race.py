@@ -11,17 +11,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from pydantic import BaseModel, ConfigDict, Field
 
 from draftscope.base.errors import DraftscopeError
 from draftscope_app.cli import options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
-from draftscope_app.cli.fields import Given, decimal, takes, whole
+from draftscope_app.cli.fields import Given, options_of, takes, whole
 from draftscope_app.cli.interrupt import interruptible
 from draftscope_app.reports import races
 from draftscope_app.reports.lanes import printable
 
 if TYPE_CHECKING:
     from draftscope.decode.lab import Lab
+    from draftscope.drafters.settings import Settings
     from draftscope.servers.adapter import Request
     from draftscope.servers.forced import Forced
     from draftscope.servers.load import LoadPlan, LoadPoint
@@ -31,96 +33,57 @@ if TYPE_CHECKING:
 SHOWN = 24  # tokens whose probability is printed; --save has all
 LANES, LOAD = "Lanes", "Load"
 
+
+class Options(BaseModel):
+    """What `race` takes beside its prompt, the models here and the sampling."""
+
+    model_config = ConfigDict(frozen=True)
+
+    server: tuple[str, ...] = Field(
+        (), description="a server, such as plain=http://127.0.0.1:8100; default: DRAFTSCOPE_SERVERS"
+    )
+    engine: tuple[str, ...] = Field((), description="a drafter here as another lane")
+    served_model: tuple[str, ...] = Field(
+        (), description="the model to ask a server for, where it does not say or has several"
+    )
+    timeout: float = Field(120.0, description="seconds of silence until a server is given up")
+    cached: bool = Field(False, description="let servers use their prefix caches")
+    prompts: Path | None = Field(None, description="prompts, one object a line")
+    raw: bool = Field(False, description="no chat template")
+    repeats: int = Field(3, description="counted repeats after the warm-up")
+    concurrency: str = Field("", description="measure under load: requests at once, 1 to 64")
+    arrivals: str = Field("closed", description="closed, or poisson:RATE with requests a second")
+    seconds: float = Field(10.0, description="time for each point")
+    good_ttft: float | None = Field(None, description="goodput: answers that begin within so many milliseconds")
+    good_tpot: float | None = Field(None, description="goodput: answers with at most so many milliseconds per token")
+    save: Path | None = Field(None, description="everything, token by token")
+
+
+_PANELS = dict.fromkeys(("server", "engine", "served_model", "timeout", "cached"), LANES)
+_PANELS |= dict.fromkeys(("prompts", "raw"), options.PROMPT) | {"repeats": options.SAMPLING, "save": options.OUTPUT}
+_METAVARS = {
+    "server": "NAME=URL", "engine": "DRAFTER", "served_model": "LANE=MODEL", "timeout": "S", "prompts": "FILE.jsonl",
+    "concurrency": "N,...", "arrivals": "HOW", "seconds": "S", "good_ttft": "MS", "good_tpot": "MS",
+    "save": "FILE.json",
+}  # fmt: skip
+OPTIONS = options_of(Options.model_fields, lambda name: _PANELS.get(name, LOAD), _METAVARS)
+
 app = typer.Typer(add_completion=False)
 
 
 @app.command()
-@takes(loading=options.MODEL_OPTIONS)
+@takes(given=OPTIONS, sampling=options.sampling_options(), loading=options.MODEL_OPTIONS)
 def race(
+    given: Given,
+    sampling: Given,
     loading: Given,
     prompt: Annotated[str | None, typer.Argument(metavar="PROMPT", help="the text to continue")] = None,
-    server: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=URL",
-            help="a server, such as plain=http://127.0.0.1:8100; may be repeated; default: DRAFTSCOPE_SERVERS",
-            rich_help_panel=LANES,
-        ),
-    ] = None,
-    engine: Annotated[
-        list[str] | None,
-        typer.Option(metavar="DRAFTER", help="a drafter here as another lane; may be repeated", rich_help_panel=LANES),
-    ] = None,
-    served_model: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="LANE=MODEL",
-            help="the model to ask a server for, where it does not say or has several; may be repeated",
-            rich_help_panel=LANES,
-        ),
-    ] = None,
-    timeout: Annotated[
-        float,
-        typer.Option(
-            parser=decimal, metavar="S", help="seconds of silence until a server is given up", rich_help_panel=LANES
-        ),
-    ] = 120.0,
-    prompts: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.jsonl", help="prompts, one object a line", rich_help_panel=options.PROMPT),
-    ] = None,
-    raw: Annotated[bool, typer.Option(help="no chat template", rich_help_panel=options.PROMPT)] = False,
     tokens: Annotated[
         int,
         typer.Option(
             "-n", "--tokens", parser=whole, metavar="N", help="tokens to write", rich_help_panel=options.SAMPLING
         ),
     ] = 64,
-    temperature: Annotated[
-        float, typer.Option(parser=decimal, metavar="X", help="0 is greedy", rich_help_panel=options.SAMPLING)
-    ] = 0.0,
-    top_k: Annotated[
-        int, typer.Option(parser=whole, metavar="N", help="0 is off", rich_help_panel=options.SAMPLING)
-    ] = 0,
-    top_p: Annotated[
-        float, typer.Option(parser=decimal, metavar="X", help="1 is off", rich_help_panel=options.SAMPLING)
-    ] = 1.0,
-    min_p: Annotated[
-        float, typer.Option(parser=decimal, metavar="X", help="0 is off", rich_help_panel=options.SAMPLING)
-    ] = 0.0,
-    seed: Annotated[
-        int, typer.Option(parser=whole, metavar="N", help="seed of the first repeat", rich_help_panel=options.SAMPLING)
-    ] = 0,
-    stop: Annotated[
-        list[str] | None,
-        typer.Option(metavar="TEXT", help="ends an answer; may be repeated", rich_help_panel=options.SAMPLING),
-    ] = None,
-    repeats: Annotated[int, typer.Option(parser=whole, metavar="N", help="counted repeats after the warm-up")] = 3,
-    cached: Annotated[
-        bool, typer.Option("--cached", help="let servers use their prefix caches", rich_help_panel=LANES)
-    ] = False,
-    concurrency: Annotated[
-        str | None,
-        typer.Option(metavar="N,...", help="measure under load: requests at once, 1 to 64", rich_help_panel=LOAD),
-    ] = None,
-    arrivals: Annotated[
-        str, typer.Option(metavar="HOW", help="closed, or poisson:RATE with requests a second", rich_help_panel=LOAD)
-    ] = "closed",
-    seconds: Annotated[
-        float, typer.Option(parser=decimal, metavar="S", help="time for each point", rich_help_panel=LOAD)
-    ] = 10.0,
-    good_ttft: Annotated[
-        float | None,
-        typer.Option(parser=decimal, metavar="MS", help="goodput: answers that begin within", rich_help_panel=LOAD),
-    ] = None,
-    good_tpot: Annotated[
-        float | None,
-        typer.Option(parser=decimal, metavar="MS", help="goodput: answers this fast per token", rich_help_panel=LOAD),
-    ] = None,
-    save: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.json", help="everything, token by token", rich_help_panel=options.OUTPUT),
-    ] = None,
     json: options.Json = False,
 ) -> int:
     """Race servers of other programs, and drafters here, on the same tokens.
@@ -129,38 +92,20 @@ def race(
     counted. With --target the target's own probability of every token is computed from the weights here. With
     --concurrency each server is measured under load instead. The exit code is 1 if a lane failed.
     """
-    from draftscope.servers.adapter import Request
-    from draftscope.servers.latency import loopback_jitter
-    from draftscope.servers.load import LoadPlan
     from draftscope.servers.race import Race
 
-    request = Request(
-        (0,), tokens, "", seed, temperature, top_k, top_p, min_p, tuple(stop or ()), fresh=not cached
-    )  # fmt: skip
-    from draftscope.servers import lanes as entries
-    from draftscope.servers.wire import Limits
-
-    if repeats < 1:
-        raise DraftscopeError(f"--repeats {repeats}: ask for 1 or more.")
-    texts, points, rate = _texts(prompt, prompts), _points(concurrency), _rate(arrivals)
-    named = entries.chosen(server or (), engine or ())
-    models = entries.served(served_model or (), named)
-    load, _ = options.models(loading)
+    chosen = Options(**given)
+    if chosen.repeats < 1:
+        raise DraftscopeError(f"--repeats {chosen.repeats}: ask for 1 or more.")
+    request = _request(options.settings(sampling), tokens, chosen.cached)
+    texts, points, rate = _texts(prompt, chosen.prompts), _points(chosen.concurrency), _rate(chosen.arrivals)
     with ExitStack() as opened:
-        lab = opened.enter_context(options.load(load)) if loading or engine else None
-        limits = Limits(silent=timeout, connect=min(timeout, Limits.connect))
-        lanes, missing = entries.connect(named, models, limits, opened.enter_context)
-        lanes += entries.engine_lanes(lab, engine or ()) if lab else []
-        tokenised = entries.prompts(texts, lanes, lab, raw, tokens)
-        field = _Field(lanes, missing, tokenised, request, lab, loopback_jitter())
+        field = _opened_field(opened, chosen, loading, texts, request)
         with interruptible() as interrupted:
             if points:
-                plan = LoadPlan(
-                    tokenised, request, points, seconds, rate, _seconds(good_ttft), _seconds(good_tpot), field.jitter,
-                    interrupted,
-                )  # fmt: skip
-                return _load(field, plan, save, json)
-            return _race(field, Race(tokenised, request, repeats, field.jitter, interrupted), save, json)
+                return _load(field, _load_plan(field, chosen, points, rate, interrupted), chosen.save, json)
+            plan = Race(field.prompts, request, chosen.repeats, field.jitter, interrupted)
+            return _race(field, plan, chosen.save, json)
 
 
 @dataclass(frozen=True)
@@ -173,6 +118,44 @@ class _Field:
     request: Request
     lab: Lab | None
     jitter: float
+
+
+def _request(settings: Settings, tokens: int, cached: bool) -> Request:
+    """What is asked of every lane; the prompts' own tokens take the place of its ids."""
+    from draftscope.servers.adapter import Request
+
+    return Request(
+        ids=(0,), max_tokens=tokens, seed=settings.seed, temperature=settings.temperature, top_k=settings.top_k,
+        top_p=settings.top_p, min_p=settings.min_p, stop=settings.stop, fresh=not cached,
+    )  # fmt: skip
+
+
+def _opened_field(opened: ExitStack, chosen: Options, loading: Given, texts: Sequence[str], request: Request) -> _Field:
+    """The lanes that answer, and the prompts as tokens; `opened` closes what is opened here."""
+    from draftscope.servers import lanes as entries
+    from draftscope.servers.latency import loopback_jitter
+    from draftscope.servers.wire import Limits
+
+    named = entries.chosen(chosen.server, chosen.engine)
+    models = entries.served(chosen.served_model, named)
+    load, _ = options.models(loading)
+    lab = opened.enter_context(options.load(load)) if loading or chosen.engine else None
+    limits = Limits(silent=chosen.timeout, connect=min(chosen.timeout, Limits.connect))
+    lanes, missing = entries.connect(named, models, limits, opened.enter_context)
+    lanes += entries.engine_lanes(lab, chosen.engine) if lab else []
+    prompts = entries.prompts(texts, lanes, lab, chosen.raw, request.max_tokens)
+    return _Field(lanes, missing, prompts, request, lab, loopback_jitter())
+
+
+def _load_plan(
+    field: _Field, chosen: Options, points: tuple[int, ...], rate: float | None, interrupted: Callable[[], bool]
+) -> LoadPlan:
+    from draftscope.servers.load import LoadPlan
+
+    return LoadPlan(
+        field.prompts, field.request, points, chosen.seconds, rate, _seconds(chosen.good_ttft),
+        _seconds(chosen.good_tpot), field.jitter, interrupted,
+    )  # fmt: skip
 
 
 def _race(field: _Field, plan: Race, save: Path | None, json: bool) -> int:
@@ -286,7 +269,7 @@ def _texts(prompt: str | None, path: Path | None) -> list[str]:
     return [each.text for each in found]
 
 
-def _points(given: str | None) -> tuple[int, ...]:
+def _points(given: str) -> tuple[int, ...]:
     try:
         return tuple(int(each) for each in given.split(",")) if given else ()
     except ValueError:

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from draftscope.servers.adapter import Chunk, Request, ServerError
+from draftscope.base.errors import DraftscopeError
+from draftscope.servers.adapter import Chunk, Request, Server, ServerError
 
 ENDED = "stop"  # a server's word for a text that ended by itself
 
@@ -30,6 +31,15 @@ class Written:
         if first is not None:
             return self.tokens[: first + 1]
         return (*self.tokens, ends[0]) if self.ended and ends else self.tokens
+
+
+def refuse_without_ids(server: Server | None) -> None:
+    """Raises `DraftscopeError` for a server that cannot be audited whatever it is started with."""
+    if server is not None and not server.identity.offers.ids_out:
+        raise DraftscopeError(
+            f"{server.identity.url} is {server.identity.kind} serve, which does not return token ids, so nobody can "
+            "tell which tokens it sampled; it can be raced, not audited. vLLM, SGLang and llama.cpp return them."
+        )
 
 
 def write(writer: Writer, request: Request) -> Written:
