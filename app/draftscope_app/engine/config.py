@@ -85,6 +85,12 @@ class Environment(BaseModel):
         alias="DRAFTSCOPE_ALLOWED_HOSTS",
         description="more names of this server, separated by commas; looked at where visitors may load models",
     )
+    servers: str = Field(
+        "",
+        alias="DRAFTSCOPE_SERVERS",
+        description="vLLM, SGLang, llama.cpp or `transformers serve` for the page's Servers view and for "
+        "`draftscope race`: NAME=URL, separated by commas",
+    )
     log: Kind = Field(
         "json", alias="DRAFTSCOPE_LOG", description="json: one line on stderr for each start, run and end; off: none"
     )
@@ -115,6 +121,14 @@ class Environment(BaseModel):
         """Whether visitors of a page at `host` may load other models."""
         if self.load_models is not None:
             return self.load_models
+        return self._own_machine(host)
+
+    def lets_add_servers(self, host: str) -> bool:
+        """Whether visitors of a page at `host` may add a server's address: only on their own machine, whatever else the
+        operator allows."""
+        return self.load_models is not False and self._own_machine(host)
+
+    def _own_machine(self, host: str) -> bool:
         return host in LOOPBACK and not self.root_path and not os.environ.get("SPACE_ID")
 
     @property
@@ -138,7 +152,6 @@ ELSEWHERE = (  # read in other places: variable, default, meaning
     ("DRAFTSCOPE_CACHE", "", "folder for measured costs and converted models; empty: the user's cache folder"),
     ("DRAFTSCOPE_CORPUS", "", "folder of training texts, for `draftscope train`"),
     ("DRAFTSCOPE_DEBUG", "", "1: a command that fails prints a traceback"),
-    ("DRAFTSCOPE_SERVERS", "", "servers that `draftscope race` may call: NAME=URL or URL, separated by commas"),
     ("HF_TOKEN", "", "token for `draftscope space push`"),
     ("LLAMA_SERVER", "", "llama.cpp's `llama-server`, for `draftscope bench`; empty: the one on PATH"),
     ("SPACE_ID", "", "set on a Space; copied links lead to it"),

@@ -19,6 +19,7 @@ class Job:
 
     With `compares`, all lanes are decoded whole, in turn; with `checks`, the only lane's drafter is checked; with
     `advises`, that question is answered, and the only lane says how long an answer is.
+    With `servers`, other programs write the lanes; with `audits`, the first of them is audited.
     A fork has one lane, which leaves a lane of the run that it `joins`: its events carry that run's name.
     """
 
@@ -32,11 +33,14 @@ class Job:
     compares: int = 0  # whole runs of each lane
     checks: int = 0  # samples of each distribution test
     advises: Asked | None = None
+    servers: tuple[str, ...] = ()  # the address of each lane's server; never one that a stranger has sent
+    repeats: int = 1  # answers of each server
+    audits: int = 0  # samples at most; against the second server if there is one, else the target loaded here
 
     @property
     def is_run(self) -> bool:
-        """Its lanes are raced and shown, in contrast to a comparison, a check and an advice."""
-        return not self.compares and not self.checks and self.advises is None
+        """Its lanes are raced and shown, in contrast to a comparison, a check, an advice and an audit."""
+        return not self.compares and not self.checks and self.advises is None and not self.audits
 
 
 # Page -> engine process.

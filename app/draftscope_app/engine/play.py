@@ -1,4 +1,4 @@
-"""The events of a job: of a race and its solo runs, a comparison, a check, or an advice. Runs where the models are."""
+"""The events of a job: a race, its solo runs, a comparison, a check, an advice, servers. Runs where the models are."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.drafters.settings import Settings
 from draftscope.trace.events import AnyEvent, Record
 from draftscope_app.engine.messages import Job
+from draftscope_app.engine.played_servers import of_servers
 
 if TYPE_CHECKING:
     from draftscope.decode.lab import Lab
@@ -32,6 +33,9 @@ def events_of(lab: Lab, job: Job, cancelled: Callable[[], bool], alone: Callable
         alone()
     if job.advises is not None:
         yield from advised(lab, job.advises, cancelled)
+        return
+    if job.servers:
+        yield from of_servers(lab, job, lanes, cancelled)
         return
     if job.compares:
         yield from compare(lab, job.prompt, lanes, job.compares, cancelled)

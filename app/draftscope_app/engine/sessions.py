@@ -59,13 +59,13 @@ class Shown:
 
 @dataclass
 class Answer:
-    """What a page knows of its comparison or check: the events so far, with the settings they are about."""
+    """What a page knows of its comparison, check or audit: the events so far, with the settings they are about."""
 
     run: str
-    kind: Literal["compare", "check"]
+    kind: Literal["compare", "check", "audit"]
     about: dict[str, Any]
     lines: list[str] = field(default_factory=list)
-    heard: int = 0  # events, of which a check keeps the last
+    heard: int = 0  # events, of which a check and an audit keep the last
     state: State = "queued"
     note: str = ""
 
@@ -75,7 +75,7 @@ class Visitor:
     """One open page."""
 
     shown: Shown = field(default_factory=Shown)
-    answer: Answer | None = None  # of the latest comparison or check
+    answer: Answer | None = None  # of the latest comparison, check or audit
     handle: RunHandle | None = None
     calls: set[RunHandle] = field(default_factory=set)  # of the API, beside the page's run
     token: str = ""  # of the tab, by which it is found again after a reload; empty: it cannot be

@@ -64,7 +64,23 @@ def functions(shared: Shared) -> list[ServerFunction]:
     async def qr(text: Any) -> list[str]:
         return qr_rows(text) if isinstance(text, str) else []
 
-    return [lesson, again, save, qr]
+    async def servers(asked: Any) -> dict[str, Any]:
+        return _servers(shared, asked)
+
+    return [lesson, again, save, qr, servers]
+
+
+def _servers(shared: Shared, asked: Any) -> dict[str, Any]:
+    """The servers that may be asked, after one was added or removed where that is allowed."""
+    wanted = asked if isinstance(asked, dict) else {}
+    try:
+        if "add" in wanted:
+            shared.servers.add(wanted["add"])
+        if "remove" in wanted:
+            shared.servers.remove(wanted["remove"])
+    except DraftscopeError as error:
+        return shared.servers.told(str(error))
+    return shared.servers.told()
 
 
 def qr_rows(text: str) -> list[str]:

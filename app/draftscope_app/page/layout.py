@@ -18,13 +18,15 @@ from draftscope_app.page.host import ServerFunction
 from draftscope_app.page.panel import panel
 from draftscope_app.page.runs import own_models
 
-EVENTS = ("fork", "compare", "check", "set", "resume")  # what the instrument asks for; the answers come as deltas
+# What the instrument asks for; the answers come as deltas.
+EVENTS = ("fork", "compare", "check", "set", "resume", "race", "audit")
 TITLE = (
     '<a class="ds-skip" href="#ds-instrument">Skip to the run</a>'
     '<div class="ds-title"><h1>Draftscope</h1><span class="ds-engine" role="status"></span></div>'
 )
 RECEIVE = "Draftscope.receive(props.value); watch('value', () => Draftscope.receive(props.value));"
-CONNECT = f"Draftscope.connect({{ events: {json.dumps(EVENTS)}, trigger, server }});"
+CONNECT = "Draftscope.connect({{ events: {events}, trigger, server }});"
+SERVER_EVENTS = ("race", "audit")  # where there are servers to ask
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,7 @@ class Widgets:
     messages: gr.HTML  # everything else for the instrument; each sender has a component of its own, because two
     compared: gr.HTML  # updates of one component at the same time can overwrite each other
     checked: gr.HTML
+    audited: gr.HTML
     drawer: gr.Accordion  # holds the plots
     plots: tuple[gr.Plot, gr.Plot, gr.Plot]
     advice: AdviceForm
@@ -66,18 +69,24 @@ class Widgets:
 
 
 def lay_out(
-    defaults: Controls, most_tokens: int, first: str, lets_load: bool, functions: list[ServerFunction]
+    defaults: Controls,
+    most_tokens: int,
+    first: str,
+    lets_load: bool,
+    functions: list[ServerFunction],
+    asks_servers: bool = False,
 ) -> Widgets:
     """All components, inside a `gr.Blocks`. `first` is the delta that the page opens with; the instrument may call
-    the server's `functions`."""
+    the server's `functions`, and `asks_servers` of other programs."""
     top = _top()
     with gr.Row(elem_id="ds-body"):
         with gr.Column(elem_id="ds-controls", scale=0):
             controls, buttons = panel(defaults, most_tokens)
             models = own_models.form() if lets_load else None
         with gr.Column(elem_id="ds-main"):
-            instrument = _instrument(first, functions)
-            messages, compared, checked = (_receiver() for _ in range(3))
+            events = [event for event in EVENTS if asks_servers or event not in SERVER_EVENTS]
+            instrument = _instrument(first, functions, events)
+            messages, compared, checked, audited = (_receiver() for _ in range(4))
             with gr.Accordion("After the run: gaps, acceptance, lengths", open=False, elem_id="ds-after") as drawer:
                 gaps = gr.Plot(show_label=False)
                 with gr.Row():
@@ -86,7 +95,7 @@ def lay_out(
             claims_drawer()
     return Widgets(
         controls, **buttons, **top, instrument=instrument, messages=messages, compared=compared, checked=checked,
-        drawer=drawer, plots=(gaps, positions, lengths), advice=advice, models=models,
+        audited=audited, drawer=drawer, plots=(gaps, positions, lengths), advice=advice, models=models,
     )  # fmt: skip
 
 
@@ -108,8 +117,9 @@ def _receiver() -> gr.HTML:
     )  # fmt: skip
 
 
-def _instrument(value: str, functions: list[ServerFunction]) -> gr.HTML:
+def _instrument(value: str, functions: list[ServerFunction], events: list[str]) -> gr.HTML:
+    connect = CONNECT.format(events=json.dumps(events))
     return gr.HTML(
         value=value, html_template="<draftscope-instrument></draftscope-instrument>", apply_default_css=False,
-        elem_id="ds-instrument", js_on_load=f"{CONNECT} {RECEIVE}", server_functions=functions,
+        elem_id="ds-instrument", js_on_load=f"{connect} {RECEIVE}", server_functions=functions,
     )  # fmt: skip

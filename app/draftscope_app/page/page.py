@@ -22,8 +22,10 @@ from draftscope_app.page.listeners import settings
 from draftscope_app.page.listeners.engine import EngineListeners
 from draftscope_app.page.listeners.files import FileListeners
 from draftscope_app.page.listeners.runs import RunListeners
+from draftscope_app.page.listeners.servers import ServerListeners
 from draftscope_app.page.listeners.tasks import TaskListeners
 from draftscope_app.page.runs.feed import recording
+from draftscope_app.page.runs.servers import KnownServers
 from draftscope_app.page.shared import Shared
 
 UPLOADS_S = 3600  # how long an uploaded file is kept, and how often old ones are deleted
@@ -34,17 +36,23 @@ def head(network: str = "") -> str:
     return f"<script>{bundle.script(network)}</script>"
 
 
-def build(admission: Admission, visitors: Visitors, drafter: str | None = None, lets_load: bool = False) -> gr.Blocks:
+def build(
+    admission: Admission,
+    visitors: Visitors,
+    drafter: str | None = None,
+    lets_load: bool = False,
+    servers: KnownServers | None = None,
+) -> gr.Blocks:
     """The whole page over one engine. `drafter` is selected when it opens; with `lets_load` it offers to load other
-    models."""
+    models. `servers` of other programs may be raced and audited."""
     most_tokens = admission.limits.most_tokens
     defaults = controls.defaults() | opening.settings(drafter)
     defaults["max_new_tokens"] = min(defaults["max_new_tokens"], most_tokens)
-    shared = Shared(admission, visitors, defaults, first_run())
+    shared = Shared(admission, visitors, defaults, first_run(), servers or KnownServers())
     first = recording(shared.first) if shared.first else ""
     demo = gr.Blocks(title="Draftscope", analytics_enabled=False, fill_width=True, delete_cache=(UPLOADS_S, UPLOADS_S))
     with demo:
-        widgets = lay_out(defaults, most_tokens, first, lets_load, host.functions(shared))
+        widgets = lay_out(defaults, most_tokens, first, lets_load, host.functions(shared), shared.servers.offered)
         _attach(demo, shared, widgets)
     return demo
 
@@ -63,8 +71,11 @@ def _attach(demo: gr.Blocks, shared: Shared, widgets: Widgets) -> None:
     standing = [shared.defaults[name] for name in names]
     query = f"Draftscope.query({json.dumps(names)}, values, {json.dumps(standing)})"
     settings.attach(widgets, shared.defaults, query)
-    found = RunListeners(shared, widgets).attach(query)
+    runs = RunListeners(shared, widgets)
+    found = runs.attach(query)
     TaskListeners(shared, widgets).attach(found)
+    if shared.servers.offered:
+        ServerListeners(shared, widgets).attach(runs)
     FileListeners(shared, widgets).attach()
     AdviceListeners(shared, widgets.advice).attach()
     EngineListeners(shared, widgets).attach(demo)

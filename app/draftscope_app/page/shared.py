@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from draftscope.trace.events import EVENT, AnyEvent
@@ -10,6 +10,7 @@ from draftscope_app.engine.admission import Admission
 from draftscope_app.engine.messages import DrafterChoice
 from draftscope_app.engine.sessions import Visitors
 from draftscope_app.page.controls import Controls
+from draftscope_app.page.runs.servers import KnownServers
 
 PRIVATE: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}  # of every listener of the page
 
@@ -22,6 +23,7 @@ class Shared:
     visitors: Visitors
     defaults: Controls
     first: tuple[AnyEvent, ...]  # the recorded run that the page opens with
+    servers: KnownServers = field(default_factory=KnownServers)  # of other programs
 
     def events(self, session: str | None) -> list[AnyEvent]:
         """The run that a visitor sees: their own, or the recorded one before their first.

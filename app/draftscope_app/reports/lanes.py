@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.trace import metrics
-from draftscope.trace.events import AnyEvent, Round, RunEnd, RunStart, SoloRuns
+from draftscope.trace.events import AnyEvent, Burst, Round, RunEnd, RunStart, SoloRuns
 from draftscope.trace.metrics import Metrics, Percentiles
 from draftscope_app.engine.plural import count
 
@@ -51,8 +51,9 @@ class Lane:
     events: tuple[AnyEvent, ...]
 
     @property
-    def rounds(self) -> list[Round]:
-        return [event for event in self.events if isinstance(event, Round)]
+    def rounds(self) -> list[Round | Burst]:
+        """A server's bursts count as its rounds."""
+        return [event for event in self.events if isinstance(event, Round | Burst)]
 
     @property
     def end(self) -> RunEnd | None:
@@ -124,6 +125,9 @@ def summary(found: Metrics) -> str:
 
 def origin(start: RunStart) -> str:
     """Where a run was recorded, for a person."""
+    if start.server is not None:
+        program = " ".join(filter(None, (start.server.program, start.server.version, start.server.model)))
+        return f"{program}, seen from here | recorded {start.created}"
     models = " + ".join(f"{m.name} ({m.weights})" if m.weights else m.name for m in start.models)
     place = f"{start.device}, {start.dtype}, {start.threads} threads"
     marks = [mark for mark, holds in (("lossy", not start.exact), ("synthetic", start.synthetic)) if holds]

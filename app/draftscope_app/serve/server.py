@@ -97,6 +97,7 @@ def _launch(
     import gradio
 
     from draftscope_app.page import page, theme
+    from draftscope_app.page.runs import servers
     from draftscope_app.serve import api, calls
 
     async def launched() -> gr.Blocks:
@@ -105,7 +106,11 @@ def _launch(
         guards = [Middleware(hosts.OwnNames, names)] if lets_load else []
         guards.append(Middleware(calls.FilledIn, api.defaults()))
         visitors = Visitors(most_bytes=environment.most_kept_mb * 2**20)
-        demo = page.build(admission, visitors, drafter, lets_load)
+        own = select.profile() == "own"  # not on ZeroGPU, whose lent GPU would wait for the servers
+        known = servers.KnownServers(
+            servers.listed(environment.servers) if own else (), own and environment.lets_add_servers(host)
+        )
+        demo = page.build(admission, visitors, drafter, lets_load, known)
         with demo:
             gradio.events.api(api.endpoint(admission, visitors), api_name="decode", concurrency_limit=None)
         demo.queue(default_concurrency_limit=EVENTS_AT_ONCE)

@@ -13,6 +13,10 @@ export function fold(store, event) {
   if (event.kind === "run_start") begin(lane, event);
   else if (event.kind === "prefill") lane.prefill = event;
   else if (event.kind === "round") addRound(lane, event);
+  else if (event.kind === "burst") addRound(lane, asRound(event), burstKind(lane));
+  else if (event.kind === "served") lane.served = event;
+  else if (event.kind === "forced") lane.forced = event;
+  else if (event.kind === "drafted") reconstruct(lane, event);
   else if (event.kind === "run_end") lane.end = event;
   else if (event.kind === "solo_runs") lane.solo = event;
   else if (event.kind === "verify_costs") lane.verify = event;
@@ -40,6 +44,9 @@ function laneOf(store, name) {
       solo: null,
       verify: null,
       parted: null,
+      served: null, // a server's lane: its figures,
+      forced: null, // p of its tokens under the target here,
+      drafted: null, // and q under the drafter here
       clock: 0,
     };
     lane.decoder = new TextDecoder("utf-8", { ignoreBOM: true });
@@ -49,7 +56,44 @@ function laneOf(store, name) {
   return lane;
 }
 
-function addRound(lane, round) {
+/** A server's burst as a round of which only the arrival is known. */
+function asRound(burst) {
+  const token = burst.emitted[burst.emitted.length - 1];
+  const raw = burst.emitted_raw[burst.emitted.length - 1];
+  const timings = { propose: [], verify: burst.end - burst.start, accept: 0, commit: 0, host: 0 };
+  const none = { width: 1, drafted: 0, accepted: 0, depth: 0, nodes: [], decisions: [], annotations: [] };
+  return { ...burst, ...none, last: { kind: "plain", slot: -1, token, raw }, timings };
+}
+
+/** Neighbouring bursts are told apart. */
+const burstKind = (lane) => (lane.rounds.length % 2 ? "burst odd" : "burst");
+
+/**
+ * What the rounds of a server's lane were, if it drafts with the model that gives q: in each burst all tokens but the
+ * last were drafted and accepted. Which token was rejected is not known.
+ */
+function reconstruct(lane, drafted) {
+  lane.drafted = drafted;
+  for (const round of lane.rounds) {
+    const count = round.emitted.length - 1;
+    const node = (_, id) => ({
+      id,
+      token: round.emitted[id],
+      raw: round.emitted_raw[id],
+      parent: id - 1,
+      depth: id + 1,
+      origin: drafted.draft,
+      fate: "accepted",
+      p: lane.forced.p[round.firstToken + id],
+      q: drafted.q[round.firstToken + id],
+    });
+    const nodes = Array.from({ length: count }, node);
+    const last = { ...round.last, slot: count - 1 };
+    Object.assign(round, { nodes, last, width: count + 1, drafted: count, accepted: count, depth: count });
+  }
+}
+
+function addRound(lane, round, came) {
   const index = lane.rounds.length;
   const first = lane.tokens.length;
   const raws = round.cut === "eos" ? [...round.emitted_raw.slice(0, -1), ""] : round.emitted_raw; // the end of text has no text
@@ -58,7 +102,7 @@ function addRound(lane, round) {
   // text.
   const agree = pieces.join("") === round.text_delta;
   round.emitted.forEach((id, i) => {
-    const kind = i < round.accepted ? "accepted" : round.last.kind;
+    const kind = came || (i < round.accepted ? "accepted" : round.last.kind);
     const text = agree ? pieces[i] : i === 0 ? round.text_delta : "";
     lane.tokens.push({ id, raw: round.emitted_raw[i], text, kind, round: index, at: round.end });
   });
@@ -105,10 +149,19 @@ export const raceClock = (store) => store.lanes.reduce((most, lane) => Math.max(
 /** Nothing more will come: every lane has ended, or the run broke off (`over`). */
 export const isFinished = (store) => store.over || (store.lanes.length > 0 && store.lanes.every((lane) => lane.end));
 
-export const speculates = (lane) =>
-  lane.start ? lane.start.drafter !== "plain" : lane.rounds.some((r) => r.nodes.length);
+/** A server of another program wrote the lane. */
+export const isServer = (lane) => Boolean(lane?.start?.server);
 
-export const plainLane = (store) => store.lanes.find((lane) => !speculates(lane)) || null;
+/** Servers were raced: nothing is known of their rounds but when their tokens arrived. */
+export const ofServers = (store) => store.lanes.some(isServer);
+
+export const speculates = (lane) =>
+  !isServer(lane) && (lane.start ? lane.start.drafter !== "plain" : lane.rounds.some((r) => r.nodes.length));
+
+export const plainLane = (store) => store.lanes.find((lane) => !speculates(lane) && !isServer(lane)) || null;
+
+/** Whose text and speed the others are compared with: plain decoding, or the first server. */
+export const referenceLane = (store) => (ofServers(store) ? store.lanes[0] : plainLane(store));
 
 export const draftLane = (store) => store.lanes.find(speculates) || null;
 

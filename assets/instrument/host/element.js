@@ -8,7 +8,7 @@ import { h } from "../base/dom.js";
 import { given } from "../base/given.js";
 import { again, earlyDeltas } from "../base/host.js";
 import { isChain } from "../base/numbers.js";
-import { fold, isFinished, newStore, plainLane } from "../base/store.js";
+import { fold, isFinished, newStore, ofServers, referenceLane } from "../base/store.js";
 import { themeCss } from "../base/theme.js";
 import { Transport } from "../base/transport.js";
 import { DecisionView } from "../decision/decision.js";
@@ -16,6 +16,9 @@ import { ForkBar } from "../decision/fork.js";
 import { TrialView } from "../decision/trial.js";
 import { addSaveMenu } from "../draw/pictures.js";
 import { Unfold } from "../draw/unfold.js";
+import { MeasuredServers } from "../servers/measured.js";
+import { ReconstructedView } from "../servers/reconstructed.js";
+import { ServersView } from "../servers/view.js";
 import { LessonPlayer } from "../lessons/player.js";
 import { CheckCard } from "../proof/check.js";
 import { ExactView } from "../proof/exact.js";
@@ -95,11 +98,15 @@ export class Instrument extends HTMLElement {
     this.why = new WhyView();
     this.compare = new CompareView(this.request);
     this.checked = new CheckCard(this.request);
+    this.servers = new ServersView(this.request);
+    this.measured = new MeasuredServers();
+    this.reconstructed = new ReconstructedView();
     const parts = {
       Resample: new TrialView(),
       "Why this fast": this.why,
       "Is it exact?": new ExactView(this.checked),
       Compare: this.compare,
+      Servers: this.servers,
     };
     this.unfold = new Unfold(parts, this.request);
   }
@@ -111,6 +118,7 @@ export class Instrument extends HTMLElement {
     this.laneBox = h("div", { class: "lanes" });
     this.sceneBox = h("div", { class: "scene-box", hidden: true }, h("h3", { class: "unseen", text: "Formula" }));
     this.noFormula = h("p", { class: "sum", text: "The speedup model needs a finished run with a plain lane." });
+    this.pair = h("div", { class: "pair" }, this.round.root, this.decision.root, this.scale.root);
     this.shown = h(
       "div",
       { class: "ds", style: { gap: "14px" } },
@@ -118,7 +126,9 @@ export class Instrument extends HTMLElement {
       this.lessons.root,
       this.sceneBox,
       this.laneBox,
-      h("div", { class: "pair" }, this.round.root, this.decision.root, this.scale.root),
+      this.measured.root,
+      this.pair,
+      this.reconstructed.root,
       this.strip.root,
       this.unfold.root,
       keyLine(),
@@ -199,6 +209,7 @@ export class Instrument extends HTMLElement {
     }
     if (delta.compare && this.compare.take(delta.compare)) this.found("Compare", "comparison");
     if (delta.check && this.checked.take(delta.check)) this.found("Is it exact?", "check");
+    if (delta.audit && this.servers.take(delta.audit)) this.found("Servers", "audit");
     if (delta.lesson) this.lessons.arrive(delta.lesson, delta.ev, delta.sweep);
     else if (delta.run === undefined) this.request();
     else if (delta.whole) this.rebuild(delta);
@@ -346,16 +357,25 @@ export class Instrument extends HTMLElement {
     const selection = cursor.at;
     const known = cursor.known();
     this.strip.paint(store, cursor.shown, selection, known, cursor.partial, this.colours);
-    this.round.paint(selection, known, this.clientWidth < NARROW, cursor, this.colours);
-    this.decision.paint(selection, known);
-    this.fork.paint(store, selection, known, this.busy);
-    this.scale.paint(store, selection, known);
+    const served = ofServers(store);
+    this.pair.hidden = served;
+    if (!served) this.paintRound(selection, known);
+    this.measured.paint(store);
+    this.reconstructed.paint(selection);
     if (this.scenes.at && selection) this.main.dataset.shape = isChain(selection.lane) ? "chain" : "tree";
     const seen = { store, now: cursor.shown, whole, soloState, selection, known, busy: this.busy };
     this.unfold.paint(seen);
     if (this.sceneBox.hidden) return;
     this.why.paint(seen);
     this.noFormula.hidden = !this.why.formula.root.hidden;
+  }
+
+  paintRound(selection, known) {
+    const { store, cursor } = this;
+    this.round.paint(selection, known, this.clientWidth < NARROW, cursor, this.colours);
+    this.decision.paint(selection, known);
+    this.fork.paint(store, selection, known, this.busy);
+    this.scale.paint(store, selection, known);
   }
 
   paintLanes(now) {
@@ -366,12 +386,12 @@ export class Instrument extends HTMLElement {
     }
     const longest = longestGap(this.store, now);
     for (const view of this.lanes) view.paint(now, this.cursor.at, longest, this.cursor.untold);
-    for (const view of this.lanes) view.compare(plainLane(this.store), now);
+    for (const view of this.lanes) view.compare(referenceLane(this.store), now);
   }
 
   /** The engine does something for this reader already. */
   get busy() {
-    return (this.state || "done") !== "done" || this.compare.running || this.checked.running;
+    return (this.state || "done") !== "done" || this.compare.running || this.checked.running || this.servers.running;
   }
 
   /** Whole solo runs follow a live race, unless it is stepped through or was stopped. */

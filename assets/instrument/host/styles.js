@@ -6,8 +6,9 @@ import run from "../run/style.css" with { type: "css" };
 import round from "../round/style.css" with { type: "css" };
 import decision from "../decision/style.css" with { type: "css" };
 import proof from "../proof/style.css" with { type: "css" };
+import servers from "../servers/style.css" with { type: "css" };
 import host from "./style.css" with { type: "css" };
 import scenes from "./scenes.css" with { type: "css" };
 import lessons from "../lessons/lessons.css" with { type: "css" };
 
-export const sheets = [base, draw, run, round, decision, proof, host, scenes, lessons];
+export const sheets = [base, draw, run, round, decision, proof, servers, host, scenes, lessons];

@@ -23,3 +23,16 @@ export function footText(lane, state, now) {
     parts.push(`${formatMs(state.spent)}, ${formatMs(lane.prefill ? lane.prefill.end : 0)} of it prefill`);
   return parts.join(" · ");
 }
+
+/** A server's lane: what was seen from here. */
+export function servedText(lane, state, now) {
+  const parts = [`${counted(state.tokens, "token")} in ${counted(state.rounds, "burst")}`];
+  if (!lane.end || now < lane.clock) parts[0] += " so far";
+  else if (lane.end.reason === "error") return lane.end.message || "The server failed.";
+  else if (lane.end.reason === "cancelled") parts.push("stopped");
+  const first = lane.rounds[0];
+  if (state.rounds) parts.push(`TTFT ${formatMs(first.end)}`);
+  const rest = state.tokens - (first ? first.emitted.length : 0);
+  if (rest > 0) parts.push(`TPOT ${formatMs((state.spent - first.end) / rest)}`);
+  return [...parts, "seen from here"].join(" · ");
+}

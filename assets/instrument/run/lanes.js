@@ -4,9 +4,9 @@
 // on the lane's clock, so a lane's text never runs ahead of it.
 
 import { h, setText } from "../base/dom.js";
-import { formatFigure } from "../base/format.js";
-import { stateAt } from "../base/store.js";
-import { footText } from "./foot.js";
+import { formatFigure, formatProb } from "../base/format.js";
+import { isServer, stateAt } from "../base/store.js";
+import { footText, servedText } from "./foot.js";
 import { Heartbeat } from "./heartbeat.js";
 import { partingBadge, partingOf, partingWords } from "./parting.js";
 import { caveatsOf, laneTitle } from "./titles.js";
@@ -77,7 +77,17 @@ export class LaneView {
     const caveats = caveatsOf(lane);
     this.caveats.hidden = !caveats.length;
     setText(this.caveats, caveats.join(" · "));
-    setText(this.foot, footText(lane, state, now));
+    setText(this.foot, isServer(lane) ? servedText(lane, state, now) : footText(lane, state, now));
+    this.nameProbabilities();
+  }
+
+  /** p of a server's tokens, once it has been computed. */
+  nameProbabilities() {
+    const { forced } = this.lane;
+    if (!forced || this.named === forced) return;
+    this.named = forced;
+    for (const [i, span] of this.spans.entries())
+      span.title = `p ${formatProb(forced.p[i])} under ${forced.target} here`;
   }
 
   /** The badge of a greedy lane that writes other tokens than plain decoding, once both have shown them. */

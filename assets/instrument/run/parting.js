@@ -4,14 +4,16 @@
 // so that a near tie falls to the one or the other. Whether it is one is the engine's to say, which measures after the
 // race what the target's rounding can move (engine/draftscope/measure/ties.py); until then nothing is called a tie.
 
-import { compareTokens, temperatureOf } from "../base/store.js";
+import { compareTokens, isServer, temperatureOf } from "../base/store.js";
 
 /** {index, gap, tie, bound} of the first token that differs among those shown at `shown` tokens of both; null if none does. */
 export function partingOf(lane, plain, shown = Infinity) {
   if (!plain || lane === plain || lane.start?.fork || temperatureOf(lane) > 0 || temperatureOf(plain) > 0) return null;
+  if ([lane, plain].some((each) => each.tokens.some(({ id }) => id < 0))) return null; // a server that sends no ids
   const { first } = compareTokens(lane, plain);
   if (first < 0 || first >= Math.min(shown, lane.tokens.length, plain.tokens.length)) return null;
   const { parted } = lane;
+  if (isServer(lane)) return { index: first, gap: NaN, tie: false, bound: null, server: plain.name };
   if (parted && parted.token === first) return { index: first, gap: parted.gap, tie: parted.tie, bound: parted.bound };
   const gaps = [lane, plain].map((each) => gapAt(each, first)).filter((gap) => Number.isFinite(gap));
   const gap = gaps.length ? Math.min(...gaps) : NaN;
@@ -30,9 +32,11 @@ export const partingBadge = ({ index, gap, tie }) =>
   `differs from token ${index + 1}${Number.isFinite(gap) ? `: ${tie ? "tie of" : "logits"} ${gap.toFixed(2)}${tie ? "" : " apart"}` : ""}`;
 
 /** What it means. */
-export const partingWords = ({ gap, tie, bound }) =>
-  bound === null || bound === undefined
-    ? "Plain decoding wrote another token. Whether rounding explains it is measured once the race is over."
-    : tie
-      ? `The target's logits of the two tokens are ${gap.toFixed(2)} apart in fp32, and rounding moves such logits by up to ${bound.toFixed(2)} (measured): a tie.`
-      : `Plain decoding wrote another token, and the target's fp32 logits are further apart than rounding explains (${bound.toFixed(2)}, measured). Check this pair and drafter.`;
+export const partingWords = ({ gap, tie, bound, server }) =>
+  server
+    ? `${server} wrote another token. Both are greedy; an audit tells whether rounding explains it.`
+    : bound === null || bound === undefined
+      ? "Plain decoding wrote another token. Whether rounding explains it is measured once the race is over."
+      : tie
+        ? `The target's logits of the two tokens are ${gap.toFixed(2)} apart in fp32, and rounding moves such logits by up to ${bound.toFixed(2)} (measured): a tie.`
+        : `Plain decoding wrote another token, and the target's fp32 logits are further apart than rounding explains (${bound.toFixed(2)}, measured). Check this pair and drafter.`;

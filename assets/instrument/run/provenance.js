@@ -1,6 +1,6 @@
 // What ran: models, device, and the settings that shape a run.
 
-import { counted } from "../base/format.js";
+import { counted, formatMs } from "../base/format.js";
 
 const OWN = /^llama-draftscope-/; // the names of the models that come with the page
 
@@ -14,12 +14,20 @@ export function demoWords(start) {
 
 /** What ran, in one line: models, device, and the settings that shape the run. */
 export function provenance(start) {
+  if (start.server) return serverProvenance(start);
   const models = start.models.map(
     (m) =>
       `${m.role}${m.name === m.role || OWN.test(m.name) ? "" : ` ${m.name}`} (${m.layers} × ${m.hidden}, ${size(m.parameters)}${m.weights ? `, ${m.weights}` : ""})`,
   );
   const cpu = /^cpu$/i.test(start.device) ? `CPU, ${counted(start.threads, "thread")}` : start.device;
   return [...models, `${cpu}, ${start.dtype}`, samplingWords(start.settings || {}), `seed ${start.seed}`].join(" · ");
+}
+
+/** Servers of other programs: what was asked of them, and what their times are. */
+function serverProvenance(start) {
+  const asked = [samplingWords(start.settings || {}), `seed ${start.seed}`, `${start.prompt_tokens} prompt tokens`];
+  const jitter = `loopback jitter ${formatMs(start.server.jitter_ms)}`;
+  return [...asked, "same token ids to each, in turns", `times seen from here, ${jitter}`].join(" · ");
 }
 
 /** What shapes the target's distribution before anything is drawn from it. */

@@ -5,13 +5,24 @@
 // lanes show; whole runs, a repeated measurement, stand beside it and are never mixed with it.
 
 import { counted, formatFigure, formatMs, formatProb, median } from "../base/format.js";
-import { compareTokens, draftLane, draftTotals, plainLane, raceClock, stateAt, temperatureOf } from "../base/store.js";
+import {
+  compareTokens,
+  draftLane,
+  draftTotals,
+  ofServers,
+  plainLane,
+  raceClock,
+  stateAt,
+  temperatureOf,
+} from "../base/store.js";
 import { partingOf } from "./parting.js";
+import { serversBasis, serversSentence } from "./served.js";
 import { ENOUGH, causeOf, noiseOf, raceSpeed, wholeRuns } from "./speed.js";
 import { ballastOf, lossyBadge } from "./titles.js";
 
 /** The sentence at `now`. `whole` is true once everything recorded has been shown. */
 export function sentence(store, now, whole) {
+  if (ofServers(store)) return serversSentence(store, now, whole);
   const plain = plainLane(store);
   const draft = draftLane(store);
   const lead = draft || plain;
@@ -53,6 +64,7 @@ function faster(store) {
 
 /** What that speed rests on, in a line. */
 export function basisWords(store, now, whole, soloState) {
+  if (ofServers(store)) return serversBasis(store, whole);
   const [draft, plain] = [draftLane(store), plainLane(store)];
   if (!draft || !plain || !whole) return "";
   const carried = ballastOf(draft) || ballastOf(plain);

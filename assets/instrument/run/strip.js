@@ -6,9 +6,9 @@
 
 import { button, h, setText, zoomOf } from "../base/dom.js";
 import { CUT_WORDS } from "../base/fates.js";
-import { formatMs } from "../base/format.js";
+import { counted, formatMs } from "../base/format.js";
 import { knownAt } from "../base/stages.js";
-import { isFinished, meanRound, roundsAt, speculates } from "../base/store.js";
+import { isFinished, isServer, meanRound, ofServers, roundsAt, speculates } from "../base/store.js";
 import { SPEEDS, speedName } from "../base/transport.js";
 import { sized } from "../draw/canvas.js";
 import { RoundTable } from "./table.js";
@@ -86,7 +86,9 @@ export class StripView {
     this.table.paint(store, now);
     setText(
       this.note,
-      `one bar per round; the outline shows what was drafted but not accepted; each lane's clock counts only its own work${store.lanes.some((lane) => lane.start?.fork) ? "; a fork's clock starts at 0" : ""}`,
+      ofServers(store)
+        ? "one bar per burst, as high as its tokens; each lane's clock starts when its request was sent"
+        : `one bar per round; the outline shows what was drafted but not accepted; each lane's clock counts only its own work${store.lanes.some((lane) => lane.start?.fork) ? "; a fork's clock starts at 0" : ""}`,
     );
     const width = this.frame.clientWidth;
     if (!width || !store.lanes.length) return;
@@ -173,6 +175,8 @@ export class StripView {
 
 /** One round in words: for the readout, and for assistive technology. */
 export function roundWords(lane, round, known) {
+  if (isServer(lane))
+    return `burst ${round.index + 1}${lane.end ? ` of ${lane.rounds.length}` : ""} · ${counted(round.emitted.length, "token")}, ${formatMs(round.end - round.start)} after the one before, at ${formatMs(round.end)}`;
   const name = `round ${round.index + 1}${lane.end ? ` of ${lane.rounds.length}` : ""}`;
   if (!known.committed)
     return `${name} · ${known.drafted && round.drafted ? `${round.drafted} drafted · ` : ""}shown up to ${known.stage || "its start"}`;
@@ -184,7 +188,7 @@ export function roundWords(lane, round, known) {
   return `${name} · ${got.join(", ")} · ${formatMs(round.end - round.start)}, ended at ${formatMs(round.end)}`;
 }
 
-const rowHeight = (lane, { rows }) => rows * (!speculates(lane) ? 40 : ROW + 16);
+const rowHeight = (lane, { rows }) => rows * (!speculates(lane) && !isServer(lane) ? 40 : ROW + 16);
 
 /** The right edge of the clock: the whole run's, known or (while it is decoded) growing in steps. */
 function horizon(store, transport) {
@@ -253,17 +257,19 @@ function drawLane(ctx, lane, plot, y, tall, view, ghosts) {
     const round = lane.rounds[i];
     ctx.globalAlpha = i < past ? 1 : 0.22;
     const x = toX(plot, round.end);
-    if (round.nodes.length) drawBar(ctx, round, x, base, unit, wide, colours);
+    if (isServer(lane)) drawBurst(ctx, round, x, base, unit, wide, colours);
+    else if (round.nodes.length) drawBar(ctx, round, x, base, unit, wide, colours);
     else drawTick(ctx, x, base, colours, !speculates(lane), TICK * colours.rows);
   }
   ctx.globalAlpha = 1;
   if (selection && selection.lane === lane && lane.rounds[selection.round] && selection.round < shown) {
     const round = lane.rounds[selection.round];
     const x = toX(plot, round.end);
-    const half = (round.nodes.length ? wide : 3) / 2 + 4;
-    const top = round.nodes.length
-      ? Math.max(round.depth + 1, round.emitted.length) * unit + 5
-      : TICK * colours.rows + 5;
+    const half = (round.nodes.length || isServer(lane) ? wide : 3) / 2 + 4;
+    const top =
+      round.nodes.length || isServer(lane)
+        ? Math.max(round.depth + 1, round.emitted.length) * unit + 5
+        : TICK * colours.rows + 5;
     ctx.strokeStyle = colours.ink;
     ctx.lineWidth = 1.5;
     box(ctx, x - half, base - top, 2 * half, top + 4, 3);
@@ -312,6 +318,12 @@ function barWidth(lane, plot, most) {
 function drawTick(ctx, x, base, colours, plain, tall) {
   ctx.fillStyle = plain ? colours.ink : colours.muted;
   ctx.fillRect(x - 0.75, base - tall, 1.5, tall);
+}
+
+/** A burst: a block for each token. */
+function drawBurst(ctx, round, x, base, unit, wide, colours) {
+  ctx.fillStyle = round.index % 2 ? colours.bonus : colours.draft;
+  round.emitted.forEach((_, i) => ctx.fillRect(x - wide / 2, base - (i + 1) * unit, wide, unit - (unit > 5 ? 1 : 0)));
 }
 
 /** Accepted solid from below, then the round's own token, and the outline of all that was drafted. */

@@ -3,7 +3,7 @@
 import { h } from "../base/dom.js";
 import { CUT_WORDS } from "../base/fates.js";
 import { formatMs, visible } from "../base/format.js";
-import { roundsAt } from "../base/store.js";
+import { isServer, roundsAt } from "../base/store.js";
 import { laneTitle } from "./titles.js";
 
 const HEAD = ["lane", "round", "ended at", "took", "rows", "drafted", "accepted", "target's token", "tokens"];
@@ -56,15 +56,9 @@ export class RoundTable {
       round.emitted.length > round.accepted
         ? `${round.last.kind} ${visible(round.last.raw)}`
         : CUT_WORDS[round.cut] || "";
-    const cells = [
-      formatMs(round.end),
-      formatMs(round.end - round.start),
-      round.width,
-      round.drafted,
-      round.accepted,
-      own,
-      round.emitted.length,
-    ];
+    const unknown = isServer(lane) && !lane.drafted;
+    const inside = unknown ? ["–", "–", "–", "–"] : [round.width, round.drafted, round.accepted, own];
+    const cells = [formatMs(round.end), formatMs(round.end - round.start), ...inside, round.emitted.length];
     return h(
       "tr",
       {},

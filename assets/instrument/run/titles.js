@@ -14,11 +14,13 @@ const CHAINS = ["draft", "oracle", "ngram", "eagle3", "eagle", "medusa", "mtp", 
 const SHAPED = ["sampled-tree", "topk-tree"];
 
 /** The drafter, and the settings that shape its drafts. */
-export const laneTitle = (lane) => (lane.start && lane.start.fork ? `${lane.name} · ${titleOf(lane)}` : titleOf(lane));
+export const laneTitle = (lane) =>
+  lane.start && (lane.start.fork || lane.start.server) ? `${lane.name} · ${titleOf(lane)}` : titleOf(lane);
 
 /** The same, of the drafter alone. */
 export function titleOf(lane) {
   if (!lane.start) return lane.name;
+  if (lane.start.server) return serverTitle(lane.start.server);
   const { drafter, settings: s = {} } = lane.start;
   const name = drafterTitle(drafter);
   if (SHAPED.includes(drafter) && Array.isArray(s.shape)) return `${name} · ${s.shape.join(", ")}`;
@@ -27,6 +29,9 @@ export function titleOf(lane) {
     return `${name} · γ ${s.draft_length && s.draft_length !== "fixed" ? "≤ " : ""}${s.gamma}`;
   return name;
 }
+
+/** The program, as far as it says what it is. */
+export const serverTitle = ({ program, version }) => [program || "no answer", version].filter(Boolean).join(" ");
 
 /**
  * The real model shapes whose memory traffic and arithmetic were added to the lane's models; speeds are then theirs.

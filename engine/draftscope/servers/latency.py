@@ -53,7 +53,7 @@ def latency(arrivals: Sequence[Arrival], chunks_are_bursts: bool, jitter: float)
     if not arrivals:
         return Latency(None, None, (), (), (), 0.0)
     gaps = np.diff([each.at for each in arrivals])
-    near = -1.0 if chunks_are_bursts or not len(gaps) else max(jitter, NEAR * float(np.percentile(gaps, 90)))
+    near = near_gap(arrivals, chunks_are_bursts, jitter)
     bursts, icl = [arrivals[0].tokens], []
     for gap, arrival in zip(gaps, arrivals[1:], strict=True):
         if gap <= near:
@@ -72,6 +72,12 @@ def latency(arrivals: Sequence[Arrival], chunks_are_bursts: bool, jitter: float)
         bursts=tuple(bursts),
         total=last,
     )
+
+
+def near_gap(arrivals: Sequence[Arrival], chunks_are_bursts: bool, jitter: float) -> float:
+    """Seconds: a gap up to this joins two arrivals to one burst; negative where each chunk is a burst of its own."""
+    gaps = np.diff([each.at for each in arrivals if each.tokens])
+    return -1.0 if chunks_are_bursts or not len(gaps) else max(jitter, NEAR * float(np.percentile(gaps, 90)))
 
 
 def loopback_jitter(messages: int = 200, pause: float = 0.0005) -> float:

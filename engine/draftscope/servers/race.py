@@ -10,13 +10,22 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.servers.adapter import Counted, Finish, Request, Server, ServerError
+from draftscope.servers.adapter import Chunk, Counted, Finish, Request, Server, ServerError
 from draftscope.servers.latency import Arrival, Latency, latency
 
 GIVEN_UP = 2  # failures in a row
 PROBE = "The quick brown fox: 12,345 naïve jumps — don't\n\n\tdef f(x):"  # tokenizers that differ do so here
+
+
+# Called with each chunk as it arrives: lane, prompt, repeat (-1: the warm-up), chunk, seconds since the request.
+Heard: TypeAlias = Callable[[str, int, int, Chunk, float], None]
+
+
+def _unheard(*_: object) -> None:
+    """Nobody listens."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +76,7 @@ class Race:
     repeats: int = 3
     jitter: float = 0.0  # seconds, of the loopback
     cancelled: Callable[[], bool] = lambda: False
+    heard: Heard = _unheard
 
 
 @dataclass
@@ -140,6 +150,7 @@ def answered(lane: Lane, plan: Race, prompt: Prompt, number: int, repeat: int) -
             text += chunk.text
             tokens = len(chunk.ids) if offers.ids_out else bool(chunk.text)  # without ids an event counts as a token
             arrivals.append(Arrival(chunk.at - sent, int(tokens)))
+            plan.heard(lane.name, number, repeat, chunk, chunk.at - sent)
             finish, counted, written = chunk.finish, chunk.counted, chunk.written
             if plan.cancelled():
                 failure = "interrupted"

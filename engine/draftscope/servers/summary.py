@@ -69,7 +69,7 @@ def _summary(
         speed=_over(good, lambda each: each.latency.speed),
         ratio=None if is_first else _ratio(good, first),
         burst=sum(bursts) / len(bursts) if bursts else None,
-        counted=standing.counted.get(lane.name) or _added([each.counted for each in good if each.counted]),
+        counted=standing.counted.get(lane.name) or added([each.counted for each in good if each.counted]),
         log_p=log_p,
         best=best,
         notes=(*_notes(lane, answers, first, plan, standing, log_p), *_outside(known)),
@@ -110,7 +110,7 @@ def _ratio(answers: Sequence[Answer], first: Sequence[Answer]) -> Interval | Non
     return _over(answers, ratio)
 
 
-def _added(counted: Sequence[Counted]) -> Counted | None:
+def added(counted: Sequence[Counted]) -> Counted | None:
     if not counted:
         return None
     positions = max(len(each.by_position) for each in counted)

@@ -4,7 +4,8 @@ Everything on a screen, in a metric or in an export is computed from these event
 a trace can be read where no model can run.
 
 A trace is a sequence of events, one JSON object a line. For each lane (one decoding run of one prompt):
-`RunStart`, `Prefill`, `Round` ..., `RunEnd`; a race may add `SoloRuns` (whole runs), `VerifyCosts` and `Parted`.
+`RunStart`, `Prefill`, `Round` ..., `RunEnd`; a race may add `SoloRuns` (whole runs), `VerifyCosts` and `Parted`. A lane
+that a server of another program wrote has `Burst` instead of `Round`, and may have `Served`, `Forced` and `Drafted`.
 
 A *node* is a drafted token; its `fate` says whether it was accepted. A *slot* is a place that can have children: -1 is
 the last committed token, any other slot is the node with that id. A *decision* verifies the children of one slot.
@@ -20,7 +21,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler, TypeAdapter, model_validator
 from pydantic_core import CoreSchema
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 Fate = Literal["accepted", "rejected", "unvisited", "never_accepted"]
 Rule = Literal["token", "block", "rrsw", "deterministic", "greedy", "typical", "lenient", "top-k"]
@@ -190,6 +191,16 @@ class Fork(Record):
     forced: bool  # the last of them was chosen by the reader
 
 
+class ServerInfo(Record):
+    """The server of another program that wrote a lane. Its address is not part of a trace. Empty: it does not say."""
+
+    program: str  # vllm, sglang, llama.cpp, transformers
+    version: str = ""
+    model: str = ""
+    bursts: Literal["chunks", "gaps"] = "chunks"  # what arrived in one piece, or tokens with almost no gap between
+    jitter_ms: float = 0.0  # the loopback's own, 99th percentile: a shorter gap says nothing
+
+
 class RunStart(Event):
     """Everything needed to know what ran and to run it again."""
 
@@ -214,6 +225,7 @@ class RunStart(Event):
     prompt_tokens: int
     prompt_last_raw: str = ""  # the prompt's last token, the root of the first round
     fork: Fork | None = None  # its tokens are part of `prompt_tokens`
+    server: ServerInfo | None = None  # times are then "seen from here", from when the request was sent
     created: str  # ISO 8601, UTC
 
 
@@ -384,5 +396,68 @@ class Parted(Event):
     tie: bool
 
 
-AnyEvent = Annotated[RunStart | Prefill | Round | RunEnd | SoloRuns | VerifyCosts | Parted, Field(discriminator="kind")]
+class Burst(Event):
+    """Tokens of a server that arrived together: what one of its rounds wrote, as far as that is seen from here.
+
+    `start` is the arrival before, or 0, when the request was sent. Without token ids `emitted` holds -1 for each event.
+    """
+
+    kind: Literal["burst"] = "burst"
+    round: int
+    start: float
+    end: float
+    emitted: Parts[int]
+    emitted_raw: Parts[str]  # where the server sends one text for all of them, it stands first and the rest is empty
+    text_delta: str
+
+
+class Served(Event):
+    """A server's answers to one request, repeated in turn with the other lanes'; a later event replaces an earlier one.
+
+    Times are seen from here, one entry for each answer. `rounds` to `by_position` are counted by the server.
+    """
+
+    kind: Literal["served"] = "served"
+    failed: int = 0
+    tokens: Parts[int]
+    seconds: Parts[float]  # until the last token
+    ttft_ms: Parts[float]
+    tpot_ms: Parts[float]
+    gap_p50_ms: float | None = None  # between bursts, of all answers
+    gap_p99_ms: float | None = None
+    per_burst: float | None = None  # tokens
+    rounds: int | None = None
+    drafted: int | None = None
+    accepted: int | None = None
+    by_position: Parts[int] = Field(default_factory=list)  # accepted tokens by position in the draft
+    notes: Parts[str] = Field(default_factory=list)
+
+
+class Forced(Event):
+    """The probability of each token that a server wrote, under the target that was loaded here: by teacher forcing."""
+
+    kind: Literal["forced"] = "forced"
+    target: str
+    p: Listed[float]  # with the request's sampling; at temperature 0 of the softmax at 1
+    best: Listed[bool]  # it is the target's most probable token
+    log_p: float | None = None  # nats a token: the mean of log p minus its expectation; absent at temperature 0
+
+
+class Drafted(Event):
+    """Rounds reconstructed: the probability of each token that a server wrote under the drafter that is known here.
+
+    In each burst all tokens but the last were drafted and accepted, with min(1, p/q). Which token was rejected, and the
+    uniforms, are not known.
+    """
+
+    kind: Literal["drafted"] = "drafted"
+    draft: str
+    q: Listed[float]
+    best: Listed[bool]  # it is the draft's most probable token
+
+
+AnyEvent = Annotated[
+    RunStart | Prefill | Round | RunEnd | SoloRuns | VerifyCosts | Parted | Burst | Served | Forced | Drafted,
+    Field(discriminator="kind"),
+]
 EVENT: TypeAdapter[AnyEvent] = TypeAdapter(AnyEvent)

@@ -29,7 +29,9 @@ MAX_BYTES = 512 * MIB  # unpacked; a run of a few thousand tokens takes a few me
 MAX_LINE = 16 * MIB  # a round that verifies 256 nodes takes less than one
 MAX_VALUES = 500_000  # in a line; that round has less than a third of them. Parsing more would hold up other threads
 MAX_BLANK = 1000  # lines
-LATER = ("prefill", "round", "run_end", "solo_runs", "verify_costs", "parted")  # kinds that no trace begins with
+LATER = (  # kinds that no trace begins with
+    "prefill", "round", "run_end", "solo_runs", "verify_costs", "parted", "burst", "served", "forced", "drafted",
+)  # fmt: skip
 MAX_EVENTS = 500_000  # a round takes about a kilobyte or more
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from draftscope.base.assets import assets
 from draftscope.base.errors import DraftscopeError
-from draftscope.trace.events import AnyEvent, Round, RunStart
+from draftscope.trace.events import AnyEvent, Burst, Round, RunStart
 from draftscope.trace.files import line
 from draftscope.trace.linker import link
 
@@ -46,7 +46,7 @@ class Shown:
 def page(events: Iterable[AnyEvent]) -> str:
     """The whole file. Several lanes of one run play side by side; of several runs the first is taken."""
     kept = first_run(events)
-    if not any(isinstance(event, Round) for event in kept):
+    if not any(isinstance(event, Round | Burst) for event in kept):
         raise DraftscopeError("These events hold no round, so there is nothing to play; record a run with record=True.")
     start = next((event for event in kept if isinstance(event, RunStart)), None)
     style = (assets() / "player.css").read_text(encoding="utf-8")

@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from draftscope.trace.events import AnyEvent, Prefill, Round, RunEnd
+from draftscope.trace.events import AnyEvent, Burst, Prefill, Round, RunEnd
 
 
 class Percentiles(BaseModel):
@@ -48,13 +48,13 @@ class Metrics(BaseModel):
 
 
 def fold(events: Iterable[AnyEvent]) -> Metrics:
-    """The metrics of one lane's events, which may be incomplete."""
+    """The metrics of one lane's events, which may be incomplete. Of a server's lane a burst counts as a round."""
     kept = list(events)
-    rounds = [event for event in kept if isinstance(event, Round)]
+    rounds = [event for event in kept if isinstance(event, Round | Burst)]
     prefill = max((event.end - event.start for event in kept if isinstance(event, Prefill)), default=0.0)
     ended = next((event.end for event in kept if isinstance(event, RunEnd)), None)
     tokens = sum(len(event.emitted) for event in rounds)
-    drafts = [event for event in rounds if event.drafted]
+    drafts = [event for event in rounds if isinstance(event, Round) and event.drafted]
     drafted, accepted = sum(event.drafted for event in drafts), sum(event.accepted for event in drafts)
     first = rounds[0].end if rounds else None
     last = rounds[-1].end if rounds else None
@@ -75,7 +75,7 @@ def fold(events: Iterable[AnyEvent]) -> Metrics:
         tpot_ms=(last - first) / (tokens - len(rounds[0].emitted)) if first and last and len(rounds) > 1 else None,
         itl_ms=_percentiles(_token_gaps(rounds)),
         icl_ms=_percentiles([after.end - before.end for before, after in pairwise(rounds)]),
-        stage_ms=_stages(rounds),
+        stage_ms=_stages([event for event in rounds if isinstance(event, Round)]),
     )
 
 
@@ -102,7 +102,7 @@ def _cut_before(event: Round, position: int) -> bool:
     return event.cut is not None and event.accepted == len(event.emitted) == position
 
 
-def _token_gaps(rounds: Sequence[Round]) -> list[float]:
+def _token_gaps(rounds: Sequence[Round | Burst]) -> list[float]:
     """Times between consecutive tokens as a reader sees them; tokens of one round arrive together."""
     gaps: list[float] = []
     for before, after in pairwise(rounds):

@@ -1,25 +1,35 @@
 """A trace as pandas tables: a row for each emitted token, each round, or each verified child.
 
-The events may be of any number of runs and lanes. Times are milliseconds on the lane's own clock. Values that the trace
-does not contain are missing (NaN or NA). Imports no torch.
+The events may be of any number of runs and lanes; a server's burst counts as a round. Times are milliseconds on the
+lane's own clock. Values that the trace does not contain are missing (NaN or NA). Imports no torch.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.trace.events import AnyEvent, Distributions, Round, Verified
+from draftscope.trace.events import AnyEvent, Burst, Distributions, Drafted, Forced, Round, Verified
 
 if TYPE_CHECKING:
     import pandas as pd
 
 TableRow = dict[str, Any]
-Rounds = list[Round]  # of one lane
+
+
+@dataclass
+class Rounds:
+    """Of one lane; of a server's lane its bursts, with the probabilities that were computed of its tokens."""
+
+    own: list[Round | Burst] = field(default_factory=list)
+    p: list[float] = field(default_factory=list)
+    q: list[float] = field(default_factory=list)
+
 
 KEYS = {"run": "string", "lane": "string", "sequence": "int64", "round": "int64"}
 
@@ -90,20 +100,27 @@ def frame(events: Iterable[AnyEvent], what: str = "tokens") -> pd.DataFrame:
         raise DraftscopeError(f"what = '{what}': choose {', '.join(TABLES)}.")
     rows, columns = TABLES[what]
     found = [row for rounds in _lanes(events) for row in rows(rounds)]
-    return pd.DataFrame(found, columns=list(columns)).astype(dict(columns))
+    table = pd.DataFrame(found, columns=list(columns))
+    lacking = {name for name in columns if table[name].isna().any()}  # a server does not say what it drafted
+    kinds = {name: "Int64" if kind == "int64" and name in lacking else kind for name, kind in columns.items()}
+    return table.astype(kinds)
 
 
 def _lanes(events: Iterable[AnyEvent]) -> Iterable[Rounds]:
     """The rounds of each lane, in the order in which the lanes started."""
     lanes: dict[tuple[str, str, int], Rounds] = {}
     for event in events:
-        rounds = lanes.setdefault((event.run, event.lane, event.sequence), [])
-        if isinstance(event, Round):
-            rounds.append(event)
+        rounds = lanes.setdefault((event.run, event.lane, event.sequence), Rounds())
+        if isinstance(event, Round | Burst):
+            rounds.own.append(event)
+        elif isinstance(event, Forced):
+            rounds.p = event.p
+        elif isinstance(event, Drafted):
+            rounds.q = event.q
     return lanes.values()
 
 
-def _keys(event: Round) -> TableRow:
+def _keys(event: Round | Burst) -> TableRow:
     return {name: getattr(event, name) for name in KEYS}
 
 
@@ -121,10 +138,14 @@ def _text(raw: str) -> str:
 
 def _tokens(rounds: Rounds) -> Iterator[TableRow]:
     index, before = 0, float("nan")
-    for event in rounds:
+    for event in rounds.own:
         for place, (token, raw) in enumerate(zip(event.emitted, event.emitted_raw, strict=True)):
             own = {"index": index, "token": token, "text": _text(raw), "depth": place + 1, "arrival_ms": event.end}
-            yield _keys(event) | own | _origin(event, place) | {"gap_ms": event.end - before}
+            if isinstance(event, Round):
+                origin = _origin(event, place)
+            else:
+                origin = {name: values[index] for name, values in (("p", rounds.p), ("q", rounds.q)) if values}
+            yield _keys(event) | own | origin | {"gap_ms": event.end - before}
             index, before = index + 1, event.end
 
 
@@ -150,19 +171,23 @@ def _probabilities(distributions: Distributions | None, token: int) -> TableRow:
 
 
 def _rounds(rounds: Rounds) -> Iterator[TableRow]:
-    for event in rounds:
+    for event in rounds.own:
+        times = {"start_ms": event.start, "end_ms": event.end}
+        told: TableRow = {"emitted": len(event.emitted), "text": event.text_delta}
+        if isinstance(event, Burst):
+            yield _keys(event) | told | times
+            continue
         counts = {name: getattr(event, name) for name in ("width", "drafted", "accepted", "depth", "cut")}
-        told = {"emitted": len(event.emitted), "last": event.last.kind, "text": event.text_delta}
         stages = {f"{name}_ms": getattr(event.timings, name) for name in ("verify", "accept", "commit", "host")}
         stages["propose_ms"] = sum(event.timings.propose)
-        yield _keys(event) | counts | told | stages | {"start_ms": event.start, "end_ms": event.end}
+        yield _keys(event) | counts | told | {"last": event.last.kind} | stages | times
 
 
 # Decisions.
 
 
 def _decisions(rounds: Rounds) -> Iterator[TableRow]:
-    for event in rounds:
+    for event in (event for event in rounds.own if isinstance(event, Round)):
         for number, decision in enumerate(event.decisions):
             for order, child in enumerate(decision.children):
                 own = {"decision": number, "slot": decision.slot, "rule": decision.rule, "order": order}

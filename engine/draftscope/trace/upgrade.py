@@ -1,12 +1,14 @@
 """Rewrites events of older schema versions as the present one, before they are validated. Imports no torch.
 
 Version 1 (before 2026-11-22) called decisions contests, distributions laws, uniforms coins, never-accepted nodes
-scouts, and the accepting stage judge.
+scouts, and the accepting stage judge. Version 2 (before 2026-11-23) had no lanes of servers.
 """
 
 from __future__ import annotations
 
 from typing import Any
+
+from draftscope.trace.events import SCHEMA_VERSION
 
 Json = dict[str, Any]
 
@@ -19,10 +21,10 @@ def upgraded(event: Json, version: int) -> Json:
 
     Raises KeyError, TypeError, ValueError or AttributeError where the event is not shaped like one of its version.
     """
+    if event.get("kind") == "run_start":
+        return event | {"schema_version": SCHEMA_VERSION}
     if version > 1:
         return event
-    if event.get("kind") == "run_start":
-        return event | {"schema_version": 2}
     return _round(event) if event.get("kind") == "round" else event
 
 

@@ -12,7 +12,20 @@ from itertools import pairwise
 from math import isclose
 
 from draftscope.base.errors import quoted
-from draftscope.trace.events import AnyEvent, Decision, Distributions, Node, Prefill, Round, RunEnd, RunStart, Verified
+from draftscope.trace.events import (
+    AnyEvent,
+    Burst,
+    Decision,
+    Distributions,
+    Drafted,
+    Forced,
+    Node,
+    Prefill,
+    Round,
+    RunEnd,
+    RunStart,
+    Verified,
+)
 
 MASS = 1e-3  # by how much probabilities may miss 1: they were rounded when they were written
 CLOSE = 2e-7  # a uniform this near to its threshold: rounding decides the result
@@ -51,10 +64,15 @@ class Validator:
             elif isinstance(event, Round):
                 check_round(event, self._mass)
                 lane.add(event)
+            elif isinstance(event, Burst):
+                check_burst(event)
+                lane.add(event)
+            elif isinstance(event, Forced | Drafted):
+                lane.forced(event)
             elif isinstance(event, RunEnd):
                 lane.end(event)
         except ImpossibleError as error:
-            where = f"round {event.round} of lane" if isinstance(event, Round) else "lane"
+            where = f"round {event.round} of lane" if isinstance(event, Round | Burst) else "lane"
             raise ImpossibleError(f"in {where} '{quoted(event.lane)}', {error}") from None
 
 
@@ -78,15 +96,24 @@ class _Lane:
         self.text: list[str] = []
         self.cut = False
 
-    def add(self, event: Round) -> None:
+    def add(self, event: Round | Burst) -> None:
         if self.cut:
             raise ImpossibleError("the text had already ended")
         if event.round != self.rounds:
             raise ImpossibleError(f"round {self.rounds} was to come next")
         _refuse_backwards(event.start, event.end, self.clock)
-        self.rounds, self.clock, self.cut = self.rounds + 1, event.end, event.cut is not None
+        self.rounds, self.clock = self.rounds + 1, event.end
+        self.cut = isinstance(event, Round) and event.cut is not None
         self.tokens += event.emitted
         self.text.append(event.text_delta)
+
+    def forced(self, event: Forced | Drafted) -> None:
+        """A probability for each token that the lane wrote."""
+        values = event.p if isinstance(event, Forced) else event.q
+        if len(values) != len(self.tokens) or len(event.best) != len(self.tokens):
+            raise ImpossibleError(f"{len(values)} probabilities are given for {len(self.tokens)} tokens")
+        if not all(0 <= value <= 1 + MASS for value in values):
+            raise ImpossibleError("a probability is not between 0 and 1")
 
     def end(self, event: RunEnd) -> None:
         """A run whose rounds were not recorded has its text and tokens in its end alone."""
@@ -103,6 +130,13 @@ class _Lane:
 def _refuse_backwards(start: float, end: float, clock: float) -> None:
     if not clock <= start <= end:
         raise ImpossibleError(f"the clock runs backwards: {clock:g} ms, then {start:g} to {end:g} ms")
+
+
+def check_burst(event: Burst) -> None:
+    """Raises `ImpossibleError` if the parts of a burst contradict each other."""
+    _refuse_backwards(event.start, event.end, 0.0)
+    if not event.emitted or len(event.emitted_raw) != len(event.emitted):
+        raise ImpossibleError(f"{len(event.emitted)} tokens arrived with {len(event.emitted_raw)} pieces of text")
 
 
 # A round.

@@ -93,7 +93,7 @@ class RunListeners:
             visitor.shown.require()
             if not visitor.shown.run or visitor.active is not None:
                 raise DraftscopeError("Only a live run that is over can be forked; press Run, and wait for its end.")
-            wanted = forks.ForkRequest.of(_sent(event))
+            wanted = forks.ForkRequest.of(sent(event))
             handle = shared.admission.admit(forks.job(wanted, shared.events(request.session_hash), new_run_id()))
         except DraftscopeError as error:
             yield note(str(error))
@@ -104,7 +104,7 @@ class RunListeners:
 
     async def resume(self, event: gr.EventData, request: gr.Request) -> AsyncIterator[Any]:
         """A page has opened: the run of its tab from before a reload, what has happened so far and what follows."""
-        shared, token = self.shared, _sent(event)
+        shared, token = self.shared, sent(event)
         try:
             visitor = shared.visitors.claim(request.session_hash or "", token if isinstance(token, str) else "")
         except DraftscopeError as error:
@@ -133,7 +133,7 @@ class RunListeners:
             return [note(str(error)), *[gr.skip()] * len(self.widgets.plots)]
 
 
-def _sent(event: gr.EventData) -> Any:
+def sent(event: gr.EventData) -> Any:
     """The data that `Draftscope.ask` sends; None for an event without it."""
     try:
         return event.asked

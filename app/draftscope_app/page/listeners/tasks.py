@@ -14,6 +14,8 @@ from draftscope_app.page.runs import tasks
 from draftscope_app.page.runs.feed import note
 from draftscope_app.page.shared import PRIVATE, Shared
 
+RECEIVERS: tuple[tasks.Kind, ...] = ("compare", "check", "audit")  # in the order of their components
+
 
 class TaskListeners:
     def __init__(self, shared: Shared, widgets: Widgets) -> None:
@@ -25,7 +27,7 @@ class TaskListeners:
         limits: dict[str, Any] = {"concurrency_limit": None, "preprocess": False, **PRIVATE}
         widgets.instrument.compare(self.compare, set(widgets.values), widgets.compared, **limits)
         widgets.instrument.check(self.check, None, widgets.checked, **limits)
-        found.then(self.resume, None, [widgets.compared, widgets.checked], **limits)
+        found.then(self.resume, None, [widgets.compared, widgets.checked, widgets.audited], **limits)
 
     async def compare(self, values: Mapping[Any, Any], request: gr.Request) -> AsyncIterator[str]:
         """Every drafter on this prompt, with these settings."""
@@ -60,16 +62,16 @@ class TaskListeners:
         async for text in tasks.answers(kind, self.shared.admission.engine, visitor, handle):
             yield text
 
-    async def resume(self, request: gr.Request) -> AsyncIterator[tuple[Any, Any]]:
-        """A page was reloaded: its tab's latest comparison or check, what was answered so far and what follows."""
+    async def resume(self, request: gr.Request) -> AsyncIterator[list[Any]]:
+        """A page was reloaded: its latest comparison, check or audit, what was answered so far and what follows."""
         visitor = self.shared.visitors.of(request.session_hash)
         answer, handle = visitor.answer, visitor.active
         if answer is None:
-            yield gr.skip(), gr.skip()
+            yield [gr.skip()] * len(RECEIVERS)
             return
 
-        def sent(text: str) -> tuple[Any, Any]:
-            return (text, gr.skip()) if answer.kind == "compare" else (gr.skip(), text)
+        def sent(text: str) -> list[Any]:
+            return [text if kind == answer.kind else gr.skip() for kind in RECEIVERS]
 
         if handle is None or handle.job.run != answer.run:
             yield sent(tasks.told(answer))

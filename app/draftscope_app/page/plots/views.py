@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from draftscope.trace.events import AnyEvent, Round, RunStart
+from draftscope.trace.events import AnyEvent, Burst, Round, RunStart
 from draftscope.trace.metrics import fold
 
 
@@ -39,7 +39,7 @@ def drafter_of(events: Sequence[AnyEvent]) -> str:
 
 def chunk_gaps(events: Sequence[AnyEvent]) -> list[float]:
     """ICL: milliseconds between streamed chunks on the lane's clock; a round's tokens arrive together."""
-    rounds = rounds_of(events)
+    rounds = [event for event in events if isinstance(event, Round | Burst)]
     return [after.end - before.end for before, after in pairwise(rounds)]
 
 

@@ -43,6 +43,8 @@ def job(asked: ForkRequest, events: Sequence[AnyEvent], run: str) -> Job:
     start = next((event for event in own if isinstance(event, RunStart)), None)
     if start is None:
         raise DraftscopeError(f"The shown run has no lane '{asked.lane}' to fork; choose one of its rounds.")
+    if start.server is not None:
+        raise DraftscopeError(f"'{asked.lane}' was written by a server, which cannot be forked; press Run for a lane here.")
     if len(lanes) >= MOST_LANES:
         raise DraftscopeError(f"{MOST_LANES} lanes are shown, and more would not be readable; press Run to begin anew.")
     written = [*_before(asked, own), *([] if asked.token is None else [asked.token])]

@@ -1,0 +1,139 @@
+"""Servers of other programs, asked by the engine process: a race as a trace, or an audit. Runs where the models are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from draftscope.base.errors import DraftscopeError
+from draftscope.drafters.settings import Settings
+from draftscope.trace.events import AnyEvent, Record
+from draftscope_app.engine.messages import Job
+
+if TYPE_CHECKING:
+    from draftscope.decode.lab import Lab
+    from draftscope.models.model import Model
+    from draftscope.servers.audit.asked import Plan
+    from draftscope.servers.race import Lane, Prompt
+
+SILENT_S = 60.0  # until a server is given up
+SECONDS = 300.0  # of an audit's sampling, at most
+
+
+def of_servers(
+    lab: Lab, job: Job, lanes: Mapping[str, Settings], cancelled: Callable[[], bool]
+) -> Iterator[AnyEvent | Record]:
+    """Every event of a job with servers. Raises `DraftscopeError` where none of them can be asked."""
+    from draftscope.servers.lanes import connect
+    from draftscope.servers.wire import Limits
+
+    with ExitStack() as opened:
+        urls = dict(zip(lanes, job.servers, strict=True))
+        found, missing = connect(urls, {}, Limits(silent=SILENT_S), opened.enter_context)
+        settings = next(iter(lanes.values()))
+        if job.audits:
+            for why in missing.values():
+                raise DraftscopeError(why)
+            yield from _audited(lab, found, settings, job.audits, cancelled)
+        else:
+            yield from _raced(lab, job, found, missing, settings, cancelled)
+
+
+def _raced(
+    lab: Lab,
+    job: Job,
+    lanes: list[Lane],
+    missing: Mapping[str, str],
+    settings: Settings,
+    cancelled: Callable[[], bool],
+) -> Iterator[AnyEvent]:
+    from draftscope.servers.adapter import Request
+    from draftscope.servers.latency import loopback_jitter
+    from draftscope.servers.race import Race, Standing, same_tokenizers
+    from draftscope.servers.traced import Traced, traced
+
+    own = lab if _same_tokenizer(lab, lanes) else None
+    standing = Standing(dropped=same_tokenizers(lanes, _encode(own) if own else None))
+    prompt = _prompt(job.prompt, lanes, own, settings)
+    request = Request(
+        ids=(0,), max_tokens=settings.max_new_tokens, seed=settings.seed, temperature=settings.temperature,
+        top_k=settings.top_k, top_p=settings.top_p, min_p=settings.min_p, stop=settings.stop,
+    )  # fmt: skip
+    plan = Race([prompt], request, job.repeats, loopback_jitter(), cancelled)
+    yield from traced(Traced(job.run, lanes, missing, plan, own, _draft(own), standing))
+
+
+def _audited(
+    lab: Lab, lanes: list[Lane], settings: Settings, samples: int, cancelled: Callable[[], bool]
+) -> Iterator[Record]:
+    """The first lane's server, against the second's, or against the target that is loaded here."""
+    from draftscope.servers.audit import audit as audits
+    from draftscope.servers.audit import told
+    from draftscope.servers.audit.asked import Plan
+    from draftscope.servers.audit.prompts import AUDIT_PROMPTS
+    from draftscope.servers.audit.writer import refuse_without_ids
+    from draftscope.verify.sampling import Sampling
+
+    server, plain = lanes[0].server, lanes[1].server if len(lanes) > 1 else None
+    for each in (server, plain):
+        refuse_without_ids(each)
+    plan = Plan(Sampling.of(settings), samples=samples, seconds=SECONDS, seed=settings.seed)
+    ids = _audit_prompts(lab, lanes, plan, plain is not None)
+    name = server.identity.sentence
+
+    def run(watch: audits.Watch) -> audits.Report:
+        if plain is None:
+            return audits.audit(server, server.identity.kind, lab, AUDIT_PROMPTS, ids, plan, None, watch, name)
+        return audits.audit_without_weights(
+            server, plain, AUDIT_PROMPTS, ids, plan, watch, name, plain.identity.url, server.detokenize
+        )
+
+    about = " ".join(filter(None, (server.identity.kind, server.identity.version)))
+    against = f"{lanes[1].name}, a server" if plain is not None else f"{lab.target.name}, loaded here"
+    yield from told.told(told.first(lanes[0].name, about, against, plan), run, cancelled)
+
+
+def _audit_prompts(lab: Lab, lanes: list[Lane], plan: Plan, by_server: bool) -> list[tuple[int, ...]]:
+    from draftscope.decode.prompt import read_prompt
+    from draftscope.models.loading.chat import Chat
+    from draftscope.servers.audit.greedy import GREEDY_TOKENS
+    from draftscope.servers.audit.prompts import AUDIT_PROMPTS
+
+    if by_server:
+        return [lanes[0].server.tokenize(text) for text in AUDIT_PROMPTS]
+    if not _same_tokenizer(lab, lanes):
+        raise DraftscopeError(
+            f"'{lanes[0].name}' has another tokenizer than the target that is loaded here; load its model under Other "
+            "models, or audit it against a plain server of the same model."
+        )
+    most = max(plan.tokens, GREEDY_TOKENS)
+    return [tuple(read_prompt(lab, text, most, Chat(raw=True))[1]) for text in AUDIT_PROMPTS]
+
+
+def _same_tokenizer(lab: Lab, lanes: list[Lane]) -> bool:
+    """Whether the target here has the tokenizer of a server; its weights may then be the same."""
+    from draftscope.servers.race import same_tokenizers
+
+    asked = [lane for lane in lanes if lane.server.identity.offers.tokenize]
+    return len(same_tokenizers(asked, _encode(lab))) < len(asked)
+
+
+def _encode(lab: Lab) -> Callable[[str], tuple[int, ...]]:
+    return lambda text: tuple(lab.tokenizer.encode(text, add_special_tokens=False))
+
+
+def _prompt(text: str, lanes: list[Lane], lab: Lab | None, settings: Settings) -> Prompt:
+    """The prompt's tokens: in the chat template, where there is one and it is wanted."""
+    from draftscope.servers.lanes import prompts
+
+    if lab is None and not settings.raw:
+        try:
+            return prompts([text], lanes, None, False, settings.max_new_tokens)[0]
+        except DraftscopeError:  # a model without a chat template
+            return prompts([text], lanes, None, True, settings.max_new_tokens)[0]
+    return prompts([text], lanes, lab, settings.raw, settings.max_new_tokens)[0]
+
+
+def _draft(lab: Lab | None) -> Model | None:
+    return lab.draft if lab is not None else None

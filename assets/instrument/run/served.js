@@ -1,0 +1,66 @@
+// Servers of other programs: their figures, and what the page says of them first. Pure.
+
+import { counted, formatFigure, median } from "../base/format.js";
+import { isFinished, stateAt } from "../base/store.js";
+
+/** Tokens a second of a server's counted answers: {median, low, high, n}; null without one. */
+export function speedOf(lane) {
+  const { served } = lane;
+  if (!served || !served.seconds.length) return null;
+  const each = served.seconds.map((seconds, i) => served.tokens[i] / seconds).filter(Number.isFinite);
+  if (!each.length) return null;
+  return { median: median(each), low: Math.min(...each), high: Math.max(...each), n: each.length };
+}
+
+/** How many times as fast as the first server, answer by answer; null for the first one. */
+export function timesOf(lane, first) {
+  if (lane === first || !lane.served || !first.served) return null;
+  const [own, its] = [lane.served, first.served];
+  const both = Math.min(own.seconds.length, its.seconds.length);
+  const each = Array.from(
+    { length: both },
+    (_, i) => own.tokens[i] / own.seconds[i] / (its.tokens[i] / its.seconds[i]),
+  );
+  const known = each.filter(Number.isFinite);
+  return known.length
+    ? { median: median(known), low: Math.min(...known), high: Math.max(...known), n: known.length }
+    : null;
+}
+
+const failed = (lane) => lane.end?.reason === "error";
+
+export function serversSentence(store, now, whole) {
+  const dead = store.lanes.filter(failed);
+  const lost = dead.length ? ` ${dead.map((lane) => lane.name).join(", ")} failed; see below.` : "";
+  const living = store.lanes.filter((lane) => !failed(lane));
+  if (!living.length) return `No server answered.${lost}`;
+  const states = living.map((lane) => ({ lane, ...stateAt(lane, now) }));
+  if (!states.some(({ tokens }) => tokens)) return `The servers are warming up; no token yet.${lost}`;
+  const wrote = states
+    .filter(({ tokens }) => tokens)
+    .map(({ lane, tokens, rounds }, i) =>
+      i
+        ? `${lane.name} ${tokens} in ${rounds}`
+        : `${lane.name} wrote ${counted(tokens, "token")} in ${counted(rounds, "burst")}`,
+    );
+  const [first] = store.lanes;
+  const ratios =
+    whole && isFinished(store) ? living.map((lane) => [lane, timesOf(lane, first)]).filter(([, r]) => r) : [];
+  const said = ratios.map(
+    ([lane, { median: ratio }]) => `${lane.name} is ${ratio.toFixed(2)} times as fast as ${first.name}`,
+  );
+  return `${[...wrote].join(", ")}${said.length ? `; ${said.join(", ")}` : ""}.${lost}`;
+}
+
+/** What that rests on. */
+export function serversBasis(store, whole) {
+  if (!whole) return "The servers answer in turns; each lane's clock starts when its request is sent.";
+  const [first] = store.lanes;
+  const speeds = store.lanes.map((lane) => [lane, speedOf(lane)]).filter(([, speed]) => speed);
+  if (!speeds.length) return "";
+  const words = speeds.map(([lane, { median: speed }]) => `${lane.name} ${formatFigure(speed)}`).join(", ");
+  const { n } = speeds[0][1];
+  const ranges = store.lanes.map((lane) => timesOf(lane, first)).filter((ratio) => ratio && ratio.n > 1);
+  const range = ranges.length === 1 ? ` · ratio ${ranges[0].low.toFixed(2)} to ${ranges[0].high.toFixed(2)}` : "";
+  return `tokens/s ${words}: median of ${counted(n, "answer")} each, reading the prompt included, seen from here${range}`;
+}

@@ -1,0 +1,153 @@
+// The audit card: is a server's text still distributed as its target's? Folded from `audit` events
+// (engine/draftscope/servers/audit/told.py), which come wave by wave.
+
+import { button, h, s, setText } from "../base/dom.js";
+import { counted, formatFigure, formatMs } from "../base/format.js";
+
+const BETS = {
+  score: "mean log-probability",
+  ranks: "ranks",
+  tokens: "single tokens",
+  contexts: "tokens by context",
+  repetition: "repeated texts",
+  positions: "single positions",
+};
+
+/** What an audit has found so far: differs, same, or undecided. */
+export function resultOf(told, running) {
+  if (!told.verdict) return running ? "running" : "stopped";
+  if (told.different) return "differs";
+  return told.incomplete ? "incomplete" : "same";
+}
+
+const WORDS = {
+  running: "? undecided so far",
+  stopped: "? undecided: stopped",
+  incomplete: "? undecided: the server failed",
+  differs: "✗ differs from its target",
+  same: "✓ no difference found",
+};
+
+export class AuditCard {
+  constructor(stop, remove) {
+    this.result = h("p", { class: "verdict", role: "status" });
+    this.title = h("h4", {});
+    this.stop = button("Stop", stop);
+    this.close = button("Close", remove);
+    this.sentence = h("p", { class: "verdict-sentence" });
+    this.progress = h("p", { class: "sum" });
+    this.example = h("div", { class: "example", hidden: true });
+    this.bets = h("div", { class: "bets" });
+    this.places = h("div", {
+      class: "table",
+      tabindex: "0",
+      role: "group",
+      "aria-label": "Log-probability by position",
+    });
+    this.more = h("details", { hidden: true }, h("summary", { text: "By position in the text" }), this.places);
+    this.root = h(
+      "section",
+      { class: "audit" },
+      h("header", { class: "card-head wrap" }, this.title, h("div", { class: "controls" }, this.stop, this.close)),
+      this.result,
+      this.sentence,
+      this.progress,
+      this.example,
+      this.bets,
+      this.more,
+    );
+  }
+
+  paint(told, answer, running) {
+    const result = resultOf(told, running);
+    this.root.dataset.result = result;
+    setText(this.title, `${told.server} against ${told.against}`);
+    setText(this.result, WORDS[result]);
+    setText(this.sentence, told.verdict || "");
+    this.sentence.hidden = !told.verdict;
+    setText(this.progress, progressWords(told, answer, running));
+    this.stop.hidden = !running;
+    this.close.hidden = running;
+    this.paintExample(told);
+    this.bets.replaceChildren(...betRows(told));
+    this.more.hidden = !told.positions.length;
+    this.places.replaceChildren(placesTable(told.positions));
+  }
+
+  paintExample({ different, example }) {
+    this.example.hidden = !different || !example;
+    if (this.example.hidden) return;
+    this.example.replaceChildren(
+      h("p", { class: "sum", text: "The text that the target finds least likely, of all that it wrote:" }),
+      h(
+        "p",
+        { class: "pane-text" },
+        h("span", { class: "prompt", text: example.prompt }),
+        h("b", { text: example.text }),
+      ),
+    );
+  }
+}
+
+function progressWords(told, answer, running) {
+  if (running && answer.state === "queued")
+    return answer.place > 0 ? `in the queue, ${answer.place} ahead of you` : "in the queue";
+  const at = `T ${told.temperature} · a difference is called clear at ${formatFigure(told.needed)} nats of evidence: a false alarm once in ${Math.round(1 / told.false_alarm).toLocaleString("en")}, however often one looks`;
+  if (!told.texts) return running ? `comparing greedy texts first · ${at}` : at;
+  return `${counted(told.texts, "sample")} of at most ${told.samples}, ${formatMs(1000 * told.seconds)} · ${at}`;
+}
+
+/** Evidence of each kind of bet, and of all together, on one scale. */
+function betRows(told) {
+  const parts = Object.entries(told.parts);
+  if (!told.texts) return [];
+  const rows = [["all together", told.evidence], ...parts.map(([name, value]) => [BETS[name] || name, value])];
+  const most = 1.5 * told.needed;
+  return rows.map(([name, value], i) => betRow(name, value, told.needed, most, i === 0));
+}
+
+function betRow(name, value, needed, most, whole) {
+  const wide = (100 * Math.max(0, Math.min(value, most))) / most;
+  const line = (100 * needed) / most;
+  return h(
+    "div",
+    { class: `bet${whole ? " whole" : ""}${whole && value >= needed ? " clear" : ""}` },
+    h("span", { class: "bet-name", text: name }),
+    s(
+      "svg",
+      { viewBox: "0 0 100 10", preserveAspectRatio: "none", "aria-hidden": "true" },
+      s("rect", { class: "ground", x: 0, y: 4.5, width: 100, height: 1 }),
+      s("rect", { class: "bar", x: 0, y: 2, width: wide, height: 6 }),
+      whole ? s("rect", { class: "needed", x: line, y: 0, width: 0.6, height: 10 }) : s("g", {}),
+    ),
+    h("span", { class: "bet-value", text: `${value < 0 ? "−" : ""}${formatFigure(Math.abs(value))}` }),
+  );
+}
+
+function placesTable(positions) {
+  const heads = ["token", "samples", "log p − E log p", "standard error", "z"];
+  const signed = (x, digits) => `${x < 0 ? "−" : "+"}${Math.abs(x).toFixed(digits)}`;
+  const row = (each) =>
+    h(
+      "tr",
+      { class: Math.abs(each.z) >= 5 ? "broken" : "" },
+      h("th", { scope: "row", text: String(each.position) }),
+      [String(each.tokens), signed(each.score, 2), each.error.toFixed(2), signed(each.z, 1)].map((text) =>
+        h("td", { text }),
+      ),
+    );
+  return h(
+    "table",
+    {},
+    h(
+      "thead",
+      {},
+      h(
+        "tr",
+        {},
+        heads.map((text) => h("th", { scope: "col", text })),
+      ),
+    ),
+    h("tbody", {}, positions.map(row)),
+  );
+}

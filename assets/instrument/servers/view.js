@@ -1,0 +1,182 @@
+// Servers of other programs: which ones there are, a race of them, audits of one. The race is shown as a run.
+
+import { button, h } from "../base/dom.js";
+import { askHost, callServer, hostCan, pressStop, say } from "../base/host.js";
+import { AuditCard } from "./audit.js";
+
+const WHAT =
+  "Servers that run elsewhere: vLLM, SGLang, llama.cpp or transformers serve. A race sends this page's prompt and sampling settings to each. An audit asks whether a server's texts still follow its target's distribution.";
+const NONE = "No server is listed. “draftscope servers MODEL” prints how to start a plain and a speculative one.";
+const CALLED = "Only addresses of this computer and those that its operator has listed are called.";
+const WEIGHTS = { value: "", text: "the target loaded here" };
+
+export class ServersView {
+  constructor(repaint) {
+    this.repaint = repaint;
+    this.known = null; // {servers: [{name, url}], canAdd}, once the host has said
+    this.left = new Set(); // names that do not race
+    this.audits = new Map(); // name -> {card, told, answer}
+    this.list = h("ul", { class: "server-list" });
+    this.none = h("p", { class: "note", text: NONE });
+    this.go = button("Race these servers", () => this.race(), { class: "small strong" });
+    this.stop = button("Stop", () => pressStop());
+    this.against = h("select", { "aria-label": "Audit against" });
+    this.target = h("label", { class: "stated" }, "audits compare with ", this.against);
+    this.field = h("input", {
+      class: "address",
+      placeholder: "plain=http://127.0.0.1:8100",
+      "aria-label": "Name and address of a server",
+    });
+    this.form = h(
+      "form",
+      { class: "controls", on: { submit: (event) => this.add(event) } },
+      this.field,
+      h("button", { class: "small", type: "submit", text: "Add" }),
+      h("span", { class: "note", text: CALLED }),
+    );
+    this.cards = h("div", { class: "audits" });
+    this.root = h(
+      "div",
+      { class: "sheet servers" },
+      h("p", { class: "sum", text: WHAT }),
+      this.none,
+      this.list,
+      h("div", { class: "controls" }, this.go, this.stop, this.target),
+      this.form,
+      this.cards,
+    );
+  }
+
+  absent() {
+    return !hostCan("race");
+  }
+
+  get running() {
+    return [...this.audits.values()].some(({ answer }) => answer.state !== "done");
+  }
+
+  /** An audit goes on: its latest event says all. True for one that was going on before a reload. */
+  take(answer) {
+    const told = answer.ev[answer.ev.length - 1];
+    const name = told ? told.server : this.asked;
+    const found = !this.asked && !this.running && answer.state !== "done";
+    if (answer.state === "done" && answer.note) say(answer.note);
+    const old = this.audits.get(name);
+    if (told || old) {
+      const card =
+        old?.card ||
+        new AuditCard(
+          () => pressStop(),
+          () => this.close(name),
+        );
+      this.audits.set(name, { card, told: told || old.told, answer });
+    }
+    if (answer.state === "done" && answer.note && !told) this.audits.delete(name);
+    this.repaint();
+    return found;
+  }
+
+  close(name) {
+    this.audits.delete(name);
+    this.repaint();
+  }
+
+  paint({ busy }) {
+    if (!this.known) {
+      this.ask({});
+      return;
+    }
+    const { servers, canAdd } = this.known;
+    this.form.hidden = !canAdd;
+    this.none.hidden = servers.length > 0;
+    this.go.hidden = this.target.hidden = !servers.length;
+    this.go.disabled = busy || !this.racing().length;
+    this.stop.hidden = !busy;
+    this.paintList(busy);
+    this.paintAgainst();
+    const cards = [...this.audits.values()];
+    for (const { card, told, answer } of cards) card.paint(told, answer, answer.state !== "done");
+    const roots = cards.map(({ card }) => card.root);
+    if (roots.length !== this.cards.children.length || roots.some((root, i) => this.cards.children[i] !== root))
+      this.cards.replaceChildren(...roots);
+  }
+
+  racing() {
+    return this.known.servers.map(({ name }) => name).filter((name) => !this.left.has(name));
+  }
+
+  paintList(busy) {
+    const stamp = JSON.stringify([this.known, busy]);
+    if (stamp === this.stamp) return;
+    this.stamp = stamp;
+    this.list.replaceChildren(...this.known.servers.map((server) => this.row(server, busy)));
+  }
+
+  row({ name, url }, busy) {
+    const box = h("input", {
+      type: "checkbox",
+      checked: !this.left.has(name),
+      on: { change: () => this.choose(name, box.checked) },
+    });
+    return h(
+      "li",
+      {},
+      h("label", {}, box, h("b", { text: name }), h("code", { text: url })),
+      h(
+        "span",
+        { class: "controls" },
+        button("Audit", () => this.audit(name), { disabled: busy, "aria-label": `Audit ${name}` }),
+        this.known.canAdd
+          ? button("Remove", () => this.ask({ remove: name }), { disabled: busy, "aria-label": `Remove ${name}` })
+          : null,
+      ),
+    );
+  }
+
+  paintAgainst() {
+    const options = [WEIGHTS, ...this.known.servers.map(({ name }) => ({ value: name, text: `the server ${name}` }))];
+    const stamp = JSON.stringify(options);
+    if (stamp === this.offered) return;
+    this.offered = stamp;
+    const { value } = this.against;
+    this.against.replaceChildren(...options.map((option) => h("option", option)));
+    this.against.value = options.some((option) => option.value === value) ? value : "";
+  }
+
+  choose(name, racing) {
+    if (racing) this.left.delete(name);
+    else this.left.add(name);
+    this.repaint();
+  }
+
+  /** Its lanes are at the top of the page. */
+  race() {
+    this.root.getRootNode().host.scrollIntoView({ block: "start" });
+    askHost("race", { kind: "race", names: this.racing() });
+  }
+
+  audit(name) {
+    this.asked = name;
+    this.audits.delete(name);
+    const against = this.against.value === name ? "" : this.against.value;
+    askHost("audit", { kind: "audit", names: [name], against });
+  }
+
+  add(event) {
+    event.preventDefault();
+    if (this.field.value.trim()) this.ask({ add: this.field.value.trim() });
+  }
+
+  /** The host's list, after one was added or removed. */
+  async ask(wanted) {
+    if (this.asking) return;
+    this.asking = true;
+    const told = await callServer("servers", wanted);
+    this.asking = false;
+    if (!told) return;
+    this.known = told;
+    if (told.note) say(told.note);
+    else if (wanted.add) this.field.value = "";
+    this.repaint();
+  }
+}

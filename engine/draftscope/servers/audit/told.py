@@ -1,0 +1,105 @@
+"""An audit as events, for a page that shows how far it is."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import asdict
+from typing import Any, Literal
+
+from pydantic import Field
+
+from draftscope.servers.audit.asked import Plan
+from draftscope.servers.audit.audit import Report, Watch
+from draftscope.servers.audit.pairs import Compared
+from draftscope.servers.audit.rounds import Audited
+from draftscope.servers.background import in_background
+from draftscope.trace.events import Record
+
+PATIENCE = 0.05  # seconds between two looks at whether somebody has cancelled
+
+
+class AuditTold(Record):
+    """How an audit stands; `verdict` is empty until it is over. Evidence is in nats."""
+
+    kind: Literal["audit"] = "audit"
+    server: str  # its name
+    program: str
+    against: str  # whose distribution is the standard
+    temperature: float
+    texts: int = 0
+    samples: int  # texts at most
+    seconds: float = 0.0
+    evidence: float = 0.0
+    needed: float  # evidence from which a difference is called clear
+    false_alarm: float
+    parts: dict[str, float] = Field(default_factory=dict)  # evidence by kind of test
+    positions: list[dict[str, float]] = Field(default_factory=list)
+    verdict: str = ""
+    different: bool = False
+    incomplete: bool = False
+    example: dict[str, str] | None = None  # prompt and text
+    created: str = ""
+
+
+class _StoppedError(Exception):
+    """Raised inside an audit that was cancelled."""
+
+
+def told(start: AuditTold, run: Callable[[Watch], Report], cancelled: Callable[[], bool]) -> Iterator[AuditTold]:
+    """The audit that `run` makes, wave by wave; the last event has the verdict, unless it was cancelled."""
+    stop = threading.Event()
+    latest = start
+
+    def work(put: Callable[[AuditTold], None]) -> None:
+        def watch(state: Audited | Compared) -> None:
+            nonlocal latest
+            if stop.is_set():
+                raise _StoppedError
+            latest = start.model_copy(update=_standing(state))
+            put(latest)
+
+        with suppress(_StoppedError):
+            report = run(watch)
+            put(_ended(latest, report))
+
+    yield start
+    try:
+        for event in in_background(work, PATIENCE):
+            if event is not None:
+                yield event
+            if cancelled():
+                return
+    finally:
+        stop.set()
+
+
+def first(server: str, program: str, against: str, plan: Plan) -> AuditTold:
+    """Before anything was asked."""
+    return AuditTold(
+        server=server, program=program, against=against, temperature=plan.sampling.temperature, samples=plan.samples,
+        needed=math.log(1 / plan.false_alarm), false_alarm=plan.false_alarm,
+    )  # fmt: skip
+
+
+def _standing(state: Audited | Compared) -> dict[str, Any]:
+    own: dict[str, Any] = {"texts": state.texts, "seconds": state.seconds, "evidence": state.total}
+    if isinstance(state, Audited):
+        own["parts"] = state.evidence.parts
+        own["positions"] = [_numbers(asdict(each)) for each in state.evidence.positions]
+    return own
+
+
+def _ended(latest: AuditTold, report: Report) -> AuditTold:
+    return latest.model_copy(
+        update={
+            "verdict": report.verdict, "different": report.different, "incomplete": report.incomplete,
+            "example": report.example, "created": report.created,
+        }
+    )  # fmt: skip
+
+
+def _numbers(position: dict[str, Any]) -> dict[str, float]:
+    return {name: float(value) for name, value in position.items()}

@@ -1,0 +1,44 @@
+"""Work that blocks, in a thread of its own, as an iterator that never blocks for long."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from queue import Empty, SimpleQueue
+from typing import Generic, TypeVar
+
+Item = TypeVar("Item")
+
+
+class _Over(Generic[Item]):
+    def __init__(self, error: BaseException | None) -> None:
+        self.error = error
+
+
+def in_background(work: Callable[[Callable[[Item], None]], None], patience: float) -> Iterator[Item | None]:
+    """What `work` puts, as it comes; None whenever nothing came for `patience` seconds. Raises what `work` raises.
+
+    Whoever stops iterating leaves the thread behind: `work` must end by itself soon after.
+    """
+    queue: SimpleQueue[Item | _Over[Item]] = SimpleQueue()
+
+    def run() -> None:
+        try:
+            work(queue.put)
+        except BaseException as error:  # raised again below, in the thread that iterates
+            queue.put(_Over(error))
+        else:
+            queue.put(_Over(None))
+
+    threading.Thread(target=run, name="draftscope-servers", daemon=True).start()
+    while True:
+        try:
+            item = queue.get(timeout=patience)
+        except Empty:
+            yield None
+            continue
+        if isinstance(item, _Over):
+            if item.error is not None:
+                raise item.error
+            return
+        yield item

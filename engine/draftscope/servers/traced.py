@@ -1,0 +1,248 @@
+"""A race of servers as a trace: bursts as they arrive, then what was measured, counted and computed of each lane.
+
+The trace shows the first counted answer of each lane to the first prompt; `Served` covers all answers.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import TypeAlias
+
+import numpy as np
+
+from draftscope.base.errors import DraftscopeError
+from draftscope.base.versions import own_version
+from draftscope.decode.lab import Lab
+from draftscope.models.model import Model
+from draftscope.servers.adapter import Chunk, Counted, Finish, Identity
+from draftscope.servers.background import in_background
+from draftscope.servers.bursts import UNKNOWN, Bursts
+from draftscope.servers.forced import Forced, forced
+from draftscope.servers.latency import Arrival, near_gap
+from draftscope.servers.race import Answer, Lane, Race, Standing, race
+from draftscope.servers.summary import LaneSummary, added, summaries
+from draftscope.trace import events as trace
+from draftscope.trace.events import AnyEvent, EndReason, RunStart, Served, ServerInfo
+from draftscope.verify.sampling import Sampling
+
+PATIENCE = 0.05  # seconds between two looks at whether somebody has cancelled
+SERVER = "server"  # the drafter's name of such a lane
+
+Known: TypeAlias = dict[tuple[str, int, int], Forced]  # by lane, prompt and repeat
+_Heard: TypeAlias = tuple[str, int, int, Chunk, float]
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A race whose trace is wanted. `lab` has the servers' tokenizer, and their weights as far as is known."""
+
+    run: str
+    lanes: Sequence[Lane]
+    missing: Mapping[str, str]  # lane -> why it does not take part
+    plan: Race
+    lab: Lab | None = None
+    draft: Model | None = None  # the servers' drafter, known here
+    standing: Standing = field(default_factory=Standing)
+    known: Known = field(default_factory=dict)  # filled at the end
+
+    @property
+    def sampling(self) -> Sampling:
+        asked = self.plan.request
+        return Sampling(asked.temperature, asked.top_k, asked.top_p, asked.min_p)
+
+    def summaries(self) -> list[LaneSummary]:
+        return summaries(self.lanes, self.plan, self.standing, self.known)
+
+
+def traced(asked: Traced) -> Iterator[AnyEvent]:
+    """Every event of the race, as it happens. Cancelled, its lanes still get their ends."""
+    yield from (_start(asked, lane.name, lane.server.identity) for lane in asked.lanes)
+    for name, why in asked.missing.items():
+        yield _start(asked, name, None)
+        yield _end(asked, name, None, "error", why)
+    live = {lane.name: _Live(asked, lane) for lane in asked.lanes}
+    stop = threading.Event()
+    try:
+        for item in _raced(asked, stop):
+            if isinstance(item, Answer):
+                live[item.lane].answered(item)
+                yield from live[item.lane].ended(item)
+                yield from _served(asked, item)
+            elif item is not None:
+                yield from live[item[0]].heard(item)
+            else:
+                yield from (event for each in live.values() for event in each.idle())
+            if asked.plan.cancelled():
+                break
+    finally:
+        stop.set()
+    yield from (event for each in live.values() for event in each.left(asked.standing.dropped))
+    yield from _computed(asked, live)
+
+
+def _raced(asked: Traced, stop: threading.Event) -> Iterator[Answer | _Heard | None]:
+    """Chunks and answers as they come; None when nothing does."""
+
+    def work(put: Callable[[Answer | _Heard], None]) -> None:
+        plan = replace(asked.plan, cancelled=stop.is_set, heard=lambda *heard: put(heard))
+        for answer in race(asked.lanes, plan, asked.standing):
+            put(answer)
+
+    return in_background(work, PATIENCE)
+
+
+class _Live:
+    """One lane while it is shown."""
+
+    def __init__(self, asked: Traced, lane: Lane) -> None:
+        self.asked, self.lane = asked, lane
+        self.offers = lane.server.identity.offers
+        self.warm: list[Arrival] = []
+        self.bursts: Bursts | None = None
+        self.over = False
+        self.first: Answer | None = None
+
+    def heard(self, heard: _Heard) -> list[trace.Burst]:
+        _, prompt, repeat, chunk, at = heard
+        if not self.offers.ids_out and chunk.text:
+            chunk = replace(chunk, ids=(UNKNOWN,))
+        if repeat == -1:
+            self.warm.append(Arrival(at, len(chunk.ids)))
+        if (prompt, repeat) != (0, 0):
+            return []
+        return self._bursts().take(chunk, at)
+
+    def _bursts(self) -> Bursts:
+        if self.bursts is None:
+            near = near_gap(self.warm, self.offers.bursts_are_chunks, self.asked.plan.jitter)
+            raw = self.asked.lab.pieces.shown if self.asked.lab is not None else None
+            self.bursts = Bursts(self.asked.run, self.lane.name, near, raw)
+        return self.bursts
+
+    def idle(self) -> list[trace.Burst]:
+        return [] if self.bursts is None or self.over else self.bursts.flush()
+
+    def answered(self, answer: Answer) -> None:
+        if (answer.prompt, answer.repeat) == (0, 0):
+            self.first = answer
+
+    def ended(self, answer: Answer) -> list[AnyEvent]:
+        """The end of the shown answer."""
+        if self.over or answer is not self.first:
+            return []
+        self.over = True
+        left: list[AnyEvent] = [*self._bursts().end()]
+        reason = _reason(answer.finish, bool(self.asked.plan.request.stop)) if not answer.failure else "error"
+        return [*left, _end(self.asked, self.lane.name, self.bursts, reason, answer.failure or "")]
+
+    def left(self, dropped: Mapping[str, str]) -> list[AnyEvent]:
+        """The end of a lane that has none yet: it failed before it was shown, or somebody has cancelled."""
+        if self.over:
+            return []
+        self.over = True
+        left: list[AnyEvent] = [] if self.bursts is None else [*self.bursts.end()]
+        why = dropped.get(self.lane.name, "")
+        return [*left, _end(self.asked, self.lane.name, self.bursts, "error" if why else "cancelled", why)]
+
+
+def _reason(finish: Finish | None, stops: bool) -> EndReason:
+    return "length" if finish == "length" else "stop" if stops else "eos"
+
+
+def _start(asked: Traced, lane: str, about: Identity | None) -> RunStart:
+    request, prompt = asked.plan.request, asked.plan.prompts[0]
+    settings: dict[str, int | float | str | bool | list[int] | list[str] | None] = {
+        "drafter": SERVER, "temperature": request.temperature, "top_k": request.top_k, "top_p": request.top_p,
+        "min_p": request.min_p, "seed": request.seed, "max_new_tokens": request.max_tokens,
+        "stop": list(request.stop), "repeats": asked.plan.repeats,
+    }  # fmt: skip
+    return RunStart(
+        run=asked.run, lane=lane, draftscope=own_version(), torch="", transformers="", device="", dtype="",
+        threads=0, models=[], drafter=SERVER, exact=True, rule="", seed=request.seed, settings=settings,
+        prompt=prompt.text, rendered=prompt.rendered if prompt.rendered != prompt.text else "",
+        prompt_tokens=len(prompt.ids), server=_info(asked, about),
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+    )  # fmt: skip
+
+
+def _info(asked: Traced, about: Identity | None) -> ServerInfo:
+    jitter = 1e3 * asked.plan.jitter
+    if about is None:
+        return ServerInfo(program="", jitter_ms=jitter)
+    return ServerInfo(
+        program=about.kind,
+        version=about.version or "",
+        model=about.model,
+        bursts="chunks" if about.offers.bursts_are_chunks else "gaps",
+        jitter_ms=jitter,
+    )
+
+
+def _end(asked: Traced, lane: str, bursts: Bursts | None, reason: EndReason, message: str) -> trace.RunEnd:
+    made = bursts or Bursts(asked.run, lane, -1.0, None)
+    return trace.RunEnd(
+        run=asked.run, lane=lane, reason=reason, text=made.text, token_ids=made.tokens, target_forwards=made.made,
+        end=made.clock, message=message,
+    )  # fmt: skip
+
+
+def _served(asked: Traced, answer: Answer) -> list[Served]:
+    """What is known of a lane after one of its answers."""
+    counted = added([each.counted for each in asked.standing.of(answer.lane) if each.counted])
+    return [served(asked.run, answer.lane, asked.standing.of(answer.lane), counted, ())]
+
+
+def served(run: str, lane: str, answers: Sequence[Answer], counted: Counted | None, notes: Sequence[str]) -> Served:
+    """The figures of a lane's answers so far."""
+    good = [each for each in answers if not each.failure]
+    gaps = [gap for each in good for gap in each.latency.icl]
+    bursts = [size for each in good for size in each.latency.bursts]
+    said = counted or Counted()
+    return Served(
+        run=run, lane=lane, failed=len(answers) - len(good), tokens=[each.latency.tokens for each in good],
+        seconds=[each.latency.total for each in good],
+        ttft_ms=[1e3 * each.latency.ttft for each in good if each.latency.ttft is not None],
+        tpot_ms=[1e3 * each.latency.tpot for each in good if each.latency.tpot is not None],
+        gap_p50_ms=1e3 * float(np.percentile(gaps, 50)) if gaps else None,
+        gap_p99_ms=1e3 * float(np.percentile(gaps, 99)) if gaps else None,
+        per_burst=sum(bursts) / len(bursts) if bursts else None, rounds=said.rounds, drafted=said.drafted,
+        accepted=said.accepted, by_position=list(said.by_position), notes=list(notes),
+    )  # fmt: skip
+
+
+def _computed(asked: Traced, live: Mapping[str, _Live]) -> Iterator[AnyEvent]:
+    """After the race, so that nothing is computed while something is timed."""
+    if asked.lab is not None and not asked.plan.cancelled():
+        asked.known.update(probabilities(asked.lab.target, asked))
+    rows = {row.lane: row for row in asked.summaries()} if asked.standing.answers else {}
+    for name, each in live.items():
+        if each.first is None:
+            continue
+        row = rows[name]
+        yield served(asked.run, name, asked.standing.of(name), row.counted, row.notes)
+        said = asked.known.get((name, 0, 0))
+        if asked.lab is None or said is None or each.bursts is None or tuple(each.bursts.tokens) != each.first.ids:
+            continue
+        yield trace.Forced(
+            run=asked.run, lane=name, target=asked.lab.target.name, p=list(said.p), best=list(said.best),
+            log_p=row.log_p,
+        )  # fmt: skip
+        if asked.draft is not None and row.counted is not None and row.counted.drafted:
+            q = forced(asked.draft, asked.plan.prompts[0].ids, each.first.ids, asked.sampling)
+            yield trace.Drafted(run=asked.run, lane=name, draft=asked.draft.name, q=list(q.p), best=list(q.best))
+
+
+def probabilities(target: Model, asked: Traced) -> Known:
+    """p of every token of each complete answer, from the weights here."""
+    found: Known = {}
+    for each in asked.standing.answers:
+        if each.complete and not each.failure:
+            prompt = asked.plan.prompts[each.prompt].ids
+            try:
+                found[each.lane, each.prompt, each.repeat] = forced(target, prompt, each.ids, asked.sampling)
+            except DraftscopeError as error:
+                asked.standing.dropped.setdefault(each.lane, f"wrote what is not of the target here: {error}")
+    return found

@@ -1,0 +1,117 @@
+"""The page's servers: which addresses may be asked, who may add one, and what a request becomes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from draftscope.base.errors import DraftscopeError
+from draftscope_app.engine.config import Environment, Limits
+from draftscope_app.engine.messages import EngineStatus
+from draftscope_app.engine.sessions import Visitors
+from draftscope_app.page import controls, page
+from draftscope_app.page.runs.servers import KnownServers, ServersRequest, job, listed
+
+LISTED = (("plain", "http://gpu:8000"), ("fast", "http://127.0.0.1:8001/v1"))
+
+
+@pytest.mark.parametrize(
+    ("variables", "host", "space", "lets"),
+    [
+        ({}, "127.0.0.1", "", True),
+        ({}, "0.0.0.0", "", False),
+        ({}, "127.0.0.1", "me/space", False),
+        ({"DRAFTSCOPE_LOAD_MODELS": "1"}, "0.0.0.0", "", False),
+        ({"DRAFTSCOPE_LOAD_MODELS": "1"}, "127.0.0.1", "me/space", False),
+        ({"DRAFTSCOPE_LOAD_MODELS": "0"}, "127.0.0.1", "", False),
+        ({"GRADIO_ROOT_PATH": "/behind/a/proxy"}, "127.0.0.1", "", False),
+    ],
+)
+def test_only_on_ones_own_machine_are_addresses_added(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], host: str, space: str, lets: bool
+) -> None:
+    monkeypatch.setenv("SPACE_ID", space)
+    assert Environment.read(variables).lets_add_servers(host) is lets
+
+
+def test_servers_are_listed_in_the_environment() -> None:
+    found = Environment.read({"DRAFTSCOPE_SERVERS": "plain=http://gpu:8000, http://127.0.0.1:8001"})
+    assert listed(found.servers) == (("plain", "http://gpu:8000"), ("127.0.0.1:8001", "http://127.0.0.1:8001"))
+    with pytest.raises(DraftscopeError, match="Two servers have one name"):
+        KnownServers((("a", "http://127.0.0.1:1"), ("a", "http://127.0.0.1:2")))
+
+
+def test_a_page_for_others_takes_no_address_and_shows_none() -> None:
+    known = KnownServers(LISTED)
+    with pytest.raises(DraftscopeError, match="takes no addresses"):
+        known.add("own=http://127.0.0.1:8002")
+    known.remove("plain")
+    assert known.told() == {
+        "servers": [{"name": "plain", "url": ""}, {"name": "fast", "url": ""}], "canAdd": False, "note": "",
+    }  # fmt: skip
+
+
+def test_on_ones_own_machine_loopback_and_listed_addresses_are_added() -> None:
+    known = KnownServers(LISTED, can_add=True)
+    known.add(" own=http://localhost:8002/v1/ ")
+    known.add("again=http://gpu:8000")
+    assert known.urls(["own", "again"]) == ("http://localhost:8002", "http://gpu:8000")
+    known.remove("own")
+    assert "own" not in known.names
+    for wrong, words in (
+        ("x=http://169.254.169.254", "neither a loopback address nor listed"),
+        ("x=ftp://127.0.0.1", "no http address"),
+        ("x=http://user:password@127.0.0.1", "no password"),
+        (5, "Write NAME="),
+        ("x=http://127.0.0.1/" + "y" * 600, "at most 500"),
+    ):
+        with pytest.raises(DraftscopeError, match=words):
+            known.add(wrong)
+    for number in range(14):
+        known.add(f"s{number}=http://127.0.0.1:{9000 + number}") if len(known.names) < 16 else None
+    with pytest.raises(DraftscopeError, match="which is the most"):
+        known.add("one-more=http://127.0.0.1:9999")
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [None, 3, {}, {"kind": "race", "names": []}, {"kind": "x", "names": ["a"]}, {"kind": "race", "names": [3]},
+     {"kind": "race", "names": ["a"], "url": "http://h"}, {"kind": "race", "names": ["a"] * 17}],
+)  # fmt: skip
+def test_what_cannot_be_read_is_refused(sent: Any) -> None:
+    with pytest.raises(DraftscopeError, match="cannot be read"):
+        ServersRequest.of(sent)
+
+
+def test_a_request_becomes_a_job_with_the_pages_settings() -> None:
+    known, values = KnownServers(LISTED), controls.defaults() | {"prompt": "a", "temperature": 0.5, "drafter": "ngram"}
+    asked = ServersRequest.of({"kind": "race", "names": ["fast", "plain"]})
+    made = job(asked, known, values, 512)
+    assert [name for name, _ in made.lanes] == ["fast", "plain"] and made.is_run
+    assert made.servers == ("http://127.0.0.1:8001", "http://gpu:8000")
+    assert {settings["temperature"] for _, settings in made.lanes} == {0.5}
+    audit = job(ServersRequest.of({"kind": "audit", "names": ["fast"], "against": "plain"}), known, values, 512)
+    assert audit.servers == ("http://127.0.0.1:8001", "http://gpu:8000") and audit.audits and not audit.is_run
+    alone = job(ServersRequest.of({"kind": "audit", "names": ["fast"], "against": ""}), known, values, 512)
+    assert alone.servers == ("http://127.0.0.1:8001",)
+    for wrong, words in (
+        ({"kind": "race", "names": ["other"]}, "no server 'other'"),
+        ({"kind": "race", "names": ["fast", "fast"]}, "take part once"),
+        ({"kind": "audit", "names": ["fast"], "against": "fast"}, "against itself"),
+    ):
+        with pytest.raises(DraftscopeError, match=words):
+            job(ServersRequest.of(wrong), known, values, 512)
+
+
+@pytest.mark.parametrize("known", [KnownServers(), KnownServers(LISTED), KnownServers((), can_add=True)])
+def test_the_view_is_absent_where_there_is_nothing_to_ask(known: KnownServers) -> None:
+    admission: Any = SimpleNamespace(engine=SimpleNamespace(status=EngineStatus()), limits=Limits())
+
+    async def built() -> str:
+        return json.dumps(page.build(admission, Visitors(), servers=known).get_config_file(), default=str)
+
+    assert ('\\"race\\"' in asyncio.run(built())) is known.offered

@@ -1,0 +1,111 @@
+"""The Servers view: addresses are added, servers raced as lanes, and the audit card says what was found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from tests.servers.stubs import Habits, stub
+from tests.support.browsers import assert_accessible
+from tests.support.visit import EVIL
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture
+def urls() -> Iterator[list[str]]:
+    with ExitStack() as opened:
+        yield [opened.enter_context(stub(habits)) for habits in (Habits(), Habits(burst=4))]
+
+
+def opened(visit: Any, query: str = "") -> Any:
+    page = visit(query)
+    page.ready()
+    page.unfold("Servers")
+    page.until("e => e.servers.known")
+    return page
+
+
+def add(page: Any, written: str, name: str) -> None:
+    page.element.get_by_label("Name and address of a server").fill(written)
+    page.element.get_by_role("button", name="Add", exact=True).click()
+    page.until(f"e => e.servers.known.servers.some((server) => server.name === '{name}')")
+
+
+def test_servers_are_added_raced_as_lanes_and_removed(visit: Any, urls: list[str]) -> None:
+    page = opened(visit, "?max_new_tokens=16&temperature=0")
+    field = page.element.get_by_label("Name and address of a server")
+    field.fill("far=http://169.254.169.254")
+    page.element.get_by_role("button", name="Add", exact=True).click()
+    page.until("e => !e.message.box.hidden && e.message.text.textContent.includes('neither a loopback address')")
+    for name, url in zip(("one", "two"), urls, strict=True):
+        add(page, f"{name}={url}", name)
+    page.element.get_by_role("button", name="Race these servers").click()
+    page.until("e => e.store.lanes.length === 2 && e.store.lanes[0].start.server && e.state === 'done'")
+    page.to_end()
+    assert page.ask("e => e.store.lanes.map((lane) => [lane.name, lane.tokens.length, lane.rounds.length])") == [
+        ["one", 16, 16],
+        ["two", 16, 4],
+    ]
+    assert page.ask("e => e.pair.hidden") and "two wrote" not in page.text("h2")
+    assert "16 tokens in 4 bursts" in page.text(".lane:nth-child(2) .foot")
+    assert "seen from here" in page.text(".measured") and "1 of 36" in page.text(".measured")
+    assert page.element.locator(".lane:nth-child(2) .t.burst.odd:not([hidden])").count() == 8
+    assert_accessible(page.page)
+    page.page.set_viewport_size({"width": 390, "height": 844})
+    page.page.wait_for_function("document.documentElement.scrollWidth <= 390")
+    for name in ("one", "two"):
+        page.element.get_by_role("button", name=f"Remove {name}").click()
+        page.until(f"e => !e.servers.known.servers.some((server) => server.name === '{name}')")
+
+
+TOLD = """({ running, ...own }) => {
+    const element = document.querySelector("draftscope-instrument");
+    const parts = { score: 9, ranks: -1.5, tokens: 0, contexts: 1, repetition: 0, positions: 20 };
+    const positions = [{ position: 1, tokens: 40, score: 0.01, error: 0.02, z: 0.5, evidence: 0 },
+                       { position: 2, tokens: 40, score: -6.3, error: 0.4, z: -15, evidence: 20 }];
+    const event = { kind: "audit", server: "two", program: "vllm 0.32.0", against: "target, loaded here",
+        temperature: 1, texts: 40, samples: 400, seconds: 12, evidence: 21, needed: 13.8, false_alarm: 1e-6, parts,
+        positions, verdict: "", different: false, incomplete: false, created: "", ...own };
+    const audit = { state: running ? "running" : "done", place: 0, note: "", about: {}, ev: [event] };
+    element.feed(JSON.stringify({ seq: "x" + Math.random(), audit }));
+}"""
+
+
+def test_the_card_says_what_an_audit_found_in_words_shape_and_colour(visit: Any) -> None:
+    page = opened(visit)
+
+    def told(result: str, **event: Any) -> str:
+        page.page.evaluate(TOLD, event)
+        page.until(f"e => e.shadowRoot.querySelector('.audit')?.dataset.result === '{result}'")
+        return page.text(".audit")
+
+    shown = told("running", running=True)
+    assert "? undecided so far" in shown and "40 samples of at most 400, 12.0 s" in shown
+    assert "a false alarm once in 1,000,000" in shown and page.element.locator(".audit .example:visible").count() == 0
+    assert page.element.locator(".bet").count() == 7 and "mean log-probability" in shown
+    found = {"verdict": f"Differs from its target. {EVIL}", "different": True, "evidence": 40}
+    shown = told("differs", **found, example={"prompt": "Once ", "text": EVIL})
+    assert "✗ differs from its target" in shown and EVIL in shown and "Once " in shown
+    page.element.get_by_text("By position in the text").click()
+    assert "−6.30" in page.text(".audit table")
+    assert_accessible(page.page)
+    assert "✓ no difference found" in told("same", verdict="No difference found.", evidence=-2)
+    assert "the server failed" in told("incomplete", verdict="The server failed.", incomplete=True)
+    assert "undecided: stopped" in told("stopped")
+    assert page.page.evaluate("window.pwned") is None
+    page.element.get_by_role("button", name="Close").last.click()
+    page.until("e => !e.shadowRoot.querySelector('.audit')")
+
+
+def test_an_audit_that_cannot_be_made_is_refused_in_a_sentence(visit: Any, urls: list[str]) -> None:
+    page = opened(visit, "?temperature=1")
+    add(page, f"other={urls[0]}", "other")
+    page.element.get_by_role("button", name="Audit other").click()
+    page.until("e => !e.message.box.hidden && e.message.text.textContent.includes('another tokenizer than the target')")
+    page.until("e => !e.servers.running")
+    page.element.get_by_role("button", name="Remove other").click()
+    page.until("e => !e.servers.known.servers.length")

@@ -1,0 +1,218 @@
+"""A race of servers as a trace: possible, readable, complete, whatever the servers do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from draftscope.base.errors import DraftscopeError
+from draftscope.decode.lab import Lab
+from draftscope.servers.adapter import Chunk, Request
+from draftscope.servers.bursts import Bursts
+from draftscope.servers.identify import identify
+from draftscope.servers.race import Lane, Prompt, Race
+from draftscope.servers.traced import Traced, traced
+from draftscope.servers.wire import Limits
+from draftscope.trace import files, html, metrics, tables
+from draftscope.trace.events import AnyEvent, Burst, Drafted, Forced, RunEnd, RunStart, Served
+from draftscope.trace.validate import ImpossibleError, validate
+from draftscope_app.engine.messages import Job
+from draftscope_app.engine.play import events_of
+from draftscope_app.page.plots.plots import pictures
+from draftscope_app.reports.lanes import lanes as read_lanes
+from draftscope_app.reports.lanes import origin
+from tests.servers.stubs import Habits, stub, text_of, written
+from tests.servers.test_audit_command import writer
+
+PROMPT = Prompt("a", (1, 2, 3), " w1 w2 w3")
+REQUEST = Request((0,), 12)
+Starts = Callable[..., Lane]
+
+
+@pytest.fixture
+def starts() -> Iterator[Starts]:
+    """Starts a stub and gives its lane."""
+    with ExitStack() as opened:
+
+        def start(name: str, **habits: object) -> Lane:
+            url = opened.enter_context(stub(Habits(**habits)))  # type: ignore[arg-type]
+            return Lane(name, opened.enter_context(identify(url, limits=Limits(connect=2, silent=1))))
+
+        yield start
+
+
+def of(events: list[AnyEvent], kind: type, lane: str) -> list:
+    return [event for event in events if isinstance(event, kind) and event.lane == lane]
+
+
+def raced(*lanes: Lane, missing: dict[str, str] | None = None, **changes: object) -> list[AnyEvent]:
+    plan = replace(Race([PROMPT], REQUEST, repeats=2), **changes)
+    events = list(traced(Traced("r1", lanes, missing or {}, plan)))
+    validate(events)
+    return events
+
+
+def test_a_race_is_a_trace_that_is_saved_read_and_exported(starts: Starts, tmp_path: Path) -> None:
+    events = raced(starts("plain"), starts("fast", burst=4, kind="sglang"), missing={"gone": "it cannot be reached."})
+    files.write(tmp_path / "race.jsonl.gz", events)
+    assert list(files.read(tmp_path / "race.jsonl.gz").events) == events
+    ids = written(Habits(), [1, 2, 3], 12, 0, 0)
+    assert [len(event.emitted) for event in of(events, Burst, "fast")] == [4, 4, 4]
+    assert [event.emitted for event in of(events, Burst, "plain")] == [[token] for token in ids]
+    for lane in ("plain", "fast"):
+        (end,) = of(events, RunEnd, lane)
+        assert (end.token_ids, end.text, end.reason) == (ids, text_of(ids), "length")
+    (end,) = of(events, RunEnd, "gone")
+    assert (end.reason, end.message) == ("error", "it cannot be reached.")
+    served = of(events, Served, "fast")[-1]
+    assert (served.tokens, served.per_burst, served.drafted) == ([12, 12], 4.0, served.accepted)
+    assert "w10" in html.page(events) or len(html.page(events)) > 10_000
+    assert metrics.fold(of(events, Burst, "fast")).tokens == 12
+    assert any(pictures(events))
+    start, *_ = events
+    assert isinstance(start, RunStart) and "vllm 0.32.0" in origin(start)
+    assert [lane.decoded().target_forwards for lane in read_lanes(events)] == [12, 3, 0]
+
+
+def test_tables_hold_bursts_and_leave_out_what_servers_do_not_say(starts: Starts) -> None:
+    pytest.importorskip("pandas")
+    events = raced(starts("fast", burst=4))
+    rounds, tokens = tables.frame(events, "rounds"), tables.frame(events)
+    assert list(rounds["emitted"]) == [4, 4, 4] and rounds["accepted"].isna().all()
+    assert list(tokens["depth"]) == [1, 2, 3, 4] * 3 and tokens["p"].isna().all()
+    assert tables.frame(events, "decisions").empty
+
+
+def test_tokens_with_almost_no_gap_are_one_burst(starts: Starts) -> None:
+    """llama.cpp sends a round's tokens one by one."""
+    bursts = Bursts("r1", "llama", near=0.02, raw=None)
+    arrivals = (0.1, 0.101, 0.102, 0.2, 0.201, 0.3)
+    found = [burst for i, at in enumerate(arrivals) for burst in bursts.take(Chunk((i,), f" w{i}", at), at)]
+    found += bursts.take(Chunk((), "!", 0.4), 0.4) + bursts.end()
+    assert [(event.start, event.end, event.emitted, event.text_delta) for event in found] == [
+        (0.0, pytest.approx(102), [0, 1, 2], " w0 w1 w2"),
+        (pytest.approx(102), pytest.approx(201), [3, 4], " w3 w4"),
+        (pytest.approx(201), pytest.approx(300), [5], " w5"),
+        (pytest.approx(300), pytest.approx(300), [-1], "!"),  # text that no token came with
+    ]
+    events = raced(starts("llama", kind="llama.cpp", burst=3))
+    assert sum(len(event.emitted) for event in of(events, Burst, "llama")) == 12
+
+
+def test_a_server_without_token_ids_has_its_text(starts: Starts) -> None:
+    events = raced(starts("text", kind="transformers"))
+    assert {token for event in of(events, Burst, "text") for token in event.emitted} == {-1}
+    assert of(events, RunEnd, "text")[0].text == text_of(written(Habits(), [1, 2, 3], 12, 0, 0))
+
+
+def test_what_a_lane_wrote_before_it_failed_is_kept(starts: Starts) -> None:
+    habits, answers = Habits(), []
+
+    def write(prompt: list[int], count: int, temperature: float, seed: int | None) -> list[int]:
+        answers.append(count)
+        habits.wrong = "closes" if len(answers) > 1 else "none"  # the warm-up is whole
+        return written(Habits(), prompt, count, temperature, seed)
+
+    habits.write = write
+    with stub(habits) as url, identify(url, limits=Limits(connect=2, silent=1)) as server:
+        told = raced(Lane("bad", server), starts("good"))
+    (end,) = of(told, RunEnd, "bad")
+    assert end.reason == "error" and "closed the connection" in end.message
+    assert [event.emitted for event in of(told, Burst, "bad")] == [[token] for token in end.token_ids]
+    assert len(end.token_ids) == 2
+    assert of(told, RunEnd, "good")[0].reason == "length"
+
+
+def test_a_cancelled_race_ends_all_lanes(starts: Starts) -> None:
+    lanes = [starts("one", pause=0.05), starts("two", pause=0.05)]
+    told: list[AnyEvent] = []
+    plan = Race([PROMPT], REQUEST, 3, cancelled=lambda: any(isinstance(event, Burst) for event in told))
+    for event in traced(Traced("r1", lanes, {}, plan)):
+        told.append(event)
+    validate(told)
+    assert [of(told, RunEnd, name)[0].reason for name in ("one", "two")] == ["cancelled", "cancelled"]
+
+
+def test_p_and_q_of_every_token_with_the_models_here(starts: Starts, tiny: Lab) -> None:
+    """The stub samples from the target; its rounds are reconstructed with the draft."""
+    lane = starts("fast", burst=4, write=writer(tiny))
+    plan = Race([PROMPT], replace(REQUEST, temperature=1.0), 2)
+    events = list(traced(Traced("r1", [lane], {}, plan, tiny, tiny.draft)))
+    validate(events)
+    (p,), (q,) = of(events, Forced, "fast"), of(events, Drafted, "fast")
+    assert len(p.p) == len(q.q) == 12 and p.target == "tiny-target" and q.draft == "tiny-draft"
+    assert p.log_p is not None and abs(p.log_p) < 1.0
+    tokens = pytest.importorskip("pandas") and tables.frame(events)
+    assert list(tokens["p"]) == pytest.approx(p.p) and list(tokens["q"]) == pytest.approx(q.q)
+    with pytest.raises(ImpossibleError, match="probabilities are given for 12 tokens"):
+        validate([p.model_copy(update={"p": p.p[:3]}) if event is p else event for event in events])
+
+
+def test_a_burst_without_tokens_cannot_be() -> None:
+    burst = Burst(run="r", lane="l", round=0, start=0.0, end=1.0, emitted=[], emitted_raw=[], text_delta="")
+    start = raced_start()
+    with pytest.raises(ImpossibleError, match="0 tokens arrived"):
+        validate([start, burst])
+
+
+def raced_start() -> RunStart:
+    return RunStart(
+        run="r", lane="l", draftscope="", torch="", transformers="", device="", dtype="", threads=0, models=[],
+        drafter="server", exact=True, rule="", seed=0, settings={}, prompt="", prompt_tokens=1, created="",
+    )  # fmt: skip
+
+
+def test_a_trace_of_version_2_loads_as_it_was(pair: Lab, tmp_path: Path) -> None:
+    events = pair.decode("abc", max_new_tokens=4).events
+    old = [json.loads(files.line(event)) for event in events]
+    old[0]["schema_version"] = 2
+    (tmp_path / "old.jsonl").write_text("\n".join(map(json.dumps, old)) + "\n", encoding="utf-8")
+    assert files.read(tmp_path / "old.jsonl").events == events
+
+
+# As jobs of the engine process.
+
+
+def job(*urls: str, audits: int = 0, **values: object) -> Job:
+    settings = {"drafter": "plain", "max_new_tokens": 6, "raw": True} | values
+    lanes = tuple((name, settings) for name in ("one", "two")[: len(urls)])
+    return Job("r1", " w1 w2", lanes, servers=urls, repeats=1, audits=audits)
+
+
+def played(lab: Lab, asked: Job, cancelled: Callable[[], bool] = lambda: False) -> list:
+    return list(events_of(lab, asked, cancelled, lambda: None))
+
+
+def test_the_engine_races_servers_with_another_tokenizer_without_p(pair: Lab) -> None:
+    with stub(Habits()) as one, stub(Habits(burst=3)) as two:
+        events = played(pair, job(one, two))
+    validate(events)
+    assert [len(event.emitted) for event in of(events, Burst, "two")] == [3, 3]
+    assert not any(isinstance(event, Forced) for event in events)
+    with pytest.raises(DraftscopeError, match="cannot be reached"):
+        played(pair, job("http://127.0.0.1:9"))
+
+
+def test_the_engine_audits_a_server_against_another_and_says_how_far_it_is(pair: Lab) -> None:
+    with stub(Habits()) as one, stub(Habits()) as two, stub(Habits(step=8)) as other:
+        (start, *_, last) = played(pair, job(one, two, audits=24, temperature=1.0))
+        assert (start.verdict, start.texts, last.texts) == ("", 0, 24)
+        assert last.verdict and not last.different and last.against == "two, a server"
+        last = played(pair, job(one, other, audits=400, temperature=1.0))[-1]
+        assert last.different and last.evidence >= last.needed
+        with pytest.raises(DraftscopeError, match="another tokenizer than the target"):
+            played(pair, job(one, audits=24, temperature=1.0))
+
+
+def test_an_audit_is_stopped_between_two_waves(pair: Lab) -> None:
+    with stub(Habits()) as one, stub(Habits()) as two:
+        told = []
+        asked = job(one, two, audits=100_000, temperature=1.0)
+        for event in events_of(pair, asked, lambda: len(told) > 2, lambda: None):
+            told.append(event)
+    assert not told[-1].verdict
