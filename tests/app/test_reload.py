@@ -23,7 +23,7 @@ from draftscope_app.engine.notice import Notice
 from draftscope_app.engine.sessions import Visitors, new_run_id
 from draftscope_app.page.controls import defaults
 from draftscope_app.page.listeners.runs import RunListeners
-from draftscope_app.page.listeners.tasks import TaskListeners
+from draftscope_app.page.listeners.tasks import RECEIVERS, TaskListeners
 from draftscope_app.page.runs import tasks
 from draftscope_app.page.runs.feed import stream
 from draftscope_app.page.shared import Shared
@@ -233,9 +233,16 @@ def test_a_run_of_a_new_page_is_kept_and_the_old_one_ends(page: RunListeners, en
 # A comparison or a check.
 
 
+WORK: dict[str, dict[str, Any]] = {
+    "compare": {"compares": 3},
+    "check": {"checks": 500},
+    "audit": {"audits": 40, "servers": ("http://127.0.0.1:9",)},
+}
+
+
 def task_of(kind: str) -> Job:
     lanes = (("plain", {"drafter": "plain", "max_new_tokens": 4}),)
-    return Job(new_run_id(), "a", lanes, **({"compares": 3} if kind == "compare" else {"checks": 500}))
+    return Job(new_run_id(), "a", lanes, **WORK[kind])
 
 
 def asked(page: RunListeners, engine: Tape, session: str, kind: Any) -> tuple[RunHandle, AsyncIterator[str]]:
@@ -244,26 +251,26 @@ def asked(page: RunListeners, engine: Tape, session: str, kind: Any) -> tuple[Ru
     return handle, tasks.answers(kind, engine, visitor, handle)  # type: ignore[arg-type]
 
 
-def found_again(page: RunListeners, session: str) -> AsyncIterator[tuple[Any, Any]]:
+def found_again(page: RunListeners, session: str) -> AsyncIterator[list[Any]]:
     request: Any = SimpleNamespace(session_hash=session)
     return TaskListeners(page.shared, page.widgets).resume(request)
 
 
-def answer_of(kind: str, update: tuple[Any, Any]) -> tuple[list[int], str]:
+def answer_of(kind: str, update: list[Any]) -> tuple[list[int], str]:
     """The numbers of the events, and the state, in an update of the page's receivers."""
-    mine, other = update if kind == "compare" else reversed(update)
-    assert not isinstance(other, str)
-    answer = json.loads(mine)[kind]
+    (place,) = [place for place, text in enumerate(update) if isinstance(text, str)]
+    assert RECEIVERS[place] == kind
+    answer = json.loads(update[place])[kind]
     return [event["number"] for event in answer["ev"]], answer["state"]
 
 
-@pytest.mark.parametrize("kind", ["compare", "check"])
-def test_a_comparison_or_a_check_is_found_again(page: RunListeners, engine: Tape, kind: str) -> None:
+@pytest.mark.parametrize("kind", RECEIVERS)
+def test_a_comparison_a_check_or_an_audit_is_found_again(page: RunListeners, engine: Tape, kind: str) -> None:
     so_far = (lambda last: list(range(last + 1))) if kind == "compare" else lambda last: [last]
 
     async def reload() -> None:
         assert await nothing_to_find(page, "before", MINE)
-        assert [update async for update in found_again(page, "before")] == [(gr.skip(), gr.skip())]
+        assert [update async for update in found_again(page, "before")] == [[gr.skip()] * 3]
         handle, first = asked(page, engine, "before", kind)
         for number in (0, 1):
             engine.event(handle, number)
@@ -287,7 +294,7 @@ def test_a_comparison_or_a_check_is_found_again(page: RunListeners, engine: Tape
         assert await nothing_to_find(page, "later", MINE)
         assert [answer_of(kind, update) async for update in found_again(page, "later")] == [(so_far(3), "done")]
         assert await nothing_to_find(page, "theirs", THEIRS)
-        assert [update async for update in found_again(page, "theirs")] == [(gr.skip(), gr.skip())]
+        assert [update async for update in found_again(page, "theirs")] == [[gr.skip()] * 3]
 
     asyncio.run(reload())
 
