@@ -24,6 +24,8 @@ from draftscope.servers.load import LoadPlan, load
 from draftscope.servers.race import Lane, Prompt, Race, Standing, race, same_tokenizers
 from draftscope.servers.summary import LaneSummary, against_target, outside, summaries
 from draftscope.servers.wire import Limits
+from draftscope.trace import files
+from draftscope.trace.events import Burst
 from draftscope.verify.sampling import Sampling
 from draftscope_app.cli.main import main
 from tests.servers.stubs import Habits, Misbehaviour, stub, written
@@ -242,6 +244,20 @@ def test_the_command_prints_a_table_and_saves_every_token(capsys: pytest.Capture
     assert [each["ids"] for each in whole["answers"]] == [expected] * 6
     assert json.loads(both.out)["missing"].keys() == {"gone"}
     assert "gone does not take part: http://127.0.0.1:9 cannot be reached" in both.err
+
+
+def test_a_race_is_written_as_a_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With the counts of the last event, and replayed by the command that replays every trace."""
+    path = tmp_path / "race.jsonl.gz"
+    with stub(Habits()) as plain, stub(Habits("vllm", 3)) as fast:
+        lanes = ["--server", f"plain={plain}", "--server", f"fast={fast}"]
+        assert main(["race", *lanes, "--raw", "-n", "9", "--repeats", "2", " w1 w2", "--trace", str(path)]) == 0
+    events = files.read(path).events
+    assert {event.lane for event in events} == {"plain", "fast"}
+    assert [len(event.emitted) for event in events if isinstance(event, Burst) and event.lane == "fast"] == [3, 3, 3]
+    capsys.readouterr()
+    assert main(["replay", str(path)]) == 0
+    assert "vllm 0.32.0 stub, seen from here" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from draftscope_app.reports.lanes import printable
 if TYPE_CHECKING:
     from draftscope.decode.lab import Lab
     from draftscope.drafters.settings import Settings
+    from draftscope.models.model import Model
     from draftscope.servers.adapter import Request
     from draftscope.servers.forced import Forced
     from draftscope.servers.load import LoadPlan, LoadPoint
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 SHOWN = 24  # tokens whose probability is printed; --save has all
 LANES, LOAD = "Lanes", "Load"
+RUN = "race"  # its name in a trace
 
 
 class Options(BaseModel):
@@ -57,14 +59,18 @@ class Options(BaseModel):
     good_ttft: float | None = Field(None, description="goodput: answers that begin within so many milliseconds")
     good_tpot: float | None = Field(None, description="goodput: answers with at most so many milliseconds per token")
     save: Path | None = Field(None, description="everything, token by token")
+    trace: Path | None = Field(
+        None, description="the first answer of each lane as a trace, which the page loads and 'draftscope replay' shows"
+    )
 
 
 _PANELS = dict.fromkeys(("server", "engine", "served_model", "timeout", "cached"), LANES)
-_PANELS |= dict.fromkeys(("prompts", "raw"), options.PROMPT) | {"repeats": options.SAMPLING, "save": options.OUTPUT}
+_PANELS |= dict.fromkeys(("prompts", "raw"), options.PROMPT) | {"repeats": options.SAMPLING}
+_PANELS |= dict.fromkeys(("save", "trace"), options.OUTPUT)
 _METAVARS = {
     "server": "NAME=URL", "engine": "DRAFTER", "served_model": "LANE=MODEL", "timeout": "S", "prompts": "FILE.jsonl",
     "concurrency": "N,...", "arrivals": "HOW", "seconds": "S", "good_ttft": "MS", "good_tpot": "MS",
-    "save": "FILE.json",
+    "save": "FILE.json", "trace": "FILE.jsonl.gz",
 }  # fmt: skip
 OPTIONS = options_of(Options.model_fields, lambda name: _PANELS.get(name, LOAD), _METAVARS)
 
@@ -105,7 +111,7 @@ def race(
             if points:
                 return _load(field, _load_plan(field, chosen, points, rate, interrupted), chosen.save, json)
             plan = Race(field.prompts, request, chosen.repeats, field.jitter, interrupted)
-            return _race(field, plan, chosen.save, json)
+            return _race(field, plan, chosen, json)
 
 
 @dataclass(frozen=True)
@@ -118,6 +124,7 @@ class _Field:
     request: Request
     lab: Lab | None
     jitter: float
+    draft: Model | None  # named on the command line: what the servers draft with
 
 
 def _request(settings: Settings, tokens: int, cached: bool) -> Request:
@@ -144,7 +151,8 @@ def _opened_field(opened: ExitStack, chosen: Options, loading: Given, texts: Seq
     lanes, missing = entries.connect(named, models, limits, opened.enter_context)
     lanes += entries.engine_lanes(lab, chosen.engine) if lab else []
     prompts = entries.prompts(texts, lanes, lab, chosen.raw, request.max_tokens)
-    return _Field(lanes, missing, prompts, request, lab, loopback_jitter())
+    draft = lab.draft if lab and "draft" in loading else None
+    return _Field(lanes, missing, prompts, request, lab, loopback_jitter(), draft)
 
 
 def _load_plan(
@@ -158,22 +166,25 @@ def _load_plan(
     )  # fmt: skip
 
 
-def _race(field: _Field, plan: Race, save: Path | None, json: bool) -> int:
-    from draftscope.servers.race import Standing, race, same_tokenizers
+def _race(field: _Field, plan: Race, chosen: Options, json: bool) -> int:
+    from draftscope.servers.race import Standing, same_tokenizers
     from draftscope.servers.summary import saved, summaries
+    from draftscope.servers.traced import Traced, traced
+    from draftscope.trace import files
 
-    reference = _tokenizer(field.lab)
-    standing = Standing(dropped=same_tokenizers(field.lanes, reference))
+    standing = Standing(dropped=same_tokenizers(field.lanes, _tokenizer(field.lab)))
     _say({**field.missing, **standing.dropped})
+    asked = Traced(RUN, field.lanes, field.missing, plan, field.lab, field.draft, standing)
+    events = traced(asked) if chosen.trace is None else files.written(chosen.trace, traced(asked))
     with terminal.progress("answers") as bar:
         task = bar.add_task("Racing", total=len(field.lanes) * len(plan.prompts) * plan.repeats)
-        for _ in race(field.lanes, plan, standing):
-            bar.advance(task)
-    known = _probabilities(field, standing)
+        for _ in events:
+            bar.update(task, completed=len(standing.answers))
+    known = asked.known
     rows = summaries(field.lanes, plan, standing, known)
     whole = saved(plan, standing, rows, known) | {"missing": dict(field.missing)}
-    if save is not None:
-        _save(save, whole)
+    if chosen.save is not None:
+        _save(chosen.save, whole)
     if json:
         print(jsonlib.dumps({name: value for name, value in whole.items() if name != "answers"}))
     else:
@@ -228,26 +239,6 @@ def _load(field: _Field, plan: LoadPlan, save: Path | None, json: bool) -> int:
     if plan.cancelled():
         raise KeyboardInterrupt
     return ExitCode.FAILED if field.missing or any(each.failed for each in points) else ExitCode.OK
-
-
-def _probabilities(field: _Field, standing: Standing) -> dict[tuple[str, int, int], Forced]:
-    """p of every token of each complete answer, from the weights here; empty without them."""
-    from draftscope.servers.forced import forced
-    from draftscope.verify.sampling import Sampling
-
-    if field.lab is None:
-        return {}
-    asked = field.request
-    sampling = Sampling(asked.temperature, asked.top_k, asked.top_p, asked.min_p)
-    found = {}
-    for each in standing.answers:
-        if each.complete:
-            prompt = field.prompts[each.prompt].ids
-            try:
-                found[each.lane, each.prompt, each.repeat] = forced(field.lab.target, prompt, each.ids, sampling)
-            except DraftscopeError as error:
-                standing.dropped.setdefault(each.lane, f"wrote what is not of the target here: {error}")
-    return found
 
 
 def _tokenizer(lab: Lab | None) -> Callable[[str], tuple[int, ...]] | None:
