@@ -36,7 +36,7 @@ WORDS = "once upon a time " * 400
         ["space", "push", LONG],
         ["train", LONG],
     ],
-    ids=" ".join,
+    ids=lambda arguments: " ".join(each[:20] for each in arguments),
 )
 def test_a_commands_message_is_short(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments) != 0

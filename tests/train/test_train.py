@@ -403,6 +403,7 @@ def test_wrong_arguments_are_refused_in_one_sentence(tmp_path: Path, monkeypatch
         ("a.train.txt.xz", lzma.compress(b"text " * 1000)[:-20], "truncated or not an xz file"),
         ("a.train.txt.xz", b"not an archive", "truncated or not an xz file"),
     ],
+    ids=["blank", "empty", "latin-1", "truncated", "no archive"],
 )
 def test_unreadable_files_are_refused(tmp_path: Path, name: str, content: bytes, reason: str) -> None:
     (tmp_path / name).write_bytes(content)
