@@ -15,10 +15,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from draftscope.verify import philox
-
-MANY = 100  # sequences: from here on it is faster to draw for all of them at once
-
 
 class Purpose(IntEnum):
     """What a uniform decides. Append new purposes at the end: the numbers key the streams of recorded runs."""
@@ -79,9 +75,6 @@ class Streams:
         """[B, count] uniforms. The first counter word counts nodes, so a longer draw starts with the shorter one."""
         if count == 0:
             return np.empty((len(self.sequences), 0))
-        if len(self.sequences) >= MANY:
-            keys = np.array(self.sequences, dtype=np.uint64)
-            return philox.uniforms(self.seed, keys, (round_index, purpose, self.tier), count)
         return np.stack([uniforms(self.seed, s, round_index, purpose, self.tier, count) for s in self.sequences])
 
 
