@@ -1,0 +1,111 @@
+"""Servers of other programs that the page may ask: the operator's list, and what is added where the operator allows it.
+
+A page sends names, never addresses, except to add one. Only loopback and listed addresses are ever called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from draftscope.base.errors import DraftscopeError, quoted
+from draftscope.servers.addresses import named, permitted
+from draftscope_app.engine.admission import refuse_long
+from draftscope_app.engine.messages import Job
+from draftscope_app.engine.sessions import new_run_id
+from draftscope_app.page.controls import Controls, lanes
+
+MOST = 16  # servers that a page knows
+MOST_NAME = 500  # characters of a name and an address
+REPEATS = 3  # counted answers of each server in a race
+SAMPLES = 400  # texts of an audit, at most
+WEIGHTS = ""  # in place of a server to audit against: the target that is loaded here
+
+
+class ServersRequest(BaseModel):
+    """What the Servers view asks for: a race of `names`, or an audit of the first of them."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+    kind: Literal["race", "audit"]
+    names: list[str] = Field(min_length=1, max_length=MOST)
+    against: str = WEIGHTS  # of an audit: a server's name
+
+    @classmethod
+    def of(cls, sent: Any) -> ServersRequest:
+        """What the page sent; a `DraftscopeError` for anything else."""
+        try:
+            return cls.model_validate(sent)
+        except ValidationError:
+            raise DraftscopeError("The page asked for something that cannot be read; reload it and try again.") from None
+
+
+class KnownServers:
+    """Names and addresses. One for each page, so that visitors who may add a server see each other's."""
+
+    def __init__(self, listed: Sequence[tuple[str, str]] = (), can_add: bool = False) -> None:
+        self._listed = tuple(url for _, url in listed)
+        self._urls = {name: permitted(url, self._listed) for name, url in listed}
+        if len(self._urls) < len(listed):
+            raise DraftscopeError("Two servers have one name in DRAFTSCOPE_SERVERS; write NAME=URL with different names.")
+        self.can_add = can_add
+
+    @property
+    def names(self) -> list[str]:
+        return list(self._urls)
+
+    @property
+    def offered(self) -> bool:
+        """There is something to show."""
+        return self.can_add or bool(self._urls)
+
+    def urls(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Raises `DraftscopeError` for a name that is not known."""
+        for name in names:
+            if name not in self._urls:
+                raise DraftscopeError(f"There is no server '{quoted(name)}' here; reload the page.")
+        return tuple(self._urls[name] for name in names)
+
+    def add(self, written: Any) -> None:
+        """Takes `NAME=URL` or `URL`. Raises `DraftscopeError` where that is not allowed or may not be called."""
+        if not self.can_add:
+            raise DraftscopeError("This page takes no addresses; its operator lists servers in DRAFTSCOPE_SERVERS.")
+        if not isinstance(written, str):
+            raise DraftscopeError("Write NAME=http://127.0.0.1:PORT.")
+        refuse_long({"address": written}, MOST_NAME)
+        name, url = named(written.strip())
+        found = permitted(url, self._listed)
+        if len(self._urls) >= MOST and name not in self._urls:
+            raise DraftscopeError(f"{MOST} servers are listed, which is the most; remove one first.")
+        self._urls[name] = found
+
+    def remove(self, name: Any) -> None:
+        if self.can_add and isinstance(name, str):
+            self._urls.pop(name, None)
+
+    def told(self, note: str = "") -> dict[str, Any]:
+        """What the page shows. Addresses only where a visitor may add one: then it is the operator's own machine."""
+        shown = [{"name": name, "url": url if self.can_add else ""} for name, url in self._urls.items()]
+        return {"servers": shown, "canAdd": self.can_add, "note": note}
+
+
+def listed(written: str) -> tuple[tuple[str, str], ...]:
+    """(name, URL) of every server in `DRAFTSCOPE_SERVERS`."""
+    return tuple(named(each) for each in written.replace(",", " ").split())
+
+
+def job(asked: ServersRequest, known: KnownServers, controls: Controls, most_tokens: int) -> Job:
+    """The race or the audit that the view asked for, with the page's prompt and sampling settings."""
+    if asked.kind == "race" and len(set(asked.names)) < len(asked.names):
+        raise DraftscopeError("A server can take part once; choose different ones.")
+    names = asked.names if asked.kind == "race" else [asked.names[0], *([asked.against] if asked.against else [])]
+    if asked.kind == "audit" and asked.against == asked.names[0]:
+        raise DraftscopeError("A server cannot be audited against itself; choose another one.")
+    urls = known.urls(names)
+    plain: Mapping[str, Any] = lanes({**controls, "drafter": "plain"}, None, most_tokens)[0][1]
+    every = tuple((name, dict(plain)) for name in names)
+    if asked.kind == "race":
+        return Job(new_run_id(), controls["prompt"], every, servers=urls, repeats=REPEATS)
+    return Job(new_run_id(), "", every, servers=urls, audits=SAMPLES)
