@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from draftscope.base.errors import DraftscopeError
 from draftscope.decode.fork import ForkPoint
 from draftscope.trace.events import AnyEvent, Round, RunStart
-from draftscope_app.page.controls import checked
 from draftscope_app.engine.messages import Job
+from draftscope_app.page.controls import checked
 from draftscope_app.page.plots.views import by_lane
 
 MOST_LANES = 4
@@ -44,7 +44,9 @@ def job(asked: ForkRequest, events: Sequence[AnyEvent], run: str) -> Job:
     if start is None:
         raise DraftscopeError(f"The shown run has no lane '{asked.lane}' to fork; choose one of its rounds.")
     if start.server is not None:
-        raise DraftscopeError(f"'{asked.lane}' was written by a server, which cannot be forked; press Run for a lane here.")
+        raise DraftscopeError(
+            f"'{asked.lane}' was written by a server, which cannot be forked; press Run for a lane here."
+        )
     if len(lanes) >= MOST_LANES:
         raise DraftscopeError(f"{MOST_LANES} lanes are shown, and more would not be readable; press Run to begin anew.")
     written = [*_before(asked, own), *([] if asked.token is None else [asked.token])]

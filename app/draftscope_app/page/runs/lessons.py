@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from draftscope.trace import files
 from draftscope.base.assets import assets
 from draftscope.base.errors import DraftscopeError
-from draftscope.trace.glossary import GLOSSARY
+from draftscope.trace import files
 from draftscope.trace.events import AnyEvent
-from draftscope_app.page.runs.feed import delta, note
+from draftscope.trace.glossary import GLOSSARY
 from draftscope_app.engine.sessions import new_run_id
+from draftscope_app.page.runs.feed import delta, note
 
 SUFFIX = ".jsonl.gz"
 SWEEP = ".sweep.jsonl"

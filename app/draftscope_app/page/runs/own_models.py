@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 import gradio as gr
 
 from draftscope.base.errors import DraftscopeError
+from draftscope.base.load_settings import LoadSettings
 from draftscope.models.loading.known import KNOWN
 from draftscope_app.engine.admission import refuse_long
 from draftscope_app.engine.interface import Engine
-from draftscope.base.load_settings import LoadSettings
 from draftscope_app.engine.messages import EngineStatus
 
 PERIOD_S = 1.0  # between two sentences that count the seconds
@@ -48,7 +48,9 @@ def form() -> Form:
                 choose.click(None, None, target, js=f"() => {json.dumps(model.name)}")
         return Form(
             target,
-            gr.Textbox(label="Draft model", placeholder="hub id, folder, or experts-draft; empty: none", elem_id="ds-draft"),
+            gr.Textbox(
+                label="Draft model", placeholder="hub id, folder, or experts-draft; empty: none", elem_id="ds-draft"
+            ),
             gr.Textbox(label="Revision of the target", placeholder="empty: the default", elem_id="ds-revision"),
             gr.Button("Load these models", size="sm", elem_id="ds-load-models"),
         )

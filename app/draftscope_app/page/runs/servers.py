@@ -39,7 +39,9 @@ class ServersRequest(BaseModel):
         try:
             return cls.model_validate(sent)
         except ValidationError:
-            raise DraftscopeError("The page asked for something that cannot be read; reload it and try again.") from None
+            raise DraftscopeError(
+                "The page asked for something that cannot be read; reload it and try again."
+            ) from None
 
 
 class KnownServers:
@@ -49,7 +51,9 @@ class KnownServers:
         self._listed = tuple(url for _, url in listed)
         self._urls = {name: permitted(url, self._listed) for name, url in listed}
         if len(self._urls) < len(listed):
-            raise DraftscopeError("Two servers have one name in DRAFTSCOPE_SERVERS; write NAME=URL with different names.")
+            raise DraftscopeError(
+                "Two servers have one name in DRAFTSCOPE_SERVERS; write NAME=URL with different names."
+            )
         self.can_add = can_add
 
     @property

@@ -10,12 +10,12 @@ from typing import Any, Literal
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.trace.events import AnyEvent, RunStart
-from draftscope_app.page.controls import Controls, checked, lanes
 from draftscope_app.engine.handle import RunHandle
 from draftscope_app.engine.interface import Engine
-from draftscope_app.page.runs.feed import PERIOD_S, standing
 from draftscope_app.engine.messages import DrafterChoice, Happened, Job, Refused
 from draftscope_app.engine.sessions import Answer, Visitor, new_run_id
+from draftscope_app.page.controls import Controls, checked, lanes
+from draftscope_app.page.runs.feed import PERIOD_S, standing
 
 Kind = Literal["compare", "check", "audit"]
 OTHER_TOKENIZER = ("slem", "tli")  # drafters for a draft model with another tokenizer
