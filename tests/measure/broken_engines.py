@@ -52,13 +52,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--samples", type=int, default=2048)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--drafter", action="append", help="only these drafters")
+    parser.add_argument("--mutation", default="", help="only those with these words in their title")
     parser.add_argument("--out", type=Path, help="also write each result to this file, as a line of JSON")
     asked = parser.parse_args(arguments)
     rows = []
     with load(threads=1) as lab:
         print(f"{lab.target.name}, {lab.target.dtype}, load {os.getloadavg()[0]:.1f}", flush=True)
         there = {each.name for each in lab.drafters() if each.available}
-        for mutation in MUTATIONS:
+        for mutation in (each for each in MUTATIONS if asked.mutation in each.title):
             for drafter in mutation.drafters:
                 if drafter not in there or (asked.drafter and drafter not in asked.drafter):
                     continue
