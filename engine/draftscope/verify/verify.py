@@ -220,6 +220,10 @@ def _matches(tree: DraftTree, target_tokens: Tensor) -> Tensor:
 
 def _walk(tree: DraftTree, accept: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Descends from the root into the first accepted child until there is none: path [B, D], length [B], slot [B]."""
+    if tree.topology.is_chain:
+        length = accept.int().cumprod(-1).sum(-1)
+        nodes = torch.arange(tree.nodes, device=accept.device)
+        return torch.where(nodes < length[:, None], nodes, -1), length, length
     children = tree.topology.children
     slot = torch.zeros(children.shape[0], dtype=torch.long, device=accept.device)
     accept = _padded(accept)
