@@ -6,6 +6,7 @@ Target and draft must go through the same `distribution`: warping only one of th
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -40,22 +41,24 @@ class Sampling:
     def distribution(self, logits: Tensor) -> Tensor:
         """[..., V] logits -> fp32 probabilities. If greedy: softmax at temperature 1, for display only."""
         scores = logits.float().reshape(-1, logits.shape[-1])
-        warped: Tensor = self._warpers()(None, scores)
+        warped: Tensor = _warpers(self)(None, scores)
         return warped.softmax(-1).view(logits.shape)
 
-    def _warpers(self) -> LogitsProcessorList:
-        warpers = LogitsProcessorList()
-        if self.greedy:
-            return warpers
-        if self.temperature != 1.0:
-            warpers.append(TemperatureLogitsWarper(self.temperature))
-        if self.top_k:
-            warpers.append(TopKLogitsWarper(self.top_k))
-        if self.top_p < 1.0:
-            warpers.append(TopPLogitsWarper(self.top_p))
-        if self.min_p:
-            warpers.append(MinPLogitsWarper(self.min_p))
+
+@lru_cache(maxsize=64)
+def _warpers(sampling: Sampling) -> LogitsProcessorList:
+    warpers = LogitsProcessorList()
+    if sampling.greedy:
         return warpers
+    if sampling.temperature != 1.0:
+        warpers.append(TemperatureLogitsWarper(sampling.temperature))
+    if sampling.top_k:
+        warpers.append(TopKLogitsWarper(sampling.top_k))
+    if sampling.top_p < 1.0:
+        warpers.append(TopPLogitsWarper(sampling.top_p))
+    if sampling.min_p:
+        warpers.append(MinPLogitsWarper(sampling.min_p))
+    return warpers
 
 
 def draw(distribution: Tensor, uniform: Tensor) -> Tensor:

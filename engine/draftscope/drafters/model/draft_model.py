@@ -152,7 +152,8 @@ class DraftModel(Levels):
     def _distribution(self, logits: Tensor) -> Tensor:
         """The draft's warped distribution over the target's vocabulary; padding may make either embedding wider."""
         distribution = self._sampling.distribution(logits[..., : self._vocabulary])
-        return torch.nn.functional.pad(distribution, (0, self._vocabulary - distribution.shape[-1]))
+        lacking = self._vocabulary - distribution.shape[-1]
+        return torch.nn.functional.pad(distribution, (0, lacking)) if lacking else distribution
 
     def _feed_level(self, form: Topology, tokens: Tensor, start: int) -> Tensor:
         """Logits after each node of one level, whose nodes are open rows after those of the earlier levels."""

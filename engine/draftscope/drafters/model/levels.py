@@ -157,7 +157,7 @@ class Levels(Drafter):
                 wide[:, places] = uniforms
             tokens, real = draw_distinct(distribution, wide.view(len(distribution), slots, most))
         else:
-            top = distribution.topk(most, dim=-1)
+            top = distribution.max(-1, keepdim=True) if most == 1 else distribution.topk(most)  # max is faster
             tokens, real = top.indices, top.values > 0
         tokens, real = tokens.flatten(1), real.flatten(1)
         return (tokens, real) if places is None else (tokens[:, places], real[:, places])
