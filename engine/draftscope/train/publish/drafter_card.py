@@ -9,6 +9,7 @@ from pathlib import Path
 
 from draftscope.base.markdown import table
 from draftscope.models.loading.embedded import RECORD
+from draftscope.models.loading.known import KNOWN
 from draftscope.train.data.credits import Source
 from draftscope.train.loop.evaluate import Agreement
 from draftscope.train.publish.card import CREDITS_NOTE, LLAMA_NOTE, by_llama, credit_table
@@ -70,7 +71,7 @@ def write(record: DrafterRecord, sources: Sequence[Source], folder: Path) -> Non
 def card(record: DrafterRecord, sources: Sequence[Source]) -> str:
     llama = by_llama(sources)
     parts = [
-        f"---\nbase_model: {record.target}\ntags:\n- {record.kind}\n- speculative-decoding\n---",
+        f"---\nbase_model: {_repository(record.target)}\ntags:\n- {record.kind}\n- speculative-decoding\n---",
         f"# {record.name}",
         *(["**Built with Llama.**"] if llama else []),
         f"A drafter for {record.target}. {METHODS[record.kind].format(depths=_depths(record))}",
@@ -84,6 +85,11 @@ def card(record: DrafterRecord, sources: Sequence[Source]) -> str:
         *_credits(sources, llama),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _repository(target: str) -> str:
+    """The hub's name of a target, if it is a known model."""
+    return next((model.repository for model in KNOWN if model.title == target), target)
 
 
 def _depths(record: DrafterRecord) -> int:
