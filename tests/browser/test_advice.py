@@ -39,10 +39,13 @@ def test_a_question_is_refused_in_a_sentence_measured_and_stopped(visit: Any) ->
 
 
 def test_a_verdict_is_shown_once_it_was_predicted(visit: Any) -> None:
-    page = visit().page
+    shown = visit()
+    page = shown.page
     drawer = page.locator("#ds-claims")
     drawer.locator("> button").click()
     claim = drawer.locator("li:has([data-guess])").first
+    claim.wait_for()
+    shown.painted(4)  # the list is written once more up to two frames after it is there: see `Visit.open`
     claim.locator(".ds-found").wait_for(state="hidden")
     claim.locator("[data-guess]").first.click()
     claim.locator(".ds-found").wait_for()
