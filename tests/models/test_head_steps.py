@@ -30,7 +30,8 @@ pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not())
 V, H = 96, 64
 ROPE = {"rope_type": "default", "rope_theta": 10000.0}
 SHAPE = HeadShape(hidden=H, heads=4, key_value_heads=2, head_width=32, mlp=96, rope=ROPE, positions=64)
-VARIANTS = ("eagle", "eagle3", "eagle3 norm_before_residual", "eagle3 norm_output", "eagle3 subset", "mtp")
+EAGLE3 = ("eagle3", "eagle3 norm_before_residual", "eagle3 norm_output", "eagle3 fc_norm", "eagle3 subset")
+VARIANTS = ("eagle", *EAGLE3, "mtp")
 
 
 def shared(dtype: torch.dtype) -> SharedWeights:
@@ -48,7 +49,7 @@ def head(name: str, dtype: torch.dtype = torch.bfloat16, shape: HeadShape = SHAP
         made = Mtp(MtpConfig(shape), shared(dtype))
     else:
         own = OwnWeights(lm_head=True, vocabulary=32 if variant == "subset" else None)
-        more: dict[str, Any] = {variant: True} if variant.startswith("norm") else {}
+        more: dict[str, Any] = {variant: True} if variant not in ("", "subset") else {}
         made = Eagle3(Eagle3Config(shape, (1, 2, 3), own, **more), shared(dtype))
     generator = torch.Generator().manual_seed(2)
     with torch.no_grad():
@@ -123,6 +124,24 @@ def test_bits_of_a_row_do_not_depend_on_other_sequences_or_threads(name: str) ->
         assert all(torch.equal(a, b) for a, b in zip(drafted(one), together, strict=True))
     finally:
         torch.set_num_threads(threads)
+
+
+@pytest.mark.parametrize("name", [*EAGLE3, "eagle3 norm_before_fc", "mtp"])
+def test_hidden_states_are_fused_as_the_modules_do_it(name: str) -> None:
+    def read(one: RecurrentHead) -> Tensor:
+        generator = torch.Generator().manual_seed(5)
+        tokens = torch.randint(0, V, (2, 4), generator=generator)
+        states = torch.randn(2, 4, len(one.layers) * H, generator=generator).bfloat16() * 2
+        cache, offsets = one.cache(2, 16), torch.arange(4).expand(2, -1)
+        cache.table.begin_write(offsets)
+        with torch.inference_mode():
+            return one.read(tokens, states.to(one.shared.embedding.dtype), offsets, None, cache)
+
+    expected, found, modules = read(head(name, torch.float32)), read(compiled(name)), read(head(name))
+    errors = [float((each.float() - expected).abs().max() / expected.abs().max()) for each in (found, modules)]
+    assert errors[0] <= errors[1] and errors[0] < 0.02
+    step = compiled(name).step
+    assert step is not None and step.fuses == (name in EAGLE3)
 
 
 def test_features_alone_are_those_with_logits() -> None:

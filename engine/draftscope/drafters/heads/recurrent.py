@@ -119,7 +119,7 @@ class HeadRows:
         """Reads pairs, of which the first `kept[b]` are real; returns the output for the newest one, else `ahead`."""
         offsets = torch.arange(tokens.shape[1], device=tokens.device).expand(len(tokens), -1)
         position_ids, mask = self._begin_write(offsets, None)
-        out = self._head.advance(tokens, self._head.fuse(states), position_ids, mask, self._cache)
+        out = self._head.read(tokens, states, position_ids, mask, self._cache)
         self._cache.keep_first(kept, bound)
         newest = out.gather(1, (kept - 1).clamp(min=0)[:, None, None].expand(-1, 1, out.shape[2]))
         return torch.where((kept > 0)[:, None, None], newest, ahead)

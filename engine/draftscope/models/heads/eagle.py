@@ -103,6 +103,7 @@ class Eagle3(RecurrentHead):
 
     def parts(self) -> StepParts:
         layer = self.midlayer
+        fuses = self.input_norm is None and self.shared.hidden == self.config.shape.hidden
         return StepParts(
             embedded_norm=layer.input_layernorm,
             features_norm=layer.hidden_norm,
@@ -115,6 +116,8 @@ class Eagle3(RecurrentHead):
             output=self.output,
             normed_residual=self.config.norm_before_residual,
             normed_next=self.config.norm_output,
+            state_norms=[None] * len(self.layers) if self.fc_norm is None else list(self.fc_norm),
+            state_fusion=self.fc if fuses else None,
         )
 
     def logits(self, features: Tensor) -> Tensor:

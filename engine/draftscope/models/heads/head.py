@@ -180,12 +180,20 @@ class RecurrentHead(Head):
     ) -> Tensor:
         """`forward` without the logits, which are not needed for the rows of a prompt except the last."""
         if self.step is not None and cache is not None:
-            return self.step(self.embed(tokens), features, position_ids, mask, cache, logits=False)[1]
+            return self.step(self.embed(tokens), features, position_ids, mask, cache)[1]
         rows = tokens.shape[1]
         if mask is None and cache is not None and cache.table.before and (rows > 1 or not cache.table.even):
             raise ValueError("rows after a cached text need a mask; see masks.attention_mask")
         angles = self._rotary(position_ids, features.dtype)
         return self._advance(self.embed(tokens), features, angles, mask, None if cache is None else cache.layers[0])
+
+    def read(
+        self, tokens: Tensor, states: Tensor, position_ids: Tensor, mask: Tensor | None, cache: SlotCache
+    ) -> Tensor:
+        """`advance` on the target's hidden states [B, T, len(layers) x H], which it fuses."""
+        if self.step is not None and self.step.fuses:
+            return self.step(self.embed(tokens), states, position_ids, mask, cache, states=True)[1]
+        return self.advance(tokens, self.fuse(states), position_ids, mask, cache)
 
     @abstractmethod
     def parts(self) -> StepParts:

@@ -5,6 +5,7 @@ It computes what the head's modules compute, with float32 between the products; 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,6 +35,8 @@ class StepParts(NamedTuple):
     output: Tensor  # weights [D, H]
     normed_residual: bool = False
     normed_next: bool = False
+    state_norms: Sequence[nn.Module | None] = ()  # of each hidden state that `state_fusion` fuses
+    state_fusion: nn.Linear | None = None  # len(state_norms) H -> H
 
 
 class CompiledStep:
@@ -48,6 +51,7 @@ class CompiledStep:
         self._eps = np.array([eps], dtype=np.float32)
         self._cosines = self._halves(0)
         self._fixed, self._alive = self._constants(parts)
+        self.fuses = parts.state_fusion is not None
 
     @staticmethod
     def covers(parts: StepParts, embedding: Tensor) -> bool:
@@ -55,7 +59,7 @@ class CompiledStep:
         attention = parts.attention
         extras = (attention.q_norm, attention.q_proj.bias, attention.o_proj.bias)
         weights = [embedding, parts.output, *attention.parameters(), *parts.mlp.parameters()]
-        weights += [] if parts.fusion is None else [parts.fusion.weight]
+        weights += [each.weight for each in (parts.fusion, parts.state_fusion) if each is not None]
         plain = all(w.dtype == torch.bfloat16 and w.device.type == "cpu" and w.is_contiguous() for w in weights)
         sizes = [attention.head_width, *(w.shape[-1] for w in weights)]
         hidden = parts.mlp.gate_proj.in_features
@@ -72,8 +76,8 @@ class CompiledStep:
             alive.append(tensor.detach().to(dtype))
             return int(alive[-1].data_ptr())
 
-        def number(norm: nn.RMSNorm | None) -> int:
-            return address(None if norm is None else norm.weight, torch.float32)
+        def number(norm: nn.Module | None) -> int:
+            return address(norm.weight if isinstance(norm, nn.RMSNorm) else None, torch.float32)
 
         fusion, a = parts.fusion, np.zeros(at.H_ARGUMENTS, dtype=np.int64)
         layer = [number(parts.attention_norm), address(self._qkv), address(parts.attention.o_proj.weight)]
@@ -87,6 +91,11 @@ class CompiledStep:
         a[at.EMBEDDED_NORM], a[at.FEATURES_NORM] = number(parts.embedded_norm), number(parts.features_norm)
         a[at.FUSION] = 0 if fusion is None else address(fusion.weight)
         a[at.FUSION_BIAS] = 0 if fusion is None else address(fusion.bias, torch.float32)
+        if parts.state_fusion is not None:
+            norms = np.array([number(norm) for norm in parts.state_norms], dtype=np.int64)
+            alive.append(norms)
+            a[at.STATE_COUNT], a[at.STATE_NORMS] = len(norms), norms.ctypes.data
+            a[at.STATE_FUSION] = address(parts.state_fusion.weight)
         a[at.NORMED_RESIDUAL], a[at.NORMED_NEXT] = parts.normed_residual, parts.normed_next
         return a, (table, alive)
 
@@ -104,26 +113,29 @@ class CompiledStep:
         position_ids: Tensor,
         mask: Tensor | None,
         cache: SlotCache,
-        logits: bool,
+        logits: bool = False,
+        states: bool = False,
     ) -> tuple[Tensor | None, Tensor]:
         """Logits [B, T, D] in float32 if requested, and the features [B, T, H] of the next step.
 
-        Without a mask, each row attends to the cached rows of its sequence and to the new ones up to itself.
+        `features` [B, T, H] are, if `states`, the target's hidden states [B, T, S H], which the step must be able to
+        fuse. Without a mask, each row attends to the cached rows of its sequence and to the new ones up to itself.
         """
-        (batch, rows, _), table = features.shape, cache.table
+        (batch, rows, _), table, hidden = features.shape, cache.table, int(self._fixed[at.HIDDEN])
         if table.capacity > len(self._cosines[0]):
             self._cosines = self._halves(table.capacity)
         count = batch * rows
         embeds, features = embeds.contiguous(), features.contiguous()
         cached = cache.rows(features.new_empty((batch, self._kv_heads, 1, self._width)))
-        following, every = torch.empty_like(features), torch.arange(count)
+        following, every = features.new_empty((batch, rows, hidden)), torch.arange(count)
         found = torch.empty((batch, rows, len(self._output))) if logits else None
         seen = None if mask is None else mask.contiguous()
         positions, slots = position_ids.contiguous(), table.slots.contiguous()
         a = self._fixed.copy()
         a[at.ROWS], a[at.TEXT_ROWS], a[at.COLUMNS] = count, rows, table.view
         a[at.COS], a[at.SIN] = self._cosines[0].data_ptr(), self._cosines[1].data_ptr()
-        a[at.EMBEDDED], a[at.FEATURES], a[at.NEXT] = embeds.data_ptr(), features.data_ptr(), following.data_ptr()
+        a[at.EMBEDDED], a[at.NEXT] = embeds.data_ptr(), following.data_ptr()
+        a[at.STATES_READ if states else at.FEATURES] = features.data_ptr()
         a[at.POSITIONS], a[at.SLOTS] = positions.data_ptr(), slots.data_ptr()
         a[at.MASK] = 0 if seen is None else seen.data_ptr()
         a[at.CACHE], a[at.SEQUENCES], a[at.CAPACITY] = cached.data_ptr(), batch, table.capacity

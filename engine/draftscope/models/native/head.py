@@ -20,6 +20,7 @@ from draftscope.models.native.places import (
     FUSION,
     FUSION_BIAS,
     HIDDEN,
+    JOINED,
     LOGITS,
     NEXT,
     NORM,
@@ -27,6 +28,11 @@ from draftscope.models.native.places import (
     NORMED_RESIDUAL,
     PAIRS,
     ROWS,
+    STATE_COUNT,
+    STATE_FUSION,
+    STATE_NORMS,
+    STATES_READ,
+    STATES_SPLIT,
     WEIGHTS,
     X,
 )
@@ -35,15 +41,32 @@ from draftscope.models.native.team import barrier, sources, start, thread, threa
 
 
 @njit(nogil=True)
+def _fuse_states(a, eps, t, n):  # type: ignore[no-untyped-def]
+    """The features from the target's hidden states, as the residual stream."""
+    hidden, count, norms = a[HIDDEN], a[STATE_COUNT], integers(a[STATE_NORMS])
+    first, last = part(a[ROWS] * count, 1, t, n)
+    for item in range(first, last):
+        state = a[JOINED] + 4 * t * hidden
+        pieces.widened(a[STATES_READ] + 2 * item * hidden, hidden, state)
+        normed_row(state, norms[item % count], hidden, eps, a[STATES_SPLIT] + 4 * item * hidden)
+    barrier()
+    first, last = part(hidden, BLOCK, t, n)
+    size = count * hidden
+    product(a[STATES_SPLIT], 4 * size, a[STATE_FUSION], size, a[ROWS], a[X], 4 * hidden, first, last)
+    barrier()
+
+
+@njit(nogil=True)
 def _begin(a, eps, t, n):  # type: ignore[no-untyped-def]
     """The pairs, the columns that each row attends to, and the features as the residual stream."""
     hidden = a[HIDDEN]
     first, last = part(a[ROWS], 1, t, n)
     for row in range(first, last):
-        x, pair = a[X] + 4 * row * hidden, a[PAIRS] + 8 * row * hidden
-        pieces.widened(a[EMBEDDED] + 2 * row * hidden, hidden, x)
-        normed_row(x, a[EMBEDDED_NORM], hidden, eps, pair)
-        pieces.widened(a[FEATURES] + 2 * row * hidden, hidden, x)
+        x, embedded, pair = a[X] + 4 * row * hidden, a[JOINED] + 4 * row * hidden, a[PAIRS] + 8 * row * hidden
+        pieces.widened(a[EMBEDDED] + 2 * row * hidden, hidden, embedded)
+        normed_row(embedded, a[EMBEDDED_NORM], hidden, eps, pair)
+        if a[FEATURES] != 0:
+            pieces.widened(a[FEATURES] + 2 * row * hidden, hidden, x)
         normed_row(x, a[FEATURES_NORM], hidden, eps, pair + 4 * hidden)
         if a[NORMED_RESIDUAL] != 0:
             pieces.normed(x, a[FEATURES_NORM], hidden, eps)
@@ -77,6 +100,8 @@ def _keep(a, eps, t, n):  # type: ignore[no-untyped-def]
 @njit(nogil=True)
 def _step(a, t, n):  # type: ignore[no-untyped-def]
     eps, w = floats(a[EPS])[0], integers(a[WEIGHTS])
+    if a[FEATURES] == 0:
+        _fuse_states(a, eps, t, n)
     _begin(a, eps, t, n)
     barrier()
     if a[FUSION] == 0:

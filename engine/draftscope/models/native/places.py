@@ -46,7 +46,7 @@ SCORES = 35  # float32 [threads, COLUMNS]
 ARGUMENTS = 36
 
 # a step of a head, beside those above: it has one layer, EMBEDDED are the embeddings of the tokens
-FEATURES = 36  # bfloat16 [ROWS, HIDDEN]
+FEATURES = 36  # bfloat16 [ROWS, HIDDEN], or 0: they are fused from STATES_READ
 EMBEDDED_NORM = 37  # float32, or 0: no norm
 FEATURES_NORM = 38  # float32, or 0: no norm
 FUSION = 39  # bfloat16 [HIDDEN, 2 HIDDEN], or 0: attention itself reads the pairs
@@ -55,7 +55,12 @@ NORMED_RESIDUAL = 41  # whether the residual stream starts after the norm of the
 NORMED_NEXT = 42  # whether the features of the next step are the output of the final norm
 NEXT = 43  # bfloat16 [ROWS, HIDDEN]: the features of the next step
 PAIRS = 44  # float32 [ROWS, 2 HIDDEN], split: embedding and features
-H_ARGUMENTS = 45
+STATES_READ = 45  # bfloat16 [ROWS, STATE_COUNT, HIDDEN]
+STATE_COUNT = 46  # number
+STATE_NORMS = 47  # addresses [STATE_COUNT] of float32 norms; 0: no norm
+STATE_FUSION = 48  # bfloat16 [HIDDEN, STATE_COUNT HIDDEN]
+STATES_SPLIT = 49  # float32 [ROWS, STATE_COUNT HIDDEN], split
+H_ARGUMENTS = 50
 
 # one product
 M_ROWS = 0  # number

@@ -21,7 +21,7 @@ def scratch(a: Any, threads: int) -> Tensor:
     sizes = {
         at.X: 4 * rows * hidden,
         at.SPLIT: 4 * max(rows, threads * FEW) * hidden,
-        at.JOINED: 4 * rows * max(inner + 2 * outer, 2 * mlp, hidden),
+        at.JOINED: 4 * max(rows * max(inner + 2 * outer, 2 * mlp, hidden), threads * hidden),
         at.QUERIES: 4 * rows * inner,
         at.MIXED: 4 * rows * inner,
         at.GATED: 4 * rows * mlp,
@@ -31,6 +31,7 @@ def scratch(a: Any, threads: int) -> Tensor:
     }
     if len(a) > at.PAIRS:
         sizes[at.PAIRS] = 8 * rows * hidden
+        sizes[at.STATES_SPLIT] = 4 * rows * int(a[at.STATE_COUNT]) * hidden
     memory = torch.empty(sum(sizes.values()) + ALIGNED * len(sizes) + ALIGNED, dtype=torch.uint8)
     start = memory.data_ptr()
     for place, size in sizes.items():
