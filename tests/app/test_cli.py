@@ -23,6 +23,7 @@ from draftscope.base.load_settings import LoadSettings
 from draftscope.decode.lab import Lab
 from draftscope.measure.check import Finding
 from draftscope.trace import files, tables
+from draftscope.trace.events import SCHEMA_VERSION
 from draftscope_app.cli import options
 from draftscope_app.cli.main import COMMANDS
 from draftscope_app.engine.config import Environment
@@ -365,7 +366,7 @@ def test_foreign_files_are_refused_in_a_sentence(cli: Cli, recorded: Path, tmp_p
         "empty": "",
         "headless": lines[2] + "\n",
         "stranger": lines[0] + "\n" + lines[1].replace('"lane":"run"', '"lane":"other"') + "\n",
-        "later version": lines[0].replace('"schema_version":2', '"schema_version":99') + "\n",
+        "later version": lines[0].replace(f'"schema_version":{SCHEMA_VERSION}', '"schema_version":99') + "\n",
     }
     for name, content in foreign.items():
         (tmp_path / name).write_text(content, encoding="utf-8")
@@ -424,7 +425,7 @@ def test_check_passes_on_a_right_engine(cli: Cli) -> None:
     assert set(told) == {"drafter", "exact", "passed", "ties", "verdict", "findings"}
     assert told["passed"]
     assert "no difference was found" in told["verdict"]
-    assert {"name", "passed", "detail", "samples", "ties", "p_value", "total_variation", "kl"} == set(
+    assert {"name", "passed", "detail", "samples", "ties", "p_value", "total_variation", "kl", "error"} == set(
         told["findings"][0]
     )
 

@@ -19,6 +19,7 @@ from draftscope.measure.check import along, checked, exact_joint
 from draftscope.measure.compare import Compared, compare
 from draftscope.verify.sampling import Sampling
 from draftscope_app.engine.messages import DrafterChoice
+from draftscope_app.engine.sessions import Answer
 from draftscope_app.page.controls import defaults
 from draftscope_app.page.runs import tasks
 
@@ -208,5 +209,6 @@ def test_the_shown_runs_drafter_and_rule_are_checked(pair: Lab) -> None:
 
 def test_an_answer_is_one_json_object_with_the_events_as_they_were_written() -> None:
     lines = ['{"lane": "plain"}', '{"lane": "draft"}']
-    answer = json.loads(tasks._answer("compare", {"state": "solo", "note": ""}, lines))
-    assert answer["compare"] == {"state": "solo", "note": "", "ev": [{"lane": "plain"}, {"lane": "draft"}]}
+    answer = Answer("run", "compare", {"seed": 3}, lines, state="solo")
+    told = {"state": "solo", "place": 2, "about": {"seed": 3}, "note": "", "ev": [{"lane": "plain"}, {"lane": "draft"}]}
+    assert json.loads(tasks.told(answer, 2))["compare"] == told

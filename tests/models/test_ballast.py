@@ -90,7 +90,7 @@ def test_ballast_that_does_not_fit_in_memory_is_refused(monkeypatch: pytest.Monk
 
 
 def test_an_unknown_pair_is_refused(pair_folders: tuple[Path, Path]) -> None:
-    with pytest.raises(DraftscopeError, match=r"ballast = '9b': choose from 8b\+1b"):
+    with pytest.raises(DraftscopeError, match=r"ballast = '9b': choose from 1\.7b\+135m, 8b\+1b"):
         draftscope.load(*pair_folders, ballast="9b")
 
 

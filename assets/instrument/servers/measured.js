@@ -11,14 +11,14 @@ const MISSING = "–";
 export class MeasuredServers {
   constructor() {
     this.table = h("div", { class: "table", tabindex: "0", role: "group", "aria-label": "What was measured" });
-    this.notes = h("ul", { class: "rules notes" });
+    this.remarks = h("ul", { class: "rules remarks" });
     this.legend = h("p", { class: "sum" });
     this.root = h(
       "section",
       { class: "card measured", hidden: true },
       h("h3", { text: "What was measured" }),
       this.table,
-      this.notes,
+      this.remarks,
       this.legend,
     );
   }
@@ -61,7 +61,7 @@ export class MeasuredServers {
         ),
       ),
     );
-    this.notes.replaceChildren(
+    this.remarks.replaceChildren(
       ...notesOf(store).map(([name, text]) => h("li", {}, h("b", { text: `${name}: ` }), text)),
     );
     setText(this.legend, legendOf(store, p));
