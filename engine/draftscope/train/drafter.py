@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from shutil import copyfile
 from typing import Any
 
 import torch
@@ -189,6 +190,8 @@ def _publish(
     agreement["all"] = learning.agreement(one, teacher, [answer for group in held.values() for answer in group])
     record = _record(asked, lab, student, study, run, agreement, _trials(asked, student, tried))
     drafter_card.write(record, _sources(asked), asked.out)
+    for credits in asked.text.glob("ATTRIBUTION*") if asked.text is not None else ():
+        copyfile(credits, asked.out / credits.name)
     _show(record, asked.out)
 
 

@@ -42,7 +42,7 @@ ONE_DEPTH_NOTE = """A draft model reads the text itself, so alpha is the same at
 SAMPLES_NOTE = """The opening of the first held-out document of each kind, continued at temperature 0.8: one sample
 each, not selected. `[...]` marks where the model takes over."""
 CREDITS_NOTE = """The text itself is not in this folder. Each source keeps its own terms. If you redistribute these
-weights, redistribute these credits with them. ATTRIBUTION-storybooks.tsv.xz is in the target's folder."""
+weights, redistribute these credits with them. ATTRIBUTION-storybooks.tsv.xz is in {where} folder."""
 LLAMA_NOTE = """The marked parts were generated with Llama 3.1. Llama 3.1 is licensed under the Llama 3.1 Community
 License, Copyright (c) Meta Platforms, Inc. All Rights Reserved. Its terms ask that a model trained on such text
 has a name that begins with Llama and that its card says Built with Llama."""
@@ -134,7 +134,7 @@ def _credits(sources: list[Source]) -> list[str]:
     if not sources:
         return []
     llama = [LLAMA_NOTE] if by_llama(sources) else []
-    return ["## Sources and credits", CREDITS_NOTE, credit_table(sources), *llama]
+    return ["## Sources and credits", CREDITS_NOTE.format(where="the target's"), credit_table(sources), *llama]
 
 
 def credit_table(sources: Sequence[Source]) -> str:
