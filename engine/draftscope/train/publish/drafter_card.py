@@ -128,4 +128,9 @@ def _trials(record: DrafterRecord) -> list[str]:
 def _credits(sources: Sequence[Source], llama: bool) -> list[str]:
     if not sources:
         return []
-    return ["## Sources of the prompts", CREDITS_NOTE.format(where="this"), credit_table(sources), *([LLAMA_NOTE] if llama else [])]
+    return [
+        "## Sources of the prompts",
+        CREDITS_NOTE.format(where="this"),
+        credit_table(sources),
+        *([LLAMA_NOTE] if llama else []),
+    ]
