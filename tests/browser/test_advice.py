@@ -67,6 +67,7 @@ def test_an_answer_is_shown_and_saved(visit: Any) -> None:
     card.locator(".ds-verdict").wait_for()
     assert card.locator(".ds-verdict").get_attribute("data-verdict") in ("turn it on", "leave it off", "cannot tell")
     assert card.locator(".ds-table").first.is_visible()
+    card.locator("#ds-advice-map .js-plotly-plot").wait_for()
     for _ in ("light", "dark"):
         assert_accessible(page)
         page.evaluate("Draftscope.flipTheme()")

@@ -65,6 +65,34 @@ def test_a_trees_formula_is_told_by_its_own_size(
     page.close()
 
 
+@pytest.mark.parametrize("own", [{"drafter": "draft", "gamma": 3}, {"drafter": "sampled-tree", "shape": (2, 1)}])
+def test_a_draft_that_costs_more_than_the_target_is_modelled_at_its_cost(
+    browser: Any, pair: Lab, tmp_path: Path, own: dict[str, Any]
+) -> None:
+    """Far above 1: the slider's range grows with it."""
+    path = tmp_path / "run.html"
+    path.write_text(html.page([slower(event, 1000.0) for event in race_of(pair, **own)]), encoding="utf-8")
+    page = Alone(browser, path)
+    page.ask("e => e.transport.toEnd()")
+    page.painted()
+    page.element.get_by_role("button", name="Why this fast").click()
+    page.painted()
+    costs = page.ask(COSTS)
+    assert costs["c"] > 2
+    slider = page.element.get_by_role("slider", name="c, draft forward / plain round")
+    assert float(slider.input_value()) == pytest.approx(costs["c"], rel=1e-3)
+    page.close()
+
+
+def slower(event: Any, by: float) -> Any:
+    """The event, each draft forward of it `by` milliseconds."""
+    if event.kind != "round" or event.lane == "plain":
+        return event
+    raw = json.loads(files.line(event))
+    raw["timings"]["propose"][:-1] = [by] * (len(raw["timings"]["propose"]) - 1)  # the last is no forward
+    return EVENT.validate_python(raw)
+
+
 def test_the_measured_point_lies_where_it_was_measured(browser: Any, pair: Lab, tmp_path: Path) -> None:
     """Beside the modelled one: both at the measured tau, and apart by what was measured against predicted."""
     page = opened(browser, pair, tmp_path, {"drafter": "sampled-tree", "shape": (2, 1, 1)})

@@ -58,4 +58,5 @@ def violations(page: Any) -> list[Any]:
 def assert_accessible(page: Any) -> None:
     """Axe finds nothing, once whatever moves has come to rest."""
     page.wait_for_function("() => document.getAnimations().every((each) => each.playState !== 'running')")
-    assert violations(page) == []
+    found = violations(page)
+    assert not found, found

@@ -56,6 +56,9 @@ export function formatFigure(x) {
   return x >= 100 ? x.toFixed(0) : x >= 10 ? x.toFixed(1) : x.toFixed(2);
 }
 
+/** A cost in plain rounds: mostly a small part of one, sometimes several. */
+export const formatCost = (x) => (x > 0.9995 ? formatFigure(x) : formatProb(x));
+
 /** Milliseconds, in the unit that reads best. */
 export function formatMs(ms) {
   if (!Number.isFinite(ms)) return "–";

@@ -47,7 +47,7 @@ export class ChainFormula {
     const gamma = Math.max(1, Math.min(this.longest, Math.round(costs.drafted)));
     this.sliders.alpha.set(alphaOf(costs.tau, Math.max(costs.drafted, 0.01)));
     this.sliders.gamma.set(gamma);
-    this.sliders.c.set(costs.drafted ? (costs.c * costs.per) / costs.drafted : 0);
+    this.sliders.c.setWidening(costs.drafted ? (costs.c * costs.per) / costs.drafted : 0);
     this.draw();
   }
 

@@ -46,6 +46,12 @@ export function slider(label, min, max, step, changed) {
     upTo: (x) => {
       input.max = String(x);
     },
+    /** As `set`; a value above the range widens it, for the browser would cut it to the largest. */
+    setWidening: (x) => {
+      input.max = String(Math.max(1, Math.ceil(x)));
+      input.value = String(x);
+      say();
+    },
   };
 }
 

@@ -4,7 +4,7 @@
 // forwards of a round, v the target's forward over all its nodes; all three costs are this run's medians.
 
 import { h, s, setText } from "../base/dom.js";
-import { formatFigure, formatProb } from "../base/format.js";
+import { formatCost, formatFigure } from "../base/format.js";
 import { formulaReset, formulaTable, measuredPoint, slider, speedAxes } from "./formula-parts.js";
 
 export class TreeFormula {
@@ -45,7 +45,7 @@ export class TreeFormula {
 
   measured() {
     this.sliders.tau.set(this.costs.tau);
-    this.sliders.c.set(this.costs.c);
+    this.sliders.c.setWidening(this.costs.c);
     this.draw();
   }
 
@@ -55,7 +55,7 @@ export class TreeFormula {
     const cost = treeCost(c, costs);
     this.words.replaceChildren(
       h("b", { text: `Modelled: S ${formatFigure(tau / cost)}` }),
-      ` = ${formatFigure(tau)} / (${formatFigure(costs.per)} × ${formatProb(c)} + ${formatFigure(costs.v)} + ${formatProb(costs.o)}) · a round costs ${formatFigure(cost)} plain rounds, so it is faster than plain above τ ${formatFigure(cost)}${cost > this.deepest + 1 ? ", which this tree cannot reach" : ""}.`,
+      ` = ${formatFigure(tau)} / (${formatFigure(costs.per)} × ${formatCost(c)} + ${formatFigure(costs.v)} + ${formatCost(costs.o)}) · a round costs ${formatFigure(cost)} plain rounds, so it is faster than plain above τ ${formatFigure(cost)}${cost > this.deepest + 1 ? ", which this tree cannot reach" : ""}.`,
     );
     this.picture.replaceChildren(chart(cost, tau, this.deepest + 1, costs));
     const line = ([name, at]) =>

@@ -1,7 +1,7 @@
 // Why this fast: the run's figures, its whole time to scale, the formula's prediction beside what was measured, jitter.
 
 import { h } from "../base/dom.js";
-import { counted, formatFigure, formatMs, formatProb } from "../base/format.js";
+import { counted, formatCost, formatFigure, formatMs } from "../base/format.js";
 import { costsOf, isChain, jitterOf, timeSpent } from "../base/numbers.js";
 import { draftLane, plainLane, roundsAt, stateAt } from "../base/store.js";
 import { Figures } from "../draw/figures.js";
@@ -108,7 +108,7 @@ function prediction(costs, whole, store) {
       { class: "equation" },
       `S = τ / (${forwards}c + v + o) = `,
       h("b", { text: formatFigure(tau) }),
-      ` / (${formatFigure(per)} × ${formatProb(c)} + ${formatFigure(v)} + ${formatProb(o)}) = `,
+      ` / (${formatFigure(per)} × ${formatCost(c)} + ${formatFigure(v)} + ${formatCost(o)}) = `,
       h("b", { text: `${formatFigure(predicted)}×` }),
       " predicted, ",
       h("b", { text: `${formatFigure(measured)}×` }),

@@ -34,15 +34,16 @@ class AdviceListeners:
     def attach(self) -> None:
         form = self.form
         outputs = [form.answer, form.measure, form.stop, form.save, form.report, form.map.group]
+        drawn_to = [form.map.plot, form.map.note, form.map.group]
         form.card.expand(self.drafters, None, form.fields["drafters"], queue=False, **PRIVATE)
         form.measure.click(
             self.measure, set(form.fields.values()), outputs, concurrency_limit=None, preprocess=False, **PRIVATE
-        ).then(self.draw, [form.report, *form.map.inputs], [form.map.plot, form.map.note], **PRIVATE)
+        ).then(self.draw, [form.report, *form.map.inputs], drawn_to, **PRIVATE)
         for control in form.map.inputs:
             changed = control.release if isinstance(control, gr.Slider) else control.change
             changed(
-                self.draw, [form.report, *form.map.inputs], [form.map.plot, form.map.note], preprocess=False,
-                trigger_mode="always_last", **PRIVATE,
+                self.draw, [form.report, *form.map.inputs], drawn_to, preprocess=False, trigger_mode="always_last",
+                **PRIVATE,
             )  # fmt: skip
         form.stop.click(self.stop, None, None, queue=False, **PRIVATE)
 
@@ -51,11 +52,11 @@ class AdviceListeners:
         return gr.update(choices=wanted.offered(self.shared.admission.engine.status.drafters))
 
     def draw(self, report: view.Report | None, which: Any, alpha: Any, draft_cost: Any, machine: Any) -> list[Any]:
-        """The map as the sliders say."""
+        """The map as the sliders say; it is shown once there is something on it."""
         if not report:
-            return [gr.skip(), gr.skip()]
+            return [gr.skip(), gr.skip(), gr.skip()]
         figure, note = drawn(report, str(which), what_if(wanted.share(alpha), wanted.factor(draft_cost), str(machine)))
-        return [figure, f'<p class="ds-muted">{escape(note)}</p>']
+        return [figure, f'<p class="ds-muted">{escape(note)}</p>', gr.update(visible=True)]
 
     def stop(self, request: gr.Request) -> None:
         active = self.shared.visitors.of(request.session_hash).active
@@ -114,12 +115,12 @@ class AdviceListeners:
         yield self._shown(view.answer(report), running=False, found=(report, file))
 
     def _shown(self, text: str, running: bool, found: tuple[view.Report, str] | None = None) -> list[Any]:
-        """The answer's text, and which buttons can be pressed. The map is shown with an answer only; a report that can
-        be saved stays until there is another one."""
+        """The answer's text, and which buttons can be pressed. The map of the last answer goes; its report can be saved
+        until there is another one."""
         report, file = found or (None, None)
         save = gr.update(value=file, interactive=True) if file else gr.skip()
         buttons = [gr.update(interactive=not running), gr.update(interactive=running)]
-        return [text, *buttons, save, report, gr.update(visible=report is not None)]
+        return [text, *buttons, save, report, gr.update(visible=False)]
 
 
 def _saved(report: view.Report) -> str:
