@@ -61,6 +61,13 @@ def test_another_card_is_marked_as_modelled(report: dict[str, Any]) -> None:
         assert "modelled by its roofline" in drawn(report, READERS, what_if(None, 1.0, machine))[1]
 
 
+def test_a_map_of_another_drafter_says_so(report: dict[str, Any]) -> None:
+    chosen = report["chosen"] | {"candidate": {"drafter": "sequoia", "gamma": None}}
+    _, note = drawn(report | {"chosen": chosen}, READERS, AS_MEASURED)
+    assert note.startswith("The advice is about sequoia, which has no gamma; this map is of draft, the best that has. ")
+    assert "The advice is about" not in drawn(report, READERS, AS_MEASURED)[1]
+
+
 def test_where_nothing_is_known_there_is_a_sentence(report: dict[str, Any]) -> None:
     assert drawn(report | {"surface": None}, READERS, AS_MEASURED)[0] is None
     typed = report | {"surface": report["surface"] | {"by_context": None}}

@@ -15,7 +15,9 @@ from draftscope.base.prompts import Prompt, read, select, shipped
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.floats() | st.integers() | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(["prompt", "turns", "role", "text"]), inner),
+    lambda inner: (
+        st.lists(inner) | st.dictionaries(st.sampled_from(["prompt", "turns", "role", "text", "body", "input"]), inner)
+    ),
 )
 
 
@@ -38,6 +40,25 @@ def file_of(folder: Path, *lines: Any) -> Path:
         ({"instruction": "Add", "input": ""}, "Add"),
         ({"messages": [{"role": "system", "content": "Be brief"}, {"role": "user", "content": "Why?"}]}, "Why?"),
         ({"messages": [{"role": "user", "content": [{"type": "text", "text": "Wh"}, {"text": "y?"}]}]}, "Why?"),
+        (
+            {
+                "custom_id": "1",
+                "method": "POST",
+                "body": {"model": "m", "messages": [{"role": "user", "content": "Why?"}]},
+            },
+            "Why?",
+        ),
+        (
+            {
+                "time": "12:00",
+                "status": 200,
+                "request": {"prompt": "Go on", "max_tokens": 9},
+                "response": {"text": "no"},
+            },
+            "Go on",
+        ),
+        ({"path": "/v1/completions", "request_body": '{"prompt": "Go on"}'}, "Go on"),
+        ({"input": {"messages": [{"role": "user", "content": "Why?"}]}, "output": {"text": "So."}}, "Why?"),
         ({"task_id": "HumanEval/0", "prompt": "def f():\n", "canonical_solution": "pass"}, "def f():\n"),
     ],
 )

@@ -35,7 +35,11 @@ _OPTIONS: Mapping[str, tuple[str, str, str]] = {  # option -> field of the plan,
 
 Prompts = Annotated[
     Path | None,
-    typer.Option(metavar="FILE.jsonl", help="prompts of your own, one object a line", rich_help_panel=MEASURED),
+    typer.Option(
+        metavar="FILE.jsonl",
+        help="prompts of your own, or a log of requests, one JSON object a line",
+        rich_help_panel=MEASURED,
+    ),
 ]
 Out = Annotated[
     Path, typer.Option(metavar="DIR", help="folder for the files", show_default=True, rich_help_panel=options.OUTPUT)

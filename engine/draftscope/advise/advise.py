@@ -187,7 +187,11 @@ def _without_loops(plain: Probed) -> tuple[list[int], list[str]]:
             "looping text. Use other prompts or a temperature above 0."
         ]
     lost = len(every) - len(kept)
-    return kept, [f"{lost} of {len(every)} prompts were left out, since plain decoding loops on them."] if lost else []
+    if not lost:
+        return kept, []
+    return kept, [
+        f"Of the {len(every)} prompts that acceptance was measured on, {lost} do not count: plain decoding loops there."
+    ]
 
 
 def _to_prove(many: Sequence[Case], keep: Sequence[int], probed: int) -> list[Case]:

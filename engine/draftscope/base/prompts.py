@@ -16,6 +16,7 @@ from draftscope.base.errors import DraftscopeError
 
 # Fields that may hold the text, the most reliable first: Alpaca's `text`, for example, also contains the answer.
 TEXTS = ("turns", "messages", "instruction", "prompt", "question", "text")
+REQUESTS = ("body", "request", "request_body", "input")  # of a log line: fields that may hold the request
 KINDS = ("category", "kind", "task")
 SHOWN = 3  # broken lines that are reported one by one
 
@@ -42,8 +43,10 @@ def read(path: Path) -> tuple[list[Prompt], list[str]]:
     """The prompts of a file of JSON lines, and a note about skipped lines, if any.
 
     The text is taken from `turns` (the first), `messages` (the first by the user), `instruction` (with `input`),
-    `prompt`, `question` or `text`; the kind from `category`, `kind` or `task`, else from the file's name. Raises
-    `DraftscopeError` for a file that cannot be read or has no usable line.
+    `prompt`, `question` or `text`; the kind from `category`, `kind` or `task`, else from the file's name. A line may
+    also hold a whole request in `body` (as OpenAI's batch files do), `request`, `request_body` or `input`, as logs of
+    servers and proxies do, as an object or as JSON in a string. Raises `DraftscopeError` for a file that cannot be read
+    or has no usable line.
     """
     try:
         lines = path.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n")
@@ -96,7 +99,21 @@ def _prompt(line: bytes, default_kind: str) -> Prompt:
         raise BrokenLineError(f"is not JSON ({str(error).split(':')[0].lower()})") from None
     if not isinstance(record, dict):
         raise BrokenLineError("is not a JSON object")
-    return Prompt(_kind(record, default_kind), _usable(_text(record)))
+    return Prompt(_kind(record, default_kind), _usable(_text(_request(record))))
+
+
+def _request(record: dict[str, Any]) -> dict[str, Any]:
+    """The record, or the request inside a line of a log."""
+    if any(record.get(name) is not None for name in TEXTS):
+        return record
+    for value in map(record.get, REQUESTS):
+        try:
+            inner = json.loads(value) if isinstance(value, str) else value
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(inner, dict):
+            return inner
+    return record
 
 
 def _text(record: Mapping[str, Any]) -> str:

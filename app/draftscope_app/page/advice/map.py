@@ -37,6 +37,19 @@ def drawn(report: Report, which: str, asked: WhatIf) -> tuple[go.Figure | None, 
     found = report.get("surface")
     if not found:
         return None, "There is no map: no drafter that makes chains was measured."
+    figure, note = _map(report, found, which, asked)
+    return figure, _other(report, found) + note
+
+
+def _other(report: Report, found: Report) -> str:
+    """What is said if the map is not of the drafter that the advice is about."""
+    chosen: str = report["chosen"]["candidate"]["drafter"]
+    if chosen == found["drafter"]:
+        return ""
+    return f"The advice is about {chosen}, which has no gamma; this map is of {found['drafter']}, the best that has. "
+
+
+def _map(report: Report, found: Report, which: str, asked: WhatIf) -> tuple[go.Figure | None, str]:
     if which == ACCEPTANCE:
         return _acceptance(report, found, asked), _note(found, asked)
     if which == LENGTH:
