@@ -59,7 +59,7 @@ LOSSLESS = {
     "suffix, tree": {"drafter": "suffix-tree", **GROWN},
     "lookahead": {"drafter": "lookahead", "window": 3},
     "lookahead, four-grams": {"drafter": "lookahead", "window": 2, "ngram": 4},
-    "oracle": {"drafter": "oracle", "gamma": 3, "oracle_alpha": 0.6},
+    "oracle": {"drafter": "oracle", "gamma": 3, "oracle_curve": (0.7, 0.5)},
     "typed": {"drafter": "typed", "typed": "bcd"},
     "cascade": {"drafter": "cascade", "gamma": 3, "ngram": 1},
     "cascade, token": {"drafter": "cascade", "gamma": 3, "ngram": 2, "rule": "token"},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
+import torch
 
 from draftscope.decode import sessions
 from draftscope.decode.lab import Lab
@@ -36,6 +37,18 @@ def test_a_verified_token_is_accepted_with_probability_alpha(tiny: Lab, temperat
     assert verified > 500
     bound = math.sqrt(math.log(2 / FALSE_ALARM) / (2 * verified))  # Hoeffding, two-sided
     assert abs(accepted / verified - alpha) < bound
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_a_curve_is_replayed_by_position(tiny: Lab, temperature: float) -> None:
+    """Each position's share of those that were verified there; beyond the curve its last value."""
+    curve = (0.9, 0.4)
+    own = {"gamma": 3, "oracle_curve": curve, "temperature": temperature, "max_new_tokens": 400, "seed": 1}
+    rounds = [step for step in tiny.decode("abcab", "oracle", **own).rounds if step.drafted == 3]
+    for place, alpha in enumerate((0.9, 0.4, 0.4)):
+        reached = [step.accepted > place for step in rounds if step.accepted >= place]
+        bound = math.sqrt(math.log(2 / FALSE_ALARM) / (2 * len(reached)))
+        assert abs(sum(reached) / len(reached) - alpha) < bound, (place, len(reached))
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
@@ -88,7 +101,7 @@ def test_wrong_tokens_chosen_by_the_targets_own_uniforms_are_caught(tiny: Lab, m
 
 def test_uniforms_to_come_are_those_of_the_rounds() -> None:
     streams = Streams(3, (0, 5))
-    found = oracle.uniforms_to_come(streams, 2, 0.5, 7)
+    found = oracle.uniforms_to_come(streams, 2, torch.tensor([0.5, 0.5]), 7)
     for b in range(2):
         want: list[float] = []
         for index in range(7):

@@ -145,14 +145,15 @@ def as_setting(name: str, field: FieldInfo, value: Any) -> Any:
 def listed(name: str, field: FieldInfo, text: Any) -> tuple[Any, ...]:
     """'3, 2, 1' -> (3, 2, 1), '3x2x1' too; 'draft:2, ngram' -> ('draft:2', 'ngram')."""
     element = get_args(field.annotation)[0]
-    numbers = getattr(element, "__origin__", element) is int
-    parts = str(text).replace("x", ",").replace("×", ",").split(",") if numbers else str(text).split(",")
+    kind = getattr(element, "__origin__", element)
+    parts = str(text).replace("x", ",").replace("×", ",").split(",") if kind is int else str(text).split(",")
     found = [part.strip() for part in parts if part.strip()]
     try:
-        return tuple(int(part) for part in found) if numbers else tuple(found)
+        return tuple(kind(part) for part in found)
     except ValueError:
+        what, example = ("whole numbers", "3,2,1") if kind is int else ("numbers", ".7,.6,.5")
         raise DraftscopeError(
-            f"{name} = {text!r}: write whole numbers with commas between them, such as {default_of(field)}."
+            f"{name} = {text!r}: write {what} with commas between them, such as {default_of(field) or example}."
         ) from None
 
 

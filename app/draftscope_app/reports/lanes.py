@@ -28,7 +28,7 @@ class Decoded(BaseModel):
     drafter: str
     exact: bool
     synthetic: bool  # the acceptance was chosen, so tokens a round say nothing about a drafter
-    settings: dict[str, int | float | str | bool | list[int] | list[str] | None]
+    settings: dict[str, int | float | str | bool | list[int] | list[float] | list[str] | None]
     target_forwards: int
     metrics: Metrics
 

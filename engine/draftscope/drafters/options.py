@@ -26,6 +26,7 @@ MAX_NODES = 256  # drafted nodes in one round; more than any published tree, and
 OURS = "draftscope"  # the package of the drafters that are here
 
 Branches = Annotated[int, Field(ge=1, le=64)]
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
 class DrafterOptions(BaseModel):
@@ -197,6 +198,20 @@ class OracleOptions(GammaOptions):
     oracle_alpha: Annotated[float, Control("α: share of right tokens (synthetic)", step=0.01)] = Field(
         default=0.8, ge=0.0, le=1.0, description="probability that an oracle token is correct"
     )
+    oracle_curve: Annotated[
+        tuple[Share, ...],
+        Control("α by position, if all before were accepted", placeholder="empty: α at every position", rarely=True),
+    ] = Field(
+        default=(),
+        description="the same by position, if all before were accepted; the last one holds for all later; replaces "
+        "oracle_alpha",
+    )
+
+    @property
+    def curve(self) -> tuple[float, ...]:
+        """[gamma]: the probability by position."""
+        given = self.oracle_curve or (self.oracle_alpha,)
+        return tuple(given[min(place, len(given) - 1)] for place in range(self.gamma))
 
 
 class SsdOptions(DrawnChainOptions):

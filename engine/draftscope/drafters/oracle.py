@@ -3,6 +3,7 @@
 Before the clock starts, the target writes the text once, with the same uniforms that will draw its tokens in the run.
 Each drafted token is the one that will come, replaced by a wrong one with probability 1 - alpha. So a token is accepted
 with probability alpha for every text, model and temperature: the acceptance model of Leviathan et al. (2211.17192).
+With an alpha for each position, acceptance that was measured elsewhere is replayed.
 
 The output still has the target's distribution: every token is the target's own draw, and the number of tokens that are
 drawn with one round's uniforms depends only on separate uniforms, which decide about wrong tokens. (In 16 bits the two
@@ -28,7 +29,8 @@ class Oracle(Drafter):
 
     def __init__(self, parts: Parts[OracleOptions]) -> None:
         settings, options = parts.settings, parts.options
-        self._gamma, self._alpha = options.gamma, options.oracle_alpha
+        self._gamma = options.gamma
+        self._alpha = torch.tensor(options.curve, dtype=torch.float64)
         self._streams = parts.streams
         self._vocabulary = parts.vocabulary
         self._device = parts.device
@@ -62,8 +64,8 @@ class Oracle(Drafter):
         return Node(i - 1, (token + 1) % self._vocabulary, "oracle, made wrong")
 
 
-def uniforms_to_come(streams: Streams, gamma: int, alpha: float, count: int) -> Tensor:
-    """[B, count]: the uniforms with which the target's next tokens will be drawn, round by round.
+def uniforms_to_come(streams: Streams, gamma: int, alpha: Tensor, count: int) -> Tensor:
+    """[B, count]: the uniforms with which the target's next tokens will be drawn, round by round. `alpha` is [gamma].
 
     A round accepts the tokens before the first wrong one and draws one more, each with the uniform of its slot.
     """

@@ -154,7 +154,7 @@ def _reason(finish: Finish | None, stops: bool) -> EndReason:
 
 def _start(asked: Traced, lane: str, about: Identity | None) -> RunStart:
     request, prompt = asked.plan.request, asked.plan.prompts[0]
-    settings: dict[str, int | float | str | bool | list[int] | list[str] | None] = {
+    settings: dict[str, int | float | str | bool | list[int] | list[float] | list[str] | None] = {
         "drafter": SERVER, "temperature": request.temperature, "top_k": request.top_k, "top_p": request.top_p,
         "min_p": request.min_p, "seed": request.seed, "max_new_tokens": request.max_tokens,
         "stop": list(request.stop), "repeats": asked.plan.repeats,

@@ -219,7 +219,9 @@ class RunStart(Event):
     synthetic: bool = False  # the acceptance rate was set by hand (an oracle), so it says nothing about a drafter
     rule: str
     seed: int
-    settings: Annotated[dict[str, int | float | str | bool | Listed[int] | Listed[str] | None], BeforeValidator(_few)]
+    settings: Annotated[
+        dict[str, int | float | str | bool | Listed[int] | Listed[float] | Listed[str] | None], BeforeValidator(_few)
+    ]
     prompt: str
     rendered: str = ""  # the prompt in the model's chat template, if that was used
     prompt_tokens: int
