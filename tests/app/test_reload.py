@@ -237,6 +237,7 @@ WORK: dict[str, dict[str, Any]] = {
     "compare": {"compares": 3},
     "check": {"checks": 500},
     "audit": {"audits": 40, "servers": ("http://127.0.0.1:9",)},
+    "load": {"loads": (1, 2), "servers": ("http://127.0.0.1:9",)},
 }
 
 
@@ -265,12 +266,12 @@ def answer_of(kind: str, update: list[Any]) -> tuple[list[int], str]:
 
 
 @pytest.mark.parametrize("kind", RECEIVERS)
-def test_a_comparison_a_check_or_an_audit_is_found_again(page: RunListeners, engine: Tape, kind: str) -> None:
+def test_a_comparison_a_check_an_audit_or_a_load_is_found_again(page: RunListeners, engine: Tape, kind: str) -> None:
     so_far = (lambda last: list(range(last + 1))) if kind == "compare" else lambda last: [last]
 
     async def reload() -> None:
         assert await nothing_to_find(page, "before", MINE)
-        assert [update async for update in found_again(page, "before")] == [[gr.skip()] * 3]
+        assert [update async for update in found_again(page, "before")] == [[gr.skip()] * len(RECEIVERS)]
         handle, first = asked(page, engine, "before", kind)
         for number in (0, 1):
             engine.event(handle, number)
@@ -294,7 +295,7 @@ def test_a_comparison_a_check_or_an_audit_is_found_again(page: RunListeners, eng
         assert await nothing_to_find(page, "later", MINE)
         assert [answer_of(kind, update) async for update in found_again(page, "later")] == [(so_far(3), "done")]
         assert await nothing_to_find(page, "theirs", THEIRS)
-        assert [update async for update in found_again(page, "theirs")] == [[gr.skip()] * 3]
+        assert [update async for update in found_again(page, "theirs")] == [[gr.skip()] * len(RECEIVERS)]
 
     asyncio.run(reload())
 

@@ -80,7 +80,8 @@ def test_on_ones_own_machine_loopback_and_listed_addresses_are_added() -> None:
 @pytest.mark.parametrize(
     "sent",
     [None, 3, {}, {"kind": "race", "names": []}, {"kind": "x", "names": ["a"]}, {"kind": "race", "names": [3]},
-     {"kind": "race", "names": ["a"], "url": "http://h"}, {"kind": "race", "names": ["a"] * 17}],
+     {"kind": "race", "names": ["a"], "url": "http://h"}, {"kind": "race", "names": ["a"] * 17},
+     {"kind": "load", "names": ["a"], "most": 65}, {"kind": "load", "names": ["a"], "most": 0}],
 )  # fmt: skip
 def test_what_cannot_be_read_is_refused(sent: Any) -> None:
     with pytest.raises(DraftscopeError, match="cannot be read"):
@@ -98,7 +99,11 @@ def test_a_request_becomes_a_job_with_the_pages_settings() -> None:
     assert audit.servers == ("http://127.0.0.1:8001", "http://gpu:8000") and audit.audits and not audit.is_run
     alone = job(ServersRequest.of({"kind": "audit", "names": ["fast"], "against": ""}), known, values, 512)
     assert alone.servers == ("http://127.0.0.1:8001",)
+    asked = ServersRequest.of({"kind": "load", "names": ["fast", "plain"], "most": 6})
+    load = job(asked, known, values, 512)
+    assert load.loads == (1, 2, 4, 6) and load.prompt == "a" and not load.is_run and not load.audits
     for wrong, words in (
+        ({"kind": "load", "names": ["fast", "fast"]}, "take part once"),
         ({"kind": "race", "names": ["other"]}, "no server 'other'"),
         ({"kind": "race", "names": ["fast", "fast"]}, "take part once"),
         ({"kind": "audit", "names": ["fast"], "against": "fast"}, "against itself"),

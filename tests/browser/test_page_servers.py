@@ -1,13 +1,15 @@
-"""The Servers view: addresses are added, servers raced as lanes, and the audit card says what was found."""
+"""The Servers view: addresses are added, servers raced as lanes and load-tested, and audits say what was found."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.instrument.test_load_curve_js import document
 from tests.servers.stubs import Habits, stub
 from tests.support.browsers import assert_accessible
 from tests.support.visit import EVIL
@@ -66,6 +68,11 @@ def test_servers_are_added_raced_as_lanes_and_removed(visit: Any, urls: list[str
         page.until(f"e => !e.servers.known.servers.some((server) => server.name === '{name}')")
 
 
+LOADED = """({ running, ...event }) => {
+    const element = document.querySelector("draftscope-instrument");
+    const load = { state: running ? "running" : "done", place: 0, note: "", about: {}, ev: [event] };
+    element.feed(JSON.stringify({ seq: "x" + Math.random(), load }));
+}"""
 TOLD = """({ running, ...own }) => {
     const element = document.querySelector("draftscope-instrument");
     const parts = { score: 9, ranks: -1.5, tokens: 0, contexts: 1, repetition: 0, positions: 20 };
@@ -113,3 +120,50 @@ def test_an_audit_that_cannot_be_made_is_refused_in_a_sentence(visit: Any, urls:
     page.until("e => !e.servers.running")
     page.element.get_by_role("button", name="Remove other").click()
     page.until("e => !e.servers.known.servers.length")
+
+
+def test_a_load_test_is_drawn_beside_its_prediction_saved_and_opened_again(visit: Any, tmp_path: Path) -> None:
+    page = opened(visit)
+    page.page.evaluate(LOADED, {"running": True, **document(points=[], predicted=[], predicted_with="")})
+    page.until(SHOWS.format(selector=".loaded", words="measuring what a round costs here"))
+    page.page.evaluate(LOADED, {"running": False, **document(missing={"gone": EVIL})})
+    page.until(SHOWS.format(selector=".loaded", words="drafts nothing from 8 requests at once on"))
+    shown = page.text(".loaded")
+    assert "plain and fast under load" in shown and "Speed over plain" in shown and EVIL in shown
+    assert "calibration gives it for pair" in shown
+    assert page.element.locator(".loaded .curve").count() == 2
+    assert page.element.locator(".loaded polyline.predicted").count() == 2  # in the chart and in its legend
+    assert page.element.locator(".loaded line.stops").count() == 2
+    page.element.get_by_label("Measure", exact=True).select_option("latency")
+    page.until(SHOWS.format(selector=".loaded .curve[data-unit=ms]", words=""))
+    page.element.get_by_text("Every point as a table").click()
+    assert "TTFT p99" in page.text(".loaded table")
+    assert_accessible(page.page)
+    page.page.set_viewport_size({"width": 390, "height": 844})
+    page.page.wait_for_function("document.documentElement.scrollWidth <= 390")
+    with page.page.expect_download() as saved:
+        page.element.get_by_role("button", name="Save", exact=True).click()
+    file = tmp_path / "load.json"
+    saved.value.save_as(file)
+    page.element.get_by_role("button", name="Close").last.click()
+    page.until("e => !e.shadowRoot.querySelector('.loaded')")
+    page.element.locator("input[type=file]").set_input_files(file)
+    page.until("e => e.shadowRoot.querySelectorAll('.loaded line.stops').length === 2")
+    (wrong := tmp_path / "wrong.json").write_text("[]")
+    page.element.locator("input[type=file]").set_input_files(wrong)
+    page.until("e => !e.message.box.hidden && e.message.text.textContent.includes('“wrong.json” is no load test')")
+    assert page.page.evaluate("window.pwned") is None
+
+
+def test_a_load_test_runs_until_it_is_stopped(visit: Any, urls: list[str]) -> None:
+    page = opened(visit, "?max_new_tokens=16&temperature=0")
+    for name, url in zip(("one", "two"), urls, strict=True):
+        add(page, f"{name}={url}", name)
+    page.element.get_by_role("button", name="Load test", exact=True).click()
+    page.until(SHOWS.format(selector=".loaded", words="one and two under load"))
+    page.page.click("#ds-stop")
+    page.until("e => !e.servers.running")
+    page.until(SHOWS.format(selector=".loaded", words="stopped after"))
+    for name in ("one", "two"):
+        page.element.get_by_role("button", name=f"Remove {name}").click()
+        page.until(f"e => !e.servers.known.servers.some((server) => server.name === '{name}')")

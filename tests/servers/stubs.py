@@ -14,8 +14,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
+from draftscope.servers.race import Lane
+
+Starts: TypeAlias = Callable[[str, "Habits"], Lane]
 VOCABULARY = 64
 EOS = 63
 MODEL = "stub"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,33 +16,18 @@ from draftscope.servers import lanes as entries
 from draftscope.servers.adapter import Counted, Request
 from draftscope.servers.engine_lane import EngineLane
 from draftscope.servers.forced import forced
-from draftscope.servers.identify import identify
 from draftscope.servers.latency import Arrival, latency, loopback_jitter
 from draftscope.servers.load import LoadPlan, load
 from draftscope.servers.race import Lane, Prompt, Race, Standing, race, same_tokenizers
 from draftscope.servers.summary import LaneSummary, against_target, outside, summaries
-from draftscope.servers.wire import Limits
 from draftscope.trace import files
 from draftscope.trace.events import Burst
 from draftscope.verify.sampling import Sampling
 from draftscope_app.cli.main import main
-from tests.servers.stubs import Habits, Misbehaviour, stub, written
+from tests.servers.stubs import Habits, Misbehaviour, Starts, stub, written
 
 PROMPTS = (Prompt("a", (1, 2, 3), " w1 w2 w3"), Prompt("b", (4, 5), " w4 w5"))
 REQUEST = Request((0,), 12)
-Starts = Callable[[str, Habits], Lane]
-
-
-@pytest.fixture
-def starts() -> Iterator[Starts]:
-    """Starts a stub and gives its lane."""
-    with ExitStack() as opened:
-
-        def start(name: str, habits: Habits) -> Lane:
-            url = opened.enter_context(stub(habits))
-            return Lane(name, opened.enter_context(identify(url, limits=Limits(connect=2, silent=1))))
-
-        yield start
 
 
 def run(lanes: list[Lane], plan: Race, standing: Standing | None = None) -> tuple[Standing, list[LaneSummary]]:

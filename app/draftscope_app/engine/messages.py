@@ -19,7 +19,8 @@ class Job:
 
     With `compares`, all lanes are decoded whole, in turn; with `checks`, the only lane's drafter is checked; with
     `advises`, that question is answered, and the only lane says how long an answer is.
-    With `servers`, other programs write the lanes; with `audits`, the first of them is audited.
+    With `servers`, other programs write the lanes; with `audits`, the first of them is audited; with `loads`, all of
+    them are put under load.
     A fork has one lane, which leaves a lane of the run that it `joins`: its events carry that run's name.
     """
 
@@ -36,11 +37,13 @@ class Job:
     servers: tuple[str, ...] = ()  # the address of each lane's server; never one that a stranger has sent
     repeats: int = 1  # answers of each server
     audits: int = 0  # samples at most; against the second server if there is one, else the target loaded here
+    loads: tuple[int, ...] = ()  # requests at once, point by point
 
     @property
     def is_run(self) -> bool:
-        """Its lanes are raced and shown, in contrast to a comparison, a check, an advice and an audit."""
-        return not self.compares and not self.checks and self.advises is None and not self.audits
+        """Its lanes are raced and shown, in contrast to a comparison, a check, an advice, an audit and a load."""
+        asked = self.compares, self.checks, self.audits, self.loads
+        return not any(asked) and self.advises is None
 
 
 # Page -> engine process.

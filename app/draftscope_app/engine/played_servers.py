@@ -1,4 +1,4 @@
-"""Servers of other programs, asked by the engine process: a race as a trace, or an audit. Runs where the models are."""
+"""Servers of other programs, asked by the engine process: a race, an audit, a load. Runs where the models are."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ from draftscope.trace.events import AnyEvent, Record
 from draftscope_app.engine.messages import Job
 
 if TYPE_CHECKING:
+    from draftscope.base.costs import Calibration
     from draftscope.decode.lab import Lab
     from draftscope.models.model import Model
+    from draftscope.servers.adapter import Request
     from draftscope.servers.audit.asked import Plan
     from draftscope.servers.race import Lane, Prompt
 
 SILENT_S = 60.0  # until a server is given up
 SECONDS = 300.0  # of an audit's sampling, at most
+POINT_S = 5.0  # of each point of a load
 
 
 def of_servers(
@@ -32,7 +35,9 @@ def of_servers(
         urls = dict(zip(lanes, job.servers, strict=True))
         found, missing = connect(urls, {}, Limits(silent=SILENT_S), opened.enter_context)
         settings = next(iter(lanes.values()))
-        if job.audits:
+        if job.loads:
+            yield from _loaded(lab, job, found, missing, settings, cancelled)
+        elif job.audits:
             for why in missing.values():
                 raise DraftscopeError(why)
             yield from _audited(lab, found, settings, job.audits, cancelled)
@@ -48,7 +53,6 @@ def _raced(
     settings: Settings,
     cancelled: Callable[[], bool],
 ) -> Iterator[AnyEvent]:
-    from draftscope.servers.adapter import Request
     from draftscope.servers.latency import loopback_jitter
     from draftscope.servers.race import Race, Standing, same_tokenizers
     from draftscope.servers.traced import Traced, traced
@@ -56,12 +60,18 @@ def _raced(
     own = lab if _same_tokenizer(lab, lanes) else None
     standing = Standing(dropped=same_tokenizers(lanes, _encode(own) if own else None))
     prompt = _prompt(job.prompt, lanes, own, settings)
-    request = Request(
+    plan = Race([prompt], _request(settings), job.repeats, loopback_jitter(), cancelled)
+    yield from traced(Traced(job.run, lanes, missing, plan, own, _draft(own), standing))
+
+
+def _request(settings: Settings) -> Request:
+    """What is asked of every lane; the prompt's own tokens take the place of its ids."""
+    from draftscope.servers.adapter import Request
+
+    return Request(
         ids=(0,), max_tokens=settings.max_new_tokens, seed=settings.seed, temperature=settings.temperature,
         top_k=settings.top_k, top_p=settings.top_p, min_p=settings.min_p, stop=settings.stop,
     )  # fmt: skip
-    plan = Race([prompt], request, job.repeats, loopback_jitter(), cancelled)
-    yield from traced(Traced(job.run, lanes, missing, plan, own, _draft(own), standing))
 
 
 def _audited(
@@ -92,6 +102,51 @@ def _audited(
     about = " ".join(filter(None, (server.identity.kind, server.identity.version)))
     against = f"{lanes[1].name}, a server" if plain is not None else f"{lab.target.name}, loaded here"
     yield from told.told(told.first(lanes[0].name, about, against, plan), run, cancelled)
+
+
+def _loaded(
+    lab: Lab,
+    job: Job,
+    lanes: list[Lane],
+    missing: Mapping[str, str],
+    settings: Settings,
+    cancelled: Callable[[], bool],
+) -> Iterator[Record]:
+    """The servers at each concurrency; predicted from the calibration here where the target may be the same."""
+    from draftscope.servers.curve import curves, first, watched
+    from draftscope.servers.latency import loopback_jitter
+    from draftscope.servers.load import LoadPlan
+
+    own = lab if _same_tokenizer(lab, lanes) else None
+    prompt = _prompt(job.prompt, lanes, own, settings)
+    plan = LoadPlan([prompt], _request(settings), job.loads, POINT_S, jitter=loopback_jitter())
+    start = first(lanes, missing, plan)
+    yield start
+    try:
+        costs = _costs(own, cancelled)
+    except _StoppedError:
+        return
+    yield from curves(start, watched(lanes, plan, cancelled), costs)
+
+
+class _StoppedError(Exception):
+    """Raised inside a calibration that was cancelled."""
+
+
+def _costs(lab: Lab | None, cancelled: Callable[[], bool]) -> tuple[Calibration, str] | None:
+    """The calibration of the models here, measured now if it was not before, before a server is busy."""
+    from draftscope.servers.curve import drafter_here
+
+    if lab is None:
+        return None
+
+    def watch() -> None:
+        if cancelled():
+            raise _StoppedError
+
+    calibration = lab.calibrated(watch)
+    drafter = drafter_here(calibration)
+    return None if drafter is None else (calibration, drafter)
 
 
 def _audit_prompts(lab: Lab, lanes: list[Lane], plan: Plan, by_server: bool) -> list[tuple[int, ...]]:

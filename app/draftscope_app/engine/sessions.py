@@ -62,7 +62,7 @@ class Answer:
     """What a page knows of its comparison, check or audit: the events so far, with the settings they are about."""
 
     run: str
-    kind: Literal["compare", "check", "audit"]
+    kind: Literal["compare", "check", "audit", "load"]
     about: dict[str, Any]
     lines: list[str] = field(default_factory=list)
     heard: int = 0  # events, of which a check and an audit keep the last

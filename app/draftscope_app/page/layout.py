@@ -19,14 +19,14 @@ from draftscope_app.page.panel import panel
 from draftscope_app.page.runs import own_models
 
 # What the instrument asks for; the answers come as deltas.
-EVENTS = ("fork", "compare", "check", "set", "resume", "race", "audit")
+EVENTS = ("fork", "compare", "check", "set", "resume", "race", "audit", "loadtest")
 TITLE = (
     '<a class="ds-skip" href="#ds-instrument">Skip to the run</a>'
     '<div class="ds-title"><h1>Draftscope</h1><span class="ds-engine" role="status"></span></div>'
 )
 RECEIVE = "Draftscope.receive(props.value); watch('value', () => Draftscope.receive(props.value));"
 CONNECT = "Draftscope.connect({{ events: {events}, trigger, server }});"
-SERVER_EVENTS = ("race", "audit")  # where there are servers to ask
+SERVER_EVENTS = ("race", "audit", "loadtest")  # where there are servers to ask
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,7 @@ class Widgets:
     compared: gr.HTML  # updates of one component at the same time can overwrite each other
     checked: gr.HTML
     audited: gr.HTML
+    loaded: gr.HTML
     drawer: gr.Accordion  # holds the plots
     plots: tuple[gr.Plot, gr.Plot, gr.Plot]
     advice: AdviceForm
@@ -86,7 +87,7 @@ def lay_out(
         with gr.Column(elem_id="ds-main"):
             events = [event for event in EVENTS if asks_servers or event not in SERVER_EVENTS]
             instrument = _instrument(first, functions, events)
-            messages, compared, checked, audited = (_receiver() for _ in range(4))
+            messages, compared, checked, audited, loaded = (_receiver() for _ in range(5))
             with gr.Accordion("After the run: gaps, acceptance, lengths", open=False, elem_id="ds-after") as drawer:
                 gaps = gr.Plot(show_label=False)
                 with gr.Row():
@@ -95,7 +96,7 @@ def lay_out(
             claims_drawer()
     return Widgets(
         controls, **buttons, **top, instrument=instrument, messages=messages, compared=compared, checked=checked,
-        audited=audited, drawer=drawer, plots=(gaps, positions, lengths), advice=advice, models=models,
+        audited=audited, loaded=loaded, drawer=drawer, plots=(gaps, positions, lengths), advice=advice, models=models,
     )  # fmt: skip
 
 

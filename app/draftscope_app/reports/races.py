@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from draftscope.measure.bench.statistics import Interval
     from draftscope.servers.adapter import Counted
+    from draftscope.servers.curve import LoadCurve
     from draftscope.servers.load import LoadPoint
     from draftscope.servers.summary import LaneSummary
 
 HEAD = ("lane", "server", "tok/s", "ratio", "TTFT ms", "TPOT ms", "tok/burst", "accepted", "log p", "best")
 NUMBERS = frozenset(range(2, len(HEAD)))
 LOAD_HEAD = (
-    "at once", "lane", "tok/s", "ratio", "good/s", "done", "failed", "p50 s", "p99 s", "TTFT p99 ms", "TPOT ms",
-    "accepted",
+    "at once", "lane", "tok/s", "ratio", "predicted", "good/s", "done", "failed", "p50 s", "p99 s",
+    "TTFT p99 ms", "TPOT ms", "accepted",
 )  # fmt: skip
 LOAD_NUMBERS = frozenset((0, *range(2, len(LOAD_HEAD))))
+PREDICTED = LOAD_HEAD.index("predicted")
 LEGEND = (
     "tok/s, TTFT, TPOT and tok/burst: seen from here, medians (95% interval). accepted: counted by the server.",
     "log p: nats per token under the target here, minus its expectation; near 0 for the target's own samples.",
@@ -63,10 +65,13 @@ def accepted(counted: Counted | None) -> str:
     return f"{share} ({positions})"
 
 
-def load_rows(points: Sequence[LoadPoint], first: str) -> list[tuple[str, ...]]:
-    """One row for each point, beside the first lane's speed at the same concurrency."""
+def load_table(
+    points: Sequence[LoadPoint], first: str, curve: LoadCurve
+) -> tuple[Sequence[str], list[tuple[str, ...]], frozenset[int]]:
+    """Head, rows and which columns are numbers: a row for each point, beside the first lane's speed there."""
     base: Mapping[int, float] = {each.concurrency: each.tokens_per_second for each in points if each.lane == first}
-    return [
+    predicted = {(each.lane, each.concurrency): each.ratio for each in curve.predicted}
+    rows: list[tuple[str, ...]] = [
         (
             str(each.concurrency),
             each.lane,
@@ -74,6 +79,7 @@ def load_rows(points: Sequence[LoadPoint], first: str) -> list[tuple[str, ...]]:
             MISSING
             if each.lane == first or not base.get(each.concurrency)
             else f"{each.tokens_per_second / base[each.concurrency]:.2f}",
+            number(predicted.get((each.lane, each.concurrency)), 2),
             f"{each.good_per_second:.2f}",
             str(each.finished),
             str(each.failed),
@@ -85,18 +91,27 @@ def load_rows(points: Sequence[LoadPoint], first: str) -> list[tuple[str, ...]]:
         )
         for each in points
     ]
+    if curve.predicted:
+        return LOAD_HEAD, rows, LOAD_NUMBERS
+    rows = [row[:PREDICTED] + row[PREDICTED + 1 :] for row in rows]
+    return LOAD_HEAD[:PREDICTED] + LOAD_HEAD[PREDICTED + 1 :], rows, LOAD_NUMBERS
 
 
 def number(value: float | None, digits: int, scale: float = 1.0) -> str:
     return MISSING if value is None else f"{value * scale:.{digits}f}"
 
 
-def load_notes(points: Sequence[LoadPoint]) -> list[str]:
+def load_notes(points: Sequence[LoadPoint], curve: LoadCurve) -> list[str]:
     """Sentences below the table."""
     notes = [
         f"{each.lane} at {each.concurrency}: {each.failed} requests failed, at first: {each.failure}"
         for each in points
         if each.failure
     ]
-    off = [each for each in points if each.stopped_speculating]
-    return [*notes, *(f"{each.lane} drafts nothing at {each.concurrency}." for each in off)]
+    notes += [f"{each.lane} drafts nothing at {each.concurrency}." for each in points if each.stopped_speculating]
+    if curve.predicted:
+        notes.append(
+            f"predicted: tok/s over plain decoding's, from the server's own acceptance and the measured costs of "
+            f"{curve.predicted_with}."
+        )
+    return notes

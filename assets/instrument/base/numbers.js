@@ -136,3 +136,13 @@ export const isChain = (lane) =>
     const depths = r.nodes.filter((n) => n.fate !== "never_accepted").map((n) => n.depth);
     return new Set(depths).size === depths.length;
   });
+
+/** Round values from 0 to `upTo`, at most about `most` of them. */
+export function niceTicks(upTo, most) {
+  const raw = upTo / most;
+  const power = Math.pow(10, Math.floor(Math.log10(raw)));
+  const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= raw);
+  const ticks = [];
+  for (let at = 0; at <= upTo + 1e-9; at += step) ticks.push(at);
+  return ticks;
+}

@@ -7,6 +7,7 @@
 import { button, h, setText, zoomOf } from "../base/dom.js";
 import { CUT_WORDS } from "../base/fates.js";
 import { counted, formatMs } from "../base/format.js";
+import { niceTicks } from "../base/numbers.js";
 import { knownAt } from "../base/stages.js";
 import { isFinished, isServer, meanRound, ofServers, roundsAt, speculates } from "../base/store.js";
 import { SPEEDS, speedName } from "../base/transport.js";
@@ -215,15 +216,6 @@ function drawAxis(ctx, plot, height, colours) {
     ctx.textAlign = ms === 0 ? "left" : x > plot.x1 - 24 ? "right" : "center";
     ctx.fillText(label, ms === 0 ? x - 1 : x, height - 5);
   }
-}
-
-function niceTicks(span, most) {
-  const raw = span / most;
-  const power = Math.pow(10, Math.floor(Math.log10(raw)));
-  const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= raw);
-  const ticks = [];
-  for (let ms = 0; ms <= span + 1e-9; ms += step) ticks.push(ms);
-  return ticks;
 }
 
 function line(ctx, x0, y0, x1, y1) {

@@ -1,13 +1,21 @@
-// Servers of other programs: which ones there are, a race of them, audits of one. The race is shown as a run.
+// Servers of other programs: which ones there are, a race of them, a load test of them, audits of one. The race is shown
+// as a run.
 
-import { button, h } from "../base/dom.js";
+import { button, h, setText } from "../base/dom.js";
+import { counted, formatMs, shorten } from "../base/format.js";
 import { askHost, callServer, hostCan, pressStop, say } from "../base/host.js";
 import { AuditCard } from "./audit.js";
+import { readCurve } from "./curve.js";
+import { LoadCard } from "./load.js";
 
 const WHAT =
-  "Servers that run elsewhere: vLLM, SGLang, llama.cpp or transformers serve. A race sends this page's prompt and sampling settings to each. An audit asks whether a server's texts still follow its target's distribution.";
+  "Servers that run elsewhere: vLLM, SGLang, llama.cpp or transformers serve. A race sends this page's prompt and sampling settings to each. A load test sends many such requests at once. An audit asks whether a server's texts still follow its target's distribution.";
 const NONE = "No server is listed. “draftscope servers MODEL” prints how to start a plain and a speculative one.";
 const CALLED = "Only addresses of this computer and those that its operator has listed are called.";
+const POINT_S = 5; // of each point of a load test
+const MOST = [1, 2, 4, 8, 16, 32, 64]; // requests at once
+const USUAL = 8;
+const LOAD = Symbol("load"); // in place of the name of an audited server
 const WEIGHTS = { value: "", text: "the target loaded here" };
 
 export class ServersView {
@@ -16,10 +24,21 @@ export class ServersView {
     this.known = null; // {servers: [{name, url}], canAdd}, once the host has said
     this.left = new Set(); // names that do not race
     this.audits = new Map(); // name -> {card, told, answer}
+    this.loaded = null; // {card, curve, answer}: a load test; the answer is null where a file was opened
     this.list = h("ul", { class: "server-list" });
     this.none = h("p", { class: "note", text: NONE });
     this.go = button("Race these servers", () => this.race(), { class: "small strong" });
     this.stop = button("Stop", () => pressStop());
+    this.test = button("Load test", () => this.load());
+    this.most = h(
+      "select",
+      { "aria-label": "Requests at once, at most", on: { change: () => this.repaint() } },
+      MOST.map((n) => h("option", { value: String(n), selected: n === USUAL, text: String(n) })),
+    );
+    this.time = h("span", { class: "note" });
+    this.upTo = h("label", { class: "stated" }, "up to ", this.most, " requests at once ");
+    this.file = h("input", { type: "file", accept: ".json", hidden: true, on: { change: () => this.open() } });
+    this.openFile = button("Open load test", () => this.file.click());
     this.against = h("select", { "aria-label": "Audit against" });
     this.target = h("label", { class: "stated" }, "audits compare with ", this.against);
     this.field = h("input", {
@@ -42,6 +61,7 @@ export class ServersView {
       this.none,
       this.list,
       h("div", { class: "controls" }, this.go, this.stop, this.target),
+      h("div", { class: "controls" }, this.test, this.upTo, this.time, this.openFile, this.file),
       this.form,
       this.cards,
     );
@@ -52,7 +72,29 @@ export class ServersView {
   }
 
   get running() {
-    return [...this.audits.values()].some(({ answer }) => answer.state !== "done");
+    return this.loading || [...this.audits.values()].some(({ answer }) => answer.state !== "done");
+  }
+
+  get loading() {
+    return Boolean(this.loaded?.answer) && this.loaded.answer.state !== "done";
+  }
+
+  /** A load test goes on: its latest event says all. True for one that was going on before a reload. */
+  takeLoad(answer) {
+    const curve = answer.ev[answer.ev.length - 1] || this.loaded?.curve;
+    const found = !this.asked && !this.running && answer.state !== "done";
+    if (answer.state === "done" && answer.note) say(answer.note);
+    if (curve) this.showLoad(curve, answer);
+    this.repaint();
+    return found;
+  }
+
+  showLoad(curve, answer) {
+    const close = () => {
+      this.loaded = null;
+      this.repaint();
+    };
+    this.loaded = { card: this.loaded?.card || new LoadCard(() => pressStop(), close), curve, answer };
   }
 
   /** An audit goes on: its latest event says all. True for one that was going on before a reload. */
@@ -89,16 +131,24 @@ export class ServersView {
     const { servers, canAdd } = this.known;
     this.form.hidden = !canAdd;
     this.none.hidden = servers.length > 0;
-    this.go.hidden = this.target.hidden = !servers.length;
-    this.go.disabled = busy || !this.racing().length;
+    this.go.hidden = this.target.hidden = this.test.hidden = this.upTo.hidden = this.time.hidden = !servers.length;
+    this.go.disabled = this.test.disabled = busy || !this.racing().length;
+    setText(this.time, this.timeWords());
     this.stop.hidden = !busy;
     this.paintList(busy);
     this.paintAgainst();
     const cards = [...this.audits.values()];
     for (const { card, told, answer } of cards) card.paint(told, answer, answer.state !== "done");
-    const roots = cards.map(({ card }) => card.root);
+    const { loaded } = this;
+    if (loaded) loaded.card.paint(loaded.curve, loaded.answer, this.loading);
+    const roots = [...(loaded ? [loaded] : []), ...cards].map(({ card }) => card.root);
     if (roots.length !== this.cards.children.length || roots.some((root, i) => this.cards.children[i] !== root))
       this.cards.replaceChildren(...roots);
+  }
+
+  timeWords() {
+    const points = MOST.filter((n) => n <= Number(this.most.value)).length * this.racing().length;
+    return points ? `about ${formatMs(1000 * POINT_S * points)} for ${counted(points, "point")}` : "";
   }
 
   racing() {
@@ -153,6 +203,27 @@ export class ServersView {
   race() {
     this.root.getRootNode().host.scrollIntoView({ block: "start" });
     askHost("race", { kind: "race", names: this.racing() });
+  }
+
+  /** Many requests at once, to each server in turn. */
+  load() {
+    this.asked = LOAD;
+    this.loaded = null;
+    askHost("loadtest", { kind: "load", names: this.racing(), most: Number(this.most.value) });
+  }
+
+  /** A load test that was saved, here or by the command line. */
+  async open() {
+    const [file] = this.file.files;
+    if (!file) return;
+    const curve = readCurve(await file.text());
+    this.file.value = "";
+    if (curve) this.showLoad(curve, null);
+    else
+      say(
+        `“${shorten(file.name, 60)}” is no load test; choose a file that Save or “draftscope race --concurrency” wrote.`,
+      );
+    this.repaint();
   }
 
   audit(name) {

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json as jsonlib
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,6 +22,7 @@ from draftscope_app.reports import races
 from draftscope_app.reports.lanes import printable
 
 if TYPE_CHECKING:
+    from draftscope.base.costs import Calibration
     from draftscope.decode.lab import Lab
     from draftscope.drafters.settings import Settings
     from draftscope.models.model import Model
@@ -215,30 +216,49 @@ def _show(
 
 
 def _load(field: _Field, plan: LoadPlan, save: Path | None, json: bool) -> int:
-    from draftscope.servers.load import load
+    from draftscope.servers.curve import curves, first
 
     if any(lane.server.identity.kind == "draftscope" for lane in field.lanes):
         raise DraftscopeError("--engine takes one request at a time and has no place under load; leave it out.")
     _say(field.missing)
     points: list[LoadPoint] = []
-    with terminal.progress("points") as bar:
-        task = bar.add_task("Loading", total=len(field.lanes) * len(plan.concurrency))
-        for point in load(field.lanes, plan):
-            points.append(point)
-            bar.advance(task)
-    whole = {"kind": "server-load", "version": 1, "missing": dict(field.missing), "seconds": plan.seconds}
-    whole |= {"rate": plan.rate, "points": [asdict(each) for each in points]}
+    start = first(field.lanes, field.missing, plan)
+    *_, curve = curves(start, _points_of(field, plan, points), _costs(field.lab))
+    whole = curve.model_dump(mode="json")
     if save is not None:
         _save(save, whole)
     if json:
         print(jsonlib.dumps(whole))
     else:
-        terminal.show(terminal.Table(races.LOAD_HEAD, races.load_rows(points, field.lanes[0].name), races.LOAD_NUMBERS))
-        for note in races.load_notes(points):
+        head, rows, numbers = races.load_table(points, field.lanes[0].name, curve)
+        terminal.show(terminal.Table(head, rows, numbers))
+        for note in races.load_notes(points, curve):
             print(note)
     if plan.cancelled():
         raise KeyboardInterrupt
     return ExitCode.FAILED if field.missing or any(each.failed for each in points) else ExitCode.OK
+
+
+def _points_of(field: _Field, plan: LoadPlan, points: list[LoadPoint]) -> Iterator[LoadPoint]:
+    """Every point as it is measured, added to `points`."""
+    from draftscope.servers.load import load
+
+    with terminal.progress("points") as bar:
+        task = bar.add_task("Loading", total=len(field.lanes) * len(plan.concurrency))
+        for point in load(field.lanes, plan):
+            points.append(point)
+            yield point
+            bar.advance(task)
+
+
+def _costs(lab: Lab | None) -> tuple[Calibration, str] | None:
+    """What a prediction rests on, where --target is given; measured now if it was not before."""
+    from draftscope.servers.curve import drafter_here
+
+    if lab is None:
+        return None
+    drafter = drafter_here(lab.calibration)
+    return None if drafter is None else (lab.calibration, drafter)
 
 
 def _tokenizer(lab: Lab | None) -> Callable[[str], tuple[int, ...]] | None:

@@ -1,4 +1,4 @@
-"""Races and audits of servers, as the instrument's Servers view asks for them."""
+"""Races, audits and loads of servers, as the instrument's Servers view asks for them."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ class ServerListeners:
         after: dict[str, Any] = {"outputs": [widgets.messages, *widgets.plots], **PRIVATE}
         widgets.instrument.race(self.race, values, widgets.instrument, **limits).then(runs.after, **after)
         widgets.instrument.audit(self.audit, values, widgets.audited, **limits)
+        widgets.instrument.loadtest(self.load, values, widgets.loaded, **limits)
 
     async def race(self, values: Mapping[Any, Any], event: gr.EventData, request: gr.Request) -> AsyncIterator[str]:
         """A race of servers, shown as a run."""
@@ -42,20 +43,31 @@ class ServerListeners:
 
     async def audit(self, values: Mapping[Any, Any], event: gr.EventData, request: gr.Request) -> AsyncIterator[str]:
         """An audit of one server, in its card."""
+        async for text in self._answered("audit", values, event, request):
+            yield text
+
+    async def load(self, values: Mapping[Any, Any], event: gr.EventData, request: gr.Request) -> AsyncIterator[str]:
+        """Servers under load, in their card."""
+        async for text in self._answered("load", values, event, request):
+            yield text
+
+    async def _answered(
+        self, kind: tasks.Kind, values: Mapping[Any, Any], event: gr.EventData, request: gr.Request
+    ) -> AsyncIterator[str]:
         visitor = self.shared.visitors.of(request.session_hash)
         try:
             handle = self._admitted(values, event, request)
         except DraftscopeError as error:
             yield note(str(error))
             return
-        async for text in tasks.answers("audit", self.shared.admission.engine, visitor, handle):
+        async for text in tasks.answers(kind, self.shared.admission.engine, visitor, handle):
             yield text
 
     def _admitted(self, values: Mapping[Any, Any], event: gr.EventData, request: gr.Request) -> RunHandle:
         shared = self.shared
         visitor, limits = shared.visitors.of(request.session_hash), shared.admission.limits
         asked = servers.ServersRequest.of(sent(event))
-        if asked.kind == "audit" and visitor.active is not None:
+        if asked.kind != "race" and visitor.active is not None:
             raise DraftscopeError("A run of yours is still going on; wait for its end, or press Stop.")
         controls = self.widgets.read(values, limits.most_text)
         handle = shared.admission.admit(

@@ -14,7 +14,7 @@ from draftscope_app.page.runs import tasks
 from draftscope_app.page.runs.feed import note
 from draftscope_app.page.shared import PRIVATE, Shared
 
-RECEIVERS: tuple[tasks.Kind, ...] = ("compare", "check", "audit")  # in the order of their components
+RECEIVERS: tuple[tasks.Kind, ...] = ("compare", "check", "audit", "load")  # in the order of their components
 
 
 class TaskListeners:
@@ -27,7 +27,7 @@ class TaskListeners:
         limits: dict[str, Any] = {"concurrency_limit": None, "preprocess": False, **PRIVATE}
         widgets.instrument.compare(self.compare, set(widgets.values), widgets.compared, **limits)
         widgets.instrument.check(self.check, None, widgets.checked, **limits)
-        found.then(self.resume, None, [widgets.compared, widgets.checked, widgets.audited], **limits)
+        found.then(self.resume, None, [widgets.compared, widgets.checked, widgets.audited, widgets.loaded], **limits)
 
     async def compare(self, values: Mapping[Any, Any], request: gr.Request) -> AsyncIterator[str]:
         """Every drafter on this prompt, with these settings."""
@@ -63,7 +63,7 @@ class TaskListeners:
             yield text
 
     async def resume(self, request: gr.Request) -> AsyncIterator[list[Any]]:
-        """A page was reloaded: its latest comparison, check or audit, what was answered so far and what follows."""
+        """A page was reloaded: its latest comparison, check, audit or load, as far as it is, and what follows."""
         visitor = self.shared.visitors.of(request.session_hash)
         answer, handle = visitor.answer, visitor.active
         if answer is None:

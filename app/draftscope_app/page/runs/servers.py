@@ -25,13 +25,14 @@ WEIGHTS = ""  # in place of a server to audit against: the target that is loaded
 
 
 class ServersRequest(BaseModel):
-    """What the Servers view asks for: a race of `names`, or an audit of the first of them."""
+    """What the Servers view asks for: a race of `names`, a load of them, or an audit of the first of them."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
-    kind: Literal["race", "audit"]
+    kind: Literal["race", "audit", "load"]
     names: list[str] = Field(min_length=1, max_length=MOST)
     against: str = WEIGHTS  # of an audit: a server's name
+    most: int = Field(1, ge=1, le=64)  # of a load: requests at once
 
     @classmethod
     def of(cls, sent: Any) -> ServersRequest:
@@ -101,10 +102,10 @@ def listed(written: str) -> tuple[tuple[str, str], ...]:
 
 
 def job(asked: ServersRequest, known: KnownServers, controls: Controls, most_tokens: int) -> Job:
-    """The race or the audit that the view asked for, with the page's prompt and sampling settings."""
-    if asked.kind == "race" and len(set(asked.names)) < len(asked.names):
+    """What the view asked for, with the page's prompt and sampling settings."""
+    if asked.kind != "audit" and len(set(asked.names)) < len(asked.names):
         raise DraftscopeError("A server can take part once; choose different ones.")
-    names = asked.names if asked.kind == "race" else [asked.names[0], *([asked.against] if asked.against else [])]
+    names = asked.names if asked.kind != "audit" else [asked.names[0], *([asked.against] if asked.against else [])]
     if asked.kind == "audit" and asked.against == asked.names[0]:
         raise DraftscopeError("A server cannot be audited against itself; choose another one.")
     urls = known.urls(names)
@@ -112,4 +113,11 @@ def job(asked: ServersRequest, known: KnownServers, controls: Controls, most_tok
     every = tuple((name, dict(plain)) for name in names)
     if asked.kind == "race":
         return Job(new_run_id(), controls["prompt"], every, servers=urls, repeats=REPEATS)
+    if asked.kind == "load":
+        return Job(new_run_id(), controls["prompt"], every, servers=urls, loads=points(asked.most))
     return Job(new_run_id(), "", every, servers=urls, audits=SAMPLES)
+
+
+def points(most: int) -> tuple[int, ...]:
+    """Requests at once of each point of a load: 1, 2, 4 and so on, and the most."""
+    return tuple(sorted({*(1 << i for i in range(most.bit_length())), most}))

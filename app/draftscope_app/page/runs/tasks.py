@@ -1,4 +1,4 @@
-"""The comparison of all drafters, the check of one, the audit of a server: as jobs, and as the answers to the page."""
+"""The comparison of all drafters, the check of one, audits and loads of servers: as jobs, and as the page's answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from draftscope_app.engine.sessions import Answer, Visitor, new_run_id
 from draftscope_app.page.controls import Controls, checked, lanes
 from draftscope_app.page.runs.feed import PERIOD_S, standing
 
-Kind = Literal["compare", "check", "audit"]
+Kind = Literal["compare", "check", "audit", "load"]
 OTHER_TOKENIZER = ("slem", "tli")  # drafters for a draft model with another tokenizer
 REPEATS = 3  # whole runs of each drafter in a comparison
 SAMPLES = 2048  # of each distribution test, as on the command line
@@ -100,7 +100,7 @@ def _take(answer: Answer, handle: RunHandle) -> None:
     if answer.kind == "compare":
         answer.lines += fresh
     else:
-        answer.lines = fresh[-1:] or answer.lines  # a check's or an audit's latest event says it all
+        answer.lines = fresh[-1:] or answer.lines  # the latest event of the others says it all
     answer.heard += len(fresh)
     answer.note = next((message.sentence for message in messages if isinstance(message, Refused)), answer.note)
     answer.state = handle.state

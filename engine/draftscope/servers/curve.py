@@ -1,0 +1,120 @@
+"""A load as one document: its points so far, and what the calibration here predicts of them.
+
+`draftscope race --concurrency ... --save` writes it, and the page shows it, live or from such a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from pydantic import Field
+
+from draftscope.base.costs import Calibration
+from draftscope.servers.background import in_background
+from draftscope.servers.load import LoadPlan, LoadPoint, load
+from draftscope.servers.race import Lane
+from draftscope.trace.events import Record
+
+PATIENCE = 0.05  # seconds between two looks at whether somebody has cancelled
+
+
+class PredictedPoint(Record):
+    """Tokens per second over plain decoding's, where the server drafted as it did and costs are those here."""
+
+    lane: str
+    concurrency: int
+    ratio: float
+
+
+class LoadCurve(Record):
+    """A load so far. `points` have the fields of `LoadPoint`; seconds throughout."""
+
+    kind: Literal["server-load"] = "server-load"
+    version: Literal[1] = 1
+    lanes: dict[str, str]  # name -> program
+    missing: dict[str, str]  # lane -> why it does not take part
+    concurrency: list[int]  # asked for
+    seconds: float  # of each point
+    rate: float | None  # arrivals per second; None: closed
+    tokens: int  # of an answer, at most
+    temperature: float
+    points: list[dict[str, Any]] = Field(default_factory=list)
+    predicted: list[PredictedPoint] = Field(default_factory=list)
+    predicted_with: str = ""  # whose costs; empty where nothing was predicted
+    over: bool = False  # every point was measured
+    created: str = ""
+
+
+def first(lanes: Sequence[Lane], missing: Mapping[str, str], plan: LoadPlan) -> LoadCurve:
+    """Before anything was asked."""
+    return LoadCurve(
+        lanes={lane.name: _program(lane) for lane in lanes}, missing=dict(missing), concurrency=list(plan.concurrency),
+        seconds=plan.seconds, rate=plan.rate, tokens=plan.request.max_tokens, temperature=plan.request.temperature,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+    )  # fmt: skip
+
+
+def curves(start: LoadCurve, points: Iterator[LoadPoint], costs: tuple[Calibration, str] | None) -> Iterator[LoadCurve]:
+    """The document before and after each of `points`; `costs`: a calibration and the drafter that servers may use."""
+    curve = start if costs is None else start.model_copy(update={"predicted_with": named(*costs)})
+    yield curve
+    for point in points:
+        update: dict[str, Any] = {"points": [*curve.points, asdict(point)]}
+        ratio = None if costs is None else predicted_ratio(point, *costs)
+        if ratio is not None:
+            found = PredictedPoint(lane=point.lane, concurrency=point.concurrency, ratio=ratio)
+            update["predicted"] = [*curve.predicted, found]
+        update["over"] = len(update["points"]) == len(curve.lanes) * len(curve.concurrency)
+        curve = curve.model_copy(update=update)
+        yield curve
+
+
+def watched(lanes: Sequence[Lane], plan: LoadPlan, cancelled: Callable[[], bool]) -> Iterator[LoadPoint]:
+    """The points of `load`, whose requests are stopped as soon as somebody has `cancelled`."""
+
+    def work(put: Callable[[LoadPoint], None]) -> None:
+        for point in load(lanes, replace(plan, cancelled=cancelled)):
+            if not cancelled():  # of a point that was cut short
+                put(point)
+
+    for point in in_background(work, PATIENCE):
+        if point is not None:
+            yield point
+        if cancelled():
+            return
+
+
+def predicted_ratio(point: LoadPoint, calibration: Calibration, drafter: str) -> float | None:
+    """Tau over the cost of a round with as many drafted tokens, at as many sequences (2211.17192 with measured costs).
+
+    tau and the drafted tokens are what the server counted. None where it did not count rounds, drafted nothing, or more
+    requests were in flight than calibration has measured together.
+    """
+    counted = point.counted
+    if counted is None or not counted.rounds or not counted.drafted or counted.accepted is None:
+        return None
+    if point.concurrency > max(each.batch for each in calibration.verify):
+        return None
+    tau, gamma = 1 + counted.accepted / counted.rounds, max(1, round(counted.drafted / counted.rounds))
+    return tau / calibration.round_cost(drafter, gamma, point.concurrency)
+
+
+def drafter_here(calibration: Calibration) -> str | None:
+    """The drafter whose costs stand for a server's: the draft model or the head that is loaded here, else n-grams."""
+    able = [name for name in ("draft", "eagle3", "eagle", "mtp", "ngram") if name in calibration.drafting]
+    return able[0] if able else None
+
+
+def named(calibration: Calibration, drafter: str) -> str:
+    """Whose costs these are, as a reader may check it."""
+    pair = calibration.measured_for
+    name = f"{pair.draft} as draft model" if drafter == "draft" else f"drafter '{drafter}'"
+    return f"{pair.target}, {name}, {pair.dtype}, {pair.threads} threads here"
+
+
+def _program(lane: Lane) -> str:
+    about = lane.server.identity
+    return " ".join(filter(None, (about.kind, about.version)))

@@ -1,0 +1,113 @@
+"""A load as one document: point by point, with a prediction where costs are known, and stopped when asked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from draftscope.base.costs import Calibration, Drafting, Machine, MeasuredFor, Verify
+from draftscope.servers.adapter import Counted, Request
+from draftscope.servers.curve import LoadCurve, curves, drafter_here, first, predicted_ratio, watched
+from draftscope.servers.load import LoadPlan, LoadPoint
+from draftscope.servers.race import Prompt
+from tests.servers.stubs import Habits, Starts
+
+PAIR = MeasuredFor(
+    target="target", target_hash="", draft="draft", draft_hash="", ballast="", forward="", device="cpu",
+    dtype="bfloat16", threads=2, torch="", transformers="", draftscope="",
+)  # fmt: skip
+COSTS = Calibration(
+    measured_for=PAIR, created="", context=64,
+    verify=[
+        Verify(width=width, batch=batch, context=64, ms=10.0 * batch * (1.0 + 0.05 * (width - 1)))
+        for width in (1, 5) for batch in (1, 4)
+    ],
+    drafting={
+        "plain": [Drafting(batch=1, step=0.0, overhead=0.0, accept_step=0.0)],
+        "draft": [Drafting(batch=1, step=0.5, overhead=0.0, accept_step=0.0)],
+        "ngram": [Drafting(batch=1, step=0.0, overhead=0.0, accept_step=0.0)],
+    },
+    machine=Machine(copy_gb_s=1.0, matmul_gflop_s=1.0), target_bytes=1, differing_widths=[],
+)  # fmt: skip
+COUNTED = Counted(rounds=10, drafted=40, accepted=20)
+POINT = LoadPoint("fast", 1, 3, 0, 100.0, 1.0, 1.0, 1.0, 0.1, 0.1, 0.01, COUNTED, None)
+PROMPTS = [Prompt("a", (1, 2))]
+REQUEST = Request(ids=(1,), max_tokens=8)
+
+
+def test_a_prediction_is_tau_over_the_cost_of_such_rounds() -> None:
+    """Ten rounds of four drafted tokens, two accepted: 3 tokens for 4 draft steps and a forward of five rows."""
+    assert predicted_ratio(POINT, COSTS, "draft") == pytest.approx(3 / ((4 * 0.5 + 12) / 10))
+    four = predicted_ratio(replace(POINT, concurrency=4), COSTS, "draft")
+    assert four == pytest.approx(3 / ((4 * 0.5 + 48) / 40))
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        replace(POINT, counted=None),
+        replace(POINT, counted=Counted(drafted=40, accepted=20)),  # says nothing of rounds
+        replace(POINT, counted=Counted(rounds=0, drafted=0, accepted=0)),
+        replace(POINT, concurrency=8),  # more together than was measured
+    ],
+)
+def test_nothing_is_predicted_of_what_is_not_known(point: LoadPoint) -> None:
+    assert predicted_ratio(point, COSTS, "draft") is None
+
+
+def test_the_costs_are_those_of_the_draft_model_if_there_is_one() -> None:
+    assert drafter_here(COSTS) == "draft"
+    assert drafter_here(COSTS.model_copy(update={"drafting": {"plain": [], "ngram": []}})) == "ngram"
+    assert drafter_here(COSTS.model_copy(update={"drafting": {"plain": []}})) is None
+
+
+def test_the_document_grows_point_by_point(starts: Starts) -> None:
+    lanes = [starts("plain", Habits()), starts("fast", Habits(burst=4))]
+    plan = LoadPlan(PROMPTS, REQUEST, (1, 2), 0.1)
+    start = first(lanes, {"gone": "cannot be reached"}, plan)
+    told = list(curves(start, watched(lanes, plan, lambda: False), (COSTS, "draft")))
+    assert [len(each.points) for each in told] == [0, 1, 2, 3, 4]
+    assert [each.over for each in told] == [False] * 4 + [True]
+    last = LoadCurve.model_validate_json(told[-1].model_dump_json())
+    assert last.lanes == {"plain": "vllm 0.32.0", "fast": "vllm 0.32.0"} and "gone" in last.missing
+    assert [(each.lane, each.concurrency) for each in last.predicted] == [("fast", 1), ("fast", 2)]
+    assert "draft as draft model" in last.predicted_with
+
+
+def test_a_load_that_is_stopped_ends_within_a_point(starts: Starts) -> None:
+    """The point that was cut short is left out."""
+    asked: list[Any] = []
+    lane = starts("slow", Habits(pause=0.05))
+    plan = LoadPlan(PROMPTS, REQUEST, (1,), 3600.0)
+
+    def cancelled() -> bool:
+        asked.append(1)
+        return len(asked) > 3
+
+    told = list(curves(first([lane], {}, plan), watched([lane], plan, cancelled), None))
+    assert len(told) == 1 and not told[0].over and not told[0].points
+
+
+def test_a_page_that_stops_the_calibration_gets_no_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    from draftscope_app.engine import played_servers
+
+    class Measured:
+        def calibrated(self, watch: Any) -> Any:
+            watch()
+            return COSTS
+
+    lab: Any = Measured()
+    assert played_servers._costs(None, lambda: True) is None
+    assert played_servers._costs(lab, lambda: False) == (COSTS, "draft")
+    monkeypatch.setattr(played_servers, "_same_tokenizer", lambda *_: True)
+    monkeypatch.setattr(played_servers, "_prompt", lambda *_: PROMPTS[0])
+    monkeypatch.setattr("draftscope.servers.latency.loopback_jitter", lambda: 0.0)
+    settings: Any = SimpleNamespace(
+        max_new_tokens=8, seed=0, temperature=0.0, top_k=0, top_p=1.0, min_p=0.0, stop=()
+    )  # fmt: skip
+    job: Any = SimpleNamespace(prompt="a", loads=(1, 2))
+    told = list(played_servers._loaded(lab, job, [], {}, settings, lambda: True))
+    assert [each.concurrency for each in told] == [[1, 2]]  # type: ignore[attr-defined]
