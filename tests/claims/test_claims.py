@@ -10,7 +10,7 @@ import pytest
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.claims.claim import ClaimVerdict
-from draftscope.claims.evidence import Evidence, read
+from draftscope.claims.evidence import Evidence, in_folder, read
 from draftscope.claims.table import CLAIMS, find
 from draftscope.decode.lab import Lab
 from draftscope_app.cli.main import COMMANDS
@@ -107,6 +107,36 @@ def test_batches_and_contexts() -> None:
     assert judged(18, row(), many) is ClaimVerdict.ONLY_IF
     assert judged(18, one) is ClaimVerdict.UNMEASURED
     assert judged(19, row(context=64), row(context=1024, ratio=(1.6, 1.7, 1.8))) is ClaimVerdict.HOLDS
+
+
+def test_jitter_needs_longer_pauses_and_more_speed() -> None:
+    plain = row("plain", (1.0, 1.0, 1.0), gap_ms={"p50": 5.0, "p99": 6.0, "sd": 0.5})
+    rough, smooth = ({"p50": 0.0, "p99": p99, "sd": 4.0} for p99 in (9.0, 5.5))
+    assert judged(15, plain, row(gap_ms=rough)) is ClaimVerdict.HOLDS
+    assert judged(15, plain, row(gap_ms=smooth)) is ClaimVerdict.FAILS
+    assert judged(15, plain, row(gap_ms=rough, ratio=(0.9, 1.1, 1.2))) is ClaimVerdict.FAILS
+    verse = {"kind": "verse"}
+    assert judged(15, plain, row(gap_ms=rough), plain | verse, row(gap_ms=smooth) | verse) is ClaimVerdict.ONLY_IF
+    assert judged(15, row("plain"), row()) is ClaimVerdict.UNMEASURED  # a benchmark of before
+
+
+def test_fine_tuning_is_judged_by_its_record(tmp_path: Path) -> None:
+    claim = find(17)
+    assert claim is not None
+    for alpha, verdict in ((0.62, ClaimVerdict.HOLDS), (0.51, ClaimVerdict.FAILS)):
+        ends = {"before": {"alpha": [0.5], "tokens": 9}, "after": {"alpha": [alpha], "tokens": 9}}
+        (tmp_path / "training.json").write_text(json.dumps({"name": "draft, adapted"} | ends))
+        assert claim.judged(in_folder(tmp_path)).verdict is verdict
+
+
+def test_experts_are_compared_with_the_dense_target() -> None:
+    claim = find(21)
+    assert claim is not None
+    dense = {"rows": [row(), row(temperature=1.0)], "machine": {"target": "llama-draftscope-15m"}}
+    slow = {"rows": [row(ratio=(1.0, 1.1, 1.2))], "machine": {"target": "llama-draftscope-experts"}}
+    found = claim.judged(Evidence([dense, slow]))
+    assert found.verdict is ClaimVerdict.HOLDS and "1 comparisons" in found.found
+    assert claim.judged(Evidence([dense])).verdict is ClaimVerdict.UNMEASURED
 
 
 def test_policies_lengths_and_bills() -> None:

@@ -146,6 +146,12 @@ def test_a_rounds_time_is_shared_by_the_tokens_it_wrote() -> None:
     assert Rounds.of(ragged).ms_per_token(2) == [1, 2]
 
 
+def test_the_gaps_of_a_reader_are_a_rounds_time_and_then_nothing() -> None:
+    rounds = [kept(0, 8, 0, 0, 0, emitted=(4,), drafted=3), kept(0, 4, 0, 0, 0, emitted=(1,), drafted=3)]
+    found = Rounds.of(rounds).gap_ms()  # 8 0 0 0 4
+    assert found["p50"] == 0 and found["p99"] == pytest.approx(7.84) and found["sd"] == pytest.approx(3.2)
+
+
 # statistics
 
 

@@ -1,4 +1,4 @@
-"""The results that claims are judged by: files that `draftscope bench`, `regret` and `advise` wrote."""
+"""The results that claims are judged by: files that `draftscope bench`, `regret`, `advise` and `adapt` wrote."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ class Evidence:
     benches: Sequence[RowJson] = ()
     regret: RowJson | None = None
     advice: RowJson | None = None
+    adapted: RowJson | None = None
 
     @property
     def rows(self) -> Sequence[RowJson]:
@@ -35,6 +36,19 @@ class Evidence:
             if bench["machine"].get("target") == self.machine.get("target"):
                 found.setdefault(str(bench["machine"].get("draft", "")), []).extend(_own(bench))
         return found
+
+    @property
+    def plain(self) -> Sequence[RowJson]:
+        """Plain decoding's own rows of the same benchmarks as `rows`."""
+        models = _models(max(self.benches, key=lambda bench: len(bench["rows"]))) if self.benches else None
+        own = [bench for bench in self.benches if _models(bench) == models]
+        return [row for bench in own for row in bench["rows"] if row["drafter"] == "plain"]
+
+    @property
+    def of_experts(self) -> Sequence[RowJson]:
+        """Rows of the benchmarks whose target is a mixture of experts."""
+        own = [bench for bench in self.benches if "experts" in str(bench["machine"].get("target"))]
+        return [row for bench in own for row in _own(bench)]
 
     @property
     def machine(self) -> RowJson:
@@ -71,4 +85,5 @@ def in_folder(folder: Path) -> Evidence:
     benches = [read(path, "rows") for path in sorted(folder.rglob("bench.json"))]
     regrets = [read(path, "rows") for path in sorted(folder.rglob("regret.json"))]
     advices = [read(path, "limits") for path in sorted(folder.rglob("advice.json"))]
-    return Evidence(benches, next(iter(regrets), None), next(iter(advices), None))
+    adapted = [found for path in sorted(folder.rglob("training.json")) if "after" in (found := read(path, "name"))]
+    return Evidence(benches, *(next(iter(found), None) for found in (regrets, advices, adapted)))

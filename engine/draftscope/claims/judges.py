@@ -7,7 +7,8 @@ comparison, which rows of separate systems do not allow.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from statistics import median
+from dataclasses import replace
+from statistics import fmean, median
 
 from draftscope.advise.alpha import alpha_of
 from draftscope.claims.claim import ClaimVerdict, Judged
@@ -144,6 +145,58 @@ def constant_state(evidence: Evidence) -> Judged | None:
     constant = all(more == 1 for _, _, more in mamba.values())
     verdict = ClaimVerdict.HOLDS if constant else ClaimVerdict.FAILS
     return Judged(verdict, f"{found}.", "A hybrid draft, whose attention layers keep a cache.")
+
+
+def jitter(evidence: Evidence) -> Judged | None:
+    """15: the fastest setting of every kind and temperature has longer pauses than plain, and is faster."""
+    plain = {_place(row): row for row in evidence.plain if row.get("gap_ms")}
+    places: dict[tuple[object, ...], list[RowJson]] = {}
+    for row in _alone(evidence):
+        if row.get("gap_ms") and _place(row) in plain:
+            places.setdefault(_place(row), []).append(row)
+    if not places:
+        return None
+    pairs = [(_best(own), plain[place]) for place, own in places.items()]
+    pauses = [row["gap_ms"]["p99"] / other["gap_ms"]["p99"] for row, other in pairs]
+    spread = [row["gap_ms"]["sd"] / other["gap_ms"]["sd"] for row, other in pairs if other["gap_ms"]["sd"]]
+    both = [pause > 1 and row["ratio_to_plain"]["low"] > 1 for pause, (row, _) in zip(pauses, pairs, strict=True)]
+    found = (
+        f"The fastest setting of each of {len(pairs)} kinds and temperatures: the 99th percentile of its gaps is "
+        f"{median(pauses):.2f} times plain's in the median"
+        + (f", their standard deviation {median(spread):.2f} times" if spread else "")
+        + f". In {sum(both)} it has longer pauses and is faster."
+    )
+    verdict = ClaimVerdict.HOLDS if all(both) else ClaimVerdict.ONLY_IF if any(both) else ClaimVerdict.FAILS
+    formula = "Rounds of one length and tau tokens each: the gaps' variance over their mean squared is tau - 1."
+    change = "How it feels was not asked of readers; paced output, at the mean speed, hides the pauses."
+    return Judged(verdict, found, change, formula)
+
+
+def fine_tuned(evidence: Evidence) -> Judged | None:
+    """17: the drafter's acceptance on held-out text before and after `draftscope adapt`."""
+    if evidence.adapted is None:
+        return None
+    before, after = (fmean(evidence.adapted[name]["alpha"]) for name in ("before", "after"))
+    gain, tokens = after / before - 1, evidence.adapted["after"]["tokens"]
+    found = (
+        f"Acceptance (sum of min(p, q), mean over positions) on {tokens:,} held-out tokens went from {before:.3f} to "
+        f"{after:.3f}: {gain:+.1%}."
+    )
+    verdict = ClaimVerdict.HOLDS if gain >= 0.2 else ClaimVerdict.FAILS
+    return Judged(verdict, found, "A drafter that has not seen such text, and more of it.")
+
+
+def experts_gain_less(evidence: Evidence) -> Judged | None:
+    """21: the same setting on the dense target and on the mixture of experts, by kind and temperature."""
+    dense = {(row["name"], *_place(row)): row for row in _alone(evidence)}
+    pairs = [
+        (dense[key], row)
+        for row in evidence.of_experts
+        if row["batch"] == 1 and not row["lossy"] and (key := (row["name"], *_place(row))) in dense
+    ]
+    found = _compared(pairs, "the dense target", "the mixture of experts", "more experts, of which fewer are active")
+    formula = "Uniform routing wakes E (1 - (1 - k/E)^n) experts for n tokens; a run's trace holds those that it woke."
+    return replace(found, formula=formula) if found is not None else None
 
 
 def latency_over_quality(evidence: Evidence) -> Judged | None:

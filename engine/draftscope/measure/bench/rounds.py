@@ -116,6 +116,16 @@ class Rounds:
         first = int(last.min())
         return float(1e3 * self.emitted[:first].sum() / self.stages[:first].sum())
 
+    def gap_ms(self) -> dict[str, float]:
+        """Milliseconds between the tokens of a single sequence as a reader gets them: a round's first token comes with
+        its end, the others at the same moment. The median, the 99th percentile and the standard deviation."""
+        counts = self.emitted[:, 0]
+        gaps = np.zeros(int(counts.sum()))
+        wrote = counts > 0
+        gaps[(np.cumsum(counts) - counts)[wrote]] = self.stages.sum(1)[wrote]
+        p50, p99 = np.quantile(gaps, [0.5, 0.99])
+        return {"p50": float(p50), "p99": float(p99), "sd": float(gaps.std())}
+
     def ms_per_token(self, parts: int) -> list[float]:
         """Milliseconds per token, for each of `parts` equal parts of the generated text.
 

@@ -57,6 +57,7 @@ class BenchRow:
     prediction: Prediction | None = None
     stage_ms: dict[str, float] = field(default_factory=dict)  # of a round
     ms_per_token: list[float] = field(default_factory=list)  # by eighths of the text, without prefill; medians
+    gap_ms: dict[str, float] = field(default_factory=dict)  # between tokens: p50, p99, sd; of a single sequence
     cache_bytes: int | None = None  # keys and values at the end of the longest text, computed from shapes
     draft_bytes: int | None = None  # the draft models' part of it, or the size of their constant states
     distance: Distance | None = None  # of a lossy rule's joint distribution from the target's above T = 0, sampled
@@ -195,6 +196,7 @@ def _with_rounds(row: BenchRow, pairs: Sequence[Paired]) -> BenchRow:
         predicted_ratio=prediction.ratio,
         prediction=prediction,
         stage_ms=rounds.stage_ms(),
+        gap_ms=rounds.gap_ms() if row.batch == 1 else {},
         ms_per_token=_medians([each.ms_per_token(min(PARTS, row.tokens)) for each in own]),
     )
 
