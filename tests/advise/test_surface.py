@@ -11,7 +11,8 @@ from draftscope.advise.candidates import Candidate
 from draftscope.advise.costs import CalibratedCosts
 from draftscope.advise.model import Prefill, steady_ratio
 from draftscope.advise.observed import typed
-from draftscope.advise.surface import Card, Sizes, WhatIf, answer_ratio, ratios, round_costs, surface, taus
+from draftscope.advise.surface import surface
+from draftscope.advise.what_if import Card, Sizes, WhatIf, answer_ratio, ratios, round_costs, taus
 from tests.conftest import made_calibration
 
 GAMMAS, READERS = (1, 3, 5), (1, 2, 4)

@@ -22,8 +22,9 @@ from draftscope.advise.observed import Observed, conditional_alpha
 from draftscope.advise.probe import Probed, Watch, able, nobody, probe
 from draftscope.advise.question import Objective, Question
 from draftscope.advise.report import AdviceReport, SpeedMap
-from draftscope.advise.surface import Sizes, Surface, surface
+from draftscope.advise.surface import Surface, surface
 from draftscope.advise.verdict import Decision, Measured, Verdict, decide
+from draftscope.advise.what_if import Sizes
 from draftscope.base.costs import PLAIN
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.prompts import Prompt

@@ -11,8 +11,9 @@ from draftscope.advise.model import Prefill, predict
 from draftscope.advise.observed import conditional_alpha, typed
 from draftscope.advise.question import Question
 from draftscope.advise.report import AdviceReport, SpeedMap
-from draftscope.advise.surface import Sizes, surface
+from draftscope.advise.surface import surface
 from draftscope.advise.verdict import Verdict
+from draftscope.advise.what_if import Sizes
 from draftscope.base.errors import DraftscopeError
 
 

@@ -1,35 +1,20 @@
 """What a map of the speedup is drawn from: the terms of S = tau / (gamma c + v + o) of one drafter, by gamma and
-readers; and the same terms on another card, by its roofline. Pure; whoever draws it may ask "what if".
+readers. Pure; `what_if` changes them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from draftscope.advise.candidates import Candidate
 from draftscope.advise.costs import CalibratedCosts, RoundCosts
 from draftscope.advise.model import Prefill
 from draftscope.advise.observed import Observed, tau_interval
+from draftscope.advise.what_if import Sizes
 from draftscope.measure.bench.statistics import Interval
 
 CONTEXTS = (64, 256, 512, 1024, 2048, 4096, 16384)
-
-
-@dataclass(frozen=True)
-class Card:
-    """A card's memory bandwidth and dense bfloat16 rate, from its data sheet."""
-
-    name: str
-    gb_s: float
-    tflop_s: float
-
-
-CARDS = (
-    Card("H100 SXM", 3350, 989), Card("H200", 4800, 989), Card("B200", 8000, 2250), Card("A100 80 GB", 2039, 312),
-    Card("MI300X", 5300, 1307), Card("L4", 300, 121), Card("RTX 4090", 1008, 165),
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -58,14 +43,6 @@ class Surface:
     by_context: ByContext | None
     target_bytes: int  # weights that a forward reads
     draft_bytes: int  # of a draft step; 0 for a drafter without a model
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """Bytes of weights."""
-
-    target: int = 0
-    draft: int = 0
 
 
 def surface(
@@ -117,64 +94,3 @@ def _by_context(drafter: str, costs: CalibratedCosts, gamma: int, prompt: int, p
         prefill_ms=prefill.plain,
         extra_ms=prefill.added(drafter),
     )
-
-
-@dataclass(frozen=True)
-class WhatIf:
-    """Changes to what was measured. `alpha` None: the measured acceptance; `card` None: the measured costs."""
-
-    alpha: float | None = None
-    draft_cost: float = 1.0  # times that of the draft
-    card: Card | None = None
-
-
-def taus(found: Mapping[str, Any], asked: WhatIf) -> list[tuple[float, float, float]]:
-    """Tokens a round for each gamma: median, low, high. `found` is a surface as plain values."""
-    if asked.alpha is None:
-        return [(each["median"], each["low"], each["high"]) for each in found["tau"]]
-    alone = [sum(asked.alpha**k for k in range(gamma + 1)) for gamma in found["gammas"]]
-    return [(tau, tau, tau) for tau in alone]
-
-
-def round_costs(found: Mapping[str, Any], asked: WhatIf) -> list[list[float]]:
-    """gamma c + v + o for each gamma [readers]."""
-    if asked.card is None:
-        return [
-            [draft * asked.draft_cost + rest for draft, rest in zip(*rows, strict=True)]
-            for rows in zip(found["drafting"], found["rest"], strict=True)
-        ]
-    card, sizes = asked.card, Sizes(found["target_bytes"], found["draft_bytes"])
-    return [[_roofline(card, sizes, asked, gamma, batch) for batch in found["readers"]] for gamma in found["gammas"]]
-
-
-def _roofline(card: Card, sizes: Sizes, asked: WhatIf, gamma: int, batch: int) -> float:
-    """The same on a card whose forwards take as long as reading the weights or multiplying, whichever is longer.
-
-    Caches, kernel launches and everything between forwards are left out. Two bytes a weight.
-    """
-    plain = _forward(card, sizes.target, batch)
-    draft = gamma * _forward(card, sizes.draft, batch) * asked.draft_cost
-    return (draft + _forward(card, sizes.target, batch * (gamma + 1))) / plain
-
-
-def _forward(card: Card, weights: int, rows: int) -> float:
-    """Seconds; a row takes two operations a weight, which are as many as the bytes."""
-    return max(weights / (card.gb_s * 1e9), weights * rows / (card.tflop_s * 1e12))
-
-
-def ratios(found: Mapping[str, Any], asked: WhatIf) -> list[list[tuple[float, float, float]]]:
-    """Speedup for each gamma [readers]: median, low, high."""
-    costs = round_costs(found, asked)
-    return [
-        [(tau / cost, low / cost, high / cost) for cost in row]
-        for (tau, low, high), row in zip(taus(found, asked), costs, strict=True)
-    ]
-
-
-def answer_ratio(found: Mapping[str, Any], tau: float, place: int, tokens: int) -> float:
-    """Speedup of a whole answer of `tokens` after the context `contexts[place]`; prefill grows with the context."""
-    own = found["by_context"]
-    more = own["contexts"][place] / max(own["prompt"], 1)
-    plain, extra = own["prefill_ms"] * more, own["extra_ms"] * more
-    alone = tokens * own["plain_ms"][place]
-    return float((alone + plain) / (alone * own["cost"][place] / tau + plain + extra))

@@ -75,10 +75,11 @@ def _read(root: Path, name: str) -> _Module:
 
     def constants(match: re.Match[str]) -> str:
         other = posixpath.normpath(posixpath.join(folder, match[2]))
+        line = _line(text, match)
         names = [NAME.fullmatch(part.strip()) for part in match[1].split(",") if part.strip()]
         if not names or not all(names):
-            raise DraftscopeError(f"{name}:{_line(text, match)} imports something unnamed; write `{{ a, b as c }}`.")
-        needs.extend((other, part[1], _line(text, match)) for part in names if part)
+            raise DraftscopeError(f"{name}:{line} imports something unnamed; write `{{ a, b as c }}`.")
+        needs.extend((other, part[1], line) for part in names if part)
         own = re.sub(r"(\w+) as (\w+)", r"\1: \2", match[1])  # its line breaks stay, and so do later lines' numbers
         return f"const {{{own}}} = modules[{json.dumps(other)}];"
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from draftscope.advise.surface import CARDS, WhatIf, answer_ratio, ratios, round_costs, taus
+from draftscope.advise.what_if import CARDS, WhatIf, answer_ratio, ratios, round_costs, taus
 from draftscope.trace.html import palette
 
 Report = Mapping[str, Any]  # what `draftscope advise --json` prints
