@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import CONFIG_MAPPING, AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
 from draftscope.decode.lab import Lab
 from draftscope.models.forward import linear
@@ -39,6 +39,22 @@ def test_logits_equal_those_of_the_modules(dtype: torch.dtype, shape: tuple[int,
         seen.append(torch.cat([logits, after], 1).float())
     loose = {"atol": 1e-5, "rtol": 1e-5} if dtype == torch.float32 else {"atol": 0.1, "rtol": 0.05}
     torch.testing.assert_close(*seen, **loose)
+
+
+@pytest.mark.parametrize("kind", ["mistral", "qwen2", "qwen3"])
+def test_other_models_of_that_shape_are_covered_too(kind: str) -> None:
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+    heads = {"num_key_value_heads": 2, "head_dim": 8, "max_position_embeddings": 256}
+    config = CONFIG_MAPPING[kind](vocab_size=50, initializer_range=0.3, **sizes, **heads)
+    network = AutoModelForCausalLM.from_config(config).eval()
+    for weight in network.parameters():
+        if weight.dim() == 1:  # no bias is 0, no norm 1
+            weight.data += 0.3 * torch.randn_like(weight)
+    assert covers(network)
+    prompt, offsets = torch.randint(0, 50, (1, 12)), torch.arange(12)[None]
+    expected, actual = (m.forward(m.cache(1, 64), prompt, offsets) for m in both(network))
+    torch.testing.assert_close(actual, expected, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("rope", ["default", "linear", "llama3"])
@@ -123,7 +139,7 @@ def test_weights_are_shared_with_the_transformers_model(pair: Lab) -> None:
 def test_unsupported_variants_keep_their_modules() -> None:
     network = random_llama(1, 5)
     assert covers(network)
-    network.config.attention_bias = True
+    network.model.layers[0].self_attn.o_proj.bias = torch.nn.Parameter(torch.ones(32))
     assert not covers(network)
     network = random_llama(1, 5)
     network.set_attn_implementation("eager")

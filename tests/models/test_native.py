@@ -7,10 +7,11 @@ import platform
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import CONFIG_MAPPING, AutoModelForCausalLM
 
 from draftscope.models import model as modeling
 from draftscope.models.forward.lean import LeanLlama
@@ -24,33 +25,43 @@ from tests.conftest import random_llama
 pytest.importorskip("numba")
 
 
-def llama(seed: int = 7, layers: int = 3, width: int = 32, kv_heads: int = 2, tied: bool = False) -> LlamaForCausalLM:
-    """A random bfloat16 Llama whose sizes are whole blocks."""
-    torch.manual_seed(seed)
-    config = LlamaConfig(
+SHAPES = ("llama", "mistral", "qwen2", "qwen3")
+
+
+def llama(width: int = 32, kv_heads: int = 2, tied: bool = False, kind: str = "llama", **more: Any) -> Any:
+    """A random bfloat16 Llama, or another of that shape, whose sizes are whole blocks. No bias is 0, no norm 1."""
+    torch.manual_seed(7)
+    config = CONFIG_MAPPING[kind](
         vocab_size=75,  # no whole tile, so that remainders are computed too
         hidden_size=64,
         intermediate_size=96,
-        num_hidden_layers=layers,
+        num_hidden_layers=3,
         num_attention_heads=4,
         num_key_value_heads=kv_heads,
         head_dim=width,
         initializer_range=0.2,
         tie_word_embeddings=tied,
+        max_position_embeddings=1024,
+        **more,
     )
-    return LlamaForCausalLM(config).eval().bfloat16()
+    network = AutoModelForCausalLM.from_config(config).eval()
+    with torch.no_grad():
+        for weight in network.parameters():
+            if weight.dim() == 1:
+                weight += 0.3 * torch.randn_like(weight)
+    return network.bfloat16()
 
 
-@pytest.fixture(scope="module")
-def model() -> Model:
-    found = probed(llama(), "native")
+@pytest.fixture(scope="module", params=SHAPES)
+def model(request: pytest.FixtureRequest) -> Model:
+    found = probed(llama(kind=request.param), "native")
     assert found.forward_mode is ForwardMode.NATIVE and found.not_native == ""
     return found
 
 
-def in_float32(network: LlamaForCausalLM) -> Model:
+def in_float32(network: Any) -> Model:
     """The same weights, computed by transformers' modules in float32."""
-    other = LlamaForCausalLM(network.config)
+    other = type(network)(network.config)
     other.load_state_dict({name: weight.float() for name, weight in network.state_dict().items()})
     found = probed(other, "modules")
     found.run = found.network
@@ -88,10 +99,13 @@ def test_a_long_prompt_is_read_in_parts_with_the_same_bits(model: Model, monkeyp
     assert all(torch.equal(one, other) for one, other in zip(found[0][1:], found[1][1:], strict=True))
 
 
-@pytest.mark.parametrize(("width", "kv_heads"), [(32, 1), (64, 4), (96, 2), (160, 2)])
-def test_logits_are_closer_to_float32_than_those_of_the_modules(width: int, kv_heads: int) -> None:
+@pytest.mark.parametrize(
+    ("kind", "width", "kv_heads"),
+    [("llama", 32, 1), ("llama", 64, 4), ("llama", 96, 2), ("llama", 160, 2), *((kind, 32, 2) for kind in SHAPES[1:])],
+)
+def test_logits_are_closer_to_float32_than_those_of_the_modules(kind: str, width: int, kv_heads: int) -> None:
     """A prefill of different lengths, a tree, a kept path and one more row."""
-    network = llama(width=width, kv_heads=kv_heads)
+    network = llama(width=width, kv_heads=kv_heads, kind=kind)
     form = full((3, 2), 2)
     tokens = torch.randint(2, 50, (2, form.nodes), generator=torch.Generator().manual_seed(1))
     native, modules = probed(network, "native"), probed(network, "modules")
@@ -155,9 +169,12 @@ def test_bits_do_not_depend_on_the_number_of_threads(model: Model) -> None:
 def test_hidden_states_are_those_of_the_modules(model: Model) -> None:
     tokens, offsets = torch.tensor([[3, 1, 4, 1, 5]]), torch.arange(5)[None]
     _, states = model.forward_with_features(model.cache(1, 8), tokens, offsets, None, (0, 2, 3))
-    expected = in_float32(model.network).network(tokens, output_hidden_states=True).hidden_states
+    networks = in_float32(model.network).network, model.network
+    found = [each(tokens, output_hidden_states=True).hidden_states for each in networks]
+    expected, by_modules = (torch.cat([each[i] for i in (0, 2, 3)], -1).float() for each in found)
     assert states is not None and states.dtype == torch.bfloat16
-    torch.testing.assert_close(states.float(), torch.cat([expected[i] for i in (0, 2, 3)], -1), atol=0.05, rtol=0.02)
+    torch.testing.assert_close(states.float(), expected, atol=0.1, rtol=0.02)
+    assert (states.float() - expected).abs().mean() <= (by_modules - expected).abs().mean()
 
 
 def test_the_first_layers_alone_run_natively_too(model: Model) -> None:
@@ -190,6 +207,25 @@ def test_rotary_tables_grow() -> None:
     expected = in_float32(model.network).network(tokens).logits
     actual = model.forward(model.cache(1, 200), tokens, offsets[None])
     assert (actual - expected).abs().mean() < (model.network(tokens).logits - expected).abs().mean()
+
+
+@pytest.mark.parametrize(
+    ("kind", "more"),
+    [
+        ("llama", {"attention_bias": True}),
+        ("llama", {"mlp_bias": True}),
+        ("qwen3", {"attention_bias": True}),
+        ("mistral", {"sliding_window": 512}),
+        ("qwen2", {"use_sliding_window": True, "sliding_window": 512, "max_window_layers": 1}),
+    ],
+)
+def test_what_the_program_does_not_compute_is_left_to_the_modules(kind: str, more: dict[str, Any]) -> None:
+    model = probed(llama(kind=kind, **more), "modules")
+    assert not isinstance(model.run, LeanLlama)
+
+
+def test_a_window_as_long_as_the_context_is_none() -> None:
+    assert probed(llama(kind="mistral", sliding_window=1024), "native").forward_mode is ForwardMode.NATIVE
 
 
 def test_other_dtypes_and_sizes_keep_the_lean_forward() -> None:

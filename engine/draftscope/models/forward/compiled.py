@@ -108,7 +108,7 @@ class _Stack(torch.nn.Module):
 
     def __init__(self, weights: list[Weights], norm: Tensor, head: Tensor, heads: tuple[int, int], eps: float) -> None:
         super().__init__()
-        flat = [weight for layer in weights for weight in layer] + [norm, head]
+        flat = [weight for layer in weights for weight in layer if weight is not None] + [norm, head]
         self._flat = torch.nn.ParameterList([torch.nn.Parameter(weight, requires_grad=False) for weight in flat])
         self._layers, (self._heads, self._kv_heads), self._eps = len(weights), heads, eps
 
@@ -149,6 +149,8 @@ def compile_if_faster(model: Any) -> str:
     """Compiles the forward of `model` (a `Model`) and keeps it if it is faster; returns the outcome as a sentence."""
     if not isinstance(model.run, LeanLlama) or model.parameters > MOST_PACKED:
         return f"'{model.name}' was not compiled: only small Llama-shaped models on a CPU can be."
+    if any(each is not None for each in model.run._weights[0].extras):
+        return f"'{model.name}' was not compiled: its attention has biases or norms of heads."
     if compiler() is None:
         return f"'{model.name}' was not compiled: there is no C++ compiler; install g++ or clang++."
     lean = model.run

@@ -1,5 +1,8 @@
 """A lean forward for Llama-shaped models on a CPU: the same arithmetic as transformers' modules, with less overhead.
 
+Llama, Mistral, Qwen2 (which adds a bias to queries, keys and values) and Qwen3 (which normalises each head of queries
+and keys) have that shape.
+
 A step of a small model is mostly dispatch overhead. It would make speculation look better than it is where the target
 pays for it, and worse where the draft does. Here query, key and value are one matmul, gate and up another; the weights
 of the transformers model become views of the fused weights. Target and draft use it, in plain and speculative decoding,
@@ -21,6 +24,7 @@ from draftscope.models.forward.linear import Product, joined, product
 
 MOST_PACKED = 1 << 28  # weights of models with at most this many parameters may be in memory twice
 FEWEST_QUERIES = 4  # attention kernels round fewer query rows differently: greedy runs would diverge at near ties
+SHAPED = {"LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"}
 STATIC_ROPE = {"default", "linear", "llama3"}  # rotary angles that depend only on the position
 
 
@@ -41,6 +45,14 @@ class Weights(NamedTuple):
     mlp_norm: Tensor
     gate_up: Tensor  # [2 M, hidden]
     down: Tensor
+    qkv_bias: Tensor | None = None  # [(H + 2 K) D]
+    query_norm: Tensor | None = None  # [D], of every head
+    key_norm: Tensor | None = None  # [D]
+
+    @property
+    def extras(self) -> tuple[Tensor | None, ...]:
+        """What a Llama does not have."""
+        return self.qkv_bias, self.query_norm, self.key_norm
 
 
 @dataclass(frozen=True)
@@ -53,6 +65,8 @@ class Layer:
     mlp_norm: Tensor
     gate_up: Product  # hidden -> 2 M
     down: Product
+    query_norm: Tensor | None
+    key_norm: Tensor | None
 
 
 def _padded(x: Tensor, value: float = 0.0) -> Tensor:
@@ -61,19 +75,28 @@ def _padded(x: Tensor, value: float = 0.0) -> Tensor:
 
 
 def covers(network: Any) -> bool:
-    """Whether it is a standard Llama: silu, no biases, static rotary angles, float weights on a CPU, sdpa attention."""
+    """Whether it has that shape: silu, full sdpa attention, static rotary angles, float weights on a CPU, and no biases
+    but those of queries, keys and values."""
     config = network.config
     return (
-        type(network).__name__ == "LlamaForCausalLM"
+        type(network).__name__ in SHAPED
         and network.device.type == "cpu"
         and not getattr(network, "hf_device_map", None)
         and getattr(config, "quantization_config", None) is None
         and config._attn_implementation == "sdpa"
         and config.hidden_act == "silu"
-        and not config.attention_bias
-        and not config.mlp_bias
+        and not _biased(network.model.layers[0])
+        and set(getattr(config, "layer_types", None) or ["full_attention"]) == {"full_attention"}
+        and (getattr(config, "sliding_window", None) or config.max_position_embeddings)
+        >= config.max_position_embeddings
         and config.rope_parameters["rope_type"] in STATIC_ROPE
     )
+
+
+def _biased(layer: Any) -> bool:
+    """Whether a product has a bias that is not computed here."""
+    attention, mlp = layer.self_attn, layer.mlp
+    return any(each.bias is not None for each in (attention.o_proj, mlp.gate_proj, mlp.up_proj, mlp.down_proj))
 
 
 class LeanLlama:
@@ -139,7 +162,7 @@ class LeanLlama:
         batch, rows, _ = x.shape
         rotary = self._heads + self._kv_heads  # queries and keys are rotated, values are not
         qkv = layer.qkv(x).view(batch, rows, rotary + self._kv_heads, self._width)
-        rotated = qkv[:, :, :rotary]
+        rotated = self._normed_heads(layer, qkv[:, :, :rotary])
         rotated = rotated * cos + rotated.roll(self._width // 2, -1) * sin
         query, key = rotated[:, :, : self._heads].transpose(1, 2), rotated[:, :, self._heads :].transpose(1, 2)
         keys, values = cache.update(key, qkv[:, :, rotary:].transpose(1, 2))
@@ -151,6 +174,13 @@ class LeanLlama:
             causal = mask is None and rows > 1  # there is no mask only when a prompt is read
             mixed = F.scaled_dot_product_attention(query, keys, values, mask, is_causal=causal, enable_gqa=True)
         return layer.out(mixed.transpose(1, 2).reshape(batch, rows, -1))
+
+    def _normed_heads(self, layer: Layer, heads: Tensor) -> Tensor:
+        """Queries and keys [B, T, H + K, D], each head normalised where the model does that."""
+        if layer.query_norm is None or layer.key_norm is None:
+            return heads
+        query, key = heads[:, :, : self._heads], heads[:, :, self._heads :]
+        return torch.cat([self._normed(query, layer.query_norm), self._normed(key, layer.key_norm)], 2)
 
     def _normed(self, x: Tensor, weight: Tensor) -> Tensor:
         return F.rms_norm(x, weight.shape, weight, self._eps)
@@ -172,16 +202,32 @@ class LeanLlama:
 
 def _fused(layer: Any) -> Weights:
     attention, mlp = layer.self_attn, layer.mlp
+    first = [attention.q_proj, attention.k_proj, attention.v_proj]
+    norms = [getattr(attention, name, None) for name in ("q_norm", "k_norm")]
+    query_norm, key_norm = (None if norm is None else norm.weight for norm in norms)
     return Weights(
         norm=layer.input_layernorm.weight,
-        qkv=joined([attention.q_proj, attention.k_proj, attention.v_proj]),
+        qkv=joined(first),
         out=attention.o_proj.weight,
         mlp_norm=layer.post_attention_layernorm.weight,
         gate_up=joined([mlp.gate_proj, mlp.up_proj]),
         down=mlp.down_proj.weight,
+        qkv_bias=None if first[0].bias is None else torch.cat([each.bias for each in first]),
+        query_norm=query_norm,
+        key_norm=key_norm,
     )
 
 
 def _ready(weights: Weights, packed: bool) -> Layer:
-    qkv, out, gate_up, down = (product(w, packed) for w in (weights.qkv, weights.out, weights.gate_up, weights.down))
-    return Layer(weights.norm, qkv, out, weights.mlp_norm, gate_up, down)
+    out, gate_up, down = (product(w, packed) for w in (weights.out, weights.gate_up, weights.down))
+    qkv = product(weights.qkv, packed, weights.qkv_bias)
+    return Layer(
+        weights.norm,
+        qkv,
+        out,
+        weights.mlp_norm,
+        gate_up,
+        down,
+        query_norm=weights.query_norm,
+        key_norm=weights.key_norm,
+    )

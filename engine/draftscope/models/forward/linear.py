@@ -16,14 +16,14 @@ from torch import Tensor, nn
 Product = Callable[[Tensor], Tensor]  # [..., in] -> [..., out]
 
 
-def product(weight: Tensor, packed: bool) -> Product:
-    """Multiplication by weight [out, in]; `packed` requests the kernel's own layout, if there is one."""
-    if packed and weight.dtype == torch.bfloat16 and torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
+def product(weight: Tensor, packed: bool, bias: Tensor | None = None) -> Product:
+    """Multiplication by weight [out, in]; `packed` requests the kernel's own layout, if there is one and no bias."""
+    if packed and bias is None and weight.dtype == torch.bfloat16 and torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         try:
             return _packed(weight)
         except (AttributeError, RuntimeError):
             pass  # this build of torch has no such kernel
-    return lambda x: F.linear(x, weight)
+    return lambda x: F.linear(x, weight, bias)
 
 
 def _packed(weight: Tensor) -> Product:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from draftscope.models.cache.slots import SlotCache
-from draftscope.models.forward.lean import LeanLlama, Output
+from draftscope.models.forward.lean import LeanLlama, Output, Weights
 from draftscope.models.native import places as at
 from draftscope.models.native.available import programs, why_not
 from draftscope.models.native.crowd import crowd
@@ -24,7 +24,7 @@ class NativeLlama(LeanLlama):
 
     def __init__(self, lean: LeanLlama) -> None:
         vars(self).update(vars(lean))
-        self._norms = [(each.norm.float(), each.mlp_norm.float()) for each in self._weights]
+        self._small = [_in_float32(each) for each in self._weights]
         self._last_norm = self._norm.float()
         self._number = np.array([self._eps], dtype=np.float32)
         self._cosines = self._halves()
@@ -34,7 +34,8 @@ class NativeLlama(LeanLlama):
     def covers(lean: LeanLlama) -> bool:
         """Whether the weights are bfloat16 and every product's inputs are whole blocks."""
         sizes = lean._embedding.shape[1], lean._width, lean._weights[0].down.shape[1]
-        tensors = [each for layer in lean._weights for each in layer] + [lean._head_weight, lean._embedding]
+        tensors = [each for layer in lean._weights for each in layer if each is not None]
+        tensors += [lean._head_weight, lean._embedding]
         plain = all(each.dtype == torch.bfloat16 and each.is_contiguous() for each in tensors)
         return plain and all(size % BLOCK == 0 for size in sizes)
 
@@ -54,21 +55,15 @@ class NativeLlama(LeanLlama):
     def _constants(self) -> np.ndarray[Any, np.dtype[np.int64]]:
         """The arguments that are the same in every forward."""
         layers = len(self._layers)
-        pairs = list(zip(self._weights, self._norms, strict=True))[:layers]
-        self._table = np.array(
+        pairs = list(zip(self._weights, self._small, strict=True))[:layers]
+        addresses = [
             [
-                [
-                    norm.data_ptr(),
-                    w.qkv.data_ptr(),
-                    w.out.data_ptr(),
-                    mlp_norm.data_ptr(),
-                    w.gate_up.data_ptr(),
-                    w.down.data_ptr(),
-                ]
-                for w, (norm, mlp_norm) in pairs
-            ],
-            dtype=np.int64,
-        )
+                0 if each is None else each.data_ptr()
+                for each in (norm, w.qkv, w.out, mlp_norm, w.gate_up, w.down, *rest)
+            ]
+            for w, (norm, mlp_norm, *rest) in pairs
+        ]
+        self._table = np.array(addresses, dtype=np.int64)
         fixed = np.zeros(at.ARGUMENTS, dtype=np.int64)
         fixed[at.HIDDEN], fixed[at.HEADS], fixed[at.KV_HEADS] = self._embedding.shape[1], self._heads, self._kv_heads
         fixed[at.WIDTH], fixed[at.MLP], fixed[at.LAYERS] = self._width, self._weights[0].down.shape[1], layers
@@ -114,6 +109,12 @@ class NativeLlama(LeanLlama):
             programs().run(programs().forward, a.ctypes.data, threads, 0)
             del memory
         return Output(logits, () if states is None else tuple(states))
+
+
+def _in_float32(weights: Weights) -> list[Tensor | None]:
+    """Norms and biases as the program reads them: norm, mlp_norm, and the three of `Weights.extras`."""
+    small = (weights.norm, weights.mlp_norm, *weights.extras)
+    return [None if each is None else each.float() for each in small]
 
 
 def native_or_lean(network: Any) -> LeanLlama:

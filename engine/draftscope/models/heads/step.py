@@ -82,7 +82,8 @@ class CompiledStep:
         fusion, a = parts.fusion, np.zeros(at.H_ARGUMENTS, dtype=np.int64)
         layer = [number(parts.attention_norm), address(self._qkv), address(parts.attention.o_proj.weight)]
         layer += [number(parts.mlp_norm), address(self._gate_up), address(parts.mlp.down_proj.weight)]
-        table = np.array(layer, dtype=np.int64)
+        table = np.zeros(at.PER_LAYER, dtype=np.int64)
+        table[: len(layer)] = layer
         a[at.HIDDEN], a[at.MLP] = parts.mlp.gate_proj.in_features, parts.mlp.gate_proj.out_features
         a[at.HEADS], a[at.KV_HEADS] = parts.attention.q_proj.out_features // self._width, self._kv_heads
         a[at.WIDTH], a[at.LAYERS], a[at.EPS] = self._width, 1, self._eps.ctypes.data

@@ -74,7 +74,7 @@ def apply(a, layer, w, x, length, eps, t, n):  # type: ignore[no-untyped-def]
     first, last = part(joined, BLOCK, t, n)
     product(x, 4 * length, w[1], length, a[ROWS], a[JOINED], 4 * joined, first, last)
     barrier()
-    _rotate(a, layer, t, n)
+    _rotate(a, layer, w, eps, t, n)
     barrier()
     _attend(a, layer, t, n)
     barrier()
@@ -110,8 +110,8 @@ def normed(a, weight, eps, t, n):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True)
-def _rotate(a, layer, t, n):  # type: ignore[no-untyped-def]
-    """Rotates queries and keys; writes keys and values to the cache."""
+def _rotate(a, layer, w, eps, t, n):  # type: ignore[no-untyped-def]
+    """Rotates queries and keys, with their bias and norms where there are any; writes keys and values to the cache."""
     heads, kv, width, capacity = a[HEADS], a[KV_HEADS], a[WIDTH], a[CAPACITY]
     units = heads + 2 * kv
     positions, slots = integers(a[POSITIONS]), integers(a[SLOTS])
@@ -123,6 +123,11 @@ def _rotate(a, layer, t, n):  # type: ignore[no-untyped-def]
         row, unit = item // units, item % units
         x = a[JOINED] + 4 * (row * units + unit) * width
         angle = 2 * positions[row] * width
+        if w[6] != 0:
+            pieces.added(x, w[6] + 4 * unit * width, 0, width)
+        norm = w[7] if unit < heads else w[8]
+        if norm != 0 and unit < heads + kv:
+            pieces.normed(x, norm, width, eps)
         if unit < heads:
             out = a[QUERIES] + 4 * (row * heads + unit) * width
             pieces.rotated_split(x, a[COS] + angle, a[SIN] + angle, width, scale, out)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 BLOCK = 32  # bfloat16 values that are read at once; all inner sizes are multiples of it
 FEW = 16  # rows up to which every thread computes the norms of all rows itself, instead of waiting for the others
-PER_LAYER = 6  # addresses of weights
+PER_LAYER = 9  # addresses of weights
 
 # the forward
 ROWS = 0  # number of rows of all sequences
@@ -17,7 +17,8 @@ MLP = 6  # width
 LAYERS = 7  # number
 VOCABULARY = 8  # size
 EPS = 9  # the bits of a float32
-WEIGHTS = 10  # addresses [LAYERS, 6]: norm (float32), qkv, out, norm (float32), gate and up, down
+WEIGHTS = 10  # addresses [LAYERS, 9]: norm (float32), qkv, out, norm (float32), gate and up, down, and three that
+# may be 0, in float32: the bias of qkv, the norm of a head of queries, that of keys
 NORM = 11  # float32
 HEAD = 12  # bfloat16 [VOCABULARY, HIDDEN]
 COS = 13  # float32 [positions, WIDTH / 2]
