@@ -463,6 +463,25 @@ def test_a_sitting_stops_and_the_command_continues(
     assert "tau" in capsys.readouterr().out
 
 
+@pytest.mark.training
+def test_measuring_can_be_interrupted_and_begun_again(
+    home: Path, tmp_path: Path, small: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder with weights and no record would not be known as one of this command's."""
+    asked = DrafterTraining(str(home), "draft", tmp_path / "out", tmp_path / "work", prompts=prompt_file(tmp_path))
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(drafter, "trials", interrupted)
+        train_drafter(asked)
+    assert not asked.out.exists()
+    assert train_drafter(asked)
+    assert {"training.json", "config.json", "README.md"} <= {path.name for path in asked.out.iterdir()}
+    assert [path.name for path in tmp_path.iterdir() if path.name.endswith("unfinished")] == []
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from shutil import copyfile
+from shutil import copyfile, rmtree
 from typing import Any
 
 import torch
@@ -181,18 +181,31 @@ def _publish(
     run: loop.Progress,
     tried: list[Prompt],
 ) -> None:
-    """Writes the drafter's folder, measures the bf16 weights as published, and prints their figures."""
-    student = one.student
-    _save(lab, student.to(torch.bfloat16), asked.out)
+    """Writes the drafter's folder, measures the bf16 weights as published, and prints their figures.
+
+    Everything is written beside the folder first, so that measuring can be interrupted and begun again.
+    """
+    student, folder = one.student, asked.out.with_name(f"{asked.out.name}.unfinished")
+    rmtree(folder, ignore_errors=True)
+    _save(lab, student.to(torch.bfloat16), folder)
     student.to(torch.float32)
     held = data.by_kind(study.held, MEASURED)
     agreement = {kind: learning.agreement(one, teacher, group) for kind, group in held.items()}
     agreement["all"] = learning.agreement(one, teacher, [answer for group in held.values() for answer in group])
-    record = _record(asked, lab, student, study, run, agreement, _trials(asked, student, tried))
-    drafter_card.write(record, _sources(asked), asked.out)
+    record = _record(asked, lab, student, study, run, agreement, _trials(asked, student, folder, tried))
+    drafter_card.write(record, _sources(asked), folder)
     for credits in asked.text.glob("ATTRIBUTION*") if asked.text is not None else ():
-        copyfile(credits, asked.out / credits.name)
+        copyfile(credits, folder / credits.name)
+    _move(folder, asked.out)
     _show(record, asked.out)
+
+
+def _move(folder: Path, out: Path) -> None:
+    """Moves all files to `out`, the record first: by it this command knows a folder of its own."""
+    out.mkdir(parents=True, exist_ok=True)
+    for path in sorted(folder.iterdir(), key=lambda path: path.name != RECORD):
+        path.replace(out / path.name)
+    folder.rmdir()
 
 
 def _save(lab: Lab, student: Any, out: Path) -> None:
@@ -204,13 +217,13 @@ def _save(lab: Lab, student: Any, out: Path) -> None:
     lab.tokenizer.save_pretrained(out)
 
 
-def _trials(asked: DrafterTraining, student: Any, tried: list[Prompt]) -> list[Trial]:
+def _trials(asked: DrafterTraining, student: Any, folder: Path, tried: list[Prompt]) -> list[Trial]:
     """The published drafter in the real loop; nothing for a run that goes on later."""
     if not tried:
         return []
     head = isinstance(student, Head)
-    heads = [f"{asked.kind}:{asked.out}"] if head else []
-    device, draft = asked.settings.device, None if head else asked.out
+    heads = [f"{asked.kind}:{folder}"] if head else []
+    device, draft = asked.settings.device, None if head else folder
     with load(asked.target, draft, device=device, heads=heads, threads=asked.threads) as lab:
         most = student.config.heads if asked.kind == "medusa" else max(GAMMAS)
         return trials(lab, asked.kind, tried, most)
