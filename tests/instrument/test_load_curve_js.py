@@ -59,8 +59,8 @@ def test_any_other_file_is_refused() -> None:
 
 def test_speed_is_divided_by_the_first_servers_at_the_same_concurrency() -> None:
     assert told("speedupsOf", document()) == [
-        {"name": "fast", "points": [{"x": 1, "y": 2}, {"x": 8, "y": 0.9}]},
-        {"name": "fast, predicted", "points": [{"x": 1, "y": 1.8}], "predicted": True},
+        {"name": "fast", "lane": "fast", "points": [{"x": 1, "y": 2}, {"x": 8, "y": 0.9}]},
+        {"name": "fast, predicted", "lane": "fast", "points": [{"x": 1, "y": 1.8}], "predicted": True},
     ]
 
 
@@ -73,5 +73,6 @@ def test_where_a_server_stops_drafting_is_found_and_said_with_what_failed() -> N
 
 def test_seconds_are_milliseconds_and_what_is_not_known_is_left_out() -> None:
     series = told("seriesOf", document(), "latency")
-    assert series[0] == {"name": "plain", "points": [{"x": 1, "y": 2000}, {"x": 8, "y": 2000}]}
+    points = [{"x": 1, "y": 2000}, {"x": 8, "y": 2000}]
+    assert series[0] == {"name": "plain", "lane": "plain", "points": points}
     assert all(not each["points"] for each in told("seriesOf", document(), "ttft"))

@@ -109,7 +109,7 @@ def test_tokenize_and_detokenize_are_the_servers_own(connect: Connect, kind: str
         if server.identity.offers.chat:
             assert server.render(messages) == tuple(ids_of("<user> w7 <assistant>"))
         else:
-            with pytest.raises(ServerError, match="give --target"):
+            with pytest.raises(ServerError, match="Other models"):
                 server.render(messages)
 
 
@@ -190,7 +190,7 @@ def test_what_a_server_cannot_do_is_refused_before_it_is_sent(connect: Connect) 
     with stub(Habits(kind="transformers")) as url:
         with pytest.raises(ServerError, match="does not take ignore_eos"):
             connect(url).stream(request(ignore_eos=True))
-        with pytest.raises(ServerError, match="takes text, not token ids; give --target"):
+        with pytest.raises(ServerError, match="takes text, not token ids; load its model here"):
             connect(url).stream(request(text=""))
     with stub(Habits()) as url, pytest.raises(ServerError, match="room for 2048 tokens"):
         connect(url).stream(request(max_tokens=2045))

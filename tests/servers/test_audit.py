@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,10 @@ from draftscope.servers.adapter import Chunk, Request, ServerError
 from draftscope.servers.audit.asked import Allowance, Plan
 from draftscope.servers.audit.evidence import Evidence
 from draftscope.servers.audit.facts import TILTS, Facts, facts_of
+from draftscope.servers.audit.greedy import GreedyResult
 from draftscope.servers.audit.missed import missed
 from draftscope.servers.audit.rounds import Audited, sampled
-from draftscope.servers.audit.verdict import sampled_sentence
+from draftscope.servers.audit.verdict import _repeated, greedy_sentence, sampled_sentence
 from draftscope.servers.audit.warp import ORDERS, Floats, Step, warped
 from draftscope.servers.audit.writer import Writer
 from draftscope.verify.sampling import Sampling
@@ -152,7 +154,7 @@ def test_the_position_from_which_a_server_differs_is_named() -> None:
         return int(p.argmin())
 
     state = audited(TabularServer(rule=least_probable), replace(PLAN, false_alarm=1e-40))
-    assert "differs from its target from the second token on: " in verdict(state)
+    assert "differs from its target, at the latest from the second token on: " in verdict(state)
     assert "nats low, z = " in verdict(state)
 
 
@@ -343,3 +345,15 @@ def test_tokens_of_another_model_are_named() -> None:
 def test_a_wrong_plan_is_refused(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(DraftscopeError, match=words):
         Plan(**changes)
+
+
+def test_texts_that_only_begin_alike_are_not_said_to_be_identical() -> None:
+    evidence = SimpleNamespace(identical=0, expected=3e-9)
+    assert _repeated(evidence) == "its texts begin alike more often than chance gives"  # type: ignore[arg-type]
+    evidence.identical = 1
+    assert "1 pair is identical where chance gives 3e-09" in _repeated(evidence)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("ties", "words"), [(0, "identical"), (1, "identical except at 1 tie"), (2, "at 2 ties")])
+def test_ties_are_counted_in_the_sentence(ties: int, words: str) -> None:
+    assert greedy_sentence(GreedyResult(4, 128, 120, ties, 0)).endswith(words)

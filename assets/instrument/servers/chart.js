@@ -1,20 +1,21 @@
 // Lines over requests at once, whose axis doubles: a dashed line is predicted, a bar across marks where drafting ends.
 
 import { h, s } from "../base/dom.js";
-import { formatFigure } from "../base/format.js";
 import { niceTicks } from "../base/numbers.js";
 
 const BOX = { width: 460, height: 230, left: 46, right: 12, top: 14, bottom: 42 };
 const SHAPES = [circle, square, diamond];
 
-/** `series`: [{name, points, predicted}], `places`: x values on the axis, `stops`: x where a server stops drafting. */
-export function chart({ series, places, stops = [], unit, one = false, label }) {
+/**
+ * `series`: [{name, lane, points, predicted}], `lanes`: all names, which give a line its shape, `places`: x values on
+ * the axis, `stops`: x where a server stops drafting.
+ */
+export function chart({ series, lanes, places, stops = [], unit, one = false, label }) {
   const most = Math.max(one ? 1.2 : 0, ...series.flatMap(({ points }) => points.map(({ y }) => y))) * 1.08 || 1;
   const [low, high] = [places[0], places[places.length - 1]];
   const along = (x) => (high > low ? Math.log(x / low) / Math.log(high / low) : 0);
   const x = (value) => BOX.left + (0.03 + 0.94 * along(value)) * (BOX.width - BOX.left - BOX.right);
   const y = (value) => BOX.height - BOX.bottom - (value / most) * (BOX.height - BOX.top - BOX.bottom);
-  const names = [...new Set(series.map(({ name, predicted }) => (predicted ? null : name)).filter(Boolean))];
   return h(
     "div",
     { class: "curve load", "data-unit": unit },
@@ -23,7 +24,11 @@ export function chart({ series, places, stops = [], unit, one = false, label }) 
       { viewBox: `0 0 ${BOX.width} ${BOX.height}`, role: "img", "aria-label": label },
       niceTicks(most, 4).flatMap((tick) => [
         s("line", { x1: BOX.left, x2: BOX.width - BOX.right, y1: y(tick), y2: y(tick) }),
-        s("text", { x: BOX.left - 7, y: y(tick) + 4, "text-anchor": "end" }, `${formatFigure(tick)}${one ? "×" : ""}`),
+        s(
+          "text",
+          { x: BOX.left - 7, y: y(tick) + 4, "text-anchor": "end" },
+          `${Number(tick.toPrecision(3))}${one ? "×" : ""}`,
+        ),
       ]),
       one ? s("line", { class: "one", x1: BOX.left, x2: BOX.width - BOX.right, y1: y(1), y2: y(1) }) : null,
       stops.map(({ lane, from }) =>
@@ -37,13 +42,12 @@ export function chart({ series, places, stops = [], unit, one = false, label }) 
         s("text", { x: x(value), y: BOX.height - BOX.bottom + 16, "text-anchor": "middle" }, String(value)),
       ),
       s("text", { x: BOX.width - BOX.right, y: BOX.height - 6, "text-anchor": "end" }, "requests at once"),
-      s("text", { x: 2, y: BOX.height - 6 }, unit),
-      series.flatMap((each) => line(each, names, x, y)),
+      series.flatMap((each) => line(each, lanes, x, y)),
     ),
     h(
       "p",
       { class: "legend keys" },
-      series.map((each) => key(each, names)),
+      series.map((each) => key(each, lanes)),
       stops.length ? h("span", {}, h("i", { class: "bar" }), "drafts nothing from here on") : null,
     ),
   );
@@ -51,21 +55,21 @@ export function chart({ series, places, stops = [], unit, one = false, label }) 
 
 const title = (lane, from) => s("title", {}, `${lane} drafts nothing from ${from} on`);
 
-const shapeOf = ({ name, predicted }, names) => (predicted ? ring : SHAPES[names.indexOf(name) % SHAPES.length]);
+const shapeOf = ({ lane, predicted }, lanes) => (predicted ? ring : SHAPES[lanes.indexOf(lane) % SHAPES.length]);
 
-function line(each, names, x, y) {
-  const shape = shapeOf(each, names);
+function line(each, lanes, x, y) {
+  const shape = shapeOf(each, lanes);
   return [
     s("polyline", {
-      class: each.predicted ? "predicted" : names.indexOf(each.name) ? "other" : "",
+      class: each.predicted ? "predicted" : lanes.indexOf(each.lane) ? "other" : "",
       points: each.points.map((point) => `${x(point.x)},${y(point.y)}`).join(" "),
     }),
     ...each.points.map((point) => shape(x(point.x), y(point.y))),
   ];
 }
 
-function key(each, names) {
-  const shape = shapeOf(each, names);
+function key(each, lanes) {
+  const shape = shapeOf(each, lanes);
   return h(
     "span",
     {},
@@ -80,7 +84,7 @@ function key(each, names) {
             { x: 25, y: 6 },
           ],
         },
-        names,
+        lanes,
         (v) => v,
         (v) => v,
       ).slice(0, 1),

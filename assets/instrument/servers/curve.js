@@ -53,10 +53,11 @@ const pointsOf = (curve, lane) =>
 
 const finite = (points) => points.filter(({ y }) => Number.isFinite(y));
 
-/** One line for each server: {name, points: [{x, y}]}. */
+/** One line for each server: {name, lane, points: [{x, y}]}. */
 export const seriesOf = (curve, measure) =>
   lanesOf(curve).map((name) => ({
     name,
+    lane: name,
     points: finite(pointsOf(curve, name).map((point) => ({ x: point.concurrency, y: MEASURES[measure].of(point) }))),
   }));
 
@@ -73,8 +74,8 @@ export function speedupsOf(curve) {
       .filter(({ lane }) => lane === name)
       .map(({ concurrency: x, ratio: y }) => ({ x, y }));
     return [
-      { name, points: finite(measured) },
-      { name: `${name}, predicted`, points: predicted, predicted: true },
+      { name, lane: name, points: finite(measured) },
+      { name: `${name}, predicted`, lane: name, points: predicted, predicted: true },
     ].filter(({ points }) => points.length);
   });
 }

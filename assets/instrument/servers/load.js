@@ -73,12 +73,13 @@ export class LoadCard {
       (a, b) => a - b,
     );
     const [speedups, stops] = [speedupsOf(curve), stopsOf(curve)];
-    const first = lanesOf(curve)[0];
+    const lanes = lanesOf(curve);
+    const [first] = lanes;
     this.speedups.replaceChildren(
       ...(speedups.length
         ? [
             h("h5", { text: `Speed over ${first}` }),
-            chart({ series: speedups, places, stops, unit: "", one: true, label: speedupWords(curve, first) }),
+            chart({ series: speedups, lanes, places, stops, unit: "", one: true, label: speedupWords(curve, first) }),
           ]
         : []),
     );
@@ -86,7 +87,9 @@ export class LoadCard {
     const measure = MEASURES[this.measure.value];
     const series = seriesOf(curve, this.measure.value).filter(({ points }) => points.length);
     this.others.replaceChildren(
-      any ? chart({ series, places, stops, unit: measure.unit, label: `${measure.words} by requests at once` }) : "",
+      any
+        ? chart({ series, lanes, places, stops, unit: measure.unit, label: `${measure.words} by requests at once` })
+        : "",
     );
     this.remarks.replaceChildren(
       ...notesOf(curve).map(([name, text]) => h("li", {}, h("b", { text: `${name}: ` }), text)),
@@ -103,7 +106,7 @@ export class LoadCard {
 function progressWords(curve, answer, running) {
   const { points, concurrency, lanes } = curve;
   const all = concurrency.length * Object.keys(lanes).length;
-  const asked = `T ${formatFigure(curve.temperature)} · answers of at most ${counted(curve.tokens, "token")} · ${formatMs(1000 * curve.seconds)} a point`;
+  const asked = `T ${curve.temperature} · answers of at most ${counted(curve.tokens, "token")} · ${curve.seconds} s a point`;
   if (!running)
     return points.length < all
       ? `stopped after ${points.length} of ${counted(all, "point")} · ${asked}`

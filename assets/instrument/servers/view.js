@@ -2,7 +2,7 @@
 // as a run.
 
 import { button, h, setText } from "../base/dom.js";
-import { counted, formatMs, shorten } from "../base/format.js";
+import { counted, shorten } from "../base/format.js";
 import { askHost, callServer, hostCan, pressStop, say } from "../base/host.js";
 import { AuditCard } from "./audit.js";
 import { readCurve } from "./curve.js";
@@ -148,7 +148,7 @@ export class ServersView {
 
   timeWords() {
     const points = MOST.filter((n) => n <= Number(this.most.value)).length * this.racing().length;
-    return points ? `about ${formatMs(1000 * POINT_S * points)} for ${counted(points, "point")}` : "";
+    return points ? `about ${POINT_S * points} s for ${counted(points, "point")}` : "";
   }
 
   racing() {

@@ -15,6 +15,7 @@ from typing import Literal, Self, TypeAlias
 
 from draftscope.base.errors import DraftscopeError
 
+HERE = "load its model here (--target MODEL, on the page under Other models)"  # the remedy where a server cannot
 Finish: TypeAlias = Literal["stop", "length"]
 Kind: TypeAlias = Literal["vllm", "sglang", "llama.cpp", "transformers", "draftscope"]
 

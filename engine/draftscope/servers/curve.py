@@ -112,7 +112,8 @@ def named(calibration: Calibration, drafter: str) -> str:
     """Whose costs these are, as a reader may check it."""
     pair = calibration.measured_for
     name = f"{pair.draft} as draft model" if drafter == "draft" else f"drafter '{drafter}'"
-    return f"{pair.target}, {name}, {pair.dtype}, {pair.threads} threads here"
+    threads = "1 thread" if pair.threads == 1 else f"{pair.threads} threads"
+    return f"{pair.target}, {name}, {pair.dtype}, {threads} here"
 
 
 def _program(lane: Lane) -> str:

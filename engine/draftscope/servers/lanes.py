@@ -9,7 +9,7 @@ from draftscope.base.errors import DraftscopeError, quoted
 from draftscope.decode.lab import Lab
 from draftscope.decode.prompt import read_prompt
 from draftscope.models.loading.chat import Chat
-from draftscope.servers.adapter import Message, Server, ServerError
+from draftscope.servers.adapter import HERE, Message, Server, ServerError
 from draftscope.servers.addresses import LISTED, from_environment, named
 from draftscope.servers.engine_lane import EngineLane
 from draftscope.servers.identify import identify
@@ -76,8 +76,11 @@ def prompts(texts: Sequence[str], lanes: Sequence[Lane], lab: Lab | None, raw: b
         offers = lane.server.identity.offers
         if offers.tokenize and (raw or offers.chat):
             return [_there(lane.server, text, raw) for text in texts]
-    wanted = "tokenizes" if raw else "renders a chat; --raw continues the bare text, or"
-    raise DraftscopeError(f"No server here {wanted} give --target MODEL, whose tokenizer is then used.")
+    if raw:
+        raise DraftscopeError(f"No server here turns text into tokens; {HERE}, whose tokenizer is then used.")
+    raise DraftscopeError(
+        f"No server here puts a prompt into a chat template; {HERE}, or continue the bare text with --raw."
+    )
 
 
 def _here(lab: Lab, text: str, raw: bool, more: int) -> Prompt:

@@ -11,6 +11,7 @@ import torch
 from draftscope.base.errors import DraftscopeError
 from draftscope.decode.lab import Lab
 from draftscope.models.precise import fp32_rows
+from draftscope.servers.adapter import HERE
 from draftscope.servers.audit.asked import LEAST_TOLERANCE, MOST_TOLERANCE
 from draftscope.servers.audit.warp import Floats
 from draftscope.verify.sampling import Sampling
@@ -79,5 +80,5 @@ def refuse_unknown(target: Target, tokens: Sequence[int]) -> None:
         wrong = max(tokens) if min(tokens) >= 0 else min(tokens)
         raise DraftscopeError(
             f"The server wrote token {wrong:,}, and this target has {target.vocabulary:,} tokens: it runs another "
-            "model or tokenizer; name its model with --target."
+            f"model or tokenizer; {HERE}."
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from draftscope.servers.audit.bets import RepetitionBet
 from draftscope.servers.audit.evidence import Evidence, PositionResult
 from draftscope.servers.audit.greedy import GreedyResult
 from draftscope.servers.audit.missed import Missed
@@ -33,7 +34,7 @@ def sampled_sentence(audited: Audited, missed: Missed) -> str:
             f"{would_have_seen(missed)} (allowed for rounding: {evidence.allowance.nats:.2g} nats a token)"
         )
     place = first_position(evidence)
-    where = f" from the {ordinal(place.position)} token on" if place else ""
+    where = f", at the latest from the {ordinal(place.position)} token on" if place else ""
     return f"differs from its target{where}: {'; '.join(_differences(evidence, place))}; {_texts(evidence)}"
 
 
@@ -50,10 +51,7 @@ def _differences(evidence: Evidence, place: PositionResult | None) -> list[str]:
     if evidence.outside:
         found.append(f"{evidence.outside} of its tokens are excluded by the settings")
     if parts["repetition"] > CLEAR_AT_POSITION:
-        repetition = evidence.repetition
-        found.append(
-            f"it repeats texts: {repetition.identical} pairs are identical where chance gives {repetition.expected:.2g}"
-        )
+        found.append(_repeated(evidence.repetition))
     score, z = evidence.scored(place.position if place else 1)
     if abs(z) >= CLEAR_Z:
         found.append(f"mean log-probability {abs(score):.2g} nats {'low' if score < 0 else 'high'}, z = {abs(z):.0f}")
@@ -63,6 +61,14 @@ def _differences(evidence: Evidence, place: PositionResult | None) -> list[str]:
     if not found:
         found.append("some tokens come more often than they should")
     return found
+
+
+def _repeated(repetition: RepetitionBet) -> str:
+    """Whole texts, or their beginnings only: the bet is on both."""
+    if not repetition.identical:
+        return "its texts begin alike more often than chance gives"
+    pairs = "1 pair is" if repetition.identical == 1 else f"{repetition.identical:,} pairs are"
+    return f"it repeats texts: {pairs} identical where chance gives {repetition.expected:.2g}"
 
 
 def would_have_seen(missed: Missed) -> str:
@@ -79,7 +85,7 @@ def greedy_sentence(result: GreedyResult) -> str:
             f"greedy parts from plain in {result.untold} of {result.texts} texts; without weights a tie cannot be told"
         )
     if result.ties:
-        return f"greedy is identical except at {result.ties} ties"
+        return f"greedy is identical except at {result.ties} {'tie' if result.ties == 1 else 'ties'}"
     return "greedy is identical"
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pydantic import BaseModel
 
 from draftscope.base.errors import quoted
-from draftscope.servers.adapter import Chunk, Finish, Identity, Message, Request, Server, ServerError
+from draftscope.servers.adapter import HERE, Chunk, Finish, Identity, Message, Request, Server, ServerError
 from draftscope.servers.wire import Wire
 
 
@@ -68,7 +68,7 @@ class WebServer(Server):
         if missing := [name for name, is_missing in needs.items() if is_missing]:
             raise ServerError(f"{where} does not take {', '.join(missing)}; leave it off for all servers.")
         if not offers.ids_in and not request.text:
-            raise ServerError(f"{where} takes text, not token ids; give --target so that the ids can be written out.")
+            raise ServerError(f"{where} takes text, not token ids; {HERE}, so that the ids can be written out.")
         context = self.identity.context
         if context is not None and len(request.ids) + request.max_tokens > context:
             wanted = f"{len(request.ids)} prompt tokens and {request.max_tokens} more"
@@ -76,15 +76,15 @@ class WebServer(Server):
 
     def tokenize(self, text: str) -> tuple[int, ...]:
         del text
-        raise ServerError(f"{self.identity.url} ({self.identity.kind}) does not tokenize; give --target.")
+        raise ServerError(f"{self.identity.url} ({self.identity.kind}) does not tokenize; {HERE}.")
 
     def detokenize(self, ids: Sequence[int]) -> str:
         del ids
-        raise ServerError(f"{self.identity.url} ({self.identity.kind}) does not detokenize; give --target.")
+        raise ServerError(f"{self.identity.url} ({self.identity.kind}) does not detokenize; {HERE}.")
 
     def render(self, messages: Sequence[Message]) -> tuple[int, ...]:
         del messages
-        raise ServerError(f"{self.identity.url} ({self.identity.kind}) does not render a chat; give --target.")
+        raise ServerError(f"{self.identity.url} ({self.identity.kind}) does not render a chat; {HERE}.")
 
 
 FINISHED: dict[str, Finish] = {"stop": "stop", "eos": "stop", "word": "stop", "length": "length", "limit": "length"}
