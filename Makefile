@@ -11,7 +11,7 @@ PRETTIER := $(BIN)/node $(MODULES)/prettier/bin/prettier.cjs --config $(JAVASCRI
 
 .PHONY: run test test-all lint types javascript style format bench gpu space-test servers-test clean
 
-# TARGET=smollm2 opens the dashboard on another model than the embedded pair.
+# Opens on SmolLM2, which it downloads once; on the embedded pair where it cannot, or with TARGET=embedded.
 run: $(READY)
 	$(BIN)/draftscope serve $(if $(TARGET),--target $(TARGET))
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +16,8 @@ from starlette.testclient import TestClient
 
 from draftscope.base.errors import DraftscopeError
 from draftscope_app.engine.admission import text_of
+from draftscope_app.engine.messages import DrafterChoice, EngineStatus
+from draftscope_app.engine.notice import Notice
 from draftscope_app.serve import api
 from draftscope_app.serve.calls import FilledIn
 
@@ -75,3 +79,24 @@ def test_a_prompt_that_is_no_text_says_why(prompt: Any, words: str) -> None:
     with pytest.raises(DraftscopeError) as told:
         text_of(prompt)
     assert words in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("able", "chosen"), [(("draft", "eagle3"), "draft"), (("eagle3", "ngram"), "eagle3"), ((), "draft")]
+)
+def test_the_usual_drafter_is_one_that_can_run(able: tuple[str, ...], chosen: str) -> None:
+    """On a server of SmolLM2 a call without a drafter was refused: it has no draft model, and 'draft' was the default.
+    A call that comes while the models load waits for them."""
+    drafters = tuple(DrafterChoice(name, name, True, name in able, "", ()) for name in ("draft", "eagle3", "ngram"))
+    engine: Any = SimpleNamespace(changed=Notice(), status=EngineStatus())
+
+    async def asked() -> str:
+        asking = asyncio.ensure_future(api._usual(engine))
+        await asyncio.sleep(0)
+        assert not asking.done()
+        engine.status = EngineStatus("ready", "stand-in", drafters)
+        engine.changed.give()
+        return await asking
+
+    assert asyncio.run(asked()) == chosen
+    assert DEFAULTS[0] == ""

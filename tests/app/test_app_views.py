@@ -200,8 +200,9 @@ def test_the_instrument_never_writes_markup_from_data() -> None:
         ), path
 
 
-def test_presets_are_two_of_each_of_six_kinds() -> None:
-    kinds = bundle.presets()
+@pytest.mark.parametrize("chat", [False, True])
+def test_presets_are_two_of_each_of_six_kinds(chat: bool) -> None:
+    kinds = bundle.presets(chat)
     assert list(kinds) == ["story", "code", "verse", "dialogue", "Q&A", "structured"]
     assert all(len(prompts) == 2 and all(prompt.strip() for prompt in prompts) for prompts in kinds.values())
 

@@ -47,6 +47,7 @@ HANGS = """
     from draftscope_app.serve.server import Served
     Served.close = lambda self: time.sleep(60)
 """
+SERVE = [sys.executable, "-m", "draftscope_app.cli.main", "serve", "--no-browser", "--target", "embedded"]
 SOURCES = [str(ROOT / "engine"), str(ROOT / "app"), str(ROOT)]
 
 
@@ -147,7 +148,7 @@ def test_ctrl_c_while_it_starts_ends_it_at_once(tmp_path: Path, later_s: float) 
     """The engine process was interrupted while it read what it was started with; pydantic, which was being imported,
     reported an error of its own; and once the interrupt was lost, and the server stayed."""
     port = free_port()
-    command = [sys.executable, "-m", "draftscope_app.cli.main", "serve", "--no-browser", "--port", str(port)]
+    command = [*SERVE, "--port", str(port)]
     with server(command, port, tmp_path / "log") as one:
         one.until(lambda: bool(one.children()))
         time.sleep(later_s)
@@ -183,7 +184,7 @@ def test_a_running_server_ends_whatever_hangs_at_its_end(tmp_path: Path) -> None
 
 def test_sigterm_while_it_starts_ends_it_at_once(tmp_path: Path) -> None:
     port = free_port()
-    command = [sys.executable, "-m", "draftscope_app.cli.main", "serve", "--no-browser", "--port", str(port)]
+    command = [*SERVE, "--port", str(port)]
     with server(command, port, tmp_path / "log") as one:
         one.until(lambda: bool(one.children()))
         one.ended(signal.SIGTERM)

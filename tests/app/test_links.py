@@ -32,6 +32,9 @@ def test_a_link_becomes_a_square_of_dots() -> None:
     assert qr_rows("") == []
 
 
+OF_THE_HEAD = ("eagle3-sampled-tree", "eagle3")  # drafters of the head that comes with SmolLM2
+
+
 def test_every_setting_has_a_name_that_people_read() -> None:
     labels = controls.labels()
     assert labels["max_new_tokens"]["label"] == "Length, tokens"
@@ -39,13 +42,14 @@ def test_every_setting_has_a_name_that_people_read() -> None:
     assert set(labels) == set(controls.names()) - {"prompt", "drafter"}
 
 
-def test_the_page_opens_on_a_sampled_tree_and_offers_the_chain() -> None:
-    first = opening.settings()
-    assert first["drafter"] == "sampled-tree"
+@pytest.mark.parametrize(("chat", "tree", "chain"), [(False, "sampled-tree", "draft"), (True, *OF_THE_HEAD)])
+def test_the_page_opens_on_a_sampled_tree_and_offers_the_chain(chat: bool, tree: str, chain: str) -> None:
+    first = opening.settings(chat=chat)
+    assert first["drafter"] == tree
     assert first["temperature"] > 0
     assert first["rule"] == "token"
     assert opening.settings("eagle3").get("temperature") is None  # a drafter that somebody asked for
-    chain = opening.examples()["Chain, for speed"]
-    assert (chain["drafter"], chain["temperature"]) == ("draft", 0.0)
-    for values in opening.examples().values():
+    fast = opening.examples(chat)["Chain, for speed"]
+    assert (fast["drafter"], fast["temperature"]) == (chain, 0.0)
+    for values in opening.examples(chat).values():
         assert set(values) <= set(controls.names())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,20 +15,26 @@ import draftscope
 from draftscope import DraftscopeError
 from draftscope.base.load_settings import LoadSettings
 from draftscope.decode.lab import Lab
-from draftscope.models.loading import sources
+from draftscope.models.loading import embedded, sources
 from draftscope.models.loading.known import usual_drafter
 from draftscope_app.cli import options
 from draftscope_app.engine import opening
-from draftscope_app.engine.messages import DrafterChoice
-from draftscope_app.engine.opening import loading, opened
+from draftscope_app.engine.messages import DrafterChoice, EngineStatus
+from draftscope_app.engine.opening import is_chat, loading, opened
 from draftscope_app.engine.status import introduced
+from draftscope_app.page import opening as page_opening
 from draftscope_app.page.controls import defaults, names
-from draftscope_app.page.listeners.engine import EngineListeners, able
+from draftscope_app.page.listeners.engine import EngineListeners, able, engine_message
 from draftscope_app.page.shared import Shared
 from draftscope_app.space import entry
 
+OF_THE_HEAD = ("eagle3", "eagle3-sampled-tree")
 OF_SMOLLM2 = usual_drafter(LoadSettings(target="smollm2"))
 ABSENT = "'smollm2' is not on this machine; connect to a network once."
+OFFLINE = (
+    "SmolLM2-135M-Instruct is not on this machine and cannot be downloaded now, so the embedded pair is loaded; "
+    "connect to a network and start again."
+)
 
 
 @pytest.fixture
@@ -45,36 +52,71 @@ def asked(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return targets
 
 
-def test_a_server_opens_on_the_embedded_pair(asked: list[Any]) -> None:
-    """`OPENS_ON` is the one switch; it stays off until drafters for a real model are shipped."""
-    assert opening.OPENS_ON is None
-    assert opened(LoadSettings())[1] == "" and asked == [None]
+def test_a_server_opens_on_smollm2(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[Any] = []
+
+    def load(target: Any = None, *_: Any, **__: Any) -> Lab:
+        loaded.append(target)
+        return pair
+
+    monkeypatch.setattr(draftscope, "load", load)
+    assert opened(LoadSettings()) == (pair, "")
+    assert loaded == ["smollm2"]
+    assert is_chat(LoadSettings()) and not is_chat(LoadSettings(target="embedded"))
 
 
-def test_what_cannot_be_had_is_replaced_by_the_embedded_pair(asked: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(opening, "OPENS_ON", "smollm2")
+def test_what_cannot_be_had_is_replaced_by_the_embedded_pair(
+    asked: list[Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Offline: the page says so in one sentence, the terminal why."""
+    monkeypatch.setattr(sources, "_local", lambda _: None)
     lab, instead = opened(LoadSettings())
     assert asked == ["smollm2", None]
-    sentence = introduced(lab, 1.0, instead=instead)
-    assert sentence.startswith(f"{ABSENT} The embedded pair is loaded instead. ")
+    assert introduced(lab, 1.0, instead=instead).startswith(f"{OFFLINE} ")
+    assert capsys.readouterr().err == f"draftscope: {ABSENT}\n"
 
 
-def test_a_model_that_was_named_is_not_replaced(asked: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_here_and_cannot_be_loaded_is_replaced_too(asked: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "_local", lambda _: "here")
+    assert opened(LoadSettings())[1] == (
+        f"SmolLM2-135M-Instruct cannot be loaded, so the embedded pair is used: {ABSENT}"
+    )
+
+
+@pytest.mark.parametrize("named", [{"target": "smollm2"}, {"draft": "smollm2"}, {"heads": ("eagle3:folder",)}])
+def test_models_that_were_named_are_not_replaced(
+    named: dict[str, Any], asked: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(opening, "OPENS_ON", "other")
-    with pytest.raises(DraftscopeError, match="is not on this machine"):
-        opened(LoadSettings(target="smollm2"))
-    assert asked == ["smollm2"]
+    if "target" in named:
+        with pytest.raises(DraftscopeError, match="is not on this machine"):
+            opened(LoadSettings(**named))
+    else:
+        opened(LoadSettings(**named))
+    assert asked == [named.get("target")]
+
+
+def test_the_embedded_pair_goes_by_a_name(
+    pair_folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(embedded, "home", lambda name: pair_folders[("target", "draft").index(name)])
+    with draftscope.load("embedded", dtype="float32", threads=1) as lab:
+        assert lab.draft is not None
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "embedded").mkdir()
+    assert not embedded.is_pair("embedded")  # a folder of that name is meant
 
 
 def test_the_page_says_that_a_model_is_downloaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sources, "_local", lambda _: None)
-    assert loading(LoadSettings()) == "The engine loads the embedded pair."
+    assert loading(LoadSettings(target="embedded")) == "The engine loads the embedded pair."
+    assert loading(LoadSettings(draft="draft-2l")) == "The engine loads the embedded pair."
     assert loading(LoadSettings(target="here/folder")) == "The engine loads folder."
-    words = "The engine downloads smollm2, which is not on this machine yet, and loads it."
-    assert loading(LoadSettings(target="smollm2")) == words
-    monkeypatch.setattr(opening, "OPENS_ON", "smollm2")
-    assert loading(LoadSettings()) == words
+    words = "The engine downloads SmolLM2-135M-Instruct, which is not on this machine yet, and loads it."
+    assert loading(LoadSettings(target="smollm2")) == loading(LoadSettings()) == words
+    monkeypatch.setattr(sources, "_local", lambda _: "here")
+    assert loading(LoadSettings()) == "The engine loads SmolLM2-135M-Instruct."
 
 
 @pytest.mark.parametrize(
@@ -97,7 +139,7 @@ def test_a_space_chooses_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "serve", lambda *args, **_: served.append(args[2:]))
     monkeypatch.setenv("DRAFTSCOPE_TARGET", "smollm2")
     assert entry.main(Path(__file__).parents[2]) == 0
-    assert [(load.target, drafter) for load, drafter in served] == [("smollm2", OF_SMOLLM2)]
+    assert [(load.target, drafter) for load, drafter in served] == [("smollm2", None)]  # the page chooses
 
 
 Choice: Callable[..., DrafterChoice] = lambda name, there: DrafterChoice(name, name, True, there, "", ())  # noqa: E731
@@ -112,6 +154,24 @@ def test_a_drafter_that_cannot_run_is_not_chosen() -> None:
     pair = [Choice(name, name != "eagle3") for name in ("plain", "early-exit", "draft")]
     assert able("eagle3", pair) == "draft"
     assert able("draft", [Choice("plain", True), Choice("typed", True)]) == "draft"
+
+
+def test_where_a_drafter_cannot_run_a_similar_one_stands_in() -> None:
+    head = [Choice(n, n.startswith("eagle3") or n == "ngram") for n in ("draft", "sampled-tree", *OF_THE_HEAD, "ngram")]
+    assert [able(name, head) for name in ("draft", "sampled-tree", "cascade")] == ["eagle3", OF_THE_HEAD[1], "eagle3"]
+    message = json.loads(engine_message(EngineStatus("ready", "stand-in", tuple(head), chat=True)))
+    assert message["instead"] == {"draft": "eagle3", "sampled-tree": OF_THE_HEAD[1]} and message["chat"] is True
+
+
+@pytest.mark.parametrize(("chat", "chosen"), [(True, "eagle3-sampled-tree"), (False, "sampled-tree")])
+def test_the_drafter_follows_the_models_that_were_loaded(chat: bool, chosen: str) -> None:
+    """A page that expects SmolLM2 is served by the embedded pair where that cannot be had."""
+    every = tuple(Choice(name, True) for name in ("draft", "sampled-tree", *OF_THE_HEAD))
+    admission: Any = SimpleNamespace(engine=SimpleNamespace(status=EngineStatus("ready", "", every, chat=chat)))
+    values = defaults() | page_opening.settings(chat=True)
+    listeners = EngineListeners(Shared(admission, SimpleNamespace(), values, ()), SimpleNamespace())  # type: ignore[arg-type]
+    assert listeners.offered(values["drafter"])["value"] == chosen
+    assert listeners.offered("draft")["value"] == "draft"
 
 
 def test_an_opening_page_sets_no_control_that_its_address_does_not_name() -> None:

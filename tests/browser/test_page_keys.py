@@ -59,6 +59,28 @@ def test_an_example_sets_the_controls(visit: Any) -> None:
     assert page.page.input_value("#ds-prompt textarea").startswith("{")
 
 
+def test_controls_left_alone_follow_the_models_that_were_loaded(functions: Any) -> None:
+    """The page opened for a chat model, and the engine has another one."""
+    both = [{"prompt": "Once", "seed": 1, "drafter": "draft"}, {"prompt": "Why?", "seed": 2, "drafter": "eagle3"}]
+    found = functions.evaluate(
+        """([both, values]) => { Inside.give({ chat: true });
+            const names = ["prompt", "seed", "drafter"];
+            return [{}, { chat: true }, { chat: false }, { chat: false }].map((said) =>
+                Inside.openedOn(names, JSON.stringify(said), values, both).map((each) => each.value ?? null)); }""",
+        [both, ["Why?", 7, "eagle3"]],
+    )
+    assert found == [[None] * 3, [None] * 3, ["Once", None, None], [None] * 3]
+
+
+def test_a_drafter_that_cannot_run_is_replaced_in_what_a_lesson_asks_to_try(functions: Any) -> None:
+    tried = functions.evaluate(
+        """() => { Inside.giveStandIns({ "sampled-tree": "eagle3-sampled-tree" });
+            return ["sampled-tree", "ngram", undefined].map((drafter) =>
+                Inside.withSettings(["drafter", "seed"], ["plain", 1], { drafter, seed: 2 })); }"""
+    )
+    assert tried == [["eagle3-sampled-tree", 2], ["ngram", 2], ["plain", 2]]
+
+
 def test_a_scene_has_prompt_drafter_run_and_step(visit: Any) -> None:
     page = visit("?scene=1&max_new_tokens=16")
     page.ready()

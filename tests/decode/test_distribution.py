@@ -53,6 +53,7 @@ LOSSLESS = {
     "sampled tree, every token": {"drafter": "sampled-tree", "shape": (5, 2)},
     "top-k tree": {"drafter": "topk-tree", "shape": (2, 2)},
     "Sequoia": {"drafter": "sequoia", "tree_nodes": 6, "tree_depth": 3},
+    "EAGLE-3, sampled tree": {"drafter": "eagle3-sampled-tree", "shape": (3, 2)},
     "EAGLE-3, Sequoia": {"drafter": "eagle3-sequoia", "tree_nodes": 6, "tree_depth": 3},
     "n-gram": {"drafter": "ngram", "gamma": 3, "ngram": 2},
     "suffix": {"drafter": "suffix", "gamma": 3},

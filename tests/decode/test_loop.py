@@ -37,6 +37,7 @@ DRAFTERS = {
     "topk-tree": {"shape": (3, 2, 1)},
     "sequoia": {"tree_nodes": 9, "tree_depth": 4},
     "eagle3-sequoia": {"tree_nodes": 9, "tree_depth": 4},
+    "eagle3-sampled-tree": {"shape": (3, 2, 1)},
     "ngram": {"gamma": 4},
     "suffix": {"gamma": 4},
     "suffix-tree": {"tree_nodes": 9, "tree_depth": 4, "tree_width": 3},

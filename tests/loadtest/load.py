@@ -52,6 +52,7 @@ class Server:
         environment = os.environ | {
             "GRADIO_SERVER_NAME": "127.0.0.1",
             "GRADIO_SERVER_PORT": str(self.port),
+            "DRAFTSCOPE_TARGET": "embedded",
             "DRAFTSCOPE_MOST_RUNS": str(visitors),
         }
         self.began = time.monotonic()

@@ -153,7 +153,7 @@ RAGGED = [[5, 6, 7], [8], [5, 6, 7, 8]]
 @pytest.mark.parametrize(
     ("drafter", "prompts"),
     [("eagle3", [[8]]), ("eagle3", [[5, 6, 7, 8] * 60])]
-    + [(drafter, RAGGED) for drafter in ("eagle", "eagle3", "mtp", "eagle3-sequoia")],
+    + [(drafter, RAGGED) for drafter in ("eagle", "eagle3", "mtp", "eagle3-sequoia", "eagle3-sampled-tree")],
 )
 def test_a_loop_of_a_head_is_one_graph(pair: Lab, drafter: str, prompts: list[list[int]]) -> None:
     head = deepcopy(pair.heads[drafter.split("-")[0]])

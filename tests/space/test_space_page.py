@@ -75,6 +75,7 @@ def space(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sp
         "GRADIO_SERVER_NAME": "127.0.0.1",
         "GRADIO_SERVER_PORT": str(port),
         "GRADIO_ROOT_PATH": PREFIX,
+        "DRAFTSCOPE_TARGET": "embedded",
         "DRAFTSCOPE_MOST_RUNS": "2",
         "DRAFTSCOPE_MOST_UPLOAD_MB": "4",
         "DRAFTSCOPE_GRACE_S": "60",

@@ -18,7 +18,17 @@ from draftscope_app.recordings.first import record
 from tests.support.framed import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
-ITEMS = ("instrument", "lessons", "theme.json", "prompts.json", "page.css", "player.css", "bench.css", "results")
+ITEMS = (
+    "instrument",
+    "lessons",
+    "theme.json",
+    "prompts.json",
+    "chat_prompts.json",
+    "page.css",
+    "player.css",
+    "bench.css",
+    "results",
+)
 START_S, END_S = 300, 60  # on a machine that has much else to do
 SERVER = """
 import sys

@@ -33,7 +33,7 @@ Trace = Annotated[Path, typer.Argument(metavar="TRACE", help="a trace, as 'draft
 # Loading: one option for each field of `LoadSettings` that is listed here.
 
 _LOADING: Mapping[str, tuple[str, str]] = {  # field -> metavar, help
-    "target": ("MODEL", "hub id, folder, GGUF file, or a name: smollm2, experts, ...; default: the embedded pair"),
+    "target": ("MODEL", "hub id, folder, GGUF file, or a name: smollm2, embedded, experts, ...; default: embedded"),
     "draft": ("MODEL", "draft model, such as mamba2; several for a cascade, the largest first: A,B"),
     "heads": (
         "KIND:MODEL",

@@ -27,14 +27,18 @@ class Environment(BaseModel):
         "", alias="GRADIO_ROOT_PATH", description="path or full address under which a proxy serves the page"
     )
     target: str = Field(
-        "", alias="DRAFTSCOPE_TARGET", description="hub id, folder, or a known name: smollm2; empty: the embedded pair"
+        "",
+        alias="DRAFTSCOPE_TARGET",
+        description="hub id, folder, or a name such as embedded; empty: smollm2, else embedded",
     )
     draft: str = Field(
         "", alias="DRAFTSCOPE_DRAFT", description="hub id or folder of the draft model; several for a cascade: A,B"
     )
     heads: str = Field("", alias="DRAFTSCOPE_HEADS", description="heads as KIND:MODEL, separated by commas")
     drafter: str = Field(
-        "", alias="DRAFTSCOPE_DRAFTER", description="drafter selected when the page opens; empty: draft"
+        "",
+        alias="DRAFTSCOPE_DRAFTER",
+        description="drafter selected when the page opens; empty: one that drafts a tree",
     )
     dtype: str = Field("auto", alias="DRAFTSCOPE_DTYPE", description="auto, float32, bfloat16 or float16")
     device: str = Field("auto", alias="DRAFTSCOPE_DEVICE", description="auto, cpu or cuda")

@@ -106,6 +106,7 @@ class DrafterChoice:
 class Ready:
     sentence: str
     drafters: tuple[DrafterChoice, ...]
+    chat: bool = False  # the target has a chat template
 
 
 @dataclass(frozen=True)
@@ -157,3 +158,4 @@ class EngineStatus:
     drafters: tuple[DrafterChoice, ...] = field(default=())
     refused: str = ""  # why other models were not loaded in place of these
     comes_back: bool = False  # of a failed one: it is started again after a pause
+    chat: bool = False  # the target has a chat template

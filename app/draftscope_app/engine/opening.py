@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.load_settings import LoadSettings
+from draftscope.models.loading.known import known
 
 if TYPE_CHECKING:
     from draftscope.decode.lab import Lab
 
-OPENS_ON: str | None = None  # a name in the table of known models, such as "smollm2"; None: the embedded pair
+OPENS_ON = "smollm2"  # a name in the table of known models
+
+
+def opens(load: LoadSettings) -> LoadSettings:
+    """The models that were named, or those that a server opens on if none was."""
+    unnamed = load.target is None and load.draft is None and not load.heads
+    return replace(load, target=OPENS_ON) if unnamed else load
+
+
+def is_chat(load: LoadSettings) -> bool:
+    """Whether a server with these settings opens on a known model, all of which answer in a chat template."""
+    return known(opens(load).target) is not None
 
 
 def opened(load: LoadSettings) -> tuple[Lab, str]:
@@ -21,24 +35,40 @@ def opened(load: LoadSettings) -> tuple[Lab, str]:
     """
     import draftscope
 
-    if OPENS_ON is None or load.target is not None or load.draft is not None or load.heads:
+    wanted = opens(load)
+    if wanted == load:
         return draftscope.load(**asdict(load)), ""
     try:
-        return draftscope.load(**asdict(replace(load, target=OPENS_ON))), ""
+        return draftscope.load(**asdict(wanted)), ""
     except DraftscopeError as error:
-        return draftscope.load(**asdict(load)), f"{error} The embedded pair is loaded instead."
+        print(f"draftscope: {error}", file=sys.stderr)
+        return draftscope.load(**asdict(load)), _instead(error)
+
+
+def _instead(error: DraftscopeError) -> str:
+    from draftscope.models.loading.sources import is_here
+
+    if is_here(OPENS_ON):
+        return f"{_title(OPENS_ON)} cannot be loaded, so the embedded pair is used: {error}"
+    return (
+        f"{_title(OPENS_ON)} is not on this machine and cannot be downloaded now, so the embedded pair is loaded; "
+        "connect to a network and start again."
+    )
 
 
 def loading(load: LoadSettings) -> str:
     """What is said while these models are loaded."""
-    from pathlib import Path
-
+    from draftscope.models.loading.embedded import is_pair
     from draftscope.models.loading.sources import is_here
 
-    target = load.target or OPENS_ON
-    if target is None:
+    target = opens(load).target
+    if target is None or is_pair(target):
         return "The engine loads the embedded pair."
-    name = Path(target).name
     if is_here(target):
-        return f"The engine loads {name}."
-    return f"The engine downloads {name}, which is not on this machine yet, and loads it."
+        return f"The engine loads {_title(Path(target).name)}."
+    return f"The engine downloads {_title(str(target))}, which is not on this machine yet, and loads it."
+
+
+def _title(name: str) -> str:
+    found = known(name)
+    return found.title if found is not None else name

@@ -161,7 +161,9 @@ class EngineProcess:
             self.status = EngineStatus("loading", message.sentence)
         elif isinstance(message, Ready):
             self.load, self._next_load = self._next_load or self.load, None
-            self.status = EngineStatus("ready", message.sentence, message.drafters, refused=self._refused)
+            self.status = EngineStatus(
+                "ready", message.sentence, message.drafters, refused=self._refused, chat=message.chat
+            )
             self._refused = ""
         elif isinstance(message, ChangeFailed):
             self._next_load = None

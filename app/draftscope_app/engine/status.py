@@ -36,6 +36,11 @@ def _place(lab: Lab) -> str:
     return f"a CPU, {count(torch.get_num_threads(), 'thread')}"
 
 
+def chats(lab: Lab) -> bool:
+    """Whether the target reads its prompt in a chat template."""
+    return bool(getattr(lab.tokenizer, "chat_template", None))
+
+
 def choices(lab: Lab) -> tuple[DrafterChoice, ...]:
     """Every drafter as the page offers it."""
     return tuple(DrafterChoice(d.name, d.title, d.exact, d.available, d.why_not, tuple(d.uses)) for d in lab.drafters())

@@ -21,7 +21,7 @@ from draftscope.trace.events import Round, RunEnd
 from draftscope_app.engine import messages
 from draftscope_app.engine.opening import loading, opened
 from draftscope_app.engine.play import Event, events_of, sentence_of
-from draftscope_app.engine.status import choices, introduced
+from draftscope_app.engine.status import chats, choices, introduced
 
 if TYPE_CHECKING:
     from draftscope.decode.lab import Lab
@@ -80,7 +80,7 @@ class _Worker:
             self._not_loaded(f"The models could not be loaded ({type(error).__name__}: {error}).")
             return
         self._lab, self._threads = lab, torch.get_num_threads()
-        self._say(messages.Ready(introduced(lab, time.monotonic() - began, instead=instead), drafters))
+        self._say(messages.Ready(introduced(lab, time.monotonic() - began, instead=instead), drafters, chats(lab)))
 
     def _not_loaded(self, sentence: str) -> None:
         """The models that were loaded before, if any, stay."""

@@ -25,7 +25,7 @@ from draftscope_app.engine.handle import RunHandle, runs_before
 from draftscope_app.engine.notice import Notice
 from draftscope_app.engine.opening import opened
 from draftscope_app.engine.play import events_of, sentence_of
-from draftscope_app.engine.status import choices, introduced
+from draftscope_app.engine.status import chats, choices, introduced
 
 if TYPE_CHECKING:
     from draftscope.decode.lab import Lab
@@ -218,4 +218,5 @@ def _loaded(load: LoadSettings, place: str) -> tuple[Lab | None, jobs.EngineStat
         lab, instead = opened(load)
     except DraftscopeError as error:
         return None, jobs.EngineStatus("failed", str(error))
-    return lab, jobs.EngineStatus("ready", introduced(lab, time.monotonic() - began, place, instead), choices(lab))
+    sentence = introduced(lab, time.monotonic() - began, place, instead)
+    return lab, jobs.EngineStatus("ready", sentence, choices(lab), chat=chats(lab))

@@ -10,15 +10,19 @@ from draftscope_app.page import controls
 from draftscope_app.page.runs import lessons
 
 
-def script(network: str = "") -> str:
-    """One classic script behind one name, `Draftscope`. `network` is the page's address for other machines, if any."""
+def script(network: str = "", chat: bool = False) -> str:
+    """One classic script behind one name, `Draftscope`. `network` is the page's address for other machines, if any.
+    `chat`: the target is expected to answer in a chat, until the engine has said whether it does.
+    """
+    both = {"chat": presets(chat=True), "text": presets()}
     return html.script(
-        presets=presets(), lessonNames=lessons.names(), metrics=lessons.meanings(), labels=controls.labels(),
+        presets=both, chat=chat, lessonNames=lessons.names(), metrics=lessons.meanings(), labels=controls.labels(),
         network=network,
     )  # fmt: skip
 
 
-def presets() -> dict[str, list[str]]:
-    """Kind of text -> prompts."""
-    loaded: dict[str, list[str]] = json.loads((assets() / "prompts.json").read_text(encoding="utf-8"))
+def presets(chat: bool = False) -> dict[str, list[str]]:
+    """Kind of text -> prompts: texts to continue, or questions for a `chat` model. The kinds are the same."""
+    path = assets() / ("chat_prompts.json" if chat else "prompts.json")
+    loaded: dict[str, list[str]] = json.loads(path.read_text(encoding="utf-8"))
     return loaded

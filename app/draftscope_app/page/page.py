@@ -31,9 +31,9 @@ from draftscope_app.page.shared import Shared
 UPLOADS_S = 3600  # how long an uploaded file is kept, and how often old ones are deleted
 
 
-def head(network: str = "") -> str:
-    """The script that belongs into the document's head. `network` is the page's address for other machines, if any."""
-    return f"<script>{bundle.script(network)}</script>"
+def head(network: str = "", chat: bool = False) -> str:
+    """The script that belongs into the document's head; see `bundle.script`."""
+    return f"<script>{bundle.script(network, chat)}</script>"
 
 
 def build(
@@ -42,11 +42,12 @@ def build(
     drafter: str | None = None,
     lets_load: bool = False,
     servers: KnownServers | None = None,
+    chat: bool = False,
 ) -> gr.Blocks:
     """The whole page over one engine. `drafter` is selected when it opens; with `lets_load` it offers to load other
-    models. `servers` of other programs may be raced and audited."""
+    models. `servers` of other programs may be raced and audited. `chat`: the target is expected to be a chat model."""
     most_tokens = admission.limits.most_tokens
-    defaults = controls.defaults() | opening.settings(drafter)
+    defaults = controls.defaults() | opening.settings(drafter, chat)
     defaults["max_new_tokens"] = min(defaults["max_new_tokens"], most_tokens)
     shared = Shared(admission, visitors, defaults, first_run(), servers or KnownServers())
     first = recording(shared.first) if shared.first else ""

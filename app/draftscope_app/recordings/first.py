@@ -1,7 +1,7 @@
 """Records the run that the page shows before any model is loaded: `python -m draftscope_app.recordings.first`.
 
-A race of the embedded pair with the settings that the page opens with, and the solo runs behind its headline, as a
-trace.
+A race of the models that a server opens on, with the settings that the page opens with, and the solo runs behind its
+headline, as a trace.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from draftscope import load
 from draftscope.base.assets import assets
 from draftscope.decode.race import race, solo_runs, verify_costs
 from draftscope.drafters.settings import Settings
+from draftscope.models.loading.known import known
 from draftscope.trace import files
+from draftscope_app.engine.opening import OPENS_ON
 from draftscope_app.page import controls, opening
 
 FIRST = assets() / "traces" / "first.jsonl.gz"
@@ -23,12 +25,12 @@ FIRST = assets() / "traces" / "first.jsonl.gz"
 
 def record(
     out: Annotated[Path, typer.Option(metavar="FILE", help="where the trace goes")] = FIRST,
-    target: Annotated[str | None, typer.Option(metavar="MODEL", help="default: the embedded pair")] = None,
+    target: Annotated[str, typer.Option(metavar="MODEL", help="default: what a server opens on")] = OPENS_ON,
     draft: Annotated[str | None, typer.Option(metavar="MODEL", help="draft model")] = None,
     tokens: Annotated[int, typer.Option(help="tokens to write")] = opening.TREE["max_new_tokens"],
 ) -> None:
     """Record the run that the page opens with."""
-    chosen = controls.defaults() | opening.settings() | {"max_new_tokens": tokens}
+    chosen = controls.defaults() | opening.settings(chat=known(target) is not None) | {"max_new_tokens": tokens}
     prompt = chosen["prompt"]
     lab = load(target, draft)
     lanes = {name: Settings.of(**values) for name, values in controls.lanes(chosen, None)}

@@ -22,6 +22,7 @@ from draftscope_app.engine.handle import RunHandle
 from draftscope_app.engine.interface import Engine
 from draftscope_app.engine.messages import Happened, Job, Refused
 from draftscope_app.engine.sessions import Visitors, new_run_id
+from draftscope_app.page.listeners.engine import able
 from draftscope_app.reports import lanes
 
 PERIOD_S = 0.05  # events that come in less time are taken together
@@ -30,19 +31,21 @@ OPENING = """Continues a prompt by speculative decoding and returns the text, it
 Parameters:
     prompt: the text to continue
 """
+DRAFTER = "name of a drafter; empty: the draft model's chain, or a similar one that can run on this server's models"
 CLOSING = "Returns:\n    text, token_ids, drafter, exact, synthetic, settings, target_forwards and metrics"
 
 
 def endpoint(admission: Admission, visitors: Visitors) -> Callable[..., Any]:
     """The function behind the endpoint, for `gr.api`; its arguments are the prompt and every setting."""
 
-    known = known_settings()
+    known = _offered()
 
     async def decode(request: gr.Request, prompt: str, *values: Any) -> Any:
         try:
             given = dict(zip(known, values, strict=True))
             refuse_long({"prompt": text_of(prompt)} | given, admission.limits.most_text)
             refuse_halves(given)
+            given["drafter"] = given["drafter"] or await _usual(admission.engine)
             settings = Settings.of(**given)
             most = admission.limits.most_tokens
             if settings.max_new_tokens > most:
@@ -72,7 +75,24 @@ def endpoint(admission: Admission, visitors: Visitors) -> Callable[..., Any]:
 
 def defaults() -> list[Any]:
     """What the endpoint's settings are when they are not given, in order, as JSON."""
-    return [_default(field) for field in known_settings().values()]
+    return [_default(field) for field in _offered().values()]
+
+
+def _offered() -> dict[str, FieldInfo]:
+    """The settings of a call. Which drafter is the usual one depends on the models that are loaded."""
+    settings = dict(known_settings())
+    settings["drafter"] = FieldInfo(annotation=str, default="", description=DRAFTER)
+    return settings
+
+
+async def _usual(engine: Engine) -> str:
+    """A chain of the draft model, or the nearest drafter that can run; known once the models are loaded."""
+    while True:
+        changes = engine.changed.count
+        if engine.status.phase != "loading":
+            break
+        await engine.changed.wait(changes)
+    return able(Settings.of().drafter, engine.status.drafters)
 
 
 async def _events(engine: Engine, handle: RunHandle) -> list[AnyEvent]:

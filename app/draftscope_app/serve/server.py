@@ -23,6 +23,7 @@ from draftscope.base.load_settings import LoadSettings
 from draftscope_app.engine import log, select
 from draftscope_app.engine.admission import Admission
 from draftscope_app.engine.config import Environment
+from draftscope_app.engine.opening import is_chat
 from draftscope_app.engine.sessions import Visitors
 from draftscope_app.serve import health, hosts
 from draftscope_app.serve.network import network_address
@@ -110,7 +111,8 @@ def _launch(
         known = servers.KnownServers(
             servers.listed(environment.servers) if own else (), own and environment.lets_add_servers(host)
         )
-        demo = page.build(admission, visitors, drafter, lets_load, known)
+        chat = is_chat(admission.engine.load)
+        demo = page.build(admission, visitors, drafter, lets_load, known, chat)
         with demo:
             gradio.events.api(api.endpoint(admission, visitors), api_name="decode", concurrency_limit=None)
         demo.queue(default_concurrency_limit=EVENTS_AT_ONCE)
@@ -119,7 +121,7 @@ def _launch(
             server_name=host, server_port=port, root_path=environment.root_path,
             inbrowser=open_browser, quiet=True, show_error=False, ssr_mode=False, pwa=False,
             theme=theme.gradio_theme(), css=theme.page_css(), footer_links=[], run_history=False,
-            head=page.head(network_address(host, port)),
+            head=page.head(network_address(host, port), chat),
             max_file_size=f"{environment.most_upload_mb}mb", mcp_server=select.speaks_mcp(), prevent_thread_lock=True,
             app_kwargs={"routes": health.routes(admission), "middleware": guards},
             state_session_capacity=SESSIONS,

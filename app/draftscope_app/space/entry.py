@@ -11,7 +11,6 @@ from draftscope.base.errors import DraftscopeError
 
 def main(root: Path) -> int:
     """Serves until SIGTERM; invalid settings are one sentence. The environment takes precedence over `space.yaml`."""
-    from draftscope.models.loading.known import usual_drafter
     from draftscope_app.engine.config import Environment
     from draftscope_app.space.description import read
 
@@ -19,9 +18,9 @@ def main(root: Path) -> int:
         environment = Environment.read(read(root / "space.yaml").environment | os.environ)
         from draftscope_app.serve.server import serve
 
-        load = environment.load
-        drafter = environment.drafter or usual_drafter(load)
-        serve(environment.host, environment.port, load, drafter, environment=environment)
+        serve(
+            environment.host, environment.port, environment.load, environment.drafter or None, environment=environment
+        )
     except DraftscopeError as error:
         print(f"draftscope: {error}", file=sys.stderr)
         return 2

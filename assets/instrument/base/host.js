@@ -1,6 +1,8 @@
 // What passes between the instrument and the page around it. An instrument that runs alone has no host, and then
 // nothing can be requested.
 
+import { withSettings } from "./models.js";
+
 let host = { events: [], trigger: () => {}, server: {} };
 let wanted = {}; // what was requested last
 const early = []; // deltas that came before the element was ready
@@ -35,11 +37,7 @@ export function resumeRun(token) {
 }
 
 /** The host's controls, with what a lesson asks to try. */
-export const attempted = (names, values) => values.map((value, i) => (names[i] in wanted ? wanted[names[i]] : value));
-
-/** The host's controls, with an example's settings. */
-export const exampled = (names, values, example) =>
-  values.map((value, i) => (names[i] in example ? example[names[i]] : value));
+export const attempted = (names, values) => withSettings(names, values, wanted);
 
 /** The answer of one of the server's functions; undefined, and a sentence on the page, where none came. */
 export async function callServer(name, question) {

@@ -6,6 +6,7 @@ import { KEPT_IN_ADDRESS, fromAddress, writeAddress } from "../base/address.js";
 import { h, setText } from "../base/dom.js";
 import { counted } from "../base/format.js";
 import { callServer, say } from "../base/host.js";
+import { giveStandIns } from "../base/models.js";
 import { saveFile } from "../draw/pictures.js";
 import { showTaught, teacherQuery } from "./teach.js";
 
@@ -113,13 +114,8 @@ export function readEngine(rules, said) {
   const told = said ? JSON.parse(said) : {};
   uses = told.uses || uses;
   able = told.able || able;
+  if (told.instead) giveStandIns(told.instead);
   return shown(rules);
-}
-
-/** The next prompt of a kind: pressing a kind again goes on to its next one. */
-export function preset(kind, current) {
-  const prompts = given.presets[kind];
-  return prompts[(prompts.indexOf(current) + 1) % prompts.length];
 }
 
 const LONGEST = 6000; // of a query; servers refuse much longer ones

@@ -1,14 +1,14 @@
 // All that may be called from outside: by the page's listeners, by an exported file. Nothing else is reachable.
 
 import { give } from "../base/given.js";
-import { again, askHost, attempted, connect, exampled, receive } from "../base/host.js";
+import { again, askHost, attempted, connect, receive } from "../base/host.js";
+import { exampled, openedOn, preset } from "../base/models.js";
 import { Instrument } from "./element.js";
 import {
   copyLink,
   flipTheme,
   holdPresses,
   lessonShown,
-  preset,
   queryOf,
   readEngine,
   remember,
@@ -47,6 +47,7 @@ export const Draftscope = {
   copyLink, // the address
   show: showControls,
   told: readEngine,
+  opened: openedOn,
   preset,
   unfoldSettings, // the controls
 };

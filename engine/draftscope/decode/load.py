@@ -62,10 +62,10 @@ def load(settings: _Call) -> Lab:
     """Loads a target and what drafts for it; without arguments, the embedded pair and the heads trained for it.
 
     A target alone has no draft model; a known one ('smollm2') brings the heads trained for it. Embedded models also go
-    by their names ('draft-2l'). `draft` may name several models with commas between them: the first is the draft model,
-    and in a cascade each drafts for the one before it. A draft with another tokenizer than the target's drafts through
-    text (see `Lab.limits`). `heads` are drafters that read the target's features, each as 'kind:folder or hub id'
-    (kinds: `draftscope.models.heads.KINDS`).
+    by their names ('draft-2l'), and the pair by 'embedded'. `draft` may name several models with commas between them:
+    the first is the draft model, and in a cascade each drafts for the one before it. A draft with another tokenizer
+    than the target's drafts through text (see `Lab.limits`). `heads` are drafters that read the target's features, each
+    as 'kind:folder or hub id' (kinds: `draftscope.models.heads.KINDS`).
 
     `device_map` spreads the target over all devices ('auto'); the draft lies where the target's inputs go. `revision`
     and `draft_revision` (of the first draft) are branches, tags or commits on the hub. `progress` shows bars. `ballast`
@@ -105,7 +105,7 @@ def _loaded(settings: _Call, threads_before: int) -> Lab:
     ballast = pair_of(settings.ballast) if settings.ballast is not None else None
     options = _checkpoint_options(settings)
     target, draft, heads = settings.target, settings.draft, [*known.heads_for(settings), *settings.heads]
-    if target is None:
+    if target is None or embedded.is_pair(target):
         target, draft = embedded.home("target"), draft or embedded.home("draft")
         heads = [*embedded.heads_for(target), *heads]  # of two heads of a kind, the later one counts
     place, drafts = _places(target, draft, options, settings)

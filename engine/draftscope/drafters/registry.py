@@ -40,6 +40,7 @@ OWN: tuple[DrafterInfo, ...] = (
     draft_model.TOP_K_TREE,
     sequoia.DRAFT,
     recurrent.EAGLE3,
+    recurrent.EAGLE3_SAMPLED_TREE,
     dynamic.EAGLE3_TREE,
     sequoia.EAGLE3,
     recurrent.EAGLE,

@@ -13,12 +13,13 @@ from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import Given, takes, whole
 
 EXTRA = ("gradio", "pandas", "plotly")  # installed with draftscope[app] only
+TARGET = "hub id, folder, GGUF file, or a name: smollm2, embedded, ...; default: smollm2, else embedded"
 
 app = typer.Typer(add_completion=False)
 
 
 @app.command()
-@takes(loading=options.MODEL_OPTIONS)
+@takes(loading=options.model_options(about={"target": TARGET}))
 def serve(
     loading: Given,
     host: Annotated[str, typer.Option(metavar="ADDRESS", help="address to listen on")] = "127.0.0.1",
@@ -37,13 +38,13 @@ def serve(
     from draftscope_app.serve import server
 
     environment = Environment.read({"DRAFTSCOPE_LOG": "off"} | os.environ)
-    load, drafter = options.models(loading, drafter)
+    load, named = options.models(loading, drafter)
     try:
         server.serve(
             host=host,
             port=port,
             load=load,
-            drafter=drafter,
+            drafter=named if drafter is not None else None,  # the page chooses for itself
             open_browser=not no_browser,
             environment=environment,
         )

@@ -11,6 +11,7 @@ import gradio as gr
 from draftscope.base.errors import DraftscopeError
 from draftscope_app.engine.messages import DrafterChoice, EngineStatus
 from draftscope_app.engine.sessions import new_run_id
+from draftscope_app.page import opening
 from draftscope_app.page.controls import from_query, names
 from draftscope_app.page.layout import Widgets
 from draftscope_app.page.panel import first_choices
@@ -19,7 +20,12 @@ from draftscope_app.page.runs import own_models
 from draftscope_app.page.runs.feed import note
 from draftscope_app.page.shared import PRIVATE, Shared
 
-OFTEN = ("draft", "ngram")  # drafters to choose where the one that was asked for cannot run
+TREES = (opening.TREE["drafter"], opening.CHAT_TREE["drafter"])  # of the page's opening: for a text, for a chat
+STAND_INS = {  # the nearest drafter where one cannot run
+    "draft": "eagle3", "sampled-tree": "eagle3-sampled-tree", "topk-tree": "eagle3-tree", "sequoia": "eagle3-sequoia",
+}  # fmt: skip
+STAND_INS |= {other: name for name, other in STAND_INS.items()}
+OFTEN = ("draft", "eagle3", "ngram")  # drafters to choose where there is none of these either
 
 
 class EngineListeners:
@@ -88,17 +94,18 @@ class EngineListeners:
         known = self.engine.status.drafters
         if not known:
             return gr.update(choices=first_choices(drafter), value=drafter)
-        usual = self.shared.defaults["drafter"]
-        asked = drafter != usual and drafter in {d.name for d in known}
+        default, chat = self.shared.defaults["drafter"], self.engine.status.chat
+        usual = TREES[chat] if default == TREES[not chat] else default
+        asked = drafter != default and drafter in {d.name for d in known}
         chosen = drafter if asked else able(usual, known)
         choices = [(d.title, d.name) for d in known if d.available or d.name == chosen]
         return gr.update(choices=choices, value=chosen)
 
 
 def able(drafter: str, known: Sequence[DrafterChoice]) -> str:
-    """That drafter if it can run with the models that are loaded, else one that can."""
+    """That drafter if it can run with the models that are loaded, else one that can, if possible a similar one."""
     others = [d.name for d in known if d.available and d.name not in ("plain", "typed")]
-    return next((name for name in (drafter, *OFTEN, *others) if name in others), drafter)
+    return next((name for name in (drafter, STAND_INS.get(drafter), *OFTEN, *others) if name in others), drafter)
 
 
 def engine_message(status: EngineStatus) -> str:
@@ -108,6 +115,8 @@ def engine_message(status: EngineStatus) -> str:
         more["titles"] = {d.name: d.title for d in status.drafters}
         more["uses"] = {d.name: d.uses for d in status.drafters}
         more["able"] = [d.name for d in status.drafters if d.available]
+        more["instead"] = {d.name: able(d.name, status.drafters) for d in status.drafters if not d.available}
+        more["chat"] = status.chat
         more["unable"] = [[d.title, d.why_not] for d in status.drafters if not d.available]
     if status.phase == "failed":
         more["note"] = status.sentence

@@ -19,7 +19,7 @@ def attach(widgets: Widgets, defaults: Controls, query: str) -> None:
     for kind, button in widgets.kinds.items():
         button.click(None, prompt, prompt, js=f"(prompt) => Draftscope.preset({json.dumps(kind)}, prompt)")
     for name, button in widgets.examples.items():
-        wanted = json.dumps(opening.examples()[name])
+        wanted = json.dumps([opening.examples(chat)[name] for chat in (False, True)])
         button.click(
             None, values, values, js=f"(...values) => Draftscope.example({json.dumps(names())}, values, {wanted})"
         )
@@ -45,3 +45,8 @@ def _attach_visibility(widgets: Widgets, defaults: Controls) -> None:
         )
     messages = widgets.messages
     messages.change(None, messages, own, js=f"(message) => Draftscope.told({rules}, message)")
+    both = json.dumps([{**defaults, **opening.settings(chat=chat)} for chat in (False, True)])
+    messages.change(
+        None, [messages, *widgets.values], widgets.values,
+        js=f"(message, ...values) => Draftscope.opened({json.dumps(names())}, message, values, {both})",
+    )  # fmt: skip

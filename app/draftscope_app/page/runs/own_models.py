@@ -11,6 +11,7 @@ import gradio as gr
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.load_settings import LoadSettings
+from draftscope.models.loading.embedded import PAIR
 from draftscope.models.loading.known import KNOWN
 from draftscope_app.engine.admission import refuse_long
 from draftscope_app.engine.interface import Engine
@@ -65,7 +66,7 @@ def wanted(base: LoadSettings, target: str, draft: str, revision: str) -> LoadSe
         raise DraftscopeError(f"revision = '{names[2]}', but no target is named; name one, or leave it out.")
     return replace(
         base,
-        target=names[0] or None,
+        target=names[0] or PAIR,
         draft=names[1] or None,
         revision=names[2] or None,
         draft_revision=None,

@@ -1,4 +1,4 @@
-"""Heads that draft token after token from the target's features: EAGLE-1, EAGLE-3, MTP. Here as drawn chains.
+"""Heads that draft token after token from the target's features: EAGLE-1, EAGLE-3, MTP. Here as drawn chains and trees.
 
 Papers: EAGLE-1 2401.15077, EAGLE-3 2503.01840, multi-token prediction 2412.19437 (section 2.2). A head reads pairs: the
 target's feature of a token, and the token after it. Pairs of committed tokens stay in the head's cache. While drafting,
@@ -17,7 +17,7 @@ from draftscope.drafters.drafter import Drafter, DrafterInfo, Outcome, Parts, St
 from draftscope.drafters.heads.pending import PendingFeatures
 from draftscope.drafters.length import Lengths, lengths_of
 from draftscope.drafters.model.levels import Drafted, LevelPlan, Levels
-from draftscope.drafters.options import ChainOptions, DrafterOptions
+from draftscope.drafters.options import ChainOptions, DrafterOptions, ShapeOptions
 from draftscope.models.cache.masks import Reach, attention_mask
 from draftscope.models.forward.graphs import Call, Outputs
 from draftscope.models.heads import RecurrentHead, kind_of
@@ -220,6 +220,19 @@ def _chain(kind: str, title: str, paper: str) -> DrafterInfo[ChainOptions]:
     )
 
 
+def _sampled_tree(parts: Parts[ShapeOptions]) -> Drafter:
+    return RecurrentLevels(parts, recurrent_head(parts, "eagle3"), even(parts.options.shape))
+
+
 EAGLE = _chain("eagle", "EAGLE-1 head, chain", "Li et al. 2401.15077")
 EAGLE3 = _chain("eagle3", "EAGLE-3 head, chain", "Li et al. 2503.01840")
+EAGLE3_SAMPLED_TREE = DrafterInfo(
+    name="eagle3-sampled-tree",
+    title="EAGLE-3 head, sampled tree",
+    paper="Li et al. 2503.01840; the tree: Jeon et al. 2402.12374 (recursive rejection sampling without replacement)",
+    create=_sampled_tree,
+    options=ShapeOptions,
+    needs_head="eagle3",
+    grows_trees=True,
+)
 MTP = _chain("mtp", "Multi-token prediction head, chain", "DeepSeek-V3 2412.19437, section 2.2")

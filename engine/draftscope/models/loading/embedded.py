@@ -13,6 +13,7 @@ from pathlib import Path
 from draftscope.base.assets import assets
 from draftscope.base.errors import DraftscopeError
 
+PAIR = "embedded"  # as a target: the pair that `load` takes without a name, with its heads
 RECORD = "training.json"  # in every folder: how the weights beside it were trained
 EDGE = 16 * 2**20  # bytes at the start and at the end of a weight file that its digest covers
 
@@ -80,6 +81,11 @@ def resolved(source: str | Path) -> str | Path:
     """The folder of the embedded model named `source`, unless there is a local folder of that name; else `source`."""
     named = any(member.name == source for member in FAMILY) and not Path(source).exists()
     return (place(str(source)) or source) if named else source
+
+
+def is_pair(source: str | Path) -> bool:
+    """Whether `source` is the pair's name, and no local folder."""
+    return source == PAIR and not Path(source).exists()
 
 
 def heads_for(target: Path) -> list[str]:
