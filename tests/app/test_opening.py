@@ -99,7 +99,7 @@ def test_models_that_were_named_are_not_replaced(
 def test_the_embedded_pair_goes_by_a_name(
     pair_folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(embedded, "home", lambda name: pair_folders[("target", "draft").index(name)])
+    monkeypatch.setattr(embedded, "home", lambda name: pair_folders[name != "target"])
     with draftscope.load("embedded", dtype="float32", threads=1) as lab:
         assert lab.draft is not None
     monkeypatch.chdir(tmp_path)
@@ -117,6 +117,11 @@ def test_the_page_says_that_a_model_is_downloaded(monkeypatch: pytest.MonkeyPatc
     assert loading(LoadSettings(target="smollm2")) == loading(LoadSettings()) == words
     monkeypatch.setattr(sources, "_local", lambda _: "here")
     assert loading(LoadSettings()) == "The engine loads SmolLM2-135M-Instruct."
+
+
+@pytest.mark.parametrize("name", ["eagle3", "eagle3-tree", "eagle3-sampled-tree", "eagle3-sequoia"])
+def test_a_tree_over_a_head_names_that_head(name: str) -> None:
+    assert options.models({}, f"{name}:folder") == (LoadSettings(heads=("eagle3:folder",)), name)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,8 @@ import pytest
 from draftscope.base.assets import assets
 from draftscope.trace import files
 from draftscope.trace import html as player
-from draftscope.trace.events import SCHEMA_VERSION, AnyEvent, Round, RunStart
+from draftscope.trace.events import SCHEMA_VERSION, AnyEvent, ModelInfo, Round, RunEnd, RunStart
+from draftscope_app.page import opening
 from tests.support.alone import Alone
 
 pytestmark = pytest.mark.browser
@@ -47,9 +48,13 @@ def box(page: Alone, selector: str) -> dict[str, float]:
 def test_the_shipped_run_is_a_tree_sampled_above_zero(events: list[AnyEvent]) -> None:
     starts = {event.lane: event for event in events if isinstance(event, RunStart)}
     settings = starts["speculative"].settings
-    assert settings["drafter"] == "sampled-tree"
-    assert list(settings["shape"]) == [3, 2, 1]
+    assert settings["drafter"] == opening.CHAT_TREE["drafter"]
+    assert ", ".join(map(str, settings["shape"])) == opening.CHAT_TREE["shape"]
     assert settings["temperature"] > 0
+    assert {model.name for model in starts["speculative"].models} == {
+        "SmolLM2-135M-Instruct",
+        "llama-smollm2-135m-eagle3",
+    }
     assert all(start.schema_version == SCHEMA_VERSION for start in starts.values())
 
 
@@ -137,8 +142,17 @@ def test_gaps_follow_the_clock(page: Alone) -> None:
     page.painted()
 
 
-def test_the_embedded_model_is_called_what_it_is(page: Alone) -> None:
-    assert page.text(".demo") == "14.6M demo model: watch the mechanism, not the prose"
+def test_the_embedded_model_is_called_what_it_is(
+    browser: Any, page: Alone, events: list[AnyEvent], tmp_path: Path
+) -> None:
+    assert page.text(".demo") == ""  # a real model needs no excuse
+    embedded = ModelInfo(role="target", name="llama-draftscope-15m", layers=6, hidden=384, parameters=14_600_000)
+    run = [each.model_copy(update={"models": [embedded]}) if isinstance(each, RunStart) else each for each in events]
+    (tmp_path / "run.html").write_text(player.page(run), encoding="utf-8")
+    opened = Alone(browser, tmp_path / "run.html")
+    opened.painted()
+    assert opened.text(".demo") == "14.6M demo model: watch the mechanism, not the prose"
+    opened.close()
 
 
 def test_no_void_beside_the_round(page: Alone) -> None:
@@ -148,18 +162,11 @@ def test_no_void_beside_the_round(page: Alone) -> None:
     assert scale["width"] == pytest.approx(decision["x"] + decision["width"] - tree["x"], abs=1)
 
 
-def test_the_answer_of_a_chat_model_stands_apart_from_its_prompt(
-    browser: Any, events: list[AnyEvent], tmp_path: Path
-) -> None:
-    chat = [
-        event.model_copy(update={"rendered": "<user>hi</user>"}) if isinstance(event, RunStart) else event
-        for event in events
-    ]
-    (tmp_path / "run.html").write_text(player.page(chat), encoding="utf-8")
-    opened = Alone(browser, tmp_path / "run.html")
-    opened.painted()
-    for text in opened.element.locator(".pane").all_text_contents():
+def test_the_answer_of_a_chat_model_stands_apart_from_its_prompt(page: Alone, events: list[AnyEvent]) -> None:
+    asked = next(event for event in events if isinstance(event, RunStart))
+    assert asked.rendered
+    answers = [event.text for event in events if isinstance(event, RunEnd)]
+    for text, written in zip(page.element.locator(".pane").all_text_contents(), answers, strict=True):
         prompt, answer = text.split("\n\nanswer: ", 1)
-        assert prompt.endswith("One morning,")
-        assert answer.startswith(" while wandering")
-    opened.close()
+        assert prompt.endswith(asked.prompt)
+        assert answer.startswith(written[:40])

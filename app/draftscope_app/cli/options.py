@@ -14,7 +14,7 @@ import typer
 from pydantic.fields import FieldInfo
 
 from draftscope.base.load_settings import LoadSettings
-from draftscope.drafters.options import known_options
+from draftscope.drafters.options import known_options, without_tree
 from draftscope.drafters.settings import Settings, known_settings
 from draftscope.models.loading.known import usual_drafter
 from draftscope_app.cli import terminal
@@ -92,7 +92,7 @@ def models(given: Given, drafter: str | None = None) -> tuple[LoadSettings, str 
     heads = tuple(values.pop("head", ()))
     name, _, source = (drafter or "").partition(":")
     if source:
-        drafter, heads = name, (*heads, f"{name.removesuffix('-tree')}:{source}")
+        drafter, heads = name, (*heads, f"{without_tree(name)}:{source}")
     load = LoadSettings(**values, heads=heads)
     return load, drafter or usual_drafter(load)
 

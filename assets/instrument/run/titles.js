@@ -11,7 +11,7 @@ export function nameDrafters(known) {
 export const drafterTitle = (drafter) => titles[drafter] || drafter;
 
 const CHAINS = ["draft", "oracle", "ngram", "eagle3", "eagle", "medusa", "mtp", "block"];
-const SHAPED = ["sampled-tree", "topk-tree"];
+const SHAPED = ["sampled-tree", "topk-tree", "eagle3-sampled-tree"];
 
 /** The drafter, and the settings that shape its drafts. */
 export const laneTitle = (lane) =>

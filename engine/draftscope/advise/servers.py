@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from draftscope.advise.candidates import Candidate
 from draftscope.advise.limits import Stretch
+from draftscope.drafters.options import without_tree
 
 MODEL = "DRAFTER"  # stands for the drafter's folder or id where it is not known
 
@@ -48,7 +49,7 @@ WITHOUT_MODEL = ("ngram", "suffix")
 
 def ready(chosen: Candidate, schedule: Sequence[Stretch], model: str = MODEL) -> list[Ready]:
     """Settings for every engine; for a tree, of the chain with as many levels."""
-    kind = chosen.drafter.removesuffix("-tree").removesuffix("-sequoia")
+    kind = without_tree(chosen.drafter)
     kind = "draft" if chosen.drafter in ("sampled-tree", "topk-tree", "sequoia") else kind
     form = chosen.form
     wanted = Wanted(kind, len(form) if form else 4, schedule, model)

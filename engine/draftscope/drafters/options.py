@@ -6,6 +6,7 @@ are generated from `known_options()`, which also lists what drafters of other pa
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -313,6 +314,11 @@ def validated(values: Mapping[str, Any]) -> dict[str, Any]:
     except ValidationError as error:
         raise DraftscopeError(sentence(error, names)) from None
     return {name: getattr(options, name) for options, own in made for name in own}
+
+
+def without_tree(drafter: str) -> str:
+    """'eagle3-sampled-tree' and 'eagle3-sequoia' -> 'eagle3': the chain of the same kind, by name alone."""
+    return re.sub("(-sampled)?-tree$|-sequoia$", "", drafter)
 
 
 def nodes_in(shape: TreeShape) -> int:

@@ -19,7 +19,9 @@ from draftscope.measure.bench.plan import BenchPlan
 from draftscope.measure.bench.rounds import KeptStep
 
 OWN = "draftscope"
-SHAPES: dict[str, TreeShape] = {"sampled-tree": (2, 1, 1), "topk-tree": (2, 2, 1)}  # small trees for small models
+SHAPES: dict[str, TreeShape] = {  # small trees for small models
+    "sampled-tree": (2, 1, 1), "topk-tree": (2, 2, 1), "eagle3-sampled-tree": (2, 1, 1),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
