@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from draftscope.decode.lab import Lab
+from draftscope.decode.session import Session
 from draftscope.drafters.settings import Settings
 from draftscope.measure.check import (
     FALSE_ALARM,
@@ -111,8 +112,24 @@ def test_rows_whose_lengths_are_chosen_together_keep_their_distribution(tiny: La
     settings = Settings.of(**LOSSLESS["chain, length by cost"], temperature=1.0, seed=5)
     prompt = tiny.encode("abcab")
     expected = exact_joint(tiny, prompt, Sampling.of(settings), 4)
-    observed = along(sampled_joint(tiny, prompt, settings, 4, SAMPLES, batch=8), expected)
+    observed = along(sampled_joint(tiny, prompt, settings, 4, SAMPLES, batch=8, whole=True), expected)
     assert chi_square(observed, expected, SAMPLES)[2] >= FALSE_ALARM
+
+
+@pytest.mark.parametrize("name", ["chain, block", "sampled tree", "lookahead", "MTP, dynamic tree"])
+def test_a_sequence_that_ends_with_its_outcome_wrote_what_a_whole_one_writes(
+    tiny: Lab, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    rows: list[int] = []
+    right = Session._propose
+    monkeypatch.setattr(
+        Session, "_propose", lambda self, *given: (rows.append(len(self._rows)), right(self, *given))[1]
+    )
+    settings, prompt = Settings.of(**LOSSLESS[name], temperature=1.0, seed=5), tiny.encode("abcab")
+    short = sampled_joint(tiny, prompt, settings, 4, samples=200)
+    decoded = sum(rows)
+    assert sampled_joint(tiny, prompt, settings, 4, samples=200, whole=True) == short
+    assert decoded < sum(rows) - decoded
 
 
 @pytest.mark.parametrize(

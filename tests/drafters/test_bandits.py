@@ -233,7 +233,7 @@ def distance(lab: Lab, samples: int, batch: int, length: int = 3, **settings: ob
     chosen = Settings.of(**{"drafter": "bandit", "arms": ARMS, "temperature": 1.0, "seed": 5, **settings})
     prompt = lab.encode("abcab", length + 2)
     expected = exact_joint(lab, prompt, Sampling.of(chosen), length)
-    return chi_square(sampled_joint(lab, prompt, chosen, length, samples, batch), expected, samples)[2]
+    return chi_square(sampled_joint(lab, prompt, chosen, length, samples, batch, whole=True), expected, samples)[2]
 
 
 @pytest.mark.parametrize("policy", POLICIES)

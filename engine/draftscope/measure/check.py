@@ -645,10 +645,14 @@ def along(observed: Counts, expected: Joint) -> Counts:
 
 
 def sampled_joint(
-    lab: Lab, prompt: list[int], settings: Settings, length: int, samples: int, batch: int = BATCH
+    lab: Lab, prompt: list[int], settings: Settings, length: int, samples: int, batch: int = BATCH, whole: bool = False
 ) -> Counts:
-    """How often the real loop wrote each outcome. Every sample has its own random stream."""
-    runs = sampling(lab, prompt, settings, length, samples, batch)
+    """How often the real loop wrote each outcome. Every sample has its own random stream.
+
+    A sequence ends once its outcome is written, which no later round changes. `whole` decodes it to its end: for
+    drafters that decide for all rows of a batch together.
+    """
+    runs = sampling(lab, prompt, settings, length, samples, batch, (lambda _: None) if whole else None)
     while True:
         try:
             next(runs)
@@ -664,11 +668,11 @@ def sampling(
     length: int,
     samples: int,
     batch: int = BATCH,
-    seen: Callable[[Step], None] = lambda _: None,
+    seen: Callable[[Step], None] | None = None,
     first: int = 0,
 ) -> Generator[float, None, Counts]:
-    """`sampled_joint`, round by round: calls `seen` with each and yields the share of the tokens that are written. The
-    random streams are those from number `first` on: other runs must have others."""
+    """`sampled_joint`, round by round: yields the share of the tokens that are written. `seen` is called with every
+    round of the whole runs. The random streams are those from number `first` on: other runs must have others."""
     settings = settings.model_copy(update={"max_new_tokens": length + 2})
     if not lab.batches:
         batch = 1  # this model decodes one text at a time
@@ -678,9 +682,12 @@ def sampling(
         streams = tuple(first + each for each in ids)
         session = lab.session_of([prompt] * len(ids), settings, streams, ends=False)
         for step in session.steps():
-            seen(step)
-            written = sum(len(transcript.tokens) for transcript in session.transcripts)
-            yield (start + written / (length + 2)) / samples
+            written = [len(transcript.tokens) for transcript in session.transcripts]
+            if seen is None:
+                session.stop({row for row, tokens in enumerate(written) if tokens >= length})
+            else:
+                seen(step)
+            yield (start + sum(written) / (length + 2)) / samples
         counts.update(tuple(transcript.tokens[:length]) for transcript in session.transcripts)
     return counts
 
