@@ -141,6 +141,7 @@ def test_a_load_test_is_drawn_beside_its_prediction_saved_and_opened_again(visit
     assert_accessible(page.page)
     page.page.set_viewport_size({"width": 390, "height": 844})
     page.page.wait_for_function("document.documentElement.scrollWidth <= 390")
+    assert page.element.locator(".loaded .lines:visible").count() == 2
     with page.page.expect_download() as saved:
         page.element.get_by_role("button", name="Save", exact=True).click()
     file = tmp_path / "load.json"

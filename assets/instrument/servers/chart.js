@@ -46,7 +46,7 @@ export function chart({ series, lanes, places, stops = [], unit, one = false, la
     ),
     h(
       "p",
-      { class: "legend keys" },
+      { class: "legend lines" },
       series.map((each) => key(each, lanes)),
       stops.length ? h("span", {}, h("i", { class: "bar" }), "drafts nothing from here on") : null,
     ),
