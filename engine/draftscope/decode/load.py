@@ -104,7 +104,8 @@ def _loaded(settings: _Call, threads_before: int) -> Lab:
     """The models on their devices, with ballast and graphs, not yet warmed up."""
     ballast = pair_of(settings.ballast) if settings.ballast is not None else None
     options = _checkpoint_options(settings)
-    target, draft, heads = settings.target, settings.draft, [*known.heads_for(settings), *settings.heads]
+    target, draft = settings.target, settings.draft or known.draft_for(settings)
+    heads = [*known.heads_for(settings), *settings.heads]
     if target is None or embedded.is_pair(target):
         target, draft = embedded.home("target"), draft or embedded.home("draft")
         heads = [*embedded.heads_for(target), *heads]  # of two heads of a kind, the later one counts

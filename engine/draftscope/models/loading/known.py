@@ -16,8 +16,9 @@ from draftscope.models.files.wheel import WheelFile
 
 @dataclass(frozen=True)
 class KnownModel:
-    """`files` of the hub repository are all that loading needs. `heads` ('kind:folder in assets/models') were trained
-    for it; they are loaded with it where nothing else that drafts is named, and the first one drafts."""
+    """`files` of the hub repository are all that loading needs. `heads` ('kind:folder in assets/models') and `draft` (a
+    folder there) were trained for it; they are loaded with it where nothing else that drafts is named, and the first
+    head drafts."""
 
     name: str
     title: str
@@ -25,6 +26,7 @@ class KnownModel:
     files: tuple[str, ...]
     wheel: WheelFile
     heads: tuple[str, ...] = ()
+    draft: str | None = None
 
 
 KNOWN = (
@@ -40,6 +42,7 @@ KNOWN = (
             size=92_871_040,
         ),
         heads=("eagle3:llama-smollm2-135m-eagle3",),
+        draft="llama-smollm2-135m-draft",
     ),
 )
 
@@ -58,8 +61,16 @@ def heads_for(load: LoadSettings) -> list[str]:
     return [f"{kind}:{folder}" for kind, folder in folders if folder.is_dir()]
 
 
+def draft_for(load: LoadSettings) -> Path | None:
+    """The draft model that comes with a known target, where nothing else that drafts for it is named."""
+    found = known(load.target) if load.draft is None and not load.heads else None
+    folder = assets() / "models" / found.draft if found is not None and found.draft is not None else None
+    return folder if folder is not None and folder.is_dir() else None
+
+
 def usual_drafter(load: LoadSettings) -> str | None:
     """The drafter for a known target that is loaded alone; None for other models, whose drafter is the usual one."""
     if known(load.target) is None or load.draft is not None or load.heads:
         return None
-    return next((head.partition(":")[0] for head in heads_for(load)), "ngram")
+    without = "ngram" if draft_for(load) is None else "draft"
+    return next((head.partition(":")[0] for head in heads_for(load)), without)

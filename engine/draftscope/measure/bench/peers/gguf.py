@@ -15,6 +15,7 @@ from draftscope.models.model import Model
 
 MOST_BYTES = 4_000_000_000  # of weights to write to a temporary folder
 BYTES = 256
+LLAMAS = ("llama", "mistral")  # written as llama.cpp's "llama", which has neither biases nor norms of heads
 KINDS = {torch.float32: "F32", torch.bfloat16: "BF16", torch.float16: "F16"}
 NAMES = {
     "input_layernorm": "attn_norm",
@@ -34,7 +35,12 @@ def why_not(model: Model) -> str | None:
     config = model.network.config
     if model.device.type != "cpu":
         return f"it is measured on a CPU only, and the models are on {model.device}"
-    if not covers(model.network) or config.rope_parameters["rope_type"] != "default" or model.dtype not in KINDS:
+    if (
+        not covers(model.network)
+        or config.model_type not in LLAMAS
+        or config.rope_parameters["rope_type"] != "default"
+        or model.dtype not in KINDS
+    ):
         return f"only plain Llama models are converted, and '{model.name}' is not one"
     if (size := model.parameters * model.dtype.itemsize) > MOST_BYTES:
         return f"its copy of '{model.name}' would be a file of {size / 1e9:.1f} GB"

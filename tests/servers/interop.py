@@ -1,0 +1,236 @@
+"""Do other engines accept what Draftscope accepts? `make interop`, or `python -m tests.servers.interop --help`.
+
+The same drafter on the same weights, at temperature 0, for the same prompts as token ids: accepted tokens by position,
+as each engine counts them, and whether the texts are equal. vLLM runs EAGLE-3 heads and draft models, transformers
+draft models. llama.cpp's converter refuses the heads (`fc_norm`), and its server needs words of its own for a draft.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import GenerationConfig
+
+import draftscope
+from draftscope.base import markdown
+from draftscope.base.assets import assets
+from draftscope.decode.lab import Lab
+from draftscope.servers.adapter import Counted, Request, Server, ServerError
+from draftscope.servers.commands import Command, Method, Pair, commands
+from draftscope.servers.engine_lane import EngineLane
+from draftscope.servers.identify import identify
+from draftscope.servers.race import Answer, Lane, Prompt, Race, Standing, race
+from draftscope.train.answers import prompts
+
+GAMMA, TOKENS, PROMPTS, PORT = 4, 64, 20, 8140
+STARTS_S = 280.0
+
+
+@dataclass(frozen=True)
+class Shared:
+    """A target and a drafter that several engines can load: folders, or None for the target as the user has it."""
+
+    title: str
+    target: str
+    drafter: str
+    method: Method
+    chat: bool
+
+
+@dataclass(frozen=True)
+class Told:
+    """What one engine counted over all prompts."""
+
+    engine: str
+    rounds: int
+    by_position: tuple[int, ...]
+    texts: tuple[tuple[int, ...], ...]
+
+
+def pairs(smollm2: Path | None) -> list[Shared]:
+    """The embedded pair; with a folder of SmolLM2-135M-Instruct also what was trained for that."""
+    home = assets() / "models"
+    target = str(home / "llama-draftscope-15m")
+    found = [
+        Shared("embedded, EAGLE-3", target, str(home / "llama-draftscope-eagle3"), "eagle3", False),
+        Shared("embedded, draft model", target, str(home / "llama-draftscope-draft-1m"), "draft", False),
+    ]
+    for folder, method in (("llama-smollm2-135m-eagle3", "eagle3"), ("llama-smollm2-135m-draft", "draft")):
+        if smollm2 is not None and (home / folder).is_dir():
+            name = "EAGLE-3" if method == "eagle3" else "draft model"
+            found.append(Shared(f"SmolLM2-135M, {name}", str(smollm2), str(home / folder), method, True))  # type: ignore[arg-type]
+    return found
+
+
+def texts(lab: Lab, chat: bool) -> list[Prompt]:
+    """The same prompts for every engine: instructions in the chat template, or their plain text to continue."""
+    chosen = prompts.mixed(prompts.written(1), 1)[:PROMPTS]
+    ids = [lab.encode(each.text, TOKENS) if chat else lab.tokenizer.encode(each.text) for each in chosen]
+    return [Prompt(each.text, tuple(tokens)) for each, tokens in zip(chosen, ids, strict=True)]
+
+
+def by_draftscope(lab: Lab, shared: Shared, asked: Sequence[Prompt]) -> Told:
+    return raced("Draftscope " + version("draftscope"), EngineLane(lab, shared.method), asked)
+
+
+def by_vllm(program: Path, shared: Shared, asked: Sequence[Prompt]) -> Told:
+    """vLLM's speculative server, started for this and ended after it."""
+    pair = Pair(shared.target, shared.method, shared.drafter, GAMMA, context=512, requests=1)
+    command = commands("vllm-cpu", pair, PORT)[1]
+    with started(program, command) as server:
+        return raced(f"vLLM {server.identity.version}", server, asked)
+
+
+def raced(engine: str, server: Server, asked: Sequence[Prompt]) -> Told:
+    """Raises `ServerError` for an answer that failed or was not counted."""
+    standing = Standing()
+    plan = Race(asked, Request((0,), TOKENS, temperature=0.0, ignore_eos=True), repeats=1)
+    answers = list(race([Lane(engine, server)], plan, standing))
+    if failed := next((each.failure for each in answers if each.failure), None):
+        raise ServerError(failed)
+    counted = [counts(each) for each in answers]
+    return Told(engine, sum(rounds for rounds, _ in counted), _sums(own for _, own in counted), _ids(answers))
+
+
+def counts(answer: Answer) -> tuple[int, tuple[int, ...]]:
+    """Rounds with a draft, and accepted tokens by position, of one answer."""
+    own = answer.counted or Counted()
+    if own.drafted_per_round:
+        rounds = sum(drafted > 0 for drafted in own.drafted_per_round)
+        most = max(own.accepted_per_round, default=0)
+        return rounds, tuple(sum(each > i for each in own.accepted_per_round) for i in range(most))
+    if own.rounds is None:
+        raise ServerError("the server does not count what it accepts.")
+    return own.rounds, own.by_position
+
+
+def _sums(every: Any) -> tuple[int, ...]:
+    return tuple(sum(column) for column in zip_longest(*every, fillvalue=0))
+
+
+def _ids(answers: Sequence[Answer]) -> tuple[tuple[int, ...], ...]:
+    return tuple(each.ids for each in answers)
+
+
+@torch.inference_mode()
+def by_transformers(lab: Lab, asked: Sequence[Prompt]) -> Told:
+    """transformers' assisted generation with a draft of constant length; rounds are the target's forwards."""
+    assert lab.draft is not None
+    network, assistant = lab.target.network, lab.draft.network
+    assistant.generation_config = GenerationConfig(
+        num_assistant_tokens=GAMMA, num_assistant_tokens_schedule="constant", assistant_confidence_threshold=0.0
+    )
+    widths: list[int] = []
+    hook = network.register_forward_pre_hook(
+        lambda _, given, named: widths.append((named.get("input_ids") if not given else given[0]).shape[1]),
+        with_kwargs=True,
+    )
+    config = GenerationConfig(max_new_tokens=TOKENS, do_sample=False, eos_token_id=-1, pad_token_id=0)
+    found, rounds = [], 0
+    try:
+        for prompt in asked:
+            ids = torch.tensor([prompt.ids])
+            widths.clear()
+            out = network.generate(
+                ids, attention_mask=torch.ones_like(ids), generation_config=config, assistant_model=assistant
+            )
+            found.append(tuple(out[0, len(prompt.ids) :].tolist()))
+            rounds += len(widths)
+    finally:
+        hook.remove()
+    return Told("transformers " + version("transformers"), rounds, (), tuple(found))
+
+
+@contextmanager
+def started(program: Path, command: Command) -> Iterator[Server]:
+    """The server of a command, on this machine's loopback, until the end. Raises `ServerError` if it does not start."""
+    environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "OMP_NUM_THREADS")}
+    environment |= dict(command.environment) | {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "log"
+        with log.open("wb") as said:
+            process = subprocess.Popen(
+                [str(program), *command.arguments[1:], "--enforce-eager"],
+                stdout=said, stderr=said, env=environment, cwd=folder, start_new_session=True,
+            )  # fmt: skip
+        try:
+            with _up(f"http://127.0.0.1:{command.port}", process, log) as server:
+                yield server
+        finally:
+            process.terminate()
+            process.wait(60)
+
+
+def _up(url: str, process: subprocess.Popen[bytes], log: Path) -> Server:
+    end = time.monotonic() + STARTS_S
+    while True:
+        try:
+            return identify(url, (url,))
+        except ServerError as error:
+            if process.poll() is not None or time.monotonic() > end:
+                last = " ".join(log.read_text(errors="replace").split())[-300:]
+                raise ServerError(f"the server did not start ({error}); it said: {last}") from None
+            time.sleep(1)
+
+
+def table(ours: Told, theirs: Sequence[Told]) -> str:
+    """Ours first; texts are compared with ours."""
+    lines = []
+    for told in (ours, *theirs):
+        equal = sum(a == b for a, b in zip(ours.texts, told.texts, strict=True))
+        positions = " ".join(map(str, told.by_position)) or "not counted"
+        lines.append((told.engine, str(told.rounds), positions, f"{equal} of {len(ours.texts)}"))
+    return markdown.table(("engine", "rounds", "accepted by position", "texts equal to ours"), lines)
+
+
+def compared(shared: Shared, vllm: Path | None) -> str:
+    """One pair in every engine that can run it."""
+    heads = [f"eagle3:{shared.drafter}"] if shared.method == "eagle3" else []
+    draft = shared.drafter if shared.method == "draft" else None
+    with draftscope.load(shared.target, draft, heads=heads, dtype="bfloat16") as lab:
+        asked = texts(lab, shared.chat)
+        ours = by_draftscope(lab, shared, asked)
+        theirs = [by_transformers(lab, asked)] if draft is not None else []
+    notes = []
+    if vllm is not None:
+        try:
+            theirs.append(by_vllm(vllm, shared, asked))
+        except ServerError as error:
+            notes.append(f"vLLM: {error}")
+    return "\n\n".join([f"## {shared.title}", table(ours, theirs), *notes])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.servers.interop", description=__doc__)
+    parser.add_argument("--vllm", type=Path, help="the program 'vllm' of an environment with vLLM")
+    parser.add_argument(
+        "--smollm2", type=Path, help="a folder of SmolLM2-135M-Instruct; default: the embedded pair only"
+    )
+    parser.add_argument("--save", type=Path, help="a Markdown file to write the tables to")
+    given = parser.parse_args()
+    parts = [compared(each, given.vllm) for each in pairs(given.smollm2)]
+    about = (
+        f"{datetime.date.today()}: {PROMPTS} prompts of those written for training, {TOKENS} tokens each, T = 0, "
+        f"gamma {GAMMA}, bfloat16 on a CPU. Rounds have a draft; accepted tokens by position, the first one first."
+    )
+    text = "\n\n".join(["# Other engines with the same drafters", about, *parts])
+    print(text)
+    if given.save is not None:
+        given.save.write_text(text + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
