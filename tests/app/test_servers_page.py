@@ -119,4 +119,5 @@ def test_the_view_is_absent_where_there_is_nothing_to_ask(known: KnownServers) -
     async def built() -> str:
         return json.dumps(page.build(admission, Visitors(), servers=known).get_config_file(), default=str)
 
-    assert ('\\"race\\"' in asyncio.run(built())) is known.offered
+    events = '\\"resume\\", \\"race\\"'  # the recorded run may well have a token "race"
+    assert (events in asyncio.run(built())) is known.offered

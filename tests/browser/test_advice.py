@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.browsers import assert_accessible
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.live_page]
 
 LATE = 600_000  # costs of the models are measured first, on a busy machine
 

@@ -14,7 +14,7 @@ from tests.servers.stubs import Habits, stub
 from tests.support.browsers import assert_accessible
 from tests.support.visit import EVIL
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.live_page]
 
 
 SHOWS = "e => e.shadowRoot.querySelector('{selector}')?.innerText.includes('{words}')"

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = [pytest.mark.browser, pytest.mark.live_page]
+
 LONG = "?temperature=1&max_new_tokens=700"
 
 

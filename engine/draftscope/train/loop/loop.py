@@ -13,7 +13,6 @@ import os
 import signal
 import statistics
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -95,7 +94,7 @@ def train(
     optimizers = Optimizers(model, run.rates)
     progress = _restore(run, model, optimizers)
     saved_at, clock = progress.spent, run.budget.clock
-    with interruptible() as interrupted, _bar(run, progress) as bar, _quietly():
+    with interruptible() as interrupted, _bar(run, progress) as bar:
         if run.share(progress) < 1:
             _rehearse(model, backward)
         while run.share(progress) < 1 and not interrupted() and time.monotonic() < run.budget.deadline:
@@ -118,14 +117,6 @@ def _rehearse(model: torch.nn.Module, backward: Callable[[int], float]) -> None:
     for step in REHEARSED:
         backward(step)
     model.zero_grad(set_to_none=True)
-
-
-@contextmanager
-def _quietly() -> Iterator[None]:
-    """Suppresses torch's warning that a norm of 16-bit rows with 32-bit weights is not fused."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Mismatch dtype between input and weight")
-        yield
 
 
 def _bar(run: TrainingRun, progress: Progress) -> tqdm[NoReturn]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 
 import torch
@@ -17,7 +20,11 @@ def precision(kind: str) -> torch.dtype:
     return fastest_dtype(ROWS) if kind == "cpu" else torch.bfloat16
 
 
-def mixed(device: torch.device) -> torch.autocast:
-    """Autocast: weights stay in fp32, matmuls run in `precision`."""
+@contextmanager
+def mixed(device: torch.device) -> Iterator[None]:
+    """Autocast: weights stay in fp32, matmuls run in `precision`. A norm of 16-bit rows with 32-bit weights is not fused,
+    of which torch warns; that is meant here."""
     dtype = precision(device.type)
-    return torch.autocast(device.type, torch.bfloat16, enabled=dtype is torch.bfloat16)
+    with warnings.catch_warnings(), torch.autocast(device.type, torch.bfloat16, enabled=dtype is torch.bfloat16):
+        warnings.filterwarnings("ignore", "Mismatch dtype between input and weight")
+        yield
