@@ -22,8 +22,10 @@ def precision(kind: str) -> torch.dtype:
 
 @contextmanager
 def mixed(device: torch.device) -> Iterator[None]:
-    """Autocast: weights stay in fp32, matmuls run in `precision`. A norm of 16-bit rows with 32-bit weights is not fused,
-    of which torch warns; that is meant here."""
+    """Autocast: weights stay in fp32, matmuls run in `precision`.
+
+    A norm of 16-bit rows with 32-bit weights is not fused. torch warns of that, and it is meant here.
+    """
     dtype = precision(device.type)
     with warnings.catch_warnings(), torch.autocast(device.type, torch.bfloat16, enabled=dtype is torch.bfloat16):
         warnings.filterwarnings("ignore", "Mismatch dtype between input and weight")
