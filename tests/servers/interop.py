@@ -23,6 +23,7 @@ from typing import Any
 
 import torch
 from transformers import GenerationConfig
+from transformers.utils import logging
 
 import draftscope
 from draftscope.base import markdown
@@ -221,6 +222,7 @@ def main() -> None:
     )
     parser.add_argument("--save", type=Path, help="a Markdown file to write the tables to")
     given = parser.parse_args()
+    logging.set_verbosity_error()  # it warns of each text that no token may end
     parts = [compared(each, given.vllm) for each in pairs(given.smollm2)]
     about = (
         f"{datetime.date.today()}: {PROMPTS} prompts of those written for training, {TOKENS} tokens each, T = 0, "
