@@ -17,6 +17,8 @@ from draftscope.decode.lab import Lab, NamedHead
 from draftscope.models.heads import (
     Block,
     BlockConfig,
+    DSpark,
+    DSparkConfig,
     Eagle1,
     Eagle1Config,
     Eagle3,
@@ -36,7 +38,7 @@ from tests.support import workers
 
 torch.set_num_threads(1)
 
-HEADS = ("eagle", "eagle3", "mtp", "medusa", "block")
+HEADS = ("eagle", "eagle3", "mtp", "medusa", "block", "dspark")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -145,7 +147,9 @@ def random_heads(target: Model, selection: tuple[int, ...]) -> dict[str, NamedHe
         "mtp": Mtp(MtpConfig(shape), shared),
         "medusa": Medusa(MedusaConfig(heads=3), shared),
         "block": Block(BlockConfig(shape, depth=2, size=5, mask_token=1, layers=(0, 2)), shared),
+        "dspark": DSpark(DSparkConfig(shape, 1, 5, 1, (0, 2), own, rank=4), shared),
     }
+    made["dspark"].d2t = eagle3.d2t.clone()
     dice = torch.Generator().manual_seed(5)
     for head in made.values():
         with torch.no_grad():

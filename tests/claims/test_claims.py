@@ -52,6 +52,15 @@ def test_without_results_a_claim_names_its_command(claim: Any) -> None:
     assert found.verdict is expected and claim.command in found.change
 
 
+def test_texts_that_loop_count_only_where_texts_are_compared() -> None:
+    """A context of repeated text once let n-grams save over half of the bill."""
+    slow, looping = row(ratio=(0.8, 0.9, 1.0)), row(ratio=(3.5, 4.0, 4.5), looping=5)
+    assert judged(24, slow, row(ratio=(3.5, 4.0, 4.5), looping=3)) is ClaimVerdict.HOLDS  # half of six runs
+    assert judged(24, slow, looping) is ClaimVerdict.FAILS
+    assert judged(3, slow, looping) is ClaimVerdict.FAILS
+    assert judged(1, slow, looping | {"equal_runs": 5}) is ClaimVerdict.ONLY_IF
+
+
 def test_texts_that_differ_are_not_called_exact() -> None:
     assert judged(1, row()) is ClaimVerdict.HOLDS
     assert judged(1, row(), row(equal_runs=5)) is ClaimVerdict.ONLY_IF

@@ -78,6 +78,13 @@ LOSSLESS = {
     "MTP": {"drafter": "mtp", "gamma": 3},
     "Medusa": {"drafter": "medusa", "gamma": 3},
     "block": {"drafter": "block", "gamma": 3},
+    "DSpark": {"drafter": "dspark", "gamma": 3},
+    "DSpark, length by confidence, token": {
+        "drafter": "dspark",
+        "gamma": 3,
+        "draft_length": "confidence",
+        "rule": "token",
+    },
     "Medusa, length by cost": {"drafter": "medusa", "gamma": 3, "draft_length": "cost"},
     "block, length by confidence": {"drafter": "block", "gamma": 3, "draft_length": "confidence"},
     "block, length by AdaEDL, token": {

@@ -52,6 +52,7 @@ DRAFTERS = {
     "mtp": {"gamma": 4},
     "medusa": {"gamma": 3},
     "block": {"gamma": 4},
+    "dspark": {"gamma": 4},
     "eagle-tree": {"tree_nodes": 9, "tree_depth": 3, "tree_width": 3},
     "eagle3-tree": {"tree_nodes": 9, "tree_depth": 3, "tree_width": 3},
     "mtp-tree": {"tree_nodes": 9, "tree_depth": 3, "tree_width": 3},

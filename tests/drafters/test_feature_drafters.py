@@ -23,7 +23,7 @@ from draftscope.drafters.heads.dynamic import _Growth
 from draftscope.drafters.heads.pending import PendingFeatures
 from draftscope.drafters.heads.ranks import best_first, sparse_tree
 from draftscope.drafters.settings import Settings
-from draftscope.models.heads import Block, Medusa, RecurrentHead
+from draftscope.models.heads import Block, DSpark, Medusa, RecurrentHead
 from draftscope.verify.tree import DraftTree, empty, grown, topology
 
 PROMPTS = ("The quick brown fox", "ab")
@@ -128,6 +128,27 @@ def test_a_block_sees_every_committed_feature_and_no_drafted_one(pair: Lab, draf
             place = torch.arange(len(text) + count)[None]
             logits = head(head.tokens(torch.tensor([text[-1]]), count), context, place)
             torch.testing.assert_close(step.tree.distributions[b], logits[0, 1:].softmax(-1), **CLOSE)
+
+
+@torch.inference_mode()
+def test_a_dspark_block_is_corrected_for_the_drafted_token_before(pair: Lab) -> None:
+    head = pair.heads["dspark"].network
+    assert isinstance(head, DSpark)
+    held = 0
+    for texts, step in rounds(pair, drafter="dspark", gamma=4):
+        for b, text in enumerate(texts):
+            if not step.live[b] or step.tree.distributions is None:
+                continue
+            drafted = step.tree.tokens[b]
+            context = head.fuse(states(pair, text[:-1], head.layers))
+            place = torch.arange(len(text) + len(drafted))[None]
+            logits = head(head.tokens(torch.tensor([text[-1]]), len(drafted)), context, place)[0, 1:]
+            before = torch.cat([torch.tensor([text[-1]]), drafted[:-1]])
+            want = head.to_target((logits + head.bias(head.read(before))).softmax(-1))
+            torch.testing.assert_close(step.tree.distributions[b], want, **CLOSE)
+            assert not torch.allclose(want, head.to_target(logits.softmax(-1)), atol=1e-2)
+            held += 1
+    assert held > 5
 
 
 @torch.inference_mode()

@@ -26,6 +26,8 @@ from draftscope.models.files.hub import Listing
 from draftscope.models.heads import (
     Block,
     BlockConfig,
+    DSpark,
+    DSparkConfig,
     Eagle1,
     Eagle1Config,
     Eagle3,
@@ -75,6 +77,15 @@ def eagle3(**variant: Any) -> Eagle3:
     return head
 
 
+def dspark() -> DSpark:
+    own = OwnWeights(lm_head=True, vocabulary=len(PRUNED))
+    head = DSpark(DSparkConfig(QWEN, 2, 5, 1, (2, 5), own, rank=6), LENDER)
+    assert head.d2t is not None
+    head.d2t.copy_(PRUNED - torch.arange(len(PRUNED)))
+    shaken(head)
+    return head
+
+
 def heads() -> dict[str, Head]:
     return {
         "eagle": shaken(Eagle1(Eagle1Config(SHAPE), LENDER)),
@@ -82,6 +93,7 @@ def heads() -> dict[str, Head]:
         "mtp": shaken(Mtp(MtpConfig(QWEN), LENDER)),
         "medusa": shaken(Medusa(MedusaConfig(heads=3, blocks=2), LENDER)),
         "block": shaken(Block(BlockConfig(QWEN, depth=2, size=5, mask_token=1, layers=(2, 5)), LENDER)),
+        "dspark": dspark(),
     }
 
 
@@ -363,7 +375,7 @@ def test_a_block_with_a_cache_equals_the_block_over_the_whole_context() -> None:
         cache.keep_first(kept, int(lengths.max()))
 
 
-@pytest.mark.parametrize("kind", [*RECURRENT, "medusa", "block"])
+@pytest.mark.parametrize("kind", [*RECURRENT, "medusa", "block", "dspark"])
 def test_a_head_trains_only_its_own_weights(kind: str) -> None:
     """Also after it ran in inference mode, as it does between training steps."""
     head = heads()[kind].train()
@@ -372,6 +384,9 @@ def test_a_head_trains_only_its_own_weights(kind: str) -> None:
     def run() -> Tensor:
         if isinstance(head, Medusa):
             return head(states(head, text))  # type: ignore[no-any-return]
+        if isinstance(head, DSpark):
+            rows = head.rows(head.tokens(text[:, -1], 3), head.fuse(states(head, text)), positions(2, 12))
+            return head.project(rows) + head.bias(head.read(text[:, :4]))
         if isinstance(head, Block):
             return head(head.tokens(text[:, -1], 3), head.fuse(states(head, text)), positions(2, 12))  # type: ignore[no-any-return]
         assert isinstance(head, RecurrentHead)
@@ -383,7 +398,7 @@ def test_a_head_trains_only_its_own_weights(kind: str) -> None:
     assert all(weight.grad is not None for weight in head.parameters())
     names = head.state_dict()
     assert not any(name.startswith(("shared", "_")) for name in names)
-    assert sum(weight.numel() for weight in head.parameters()) == sum(tensor.numel() for tensor in names.values())
+    assert {name for name, _ in head.named_parameters()} == names.keys() - {"d2t"}
 
 
 def test_the_engine_captures_the_hidden_states_that_a_head_names() -> None:
@@ -437,7 +452,7 @@ def assert_equal(head: Head, other: Head) -> None:
         assert torch.equal(tensor, other.state_dict()[name]), name
 
 
-@pytest.mark.parametrize("kind", [*RECURRENT, "medusa", "block"])
+@pytest.mark.parametrize("kind", [*RECURRENT, "medusa", "block", "dspark"])
 def test_heads_are_equal_after_saving_and_loading(kind: str, tmp_path: Path) -> None:
     head = heads()[kind]
     assert_equal(load_head(kind, written(head, tmp_path), LENDER), head)
@@ -479,6 +494,12 @@ def test_weight_names_and_offsets_are_the_published_ones(tmp_path: Path) -> None
     assert {"layers.1.self_attn.k_norm.weight", "hidden_norm.weight", "fc.weight"} <= block.keys()
     config = json.loads((tmp_path / "b" / "config.json").read_text())
     assert config["dflash_config"] == {"mask_token_id": 1, "target_layer_ids": [1, 4]}  # outputs of layers, not inputs
+    markov = load_file(written(heads()["dspark"], tmp_path / "d") / "model.safetensors")
+    assert markov["markov_head.markov_w1.weight"].shape == (V, 6)  # the target's tokens, and those it drafts
+    assert markov["markov_head.markov_w2.weight"].shape == (len(PRUNED), 6) and "layers.0.mlp.up_proj.weight" in markov
+    config = json.loads((tmp_path / "d" / "config.json").read_text())
+    assert config["aux_hidden_state_layer_ids"] == [2, 5] and config["markov_rank"] == 6  # inputs of layers
+    assert config["sample_from_anchor"] is False  # the given token is the block's first, and predicts nothing
 
 
 def test_an_eagle3_head_as_safeailab_publishes_it(tmp_path: Path) -> None:
@@ -570,6 +591,15 @@ def test_a_block_head_as_speculators_publishes_it(tmp_path: Path) -> None:
     assert_equal(load_head("dflash", rewritten(folder, nested), LENDER), head)
 
 
+def test_dsparks_estimate_of_what_is_accepted_is_not_read(tmp_path: Path) -> None:
+    head = heads()["dspark"]
+    estimate = {"confidence_head.proj.weight": torch.zeros(1, H + 6), "confidence_head.proj.bias": torch.zeros(1)}
+    folder = rewritten(
+        written(head, tmp_path), put(enable_confidence_head=True), lambda tensors: tensors.update(estimate)
+    )
+    assert_equal(load_head("dspark", folder, LENDER), head)
+
+
 def test_medusa_heads_are_counted_in_the_weights(tmp_path: Path) -> None:
     """The uploaded configurations name two heads, but there are five."""
     head = heads()["medusa"]
@@ -636,6 +666,11 @@ NONE: Callable[[Any], object] = lambda _: None  # noqa: E731
         ("block", lambda config: config.pop("dflash_config"), NONE, "has no 'dflash_config'"),
         ("block", put(dflash_config={"mask_token_id": 99, "target_layer_ids": [1, 4]}), NONE, "the mask token 99"),
         ("block", put(dflash_config={"mask_token_id": 1}), NONE, "does not list the hidden states it reads"),
+        ("dspark", put(markov_head_type="gated"), NONE, "a Markov head of type 'gated'"),
+        ("dspark", put(sample_from_anchor=True), NONE, "a variant of DFlash or DSpark"),
+        ("dspark", put(markov_rank=None), NONE, "'markov_rank': null"),
+        ("dspark", put(markov_rank=5), NONE, "'markov_head.markov_w1.weight' of 50 x 6, but .* 50 x 5"),
+        ("dspark", lambda config: config.pop("speculators_model_type"), NONE, "no speculators folder of type 'dspark'"),
         ("block", put(block_size=None), NONE, "'block_size': null"),
         ("block", put(layer_types=["sliding_attention"] * 2), NONE, "a sliding window"),
         (

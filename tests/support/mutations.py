@@ -158,7 +158,7 @@ def wrong_greedy(patch: pytest.MonkeyPatch, rank: int = 1, every: int = 5) -> No
 
 
 # By what a drafter does. Deterministic children, and the oracle's, are drawn by nobody.
-CHAINS = ("draft", "eagle3", "eagle", "medusa", "mtp", "block", "early-exit", "ssd")
+CHAINS = ("draft", "eagle3", "eagle", "medusa", "mtp", "block", "dspark", "early-exit", "ssd")
 DRAWN_TREES = ("sampled-tree", "sequoia", "eagle3-sequoia", "eagle3-sampled-tree")
 DRAWN = (*CHAINS, "cascade", *DRAWN_TREES)
 TREES = (*DRAWN_TREES, "topk-tree", "eagle3-tree", "eagle-tree", "medusa-tree", "mtp-tree", "block-tree", "suffix-tree")

@@ -45,6 +45,7 @@ from draftscope.train.students.any_target import (
     small_llama,
     token_shares,
 )
+from draftscope.train.students.parallel import blocks
 from draftscope.train.students.shapes import ModelShape, build
 from draftscope.train.students.students import lesson
 from draftscope_app.cli.commands import train_drafter as train_drafter_command
@@ -286,6 +287,24 @@ def test_padding_changes_no_loss(lab: Lab, answers: tuple[list[Answer], list[Ans
     ids[0, len(short.ids) :] = 5
     assert one.loss_of(output).item() == pytest.approx(one.loss_of(output._replace(ids=ids)).item(), abs=1e-6)
     assert output.ids.shape[1] > len(short.ids)
+
+
+@torch.no_grad()
+def test_a_dspark_row_learns_after_the_token_before_it(lab: Lab, answers: tuple[list[Answer], list[Answer]]) -> None:
+    """Its logits for a token are the block's own and the bias of the text's token before."""
+    network = lab.target.network
+    student = first_student("dspark", network, answers[0], ASKED, 0)
+    torch.nn.init.normal_(student.markov_head.markov_w2.weight)
+    one = lesson(network, student)
+    some = answers[0][:2]
+    drawn = torch.tensor([[3], [5]])
+    output = Teacher(one, PLAN.layers).log_probabilities(some, drawn)
+    own = blocks(student, output.ids, output.states, drawn)[:, 0]  # [B, N, H]
+    for depth, pair in enumerate(one.pairs(output._replace(counted=None)), 1):
+        _, logits = pair.of(output._replace(counted=None))
+        before = torch.stack([ids[start + depth - 1] for ids, start in zip(output.ids, (3, 5), strict=True)])
+        want = student.project(own[:, depth]) + student.bias(student.read(before))
+        torch.testing.assert_close(logits[:, 0], want)
 
 
 # Students.

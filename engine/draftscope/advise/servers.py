@@ -39,7 +39,7 @@ class Wanted:
 
 VLLM = {
     "draft": "draft_model", "ngram": "ngram", "suffix": "suffix", "eagle": "eagle", "eagle3": "eagle3", "mtp": "mtp",
-    "medusa": "medusa",
+    "medusa": "medusa", "dspark": "dspark",
 }  # fmt: skip
 SGLANG = {"draft": "STANDALONE", "eagle": "EAGLE", "eagle3": "EAGLE3", "mtp": "NEXTN", "ngram": "NGRAM"}
 LLAMA = {"draft": "draft-simple", "eagle3": "draft-eagle3", "mtp": "draft-mtp", "ngram": "ngram-simple"}

@@ -15,7 +15,10 @@ RowJson = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Evidence:
-    """What was found in files; None for a file that was not given. Benchmarks may be of several drafts."""
+    """What was found in files; None for a file that was not given. Benchmarks may be of several drafts.
+
+    Rows whose texts mostly loop flatter every drafter, so they count only in `every_row`.
+    """
 
     benches: Sequence[RowJson] = ()
     regret: RowJson | None = None
@@ -25,6 +28,11 @@ class Evidence:
     @property
     def rows(self) -> Sequence[RowJson]:
         """Our own drafters' rows of all benchmarks with the models of the largest one, plain left out."""
+        return [row for row in self.every_row if not _loops(row)]
+
+    @property
+    def every_row(self) -> Sequence[RowJson]:
+        """`rows`, with those whose texts loop."""
         models = _models(max(self.benches, key=lambda bench: len(bench["rows"]))) if self.benches else None
         return [row for bench in self.benches if _models(bench) == models for row in _own(bench)]
 
@@ -34,7 +42,8 @@ class Evidence:
         found: dict[str, list[RowJson]] = {}
         for bench in self.benches:
             if bench["machine"].get("target") == self.machine.get("target"):
-                found.setdefault(str(bench["machine"].get("draft", "")), []).extend(_own(bench))
+                own = [row for row in _own(bench) if not _loops(row)]
+                found.setdefault(str(bench["machine"].get("draft", "")), []).extend(own)
         return found
 
     @property
@@ -48,7 +57,7 @@ class Evidence:
     def of_experts(self) -> Sequence[RowJson]:
         """Rows of the benchmarks whose target is a mixture of experts."""
         own = [bench for bench in self.benches if "experts" in str(bench["machine"].get("target"))]
-        return [row for bench in own for row in _own(bench)]
+        return [row for bench in own for row in _own(bench) if not _loops(row)]
 
     @property
     def machine(self) -> RowJson:
@@ -60,6 +69,10 @@ class Evidence:
 
 def _models(bench: RowJson) -> tuple[object, object]:
     return bench["machine"].get("target"), bench["machine"].get("draft")
+
+
+def _loops(row: RowJson) -> bool:
+    return int(row.get("looping") or 0) > row["runs"] / 2
 
 
 def _own(bench: RowJson) -> list[RowJson]:

@@ -15,12 +15,12 @@ from draftscope.claims.claim import ClaimVerdict, Judged
 from draftscope.claims.evidence import Evidence, RowJson
 from draftscope.drafters.options import nodes_in
 
-HEADS = ("eagle", "eagle3", "medusa", "mtp", "block")
+HEADS = ("eagle", "eagle3", "medusa", "mtp", "block", "dspark")
 
 
 def exact(evidence: Evidence) -> Judged | None:
     """1: every greedy text equals plain's."""
-    rows = [row for row in evidence.rows if row["equal_runs"] is not None and not row["lossy"]]
+    rows = [row for row in evidence.every_row if row["equal_runs"] is not None and not row["lossy"]]
     if not rows:
         return None
     runs, equal = sum(row["runs"] for row in rows), sum(row["equal_runs"] for row in rows)

@@ -51,6 +51,7 @@ OWN: tuple[DrafterInfo, ...] = (
     dynamic.MTP_TREE,
     positions.BLOCK,
     positions.BLOCK_TREE,
+    positions.DSPARK,
     early_exit.INFO,
     cascade.INFO,
     slem.INFO,

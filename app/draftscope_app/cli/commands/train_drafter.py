@@ -20,8 +20,8 @@ app = typer.Typer(add_completion=False)
 def train_drafter(
     target: Annotated[str, typer.Option(metavar="MODEL", help="the model to draft for: a folder or hub id")],
     kind: Annotated[
-        Literal["eagle3", "draft", "mtp", "medusa", "block"],
-        typer.Option(metavar="KIND", help="eagle3, mtp, medusa or block: a head; draft: a small Llama"),
+        Literal["eagle3", "draft", "mtp", "medusa", "block", "dspark"],
+        typer.Option(metavar="KIND", help="eagle3, mtp, medusa, block or dspark: a head; draft: a small Llama"),
     ] = "eagle3",
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="folder for the drafter; default: KIND-for-MODEL")

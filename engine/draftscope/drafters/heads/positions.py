@@ -1,8 +1,10 @@
-"""Heads that predict all positions at once: Medusa's (2401.10774) and block drafters (DFlash, 2602.06036).
+"""Heads that predict all positions at once: Medusa's (2401.10774) and block drafters (DFlash, 2602.06036; DSpark,
+2607.05147).
 
-One forward gives a distribution for each of the next positions, none of which depends on the tokens drafted before it.
-These distributions give a drawn chain, or a tree of deterministic children: Medusa's sparse tree takes the same ranks
-every round, a best-first tree (DDTree, 2604.12989) the most probable prefixes of this round.
+One forward gives a distribution for each of the next positions, none of which depends on the tokens drafted before it;
+DSpark then corrects each for the token before. These distributions give a drawn chain, or a tree of deterministic
+children: Medusa's sparse tree takes the same ranks every round, a best-first tree (DDTree, 2604.12989) the most probable
+prefixes of this round.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from draftscope.drafters.heads.ranks import best_first, sparse_tree, tree_of_ran
 from draftscope.drafters.length import lengths_of
 from draftscope.drafters.options import ChainOptions, DrafterOptions, GrownTreeOptions
 from draftscope.models.cache.masks import Reach, attention_mask
-from draftscope.models.heads import Block, Medusa
+from draftscope.models.heads import Block, DSpark, Medusa
 from draftscope.verify.sampling import draw, entropies
 from draftscope.verify.tree import DraftTree, chain, empty
 
@@ -41,6 +43,16 @@ class Source(ABC):
     @abstractmethod
     def distributions(self, texts: Sequence[Sequence[int]], count: int) -> Tensor | None:
         """Distributions [B, count, V] of the tokens after the pending one; None if there is no hidden state yet."""
+
+    def drafted(
+        self, texts: Sequence[Sequence[int]], count: int, uniforms: Tensor | None
+    ) -> tuple[Tensor, Tensor] | None:
+        """Tokens [B, count], and the distributions [B, count, V] that they were drawn from with `uniforms` [B, count].
+
+        None for `uniforms` takes the most probable ones.
+        """
+        found = self.distributions(texts, count)
+        return None if found is None else (_chosen(found, uniforms), found)
 
     @abstractmethod
     def observe(self, outcome: Outcome) -> None:
@@ -100,7 +112,13 @@ class BlockSource(Source):
         self._pending_features = PendingFeatures(prompts, states)
 
     def distributions(self, texts: Sequence[Sequence[int]], count: int) -> Tensor | None:
-        """The forward reads new features and the block together; the cache keeps the features and drops the block."""
+        return self._head.to_target(self._sampling.distribution(self._head.project(self._read(texts, count))))
+
+    def _read(self, texts: Sequence[Sequence[int]], count: int) -> Tensor:
+        """Hidden states [B, count, hidden] of a block: one forward reads it together with the features that are new.
+
+        The cache keeps the features and drops the block.
+        """
         assert self._pending_features is not None
         _, states, real = self._pending_features.take(
             [len(text) - 1 - n for text, n in zip(texts, self._rows, strict=True)]
@@ -114,10 +132,12 @@ class BlockSource(Source):
         table.begin_write(offsets)
         position_ids = table.length[:, None] + offsets
         table.widen()
-        logits = self._head(tokens, self._head.fuse(states), position_ids, self._mask(kept, fresh, count), self._cache)
+        rows = self._head.rows(
+            tokens, self._head.fuse(states), position_ids, self._mask(kept, fresh, count), self._cache
+        )
         self._rows = [rows + more for rows, more in zip(self._rows, real, strict=True)]
         self._cache.keep_first(kept, max(self._rows))
-        return self._head.to_target(self._sampling.distribution(logits[:, 1:]))
+        return rows[:, 1:]
 
     def _mask(self, kept: Tensor, fresh: int, count: int) -> Tensor:
         """[B, 1, 1 + count, view]: every row of the block sees all real features and the whole block."""
@@ -137,6 +157,30 @@ class BlockSource(Source):
         self._pending_features.select_rows(rows)
         self._cache.select_rows(torch.tensor(rows, device=self._cache.table.length.device))
         self._rows = [self._rows[row] for row in rows]
+
+
+class DSparkSource(BlockSource):
+    """A block whose logits are corrected for the token drafted before, one position after the other."""
+
+    name = "dspark position"
+
+    def __init__(self, head: DSpark, parts: Parts[DrafterOptions]) -> None:
+        super().__init__(head, parts)
+        self._table = head
+
+    def drafted(
+        self, texts: Sequence[Sequence[int]], count: int, uniforms: Tensor | None
+    ) -> tuple[Tensor, Tensor] | None:
+        head, logits = self._table, self._table.project(self._read(texts, count))
+        before = torch.tensor([text[-1] for text in texts], device=logits.device)
+        tokens, distributions = [], []
+        for k in range(count):
+            corrected = logits[:, k] + head.bias(head.read(before))
+            row = head.to_target(self._sampling.distribution(corrected))[:, None]
+            before = _chosen(row, None if uniforms is None else uniforms[:, k : k + 1])[:, 0]
+            tokens.append(before)
+            distributions.append(row)
+        return torch.stack(tokens, 1), torch.cat(distributions, 1)
 
 
 class PositionsChain(Drafter):
@@ -160,10 +204,11 @@ class PositionsChain(Drafter):
     def propose(self, state: State, depth: int) -> DraftTree:
         began, count, batch = perf_counter(), self._gamma, len(state.texts)
         going = self._lengths.begin() if self._lengths else []  # empty if all draft their full length
-        distributions = self._source.distributions(state.texts, count) if depth and (not going or any(going)) else None
-        if distributions is None:
+        uniforms = state.uniforms.draft[:, :count] if self._draws else None
+        found = self._source.drafted(state.texts, count, uniforms) if depth and (not going or any(going)) else None
+        if found is None:
             return empty(batch, self._device)
-        tokens = draw(distributions, state.uniforms.draft[:, :count]) if self._draws else distributions.argmax(-1)
+        tokens, distributions = found
         kept = self._kept(going, tokens, distributions) if going else [count] * batch
         count = max(kept)
         tokens, distributions = tokens[:, :count], distributions[:, :count]
@@ -239,6 +284,11 @@ class PositionsTree(Drafter):
         return True
 
 
+def _chosen(distributions: Tensor, uniforms: Tensor | None) -> Tensor:
+    """Tokens [B, K] of distributions [B, K, V]."""
+    return distributions.argmax(-1) if uniforms is None else draw(distributions, uniforms)
+
+
 def _at(states: Tensor, index: list[int]) -> Tensor:
     """states [B, T, F] -> [B, 1, F]: row `index[b]` of each sequence."""
     return states[torch.arange(len(index)), torch.tensor(index)][:, None]
@@ -254,6 +304,12 @@ def _block(parts: Parts[DrafterOptions]) -> Source:
     head = parts.heads["block"]
     assert isinstance(head, Block)
     return BlockSource(head, parts)
+
+
+def _dspark(parts: Parts[DrafterOptions]) -> Source:
+    head = parts.heads["dspark"]
+    assert isinstance(head, DSpark)
+    return DSparkSource(head, parts)
 
 
 MEDUSA_CHAIN = DrafterInfo(
@@ -289,4 +345,12 @@ BLOCK_TREE = DrafterInfo(
     options=GrownTreeOptions,
     needs_head="block",
     grows_trees=True,
+)
+DSPARK = DrafterInfo(
+    name="dspark",
+    title="DSpark block drafter, chain",
+    paper="DSpark 2607.05147",
+    create=lambda parts: PositionsChain(parts, _dspark(parts)),
+    options=ChainOptions,
+    needs_head="dspark",
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from draftscope.models.heads.block import Block, BlockConfig
+from draftscope.models.heads.dspark import DSpark, DSparkConfig
 from draftscope.models.heads.eagle import Eagle1, Eagle1Config, Eagle3, Eagle3Config, default_layers
 from draftscope.models.heads.formats.formats import KINDS, kind_of, load_head, save_head
 from draftscope.models.heads.head import Head, OwnWeights, RecurrentHead, SharedWeights
@@ -14,6 +15,8 @@ __all__ = [
     "KINDS",
     "Block",
     "BlockConfig",
+    "DSpark",
+    "DSparkConfig",
     "Eagle1",
     "Eagle1Config",
     "Eagle3",

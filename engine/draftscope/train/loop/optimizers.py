@@ -51,8 +51,8 @@ class Optimizers:
 
 
 def _between_hidden(name: str, weight: torch.Tensor) -> bool:
-    """Whether `weight` is a matrix other than the embedding and the output weights, which have one row per token."""
-    return weight.ndim == 2 and "embed" not in name and "lm_head" not in name
+    """Whether `weight` is a matrix other than those that have one row per token."""
+    return weight.ndim == 2 and not any(part in name for part in ("embed", "lm_head", "markov"))
 
 
 def schedule(share: float, overall: float) -> float:

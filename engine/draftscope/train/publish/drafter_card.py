@@ -24,6 +24,8 @@ to draft a chain. Trained on its own features for {depths} steps.""",
     "medusa": """{depths} Medusa heads (2401.10774): each is a residual block before the target's own output
 weights.""",
     "block": """A block drafter in the style of DFlash (2602.06036): {depths} tokens in one forward of one layer.""",
+    "dspark": """A block drafter with a table of the token before, in the style of DSpark (2607.05147): {depths} tokens
+in one forward of one layer, then drawn one after the other. It has no estimate of what will be accepted.""",
     "draft": """A small Llama with the target's tokenizer, for any engine that drafts with a second model. Its embedding
 started as the main components of the target's.""",
 }

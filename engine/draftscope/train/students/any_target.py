@@ -19,16 +19,17 @@ from draftscope.train.loop.pretrain import Recipe
 from draftscope.train.students.shapes import ROPE, quiet
 from draftscope.train.students.students import new_head
 
-KINDS = ("eagle3", "draft", "mtp", "medusa", "block")
+KINDS = ("eagle3", "draft", "mtp", "medusa", "block", "dspark")
 RATES = {
     "eagle3": Rates(matrices=4e-3, rest=2e-3),
     "mtp": Rates(matrices=4e-3, rest=2e-3),
     "block": Rates(matrices=4e-3, rest=2e-3),
+    "dspark": Rates(matrices=4e-3, rest=2e-3),
     "medusa": Rates(matrices=4e-3, rest=2e-3),
     "draft": Rates(matrices=4e-3, rest=4e-3),
 }
 DRAFT_LAYERS, WIDEST, HEAD = 2, 512, 32  # of a draft model: layers, greatest width, width of an attention head
-VOCABULARY = 8192  # tokens that an EAGLE-3 head drafts; at most half of the target's
+VOCABULARY = 8192  # tokens that an EAGLE-3 or DSpark head drafts; at most half of the target's
 
 
 @dataclass(frozen=True)

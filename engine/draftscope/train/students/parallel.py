@@ -1,4 +1,5 @@
-"""Losses of heads that draft several tokens at once: Medusa (2401.10774) and the block drafter (DFlash, 2602.06036)."""
+"""Losses of heads that draft several tokens at once: Medusa (2401.10774), block drafters (DFlash, 2602.06036; DSpark,
+2607.05147)."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from draftscope.models.heads import Block, Medusa
+from draftscope.models.heads import Block, DSpark, Medusa
 from draftscope.train.loop.lesson import Lesson, Pair, TargetOutput, identity
 
 SPACING = 8  # one block is trained for every 8 tokens of text
@@ -37,14 +38,29 @@ class Blocks(Lesson):
 
     def pairs(self, output: TargetOutput) -> Iterator[Pair]:
         assert output.drawn is not None
-        logits = blocks(self.student, output.ids, output.states, output.drawn)  # [B, A, N, D]
+        rows = blocks(self.student, output.ids, output.states, output.drawn)  # [B, A, N, H]
         texts = torch.arange(len(output.ids), device=output.ids.device)[:, None]
         for depth in range(1, len(self.weights) + 1):
-            yield Pair((texts, output.drawn + depth - 1), logits[:, :, depth], identity)
+            yield Pair((texts, output.drawn + depth - 1), rows[:, :, depth], self.student.project)
+
+
+class MarkovBlocks(Blocks):
+    """Each token of a block is also told the text's own token before it."""
+
+    student: DSpark
+
+    def pairs(self, output: TargetOutput) -> Iterator[Pair]:
+        for pair in super().pairs(output):
+            before = self.student.read(output.ids[pair.where])  # row i of the target's output follows token i
+            yield pair._replace(rows=torch.cat([pair.rows, before.to(pair.rows.dtype)], -1), project=self._project)
+
+    def _project(self, rows: Tensor) -> Tensor:
+        hidden, before = rows.split([rows.shape[-1] - self.student.config.rank, self.student.config.rank], -1)
+        return self.student.project(hidden) + self.student.bias(before)
 
 
 def blocks(head: Block, ids: Tensor, states: Tensor, anchors: Tensor) -> Tensor:
-    """Logits [B, A, N, D] of the blocks that start at `anchors` [B, A] in the texts `ids` [B, T].
+    """Hidden states [B, A, N, H] of the blocks that start at `anchors` [B, A] in the texts `ids` [B, T].
 
     states [B, T, F] are the target's hidden states; a block attends to those before its first token.
     """
@@ -59,5 +75,4 @@ def blocks(head: Block, ids: Tensor, states: Tensor, anchors: Tensor) -> Tensor:
     sees_block = (block[:, None] == block).expand(texts, -1, -1)
     mask = torch.cat([sees_text, sees_block], 2)[:, None]
     position_ids = torch.cat([before.expand(texts, -1), inside], 1)
-    logits: Tensor = head(tokens, head.fuse(states), position_ids, mask)
-    return logits.view(texts, count, size, -1)
+    return head.rows(tokens, head.fuse(states), position_ids, mask).view(texts, count, size, -1)

@@ -14,6 +14,8 @@ from torch import Tensor, nn
 from draftscope.models.heads import (
     Block,
     BlockConfig,
+    DSpark,
+    DSparkConfig,
     Eagle1,
     Eagle1Config,
     Eagle3,
@@ -34,7 +36,7 @@ from draftscope.train.data.batches import Batches
 from draftscope.train.data.tokenizer import END, PAD
 from draftscope.train.loop.lesson import Drafting, Lesson
 from draftscope.train.students import folder
-from draftscope.train.students.parallel import Blocks, ParallelHeads
+from draftscope.train.students.parallel import Blocks, MarkovBlocks, ParallelHeads
 from draftscope.train.students.shapes import (
     DRAFT,
     DRAFT_2L,
@@ -62,7 +64,8 @@ SHAPES: dict[str, AnyShape] = {  # of the members that are whole models, not hea
 }
 EAGLE3_VOCABULARY = 2048  # tokens that EAGLE-3's own output weights cover
 MEDUSA_HEADS = 4
-BLOCK = 9  # tokens in a block, including the given first one
+BLOCK, DSPARK_BLOCK = 9, 7  # tokens in a block, including the given first one
+DSPARK_RANK = 64
 COUNTED = 64  # tokens are counted in the text of this many steps
 
 
@@ -79,7 +82,7 @@ def first_head(member: Member, target: Any, batches: Batches, seed: int) -> Head
 
 
 def new_head(kind: str, target: Any, tokens: Tensor, rope: Mapping[str, Any]) -> Head:
-    """A head before training, on its target's device. `tokens` is the vocabulary of an EAGLE-3 head."""
+    """A head before training, on its target's device. `tokens` is the vocabulary of an EAGLE-3 or DSpark head."""
     shared = SharedWeights.of(target)
     shape = _shape(target, rope)
     head: Head
@@ -92,6 +95,8 @@ def new_head(kind: str, target: Any, tokens: Tensor, rope: Mapping[str, Any]) ->
     elif kind == "medusa":
         # Its blocks start at zero, so it starts with the target's own output.
         return Medusa(MedusaConfig(MEDUSA_HEADS, shared=True), shared).to(target.device)
+    elif kind == "dspark":
+        head = _dspark(replace(shape, qk_norm=True), shared, tokens)
     else:
         with_norms = replace(shape, qk_norm=True)
         head = Block(BlockConfig(with_norms, 1, BLOCK, PAD, default_layers(shared.layers)), shared)
@@ -135,6 +140,8 @@ def lesson(target: Any, student: nn.Module) -> Lesson:
             return Unrolled(target, student, decaying(3, 0.8))
         case Medusa():
             return ParallelHeads(target, student, decaying(student.config.heads, 0.8))
+        case DSpark():
+            return MarkovBlocks(target, student, decaying(student.config.size - 1, math.exp(-1 / 4)))
         case Block():
             return Blocks(target, student, decaying(student.config.size - 1, math.exp(-1 / 4)))
         case _:
@@ -155,15 +162,28 @@ def frequent(batches: Batches, count: int) -> Tensor:
 
 
 def _eagle3(shape: HeadShape, shared: SharedWeights, tokens: Tensor) -> Eagle3:
-    """Its output weights start as the target's, for the tokens it covers. Each hidden state is normalised before it is
-    fused (EAGLE 3.1): the target's grow to a hundred times its embeddings, and training would be far slower without."""
+    """Each hidden state is normalised before it is fused (EAGLE 3.1): the target's grow to a hundred times its
+    embeddings, and training would be far slower without."""
     own = OwnWeights(lm_head=True, vocabulary=len(tokens))
     head = Eagle3(Eagle3Config(shape, default_layers(shared.layers), own, fc_norm=True), shared)
+    _select(head, tokens)
+    return head
+
+
+def _dspark(shape: HeadShape, shared: SharedWeights, tokens: Tensor) -> DSpark:
+    own = OwnWeights(lm_head=True, vocabulary=len(tokens))
+    layers = default_layers(shared.layers)
+    head = DSpark(DSparkConfig(shape, 1, DSPARK_BLOCK, PAD, layers, own, DSPARK_RANK), shared)
+    _select(head, tokens)
+    return head
+
+
+def _select(head: Head, tokens: Tensor) -> None:
+    """The head drafts `tokens`; its output weights start as the target's."""
     assert head.d2t is not None and head.lm_head is not None
     head.d2t.copy_(tokens - torch.arange(len(tokens)))
     with torch.no_grad():
-        head.lm_head.weight.copy_(shared.lm_head[tokens.to(shared.lm_head.device)])
-    return head
+        head.lm_head.weight.copy_(head.shared.lm_head[tokens.to(head.shared.lm_head.device)])
 
 
 def _shape(target: Any, rope: Mapping[str, Any]) -> HeadShape:

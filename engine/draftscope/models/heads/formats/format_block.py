@@ -1,4 +1,5 @@
-"""Block drafters as z-lab (DFlash) and speculators publish them: `fc`, `hidden_norm`, `layers.*`, `norm`.
+"""Block drafters as z-lab (DFlash) and speculators (also DSpark) publish them: `fc`, `hidden_norm`, `layers.*`, `norm`,
+DSpark's also `markov_head.*`.
 
 z-lab's `target_layer_ids` number the outputs of layers; speculators' `aux_hidden_state_layer_ids` number the inputs, as
 this engine does.
@@ -11,8 +12,17 @@ from typing import Any
 from torch import Tensor
 
 from draftscope.models.heads.block import Block, BlockConfig
+from draftscope.models.heads.dspark import DSpark, DSparkConfig
 from draftscope.models.heads.formats.head_files import Checkpoint, Published
-from draftscope.models.heads.formats.published import built, layer_config, renamed, same_hidden, shape_of, within
+from draftscope.models.heads.formats.published import (
+    built,
+    layer_config,
+    renamed,
+    same_hidden,
+    shape_of,
+    speculators_config,
+    within,
+)
 from draftscope.models.heads.formats.selection import marks, selected
 from draftscope.models.heads.head import OwnWeights, SharedWeights
 
@@ -20,6 +30,22 @@ UNSUPPORTED = ("input_embedding_scale", "output_multiplier", "final_logit_softca
 
 
 def read_block(found: Checkpoint, shared: SharedWeights) -> tuple[Block, dict[str, Tensor]]:
+    config, tensors = _read(found, shared)
+    return built(Block, config, shared), tensors
+
+
+def read_dspark(found: Checkpoint, shared: SharedWeights) -> tuple[DSpark, dict[str, Tensor]]:
+    """Its estimate of what will be accepted (`confidence_head`) is not read."""
+    if found.config.get("speculators_model_type") != "dspark":
+        raise found.wrong("is no speculators folder of type 'dspark'; choose a head in that format.")
+    if (kind := found.config.get("markov_head_type", "vanilla")) != "vanilla":
+        raise found.wrong(f"has a Markov head of type '{kind}'; only 'vanilla' is supported, so choose another head.")
+    block, tensors = _read(found, shared)
+    config = DSparkConfig(**vars(block), rank=found.number("markov_rank"))
+    return built(DSpark, config, shared), {n: t for n, t in tensors.items() if not n.startswith("confidence_head.")}
+
+
+def _read(found: Checkpoint, shared: SharedWeights) -> tuple[BlockConfig, dict[str, Tensor]]:
     speculators = "speculators_model_type" in found.config
     layer = found.section("transformer_layer_config") if speculators else found.config
     ours = found.config if speculators else found.section("dflash_config")
@@ -37,7 +63,7 @@ def read_block(found: Checkpoint, shared: SharedWeights) -> tuple[Block, dict[st
         layers=_layers(found, ours, shared),
         own=OwnWeights("embed_tokens.weight" in tensors, lm_head, vocabulary),
     )
-    return built(Block, config, shared), tensors
+    return config, tensors
 
 
 def _refuse(found: Checkpoint, ours: dict[str, Any]) -> None:
@@ -47,7 +73,7 @@ def _refuse(found: Checkpoint, ours: dict[str, Any]) -> None:
             f"has '{keys[0]}' = {ours[keys[0]]} in its config.json, which is not supported; choose another head."
         )
     if ours.get("sample_from_anchor") or ours.get("projector_type", "dflash") != "dflash":
-        raise found.wrong("is a variant of DFlash (DSpark, Domino) that is not supported; choose another head.")
+        raise found.wrong("is a variant of DFlash or DSpark that is not supported; choose another head.")
 
 
 def _mask_token(found: Checkpoint, ours: dict[str, Any], shared: SharedWeights) -> int:
@@ -79,5 +105,24 @@ def write_block(head: Block, target: str) -> Published:
         "block_size": ours.size,
         "draft_vocab_size": head.vocabulary,
         "dflash_config": {"mask_token_id": ours.mask_token, "target_layer_ids": [layer - 1 for layer in ours.layers]},
+    }
+    return Published(config, renamed(head.state_dict(), ("stack.", "layers.")) | marks(head))
+
+
+def write_dspark(head: DSpark, target: str) -> Published:
+    ours = head.config
+    assert isinstance(ours, DSparkConfig)
+    config = speculators_config("dspark", ours.size - 1, target) | {
+        "architectures": ["Qwen3DSparkModel"],
+        "transformer_layer_config": layer_config(ours.shape, head.shared.vocabulary)
+        | {"num_hidden_layers": ours.depth},
+        "draft_vocab_size": head.vocabulary,
+        "block_size": ours.size,
+        "mask_token_id": ours.mask_token,
+        "aux_hidden_state_layer_ids": list(ours.layers),
+        "markov_rank": ours.rank,
+        "markov_head_type": "vanilla",
+        "enable_confidence_head": False,
+        "sample_from_anchor": False,
     }
     return Published(config, renamed(head.state_dict(), ("stack.", "layers.")) | marks(head))

@@ -7,6 +7,7 @@
 | medusa | FasterDecoding, speculators | own or shared output weights | FasterDecoding's, if shared speculators' |
 | mtp | speculators | one dense layer | speculators' format |
 | block, dflash | z-lab, speculators | layers without sliding windows | z-lab's format |
+| dspark | speculators | the same, with a table of the token before | speculators' format |
 | speculators | speculators | the kind that its config.json names | |
 """
 
@@ -21,6 +22,7 @@ from torch import Tensor
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.models.heads.block import Block
+from draftscope.models.heads.dspark import DSpark
 from draftscope.models.heads.eagle import Eagle1, Eagle3
 from draftscope.models.heads.formats import format_block, format_eagle, format_medusa, format_mtp
 from draftscope.models.heads.formats.head_files import Checkpoint, Published, read, write
@@ -48,6 +50,7 @@ FORMATS = {
     "medusa": Format(Medusa, format_medusa.read_medusa, format_medusa.write_medusa),
     "mtp": Format(Mtp, format_mtp.read_mtp, format_mtp.write_mtp),
     "dflash": Format(Block, format_block.read_block, format_block.write_block),
+    "dspark": Format(DSpark, format_block.read_dspark, format_block.write_dspark),
 }
 KINDS = (*FORMATS, "block", "speculators")
 
@@ -74,7 +77,7 @@ def save_head(head: Head, folder: Path, target: str) -> None:
 
 def kind_of(head: Head) -> str:
     """The drafters' name for the kind of a head, whatever its file called it."""
-    names = {Eagle1: "eagle", Eagle3: "eagle3", Medusa: "medusa", Mtp: "mtp", Block: "block"}
+    names = {Eagle1: "eagle", Eagle3: "eagle3", Medusa: "medusa", Mtp: "mtp", Block: "block", DSpark: "dspark"}
     return names[type(head)]
 
 
