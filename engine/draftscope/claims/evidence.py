@@ -72,7 +72,7 @@ def _models(bench: RowJson) -> tuple[object, object]:
 
 
 def _loops(row: RowJson) -> bool:
-    return int(row.get("looping") or 0) > row["runs"] / 2
+    return bool(int(row.get("looping") or 0) > row["runs"] / 2)
 
 
 def _own(bench: RowJson) -> list[RowJson]:

@@ -3,8 +3,8 @@
 
 One forward gives a distribution for each of the next positions, none of which depends on the tokens drafted before it;
 DSpark then corrects each for the token before. These distributions give a drawn chain, or a tree of deterministic
-children: Medusa's sparse tree takes the same ranks every round, a best-first tree (DDTree, 2604.12989) the most probable
-prefixes of this round.
+children: Medusa's sparse tree takes the same ranks every round, a best-first tree (DDTree, 2604.12989) this round's
+most probable prefixes.
 """
 
 from __future__ import annotations

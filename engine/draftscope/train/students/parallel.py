@@ -55,8 +55,8 @@ class MarkovBlocks(Blocks):
             yield pair._replace(rows=torch.cat([pair.rows, before.to(pair.rows.dtype)], -1), project=self._project)
 
     def _project(self, rows: Tensor) -> Tensor:
-        hidden, before = rows.split([rows.shape[-1] - self.student.config.rank, self.student.config.rank], -1)
-        return self.student.project(hidden) + self.student.bias(before)
+        width = self.student.config.shape.hidden
+        return self.student.project(rows[..., :width]) + self.student.bias(rows[..., width:])
 
 
 def blocks(head: Block, ids: Tensor, states: Tensor, anchors: Tensor) -> Tensor:
