@@ -74,7 +74,8 @@ servers-test: $(READY) $(SERVERS)/.ready
 # once); torchvision and what else its wheel pulls in is built for another torch.
 VLLM := build/vllm
 interop: $(READY) $(VLLM)/.ready
-	$(BIN)/python -m tests.servers.interop --vllm $(VLLM)/bin/vllm --save build/interop.md $(if $(SMOLLM2),--smollm2 $(SMOLLM2))
+	$(BIN)/python -m tests.servers.interop --vllm $(VLLM)/bin/vllm --save build/interop.md $(if $(SMOLLM2),--smollm2 $(SMOLLM2)) \
+		$(if $(LLAMA_SERVER),--llama-server $(LLAMA_SERVER))
 
 $(VLLM)/.ready:
 	$(PYTHON) -m venv $(VLLM)

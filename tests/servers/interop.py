@@ -1,8 +1,8 @@
 """Do other engines accept what Draftscope accepts? `make interop`, or `python -m tests.servers.interop --help`.
 
 The same drafter on the same weights, at temperature 0, for the same prompts as token ids: accepted tokens by position,
-as each engine counts them, and whether the texts are equal. vLLM runs EAGLE-3 heads and draft models, transformers
-draft models. llama.cpp's converter refuses the heads (`fc_norm`), and its server needs words of its own for a draft.
+as each engine counts them, and whether the texts are equal. vLLM runs EAGLE-3 heads and draft models, transformers and
+llama.cpp draft models. llama.cpp's converter refuses the heads: it has no place for the norms before `fc` (`fc_norm`).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+import gguf
 import torch
 from transformers import GenerationConfig
 from transformers.utils import logging
@@ -29,6 +30,7 @@ import draftscope
 from draftscope.base import markdown
 from draftscope.base.assets import assets
 from draftscope.decode.lab import Lab
+from draftscope.measure.bench.peers import gguf as peer
 from draftscope.servers.adapter import Counted, Request, Server, ServerError
 from draftscope.servers.commands import Command, Method, Pair, commands
 from draftscope.servers.engine_lane import EngineLane
@@ -91,31 +93,47 @@ def by_vllm(program: Path, shared: Shared, asked: Sequence[Prompt]) -> Told:
     """vLLM's speculative server, started for this and ended after it."""
     pair = Pair(shared.target, shared.method, shared.drafter, GAMMA, context=512, requests=1)
     command = commands("vllm-cpu", pair, PORT)[1]
-    with started(program, command) as server:
+    with started(program, command, ("--enforce-eager",)) as server:
         return raced(f"vLLM {server.identity.version}", server, asked)
+
+
+def by_llama_cpp(program: Path, lab: Lab, asked: Sequence[Prompt]) -> Told:
+    """llama.cpp's server with a draft model, on files of the same weights; made-up words, as only ids are read."""
+    assert lab.draft is not None
+    with tempfile.TemporaryDirectory() as folder:
+        target, draft = Path(folder) / "target.gguf", Path(folder) / "draft.gguf"
+        for model, path in ((lab.target, target), (lab.draft, draft)):
+            peer.write(gguf, model.network, path, vocabulary=True)
+        pair = Pair(str(target), "draft", str(draft), GAMMA, context=512, requests=1)
+        command = commands("llama.cpp", pair, PORT)[1]
+        with started(program, command, ("-ctk", "bf16", "-ctv", "bf16", "--no-webui")) as server:
+            return raced(f"llama.cpp {server.identity.version}", server, asked)
 
 
 def raced(engine: str, server: Server, asked: Sequence[Prompt]) -> Told:
     """Raises `ServerError` for an answer that failed or was not counted."""
-    standing = Standing()
+    standing, before = Standing(), server.counters() or Counted()
     plan = Race(asked, Request((0,), TOKENS, temperature=0.0, ignore_eos=True), repeats=1)
     answers = list(race([Lane(engine, server)], plan, standing))
     if failed := next((each.failure for each in answers if each.failure), None):
         raise ServerError(failed)
-    counted = [counts(each) for each in answers]
-    return Told(engine, sum(rounds for rounds, _ in counted), _sums(own for _, own in counted), _ids(answers))
+    counted = [found for each in answers if (found := counts(each)) is not None]
+    if len(counted) == len(answers):
+        return Told(engine, sum(rounds for rounds, _ in counted), _sums(own for _, own in counted), _ids(answers))
+    since = (server.counters() or Counted()) - before
+    if since.rounds is None:
+        raise ServerError("the server does not count what it accepts.")
+    return Told(engine, since.rounds, since.by_position, _ids(answers))
 
 
-def counts(answer: Answer) -> tuple[int, tuple[int, ...]]:
-    """Rounds with a draft, and accepted tokens by position, of one answer."""
+def counts(answer: Answer) -> tuple[int, tuple[int, ...]] | None:
+    """Rounds with a draft, and accepted tokens by position, of one answer; None where the server counts no rounds."""
     own = answer.counted or Counted()
     if own.drafted_per_round:
         rounds = sum(drafted > 0 for drafted in own.drafted_per_round)
         most = max(own.accepted_per_round, default=0)
         return rounds, tuple(sum(each > i for each in own.accepted_per_round) for i in range(most))
-    if own.rounds is None:
-        raise ServerError("the server does not count what it accepts.")
-    return own.rounds, own.by_position
+    return None if own.rounds is None else (own.rounds, own.by_position)
 
 
 def _sums(every: Any) -> tuple[int, ...]:
@@ -156,7 +174,7 @@ def by_transformers(lab: Lab, asked: Sequence[Prompt]) -> Told:
 
 
 @contextmanager
-def started(program: Path, command: Command) -> Iterator[Server]:
+def started(program: Path, command: Command, more: tuple[str, ...]) -> Iterator[Server]:
     """The server of a command, on this machine's loopback, until the end. Raises `ServerError` if it does not start."""
     environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "OMP_NUM_THREADS")}
     environment |= dict(command.environment) | {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
@@ -164,7 +182,7 @@ def started(program: Path, command: Command) -> Iterator[Server]:
         log = Path(folder) / "log"
         with log.open("wb") as said:
             process = subprocess.Popen(
-                [str(program), *command.arguments[1:], "--enforce-eager"],
+                [str(program), *command.arguments[1:], *more],
                 stdout=said, stderr=said, env=environment, cwd=folder, start_new_session=True,
             )  # fmt: skip
         try:
@@ -197,15 +215,21 @@ def table(ours: Told, theirs: Sequence[Told]) -> str:
     return markdown.table(("engine", "rounds", "accepted by position", "texts equal to ours"), lines)
 
 
-def compared(shared: Shared, vllm: Path | None) -> str:
+def compared(shared: Shared, vllm: Path | None, llama: Path | None) -> str:
     """One pair in every engine that can run it."""
     heads = [f"eagle3:{shared.drafter}"] if shared.method == "eagle3" else []
     draft = shared.drafter if shared.method == "draft" else None
     with draftscope.load(shared.target, draft, heads=heads, dtype="bfloat16") as lab:
         asked = texts(lab, shared.chat)
         ours = by_draftscope(lab, shared, asked)
-        theirs = [by_transformers(lab, asked)] if draft is not None else []
-    notes = []
+        theirs, notes = [], []
+        if draft is not None:
+            theirs.append(by_transformers(lab, asked))
+        if draft is not None and llama is not None:
+            try:
+                theirs.append(by_llama_cpp(llama, lab, asked))
+            except ServerError as error:
+                notes.append(f"llama.cpp: {error}")
     if vllm is not None:
         try:
             theirs.append(by_vllm(vllm, shared, asked))
@@ -217,21 +241,23 @@ def compared(shared: Shared, vllm: Path | None) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.servers.interop", description=__doc__)
     parser.add_argument("--vllm", type=Path, help="the program 'vllm' of an environment with vLLM")
+    parser.add_argument("--llama-server", type=Path, help="llama.cpp's server, for draft models")
     parser.add_argument(
         "--smollm2", type=Path, help="a folder of SmolLM2-135M-Instruct; default: the embedded pair only"
     )
     parser.add_argument("--save", type=Path, help="a Markdown file to write the tables to")
     given = parser.parse_args()
     logging.set_verbosity_error()  # it warns of each text that no token may end
-    parts = [compared(each, given.vllm) for each in pairs(given.smollm2)]
     about = (
         f"{datetime.date.today()}: {PROMPTS} prompts of those written for training, {TOKENS} tokens each, T = 0, "
         f"gamma {GAMMA}, bfloat16 on a CPU. Rounds have a draft; accepted tokens by position, the first one first."
     )
-    text = "\n\n".join(["# Other engines with the same drafters", about, *parts])
-    print(text)
+    parts = ["# Other engines with the same drafters", about]
+    for each in pairs(given.smollm2):
+        parts.append(compared(each, given.vllm, given.llama_server))
+        print(parts[-1], flush=True)
     if given.save is not None:
-        given.save.write_text(text + "\n", encoding="utf-8")
+        given.save.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
