@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from inspect import signature
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -24,7 +25,8 @@ from draftscope.decode.lab import Lab
 from draftscope.measure.check import Finding
 from draftscope.trace import files, tables
 from draftscope.trace.events import SCHEMA_VERSION
-from draftscope_app.cli import options
+from draftscope_app.cli import options, terminal
+from draftscope_app.cli.commands import decode
 from draftscope_app.cli.main import COMMANDS
 from draftscope_app.engine.config import Environment
 from draftscope_app.reports import lanes
@@ -114,6 +116,32 @@ def test_decode_streams_the_text_and_sums_up_on_stderr(cli: Cli, loaded: Lab) ->
         f"24 tokens, {len(run.rounds)} target forwards, {24 / len(run.rounds):.2f} tokens a round,"
     )
     assert ran.err.endswith("tokens/s\n")
+
+
+def test_decode_counts_the_tokens_of_a_long_prompt_while_it_reads_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[object] = []
+
+    class Bar:
+        def __enter__(self) -> Bar:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            shown.append("gone")
+
+        def add_task(self, name: str, total: int | None) -> int:
+            shown.append(name)
+            return 0
+
+        def update(self, task: int, total: int | None = None, completed: int | None = None) -> None:
+            shown.append(total or completed)
+
+    monkeypatch.setattr(terminal, "progress", lambda _: Bar())
+    read = [SimpleNamespace(kind="prefill", tokens=tokens) for tokens in (256, 512, 599)]
+    events = [SimpleNamespace(kind="run_start", prompt_tokens=600), *read, SimpleNamespace(kind="run_end")]
+    for event in decode._streamed(iter(events)):  # type: ignore[arg-type]
+        shown.append(event)
+    bar = ["Reading the prompt", 599, events[0], 256, events[1], 512, events[2], 599, events[3], "gone", events[4]]
+    assert shown == bar
 
 
 @pytest.mark.usefixtures("loaded")

@@ -15,6 +15,7 @@ from transformers import CONFIG_MAPPING, AutoModelForCausalLM
 
 from draftscope.models import model as modeling
 from draftscope.models.forward.lean import LeanLlama
+from draftscope.models.forward.native import NativeDecoder
 from draftscope.models.model import ForwardMode, Model
 from draftscope.models.native import available
 from draftscope.models.native.linear import FastLinear, accelerate, linear
@@ -25,26 +26,44 @@ from tests.conftest import random_llama
 pytest.importorskip("numba")
 
 
-SHAPES = ("llama", "mistral", "qwen2", "qwen3")
+WINDOW = 6  # shorter than the texts
+MIXED = ["sliding_attention", "full_attention", "sliding_attention"]
+# By name: the type of model, and how it differs from the small Llama.
+SHAPES: dict[str, tuple[str, dict[str, Any]]] = {
+    "llama": ("llama", {}),
+    "llama with biases": ("llama", {"attention_bias": True, "mlp_bias": True}),
+    "mistral": ("mistral", {}),
+    "mistral with a window": ("mistral", {"sliding_window": WINDOW}),
+    "qwen2": ("qwen2", {}),
+    "qwen2 with windows": ("qwen2", {"use_sliding_window": True, "sliding_window": WINDOW, "max_window_layers": 1}),
+    "qwen3": ("qwen3", {}),
+    "gemma3": ("gemma3_text", {"sliding_window": WINDOW, "layer_types": MIXED, "query_pre_attn_scalar": 24}),
+    "gpt_neox": ("gpt_neox", {"num_attention_heads": 2, "rotary_pct": 0.25}),
+    "gpt_neox in turn": ("gpt_neox", {"num_attention_heads": 2, "use_parallel_residual": False}),
+    "phi": ("phi", {"partial_rotary_factor": 0.5}),
+    "phi3": ("phi3", {"sliding_window": WINDOW, "partial_rotary_factor": 0.75}),
+}
+OTHERS = tuple(name for name in SHAPES if name != "llama")
 
 
-def llama(width: int = 32, kv_heads: int = 2, tied: bool = False, kind: str = "llama", **more: Any) -> Any:
-    """A random bfloat16 Llama, or another of that shape, whose sizes are whole blocks. No bias is 0, no norm 1."""
+def llama(width: int = 32, kv_heads: int = 2, tied: bool = False, shape: str = "llama", **more: Any) -> Any:
+    """A random bfloat16 Llama, or another shape, whose sizes are whole blocks. No bias is 0, no norm 1."""
     torch.manual_seed(7)
-    config = CONFIG_MAPPING[kind](
-        vocab_size=75,  # no whole tile, so that remainders are computed too
-        hidden_size=64,
-        intermediate_size=96,
-        num_hidden_layers=3,
-        num_attention_heads=4,
-        num_key_value_heads=kv_heads,
-        head_dim=width,
-        initializer_range=0.2,
-        tie_word_embeddings=tied,
-        max_position_embeddings=1024,
-        **more,
-    )
-    network = AutoModelForCausalLM.from_config(config).eval()
+    kind, different = SHAPES[shape]
+    sizes = {
+        "vocab_size": 75,  # no whole tile, so that remainders are computed too
+        "hidden_size": 64,
+        "intermediate_size": 96,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 4,
+        "num_key_value_heads": kv_heads,
+        "head_dim": width,
+        "initializer_range": 0.2,
+        "tie_word_embeddings": tied,
+        "max_position_embeddings": 1024,
+        "pad_token_id": 0,
+    }
+    network = AutoModelForCausalLM.from_config(CONFIG_MAPPING[kind](**(sizes | different | more))).eval()
     with torch.no_grad():
         for weight in network.parameters():
             if weight.dim() == 1:
@@ -54,7 +73,7 @@ def llama(width: int = 32, kv_heads: int = 2, tied: bool = False, kind: str = "l
 
 @pytest.fixture(scope="module", params=SHAPES)
 def model(request: pytest.FixtureRequest) -> Model:
-    found = probed(llama(kind=request.param), "native")
+    found = probed(llama(shape=request.param), "native")
     assert found.forward_mode is ForwardMode.NATIVE and found.not_native == ""
     return found
 
@@ -100,12 +119,12 @@ def test_a_long_prompt_is_read_in_parts_with_the_same_bits(model: Model, monkeyp
 
 
 @pytest.mark.parametrize(
-    ("kind", "width", "kv_heads"),
-    [("llama", 32, 1), ("llama", 64, 4), ("llama", 96, 2), ("llama", 160, 2), *((kind, 32, 2) for kind in SHAPES[1:])],
+    ("shape", "width", "kv_heads"),
+    [("llama", 32, 1), ("llama", 64, 4), ("llama", 96, 2), ("llama", 160, 2), *((shape, 32, 2) for shape in OTHERS)],
 )
-def test_logits_are_closer_to_float32_than_those_of_the_modules(kind: str, width: int, kv_heads: int) -> None:
+def test_logits_are_closer_to_float32_than_those_of_the_modules(shape: str, width: int, kv_heads: int) -> None:
     """A prefill of different lengths, a tree, a kept path and one more row."""
-    network = llama(width=width, kv_heads=kv_heads, kind=kind)
+    network = llama(width=width, kv_heads=kv_heads, shape=shape)
     form = full((3, 2), 2)
     tokens = torch.randint(2, 50, (2, form.nodes), generator=torch.Generator().manual_seed(1))
     native, modules = probed(network, "native"), probed(network, "modules")
@@ -195,10 +214,10 @@ def test_logits_are_float32_sums(model: Model) -> None:
 def test_weights_lie_in_memory_once() -> None:
     network = llama(tied=True)
     native = probed(network, "native").run
-    assert isinstance(native, LeanLlama)
-    assert native._head_weight.data_ptr() == network.model.embed_tokens.weight.data_ptr()
-    layer = native._weights[0]
-    assert layer.gate_up.data_ptr() == network.model.layers[0].mlp.gate_proj.weight.data_ptr()
+    assert isinstance(native, NativeDecoder)
+    assert native.decoder.head.data_ptr() == network.model.embed_tokens.weight.data_ptr()
+    layer = native.decoder.layers[0]
+    assert layer.up.data_ptr() == network.model.layers[0].mlp.gate_proj.weight.data_ptr()
 
 
 def test_rotary_tables_grow() -> None:
@@ -210,22 +229,17 @@ def test_rotary_tables_grow() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "more"),
+    ("shape", "more"),
     [
-        ("llama", {"attention_bias": True}),
-        ("llama", {"mlp_bias": True}),
-        ("qwen3", {"attention_bias": True}),
-        ("mistral", {"sliding_window": 512}),
-        ("qwen2", {"use_sliding_window": True, "sliding_window": 512, "max_window_layers": 1}),
+        ("llama", {"hidden_act": "relu"}),
+        ("llama", {"rope_parameters": {"rope_theta": 1e4, "rope_type": "dynamic", "factor": 2.0}}),
+        ("gemma3", {"final_logit_softcapping": 30.0}),
+        ("phi", {"qk_layernorm": True, "num_attention_heads": 2}),
     ],
 )
-def test_what_the_program_does_not_compute_is_left_to_the_modules(kind: str, more: dict[str, Any]) -> None:
-    model = probed(llama(kind=kind, **more), "modules")
-    assert not isinstance(model.run, LeanLlama)
-
-
-def test_a_window_as_long_as_the_context_is_none() -> None:
-    assert probed(llama(kind="mistral", sliding_window=1024), "native").forward_mode is ForwardMode.NATIVE
+def test_what_the_program_does_not_compute_is_left_to_the_modules(shape: str, more: dict[str, Any]) -> None:
+    model = probed(llama(shape=shape, **more), "modules")
+    assert model.run is model.network and model.forward_mode is ForwardMode.EAGER
 
 
 def test_other_dtypes_and_sizes_keep_the_lean_forward() -> None:

@@ -22,6 +22,8 @@ from draftscope.models.counter import ForwardCounter
 from draftscope.models.files import memory
 from draftscope.models.forward.ballast import Ballast, BallastShape
 from draftscope.models.forward.compiled import CompiledLlama
+from draftscope.models.forward.decoder import covers as is_decoder
+from draftscope.models.forward.decoder import described
 from draftscope.models.forward.experts import layers as expert_layers
 from draftscope.models.forward.graphs import Call, GraphMode, Graphs, Outputs, Recorder, on_cuda
 from draftscope.models.forward.hybrid import Hybrid, HybridCache
@@ -30,7 +32,7 @@ from draftscope.models.forward.lean import LeanLlama
 from draftscope.models.forward.lean import covers as is_lean
 from draftscope.models.forward.mamba import READ, Mamba2
 from draftscope.models.forward.mamba import covers as is_mamba2
-from draftscope.models.forward.native import native_or_lean
+from draftscope.models.forward.native import NativeDecoder
 from draftscope.models.forward.truncated import truncated
 from draftscope.models.native.available import why_not
 from draftscope.models.native.linear import accelerate
@@ -127,7 +129,7 @@ class Model:
             )
         shallow = copy(self)
         shallow.network = truncated(self.network, count)
-        shallow.run = self.run.first(count) if isinstance(self.run, LeanLlama) else shallow.network
+        shallow.run = self.run.first(count) if isinstance(self.run, LeanLlama | NativeDecoder) else shallow.network
         shallow.name = f"{self.name}, {count} of {self.layers} layers"
         shallow.layers = count
         shallow.parameters = shallow.network.num_parameters()
@@ -195,15 +197,15 @@ class Model:
     @property
     def not_native(self) -> str:
         """Why its forward is not the compiled one for this processor, as a sentence; empty if it is or cannot be."""
-        lean = isinstance(self.run, LeanLlama) and not self.run.masks_chains
-        return why_not() if lean and self.dtype == torch.bfloat16 else ""
+        native = isinstance(self.run, NativeDecoder) or not is_decoder(self.network)
+        return "" if native else why_not()
 
     @property
     def forward_mode(self) -> ForwardMode:
         """How its forward runs."""
         if isinstance(self.run, CompiledLlama):
             return ForwardMode.COMPILED
-        if isinstance(self.run, LeanLlama) and self.run.masks_chains:
+        if isinstance(self.run, NativeDecoder):
             return ForwardMode.NATIVE
         return ForwardMode.EAGER if self.graph_mode is GraphMode.OFF else ForwardMode.GRAPHS
 
@@ -327,7 +329,7 @@ class Model:
     @property
     def _masks_chains(self) -> bool:
         """Whether rows after a cached text need no mask if they are a chain."""
-        return isinstance(self.run, LeanLlama) and self.run.masks_chains and self.ballast is None
+        return isinstance(self.run, NativeDecoder) and self.ballast is None
 
     def _mask(self, table: SlotTable, sees: Tensor | None) -> Any:
         """Our mask, or None if the model's own causal mask is equivalent; for a recurrent model only the ancestry."""
@@ -348,8 +350,10 @@ class Model:
 
 
 def _runner(network: Any) -> Any:
+    if is_decoder(network) and not why_not():
+        return NativeDecoder(described(network))
     if is_lean(network):
-        return native_or_lean(network)
+        return LeanLlama(network)
     accelerate(network)
     if is_mamba2(network):
         return Mamba2(network)

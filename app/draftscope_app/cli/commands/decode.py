@@ -103,8 +103,24 @@ def _kept(events: Iterator[AnyEvent], store: list[AnyEvent]) -> Iterator[AnyEven
         yield event
 
 
+def _read(events: Iterator[AnyEvent]) -> Iterator[AnyEvent]:
+    """The events up to the end of the prompt; counts the tokens that have been read on a terminal's stderr."""
+    with terminal.progress("tokens") as bar:
+        task, total = bar.add_task("Reading the prompt", total=None), 0
+        for event in events:
+            if event.kind == "run_start":
+                total = event.prompt_tokens - 1  # the last one is the first row of the first round
+                bar.update(task, total=total)
+            elif event.kind == "prefill":
+                bar.update(task, completed=event.tokens)
+            yield event
+            if event.kind == "prefill" and event.tokens >= total:
+                return
+
+
 def _streamed(events: Iterator[AnyEvent]) -> Iterator[AnyEvent]:
     """Writes the text as rounds bring it."""
+    yield from _read(events)
     for event in events:
         if event.kind == "round":
             print(lanes.printable(event.text_delta), end="", flush=True)
@@ -116,6 +132,7 @@ def _counted(limit: int) -> Watch:
     """Counts the tokens on a terminal's stderr."""
 
     def watch(events: Iterator[AnyEvent]) -> Iterator[AnyEvent]:
+        yield from _read(events)
         with terminal.progress("tokens") as bar:
             task = bar.add_task("Decoding", total=limit)
             for event in events:

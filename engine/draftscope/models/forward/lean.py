@@ -105,8 +105,6 @@ class LeanLlama:
     `packed` requests another copy of the weights in the matmul kernels' own layout, if the model is small.
     """
 
-    masks_chains = False  # whether it needs no mask for chains, because it derives one from the slots
-
     def __init__(self, network: Any, packed: bool = True) -> None:
         config, body = network.config, network.model
         self._heads: int = config.num_attention_heads

@@ -1,7 +1,8 @@
-"""The lean forward in bfloat16 as one compiled call: `models/native/program.py` with a model's weights and cache."""
+"""The forward of a `Decoder` as one compiled call: `models/native/program.py` with a model's weights and cache."""
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -9,117 +10,106 @@ import torch
 from torch import Tensor
 
 from draftscope.models.cache.slots import SlotCache
-from draftscope.models.forward.lean import LeanLlama, Output, Weights
+from draftscope.models.forward.decoder import Decoder
+from draftscope.models.forward.lean import Output
 from draftscope.models.native import places as at
-from draftscope.models.native.available import programs, why_not
+from draftscope.models.native.available import programs
 from draftscope.models.native.crowd import crowd
-from draftscope.models.native.places import BLOCK
 from draftscope.models.native.scratch import scratch
 
+Mask = Tensor | dict[str, Tensor]  # one for all layers, or one for each type
 
-class NativeLlama(LeanLlama):
-    """`lean` with its forward compiled for this processor, which `available.why_not` must say is possible."""
 
-    masks_chains = True
+class NativeDecoder:
+    """Called by `Model.forward` like a transformers model; reads and writes the same `SlotCache`.
 
-    def __init__(self, lean: LeanLlama) -> None:
-        vars(self).update(vars(lean))
-        self._small = [_in_float32(each) for each in self._weights]
-        self._last_norm = self._norm.float()
-        self._number = np.array([self._eps], dtype=np.float32)
-        self._cosines = self._halves()
-        self._fixed = self._constants()
+    `available.why_not` must say that this machine can run the program.
+    """
 
-    @staticmethod
-    def covers(lean: LeanLlama) -> bool:
-        """Whether the weights are bfloat16 and every product's inputs are whole blocks."""
-        sizes = lean._embedding.shape[1], lean._width, lean._weights[0].down.shape[1]
-        tensors = [each for layer in lean._weights for each in layer if each is not None]
-        tensors += [lean._head_weight, lean._embedding]
-        plain = all(each.dtype == torch.bfloat16 and each.is_contiguous() for each in tensors)
-        return plain and all(size % BLOCK == 0 for size in sizes)
+    def __init__(self, decoder: Decoder) -> None:
+        self.decoder = decoder
+        self._numbers = np.array([decoder.eps, decoder.scale], dtype=np.float32)
+        self._windows = np.array(decoder.windows, dtype=np.int64)
+        self._angles = self._tables(0)
+        self._table, self._fixed = self._constants()
 
-    def first(self, count: int) -> NativeLlama:
-        shallow = super().first(count)
-        assert isinstance(shallow, NativeLlama)
-        shallow._fixed = shallow._constants()
+    def first(self, count: int) -> NativeDecoder:
+        """The first `count` layers with the norm and the head; shares the weights."""
+        shallow = copy(self)
+        shallow.decoder = self.decoder.first(count)
+        shallow._table, shallow._fixed = shallow._constants()
         return shallow
 
-    def _halves(self) -> tuple[Tensor, Tensor]:
-        """cos and sin [positions, D / 2] in float32."""
-        positions = torch.arange(len(self._angles[0]))[None]
-        cos, sin = self._rotary(self._last_norm, positions)
-        half = self._width // 2
-        return cos[0, :, :half].contiguous(), sin[0, :, :half].contiguous()
+    @torch.no_grad()
+    def _tables(self, positions: int) -> tuple[Tensor, Tensor]:
+        """cos and sin [kinds, positions, rotated columns / 2] in float32."""
+        cos, sin = self.decoder.angles(positions)
+        half = cos.shape[2] // 2
+        return cos[:, :, :half].contiguous(), sin[:, :, :half].contiguous()
 
-    def _constants(self) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """The arguments that are the same in every forward."""
-        layers = len(self._layers)
-        pairs = list(zip(self._weights, self._small, strict=True))[:layers]
-        addresses = [
-            [
-                0 if each is None else each.data_ptr()
-                for each in (norm, w.qkv, w.out, mlp_norm, w.gate_up, w.down, *rest)
-            ]
-            for w, (norm, mlp_norm, *rest) in pairs
-        ]
-        self._table = np.array(addresses, dtype=np.int64)
-        fixed = np.zeros(at.ARGUMENTS, dtype=np.int64)
-        fixed[at.HIDDEN], fixed[at.HEADS], fixed[at.KV_HEADS] = self._embedding.shape[1], self._heads, self._kv_heads
-        fixed[at.WIDTH], fixed[at.MLP], fixed[at.LAYERS] = self._width, self._weights[0].down.shape[1], layers
-        fixed[at.VOCABULARY], fixed[at.EPS] = len(self._head_weight), self._number.ctypes.data
-        fixed[at.WEIGHTS], fixed[at.NORM] = self._table.ctypes.data, self._last_norm.data_ptr()
-        fixed[at.HEAD] = self._head_weight.data_ptr()
-        return fixed
+    def _constants(self) -> tuple[Any, Any]:
+        """The addresses of the layers' weights, and the arguments that are the same in every forward."""
+        decoder = self.decoder
+        layers = zip(decoder.layers, decoder.kinds, strict=True)
+        table = np.array([[*map(_address, layer), kind] for layer, kind in layers], dtype=np.int64)
+        a = np.zeros(at.ARGUMENTS, dtype=np.int64)
+        a[at.HIDDEN], a[at.MLP] = decoder.head.shape[1], decoder.layers[0].down.shape[1]
+        a[at.HEADS], a[at.KV_HEADS], a[at.WIDTH] = decoder.heads, decoder.kv_heads, decoder.width
+        a[at.LAYERS], a[at.WEIGHTS], a[at.NUMBERS] = len(table), table.ctypes.data, self._numbers.ctypes.data
+        a[at.NORM], a[at.NORM_BIAS] = _address(decoder.norm), _address(decoder.norm_bias)
+        a[at.VOCABULARY], a[at.HEAD], a[at.HEAD_BIAS] = (
+            len(decoder.head),
+            _address(decoder.head),
+            _address(decoder.head_bias),
+        )
+        a[at.ACTIVATION], a[at.GATED] = decoder.activation, decoder.gated
+        a[at.PARALLEL], a[at.INTERLEAVED] = decoder.parallel, decoder.interleaved
+        a[at.KINDS], a[at.WINDOWS] = len(self._windows), self._windows.ctypes.data
+        a[at.ROTARY] = 2 * self._angles[0].shape[2]
+        return table, a
 
     @torch.inference_mode()
     def __call__(
         self,
         input_ids: Tensor,
         position_ids: Tensor,
-        attention_mask: Tensor | None,
+        attention_mask: Mask | None,
         past_key_values: SlotCache,
         use_cache: bool = True,  # noqa: ARG002 - as transformers' models are called
         logits_to_keep: int = 0,
         output_hidden_states: bool = False,
     ) -> Output:
-        """As `LeanLlama`'s, with logits in float32."""
-        (batch, rows), table = input_ids.shape, past_key_values.table
-        if table.view > len(self._cosines[0]):
+        """Logits [B, T, V] in float32 (or of the last `logits_to_keep` rows) of `input_ids` [B, T]."""
+        (batch, rows), table, decoder = input_ids.shape, past_key_values.table, self.decoder
+        if table.view > self._angles[0].shape[1]:
             self._angles = self._tables(2 * table.view)
-            self._cosines = self._halves()
-        x = self._embed(input_ids).contiguous()
-        cached = past_key_values.rows(x.new_empty((batch, self._kv_heads, 1, self._width)))
+        cos, sin = self._angles
+        x = decoder.embed(input_ids).contiguous()
+        cached = past_key_values.rows(x.new_empty((batch, decoder.kv_heads, 1, decoder.width)))
         kept = torch.arange(batch * rows).view(batch, rows)[:, -logits_to_keep:].contiguous()
-        logits = torch.empty((*kept.shape, len(self._head_weight)))
-        layers, hidden = len(self._layers), x.shape[2]
-        states = x.new_empty((layers + 1, batch, rows, hidden)) if output_hidden_states else None
-        mask = None if attention_mask is None else attention_mask.contiguous()
+        logits = torch.empty((*kept.shape, len(decoder.head)))
+        states = x.new_empty((len(decoder.layers) + 1, *x.shape)) if output_hidden_states else None
+        mask = self._mask(attention_mask)
         positions, slots = position_ids.contiguous(), table.slots.contiguous()
         a = self._fixed.copy()
         a[at.ROWS], a[at.TEXT_ROWS], a[at.COLUMNS] = batch * rows, rows, table.view
-        a[at.COS], a[at.SIN] = self._cosines[0].data_ptr(), self._cosines[1].data_ptr()
-        a[at.EMBEDDED], a[at.POSITIONS], a[at.SLOTS] = x.data_ptr(), positions.data_ptr(), slots.data_ptr()
-        a[at.MASK] = 0 if mask is None else mask.data_ptr()
-        a[at.CACHE], a[at.SEQUENCES], a[at.CAPACITY] = cached.data_ptr(), batch, table.capacity
-        a[at.LOGIT_ROWS], a[at.LOGITS_OF], a[at.LOGITS] = kept.data_ptr(), kept.numel(), logits.data_ptr()
-        a[at.STATES] = 0 if states is None else states.data_ptr()
+        a[at.ANGLES], a[at.COS], a[at.SIN] = cos.shape[1], _address(cos), _address(sin)
+        a[at.EMBEDDED], a[at.POSITIONS], a[at.SLOTS] = _address(x), _address(positions), _address(slots)
+        a[at.MASK], a[at.STATES] = _address(mask), _address(states)
+        a[at.CACHE], a[at.SEQUENCES], a[at.CAPACITY] = _address(cached), batch, table.capacity
+        a[at.LOGIT_ROWS], a[at.LOGITS_OF], a[at.LOGITS] = _address(kept), kept.numel(), _address(logits)
         with crowd.team(torch.get_num_threads(), (int(a[at.WEIGHTS]), batch, rows)) as threads:
             memory = scratch(a, threads)
             programs().run(programs().forward, a.ctypes.data, threads, 0)
             del memory
         return Output(logits, () if states is None else tuple(states))
 
+    def _mask(self, mask: Mask | None) -> Tensor | None:
+        """[kinds, B, 1, T, columns], or None."""
+        if isinstance(mask, dict):
+            return torch.stack([mask[each] for each in self.decoder.types])
+        return None if mask is None else mask.contiguous()
 
-def _in_float32(weights: Weights) -> list[Tensor | None]:
-    """Norms and biases as the program reads them: norm, mlp_norm, and the three of `Weights.extras`."""
-    small = (weights.norm, weights.mlp_norm, *weights.extras)
-    return [None if each is None else each.float() for each in small]
 
-
-def native_or_lean(network: Any) -> LeanLlama:
-    """The forward of a network that `lean.covers`: compiled if it is in bfloat16 and this machine can compile."""
-    if network.dtype != torch.bfloat16 or why_not():
-        return LeanLlama(network)
-    lean = LeanLlama(network, packed=False)
-    return NativeLlama(lean) if NativeLlama.covers(lean) else LeanLlama(network)
+def _address(tensor: Tensor | None) -> int:
+    return 0 if tensor is None else int(tensor.data_ptr())

@@ -49,11 +49,14 @@ class Medusa(Head):
 
         The last row is the one before the pending token, so it predicts the tokens after the pending token.
         """
-        return torch.stack([self._one(k, states) for k in range(self.config.heads)], 2)
+        rows = torch.stack([self._hidden(k, states) for k in range(self.config.heads)], 2)  # [B, T, K, H]
+        if self.config.shared:
+            return self.project(rows)  # all rows at once, so that the weights are read once
+        return torch.stack([head(rows[:, :, k]) for k, head in enumerate(self.lm_heads)], 2)
 
-    def _one(self, head: int, rows: Tensor) -> Tensor:
+    def _hidden(self, head: int, rows: Tensor) -> Tensor:
         blocks = self.blocks[head]
         assert isinstance(blocks, nn.ModuleList)
         for block in blocks:
             rows = rows + F.silu(block(rows))
-        return self.project(rows) if self.config.shared else self.lm_heads[head](rows)
+        return rows

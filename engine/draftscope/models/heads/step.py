@@ -48,7 +48,8 @@ class CompiledStep:
         self._gate_up = joined([mlp.gate_proj, mlp.up_proj])
         self._output, self._rotary = parts.output, rotary
         self._kv_heads, self._width = attention.k_proj.out_features // attention.head_width, attention.head_width
-        self._eps = np.array([eps], dtype=np.float32)
+        self._numbers = np.array([eps, self._width**-0.5], dtype=np.float32)
+        self._windows = np.zeros(1, dtype=np.int64)
         self._cosines = self._halves(0)
         self._fixed, self._alive = self._constants(parts)
         self.fuses = parts.state_fusion is not None
@@ -86,7 +87,9 @@ class CompiledStep:
         table[: len(layer)] = layer
         a[at.HIDDEN], a[at.MLP] = parts.mlp.gate_proj.in_features, parts.mlp.gate_proj.out_features
         a[at.HEADS], a[at.KV_HEADS] = parts.attention.q_proj.out_features // self._width, self._kv_heads
-        a[at.WIDTH], a[at.LAYERS], a[at.EPS] = self._width, 1, self._eps.ctypes.data
+        a[at.WIDTH], a[at.LAYERS], a[at.NUMBERS] = self._width, 1, self._numbers.ctypes.data
+        a[at.KINDS], a[at.WINDOWS], a[at.ROTARY] = 1, self._windows.ctypes.data, self._width
+        a[at.ACTIVATION], a[at.GATED] = at.SILU, True
         a[at.WEIGHTS], a[at.NORM] = table.ctypes.data, number(parts.last_norm)
         a[at.VOCABULARY], a[at.HEAD] = len(parts.output), address(parts.output)
         a[at.EMBEDDED_NORM], a[at.FEATURES_NORM] = number(parts.embedded_norm), number(parts.features_norm)

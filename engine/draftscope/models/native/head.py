@@ -6,15 +6,16 @@ from functools import lru_cache
 
 from numba import cfunc, njit, types
 
-from draftscope.models.native import pieces
-from draftscope.models.native.layer import apply, logits, normed, normed_row, see
+from draftscope.models.native import norms, pieces
+from draftscope.models.native.attention import see
+from draftscope.models.native.layer import apply, logits, normed
 from draftscope.models.native.memory import floats, integers
+from draftscope.models.native.norms import normed_row
 from draftscope.models.native.pieces import part
 from draftscope.models.native.places import (
     BLOCK,
     EMBEDDED,
     EMBEDDED_NORM,
-    EPS,
     FEATURES,
     FEATURES_NORM,
     FUSION,
@@ -26,6 +27,7 @@ from draftscope.models.native.places import (
     NORM,
     NORMED_NEXT,
     NORMED_RESIDUAL,
+    NUMBERS,
     PAIRS,
     ROWS,
     STATE_COUNT,
@@ -33,6 +35,7 @@ from draftscope.models.native.places import (
     STATE_NORMS,
     STATES_READ,
     STATES_SPLIT,
+    W_NORM,
     WEIGHTS,
     X,
 )
@@ -43,12 +46,12 @@ from draftscope.models.native.team import barrier, sources, start, thread, threa
 @njit(nogil=True)
 def _fuse_states(a, eps, t, n):  # type: ignore[no-untyped-def]
     """The features from the target's hidden states, as the residual stream."""
-    hidden, count, norms = a[HIDDEN], a[STATE_COUNT], integers(a[STATE_NORMS])
+    hidden, count, weights = a[HIDDEN], a[STATE_COUNT], integers(a[STATE_NORMS])
     first, last = part(a[ROWS] * count, 1, t, n)
     for item in range(first, last):
         state = a[JOINED] + 4 * t * hidden
         pieces.widened(a[STATES_READ] + 2 * item * hidden, hidden, state)
-        normed_row(state, norms[item % count], hidden, eps, a[STATES_SPLIT] + 4 * item * hidden)
+        normed_row(state, weights[item % count], 0, hidden, eps, a[STATES_SPLIT] + 4 * item * hidden)
     barrier()
     first, last = part(hidden, BLOCK, t, n)
     size = count * hidden
@@ -64,12 +67,12 @@ def _begin(a, eps, t, n):  # type: ignore[no-untyped-def]
     for row in range(first, last):
         x, embedded, pair = a[X] + 4 * row * hidden, a[JOINED] + 4 * row * hidden, a[PAIRS] + 8 * row * hidden
         pieces.widened(a[EMBEDDED] + 2 * row * hidden, hidden, embedded)
-        normed_row(embedded, a[EMBEDDED_NORM], hidden, eps, pair)
+        normed_row(embedded, a[EMBEDDED_NORM], 0, hidden, eps, pair)
         if a[FEATURES] != 0:
             pieces.widened(a[FEATURES] + 2 * row * hidden, hidden, x)
-        normed_row(x, a[FEATURES_NORM], hidden, eps, pair + 4 * hidden)
+        normed_row(x, a[FEATURES_NORM], 0, hidden, eps, pair + 4 * hidden)
         if a[NORMED_RESIDUAL] != 0:
-            pieces.normed(x, a[FEATURES_NORM], hidden, eps)
+            norms.normed(x, a[FEATURES_NORM], hidden, eps)
         see(a, row)
 
 
@@ -92,14 +95,14 @@ def _keep(a, eps, t, n):  # type: ignore[no-untyped-def]
     for row in range(first, last):
         x, out = a[X] + 4 * row * hidden, a[NEXT] + 2 * row * hidden
         if a[NORMED_NEXT] != 0:
-            pieces.normed_narrow(x, a[NORM], hidden, eps, out)
+            norms.normed_narrow(x, a[NORM], 0, hidden, eps, out)
         else:
             pieces.narrowed(x, hidden, out)
 
 
 @njit(nogil=True)
 def _step(a, t, n):  # type: ignore[no-untyped-def]
-    eps, w = floats(a[EPS])[0], integers(a[WEIGHTS])
+    eps, w = floats(a[NUMBERS])[0], integers(a[WEIGHTS])
     if a[FEATURES] == 0:
         _fuse_states(a, eps, t, n)
     _begin(a, eps, t, n)
@@ -109,7 +112,7 @@ def _step(a, t, n):  # type: ignore[no-untyped-def]
     else:
         _fuse(a, t, n)
         barrier()
-        apply(a, 0, w, normed(a, w[0], eps, t, n), a[HIDDEN], eps, t, n)
+        apply(a, 0, w, normed(a, w[W_NORM], 0, eps, t, n), a[HIDDEN], eps, t, n)
     _keep(a, eps, t, n)
     if a[LOGITS] != 0:
         logits(a, eps, t, n)

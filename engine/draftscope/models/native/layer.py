@@ -1,4 +1,4 @@
-"""The parts of one decoder layer for all rows at once: what the compiled forwards of models and of heads share.
+"""One decoder layer for all rows at once, and the logits: what the compiled forwards of models and of heads share.
 
 Between barriers each thread computes its share of the columns of a product, or of the rows or heads of what is between
 products. Every value is computed by one thread in one order, so the bits depend on neither the number of rows nor, for
@@ -7,22 +7,21 @@ a given number of columns, their place in the cache.
 
 from __future__ import annotations
 
-import numpy as np
 from numba import njit
 
-from draftscope.models.native import pieces
-from draftscope.models.native.memory import flags, indices, integers
+from draftscope.models.native import norms, pieces
+from draftscope.models.native.activations import activate, activate_gated
+from draftscope.models.native.attention import attend, rotate
+from draftscope.models.native.memory import integers
 from draftscope.models.native.pieces import part
 from draftscope.models.native.places import (
+    ACTIVATED,
+    ACTIVATION,
     BLOCK,
-    CACHE,
-    CAPACITY,
-    COLUMNS,
-    COS,
-    COUNTS,
     FEW,
     GATED,
     HEAD,
+    HEAD_BIAS,
     HEADS,
     HIDDEN,
     JOINED,
@@ -30,21 +29,25 @@ from draftscope.models.native.places import (
     LOGIT_ROWS,
     LOGITS,
     LOGITS_OF,
-    MASK,
     MIXED,
     MLP,
     NORM,
-    POSITIONS,
-    QUERIES,
+    NORM_BIAS,
+    PARALLEL,
     ROWS,
-    SCORES,
-    SEEN,
-    SEQUENCES,
-    SIN,
-    SLOTS,
     SPLIT,
-    TEXT_ROWS,
     VOCABULARY,
+    W_DOWN,
+    W_DOWN_BIAS,
+    W_DOWN_NORM,
+    W_MLP_NORM,
+    W_MLP_NORM_BIAS,
+    W_OUT,
+    W_OUT_BIAS,
+    W_OUT_NORM,
+    W_QKV,
+    W_UP,
+    W_UP_BIAS,
     WIDTH,
     X,
 )
@@ -53,136 +56,79 @@ from draftscope.models.native.team import barrier
 
 
 @njit(nogil=True)
-def see(a, row):  # type: ignore[no-untyped-def]
-    """Writes the columns that a row attends to."""
-    counts, slots = integers(a[COUNTS]), integers(a[SLOTS])
-    seen = a[SEEN] + 4 * row * a[COLUMNS]
-    if a[MASK] == 0:
-        columns = indices(seen)
-        for column in range(slots[row] + 1):
-            columns[column] = column
-        counts[2 * row] = counts[2 * row + 1] = slots[row] + 1
-    else:
-        found = pieces.seen_columns(flags(a[MASK] + row * a[COLUMNS]), a[COLUMNS], seen)
-        counts[2 * row], counts[2 * row + 1] = found
-
-
-@njit(nogil=True)
 def apply(a, layer, w, x, length, eps, t, n):  # type: ignore[no-untyped-def]
     """One layer of weights `w` on the residual stream; its attention reads the split rows `x` [ROWS, length]."""
-    joined = (a[HEADS] + 2 * a[KV_HEADS]) * a[WIDTH]
+    joined, mixed = (a[HEADS] + 2 * a[KV_HEADS]) * a[WIDTH], a[HEADS] * a[WIDTH]
     first, last = part(joined, BLOCK, t, n)
-    product(x, 4 * length, w[1], length, a[ROWS], a[JOINED], 4 * joined, first, last)
+    product(x, 4 * length, w[W_QKV], length, a[ROWS], a[JOINED], 4 * joined, first, last)
     barrier()
-    _rotate(a, layer, w, eps, t, n)
+    rotate(a, layer, w, eps, t, n)
     barrier()
-    _attend(a, layer, t, n)
+    attend(a, layer, w, t, n)
     barrier()
-    _add_product(a, a[MIXED], w[2], a[HEADS] * a[WIDTH], t, n)
+    if not a[PARALLEL]:
+        _add_product(a, a[MIXED], w[W_OUT], mixed, w[W_OUT_BIAS], w[W_OUT_NORM], eps, t, n)
+        barrier()
+    _activate(a, normed(a, w[W_MLP_NORM], w[W_MLP_NORM_BIAS], eps, t, n), w, t, n)
     barrier()
-    _gate(a, normed(a, w[3], eps, t, n), w[4], t, n)
-    barrier()
-    _add_product(a, a[GATED], w[5], a[MLP], t, n)
+    if a[PARALLEL]:
+        _add_product(a, a[MIXED], w[W_OUT], mixed, w[W_OUT_BIAS], w[W_OUT_NORM], eps, t, n)
+    _add_product(a, a[ACTIVATED], w[W_DOWN], a[MLP], w[W_DOWN_BIAS], w[W_DOWN_NORM], eps, t, n)
     barrier()
 
 
 @njit(nogil=True)
-def normed_row(x, weight, width, eps, out):  # type: ignore[no-untyped-def]
-    """RMSNorm of a row, split; the row itself, split, if `weight` is 0."""
-    if weight == 0:
-        pieces.split_row(x, width, out)
-    else:
-        pieces.normed_split(x, weight, width, eps, out)
-
-
-@njit(nogil=True)
-def normed(a, weight, eps, t, n):  # type: ignore[no-untyped-def]
+def normed(a, weight, bias, eps, t, n):  # type: ignore[no-untyped-def]
     """The address of the norms of all rows, split; of the rows themselves if `weight` is 0."""
     rows, size = a[ROWS], 4 * a[HIDDEN]
     few = rows <= FEW
     first, last = (0, rows) if few else part(rows, 1, t, n)
     out = a[SPLIT] + t * FEW * size if few else a[SPLIT]
     for row in range(first, last):
-        normed_row(a[X] + row * size, weight, a[HIDDEN], eps, out + row * size)
+        norms.normed_row(a[X] + row * size, weight, bias, a[HIDDEN], eps, out + row * size)
     if not few:
         barrier()
     return out
 
 
 @njit(nogil=True)
-def _rotate(a, layer, w, eps, t, n):  # type: ignore[no-untyped-def]
-    """Rotates queries and keys, with their bias and norms where there are any; writes keys and values to the cache."""
-    heads, kv, width, capacity = a[HEADS], a[KV_HEADS], a[WIDTH], a[CAPACITY]
-    units = heads + 2 * kv
-    positions, slots = integers(a[POSITIONS]), integers(a[SLOTS])
-    size = 2 * a[SEQUENCES] * kv * capacity * width  # bytes of a layer's keys
-    keys = a[CACHE] + 2 * layer * size
-    scale = np.float32(1.0) / np.float32(np.sqrt(np.float32(width)))
-    first, last = part(a[ROWS] * units, 1, t, n)
-    for item in range(first, last):
-        row, unit = item // units, item % units
-        x = a[JOINED] + 4 * (row * units + unit) * width
-        angle = 2 * positions[row] * width
-        if w[6] != 0:
-            pieces.added(x, w[6] + 4 * unit * width, 0, width)
-        norm = w[7] if unit < heads else w[8]
-        if norm != 0 and unit < heads + kv:
-            pieces.normed(x, norm, width, eps)
-        if unit < heads:
-            out = a[QUERIES] + 4 * (row * heads + unit) * width
-            pieces.rotated_split(x, a[COS] + angle, a[SIN] + angle, width, scale, out)
-        else:
-            head = (unit - heads) % kv
-            place = 2 * (((row // a[TEXT_ROWS]) * kv + head) * capacity + slots[row]) * width
-            if unit < heads + kv:
-                pieces.rotated_narrow(x, a[COS] + angle, a[SIN] + angle, width, keys + place)
-            else:
-                pieces.narrowed(x, width, keys + size + place)
-
-
-@njit(nogil=True)
-def _attend(a, layer, t, n):  # type: ignore[no-untyped-def]
-    heads, kv, width, capacity = a[HEADS], a[KV_HEADS], a[WIDTH], a[CAPACITY]
-    size = 2 * a[SEQUENCES] * kv * capacity * width
-    keys = a[CACHE] + 2 * layer * size
-    counts, scores = integers(a[COUNTS]), a[SCORES] + 4 * t * a[COLUMNS]
-    first, last = part(a[ROWS] * heads, 1, t, n)
-    for item in range(first, last):
-        row, head = item // heads, item % heads
-        place = 2 * ((row // a[TEXT_ROWS]) * kv + head // (heads // kv)) * capacity * width
-        pieces.attended(
-            a[QUERIES] + 4 * item * width,
-            keys + place,
-            keys + size + place,
-            width,
-            a[SEEN] + 4 * row * a[COLUMNS],
-            counts[2 * row],
-            counts[2 * row + 1],
-            scores,
-            a[MIXED] + 4 * item * width,
-        )
-
-
-@njit(nogil=True)
-def _add_product(a, x, weight, length, t, n):  # type: ignore[no-untyped-def]
-    """Adds a product of split rows `x` [ROWS, length] to the residual stream."""
+def _add_product(a, x, weight, length, bias, norm, eps, t, n):  # type: ignore[no-untyped-def]
+    """Adds a product of split rows `x` [ROWS, length], or the norm of that product, to the residual stream."""
     rows, hidden = a[ROWS], a[HIDDEN]
     first, last = part(hidden, BLOCK, t, n)
     product(x, 4 * length, weight, length, rows, a[JOINED], 4 * hidden, first, last)
+    if bias != 0:
+        for row in range(rows):
+            pieces.added(a[JOINED] + 4 * row * hidden, bias, first, last)
+    if norm != 0:
+        barrier()  # a norm reads the columns of all threads
     for row in range(rows):
-        pieces.added(a[X] + 4 * row * hidden, a[JOINED] + 4 * row * hidden, first, last)
+        stream, result = a[X] + 4 * row * hidden, a[JOINED] + 4 * row * hidden
+        if norm != 0:
+            norms.added_norm(stream, result, norm, hidden, eps, first, last)
+        else:
+            pieces.added(stream, result, first, last)
 
 
 @njit(nogil=True)
-def _gate(a, x, weight, t, n):  # type: ignore[no-untyped-def]
+def _activate(a, x, w, t, n):  # type: ignore[no-untyped-def]
+    """The activation of a product of the split rows `x`, times another product of them if it is gated."""
     rows, hidden, mlp = a[ROWS], a[HIDDEN], a[MLP]
     first, last = part(mlp, BLOCK, t, n)
-    step = 8 * mlp  # bytes of a row of gate and up
-    product(x, 4 * hidden, weight, hidden, rows, a[JOINED], step, first, last)
-    product(x, 4 * hidden, weight, hidden, rows, a[JOINED], step, mlp + first, mlp + last)
+    products = 2 if a[GATED] else 1
+    step = 4 * products * mlp  # bytes of a row of gate and up
+    for each in range(products):
+        start, end = each * mlp + first, each * mlp + last
+        product(x, 4 * hidden, w[W_UP], hidden, rows, a[JOINED], step, start, end)
+        if w[W_UP_BIAS] != 0:
+            for row in range(rows):
+                pieces.added(a[JOINED] + row * step, w[W_UP_BIAS], start, end)
     for row in range(rows):
-        gate = a[JOINED] + row * step
-        pieces.gated_split(gate, gate + 4 * mlp, first, last, a[GATED] + 4 * row * mlp)
+        gate, out = a[JOINED] + row * step, a[ACTIVATED] + 4 * row * mlp
+        if a[GATED]:
+            activate_gated(a[ACTIVATION], gate, gate + 4 * mlp, first, last, out)
+        else:
+            activate(a[ACTIVATION], gate, first, last, out)
 
 
 @njit(nogil=True)
@@ -192,8 +138,12 @@ def logits(a, eps, t, n):  # type: ignore[no-untyped-def]
     first, last = (0, rows) if few else part(rows, 1, t, n)
     x = a[SPLIT] + 4 * t * FEW * hidden if few else a[SPLIT]
     for row in range(first, last):
-        normed_row(a[X] + 4 * chosen[row] * hidden, a[NORM], hidden, eps, x + 4 * row * hidden)
+        stream, out = a[X] + 4 * chosen[row] * hidden, x + 4 * row * hidden
+        norms.normed_row(stream, a[NORM], a[NORM_BIAS], hidden, eps, out)
     if not few:
         barrier()
     first, last = part(a[VOCABULARY], BLOCK, t, n)
     product(x, 4 * hidden, a[HEAD], hidden, rows, a[LOGITS], 4 * a[VOCABULARY], first, last)
+    if a[HEAD_BIAS] != 0:
+        for row in range(rows):
+            pieces.added(a[LOGITS] + 4 * row * a[VOCABULARY], a[HEAD_BIAS], first, last)

@@ -1,4 +1,4 @@
-"""One forward of a Llama-shaped model as one call on all threads."""
+"""One forward of a decoder as one call on all threads."""
 
 from __future__ import annotations
 
@@ -6,19 +6,23 @@ from functools import lru_cache
 
 from numba import cfunc, njit, types
 
-from draftscope.models.native import pieces
-from draftscope.models.native.layer import apply, logits, normed, see
+from draftscope.models.native import norms, pieces
+from draftscope.models.native.attention import see
+from draftscope.models.native.layer import apply, logits, normed
 from draftscope.models.native.memory import floats, integers
 from draftscope.models.native.pieces import part
 from draftscope.models.native.places import (
     EMBEDDED,
-    EPS,
     HIDDEN,
     LAYERS,
     NORM,
+    NORM_BIAS,
+    NUMBERS,
     PER_LAYER,
     ROWS,
     STATES,
+    W_NORM,
+    W_NORM_BIAS,
     WEIGHTS,
     X,
 )
@@ -44,19 +48,19 @@ def _keep_states(a, layer, eps, t, n):  # type: ignore[no-untyped-def]
         if layer < a[LAYERS]:
             pieces.narrowed(x, hidden, out)
         else:
-            pieces.normed_narrow(x, a[NORM], hidden, eps, out)
+            norms.normed_narrow(x, a[NORM], a[NORM_BIAS], hidden, eps, out)
 
 
 @njit(nogil=True)
 def _forward(a, t, n):  # type: ignore[no-untyped-def]
-    eps = floats(a[EPS])[0]
+    eps = floats(a[NUMBERS])[0]
     _begin(a, t, n)
     barrier()
     for layer in range(a[LAYERS]):
         w = integers(a[WEIGHTS] + 8 * PER_LAYER * layer)
         if a[STATES] != 0:
             _keep_states(a, layer, eps, t, n)
-        apply(a, layer, w, normed(a, w[0], eps, t, n), a[HIDDEN], eps, t, n)
+        apply(a, layer, w, normed(a, w[W_NORM], w[W_NORM_BIAS], eps, t, n), a[HIDDEN], eps, t, n)
     if a[STATES] != 0:
         _keep_states(a, a[LAYERS], eps, t, n)
     logits(a, eps, t, n)

@@ -17,6 +17,7 @@ def scratch(a: Any, threads: int) -> Tensor:
     """Memory for one call with the sizes in `a`, and the addresses of its parts in `a`. Not kept between calls, because
     several threads may run a model at once."""
     rows, columns, hidden, mlp = (int(a[place]) for place in (at.ROWS, at.COLUMNS, at.HIDDEN, at.MLP))
+    kinds = int(a[at.KINDS])
     inner, outer = int(a[at.HEADS] * a[at.WIDTH]), int(a[at.KV_HEADS] * a[at.WIDTH])
     sizes = {
         at.X: 4 * rows * hidden,
@@ -24,9 +25,9 @@ def scratch(a: Any, threads: int) -> Tensor:
         at.JOINED: 4 * max(rows * max(inner + 2 * outer, 2 * mlp, hidden), threads * hidden),
         at.QUERIES: 4 * rows * inner,
         at.MIXED: 4 * rows * inner,
-        at.GATED: 4 * rows * mlp,
-        at.SEEN: 4 * rows * columns,
-        at.COUNTS: 16 * rows,
+        at.ACTIVATED: 4 * rows * mlp,
+        at.SEEN: 4 * kinds * rows * columns,
+        at.COUNTS: 16 * kinds * rows,
         at.SCORES: 4 * threads * columns,
     }
     if len(a) > at.PAIRS:
