@@ -77,7 +77,9 @@ def _loops(function: Any) -> tuple[Any, Any]:
     return gated, alone
 
 
-(_gated_silu, _lone_silu), (_gated_tanh, _lone_tanh), (_gated_gelu, _lone_gelu) = map(_loops, (_silu, _gelu_tanh, _gelu))
+_gated_silu, _lone_silu = _loops(_silu)
+_gated_tanh, _lone_tanh = _loops(_gelu_tanh)
+_gated_gelu, _lone_gelu = _loops(_gelu)
 
 
 @njit(nogil=True)
