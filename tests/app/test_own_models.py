@@ -6,6 +6,7 @@ import asyncio
 import os
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -180,13 +181,13 @@ def test_what_cannot_be_loaded_is_one_sentence_and_the_pair_stays(
     assert not (others / "ran").exists()
 
 
-def test_no_page_loads_a_pickle_even_where_the_server_was_started_with_one(others: Path) -> None:
-    load = LoadSettings(str(others / "pickled"), str(others / "small"), dtype="float32", threads=1, allow_pickle=True)
-    engine = EngineProcess(load)
-    assert engine.wait_ready(PATIENCE_S).phase == "ready"
+def test_no_page_loads_a_pickle_even_where_the_server_was_started_with_one(engine: EngineProcess, others: Path) -> None:
+    """The engine has models of the command line, which may name pickles; then a page asks for some."""
+    started = replace(engine.load, target=str(others / "pickled"), draft=str(others / "small"), allow_pickle=True)
+    engine.change(started)
+    assert engine.wait_ready(PATIENCE_S).phase == "ready" and engine.load == started
     assert "pickled" in changed(engine, others, "pickled").refused
     assert decoding(engine) == {"pickled", "small"}
-    engine.close()
 
 
 def test_nothing_is_loaded_while_somebody_decodes(engine: EngineProcess, others: Path) -> None:

@@ -95,7 +95,14 @@ def test_a_folder_that_cannot_be_written_loses_nothing_else(monkeypatch: pytest.
 
 def test_measuring_a_pair_and_finding_it_again(pair: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("DRAFTSCOPE_CACHE", str(tmp_path))
-    known = {"BATCHES": (1, 2), "WIDTHS": (1, 2, 5), "REPEATS": 1, "WARM": 1, "TOGETHER": {1: 6, 2: 3}}
+    known = {
+        "BATCHES": (1, 2),
+        "WIDTHS": (1, 2, 5),
+        "GAMMAS": (1, 3),
+        "REPEATS": 1,
+        "WARM": 1,
+        "TOGETHER": {1: 6, 2: 3},
+    }
     for name, value in known.items():
         monkeypatch.setattr(calibrate, name, value)
     heard: list[str] = []

@@ -118,6 +118,7 @@ def test_a_short_context_is_measured_within(context: int, tmp_path: Path, monkey
     monkeypatch.setenv("DRAFTSCOPE_CACHE", str(tmp_path))
     monkeypatch.setattr(calibrate, "TOGETHER", {1: 24})
     monkeypatch.setattr(calibrate, "REPEATS", 1)
+    monkeypatch.setattr(calibrate, "BATCHES", (1, 2))
     target, draft = random_llama(1, 258), random_llama(2, 258, layers=1, hidden=16)
     for model in (target, draft):
         model.config.max_position_embeddings = context

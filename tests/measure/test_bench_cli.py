@@ -274,21 +274,33 @@ def test_a_memory_that_is_full_costs_one_batch_and_no_more(
 # without the app
 
 ENGINE_ALONE = """
+import importlib
+import pkgutil
 import sys
-sys.modules.update(dict.fromkeys(("gradio", "typer", "rich", "plotly", "pandas", "draftscope_app")))
+
+sys.modules.update(dict.fromkeys(("gguf", "gradio", "typer", "rich", "plotly", "pandas", "draftscope_app")))
+import transformers
+
+transformers.__dict__.pop("GgufConfig", None)  # transformers 5.17 has none
+sys.modules["transformers"]._class_to_module.pop("GgufConfig", None)
 from pathlib import Path
 import draftscope
+
+for module in pkgutil.walk_packages(draftscope.__path__, "draftscope."):
+    if not module.name.endswith("__main__"):
+        importlib.import_module(module.name)
 from draftscope.base.errors import DraftscopeError
 from draftscope.measure.bench.benchmark import benchmark, save
 from draftscope.measure.bench.plan import BenchPlan
 from draftscope.measure.bench.texts import texts
 from draftscope.measure.gpu import __main__ as gpu
-from draftscope.measure.regret import regret, regret_plan
-from draftscope.train import adapt, command
+from draftscope.train import command
 
 target, draft, out = sys.argv[1:]
+lab = draftscope.load(target, draft)
+assert len(lab.decode("ab", max_new_tokens=5).token_ids) == 5
 plan = BenchPlan(drafters=("ngram",), kinds=("story",), gammas=(4,), tokens=4, repeats=1, peers=False)
-save(benchmark(draftscope.load(target, draft), plan, *texts(plan)), Path(out))
+save(benchmark(lab, plan, *texts(plan)), Path(out))
 try:
     command.run(command.Training("family", Path("nowhere"), Path(out), Path(out)))
 except DraftscopeError as error:
@@ -299,7 +311,8 @@ sys.exit(gpu.main())
 
 
 def test_the_engine_needs_nothing_of_the_app(pair_folders: tuple[Path, Path], tmp_path: Path) -> None:
-    """Benchmark, regret, training and the GPU suite: on a machine without gradio, typer or rich."""
+    """Every module is imported, and a run, the benchmark, training and the GPU suite work, on a machine without gradio,
+    typer, rich, plotly, pandas and gguf, and with transformers 5.17."""
     command = [sys.executable, "-c", ENGINE_ALONE, *map(str, pair_folders), str(tmp_path)]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.stdout.startswith("There is no corpus folder"), ran.stderr

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from draftscope.base import prompts
 from draftscope.base.costs import Machine
 from draftscope.base.errors import DraftscopeError
 from draftscope.decode.lab import Lab
@@ -28,6 +29,9 @@ SMALL = gpu.Size(
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small shapes, and two kinds of text."""
+    texts = [prompt for prompt in prompts.shipped() if prompt.kind in ("story", "code")]
+    monkeypatch.setattr(prompts, "shipped", lambda: texts)
     for name in ("1b", "8b"):
         monkeypatch.setitem(ballast.SHAPES, name, BallastShape(name, 1, 16, 2, 1, 8, 24, 30))
     monkeypatch.setattr(sections, "machine", lambda _: Machine(copy_gb_s=10.0, matmul_gflop_s=100.0))

@@ -117,7 +117,7 @@ OPTIONS: list[dict[str, Any]] = [
 
 def written(lab: Lab, options: dict[str, Any], prompts: list[list[int]]) -> tuple[list[list[int]], list[torch.Tensor]]:
     """The tokens and the draft distributions; tokens alone say little about an untrained draft."""
-    settings = Settings(**options, max_new_tokens=32, seed=len(prompts))
+    settings = Settings(**options, max_new_tokens=20, seed=len(prompts))
     decoding = lab.session_of(prompts, settings, tuple(range(len(prompts))))
     distributions = [step.tree.distributions for step in decoding.steps() if step.tree.distributions is not None]
     tokens = [transcript.tokens for transcript in decoding.transcripts]
@@ -182,6 +182,7 @@ RULES: list[dict[str, Any]] = [
     {"rule": "top-k", "temperature": 1.0, "agreement": 2},
     {"rule": "block", "temperature": 1.0},
 ]
+NO_RULES = [RULES[0], RULES[2], RULES[3], RULES[0]]  # rules are for drawn chains
 
 
 def verified(lab: Lab, drafter: str, options: dict[str, Any]) -> tuple[list[list[int]], list[tuple[torch.Tensor, ...]]]:
@@ -199,12 +200,13 @@ def verified(lab: Lab, drafter: str, options: dict[str, Any]) -> tuple[list[list
 def test_a_verification_is_one_graph(pair: Lab, drafter: str) -> None:
     target, recorder = recorded(pair.target)
     lab = Lab(target, pair.draft, pair.tokenizer)
-    for options in RULES:
+    rules = RULES if drafter == "draft" else NO_RULES
+    for options in rules:
         one, two = verified(lab, drafter, options), verified(pair, drafter, options)
         assert one[0] == two[0]
         torch.testing.assert_close(one[1], two[1], rtol=1e-4, atol=1e-7)
     assert target.graph_state == "on"
-    forwards = target.counter.forwards - len(RULES)  # without those of the prompts
+    forwards = target.counter.forwards - len(rules)  # without those of the prompts
     assert recorder.replayed > 1.5 * forwards  # forwards and verifications
 
 

@@ -15,6 +15,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from draftscope.verify.philox import uniforms_of_streams
+
+MANY = 64  # sequences, from which on computing all streams at once takes less time than one after the other
+
 
 class Purpose(IntEnum):
     """What a uniform decides. Append new purposes at the end: the numbers key the streams of recorded runs."""
@@ -75,6 +79,8 @@ class Streams:
         """[B, count] uniforms. The first counter word counts nodes, so a longer draw starts with the shorter one."""
         if count == 0:
             return np.empty((len(self.sequences), 0))
+        if len(self.sequences) >= MANY:
+            return uniforms_of_streams(self.seed, self.sequences, round_index, purpose, self.tier, count)
         return np.stack([uniforms(self.seed, s, round_index, purpose, self.tier, count) for s in self.sequences])
 
 
