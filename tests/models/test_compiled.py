@@ -13,6 +13,7 @@ from draftscope.decode.lab import Lab
 from draftscope.models.forward import compiled
 from draftscope.models.forward.compiled import CompiledLlama, compile_if_faster
 from draftscope.models.forward.lean import LeanLlama
+from draftscope.models.forward.native import NativeDecoder
 from draftscope.models.model import ForwardMode, Model
 from draftscope.models.probe import probed
 from tests.conftest import letters, random_llama
@@ -122,6 +123,8 @@ def test_the_reason_is_given_if_a_model_cannot_be_compiled(monkeypatch: pytest.M
     assert isinstance(model.run, LeanLlama) and model.forward_mode is ForwardMode.EAGER
     model.run = model.network
     assert "only small Llama-shaped models" in compile_if_faster(model)
+    model.run = NativeDecoder.__new__(NativeDecoder)
+    assert compile_if_faster(model) == "'small' was not compiled by torch: it runs as a program that numba compiled."
 
 
 @needs_compiler

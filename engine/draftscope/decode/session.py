@@ -205,10 +205,11 @@ class Session:
     def _forward(self, tree: DraftTree) -> tuple[Tensor, Tensor | None]:
         """The round's only target forward, of the pending token and the nodes: logits [B, N + 1, V] and features."""
         device = self.target.device
-        pending = torch.tensor([text[-1:] for text in self._texts], device=device)
+        rows = torch.tensor([text[-1:] for text in self._texts], device=device)
         form = tree.topology
         sees = None if form.is_chain else form.ancestors
-        rows = torch.cat([pending, tree.tokens], 1)
+        if tree.nodes:
+            rows = torch.cat([rows, tree.tokens], 1)
         if self.experts is not None:
             self.experts.begin()
         found = self.target.forward_with_features(self._cache, rows, form.depth, sees, self.drafter.layers)
@@ -256,9 +257,14 @@ class Session:
     def _accept_eagerly(
         self, logits: Tensor, tree: DraftTree, uniforms: Uniforms
     ) -> tuple[Tensor | None, Verification]:
-        p = None if self._sampling.greedy else self._sampling.distribution(logits)
-        verification = self._verify(logits, p, tree, uniforms)
-        return p, replace(verification, last=_marked(verification.last, logits, p, tree))
+        if self._sampling.greedy:
+            best = logits.argmax(-1)
+            verification = verify_greedy(best, tree)
+            finite = logits.gather(-1, best[..., None]).isfinite().all(1)[:, 0]  # a NaN counts as the largest
+            return None, replace(verification, last=verification.last.masked_fill(~finite, TARGET_BROKEN))
+        p = self._sampling.distribution(logits)
+        verification = self._verify(p, tree, uniforms)
+        return p, replace(verification, last=_marked(verification.last, p, tree))
 
     def _refuse_broken(self, last: list[int], live: list[bool]) -> None:
         """Raises DraftscopeError where `_marked` found a distribution that is not finite: nothing is emitted."""
@@ -271,9 +277,7 @@ class Session:
             f"token can be drawn from it. Load the models with dtype 'float32' or check the {whose}'s weights."
         )
 
-    def _verify(self, logits: Tensor, p: Tensor | None, tree: DraftTree, uniforms: Uniforms) -> Verification:
-        if p is None:
-            return verify_greedy(logits.argmax(-1), tree)
+    def _verify(self, p: Tensor, tree: DraftTree, uniforms: Uniforms) -> Verification:
         drawn_chain = tree.nodes > 0 and tree.drawn == "all" and tree.topology.is_chain
         if self._rule.name == "block" and drawn_chain:
             return verify_block(p, tree, uniforms)
@@ -283,7 +287,9 @@ class Session:
 
     def _commit(self, tree: DraftTree, verification: Verification, paths: list[list[int]], live: list[bool]) -> None:
         """Makes row 0 and the accepted path permanent in the cache. Sequences that have ended keep no new rows."""
-        kept = (verification.accepted + 1) * torch.tensor(live, device=verification.accepted.device)
+        kept = verification.accepted + 1
+        if not all(live):
+            kept = kept * torch.tensor(live, device=kept.device)
         lengths = [len(text) + len(path) for text, path in zip(self._texts, paths, strict=True)]
         if tree.topology.is_chain:
             self._cache.keep_first(kept, max(lengths))
@@ -326,20 +332,21 @@ class Session:
         self._done = [False] * len(live)
 
 
-def _marked(last: Tensor, logits: Tensor, p: Tensor | None, tree: DraftTree) -> Tensor:
+def _marked(last: Tensor, p: Tensor, tree: DraftTree) -> Tensor:
     """`last` [B], with a negative mark where a distribution of the round is not finite. Does not wait for the device.
 
-    Softmax makes every entry of a row NaN if one logit is NaN or infinite, so that one entry of a row [V] is enough.
+    Softmax makes every entry of a row NaN if one logit is NaN or infinite, so that one entry of a row [V] is enough,
+    and their sum is NaN if one of them is.
     """
-    if p is None:
-        best = logits.argmax(-1, keepdim=True)  # a NaN counts as the largest
-        return last.masked_fill(~logits.gather(-1, best).isfinite().all(1)[:, 0], TARGET_BROKEN)
     if tree.distributions is not None:
-        last = last.masked_fill(~tree.distributions[..., 0].isfinite().all(-1), DRAFT_BROKEN)
-    return last.masked_fill(~p[..., 0].isfinite().all(-1), TARGET_BROKEN)
+        last = last.masked_fill(tree.distributions[..., 0].sum(-1).isnan(), DRAFT_BROKEN)
+    return last.masked_fill(p[..., 0].sum(-1).isnan(), TARGET_BROKEN)
 
 
 def _read(verification: Verification) -> tuple[list[list[int]], list[int]]:
     """Accepted nodes and own tokens, in the round's only read from the device."""
+    if not verification.path.shape[1]:
+        own = verification.last.tolist()
+        return [[] for _ in own], own
     rows = torch.cat([verification.path, verification.last[:, None]], 1).tolist()
     return [[node for node in row[:-1] if node >= 0] for row in rows], [row[-1] for row in rows]

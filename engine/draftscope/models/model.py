@@ -261,7 +261,7 @@ class Model:
                 output_hidden_states=bool(layers),
                 **more,
             )
-            logits = out.logits[:, -rows:].to(self.device)
+            logits = (out.logits[:, -rows:] if more else out.logits).to(self.device)
             if not layers:
                 return (logits,)
             return logits, torch.cat([out.hidden_states[i][:, -rows:].to(self.device) for i in layers], -1)

@@ -38,6 +38,8 @@ class Uniforms:
 
     def first(self, nodes: int) -> Uniforms:
         """The uniforms of the first `nodes` nodes, for a round that drafted fewer than the maximum."""
+        if nodes == self.draft.shape[1]:
+            return self
         return Uniforms(self.draft[:, :nodes], self.accept[:, :nodes], self.last[:, : nodes + 1])
 
 
@@ -81,7 +83,8 @@ class Streams:
             return np.empty((len(self.sequences), 0))
         if len(self.sequences) >= MANY:
             return uniforms_of_streams(self.seed, self.sequences, round_index, purpose, self.tier, count)
-        return np.stack([uniforms(self.seed, s, round_index, purpose, self.tier, count) for s in self.sequences])
+        rows = [uniforms(self.seed, s, round_index, purpose, self.tier, count) for s in self.sequences]
+        return rows[0][None] if len(rows) == 1 else np.stack(rows)
 
 
 @dataclass(frozen=True)

@@ -60,8 +60,9 @@ class Verification:
 def verify_greedy(argmax: Tensor, tree: DraftTree) -> Verification:
     """argmax [B, N + 1]: the target's token after every slot. Descends while a child has that token."""
     if tree.nodes == 0:  # plain decoding, which this makes faster
-        nothing = torch.zeros_like(argmax)
-        return Verification(nothing[:, :0], nothing[:, 0], nothing[:, 0], argmax[:, 0])
+        last = argmax[:, 0]
+        root = torch.zeros_like(last)
+        return Verification(argmax[:, :0], root, root, last)
     path, accepted, slot = _walk(tree, _matches(tree, argmax))
     return Verification(path, accepted, slot, _at(argmax, slot))
 

@@ -173,10 +173,12 @@ class SlotCache(Cache):  # type: ignore[misc]
         """Whether the rows of some layer are outside the common memory."""
         return any(layer.apart for layer in (*self.layers, *self.side))
 
-    def rows(self, like: Tensor) -> Tensor:
-        """The memory [layers, 2, B, H, capacity, D] of all keys and values; `like` [B, H, _, D] is allocated for."""
+    def rows(self, heads: int, width: int, dtype: torch.dtype) -> Tensor:
+        """The memory [layers, 2, B, H, capacity, D] of all keys and values of `heads` H of `width` D."""
         for layer in self.layers:
             if not layer.is_initialized:
+                length = self.table.length
+                like = length.new_empty((len(length), heads, 1, width), dtype=dtype)
                 layer.lazy_initialization(like, like)
         rows = self._stores[0].rows
         assert rows is not None and not self.scattered

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from draftscope.models.cache.slots import VECTOR, SlotCache
 from draftscope.models.forward.lean import FEWEST_QUERIES, MOST_PACKED, LeanLlama, Output, Weights
+from draftscope.models.forward.native import NativeDecoder
 
 WIDEST = 64  # rows
 EXAMPLE = (11, 9 * VECTOR, 13 * VECTOR)  # rows, columns, slots: sizes that occur nowhere else, so none is specialised
@@ -147,6 +148,8 @@ class _Stack(torch.nn.Module):
 
 def compile_if_faster(model: Any) -> str:
     """Compiles the forward of `model` (a `Model`) and keeps it if it is faster; returns the outcome as a sentence."""
+    if isinstance(model.run, NativeDecoder):
+        return f"'{model.name}' was not compiled by torch: it runs as a program that numba compiled."
     if not isinstance(model.run, LeanLlama) or model.parameters > MOST_PACKED:
         return f"'{model.name}' was not compiled: only small Llama-shaped models on a CPU can be."
     if any(each is not None for each in model.run._weights[0].extras):

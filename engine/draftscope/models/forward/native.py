@@ -85,9 +85,11 @@ class NativeDecoder:
             self._angles = self._tables(2 * table.view)
         cos, sin = self._angles
         x = decoder.embed(input_ids).contiguous()
-        cached = past_key_values.rows(x.new_empty((batch, decoder.kv_heads, 1, decoder.width)))
-        kept = torch.arange(batch * rows).view(batch, rows)[:, -logits_to_keep:].contiguous()
-        logits = torch.empty((*kept.shape, len(decoder.head)))
+        cached = past_key_values.rows(decoder.kv_heads, decoder.width, x.dtype)
+        kept = torch.arange(batch * rows)
+        if logits_to_keep:
+            kept = kept.view(batch, rows)[:, -logits_to_keep:].contiguous()
+        logits = torch.empty((batch, kept.numel() // batch, len(decoder.head)))
         states = x.new_empty((len(decoder.layers) + 1, *x.shape)) if output_hidden_states else None
         mask = self._mask(attention_mask)
         positions, slots = position_ids.contiguous(), table.slots.contiguous()

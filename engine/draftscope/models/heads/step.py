@@ -130,7 +130,7 @@ class CompiledStep:
             self._cosines = self._halves(table.capacity)
         count = batch * rows
         embeds, features = embeds.contiguous(), features.contiguous()
-        cached = cache.rows(features.new_empty((batch, self._kv_heads, 1, self._width)))
+        cached = cache.rows(self._kv_heads, self._width, features.dtype)
         following, every = features.new_empty((batch, rows, hidden)), torch.arange(count)
         found = torch.empty((batch, rows, len(self._output))) if logits else None
         seen = None if mask is None else mask.contiguous()
