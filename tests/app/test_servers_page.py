@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from draftscope.base.errors import DraftscopeError
 from draftscope_app.engine.config import Environment, Limits
-from draftscope_app.engine.messages import EngineStatus
+from draftscope_app.engine.messages import HERE, DrafterChoice, EngineStatus, Job
 from draftscope_app.engine.sessions import Visitors
 from draftscope_app.page import controls, page
 from draftscope_app.page.runs.servers import KnownServers, ServersRequest, job, listed
@@ -81,6 +82,7 @@ def test_on_ones_own_machine_loopback_and_listed_addresses_are_added() -> None:
     "sent",
     [None, 3, {}, {"kind": "race", "names": []}, {"kind": "x", "names": ["a"]}, {"kind": "race", "names": [3]},
      {"kind": "race", "names": ["a"], "url": "http://h"}, {"kind": "race", "names": ["a"] * 17},
+     {"kind": "race", "names": ["a"], "here": ["x"]}, {"kind": "load", "names": ["a"], "here": ["plain"]},
      {"kind": "load", "names": ["a"], "most": 65}, {"kind": "load", "names": ["a"], "most": 0}],
 )  # fmt: skip
 def test_what_cannot_be_read_is_refused(sent: Any) -> None:
@@ -91,16 +93,16 @@ def test_what_cannot_be_read_is_refused(sent: Any) -> None:
 def test_a_request_becomes_a_job_with_the_pages_settings() -> None:
     known, values = KnownServers(LISTED), controls.defaults() | {"prompt": "a", "temperature": 0.5, "drafter": "ngram"}
     asked = ServersRequest.of({"kind": "race", "names": ["fast", "plain"]})
-    made = job(asked, known, values, 512)
+    made = job(asked, known, values, None, 512)
     assert [name for name, _ in made.lanes] == ["fast", "plain"] and made.is_run
     assert made.servers == ("http://127.0.0.1:8001", "http://gpu:8000")
     assert {settings["temperature"] for _, settings in made.lanes} == {0.5}
-    audit = job(ServersRequest.of({"kind": "audit", "names": ["fast"], "against": "plain"}), known, values, 512)
+    audit = job(ServersRequest.of({"kind": "audit", "names": ["fast"], "against": "plain"}), known, values, None, 512)
     assert audit.servers == ("http://127.0.0.1:8001", "http://gpu:8000") and audit.audits and not audit.is_run
-    alone = job(ServersRequest.of({"kind": "audit", "names": ["fast"], "against": ""}), known, values, 512)
+    alone = job(ServersRequest.of({"kind": "audit", "names": ["fast"], "against": ""}), known, values, None, 512)
     assert alone.servers == ("http://127.0.0.1:8001",)
     asked = ServersRequest.of({"kind": "load", "names": ["fast", "plain"], "most": 6})
-    load = job(asked, known, values, 512)
+    load = job(asked, known, values, None, 512)
     assert load.loads == (1, 2, 4, 6) and load.prompt == "a" and not load.is_run and not load.audits
     for wrong, words in (
         ({"kind": "load", "names": ["fast", "fast"]}, "take part once"),
@@ -109,7 +111,28 @@ def test_a_request_becomes_a_job_with_the_pages_settings() -> None:
         ({"kind": "audit", "names": ["fast"], "against": "fast"}, "against itself"),
     ):
         with pytest.raises(DraftscopeError, match=words):
-            job(ServersRequest.of(wrong), known, values, 512)
+            job(ServersRequest.of(wrong), known, values, None, 512)
+
+
+def test_lanes_of_a_race_may_be_decoded_here() -> None:
+    known, values = KnownServers(LISTED), controls.defaults() | {"prompt": "a", "drafter": "ngram", "gamma": 6}
+    drafter = DrafterChoice("ngram", "n-grams", True, True, "", ("gamma",))
+
+    def made(here: list[str], chosen: DrafterChoice = drafter, **more: Any) -> Job:
+        asked = ServersRequest.of({"kind": "race", "names": ["fast"], "here": here} | more)
+        return job(asked, known, values | {"drafter": chosen.name}, chosen, 512)
+
+    both = made(["plain", "drafter"])
+    assert [name for name, _ in both.lanes] == ["fast", "plain, here", "ngram, here"]
+    assert both.servers == ("http://127.0.0.1:8001", HERE, HERE)
+    assert [settings.get("gamma") for _, settings in both.lanes] == [None, None, 6]
+    plain = replace(drafter, name="plain", uses=())
+    assert [name for name, _ in made(["plain", "drafter"], plain).lanes] == ["fast", "plain, here"]
+    with pytest.raises(DraftscopeError, match="cannot run here: no draft model"):
+        made(["drafter"], replace(drafter, available=False, why_not="no draft model"))
+    known = KnownServers((("ngram, here", "http://127.0.0.1:8001"),))
+    with pytest.raises(DraftscopeError, match="A server is called 'ngram, here'"):
+        made(["drafter"], names=["ngram, here"])
 
 
 @pytest.mark.parametrize("known", [KnownServers(), KnownServers(LISTED), KnownServers((), can_add=True)])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -24,18 +25,24 @@ from draftscope.models.forward import ballast
 from draftscope.models.forward.ballast import BallastShape
 from draftscope.models.heads import save_head
 from draftscope.models.probe import probed
+from draftscope.servers.audit.asked import Plan
+from draftscope.servers.audit.told import AuditTold
+from draftscope.servers.lanes import connect
+from draftscope.servers.wire import Limits
 from draftscope.trace import files
 from draftscope.trace import html as player
-from draftscope.trace.events import AnyEvent, Prefetch, Round
+from draftscope.trace.events import AnyEvent, Drafted, Forced, Prefetch, Round, RunEnd, Served
 from draftscope.trace.glossary import GLOSSARY
 from draftscope_app.page import bundle
 from draftscope_app.page.controls import LANE, names
 from draftscope_app.page.runs import lessons
-from draftscope_app.recordings import record_lessons, sweep
+from draftscope_app.recordings import record_lessons, record_servers, sweep
 from tests.conftest import random_heads, random_llama
+from tests.servers.stubs import Habits, stub
+from tests.servers.test_audit_command import writer
 from tests.support.alone import Alone
 from tests.support.browsers import violations
-from tests.support.raced import hostile
+from tests.support.raced import EVIL, hostile
 
 FOLDER = assets() / "instrument" / "lessons"
 ORDER = re.search(r"LESSONS = \[(.*?)\]", (FOLDER / "lessons.js").read_text(encoding="utf-8"))
@@ -73,9 +80,24 @@ def written(pair_folders: tuple[Path, Path], tmp_path_factory: pytest.TempPathFa
 
 
 @pytest.fixture(scope="module")
-def recorded(written: Path) -> dict[str, list[AnyEvent]]:
+def of_servers(pair: Lab, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[AnyEvent], list[AuditTold]]:
+    """The race and the audits of two stub servers, one of them hotter than it is asked to be."""
+
+    def encode(text: str) -> list[int]:
+        return list(pair.tokenizer.encode(text, add_special_tokens=False))
+
+    habits = Habits(write=writer(pair), encode=encode), Habits(burst=3, write=writer(pair, 4.0), encode=encode)
+    with ExitStack() as opened:
+        urls = [opened.enter_context(stub(each)) for each in habits]
+        lanes, _ = connect(dict(zip(("plain", "drafts"), urls, strict=True)), {}, Limits(), opened.enter_context)
+        return record_servers.record(pair, lanes, Plan(samples=60, tokens=4))
+
+
+@pytest.fixture(scope="module")
+def recorded(written: Path, of_servers: tuple[list[AnyEvent], list[AuditTold]]) -> dict[str, list[AnyEvent]]:
     """Every lesson's run, on the tiny random pair."""
-    return {name: list(files.read(written / f"{name}.jsonl.gz").events) for name in record_lessons.RECORDED}
+    runs = {name: list(files.read(written / f"{name}.jsonl.gz").events) for name in record_lessons.RECORDED}
+    return runs | {record_servers.NAME: of_servers[0]}
 
 
 @pytest.fixture(scope="module")
@@ -84,18 +106,29 @@ def swept(written: Path) -> dict[str, list[sweep.Swept]]:
     return {name: sweeps_of(written / f"{name}.sweep.jsonl") for name in record_lessons.SWEPT}
 
 
+@pytest.fixture(scope="module")
+def audited(of_servers: tuple[list[AnyEvent], list[AuditTold]]) -> dict[str, list[AuditTold]]:
+    return {record_servers.NAME: of_servers[1]}
+
+
 def sweeps_of(path: Path) -> list[sweep.Swept]:
     return [sweep.Swept.model_validate_json(line) for line in path.read_text().splitlines()]
 
 
 def taught(
-    path: Path, own: list[AnyEvent], runs: dict[str, list[AnyEvent]], sweeps: dict[str, list[sweep.Swept]]
+    path: Path,
+    own: list[AnyEvent],
+    runs: dict[str, list[AnyEvent]],
+    sweeps: Mapping[str, list[sweep.Swept]],
+    audits: Mapping[str, list[AuditTold]],
 ) -> Path:
     """A page over `own` whose lessons come from `runs`: the player as the real page hosts it, without a server."""
-    packed = {
-        name: player.packed(lessons.as_delta(name, events, [run.model_dump() for run in sweeps.get(name, [])]))
-        for name, events in runs.items()
-    }
+
+    def told(name: str, events: list[AnyEvent]) -> str:
+        beside = ([each.model_dump() for each in found.get(name, [])] for found in (sweeps, audits))
+        return lessons.as_delta(name, events, *beside)
+
+    packed = {name: player.packed(told(name, events)) for name, events in runs.items()}
     script = partial(player.script, lessonNames=list(runs), metrics=lessons.meanings())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(player, "script", script)
@@ -115,16 +148,17 @@ def school(
     own_run: list[AnyEvent],
     recorded: dict[str, list[AnyEvent]],
     swept: dict[str, list[sweep.Swept]],
+    audited: dict[str, list[AuditTold]],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Path:
-    return taught(tmp_path_factory.mktemp("school") / "run.html", own_run, recorded, swept)
+    return taught(tmp_path_factory.mktemp("school") / "run.html", own_run, recorded, swept, audited)
 
 
 # What is shipped.
 
 
 def test_the_shipped_recordings_are_those_of_the_command_and_small() -> None:
-    assert lessons.names() == sorted(record_lessons.RECORDED)
+    assert lessons.names() == sorted([*record_lessons.RECORDED, record_servers.NAME])
     assert sum(path.stat().st_size for path in (assets() / "lessons").iterdir()) < MOST_BYTES
     for name, recorded in record_lessons.RECORDED.items():
         events = lessons.events(name)
@@ -142,6 +176,21 @@ def test_the_shipped_sweeps_are_those_of_the_command() -> None:
     assert lessons.swept("round") == []
 
 
+def test_the_shipped_race_of_servers_has_what_its_lesson_tells() -> None:
+    """A plain server and one that drafts, of one program; p and q of every token; the second one's audit is red."""
+    events = lessons.events(record_servers.NAME)
+    lanes = list(dict.fromkeys(event.lane for event in events))
+    assert len(lanes) == 2
+    for lane in lanes:
+        (end,) = (event for event in events if isinstance(event, RunEnd) and event.lane == lane)
+        (forced,) = (event for event in events if isinstance(event, Forced) and event.lane == lane)
+        assert end.reason == "length" and len(forced.p) == len(end.token_ids) and forced.log_p is not None
+    assert {event.lane for event in events if isinstance(event, Drafted)} == {lanes[1]}
+    told = [AuditTold.model_validate(each) for each in lessons.audited(record_servers.NAME)]
+    assert [(each.server, each.different) for each in told] == [(lanes[0], False), (lanes[1], True)]
+    assert lessons.audited("round") == []
+
+
 def test_a_sweep_that_is_not_whole_is_refused(pair: Lab) -> None:
     plan = BenchPlan(
         drafters=("draft",), gammas=(2,), temperatures=(1.0,), batches=(1,), tokens=10_000, repeats=1, peers=False
@@ -151,7 +200,7 @@ def test_a_sweep_that_is_not_whole_is_refused(pair: Lab) -> None:
 
 
 def test_every_lesson_has_a_recording_and_every_recording_a_lesson() -> None:
-    assert set(re.findall(r'trace: "(\w+)"', TEXTS)) == set(record_lessons.RECORDED)
+    assert set(re.findall(r'trace: "(\w+)"', TEXTS)) == {*record_lessons.RECORDED, record_servers.NAME}
     assert ORDER is not None and sorted(ORDER[1].split(", ")) == sorted(path.stem for path in FOLDER.glob("texts/*.js"))
 
 
@@ -211,7 +260,8 @@ def walk(page: Alone, number: int) -> Iterator[str]:
         page.element.locator(".lesson").get_by_role("button", name="Next", exact=True).click()
 
 
-PARTS = {"lanes": ".lanes", "strip": ".strip", "tree": ".pair > .tree", "decision": ".decision", "scale": ".scale"}
+PARTS = {"lanes": ".lanes", "strip": ".strip", "tree": ".pair > .tree", "decision": ".decision", "scale": ".scale",
+         "measured": ".measured", "reconstructed": ".reconstructed"}  # fmt: skip
 
 
 @pytest.mark.browser
@@ -305,7 +355,8 @@ def test_pointing_at_a_row_of_the_mask_lights_its_ancestors(browser: Any, school
 def test_shipped_lessons_open_on_what_one_can_see(browser: Any, own_run: list[AnyEvent], tmp_path: Path) -> None:
     """Lesson 3 on a word, lesson 6 on a tree; and a text of 28 pixels on a projector."""
     shipped = {name: list(lessons.events(name)) for name in lessons.names()}
-    path = taught(tmp_path / "run.html", own_run, shipped, {"when": [sweep.Swept(**r) for r in lessons.swept("when")]})
+    path = taught(tmp_path / "run.html", own_run, shipped, {"when": [sweep.Swept(**r) for r in lessons.swept("when")]},
+                  {"servers": [AuditTold(**told) for told in lessons.audited("servers")]})  # fmt: skip
     page = Alone(browser, path, viewport={"width": 1920, "height": 1080})
     next(walk(page, 3))
     assert re.search(r"[A-Za-z]{2,}", page.text(".lesson-words code"))
@@ -347,6 +398,35 @@ def large_and_small(page: Alone) -> list[tuple[list[str], float]]:
     )
     assert shown == pytest.approx([speed for _, speed in found], rel=0.05)
     return found
+
+
+@pytest.mark.browser
+def test_the_lesson_about_servers_says_what_was_recorded(browser: Any, own_run: list[AnyEvent], tmp_path: Path) -> None:
+    """With the shipped recording: counters, p of the strangest token, and the cards of both audits."""
+    events = list(lessons.events("servers"))
+    audits = [AuditTold(**each) for each in lessons.audited("servers")]
+    page = Alone(browser, taught(tmp_path / "run.html", own_run, {"servers": events}, {}, {"servers": audits}))
+    told = list(walk(page, 1))
+    wrong = audits[1].server
+    served = [event for event in events if isinstance(event, Served) and event.lane == wrong][-1]
+    assert f"{served.accepted} of {served.drafted} drafted tokens were accepted" in told[1]
+    (forced,) = (event for event in events if isinstance(event, Forced) and event.lane == wrong)
+    shown = page.page.evaluate("(p) => Inside.formatProb(p)", min(forced.p))
+    assert f"with p {shown}" in told[2]
+    assert (
+        forced.log_p is not None
+        and f"{abs(forced.log_p):.2g} nats {'below' if forced.log_p < 0 else 'above'}" in told[3]
+    )
+    assert f"it took {audits[1].texts} texts: it differs from its target" in told[4]
+    cards = page.element.locator(".lesson .audit")
+    assert [card.get_attribute("data-result") for card in cards.all()] == ["same", "differs"]
+    assert page.element.locator(".lesson .audit button:visible").count() == 0
+    page.ask("e => { e.shadowRoot.querySelector('.lesson-words details').open = true; }")
+    assert audits[1].verdict in page.text(".lesson-words")
+    page.ask("e => e.lessons.go(2)")
+    page.painted()
+    assert shown in page.text(".reconstructed table")
+    page.close()
 
 
 @pytest.mark.browser
@@ -499,7 +579,7 @@ def test_a_run_goes_on_behind_a_lesson_and_a_new_one_ends_it(browser: Any, schoo
     page.close()
 
 
-# Ten lessons take a quarter of a minute: `make test` looks at them where there is least room.
+# Eleven lessons take a quarter of a minute: `make test` looks at them where there is least room.
 NARROW_FIRST = [
     (390, "dark"),
     *(pytest.param(*view, marks=pytest.mark.pictures) for view in ((1440, "light"), (1440, "dark"), (390, "light"))),
@@ -529,10 +609,13 @@ def test_a_hostile_recording_stays_text(
     own_run: list[AnyEvent],
     recorded: dict[str, list[AnyEvent]],
     swept: dict[str, list[sweep.Swept]],
+    audited: dict[str, list[AuditTold]],
     tmp_path: Path,
 ) -> None:
     runs = {name: hostile(events) for name, events in recorded.items()}
-    page = Alone(browser, taught(tmp_path / "run.html", own_run, runs, swept))
+    evil = {"verdict": EVIL, "program": EVIL, "different": True, "example": {"prompt": EVIL, "text": EVIL}}
+    told = {name: [each.model_copy(update=evil) for each in audits] for name, audits in audited.items()}
+    page = Alone(browser, taught(tmp_path / "run.html", own_run, runs, swept, told))
     for number in range(1, len(page.ask(LESSONS)) + 1):
         list(walk(page, number))
     assert page.page.evaluate("window.pwned") is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -9,8 +10,10 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import byte_tokenizer
 from tests.instrument.test_load_curve_js import document
 from tests.servers.stubs import Habits, stub
+from tests.servers.test_load_curve import stopping
 from tests.support.browsers import assert_accessible
 from tests.support.visit import EVIL
 
@@ -66,6 +69,39 @@ def test_servers_are_added_raced_as_lanes_and_removed(visit: Any, urls: list[str
     for name in ("one", "two"):
         page.element.get_by_role("button", name=f"Remove {name}").click()
         page.until(f"e => !e.servers.known.servers.some((server) => server.name === '{name}')")
+
+
+def test_the_pages_engine_races_beside_a_server(visit: Any) -> None:
+    """With the drafter of the controls; its rounds are bursts, seen as a server's are."""
+    bytes_of = byte_tokenizer()
+    with stub(Habits(encode=lambda text: bytes_of.encode(text, add_special_tokens=False))) as url:
+        page = opened(visit, "?max_new_tokens=16&temperature=0&drafter=draft&gamma=3&prompt=abc")
+        add(page, f"one={url}", "one")
+        page.element.get_by_label("the drafter of the controls").check()
+        page.element.get_by_label("plain decoding").check()
+        page.element.get_by_role("button", name="Race these servers").click()
+        page.until("e => e.store.lanes.length === 3 && e.state === 'done'")
+        page.ask("e => e.transport.toEnd()")
+        lanes = page.ask("e => e.store.lanes.map((lane) => [lane.name, lane.tokens.length, lane.start.server.program])")
+        assert lanes == [["one", 16, "vllm"], ["plain, here", 16, "draftscope"], ["draft, here", 16, "draftscope"]]
+        page.until(SHOWS.format(selector=".lane:nth-child(3)", words="γ 3"))
+        page.until(SHOWS.format(selector=".measured", words="draft, here"))
+        assert len(set(page.ask("e => e.store.lanes.slice(1).map((lane) => lane.end.text)"))) == 1
+        assert_accessible(page.page)
+        page.element.get_by_role("button", name="Remove one").click()
+        page.until("e => !e.servers.known.servers.some((server) => server.name === 'one')")
+
+
+def test_the_point_from_which_a_server_stops_drafting_is_drawn(visit: Any) -> None:
+    page = opened(visit)
+    page.page.evaluate(LOADED, {"running": False, **stopping().model_dump(mode="json")})
+    page.until("e => e.shadowRoot.querySelectorAll('.loaded line.stops').length === 2")
+    assert re.search(r"fast: drafts (almost )?nothing from 4 requests at once on", page.text(".loaded"))
+    at = "e => { const svg = e.shadowRoot.querySelector('.loaded svg'); const line = svg.querySelector('line.stops');"
+    words = page.ask(
+        f"{at} return [...svg.querySelectorAll('text')].find((t) => t.textContent === '4').getAttribute('x'); }}"
+    )
+    assert page.ask(f"{at} return line.getAttribute('x1'); }}") == words
 
 
 LOADED = """({ running, ...event }) => {

@@ -34,6 +34,7 @@ def document(**own: Any) -> Json:
         "kind": "server-load", "version": 1, "lanes": {"plain": "vllm 0.32.0", "fast": "vllm 0.32.0"},
         "missing": {"gone": "cannot be reached"}, "concurrency": [1, 8], "seconds": 5.0, "rate": None, "tokens": 16,
         "temperature": 0.0, "points": points, "predicted": [{"lane": "fast", "concurrency": 1, "ratio": 1.8}],
+        "stops": [{"lane": "fast", "concurrency": 8, "nothing": True}],
         "predicted_with": "pair", "over": True, "created": "2026-11-23T00:00:00+00:00",
     } | own  # fmt: skip
 
@@ -48,7 +49,8 @@ def test_the_file_that_the_engine_writes_is_read() -> None:
 WRONG: list[Json] = [
     {"kind": "race"}, {"version": 2}, {"lanes": {}}, {"lanes": []}, {"points": 3}, {"missing": None},
     {"points": [point("other", 1, 5.0)]}, {"points": [point("fast", 1, 5.0, latency_p99="x")]},
-    {"predicted": [{"lane": "fast", "concurrency": 1}]}, {"seconds": None}, {"created": 5},
+    {"predicted": [{"lane": "fast", "concurrency": 1}]}, {"stops": [{"lane": "other", "concurrency": 8}]}, {"stops": 3},
+    {"seconds": None}, {"created": 5},
 ]  # fmt: skip
 
 
@@ -65,10 +67,13 @@ def test_speed_is_divided_by_the_first_servers_at_the_same_concurrency() -> None
 
 
 def test_where_a_server_stops_drafting_is_found_and_said_with_what_failed() -> None:
-    assert told("stopsOf", document()) == [{"lane": "fast", "from": 8}]
+    assert told("stopsOf", document()) == [{"lane": "fast", "from": 8, "nothing": True}]
     notes = told("notesOf", document())
     assert [lane for lane, _ in notes] == ["gone", "fast", "plain"]
     assert "drafts nothing from 8 requests at once on" in notes[1][1] and "1 failed at 8" in notes[2][1]
+    almost = document(stops=[{"lane": "fast", "concurrency": 8, "nothing": False}])
+    assert told("notesOf", almost)[1][1] == "drafts almost nothing from 8 requests at once on."
+    assert told("stopsOf", {name: value for name, value in document().items() if name != "stops"}) == []
 
 
 def test_seconds_are_milliseconds_and_what_is_not_known_is_left_out() -> None:

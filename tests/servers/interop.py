@@ -30,6 +30,7 @@ import draftscope
 from draftscope.base import markdown
 from draftscope.base.assets import assets
 from draftscope.decode.lab import Lab
+from draftscope.drafters.settings import Settings
 from draftscope.measure.bench.peers import gguf as peer
 from draftscope.servers.adapter import Counted, Request, Server, ServerError
 from draftscope.servers.commands import Command, Method, Pair, commands
@@ -86,7 +87,7 @@ def texts(lab: Lab, chat: bool) -> list[Prompt]:
 
 
 def by_draftscope(lab: Lab, shared: Shared, asked: Sequence[Prompt]) -> Told:
-    return raced("Draftscope " + version("draftscope"), EngineLane(lab, shared.method), asked)
+    return raced("Draftscope " + version("draftscope"), EngineLane(lab, Settings.of(drafter=shared.method)), asked)
 
 
 def by_vllm(program: Path, shared: Shared, asked: Sequence[Prompt]) -> Told:

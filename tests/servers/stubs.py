@@ -52,9 +52,12 @@ class Habits:
     loses_ids: bool = False  # llama.cpp within a character
     no_cards: bool = False  # /v1/models fails, as transformers serve does on a machine without a hub cache
     loading: bool = False  # still reads its weights
+    stops_above: int | None = None  # requests at once from which on it drafts nothing, as vLLM's schedule by batch size
+    in_flight: int = 0
     step: int = 7  # the chain's; another number is another model
     asked: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     write: Callable[[list[int], int, float, int | None], list[int]] | None = None  # instead of the chain
+    encode: Callable[[str], list[int]] | None = None  # a tokenizer instead of the stub's
     drafts: int = 0
     drafted: int = 0
     accepted: int = 0
@@ -107,7 +110,7 @@ class Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         habits.asked.append((self.path, body))
         if self.path == "/tokenize":
-            return self._send(json.dumps({"tokens": ids_of(tokenized(habits, body))}).encode())
+            return self._send(json.dumps({"tokens": (habits.encode or ids_of)(tokenized(habits, body))}).encode())
         if self.path == "/apply-template":
             return self._send(json.dumps({"prompt": templated(body["messages"])}).encode())
         if self.path == "/detokenize":
@@ -127,6 +130,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("content-type", "text/event-stream")
         self.send_header("transfer-encoding", "chunked")
         self.end_headers()
+        self._counted(1)
         try:
             for number, data in enumerate(events(habits, self.path, body)):
                 if habits.wrong != "none" and number == 2 and self._misbehave(habits):
@@ -138,6 +142,12 @@ class Handler(BaseHTTPRequestHandler):
                 self.close_connection = True
         except (BrokenPipeError, ConnectionResetError):
             self.close_connection = True
+        finally:
+            self._counted(-1)
+
+    def _counted(self, change: int) -> None:
+        with self.server.counting:
+            self.server.habits.in_flight += change
 
     def _misbehave(self, habits: Habits) -> bool:
         """True if the stream is over."""
@@ -183,6 +193,7 @@ class Stub(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.habits = habits
         self.gone = threading.Event()
+        self.counting = threading.Lock()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         pass
@@ -266,14 +277,17 @@ def events(habits: Habits, path: str, body: dict[str, Any]) -> Iterator[bytes]:
 
 def rounds(habits: Habits, ids: list[int]) -> Iterator[tuple[list[int], str | None]]:
     """The tokens of each round and how it ends; counts as it goes."""
-    for start in range(0, len(ids), habits.burst):
+    start = 0
+    while start < len(ids):
         time.sleep(habits.pause)
-        piece = ids[start : start + habits.burst]
-        if habits.burst > 1:
+        burst = habits.burst if habits.stops_above is None or habits.in_flight <= habits.stops_above else 1
+        piece = ids[start : start + burst]
+        start += burst
+        if burst > 1:
             habits.drafts += 1
-            habits.drafted += habits.burst - 1
+            habits.drafted += burst - 1
             habits.accepted += len(piece) - 1
-        yield piece, "length" if start + habits.burst >= len(ids) else None
+        yield piece, "length" if start >= len(ids) else None
 
 
 def prompt_count(habits: Habits, prompt: list[int]) -> int:

@@ -82,7 +82,7 @@ class TabularServer:
     rule: Rule = token_rule
     noise: float = 0.0
     temperature: float | None = None  # instead of the one asked for
-    ignores_top_p: bool = False
+    ignores: str = ""  # top_k, top_p or min_p
     seed_of: Callable[[Request], int] = lambda request: request.seed
     order: str = "vllm"
 
@@ -92,10 +92,9 @@ class TabularServer:
 
     def stream(self, request: Request) -> Iterator[Chunk]:
         dice, tokens = np.random.default_rng((99, self.seed_of(request))), list(request.ids)
-        sampling = Sampling(
-            self.temperature or request.temperature, request.top_k, 1.0 if self.ignores_top_p else request.top_p,
-            request.min_p,
-        )  # fmt: skip
+        asked = {"top_k": request.top_k, "top_p": request.top_p, "min_p": request.min_p}
+        kept = {name: value for name, value in asked.items() if name != self.ignores}
+        sampling = Sampling(self.temperature or request.temperature, **kept)
         for t in range(request.max_tokens):
             p, q = self._laws(context_of(tokens), tokens, sampling)
             tokens.append((plain if t == 0 else self.rule)(p, q, dice))

@@ -128,7 +128,9 @@ MUTANTS: dict[str, tuple[TabularServer, Sampling, str]] = {
     "one noise for requests at once": (TabularServer(seed_of=BATCH_NOISE), Sampling(), "pairs are identical"),
     "temperature .9 for 1": (TabularServer(temperature=0.9), Sampling(), "nats high"),
     "temperature 1 for .8": (TabularServer(temperature=1.0), Sampling(0.8), "nats low"),
-    "top-p ignored": (TabularServer(ignores_top_p=True), Sampling(1.0, 0, 0.9), "excluded by the settings"),
+    "top-k ignored": (TabularServer(ignores="top_k"), Sampling(1.0, 6), "excluded by the settings"),
+    "top-p ignored": (TabularServer(ignores="top_p"), Sampling(1.0, 0, 0.9), "excluded by the settings"),
+    "min-p ignored": (TabularServer(ignores="min_p"), Sampling(1.0, 0, 1.0, 0.1), "excluded by the settings"),
     "truncated before the temperature": (TabularServer(order="llama.cpp"), Sampling(0.5, 0, 0.8), "excluded"),
 }
 

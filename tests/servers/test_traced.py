@@ -12,16 +12,18 @@ import pytest
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.decode.lab import Lab
+from draftscope.drafters.settings import Settings
 from draftscope.servers.adapter import Chunk, Request
 from draftscope.servers.bursts import Bursts
+from draftscope.servers.engine_lane import EngineLane
 from draftscope.servers.identify import identify
 from draftscope.servers.race import Lane, Prompt, Race
 from draftscope.servers.traced import Traced, traced
 from draftscope.servers.wire import Limits
 from draftscope.trace import files, html, metrics, tables
-from draftscope.trace.events import AnyEvent, Burst, Drafted, Forced, RunEnd, RunStart, Served
+from draftscope.trace.events import AnyEvent, Burst, Drafted, Forced, Round, RunEnd, RunStart, Served
 from draftscope.trace.validate import ImpossibleError, validate
-from draftscope_app.engine.messages import Job
+from draftscope_app.engine.messages import HERE, Job
 from draftscope_app.engine.play import events_of
 from draftscope_app.page.plots.plots import pictures
 from draftscope_app.reports.lanes import lanes as read_lanes
@@ -196,6 +198,57 @@ def test_the_engine_races_servers_with_another_tokenizer_without_p(pair: Lab) ->
     assert not any(isinstance(event, Forced) for event in events)
     with pytest.raises(DraftscopeError, match="cannot be reached"):
         played(pair, job("http://127.0.0.1:9"))
+
+
+def test_the_engine_itself_is_a_lane_beside_a_server(pair: Lab) -> None:
+    """It gets the same token ids, seed and temperature, in turns, and its trace says which drafter it is."""
+    settings = {"max_new_tokens": 12, "raw": True, "temperature": 0.8, "seed": 3}
+    encode = lambda text: pair.tokenizer.encode(text, add_special_tokens=False)  # noqa: E731
+    habits = Habits(write=writer(pair), encode=encode)
+    with stub(habits) as url:
+        lanes = (
+            ("server", {"drafter": "plain"} | settings),
+            ("draft, here", {"drafter": "draft", "gamma": 3} | settings),
+        )
+        events = played(pair, Job("r1", "Once upon", lanes, servers=(url, HERE), repeats=2))
+    validate(events)
+    sent = [body for path, body in habits.asked if path == "/v1/completions"]
+    assert [(body["prompt"], body["seed"], body["temperature"]) for body in sent] == [
+        (encode("Once upon"), seed, 0.8) for seed in (3, 3, 4)
+    ]
+    own = pair.decode("Once upon", "draft", gamma=3, **settings)
+    (end,) = of(events, RunEnd, "draft, here")
+    assert (end.token_ids, end.text, end.target_forwards) == (
+        own.token_ids,
+        own.text,
+        len(of(own.events, Round, "run")),
+    )
+    (start,) = of(events, RunStart, "draft, here")
+    assert (start.drafter, start.settings["gamma"], start.settings["repeats"]) == ("draft", 3, 2)
+    assert start.server.program == "draftscope" and [model.role for model in start.models] == ["target", "draft"]
+    assert "draftscope" in origin(start)
+    served = of(events, Served, "draft, here")[-1]
+    assert len(served.seconds) == 2 and served.drafted and served.rounds
+    for lane in ("server", "draft, here"):
+        (known,) = of(events, Forced, lane)
+        assert len(known.p) == len(of(events, RunEnd, lane)[0].token_ids) and known.log_p is not None
+
+
+def test_the_engine_leaves_a_race_of_servers_with_another_tokenizer(pair: Lab) -> None:
+    with stub(Habits()) as url:
+        lanes = (("server", {"drafter": "plain", "raw": True}), ("draft, here", {"drafter": "draft", "raw": True}))
+        events = played(pair, Job("r1", " w1 w2", lanes, servers=(url, HERE)))
+    validate(events)
+    assert "another tokenizer than the first server" in of(events, RunEnd, "draft, here")[0].message
+    assert of(events, RunEnd, "server")[0].reason == "length"
+
+
+def test_nothing_is_decoded_once_a_lane_of_the_engine_is_closed(pair: Lab) -> None:
+    lane = EngineLane(pair, Settings.of(drafter="draft", gamma=2))
+    stream = lane.stream(Request((5, 6, 7), 64))
+    next(stream)
+    lane.close()
+    assert len(list(stream)) <= 1
 
 
 def test_the_engine_audits_a_server_against_another_and_says_how_far_it_is(pair: Lab) -> None:

@@ -13,6 +13,9 @@ State = Literal["queued", "running", "stepping", "solo", "done"]  # of a run
 Phase = Literal["loading", "ready", "failed"]  # of an engine
 
 
+HERE = ""  # in place of a server's address: the lane is decoded by the engine itself
+
+
 @dataclass(frozen=True)
 class Job:
     """One run of a visitor: a prompt and its lanes, raced; then, if asked for, whole solo runs of each lane.
@@ -34,7 +37,7 @@ class Job:
     compares: int = 0  # whole runs of each lane
     checks: int = 0  # samples of each distribution test
     advises: Asked | None = None
-    servers: tuple[str, ...] = ()  # the address of each lane's server; never one that a stranger has sent
+    servers: tuple[str, ...] = ()  # the address of each lane's server, never one that a stranger has sent; HERE: none
     repeats: int = 1  # answers of each server
     audits: int = 0  # samples at most; against the second server if there is one, else the target loaded here
     loads: tuple[int, ...] = ()  # requests at once, point by point

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from draftscope.base.errors import DraftscopeError
 from draftscope.drafters.settings import Settings
 from draftscope.trace.events import AnyEvent, Record
-from draftscope_app.engine.messages import Job
+from draftscope_app.engine.messages import HERE, Job
 
 if TYPE_CHECKING:
     from draftscope.base.costs import Calibration
@@ -28,12 +28,14 @@ def of_servers(
     lab: Lab, job: Job, lanes: Mapping[str, Settings], cancelled: Callable[[], bool]
 ) -> Iterator[AnyEvent | Record]:
     """Every event of a job with servers. Raises `DraftscopeError` where none of them can be asked."""
-    from draftscope.servers.lanes import connect
+    from draftscope.servers.lanes import connect, engine_lanes
     from draftscope.servers.wire import Limits
 
     with ExitStack() as opened:
-        urls = dict(zip(lanes, job.servers, strict=True))
+        urls = {name: url for name, url in zip(lanes, job.servers, strict=True) if url != HERE}
         found, missing = connect(urls, {}, Limits(silent=SILENT_S), opened.enter_context)
+        here = {name: settings for name, settings in lanes.items() if name not in urls}
+        found += engine_lanes(lab, here, opened.enter_context)
         settings = next(iter(lanes.values()))
         if job.loads:
             yield from _loaded(lab, job, found, missing, settings, cancelled)
@@ -167,11 +169,15 @@ def _audit_prompts(lab: Lab, lanes: list[Lane], plan: Plan, by_server: bool) -> 
 
 
 def _same_tokenizer(lab: Lab, lanes: list[Lane]) -> bool:
-    """Whether the target here has the tokenizer of a server; its weights may then be the same."""
+    """Whether the target here has the tokenizer of a server; its weights may then be the same.
+
+    Where no server tokenizes, each request is checked: one that is read as another number of tokens fails.
+    """
     from draftscope.servers.race import same_tokenizers
 
-    asked = [lane for lane in lanes if lane.server.identity.offers.tokenize]
-    return len(same_tokenizers(asked, _encode(lab))) < len(asked)
+    others = [lane for lane in lanes if lane.server.identity.kind != "draftscope"]
+    asked = [lane for lane in others if lane.server.identity.offers.tokenize]
+    return not asked or len(same_tokenizers(asked, _encode(lab))) < len(asked)
 
 
 def _encode(lab: Lab) -> Callable[[str], tuple[int, ...]]:

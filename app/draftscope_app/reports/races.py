@@ -108,7 +108,9 @@ def load_notes(points: Sequence[LoadPoint], curve: LoadCurve) -> list[str]:
         for each in points
         if each.failure
     ]
-    notes += [f"{each.lane} drafts nothing at {each.concurrency}." for each in points if each.stopped_speculating]
+    for each in curve.stops:
+        drafts = "nothing" if each.nothing else "almost nothing"
+        notes.append(f"{each.lane} drafts {drafts} from {each.concurrency} requests at once on.")
     if curve.predicted:
         notes.append(
             f"predicted: tok/s over plain decoding's, from the server's own acceptance and the measured costs of "

@@ -211,7 +211,7 @@ export class Instrument extends HTMLElement {
     if (delta.check && this.checked.take(delta.check)) this.found("Is it exact?", "check");
     if (delta.audit && this.servers.take(delta.audit)) this.found("Servers", "audit");
     if (delta.load && this.servers.takeLoad(delta.load)) this.found("Servers", "load test");
-    if (delta.lesson) this.lessons.arrive(delta.lesson, delta.ev, delta.sweep);
+    if (delta.lesson) this.lessons.arrive(delta.lesson, delta);
     else if (delta.run === undefined) this.request();
     else if (delta.whole) this.rebuild(delta);
     else this.receiveRun(delta);

@@ -13,7 +13,8 @@ import { lesson as jitter } from "./texts/jitter.js";
 import { lesson as poor } from "./texts/poor.js";
 import { lesson as round } from "./texts/round.js";
 import { lesson as rows } from "./texts/rows.js";
+import { lesson as servers } from "./texts/servers.js";
 import { lesson as trees } from "./texts/trees.js";
 import { lesson as when } from "./texts/when.js";
 
-export const LESSONS = [rows, round, acceptance, bonus, poor, trees, heads, ahead, jitter, when];
+export const LESSONS = [rows, round, acceptance, bonus, poor, trees, heads, ahead, jitter, when, servers];

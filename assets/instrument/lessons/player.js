@@ -90,7 +90,7 @@ export class LessonPlayer {
   }
 
   /** The run of a lesson has come. */
-  arrive(name, events, sweep) {
+  arrive(name, { ev: events, sweep, audits }) {
     if (!this.wanted || this.wanted.trace !== name) return;
     this.lesson = this.wanted;
     this.wanted = undefined;
@@ -98,6 +98,7 @@ export class LessonPlayer {
     store.source = "recorded";
     for (const event of events) fold(store, event);
     store.sweep = sweep || []; // whole runs that no trace holds: batches
+    store.audits = audits || []; // of servers, as they ended
     this.host.borrow(store);
     this.steps = [...this.lesson.steps(store).filter(Boolean), { ...this.lesson.last, question: true }];
     this.store = store;

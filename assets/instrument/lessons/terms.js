@@ -20,6 +20,9 @@ const TERMS = {
   "hidden state": "the output of a layer of the target at one token",
   outcome: "how many draft tokens are accepted, and which token follows them",
   mask: "which rows attend to which: each sees the text so far, its ancestors and itself",
+  burst: "tokens of a server that arrive together: what one of its rounds wrote, as far as that is seen from here",
+  "teacher forcing": "the target reads a finished text and gives the probability of each of its tokens",
+  audit: "a test of whether a server's texts still follow its target's distribution",
   ballast:
     "random weights that are read and multiplied beside a model's own, at a real model's size, without an effect on its tokens",
   ITL: "",

@@ -10,6 +10,7 @@ export function nameDrafters(known) {
 
 export const drafterTitle = (drafter) => titles[drafter] || drafter;
 
+const OWN = "draftscope"; // the engine behind this page, as a lane beside servers
 const CHAINS = ["draft", "oracle", "ngram", "eagle3", "eagle", "medusa", "mtp", "block"];
 const SHAPED = ["sampled-tree", "topk-tree", "eagle3-sampled-tree"];
 
@@ -20,7 +21,7 @@ export const laneTitle = (lane) =>
 /** The same, of the drafter alone. */
 export function titleOf(lane) {
   if (!lane.start) return lane.name;
-  if (lane.start.server) return serverTitle(lane.start.server);
+  if (lane.start.server && lane.start.server.program !== OWN) return serverTitle(lane.start.server);
   const { drafter, settings: s = {} } = lane.start;
   const name = drafterTitle(drafter);
   if (SHAPED.includes(drafter) && Array.isArray(s.shape)) return `${name} · ${s.shape.join(", ")}`;

@@ -8,7 +8,7 @@ const SHAPES = [circle, square, diamond];
 
 /**
  * `series`: [{name, lane, points, predicted}], `lanes`: all names, which give a line its shape, `places`: x values on
- * the axis, `stops`: x where a server stops drafting.
+ * the axis, `stops`: where a server stops drafting, {lane, from, nothing}.
  */
 export function chart({ series, lanes, places, stops = [], unit, one = false, label }) {
   const most = Math.max(one ? 1.2 : 0, ...series.flatMap(({ points }) => points.map(({ y }) => y))) * 1.08 || 1;
@@ -31,11 +31,11 @@ export function chart({ series, lanes, places, stops = [], unit, one = false, la
         ),
       ]),
       one ? s("line", { class: "one", x1: BOX.left, x2: BOX.width - BOX.right, y1: y(1), y2: y(1) }) : null,
-      stops.map(({ lane, from }) =>
+      stops.map((stop) =>
         s(
           "line",
-          { class: "stops", x1: x(from), x2: x(from), y1: BOX.top, y2: BOX.height - BOX.bottom },
-          title(lane, from),
+          { class: "stops", x1: x(stop.from), x2: x(stop.from), y1: BOX.top, y2: BOX.height - BOX.bottom },
+          s("title", {}, `${stop.lane} ${stopWords([stop])} from ${stop.from} on`),
         ),
       ),
       places.map((value) =>
@@ -48,12 +48,12 @@ export function chart({ series, lanes, places, stops = [], unit, one = false, la
       "p",
       { class: "legend lines" },
       series.map((each) => key(each, lanes)),
-      stops.length ? h("span", {}, h("i", { class: "bar" }), "drafts nothing from here on") : null,
+      stops.length ? h("span", {}, h("i", { class: "bar" }), `${stopWords(stops)} from here on`) : null,
     ),
   );
 }
 
-const title = (lane, from) => s("title", {}, `${lane} drafts nothing from ${from} on`);
+const stopWords = (stops) => `drafts ${stops.every(({ nothing }) => nothing) ? "" : "almost "}nothing`;
 
 const shapeOf = ({ lane, predicted }, lanes) => (predicted ? ring : SHAPES[lanes.indexOf(lane) % SHAPES.length]);
 

@@ -31,12 +31,13 @@ function fits(read) {
   const plain = (value) => value && typeof value === "object" && !Array.isArray(value);
   const names = plain(read.lanes) ? Object.entries(read.lanes) : [];
   if (!names.length || !names.flat().every((text) => typeof text === "string") || !plain(read.missing)) return false;
-  if (![read.points, read.predicted, read.concurrency].every(Array.isArray)) return false;
+  if (![read.points, read.predicted, read.concurrency, read.stops ?? []].every(Array.isArray)) return false;
   if (![read.seconds, read.tokens, read.temperature, ...read.concurrency].every(Number.isFinite)) return false;
   const known = (each) => plain(each) && each.lane in read.lanes && Number.isFinite(each.concurrency);
   return (
     read.points.every((each) => known(each) && pointFits(each)) &&
     read.predicted.every((each) => known(each) && Number.isFinite(each.ratio)) &&
+    (read.stops ?? []).every(known) &&
     [read.predicted_with, read.created].every((text) => typeof text === "string")
   );
 }
@@ -80,18 +81,15 @@ export function speedupsOf(curve) {
   });
 }
 
-/** Where a server that drafted at fewer requests at once says that it drafts nothing: [{lane, from}]. */
+/** Where a server that drafted at fewer requests at once stops, by what it counts: [{lane, from, nothing}]. */
 export const stopsOf = (curve) =>
-  lanesOf(curve).flatMap((lane) => {
-    const points = pointsOf(curve, lane).filter((point) => point.counted);
-    const off = points.find((point) => point.counted.drafted === 0);
-    return off ? [{ lane, from: off.concurrency }] : [];
-  });
+  (curve.stops ?? []).map(({ lane, concurrency, nothing }) => ({ lane, from: concurrency, nothing }));
 
 /** What a reader has to know beside the lines. */
 export function notesOf(curve) {
   const notes = Object.entries(curve.missing).map(([lane, why]) => [lane, String(why)]);
-  for (const { lane, from } of stopsOf(curve)) notes.push([lane, `drafts nothing from ${from} requests at once on.`]);
+  for (const { lane, from, nothing } of stopsOf(curve))
+    notes.push([lane, `drafts ${nothing ? "" : "almost "}nothing from ${from} requests at once on.`]);
   for (const point of curve.points)
     if (point.failure)
       notes.push([point.lane, `${point.failed} failed at ${point.concurrency}, at first: ${point.failure}`]);

@@ -9,13 +9,14 @@ import { readCurve } from "./curve.js";
 import { LoadCard } from "./load.js";
 
 const WHAT =
-  "Servers that run elsewhere: vLLM, SGLang, llama.cpp or transformers serve. A race sends this page's prompt and sampling settings to each. A load test sends many such requests at once. An audit asks whether a server's texts still follow its target's distribution.";
+  "Servers that run elsewhere: vLLM, SGLang, llama.cpp or transformers serve. A race sends this page's prompt and sampling settings to each, in turns, and to this page's own engine if you like. A load test sends many such requests at once. An audit asks whether a server's texts still follow its target's distribution.";
 const NONE = "No server is listed. “draftscope servers MODEL” prints how to start a plain and a speculative one.";
 const CALLED = "Only addresses of this computer and those that its operator has listed are called.";
 const POINT_S = 5; // of each point of a load test
 const MOST = [1, 2, 4, 8, 16, 32, 64]; // requests at once
 const USUAL = 8;
 const LOAD = Symbol("load"); // in place of the name of an audited server
+const HERE = { plain: "plain decoding", drafter: "the drafter of the controls" }; // lanes that the engine here decodes
 const WEIGHTS = { value: "", text: "the target loaded here" };
 
 export class ServersView {
@@ -23,11 +24,18 @@ export class ServersView {
     this.repaint = repaint;
     this.known = null; // {servers: [{name, url}], canAdd}, once the host has said
     this.left = new Set(); // names that do not race
+    this.here = new Set(); // of HERE: they race
     this.audits = new Map(); // name -> {card, told, answer}
     this.loaded = null; // {card, curve, answer}: a load test; the answer is null where a file was opened
     this.list = h("ul", { class: "server-list" });
     this.none = h("p", { class: "note", text: NONE });
     this.go = button("Race these servers", () => this.race(), { class: "small strong" });
+    this.beside = h(
+      "div",
+      { class: "beside", role: "group", "aria-label": "Lanes of this page's engine" },
+      h("span", { class: "note", text: "and with this page's engine:" }),
+      Object.entries(HERE).map(([lane, words]) => this.hereBox(lane, words)),
+    );
     this.stop = button("Stop", () => pressStop());
     this.test = button("Load test", () => this.load());
     this.most = h(
@@ -60,7 +68,8 @@ export class ServersView {
       h("p", { class: "sum", text: WHAT }),
       this.none,
       this.list,
-      h("div", { class: "controls" }, this.go, this.stop, this.target),
+      h("div", { class: "controls" }, this.go, this.beside, this.stop),
+      h("div", { class: "controls" }, this.target),
       h("div", { class: "controls" }, this.test, this.upTo, this.time, this.openFile, this.file),
       this.form,
       this.cards,
@@ -131,7 +140,7 @@ export class ServersView {
     const { servers, canAdd } = this.known;
     this.form.hidden = !canAdd;
     this.none.hidden = servers.length > 0;
-    this.go.hidden = this.target.hidden = this.test.hidden = this.upTo.hidden = this.time.hidden = !servers.length;
+    this.go.hidden = this.beside.hidden = this.target.hidden = this.test.hidden = this.upTo.hidden = this.time.hidden = !servers.length;
     this.go.disabled = this.test.disabled = busy || !this.racing().length;
     setText(this.time, this.timeWords());
     this.stop.hidden = !busy;
@@ -183,6 +192,13 @@ export class ServersView {
     );
   }
 
+  /** A lane of the race that the engine here decodes. */
+  hereBox(lane, words) {
+    const choose = () => (box.checked ? this.here.add(lane) : this.here.delete(lane));
+    const box = h("input", { type: "checkbox", on: { change: choose } });
+    return h("label", {}, box, words);
+  }
+
   paintAgainst() {
     const options = [WEIGHTS, ...this.known.servers.map(({ name }) => ({ value: name, text: `the server ${name}` }))];
     const stamp = JSON.stringify(options);
@@ -202,7 +218,7 @@ export class ServersView {
   /** Its lanes are at the top of the page. */
   race() {
     this.root.getRootNode().host.scrollIntoView({ block: "start" });
-    askHost("race", { kind: "race", names: this.racing() });
+    askHost("race", { kind: "race", names: this.racing(), here: [...this.here] });
   }
 
   /** Many requests at once, to each server in turn. */

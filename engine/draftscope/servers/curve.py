@@ -18,6 +18,7 @@ from draftscope.servers.load import LoadPlan, LoadPoint, load
 from draftscope.servers.race import Lane
 from draftscope.trace.events import Record
 
+ALMOST = 0.1  # of the drafted tokens for each written one that a server had at fewer requests at once
 PATIENCE = 0.05  # seconds between two looks at whether somebody has cancelled
 
 
@@ -27,6 +28,17 @@ class PredictedPoint(Record):
     lane: str
     concurrency: int
     ratio: float
+
+
+class Stop(Record):
+    """From this many requests at once on, a server that drafted before drafts nothing, or almost nothing.
+
+    While a point begins and ends, fewer requests are in flight, and a few drafts are counted.
+    """
+
+    lane: str
+    concurrency: int
+    nothing: bool  # not one token was drafted there
 
 
 class LoadCurve(Record):
@@ -43,6 +55,7 @@ class LoadCurve(Record):
     temperature: float
     points: list[dict[str, Any]] = Field(default_factory=list)
     predicted: list[PredictedPoint] = Field(default_factory=list)
+    stops: list[Stop] = Field(default_factory=list)
     predicted_with: str = ""  # whose costs; empty where nothing was predicted
     over: bool = False  # every point was measured
     created: str = ""
@@ -61,8 +74,10 @@ def curves(start: LoadCurve, points: Iterator[LoadPoint], costs: tuple[Calibrati
     """The document before and after each of `points`; `costs`: a calibration and the drafter that servers may use."""
     curve = start if costs is None else start.model_copy(update={"predicted_with": named(*costs)})
     yield curve
+    measured: list[LoadPoint] = []
     for point in points:
-        update: dict[str, Any] = {"points": [*curve.points, asdict(point)]}
+        measured.append(point)
+        update: dict[str, Any] = {"points": [*curve.points, asdict(point)], "stops": stops(measured)}
         ratio = None if costs is None else predicted_ratio(point, *costs)
         if ratio is not None:
             found = PredictedPoint(lane=point.lane, concurrency=point.concurrency, ratio=ratio)
@@ -85,6 +100,20 @@ def watched(lanes: Sequence[Lane], plan: LoadPlan, cancelled: Callable[[], bool]
             yield point
         if cancelled():
             return
+
+
+def stops(points: Sequence[LoadPoint]) -> list[Stop]:
+    """Where servers stop drafting: one entry at most for each lane, by what the servers counted."""
+    found = []
+    for lane in dict.fromkeys(point.lane for point in points):
+        own = sorted((each for each in points if each.lane == lane), key=lambda each: each.concurrency)
+        rates = [(each.concurrency, rate) for each in own if (rate := each.drafted_rate) is not None]
+        few = [rate <= ALMOST * max(before for _, before in rates[: i + 1]) for i, (_, rate) in enumerate(rates)]
+        first = len(rates) - next((n for n, is_few in enumerate(reversed(few)) if not is_few), len(rates))
+        if 0 < first < len(rates):
+            nothing = all(rate == 0 for _, rate in rates[first:])
+            found.append(Stop(lane=lane, concurrency=rates[first][0], nothing=nothing))
+    return found
 
 
 def predicted_ratio(point: LoadPoint, calibration: Calibration, drafter: str) -> float | None:

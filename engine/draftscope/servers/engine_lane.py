@@ -2,28 +2,45 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from draftscope.base.versions import own_version
+from draftscope.decode.availability import refuse_unavailable
 from draftscope.decode.lab import Lab
+from draftscope.decode.session import Step
+from draftscope.decode.sessions import through_text
+from draftscope.decode.start import Asked, run_start
+from draftscope.drafters.registry import find
 from draftscope.drafters.settings import Settings
 from draftscope.servers.adapter import Chunk, Counted, Finish, Identity, Message, Offers, Request, Server
+from draftscope.trace.events import RunStart
 
 OFFERS = Offers(counters=False, counts_by_request=True, bursts_are_chunks=True)
 
 
 class EngineLane(Server):
-    """A drafter of this engine. One request at a time: the models are shared."""
+    """A drafter of this engine, with its own options. One request at a time: the models are shared."""
 
-    def __init__(self, lab: Lab, drafter: str) -> None:
+    def __init__(self, lab: Lab, settings: Settings) -> None:
+        """`settings` say who drafts, and how; what a request asks for takes the place of the rest.
+
+        Raises `DraftscopeError` for a drafter that cannot run here.
+        """
+        settings = through_text(lab, settings)
+        self._info = find(settings.drafter)
+        refuse_unavailable(lab, self._info)
         self._lab = lab
-        self._drafter = drafter
+        self._settings = settings.model_dump()
+        self._decoding = threading.Lock()
+        self._closed = False
         self.identity = Identity(
             url="this process",
             kind="draftscope",
-            version=None,
-            model=drafter,
+            version=own_version(),
+            model=settings.drafter,
             weights=lab.target.name,
             context=lab.target.context,
             vocabulary=lab.target.vocabulary,
@@ -31,22 +48,12 @@ class EngineLane(Server):
         )
 
     def stream(self, request: Request) -> Iterator[Chunk]:
-        settings = Settings.of(
-            drafter=self._drafter,
-            max_new_tokens=request.max_tokens,
-            seed=request.seed,
-            temperature=request.temperature,
-            top_k=request.top_k,
-            top_p=request.top_p,
-            min_p=request.min_p,
-            stop=request.stop,
-        )
-        session = self._lab.session_of([list(request.ids)], settings, (0,), ends=not request.ignore_eos)
+        session = self._lab.session_of([list(request.ids)], self._asked(request), (0,), ends=not request.ignore_eos)
         transcript = session.transcripts[0]
         tokens, characters, waiting = 0, 0, None
         drafted: list[int] = []
         accepted: list[int] = []
-        for step in session.steps():
+        for step in self._rounds(session.steps()):
             at = time.monotonic()
             if waiting is not None:
                 yield waiting
@@ -58,6 +65,28 @@ class EngineLane(Server):
             finish: Finish = "length" if tokens >= request.max_tokens else "stop"
             counted = _counted(drafted, accepted) if sum(drafted) else None
             yield replace(waiting, finish=finish, counted=counted, written=tokens)
+
+    def start(self, asked: Asked, request: Request, run: str, lane: str) -> RunStart:
+        """The first event of a lane of a trace: the drafter, its options, and the models that take part."""
+        return run_start(self._lab, self._info, self._asked(request), asked, run, lane)
+
+    def _asked(self, request: Request) -> Settings:
+        return Settings.of(
+            **self._settings
+            | {
+                "max_new_tokens": request.max_tokens, "seed": request.seed, "temperature": request.temperature,
+                "top_k": request.top_k, "top_p": request.top_p, "min_p": request.min_p, "stop": request.stop,
+            }
+        )  # fmt: skip
+
+    def _rounds(self, steps: Iterator[Step]) -> Iterator[Step]:
+        """The session's rounds; none after `close`."""
+        while True:
+            with self._decoding:
+                step = None if self._closed else next(steps, None)
+            if step is None:
+                return
+            yield step
 
     def counters(self) -> Counted | None:
         return None
@@ -73,7 +102,13 @@ class EngineLane(Server):
         return self.tokenize(self._lab.tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True))
 
     def close(self) -> None:
-        """The models belong to whoever loaded them."""
+        """Waits for the current round, which a race that was stopped leaves to its thread; no further one begins.
+
+        The models belong to whoever loaded them.
+        """
+        self._closed = True
+        with self._decoding:
+            pass
 
 
 def _counted(drafted: Sequence[int], accepted: Sequence[int]) -> Counted:

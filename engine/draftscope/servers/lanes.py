@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from draftscope.base.errors import DraftscopeError, quoted
 from draftscope.decode.lab import Lab
 from draftscope.decode.prompt import read_prompt
+from draftscope.drafters.settings import Settings
 from draftscope.models.loading.chat import Chat
 from draftscope.servers.adapter import HERE, Message, Server, ServerError
 from draftscope.servers.addresses import LISTED, from_environment, named
@@ -60,9 +61,9 @@ def connect(
     return lanes, missing
 
 
-def engine_lanes(lab: Lab, drafters: Sequence[str]) -> list[Lane]:
-    """A lane for each drafter of the engine in this process."""
-    return [Lane(name, EngineLane(lab, name)) for name in drafters]
+def engine_lanes(lab: Lab, drafters: Mapping[str, Settings], keep: Callable[[Server], Server]) -> list[Lane]:
+    """A lane for each drafter of the engine in this process, by its name, each passed to `keep`."""
+    return [Lane(name, keep(EngineLane(lab, settings))) for name, settings in drafters.items()]
 
 
 def prompts(texts: Sequence[str], lanes: Sequence[Lane], lab: Lab | None, raw: bool, more: int) -> list[Prompt]:

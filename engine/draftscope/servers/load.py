@@ -69,9 +69,11 @@ class LoadPoint:
     failure: str | None  # the first
 
     @property
-    def stopped_speculating(self) -> bool:
-        """It counts its drafts, and made none at this concurrency."""
-        return self.counted is not None and not self.counted.drafted
+    def drafted_rate(self) -> float | None:
+        """Drafted tokens over tokens per second; None where the server does not count, or nothing was written."""
+        if self.counted is None or self.counted.drafted is None or not self.tokens_per_second:
+            return None
+        return self.counted.drafted / self.tokens_per_second
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,12 @@ import numpy as np
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.versions import own_version
 from draftscope.decode.lab import Lab
+from draftscope.decode.start import Asked
 from draftscope.models.model import Model
 from draftscope.servers.adapter import Chunk, Counted, Finish, Identity
 from draftscope.servers.background import in_background
 from draftscope.servers.bursts import UNKNOWN, Bursts
+from draftscope.servers.engine_lane import EngineLane
 from draftscope.servers.forced import Forced, forced
 from draftscope.servers.latency import Arrival, near_gap
 from draftscope.servers.race import Answer, Lane, Race, Standing, race
@@ -59,7 +61,7 @@ class Traced:
 
 def traced(asked: Traced) -> Iterator[AnyEvent]:
     """Every event of the race, as it happens. Cancelled, its lanes still get their ends."""
-    yield from (_start(asked, lane.name, lane.server.identity) for lane in asked.lanes)
+    yield from (_first(asked, lane) for lane in asked.lanes)
     for name, why in asked.missing.items():
         yield _start(asked, name, None)
         yield _end(asked, name, None, "error", why)
@@ -150,6 +152,19 @@ class _Live:
 
 def _reason(finish: Finish | None, stops: bool) -> EndReason:
     return "length" if finish == "length" else "stop" if stops else "eos"
+
+
+def _first(asked: Traced, lane: Lane) -> RunStart:
+    """The start of a lane that answers: the engine in this process says more of itself than another program does."""
+    about, plan = lane.server.identity, asked.plan
+    if not isinstance(lane.server, EngineLane):
+        return _start(asked, lane.name, about)
+    prompt = plan.prompts[0]
+    rendered = prompt.rendered if prompt.rendered != prompt.text else ""
+    read = Asked(prompt.text, rendered, list(prompt.ids))
+    start = lane.server.start(read, plan.request, asked.run, lane.name)
+    settings = start.settings | {"repeats": plan.repeats}
+    return start.model_copy(update={"server": _info(asked, about), "settings": settings})
 
 
 def _start(asked: Traced, lane: str, about: Identity | None) -> RunStart:

@@ -192,9 +192,12 @@ class Fork(Record):
 
 
 class ServerInfo(Record):
-    """The server of another program that wrote a lane. Its address is not part of a trace. Empty: it does not say."""
+    """The server of another program that wrote a lane, or this engine in a race of servers.
 
-    program: str  # vllm, sglang, llama.cpp, transformers
+    Its address is not part of a trace. Empty: it does not say.
+    """
+
+    program: str  # vllm, sglang, llama.cpp, transformers, draftscope
     version: str = ""
     model: str = ""
     bursts: Literal["chunks", "gaps"] = "chunks"  # what arrived in one piece, or tokens with almost no gap between

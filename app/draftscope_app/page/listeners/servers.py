@@ -70,8 +70,8 @@ class ServerListeners:
         if asked.kind != "race" and visitor.active is not None:
             raise DraftscopeError("A run of yours is still going on; wait for its end, or press Stop.")
         controls = self.widgets.read(values, limits.most_text)
-        handle = shared.admission.admit(
-            servers.job(asked, shared.servers, controls, limits.most_tokens), visitor.active
-        )
+        drafter = shared.drafter(controls["drafter"])
+        job = servers.job(asked, shared.servers, controls, drafter, limits.most_tokens)
+        handle = shared.admission.admit(job, visitor.active)
         visitor.replace(handle)
         return handle

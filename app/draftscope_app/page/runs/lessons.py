@@ -1,4 +1,7 @@
-"""The lessons' recorded runs and sweeps: which there are, and what they hold. The words stand in assets/instrument."""
+"""The lessons' recorded runs, sweeps and audits: which there are, and what they hold.
+
+The words stand in assets/instrument.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ from draftscope_app.page.runs.feed import delta, note
 
 SUFFIX = ".jsonl.gz"
 SWEEP = ".sweep.jsonl"
+AUDITS = ".audits.jsonl"
 
 
 def names() -> list[str]:
@@ -39,21 +43,36 @@ def events(name: str) -> tuple[AnyEvent, ...]:
 def told(name: str) -> str:
     """The run as one delta, or one sentence."""
     try:
-        return as_delta(name, events(name), swept(name))
+        return as_delta(name, events(name), swept(name), audited(name))
     except DraftscopeError as error:
         return note(str(error))
 
 
 def swept(name: str) -> list[dict[str, Any]]:
     """The sweep beside the run of that name, run by run; empty where there is none."""
-    path = _folder() / f"{name}{SWEEP}"
+    return _records(name, SWEEP)
+
+
+def audited(name: str) -> list[dict[str, Any]]:
+    """How the audits of the servers of that run ended, one for each; empty where there is none."""
+    return _records(name, AUDITS)
+
+
+def _records(name: str, suffix: str) -> list[dict[str, Any]]:
+    path = _folder() / f"{name}{suffix}"
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     return [json.loads(line) for line in lines]
 
 
-def as_delta(name: str, run: Iterable[AnyEvent], sweep: Sequence[Mapping[str, Any]] = ()) -> str:
+def as_delta(
+    name: str,
+    run: Iterable[AnyEvent],
+    sweep: Sequence[Mapping[str, Any]] = (),
+    audits: Sequence[Mapping[str, Any]] = (),
+) -> str:
     """A lesson's run as the page hears it."""
-    return delta(0, new_run_id(), map(files.line, run), lesson=name, sweep=list(sweep))
+    lines = map(files.line, run)
+    return delta(0, new_run_id(), lines, lesson=name, sweep=list(sweep), audits=list(audits))
 
 
 def _folder() -> Path:

@@ -6,14 +6,14 @@ A page sends names, never addresses, except to add one. Only loopback and listed
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from draftscope.base.errors import DraftscopeError, quoted
 from draftscope.servers.addresses import named, permitted
 from draftscope_app.engine.admission import refuse_long
-from draftscope_app.engine.messages import Job
+from draftscope_app.engine.messages import HERE, DrafterChoice, Job
 from draftscope_app.engine.sessions import new_run_id
 from draftscope_app.page.controls import Controls, lanes
 
@@ -31,8 +31,15 @@ class ServersRequest(BaseModel):
 
     kind: Literal["race", "audit", "load"]
     names: list[str] = Field(min_length=1, max_length=MOST)
+    here: list[Literal["plain", "drafter"]] = Field([], max_length=2)  # lanes of a race that the engine here decodes
     against: str = WEIGHTS  # of an audit: a server's name
     most: int = Field(1, ge=1, le=64)  # of a load: requests at once
+
+    @model_validator(mode="after")
+    def _only_a_race_is_decoded_here(self) -> Self:
+        if self.here and self.kind != "race":
+            raise ValueError("here: only a race has lanes of this engine")
+        return self
 
     @classmethod
     def of(cls, sent: Any) -> ServersRequest:
@@ -101,8 +108,10 @@ def listed(written: str) -> tuple[tuple[str, str], ...]:
     return tuple(named(each) for each in written.replace(",", " ").split())
 
 
-def job(asked: ServersRequest, known: KnownServers, controls: Controls, most_tokens: int) -> Job:
-    """What the view asked for, with the page's prompt and sampling settings."""
+def job(
+    asked: ServersRequest, known: KnownServers, controls: Controls, drafter: DrafterChoice | None, most_tokens: int
+) -> Job:
+    """What the view asked for, with the page's prompt and sampling settings; `drafter` is the chosen one."""
     if asked.kind != "audit" and len(set(asked.names)) < len(asked.names):
         raise DraftscopeError("A server can take part once; choose different ones.")
     names = asked.names if asked.kind != "audit" else [asked.names[0], *([asked.against] if asked.against else [])]
@@ -112,10 +121,25 @@ def job(asked: ServersRequest, known: KnownServers, controls: Controls, most_tok
     plain: Mapping[str, Any] = lanes({**controls, "drafter": "plain"}, None, most_tokens)[0][1]
     every = tuple((name, dict(plain)) for name in names)
     if asked.kind == "race":
-        return Job(new_run_id(), controls["prompt"], every, servers=urls, repeats=REPEATS)
+        chosen = lanes(controls, drafter, most_tokens)[-1][1] if "drafter" in asked.here else plain
+        here = _here(asked, plain, chosen)
+        urls += (HERE,) * len(here)
+        return Job(new_run_id(), controls["prompt"], (*every, *here.items()), servers=urls, repeats=REPEATS)
     if asked.kind == "load":
         return Job(new_run_id(), controls["prompt"], every, servers=urls, loads=points(asked.most))
     return Job(new_run_id(), "", every, servers=urls, audits=SAMPLES)
+
+
+def _here(asked: ServersRequest, plain: Mapping[str, Any], chosen: Mapping[str, Any]) -> Mapping[str, dict[str, Any]]:
+    """The lanes of a race that the engine here decodes, by name: plain, and the drafter that was chosen.
+
+    Raises `DraftscopeError` where a server has such a name.
+    """
+    wanted = [chosen if each == "drafter" else plain for each in asked.here]
+    found = {f"{settings['drafter']}, here": dict(settings) for settings in wanted}
+    if taken := [name for name in found if name in asked.names]:
+        raise DraftscopeError(f"A server is called '{quoted(taken[0])}', as a lane of this engine is; rename it.")
+    return found
 
 
 def points(most: int) -> tuple[int, ...]:
