@@ -411,12 +411,11 @@ def test_the_lesson_about_servers_says_what_was_recorded(browser: Any, own_run: 
     served = [event for event in events if isinstance(event, Served) and event.lane == wrong][-1]
     assert f"{served.accepted} of {served.drafted} drafted tokens were accepted" in told[1]
     (forced,) = (event for event in events if isinstance(event, Forced) and event.lane == wrong)
-    shown = page.page.evaluate("(p) => Inside.formatProb(p)", min(forced.p))
-    assert f"with p {shown}" in told[2]
-    assert (
-        forced.log_p is not None
-        and f"{abs(forced.log_p):.2g} nats {'below' if forced.log_p < 0 else 'above'}" in told[3]
-    )
+    rarely = re.search(r"the target samples it there once in ([\d,]+) times", told[2])
+    assert rarely is not None and float(rarely[1].replace(",", "")) == pytest.approx(1 / min(forced.p), rel=0.06)
+    assert forced.log_p is not None
+    nats = page.page.evaluate("(x) => Inside.formatFigure(x)", abs(forced.log_p))
+    assert f"on average log p is {nats} nats {'below' if forced.log_p < 0 else 'above'} that" in told[3]
     assert f"it took {audits[1].texts} texts: it differs from its target" in told[4]
     cards = page.element.locator(".lesson .audit")
     assert [card.get_attribute("data-result") for card in cards.all()] == ["same", "differs"]
@@ -425,7 +424,7 @@ def test_the_lesson_about_servers_says_what_was_recorded(browser: Any, own_run: 
     assert audits[1].verdict in page.text(".lesson-words")
     page.ask("e => e.lessons.go(2)")
     page.painted()
-    assert shown in page.text(".reconstructed table")
+    assert page.page.evaluate("(p) => Inside.formatProb(p)", min(forced.p)) in page.text(".reconstructed table")
     page.close()
 
 

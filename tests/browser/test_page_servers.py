@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -77,8 +76,8 @@ def test_the_pages_engine_races_beside_a_server(visit: Any) -> None:
     with stub(Habits(encode=lambda text: bytes_of.encode(text, add_special_tokens=False))) as url:
         page = opened(visit, "?max_new_tokens=16&temperature=0&drafter=draft&gamma=3&prompt=abc")
         add(page, f"one={url}", "one")
-        page.element.get_by_label("the drafter of the controls").check()
-        page.element.get_by_label("plain decoding").check()
+        for lane in ("plain decoding", "the drafter of the controls"):
+            page.element.get_by_role("checkbox", name=lane).check()
         page.element.get_by_role("button", name="Race these servers").click()
         page.until("e => e.store.lanes.length === 3 && e.state === 'done'")
         page.ask("e => e.transport.toEnd()")
@@ -96,7 +95,7 @@ def test_the_point_from_which_a_server_stops_drafting_is_drawn(visit: Any) -> No
     page = opened(visit)
     page.page.evaluate(LOADED, {"running": False, **stopping().model_dump(mode="json")})
     page.until("e => e.shadowRoot.querySelectorAll('.loaded line.stops').length === 2")
-    assert re.search(r"fast: drafts (almost )?nothing from 4 requests at once on", page.text(".loaded"))
+    assert "fast: drafts nothing from 4 requests at once on" in page.text(".loaded")
     at = "e => { const svg = e.shadowRoot.querySelector('.loaded svg'); const line = svg.querySelector('line.stops');"
     words = page.ask(
         f"{at} return [...svg.querySelectorAll('text')].find((t) => t.textContent === '4').getAttribute('x'); }}"

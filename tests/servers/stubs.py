@@ -52,8 +52,7 @@ class Habits:
     loses_ids: bool = False  # llama.cpp within a character
     no_cards: bool = False  # /v1/models fails, as transformers serve does on a machine without a hub cache
     loading: bool = False  # still reads its weights
-    stops_above: int | None = None  # requests at once from which on it drafts nothing, as vLLM's schedule by batch size
-    in_flight: int = 0
+    drafting: bool = True  # False: it has stopped, as vLLM does above a batch size; its counters stay
     step: int = 7  # the chain's; another number is another model
     asked: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     write: Callable[[list[int], int, float, int | None], list[int]] | None = None  # instead of the chain
@@ -130,7 +129,6 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("content-type", "text/event-stream")
         self.send_header("transfer-encoding", "chunked")
         self.end_headers()
-        self._counted(1)
         try:
             for number, data in enumerate(events(habits, self.path, body)):
                 if habits.wrong != "none" and number == 2 and self._misbehave(habits):
@@ -142,12 +140,6 @@ class Handler(BaseHTTPRequestHandler):
                 self.close_connection = True
         except (BrokenPipeError, ConnectionResetError):
             self.close_connection = True
-        finally:
-            self._counted(-1)
-
-    def _counted(self, change: int) -> None:
-        with self.server.counting:
-            self.server.habits.in_flight += change
 
     def _misbehave(self, habits: Habits) -> bool:
         """True if the stream is over."""
@@ -193,7 +185,6 @@ class Stub(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.habits = habits
         self.gone = threading.Event()
-        self.counting = threading.Lock()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         pass
@@ -280,7 +271,7 @@ def rounds(habits: Habits, ids: list[int]) -> Iterator[tuple[list[int], str | No
     start = 0
     while start < len(ids):
         time.sleep(habits.pause)
-        burst = habits.burst if habits.stops_above is None or habits.in_flight <= habits.stops_above else 1
+        burst = habits.burst if habits.drafting else 1
         piece = ids[start : start + burst]
         start += burst
         if burst > 1:

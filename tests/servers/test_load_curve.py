@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from types import SimpleNamespace
@@ -81,22 +82,28 @@ def test_the_document_grows_point_by_point(starts: Starts) -> None:
 
 
 def test_the_point_from_which_a_server_stops_drafting_is_found_by_what_it_counts() -> None:
-    """Over the real route. While a point begins, fewer requests are in flight than it asks for: the server drafts."""
+    """Over the real route: from some concurrency on its counters stay as they are."""
     last = stopping()
-    assert [(each.lane, each.concurrency) for each in last.stops] == [("fast", 4)]
-    counted = {each["concurrency"]: each["counted"]["drafted"] for each in last.points if each["lane"] == "fast"}
-    assert min(counted[1], counted[2]) > 10 * counted[4]
+    assert [(each.lane, each.concurrency, each.nothing) for each in last.stops] == [("fast", 4, True)]
+    drafted = {each["concurrency"]: each["counted"]["drafted"] for each in last.points if each["lane"] == "fast"}
+    assert drafted[1] and drafted[2] and not drafted[4]
     assert all(each["counted"] is None for each in last.points if each["lane"] == "plain")
 
 
 def stopping() -> LoadCurve:
     """A load of a plain stub and of one that drafts up to two requests at once."""
-    habits = {"plain": Habits(pause=0.004), "fast": Habits(burst=4, pause=0.004, stops_above=2)}
-    plan = LoadPlan(PROMPTS, REQUEST, (1, 2, 4), 0.3)
+    plain, fast = Habits(pause=0.004), Habits(burst=4, pause=0.004)
+    plan = LoadPlan(PROMPTS, REQUEST, (1, 2, 4), 0.2)
     with ExitStack() as opened:
-        urls = {name: opened.enter_context(stub(each)) for name, each in habits.items()}
+        urls = {name: opened.enter_context(stub(each)) for name, each in (("plain", plain), ("fast", fast))}
         lanes, _ = connect(urls, {}, Limits(), opened.enter_context)
-        *_, last = curves(first(lanes, {}, plan), load(lanes, plan), None)
+
+        def points() -> Iterator[LoadPoint]:
+            for number, point in enumerate(load(lanes, plan), 1):
+                fast.drafting = number < len(lanes) * 2  # the points of 1 and 2 requests at once
+                yield point
+
+        *_, last = curves(first(lanes, {}, plan), points(), None)
     return last
 
 

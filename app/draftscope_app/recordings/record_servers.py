@@ -42,7 +42,7 @@ LESSONS = assets() / "lessons"
 NAME = "servers"
 KIND = "story"  # of the race's prompt
 TOKENS, REPEATS = 48, 3
-PLAN = Plan(seconds=600.0)
+PLAN = Plan()
 
 
 def record(lab: Lab, lanes: Sequence[Lane], plan: Plan = PLAN) -> tuple[list[AnyEvent], list[AuditTold]]:

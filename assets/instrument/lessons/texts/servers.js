@@ -20,6 +20,9 @@ const programOf = ({ start }) => [start.server.program, start.server.version].jo
 const acceptedWords = ({ accepted, drafted }) =>
   `${accepted} of ${drafted} drafted tokens were accepted (${formatProb(drafted ? accepted / drafted : 0)})`;
 
+const rarely = (p) =>
+  p > 0 ? `once in ${Math.round(1 / p).toLocaleString("en", { maximumSignificantDigits: 2 })} times` : "never";
+
 /** The place of the token that the target finds least probable. */
 const strangest = (lane) => lane.forced.p.indexOf(Math.min(...lane.forced.p));
 
@@ -41,13 +44,13 @@ function auditCards(store) {
 function steps(store) {
   const { plain, lane, audit } = pairOf(store);
   const at = strangest(lane);
-  const low = (one) => formatProb(Math.min(...one.forced.p));
+  const low = (one) => rarely(Math.min(...one.forced.p));
   return [
     {
       show: "lanes strip",
       act: atEnd,
       say: [
-        `Two servers (${programOf(lane)}) with the same [[target]]. “${plain.name}” decodes plainly; “${lane.name}” drafts. Both got the same prompt tokens, seed and temperature, in turns. From here one sees when tokens arrive, in [[burst|bursts]]: ${counted(plain.rounds.length, "burst")} for ${counted(plain.tokens.length, "token")}, and ${counted(lane.rounds.length, "burst")} for ${counted(lane.tokens.length, "token")}.`,
+        `Two servers (${programOf(lane)}) with the same [[target]]. “${plain.name}” decodes plainly; “${lane.name}” uses a drafter. Both got the same prompt tokens, seed and temperature, in turns. From here one sees when tokens arrive, in [[burst|bursts]]: ${counted(plain.rounds.length, "burst")} for ${counted(plain.tokens.length, "token")}, and ${counted(lane.rounds.length, "burst")} for ${counted(lane.tokens.length, "token")}.`,
       ],
     },
     {
@@ -61,7 +64,7 @@ function steps(store) {
       say: [
         `Whoever has the weights can compute p of every token: one [[forward]] over prompt and answer, called [[teacher forcing]]. The least probable token of “${lane.name}” is `,
         token(lane.rounds[lane.tokens[at].round].emitted_raw[at - lane.rounds[lane.tokens[at].round].firstToken]),
-        `, with p ${low(lane)}; that of “${plain.name}” has p ${low(plain)}. One such token proves nothing: improbable tokens are sampled too, as often as p says.`,
+        `: the target samples it there ${low(lane)}, and the least probable one of “${plain.name}” ${low(plain)}. One such token proves nothing: improbable tokens are sampled too, as often as p says.`,
       ],
     },
     {
@@ -86,11 +89,13 @@ export const lesson = {
   trace: "servers",
   steps,
   last: { show: "none", figure: auditCards },
-  question: (store) => `Would greedy texts or the counters have shown what the audit of “${pairOf(store).lane.name}” found?`,
+  question: (store) =>
+    `Would greedy texts or the counters have shown what the audit of “${pairOf(store).lane.name}” found?`,
   answer: (store) => {
     const { lane, audit } = pairOf(store);
-    const greedy = /greedy is identical/.test(audit.verdict)
-      ? "No: its greedy texts are the target's, token by token. "
+    const same = /greedy is identical( except at [^.]*)?/.exec(audit.verdict);
+    const greedy = same
+      ? `No: its greedy texts are the target's, token by token${same[1] ? `,${same[1]}` : ""}. `
       : "Its greedy texts differ from the target's as well. ";
     return `${greedy}The counters only say that ${acceptedWords(lane.served)}, which a poor draft would explain just as well. The audit's verdict: ${audit.verdict}`;
   },
