@@ -18,7 +18,7 @@ function pairOf(store) {
 const programOf = ({ start }) => [start.server.program, start.server.version].join(" ");
 
 const acceptedWords = ({ accepted, drafted }) =>
-  `${accepted} of ${drafted} drafted tokens were accepted (${formatProb(drafted ? accepted / drafted : 0)})`;
+  `${accepted} of ${drafted} drafted tokens were accepted${accepted ? ` (${formatProb(accepted / drafted)})` : ""}`;
 
 const rarely = (p) =>
   p > 0 ? `once in ${Math.round(1 / p).toLocaleString("en", { maximumSignificantDigits: 2 })} times` : "never";
