@@ -32,6 +32,7 @@ pytestmark = pytest.mark.real_servers
 
 TARGET, DRAFT = (str(assets() / "models" / f"llama-draftscope-{name}") for name in ("15m", "draft-1m"))
 WRONG_ABOVE_0 = ("0.32.0",)  # versions whose CPU build samples drafted positions at another temperature
+EAGER = ("--enforce-eager",)  # compiles nothing
 STOPS = '"num_speculative_tokens_per_batch_size": [[1, 2, 4], [3, 8, 0]], '
 
 
@@ -47,10 +48,9 @@ def lanes() -> Iterator[list[Lane]]:
     program = Path(os.environ["DRAFTSCOPE_VLLM"]).absolute()
     plain, drafting = commands("vllm-cpu", Pair(TARGET, "draft", DRAFT, context=512), free_port())
     changed = tuple(each.replace('{"method"', f'{{{STOPS}"method"') for each in drafting.arguments)
+    both = plain, replace(drafting, arguments=changed)
     with ExitStack() as opened:
-        servers = [
-            opened.enter_context(started(program, each)) for each in (plain, replace(drafting, arguments=changed))
-        ]
+        servers = [opened.enter_context(started(program, command, EAGER)) for command in both]
         yield [Lane(name, server) for name, server in zip(("plain", "drafts"), servers, strict=True)]
 
 
