@@ -13,7 +13,9 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from draftscope.base.costs import Calibration, Drafting, Machine, MeasuredFor, Verify
+from draftscope.decode import calibrate
 from draftscope.decode.lab import Lab, NamedHead
+from draftscope.measure.bench import limit
 from draftscope.models.heads import (
     Block,
     BlockConfig,
@@ -52,6 +54,15 @@ def one_thread() -> Iterator[None]:
     yield
     if torch.get_num_threads() != 1:
         torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def little_is_copied() -> Iterator[None]:
+    """Benchmarks and calibrations copy half a gigabyte again and again to measure how fast this machine does that."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(limit, "SMALLEST_COPY", 1 << 22)
+        patch.setitem(calibrate.COPIED, "cpu", 1 << 22)
+        yield
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -40,7 +40,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     """Few drafters, for the sake of time."""
-    names, offered = {"plain", "draft", "ngram"}, Lab.drafters
+    names, offered = {"plain", "draft"}, Lab.drafters
     monkeypatch.setattr(Lab, "drafters", lambda lab: [info for info in offered(lab) if info.name in names])
     return names
 

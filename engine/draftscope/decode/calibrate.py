@@ -46,6 +46,7 @@ TOGETHER = {1: 24, 16: 8}  # batch size -> rounds in which drafting is measured
 LONGEST = 1.0  # seconds after which no more rounds are measured
 WARM = 2  # rounds of warm-up
 STAGES = ("accept", "commit", "host")
+COPIED = {"cpu": 1 << 29, "cuda": 1 << 31}  # bytes, to measure the rate of a copy
 
 StageTimes = dict[tuple[str, int, int], list[dict[str, float]]]  # stage times by drafter, batch and gamma
 
@@ -262,7 +263,7 @@ def _line(points: Iterable[tuple[int, float]]) -> tuple[float, float]:
 
 def machine(model: Model) -> Machine:
     """The rates of a copy much larger than every cache and of a compute-bound matrix product."""
-    size = 1 << (31 if model.device.type == "cuda" else 29)
+    size = COPIED["cuda" if model.device.type == "cuda" else "cpu"]
     source = torch.ones(size // 4, dtype=torch.float32, device=model.device)
     into = torch.empty_like(source)
     side = 4096 if model.device.type == "cuda" else 1024
