@@ -18,6 +18,7 @@ from draftscope.measure.bench.plan import BenchPlan
 from draftscope_app.reports.bench_page import page
 from draftscope_app.reports.bench_plots import plots
 from tests.support import visit
+from tests.support.browsers import VIEWS
 
 EVIL = f"{visit.EVIL}</script>"
 
@@ -110,8 +111,7 @@ def test_a_report_of_plain_alone_is_a_page(report: Any) -> None:
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("width", [390, 1440])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("width", "scheme"), VIEWS)
 def test_the_page_opens_without_an_error_at_every_width_and_theme(
     browser: Any, html: str, tmp_path: Path, width: int, scheme: str
 ) -> None:

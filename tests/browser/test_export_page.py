@@ -20,7 +20,7 @@ from draftscope.trace import html as player
 from draftscope.trace.events import EVENT, AnyEvent, Round
 from draftscope_app.cli import main
 from tests.support.alone import Alone
-from tests.support.browsers import ARTIFACTS, violations
+from tests.support.browsers import ARTIFACTS, VIEWS, violations
 from tests.support.raced import EVIL, hostile, race_of
 
 
@@ -172,8 +172,7 @@ def test_the_notebook_view_opens(browser: Any, pair: Lab, tmp_path: Path) -> Non
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1440])
+@pytest.mark.parametrize(("width", "theme"), VIEWS)
 def test_the_file_in_both_themes(browser: Any, raced: list[AnyEvent], tmp_path: Path, width: int, theme: str) -> None:
     path = tmp_path / "run.html"
     path.write_text(player.page(raced), encoding="utf-8")

@@ -15,7 +15,7 @@ from draftscope.drafters.settings import Settings
 from draftscope.trace import files, html
 from draftscope.trace.events import EVENT, Parted, Round, VerifyCosts
 from tests.support.alone import Alone
-from tests.support.browsers import violations
+from tests.support.browsers import VIEWS, violations
 from tests.support.raced import race_of
 
 pytestmark = pytest.mark.browser
@@ -133,8 +133,7 @@ def test_gamma_is_asked_only_of_chains(
     page.close()
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1440])
+@pytest.mark.parametrize(("width", "theme"), VIEWS)
 def test_a_trees_formula_in_both_themes(browser: Any, pair: Lab, tmp_path: Path, width: int, theme: str) -> None:
     own = {"drafter": "sampled-tree", "shape": (2, 1, 1)}
     page = opened(

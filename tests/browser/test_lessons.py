@@ -41,7 +41,7 @@ from tests.conftest import random_heads, random_llama
 from tests.servers.stubs import Habits, stub
 from tests.servers.test_audit_command import writer
 from tests.support.alone import Alone
-from tests.support.browsers import violations
+from tests.support.browsers import NARROW, OTHER_VIEWS, violations
 from tests.support.raced import EVIL, hostile
 
 FOLDER = assets() / "instrument" / "lessons"
@@ -49,6 +49,7 @@ ORDER = re.search(r"LESSONS = \[(.*?)\]", (FOLDER / "lessons.js").read_text(enco
 assert ORDER is not None
 TEXTS = "".join((FOLDER / "texts" / f"{name}.js").read_text(encoding="utf-8") for name in ORDER[1].split(", "))
 MOST_BYTES = 1_500_000
+SHORT = {"max_new_tokens": 40}
 TINY_PAIR = {name: BallastShape(name, 2, width, 2, 1, 16, 64, 64) for name, width in (("large", 64), ("little", 16))}
 HOST = """<script>(() => {
     const runs = RUNS;
@@ -60,7 +61,7 @@ HOST = """<script>(() => {
 
 @pytest.fixture(scope="module")
 def written(pair_folders: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the command writes about the tiny random pair and its heads, with smaller sweeps."""
+    """What the command writes about the tiny random pair and its heads, with shorter texts and smaller sweeps."""
     folder = tmp_path_factory.mktemp("lessons")
     out, heads = folder / "out", random_heads(probed(random_llama(3, 258), "target"), tuple(range(0, 258, 2)))
     arguments = ["--out", str(out), "--target", str(pair_folders[0]), "--draft", str(pair_folders[1])]
@@ -68,10 +69,12 @@ def written(pair_folders: tuple[Path, Path], tmp_path_factory: pytest.TempPathFa
         save_head(heads[kind].network, folder / kind, "target")
         arguments += ["--head", f"{kind}:{folder / kind}"]
     small = {name: replace(p, batches=(1, 2, 4), tokens=4, repeats=2) for name, p in record_lessons.SWEPT.items()}
+    short = {name: replace(run, common={**run.common, **SHORT}) for name, run in record_lessons.RECORDED.items()}
     command = typer.Typer(add_completion=False)
     command.command()(record_lessons.main)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(record_lessons, "SWEPT", small)
+        patch.setattr(record_lessons, "RECORDED", short)
         for name, shape in TINY_PAIR.items():
             patch.setitem(ballast.SHAPES, name, shape)
         patch.setitem(ballast.PAIRS, record_lessons.BALLAST, tuple(TINY_PAIR))
@@ -246,29 +249,46 @@ def test_the_command_writes_every_recording(written: Path) -> None:
 # The player.
 
 LESSONS = "e => e.lessons.all.map((lesson) => lesson.trace)"
+NEXT = """(e, on) => new Promise((done) => {
+    if (on) e.lessons.next.click();
+    const { words, next } = e.lessons;
+    requestAnimationFrame(() => requestAnimationFrame(() => done([words.innerText, next.disabled])));
+})"""
 
 
 def walk(page: Alone, number: int) -> Iterator[str]:
     """Begins a lesson and goes to its end, yielding what each step says."""
     page.ask(f"e => e.lessons.start({number})")
     page.until(f"e => e.lessons.lesson === e.lessons.all[{number - 1}]")
-    while True:
-        page.painted()
-        yield page.text(".lesson-words")
-        if page.ask("e => e.lessons.next.disabled"):
-            return
-        page.element.locator(".lesson").get_by_role("button", name="Next", exact=True).click()
+    words, last = page.ask(NEXT, False)
+    while not last:
+        yield words
+        words, last = page.ask(NEXT, True)
+    yield words
 
 
 PARTS = {"lanes": ".lanes", "strip": ".strip", "tree": ".pair > .tree", "decision": ".decision", "scale": ".scale",
          "measured": ".measured", "reconstructed": ".reconstructed"}  # fmt: skip
+SHOWN = """(e, parts) => Object.keys(parts).filter((name) => {
+    const part = e.shadowRoot.querySelector(parts[name]);
+    return part && part.checkVisibility({ visibilityProperty: true }) && part.getBoundingClientRect().height > 0;
+})"""
+DEFINED = """e => {
+    for (const details of e.shadowRoot.querySelectorAll(".lesson details")) details.open = true;
+    return [...e.shadowRoot.querySelectorAll(".lesson .term")].map((term) => {
+        term.focus();
+        return e.lessons.definition.textContent;
+    });
+}"""
 
 
 @pytest.mark.browser
 def test_every_step_of_every_lesson_is_told_shows_what_it_speaks_of_and_defines_its_terms(
     browser: Any, school: Path
 ) -> None:
-    page = Alone(browser, school)
+    """Where there is least room; the other widths and themes are those of `test_lessons_in_both_themes`."""
+    width, theme = NARROW
+    page = Alone(browser, school, viewport={"width": width, "height": 900}, color_scheme=theme, bypass_csp=True)
     page.page.evaluate("(metrics) => Inside.give({ metrics })", lessons.meanings())
     assert page.page.evaluate("Inside.LESSON_TERMS.filter((term) => !Inside.defineTerm(term))") == []
     assert page.ask(LESSONS) == re.findall(r'trace: "(\w+)"', TEXTS)
@@ -276,8 +296,9 @@ def test_every_step_of_every_lesson_is_told_shows_what_it_speaks_of_and_defines_
         said = []
         for words in walk(page, number):
             said.append(words)
-            assert_only_parts_that_are_asked_for(page)
-            assert_terms_are_defined(page)
+            assert set(page.ask(SHOWN, PARTS)) == set(page.ask("e => e.main.dataset.show.split(' ')")) & set(PARTS)
+            assert page.page.evaluate("document.documentElement.scrollWidth") <= width
+            assert all(re.fullmatch(r"[^:]+: .+", definition) for definition in page.ask(DEFINED))
         assert len(said) >= 3
         assert not [text for text in said if re.search(r"NaN|undefined|Infinity|null|–|\[\[", text)], said
         assert said[-1].startswith("Question. ")
@@ -288,20 +309,15 @@ def test_every_step_of_every_lesson_is_told_shows_what_it_speaks_of_and_defines_
         assert page.text(".lesson h3").startswith(f"Lesson {number} of ")
         assert f"lesson={number}" in page.page.url
         assert page.text(".badge") == "recorded"
+        assert violations(page.page) == []
+    assert_the_list_is_accessible(page)
     page.close()
 
 
-def assert_only_parts_that_are_asked_for(page: Alone) -> None:
-    asked = page.ask("e => e.main.dataset.show.split(' ')")
-    shown = {name for name, part in PARTS.items() if page.element.locator(part).first.is_visible()}
-    assert shown == set(asked) & set(PARTS)
-
-
-def assert_terms_are_defined(page: Alone) -> None:
-    page.ask("e => { for (const d of e.shadowRoot.querySelectorAll('.lesson details')) d.open = true; }")
-    for term in page.element.locator(".lesson .term").all():
-        term.focus()
-        assert re.fullmatch(r"[^:]+: .+", page.text(".definition"))
+def assert_the_list_is_accessible(page: Alone) -> None:
+    page.ask("e => { e.lessons.leave(); e.lessons.list(true); }")
+    page.painted()
+    assert violations(page.page) == []
 
 
 @pytest.mark.browser
@@ -578,27 +594,18 @@ def test_a_run_goes_on_behind_a_lesson_and_a_new_one_ends_it(browser: Any, schoo
     page.close()
 
 
-# Eleven lessons take a quarter of a minute: `make test` looks at them where there is least room.
-NARROW_FIRST = [
-    (390, "dark"),
-    *(pytest.param(*view, marks=pytest.mark.pictures) for view in ((1440, "light"), (1440, "dark"), (390, "light"))),
-]
-
-
 @pytest.mark.browser
-@pytest.mark.parametrize(("width", "theme"), NARROW_FIRST)
+@pytest.mark.parametrize(("width", "theme"), OTHER_VIEWS)
 def test_lessons_in_both_themes(browser: Any, school: Path, width: int, theme: str) -> None:
     page = Alone(browser, school, viewport={"width": width, "height": 900}, color_scheme=theme, bypass_csp=True)
     for number in range(1, len(page.ask(LESSONS)) + 1):
         for step, _ in enumerate(walk(page, number), 1):
             assert page.page.evaluate("document.documentElement.scrollWidth") <= width
-            if (width, theme) == (1440, "dark"):  # every step is there to be looked at, in `make test-all`
+            if (width, theme) == (1440, "dark"):  # every step is there to be looked at
                 page.shot(f"lesson-{number}-{step}-{width}-{theme}")
         page.shot(f"lesson-{number}-last-{width}-{theme}")
         assert violations(page.page) == []
-    page.ask("e => { e.lessons.leave(); e.lessons.list(true); }")
-    page.painted()
-    assert violations(page.page) == []
+    assert_the_list_is_accessible(page)
     page.close()
 
 

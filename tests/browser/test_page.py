@@ -50,6 +50,7 @@ def test_greedy_lanes_are_counted_equal(visit: Any) -> None:
     assert ", n = 3); whole runs alone" in page.figure("solo")
 
 
+@pytest.mark.live_page
 def test_stop_freezes_the_picture_and_keeps_what_was_measured(visit: Any) -> None:
     """The engine had finished; the slowed replay went on for seconds, and the solo runs were lost."""
     page = visit("?max_new_tokens=64&temperature=1")
@@ -71,6 +72,7 @@ def test_stop_freezes_the_picture_and_keeps_what_was_measured(visit: Any) -> Non
     assert page.ask("e => e.store.lanes.map((l) => l.solo?.seconds.length)") == [3, 3]
 
 
+@pytest.mark.live_page
 def test_stop_in_the_middle_of_decoding_freezes_the_picture_too(visit: Any) -> None:
     page = visit("?max_new_tokens=512&temperature=1")
     page.ready()
@@ -84,6 +86,7 @@ def test_stop_in_the_middle_of_decoding_freezes_the_picture_too(visit: Any) -> N
     assert page.ask("e => e.transport.now") < page.ask("e => e.transport.end")
 
 
+@pytest.mark.live_page
 def test_a_press_of_run_greys_what_another_run_has_shown(visit: Any) -> None:
     """Eight fast clicks showed nothing for 4 s."""
     page = visit("?max_new_tokens=16")
@@ -141,6 +144,7 @@ def test_step_goes_one_round_at_a_time(visit: Any) -> None:
     page.until("e => e.state === 'done'")
 
 
+@pytest.mark.live_page
 def test_only_what_the_drafter_reads_is_asked_for(visit: Any) -> None:
     page = visit()
     page.ready()
@@ -150,6 +154,7 @@ def test_only_what_the_drafter_reads_is_asked_for(visit: Any) -> None:
     page.page.wait_for_selector("#ds-gamma", state="hidden")
 
 
+@pytest.mark.live_page
 def test_you_draft(visit: Any) -> None:
     page = visit("?drafter=typed&max_new_tokens=16")
     page.ready()
@@ -161,6 +166,7 @@ def test_you_draft(visit: Any) -> None:
     assert page.ask("e => e.store.lanes[1].start.drafter") == "typed"
 
 
+@pytest.mark.live_page
 def test_presets_fill_the_prompt(visit: Any) -> None:
     page = visit()
     page.ready()
@@ -251,6 +257,7 @@ def test_a_run_is_saved_and_replayed_and_bad_files_change_nothing(visit: Any, tm
     assert other.ask("e => e.store.lanes.reduce((sum, lane) => sum + lane.rounds.length, 0)") == len(rounds)
 
 
+@pytest.mark.live_page
 def test_one_lane_alone_is_a_run_too(visit: Any, tmp_path: Path) -> None:
     page = visit("?drafter=plain&max_new_tokens=12")
     page.run()
@@ -365,18 +372,20 @@ def test_a_lost_delta_is_asked_for_again(visit: Any) -> None:
         assert page.ask("e => e.store.lanes.map((l) => l.end.token_ids.length)") == [64, 64], lost
 
 
+@pytest.mark.live_page
 def test_two_visitors_get_their_own_runs(visit: Any) -> None:
-    first, second = visit("?temperature=1&max_new_tokens=96"), visit("?temperature=1&max_new_tokens=16")
+    first, second = visit("?temperature=1&max_new_tokens=48"), visit("?temperature=1&max_new_tokens=16")
     first.ready()
     second.ready()
     first.page.click("#ds-run")
     second.run()
     first.until("e => e.store.source === 'live' && ['solo', 'done'].includes(e.state)")
     assert second.ask("e => e.store.lanes[0].start.settings.max_new_tokens") == 16
-    assert first.ask("e => e.store.lanes[0].start.settings.max_new_tokens") == 96
+    assert first.ask("e => e.store.lanes[0].start.settings.max_new_tokens") == 48
     assert second.ask("e => e.store.run") != first.ask("e => e.store.run")
 
 
+@pytest.mark.live_page
 def test_the_pictures_after_a_run_are_drawn(visit: Any) -> None:
     page = visit("?temperature=1&max_new_tokens=48")
     page.run()

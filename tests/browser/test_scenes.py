@@ -10,7 +10,7 @@ import pytest
 from draftscope.decode.lab import Lab
 from draftscope.trace import html
 from tests.support.alone import Alone
-from tests.support.browsers import ARTIFACTS, violations
+from tests.support.browsers import ARTIFACTS, VIEWS, violations
 from tests.support.raced import race_of
 
 pytestmark = pytest.mark.browser
@@ -123,8 +123,15 @@ def test_the_selection_goes_on_through_the_scenes(browser: Any, chain: Path) -> 
     page.close()
 
 
-@pytest.mark.parametrize("size", [(1920, 1080), (3840, 2160)])
-@pytest.mark.parametrize("shape", ["chain", "tree"])
+@pytest.mark.parametrize(
+    ("shape", "size"),
+    [
+        ("tree", (1920, 1080)),
+        pytest.param("chain", (1920, 1080), marks=pytest.mark.pictures),
+        pytest.param("tree", (3840, 2160), marks=pytest.mark.pictures),
+        pytest.param("chain", (3840, 2160), marks=pytest.mark.pictures),
+    ],
+)
 def test_text_and_strokes_can_be_read_from_the_back(
     browser: Any, request: pytest.FixtureRequest, shape: str, size: tuple[int, int]
 ) -> None:
@@ -145,8 +152,7 @@ def test_text_and_strokes_can_be_read_from_the_back(
     page.close()
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1440])
+@pytest.mark.parametrize(("width", "theme"), VIEWS)
 def test_scenes_in_both_themes(browser: Any, chain: Path, width: int, theme: str) -> None:
     page = Alone(browser, chain, viewport={"width": width, "height": 900}, color_scheme=theme, bypass_csp=True)
     page.element.get_by_role("button", name="Scenes").click()
