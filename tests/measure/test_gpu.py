@@ -14,6 +14,7 @@ import pytest
 from draftscope.base import prompts
 from draftscope.base.costs import Machine
 from draftscope.base.errors import DraftscopeError
+from draftscope.decode import load
 from draftscope.decode.lab import Lab
 from draftscope.measure.gpu import __main__ as gpu
 from draftscope.measure.gpu import sections
@@ -29,7 +30,8 @@ SMALL = gpu.Size(
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small shapes, and two kinds of text."""
+    """Small shapes, two kinds of text, and one thread: several wait for each other where other tests run."""
+    monkeypatch.setattr(load, "choose_threads", lambda *_: 1)
     texts = [prompt for prompt in prompts.shipped() if prompt.kind in ("story", "code")]
     monkeypatch.setattr(prompts, "shipped", lambda: texts)
     for name in ("1b", "8b"):
