@@ -13,8 +13,9 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from draftscope.base.costs import Calibration, Drafting, Machine, MeasuredFor, Verify
-from draftscope.decode import calibrate
+from draftscope.decode import calibrate, load
 from draftscope.decode.lab import Lab, NamedHead
+from draftscope.decode.load import choose_threads
 from draftscope.measure.bench import limit
 from draftscope.models.heads import (
     Block,
@@ -62,6 +63,15 @@ def little_is_copied() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(limit, "SMALLEST_COPY", 1 << 22)
         patch.setitem(calibrate.COPIED, "cpu", 1 << 22)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_thread_is_chosen() -> Iterator[None]:
+    """Models that are loaded here choose among one: two threads of a small model wait for each other most of the time
+    where other tests run beside them, and took six times the processor time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(load, "choose_threads", lambda target, _: choose_threads(target, 1))
         yield
 
 

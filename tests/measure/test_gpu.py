@@ -14,7 +14,6 @@ import pytest
 from draftscope.base import prompts
 from draftscope.base.costs import Machine
 from draftscope.base.errors import DraftscopeError
-from draftscope.decode import load
 from draftscope.decode.lab import Lab
 from draftscope.measure.gpu import __main__ as gpu
 from draftscope.measure.gpu import sections
@@ -30,8 +29,7 @@ SMALL = gpu.Size(
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small shapes, two kinds of text, and one thread: several wait for each other where other tests run."""
-    monkeypatch.setattr(load, "choose_threads", lambda *_: 1)
+    """Small shapes, and two kinds of text."""
     texts = [prompt for prompt in prompts.shipped() if prompt.kind in ("story", "code")]
     monkeypatch.setattr(prompts, "shipped", lambda: texts)
     for name in ("1b", "8b"):
