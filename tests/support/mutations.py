@@ -144,17 +144,17 @@ def wrong_branch_kept(patch: pytest.MonkeyPatch) -> None:
 
 def wrong_greedy(patch: pytest.MonkeyPatch, rank: int = 1, every: int = 5) -> None:
     """A greedy rule that now and then takes the target's second best token."""
-    right, rounds = Session._verify, 0
+    right, rounds = Session._accept_eagerly, 0
 
-    def verified(self: Session, logits: Tensor, *rest: Any) -> Any:
+    def accepted(self: Session, logits: Tensor, *rest: Any) -> Any:
         nonlocal rounds
         rounds += 1
-        if rounds % every == 0:
+        if rounds % every == 0 and self._sampling.greedy:
             best = logits.topk(rank + 1, -1).indices
             logits = logits.scatter(-1, best[..., :1], float(logits.min()))
         return right(self, logits, *rest)
 
-    patch.setattr(Session, "_verify", verified)
+    patch.setattr(Session, "_accept_eagerly", accepted)
 
 
 # By what a drafter does. Deterministic children, and the oracle's, are drawn by nobody.
