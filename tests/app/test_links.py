@@ -23,6 +23,20 @@ def test_a_page_served_everywhere_names_this_machines_address(monkeypatch: pytes
     assert network.network_address("0.0.0.0", 7860) == ""
 
 
+@pytest.mark.parametrize(
+    ("host", "address"),
+    [
+        ("0.0.0.0", "http://127.0.0.1:80"),
+        ("::", "http://[::1]:80"),
+        ("::1", "http://[::1]:80"),
+        ("box.example", "http://box.example:80"),
+    ],
+)
+def test_the_address_that_is_printed_can_be_opened_here(host: str, address: str) -> None:
+    """It said http://0.0.0.0, which browsers refuse, and http://::1:80, which is no address."""
+    assert network.local_address(host, 80) == address
+
+
 def test_a_link_becomes_a_square_of_dots() -> None:
     rows = qr_rows("http://192.0.2.9:7860/?drafter=sampled-tree&teach=1")
     assert len(rows) > 20

@@ -80,6 +80,13 @@ def test_every_judged_node_carries_its_ratio_its_draw_and_its_outcome(page: Alon
         assert not any("u " in text for text in unjudged)
 
 
+def test_what_stands_beneath_a_node_can_be_read_where_an_edge_crosses_it(page: Alone) -> None:
+    found = page.ask("""e => { const seen = (of) => getComputedStyle(e.shadowRoot.querySelector(of));
+        const { paintOrder, stroke, strokeWidth } = seen(".tree-svg .pq");
+        return [paintOrder.split(" ")[0], stroke === seen(".card.tree").backgroundColor, strokeWidth]; }""")
+    assert found == ["stroke", True, "3px"]
+
+
 def test_every_lane_states_the_middle_and_the_worst_gap(page: Alone, events: list[AnyEvent]) -> None:
     for i, lane in enumerate(("plain", "speculative")):
         gaps = sorted(
@@ -114,14 +121,15 @@ def test_a_scene_of_the_race_shows_text_of_the_run(page: Alone) -> None:
 
 def test_stages_and_a_hidden_result_leave_lanes_and_headline_in_place(page: Alone) -> None:
     page.painted()
-    headline, places = page.text("h2"), [box(page, name) for name in (".lanes", ".lane:nth-child(2) .pane", ".tree")]
+    kept = (".lanes", ".lane:nth-child(2) .pane", ".tree-body")
+    headline, places = page.text("h2"), [box(page, name) for name in kept]
     back = page.element.get_by_role("button", name="Show the whole round")
     assert not back.is_visible()
     for press in ("Draft", "Hide the result"):
         page.element.locator(".tree").get_by_role("button", name=press, exact=True).click()
         page.painted()
         assert page.text("h2") == headline
-        assert [box(page, name) for name in (".lanes", ".lane:nth-child(2) .pane", ".tree")][:2] == places[:2]
+        assert [box(page, name) for name in kept] == places
         first = page.ask("e => e.cursor.round.firstToken")
         told = page.ask("""e => e.lanes.map((v) => v.spans.filter((s) => !s.hidden
             && getComputedStyle(s).visibility === 'visible').length)""")
@@ -153,6 +161,18 @@ def test_the_embedded_model_is_called_what_it_is(
     opened.painted()
     assert opened.text(".demo") == "14.6M demo model: watch the mechanism, not the prose"
     opened.close()
+
+
+def test_what_ran_begins_beside_the_badge(page: Alone) -> None:
+    """It wraps to two lines beside Lessons and Scenes; the badge had a third line for itself."""
+    badge, facts = (
+        box(page, ".facts .badge"),
+        page.ask("""e => {
+        const range = document.createRange(); range.selectNodeContents(e.lead.what);
+        const [first] = range.getClientRects(); return [first.left, first.top, first.bottom]; }"""),
+    )
+    assert facts[0] > badge["x"] + badge["width"]
+    assert facts[1] < badge["y"] + badge["height"] / 2 < facts[2]
 
 
 def test_no_void_beside_the_round(page: Alone) -> None:

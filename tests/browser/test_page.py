@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from draftscope.trace import files
+from draftscope_app.page.host import qr_rows
 from tests.support.browsers import ARTIFACTS, VIEWS
 from tests.support.visit import EVIL, UNFOLDS, load, record
 
@@ -214,6 +215,10 @@ def test_a_refused_clipboard_shows_the_link_and_a_teachers_is_offered(visit: Any
     page.page.click("#ds-link")
     page.until("e => e.message.field.value.startsWith('http://192.0.2.7:7860/?')")
     assert page.element.get_by_role("img", name="QR code of the link").is_visible()
+    link = page.ask("e => e.message.field.value")
+    dots = [(x, y) for y, row in enumerate(qr_rows(link)) for x, dot in enumerate(row) if dot == "1"]
+    drawn = page.ask("e => e.message.code.querySelector('path').getAttribute('d')")
+    assert dots and drawn == "".join(f"M{x + 4} {y + 4}h1v1h-1z" for x, y in dots)  # 4: the edge that cameras need
     page.page.screenshot(path=ARTIFACTS / "link.png")
     page.until("e => /seed=5/.test(e.message.field.value)")
     assert not page.ask("e => /teach=/.test(e.message.field.value)")

@@ -94,3 +94,9 @@ def test_a_scene_has_prompt_drafter_run_and_step(visit: Any) -> None:
     assert page.ask("e => e.store.lanes[1].start.drafter") == "ngram"
     assert page.ask("e => e.scenes.at") == 1
     assert form.get_by_role("button", name="Step").is_enabled()
+    page.page.set_viewport_size({"width": 1920, "height": 1080})
+    for scene in range(1, 7):  # the form has its place, and the picture is still in view to its lower edge
+        page.ask(f"e => e.scenes.to({scene})")
+        page.painted()
+        assert page.ask("e => e.scrollHeight - e.clientHeight") <= 0, scene
+        assert not page.element.get_by_role("button", name="Lessons").is_visible()  # a list that no scene shows

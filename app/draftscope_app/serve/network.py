@@ -17,6 +17,12 @@ def network_address(host: str, port: int) -> str:
     return f"http://[{own}]:{port}/" if ":" in own else f"http://{own}:{port}/"
 
 
+def local_address(host: str, port: int) -> str:
+    """The page's address on this machine. A browser may refuse 0.0.0.0, which names no machine."""
+    own = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"http://[{own}]:{port}" if ":" in own else f"http://{own}:{port}"
+
+
 def _own_address() -> str:
     """This machine's address on the interface that leads to others."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:

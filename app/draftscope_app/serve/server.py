@@ -26,7 +26,7 @@ from draftscope_app.engine.config import Environment
 from draftscope_app.engine.opening import is_chat
 from draftscope_app.engine.sessions import Visitors
 from draftscope_app.serve import health, hosts
-from draftscope_app.serve.network import network_address
+from draftscope_app.serve.network import EVERYWHERE, local_address, network_address
 
 if TYPE_CHECKING:
     import gradio as gr
@@ -57,7 +57,9 @@ def serve(
         return _served(host, port, load, drafter, open_browser, environment, uploads)
     with _Signals(uploads) as signals:
         served = _served(host, port, load, drafter, open_browser, environment, uploads)
-        print(f"Draftscope is at {served.url} (Ctrl+C ends it)", flush=True)
+        network = network_address(host, port) if host in EVERYWHERE else ""
+        others = f", for others on your network at {network}" if network else ""
+        print(f"Draftscope is at {served.url}{others} (Ctrl+C ends it)", flush=True)
         served.wait(signals)
     return served
 
@@ -87,7 +89,7 @@ def _served(
         if not isinstance(error, OSError):
             raise
         raise DraftscopeError(f"Port {port} on {host} cannot be used ({error}); choose another with --port.") from None
-    served = Served(demo, admission, uploads, f"http://{host}:{port}", environment.grace_s)
+    served = Served(demo, admission, uploads, local_address(host, port), environment.grace_s)
     log.write("serving", host=host, port=port, hardware=select.profile())
     return served
 

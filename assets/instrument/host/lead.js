@@ -15,7 +15,7 @@ export class Lead {
     this.sentence = h("h2", { "aria-live": "off" });
     this.basis = h("p", { class: "note basis" });
     this.empty = h("p", { class: "empty", text: "Nothing has run yet. Press Run, or load a saved run." });
-    const facts = h("span", { class: "facts" }, this.badge, this.demo, this.what, this.doing);
+    const facts = h("span", { class: "facts" }, this.badge, " ", this.demo, " ", this.what, " ", this.doing);
     const meta = h("p", { class: "meta" }, facts, ...tools);
     const foot = h("div", { class: "lead-foot" }, this.basis, below);
     this.root = h("header", { class: "lead" }, meta, this.sentence, foot);

@@ -78,7 +78,7 @@ export class RoundView {
   paint(selection, known, narrow, { hiding, partial }, colours) {
     const round = selection && selection.lane.rounds[selection.round];
     this.head(selection, round, known, hiding);
-    this.whole.hidden = !partial;
+    this.whole.classList.toggle("idle", !partial);
     this.root.classList.toggle("blank", !round);
     if (!round) return;
     const lane = selection.lane;
