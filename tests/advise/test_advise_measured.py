@@ -14,13 +14,13 @@ from draftscope.advise import noise, proof
 from draftscope.advise.advise import Stage, advise, advising
 from draftscope.advise.candidates import Candidate
 from draftscope.advise.costs import CalibratedCosts
-from draftscope.advise.fitted import fitted, measured_ms
+from draftscope.advise.fitted import fitted
 from draftscope.advise.model import round_cost
 from draftscope.advise.probe import Probed, Stopped, able, probe
 from draftscope.advise.question import Objective, Question
 from draftscope.advise.verdict import Verdict
 from draftscope.base.errors import DraftscopeError
-from draftscope.base.prompts import Prompt
+from draftscope.base.prompts import Prompt, shipped
 from draftscope.decode.lab import Lab
 from draftscope.drafters import find
 from draftscope.measure.bench.rounds import Rounds
@@ -90,7 +90,7 @@ def test_those_far_behind_are_not_run_on_every_prompt(tiny: Lab) -> None:
 def test_costs_agree_with_the_rounds_that_were_probed(tiny: Lab) -> None:
     found, _ = finished(probe(tiny, [Case("k", 0, ((0, 1, 2),), 0.0)], [find("draft")], 40, 60.0, lambda probed: {}))
     costs = fitted(made_calibration(), found, 100)
-    run, ms = found["draft"], {name: measured_ms(Rounds.joined(own.rounds)) for name, own in found.items()}
+    run, ms = found["draft"], {name: Rounds.joined(own.rounds).round_ms for name, own in found.items()}
     ratio = round_cost(run.run, run.observed[run.run], costs)
     assert ratio == pytest.approx(ms["draft"] / ms["plain"], rel=1e-6)
 
@@ -98,7 +98,8 @@ def test_costs_agree_with_the_rounds_that_were_probed(tiny: Lab) -> None:
 def timed_rounds(nodes: int, levels: int, ms: float, count: int = 8) -> tuple[Rounds, list[int]]:
     zeros = np.zeros((count, 1), dtype=np.int64)
     stages = np.tile([ms, 0.0, 0.0, 0.0, 0.0], (count, 1))
-    return Rounds(np.full(count, nodes + 1), stages, zeros + 1, zeros, zeros + levels), [levels] * count
+    found = Rounds(np.full(count, nodes + 1), stages, zeros + 1, zeros, zeros + levels, np.zeros(count))
+    return found, [levels] * count
 
 
 @pytest.mark.parametrize("fixed", [0.0, 2.0])
@@ -165,7 +166,8 @@ def made_run(label: Label, case: Case, seconds: float, repeat: int = 0, ends: tu
     if ends:
         emitted = np.array([[int(row < end) for end in ends] for row in range(max(ends))])
         stages = np.tile([0.2, 0.2, 0.2, 0.2, 0.2], (max(ends), 1))
-        rounds = Rounds(np.ones(max(ends), dtype=np.int64), stages, emitted, 0 * emitted, 0 * emitted)
+        one = np.ones(max(ends), dtype=np.int64)
+        rounds = Rounds(one, stages, emitted, 0 * emitted, 0 * emitted, 0.0 * one)
     ids = [list(range(8)) for _ in case.prompts]
     return BenchRun(label, case, repeat, seconds, ids, rounds)
 
@@ -242,6 +244,26 @@ def test_the_command_decides_and_writes_a_page(
     assert "Should it speculate?" in text and 'src="http' not in text and found["sentences"][0].split(":")[0] in text
     shown = cli(*asked, "--concurrency", "3", "--objective", "throughput", "--context", "40")
     assert shown.code == 0 and "at 3 readers" in shown.out and "predicted for the run" in shown.out
+
+
+def test_a_chat_model_is_asked_questions_unless_prompts_are_given(
+    cli: Cli, pair: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: list[dict[str, list[Prompt]]] = []
+
+    def stop(_lab: Lab, _question: Question, prompts: dict[str, list[Prompt]], *_: object) -> None:
+        asked.append(prompts)
+        raise DraftscopeError("that is enough")
+
+    instead_of_loading(monkeypatch, pair)
+    monkeypatch.setattr("draftscope.advise.advise.advise", stop)
+    monkeypatch.setattr("draftscope_app.engine.status.chats", lambda lab: lab is pair)
+    own = tmp_path / "own.jsonl"
+    own.write_text('{"prompt": "mine", "kind": "code"}\n', encoding="utf-8")
+    for arguments in (("--kind", "code"), ("--prompts", own)):
+        assert "that is enough" in cli(*arguments).err
+    questions = [prompt for prompt in shipped(chat=True) if prompt.kind == "code"]
+    assert asked == [{"code": questions}, {"code": [Prompt("code", "mine")]}]
 
 
 def test_without_a_trained_drafter_it_says_how_to_train_one(pair: Lab) -> None:

@@ -62,3 +62,11 @@ def test_longer_answers_earn_the_prefill_back(found: dict[str, Any]) -> None:
     gained = [answer_ratio(found, 2.5, 0, tokens) for tokens in (4, 16, 64, 4096)]
     assert gained == sorted(gained)
     assert gained[-1] == pytest.approx(2.5 / found["by_context"]["cost"][0], rel=0.01)
+
+
+def test_the_prompts_own_context_is_on_the_map_and_a_cheaper_draft_counts(found: dict[str, Any]) -> None:
+    own = found["by_context"]
+    assert own["prompt"] in own["contexts"] == sorted(own["contexts"])
+    half = answer_ratio(found, 2.5, 0, 10**6, draft_cost=0.5)
+    assert half == pytest.approx(2.5 / (own["cost"][0] - own["drafting"][0] / 2), rel=1e-3)
+    assert 0 < own["drafting"][0] < own["cost"][0]

@@ -14,6 +14,7 @@ from draftscope.decode.lab import Lab
 from draftscope_app.engine.config import Limits
 from draftscope_app.engine.messages import DrafterChoice, Job
 from draftscope_app.engine.play import events_of
+from draftscope_app.page import bundle
 from draftscope_app.page.advice import view, wanted
 from draftscope_app.reports.advice_page import page
 
@@ -61,6 +62,13 @@ def test_a_form_becomes_a_question() -> None:
 
 def test_own_prompts_are_lines_and_count_once() -> None:
     assert asked(own=" one \n\ntwo\none\n").prompts == {"your prompts": ["one", "two"]}
+
+
+def test_a_chat_model_is_asked_questions() -> None:
+    for kind in ("code", "all"):
+        found = wanted.job(VALUES | {"kind": kind}, KNOWN, Limits(), chat=True).advises
+        assert found is not None and found.prompts["code"] == bundle.presets(chat=True)["code"]
+        assert asked(kind=kind).prompts["code"] == bundle.presets()["code"] != found.prompts["code"]
 
 
 def test_drafters_that_cannot_be_compared_are_not_offered() -> None:

@@ -21,10 +21,10 @@ AS_MEASURED = what_if(None, 1.0, HERE)
 def report() -> dict[str, Any]:
     found = planned(Question(), TypedValues((0.7,)), CalibratedCosts(made_calibration(), 100))
     values: dict[str, Any] = json.loads(found.as_json())
-    own = {"contexts": [50, 100, 300], "cost": [1.5, 1.4, 1.3], "plain_ms": [4.5, 5.0, 7.0]}
+    own = {"contexts": [50, 100, 300], "cost": [1.5, 1.4, 1.3], "plain_ms": [4.5, 5.0, 7.0], "drafting": [0.4] * 3}
     values["surface"]["by_context"] = own | {"gamma": 3, "prompt": 100, "prefill_ms": 20.0, "extra_ms": 5.0}
     ratio = {"median": 1.2, "low": 1.1, "high": 1.3}
-    values["measured"] = [{"candidate": {"drafter": "draft", "gamma": 3}, "ratio": ratio}]
+    values["measured"] = [{"candidate": {"drafter": "draft", "gamma": 3}, "ratio": ratio, "tokens": 96}]
     return values
 
 
@@ -49,23 +49,45 @@ def test_measured_points_are_on_the_map_as_it_was_measured_only(report: dict[str
     assert not any(trace.name == "measured" for trace in changed.data) and "What if: acceptance 0.90" in note
 
 
+def test_an_answer_that_was_run_is_marked_at_its_prompt_and_length(report: dict[str, Any]) -> None:
+    figure, note = drawn(report, LENGTH, AS_MEASURED)
+    point = next(trace for trace in figure.data if trace.name == "measured")
+    assert (list(point.x), list(point.y), list(point.customdata)) == (["100"], ["96"], ["1.20 [1.10, 1.30]"])
+    assert "96" in figure.data[0].y and "modelled" in note
+    for other in (report | {"question": report["question"] | {"concurrency": 4}}, report | {"measured": []}):
+        assert not any(trace.name == "measured" for trace in drawn(other, LENGTH, AS_MEASURED)[0].data)
+
+
+@pytest.mark.parametrize("asked", [what_if(0.9, 1.0, HERE), what_if(None, 0.5, HERE)])
+def test_a_better_draft_changes_the_map_by_length_too(report: dict[str, Any], asked: Any) -> None:
+    before, after = drawn(report, LENGTH, AS_MEASURED)[0].data[0].z, drawn(report, LENGTH, asked)[0].data[0].z
+    assert len(after) == len(before) - 1  # the length that was run is not marked
+    assert after[-1][0] > before[-1][0]
+    assert "What if" in drawn(report, LENGTH, asked)[1]
+
+
 def test_the_drafter_stands_at_its_acceptance_and_cost(report: dict[str, Any]) -> None:
     figure, _ = drawn(report, ACCEPTANCE, AS_MEASURED)
     point = figure.data[-1]
     assert point.y[0] == pytest.approx(0.7, abs=0.001) and point.x[0] == pytest.approx(0.1)
+    assert "measured, gamma 3: 1.20 [1.10, 1.30]" in point.hovertemplate
+    assert "measured" not in drawn(report, ACCEPTANCE, what_if(0.9, 1.0, HERE))[0].data[-1].hovertemplate
 
 
 def test_another_card_is_marked_as_modelled(report: dict[str, Any]) -> None:
     report = report | {"surface": report["surface"] | {"target_bytes": 10**9, "draft_bytes": 10**8}}
     for machine in MACHINES[1:]:
         assert "modelled by its roofline" in drawn(report, READERS, what_if(None, 1.0, machine))[1]
+        assert "Still on this machine" in drawn(report, LENGTH, what_if(None, 1.0, machine))[1]
 
 
 def test_a_map_of_another_drafter_says_so(report: dict[str, Any]) -> None:
     chosen = report["chosen"] | {"candidate": {"drafter": "sequoia", "gamma": None}}
-    _, note = drawn(report | {"chosen": chosen}, READERS, AS_MEASURED)
-    assert note.startswith("The advice is about sequoia, which has no gamma; this map is of draft, the best that has. ")
-    assert "The advice is about" not in drawn(report, READERS, AS_MEASURED)[1]
+    for which in MAPS:
+        _, note = drawn(report | {"chosen": chosen}, which, AS_MEASURED)
+        words = "The advice is about sequoia, which has no gamma; this map is of draft, the best that has. "
+        assert note.startswith(words) and "draft" in note.removeprefix(words)
+        assert "The advice is about" not in drawn(report, which, AS_MEASURED)[1]
 
 
 def test_where_nothing_is_known_there_is_a_sentence(report: dict[str, Any]) -> None:

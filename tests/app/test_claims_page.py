@@ -16,6 +16,7 @@ from draftscope.claims.claim import ClaimVerdict
 from draftscope.claims.evidence import Evidence, in_folder
 from draftscope.claims.table import CLAIMS
 from draftscope_app.cli import claim_runs
+from draftscope_app.engine import commands
 from draftscope_app.page.claims.view import claims
 
 EVIL = "<script>alert('x')</script>"
@@ -83,9 +84,9 @@ def test_commands_are_run_once_within_their_time(monkeypatch: pytest.MonkeyPatch
     said: list[str] = []
     monkeypatch.setattr(subprocess, "run", run)
     claim_runs.run(CLAIMS, tmp_path, 60, said.append)
-    wanted = claim_runs.commands(CLAIMS)
+    wanted = claim_runs.wanted(CLAIMS)
     assert len(ran) == len(wanted) == len(set(wanted))
-    assert all(command.split()[1] in claim_runs.RUNNABLE for command in wanted)
+    assert all(commands.runnable(command) for command in wanted)
     assert any("no luck" in each for each in said) and (tmp_path / "advise-json" / "advice.json").exists()
     ran.clear()
     claim_runs.run(CLAIMS, tmp_path, 60, said.append)

@@ -10,6 +10,7 @@ import torch
 from draftscope.decode import sessions
 from draftscope.decode.lab import Lab
 from draftscope.drafters import oracle
+from draftscope.drafters.options import OracleOptions
 from draftscope.drafters.settings import Settings
 from draftscope.measure.check import FALSE_ALARM
 from draftscope.verify.uniforms import Streams
@@ -101,11 +102,28 @@ def test_wrong_tokens_chosen_by_the_targets_own_uniforms_are_caught(tiny: Lab, m
 
 def test_uniforms_to_come_are_those_of_the_rounds() -> None:
     streams = Streams(3, (0, 5))
-    found = oracle.uniforms_to_come(streams, 2, torch.tensor([0.5, 0.5]), 7)
+    alpha = [0.9, 0.3]
+    found = oracle.uniforms_to_come(streams, 2, torch.tensor(alpha, dtype=torch.float64), 7)
     for b in range(2):
         want: list[float] = []
         for index in range(7):
             uniforms = streams.uniforms(index, 2)
-            stands = next((i for i, uniform in enumerate(uniforms.draft[b].tolist()) if uniform >= 0.5), 2)
+            stands = next((i for i, uniform in enumerate(uniforms.draft[b].tolist()) if uniform >= alpha[i]), 2)
             want += uniforms.last[b].tolist()[: stands + 1]
         assert found[b].tolist() == want[:7]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [((0.9, 0.5), (0.9, 0.5, 0.5, 0.5)), ((0.9, 0.8, 0.7, 0.6, 0.5), (0.9, 0.8, 0.7, 0.6)), ((), (0.3,) * 4)],
+)
+def test_a_curve_begins_at_the_first_position(given: tuple[float, ...], expected: tuple[float, ...]) -> None:
+    assert OracleOptions(gamma=4, oracle_alpha=0.3, oracle_curve=given).curve == expected
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_each_position_is_right_or_wrong_by_its_own_alpha(tiny: Lab, temperature: float) -> None:
+    """Nothing is left to chance: the first token is always right, the second never, the third never reached."""
+    own = {"gamma": 3, "oracle_curve": (1.0, 0.0, 1.0), "temperature": temperature, "max_new_tokens": 40, "seed": 1}
+    rounds = [step for step in tiny.decode("abcab", "oracle", **own).rounds if step.drafted == 3]
+    assert len(rounds) > 10 and {step.accepted for step in rounds} == {1}

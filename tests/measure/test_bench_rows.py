@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from statistics import median
 from typing import Any
 
@@ -14,8 +15,8 @@ from hypothesis import strategies as st
 from draftscope.base.text import AddedText
 from draftscope.decode.lab import Lab
 from draftscope.drafters.settings import Settings
-from draftscope.measure.bench.predict import predict
-from draftscope.measure.bench.rounds import STAGES, KeptStep, Rounds
+from draftscope.measure.bench.predict import Timings, predict
+from draftscope.measure.bench.rounds import STAGES, KeptStep, Rounds, timed_steps
 from draftscope.measure.bench.rows import headlines, rows
 from draftscope.measure.bench.runner import BenchRun
 from draftscope.measure.bench.statistics import LOOP, bootstrap, repeated_4grams
@@ -53,11 +54,43 @@ ROUNDS = Rounds.of([kept(1.0, 7.0, 1.0, 0.5, 0.5)] * len(STRAIGHT))
 def test_the_prediction_is_tau_over_the_terms_of_a_round() -> None:
     plain = Rounds.of([kept(0.0, 9.0, 0.5, 0.25, 0.25)] * 5)  # one plain round takes 10 ms
     rounds = Rounds.of([kept(4.0, 11.0, 0.5, 0.5, 1.0, emitted=(3,), drafted=4)] * 4)
-    found = predict(rounds, plain)
+    found = predict(Timings(rounds), Timings(plain), 12)
     assert (found.tau, found.gamma_c, found.v) == (3, pytest.approx(0.4), pytest.approx(1.1))
     assert found.o == pytest.approx(0.2)
     assert found.ratio == pytest.approx(3 / 1.7)
-    assert predict(plain, plain).ratio == pytest.approx(1)
+    assert predict(Timings(plain), Timings(plain), 12).ratio == pytest.approx(1)
+
+
+def test_set_up_prefill_and_the_time_between_rounds_are_part_of_a_run() -> None:
+    plain = Rounds.of([kept(0.0, 9.0, 0.5, 0.0, 0.0)._replace(between=0.5)] * 5)  # 10 ms with what is between
+    rounds = Rounds.of([kept(4.0, 11.0, 0.5, 0.5, 1.0, emitted=(3,), drafted=4)._replace(between=3.0)] * 4)
+    found = predict(Timings(rounds, 60.0), Timings(plain, 40.0), 30)
+    assert (found.o, found.steady) == (pytest.approx(0.5), pytest.approx(3 / 2))
+    assert found.ratio == pytest.approx((40 + 30 * 10) / (60 + 10 * 20))
+    assert predict(Timings(plain, 40.0), Timings(plain, 40.0), 30).ratio == pytest.approx(1)
+
+
+def test_a_reader_waits_between_rounds_but_not_for_what_the_caller_does(
+    pair: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+    session = pair.session_of([pair.encode("hello")], Settings.of(drafter="plain", max_new_tokens=4), (0,))
+    session.prefill()
+    steps = list(session.steps())
+
+    def stepping() -> Any:
+        nonlocal now
+        for step in steps:
+            now += 2.0 + sum(step.stages.values())  # 2 ms that no stage has
+            yield step
+
+    monkeypatch.setattr("draftscope.measure.bench.rounds.perf_counter", lambda: now / 1e3)
+    monkeypatch.setattr(session, "steps", stepping)
+    found = []
+    for _, own in timed_steps(session):
+        found.append(own.between)
+        now += 50.0
+    assert found == pytest.approx([2.0] * len(steps))
 
 
 def test_stages_are_medians_at_each_width_weighted_by_how_often_it_occurred() -> None:
@@ -148,8 +181,27 @@ def test_a_rounds_time_is_shared_by_the_tokens_it_wrote() -> None:
 
 def test_the_gaps_of_a_reader_are_a_rounds_time_and_then_nothing() -> None:
     rounds = [kept(0, 8, 0, 0, 0, emitted=(4,), drafted=3), kept(0, 4, 0, 0, 0, emitted=(1,), drafted=3)]
-    found = Rounds.of(rounds).gap_ms()  # 8 0 0 0 4
+    assert Rounds.of(rounds).gaps().tolist() == [8, 0, 0, 0, 4]
+    found = Rounds.of(rounds).gap_ms()
     assert found["p50"] == 0 and found["p99"] == pytest.approx(7.84) and found["sd"] == pytest.approx(3.2)
+
+
+def test_a_row_has_the_gaps_of_its_own_runs_and_a_batch_has_none() -> None:
+    """Repeats of 4 and 2 ms a round: eight tokens of two rounds, of which each writes four."""
+    plain = Rounds.of([kept(0, 1, 0, 0, 0)] * 8)
+    own = [Rounds.of([kept(0, ms, 0, 0, 0, emitted=(4,), drafted=3)] * 2) for ms in (4.0, 2.0)]
+    case, ids = Case("story", 0, ((1,),), 0.0), [list(range(8))]
+    runs = [
+        BenchRun(label, case, repeat, 1.0, ids, rounds)
+        for repeat, draft in enumerate(own)
+        for label, rounds in ((PLAIN, plain), (DRAFT, draft))
+    ]
+    found = {row.drafter: row.gap_ms for row in rows(runs)}
+    assert found["plain"] == {"p50": 1.0, "p99": 1.0, "sd": 0.0}
+    assert found["draft"] == Rounds.joined(own).gap_ms() and found["draft"]["p50"] == 0
+    assert found["draft"]["p99"] == pytest.approx(4.0)
+    two, both = replace(case, prompts=((1,), (2,))), Rounds.of([kept(0, 1, 0, 0, 0, emitted=(1, 1))] * 8)
+    assert [row.gap_ms for row in rows([BenchRun(PLAIN, two, 0, 1.0, ids * 2, both)])] == [{}]
 
 
 # statistics

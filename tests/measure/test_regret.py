@@ -26,7 +26,7 @@ NAMES = ("plain", *SHAPES, "ucb")
 
 def run(name: str, kind: str, seconds: float, repeat: int = 0, tokens: int = 10) -> BenchRun:
     ones = np.ones((4, 1), dtype=np.int64)
-    rounds = Rounds(ones[:, 0], np.ones((4, 5)), ones * 2, ones, ones.astype(bool))
+    rounds = Rounds(ones[:, 0], np.ones((4, 5)), ones * 2, ones, ones.astype(bool), np.zeros(4))
     return BenchRun(Label(OWN, name), Case(kind, 0, ((1, 2),), 1.0), repeat, seconds, [list(range(tokens))], rounds)
 
 

@@ -20,13 +20,24 @@ from gguf import GGMLQuantizationType as Kind
 
 from draftscope import DraftscopeError, load
 from draftscope.base.load_settings import LoadSettings
+from draftscope.drafters.settings import Settings
 from draftscope.models.files import hub, wheel
 from draftscope.models.heads import HeadShape, Mtp, MtpConfig, SharedWeights, save_head
 from draftscope.models.loading import converted as converting
 from draftscope.models.loading import known as table
 from draftscope.models.loading.checkpoints import CheckpointOptions, find, load_model
-from draftscope.models.loading.known import KNOWN, KnownModel, draft_for, heads_for, known, usual_drafter
+from draftscope.models.loading.known import (
+    KNOWN,
+    KnownModel,
+    draft_for,
+    heads_for,
+    known,
+    same_name,
+    usual_drafter,
+    usual_gamma,
+)  # fmt: skip
 from draftscope.models.loading.sources import ORIGINAL, is_here, source_of
+from draftscope_app.cli import options
 from tests.conftest import random_llama
 from tests.support import gguf_files
 
@@ -218,9 +229,16 @@ def test_a_revision_is_the_hubs(standin: KnownModel) -> None:
     assert source_of("standin", "v1").location == "owner/standin"
 
 
-def test_a_folder_of_that_name_comes_first(standin: KnownModel, tmp_path: Path) -> None:
+def test_a_folder_of_that_name_goes_by_its_path_and_that_is_said(standin: KnownModel, tmp_path: Path) -> None:
+    named = LoadSettings(target="standin")
+    assert same_name(named) == ""
     (tmp_path / "standin").mkdir()
-    assert known("standin") is None and source_of("standin").location == "standin"
+    assert known("standin") == standin and source_of("standin").name == "Stand-in-1M"
+    assert known("./standin") is None and source_of("./standin").location == "./standin"
+    assert source_of(Path("standin")).location == "standin"
+    words = "'standin' is Stand-in-1M; for the file or folder of that name here, write './standin'."
+    assert same_name(named) == same_name(LoadSettings(draft="standin")) == words
+    assert same_name(LoadSettings(target="./standin")) == ""
 
 
 # The table.
@@ -247,6 +265,17 @@ def test_a_known_target_that_is_loaded_alone_has_a_drafter(
         named = LoadSettings(target="standin", **other)
         assert (heads_for(named), usual_drafter(named)) == ([], None)
     assert (heads_for(LoadSettings()), usual_drafter(LoadSettings())) == ([], None)
+
+
+def test_a_known_target_that_is_loaded_alone_has_its_draft_length(
+    standin: KnownModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table, "KNOWN", (replace(standin, gamma=2),))
+    alone = LoadSettings(target="standin")
+    assert options.settings({}, load=alone) == Settings.of(gamma=2)
+    assert options.settings({"gamma": 5}, load=alone) == Settings.of(gamma=5)
+    assert usual_gamma(LoadSettings(target="standin", draft="other")) is None
+    assert options.settings({}, load=LoadSettings()) == Settings.of()
 
 
 def test_a_draft_model_comes_with_a_known_target_too(

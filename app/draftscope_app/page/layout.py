@@ -14,6 +14,8 @@ from draftscope_app.page.advice.form import AdviceForm
 from draftscope_app.page.advice.form import form as advice_form
 from draftscope_app.page.claims.form import drawer as claims_drawer
 from draftscope_app.page.controls import Controls
+from draftscope_app.page.experiments.form import ExperimentForm
+from draftscope_app.page.experiments.form import form as experiments_form
 from draftscope_app.page.host import ServerFunction
 from draftscope_app.page.panel import panel
 from draftscope_app.page.runs import own_models
@@ -52,6 +54,7 @@ class Widgets:
     drawer: gr.Accordion  # holds the plots
     plots: tuple[gr.Plot, gr.Plot, gr.Plot]
     advice: AdviceForm
+    experiments: ExperimentForm
     models: own_models.Form | None
 
     @property
@@ -93,10 +96,12 @@ def lay_out(
                 with gr.Row():
                     positions, lengths = gr.Plot(show_label=False), gr.Plot(show_label=False)
             advice = advice_form()
+            experiments = experiments_form(lets_load)
             claims_drawer()
     return Widgets(
         controls, **buttons, **top, instrument=instrument, messages=messages, compared=compared, checked=checked,
-        audited=audited, loaded=loaded, drawer=drawer, plots=(gaps, positions, lengths), advice=advice, models=models,
+        audited=audited, loaded=loaded, drawer=drawer, plots=(gaps, positions, lengths), advice=advice,
+        experiments=experiments, models=models,
     )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from draftscope_app.engine.admission import Admission
 from draftscope_app.engine.sessions import Visitors
 from draftscope_app.page import bundle, controls, host, opening
 from draftscope_app.page.advice.listener import AdviceListeners
+from draftscope_app.page.experiments.listener import ExperimentListeners
 from draftscope_app.page.layout import Widgets, lay_out
 from draftscope_app.page.listeners import settings
 from draftscope_app.page.listeners.engine import EngineListeners
@@ -79,4 +80,5 @@ def _attach(demo: gr.Blocks, shared: Shared, widgets: Widgets) -> None:
         ServerListeners(shared, widgets).attach(runs)
     FileListeners(shared, widgets).attach()
     AdviceListeners(shared, widgets.advice).attach()
+    ExperimentListeners(widgets.experiments).attach()
     EngineListeners(shared, widgets).attach(demo)

@@ -63,7 +63,7 @@ def _headlines(headlines: Sequence[RowJson], first: RowJson) -> Plot:
         figure.add_trace(
             go.Scatter(
                 x=[ratio["median"] for ratio in ratios], y=[_wrapped(line["name"]) for line in own], mode="markers",
-                name=f"T = {temperature:g}", marker=_marks(number, [_colour(line) for line in own]),
+                name=f"T = {temperature:g}", marker=marks(number, [_colour(line) for line in own]),
                 error_x={
                     "array": [ratio["high"] - ratio["median"] for ratio in ratios],
                     "arrayminus": [ratio["median"] - ratio["low"] for ratio in ratios],
@@ -94,13 +94,13 @@ def _any_headline(headlines: Sequence[RowJson], temperature: float) -> bool:
 def _predicted(rows: Sequence[RowJson]) -> Plot:
     """A point for each row that has both; on the diagonal they agree."""
     known = [row for row in rows if row["predicted_ratio"] is not None and row["drafter"] != "plain"]
-    figure = empty_figure("predicted: tau / (gamma c + v + o)", "measured", 400)
+    figure = empty_figure("predicted: tau / (gamma c + v + o), and the prefill", "measured", 400)
     for number, drafter in enumerate(_values(known, "drafter")):
         own = [row for row in known if row["drafter"] == drafter]
         figure.add_trace(
             go.Scatter(
                 x=[row["predicted_ratio"] for row in own], y=[row["ratio_to_plain"]["median"] for row in own],
-                mode="markers", name=escape(drafter), marker=_marks(number, OURS),
+                mode="markers", name=escape(drafter), marker=marks(number, OURS),
                 text=[f"{escape(row['name'])}<br>{escape(row['kind'])}, {where(*_cell(row))}" for row in own],
                 hovertemplate="%{text}<br>predicted %{x:.2f}, measured %{y:.2f}<extra></extra>",
             )
@@ -113,7 +113,7 @@ def _predicted(rows: Sequence[RowJson]) -> Plot:
     figure.update_yaxes(range=[0, 1.05 * end])
     return Plot(
         "Predicted beside measured",
-        "Predicted from medians of single stages of the same runs; measured over whole runs, which hold the prefill.",
+        "Both over whole runs, prefill included. Predicted from medians of single parts of the same runs.",
         figure,
     )
 
@@ -237,7 +237,7 @@ def _colour(row: RowJson) -> str:
     return PEER if not row["drafter"] else PLAIN if row["drafter"] == "plain" else OURS
 
 
-def _marks(number: int, colour: str | list[str]) -> dict[str, Any]:
+def marks(number: int, colour: str | list[str]) -> dict[str, Any]:
     return {"symbol": SYMBOLS[number % len(SYMBOLS)], "size": 9, "color": colour, "line": {"width": 2, "color": colour}}
 
 
@@ -245,7 +245,7 @@ def _line(x: Sequence[float], y: Sequence[float], name: str, number: int, colour
     dash = DASHES[number % len(DASHES)]
     return go.Scatter(
         x=x, y=y, name=escape(name), mode="lines+markers", line={"dash": dash, "color": colour, "width": 2},
-        marker=_marks(number, colour),
+        marker=marks(number, colour),
     )  # fmt: skip
 
 

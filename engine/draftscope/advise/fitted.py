@@ -27,19 +27,14 @@ def fitted(calibration: Calibration, probed: Mapping[str, Probed], context: int)
 
 
 def prefill(probed: Mapping[str, Probed]) -> Prefill:
-    """Plain's prefill and what each drafter adds to it, medians over prompts."""
-    plain = probed[PLAIN].prefill_ms
+    """Plain's set-up and prefill, and what each drafter adds to them, medians over prompts."""
+    plain = probed[PLAIN].before_ms
     extra = {
-        name: max(0.0, median(ms - other for ms, other in zip(own.prefill_ms, plain, strict=False)))
+        name: max(0.0, median(ms - other for ms, other in zip(own.before_ms, plain, strict=False)))
         for name, own in probed.items()
-        if own.prefill_ms
+        if own.before_ms
     }
     return Prefill(median(plain), extra)
-
-
-def measured_ms(rounds: Rounds) -> float:
-    """A round in the mean, from medians by width."""
-    return sum(rounds.stage_ms().values())
 
 
 def _timed(costs: CalibratedCosts, name: str, probed: Probed) -> Timed:
@@ -49,7 +44,7 @@ def _timed(costs: CalibratedCosts, name: str, probed: Probed) -> Timed:
     widths, counts = np.unique(rounds.width, return_counts=True)
     groups = [rounds.width == width for width in widths[counts >= LEAST_TIMED]] or [rounds.width > 0]
     points = sorted(
-        (_modelled_ms(costs, name, rounds, levels, own), _measured_of(rounds, own), own.sum()) for own in groups
+        (_modelled_ms(costs, name, rounds, levels, own), rounds.only(own).round_ms, own.sum()) for own in groups
     )
     modelled, measured, weights = (np.array(column, dtype=float) for column in zip(*points, strict=True))
     apart = np.concatenate([[True], np.diff(modelled) > 0])
@@ -57,11 +52,6 @@ def _timed(costs: CalibratedCosts, name: str, probed: Probed) -> Timed:
 
     level = isotonic_regression(measured, weights=weights).x
     return Timed(tuple(modelled[apart].tolist()), tuple(level[apart].tolist()))
-
-
-def _measured_of(rounds: Rounds, own: NDArray[np.bool_]) -> float:
-    """Milliseconds of these rounds, in the mean, from medians by width."""
-    return measured_ms(rounds.only(own))
 
 
 def _modelled_ms(

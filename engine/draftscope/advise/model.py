@@ -25,7 +25,7 @@ TAIL = 0.95
 
 @dataclass(frozen=True)
 class Prefill:
-    """Milliseconds before the first round: plain's, and what each drafter adds to it."""
+    """Milliseconds of set-up and prefill, before the first round: plain's, and what each drafter adds to them."""
 
     plain: float = 0.0
     extra: Mapping[str, float] | None = None

@@ -24,7 +24,7 @@ from draftscope.drafters.drafter import Outcome
 from draftscope.drafters.options import nodes_in
 from draftscope.drafters.policy.implied import accepted as accepted_of
 from draftscope.drafters.settings import Settings
-from draftscope.measure.bench.rounds import KeptStep, Rounds
+from draftscope.measure.bench.rounds import Rounds, timed_steps
 from draftscope.measure.bench.systems import PLAIN, Case, refuse_unknown
 
 LEAST_ROUNDS = 4  # of a prompt, however slow the models are
@@ -45,7 +45,7 @@ class Probed:
     levels: list[list[int]] = field(default_factory=list)  # draft steps of each round, as `rounds`
     small_rounds: list[Rounds] = field(default_factory=list)  # of `small`
     small_levels: list[list[int]] = field(default_factory=list)
-    prefill_ms: list[float] = field(default_factory=list)
+    before_ms: list[float] = field(default_factory=list)  # set-up and prefill
     ids: list[list[int]] = field(default_factory=list)  # what it wrote
 
     @property
@@ -132,12 +132,12 @@ def _worth_keeping(found: dict[str, Probed], rank: Rank) -> dict[str, Probed]:
 def _run(lab: Lab, probed: Probed, ask: Ask) -> None:
     """One prompt. The run may write a few tokens more, so that no draft is cut at the end."""
     run = probed.run
-    session = _session(lab, run, ask)
+    session, before_ms = _session(lab, run, ask)
     rounds: dict[Candidate, list[tuple[int, int, int]]] = {each: [] for each in implied(run)}
     kept, levels, until = [], [], perf_counter() + ask.seconds
-    for step in session.steps():
+    for step, own_step in timed_steps(session):
         ask.watch()
-        kept.append(KeptStep.of(step))
+        kept.append(own_step)
         levels.append(step.tree.topology.height)
         for candidate, own in rounds.items():
             own.append(_round(step, run, candidate))
@@ -149,7 +149,7 @@ def _run(lab: Lab, probed: Probed, ask: Ask) -> None:
         probed.by_candidate.setdefault(candidate, []).append(PromptRounds(*columns))
     probed.rounds.append(Rounds.of(kept))
     probed.levels.append(levels)
-    probed.prefill_ms.append(session.prefill_ms)
+    probed.before_ms.append(before_ms)
     probed.ids.append(list(session.transcripts[0].tokens))
 
 
@@ -158,9 +158,10 @@ def _time_small(lab: Lab, probed: Probed, ask: Ask) -> None:
     if probed.small is None or probed.small == probed.run:
         return
     kept, levels, until = [], [], perf_counter() + ask.seconds
-    for step in _session(lab, probed.small, ask).steps():
+    session, _ = _session(lab, probed.small, ask)
+    for step, own in timed_steps(session):
         ask.watch()
-        kept.append(KeptStep.of(step))
+        kept.append(own)
         levels.append(step.tree.topology.height)
         if len(kept) >= SMALL_ROUNDS or (perf_counter() > until and len(kept) >= LEAST_ROUNDS):
             break
@@ -168,12 +169,16 @@ def _time_small(lab: Lab, probed: Probed, ask: Ask) -> None:
     probed.small_levels.append(levels)
 
 
-def _session(lab: Lab, run: Candidate, ask: Ask) -> Session:
+def _session(lab: Lab, run: Candidate, ask: Ask) -> tuple[Session, float]:
+    """A session that has read its prompt, and the milliseconds until then."""
     most = ask.tokens + max(nodes_in(run.form or ()), 16) + 1
     settings = Settings.of(
         **run.label.settings, temperature=ask.case.temperature, max_new_tokens=most, seed=ask.case.number
     )
-    return lab.session_of([list(ask.case.prompts[0])], settings, (0,), ends=False)
+    began = perf_counter()
+    session = lab.session_of([list(ask.case.prompts[0])], settings, (0,), ends=False)
+    session.prefill()
+    return session, 1e3 * (perf_counter() - began)
 
 
 def _round(step: Step, run: Candidate, candidate: Candidate) -> tuple[int, int, int]:

@@ -19,11 +19,12 @@ CONTEXTS = (64, 256, 512, 1024, 2048, 4096, 16384)
 
 @dataclass(frozen=True)
 class ByContext:
-    """Costs of one candidate at several contexts, one sequence."""
+    """Costs of one candidate at several contexts, that of the prompts among them, one sequence."""
 
     gamma: int
     contexts: list[int]
     cost: list[float]  # of a round, in rounds of plain decoding at that context
+    drafting: list[float]  # gamma c, its part that a cheaper draft makes smaller
     plain_ms: list[float]  # a round of plain decoding
     prompt: int  # tokens of the prompts whose prefill was measured
     prefill_ms: float
@@ -83,13 +84,17 @@ def surface(
 
 def _by_context(drafter: str, costs: CalibratedCosts, gamma: int, prompt: int, prefill: Prefill) -> ByContext:
     known = max(point.context for point in costs.calibration.verify)
-    contexts = [context for context in CONTEXTS if context <= known]
+    contexts = sorted({prompt, *(context for context in CONTEXTS if context <= known)})
     there = [costs.at(context) for context in contexts]
+    whole = [each.ms(drafter, gamma, gamma, 1) for each in there]
+    without = [each.ms(drafter, gamma, 0, 1) for each in there]
+    plain = [each.plain(1) for each in there]
     return ByContext(
         gamma=gamma,
         contexts=contexts,
-        cost=[each.ms(drafter, gamma, gamma, 1) / each.plain(1) for each in there],
-        plain_ms=[each.plain(1) for each in there],
+        cost=[ms / one for ms, one in zip(whole, plain, strict=True)],
+        drafting=[(ms - rest) / one for ms, rest, one in zip(whole, without, plain, strict=True)],
+        plain_ms=plain,
         prompt=prompt,
         prefill_ms=prefill.plain,
         extra_ms=prefill.added(drafter),

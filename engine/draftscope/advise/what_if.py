@@ -86,10 +86,15 @@ def ratios(found: Mapping[str, Any], asked: WhatIf) -> list[list[tuple[float, fl
     ]
 
 
-def answer_ratio(found: Mapping[str, Any], tau: float, place: int, tokens: int) -> float:
-    """Speedup of a whole answer of `tokens` after the context `contexts[place]`; prefill grows with the context."""
+def answer_ratio(found: Mapping[str, Any], tau: float, place: int, tokens: int, draft_cost: float = 1.0) -> float:
+    """Speedup of a whole answer of `tokens` after the context `contexts[place]`; prefill grows with the context.
+
+    `draft_cost` is as in `WhatIf`; another card is not known here, since a roofline has no caches.
+    """
     own = found["by_context"]
+    cheaper = (draft_cost - 1) * own["drafting"][place] if draft_cost != 1 else 0.0
+    cost = own["cost"][place] + cheaper
     more = own["contexts"][place] / max(own["prompt"], 1)
     plain, extra = own["prefill_ms"] * more, own["extra_ms"] * more
     alone = tokens * own["plain_ms"][place]
-    return float((alone + plain) / (alone * own["cost"][place] / tau + plain + extra))
+    return float((alone + plain) / (alone * cost / tau + plain + extra))

@@ -33,9 +33,10 @@ class BrokenLineError(ValueError):
     """Why a line cannot be used."""
 
 
-def shipped() -> list[Prompt]:
-    """The prompts shipped with Draftscope, two of each kind of text."""
-    by_kind: dict[str, list[str]] = json.loads((assets() / "prompts.json").read_text(encoding="utf-8"))
+def shipped(chat: bool = False) -> list[Prompt]:
+    """The prompts shipped with Draftscope, two of each kind: texts to continue, or questions for a `chat` model."""
+    path = assets() / ("chat_prompts.json" if chat else "prompts.json")
+    by_kind: dict[str, list[str]] = json.loads(path.read_text(encoding="utf-8"))
     return [Prompt(kind, text) for kind, texts in by_kind.items() for text in texts]
 
 

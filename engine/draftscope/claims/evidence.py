@@ -53,6 +53,12 @@ class Evidence:
         own = [bench for bench in self.benches if _models(bench) == models]
         return [row for bench in own for row in bench["rows"] if row["drafter"] == "plain"]
 
+    def swept(self, field: str) -> Sequence[RowJson]:
+        """Rows of the benchmarks, with the models of the largest one, that went through several values of `field`."""
+        models = _models(max(self.benches, key=lambda bench: len(bench["rows"]))) if self.benches else None
+        own = [bench for bench in self.benches if _models(bench) == models]
+        return [row for bench in own if len({row[field] for row in bench["rows"]}) > 1 for row in _own(bench)]
+
     @property
     def of_experts(self) -> Sequence[RowJson]:
         """Rows of the benchmarks whose target is a mixture of experts."""

@@ -322,7 +322,9 @@ def _formula(row: RowJson) -> str:
     if not own or not row.get("predicted_ratio"):
         return ""
     costs = f"{own['gamma_c']:.2f} + {own['v']:.2f} + {own['o']:.2f}"
-    return f"tau / (gamma c + v + o) = {own['tau']:.2f} / ({costs}) = {row['predicted_ratio']:.2f}, for {row['name']}."
+    steady = own["tau"] / (own["gamma_c"] + own["v"] + own["o"])
+    whole = f" ({row['predicted_ratio']:.2f} with set-up and prefill)" if own.get("before") else ""
+    return f"tau / (gamma c + v + o) = {own['tau']:.2f} / ({costs}) = {steady:.2f}{whole}, for {row['name']}."
 
 
 def _at_least(rows: Sequence[RowJson], least: float, change: str) -> Judged | None:

@@ -1,4 +1,4 @@
-"""Verdicts as a file: written by `draftscope claims --save`, read by the page. Nothing in it is typed in by hand."""
+"""Verdicts and charts as a file: `draftscope claims --save` writes it, the page reads it. No hand types into it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from draftscope.base.assets import assets
 from draftscope.base.errors import DraftscopeError
 from draftscope.claims.claim import Claim, Judged
 from draftscope.claims.evidence import Evidence, read
+from draftscope.claims.experiments import EXPERIMENTS, Experiment
 from draftscope.claims.table import CLAIMS
 
 FILE = "claims.json"
@@ -24,13 +25,27 @@ def values(claim: Claim, found: Judged) -> dict[str, Any]:
     return {**own, **asdict(found)}
 
 
-def save(path: Path, evidence: Evidence, claims: Iterable[Claim] = CLAIMS) -> None:
-    """Writes all verdicts, with the date and the machine of the results. Raises `DraftscopeError` if it cannot."""
-    found = {
+def drawn(experiment: Experiment, evidence: Evidence) -> dict[str, Any]:
+    """An experiment and its chart as plain values; None for a chart whose results are missing."""
+    chart = experiment.drawn(evidence)
+    own = {"name": experiment.name, "commands": list(experiment.commands)}
+    return {**own, "chart": asdict(chart) if chart is not None else None}
+
+
+def found_in(evidence: Evidence, claims: Iterable[Claim] = CLAIMS) -> dict[str, Any]:
+    """All verdicts and charts as plain values."""
+    return {
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": dict(evidence.machine),
         "claims": [values(claim, claim.judged(evidence)) for claim in claims],
+        "experiments": [drawn(each, evidence) for each in EXPERIMENTS],
     }
+
+
+def save(path: Path, evidence: Evidence, claims: Iterable[Claim] = CLAIMS) -> None:
+    """Writes all verdicts and charts, with the date and the machine of the results. Raises `DraftscopeError` if it
+    cannot."""
+    found = found_in(evidence, claims)
     try:
         path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     except OSError as error:
@@ -39,10 +54,9 @@ def save(path: Path, evidence: Evidence, claims: Iterable[Claim] = CLAIMS) -> No
 
 
 def shipped() -> Mapping[str, Any]:
-    """The latest verdicts among the shipped results; without any, all claims as not measured."""
+    """The latest verdicts and charts among the shipped results; without any, all claims as not measured."""
     files = sorted((assets() / "results").glob(f"*/{FILE}"))
     found = [read(file, "claims") for file in files]
     if found:
         return max(found, key=lambda each: str(each["created"]))
-    nothing = Evidence()
-    return {"created": "", "machine": {}, "claims": [values(claim, claim.judged(nothing)) for claim in CLAIMS]}
+    return found_in(Evidence()) | {"created": ""}

@@ -47,7 +47,7 @@ def decode(
     """
     text = _text(prompt)
     load, drafter = options.models(loading, chosen.get("drafter"))
-    settings = options.settings(chosen, drafter)
+    settings = options.settings(chosen, drafter, load)
     from draftscope import drafters
 
     drafters.find(settings.drafter)

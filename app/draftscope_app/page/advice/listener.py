@@ -81,7 +81,8 @@ class AdviceListeners:
         admission = self.shared.admission
         given = {name: values[widget] for name, widget in self.form.fields.items()}
         refuse_long(given, admission.limits.most_text)
-        return wanted.job(given, admission.engine.status.drafters, admission.limits)
+        status = admission.engine.status
+        return wanted.job(given, status.drafters, admission.limits, status.chat)
 
     async def _answered(self, handle: RunHandle) -> AsyncIterator[list[Any]]:
         """Progress as it comes, and at the end the answer, or why there is none."""

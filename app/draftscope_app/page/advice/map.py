@@ -55,21 +55,29 @@ def _map(report: Report, found: Report, which: str, asked: WhatIf) -> tuple[go.F
     if which == LENGTH:
         if not found["by_context"]:
             return None, "There is no map by context: costs were typed in for one context."
-        note = "" if asked == WhatIf() else " The sliders do not change this map."
-        gamma = found["by_context"]["gamma"]
-        return _lengths(found), (
-            f"{found['drafter']}, gamma {gamma}, one reader, with prefill, which is taken to grow with the context. "
-            f"Modelled from measured costs.{note}"
-        )
+        return _lengths(report, found, asked), _note_on_lengths(found, asked)
     return _readers(report, found, asked), _note(found, asked)
 
 
-def _note(found: Report, asked: WhatIf) -> str:
+def _note_on_lengths(found: Report, asked: WhatIf) -> str:
+    other = "" if asked.card is None else f" Still on this machine: the roofline of {asked.card.name} has no caches."
+    return (
+        f"{found['drafter']}, gamma {found['by_context']['gamma']}, one reader, with prefill, which is taken to grow "
+        "with the context: modelled from measured costs. The solid line is break-even, the dotted ones at the ends of "
+        f"the 95% interval of the tokens a round.{_changes(asked)}{other}"
+    )
+
+
+def _changes(asked: WhatIf) -> str:
     changes = [
         *([f"acceptance {asked.alpha:.2f} at every position"] if asked.alpha is not None else []),
         *([f"a draft step at {asked.draft_cost:.2f} of its cost"] if asked.draft_cost != 1 else []),
     ]
-    what = f" What if: {', '.join(changes)}." if changes else ""
+    return f" What if: {', '.join(changes)}." if changes else ""
+
+
+def _note(found: Report, asked: WhatIf) -> str:
+    what = _changes(asked)
     if asked.card is not None:
         return (
             f"{found['drafter']} on {asked.card.name}: modelled by its roofline ({asked.card.gb_s:,} GB/s, "
@@ -99,18 +107,28 @@ def _readers(report: Report, found: Report, asked: WhatIf) -> go.Figure:
 def _measured(figure: go.Figure, report: Report, found: Report, x: Sequence[str], y: Sequence[str]) -> None:
     """Settings that were run, at the concurrency that was asked for."""
     reader = str(report["question"]["concurrency"])
-    own = [each for each in report["measured"] if each["candidate"]["drafter"] == found["drafter"]]
-    ran = [each for each in own if str(each["candidate"]["gamma"]) in y]
-    if not ran or reader not in x:
-        return
-    said = [f"{each['ratio']['median']:.2f} [{each['ratio']['low']:.2f}, {each['ratio']['high']:.2f}]" for each in ran]
+    ran = [each for each in _ran(report, found) if str(each["candidate"]["gamma"]) in y]
+    if ran and reader in x:
+        _circles(figure, [reader] * len(ran), [str(each["candidate"]["gamma"]) for each in ran], ran)
+
+
+def _ran(report: Report, found: Report) -> list[Report]:
+    """The settings of the map's drafter that were run against plain decoding."""
+    return [each for each in report["measured"] if each["candidate"]["drafter"] == found["drafter"]]
+
+
+def _circles(figure: go.Figure, x: Sequence[str], y: Sequence[str], ran: Sequence[Report]) -> None:
     figure.add_trace(
         go.Scatter(
-            x=[reader] * len(ran), y=[str(each["candidate"]["gamma"]) for each in ran], mode="markers", name="measured",
-            marker={"symbol": "circle-open", "size": 26, "color": INK, "line": {"width": 2}}, customdata=said,
+            x=x, y=y, mode="markers", name="measured", customdata=[_said(each["ratio"]) for each in ran],
+            marker={"symbol": "circle-open", "size": 26, "color": INK, "line": {"width": 2}},
             hovertemplate="measured: %{customdata}<extra></extra>",
         )
     )  # fmt: skip
+
+
+def _said(ratio: Report) -> str:
+    return f"{ratio['median']:.2f} [{ratio['low']:.2f}, {ratio['high']:.2f}]"
 
 
 def _acceptance(report: Report, found: Report, asked: WhatIf) -> go.Figure:
@@ -130,7 +148,7 @@ def _acceptance(report: Report, found: Report, asked: WhatIf) -> go.Figure:
     figure = _figure("c: a draft step, in rounds of plain decoding", "acceptance of a drafted token")
     z = [[best(alpha, c) for c in costs] for alpha in alphas]
     _field(figure, costs, alphas, z, [[f"{value:.2f}" for value in row] for row in z], written=False)
-    _place(figure, found, asked, place)
+    _place(figure, report, found, asked, place)
     return figure
 
 
@@ -145,26 +163,42 @@ def _own(found: Report, asked: WhatIf, place: int) -> tuple[float, tuple[float, 
     return (whole - alone) / gamma, (middle, low, high)
 
 
-def _place(figure: go.Figure, found: Report, asked: WhatIf, place: int) -> None:
-    """Where the drafter is."""
+def _place(figure: go.Figure, report: Report, found: Report, asked: WhatIf, place: int) -> None:
+    """Where the drafter is, and what it gave if it was run as it is there."""
     c, (alpha, least, most) = _own(found, asked, place)
+    ran = _ran(report, found) if asked == WhatIf() else []
+    measured = "".join(f"<br>measured, gamma {each['candidate']['gamma']}: {_said(each['ratio'])}" for each in ran)
     figure.add_trace(
         go.Scatter(
             x=[c], y=[alpha], mode="markers", name=found["drafter"],
             error_y={"type": "data", "array": [most - alpha], "arrayminus": [alpha - least], "color": INK},
             marker={"symbol": "circle", "size": 11, "color": INK},
-            hovertemplate=f"{found['drafter']}: acceptance %{{y:.2f}}, c %{{x:.3f}}<extra></extra>",
+            hovertemplate=f"{found['drafter']}: acceptance %{{y:.2f}}, c %{{x:.3f}}{measured}<extra></extra>",
         )
     )  # fmt: skip
 
 
-def _lengths(found: Report) -> go.Figure:
+def _lengths(report: Report, found: Report, asked: WhatIf) -> go.Figure:
+    """What was run with this gamma and one reader is marked at its own prompt and length."""
     own = found["by_context"]
-    tau = found["tau"][found["gammas"].index(own["gamma"])]["median"]
-    z = [[answer_ratio(found, tau, place, tokens) for place in range(len(own["contexts"]))] for tokens in LENGTHS]
+    ran = [each for each in _ran(report, found) if each["candidate"]["gamma"] == own["gamma"]]
+    shown = ran if asked == WhatIf() and report["question"]["concurrency"] == 1 else []
+    lengths = sorted({*LENGTHS, *(each["tokens"] for each in shown)})
+
+    def at(tau: float) -> Z:
+        places = range(len(own["contexts"]))
+        return [[answer_ratio(found, tau, place, tokens, asked.draft_cost) for place in places] for tokens in lengths]
+
+    middle, *ends = (at(tau) for tau in taus(found, asked)[found["gammas"].index(own["gamma"])])
     figure = _figure("tokens of context", "tokens of an answer")
-    x, y = [str(context) for context in own["contexts"]], [str(tokens) for tokens in LENGTHS]
-    _field(figure, x, y, z, [[f"{value:.2f}" for value in row] for row in z])
+    x, y = [str(context) for context in own["contexts"]], [str(tokens) for tokens in lengths]
+    rows = zip(middle, *ends, strict=True)
+    hover = [[f"{m:.2f} [{low:.2f}, {high:.2f}]" for m, low, high in zip(*row, strict=True)] for row in rows]
+    _field(figure, x, y, middle, hover)
+    if asked.alpha is None:
+        _ends(figure, x, y, ends)
+    if shown:
+        _circles(figure, [str(own["prompt"])] * len(shown), [str(each["tokens"]) for each in shown], shown)
     figure.update_xaxes(type="category")
     figure.update_yaxes(type="category")
     return figure

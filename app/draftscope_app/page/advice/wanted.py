@@ -21,8 +21,11 @@ LEAST_S, USUAL_S, MOST_S = 5, 30, 120
 MOST_PROMPTS = 50
 
 
-def job(values: Mapping[str, Any], known: Sequence[DrafterChoice], limits: Limits) -> Job:
-    """The question as a job. Raises `DraftscopeError` for a value that no question may have."""
+def job(values: Mapping[str, Any], known: Sequence[DrafterChoice], limits: Limits, chat: bool = False) -> Job:
+    """The question as a job; `chat`: the target answers in a chat.
+
+    Raises `DraftscopeError` for a value that no question may have.
+    """
     question = Question(
         objective=_objective(values["objective"]),
         temperature=_number("temperature", values["temperature"]),
@@ -38,7 +41,7 @@ def job(values: Mapping[str, Any], known: Sequence[DrafterChoice], limits: Limit
             f"length = {question.length}: this page writes at most {limits.most_tokens} tokens; use the command line "
             "for more."
         )
-    prompts = own(values["own"]) or shipped(values["kind"])
+    prompts = own(values["own"]) or shipped(values["kind"], chat)
     asked = Asked(question, prompts, _drafters(values["drafters"], known))
     lane = checked("advise", {"drafter": "plain", "max_new_tokens": question.length})
     return Job(new_run_id(), "\n".join(text for texts in prompts.values() for text in texts), (lane,), advises=asked)
@@ -52,9 +55,9 @@ def own(text: Any) -> dict[str, list[str]]:
     return {"your prompts": list(dict.fromkeys(lines))} if lines else {}
 
 
-def shipped(kind: Any) -> dict[str, list[str]]:
-    """The shipped prompts of one kind, or of all."""
-    every = bundle.presets()
+def shipped(kind: Any, chat: bool = False) -> dict[str, list[str]]:
+    """The shipped prompts of one kind, or of all: questions for a `chat` model, else texts to continue."""
+    every = bundle.presets(chat)
     if kind == ALL_KINDS:
         return every
     if kind not in every:

@@ -18,6 +18,7 @@ from draftscope.measure.bench.report_tables import markdown
 from draftscope.measure.bench.rows import headlines, rows
 from draftscope.measure.bench.runner import Bench
 from draftscope.measure.bench.systems import own
+from draftscope.measure.bench.woken import woken
 
 
 def benchmark(
@@ -51,6 +52,7 @@ def benchmark(
         left_out,
         kept(lab, plan),
         limit,
+        woken(lab, todo),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 
 import torch
@@ -15,6 +15,7 @@ from draftscope.measure.bench.limit import MemoryLimit
 from draftscope.measure.bench.plan import BenchPlan
 from draftscope.measure.bench.rows import BenchRow, Headline
 from draftscope.measure.bench.statistics import LEVEL, LOOP
+from draftscope.measure.bench.woken import Woken
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ class BenchReport:
     notes: list[str]  # what was skipped and why
     kept: list[KeptMemory]  # of every loaded model, at the end of every context of the plan
     limit: MemoryLimit | None  # of plain decoding; None where it was not measured
+    woken: list[Woken] = field(default_factory=list)  # of a mixture of experts
 
     def as_json(self) -> str:
         return json.dumps(asdict(self), indent=1)

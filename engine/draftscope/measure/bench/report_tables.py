@@ -14,10 +14,12 @@ from draftscope.measure.bench.report import BenchReport
 from draftscope.measure.bench.rounds import STAGES
 from draftscope.measure.bench.rows import BenchRow, Headline
 from draftscope.measure.bench.statistics import LEVEL
+from draftscope.measure.bench.woken import Woken
 from draftscope.measure.check import Distance
 
 PLAIN_DECODING = {"plain", "transformers-generate", "llama.cpp"}  # names of rows
 Cell = tuple[float, int, int | None]
+TERMS = {"tau": "tau", "gamma_c": "gamma c", "v": "v", "o": "o", "before": "before"}  # of a prediction
 POSITIONS = 4  # of a draft, in the table of alphas
 
 
@@ -30,6 +32,7 @@ def markdown(report: BenchReport) -> str:
     parts += [_lossy_table(report.rows)] if any(row.lossy for row in report.rows) else []
     parts += [_prediction_table(report.rows), _stages_table(report.rows)]
     parts += [_limit_tables(report.limit, report.rows)] if report.limit is not None else []
+    parts += [_woken_table(report.woken)] if report.woken else []
     parts += [
         _listed(title, lines) for title, lines in (("Other programs", report.peers), ("Skipped", report.notes)) if lines
     ]
@@ -155,14 +158,15 @@ def _prediction_table(rows: Sequence[BenchRow]) -> str:
         terms = [asdict(row.prediction) for row in own if row.prediction is not None]
         measured = median(row.ratio_to_plain.median for row in own)
         predicted = median(row.predicted_ratio or 0.0 for row in own)
-        shown = [measured, predicted, *(median(term[key] for term in terms) for key in ("tau", "gamma_c", "v", "o"))]
+        shown = [measured, predicted, *(median(term[key] for term in terms) for key in TERMS)]
         lines.append([own[0].name, where(*_cell(own[0])), *(f"{value:.2f}" for value in shown)])
     title = (
-        "Predicted S = tau / (gamma c + v + o) and measured speedup, medians over kinds, including loops; gamma c, v "
-        "and o in units of one plain round, from medians of single stages; only the measured ratio has prefill:"
+        "Predicted and measured speedup, medians over kinds, including loops. Predicted is S = tau / (gamma c + v + o) "
+        "with set-up and prefill (before) added on both sides; gamma c, v, o and before in units of one plain round, "
+        "from medians of single parts of the runs:"
     )
-    head = ["system", "at", "measured", "predicted", "tau", "gamma c", "v", "o"]
-    return _titled(title, table(head, lines, "ll" + "r" * 6))
+    head = ["system", "at", "measured", "predicted", *TERMS.values()]
+    return _titled(title, table(head, lines, "ll" + "r" * (2 + len(TERMS))))
 
 
 def _stages_table(rows: Sequence[BenchRow]) -> str:
@@ -193,6 +197,18 @@ def _limit_tables(limit: MemoryLimit, rows: Sequence[BenchRow]) -> str:
         table(["n", *map(str, limit.verify)], [["v(n)", *(f"{v:.2f}" for v in limit.verify.values())]]),
     )
     return f"{shares}\n\n{widths}"
+
+
+def _woken_table(found: Sequence[Woken]) -> str:
+    """Distinct experts that a verify forward reads, beside uniform routing."""
+    of, active = found[0].of, found[0].active
+    uniform = [of * (1 - (1 - active / of) ** each.rows) for each in found]
+    lines = [
+        ["counted", *(f"{each.touched:.1f}" for each in found)],
+        ["uniform routing", *(f"{each:.1f}" for each in uniform)],
+    ]
+    title = f"Distinct experts of a layer in a verify forward of n tokens, of {of} with {active} a token, means:"
+    return _titled(title, table(["n", *(str(each.rows) for each in found)], lines, "l" + "r" * len(found)))
 
 
 def _by_system(rows: Sequence[BenchRow]) -> list[list[BenchRow]]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from draftscope.base.text import AddedText
-from draftscope.decode.session import Step
+from draftscope.decode.session import Session, Step
 
 STAGES = ("propose", "verify", "accept", "commit", "host")
 
@@ -26,11 +27,29 @@ class KeptStep(NamedTuple):
     fed: Sequence[AddedText | None]  # [B]
     never_accepted: Tensor  # [B, N]
     depth: Tensor  # [B, N + 1]
+    between: float = 0.0  # ms before the round that no stage's clock has
 
     @classmethod
-    def of(cls, step: Step) -> KeptStep:
+    def of(cls, step: Step, between: float = 0.0) -> KeptStep:
         tree = step.tree
-        return cls(tree.nodes, step.rows, step.stages, step.paths, step.fed, tree.never_accepted, tree.topology.depth)
+        return cls(
+            tree.nodes, step.rows, step.stages, step.paths, step.fed, tree.never_accepted, tree.topology.depth, between
+        )
+
+
+def timed_steps(session: Session) -> Iterator[tuple[Step, KeptStep]]:
+    """Every step of a session that has read its prompt, and what is kept of it.
+
+    The stages' clock stands still between rounds, a reader's does not: `between` is that time. What the caller does
+    with a step is left out.
+    """
+    began = perf_counter()
+    for step in session.steps():
+        ended = perf_counter()
+        kept = KeptStep.of(step, 1e3 * (ended - began) - sum(step.stages.values()))
+        keeping = perf_counter() - ended
+        yield step, kept
+        began = perf_counter() - keeping
 
 
 @dataclass(frozen=True)
@@ -42,6 +61,7 @@ class Rounds:
     emitted: NDArray[np.int64]  # [R, B]
     accepted: NDArray[np.int64]  # [R, B] drafted tokens that were accepted and emitted
     depth: NDArray[np.int64]  # [R, B] of the deepest drafted token; 0 where none was drafted
+    between: NDArray[np.float64]  # [R] ms beside the stages
 
     @classmethod
     def of(cls, kept: Sequence[KeptStep]) -> Rounds:
@@ -61,24 +81,27 @@ class Rounds:
             emitted=emitted,
             accepted=accepted,
             depth=depth,
+            between=np.array([each.between for each in kept]),
         )
 
     @classmethod
     def joined(cls, several: Sequence[Rounds]) -> Rounds:
         """The rounds of several runs, one after the other."""
-        return cls(
-            width=np.concatenate([rounds.width for rounds in several]),
-            stages=np.concatenate([rounds.stages for rounds in several]),
-            emitted=np.concatenate([rounds.emitted for rounds in several]),
-            accepted=np.concatenate([rounds.accepted for rounds in several]),
-            depth=np.concatenate([rounds.depth for rounds in several]),
-        )
+        return cls(*(np.concatenate([getattr(own, each.name) for own in several]) for each in fields(cls)))
 
     def only(self, chosen: NDArray[np.bool_]) -> Rounds:
         """The rounds [R] that are chosen."""
-        return Rounds(
-            self.width[chosen], self.stages[chosen], self.emitted[chosen], self.accepted[chosen], self.depth[chosen]
-        )
+        return Rounds(*(getattr(self, each.name)[chosen] for each in fields(self)))
+
+    @property
+    def between_ms(self) -> float:
+        """Milliseconds beside the stages of a round, in the median."""
+        return float(np.median(self.between))
+
+    @property
+    def round_ms(self) -> float:
+        """Milliseconds of a round, from medians: its stages and what is beside them."""
+        return sum(self.stage_ms().values()) + self.between_ms
 
     def stage_ms(self) -> dict[str, float]:
         """Milliseconds of each stage of a round: medians by width, weighted by how often each width occurred."""
@@ -116,13 +139,18 @@ class Rounds:
         first = int(last.min())
         return float(1e3 * self.emitted[:first].sum() / self.stages[:first].sum())
 
-    def gap_ms(self) -> dict[str, float]:
+    def gaps(self) -> NDArray[np.float64]:
         """Milliseconds between the tokens of a single sequence as a reader gets them: a round's first token comes with
-        its end, the others at the same moment. The median, the 99th percentile and the standard deviation."""
+        its end, the others at the same moment."""
         counts = self.emitted[:, 0]
         gaps = np.zeros(int(counts.sum()))
         wrote = counts > 0
         gaps[(np.cumsum(counts) - counts)[wrote]] = self.stages.sum(1)[wrote]
+        return gaps
+
+    def gap_ms(self) -> dict[str, float]:
+        """Of the gaps the median, the 99th percentile and the standard deviation."""
+        gaps = self.gaps()
         p50, p99 = np.quantile(gaps, [0.5, 0.99])
         return {"p50": float(p50), "p99": float(p99), "sd": float(gaps.std())}
 

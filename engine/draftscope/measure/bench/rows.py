@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean, median
 from types import MappingProxyType
 
-from draftscope.measure.bench.predict import Prediction, predict
+from draftscope.measure.bench.predict import Prediction, Timings, predict
 from draftscope.measure.bench.rounds import Rounds
 from draftscope.measure.bench.runner import BenchRun
 from draftscope.measure.bench.statistics import LOOP, Interval, bootstrap, repeated_4grams
@@ -53,9 +53,11 @@ class BenchRow:
     first_difference: int | None  # earliest differing token of any run; None if all are equal or sampled
     mean_acceptance_length: float | None = None  # 1 + accepted / rounds that drafted
     conditional_alpha: list[float | None] = field(default_factory=list)  # by position: accepted / reached and drafted
-    predicted_ratio: float | None = None  # tau / (gamma c + v + o)
+    predicted_ratio: float | None = None  # of whole runs: tau / (gamma c + v + o), and the prefill
     prediction: Prediction | None = None
     stage_ms: dict[str, float] = field(default_factory=dict)  # of a round
+    between_ms: float | None = None  # of a round, beside its stages
+    before_ms: float | None = None  # set-up and prefill
     ms_per_token: list[float] = field(default_factory=list)  # by eighths of the text, without prefill; medians
     gap_ms: dict[str, float] = field(default_factory=dict)  # between tokens: p50, p99, sd; of a single sequence
     cache_bytes: int | None = None  # keys and values at the end of the longest text, computed from shapes
@@ -183,12 +185,10 @@ def _row(pairs: Sequence[Paired], distances: Distances) -> BenchRow:
 
 def _with_rounds(row: BenchRow, pairs: Sequence[Paired]) -> BenchRow:
     """Adds what can only be known of our own rounds."""
-    own = [pair.run.rounds for pair in pairs if pair.run.rounds is not None]
-    plain = [pair.plain.rounds for pair in pairs if pair.plain.rounds is not None]
-    if not own or not plain:
+    own, plain = _timings([pair.run for pair in pairs]), _timings([pair.plain for pair in pairs])
+    if own is None or plain is None:
         return row
-    rounds = Rounds.joined(own)
-    prediction = predict(rounds, Rounds.joined(plain))
+    rounds, prediction = own.rounds, predict(own, plain, row.tokens)
     return replace(
         row,
         mean_acceptance_length=rounds.mean_acceptance_length(),
@@ -196,9 +196,19 @@ def _with_rounds(row: BenchRow, pairs: Sequence[Paired]) -> BenchRow:
         predicted_ratio=prediction.ratio,
         prediction=prediction,
         stage_ms=rounds.stage_ms(),
+        between_ms=rounds.between_ms,
+        before_ms=own.before_ms,
         gap_ms=rounds.gap_ms() if row.batch == 1 else {},
-        ms_per_token=_medians([each.ms_per_token(min(PARTS, row.tokens)) for each in own]),
+        ms_per_token=_medians(
+            [pair.run.rounds.ms_per_token(min(PARTS, row.tokens)) for pair in pairs if pair.run.rounds is not None]
+        ),
     )
+
+
+def _timings(runs: Sequence[BenchRun]) -> Timings | None:
+    """All rounds, and the median before the first; None for another program."""
+    rounds = [run.rounds for run in runs if run.rounds is not None]
+    return Timings(Rounds.joined(rounds), median(run.before_ms for run in runs)) if rounds else None
 
 
 def _headline(pairs: Sequence[Paired]) -> Headline:

@@ -32,6 +32,7 @@ class BenchRun:
     rounds: Rounds | None = None  # our own systems only
     cache_bytes: int | None = None
     draft_bytes: int | None = None
+    before_ms: float = 0.0  # set-up and prefill, before the first round; our own systems only
 
 
 class Bench:
@@ -104,8 +105,8 @@ class Bench:
         if lengths != [self._plan.tokens] * case.batch:
             raise RuntimeError(f"it wrote {lengths} tokens instead of {case.batch} times {self._plan.tokens}")
         rounds = Rounds.of(written.kept) if written.kept else None
-        sizes = written.cache_bytes, written.draft_bytes
-        return BenchRun(system.label, case, repeat, seconds, written.ids, rounds, *sizes)
+        more = written.cache_bytes, written.draft_bytes, written.before_ms
+        return BenchRun(system.label, case, repeat, seconds, written.ids, rounds, *more)
 
     def _stopped(self, repeat: int, case: Case) -> str:
         done = "within the warm-up" if repeat == WARM_UP else f"in repeat {repeat + 1} of {self._plan.repeats}"

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
+from time import perf_counter
 from typing import Any
 
 from draftscope import drafters
@@ -16,7 +17,7 @@ from draftscope.drafters import DrafterInfo
 from draftscope.drafters.options import ShapeOptions, TreeShape
 from draftscope.drafters.settings import Settings
 from draftscope.measure.bench.plan import BenchPlan
-from draftscope.measure.bench.rounds import KeptStep
+from draftscope.measure.bench.rounds import KeptStep, timed_steps
 
 OWN = "draftscope"
 SHAPES: dict[str, TreeShape] = {  # small trees for small models
@@ -83,12 +84,13 @@ class Case:
 @dataclass(frozen=True)
 class Written:
     """The token ids that a system wrote, for each sequence [B]. Our own systems also have rounds, and the size of all
-    models' caches and of the draft models' caches."""
+    models' caches and of the draft models' caches; `before_ms` is what set-up and prefill took."""
 
     ids: list[list[int]]
     kept: Sequence[KeptStep] = ()
     cache_bytes: int | None = None
     draft_bytes: int | None = None
+    before_ms: float = 0.0
 
 
 Write = Callable[[], Written]
@@ -121,13 +123,16 @@ class DrafterSystem(System):
         sizes = self._sizes(case, tokens)
 
         def write() -> Written:
+            began = perf_counter()
             session = self._lab.session_of(prompts, settings, streams, ends=False)
+            session.prefill()
+            before_ms = 1e3 * (perf_counter() - began)
             kept = []
-            for step in session.steps():
-                kept.append(KeptStep.of(step))
+            for _, own in timed_steps(session):
+                kept.append(own)
                 if self._watch is not None:
                     self._watch()
-            return Written([transcript.tokens for transcript in session.transcripts], kept, *sizes)
+            return Written([transcript.tokens for transcript in session.transcripts], kept, *sizes, before_ms)
 
         return write
 

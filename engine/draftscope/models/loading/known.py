@@ -18,7 +18,7 @@ from draftscope.models.files.wheel import WheelFile
 class KnownModel:
     """`files` of the hub repository are all that loading needs. `heads` ('kind:folder in assets/models') and `draft` (a
     folder there) were trained for it; they are loaded with it where nothing else that drafts is named, and the first
-    head drafts."""
+    head drafts. `gamma` is the draft length that was fastest with them."""
 
     name: str
     title: str
@@ -27,6 +27,7 @@ class KnownModel:
     wheel: WheelFile
     heads: tuple[str, ...] = ()
     draft: str | None = None
+    gamma: int | None = None
 
 
 KNOWN = (
@@ -43,14 +44,25 @@ KNOWN = (
         ),
         heads=("eagle3:llama-smollm2-135m-eagle3",),
         draft="llama-smollm2-135m-draft",
+        gamma=2,
     ),
 )
 
 
 def known(source: str | Path | None) -> KnownModel | None:
-    """The known model that `source` names, unless there is a local file or folder of that name."""
-    found = next((model for model in KNOWN if model.name == source), None)
-    return None if found is None or Path(found.name).exists() else found
+    """The known model that `source` names. A file or folder of the same name goes by './NAME'."""
+    return next((model for model in KNOWN if model.name == source), None)
+
+
+def same_name(load: LoadSettings) -> str:
+    """What is said if a known model is loaded and there is a file or folder of its name; else empty."""
+    models = (known(source) for source in (load.target, load.draft))
+    found = next((model for model in models if model is not None and Path(model.name).exists()), None)
+    return (
+        f"'{found.name}' is {found.title}; for the file or folder of that name here, write './{found.name}'."
+        if found is not None
+        else ""
+    )
 
 
 def heads_for(load: LoadSettings) -> list[str]:
@@ -74,3 +86,9 @@ def usual_drafter(load: LoadSettings) -> str | None:
         return None
     without = "ngram" if draft_for(load) is None else "draft"
     return next((head.partition(":")[0] for head in heads_for(load)), without)
+
+
+def usual_gamma(load: LoadSettings) -> int | None:
+    """The draft length for a known target that is loaded alone; None for other models."""
+    found = known(load.target)
+    return found.gamma if found is not None and usual_drafter(load) is not None else None

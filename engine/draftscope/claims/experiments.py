@@ -1,0 +1,63 @@
+"""The economics of speculation as experiments: a question, the command that measures it, and the chart of its results.
+
+An experiment is measured by the command of a claim, and its chart is drawn from the same files as that claim's verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from draftscope.claims import charts
+from draftscope.claims.chart import Chart
+from draftscope.claims.claim import Claim
+from draftscope.claims.evidence import Evidence
+from draftscope.claims.table import CLAIMS
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """`number` is its claim's, `also` are claims whose results the chart needs too. Without a `chart` nothing that the
+    command writes can be drawn."""
+
+    name: str
+    question: str
+    number: int
+    chart: Callable[[Evidence], Chart | None] | None = None
+    also: tuple[int, ...] = ()
+
+    @property
+    def claim(self) -> Claim:
+        return CLAIMS[self.number - 1]
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """What measures it, one after the other."""
+        return tuple(dict.fromkeys(CLAIMS[number - 1].command for number in (self.number, *self.also)))
+
+    def drawn(self, evidence: Evidence) -> Chart | None:
+        return self.chart(evidence) if self.chart is not None else None
+
+
+EXPERIMENTS = (
+    Experiment("Batch", "How many readers at a time until speculation costs more than it saves?", 18, charts.by_batch),
+    Experiment("Context", "Does a long prompt bring the gain back?", 19, charts.by_context),
+    Experiment("Memory", "What does a draft keep of a text: a cache that grows, or a constant state?", 11,
+               charts.by_memory, also=(19,)),
+    Experiment("Answer length", "How long must an answer be to earn the prefill back?", 20, charts.by_length),
+    Experiment("Experts, speed", "Does a mixture of experts gain less than a dense target?", 21, charts.experts_speed,
+               also=(18,)),
+    Experiment("Experts, woken", "How many experts does a verify forward read, and would uniform routing?", 21,
+               charts.experts_woken),
+    Experiment("Ladder of drafters", "Cheap or often right: which drafter is the fastest?", 16, charts.ladder,
+               also=(3,)),
+    Experiment("Fine-tuning", "Does training a drafter on your text raise its acceptance?", 17, charts.fine_tuning),
+    Experiment("Jitter", "What does a reader see: how even is the flow of tokens?", 15, charts.jitter),
+    Experiment("Cascade", "Do three tiers beat two?", 13, charts.cascade),
+    Experiment("CUDA graphs", "What do CUDA graphs save?", 12),
+)  # fmt: skip
+
+
+def find(name: str) -> Experiment | None:
+    """An experiment by its name."""
+    return next((each for each in EXPERIMENTS if each.name == name), None)
