@@ -19,6 +19,7 @@ from draftscope_app.cli import claim_runs
 from draftscope_app.engine import commands
 from draftscope_app.page.claims.view import claims
 
+RATIO, PARTS = {"median": 1.2, "low": 1.1, "high": 1.3}, {"tau": 2.0, "gamma_c": 0.4, "v": 1.1, "o": 0.1}
 EVIL = "<script>alert('x')</script>"
 
 
@@ -55,7 +56,12 @@ def test_shipped_verdicts_were_written_by_the_command() -> None:
 
 
 def bench(rows: int, draft: str) -> dict[str, Any]:
-    row = {"system": "draftscope", "drafter": "draft", "batch": 1, "context": None}
+    row = {
+        "name": "draft, gamma 4", "system": "draftscope", "drafter": "draft", "gamma": 4, "length": None,
+        "lossy": False, "kind": "code", "temperature": 0.0, "batch": 1, "context": None,
+        "ratio_to_plain": RATIO, "prediction": PARTS, "mean_acceptance_length": 2.0,
+        "gap_ms": {"p50": 0.0, "p99": 3.0, "sd": 1.0},
+    }  # fmt: skip
     return {"machine": {"target": "t", "draft": draft}, "rows": [row] * rows}
 
 

@@ -9,7 +9,7 @@ import shlex
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import suppress
 from pathlib import Path
 
@@ -47,7 +47,7 @@ def reason(returned: int, errors: str) -> str:
     return (" ".join(errors.split())[-300:] or f"exit code {returned}") if returned else ""
 
 
-async def running(command: str, folder: Path, seconds: float) -> AsyncIterator[float]:
+async def running(command: str, folder: Path, seconds: float) -> AsyncGenerator[float]:
     """Runs a command and yields again and again for how many seconds it has run. Closing the iterator ends it.
 
     Raises `DraftscopeError` if it fails or takes longer than `seconds`.

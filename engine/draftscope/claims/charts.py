@@ -11,6 +11,7 @@ from draftscope.claims.evidence import Evidence, RowJson
 
 LENGTHS = (4, 8, 16, 32, 64, 128, 256, 512)
 SPREAD = "Points are medians over kinds of text, bars reach from the lowest kind to the highest."
+ENDS = ("median", "low", "high")
 OVER_PLAIN = "tokens/s over plain decoding's"
 
 
@@ -31,7 +32,7 @@ def by_memory(evidence: Evidence) -> Chart | None:
     sizes: dict[str, dict[int, int]] = {}
     for kept in (own for bench in evidence.benches for own in bench.get("kept", ())):
         sizes.setdefault(f"{kept['role']} {kept['model']}", {})[kept["tokens"]] = kept["bytes"]
-    lines = [Line(name, *zip(*sorted(own.items()), strict=True)) for name, own in sizes.items() if len(own) > 1]
+    lines = [Line(name, sorted(own), [own[at] for at in sorted(own)]) for name, own in sizes.items() if len(own) > 1]
     note = "Computed from the models' shapes, for one text: keys and values, or a recurrent model's state."
     return Chart("tokens of the text", "bytes", note, lines, log_x=True, log_y=True) if lines else None
 
@@ -44,13 +45,11 @@ def by_length(evidence: Evidence) -> Chart | None:
     own, chosen = surface["by_context"], surface["drafter"]
     place = min(range(len(own["contexts"])), key=lambda index: abs(own["contexts"][index] - own["prompt"]))
     tau = surface["tau"][surface["gammas"].index(own["gamma"])]
-    middle, low, high = (
-        [answer_ratio(surface, tau[end], place, n) for n in LENGTHS] for end in ("median", "low", "high")
-    )
+    middle, low, high = ([answer_ratio(surface, tau[end], place, n) for n in LENGTHS] for end in ENDS)
     lines = [Line(f"{chosen}, gamma {own['gamma']}, modelled", LENGTHS, middle, low, high, modelled=True)]
     for ran in evidence.advice["measured"]:
-        ends = ([ran["ratio"][end]] for end in ("median", "low", "high"))
-        lines.append(Line(f"{ran['name']}, measured", [ran["tokens"]], *ends))
+        middle, low, high = ([ran["ratio"][end]] for end in ENDS)
+        lines.append(Line(f"{ran['name']}, measured", [ran["tokens"]], middle, low, high))
     note = (
         f"Modelled from measured costs, prefill and acceptance, for a prompt of {own['contexts'][place]} tokens, one "
         "reader; bars are 95% intervals. Single points were run against plain decoding."
@@ -100,14 +99,9 @@ def ladder(evidence: Evidence) -> Chart | None:
         return None
     lines = []
     for name, rows in found.items():
-        cost, tau, ratio = (
-            median(value(row) for row in rows)
-            for value in (
-                lambda row: row["prediction"]["gamma_c"],
-                lambda row: row["mean_acceptance_length"],
-                lambda row: row["ratio_to_plain"]["median"],
-            )
-        )
+        cost = median(row["prediction"]["gamma_c"] for row in rows)
+        tau = median(row["mean_acceptance_length"] for row in rows)
+        ratio = median(row["ratio_to_plain"]["median"] for row in rows)
         lines.append(Line(name, [cost], [tau], text=[f"{ratio:.2f}x"]))
     note = (
         "Measured, gamma 4: medians over kinds and temperatures. Cheap and often right is up and left; beside each "
@@ -188,15 +182,12 @@ def _swept(evidence: Evidence, field: str, x: str, note: str) -> Chart | None:
 
 
 def _spread(name: str, x: Sequence[float], y: Sequence[Sequence[float]]) -> Line:
-    return Line(name, x, *([pick(each) for each in y] for pick in _ENDS))
-
-
-_ENDS: tuple[Callable[[Sequence[float]], float], ...] = (median, min, max)
+    return Line(name, x, [median(each) for each in y], [min(each) for each in y], [max(each) for each in y])
 
 
 def _intervals(name: str, rows: Sequence[RowJson], x: Callable[[RowJson], str]) -> Line:
-    ends = ([row["ratio_to_plain"][end] for row in rows] for end in ("median", "low", "high"))
-    return Line(name, [x(row) for row in rows], *ends, text=[row["name"] for row in rows])
+    middle, low, high = ([float(row["ratio_to_plain"][end]) for row in rows] for end in ENDS)
+    return Line(name, [x(row) for row in rows], middle, low, high, text=[row["name"] for row in rows])
 
 
 def _alone(row: RowJson) -> bool:

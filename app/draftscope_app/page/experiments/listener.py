@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
@@ -71,7 +71,7 @@ class ExperimentListeners:
         finally:
             self._stop = None
 
-    async def _measured(self, experiment: Experiment, root: Path, stop: asyncio.Event) -> AsyncIterator[str]:
+    async def _measured(self, experiment: Experiment, root: Path, stop: asyncio.Event) -> AsyncGenerator[str]:
         """Runs its commands within the time; raises `DraftscopeError` if one fails or it is stopped."""
         before = 0.0
         for command in experiment.commands:

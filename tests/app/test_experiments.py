@@ -1,0 +1,186 @@
+"""The page's experiments without a browser: what is said and drawn, and a command that runs, fails or is stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+import pytest
+
+from draftscope.base.assets import assets
+from draftscope.claims import saved
+from draftscope.claims.evidence import Evidence
+from draftscope.claims.experiments import EXPERIMENTS, find
+from draftscope_app.engine import commands
+from draftscope_app.page.experiments import view
+from draftscope_app.page.experiments.form import ExperimentForm, form
+from draftscope_app.page.experiments.listener import ExperimentListeners
+from draftscope_app.reports.experiment_plot import figure
+from tests.claims.test_claims import row
+
+EVIL = "<script>alert('x')</script>"
+BENCH = {"rows": [row(batch=batch) for batch in (1, 4)], "machine": {"target": "t", "draft": "d", "date": "2026-01-01"}}
+FOUND = saved.found_in(Evidence([BENCH]))
+BATCH = EXPERIMENTS[0]
+
+
+# What is shown.
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda each: each.name)
+def test_every_experiment_has_its_question_and_its_commands(experiment: Any) -> None:
+    for results in (FOUND, saved.shipped(), {"claims": [], "machine": {}}):
+        shown = view.about(experiment, results)
+        assert experiment.question in shown and all(f"<code>{each}</code>" in shown for each in experiment.commands)
+        assert bool(view.chart_of(experiment, results)) == ("Not measured yet" not in shown)
+
+
+def test_a_result_says_where_it_was_measured_and_what_the_claim_is() -> None:
+    shown = view.about(BATCH, FOUND)
+    assert "Measured on: target t, draft d, date 2026-01-01." in shown and "Claim 18" in shown
+    missing = view.about(EXPERIMENTS[-1], FOUND)
+    assert "Not measured yet: it needs a GPU" in missing and "Measured on" not in missing
+
+
+def test_nothing_of_a_file_is_markup() -> None:
+    claim = FOUND["claims"][17] | {"sentence": EVIL, "found": EVIL}
+    chart = dict(FOUND["experiments"][0]["chart"]) | {"note": EVIL}
+    evil = {"machine": {EVIL: EVIL}, "claims": [claim], "experiments": [{"name": "Batch", "chart": chart}]}
+    assert "<script" not in view.about(BATCH, evil) + view.refused(EVIL) + view.progress(EVIL, 1, 2)
+    chart["lines"] = [{**chart["lines"][0], "name": EVIL}]
+    assert "<script" not in str(figure(chart))
+
+
+def test_a_chart_is_drawn_with_its_intervals_and_the_line_of_plain_decoding() -> None:
+    drawn = figure(view.chart_of(BATCH, FOUND) or {})
+    (line,) = drawn.data
+    assert (list(line.x), list(line.y)) == ([1, 4], [1.4, 1.4]) and line.error_y.array is not None
+    assert drawn.layout.xaxis.type == "log" and drawn.layout.shapes[0].y0 == 1
+
+
+def test_all_shipped_charts_can_be_drawn() -> None:
+    """And were written by the command: their experiments and commands are those of the table."""
+    for file in (assets() / "results").glob(f"*/{saved.FILE}"):
+        for own in json.loads(file.read_text(encoding="utf-8")).get("experiments", ()):
+            experiment = find(own["name"])
+            assert experiment is not None and tuple(own["commands"]) == experiment.commands
+            if own["chart"]:
+                assert len(figure(own["chart"]).data) == len(own["chart"]["lines"])
+
+
+# What is run.
+
+
+def instead(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
+    """Every command runs this code, with the folder as its argument."""
+    monkeypatch.setattr(commands, "arguments", lambda _, folder: [sys.executable, "-S", "-c", code, str(folder)])
+
+
+WRITES = f"import sys, pathlib; pathlib.Path(sys.argv[1], 'bench.json').write_text({json.dumps(BENCH)!r})"
+WAITS = "import time; time.sleep(60)"
+
+
+def ran(listeners: ExperimentListeners, name: str, then: Any = None) -> list[list[Any]]:
+    async def every() -> list[list[Any]]:
+        found = []
+        async for each in listeners.run(name):
+            found.append(each)
+            if then is not None:
+                await then()
+        return found
+
+    return asyncio.run(every())
+
+
+def made(lets_run: bool) -> ExperimentForm:
+    async def inside() -> ExperimentForm:  # Gradio opens an event loop of its own where none is running
+        with gr.Blocks():
+            return form(lets_run)
+
+    return asyncio.run(inside())
+
+
+@pytest.fixture(scope="module")
+def own_form() -> ExperimentForm:
+    return made(lets_run=True)
+
+
+@pytest.fixture
+def listeners(own_form: ExperimentForm) -> ExperimentListeners:
+    return ExperimentListeners(own_form)
+
+
+def test_a_command_runs_and_its_result_is_drawn(
+    listeners: ExperimentListeners, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    instead(monkeypatch, WRITES)
+    *before, last = ran(listeners, "Batch")
+    assert before and all("<progress" in each[-1] and each[2]["interactive"] is False for each in before)
+    assert "target t" in last[0] and last[1]["visible"] and last[-1] == "" and last[2]["interactive"] is True
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [("import sys; sys.exit('no luck')", "gave no results: no luck"), (WAITS, "was stopped after 0 s")],
+)
+def test_a_command_that_fails_or_takes_too_long_is_said(
+    listeners: ExperimentListeners, monkeypatch: pytest.MonkeyPatch, code: str, words: str
+) -> None:
+    instead(monkeypatch, code)
+    listeners.most_s = 0.01 if code == WAITS else 60
+    last = ran(listeners, "Batch")[-1]
+    assert words in last[-1] and last[2]["interactive"] is True and last[3]["interactive"] is False
+    assert ran(listeners, "CUDA graphs")[0][-1].count("cannot be run from the page: it needs a GPU") == 1
+    assert "no experiment" in ran(listeners, "nothing")[0][-1]
+
+
+def test_it_can_be_stopped_and_only_one_runs(listeners: ExperimentListeners, monkeypatch: pytest.MonkeyPatch) -> None:
+    instead(monkeypatch, WAITS)
+    began = time.monotonic()
+
+    async def then() -> None:
+        (second,) = [each async for each in listeners.run("Batch")]
+        assert "running on this server already" in second[-1]
+        await listeners.stop()
+
+    last = ran(listeners, "Batch", then)[-1]
+    assert "was stopped" in last[-1] and time.monotonic() - began < 50  # not the minute that the command waits
+
+
+def test_a_page_that_is_closed_ends_its_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    started: list[Any] = []
+    create = asyncio.create_subprocess_exec
+
+    async def watched(*arguments: Any, **options: Any) -> Any:
+        started.append(await create(*arguments, **options))
+        return started[-1]
+
+    async def closed() -> None:
+        running = commands.running("draftscope bench", tmp_path, 60)
+        await anext(running)
+        await running.aclose()
+
+    instead(monkeypatch, WAITS)
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", watched)
+    asyncio.run(closed())
+    assert started[0].returncode == -9
+
+
+def test_what_advise_prints_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    async def run() -> None:
+        async for _ in commands.running("draftscope advise --json", tmp_path, 60):
+            pass
+
+    instead(monkeypatch, "print('{}')")
+    asyncio.run(run())
+    assert (tmp_path / "advice.json").read_text().strip() == "{}"
+
+
+def test_a_server_for_others_offers_no_button() -> None:
+    shown = made(lets_run=False)
+    assert shown.run is None and "runs no commands for its visitors" in shown.running.value
