@@ -57,7 +57,8 @@ class Evidence:
         """Rows of the benchmarks, with the models of the largest one, that went through several values of `field`."""
         models = _models(max(self.benches, key=lambda bench: len(bench["rows"]))) if self.benches else None
         own = [bench for bench in self.benches if _models(bench) == models]
-        return [row for bench in own if len({row[field] for row in bench["rows"]}) > 1 for row in _own(bench)]
+        every = [row for bench in own if len({row[field] for row in bench["rows"]}) > 1 for row in _own(bench)]
+        return [row for row in every if not _loops(row)]
 
     @property
     def of_experts(self) -> Sequence[RowJson]:
