@@ -60,7 +60,7 @@ def bench(rows: int, draft: str) -> dict[str, Any]:
         "name": "draft, gamma 4", "system": "draftscope", "drafter": "draft", "gamma": 4, "length": None,
         "lossy": False, "kind": "code", "temperature": 0.0, "batch": 1, "context": None,
         "ratio_to_plain": RATIO, "prediction": PARTS, "mean_acceptance_length": 2.0,
-        "gap_ms": {"p50": 0.0, "p99": 3.0, "sd": 1.0},
+        "gap_ms": {"p50": 0.0, "p99": 3.0, "sd": 1.0}, "runs": 3,
     }  # fmt: skip
     return {"machine": {"target": "t", "draft": draft}, "rows": [row] * rows}
 
