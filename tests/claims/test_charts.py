@@ -66,7 +66,7 @@ def test_an_answers_length_is_modelled_and_what_was_run_is_beside_it() -> None:
     chart = charts.by_length(Evidence(advice={"limits": {}, "surface": surface, "measured": [ran]}))
     assert chart is not None
     modelled, measured = chart.lines
-    assert modelled.modelled and modelled.y[2] == pytest.approx(16 / (16 * 1.25 / 2 + 4))
+    assert modelled.modelled and modelled.y[2] == pytest.approx(16 / (16 * 1.25 / 2 + 4 * 32 / 40))
     assert list(modelled.y) == sorted(modelled.y) and modelled.low[2] < modelled.y[2] < modelled.high[2]
     assert points(measured) == [(96, 1.5)] and not measured.modelled
 
