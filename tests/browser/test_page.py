@@ -475,7 +475,7 @@ def test_a_saved_run_is_offered_as_a_page(visit: Any, tmp_path: Path) -> None:
 
 def test_a_teachers_link_fixes_the_settings_and_hides_the_controls(visit: Any) -> None:
     page = visit("?teach=1&prompt=hi%20%3Cb%3Ethere&drafter=draft&max_new_tokens=16&gamma=3&rule=block")
-    assert "Press Run" in page.text(".empty")  # and not the recorded run of another prompt
+    assert page.text(".empty") == "Nothing has run yet. Press Run."  # and no recorded run of another prompt
     page.ready()
     for hidden in ("prompt", "gamma", "drafter", "link", "load"):
         assert page.page.locator(f"#ds-{hidden}").is_hidden(), hidden

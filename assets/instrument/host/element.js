@@ -152,6 +152,13 @@ export class Instrument extends HTMLElement {
     this.request();
   }
 
+  /** The page's controls have changed, and with them the form of a scene. */
+  refit() {
+    this.scenes.makeRoom();
+    this.theme();
+    this.request();
+  }
+
   /** The page's theme (Gradio's `.dark`), the system's own, and the width of the pane. */
   watch() {
     const follow = () => {
@@ -196,7 +203,7 @@ export class Instrument extends HTMLElement {
     if (delta.titles) {
       nameDrafters(delta.titles);
       showTaught();
-      setTimeout(() => this.scenes.run.show(this.scenes.at > 0)); // the controls know them by then
+      setTimeout(() => this.refit()); // the controls know them by then
     }
     if (delta.unable) showUnable(delta.unable);
     if (delta.engine !== undefined) showEngine(delta.engine);

@@ -4,6 +4,10 @@ import { h, setText } from "../base/dom.js";
 import { draftLane } from "../base/store.js";
 import { demoWords, provenance } from "../run/provenance.js";
 import { basisWords, sentence } from "../run/sentence.js";
+import { teaching } from "./teach.js";
+
+/** A teacher's link leaves nothing but Run. */
+const nothingYet = () => `Nothing has run yet. Press Run${teaching() ? "." : ", or load a saved run."}`;
 
 export class Lead {
   /** `below` runs and plays, below the sentence; `tools` are at the end of the first line. */
@@ -14,7 +18,7 @@ export class Lead {
     this.doing = h("span", {});
     this.sentence = h("h2", { "aria-live": "off" });
     this.basis = h("p", { class: "note basis" });
-    this.empty = h("p", { class: "empty", text: "Nothing has run yet. Press Run, or load a saved run." });
+    this.empty = h("p", { class: "empty", text: nothingYet() });
     const facts = h("span", { class: "facts" }, this.badge, " ", this.demo, " ", this.what, " ", this.doing);
     const meta = h("p", { class: "meta" }, facts, ...tools);
     const foot = h("div", { class: "lead-foot" }, this.basis, below);
@@ -48,7 +52,7 @@ export class Lead {
     };
     setText(this.doing, words[state] ? `· ${words[state]}${awaiting ? " …" : ""}` : "");
     if (lead) return;
-    setText(this.empty, words[state] ? `${words[state]} …` : "Nothing has run yet. Press Run, or load a saved run.");
+    setText(this.empty, words[state] ? `${words[state]} …` : nothingYet());
   }
 
   paintSentence(store, { now, whole, frozen }, soloState) {

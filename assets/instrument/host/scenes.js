@@ -50,6 +50,7 @@ const LOOKS = {
   scale: { ...LARGE, tall: 218, flat: 134, bare: true, brief: true },
   decision: { ...LARGE, smallest: 1.12, tall: 330, flat: 108, bare: true, brief: true },
 };
+const FORM = 31; // of a tree's room: for the prompt, the drafter, Run and Step, where a page has them (--form in scenes.css)
 
 /** Nothing on the page has the focus, or a button has it that starts or stops a run: keys are for the run. */
 const isAfterRun = (target) => target === document.body || Boolean(target.closest?.("#ds-run, #ds-stop, #ds-step"));
@@ -103,13 +104,12 @@ export class Scenes {
     if (number === this.at || number < 0 || number > SCENES.length) return;
     const entering = !this.at;
     this.at = number;
-    const [name] = number ? SCENES[number - 1] : [null];
-    this.look = name ? LOOKS[name] || LARGE : PAGE_LOOK;
+    const { name } = this;
+    this.makeRoom();
     this.host.toggleAttribute("data-scene", Boolean(name));
     if (name) this.host.main.dataset.scene = name;
     else delete this.host.main.dataset.scene;
     this.nav.hidden = !name;
-    this.run.show(Boolean(name));
     this.enter.hidden = Boolean(name);
     this.tabs.forEach((tab, i) => tab.setAttribute("aria-pressed", String(i + 1 === number)));
     setInAddress("scene", number || null);
@@ -117,6 +117,17 @@ export class Scenes {
     if (entering || !number) this.host.main.focus({ preventScroll: true });
     if (!number && document.fullscreenElement) document.exitFullscreen();
     this.show(name);
+  }
+
+  get name() {
+    return this.at ? SCENES[this.at - 1][0] : null;
+  }
+
+  /** The form is there, as far as the page has one, and pictures leave it its room. */
+  makeRoom() {
+    this.run.show(this.at > 0);
+    const look = this.at ? LOOKS[this.name] || LARGE : PAGE_LOOK;
+    this.look = this.run.root.hidden ? look : { ...look, tall: look.tall - FORM };
   }
 
   /** What a key means for scenes; null where it means nothing. */
