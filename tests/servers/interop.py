@@ -13,13 +13,12 @@ import os
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
 
 import gguf
 import torch
@@ -55,13 +54,24 @@ class Shared:
 
 
 @dataclass(frozen=True)
+class Rounds:
+    """Rounds that had a draft, and the tokens accepted at each position of it, the first one first."""
+
+    count: int
+    accepted: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"{self.count}: {' '.join(map(str, self.accepted)) or 'not counted'}"
+
+
+@dataclass(frozen=True)
 class Told:
-    """What one engine counted over all prompts."""
+    """What one engine counted over all prompts, and for each of them where it does."""
 
     engine: str
-    rounds: int
-    by_position: tuple[int, ...]
+    whole: Rounds
     texts: tuple[tuple[int, ...], ...]
+    each: tuple[Rounds, ...] = ()
     unseen: int = 0  # ids below this may be missing from its texts
 
 
@@ -115,32 +125,35 @@ def by_llama_cpp(program: Path, lab: Lab, asked: Sequence[Prompt]) -> Told:
 
 def raced(engine: str, server: Server, asked: Sequence[Prompt]) -> Told:
     """Raises `ServerError` for an answer that failed or was not counted."""
-    standing, before = Standing(), server.counters() or Counted()
+    standing = Standing()
     plan = Race(asked, Request((0,), TOKENS, temperature=0.0, ignore_eos=True), repeats=1)
     answers = list(race([Lane(engine, server)], plan, standing))
     if failed := next((each.failure for each in answers if each.failure), None):
         raise ServerError(failed)
-    counted = [found for each in answers if (found := counts(each)) is not None]
-    if len(counted) == len(answers):
-        return Told(engine, sum(rounds for rounds, _ in counted), _sums(own for _, own in counted), _ids(answers))
-    since = (server.counters() or Counted()) - before
-    if since.rounds is None:
+    each = [found for answer in answers if (found := counts(answer)) is not None]
+    if len(each) == len(answers):
+        return Told(engine, added(each), _ids(answers), each=tuple(each))
+    whole = standing.counted.get(engine, Counted())
+    if whole.rounds is None:
         raise ServerError("the server does not count what it accepts.")
-    return Told(engine, since.rounds, since.by_position, _ids(answers))
+    return Told(engine, Rounds(whole.rounds, whole.by_position), _ids(answers))
 
 
-def counts(answer: Answer) -> tuple[int, tuple[int, ...]] | None:
-    """Rounds with a draft, and accepted tokens by position, of one answer; None where the server counts no rounds."""
+def counts(answer: Answer) -> Rounds | None:
+    """Of one answer; None where the server counts no rounds."""
     own = answer.counted or Counted()
     if own.drafted_per_round:
-        rounds = sum(drafted > 0 for drafted in own.drafted_per_round)
         most = max(own.accepted_per_round, default=0)
-        return rounds, tuple(sum(each > i for each in own.accepted_per_round) for i in range(most))
-    return None if own.rounds is None else (own.rounds, own.by_position)
+        accepted = tuple(sum(each > i for each in own.accepted_per_round) for i in range(most))
+        return Rounds(sum(drafted > 0 for drafted in own.drafted_per_round), accepted)
+    return None if own.rounds is None else Rounds(own.rounds, own.by_position)
 
 
-def _sums(every: Any) -> tuple[int, ...]:
-    return tuple(sum(column) for column in zip_longest(*every, fillvalue=0))
+def added(each: Iterable[Rounds]) -> Rounds:
+    """Of several answers together."""
+    every = list(each)
+    columns = zip_longest(*(own.accepted for own in every), fillvalue=0)
+    return Rounds(sum(own.count for own in every), tuple(sum(column) for column in columns))
 
 
 def _ids(answers: Sequence[Answer]) -> tuple[tuple[int, ...], ...]:
@@ -173,7 +186,7 @@ def by_transformers(lab: Lab, asked: Sequence[Prompt]) -> Told:
             rounds += len(widths)
     finally:
         hook.remove()
-    return Told("transformers " + version("transformers"), rounds, (), tuple(found))
+    return Told("transformers " + version("transformers"), Rounds(rounds, ()), tuple(found))
 
 
 @contextmanager
@@ -209,14 +222,17 @@ def _up(url: str, process: subprocess.Popen[bytes], log: Path) -> Server:
 
 
 def table(ours: Told, theirs: Sequence[Told]) -> str:
-    """Ours first; texts are compared with ours."""
+    """Ours first; texts are compared with ours, and the rounds of those that are equal, where both are counted."""
     lines = []
     for told in (ours, *theirs):
         both = zip(ours.texts, told.texts, strict=True)
-        equal = sum(_from(a, told.unseen) == _from(b, told.unseen) for a, b in both)
-        positions = " ".join(map(str, told.by_position)) or "not counted"
-        lines.append((told.engine, str(told.rounds), positions, f"{equal} of {len(ours.texts)}"))
-    return markdown.table(("engine", "rounds", "accepted by position", "texts equal to ours"), lines)
+        equal = [i for i, (a, b) in enumerate(both) if _from(a, told.unseen) == _from(b, told.unseen)]
+        same = [
+            str(added(side.each[i] for i in equal)) if told.each and told is not ours else "-" for side in (ours, told)
+        ]
+        lines.append((told.engine, str(told.whole), f"{len(equal)} of {len(ours.texts)}", *same))
+    head = ("engine", "rounds: accepted", "texts equal to ours", "of these, ours", "of these, this engine's")
+    return markdown.table(head, lines)
 
 
 def _from(text: Sequence[int], least: int) -> list[int]:
@@ -258,7 +274,8 @@ def main() -> None:
     logging.set_verbosity_error()  # it warns of each text that no token may end
     about = (
         f"{datetime.date.today()}: {PROMPTS} prompts of those written for training, {TOKENS} tokens each, T = 0, "
-        f"gamma {GAMMA}, bfloat16 on a CPU. Rounds have a draft; accepted tokens by position, the first one first."
+        f"gamma {GAMMA}, bfloat16 on a CPU. Rounds that had a draft, and the tokens accepted at each position, the first "
+        "one first."
     )
     parts = ["# Other engines with the same drafters", about]
     for each in pairs(given.smollm2):
