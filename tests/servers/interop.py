@@ -274,8 +274,8 @@ def main() -> None:
     logging.set_verbosity_error()  # it warns of each text that no token may end
     about = (
         f"{datetime.date.today()}: {PROMPTS} prompts of those written for training, {TOKENS} tokens each, T = 0, "
-        f"gamma {GAMMA}, bfloat16 on a CPU. Rounds that had a draft, and the tokens accepted at each position, the first "
-        "one first."
+        f"gamma {GAMMA}, bfloat16 on a CPU. Rounds that had a draft, and the tokens accepted at each position, "
+        "the first one first."
     )
     parts = ["# Other engines with the same drafters", about]
     for each in pairs(given.smollm2):
