@@ -20,6 +20,8 @@ from tests.support.visit import EVIL, UNFOLDS, load, record
 
 pytestmark = pytest.mark.browser
 
+ENDLESS = "?max_new_tokens=2000"  # still runs when Stop is pressed, however slow the page is
+
 
 # What a visitor sees and does.
 
@@ -75,7 +77,7 @@ def test_stop_freezes_the_picture_and_keeps_what_was_measured(visit: Any) -> Non
 
 @pytest.mark.live_page
 def test_stop_in_the_middle_of_decoding_freezes_the_picture_too(visit: Any) -> None:
-    page = visit("?max_new_tokens=512&temperature=1")
+    page = visit(ENDLESS + "&temperature=1")
     page.ready()
     before = json.dumps(page.ask("e => e.store.run"))
     page.ask("e => { e.transport.speed = 100; }")
@@ -118,7 +120,7 @@ def test_above_zero_the_distribution_is_the_same_and_the_draws_are_not(visit: An
 
 
 def test_stop_ends_the_run_at_once(visit: Any) -> None:
-    page = visit("?max_new_tokens=512")
+    page = visit(ENDLESS)
     page.ready()
     page.page.click("#ds-run")
     page.until("e => e.store.source === 'live' && e.store.lanes.length > 1 && e.store.lanes[1].rounds.length > 1")
