@@ -9,7 +9,7 @@ import pytest
 
 pytestmark = [pytest.mark.browser, pytest.mark.live_page]
 
-LONG = "?temperature=1&max_new_tokens=1500"
+LONG = "?temperature=1&max_new_tokens=1000"
 
 
 def reloaded(page: Any) -> None:
