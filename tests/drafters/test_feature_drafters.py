@@ -126,7 +126,7 @@ def test_a_block_sees_every_committed_feature_and_no_drafted_one(pair: Lab, draf
             count = step.tree.distributions.shape[1]
             context = head.fuse(states(pair, text[:-1], head.layers))
             place = torch.arange(len(text) + count)[None]
-            logits = head(head.tokens(torch.tensor([text[-1]]), count), context, place)
+            logits = head.project(head(head.tokens(torch.tensor([text[-1]]), count), context, place))
             torch.testing.assert_close(step.tree.distributions[b], logits[0, 1:].softmax(-1), **CLOSE)
 
 
@@ -142,7 +142,7 @@ def test_a_dspark_block_is_corrected_for_the_drafted_token_before(pair: Lab) -> 
             drafted = step.tree.tokens[b]
             context = head.fuse(states(pair, text[:-1], head.layers))
             place = torch.arange(len(text) + len(drafted))[None]
-            logits = head(head.tokens(torch.tensor([text[-1]]), len(drafted)), context, place)[0, 1:]
+            logits = head.project(head(head.tokens(torch.tensor([text[-1]]), len(drafted)), context, place))[0, 1:]
             before = torch.cat([torch.tensor([text[-1]]), drafted[:-1]])
             want = head.to_target((logits + head.bias(head.read(before))).softmax(-1))
             torch.testing.assert_close(step.tree.distributions[b], want, **CLOSE)

@@ -345,7 +345,7 @@ def test_a_block_attends_to_the_context_and_to_itself_both_ways() -> None:
     mixed = torch.softmax(query @ key.transpose(-1, -2) / 8**0.5, -1) @ value
     rows = rows + attention.o_proj(mixed.transpose(1, 2).flatten(2))
     rows = rows + layer.mlp(layer.post_attention_layernorm(rows))
-    close(head(tokens, context, positions(1, 9)), head.norm(rows) @ LENDER.lm_head.T)
+    close(head.project(head(tokens, context, positions(1, 9))), head.norm(rows) @ LENDER.lm_head.T)
 
 
 def test_a_block_with_a_cache_equals_the_block_over_the_whole_context() -> None:
@@ -375,6 +375,11 @@ def test_a_block_with_a_cache_equals_the_block_over_the_whole_context() -> None:
         cache.keep_first(kept, int(lengths.max()))
 
 
+def block_logits(head: Block, text: Tensor) -> Tensor:
+    """Of three tokens after the text [B, 8]."""
+    return head.project(head(head.tokens(text[:, -1], 3), head.fuse(states(head, text)), positions(len(text), 12)))
+
+
 @pytest.mark.parametrize("kind", [*RECURRENT, "medusa", "block", "dspark"])
 def test_a_head_trains_only_its_own_weights(kind: str) -> None:
     """Also after it ran in inference mode, as it does between training steps."""
@@ -385,10 +390,9 @@ def test_a_head_trains_only_its_own_weights(kind: str) -> None:
         if isinstance(head, Medusa):
             return head(states(head, text))  # type: ignore[no-any-return]
         if isinstance(head, DSpark):
-            rows = head.rows(head.tokens(text[:, -1], 3), head.fuse(states(head, text)), positions(2, 12))
-            return head.project(rows) + head.bias(head.read(text[:, :4]))
+            return block_logits(head, text) + head.bias(head.read(text[:, :4]))
         if isinstance(head, Block):
-            return head(head.tokens(text[:, -1], 3), head.fuse(states(head, text)), positions(2, 12))  # type: ignore[no-any-return]
+            return block_logits(head, text)
         assert isinstance(head, RecurrentHead)
         return one_shot(head, text)[0]
 

@@ -253,7 +253,7 @@ def test_blocks_trained_together_equal_blocks_drafted_one_by_one(target: Any, te
         for which, start in enumerate(anchors[text].tolist()):
             tokens = head.tokens(ids[text, start, None], 8)
             context = head.fuse(states[text : text + 1, :start])
-            alone = head.rows(tokens, context, torch.arange(start + 9)[None])
+            alone = head(tokens, context, torch.arange(start + 9)[None])
             torch.testing.assert_close(found[text, which, 1:], alone[0, 1:], atol=2e-4, rtol=1e-3)
 
 

@@ -132,12 +132,11 @@ class BlockSource(Source):
         table.begin_write(offsets)
         position_ids = table.length[:, None] + offsets
         table.widen()
-        rows = self._head.rows(
-            tokens, self._head.fuse(states), position_ids, self._mask(kept, fresh, count), self._cache
-        )
+        context, mask = self._head.fuse(states), self._mask(kept, fresh, count)
+        block: Tensor = self._head(tokens, context, position_ids, mask, self._cache)
         self._rows = [rows + more for rows, more in zip(self._rows, real, strict=True)]
         self._cache.keep_first(kept, max(self._rows))
-        return rows[:, 1:]
+        return block[:, 1:]
 
     def _mask(self, kept: Tensor, fresh: int, count: int) -> Tensor:
         """[B, 1, 1 + count, view]: every row of the block sees all real features and the whole block."""

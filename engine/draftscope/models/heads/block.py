@@ -59,18 +59,8 @@ class Block(Head):
         mask: Tensor | None = None,
         cache: SlotCache | None = None,
     ) -> Tensor:
-        """Logits [B, N, D] of the block's tokens; the logits of the first token, which is given, are meaningless."""
-        return self.project(self.rows(tokens, context, position_ids, mask, cache))
-
-    def rows(
-        self,
-        tokens: Tensor,
-        context: Tensor,
-        position_ids: Tensor,
-        mask: Tensor | None = None,
-        cache: SlotCache | None = None,
-    ) -> Tensor:
-        """The block's hidden states [B, N, hidden], for `project`.
+        """The block's hidden states [B, N, hidden], for `project`; those of the first token, which is given, predict
+        nothing.
 
         tokens [B, N]. context [B, C, hidden]: fused features that are not in the cache yet; without a cache those of
         the whole text. position_ids [B, C + N]: the context's, then the block's. `cache` is ready to write these C + N

@@ -75,4 +75,5 @@ def blocks(head: Block, ids: Tensor, states: Tensor, anchors: Tensor) -> Tensor:
     sees_block = (block[:, None] == block).expand(texts, -1, -1)
     mask = torch.cat([sees_text, sees_block], 2)[:, None]
     position_ids = torch.cat([before.expand(texts, -1), inside], 1)
-    return head.rows(tokens, head.fuse(states), position_ids, mask).view(texts, count, size, -1)
+    rows: Tensor = head(tokens, head.fuse(states), position_ids, mask)
+    return rows.view(texts, count, size, -1)
