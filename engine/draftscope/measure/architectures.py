@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import logging
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -18,11 +18,12 @@ from time import perf_counter
 from typing import Any
 
 import torch
-from transformers import CONFIG_MAPPING, AutoModelForCausalLM, GenerationConfig
+from transformers import CONFIG_MAPPING, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
 import draftscope
 from draftscope.base import markdown
 from draftscope.base.assets import assets
+from draftscope.measure.program import run
 
 SIZE: dict[str, Any] = {
     "hidden_size": 512, "intermediate_size": 1536, "num_hidden_layers": 12, "num_attention_heads": 8,
@@ -82,8 +83,6 @@ def measured(kind: str, folder: Path, repeats: int) -> Measured:
 
 def written(kind: str, folder: Path) -> None:
     """A random network of the architecture, with the embedded models' tokenizer."""
-    from transformers import AutoTokenizer
-
     torch.manual_seed(0)
     tokenizer = AutoTokenizer.from_pretrained(assets() / "models" / "llama-draftscope-15m")
     config = CONFIG_MAPPING[kind](vocab_size=len(tokenizer), **(SIZE | KINDS[kind]))
@@ -91,7 +90,7 @@ def written(kind: str, folder: Path) -> None:
     tokenizer.save_pretrained(folder)
 
 
-def seconds(way: Any) -> float:
+def seconds(way: Callable[[], object]) -> float:
     start = perf_counter()
     way()
     return perf_counter() - start
@@ -109,21 +108,20 @@ def table(found: Sequence[Measured]) -> str:
     return markdown.table(head, lines)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m draftscope.measure.architectures", description=__doc__)
-    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
-    parser.add_argument("--repeats", type=int, default=REPEATS)
-    parser.add_argument("--save", type=Path, help="a Markdown file to write the table to")
-    given = parser.parse_args()
+def _report(given: argparse.Namespace) -> str:
     logging.getLogger("transformers").setLevel(logging.ERROR)
     found = []
     for kind in given.kinds:
         with tempfile.TemporaryDirectory() as folder:
             found.append(measured(kind, Path(folder), given.repeats))
-    text = f"{torch.get_num_threads()} threads, bfloat16\n\n{table(found)}"
-    print(text)
-    if given.save is not None:
-        given.save.write_text(text + "\n", encoding="utf-8")
+    return f"{torch.get_num_threads()} threads, bfloat16\n\n{table(found)}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m draftscope.measure.architectures", description=__doc__)
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
+    parser.add_argument("--repeats", type=int, default=REPEATS)
+    run(parser, _report)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import statistics
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from time import perf_counter
 
 import torch
@@ -18,6 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from draftscope.base import markdown
+from draftscope.measure.program import run
 from draftscope.models.forward.linear import product
 from draftscope.models.native.available import why_not
 from draftscope.models.native.linear import linear
@@ -51,7 +51,7 @@ def ways(shapes: Shapes) -> tuple[Ways, int]:
     inputs = [weight.shape[1] for weight in weights]
     found: Ways = {
         COPY: lambda _: target.copy_(source),
-        "oneDNN, packed": lambda rows: [run(rows[i]) for run, i in zip(packed, inputs, strict=True)],
+        "oneDNN, packed": lambda rows: [multiply(rows[i]) for multiply, i in zip(packed, inputs, strict=True)],
         "F.linear": lambda rows: [F.linear(rows[i], weight) for i, weight in zip(inputs, weights, strict=True)],
     }
     if not why_not():
@@ -109,12 +109,7 @@ def main() -> None:
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--rows", nargs="+", type=int, default=list(ROWS))
     parser.add_argument("--times", type=int, default=TIMES, help="timed passes; the median counts")
-    parser.add_argument("--save", type=Path, help="a Markdown file to write the tables to")
-    given = parser.parse_args()
-    text = report(given.models, given.threads, given.rows, given.times)
-    print(text)
-    if given.save is not None:
-        given.save.write_text(text + "\n", encoding="utf-8")
+    run(parser, lambda given: report(given.models, given.threads, given.rows, given.times))
 
 
 if __name__ == "__main__":

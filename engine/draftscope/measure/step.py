@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from statistics import median
 from time import perf_counter
 from typing import Any
@@ -25,6 +24,7 @@ from draftscope.base import markdown
 from draftscope.base.errors import DraftscopeError
 from draftscope.decode.lab import Lab
 from draftscope.drafters.settings import Settings
+from draftscope.measure.program import run
 from draftscope.models.forward import native
 from draftscope.models.forward.decoder import Decoder
 from draftscope.models.forward.native import NativeDecoder
@@ -42,13 +42,13 @@ def products(decoder: Decoder) -> Callable[[], Parts]:
     """Times one row times every weight of a model; the seconds by kind of weight."""
     calls = [(f"product: {WEIGHTS[name]}", _call(getattr(layer, name))) for layer in decoder.layers for name in WEIGHTS]
     calls.append(("product: output", _call(decoder.head)))
-    run, program, threads = programs().run, programs().multiply, torch.get_num_threads()
+    call, program, threads = programs().run, programs().multiply, torch.get_num_threads()
 
     def timed() -> Parts:
         spent = dict.fromkeys((name for name, _ in calls), 0.0)
         for name, (arguments, _) in calls:
             began = perf_counter()
-            run(program, arguments.ctypes.data, threads, 0)
+            call(program, arguments.ctypes.data, threads, 0)
             spent[name] += perf_counter() - began
         return spent
 
@@ -71,12 +71,12 @@ def _timed_program() -> Iterator[list[float]]:
     spent: list[float] = []
     own = programs()
 
-    def run(*given: int) -> None:
+    def timed(*given: int) -> None:
         began = perf_counter()
         own.run(*given)
         spent.append(perf_counter() - began)
 
-    with patch.object(native, "programs", lambda: own._replace(run=run)):
+    with patch.object(native, "programs", lambda: own._replace(run=timed)):
         yield spent
 
 
@@ -131,21 +131,20 @@ def table(found: dict[str, Parts]) -> str:
     return markdown.table(head, lines)
 
 
+def _report(given: argparse.Namespace) -> str:
+    with draftscope.load(given.target, threads=given.threads) as lab:
+        if not isinstance(lab.target.run, NativeDecoder):
+            raise DraftscopeError(f"'{lab.target.name}' does not run compiled in bfloat16; choose another target.")
+        title = f"{lab.target.name}, bfloat16, threads: {torch.get_num_threads()}"
+        return f"{title}\n\n{table(measured(lab, given.runs))}"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m draftscope.measure.step", description=__doc__)
     parser.add_argument("--target", help="a model that runs compiled; the embedded one is the default")
     parser.add_argument("--threads", type=int)
     parser.add_argument("--runs", type=int, default=RUNS, help="the median of so many counts")
-    parser.add_argument("--save", type=Path, help="a Markdown file to write the table to")
-    given = parser.parse_args()
-    with draftscope.load(given.target, threads=given.threads) as lab:
-        if not isinstance(lab.target.run, NativeDecoder):
-            raise DraftscopeError(f"'{lab.target.name}' does not run compiled in bfloat16; choose another target.")
-        title = f"{lab.target.name}, bfloat16, threads: {torch.get_num_threads()}"
-        text = f"{title}\n\n{table(measured(lab, given.runs))}"
-    print(text)
-    if given.save is not None:
-        given.save.write_text(text + "\n", encoding="utf-8")
+    run(parser, _report)
 
 
 if __name__ == "__main__":
