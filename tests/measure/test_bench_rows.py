@@ -186,6 +186,15 @@ def test_the_gaps_of_a_reader_are_a_rounds_time_and_then_nothing() -> None:
     assert found["p50"] == 0 and found["p99"] == pytest.approx(7.84) and found["sd"] == pytest.approx(3.2)
 
 
+def test_a_reader_also_waits_between_the_stages() -> None:
+    """3 ms beside each round: a part of the gaps, of a token's time, and of the time of a full batch."""
+    steps = [kept(0, 8, 0, 0, 0, emitted=(n,), drafted=3)._replace(between=3.0) for n in (4, 1)]
+    rounds = Rounds.of(steps)
+    assert rounds.gaps().tolist() == [11, 0, 0, 0, 11]
+    assert rounds.ms_per_token(5) == [11 / 4] * 4 + [11]
+    assert rounds.tokens_per_s_while_full() == pytest.approx(5 / 0.022)
+
+
 def test_a_row_has_the_gaps_of_its_own_runs_and_a_batch_has_none() -> None:
     """Repeats of 4 and 2 ms a round: eight tokens of two rounds, of which each writes four."""
     plain = Rounds.of([kept(0, 1, 0, 0, 0)] * 8)

@@ -83,7 +83,7 @@ def finish(run: BenchRun) -> NDArray[np.float64]:
     """[B]: milliseconds after which each sequence of a run was complete, prefill included."""
     if run.rounds is None or run.case.batch == 1:
         return np.full(run.case.batch, 1e3 * run.seconds)
-    rounds = run.rounds.stages.sum(1)
+    rounds = run.rounds.ms
     ends = 1e3 * run.seconds - rounds.sum() + np.cumsum(rounds)
     last = len(rounds) - 1 - (run.rounds.emitted[::-1] > 0).argmax(0)
     return np.asarray(ends[last], dtype=float)

@@ -94,6 +94,11 @@ class Rounds:
         return Rounds(*(getattr(self, each.name)[chosen] for each in fields(self)))
 
     @property
+    def ms(self) -> NDArray[np.float64]:
+        """[R]: milliseconds of each round as a reader waits for it: its stages and what is beside them."""
+        return np.asarray(self.stages.sum(1) + self.between)
+
+    @property
     def between_ms(self) -> float:
         """Milliseconds beside the stages of a round, in the median."""
         return float(np.median(self.between))
@@ -137,7 +142,7 @@ class Rounds:
         """Of all sequences together, until the round in which the first of them ends, without prefill."""
         last = len(self.emitted) - (self.emitted[::-1] > 0).argmax(0)  # [B] rounds until each has ended
         first = int(last.min())
-        return float(1e3 * self.emitted[:first].sum() / self.stages[:first].sum())
+        return float(1e3 * self.emitted[:first].sum() / self.ms[:first].sum())
 
     def gaps(self) -> NDArray[np.float64]:
         """Milliseconds between the tokens of a single sequence as a reader gets them: a round's first token comes with
@@ -145,7 +150,7 @@ class Rounds:
         counts = self.emitted[:, 0]
         gaps = np.zeros(int(counts.sum()))
         wrote = counts > 0
-        gaps[(np.cumsum(counts) - counts)[wrote]] = self.stages.sum(1)[wrote]
+        gaps[(np.cumsum(counts) - counts)[wrote]] = self.ms[wrote]
         return gaps
 
     def gap_ms(self) -> dict[str, float]:
@@ -161,7 +166,7 @@ class Rounds:
         many tokens, at least `parts`.
         """
         tokens = int(self.emitted[:, 0].sum())
-        share = self.stages.sum(1) / self.emitted.sum(1)
+        share = self.ms / self.emitted.sum(1)
         spent, wrote = np.zeros(parts), np.zeros(parts)
         for counts in self.emitted.T:  # [R]
             part = np.arange(tokens) * parts // tokens
