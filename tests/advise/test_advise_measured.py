@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from itertools import islice
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -16,6 +17,7 @@ from draftscope.advise.candidates import Candidate
 from draftscope.advise.costs import CalibratedCosts
 from draftscope.advise.fitted import fitted
 from draftscope.advise.model import round_cost
+from draftscope.advise.observed import Observed
 from draftscope.advise.probe import Probed, Stopped, able, probe
 from draftscope.advise.question import Objective, Question
 from draftscope.advise.verdict import Verdict
@@ -23,6 +25,7 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.base.prompts import Prompt, shipped
 from draftscope.decode.lab import Lab
 from draftscope.drafters import find
+from draftscope.drafters.settings import Settings
 from draftscope.measure.bench.rounds import Rounds
 from draftscope.measure.bench.runner import BenchRun
 from draftscope.measure.bench.systems import PLAIN, Case, Label
@@ -52,6 +55,14 @@ def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
 # probing
 
 
+def accepted_in_rounds(lab: Lab, gamma: int, like: Observed) -> list[int]:
+    """Tokens accepted in each of as many rounds of a chain that was run."""
+    settings = Settings.of(drafter="draft", gamma=gamma, max_new_tokens=80)
+    session = lab.session_of([[0, 1, 2]], settings, (0,), ends=False)
+    session.prefill()
+    return [len(step.paths[0]) for step in islice(session.steps(), len(like.prompts[0].accepted))]
+
+
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_smaller_sizes_follow_from_the_same_rounds(tiny: Lab, temperature: float) -> None:
     cases = [Case("k", number, ((0, 1, 2),), temperature) for number in range(2)]
@@ -63,7 +74,8 @@ def test_smaller_sizes_follow_from_the_same_rounds(tiny: Lab, temperature: float
         assert (observed.accepted <= gamma).all()
     assert chains[1].tau <= chains[3].tau <= chains[8].tau
     if temperature == 0:
-        assert (chains[2].accepted == np.minimum(chains[8].accepted, 2)).all()
+        for gamma in (1, 2, 5):
+            assert chains[gamma].prompts[0].accepted.tolist() == accepted_in_rounds(tiny, gamma, chains[gamma])
     trees = {each.shape: own for each, own in found["sampled-tree"].observed.items()}
     assert (trees[2, 1].nodes == 4).all() and trees[2, 1].tau <= trees[3, 2, 1, 1].tau
 
@@ -161,13 +173,13 @@ def test_only_what_a_server_could_run_is_compared_unless_it_is_named(pair: Lab) 
 
 
 def made_run(label: Label, case: Case, seconds: float, repeat: int = 0, ends: tuple[int, ...] = ()) -> BenchRun:
-    """A run whose rounds take 1 ms; sequence b is complete in round `ends[b]`."""
+    """A run whose rounds take 1 ms, .1 of it beside the stages; sequence b is complete in round `ends[b]`."""
     rounds = None
     if ends:
         emitted = np.array([[int(row < end) for end in ends] for row in range(max(ends))])
-        stages = np.tile([0.2, 0.2, 0.2, 0.2, 0.2], (max(ends), 1))
+        stages = np.tile([0.2, 0.2, 0.2, 0.2, 0.1], (max(ends), 1))
         one = np.ones(max(ends), dtype=np.int64)
-        rounds = Rounds(one, stages, emitted, 0 * emitted, 0 * emitted, 0.0 * one)
+        rounds = Rounds(one, stages, emitted, 0 * emitted, 0 * emitted, 0.1 * one)
     ids = [list(range(8)) for _ in case.prompts]
     return BenchRun(label, case, repeat, seconds, ids, rounds)
 

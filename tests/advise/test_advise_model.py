@@ -59,6 +59,14 @@ def test_intervals_are_over_prompts_not_rounds() -> None:
     assert tau_interval(unlike).low == 1 and tau_interval(unlike).high == 5
 
 
+def test_the_beginning_of_an_answer_has_the_rounds_that_write_it() -> None:
+    whole = Observed((rounds([2, 0, 4, 1]), rounds([0, 0, 0, 0])))
+    assert [own.accepted.tolist() for own in whole.first(4).prompts] == [[2, 0], [0] * 4]
+    assert [own.accepted.tolist() for own in whole.first(5).prompts] == [[2, 0, 4], [0] * 4]
+    assert [own.nodes.tolist() for own in whole.first(1).prompts] == [[4], [4]]
+    assert whole.first(99).tau == whole.tau
+
+
 # the model against brute force
 
 
@@ -125,6 +133,16 @@ def test_latency_is_the_mean_and_throughput_the_end_of_the_batch() -> None:
     best = {objective: each[0].ratio.median for objective, each in found.items()}
     assert best[Objective.TAIL] < best[Objective.THROUGHPUT] < best[Objective.LATENCY]
     assert best[Objective.COST] == best[Objective.THROUGHPUT]
+
+
+def test_the_ratio_is_the_median_of_the_prompts_as_the_proof_measures_it() -> None:
+    """One text is written five times as fast and one no faster: in the total time the slow one counts more."""
+    unlike = {Candidate("draft", 4): Observed((rounds([4] * 20), rounds([0] * 20)))}
+    costs = TypedCosts(0.0)
+    (found,) = predict(Question(length=100), unlike, costs, NO_PREFILL)
+    assert found.ratio.median == pytest.approx((5 + 1) / 2)
+    (tail,) = predict(Question(Objective.TAIL, length=100), unlike, costs, NO_PREFILL)
+    assert tail.ratio.median == pytest.approx(1)
 
 
 def test_a_draft_that_is_never_accepted_writes_a_token_a_round() -> None:

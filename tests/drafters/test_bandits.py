@@ -17,14 +17,14 @@ from draftscope.drafters import Outcome, State
 from draftscope.drafters.model import cascade
 from draftscope.drafters.policy import bandit
 from draftscope.drafters.policy.arms import arms_of
-from draftscope.drafters.policy.implied import accepted, lies_in
+from draftscope.drafters.policy.implied import accepted, lies_in, rounds
 from draftscope.drafters.policy.policies import POLICIES, Policy
 from draftscope.drafters.settings import Settings
 from draftscope.measure.check import FALSE_ALARM, TESTS, GreedyTest, chi_square, exact_joint, sampled_joint
 from draftscope.trace import files
 from draftscope.trace.events import EVENT, PolicyNote
 from draftscope.verify.sampling import Sampling
-from draftscope.verify.tree import DraftTree, full
+from draftscope.verify.tree import DraftTree, Topology, full
 from draftscope.verify.uniforms import Streams, Uniforms
 from draftscope.verify.verify import verify_block, verify_greedy, verify_tree
 from tests.decode.test_loop import PROMPT
@@ -203,6 +203,58 @@ def test_a_shorter_block_is_not_the_beginning_of_a_longer_one() -> None:
     cut = verify_block(p, tree, uniforms).accepted.clamp(max=2)
     assert bool((cut < want).any())
     assert bool((cut > want).any())
+
+
+def fully_drafted(form: Topology, path: list[int]) -> Outcome:
+    """The outcome of a tree whose nodes on `path` were accepted."""
+    tokens = torch.zeros(1, form.nodes, dtype=torch.long)
+    belief = torch.zeros(1, form.nodes + 1, dtype=torch.long)
+    return Outcome(DraftTree(form, tokens, None, belief, belief, tokens.bool(), (), "none"), [path], [0])
+
+
+@pytest.mark.parametrize(
+    ("large", "path", "small", "want"),
+    [
+        ((1,) * 8, [], (1,), [0]),
+        ((1,) * 8, [0, 1, 2, 3], (1,), [1, 1, 0]),
+        ((1,) * 8, [0, 1, 2, 3, 4], (1,), [1, 1, 1]),
+        ((1,) * 8, list(range(7)), (1,) * 3, [3, 3]),
+        ((1,) * 8, list(range(8)), (1,) * 2, [2, 2, 2]),
+        ((1,) * 8, list(range(8)), (1,) * 3, [3, 3]),  # and a round whose end is not known
+        ((3, 2, 1), [2, 8, 14], (2, 1), [0, 2]),
+        ((3, 2, 1), [2, 7, 13], (1, 1), [0, 2]),
+        ((3, 2, 1), [2, 8, 14], (1, 1), [0, 0]),  # and one that begins with the last node
+    ],
+)
+def test_a_small_draft_needs_several_rounds_where_a_large_one_needs_one(
+    large: tuple[int, ...], path: list[int], small: tuple[int, ...], want: list[int]
+) -> None:
+    outcome = fully_drafted(full(large, 1), path)
+    nothing = torch.zeros(1, 0)
+    assert rounds(outcome, Uniforms(nothing, nothing, nothing), small) == [want]
+
+
+@pytest.mark.parametrize("gamma", [1, 2, 3, 5])
+def test_easy_passages_weigh_as_much_as_they_are_long(gamma: int) -> None:
+    """A text that is half hard and half easy: tokens a round of a short chain, from the rounds of a long one."""
+    dice, nothing = random.Random(3), torch.zeros(1, 0)
+    right = [dice.random() < (0.95 if at // 500 % 2 else 0.2) for at in range(20_000)]
+
+    def run(longest: int) -> list[int]:
+        found, at = [], 0
+        while at + longest < len(right):
+            wrong = right[at : at + longest].index(False) if False in right[at : at + longest] else longest
+            found.append(wrong)
+            at += wrong + 1
+        return found
+
+    form, unused = full((1,) * 8, 1), Uniforms(nothing, nothing, nothing)
+    outcomes = {count: fully_drafted(form, list(range(count))) for count in range(9)}
+    told = [took for count in run(8) for took in rounds(outcomes[count], unused, (1,) * gamma)[0]]
+    want = 1 + sum(run(gamma)) / len(run(gamma))
+    assert 1 + sum(told) / len(told) == pytest.approx(want, rel=0.03)
+    each_once = [min(count, gamma) for count in run(8)]
+    assert 1 + sum(each_once) / len(each_once) < 0.93 * want
 
 
 def test_only_smaller_drafts_with_the_same_verification_are_implied(tiny: Lab) -> None:

@@ -39,7 +39,8 @@ PROBING, SCREENING = 0.35, 0.25  # shares of the time; the proof has the rest
 LEAST_PROOF = 0.1  # of the time, even if the machine was slower than foreseen
 CONTENDERS, EACH = 6, 2  # candidates that are screened, and of one drafter at most
 PROVEN = 2
-PROBE_TOKENS = 64  # of a prompt
+PROBE_TOKENS = 128  # of an answer, at most: whether it loops, and what is accepted, changes from its start to its end
+SPARE = 32  # tokens beyond an answer: the probe does not cut its last draft
 LEAST_TOKENS = 16  # of an answer in the proof
 MOST_REPEATS = 5
 SHOWN_READERS = (1, 2, 4, 8, 16, 32, 64)
@@ -165,9 +166,7 @@ def cases_of(
 ) -> tuple[list[Case], list[Case], list[str]]:
     """The prompts one by one and in batches of the asked size, the kinds in turn; and notes on unusable ones."""
     contexts = () if question.context is None else (question.context,)
-    plan = BenchPlan(
-        temperatures=(question.temperature,), contexts=contexts, tokens=max(question.length, PROBE_TOKENS) + 32
-    )
+    plan = BenchPlan(temperatures=(question.temperature,), contexts=contexts, tokens=question.length + SPARE)
     single, notes = cases(lab, plan, prompts)
     many, _ = cases(lab, replace(plan, batches=(question.concurrency,)), prompts)
     return _in_turn(single), _in_turn(many), notes
@@ -228,7 +227,8 @@ def _proven(
     plan = BenchPlan(
         temperatures=(question.temperature,), batches=(question.concurrency,), tokens=tokens, repeats=1, peers=False
     )
-    at_hand = predict(question, {each: known.observed[each] for each in contenders}, known.costs, known.prefill, tokens)
+    seen = {each: known.observed[each].first(tokens) for each in contenders}
+    at_hand = predict(question, seen, known.costs, known.prefill, tokens)
     ratios = {each.candidate: each.ratio.median for each in at_hand}
     screening = proof.run(lab, plan, contenders, texts[:prompts], warm_up=True, watch=watch)
     runs, notes = yield from _counted(screening, Stage.SCREENING, until)

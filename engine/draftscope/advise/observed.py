@@ -25,6 +25,11 @@ class PromptRounds:
     nodes: NDArray[np.int64]  # [R] drafted nodes
     levels: NDArray[np.int64]  # [R] draft steps: the depth of the deepest node
 
+    def first(self, tokens: int) -> PromptRounds:
+        """The rounds that write the first `tokens` tokens, or all if they write fewer."""
+        count = int(np.searchsorted(np.cumsum(self.accepted + 1), tokens)) + 1
+        return PromptRounds(self.accepted[:count], self.nodes[:count], self.levels[:count])
+
 
 @dataclass(frozen=True)
 class Observed:
@@ -43,6 +48,10 @@ class Observed:
     @property
     def levels(self) -> NDArray[np.int64]:
         return np.concatenate([own.levels for own in self.prompts])
+
+    def first(self, tokens: int) -> Observed:
+        """The rounds that write the first `tokens` tokens of each prompt's answer."""
+        return Observed(tuple(own.first(tokens) for own in self.prompts))
 
     @property
     def rounds(self) -> int:

@@ -1,6 +1,6 @@
-"""Measures acceptance on the prompts: each drafter runs at its largest size, and smaller sizes follow from the same
-rounds (`drafters/policy/implied.py`), which no other run would tell more exactly. A few rounds at its smallest size are
-timed too: what a round costs does not follow from a larger one.
+"""Measures acceptance on the prompts: each drafter runs at its largest size, from which the rounds of smaller sizes
+follow (`drafters/policy/implied.py`). A few rounds at its smallest size are timed too: what a round costs does not
+follow from a larger one.
 
 Drafters take turns on each prompt. After `KEEP_AFTER` prompts those far behind run no more.
 """
@@ -22,7 +22,7 @@ from draftscope.decode.session import Session, Step
 from draftscope.drafters import DrafterInfo
 from draftscope.drafters.drafter import Outcome
 from draftscope.drafters.options import nodes_in
-from draftscope.drafters.policy.implied import accepted as accepted_of
+from draftscope.drafters.policy.implied import rounds as rounds_of
 from draftscope.drafters.settings import Settings
 from draftscope.measure.bench.rounds import Rounds, timed_steps
 from draftscope.measure.bench.systems import PLAIN, Case, refuse_unknown
@@ -140,7 +140,7 @@ def _run(lab: Lab, probed: Probed, ask: Ask) -> None:
         kept.append(own_step)
         levels.append(step.tree.topology.height)
         for candidate, own in rounds.items():
-            own.append(_round(step, run, candidate))
+            own += _rounds(step, run, candidate)
         slow = perf_counter() > until and len(kept) >= LEAST_ROUNDS
         if slow or len(session.transcripts[0].tokens) >= ask.tokens:
             break
@@ -181,15 +181,15 @@ def _session(lab: Lab, run: Candidate, ask: Ask) -> tuple[Session, float]:
     return session, 1e3 * (perf_counter() - began)
 
 
-def _round(step: Step, run: Candidate, candidate: Candidate) -> tuple[int, int, int]:
-    """Accepted tokens, nodes and levels of the round, had it been the candidate's."""
+def _rounds(step: Step, run: Candidate, candidate: Candidate) -> list[tuple[int, int, int]]:
+    """Accepted tokens, nodes and levels of each round in which the candidate would have written this round's tokens."""
     nodes, levels = step.tree.nodes, step.tree.topology.height
     form = candidate.form
     if form is None or candidate == run or not nodes:
-        return len(step.paths[0]), nodes, levels
+        return [(len(step.paths[0]), nodes, levels)]
     outcome = Outcome(step.tree, step.paths, step.last, None, None, step.verification)
-    took = accepted_of(outcome, step.uniforms, form)[0]
-    return took, min(nodes, nodes_in(form)), min(levels, len(form))
+    size = min(nodes, nodes_in(form)), min(levels, len(form))
+    return [(took, *size) for took in rounds_of(outcome, step.uniforms, form)[0]]
 
 
 def able(lab: Lab, names: Sequence[str] = ()) -> list[DrafterInfo]:

@@ -2,7 +2,8 @@
 
 A formula with the mean acceptance is too good for a batch: the slowest of B sequences decides when it ends, and all of
 them pay for the largest draft of a round. Each sequence draws the rounds of one prompt, since easy and hard texts stay
-so. Finished sequences leave the batch as they do in `decode/session.py`.
+so; every prompt has batches of its own, as in the proof. Finished sequences are removed from the batch as they are in
+`decode/session.py`.
 """
 
 from __future__ import annotations
@@ -22,25 +23,30 @@ Cost = Callable[[int, int, int], float]  # nodes, levels, rows of the batch -> m
 
 
 def finish_times(observed: Observed, cost: Cost, batch: int, tokens: int) -> NDArray[np.float64]:
-    """[S, B]: ms after which each sequence of each of S batches has its `tokens`, without prefill."""
-    shown = min(tokens, MOST_TOKENS)
+    """[P, S, B]: ms after which each sequence has its `tokens`, without prefill.
+
+    Each of P prompts has S batches, of which it is the first sequence; the others are drawn from all prompts.
+    """
+    shown, prompts = min(tokens, MOST_TOKENS), len(observed.prompts)
     draws = np.random.default_rng(0)
-    form = max(8, SEQUENCES // batch), batch
+    each = max(2, max(8, SEQUENCES // batch) // prompts)
+    form = prompts * each, batch
     counts = np.array([len(own.accepted) for own in observed.prompts])
     starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
-    whose = draws.integers(0, len(counts), form)
+    whose = draws.integers(0, prompts, form)
+    whose[:, 0] = np.repeat(np.arange(prompts), each)
     accepted, nodes, levels = observed.accepted, observed.nodes, observed.levels
     left, clock, done = np.full(form, shown), np.zeros(form[0]), np.zeros(form)
     rows = np.full(form[0], batch)
     while (left > 0).any():
         live = left > 0
         picked = starts[whose] + (draws.random(form) * counts[whose]).astype(np.int64)
-        width, deep = ((each[picked] * live).max(1) for each in (nodes, levels))
+        width, deep = ((sizes[picked] * live).max(1) for sizes in (nodes, levels))
         clock += _costs(cost, width, deep, rows) * live.any(1)
         left = left - (1 + accepted[picked]) * live
         done = np.where(live & (left <= 0), clock[:, None], done)
         rows = _compacted(rows, (left > 0).sum(1))
-    return done * (tokens / shown)
+    return (done * (tokens / shown)).reshape(prompts, each, batch)
 
 
 def _costs(

@@ -38,17 +38,45 @@ def accepted(outcome: Outcome, uniforms: Uniforms, small: TreeShape) -> list[int
     block = outcome.verification.block if outcome.verification is not None else None
     if block is not None:
         return _block(block, uniforms, min(len(small), outcome.tree.nodes))
+    return [_beginning(ranks, small) for ranks in _ranks(outcome)]
+
+
+def rounds(outcome: Outcome, uniforms: Uniforms, small: TreeShape) -> list[list[int]]:
+    """[B]: the tokens accepted in each round that the tree `small` would have needed to write the tokens of this round.
+
+    A large draft passes in one round what a small one passes in several. Counted as one round each, easy passages would
+    weigh too little and the small draft would look worse than it is. The first round is that of `accepted`; later ones
+    follow the accepted path, as if the same tokens were drafted again, which is exact for greedy chains of a model.
+    Where the whole draft was accepted, nothing is known of the token after it: a round that would go on is left out.
+    """
+    first, height = accepted(outcome, uniforms, small), outcome.tree.topology.height
+    return [_continued(took, ranks, small, height) for took, ranks in zip(first, _ranks(outcome), strict=True)]
+
+
+def _continued(took: int, ranks: Sequence[int], small: TreeShape, height: int) -> list[int]:
+    found, begin = [took], took + 1  # each round also writes a token of the target's own
+    while begin <= len(ranks):
+        took = _beginning(ranks[begin:], small)
+        end = begin + took
+        if end == len(ranks) == height and took < len(small):
+            break
+        found.append(took)
+        begin = end + 1
+    return found
+
+
+def _ranks(outcome: Outcome) -> list[list[int]]:
+    """[B]: of each node of the accepted path, how many siblings come before it."""
     parents = outcome.tree.topology.parents.tolist()
-    return [_beginning(path, own, small) for path, own in zip(outcome.paths, parents, strict=True)]
+    return [[own[:node].count(own[node]) for node in path] for path, own in zip(outcome.paths, parents, strict=True)]
 
 
-def _beginning(path: Sequence[int], parents: Sequence[int], small: TreeShape) -> int:
-    """The number of nodes of `path`, from the root down, that belong to the tree `small`."""
-    for depth, node in enumerate(path):
-        rank = sum(parent == parents[node] for parent in parents[:node])
+def _beginning(ranks: Sequence[int], small: TreeShape) -> int:
+    """How many nodes of a path, from the root down, belong to the tree `small`."""
+    for depth, rank in enumerate(ranks):
         if depth >= len(small) or rank >= small[depth]:
             return depth
-    return len(path)
+    return len(ranks)
 
 
 def _block(block: tuple[torch.Tensor, torch.Tensor], uniforms: Uniforms, length: int) -> list[int]:
