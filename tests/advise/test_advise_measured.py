@@ -165,6 +165,8 @@ def test_only_what_a_server_could_run_is_compared_unless_it_is_named(pair: Lab) 
     assert "ngram" in names and "suffix" in names and "draft" in names
     assert not {"plain", "oracle", "bandit", "typed", "slem"} & set(names)
     assert [info.name for info in able(pair, ["slem"])] == ["slem"]
+    with pytest.raises(DraftscopeError, match="compared with plain decoding"):
+        able(pair, ["plain"])
     with pytest.raises(DraftscopeError, match="cascade"):
         able(Lab(pair.target, None, pair.tokenizer), ["cascade"])
 

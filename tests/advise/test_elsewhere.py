@@ -16,11 +16,23 @@ vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",model_name="m",pos
 vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",model_name="m",position="0"} 700.0
 vllm:spec_decode_num_accepted_tokens_per_pos_created{engine="0",model_name="m",position="0"} 1.7e+09
 """
+LINE = (
+    "(APIServer pid=1) INFO 05-21 21:11:56 [metrics.py:101] SpecDecoding metrics: Mean acceptance length: {length}, "
+    "Accepted throughput: 3.87 tokens/s, Drafted throughput: 5.72 tokens/s, Accepted: {accepted} tokens, Drafted: "
+    "{drafted} tokens, Per-position acceptance rate: {rates}, Avg Draft acceptance rate: {rate}%\n"
+)
+LOG = (
+    "(APIServer pid=1) INFO:     Application startup complete.\n"
+    + LINE.format(length="2.20", accepted=120, drafted=200, rates="0.800, 0.400", rate="60.0")
+    + LINE.format(length="nan", accepted=0, drafted=0, rates="", rate="nan")
+    + LINE.format(length="1.88", accepted=264, drafted=600, rates="0.600, 0.280", rate="44.0")
+)
 
 
 @pytest.mark.parametrize(
     ("text", "expected", "conditional"),
     [
+        (LOG, (0.65, 0.31), False),  # 100 drafts and 300
         (METRICS, (0.7, 0.42), False),
         (METRICS.replace('engine="0"', 'engine="1"') + METRICS, (0.7, 0.42), False),
         ('{"spec_decode_per_position_acceptance_rates": [0.7, 0.42], "completed": 10}', (0.7, 0.42), False),
@@ -37,7 +49,9 @@ def test_every_kind_of_file(tmp_path: Path, text: str, expected: tuple[float, ..
     assert found.alpha == pytest.approx(expected) and found.conditional is conditional
 
 
-@pytest.mark.parametrize("text", ["", "hello", "{}", '{"alpha": ["x"]}', "vllm:spec_decode_num_drafts_total 0\n"])
+@pytest.mark.parametrize(
+    "text", ["", "hello", LOG.splitlines()[0], "{}", '{"alpha": ["x"]}', "vllm:spec_decode_num_drafts_total 0\n"]
+)
 def test_a_file_without_acceptance_is_refused(tmp_path: Path, text: str) -> None:
     file = tmp_path / "file"
     file.write_text(text, encoding="utf-8")

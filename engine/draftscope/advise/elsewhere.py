@@ -1,6 +1,7 @@
-"""Acceptance that was measured elsewhere, read from a file: a server's counters, a benchmark's JSON, a curve.
+"""Acceptance that was measured elsewhere, read from a file: a server's counters or log, a benchmark's JSON, a curve.
 
 - vLLM's `/metrics` page: accepted tokens by position over drafts, both counted since the server started
+- vLLM's log: its lines of `SpecDecoding metrics`, each about the seconds since the last one, by their numbers of drafts
 - JSON of `vllm bench serve`: `spec_decode_per_position_acceptance_rates`; other JSON: a list of shares, or an object
   with one of `NAMES`
 - text: shares by position, one a line or separated by commas, as a golden acceptance curve is kept
@@ -27,6 +28,7 @@ ACCEPTED = re.compile(
     r'^vllm:spec_decode_num_accepted_tokens_per_pos(?:_total)?\{[^}]*position="(\d+)"[^}]*\} ([0-9.eE+]+)$',
     re.MULTILINE,
 )
+LOGGED = re.compile(r"Drafted: (\d+) tokens, Per-position acceptance rate: (\d\.\d+(?:, \d\.\d+)*)")
 
 
 @dataclass(frozen=True)
@@ -45,10 +47,10 @@ def read(path: Path) -> ReadCurve:
     except (OSError, UnicodeDecodeError) as error:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
         raise DraftscopeError(f"The file '{path}' cannot be read ({reason}); check the path.") from None
-    found = _counters(text) or _json(text) or _lines(text)
+    found = _counters(text) or _log(text) or _json(text) or _lines(text)
     if found is None or not found.alpha:
         raise DraftscopeError(
-            f"The file '{path}' holds no acceptance by position; give vLLM's /metrics page, JSON of 'vllm bench "
+            f"The file '{path}' holds no acceptance by position; give vLLM's /metrics page or log, JSON of 'vllm bench "
             "serve', or shares by position, such as .7,.42,.21."
         )
     return found
@@ -63,6 +65,19 @@ def _counters(text: str) -> ReadCurve | None:
     if not drafts or not accepted:
         return None
     return ReadCurve(tuple(accepted[place] / drafts for place in sorted(accepted)), False, "vLLM's counters")
+
+
+def _log(text: str) -> ReadCurve | None:
+    """Of a log; a position that a line does not name was not drafted there."""
+    lines = [(int(drafted), [float(rate) for rate in rates.split(",")]) for drafted, rates in LOGGED.findall(text)]
+    drafts = [drafted / len(rates) for drafted, rates in lines]
+    if not sum(drafts):
+        return None
+    sums = [0.0] * max(len(rates) for _, rates in lines)
+    for count, (_, rates) in zip(drafts, lines, strict=True):
+        for position, rate in enumerate(rates):
+            sums[position] += count * rate
+    return ReadCurve(tuple(each / sum(drafts) for each in sums), False, "vLLM's log")
 
 
 def _json(text: str) -> ReadCurve | None:

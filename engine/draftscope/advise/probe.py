@@ -16,6 +16,7 @@ import numpy as np
 from draftscope import drafters
 from draftscope.advise.candidates import Candidate, implied, largest, smallest
 from draftscope.advise.observed import Observed, PromptRounds
+from draftscope.base.errors import DraftscopeError
 from draftscope.decode.availability import refuse_unavailable
 from draftscope.decode.lab import Lab
 from draftscope.decode.session import Session, Step
@@ -196,11 +197,14 @@ def able(lab: Lab, names: Sequence[str] = ()) -> list[DrafterInfo]:
     """The named drafters, or all that these models can run and that a server could: no synthetic ones, no person, no
     policies over others, and text drafts only where the draft has another tokenizer.
 
-    Raises `DraftscopeError` for a named drafter that does not exist, cannot run here, or has nothing to measure.
+    Raises `DraftscopeError` for a named drafter that does not exist, cannot run here, or has nothing to measure, and if
+    only plain decoding is named.
     """
     if names:
         refuse_unknown(names)
         found = [drafters.find(name) for name in dict.fromkeys(names) if name != PLAIN.drafter]
+        if not found:
+            raise DraftscopeError("drafters = plain: every drafter is compared with plain decoding; name another one.")
         for info in found:
             refuse_unavailable(lab, info)
         return found

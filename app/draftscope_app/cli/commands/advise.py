@@ -89,7 +89,7 @@ def advise(
         typer.Option(
             metavar="FILE",
             rich_help_panel=ELSEWHERE,
-            help="read --alpha from vLLM's /metrics page, JSON of 'vllm bench serve', or shares by position",
+            help="read --alpha from vLLM's /metrics page or log, JSON of 'vllm bench serve', or shares by position",
         ),
     ] = None,
     report: Annotated[
