@@ -17,7 +17,7 @@ from draftscope.drafters import Outcome, State
 from draftscope.drafters.model import cascade
 from draftscope.drafters.policy import bandit
 from draftscope.drafters.policy.arms import arms_of
-from draftscope.drafters.policy.implied import accepted, lies_in, rounds
+from draftscope.drafters.policy.implied import SmallRounds, accepted, lies_in
 from draftscope.drafters.policy.policies import POLICIES, Policy
 from draftscope.drafters.settings import Settings
 from draftscope.measure.check import FALSE_ALARM, TESTS, GreedyTest, chi_square, exact_joint, sampled_joint
@@ -205,6 +205,9 @@ def test_a_shorter_block_is_not_the_beginning_of_a_longer_one() -> None:
     assert bool((cut > want).any())
 
 
+NO_UNIFORMS = Uniforms(torch.zeros(1, 0), torch.zeros(1, 0), torch.zeros(1, 0))
+
+
 def fully_drafted(form: Topology, path: list[int]) -> Outcome:
     """The outcome of a tree whose nodes on `path` were accepted."""
     tokens = torch.zeros(1, form.nodes, dtype=torch.long)
@@ -220,24 +223,47 @@ def fully_drafted(form: Topology, path: list[int]) -> Outcome:
         ((1,) * 8, [0, 1, 2, 3, 4], (1,), [1, 1, 1]),
         ((1,) * 8, list(range(7)), (1,) * 3, [3, 3]),
         ((1,) * 8, list(range(8)), (1,) * 2, [2, 2, 2]),
-        ((1,) * 8, list(range(8)), (1,) * 3, [3, 3]),  # and a round whose end is not known
         ((3, 2, 1), [2, 8, 14], (2, 1), [0, 2]),
         ((3, 2, 1), [2, 7, 13], (1, 1), [0, 2]),
-        ((3, 2, 1), [2, 8, 14], (1, 1), [0, 0]),  # and one that begins with the last node
     ],
 )
 def test_a_small_draft_needs_several_rounds_where_a_large_one_needs_one(
     large: tuple[int, ...], path: list[int], small: tuple[int, ...], want: list[int]
 ) -> None:
-    outcome = fully_drafted(full(large, 1), path)
-    nothing = torch.zeros(1, 0)
-    assert rounds(outcome, Uniforms(nothing, nothing, nothing), small) == [want]
+    assert SmallRounds(small).add(fully_drafted(full(large, 1), path), NO_UNIFORMS) == want
+
+
+@pytest.mark.parametrize(
+    ("accepted_before", "accepted_after", "small", "want"),
+    [
+        (8, 8, 3, [3, 3, 3, 3]),  # 18 tokens, of which two are of a round that goes on
+        (8, 8, 5, [5, 5, 5]),
+        (8, 1, 5, [5, 4]),  # two, the token that nobody drafted, and one
+        (8, 2, 5, [5, 5]),
+        (8, 3, 5, [5, 5, 0]),
+        (8, 0, 3, [3, 3, 1]),
+    ],
+)
+def test_a_round_goes_on_behind_a_large_draft_that_was_accepted_as_a_whole(
+    accepted_before: int, accepted_after: int, small: int, want: list[int]
+) -> None:
+    follows, form = SmallRounds((1,) * small), full((1,) * 8, 1)
+    found = [follows.add(fully_drafted(form, list(range(n))), NO_UNIFORMS) for n in (accepted_before, accepted_after)]
+    assert [took for each in found for took in each] == want
+
+
+def test_a_round_ends_where_nothing_is_drafted() -> None:
+    follows, nothing = SmallRounds((1,) * 5), fully_drafted(full((), 1), [])
+    assert follows.add(nothing, NO_UNIFORMS) == [0]
+    assert follows.add(fully_drafted(full((1,) * 8, 1), list(range(8))), NO_UNIFORMS) == [5]
+    assert [follows.add(nothing, NO_UNIFORMS) for _ in range(2)] == [[3], [0]]
+    assert follows.add(fully_drafted(full((1,) * 3, 1), [0, 1, 2]), NO_UNIFORMS) == [3]  # as many as were drafted
 
 
 @pytest.mark.parametrize("gamma", [1, 2, 3, 5])
 def test_easy_passages_weigh_as_much_as_they_are_long(gamma: int) -> None:
     """A text that is half hard and half easy: tokens a round of a short chain, from the rounds of a long one."""
-    dice, nothing = random.Random(3), torch.zeros(1, 0)
+    dice = random.Random(3)
     right = [dice.random() < (0.95 if at // 500 % 2 else 0.2) for at in range(20_000)]
 
     def run(longest: int) -> list[int]:
@@ -248,9 +274,9 @@ def test_easy_passages_weigh_as_much_as_they_are_long(gamma: int) -> None:
             at += wrong + 1
         return found
 
-    form, unused = full((1,) * 8, 1), Uniforms(nothing, nothing, nothing)
+    follows, form = SmallRounds((1,) * gamma), full((1,) * 8, 1)
     outcomes = {count: fully_drafted(form, list(range(count))) for count in range(9)}
-    told = [took for count in run(8) for took in rounds(outcomes[count], unused, (1,) * gamma)[0]]
+    told = [took for count in run(8) for took in follows.add(outcomes[count], NO_UNIFORMS)]
     want = 1 + sum(run(gamma)) / len(run(gamma))
     assert 1 + sum(told) / len(told) == pytest.approx(want, rel=0.03)
     each_once = [min(count, gamma) for count in run(8)]

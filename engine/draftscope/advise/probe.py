@@ -22,8 +22,8 @@ from draftscope.decode.lab import Lab
 from draftscope.decode.session import Session, Step
 from draftscope.drafters import DrafterInfo
 from draftscope.drafters.drafter import Outcome
-from draftscope.drafters.options import nodes_in
-from draftscope.drafters.policy.implied import rounds as rounds_of
+from draftscope.drafters.options import TreeShape, nodes_in
+from draftscope.drafters.policy.implied import SmallRounds
 from draftscope.drafters.settings import Settings
 from draftscope.measure.bench.rounds import Rounds, timed_steps
 from draftscope.measure.bench.systems import PLAIN, Case, refuse_unknown
@@ -135,13 +135,14 @@ def _run(lab: Lab, probed: Probed, ask: Ask) -> None:
     run = probed.run
     session, before_ms = _session(lab, run, ask)
     rounds: dict[Candidate, list[tuple[int, int, int]]] = {each: [] for each in implied(run)}
+    small = {each: SmallRounds(each.form) for each in rounds if each != run and each.form is not None}
     kept, levels, until = [], [], perf_counter() + ask.seconds
     for step, own_step in timed_steps(session):
         ask.watch()
         kept.append(own_step)
         levels.append(step.tree.topology.height)
         for candidate, own in rounds.items():
-            own += _rounds(step, run, candidate)
+            own += _rounds(step, candidate.form, small.get(candidate))
         slow = perf_counter() > until and len(kept) >= LEAST_ROUNDS
         if slow or len(session.transcripts[0].tokens) >= ask.tokens:
             break
@@ -182,15 +183,15 @@ def _session(lab: Lab, run: Candidate, ask: Ask) -> tuple[Session, float]:
     return session, 1e3 * (perf_counter() - began)
 
 
-def _rounds(step: Step, run: Candidate, candidate: Candidate) -> list[tuple[int, int, int]]:
-    """Accepted tokens, nodes and levels of each round in which the candidate would have written this round's tokens."""
+def _rounds(step: Step, form: TreeShape | None, small: SmallRounds | None) -> list[tuple[int, int, int]]:
+    """Accepted tokens, nodes and levels of each round of a draft of this form that ends with the step. `small` follows
+    the steps for it, unless the form is the step's own."""
     nodes, levels = step.tree.nodes, step.tree.topology.height
-    form = candidate.form
-    if form is None or candidate == run or not nodes:
+    if small is None or form is None:
         return [(len(step.paths[0]), nodes, levels)]
     outcome = Outcome(step.tree, step.paths, step.last, None, None, step.verification)
     size = min(nodes, nodes_in(form)), min(levels, len(form))
-    return [(took, *size) for took in rounds_of(outcome, step.uniforms, form)[0]]
+    return [(took, *size) for took in small.add(outcome, step.uniforms)]
 
 
 def able(lab: Lab, names: Sequence[str] = ()) -> list[DrafterInfo]:

@@ -41,28 +41,37 @@ def accepted(outcome: Outcome, uniforms: Uniforms, small: TreeShape) -> list[int
     return [_beginning(ranks, small) for ranks in _ranks(outcome)]
 
 
-def rounds(outcome: Outcome, uniforms: Uniforms, small: TreeShape) -> list[list[int]]:
-    """[B]: the tokens accepted in each round that the tree `small` would have needed to write the tokens of this round.
+class SmallRounds:
+    """The rounds in which the full tree `small` would have written what a larger tree of the same drafter wrote.
 
     A large draft passes in one round what a small one passes in several. Counted as one round each, easy passages would
-    weigh too little and the small draft would look worse than it is. The first round is that of `accepted`; later ones
-    follow the accepted path, as if the same tokens were drafted again, which is exact for greedy chains of a model.
-    Where the whole draft was accepted, nothing is known of the token after it: a round that would go on is left out.
+    weigh too little and the small draft would look worse than it is. A round that begins with one of the large draft is
+    that of `accepted`. Later ones follow the accepted path, as if the same tokens were drafted again, which is exact
+    for greedy chains of a model, except that the token after a draft that was accepted as a whole counts as one that
+    would have been accepted too: nobody drafted it.
     """
-    first, height = accepted(outcome, uniforms, small), outcome.tree.topology.height
-    return [_continued(took, ranks, small, height) for took, ranks in zip(first, _ranks(outcome), strict=True)]
 
+    def __init__(self, small: TreeShape) -> None:
+        self._small = small
+        self._open: int | None = None  # tokens accepted so far in a round that has not ended
 
-def _continued(took: int, ranks: Sequence[int], small: TreeShape, height: int) -> list[int]:
-    found, begin = [took], took + 1  # each round also writes a token of the target's own
-    while begin <= len(ranks):
-        took = _beginning(ranks[begin:], small)
-        end = begin + took
-        if end == len(ranks) == height and took < len(small):
-            break
-        found.append(took)
-        begin = end + 1
-    return found
+    def add(self, outcome: Outcome, uniforms: Uniforms) -> list[int]:
+        """Accepted tokens of the rounds that end with this one of the large draft, which is of one sequence."""
+        (ranks,), height, small = _ranks(outcome), outcome.tree.topology.height, self._small
+        found, begin, took = [], 0, self._open
+        if took is None:
+            found.append(accepted(outcome, uniforms, small)[0])
+            begin, took = found[0] + 1, 0  # each round also writes a token of the target's own
+        self._open = None
+        while begin <= len(ranks):
+            more = _beginning(ranks[begin:], small[took:])
+            begin, took = begin + more, took + more
+            if begin == len(ranks) == height > 0 and took < len(small):
+                self._open = took + 1
+                break
+            found.append(took)
+            begin, took = begin + 1, 0
+        return found
 
 
 def _ranks(outcome: Outcome) -> list[list[int]]:
