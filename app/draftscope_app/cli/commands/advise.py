@@ -42,6 +42,47 @@ TYPED = options_of(
     lambda _: ELSEWHERE,
 )
 
+Kind = Annotated[
+    str | None, typer.Option(metavar="KIND", help="one kind of text only; default: all", rich_help_panel=ASKED)
+]
+Drafters = Annotated[
+    str, typer.Option(metavar="NAME,...", help="drafters to compare; default: all that can run", rich_help_panel=ASKED)
+]
+WhatFor = Annotated[Objective, typer.Option(help="what should become better", rich_help_panel=ASKED, metavar="NAME")]
+Temperature = Annotated[float, typer.Option(parser=decimal, metavar="X", help="temperature", rich_help_panel=ASKED)]
+Length = Annotated[
+    int, typer.Option(parser=whole, metavar="N", help="expected tokens of an answer", rich_help_panel=ASKED)
+]
+Concurrency = Annotated[
+    int, typer.Option(parser=whole, metavar="N", help="answers written together", rich_help_panel=ASKED)
+]
+Context = Annotated[
+    int | None,
+    typer.Option(
+        parser=whole, metavar="N", help="tokens of the prompt; default: prompts as they are", rich_help_panel=ASKED
+    ),
+]
+Price = Annotated[
+    float | None,
+    typer.Option(parser=decimal, metavar="X", help="price of an hour of this machine", rich_help_panel=ASKED),
+]
+Seconds = Annotated[
+    float,
+    typer.Option(parser=decimal, metavar="X", help="time for measuring, after calibrating", rich_help_panel=ASKED),
+]
+Acceptance = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        rich_help_panel=ELSEWHERE,
+        help="read --alpha from vLLM's /metrics page or log, JSON of 'vllm bench serve', or shares by position",
+    ),
+]
+ReportFile = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE.html", help="write a page for a colleague", rich_help_panel=options.OUTPUT),
+]
+
 app = typer.Typer(add_completion=False)
 
 
@@ -51,51 +92,17 @@ def advise(
     loading: Given,
     elsewhere: Given,
     prompts: plans.Prompts = None,
-    kind: Annotated[
-        str | None, typer.Option(metavar="KIND", help="one kind of text only; default: all", rich_help_panel=ASKED)
-    ] = None,
-    drafters: Annotated[
-        str,
-        typer.Option(metavar="NAME,...", help="drafters to compare; default: all that can run", rich_help_panel=ASKED),
-    ] = "",
-    objective: Annotated[
-        Objective, typer.Option(help="what should become better", rich_help_panel=ASKED, metavar="NAME")
-    ] = DEFAULT.objective,
-    temperature: Annotated[
-        float, typer.Option(parser=decimal, metavar="X", help="temperature", rich_help_panel=ASKED)
-    ] = DEFAULT.temperature,
-    length: Annotated[
-        int, typer.Option(parser=whole, metavar="N", help="expected tokens of an answer", rich_help_panel=ASKED)
-    ] = DEFAULT.length,
-    concurrency: Annotated[
-        int, typer.Option(parser=whole, metavar="N", help="answers written together", rich_help_panel=ASKED)
-    ] = DEFAULT.concurrency,
-    context: Annotated[
-        int | None,
-        typer.Option(
-            parser=whole, metavar="N", help="tokens of the prompt; default: prompts as they are", rich_help_panel=ASKED
-        ),
-    ] = None,
-    price_per_hour: Annotated[
-        float | None,
-        typer.Option(parser=decimal, metavar="X", help="price of an hour of this machine", rich_help_panel=ASKED),
-    ] = None,
-    seconds: Annotated[
-        float,
-        typer.Option(parser=decimal, metavar="X", help="time for measuring, after calibrating", rich_help_panel=ASKED),
-    ] = DEFAULT.seconds,
-    acceptance: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            rich_help_panel=ELSEWHERE,
-            help="read --alpha from vLLM's /metrics page or log, JSON of 'vllm bench serve', or shares by position",
-        ),
-    ] = None,
-    report: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.html", help="write a page for a colleague", rich_help_panel=options.OUTPUT),
-    ] = None,
+    kind: Kind = None,
+    drafters: Drafters = "",
+    objective: WhatFor = DEFAULT.objective,
+    temperature: Temperature = DEFAULT.temperature,
+    length: Length = DEFAULT.length,
+    concurrency: Concurrency = DEFAULT.concurrency,
+    context: Context = None,
+    price_per_hour: Price = None,
+    seconds: Seconds = DEFAULT.seconds,
+    acceptance: Acceptance = None,
+    report: ReportFile = None,
     json: options.Json = False,
 ) -> int:
     """Should these models speculate on these prompts? With which drafter, how long a draft, and what does it save?

@@ -16,67 +16,79 @@ from draftscope_app.cli.fields import decimal, whole
 FAMILY_ONLY = "Only with 'family'"
 NAMES = ", ".join(member.name for member in FAMILY)
 
+What = Annotated[
+    Literal["target", "draft", "tokenizer", "all", "family"],
+    typer.Argument(metavar="WHAT", help="'all' is target, then draft; 'family' is every member"),
+]
+Corpus = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        envvar="DRAFTSCOPE_CORPUS",
+        help="folder of <domain>.train.txt and <domain>.val.txt, or the same as .xz",
+    ),
+]
+Minutes = Annotated[
+    float | None,
+    typer.Option(
+        parser=decimal,
+        metavar="X",
+        help="time in training steps, over all sittings of a run; default: 100, of which 'all' gives the draft an "
+        "eighth; 'family' has a time for each member",
+    ),
+]
+WarmStart = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="start a new run from the weights of this model folder; with another --seed it reads the text in "
+        "another order",
+    ),
+]
+Threads = Annotated[int | None, typer.Option(parser=whole, metavar="N", help="threads; default: all cores")]
+Members = Annotated[
+    str | None, typer.Option(metavar="NAME,...", help=f"some of {NAMES}; default: all", rich_help_panel=FAMILY_ONLY)
+]
+Preset = Annotated[
+    Literal["cpu", "gpu"] | None,
+    typer.Option(metavar="NAME", help="cpu for two cores (default), or gpu", rich_help_panel=FAMILY_ONLY),
+]
+Sitting = Annotated[
+    float | None,
+    typer.Option(
+        parser=decimal,
+        metavar="MINUTES",
+        help="stop after this time with exit code 130; the same command continues from there",
+        rich_help_panel=FAMILY_ONLY,
+    ),
+]
+Shards = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR", help="also write finished models as a tar in pieces of 16 MB", rich_help_panel=FAMILY_ONLY
+    ),
+]
+Seed = Annotated[int, typer.Option(parser=whole, metavar="N", help="seed of text order and first weights")]
+Out = Annotated[Path, typer.Option(metavar="DIR", help="folder for the models")]
+Work = Annotated[Path, typer.Option(metavar="DIR", help="folder for unfinished runs and caches")]
+
 app = typer.Typer(add_completion=False)
 
 
 @app.command()
 def train(
-    what: Annotated[
-        Literal["target", "draft", "tokenizer", "all", "family"],
-        typer.Argument(metavar="WHAT", help="'all' is target, then draft; 'family' is every member"),
-    ],
-    corpus: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            envvar="DRAFTSCOPE_CORPUS",
-            help="folder of <domain>.train.txt and <domain>.val.txt, or the same as .xz",
-        ),
-    ] = None,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="folder for the models")] = Path("assets/models"),
-    work: Annotated[Path, typer.Option(metavar="DIR", help="folder for unfinished runs and caches")] = Path(".train"),
-    minutes: Annotated[
-        float | None,
-        typer.Option(
-            parser=decimal,
-            metavar="X",
-            help="time in training steps, over all sittings of a run; default: 100, of which 'all' gives the draft an "
-            "eighth; 'family' has a time for each member",
-        ),
-    ] = None,
-    seed: Annotated[int, typer.Option(parser=whole, metavar="N", help="seed of text order and first weights")] = 0,
-    warm_start: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="start a new run from the weights of this model folder; with another --seed it reads the text in "
-            "another order",
-        ),
-    ] = None,
-    threads: Annotated[int | None, typer.Option(parser=whole, metavar="N", help="threads; default: all cores")] = None,
-    members: Annotated[
-        str | None,
-        typer.Option(metavar="NAME,...", help=f"some of {NAMES}; default: all", rich_help_panel=FAMILY_ONLY),
-    ] = None,
-    preset: Annotated[
-        Literal["cpu", "gpu"] | None,
-        typer.Option(metavar="NAME", help="cpu for two cores (default), or gpu", rich_help_panel=FAMILY_ONLY),
-    ] = None,
-    sitting: Annotated[
-        float | None,
-        typer.Option(
-            parser=decimal,
-            metavar="MINUTES",
-            help="stop after this time with exit code 130; the same command continues from there",
-            rich_help_panel=FAMILY_ONLY,
-        ),
-    ] = None,
-    shards: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR", help="also write finished models as a tar in pieces of 16 MB", rich_help_panel=FAMILY_ONLY
-        ),
-    ] = None,
+    what: What,
+    corpus: Corpus = None,
+    out: Out = Path("assets/models"),
+    work: Work = Path(".train"),
+    minutes: Minutes = None,
+    seed: Seed = 0,
+    warm_start: WarmStart = None,
+    threads: Threads = None,
+    members: Members = None,
+    preset: Preset = None,
+    sitting: Sitting = None,
+    shards: Shards = None,
 ) -> int:
     """Train the embedded models.
 

@@ -13,58 +13,67 @@ from draftscope_app.cli.fields import decimal, whole
 
 HOW_LONG = "How long"
 
+Target = Annotated[str, typer.Option(metavar="MODEL", help="the model to draft for: a folder or hub id")]
+Kind = Annotated[
+    Literal["eagle3", "draft", "mtp", "medusa", "block", "dspark"],
+    typer.Option(metavar="KIND", help="eagle3, mtp, medusa, block or dspark: a head; draft: a small Llama"),
+]
+Out = Annotated[Path | None, typer.Option(metavar="DIR", help="folder for the drafter; default: KIND-for-MODEL")]
+Prompts = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="prompts for the target to answer, one JSON object a line; default: our own"),
+]
+Text = Annotated[Path | None, typer.Option(metavar="DIR", help="also make prompts from the documents in this folder")]
+Work = Annotated[Path, typer.Option(metavar="DIR", help="folder for answers and unfinished runs")]
+Preset = Annotated[Literal["cpu", "gpu"], typer.Option(metavar="NAME", help="cpu for two cores, or gpu")]
+Seed = Annotated[int, typer.Option(parser=whole, metavar="N", help="seed of prompts, order and weights")]
+Threads = Annotated[int | None, typer.Option(parser=whole, metavar="N", help="threads; default: all cores")]
+Tokens = Annotated[
+    int | None,
+    typer.Option(
+        parser=whole,
+        metavar="N",
+        help="tokens that the target writes; default: 1,000,000, 20,000,000 on a GPU",
+        rich_help_panel=HOW_LONG,
+    ),
+]
+Minutes = Annotated[
+    float | None,
+    typer.Option(
+        parser=decimal,
+        metavar="X",
+        help="time in training steps, over all sittings; default: 120, 30 on a GPU",
+        rich_help_panel=HOW_LONG,
+    ),
+]
+Sitting = Annotated[
+    float | None,
+    typer.Option(
+        parser=decimal,
+        metavar="MINUTES",
+        help="stop after this time with exit code 130; the same command continues, also elsewhere if --work is "
+        "copied; default: none, 9 on a GPU",
+        rich_help_panel=HOW_LONG,
+    ),
+]
+
 app = typer.Typer(add_completion=False)
 
 
 @app.command()
 def train_drafter(
-    target: Annotated[str, typer.Option(metavar="MODEL", help="the model to draft for: a folder or hub id")],
-    kind: Annotated[
-        Literal["eagle3", "draft", "mtp", "medusa", "block", "dspark"],
-        typer.Option(metavar="KIND", help="eagle3, mtp, medusa, block or dspark: a head; draft: a small Llama"),
-    ] = "eagle3",
-    out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="folder for the drafter; default: KIND-for-MODEL")
-    ] = None,
-    prompts: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="prompts for the target to answer, one JSON object a line; default: our own"),
-    ] = None,
-    text: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="also make prompts from the documents in this folder")
-    ] = None,
-    work: Annotated[Path, typer.Option(metavar="DIR", help="folder for answers and unfinished runs")] = Path(".train"),
-    preset: Annotated[Literal["cpu", "gpu"], typer.Option(metavar="NAME", help="cpu for two cores, or gpu")] = "cpu",
-    seed: Annotated[int, typer.Option(parser=whole, metavar="N", help="seed of prompts, order and weights")] = 0,
-    threads: Annotated[int | None, typer.Option(parser=whole, metavar="N", help="threads; default: all cores")] = None,
-    tokens: Annotated[
-        int | None,
-        typer.Option(
-            parser=whole,
-            metavar="N",
-            help="tokens that the target writes; default: 1,000,000, 20,000,000 on a GPU",
-            rich_help_panel=HOW_LONG,
-        ),
-    ] = None,
-    minutes: Annotated[
-        float | None,
-        typer.Option(
-            parser=decimal,
-            metavar="X",
-            help="time in training steps, over all sittings; default: 120, 30 on a GPU",
-            rich_help_panel=HOW_LONG,
-        ),
-    ] = None,
-    sitting: Annotated[
-        float | None,
-        typer.Option(
-            parser=decimal,
-            metavar="MINUTES",
-            help="stop after this time with exit code 130; the same command continues, also elsewhere if --work is "
-            "copied; default: none, 9 on a GPU",
-            rich_help_panel=HOW_LONG,
-        ),
-    ] = None,
+    target: Target,
+    kind: Kind = "eagle3",
+    out: Out = None,
+    prompts: Prompts = None,
+    text: Text = None,
+    work: Work = Path(".train"),
+    preset: Preset = "cpu",
+    seed: Seed = 0,
+    threads: Threads = None,
+    tokens: Tokens = None,
+    minutes: Minutes = None,
+    sitting: Sitting = None,
 ) -> int:
     """Train a drafter for any model, on the model's own answers.
 
