@@ -136,7 +136,7 @@ def test_the_distribution_is_tested_where_rounding_leaves_outcomes_to_compare(sh
     edges = {each: checks._edge(fp32_logits(shipped.target, shipped.encode(each))[-1], 3) for each in prompts}
     unclear = min(edges, key=lambda each: edges[each])
     assert edges[unclear] < checks._unclear(shipped)
-    prompt, there = checks._telling(shipped, (unclear,), settings, length=4, samples=2048)
+    prompt, there, _ = checks._telling(shipped, (unclear,), settings, length=4, samples=2048)
     assert (prompt, there.top_k) != (unclear, 3)
     assert checks.distribution_test(shipped, prompt, there, 2, 512).passed
 

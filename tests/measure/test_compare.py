@@ -104,6 +104,24 @@ def test_a_check_says_how_long_it_still_takes(tiny: Lab, monkeypatch: pytest.Mon
     assert [event.doing for event in events[1:11:2]] == [test.__name__.replace("_", " ") for test in checks.TESTS]
 
 
+def test_nothing_is_computed_after_the_time_left_has_come_to_its_end(
+    tiny: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The target's own distribution was computed once more after the runs, on a busy machine for 15 seconds."""
+    asked, exact = 0, checks.exact_joint
+
+    def counted(*given: Any, **more: Any) -> Any:
+        nonlocal asked
+        asked += 1
+        return exact(*given, **more)
+
+    monkeypatch.setattr(checks, "exact_joint", counted)
+    settings = Settings.of(drafter="draft", rule="token", gamma=3, temperature=1.0, top_k=3)
+    runs = checks._telling_tests(tiny, settings, 64, ("ab",))
+    before = [asked for each in runs if isinstance(each, float)]
+    assert 0 < before[-1] == asked
+
+
 def test_the_time_left_counts_the_rules_that_are_still_to_be_tested(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter([0.0, 2.0, 5.0])
     monkeypatch.setattr(checks, "monotonic", lambda: next(clock))

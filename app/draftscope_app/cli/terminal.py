@@ -134,8 +134,8 @@ def time_left(seconds: float | None) -> str:
     """An estimate in words, no finer than it is; empty for None."""
     if seconds is None:
         return ""
-    if seconds < 10:
-        return "a few seconds left"
+    if seconds < 25:
+        return "under half a minute left"
     if seconds < 90:
         return f"about {10 * round(seconds / 10)} s left"
     return f"about {round(seconds / 60)} min left"

@@ -5,7 +5,7 @@
 // lies from the target's.
 
 import { h, setText } from "../base/dom.js";
-import { counted, formatFigure, formatProb } from "../base/format.js";
+import { counted, formatFigure, formatProb, timeLeft } from "../base/format.js";
 import { askHost, hostCan, pressStop, say } from "../base/host.js";
 import { keep, recall } from "../base/kept.js";
 
@@ -119,14 +119,6 @@ function progressOf(answer, last) {
     return answer.place > 0 ? `in the queue, ${answer.place} ahead of you` : "in the queue";
   if (!last) return "starting";
   return [`${last.findings.length} of ${last.tests} tests`, timeLeft(last.seconds_left)].filter(Boolean).join(", ");
-}
-
-/** An estimate in words, no finer than it is; empty without one. */
-export function timeLeft(seconds) {
-  if (!Number.isFinite(seconds)) return "";
-  if (seconds < 10) return "a few seconds left";
-  if (seconds < 90) return `about ${10 * Math.round(seconds / 10)} s left`;
-  return `about ${Math.round(seconds / 60)} min left`;
 }
 
 /** Checks of this target's other drafters, rules and settings, each in a line. */

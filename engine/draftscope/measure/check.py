@@ -400,8 +400,8 @@ TESTS = (greedy_identity, one_forward_a_round, end_inside_a_block, begun_again, 
 
 def _telling_tests(lab: Lab, settings: Settings, samples: int, prompts: Sequence[str]) -> Iterator[float | Finding]:
     """`sampled_tests` of four tokens after the prompt that leaves most to compare."""
-    prompt, there = _telling(lab, prompts, settings, length=4, samples=samples)
-    yield from sampled_tests(lab, prompt, there, 4, samples, prompts)
+    prompt, there, expected = _telling(lab, prompts, settings, length=4, samples=samples)
+    yield from sampled_tests(lab, prompt, there, 4, samples, prompts, expected)
 
 
 def _sampled_names(rule: str) -> tuple[str, ...]:
@@ -412,10 +412,19 @@ def _sampled_names(rule: str) -> tuple[str, ...]:
 
 
 def sampled_tests(
-    lab: Lab, prompt: str, settings: Settings, length: int, samples: int, prompts: Sequence[str]
+    lab: Lab,
+    prompt: str,
+    settings: Settings,
+    length: int,
+    samples: int,
+    prompts: Sequence[str],
+    expected: Joint | None = None,
 ) -> Iterator[float | Finding]:
     """Decodes `samples` runs after `prompt`, and a quarter as many without top-k after all `prompts`. Yields the share
-    done after every round; then what their random numbers, their rounds, and their joint distribution show."""
+    done after every round; then what their random numbers, their rounds, and their joint distribution show.
+
+    `expected` is the target's own joint distribution, where it is known: nothing is left to compute at the end.
+    """
     lossy = settings.options(RuleOptions).rule in LOSSY
     used, sums, favoured = UsedUniforms(), ProbabilitySums(), FavouredTokens()
 
@@ -425,6 +434,7 @@ def sampled_tests(
 
     share = 1.0 if lossy else 1 / (1 + FAVOURED)
     tokens = lab.encode(prompt, length + 2)
+    expected = expected if expected is not None else _expected(lab, tokens, settings, length)
     observed = yield from _scaled(sampling(lab, tokens, settings, length, samples, seen=seen), 0.0, share)
     if not lossy:
         untruncated = settings.model_copy(update={"top_k": 0, "temperature": 1.0})
@@ -437,10 +447,10 @@ def sampled_tests(
     yield _fresh_uniforms(used, samples)
     yield _sums(sums, samples)
     if lossy:
-        yield _distance(lab, tokens, settings, length, samples, observed)
+        yield _distance(expected, settings, length, samples, observed)
         return
     yield _favoured_tokens(favoured, settings)
-    yield _distribution(lab, tokens, settings, length, samples, observed)
+    yield _distribution(expected, settings, length, samples, observed)
 
 
 def _scaled(runs: Generator[float, None, Counts], start: float, share: float) -> Generator[float, None, Counts]:
@@ -491,14 +501,11 @@ def distribution_test(
     by path."""
     tokens = lab.encode(prompt, length + 2)
     observed = sampled_joint(lab, tokens, settings, length, samples, batch)
-    return _distribution(lab, tokens, settings, length, samples, observed)
+    return _distribution(_expected(lab, tokens, settings, length), settings, length, samples, observed)
 
 
-def _distribution(
-    lab: Lab, prompt: list[int], settings: Settings, length: int, samples: int, observed: Counts
-) -> Finding:
+def _distribution(expected: Joint, settings: Settings, length: int, samples: int, observed: Counts) -> Finding:
     rule = settings.options(RuleOptions).rule
-    expected = exact_joint(lab, prompt, Sampling.of(settings), length, unclear=_unclear(lab))
     statistic, freedom, p_value = chi_square(along(observed, expected), expected, samples)
     if freedom < MIN_FREEDOM:
         enough = f"{samples} samples leave {freedom + 1} outcomes to compare; take more samples or a higher temperature"
@@ -511,12 +518,12 @@ def _distribution(
     return Finding(f"{JOINT} ({rule})", p_value >= FALSE_ALARM, detail, samples, p_value=p_value)
 
 
-def _distance(lab: Lab, prompt: list[int], settings: Settings, length: int, samples: int, observed: Counts) -> Finding:
+def _distance(expected: Joint, settings: Settings, length: int, samples: int, observed: Counts) -> Finding:
     """The distance of a lossy rule's joint distribution from the target's own; it always passes.
 
     Samples of the target's own distribution are also at a distance from it, which is reported too.
     """
-    found = _distance_of(lab, prompt, settings, length, samples, observed)
+    found = _distance_of(expected, settings, length, samples, observed)
     rule = settings.options(RuleOptions).rule
     divergence = math.inf if found.kl is None else found.kl
     detail = (
@@ -550,13 +557,10 @@ def joint_distance(lab: Lab, prompt: list[int], settings: Settings, length: int,
     """Samples the joint distribution of `length` tokens after `prompt` with the real loop, and measures its distance
     from the target's own."""
     observed = sampled_joint(lab, prompt, settings, length, samples)
-    return _distance_of(lab, prompt, settings, length, samples, observed)
+    return _distance_of(_expected(lab, prompt, settings, length), settings, length, samples, observed)
 
 
-def _distance_of(
-    lab: Lab, prompt: list[int], settings: Settings, length: int, samples: int, observed: Counts
-) -> Distance:
-    expected = exact_joint(lab, prompt, Sampling.of(settings), length, unclear=_unclear(lab))
+def _distance_of(expected: Joint, settings: Settings, length: int, samples: int, observed: Counts) -> Distance:
     observed = along(observed, expected)
     apart, divergence = distances({outcome: seen / samples for outcome, seen in observed.items()}, expected)
     return Distance(
@@ -577,6 +581,11 @@ def distances(written: Joint, target: Joint) -> tuple[float, float]:
     if any(mass and not target.get(each) for each, mass in written.items()):
         return apart, math.inf
     return apart, sum(mass * math.log(mass / target[each]) for each, mass in written.items() if mass)
+
+
+def _expected(lab: Lab, prompt: list[int], settings: Settings, length: int) -> Joint:
+    """The target's own distribution of the next `length` tokens, as these settings sample."""
+    return exact_joint(lab, prompt, Sampling.of(settings), length, unclear=_unclear(lab))
 
 
 @torch.inference_mode()
@@ -623,17 +632,20 @@ def _unclear(lab: Lab) -> float:
     return 4.0 * torch.finfo(lab.target.dtype).eps
 
 
-def _telling(lab: Lab, prompts: Sequence[str], settings: Settings, length: int, samples: int) -> tuple[str, Settings]:
-    """The first prompt, and the first top-k from the settings' own on, with enough outcomes to compare.
+def _telling(
+    lab: Lab, prompts: Sequence[str], settings: Settings, length: int, samples: int
+) -> tuple[str, Settings, Joint | None]:
+    """The first prompt, and the first top-k from the settings' own on, with enough outcomes to compare: with the
+    target's own distribution of them.
 
     In 16 bits, rounding may decide what top-k keeps after a prompt; then hardly any outcome is left.
     """
     for top_k, prompt in product(range(settings.top_k, settings.top_k + TOP_KS), prompts):
         there = settings.model_copy(update={"top_k": top_k})
-        expected = exact_joint(lab, lab.encode(prompt, length + 2), Sampling.of(there), length, unclear=_unclear(lab))
+        expected = _expected(lab, lab.encode(prompt, length + 2), there, length)
         if sum(probability * samples >= LEAST_DUE for probability in expected.values()) > MIN_FREEDOM:
-            return prompt, there
-    return prompts[0], settings
+            return prompt, there, expected
+    return prompts[0], settings, None
 
 
 def along(observed: Counts, expected: Joint) -> Counts:
