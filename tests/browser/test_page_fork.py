@@ -44,7 +44,11 @@ def test_a_run_is_forked_with_a_forced_token_and_with_a_new_uniform_and_replays(
         for (let s = e.cursor.at.slot; s !== -1; s = r.nodes.find((n) => n.id === s).parent)
             ids.unshift(r.nodes.find((n) => n.id === s).token);
         return ids; }""")
-    token = int(page.element.get_by_label("Token to force").input_value())
+    choice = page.element.get_by_label("Token to force")
+    token = int(choice.input_value())
+    choice.evaluate("e => { e.options[0].text = 'extraordinary…  p .301'; }")
+    places = [page.element.get_by_role("button", name=name).bounding_box() for name in ("New seed", "Force this token")]
+    assert len({(box["y"], box["height"]) for box in places}) == 1  # a row, and words on one line
     start = fork(page, "Force this token", 3)
     assert start["fork"]["token_ids"] == [*before, *path, token]
     assert start["fork"]["forced"] is True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +163,33 @@ def test_scenes_in_both_themes(browser: Any, chain: Path, width: int, theme: str
         assert page.ask("e => e.scrollWidth <= e.clientWidth")
         assert violations(page.page) == []
         page.page.screenshot(path=ARTIFACTS / f"scene-{number}-{width}-{theme}.png")
+    page.close()
+
+
+AS_ON_A_PAGE = """e => { const { run } = e.scenes;
+    run.root.hidden = false;
+    run.prompt.value = "The weather tomorrow will be";
+    run.drafter.replaceChildren(new Option("Draft model, sampled tree"));
+    e.request(); }"""
+PLACES = """e => [".scene-run", ".clock > .pace", ".clock > :last-child"].map((name) => {
+    const own = e.shadowRoot.querySelector(name), box = own.getBoundingClientRect();
+    return own.checkVisibility() && [box.left, box.right, (box.top + box.bottom) / 2]; })"""
+
+
+@pytest.mark.parametrize("size", [(1440, 900), (1920, 1080), (390, 844)])
+def test_a_race_states_its_pace_beside_the_form(browser: Any, chain: Path, size: tuple[int, int]) -> None:
+    """The form and the clock share a row where there is room, and the race is still in view to its lower edge."""
+    page = Alone(browser, chain, "?scene=1", viewport={"width": size[0], "height": size[1]})
+    page.ask(AS_ON_A_PAGE)
+    page.ask("e => e.transport.seek(e.transport.end / 2)")
+    page.painted()
+    assert re.fullmatch(r"slowed \d+×", page.text(".clock > .pace"))
+    form, pace, last = page.ask(PLACES)
+    assert form and pace and last
+    assert page.ask("e => e.scrollWidth <= e.clientWidth")
+    if size[0] > 390:
+        assert form[1] <= pace[0] and last[1] <= size[0] and abs(form[2] - pace[2]) < 10
+        assert page.ask("e => e.scrollHeight <= e.clientHeight")
     page.close()
 
 

@@ -152,4 +152,4 @@ function fit(store) {
   return NICE.reduce((best, n) => (Math.abs(Math.log(n / wish)) < Math.abs(Math.log(best / wish)) ? n : best), 1);
 }
 
-export const speedName = (slow) => (slow === 1 ? "real time" : `1/${slow} speed`);
+export const speedName = (slow) => (slow === 1 ? "real time" : `slowed ${slow}×`);

@@ -36,8 +36,10 @@ export class StripView {
     this.playButton = button("", () => transport.toggle());
     this.endButton = button("Skip to end", () => transport.toEnd());
     this.speed = this.speeds();
-    this.stated = h("span", { class: "stated" });
-    this.controls = h("div", { class: "controls clock" }, this.stated, this.playButton, this.speed, this.endButton);
+    this.pace = h("span", { class: "stated pace" });
+    this.times = h("span", { class: "stated times" });
+    const shown = [this.pace, this.times, this.playButton, this.speed, this.endButton];
+    this.controls = h("div", { class: "controls clock" }, shown);
     this.note = h("p", { class: "note" });
     this.scrub = h("input", {
       type: "range",
@@ -118,7 +120,8 @@ export class StripView {
     const slow = t.slow;
     const waits = !isFinished(store) && (t.follow || (t.playing && now >= t.end)); // decoding is slower than the display
     const pace = waits ? "live" : speedName(slow);
-    setText(this.stated, t.end ? `${pace} · ${formatMs(now)} of ${formatMs(t.end)}` : "");
+    setText(this.pace, t.end ? pace : "");
+    setText(this.times, t.end ? `· ${formatMs(now)} of ${formatMs(t.end)}` : "");
     this.endButton.disabled = !t.end || (now >= t.end && !t.playing);
     this.playButton.disabled = !t.end;
     if (document.activeElement !== this.scrub && !this.scrub.matches(":active"))
