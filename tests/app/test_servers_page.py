@@ -123,16 +123,16 @@ def test_lanes_of_a_race_may_be_decoded_here() -> None:
         return job(asked, known, values | {"drafter": chosen.name}, chosen, 512)
 
     both = made(["plain", "drafter"])
-    assert [name for name, _ in both.lanes] == ["fast", "plain, here", "ngram, here"]
+    assert [name for name, _ in both.lanes] == ["fast", "plain (here)", "ngram (here)"]
     assert both.servers == ("http://127.0.0.1:8001", HERE, HERE)
     assert [settings.get("gamma") for _, settings in both.lanes] == [None, None, 6]
     plain = replace(drafter, name="plain", uses=())
-    assert [name for name, _ in made(["plain", "drafter"], plain).lanes] == ["fast", "plain, here"]
+    assert [name for name, _ in made(["plain", "drafter"], plain).lanes] == ["fast", "plain (here)"]
     with pytest.raises(DraftscopeError, match="cannot run here: no draft model"):
         made(["drafter"], replace(drafter, available=False, why_not="no draft model"))
-    known = KnownServers((("ngram, here", "http://127.0.0.1:8001"),))
-    with pytest.raises(DraftscopeError, match="A server is called 'ngram, here'"):
-        made(["drafter"], names=["ngram, here"])
+    known = KnownServers((("ngram (here)", "http://127.0.0.1:8001"),))
+    with pytest.raises(DraftscopeError, match=r"A server is called 'ngram \(here\)'"):
+        made(["drafter"], names=["ngram (here)"])
 
 
 @pytest.mark.parametrize("known", [KnownServers(), KnownServers(LISTED), KnownServers((), can_add=True)])

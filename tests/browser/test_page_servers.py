@@ -82,9 +82,9 @@ def test_the_pages_engine_races_beside_a_server(visit: Any) -> None:
         page.until("e => e.store.lanes.length === 3 && e.state === 'done'")
         page.ask("e => e.transport.toEnd()")
         lanes = page.ask("e => e.store.lanes.map((lane) => [lane.name, lane.tokens.length, lane.start.server.program])")
-        assert lanes == [["one", 16, "vllm"], ["plain, here", 16, "draftscope"], ["draft, here", 16, "draftscope"]]
+        assert lanes == [["one", 16, "vllm"], ["plain (here)", 16, "draftscope"], ["draft (here)", 16, "draftscope"]]
         page.until(SHOWS.format(selector=".lane:nth-child(3)", words="γ 3"))
-        page.until(SHOWS.format(selector=".measured", words="draft, here"))
+        page.until(SHOWS.format(selector=".measured", words="draft (here)"))
         assert len(set(page.ask("e => e.store.lanes.slice(1).map((lane) => lane.end.text)"))) == 1
         assert_accessible(page.page)
         page.element.get_by_role("button", name="Remove one").click()

@@ -2,6 +2,7 @@
 
 import { h, s } from "../base/dom.js";
 import { niceTicks } from "../base/numbers.js";
+import { stopWords } from "./curve.js";
 
 const BOX = { width: 460, height: 230, left: 46, right: 12, top: 14, bottom: 42 };
 const SHAPES = [circle, square, diamond];
@@ -52,8 +53,6 @@ export function chart({ series, lanes, places, stops = [], unit, one = false, la
     ),
   );
 }
-
-const stopWords = (stops) => `drafts ${stops.every(({ nothing }) => nothing) ? "" : "almost "}nothing`;
 
 const shapeOf = ({ lane, predicted }, lanes) => (predicted ? ring : SHAPES[lanes.indexOf(lane) % SHAPES.length]);
 

@@ -85,11 +85,13 @@ export function speedupsOf(curve) {
 export const stopsOf = (curve) =>
   (curve.stops ?? []).map(({ lane, concurrency, nothing }) => ({ lane, from: concurrency, nothing }));
 
+export const stopWords = (stops) => `drafts ${stops.every(({ nothing }) => nothing) ? "" : "almost "}nothing`;
+
 /** What a reader has to know beside the lines. */
 export function notesOf(curve) {
   const notes = Object.entries(curve.missing).map(([lane, why]) => [lane, String(why)]);
   for (const { lane, from, nothing } of stopsOf(curve))
-    notes.push([lane, `drafts ${nothing ? "" : "almost "}nothing from ${from} requests at once on.`]);
+    notes.push([lane, `${stopWords([{ nothing }])} from ${from} requests at once on.`]);
   for (const point of curve.points)
     if (point.failure)
       notes.push([point.lane, `${point.failed} failed at ${point.concurrency}, at first: ${point.failure}`]);

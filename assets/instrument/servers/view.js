@@ -140,13 +140,8 @@ export class ServersView {
     const { servers, canAdd } = this.known;
     this.form.hidden = !canAdd;
     this.none.hidden = servers.length > 0;
-    this.go.hidden =
-      this.beside.hidden =
-      this.target.hidden =
-      this.test.hidden =
-      this.upTo.hidden =
-      this.time.hidden =
-        !servers.length;
+    for (const each of [this.go, this.beside, this.target, this.test, this.upTo, this.time])
+      each.hidden = !servers.length;
     this.go.disabled = this.test.disabled = busy || !this.racing().length;
     setText(this.time, this.timeWords());
     this.stop.hidden = !busy;

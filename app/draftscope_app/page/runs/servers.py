@@ -136,7 +136,7 @@ def _here(asked: ServersRequest, plain: Mapping[str, Any], chosen: Mapping[str, 
     Raises `DraftscopeError` where a server has such a name.
     """
     wanted = [chosen if each == "drafter" else plain for each in asked.here]
-    found = {f"{settings['drafter']}, here": dict(settings) for settings in wanted}
+    found = {f"{settings['drafter']} (here)": dict(settings) for settings in wanted}
     if taken := [name for name in found if name in asked.names]:
         raise DraftscopeError(f"A server is called '{quoted(taken[0])}', as a lane of this engine is; rename it.")
     return found
