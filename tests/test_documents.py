@@ -66,6 +66,13 @@ def test_a_table_is_what_the_code_writes(name: str) -> None:
     assert shown(name) == table(), f"{file} is behind the code; run: python -m tests.support.generated"
 
 
+@pytest.mark.parametrize("file", [*OURS, "assets/results/FINDINGS.md"])
+def test_a_line_of_prose_fits_a_screen(file: str) -> None:
+    """Tables are as wide as their cells."""
+    lines = re.sub(r"```.*?```", "", text(file), flags=re.DOTALL).splitlines()
+    assert not [line for line in lines if len(line) > 145 and not line.lstrip().startswith("|")]
+
+
 # What is named.
 
 
