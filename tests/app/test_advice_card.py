@@ -14,7 +14,7 @@ from draftscope.decode.lab import Lab
 from draftscope_app.engine.config import Limits
 from draftscope_app.engine.messages import DrafterChoice, Job
 from draftscope_app.engine.play import events_of
-from draftscope_app.page import bundle
+from draftscope_app.page import bundle, notes
 from draftscope_app.page.advice import view, wanted
 from draftscope_app.reports.advice_page import page
 
@@ -141,7 +141,7 @@ def test_nothing_of_a_report_is_markup(events: list[dict[str, Any]]) -> None:
     report["ready"] = [{"engine": EVIL, "settings": EVIL, "checked": EVIL, "note": EVIL}]
     for each in (*report["predicted"], *report["measured"]):
         each["name"] = EVIL
-    assert "<script" not in view.answer(report) + view.refused(EVIL) and "alert" in view.answer(report)
+    assert "<script" not in view.answer(report) + notes.refused(EVIL) and "alert" in view.answer(report)
 
 
 def test_waiting_says_how_many_are_before() -> None:

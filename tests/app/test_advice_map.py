@@ -11,7 +11,9 @@ from draftscope.advise.costs import CalibratedCosts
 from draftscope.advise.planned import TypedValues, planned
 from draftscope.advise.question import Question
 from draftscope_app.page.advice import wanted
-from draftscope_app.page.advice.map import ACCEPTANCE, HERE, LENGTH, MACHINES, MAPS, READERS, drawn, what_if
+from draftscope_app.page.advice.listener import AdviceListeners
+from draftscope_app.reports.advice_map import ACCEPTANCE, HERE, LENGTH, MACHINES, MAPS, READERS, drawn, what_if
+from draftscope_app.reports.advice_page import page
 from tests.conftest import made_calibration
 
 AS_MEASURED = what_if(None, 1.0, HERE)
@@ -66,6 +68,41 @@ def test_a_better_draft_changes_the_map_by_length_too(report: dict[str, Any], as
     assert "What if" in drawn(report, LENGTH, asked)[1]
 
 
+WHAT_IFS = [AS_MEASURED, what_if(0.6, 1.0, HERE), what_if(None, 0.5, HERE), what_if(None, 1.0, MACHINES[1])]
+
+
+@pytest.mark.parametrize("which", MAPS)
+@pytest.mark.parametrize("asked", WHAT_IFS)
+def test_the_sentence_names_the_lines_and_marks_that_are_there(report: dict[str, Any], which: str, asked: Any) -> None:
+    """It named dotted lines on maps that have none."""
+    report = report | {"surface": report["surface"] | {"target_bytes": 10**9, "draft_bytes": 10**8}}
+    figure, note = drawn(report, which, asked)
+    lines = [trace for trace in figure.data if trace.name == "break-even"]
+    assert ("dotted" in note) >= any(trace.line.dash == "dot" for trace in lines)
+    assert ("dotted" in note) == (asked.alpha is None and which != ACCEPTANCE)
+    assert ("A circle" in note) == any(trace.name == "measured" for trace in figure.data)
+    assert ("the dot is draft" in note) == (which == ACCEPTANCE) == any(trace.name == "draft" for trace in figure.data)
+
+
+def test_the_page_shows_the_map_and_its_sentence(report: dict[str, Any]) -> None:
+    listeners = AdviceListeners(None, None)  # type: ignore[arg-type]
+    figure, note, group = listeners.draw(report, READERS, 0, 9, HERE)
+    assert figure is not None and group["visible"] is True
+    assert "What if: a draft step at 3.00 of its cost." in note and "break-even" in note
+    assert all("value" not in each for each in listeners.draw(None, READERS, 0, 1, HERE))
+
+
+def test_the_page_to_hand_on_has_all_three_maps(report: dict[str, Any]) -> None:
+    report = report | {"measured": []}
+    html = page(report).split("<main>")[1]
+    assert all(f"<h2>Map of the speedup: {which}</h2>" in html for which in MAPS)
+    assert html.count("<figcaption>") == html.count("Plotly.newPlot(") == 3 and "http" not in html
+    without = page(report | {"surface": report["surface"] | {"by_context": None}})
+    assert without.count("<figcaption>") == 2 and "There is no map by context" in without
+    none = page(report | {"surface": None})
+    assert none.count("<figcaption>") == 0 and none.count("There is no map") == 1
+
+
 def test_the_drafter_stands_at_its_acceptance_and_cost(report: dict[str, Any]) -> None:
     figure, _ = drawn(report, ACCEPTANCE, AS_MEASURED)
     point = figure.data[-1]
@@ -96,11 +133,13 @@ def test_where_nothing_is_known_there_is_a_sentence(report: dict[str, Any]) -> N
     assert drawn(typed, LENGTH, AS_MEASURED)[0] is None
 
 
-@pytest.mark.parametrize(("value", "expected"), [(0, None), (0.5, 0.5), (1, None), ("x", None), (None, None)])
+@pytest.mark.parametrize(
+    ("value", "expected"), [(0, None), (0.5, 0.5), (1, None), (-0.5, None), ("x", None), (None, None)]
+)
 def test_anything_may_be_sent_as_an_acceptance(value: Any, expected: float | None) -> None:
     assert wanted.share(value) == expected
 
 
-@pytest.mark.parametrize(("value", "expected"), [(0.5, 0.5), (9, 3.0), (float("nan"), 1.0), ("x", 1.0)])
+@pytest.mark.parametrize(("value", "expected"), [(0.5, 0.5), (9, 3.0), (0.01, 0.1), (float("nan"), 1.0), ("x", 1.0)])
 def test_anything_may_be_sent_as_a_factor(value: Any, expected: float) -> None:
     assert wanted.factor(value) == expected

@@ -6,6 +6,7 @@ import asyncio
 import json
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,11 @@ import pytest
 
 from draftscope.base.assets import assets
 from draftscope.claims import saved
+from draftscope.claims.chart import Chart, Line
 from draftscope.claims.evidence import Evidence
 from draftscope.claims.experiments import EXPERIMENTS, find
 from draftscope_app.engine import commands
+from draftscope_app.page import notes
 from draftscope_app.page.experiments import view
 from draftscope_app.page.experiments.form import ExperimentForm, form
 from draftscope_app.page.experiments.listener import ExperimentListeners
@@ -47,11 +50,20 @@ def test_a_result_says_where_it_was_measured_and_what_the_claim_is() -> None:
     assert "Not measured yet: it needs a GPU" in missing and "Measured on" not in missing
 
 
+def test_what_was_measured_here_says_so_and_names_the_shipped_verdict() -> None:
+    shown = view.about_own(BATCH, FOUND, saved.shipped())
+    assert "Measured here: target t, draft d" in shown and shown.count("Claim 18") == 2
+    assert shown.index("Measured here") < shown.index("The shipped result: Claim 18")
+    empty = saved.found_in(Evidence([BENCH | {"rows": []}]))
+    assert "too few results are left for a chart" in view.about_own(BATCH, empty, saved.shipped())
+
+
 def test_nothing_of_a_file_is_markup() -> None:
     claim = FOUND["claims"][17] | {"sentence": EVIL, "found": EVIL}
     chart = dict(FOUND["experiments"][0]["chart"]) | {"note": EVIL}
     evil = {"machine": {EVIL: EVIL}, "claims": [claim], "experiments": [{"name": "Batch", "chart": chart}]}
-    assert "<script" not in view.about(BATCH, evil) + view.refused(EVIL) + view.progress(EVIL, 1, 2)
+    said = view.about(BATCH, evil) + view.about_own(BATCH, evil, evil)
+    assert "<script" not in said + notes.refused(EVIL) + notes.muted(EVIL) + view.progress(EVIL, 1, 2)
     chart["lines"] = [{**chart["lines"][0], "name": EVIL}]
     assert "<script" not in str(figure(chart))
 
@@ -61,6 +73,24 @@ def test_a_chart_is_drawn_with_its_intervals_and_the_line_of_plain_decoding() ->
     (line,) = drawn.data
     assert (list(line.x), list(line.y)) == ([1, 4], [1.4, 1.4]) and line.error_y.array is not None
     assert drawn.layout.xaxis.type == "log" and drawn.layout.shapes[0].y0 == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "label"), [("llama-draftscope-draft-1m", "draft-1m 0.95x"), ("early-exit", "early-exit 0.95x")]
+)
+def test_a_single_point_is_labelled_with_its_name(name: str, label: str) -> None:
+    """Of `early-exit` only `exit` was left."""
+    line = Line(name, [1.0], [2.0], text=["0.95x"])
+    drawn = figure(asdict(Chart("c", "tau", "", [line], joined=False)))
+    (point,) = drawn.data
+    assert list(point.text) == [label] and point.mode == "markers+text" and drawn.layout.showlegend is False
+
+
+def test_what_a_point_says_on_hover_is_there() -> None:
+    for text in ((), ("0.95x",)):
+        line = Line("draft", [1.0], [2.0], text=text)
+        (point,) = figure(asdict(Chart("c", "tau", "", [line]))).data
+        assert ("%{text}" in point.hovertemplate) is bool(text)
 
 
 def test_all_shipped_charts_can_be_drawn() -> None:
@@ -83,6 +113,11 @@ def instead(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
 
 WRITES = f"import sys, pathlib; pathlib.Path(sys.argv[1], 'bench.json').write_text({json.dumps(BENCH)!r})"
 WAITS = "import time; time.sleep(60)"
+
+
+def able(answer: list[Any]) -> list[bool]:
+    """Whether one can choose, run and stop."""
+    return [bool(each["interactive"]) for each in answer[2:5]]
 
 
 def ran(listeners: ExperimentListeners, name: str, then: Any = None) -> list[list[Any]]:
@@ -120,8 +155,18 @@ def test_a_command_runs_and_its_result_is_drawn(
 ) -> None:
     instead(monkeypatch, WRITES)
     *before, last = ran(listeners, "Batch")
-    assert before and all("<progress" in each[-1] and each[2]["interactive"] is False for each in before)
-    assert "target t" in last[0] and last[1]["visible"] and last[-1] == "" and last[2]["interactive"] is True
+    assert before and all("<progress" in each[-1] and able(each) == [False, False, True] for each in before)
+    assert "target t" in last[0] and last[1]["visible"] and last[-1] == "" and able(last) == [True, True, False]
+    again = listeners.show("Batch")  # after another experiment was looked at
+    assert again[0] == last[0] and "Measured on" in listeners.show("Context")[0]
+
+
+def test_only_what_can_be_run_from_the_page_is_offered(listeners: ExperimentListeners) -> None:
+    *_, run, said = listeners.offer("Batch")
+    assert run["interactive"] is True and "minutes" in said
+    for name, why in (("CUDA graphs", "needs a GPU"), ("Fine-tuning", "needs your text")):
+        *_, run, said = listeners.offer(name)
+        assert run["interactive"] is False and f"cannot be run from the page: it {why}" in said
 
 
 @pytest.mark.parametrize(
@@ -134,7 +179,8 @@ def test_a_command_that_fails_or_takes_too_long_is_said(
     instead(monkeypatch, code)
     listeners.most_s = 0.01 if code == WAITS else 60
     last = ran(listeners, "Batch")[-1]
-    assert words in last[-1] and last[2]["interactive"] is True and last[3]["interactive"] is False
+    assert words in last[-1] and able(last) == [True, True, False]
+    assert "Measured on" in listeners.show("Batch")[0]
     assert ran(listeners, "CUDA graphs")[0][-1].count("cannot be run from the page: it needs a GPU") == 1
     assert "no experiment" in ran(listeners, "nothing")[0][-1]
 
@@ -149,7 +195,8 @@ def test_it_can_be_stopped_and_only_one_runs(listeners: ExperimentListeners, mon
         await listeners.stop()
 
     last = ran(listeners, "Batch", then)[-1]
-    assert "was stopped" in last[-1] and time.monotonic() - began < 50  # not the minute that the command waits
+    assert "Stopped; nothing was measured." in last[-1] and able(last) == [True, True, False]
+    assert time.monotonic() - began < 50  # not the minute that the command waits
 
 
 def test_a_page_that_is_closed_ends_its_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -9,11 +9,12 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs
 
+from draftscope.base.machine import machine_words
+from draftscope_app.reports.advice_map import AS_MEASURED, MAPS, drawn
 from draftscope_app.reports.bench_page import figure, listed, style
-from draftscope_app.reports.bench_plots import PLAIN, Plot, empty_figure
+from draftscope_app.reports.bench_plots import Plot
 
 RowJson = Mapping[str, Any]
 SHOWN = 24  # candidates in the table, and every one that was run
@@ -21,18 +22,15 @@ SHOWN = 24  # candidates in the table, and every one that was run
 
 def page(report: RowJson) -> str:
     """The whole file. `report` is what `draftscope advise --json` prints."""
-    machine = ", ".join(f"{name} {value}" for name, value in report["machine"].items() if value != "")
     verdict, *more = report["sentences"]
-    plots = [_map(report["speed_map"], report["question"])] if report["speed_map"] else []
-    figures = "".join(figure(number, plot) for number, plot in enumerate(plots))
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1"><title>Draftscope advice</title>'
         f"<style>{style()}</style><script>{get_plotlyjs()}</script></head><body><main>"
-        f'<h1>Should it speculate?</h1><p class="muted">{escape(machine)}</p>'
+        f'<h1>Should it speculate?</h1><p class="muted">{escape(machine_words(report["machine"]))}</p>'
         f'<p class="muted">{escape(in_words(report["question"]))}</p>'
         f'<p class="lead">{escape(verdict)}</p>{listed("Where this ends", more)}'
-        f"{candidates(report, 'card')}{figures}"
+        f"{candidates(report, 'card')}{_maps(report)}"
         f"{_ready(report['ready'])}{listed('Notes', report['notes'])}</main></body></html>\n"
     )
 
@@ -76,41 +74,14 @@ def _interval(ratio: RowJson) -> str:
     return f"{ratio['median']:.2f}" + (f" [{ratio['low']:.2f}, {ratio['high']:.2f}]" if known else "")
 
 
-def _map(speed_map: RowJson, question: RowJson) -> Plot:
-    """Speedup by gamma and readers, with the line at 1: below it, leave it off."""
-    gammas = sorted(speed_map["ratios"], key=int)
-    ratios = [speed_map["ratios"][gamma] for gamma in gammas]
-    readers = [str(size) for size in speed_map["readers"]]
-    drawn = empty_figure("readers", "gamma", 360)
-    drawn.add_trace(
-        go.Heatmap(
-            x=readers, y=gammas, z=ratios, zmid=1, colorscale=[[0, "#B8860B"], [0.5, "#FFFFFF"], [1, "#5B8DB8"]],
-            text=[[f"{ratio:.2f}" for ratio in row] for row in ratios], texttemplate="%{text}",
-            textfont={"color": "#1B1F24"},
-            hovertemplate="gamma %{y}, %{x} readers: %{z:.2f}<extra></extra>", showscale=False,
-        )
-    )  # fmt: skip
-    if len(readers) > 1 and len(gammas) > 1:
-        drawn.add_trace(
-            go.Contour(
-                x=readers, y=gammas, z=ratios, contours={"start": 1, "end": 1, "size": 1, "coloring": "none"},
-                line={"color": "#1B1F24", "width": 3}, showscale=False, hoverinfo="skip", name="break-even",
-            )
-        )  # fmt: skip
-    drawn.update_xaxes(type="category")
-    drawn.update_yaxes(type="category")
-    marked = _asked_column(readers, str(question["concurrency"]))
-    if marked is not None:
-        drawn.add_vline(x=marked, line={"color": PLAIN, "width": 1, "dash": "dot"})
-    note = (
-        "Modelled from measured acceptance and calibrated costs: tokens/s over plain decoding's in a full batch. The "
-        "black line is break-even; the dotted one is the concurrency that was asked for."
-    )
-    return Plot(f"{speed_map['drafter']}: speedup by gamma and readers", note, drawn)
-
-
-def _asked_column(readers: Sequence[str], asked: str) -> int | None:
-    return readers.index(asked) if asked in readers else None
+def _maps(report: RowJson) -> str:
+    """The three maps as measured, below each other; a sentence in place of one that cannot be drawn."""
+    found = [(which, *drawn(report, which, AS_MEASURED)) for which in MAPS]
+    plots = [Plot(f"Map of the speedup: {which}", note, map_) for which, map_, note in found if map_ is not None]
+    figures = "".join(figure(number, plot) for number, plot in enumerate(plots))
+    missing = dict.fromkeys(note for _, map_, note in found if map_ is None)
+    sentences = "".join(f'<p class="muted">{escape(note)}</p>' for note in missing)
+    return f'<div class="maps">{figures}{sentences}</div>'
 
 
 def _ready(ready: Sequence[RowJson]) -> str:

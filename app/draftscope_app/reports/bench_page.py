@@ -13,6 +13,7 @@ from typing import Any
 from plotly.offline import get_plotlyjs
 
 from draftscope.base.assets import assets
+from draftscope.base.machine import machine_words
 from draftscope.measure.bench.plan import where
 from draftscope.trace.html import palette
 from draftscope_app.reports.bench_plots import Plot, plots
@@ -24,13 +25,12 @@ CONFIG = {"displayModeBar": False, "responsive": True}
 def page(report: RowJson) -> str:
     """The whole file. `report` is what `bench.json` holds."""
     rows: list[RowJson] = report["rows"]
-    machine = ", ".join(f"{name} {value}" for name, value in report["machine"].items() if value != "")
     figures = "".join(figure(number, plot) for number, plot in enumerate(plots(report)))
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1"><title>Draftscope benchmark</title>'
         f"<style>{style()}</style><script>{get_plotlyjs()}</script></head><body><main>"
-        f'<h1>Draftscope benchmark</h1><p class="muted">{escape(machine)}</p>'
+        f'<h1>Draftscope benchmark</h1><p class="muted">{escape(machine_words(report["machine"]))}</p>'
         f'<p class="lead">{escape(_lead(report["headlines"]))}</p><p class="muted">{escape(report["method"])}</p>'
         f'<div class="grid">{figures}</div>{_tables(rows)}{_lossy([row for row in rows if row["lossy"]])}'
         f"{listed('Other programs', report['peers'])}{listed('Skipped', report['notes'])}</main></body></html>\n"

@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import fmean
 
 from draftscope.advise.regret import GridPlan, RegretCell
+from draftscope.base.machine import machine_words
 from draftscope.base.markdown import one_line, table
 from draftscope.measure.bench.statistics import Interval
 
@@ -47,7 +48,7 @@ def markdown(report: AdviceRegret) -> str:
     )
     head = ["text", "T", "readers", "advice", "predicted", "in the proof", "in the grid", "best of the grid", "regret"]
     rows = table(head, [_row(cell) for cell in report.cells], "lrrlrrrlr")
-    machine = ", ".join(f"{name} {value}" for name, value in report.machine.items() if value != "")
+    machine = machine_words(report.machine)
     notes = list(dict.fromkeys(note for cell in report.cells for note in cell.notes))
     parts = [machine, method, rows, summary(report.cells)]
     if notes:

@@ -144,8 +144,8 @@ def jitter(evidence: Evidence) -> Chart | None:
         Line("fastest, median", kinds, [fastest[kind]["gap_ms"]["p50"] for kind in kinds]),
     ]  # fmt: skip
     note = (
-        "Measured: time between two tokens as a reader gets them. A round's tokens come together, so the median gap of "
-        "a fast drafter is 0 and its longest gaps are a whole round."
+        "Measured: time between two tokens as a reader gets them. A round's tokens come together: the median gap is 0 "
+        "where most of them do, and the longest gaps are whole rounds."
     )
     return Chart("", "milliseconds between tokens", note, lines, joined=False)
 

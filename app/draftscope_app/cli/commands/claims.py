@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json as jsonlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from draftscope.base.errors import DraftscopeError
+from draftscope.base.machine import machine_words
 from draftscope_app.cli import options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import decimal, whole
@@ -21,41 +23,45 @@ RESULTS = "Results"
 BENCH, REGRET = Path("bench/bench.json"), Path("regret/regret.json")
 RUN_S = 3600.0
 
+Number = Annotated[int | None, typer.Argument(parser=whole, metavar="[NUMBER]", help="one claim; default: all 24")]
+Bench = Annotated[
+    list[Path] | None,
+    typer.Option(
+        metavar="FILE", help=f"results of a benchmark, once or more; default: {BENCH}", rich_help_panel=RESULTS
+    ),
+]
+Regret = Annotated[
+    Path | None, typer.Option(metavar="FILE", help=f"results of 'regret'; default: {REGRET}", rich_help_panel=RESULTS)
+]
+Advice = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="results of 'advise --json'", rich_help_panel=RESULTS)
+]
+Folder = Annotated[
+    Path | None,
+    typer.Option("--from", metavar="DIR", help="read all results in this folder instead", rich_help_panel=RESULTS),
+]
+Run = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="measure what this folder lacks, then read it", rich_help_panel=RESULTS),
+]
+Seconds = Annotated[float, typer.Option(parser=decimal, metavar="X", help="time for --run", rich_help_panel=RESULTS)]
+Save = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="write all verdicts as JSON", rich_help_panel=options.OUTPUT)
+]
+
 app = typer.Typer(add_completion=False)
 
 
 @app.command()
 def claims(
-    number: Annotated[
-        int | None, typer.Argument(parser=whole, metavar="[NUMBER]", help="one claim; default: all 24")
-    ] = None,
-    bench: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="FILE", help=f"results of a benchmark, once or more; default: {BENCH}", rich_help_panel=RESULTS
-        ),
-    ] = None,
-    regret: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help=f"results of 'regret'; default: {REGRET}", rich_help_panel=RESULTS),
-    ] = None,
-    advice: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="results of 'advise --json'", rich_help_panel=RESULTS)
-    ] = None,
-    folder: Annotated[
-        Path | None,
-        typer.Option("--from", metavar="DIR", help="read all results in this folder instead", rich_help_panel=RESULTS),
-    ] = None,
-    run: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="measure what this folder lacks, then read it", rich_help_panel=RESULTS),
-    ] = None,
-    seconds: Annotated[
-        float, typer.Option(parser=decimal, metavar="X", help="time for --run", rich_help_panel=RESULTS)
-    ] = RUN_S,
-    save: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="write all verdicts as JSON", rich_help_panel=options.OUTPUT)
-    ] = None,
+    number: Number = None,
+    bench: Bench = None,
+    regret: Regret = None,
+    advice: Advice = None,
+    folder: Folder = None,
+    run: Run = None,
+    seconds: Seconds = RUN_S,
+    save: Save = None,
     json: options.Json = False,
 ) -> int:
     """What people say about speculative decoding, judged by results that were measured here.
@@ -64,21 +70,12 @@ def claims(
     whose results are missing names the command that measures it.
     """
     from draftscope.claims import saved
-    from draftscope.claims.evidence import Evidence, in_folder, read
-    from draftscope.claims.table import CLAIMS, find
     from draftscope_app.cli import claim_runs
 
-    chosen = list(CLAIMS) if number is None else [claim for claim in (find(number),) if claim is not None]
-    if not chosen:
-        raise DraftscopeError(f"There is no claim {number}; choose 1 to {len(CLAIMS)}.")
+    chosen = _chosen(number)
     if run is not None:
         claim_runs.run(chosen, run, seconds, terminal.say)
-    if (among := run or folder) is not None:
-        evidence = in_folder(among)
-    else:
-        files = bench or ([BENCH] if BENCH.exists() else [])
-        benches = [read(path, "rows") for path in files]
-        evidence = Evidence(benches, _read(regret, REGRET, "rows"), _read(advice, None, "limits"))
+    evidence = _evidence(run or folder, bench, regret, advice)
     if save is not None:
         saved.save(save, evidence)
         terminal.say(f"wrote {save}.")
@@ -90,6 +87,28 @@ def claims(
     else:
         _show_all(judged, evidence)
     return ExitCode.OK
+
+
+def _chosen(number: int | None) -> Sequence[Claim]:
+    """The claim of that number, or all."""
+    from draftscope.claims.table import CLAIMS, find
+
+    if number is None:
+        return CLAIMS
+    claim = find(number)
+    if claim is None:
+        raise DraftscopeError(f"There is no claim {number}; choose 1 to {len(CLAIMS)}.")
+    return [claim]
+
+
+def _evidence(among: Path | None, bench: list[Path] | None, regret: Path | None, advice: Path | None) -> Evidence:
+    """All results in the folder `among`; without one, the given files, or those where the commands write them."""
+    from draftscope.claims.evidence import Evidence, in_folder, read
+
+    if among is not None:
+        return in_folder(among)
+    benches = [read(path, "rows") for path in bench or ([BENCH] if BENCH.exists() else [])]
+    return Evidence(benches, _read(regret, REGRET, "rows"), _read(advice, None, "limits"))
 
 
 def _read(given: Path | None, default: Path | None, field: str) -> RowJson | None:
@@ -116,5 +135,5 @@ def _show_all(judged: list[tuple[Claim, Judged]], evidence: Evidence) -> None:
 
 def _machine(evidence: Evidence) -> str:
     """The machine and date of the results."""
-    known = ", ".join(f"{name} {value}" for name, value in evidence.machine.items() if value != "")
+    known = machine_words(evidence.machine)
     return f"Measured on: {known}" if known else "No results were found; the commands below measure them."

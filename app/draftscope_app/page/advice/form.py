@@ -9,9 +9,9 @@ import gradio as gr
 
 from draftscope.advise.question import MOST_READERS, Objective, Question
 from draftscope_app.page import bundle
-from draftscope_app.page.advice.map import HERE, MACHINES, MAPS
 from draftscope_app.page.advice.view import OBJECTIVES
 from draftscope_app.page.advice.wanted import ALL_KINDS, LEAST_S, MOST_S, USUAL_S
+from draftscope_app.reports.advice_map import HERE, MACHINES, MAPS
 
 ABOUT = (
     "<p>Should these models speculate on this text: with which drafter, how long a draft, and what does it save? It "

@@ -7,7 +7,6 @@ import json
 import os
 import tempfile
 from collections.abc import AsyncIterator, Mapping
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +16,12 @@ from draftscope.base.errors import DraftscopeError
 from draftscope_app.engine.admission import refuse_long
 from draftscope_app.engine.handle import RunHandle
 from draftscope_app.engine.messages import Happened, Job, Refused
+from draftscope_app.page import notes
 from draftscope_app.page.advice import view, wanted
 from draftscope_app.page.advice.form import AdviceForm
-from draftscope_app.page.advice.map import drawn, what_if
 from draftscope_app.page.runs.feed import PERIOD_S
 from draftscope_app.page.shared import PRIVATE, Shared
+from draftscope_app.reports.advice_map import drawn, what_if
 from draftscope_app.reports.advice_page import page
 
 FILE = "draftscope-advice.html"
@@ -56,7 +56,7 @@ class AdviceListeners:
         if not report:
             return [gr.skip(), gr.skip(), gr.skip()]
         figure, note = drawn(report, str(which), what_if(wanted.share(alpha), wanted.factor(draft_cost), str(machine)))
-        return [figure, f'<p class="ds-muted">{escape(note)}</p>', gr.update(visible=True)]
+        return [figure, notes.muted(note), gr.update(visible=True)]
 
     def stop(self, request: gr.Request) -> None:
         active = self.shared.visitors.of(request.session_hash).active
@@ -71,7 +71,7 @@ class AdviceListeners:
                 raise DraftscopeError("A run of yours is still going on; wait for its end, or press Stop.")
             handle = self.shared.admission.admit(self._job(values))
         except DraftscopeError as error:
-            yield self._shown(view.refused(str(error)), running=False)
+            yield self._shown(notes.refused(str(error)), running=False)
             return
         visitor.replace(handle)
         async for text in self._answered(handle):
@@ -110,7 +110,7 @@ class AdviceListeners:
         finally:
             handle.stop()
         if report is None:
-            yield self._shown(view.refused(sentence) if sentence else view.stopped(), running=False)
+            yield self._shown(notes.refused(sentence) if sentence else view.stopped(), running=False)
             return
         file = await asyncio.to_thread(_saved, report)
         yield self._shown(view.answer(report), running=False, found=(report, file))

@@ -7,7 +7,9 @@ from html import escape
 from typing import Any
 
 from draftscope.advise.question import Objective
+from draftscope.base.machine import machine_words
 from draftscope_app.engine.plural import count
+from draftscope_app.page import notes
 from draftscope_app.reports.advice_page import candidates, in_words
 
 Report = Mapping[str, Any]  # what `draftscope advise --json` prints
@@ -29,7 +31,7 @@ STAGES = {
 def waiting(place: int) -> str:
     """Before it begins."""
     queue = f" {count(place, 'run')} before it." if place else ""
-    return _progress(f"Waiting for the engine.{queue}", None)
+    return notes.progress(f"Waiting for the engine.{queue}", None)
 
 
 def progress(event: Report, seconds: float) -> str:
@@ -38,33 +40,24 @@ def progress(event: Report, seconds: float) -> str:
     done = f": {count(event['done'], counted)} so far" if counted and event["done"] else ""
     left = event.get("left_s")
     if left is None:
-        return _progress(f"{words}.", None)
-    return _progress(f"{words}{done}. About {left:.0f} s left.", 1 - left / seconds if seconds else None)
-
-
-def refused(sentence: str) -> str:
-    return f'<p class="ds-advice-note" role="alert">{escape(sentence)}</p>'
+        return notes.progress(f"{words}.", None)
+    return notes.progress(f"{words}{done}. About {left:.0f} s left.", 1 - left / seconds if seconds else None)
 
 
 def stopped() -> str:
-    return '<p class="ds-advice-note" role="status">Stopped before there was an answer; nothing was decided.</p>'
+    return '<p role="status">Stopped before there was an answer; nothing was decided.</p>'
 
 
 def answer(report: Report) -> str:
     """The whole answer."""
     verdict, *more = report["sentences"]
-    about = f"{in_words(report['question'])} {_machine(report)}"
+    about = f"{in_words(report['question'])} {machine_words(report['machine'])}."
     alpha = _alpha(report) if report["alpha"] and report["measured"] else ""
     return (
         f'<div role="status"><p class="ds-verdict" data-verdict="{escape(report["verdict"])}">{escape(verdict)}</p>'
         f"{_listed(more)}</div>{_candidates(report)}{alpha}{_settings(report['ready'])}"
-        f'{_notes(report["notes"])}<p class="ds-muted">{escape(about)}</p>'
+        f"{_notes(report['notes'])}{notes.muted(about)}"
     )
-
-
-def _progress(sentence: str, share: float | None) -> str:
-    value = "" if share is None else f' value="{min(max(share, 0.0), 1.0):.3f}"'
-    return f'<p role="status">{escape(sentence)}</p><progress{value} aria-label="Measuring"></progress>'
 
 
 def _listed(sentences: Sequence[str]) -> str:
@@ -90,7 +83,7 @@ def _alpha(report: Report) -> str:
     rates = ", ".join(f"{each['median']:.2f} [{each['low']:.2f}, {each['high']:.2f}]" for each in report["alpha"])
     name = report["chosen"]["name"]
     said = f"Acceptance by position, {name}, given that all before was accepted, with 95% intervals: {rates}."
-    return f'<p class="ds-muted">{escape(said)}</p>'
+    return notes.muted(said)
 
 
 def _settings(ready: Sequence[Mapping[str, str]]) -> str:
@@ -98,7 +91,7 @@ def _settings(ready: Sequence[Mapping[str, str]]) -> str:
     shown = "".join(
         f'<div class="ds-setting"><h3>{escape(each["engine"])}</h3><button type="button" data-copy '
         f'aria-label="Copy the settings for {escape(each["engine"])}">Copy</button><pre tabindex="0">'
-        f'{escape(each["settings"])}</pre><p class="ds-muted">{escape(_checked(each))}</p></div>'
+        f"{escape(each['settings'])}</pre>{notes.muted(_checked(each))}</div>"
         for each in ready
         if each["settings"]
     )
@@ -110,9 +103,5 @@ def _checked(ready: Mapping[str, str]) -> str:
     return f"{checked} {ready['note']}" if ready["note"] else checked
 
 
-def _notes(notes: Sequence[str]) -> str:
-    return f"<h3>Notes</h3>{_listed(notes)}" if notes else ""
-
-
-def _machine(report: Report) -> str:
-    return "; ".join(f"{name} {value}" for name, value in report["machine"].items() if value != "") + "."
+def _notes(lines: Sequence[str]) -> str:
+    return f"<h3>Notes</h3>{_listed(lines)}" if lines else ""

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any
 
+from draftscope.base.machine import machine_words
 from draftscope.claims.claim import ClaimVerdict
 from draftscope_app.engine.plural import count
 
 Values = Mapping[str, Any]
 
 CHOICES = (ClaimVerdict.HOLDS, ClaimVerdict.ONLY_IF, ClaimVerdict.FAILS)
-SHORT = {ClaimVerdict.ONLY_IF: "holds only sometimes"}  # as a prediction
+SHORT = {ClaimVerdict.ONLY_IF: "holds only sometimes"}  # where no condition follows
 OPEN = (ClaimVerdict.UNMEASURED, ClaimVerdict.UNTESTED)
 
 
@@ -20,7 +21,7 @@ def claims(saved: Values) -> str:
     """The whole list. `saved` is what `draftscope claims --save` wrote."""
     every = saved["claims"]
     told = sum(claim["verdict"] not in OPEN for claim in every)
-    machine = ", ".join(f"{name} {value}" for name, value in saved["machine"].items() if value != "")
+    machine = machine_words(saved["machine"])
     where = f" Measured on: {machine}." if machine else ""
     about = (
         f"What people say about speculative decoding: {count(len(every), 'claim')}, {told} with a verdict from "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from draftscope.claims.evidence import in_folder
 from draftscope.claims.experiments import EXPERIMENTS, Experiment, find
 from draftscope.claims.saved import found_in, shipped
 from draftscope_app.engine import commands
+from draftscope_app.page import notes
 from draftscope_app.page.experiments import view
 from draftscope_app.page.experiments.form import ExperimentForm
 from draftscope_app.page.shared import PRIVATE
@@ -28,22 +29,37 @@ class ExperimentListeners:
     def __init__(self, form: ExperimentForm, most_s: float = MOST_S) -> None:
         self.form, self.most_s = form, most_s
         self._stop: asyncio.Event | None = None  # of the experiment that runs now
+        self._own: dict[str, Mapping[str, Any]] = {}  # by experiment: what this server measured last
 
     def attach(self) -> None:
         form = self.form
-        shown = [form.about, form.plot]
-        for changed in (form.drawer.expand, form.which.change):
-            changed(self.show, form.which, shown, **PRIVATE)
+        shown: list[Any] = [form.about, form.plot]
         if form.run is None or form.stop is None:
+            self._chosen(self.show, shown)
             return
-        form.run.click(
-            self.run, form.which, [*shown, form.run, form.stop, form.running], concurrency_limit=None, **PRIVATE
-        )
+        self._chosen(self.offer, [*shown, form.run, form.running])
+        outputs = [*shown, form.which, form.run, form.stop, form.running]
+        form.run.click(self.run, form.which, outputs, concurrency_limit=None, **PRIVATE)
         form.stop.click(self.stop, None, None, queue=False, **PRIVATE)
 
+    def _chosen(self, listener: Callable[[Any], list[Any]], outputs: list[Any]) -> None:
+        """Calls it with the name of the experiment that is to be shown."""
+        for changed in (self.form.drawer.expand, self.form.which.change):
+            changed(listener, self.form.which, outputs, **PRIVATE)
+
     def show(self, name: Any) -> list[Any]:
-        """The shipped result."""
-        return _shown(find(str(name)) or EXPERIMENTS[0], shipped())
+        """What was measured here last, or else the shipped result."""
+        experiment = find(str(name)) or EXPERIMENTS[0]
+        own = self._own.get(experiment.name)
+        saved = shipped()
+        chart = view.chart_of(experiment, own or saved)
+        plot = gr.update(value=figure(chart), visible=True) if chart else gr.update(value=None, visible=False)
+        return [view.about_own(experiment, own, saved) if own else view.about(experiment, saved), plot]
+
+    def offer(self, name: Any) -> list[Any]:
+        """The same, and whether it can be run from here, or why not."""
+        why = _why_not(find(str(name)) or EXPERIMENTS[0])
+        return [*self.show(name), gr.update(interactive=not why), notes.muted(why or view.HOW_LONG)]
 
     async def stop(self) -> None:
         if self._stop is not None:
@@ -56,18 +72,18 @@ class ExperimentListeners:
             if self._stop is not None:
                 raise DraftscopeError("An experiment is running on this server already; wait for its end, or stop it.")
         except DraftscopeError as error:
-            yield self._answer([gr.skip(), gr.skip()], view.refused(str(error)), running=False)
+            yield _answer(notes.refused(str(error)))
             return
         self._stop = asyncio.Event()
         try:
             with tempfile.TemporaryDirectory() as folder:
                 async with aclosing(self._measured(experiment, Path(folder), self._stop)) as lines:
                     async for line in lines:
-                        yield self._answer([gr.skip(), gr.skip()], line, running=True)
-                found = await asyncio.to_thread(lambda: found_in(in_folder(Path(folder))))
-            yield self._answer(_shown(experiment, found), "", running=False)
+                        yield _answer(line, running=True)
+                self._own[experiment.name] = await asyncio.to_thread(lambda: found_in(in_folder(Path(folder))))
+            yield _answer("", self.show(experiment.name))
         except DraftscopeError as error:
-            yield self._answer([gr.skip(), gr.skip()], view.refused(str(error)), running=False)
+            yield _answer(notes.refused(str(error)))
         finally:
             self._stop = None
 
@@ -81,24 +97,28 @@ class ExperimentListeners:
             async with aclosing(commands.running(command, folder, self.most_s - before)) as seconds:
                 async for spent in seconds:
                     if stop.is_set():
-                        raise DraftscopeError("The experiment was stopped; what is shown is the result of before.")
+                        raise DraftscopeError("Stopped; nothing was measured.")
                     yield view.progress(command, before + spent, self.most_s)
             before += spent
-
-    def _answer(self, shown: list[Any], text: str, running: bool) -> list[Any]:
-        return [*shown, gr.update(interactive=not running), gr.update(interactive=running), text]
 
 
 def _runnable(name: str) -> Experiment:
     experiment = find(name)
     if experiment is None:
         raise DraftscopeError(f"There is no experiment {quoted(name)}; choose one of the list.")
-    if experiment.chart is None or not all(map(commands.runnable, experiment.commands)):
-        raise DraftscopeError(f"This experiment cannot be run from the page: {experiment.claim.why_not}.")
+    if why := _why_not(experiment):
+        raise DraftscopeError(why)
     return experiment
 
 
-def _shown(experiment: Experiment, saved: Mapping[str, Any]) -> list[Any]:
-    chart = view.chart_of(experiment, saved)
-    plot = gr.update(value=figure(chart), visible=True) if chart else gr.update(value=None, visible=False)
-    return [view.about(experiment, saved), plot]
+def _why_not(experiment: Experiment) -> str:
+    """Why the page cannot run an experiment; empty if it can."""
+    if experiment.chart is not None and all(map(commands.runnable, experiment.commands)):
+        return ""
+    return f"This experiment cannot be run from the page: {experiment.claim.why_not}."
+
+
+def _answer(text: str, shown: list[Any] | None = None, running: bool = False) -> list[Any]:
+    """What `run` yields. While it runs, another experiment cannot be chosen, over which its result would be written."""
+    buttons = [gr.update(interactive=not running), gr.update(interactive=not running), gr.update(interactive=running)]
+    return [*(shown or [gr.skip(), gr.skip()]), *buttons, text]

@@ -6,11 +6,16 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any
 
-from draftscope.claims.claim import ClaimVerdict
+from draftscope.base.machine import machine_words
 from draftscope.claims.experiments import Experiment
+from draftscope_app.page import notes
+from draftscope_app.page.claims.view import OPEN, SHORT
 
 Values = Mapping[str, Any]  # what `draftscope claims --save` writes
-OPEN = (ClaimVerdict.UNMEASURED, ClaimVerdict.UNTESTED)
+HOW_LONG = (
+    "Each command takes two to five minutes on two idle cores; after ten minutes they are stopped. Runs of this page "
+    "meanwhile disturb the measurement."
+)
 
 
 def chart_of(experiment: Experiment, saved: Values) -> Values | None:
@@ -20,40 +25,44 @@ def chart_of(experiment: Experiment, saved: Values) -> Values | None:
 
 
 def about(experiment: Experiment, saved: Values) -> str:
-    """All that is said beside the chart."""
-    chart = chart_of(experiment, saved)
-    parts = [f'<p class="ds-question">{escape(experiment.question)}</p>']
-    parts += [f"<p>{escape(chart['note'])}</p>"] if chart else [f"<p>{escape(_missing(experiment))}</p>"]
-    claim = next((each for each in saved["claims"] if each["number"] == experiment.number), None)
-    if claim is not None and claim["verdict"] not in OPEN:
-        parts.append(
-            f"<p>Claim {claim['number']}, “{escape(claim['sentence'])}”: <strong>{escape(claim['verdict'])}</strong>. "
-            f"{escape(claim['found'])}</p>"
-        )
-    if chart:
-        parts.append(f'<p class="ds-muted">{escape(_where(saved))}</p>')
-    commands = "".join(f"<li><code>{escape(command)}</code></li>" for command in experiment.commands)
-    return f"{''.join(parts)}<ul>{commands}</ul>"
+    """All that is said beside the chart of shipped results."""
+    return _about(experiment, saved, _missing(experiment), "Measured on")
+
+
+def about_own(experiment: Experiment, own: Values, saved: Values) -> str:
+    """The same for what was measured here; the shipped verdict comes last, to compare."""
+    missing = "The commands ran here, but too few results are left for a chart: texts that mostly loop do not count."
+    claim = _claim(experiment, saved)
+    shipped = f'<p class="ds-muted">The shipped result: {claim}</p>' if claim else ""
+    return _about(experiment, own, missing, "Measured here") + shipped
 
 
 def progress(command: str, spent: float, most: float) -> str:
     """While it runs."""
-    share = min(spent / most, 1.0)
+    shown = f"Running <code>{escape(command)}</code>: {spent:.0f} s of at most {most:.0f} s."
+    return notes.progress(shown, spent / most)
+
+
+def _about(experiment: Experiment, saved: Values, missing: str, where: str) -> str:
+    chart, claim = chart_of(experiment, saved), _claim(experiment, saved)
+    said = f"<p>{escape(chart['note'] if chart else missing)}</p>" + (f"<p>{claim}</p>" if claim else "")
+    measured = notes.muted(f"{where}: {machine_words(saved['machine'])}.") if chart or claim else ""
+    commands = "".join(f"<li><code>{escape(command)}</code></li>" for command in experiment.commands)
+    return f'<p class="ds-question">{escape(experiment.question)}</p>{said}{measured}<ul>{commands}</ul>'
+
+
+def _claim(experiment: Experiment, saved: Values) -> str:
+    """The verdict on its claim; empty without one."""
+    claim = next((each for each in saved["claims"] if each["number"] == experiment.number), None)
+    if claim is None or claim["verdict"] in OPEN:
+        return ""
+    verdict = SHORT.get(claim["verdict"], claim["verdict"])
     return (
-        f'<p role="status">Running <code>{escape(command)}</code>: {spent:.0f} s of at most {most:.0f} s.</p>'
-        f'<progress value="{share:.3f}" aria-label="Running"></progress>'
+        f"Claim {claim['number']}, “{escape(claim['sentence'])}”: <strong>{escape(verdict)}</strong>. "
+        f"{escape(claim['found'])}"
     )
-
-
-def refused(sentence: str) -> str:
-    return f'<p class="ds-advice-note" role="alert">{escape(sentence)}</p>'
 
 
 def _missing(experiment: Experiment) -> str:
     why = experiment.claim.why_not
     return f"Not measured yet: {why}." if why else "Not measured yet; the command below measures it."
-
-
-def _where(saved: Values) -> str:
-    machine = ", ".join(f"{name} {value}" for name, value in saved["machine"].items() if value != "")
-    return f"Measured on: {machine}."

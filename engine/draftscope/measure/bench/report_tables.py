@@ -7,6 +7,7 @@ from dataclasses import asdict
 from statistics import median
 from typing import Any
 
+from draftscope.base.machine import machine_words
 from draftscope.base.markdown import one_line, table
 from draftscope.measure.bench.limit import MemoryLimit
 from draftscope.measure.bench.plan import where
@@ -25,7 +26,7 @@ POSITIONS = 4  # of a draft, in the table of alphas
 
 def markdown(report: BenchReport) -> str:
     """Machine, method, a table for every cell, prediction, stages, and what was skipped."""
-    parts = [", ".join(f"{key} {value}" for key, value in report.machine.items() if value != ""), report.method]
+    parts = [machine_words(report.machine), report.method]
     parts += _headline_tables(report.headlines)
     parts += [_kinds_table(cell, report.rows) for cell in dict.fromkeys(_cell(row) for row in report.rows)]
     parts += [_alpha_table(cell, report.rows) for cell in dict.fromkeys(_cell(row) for row in report.rows)]

@@ -18,6 +18,7 @@ from time import monotonic
 
 from draftscope.base import prompts
 from draftscope.base.errors import DraftscopeError
+from draftscope.base.machine import machine_words
 from draftscope.base.markdown import table
 from draftscope.decode.lab import Lab
 from draftscope.decode.load import load
@@ -91,7 +92,7 @@ def _long(lab: Lab) -> Lab:
 
 
 def _markdown(lab: Lab, found: dict[str, list[GpuRow]]) -> str:
-    head = ", ".join(f"{key} {value}" for key, value in machine(lab).items() if value != "")
+    head = machine_words(machine(lab))
     return "\n\n".join([head, *(f"## {name}\n\n{_table(rows)}" for name, rows in found.items())]) + "\n"
 
 

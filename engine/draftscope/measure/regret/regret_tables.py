@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean
 
+from draftscope.base.machine import machine_words
 from draftscope.base.markdown import one_line, table
 from draftscope.drafters.options import nodes_in
 from draftscope.measure.regret.forms import ComparedTrees, answer, form
@@ -13,7 +14,7 @@ from draftscope.measure.regret.regret_report import RegretReport, RegretRow
 
 def markdown(report: RegretReport) -> str:
     """Machine, method, three tables for each temperature, and what was skipped."""
-    parts = [", ".join(f"{key} {value}" for key, value in report.machine.items() if value != ""), report.method]
+    parts = [machine_words(report.machine), report.method]
     for temperature in dict.fromkeys(row.temperature for row in report.rows):
         rows = [row for row in report.rows if row.temperature == temperature]
         parts += [_speeds(temperature, rows), _winners(temperature, rows)]

@@ -1,6 +1,7 @@
 """The map of the speedup in Plotly: gamma by readers, acceptance by draft cost, answer length by context. Pure.
 
 The line is break-even; dotted lines are break-even at the ends of the interval of the tokens a round.
+`drawn(report, which, AS_MEASURED)` is the map without any "what if".
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import plotly.graph_objects as go
 
 from draftscope.advise.what_if import CARDS, WhatIf, answer_ratio, ratios, round_costs, taus
 from draftscope.trace.html import palette
+from draftscope_app.engine.plural import count
 
 Report = Mapping[str, Any]  # what `draftscope advise --json` prints
 
@@ -20,9 +22,11 @@ READERS, ACCEPTANCE, LENGTH = "gamma by readers", "acceptance by draft cost", "a
 MAPS = (READERS, ACCEPTANCE, LENGTH)
 HERE = "this machine, measured"
 MACHINES = (HERE, *(f"{card.name}, modelled" for card in CARDS))
-SCALE = [[0, "#B8860B"], [0.5, "#F4F1EA"], [1, "#5B8DB8"]]
-INK = "#1B1F24"
+INK, GROUND = "#1B1F24", "#F4F1EA"  # the light edge shows a mark beside the field of a dark page too
+SCALE = [[0, "#B8860B"], [0.5, GROUND], [1, "#5B8DB8"]]
+CIRCLES = "measured"  # what was run
 LENGTHS = (8, 16, 32, 64, 128, 256, 512)
+AS_MEASURED = WhatIf()
 Z = list[list[float]]
 
 
@@ -38,7 +42,8 @@ def drawn(report: Report, which: str, asked: WhatIf) -> tuple[go.Figure | None, 
     if not found:
         return None, "There is no map: no drafter that makes chains was measured."
     figure, note = _map(report, found, which, asked)
-    return figure, _other(report, found) + note
+    circles = " A circle: run against plain decoding." if figure is not None and _has_circles(figure) else ""
+    return figure, _other(report, found) + note + circles
 
 
 def _other(report: Report, found: Report) -> str:
@@ -51,21 +56,45 @@ def _other(report: Report, found: Report) -> str:
 
 def _map(report: Report, found: Report, which: str, asked: WhatIf) -> tuple[go.Figure | None, str]:
     if which == ACCEPTANCE:
-        return _acceptance(report, found, asked), _note(found, asked)
+        return _acceptance(report, found, asked), _note_on_acceptance(report, found, asked)
     if which == LENGTH:
         if not found["by_context"]:
-            return None, "There is no map by context: costs were typed in for one context."
+            return None, "There is no map by context: costs are known for one context only."
         return _lengths(report, found, asked), _note_on_lengths(found, asked)
-    return _readers(report, found, asked), _note(found, asked)
+    return _readers(report, found, asked), _note_on_readers(found, asked)
+
+
+def _note_on_readers(found: Report, asked: WhatIf) -> str:
+    return f"{found['drafter']}, in a full batch: {_costs(asked)}. {_lines(asked)}{_changes(asked)}"
+
+
+def _note_on_acceptance(report: Report, found: Report, asked: WhatIf) -> str:
+    drafter, readers = found["drafter"], found["readers"][_place_of(report, found)]
+    return (
+        f"{drafter} at {count(readers, 'reader')}, each place with its best gamma: {_costs(asked)}. The line is "
+        f"break-even; the dot is {drafter} itself, with the 95% interval of its acceptance.{_changes(asked)}"
+    )
 
 
 def _note_on_lengths(found: Report, asked: WhatIf) -> str:
     other = "" if asked.card is None else f" Still on this machine: the roofline of {asked.card.name} has no caches."
     return (
         f"{found['drafter']}, gamma {found['by_context']['gamma']}, one reader, with prefill, which is taken to grow "
-        "with the context: modelled from measured costs. The solid line is break-even, the dotted ones at the ends of "
-        f"the 95% interval of the tokens a round.{_changes(asked)}{other}"
+        f"with the context: modelled from measured costs. {_lines(asked)}{_changes(asked)}{other}"
     )
+
+
+def _costs(asked: WhatIf) -> str:
+    """Where the costs come from."""
+    if asked.card is None:
+        return "modelled from measured acceptance and costs"
+    card = f"{asked.card.name} ({asked.card.gb_s:,} GB/s, {asked.card.tflop_s:,} TFLOP/s)"
+    return f"modelled by its roofline on {card}, not run; caches, kernel launches and all between forwards are left out"
+
+
+def _lines(asked: WhatIf) -> str:
+    ends = "; the dotted ones are at the ends of the 95% interval of the tokens a round" if asked.alpha is None else ""
+    return f"The solid line is break-even{ends}."
 
 
 def _changes(asked: WhatIf) -> str:
@@ -76,28 +105,15 @@ def _changes(asked: WhatIf) -> str:
     return f" What if: {', '.join(changes)}." if changes else ""
 
 
-def _note(found: Report, asked: WhatIf) -> str:
-    what = _changes(asked)
-    if asked.card is not None:
-        return (
-            f"{found['drafter']} on {asked.card.name}: modelled by its roofline ({asked.card.gb_s:,} GB/s, "
-            f"{asked.card.tflop_s:,} TFLOP/s), not run; caches, kernel launches and all between forwards are left out."
-            f"{what}"
-        )
-    return (
-        f"{found['drafter']}: modelled from measured acceptance and costs, in a full batch. The solid line is "
-        f"break-even, the dotted ones at the ends of the 95% interval of the tokens a round.{what}"
-    )
-
-
 def _readers(report: Report, found: Report, asked: WhatIf) -> go.Figure:
     table = ratios(found, asked)
     figure = _figure("readers", "gamma")
     x, y = [str(size) for size in found["readers"]], [str(gamma) for gamma in found["gammas"]]
     hover = [[f"{middle:.2f} [{low:.2f}, {high:.2f}]" for middle, low, high in row] for row in table]
     _field(figure, x, y, [[each[0] for each in row] for row in table], hover)
-    if asked == WhatIf():
+    if asked.alpha is None:
         _ends(figure, x, y, [[[each[end] for each in row] for row in table] for end in (1, 2)])
+    if asked == AS_MEASURED:
         _measured(figure, report, found, x, y)
     figure.update_xaxes(type="category")
     figure.update_yaxes(type="category")
@@ -120,11 +136,15 @@ def _ran(report: Report, found: Report) -> list[Report]:
 def _circles(figure: go.Figure, x: Sequence[str], y: Sequence[str], ran: Sequence[Report]) -> None:
     figure.add_trace(
         go.Scatter(
-            x=x, y=y, mode="markers", name="measured", customdata=[_said(each["ratio"]) for each in ran],
+            x=x, y=y, mode="markers", name=CIRCLES, customdata=[_said(each["ratio"]) for each in ran],
             marker={"symbol": "circle-open", "size": 26, "color": INK, "line": {"width": 2}},
             hovertemplate="measured: %{customdata}<extra></extra>",
         )
     )  # fmt: skip
+
+
+def _has_circles(figure: go.Figure) -> bool:
+    return any(trace.name == CIRCLES for trace in figure.data)
 
 
 def _said(ratio: Report) -> str:
@@ -133,8 +153,7 @@ def _said(ratio: Report) -> str:
 
 def _acceptance(report: Report, found: Report, asked: WhatIf) -> go.Figure:
     """The best gamma at each acceptance and draft cost, at the concurrency nearest to the one asked for."""
-    wanted = report["question"]["concurrency"]
-    place = min(range(len(found["readers"])), key=lambda index: abs(found["readers"][index] - wanted))
+    place = _place_of(report, found)
     own_c = _own(found, asked, place)[0]
     most = max(0.6, 1.25 * own_c)  # the drafter itself is on the map
     alphas, costs = [round(0.05 * k, 2) for k in range(21)], [most * k / 24 for k in range(1, 25)]
@@ -152,6 +171,12 @@ def _acceptance(report: Report, found: Report, asked: WhatIf) -> go.Figure:
     return figure
 
 
+def _place_of(report: Report, found: Report) -> int:
+    """Of the number of readers nearest to the one asked for."""
+    readers, wanted = found["readers"], report["question"]["concurrency"]
+    return min(range(len(readers)), key=lambda index: abs(readers[index] - wanted))
+
+
 def _own(found: Report, asked: WhatIf, place: int) -> tuple[float, tuple[float, float, float]]:
     """The drafter's own c, and the acceptance that its tokens a round stand for: median, low, high."""
     from draftscope.advise.alpha import alpha_of
@@ -166,13 +191,13 @@ def _own(found: Report, asked: WhatIf, place: int) -> tuple[float, tuple[float, 
 def _place(figure: go.Figure, report: Report, found: Report, asked: WhatIf, place: int) -> None:
     """Where the drafter is, and what it gave if it was run as it is there."""
     c, (alpha, least, most) = _own(found, asked, place)
-    ran = _ran(report, found) if asked == WhatIf() else []
+    ran = _ran(report, found) if asked == AS_MEASURED else []
     measured = "".join(f"<br>measured, gamma {each['candidate']['gamma']}: {_said(each['ratio'])}" for each in ran)
     figure.add_trace(
         go.Scatter(
             x=[c], y=[alpha], mode="markers", name=found["drafter"],
             error_y={"type": "data", "array": [most - alpha], "arrayminus": [alpha - least], "color": INK},
-            marker={"symbol": "circle", "size": 11, "color": INK},
+            marker={"symbol": "circle", "size": 11, "color": INK, "line": {"width": 1.5, "color": GROUND}},
             hovertemplate=f"{found['drafter']}: acceptance %{{y:.2f}}, c %{{x:.3f}}{measured}<extra></extra>",
         )
     )  # fmt: skip
@@ -182,7 +207,7 @@ def _lengths(report: Report, found: Report, asked: WhatIf) -> go.Figure:
     """What was run with this gamma and one reader is marked at its own prompt and length."""
     own = found["by_context"]
     ran = [each for each in _ran(report, found) if each["candidate"]["gamma"] == own["gamma"]]
-    shown = ran if asked == WhatIf() and report["question"]["concurrency"] == 1 else []
+    shown = ran if asked == AS_MEASURED and report["question"]["concurrency"] == 1 else []
     lengths = sorted({*LENGTHS, *(each["tokens"] for each in shown)})
 
     def at(tau: float) -> Z:
