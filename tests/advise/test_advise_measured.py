@@ -12,7 +12,7 @@ import pytest
 
 import draftscope
 from draftscope.advise import noise, proof
-from draftscope.advise.advise import Stage, advise, advising
+from draftscope.advise.advise import Stage, _without_loops, advise, advising
 from draftscope.advise.candidates import Candidate
 from draftscope.advise.costs import CalibratedCosts
 from draftscope.advise.fitted import fitted
@@ -285,7 +285,7 @@ def test_without_a_trained_drafter_it_says_how_to_train_one(pair: Lab) -> None:
     alone.calibration = made_calibration()
     question = Question(length=12, seconds=1.0, temperature=1.0)
     found = advise(alone, question, TEXTS, ["ngram"])
-    assert any("draftscope train-drafter --target byte-target" in note for note in found.notes)
+    assert any("draftscope train-drafter --target MODEL" in note for note in found.notes)
     assert found.chosen.candidate.drafter == "ngram"
 
 
@@ -321,6 +321,45 @@ def test_bad_values_are_refused_before_a_model_is_loaded(
     monkeypatch.setattr("draftscope_app.cli.options.load", lambda _: pytest.fail("a model was loaded"))
     done = cli(*arguments)
     assert done.code == 2 and words in done.err
+
+
+LOG_LINE = "INFO 05-21 21:11:56 [loggers.py:271] Engine 000: Avg prompt throughput: 0.0 tokens/s\n"
+
+
+@pytest.mark.parametrize(
+    ("option", "content", "words"),
+    [
+        ("--prompts", None, "no such file or directory"),
+        ("--prompts", "", "has no usable line. Give one JSON object a line"),
+        ("--prompts", LOG_LINE, "line 1 is not JSON"),
+        ("--prompts", '{"status": 200}\n', "line 1 has none of the fields"),
+        ("--acceptance", None, "no such file or directory"),
+        ("--acceptance", "", "give vLLM's /metrics page or log"),
+        ("--acceptance", LOG_LINE, "give vLLM's /metrics page or log"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_one_sentence(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, option: str, content: str | None, words: str
+) -> None:
+    monkeypatch.setattr("draftscope_app.cli.options.load", lambda _: pytest.fail("a model was loaded"))
+    file = tmp_path / "file"
+    if content is not None:
+        file.write_text(content, encoding="utf-8")
+    done = cli(option, file, *(("--c", ".1") if option == "--acceptance" else ()))
+    assert done.code == 2 and words in done.err and done.err.count("\n") == 1 and done.out == ""
+
+
+def test_prompts_that_loop_are_counted() -> None:
+    def probed(*loops: bool) -> Probed:
+        own = Probed(Candidate("plain"))
+        own.ids = [[1, 2] * 20 if each else list(range(40)) for each in loops]
+        return own
+
+    assert _without_loops(probed(False, False)) == ([0, 1], [])
+    kept, (said,) = _without_loops(probed(True, False, False))
+    assert kept == [1, 2] and "Of the 3 prompts" in said and "1 does not count" in said
+    kept, (said,) = _without_loops(probed(True, True))
+    assert kept == [0, 1] and said.startswith("Plain decoding loops on every prompt") and "Use other prompts" in said
 
 
 def test_typed_values_need_no_model(cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -223,6 +223,13 @@ def test_short_answers_lose_what_the_prefill_costs() -> None:
     assert short < 1 < long
 
 
+def test_plain_decoding_reads_the_prompt_too() -> None:
+    """Ten tokens in two rounds of 1 + 4 c, behind a prompt that takes both 100, and the drafter 7 more."""
+    always, prefill = {Candidate("draft", 4): typed([1.0], 4)}, Prefill(100.0, {"draft": 7.0})
+    (found,) = predict(Question(length=10), always, TypedCosts(0.1), prefill)
+    assert found.ratio.median == pytest.approx((100 + 10) / (107 + 2 * 1.4))
+
+
 class Crowded(RoundCosts):
     """Verification costs nothing alone, and as much as its rows from 8 readers on."""
 

@@ -189,8 +189,9 @@ def _without_loops(plain: Probed) -> tuple[list[int], list[str]]:
     lost = len(every) - len(kept)
     if not lost:
         return kept, []
+    left_out = "1 does not count" if lost == 1 else f"{lost} do not count"
     return kept, [
-        f"Of the {len(every)} prompts that acceptance was measured on, {lost} do not count: plain decoding loops there."
+        f"Of the {len(every)} prompts that acceptance was measured on, {left_out}: plain decoding loops there."
     ]
 
 
@@ -262,7 +263,7 @@ def _affordable(question: Question, contenders: Sequence[Candidate], known: Know
 
 def _alone(lab: Lab) -> list[str]:
     alone = lab.draft is None and lab.foreign is None and not lab.heads
-    return [sentences.no_drafter(lab.target.name)] if alone else []
+    return [sentences.NO_DRAFTER] if alone else []
 
 
 def _reported(

@@ -15,6 +15,11 @@ OF = {
     Objective.TAIL: "the speed, in the slowest 5% of answers,",
 }
 
+NO_DRAFTER = (
+    "No draft model and no head is loaded, so only n-grams, suffixes and other drafters without a trained model were "
+    "compared. To train one: 'draftscope train-drafter --target MODEL', with the model that was named here."
+)
+
 
 def of_decision(question: Question, decision: Decision, runner_up: Measured | None, limits: Limits) -> list[str]:
     """What is said of a measured decision."""
@@ -77,14 +82,6 @@ def would_change(limits: Limits) -> list[str]:
             else "A faster draft alone would not help: verification already takes longer than the accepted tokens save."
         )
     return said
-
-
-def no_drafter(target: str) -> str:
-    """Where only drafters without a model could be compared."""
-    return (
-        "No draft model and no head is loaded, so only n-grams, suffixes and other drafters without a trained model "
-        f"were compared. To train one: draftscope train-drafter --target {target}."
-    )
 
 
 def price(question: Question, plain_tokens_per_s: float, ratio: float) -> str:
