@@ -252,6 +252,27 @@ def test_a_round_goes_on_behind_a_large_draft_that_was_accepted_as_a_whole(
     assert [took for each in found for took in each] == want
 
 
+def test_under_block_verification_each_round_counts_once() -> None:
+    tree, p, uniforms = drawn((1,) * 5, 200, 7)
+    verification = verify_block(p, tree, uniforms)
+    want = accepted(outcome_of(tree, verification), uniforms, (1, 1))
+    alone = [drawn_alone(tree, uniforms, verification, b) for b in range(200)]
+    follows = SmallRounds((1, 1))
+    assert [follows.add(*each) for each in alone] == [[count] for count in want]
+
+
+def drawn_alone(tree: DraftTree, uniforms: Uniforms, verification: Any, b: int) -> tuple[Outcome, Uniforms]:
+    """One sequence of a batch."""
+    assert tree.distributions is not None
+    row = slice(b, b + 1)
+    own = replace(
+        tree, topology=full((1,) * tree.nodes, 1), tokens=tree.tokens[row], distributions=tree.distributions[row]
+    )
+    block = tuple(each[row] for each in verification.block)
+    result = replace(verification, path=verification.path[row], last=verification.last[row], block=block)
+    return outcome_of(own, result), Uniforms(uniforms.draft[row], uniforms.accept[row], uniforms.last[row])
+
+
 def test_a_round_ends_where_nothing_is_drafted() -> None:
     follows, nothing = SmallRounds((1,) * 5), fully_drafted(full((), 1), [])
     assert follows.add(nothing, NO_UNIFORMS) == [0]

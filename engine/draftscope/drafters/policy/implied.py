@@ -49,6 +49,9 @@ class SmallRounds:
     that of `accepted`. Later ones follow the accepted path, as if the same tokens were drafted again, which is exact
     for greedy chains of a model, except that the token after a draft that was accepted as a whole counts as one that
     would have been accepted too: nobody drafted it.
+
+    Under block verification each round counts once: a path that a long block had accepted would be accepted too easily
+    when it is drafted again.
     """
 
     def __init__(self, small: TreeShape) -> None:
@@ -57,6 +60,8 @@ class SmallRounds:
 
     def add(self, outcome: Outcome, uniforms: Uniforms) -> list[int]:
         """Accepted tokens of the rounds that end with this one of the large draft, which is of one sequence."""
+        if outcome.verification is not None and outcome.verification.block is not None:
+            return accepted(outcome, uniforms, self._small)
         (ranks,), height, small = _ranks(outcome), outcome.tree.topology.height, self._small
         found, begin, took = [], 0, self._open
         if took is None:
