@@ -44,6 +44,7 @@ class Alone:
         """`bypass_csp` is for axe."""
         self._idle, context = idle_pages(browser, bypass_csp)
         self.page = self._idle.pop() if self._idle else context.new_page()
+        self.page.bring_to_front()  # a tab behind another paints once a second
         self.page.set_viewport_size(viewport)
         self.page.emulate_media(color_scheme=color_scheme, reduced_motion=reduced_motion)
         self.page.set_default_timeout(SLOW_MS)
