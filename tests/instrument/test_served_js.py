@@ -42,3 +42,10 @@ def test_every_lane_is_called_by_its_own_name_and_compared_with_the_first() -> N
 def test_a_lane_that_failed_is_named_and_not_compared() -> None:
     headline, _ = said(lane("one", 8, [0.4]), lane("two", 4, [], "error"))
     assert headline == "one wrote 16 tokens in 8 bursts. two failed; see below."
+
+
+def test_answers_that_disagree_about_who_is_faster_give_a_range() -> None:
+    noisy, _ = said(lane("one", 8, [0.4, 0.4, 0.4]), lane("two", 8, [0.5, 0.4, 0.3]))
+    assert noisy.endswith("; two is 0.80 to 1.33 times as fast as one, too noisy to tell.")
+    close, _ = said(lane("one", 8, [0.4, 0.4, 0.4]), lane("two", 8, [0.41, 0.4, 0.39]))
+    assert close.endswith("; two is 1.00 times as fast as one.")

@@ -2,6 +2,7 @@
 
 import { counted, formatFigure, median } from "../base/format.js";
 import { isFinished, stateAt } from "../base/store.js";
+import { APART } from "./speed.js";
 
 /** Tokens a second of a server's counted answers: {median, low, high, n}; null without one. */
 export function speedOf(lane) {
@@ -46,10 +47,16 @@ export function serversSentence(store, now, whole) {
   const [first] = store.lanes;
   const ratios =
     whole && isFinished(store) ? living.map((lane) => [lane, timesOf(lane, first)]).filter(([, r]) => r) : [];
-  const said = ratios.map(
-    ([lane, { median: ratio }]) => `${lane.name} is ${ratio.toFixed(2)} times as fast as ${first.name}`,
-  );
+  const said = ratios.map(([lane, times]) => `${lane.name} is ${fasterWords(times, first.name)}`);
   return `${[...wrote].join(", ")}${said.length ? `; ${said.join(", ")}` : ""}.${lost}`;
+}
+
+/** A range where the answers disagree about who is faster, else the median. */
+function fasterWords({ median: ratio, low, high }, other) {
+  const noisy = low < 1 && high > 1 && high / low - 1 > APART;
+  return noisy
+    ? `${low.toFixed(2)} to ${high.toFixed(2)} times as fast as ${other}, too noisy to tell`
+    : `${ratio.toFixed(2)} times as fast as ${other}`;
 }
 
 /** What that rests on. */

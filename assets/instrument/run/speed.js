@@ -8,7 +8,7 @@ import { median } from "../base/format.js";
 import { raceClock, stateAt } from "../base/store.js";
 
 export const ENOUGH = 3; // whole runs of each lane, before their median is shown
-const APART = 0.15; // repeats that disagree by more are noise
+export const APART = 0.15; // repeats that disagree by more are noise
 const BEYOND = 1.02; // of tau: a speedup above it is noise, since no round costs less than one of plain decoding
 const BUSY = 0.25; // cores that others kept busy, from which they are named as a cause
 
