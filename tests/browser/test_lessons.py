@@ -282,6 +282,7 @@ DEFINED = """e => {
 }"""
 
 
+@pytest.mark.every_lesson
 @pytest.mark.browser
 def test_every_step_of_every_lesson_is_told_shows_what_it_speaks_of_and_defines_its_terms(
     browser: Any, school: Path
