@@ -18,6 +18,7 @@ TOGETHER = {
         "tests/browser/test_page_*.py",
         "tests/browser/test_reload.py",
         "tests/browser/test_advice.py",
+        "tests/browser/test_experiments.py",
     ),
     "tests/app, one engine": ("tests/app/test_app_process.py", "tests/app/test_asks_process.py"),
 }
