@@ -29,6 +29,7 @@ def test_a_recorded_experiment_is_shown_and_one_is_begun_and_stopped(visit: Any)
     assert_accessible(page)
     drawer.locator("#ds-experiments-run").click()
     drawer.locator("progress").wait_for()
+    assert drawer.locator("progress").evaluate("e => getComputedStyle(e).appearance") == "none"  # or it looks full
     drawer.locator("#ds-experiments-stop:enabled").click()
     drawer.get_by_role("alert").filter(has_text="Stopped; nothing was measured.").wait_for()
     drawer.locator("#ds-experiments-run:enabled").wait_for()

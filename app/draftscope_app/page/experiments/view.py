@@ -13,7 +13,7 @@ from draftscope_app.page.claims.view import OPEN, SHORT
 
 Values = Mapping[str, Any]  # what `draftscope claims --save` writes
 HOW_LONG = (
-    "Each command takes two to five minutes on two idle cores; after ten minutes they are stopped. Runs of this page "
+    "Each command takes one to five minutes on two idle cores; after ten minutes they are stopped. Runs of this page "
     "meanwhile disturb the measurement."
 )
 
