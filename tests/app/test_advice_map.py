@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from html import escape
 from typing import Any
 
 import pytest
@@ -95,7 +96,9 @@ def test_the_page_shows_the_map_and_its_sentence(report: dict[str, Any]) -> None
 def test_the_page_to_hand_on_has_all_three_maps(report: dict[str, Any]) -> None:
     report = report | {"measured": []}
     html = page(report).split("<main>")[1]
-    assert all(f"<h2>Map of the speedup: {which}</h2>" in html for which in MAPS)
+    for which in MAPS:
+        sentence = escape(drawn(report, which, AS_MEASURED)[1])
+        assert f"<h2>Map of the speedup: {which}</h2><figcaption>{sentence}</figcaption>" in html
     assert html.count("<figcaption>") == html.count("Plotly.newPlot(") == 3 and "http" not in html
     without = page(report | {"surface": report["surface"] | {"by_context": None}})
     assert without.count("<figcaption>") == 2 and "There is no map by context" in without
