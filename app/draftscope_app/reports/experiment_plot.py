@@ -30,6 +30,8 @@ def figure(chart: ChartJson) -> go.Figure:
     if chart["log_y"]:
         drawn.update_yaxes(type="log", exponentformat="SI", dtick=1)
     labelled = all(_is_point(chart, line) for line in chart["lines"])  # then a legend would say it all again
+    if labelled:
+        drawn.update_yaxes(rangemode="normal")  # from the lowest point on, so that labels keep apart
     drawn.update_layout(margin={"l": 12, "r": 12, "t": 12, "b": 48}, showlegend=not labelled)
     return drawn
 
