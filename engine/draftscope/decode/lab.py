@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from copy import copy
 from functools import cached_property, partial
 from types import TracebackType
 from typing import Any, Self
@@ -57,6 +58,7 @@ class Lab(LoadedPair):
         self._curve: VerifyCurve | None = None
         self._rates: dict[tuple[str, Sampling], tuple[float, ...]] = {}  # acceptance by rank of a drafter's children
         self._trees: dict[tuple[str, Sampling, int, int], Counts] = {}
+        self._least_tree: Counts = ()  # where no tree is faster than plain
 
     def decode(self, prompt: str, drafter: str = "draft", record: bool = True, **settings: Any) -> Result:
         """Decodes `prompt` to its end. `settings` are the fields of `Settings` (temperature, gamma, seed, ...)."""
@@ -134,6 +136,12 @@ class Lab(LoadedPair):
         """Every known drafter, and whether this lab can run it."""
         return availability.availabilities(self)
 
+    def drafting(self, least: Counts) -> Lab:
+        """The same models; where Sequoia would draft nothing, since no tree is faster than plain, it drafts `least`."""
+        lab = copy(self)
+        lab._least_tree = least
+        return lab
+
     def close(self) -> None:
         """Gives back the number of threads that `load` changed, which is the whole process's.
 
@@ -164,4 +172,4 @@ class Lab(LoadedPair):
         if limits not in self._trees:
             cost = partial(self.calibration.tree_cost, info.needs_head or "draft")
             self._trees[limits] = best_tree(self._rates[key], size.tree_nodes, size.tree_depth, cost)
-        return self._trees[limits]
+        return self._trees[limits] or self._least_tree
