@@ -58,7 +58,7 @@ class Lab(LoadedPair):
         self._curve: VerifyCurve | None = None
         self._rates: dict[tuple[str, Sampling], tuple[float, ...]] = {}  # acceptance by rank of a drafter's children
         self._trees: dict[tuple[str, Sampling, int, int], Counts] = {}
-        self._least_tree: Counts = ()  # where no tree is faster than plain
+        self._tree: Counts | None = None  # instead of the best one
 
     def decode(self, prompt: str, drafter: str = "draft", record: bool = True, **settings: Any) -> Result:
         """Decodes `prompt` to its end. `settings` are the fields of `Settings` (temperature, gamma, seed, ...)."""
@@ -136,10 +136,10 @@ class Lab(LoadedPair):
         """Every known drafter, and whether this lab can run it."""
         return availability.availabilities(self)
 
-    def drafting(self, least: Counts) -> Lab:
-        """The same models; where Sequoia would draft nothing, since no tree is faster than plain, it drafts `least`."""
+    def with_tree(self, tree: Counts) -> Lab:
+        """The same models; Sequoia drafts this tree, whichever would be the fastest."""
         lab = copy(self)
-        lab._least_tree = least
+        lab._tree = tree
         return lab
 
     def close(self) -> None:
@@ -164,6 +164,8 @@ class Lab(LoadedPair):
 
     def _best_tree(self, info: DrafterInfo, settings: Settings) -> Counts:
         """Sequoia's tree for this drafter, pair and machine, within the limits of these settings."""
+        if self._tree is not None:
+            return self._tree
         key = info.name, Sampling.of(settings)
         if key not in self._rates:
             self._rates[key] = by_rank(self, settings)
@@ -172,4 +174,4 @@ class Lab(LoadedPair):
         if limits not in self._trees:
             cost = partial(self.calibration.tree_cost, info.needs_head or "draft")
             self._trees[limits] = best_tree(self._rates[key], size.tree_nodes, size.tree_depth, cost)
-        return self._trees[limits] or self._least_tree
+        return self._trees[limits]

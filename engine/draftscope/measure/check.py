@@ -41,7 +41,7 @@ from draftscope.verify.tree import even
 FALSE_ALARM = 1e-6  # probability that a distribution test fails for a correct implementation
 LEAST_DUE = 5  # times an outcome must be expected to be compared by itself
 TOP_KS = 3  # values of top-k that are tried, from the test's own on
-TREE = (3, 2)
+TREE = (3, 2)  # in the distribution tests: siblings that are rejected, whatever tree would be fastest
 CHAIN_T, TREE_T = 1.0, 2.0  # temperatures of the distribution tests; siblings are seldom all rejected at 1
 FAVOURED = 0.25  # runs for the test of the favoured tokens, of those for the joint distribution
 BATCH = 256  # runs decoded together
@@ -173,7 +173,6 @@ def steps(
     `like` has the lenience and agreement of a lossy rule, and how a chain's length is chosen. A lossy `rule` writes
     another distribution by design: how far it lies from the target's is reported as a number, not verified.
     """
-    lab = lab.drafting(even(TREE))
     chooses = "rule" in drafters.find(drafter).uses
     case = GreedyTest(lab, drafter, seed, tuple(prompts))
     if rule is not None and not chooses:
@@ -191,7 +190,7 @@ def steps(
             temperature=CHAIN_T if chooses else TREE_T, lenience=lossy.lenience, agreement=lossy.agreement,
             draft_length=length.draft_length, confidence=length.confidence,
         )  # fmt: skip
-        runs = _ended(_telling_tests(lab, settings, samples, prompts), _sampled_names(each))
+        runs = _ended(_telling_tests(lab.with_tree(even(TREE)), settings, samples, prompts), _sampled_names(each))
         yield from _timed(runs, f"joint distribution, {samples} samples", len(rules) - after)
 
 
