@@ -61,7 +61,8 @@ def test_a_trees_formula_is_told_by_its_own_size(
     assert said.startswith(f"Modelled: S {costs['predicted']:.2f} = {costs['tau']:.2f} / (")
     cost = page.page.evaluate("(costs) => Inside.treeCost(costs.c, costs)", costs)
     assert cost == pytest.approx(costs["per"] * costs["c"] + costs["v"] + costs["o"])
-    assert f"faster than plain above τ {cost:.2f}" in said
+    digits = 1 if cost >= 10 else 2  # as on a crowded machine, where a round of this small pair waits for a core
+    assert f"faster than plain above τ {cost:.{digits}f}" in said
     page.close()
 
 

@@ -22,16 +22,18 @@ TOGETHER = {
     ),
     "tests/app, one engine": ("tests/app/test_app_process.py", "tests/app/test_asks_process.py"),
 }
-LONGEST = (  # in time, those with a browser first, as they often wait for it; others follow in the order of their names
+LONGEST = (  # in time; whatever is not named follows in the order of its name
     *TOGETHER["tests/browser, one server"],
     *TOGETHER["tests/browser, another"],
     "tests/decode/test_distribution.py",
-    "tests/browser/*",
+    "tests/browser/test_lessons.py",
+    "tests/browser/test_played.py",
     "tests/train/*",
     "tests/space/test_space_page.py",
     "tests/decode/*",
     "tests/drafters/*",
     "tests/app/*",
+    "tests/browser/*",
     "tests/models/*",
     "tests/measure/*",
 )
