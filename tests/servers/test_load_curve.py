@@ -37,7 +37,7 @@ COSTS = Calibration(
     machine=Machine(copy_gb_s=1.0, matmul_gflop_s=1.0), target_bytes=1, differing_widths=[],
 )  # fmt: skip
 COUNTED = Counted(rounds=10, drafted=40, accepted=20)
-POINT = LoadPoint("fast", 1, 3, 0, 100.0, 1.0, 1.0, 1.0, 0.1, 0.1, 0.01, COUNTED, None)
+POINT = LoadPoint("fast", 1, 3, 0, 100, 100.0, 1.0, 1.0, 1.0, 0.1, 0.1, 0.01, COUNTED, None)
 PROMPTS = [Prompt("a", (1, 2))]
 REQUEST = Request(ids=(1,), max_tokens=8)
 
@@ -126,6 +126,15 @@ def test_a_server_has_stopped_where_it_drafted_before_and_does_not_again(
         for i, n in enumerate(drafted)
     ]
     assert [(each.concurrency, each.nothing) for each in stops(points[::-1])] == found
+
+
+def test_a_server_drafts_as_much_for_a_token_however_long_a_point_lasted() -> None:
+    """At one rate, a point of 20 seconds counts twenty times the drafts of one of a second: it has not stopped."""
+    points = [
+        replace(POINT, concurrency=n, tokens=100 * seconds, counted=Counted(drafted=60 * seconds))
+        for n, seconds in ((1, 20), (2, 1))
+    ]
+    assert [each.drafted_per_token for each in points] == [0.6, 0.6] and stops(points) == []
 
 
 def test_a_load_that_is_stopped_ends_within_a_point(starts: Starts) -> None:

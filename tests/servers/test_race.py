@@ -192,7 +192,7 @@ def test_load_at_each_concurrency(starts: Starts, rate: float | None) -> None:
     assert all(each.finished and not each.failed for each in points)
     assert by["plain", 4].tokens_per_second > 1.5 * by["plain", 1].tokens_per_second
     counted = by["fast", 4].counted
-    assert counted is not None and counted.drafted and by["fast", 4].drafted_rate
+    assert counted is not None and counted.drafted and by["fast", 4].drafted_per_token
     if rate is None:
         assert by["fast", 1].tokens_per_second > 1.5 * by["plain", 1].tokens_per_second
 

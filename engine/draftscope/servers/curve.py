@@ -107,12 +107,12 @@ def stops(points: Sequence[LoadPoint]) -> list[Stop]:
     found = []
     for lane in dict.fromkeys(point.lane for point in points):
         own = sorted((each for each in points if each.lane == lane), key=lambda each: each.concurrency)
-        rates = [(each.concurrency, rate) for each in own if (rate := each.drafted_rate) is not None]
-        few = [rate <= ALMOST * max(before for _, before in rates[: i + 1]) for i, (_, rate) in enumerate(rates)]
-        first = len(rates) - next((n for n, is_few in enumerate(reversed(few)) if not is_few), len(rates))
-        if 0 < first < len(rates):
-            nothing = all(rate == 0 for _, rate in rates[first:])
-            found.append(Stop(lane=lane, concurrency=rates[first][0], nothing=nothing))
+        drafted = [(each.concurrency, share) for each in own if (share := each.drafted_per_token) is not None]
+        few = [share <= ALMOST * max(before for _, before in drafted[: i + 1]) for i, (_, share) in enumerate(drafted)]
+        first = len(drafted) - next((n for n, is_few in enumerate(reversed(few)) if not is_few), len(drafted))
+        if 0 < first < len(drafted):
+            nothing = all(share == 0 for _, share in drafted[first:])
+            found.append(Stop(lane=lane, concurrency=drafted[first][0], nothing=nothing))
     return found
 
 

@@ -58,6 +58,7 @@ class LoadPoint:
     concurrency: int
     finished: int
     failed: int
+    tokens: int  # that arrived while it was measured, also of requests that were cut short
     tokens_per_second: float
     good_per_second: float  # finished requests within the limits
     latency_p50: float | None
@@ -69,11 +70,11 @@ class LoadPoint:
     failure: str | None  # the first
 
     @property
-    def drafted_rate(self) -> float | None:
-        """Drafted tokens over tokens per second; None where the server does not count, or nothing was written."""
-        if self.counted is None or self.counted.drafted is None or not self.tokens_per_second:
+    def drafted_per_token(self) -> float | None:
+        """Drafted tokens for each written one; None where the server does not count, or nothing was written."""
+        if self.counted is None or self.counted.drafted is None or not self.tokens:
             return None
-        return self.counted.drafted / self.tokens_per_second
+        return self.counted.drafted / self.tokens
 
 
 @dataclass(frozen=True)
@@ -144,12 +145,14 @@ def _folded(
     finished = [each for each in done if each.answer.failure is None]
     failures = [each.answer.failure for each in done if each.answer.failure not in (None, CUT)]
     firsts = [each.waited + each.answer.latency.ttft for each in finished if each.answer.latency.ttft is not None]
+    tokens = sum(each.answer.latency.tokens for each in done)
     return LoadPoint(
         lane=lane.name,
         concurrency=concurrency,
         finished=len(finished),
         failed=len(failures),
-        tokens_per_second=sum(each.answer.latency.tokens for each in done) / seconds,
+        tokens=tokens,
+        tokens_per_second=tokens / seconds,
         good_per_second=sum(_good(each, plan) for each in finished) / seconds,
         latency_p50=_percentile([each.waited + each.answer.latency.total for each in finished], 50),
         latency_p99=_percentile([each.waited + each.answer.latency.total for each in finished], 99),
