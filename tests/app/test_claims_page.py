@@ -37,6 +37,13 @@ def test_a_verdict_is_hidden_until_it_is_predicted_and_one_without_a_measurement
     assert "data-guess" not in second and '<div class="ds-found">' in second and "Not measured yet" in second
 
 
+def test_a_verdict_without_its_condition_is_a_whole_sentence() -> None:
+    """The list once said "Holds here only if", and then nothing."""
+    values = [saved.values(CLAIMS[0], CLAIMS[0].judged(Evidence())) | {"verdict": "holds here only if"}]
+    shown = claims({"machine": {}, "claims": values})
+    assert "<strong>Holds only sometimes</strong>" in shown and "Holds here only if" not in shown
+
+
 def test_nothing_of_a_file_is_markup() -> None:
     names = ("sentence", "command", "rule", "verdict", "found", "change", "formula")
     evil = {"machine": {EVIL: EVIL}, "claims": [{"number": 1} | dict.fromkeys(names, EVIL)]}

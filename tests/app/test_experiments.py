@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import sys
 import time
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +16,17 @@ import gradio as gr
 import pytest
 
 from draftscope.base.assets import assets
-from draftscope.claims import saved
+from draftscope.claims import durations, saved
 from draftscope.claims.chart import Chart, Line
 from draftscope.claims.evidence import Evidence
 from draftscope.claims.experiments import EXPERIMENTS, find
 from draftscope_app.engine import commands
 from draftscope_app.page import notes
-from draftscope_app.page.experiments import view
+from draftscope_app.page.experiments import listener, view
 from draftscope_app.page.experiments.form import ExperimentForm, form
 from draftscope_app.page.experiments.listener import ExperimentListeners
 from draftscope_app.reports.experiment_plot import figure
+from draftscope_app.reports.label_layout import placed
 from tests.claims.test_claims import row
 
 EVIL = "<script>alert('x')</script>"
@@ -51,19 +54,20 @@ def test_a_result_says_where_it_was_measured_and_what_the_claim_is() -> None:
 
 
 def test_what_was_measured_here_says_so_and_names_the_shipped_verdict() -> None:
-    shown = view.about_own(BATCH, FOUND, saved.shipped())
+    shown = view.about_own(BATCH, view.Own(FOUND, 97.0, ["Stopped after 260 s."]), saved.shipped())
     assert "Measured here: target t, draft d" in shown and shown.count("Claim 18") == 2
+    assert "It took 97 s." in shown and "Stopped after 260 s." in shown
     assert shown.index("Measured here") < shown.index("The shipped result: Claim 18")
     empty = saved.found_in(Evidence([BENCH | {"rows": []}]))
-    assert "too few results are left for a chart" in view.about_own(BATCH, empty, saved.shipped())
+    assert "hold too few texts for a chart" in view.about_own(BATCH, view.Own(empty, 1.0), saved.shipped())
 
 
 def test_nothing_of_a_file_is_markup() -> None:
     claim = FOUND["claims"][17] | {"sentence": EVIL, "found": EVIL}
     chart = dict(FOUND["experiments"][0]["chart"]) | {"note": EVIL}
     evil = {"machine": {EVIL: EVIL}, "claims": [claim], "experiments": [{"name": "Batch", "chart": chart}]}
-    said = view.about(BATCH, evil) + view.about_own(BATCH, evil, evil)
-    assert "<script" not in said + notes.refused(EVIL) + notes.muted(EVIL) + view.progress(EVIL, 1, 2)
+    said = view.about(BATCH, evil) + view.about_own(BATCH, view.Own(evil, 1.0, [EVIL]), evil)
+    assert "<script" not in said + notes.refused(EVIL) + notes.muted(EVIL)
     chart["lines"] = [{**chart["lines"][0], "name": EVIL}]
     assert "<script" not in str(figure(chart))
 
@@ -82,8 +86,52 @@ def test_a_single_point_is_labelled_with_its_name(name: str, label: str) -> None
     """Of `early-exit` only `exit` was left."""
     line = Line(name, [1.0], [2.0], text=["0.95x"])
     drawn = figure(asdict(Chart("c", "tau", "", [line], joined=False)))
-    (point,) = drawn.data
-    assert list(point.text) == [label] and point.mode == "markers+text" and drawn.layout.showlegend is False
+    (beside,) = drawn.layout.annotations
+    assert (beside.text, beside.x, beside.y) == (label, 1.0, 2.0) and drawn.layout.showlegend is False
+
+
+def ladder() -> tuple[list[float], list[float], list[str]]:
+    """The points and labels of the shipped ladder, in shares of the plot's area."""
+    shipped = view.chart_of(find("Ladder of drafters") or BATCH, saved.shipped())
+    drawn = figure(shipped or {})
+    beside = drawn.layout.annotations
+    (left, right), (low, high) = drawn.layout.xaxis.range, drawn.layout.yaxis.range
+    across = [(each.x - left) / (right - left) for each in beside]
+    return across, [(each.y - low) / (high - low) for each in beside], [each.text for each in beside]
+
+
+def scattered(seed: int) -> tuple[list[float], list[float], list[str]]:
+    draws = random.Random(seed)
+    points = [(draws.uniform(0.05, 0.95), draws.uniform(0.1, 0.9)) for _ in range(6)]
+    return [x for x, _ in points], [y for _, y in points], [f"drafter-{n} 1.00x" for n in range(6)]
+
+
+@pytest.mark.parametrize("points", [ladder, *(partial(scattered, seed) for seed in range(4))])
+@pytest.mark.parametrize("wide", [270, 330, 700, 1040])
+def test_labels_of_single_points_lie_apart_on_a_phone_and_on_a_desktop(points: Any, wide: int) -> None:
+    """Those of the ladder of drafters touched on a phone."""
+    x, y, texts = points()
+    boxes, high = [], 300
+    for across, up, text, place in zip(x, y, texts, placed(x, y, texts), strict=True):
+        long = 6.4 * len(text)
+        left = across * wide + place.right - {"left": 0, "center": long / 2, "right": long}[place.anchor]
+        boxes.append((left, up * high + place.up - 7, left + long, up * high + place.up + 7))
+        assert left >= -6 and left + long <= wide + 6, text  # half of the margin
+    marks = [(a * wide - 5, b * high - 5, a * wide + 5, b * high + 5) for a, b in zip(x, y, strict=True)]
+    for one, box in enumerate(boxes):
+        assert not any(crossed(box, other) for other in boxes[one + 1 :]), texts[one]
+        assert not any(crossed(box, mark) for mark in marks), texts[one]
+
+
+def crossed(a: tuple[float, ...], b: tuple[float, ...]) -> bool:
+    return min(a[2], b[2]) > max(a[0], b[0]) and min(a[3], b[3]) > max(a[1], b[1])
+
+
+def test_a_single_kind_of_text_is_drawn() -> None:
+    """With one kind left the chart of cascades was an error: its x was taken for a number."""
+    line = Line("two tiers: draft", ["code, T = 0"], [1.2], text=["draft, gamma 4"])
+    drawn = figure(asdict(Chart("", "ratio", "", [line, line], ratio=True, joined=False)))
+    assert drawn.data[0].x == ("code, T = 0",) and drawn.layout.showlegend and not drawn.layout.annotations
 
 
 def test_what_a_point_says_on_hover_is_there() -> None:
@@ -150,6 +198,24 @@ def listeners(own_form: ExperimentForm) -> ExperimentListeners:
     return ExperimentListeners(own_form)
 
 
+def test_every_experiment_that_can_be_run_says_how_long_it_takes() -> None:
+    for experiment in EXPERIMENTS:
+        if all(map(commands.runnable, experiment.commands)):
+            assert 10 <= durations.expected(experiment.commands) < listener.MOST_S
+
+
+def test_progress_says_how_much_is_left() -> None:
+    memory = find("Memory")
+    assert memory is not None and durations.expected(memory.commands) == 85
+    shown = [view.progress(memory, at, spent, 600) for at, spent in ((0, 10), (1, 90), (1, 200))]
+    assert "command 1 of 2: 10 s so far, about 75 s left" in shown[0] and 'value="0.118"' in shown[0]
+    assert "command 2 of 2: 90 s so far, almost done" in shown[1] and memory.commands[1] in shown[1]
+    assert (
+        "3 min 20 s so far, slower than on two idle cores; it is stopped after 10 min" in shown[2]
+        and 'value="0.970"' in shown[2]
+    )
+
+
 def test_a_command_runs_and_its_result_is_drawn(
     listeners: ExperimentListeners, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -162,8 +228,8 @@ def test_a_command_runs_and_its_result_is_drawn(
 
 
 def test_only_what_can_be_run_from_the_page_is_offered(listeners: ExperimentListeners) -> None:
-    *_, run, said = listeners.offer("Batch")
-    assert run["interactive"] is True and "minutes" in said
+    *_, run, said = listeners.offer("Memory")
+    assert run["interactive"] is True and "about 85 s on two idle cores and is stopped after 10 min" in said
     for name, why in (("CUDA graphs", "needs a GPU"), ("Fine-tuning", "needs your text")):
         *_, run, said = listeners.offer(name)
         assert run["interactive"] is False and f"cannot be run from the page: it {why}" in said
@@ -191,8 +257,8 @@ def test_it_can_be_stopped_and_only_one_runs(listeners: ExperimentListeners, mon
 
     async def then() -> None:
         (second,) = [each async for each in listeners.run("Batch")]
-        assert "running on this server already" in second[-1]
-        await listeners.stop()
+        assert "running on this server already" in second[-1] and able(second) == [True, True, True]  # of another tab
+        assert (await listeners.stop())["interactive"] is False
 
     last = ran(listeners, "Batch", then)[-1]
     assert "Stopped; nothing was measured." in last[-1] and able(last) == [True, True, False]
@@ -230,4 +296,4 @@ def test_what_advise_prints_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 
 def test_a_server_for_others_offers_no_button() -> None:
     shown = made(lets_run=False)
-    assert shown.run is None and "runs no commands for its visitors" in shown.running.value
+    assert shown.run is None and "does not run commands for visitors" in shown.running.value

@@ -73,8 +73,8 @@ def test_an_answers_length_is_modelled_and_what_was_run_is_beside_it() -> None:
 
 def test_experts_that_were_woken_are_beside_the_uniform_formula() -> None:
     woken = [{"rows": n, "touched": t, "of": 16, "active": 2, "forwards": 8} for n, t in ((1, 2.0), (5, 6.5))]
-    chart = charts.experts_woken(Evidence([{"rows": [row()], "machine": {}, "woken": woken}]))
-    assert chart is not None
+    chart = charts.experts_woken(Evidence([{"rows": [row()], "machine": {"target": "sparse"}, "woken": woken}]))
+    assert chart is not None and "forwards of sparse" in chart.note  # other charts of a file are of other targets
     counted, uniform = chart.lines
     assert points(counted) == [(1, 2.0), (5, 6.5)]
     assert uniform.modelled and uniform.y == pytest.approx([2.0, 16 * (1 - (7 / 8) ** 5)])
@@ -118,6 +118,23 @@ def test_fine_tuning_is_drawn_by_position() -> None:
     ends = {"before": {"alpha": [0.5, 0.4], "tokens": 9}, "after": {"alpha": [0.6, 0.5], "tokens": 9}}
     chart = charts.fine_tuning(Evidence(adapted={"name": "draft, adapted"} | ends))
     assert chart is not None and [points(line) for line in chart.lines] == [[(1, 0.5), (2, 0.4)], [(1, 0.6), (2, 0.5)]]
+    assert [line.name for line in chart.lines] == [
+        "before: acceptance 0.450",
+        "after: acceptance 0.550",
+    ] and chart.joined
+
+
+def test_fine_tuning_of_a_draft_model_compares_both_measures() -> None:
+    """A curve over its only position was two points in an empty plot."""
+    ends = {
+        name: {"alpha": [a], "greedy": [g], "tokens": 9} for name, a, g in (("before", 0.5, 0.4), ("after", 0.6, 0.45))
+    }
+    chart = charts.fine_tuning(Evidence(adapted={"name": "draft, adapted"} | ends))
+    assert chart is not None and not chart.joined
+    assert [points(line) for line in chart.lines] == [
+        [("acceptance", 0.5), ("same most probable token", 0.4)],
+        [("acceptance", 0.6), ("same most probable token", 0.45)],
+    ]
 
 
 def test_charts_are_saved_with_the_verdicts(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 from textwrap import wrap
 from typing import Any
@@ -10,10 +10,12 @@ from typing import Any
 import plotly.graph_objects as go
 
 from draftscope_app.reports.bench_plots import DASHES, OURS, PEER, PLAIN, empty_figure, marks
+from draftscope_app.reports.label_layout import Place, placed
 
 ChartJson = Mapping[str, Any]  # a `draftscope.claims.chart.Chart`
 HEIGHT = 400
 NARROW = 36  # characters below a chart on a phone
+ROOM = 0.15  # of the points' spread, above and below them, for labels
 FAMILY = "llama-draftscope-"
 
 
@@ -29,38 +31,54 @@ def figure(chart: ChartJson) -> go.Figure:
         drawn.update_xaxes(type="log", tickvals=ticks, ticktext=[f"{tick:g}" for tick in ticks])
     if chart["log_y"]:
         drawn.update_yaxes(type="log", exponentformat="SI", dtick=1)
-    labelled = all(_is_point(chart, line) for line in chart["lines"])  # then a legend would say it all again
+    labelled = bool(chart["lines"]) and all(_is_point(chart, line) for line in chart["lines"])  # and needs no legend
     if labelled:
-        drawn.update_yaxes(rangemode="normal")  # from the lowest point on, so that labels keep apart
+        _label(drawn, chart["lines"])
     drawn.update_layout(margin={"l": 12, "r": 12, "t": 12, "b": 48}, showlegend=not labelled)
     return drawn
 
 
 def _trace(chart: ChartJson, line: Mapping[str, Any], number: int) -> go.Scatter:
     colour = PLAIN if line["modelled"] else PEER if line["name"].startswith(("plain", "target", "dense")) else OURS
-    mode = "lines+markers" if chart["joined"] else "markers"
-    named, more = _is_point(chart, line), " %{text}" if line["text"] else ""
+    more = " %{text}" if line["text"] else ""
     return go.Scatter(
-        x=line["x"], y=line["y"], name=escape(line["name"]), mode=f"{mode}+text" if named else mode,
-        text=[escape(f"{_short(line['name']) if named else ''} {each}".strip()) for each in line["text"]],
-        textposition=_label_at(chart, line, number), textfont={"size": 11}, cliponaxis=False,
+        x=line["x"], y=line["y"], name=escape(line["name"]), mode="lines+markers" if chart["joined"] else "markers",
+        text=[escape(each) for each in line["text"]], marker=marks(number, colour),
         line={"dash": DASHES[number % len(DASHES)], "color": colour, "width": 2},
-        marker=marks(number, colour),
         error_y=_bars(line, colour), hovertemplate=f"%{{x}}: %{{y:.3g}}{more}<extra>%{{fullData.name}}</extra>",
     )  # fmt: skip
 
 
 def _is_point(chart: ChartJson, line: Mapping[str, Any]) -> bool:
-    """A single point, which is labelled where it lies."""
-    return len(line["x"]) == 1 and not chart["joined"]
+    """A single point of two numbers, which is labelled where it lies."""
+    return len(line["x"]) == 1 and not chart["joined"] and not isinstance(line["x"][0], str)
 
 
-def _label_at(chart: ChartJson, line: Mapping[str, Any], number: int) -> str:
-    """Of a single point: on the side where there is room, and not on the height of its neighbour's."""
-    if not _is_point(chart, line):
-        return "top center"
-    most = max(each["x"][0] for each in chart["lines"])
-    return f"{('top', 'bottom')[number % 2]} {'left' if line['x'][0] > most / 2 else 'right'}"
+def _label(drawn: go.Figure, lines: Sequence[Mapping[str, Any]]) -> None:
+    """Each point's name and text beside it, kept apart; a thin line leads to a label that found no room nearby."""
+    across, up = ([line[axis][0] for line in lines] for axis in ("x", "y"))
+    spread = (max(up) - min(up)) or abs(up[0]) or 1.0
+    x_range = (min(0.0, *across), (max(across) or 1.0) * 1.08)
+    y_range = (min(up) - ROOM * spread, max(up) + ROOM * spread)
+    drawn.update_xaxes(range=x_range)
+    drawn.update_yaxes(range=y_range)
+    texts = [" ".join((_short(line["name"]), *line["text"])) for line in lines]
+    places = placed(_shares(across, *x_range), _shares(up, *y_range), texts)
+    for x, y, text, place in zip(across, up, texts, places, strict=True):
+        drawn.add_annotation(x=x, y=y, text=escape(text), font={"size": 11}, xanchor=place.anchor, **_reach(place))
+
+
+def _shares(values: Sequence[float], low: float, high: float) -> list[float]:
+    """Of the way from `low` to `high`."""
+    return [(value - low) / (high - low) for value in values]
+
+
+def _reach(place: Place) -> dict[str, Any]:
+    """How Plotly is told a label's place."""
+    if not place.far:
+        return {"showarrow": False, "xshift": place.right, "yshift": place.up, "yanchor": "middle"}
+    line = {"showarrow": True, "arrowhead": 0, "arrowwidth": 1, "arrowcolor": PLAIN, "standoff": 6}
+    return line | {"ax": place.right, "ay": -place.up, "yanchor": "middle"}
 
 
 def _short(name: str) -> str:

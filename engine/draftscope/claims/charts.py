@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from statistics import median
+from statistics import fmean, median
 
 from draftscope.advise.what_if import answer_ratio
 from draftscope.claims.chart import Chart, Line
 from draftscope.claims.evidence import Evidence, RowJson
 
 LENGTHS = (4, 8, 16, 32, 64, 128, 256, 512)
-SPREAD = "Points are medians over kinds of text, bars reach from the lowest kind to the highest."
+SPREAD = "Points are medians over kinds of text; bars reach from the slowest kind to the fastest."
+MEASURES = ("acceptance", "same most probable token")
 ENDS = ("median", "low", "high")
-OVER_PLAIN = "tokens/s over plain decoding's"
+OVER_PLAIN = "speedup over plain decoding"
 
 
 def by_batch(evidence: Evidence) -> Chart | None:
     """18: each drafter's ratio by batch."""
-    note = f"Measured. {SPREAD} Plain decoding of the same batch is 1."
-    return _swept(evidence, "batch", "sequences decoded together", note)
+    note = f"Measured. {SPREAD} Plain decoding at the same batch size is 1."
+    return _swept(evidence, "batch", "batch: sequences decoded together", note)
 
 
 def by_context(evidence: Evidence) -> Chart | None:
     """19: each drafter's ratio by context."""
-    note = f"Measured, prefill included. {SPREAD} Plain decoding behind the same prompt is 1."
-    return _swept(evidence, "context", "tokens of the prompt", note)
+    note = f"Measured, prefill included. {SPREAD} Plain decoding after the same prompt is 1."
+    return _swept(evidence, "context", "tokens in the prompt", note)
 
 
 def by_memory(evidence: Evidence) -> Chart | None:
@@ -34,7 +35,7 @@ def by_memory(evidence: Evidence) -> Chart | None:
         sizes.setdefault(f"{kept['role']} {kept['model']}", {})[kept["tokens"]] = kept["bytes"]
     lines = [Line(name, sorted(own), [own[at] for at in sorted(own)]) for name, own in sizes.items() if len(own) > 1]
     note = "Computed from the models' shapes, for one text: keys and values, or a recurrent model's state."
-    return Chart("tokens of the text", "bytes", note, lines, log_x=True, log_y=True) if lines else None
+    return Chart("tokens in the text", "bytes", note, lines, log_x=True, log_y=True) if lines else None
 
 
 def by_length(evidence: Evidence) -> Chart | None:
@@ -52,9 +53,9 @@ def by_length(evidence: Evidence) -> Chart | None:
         lines.append(Line(f"{ran['name']}, measured", [ran["tokens"]], middle, low, high))
     note = (
         f"Modelled from measured costs, prefill and acceptance, for a prompt of {own['contexts'][place]} tokens, one "
-        "reader; bars are 95% intervals. Single points were run against plain decoding."
+        "reader; bars are 95% intervals. Single points were measured against plain decoding."
     )
-    return Chart("tokens of an answer", "speed over plain decoding's", note, lines, ratio=True, log_x=True)
+    return Chart("tokens in the answer", OVER_PLAIN, note, lines, ratio=True, log_x=True)
 
 
 def experts_speed(evidence: Evidence) -> Chart | None:
@@ -64,7 +65,7 @@ def experts_speed(evidence: Evidence) -> Chart | None:
     pairs = [(dense[_place(row)], row) for row in sparse if _place(row) in dense]
     if not pairs:
         return None
-    note = "Measured: medians and 95% intervals over runs. Each is over its own target's plain decoding."
+    note = "Measured: medians and 95% intervals over runs. Each speedup is over plain decoding of its own target."
     sides = [
         _intervals(name, [pair[side] for pair in pairs], lambda row: f"{row['drafter']}, {_kind(row)}")
         for side, name in enumerate(("dense", "experts"))
@@ -74,17 +75,21 @@ def experts_speed(evidence: Evidence) -> Chart | None:
 
 def experts_woken(evidence: Evidence) -> Chart | None:
     """21: distinct experts that a verify forward reads, beside uniform routing."""
-    found = next((bench["woken"] for bench in evidence.benches if bench.get("woken")), None)
-    if found is None:
+    bench = next((bench for bench in evidence.benches if bench.get("woken")), None)
+    if bench is None:
         return None
+    found, target = bench["woken"], bench["machine"].get("target") or "the target"
     rows, of, active = [own["rows"] for own in found], found[0]["of"], found[0]["active"]
     uniform = [of * (1 - (1 - active / of) ** count) for count in rows]
     lines = [
         Line("counted", rows, [own["touched"] for own in found]),
         Line("uniform routing: E (1 - (1 - k/E)^n)", rows, uniform, modelled=True),
     ]
-    note = f"Counted in the target's forwards: distinct experts of a layer, of {of} with {active} a token; means."
-    return Chart("tokens in a verify forward", "experts", note, lines)
+    note = (
+        f"Counted in forwards of {target}: how many of a layer's {of} experts are read, where each token uses "
+        f"{active}. Means over layers and forwards."
+    )
+    return Chart("tokens in a verify forward", "distinct experts per layer", note, lines)
 
 
 def ladder(evidence: Evidence) -> Chart | None:
@@ -104,22 +109,29 @@ def ladder(evidence: Evidence) -> Chart | None:
         ratio = median(row["ratio_to_plain"]["median"] for row in rows)
         lines.append(Line(name, [cost], [tau], text=[f"{ratio:.2f}x"]))
     note = (
-        "Measured, gamma 4: medians over kinds and temperatures. Cheap and often right is up and left; beside each "
-        "point its speed over plain decoding's."
+        "Measured at gamma 4: medians over kinds of text and temperatures. Cheap drafters are on the left, accurate "
+        "ones at the top; labels give the speedup over plain decoding."
     )
-    return Chart("drafting four tokens, in rounds of plain decoding", "tokens a round", note, lines, joined=False)
+    return Chart(
+        "cost of drafting four tokens, in rounds of plain decoding", "tokens per round", note, lines, joined=False
+    )
 
 
 def fine_tuning(evidence: Evidence) -> Chart | None:
-    """17: acceptance by position before and after `draftscope adapt`."""
+    """17: before and after `draftscope adapt`: acceptance by position; of a single position with greedy agreement."""
     if evidence.adapted is None:
         return None
+    found = {name: evidence.adapted[name] for name in ("before", "after")}
+    by_position = len(found["before"]["alpha"]) > 1
     lines = []
-    for name in ("before", "after"):
-        alpha = evidence.adapted[name]["alpha"]
-        lines.append(Line(name, list(range(1, len(alpha) + 1)), alpha))
-    note = f"{evidence.adapted['name']}: sum of min(p, q) on {evidence.adapted['after']['tokens']:,} held-out tokens."
-    return Chart("position in the draft", "acceptance", note, lines)
+    for name, own in found.items():
+        places: Sequence[float | str] = list(range(1, len(own["alpha"]) + 1)) if by_position else MEASURES
+        values = own["alpha"] if by_position else [own["alpha"][0], own["greedy"][0]]
+        lines.append(Line(f"{name}: acceptance {fmean(own['alpha']):.3f}", places, values))
+    tokens = evidence.adapted["after"]["tokens"]
+    note = f"{evidence.adapted['name']}: measured on {tokens:,} held-out tokens. Acceptance is the sum of min(p, q)."
+    x, y = ("position in the draft", "acceptance") if by_position else ("", "share of tokens")
+    return Chart(x, y, note, lines, joined=by_position)
 
 
 def jitter(evidence: Evidence) -> Chart | None:
@@ -144,8 +156,8 @@ def jitter(evidence: Evidence) -> Chart | None:
         Line("fastest, median", kinds, [fastest[kind]["gap_ms"]["p50"] for kind in kinds]),
     ]  # fmt: skip
     note = (
-        "Measured: time between two tokens as a reader gets them. A round's tokens come together: the median gap is 0 "
-        "where most of them do, and the longest gaps are whole rounds."
+        "Measured: time between two tokens as they reach a reader. A round's tokens arrive together, so the median gap "
+        "is 0 where most rounds give several; the longest gaps last a whole round."
     )
     return Chart("", "milliseconds between tokens", note, lines, joined=False)
 
@@ -165,7 +177,7 @@ def cascade(evidence: Evidence) -> Chart | None:
     if not kinds:
         return None
     lines = [_intervals(name, [best[kind] for kind in kinds], _kind) for name, best in sides]
-    note = "Measured: each side's best setting, with 95% intervals over runs."
+    note = "Measured: the best setting of each, with 95% intervals over runs."
     return Chart("", OVER_PLAIN, note, lines, ratio=True, joined=False)
 
 

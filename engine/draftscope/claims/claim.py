@@ -10,7 +10,7 @@ from draftscope.claims.evidence import Evidence
 
 
 class ClaimVerdict(StrEnum):
-    """One of four; or that these results do not say."""
+    """One of four, or that the results needed for one are missing."""
 
     HOLDS = "holds"
     ONLY_IF = "holds here only if"
@@ -46,6 +46,6 @@ class Claim:
         found = self.judge(evidence) if self.judge is not None else None
         if found is not None:
             return found
-        said = f"{self.why_not[0].upper()}{self.why_not[1:]}." if self.why_not else ""
+        reason = f"{self.why_not[0].upper()}{self.why_not[1:]}." if self.why_not else ""
         verdict = ClaimVerdict.UNTESTED if self.elsewhere else ClaimVerdict.UNMEASURED
-        return Judged(verdict, said, f"Run: {self.command}")
+        return Judged(verdict, reason, f"Run: {self.command}")

@@ -41,20 +41,20 @@ class Experiment:
 
 EXPERIMENTS = (
     Experiment("Batch", "How many readers at a time until speculation costs more than it saves?", 18, charts.by_batch),
-    Experiment("Context", "Does a long prompt bring the gain back?", 19, charts.by_context),
-    Experiment("Memory", "What does a draft keep of a text: a cache that grows, or a constant state?", 11,
+    Experiment("Context", "Does speculation gain more after a long prompt?", 19, charts.by_context),
+    Experiment("Memory", "How much memory does a draft need for a text: a cache that grows, or a constant state?", 11,
                charts.by_memory, also=(19,)),
-    Experiment("Answer length", "How long must an answer be to earn the prefill back?", 20, charts.by_length),
+    Experiment("Answer length", "How long must an answer be to make up for the prefill of a draft?", 20, charts.by_length),
     Experiment("Experts, speed", "Does a mixture of experts gain less than a dense target?", 21, charts.experts_speed,
                also=(18,)),
-    Experiment("Experts, woken", "How many experts does a verify forward read, and would uniform routing?", 21,
+    Experiment("Experts, woken", "How many experts does a verify forward read, and how many would uniform routing?", 21,
                charts.experts_woken),
-    Experiment("Ladder of drafters", "Cheap or often right: which drafter is the fastest?", 16, charts.ladder,
+    Experiment("Ladder of drafters", "Cheap drafter or accurate drafter: which one is the fastest?", 16, charts.ladder,
                also=(3,)),
     Experiment("Fine-tuning", "Does training a drafter on your text raise its acceptance?", 17, charts.fine_tuning),
-    Experiment("Jitter", "What does a reader see: how even is the flow of tokens?", 15, charts.jitter),
-    Experiment("Cascade", "Do three tiers beat two?", 13, charts.cascade),
-    Experiment("CUDA graphs", "What do CUDA graphs save?", 12),
+    Experiment("Jitter", "How evenly do tokens reach a reader?", 15, charts.jitter),
+    Experiment("Cascade", "Is a cascade of three models faster than a pair?", 13, charts.cascade),
+    Experiment("CUDA graphs", "How much time do CUDA graphs save?", 12),
 )  # fmt: skip
 
 

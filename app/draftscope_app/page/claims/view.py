@@ -61,7 +61,7 @@ def _found(claim: Values) -> str:
         ("How it is judged", claim["rule"]),
     ]
     shown = "".join(f"<dt>{name}</dt><dd>{escape(text)}</dd>" for name, text in rows if text)
-    verdict = claim["verdict"]
+    verdict = str(SHORT.get(claim["verdict"], claim["verdict"]))
     return (
         f'<p><strong>{escape(verdict[0].upper() + verdict[1:])}</strong> <span class="ds-right"></span></p>'
         f"<dl>{shown}<dt>Command</dt><dd><code>{escape(claim['command'])}</code></dd></dl>"

@@ -8,7 +8,7 @@ import gradio as gr
 
 from draftscope.claims.experiments import EXPERIMENTS
 
-NOT_HERE = '<p class="ds-muted">This server runs no commands for its visitors; run them in a terminal of your own.</p>'
+NOT_HERE = '<p class="ds-muted">This server does not run commands for visitors. Run them in a terminal of your own.</p>'
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ class ExperimentListeners:
     def __init__(self, form: ExperimentForm, most_s: float = MOST_S) -> None:
         self.form, self.most_s = form, most_s
         self._stop: asyncio.Event | None = None  # of the experiment that runs now
-        self._own: dict[str, Mapping[str, Any]] = {}  # by experiment: what this server measured last
+        self._own: dict[str, view.Own] = {}  # by experiment: what this server measured last
 
     def attach(self) -> None:
         form = self.form
@@ -40,7 +41,7 @@ class ExperimentListeners:
         self._chosen(self.offer, [*shown, form.run, form.running])
         outputs = [*shown, form.which, form.run, form.stop, form.running]
         form.run.click(self.run, form.which, outputs, concurrency_limit=None, **PRIVATE)
-        form.stop.click(self.stop, None, None, queue=False, **PRIVATE)
+        form.stop.click(self.stop, None, form.stop, queue=False, **PRIVATE)
 
     def _chosen(self, listener: Callable[[Any], list[Any]], outputs: list[Any]) -> None:
         """Calls it with the name of the experiment that is to be shown."""
@@ -52,35 +53,43 @@ class ExperimentListeners:
         experiment = find(str(name)) or EXPERIMENTS[0]
         own = self._own.get(experiment.name)
         saved = shipped()
-        chart = view.chart_of(experiment, own or saved)
+        chart = view.chart_of(experiment, own.values if own else saved)
         plot = gr.update(value=figure(chart), visible=True) if chart else gr.update(value=None, visible=False)
         return [view.about_own(experiment, own, saved) if own else view.about(experiment, saved), plot]
 
     def offer(self, name: Any) -> list[Any]:
         """The same, and whether it can be run from here, or why not."""
-        why = _why_not(find(str(name)) or EXPERIMENTS[0])
-        return [*self.show(name), gr.update(interactive=not why), notes.muted(why or view.HOW_LONG)]
+        experiment = find(str(name)) or EXPERIMENTS[0]
+        why = _why_not(experiment)
+        said = notes.muted(why or view.how_long(experiment, self.most_s))
+        return [*self.show(name), gr.update(interactive=not why), said]
 
-    async def stop(self) -> None:
+    async def stop(self) -> dict[str, Any]:
+        """Ends the experiment that runs, from whichever tab it was started."""
         if self._stop is not None:
             self._stop.set()
+        return gr.update(interactive=False)
 
     async def run(self, name: Any) -> AsyncIterator[list[Any]]:
         """Progress, then the result of this machine."""
         try:
             experiment = _runnable(str(name))
             if self._stop is not None:
-                raise DraftscopeError("An experiment is running on this server already; wait for its end, or stop it.")
+                raise DraftscopeError(
+                    "An experiment is running on this server already; wait for its end, or press Stop."
+                )
         except DraftscopeError as error:
-            yield _answer(notes.refused(str(error)))
+            yield _answer(notes.refused(str(error)), stoppable=self._stop is not None)
             return
         self._stop = asyncio.Event()
         try:
+            began = time.monotonic()
             with tempfile.TemporaryDirectory() as folder:
                 async with aclosing(self._measured(experiment, Path(folder), self._stop)) as lines:
                     async for line in lines:
                         yield _answer(line, running=True)
-                self._own[experiment.name] = await asyncio.to_thread(lambda: found_in(in_folder(Path(folder))))
+                seconds = time.monotonic() - began
+                self._own[experiment.name] = await asyncio.to_thread(_read, Path(folder), seconds)
             yield _answer("", self.show(experiment.name))
         except DraftscopeError as error:
             yield _answer(notes.refused(str(error)))
@@ -90,7 +99,7 @@ class ExperimentListeners:
     async def _measured(self, experiment: Experiment, root: Path, stop: asyncio.Event) -> AsyncGenerator[str]:
         """Runs its commands within the time; raises `DraftscopeError` if one fails or it is stopped."""
         before = 0.0
-        for command in experiment.commands:
+        for at, command in enumerate(experiment.commands):
             folder = commands.folder_of(command, root)
             folder.mkdir()
             spent = 0.0
@@ -98,8 +107,15 @@ class ExperimentListeners:
                 async for spent in seconds:
                     if stop.is_set():
                         raise DraftscopeError("Stopped; nothing was measured.")
-                    yield view.progress(command, before + spent, self.most_s)
+                    yield view.progress(experiment, at, before + spent, self.most_s)
             before += spent
+
+
+def _read(folder: Path, seconds: float) -> view.Own:
+    """The results in the folder, measured in that time."""
+    evidence = in_folder(folder)
+    skipped = [note for bench in evidence.benches for note in bench.get("notes", ()) if note.startswith("Stopped")]
+    return view.Own(found_in(evidence), seconds, skipped)
 
 
 def _runnable(name: str) -> Experiment:
@@ -118,7 +134,10 @@ def _why_not(experiment: Experiment) -> str:
     return f"This experiment cannot be run from the page: {experiment.claim.why_not}."
 
 
-def _answer(text: str, shown: list[Any] | None = None, running: bool = False) -> list[Any]:
-    """What `run` yields. While it runs, another experiment cannot be chosen, over which its result would be written."""
-    buttons = [gr.update(interactive=not running), gr.update(interactive=not running), gr.update(interactive=running)]
-    return [*(shown or [gr.skip(), gr.skip()]), *buttons, text]
+def _answer(
+    text: str, shown: list[Any] | None = None, running: bool = False, stoppable: bool | None = None
+) -> list[Any]:
+    """What `run` yields. While it runs, another experiment cannot be chosen, over which its result would be written.
+    `stoppable`: whether one can stop an experiment; without it, whether this one runs."""
+    able = (not running, not running, running if stoppable is None else stoppable)
+    return [*(shown or [gr.skip(), gr.skip()]), *(gr.update(interactive=each) for each in able), text]

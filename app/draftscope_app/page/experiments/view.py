@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 from typing import Any
 
 from draftscope.base.machine import machine_words
+from draftscope.claims import durations
 from draftscope.claims.experiments import Experiment
 from draftscope_app.page import notes
 from draftscope_app.page.claims.view import OPEN, SHORT
 
 Values = Mapping[str, Any]  # what `draftscope claims --save` writes
-HOW_LONG = (
-    "Each command takes one to five minutes on two idle cores; after ten minutes they are stopped. Runs of this page "
-    "meanwhile disturb the measurement."
-)
+SLOWER = 1.25  # times the expected duration: then it is said
+
+
+@dataclass(frozen=True)
+class Own:
+    """What this server measured: the values that `draftscope claims --save` would write, how long it took, and the
+    benchmarks' notes on what they left out."""
+
+    values: Values
+    seconds: float
+    notes: Sequence[str] = ()
 
 
 def chart_of(experiment: Experiment, saved: Values) -> Values | None:
@@ -29,26 +38,50 @@ def about(experiment: Experiment, saved: Values) -> str:
     return _about(experiment, saved, _missing(experiment), "Measured on")
 
 
-def about_own(experiment: Experiment, own: Values, saved: Values) -> str:
+def about_own(experiment: Experiment, own: Own, saved: Values) -> str:
     """The same for what was measured here; the shipped verdict comes last, to compare."""
-    missing = "The commands ran here, but too few results are left for a chart: texts that mostly loop do not count."
+    missing = "The commands ran here, but their results hold too few texts for a chart: texts that loop do not count."
     claim = _claim(experiment, saved)
+    took = "".join(map(notes.muted, (f"It took {duration(own.seconds)}.", *own.notes)))
     shipped = f'<p class="ds-muted">The shipped result: {claim}</p>' if claim else ""
-    return _about(experiment, own, missing, "Measured here") + shipped
+    return _about(experiment, own.values, missing, "Measured here") + took + shipped
 
 
-def progress(command: str, spent: float, most: float) -> str:
-    """While it runs."""
-    shown = f"Running <code>{escape(command)}</code>: {spent:.0f} s of at most {most:.0f} s."
-    return notes.progress(shown, spent / most)
+def how_long(experiment: Experiment, most: float) -> str:
+    """Before it runs."""
+    expected = duration(durations.expected(experiment.commands))
+    return (
+        f"Measures the embedded models. Takes about {expected} on two idle cores and is stopped after "
+        f"{duration(most)}. Do not run anything else on this page meanwhile: it would disturb the measurement."
+    )
+
+
+def progress(experiment: Experiment, at: int, spent: float, most: float) -> str:
+    """While it runs: `at` is the index of the command that runs now, `spent` are the seconds of all."""
+    many = f" {at + 1} of {len(experiment.commands)}" if len(experiment.commands) > 1 else ""
+    expected = durations.expected(experiment.commands)
+    left = f"about {duration(expected - spent)} left" if spent < expected else "almost done"
+    if spent > SLOWER * expected:
+        left = f"slower than on two idle cores; it is stopped after {duration(most)}"
+    shown = f"Running command{many}: {duration(spent)} so far, {left}. <code>{escape(experiment.commands[at])}</code>"
+    return notes.progress(shown, min(spent / expected, 0.97))
+
+
+def duration(seconds: float) -> str:
+    """`45 s`, `1 min 40 s`, `10 min`."""
+    whole = round(seconds)
+    if whole < 100:
+        return f"{whole} s"
+    minutes, rest = divmod(round(whole / 10) * 10, 60)
+    return f"{minutes} min {rest} s" if rest else f"{minutes} min"
 
 
 def _about(experiment: Experiment, saved: Values, missing: str, where: str) -> str:
     chart, claim = chart_of(experiment, saved), _claim(experiment, saved)
-    said = f"<p>{escape(chart['note'] if chart else missing)}</p>" + (f"<p>{claim}</p>" if claim else "")
+    found = f"<p>{escape(chart['note'] if chart else missing)}</p>" + (f"<p>{claim}</p>" if claim else "")
     measured = notes.muted(f"{where}: {machine_words(saved['machine'])}.") if chart or claim else ""
     commands = "".join(f"<li><code>{escape(command)}</code></li>" for command in experiment.commands)
-    return f'<p class="ds-question">{escape(experiment.question)}</p>{said}{measured}<ul>{commands}</ul>'
+    return f'<p class="ds-question">{escape(experiment.question)}</p>{found}{measured}<ul>{commands}</ul>'
 
 
 def _claim(experiment: Experiment, saved: Values) -> str:
