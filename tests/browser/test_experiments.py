@@ -12,15 +12,48 @@ from tests.support.browsers import assert_accessible
 pytestmark = [pytest.mark.browser, pytest.mark.live_page]
 
 
+def opened(shown: Any) -> Any:
+    """The drawer of a page, unfolded, with its first experiment."""
+    drawer = shown.page.locator("#ds-experiments")
+    drawer.locator("> button").click()
+    drawer.locator("#ds-experiments-about").get_by_text("How many readers").wait_for()
+    shown.painted(4)  # Gradio writes each value once more: see `Visit.open`
+    return drawer
+
+
+def test_an_experiment_is_stopped_from_another_tab(visit: Any) -> None:
+    """There Stop could not be pressed, though the page said to."""
+    first, second = (opened(visit()) for _ in range(2))
+    first.locator("#ds-experiments-run").click()
+    first.locator("progress").wait_for()
+    second.locator("#ds-experiments-run").click()
+    second.get_by_role("alert").filter(has_text="running on this server already").wait_for()
+    second.locator("#ds-experiments-stop:enabled").click()
+    first.get_by_role("alert").filter(has_text="Stopped; nothing was measured.").wait_for()
+    second.locator("#ds-experiments-stop:disabled").wait_for()
+
+
+def test_the_labels_of_the_ladder_do_not_touch_on_a_phone(visit: Any) -> None:
+    shown = visit(viewport={"width": 390, "height": 844})
+    drawer = opened(shown)
+    drawer.locator("#ds-experiments-which input").click()
+    shown.page.get_by_role("option", name="Ladder of drafters").click()
+    drawer.locator(".js-plotly-plot .annotation").nth(11).wait_for()
+    boxes = drawer.locator(".js-plotly-plot .annotation text").evaluate_all(
+        "all => all.map((e) => e.getBoundingClientRect()).map((box) => [box.left, box.top, box.right, box.bottom])"
+    )
+    for n, (left, top, right, bottom) in enumerate(boxes):
+        for other in boxes[n + 1 :]:
+            assert min(right, other[2]) <= max(left, other[0]) or min(bottom, other[3]) <= max(top, other[1])
+    assert shown.page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+
+
 def test_a_recorded_experiment_is_shown_and_one_is_begun_and_stopped(visit: Any) -> None:
     shown = visit()
     page = shown.page
-    drawer = page.locator("#ds-experiments")
-    drawer.locator("> button").click()
     chosen = find("Memory")
     assert chosen is not None
-    drawer.locator("#ds-experiments-about").get_by_text("How many readers").wait_for()
-    shown.painted(4)  # Gradio writes each value once more: see `Visit.open`
+    drawer = opened(shown)
     drawer.locator("#ds-experiments-which input").click()
     page.get_by_role("option", name=chosen.name).click()
     drawer.get_by_text(chosen.question).wait_for()
