@@ -131,7 +131,18 @@ def test_a_single_kind_of_text_is_drawn() -> None:
     """With one kind left the chart of cascades was an error: its x was taken for a number."""
     line = Line("two tiers: draft", ["code, T = 0"], [1.2], text=["draft, gamma 4"])
     drawn = figure(asdict(Chart("", "ratio", "", [line, line], ratio=True, joined=False)))
-    assert drawn.data[0].x == ("code, T = 0",) and drawn.layout.showlegend and not drawn.layout.annotations
+    assert drawn.data[0].y == ("code, T = 0",) and drawn.layout.showlegend and not drawn.layout.annotations
+
+
+def test_names_stand_below_one_another_with_their_intervals() -> None:
+    """Side by side, ten of them were slanted on a phone, and left half of its width to the chart."""
+    names = ["code, T = 0", "verse, T = 0"]
+    line = Line("two tiers: draft", names, [1.2, 0.9], [1.1, 0.8], [1.3, 1.1], text=["draft", "draft"])
+    drawn = figure(asdict(Chart("", "speedup", "", [line], ratio=True, joined=False)))
+    (points,) = drawn.data
+    assert (list(points.x), list(points.y)) == ([1.2, 0.9], names) and points.error_x.array is not None
+    assert list(drawn.layout.yaxis.categoryarray) == names[::-1] and drawn.layout.shapes[0].x0 == 1
+    assert drawn.layout.xaxis.title.text == "speedup" and points.hovertemplate.startswith("%{y}: %{x")
 
 
 def test_what_a_point_says_on_hover_is_there() -> None:
@@ -237,7 +248,7 @@ def test_only_what_can_be_run_from_the_page_is_offered(listeners: ExperimentList
 
 @pytest.mark.parametrize(
     ("code", "words"),
-    [("import sys; sys.exit('no luck')", "gave no results: no luck"), (WAITS, "was stopped after 0 s")],
+    [("import sys; sys.exit('draftscope: No luck.')", "gave no results: No luck."), (WAITS, "was stopped after 0 s")],
 )
 def test_a_command_that_fails_or_takes_too_long_is_said(
     listeners: ExperimentListeners, monkeypatch: pytest.MonkeyPatch, code: str, words: str

@@ -44,7 +44,8 @@ def keep(command: str, folder: Path, printed: str) -> None:
 
 def reason(returned: int, errors: str) -> str:
     """Why a command gave no results; empty if it did."""
-    return (" ".join(errors.split())[-300:] or f"exit code {returned}") if returned else ""
+    words = " ".join(errors.split()).replace("draftscope: ", "")  # which begins each of its messages
+    return (words[-300:] or f"exit code {returned}") if returned else ""
 
 
 async def running(command: str, folder: Path, seconds: float) -> AsyncGenerator[float]:

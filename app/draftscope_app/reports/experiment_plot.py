@@ -9,28 +9,23 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from draftscope_app.reports.bench_plots import DASHES, OURS, PEER, PLAIN, empty_figure, marks
+from draftscope_app.reports.bench_plots import DASHES, LINE_PX, OURS, PEER, PLAIN, empty_figure, marks
 from draftscope_app.reports.label_layout import Place, placed
 
 ChartJson = Mapping[str, Any]  # a `draftscope.claims.chart.Chart`
 HEIGHT = 400
 NARROW = 36  # characters below a chart on a phone
+AT_ONE = {"color": PLAIN, "width": 1, "dash": "dot"}
 ROOM = 0.15  # of the points' spread, above and below them, for labels
 FAMILY = "llama-draftscope-"
 
 
 def figure(chart: ChartJson) -> go.Figure:
     """Lines or points with their intervals; where y is a ratio, a dotted line at plain decoding."""
-    drawn = empty_figure("<br>".join(wrap(chart["x"], NARROW)), chart["y"], HEIGHT)
+    names = list(dict.fromkeys(x for line in chart["lines"] for x in line["x"] if isinstance(x, str)))
+    drawn = _by_name(chart, names) if names else _by_number(chart)
     for number, line in enumerate(chart["lines"]):
-        drawn.add_trace(_trace(chart, line, number))
-    if chart["ratio"]:
-        drawn.add_hline(y=1, line={"color": PLAIN, "width": 1, "dash": "dot"})
-    if chart["log_x"]:
-        ticks = sorted({x for line in chart["lines"] for x in line["x"]})
-        drawn.update_xaxes(type="log", tickvals=ticks, ticktext=[f"{tick:g}" for tick in ticks])
-    if chart["log_y"]:
-        drawn.update_yaxes(type="log", exponentformat="SI", dtick=1)
+        drawn.add_trace(_trace(chart, line, number, lying=bool(names)))
     labelled = bool(chart["lines"]) and all(_is_point(chart, line) for line in chart["lines"])  # and needs no legend
     if labelled:
         _label(drawn, chart["lines"])
@@ -38,14 +33,40 @@ def figure(chart: ChartJson) -> go.Figure:
     return drawn
 
 
-def _trace(chart: ChartJson, line: Mapping[str, Any], number: int) -> go.Scatter:
+def _by_number(chart: ChartJson) -> go.Figure:
+    """Its axes: x to the right, y up."""
+    drawn = empty_figure("<br>".join(wrap(chart["x"], NARROW)), chart["y"], HEIGHT)
+    if chart["ratio"]:
+        drawn.add_hline(y=1, line=AT_ONE)
+    if chart["log_x"]:
+        ticks = sorted({x for line in chart["lines"] for x in line["x"]})
+        drawn.update_xaxes(type="log", tickvals=ticks, ticktext=[f"{tick:g}" for tick in ticks])
+    if chart["log_y"]:
+        drawn.update_yaxes(type="log", exponentformat="SI", dtick=1)
+    return drawn
+
+
+def _by_name(chart: ChartJson, names: Sequence[str]) -> go.Figure:
+    """Its axes where x are names: one below the other, since a phone has no room for them side by side."""
+    drawn = empty_figure(chart["y"], "", LINE_PX * len(names) + 120)
+    if chart["ratio"]:
+        drawn.add_vline(x=1, line=AT_ONE)
+    drawn.update_xaxes(rangemode="tozero")
+    drawn.update_yaxes(categoryorder="array", categoryarray=[escape(name) for name in reversed(names)])
+    return drawn
+
+
+def _trace(chart: ChartJson, line: Mapping[str, Any], number: int, lying: bool) -> go.Scatter:
     colour = PLAIN if line["modelled"] else PEER if line["name"].startswith(("plain", "target", "dense")) else OURS
     more = " %{text}" if line["text"] else ""
+    names = [escape(x) if isinstance(x, str) else x for x in line["x"]]
+    x, y, bars = (line["y"], names, "error_x") if lying else (names, line["y"], "error_y")
+    shown = "%{y}: %{x:.3g}" if lying else "%{x}: %{y:.3g}"
     return go.Scatter(
-        x=line["x"], y=line["y"], name=escape(line["name"]), mode="lines+markers" if chart["joined"] else "markers",
+        x=x, y=y, name=escape(line["name"]), mode="lines+markers" if chart["joined"] else "markers",
         text=[escape(each) for each in line["text"]], marker=marks(number, colour),
         line={"dash": DASHES[number % len(DASHES)], "color": colour, "width": 2},
-        error_y=_bars(line, colour), hovertemplate=f"%{{x}}: %{{y:.3g}}{more}<extra>%{{fullData.name}}</extra>",
+        hovertemplate=f"{shown}{more}<extra>%{{fullData.name}}</extra>", **{bars: _bars(line, colour)},
     )  # fmt: skip
 
 

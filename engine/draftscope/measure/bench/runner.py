@@ -112,7 +112,7 @@ class Bench:
         done = "within the warm-up" if repeat == WARM_UP else f"in repeat {repeat + 1} of {self._plan.repeats}"
         return (
             f"Stopped after {self._plan.seconds:g} s, {done}, before '{case.kind}' at T = {case.temperature:g}; "
-            "choose fewer drafters, kinds or tokens, or do not use --quick."
+            "let the machine do nothing else, choose fewer drafters, kinds or tokens, or do not use --quick."
         )
 
 
