@@ -49,7 +49,7 @@ PLACES = tuple(
 def placed(x: Sequence[float], y: Sequence[float], texts: Sequence[str]) -> list[Place]:
     """A place for each label. `x` and `y` are shares of the plot's area, from its lower left corner."""
     points = np.array([[(a * wide, b * high) for a, b in zip(x, y, strict=True)] for wide, high in SIZES])  # [S, N, 2]
-    boxes = np.stack([_boxes(points[:, n], len(text)) for n, text in enumerate(texts)])  # [N, P, S, 4]
+    boxes = np.stack([_boxes(points[:, n], len(text)) for n, text in enumerate(texts)])  # [N, P, S, 2, 4]
     marks = np.concatenate([points - MARK, points + MARK], -1)  # [S, N, 4]
     alone = np.stack([_cost_alone(own, np.delete(marks, n, 1)) for n, own in enumerate(boxes)])  # [N, P]
     draws = np.random.default_rng(0)

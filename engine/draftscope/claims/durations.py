@@ -1,4 +1,4 @@
-"""How long the commands of the claims take, so that one knows before one starts them.
+"""How long the commands of the claims take, which the page says before it starts one.
 
 Seconds on two idle cores, with the start of Python: measured on 2026-11-23 with the embedded models. Where a claim's
 command is changed, measure it again.
