@@ -1,10 +1,11 @@
 """Records the runs that the lessons show: `python -m draftscope_app.recordings.record_lessons`.
 
-Run it on the embedded pair whenever its weights have changed, on a machine that does nothing else; it takes two or
-three minutes and, for the lanes with ballast, 5 GB of memory. Each run becomes assets/lessons/NAME.jsonl.gz, and a
-sweep over batch sizes NAME.sweep.jsonl beside it. The lessons contain no number and no token of their own: all of them
-are computed from these files, so that a new recording needs no new text. If a lesson needs an event (a uniform that
-could have gone either way, a bonus token), seeds are tried in order until it happens.
+Run it whenever the weights of the embedded pair or of SmolLM2's drafters have changed, on a machine that does nothing
+else; it takes ten minutes and, for the lanes with ballast, 5 GB of memory. Lessons about rules and rounds are of the
+embedded pair, those about speed of SmolLM2. Each run becomes assets/lessons/NAME.jsonl.gz, and a sweep over batch sizes
+NAME.sweep.jsonl beside it. The lessons contain no number and no token of their own: all of them are computed from these
+files, so that a new recording needs no new text. If a lesson needs an event (a uniform that could have gone either way,
+a bonus token), seeds are tried in order until it happens.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from draftscope.decode.lab import Lab
 from draftscope.decode.race import race
 from draftscope.drafters.settings import Settings
 from draftscope.measure.bench.plan import BenchPlan
+from draftscope.models.loading.embedded import PAIR
+from draftscope.models.loading.known import known
 from draftscope.trace import files
 from draftscope.trace.events import AnyEvent, Round, Verified
 from draftscope_app.page.bundle import presets
@@ -34,16 +37,31 @@ from draftscope_app.recordings import sweep
 LESSONS = assets() / "lessons"
 WORD = re.compile(r"\s?[A-Za-z]+")  # a token that one can see
 SEEDS = 40  # tried at most
-BALLAST = "1.7b+135m"  # the pair whose costs the embedded pair gets where a lesson speaks of a large target
+BALLAST = "1.7b+135m"  # the pair whose costs a pair gets where a lesson speaks of a large target
+REAL = "smollm2"
 Rounds = Sequence[Round]
 
 
 @dataclass(frozen=True)
+class Elsewhere:
+    """A race on the embedded pair, for drafters that a lesson's own pair lacks: `drafters` beside plain."""
+
+    kind: str
+    drafters: tuple[str, ...]
+    gamma: int
+
+    @property
+    def lanes(self) -> dict[str, dict[str, Any]]:
+        drafting = {name: {"drafter": name, "gamma": self.gamma} for name in self.drafters}
+        return {"plain, embedded": {"drafter": "plain"}, **drafting}
+
+
+@dataclass(frozen=True)
 class Recorded:
-    """One run: the kind of its prompt, each lane's settings, the settings of all, and what the last lane must show.
-    With `beside`, the same lanes race on a prompt of another kind too: where drafting pays beside where it does not.
-    The lanes `as_large` race once more with the costs of a large pair (`BALLAST`); they must be greedy, so that their
-    tokens are the same whatever the seed."""
+    """One run on the pair `on`: the kind of its prompt, each lane's settings, the settings of all, and what the last
+    lane must show. With `beside`, the same lanes race on a prompt of another kind too: where drafting pays beside where it
+    does not. The lanes `as_large` race once more with the costs of a large pair (`BALLAST`); they must be greedy, so
+    that their tokens are the same whatever the seed. Drafters that `on` lacks race `elsewhere`."""
 
     kind: str
     lanes: Mapping[str, Mapping[str, Any]]
@@ -51,12 +69,15 @@ class Recorded:
     tells: Callable[[Rounds], bool] = bool
     beside: str = ""
     as_large: tuple[str, ...] = ()
+    on: str = PAIR
+    elsewhere: Elsewhere | None = None
 
     @property
     def names(self) -> list[str]:
         """Of all lanes, in their order."""
         beside = [f"{lane}, {self.beside}" for lane in self.lanes if self.beside]
-        return [*self.lanes, *beside, *(f"{lane}, {BALLAST}" for lane in self.as_large)]
+        elsewhere = [] if self.elsewhere is None else [*self.elsewhere.lanes]
+        return [*self.lanes, *beside, *elsewhere, *(f"{lane}, {BALLAST}" for lane in self.as_large)]
 
 
 def both_falls(rounds: Rounds) -> bool:
@@ -120,10 +141,12 @@ RECORDED = {
         sibling_saved,
     ),
     "heads": Recorded(
-        "story",
-        PLAIN | {name: {"drafter": name, "gamma": 4} for name in ("draft", "medusa", "eagle3", "block")},
+        "Q&A",
+        PLAIN | {name: {"drafter": name, "gamma": 4} for name in ("draft", "eagle3")},
         {"max_new_tokens": 64},
-        beside="structured",
+        beside="verse",
+        on=REAL,
+        elsewhere=Elsewhere("story", ("medusa", "block"), 4),
     ),
     "ahead": Recorded(
         "verse",
@@ -137,11 +160,12 @@ RECORDED = {
         copied,
     ),
     "when": Recorded(
-        "story",
+        "Q&A",
         PLAIN | {LANE: {"drafter": "draft", "gamma": 4}, "costly": {"drafter": "early-exit", "gamma": 4}},
         {"max_new_tokens": 64},
-        beside="structured",
+        beside="verse",
         as_large=("plain", LANE),
+        on=REAL,
     ),
 }
 
@@ -153,52 +177,61 @@ SWEPT = {  # name of a run -> the sweep over batch sizes that its lesson shows
 }  # fmt: skip
 
 
-def record(lab: Lab, name: str, recorded: Recorded) -> list[AnyEvent]:
-    """The run of the first seed in which what the lesson needs happens."""
-    prompt = presets()[recorded.kind][0]
+def record(lab: Lab, name: str, recorded: Recorded, prompts: Mapping[str, Sequence[str]]) -> list[AnyEvent]:
+    """The run of the first seed in which what the lesson needs happens; `prompts` by kind of text."""
     for seed in range(SEEDS):
-        lanes = {lane: Settings.of(**{**recorded.common, **own, "seed": seed}) for lane, own in recorded.lanes.items()}
-        events = list(race([lab.session(prompt, one, run=name, lane=lane) for lane, one in lanes.items()]))
-        last = list(lanes)[-1]
+        common = {**recorded.common, "seed": seed}
+        events = _race(lab, name, prompts[recorded.kind][0], recorded.lanes, common)
+        last = list(recorded.lanes)[-1]
         if recorded.tells([event for event in events if isinstance(event, Round) and event.lane == last]):
-            return events + _beside(lab, name, recorded, lanes)
+            if recorded.beside:
+                beside = {f"{lane}, {recorded.beside}": settings for lane, settings in recorded.lanes.items()}
+                events += _race(lab, name, prompts[recorded.beside][0], beside, common)
+            return events
     raise DraftscopeError(f"lesson '{name}': none of {SEEDS} seeds shows what it needs; change its settings.")
 
 
-def _beside(lab: Lab, name: str, recorded: Recorded, lanes: Mapping[str, Settings]) -> list[AnyEvent]:
-    """The lanes' race on a prompt of the other kind; none where the lesson has no other kind."""
-    if not recorded.beside:
-        return []
-    prompt = presets()[recorded.beside][0]
-    own = {f"{lane}, {recorded.beside}": settings for lane, settings in lanes.items()}
-    return list(race([lab.session(prompt, one, run=name, lane=lane) for lane, one in own.items()]))
-
-
-def record_as_large(lab: Lab, name: str, recorded: Recorded) -> list[AnyEvent]:
+def record_as_large(lab: Lab, name: str, recorded: Recorded, prompts: Mapping[str, Sequence[str]]) -> list[AnyEvent]:
     """The race of the lanes `as_large` on the lesson's prompt; `lab` is the same pair with ballast."""
-    prompt = presets()[recorded.kind][0]
-    own = {f"{lane}, {BALLAST}": Settings.of(**recorded.common, **recorded.lanes[lane]) for lane in recorded.as_large}
-    return list(race([lab.session(prompt, one, run=name, lane=lane) for lane, one in own.items()]))
+    lanes = {f"{lane}, {BALLAST}": recorded.lanes[lane] for lane in recorded.as_large}
+    return _race(lab, name, prompts[recorded.kind][0], lanes, recorded.common)
+
+
+def _race(
+    lab: Lab, name: str, prompt: str, lanes: Mapping[str, Mapping[str, Any]], common: Mapping[str, Any]
+) -> list[AnyEvent]:
+    settings = {lane: Settings.of(**{**common, **own}) for lane, own in lanes.items()}
+    return list(race([lab.session(prompt, each, run=name, lane=lane) for lane, each in settings.items()]))
 
 
 def main(
     out: Annotated[Path, typer.Option(metavar="DIR", help="folder of the lessons")] = LESSONS,
-    target: Annotated[str | None, typer.Option(metavar="MODEL", help="default: the embedded pair")] = None,
+    target: Annotated[str | None, typer.Option(metavar="MODEL", help="default: each lesson's own")] = None,
     draft: Annotated[str | None, typer.Option(metavar="MODEL", help="draft model")] = None,
     head: Annotated[list[str] | None, typer.Option(metavar="KIND:MODEL", help="a head; may be repeated")] = None,
 ) -> None:
     """Record the runs that the lessons use."""
     out.mkdir(parents=True, exist_ok=True)
+    found: dict[str, list[AnyEvent]] = {}
+    for pair in dict.fromkeys(recorded.on for recorded in RECORDED.values()):
+        own = {name: recorded for name, recorded in RECORDED.items() if recorded.on == pair}
+        prompts = presets(chat=known(target or pair) is not None)
+        with load(target or pair, draft, heads=head or []) as lab:
+            found |= {name: record(lab, name, recorded, prompts) for name, recorded in own.items()}
+            for name in SWEPT.keys() & own.keys():
+                runs = sweep.measure(lab, SWEPT[name], prompts[own[name].kind])
+                sweep.write(out / f"{name}{lessons.SWEEP}", runs)
+                print(f"{name}: {len(runs)} whole runs of a sweep", flush=True)
+        large = {name: recorded for name, recorded in own.items() if recorded.as_large}
+        if large:
+            with load(target or pair, draft, ballast=BALLAST) as lab:
+                for name, recorded in large.items():
+                    found[name] += record_as_large(lab, name, recorded, prompts)
     with load(target, draft, heads=head or []) as lab:
-        found = {name: record(lab, name, recorded) for name, recorded in RECORDED.items()}
-        for name, plan in SWEPT.items():
-            runs = sweep.measure(lab, plan, presets()[RECORDED[name].kind])
-            sweep.write(out / f"{name}{lessons.SWEEP}", runs)
-            print(f"{name}: {len(runs)} whole runs of a sweep", flush=True)
-    with load(target, draft, ballast=BALLAST) as large:
         for name, recorded in RECORDED.items():
-            if recorded.as_large:
-                found[name] += record_as_large(large, name, recorded)
+            if recorded.elsewhere is not None:
+                prompt, lanes = presets()[recorded.elsewhere.kind][0], recorded.elsewhere.lanes
+                found[name] += _race(lab, name, prompt, lanes, recorded.common)
     for name, events in found.items():
         path = out / f"{name}.jsonl.gz"
         files.write(path, events)

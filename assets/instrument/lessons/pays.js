@@ -8,8 +8,8 @@ import { draftLane, draftTotals, plainLane, speculates } from "../base/store.js"
 import { scrollable, table } from "../draw/tables.js";
 import { ballastOf, laneTitle } from "../run/titles.js";
 
-/** What a race was of: its prompt, and the costs that its target was given. */
-const raceOf = ({ start }) => JSON.stringify([start.prompt, start.models[0].ballast || ""]);
+/** What a race was of: its prompt, its target, and the costs that its target was given. */
+const raceOf = ({ start }) => JSON.stringify([start.prompt, start.models[0].name, start.models[0].ballast || ""]);
 
 /** The store once for each race in it, with that race's lanes alone. */
 export function textsOf(store) {

@@ -9,6 +9,8 @@ import { laneTitle } from "../../run/titles.js";
 import { byPlace, proposalsOf, proposePicture, worthPicture } from "../propose.js";
 import { atStage, drafting, sum, times } from "../telling.js";
 
+const target = ({ lanes }) => lanes[0].start.models[0].name;
+
 const proposal = ({ lane, round }) => ({
   lane,
   round,
@@ -16,23 +18,39 @@ const proposal = ({ lane, round }) => ({
   ms: sum(round.timings.propose),
 });
 
-function step(own, say) {
+/** A drafter's step, in the first race that it drafts in; `say` of its typical proposal and that race's plain lane. */
+function stepOf(races, drafter, say) {
+  const race = races.find((each) => drafting(each, drafter));
+  const own =
+    race &&
+    proposalsOf(race)
+      .map(proposal)
+      .find(({ lane }) => lane.start.drafter === drafter);
+  if (!own) return null;
   const act = (host) => {
     host.round.show("tree");
     atStage(host, own.lane, own.round, "draft");
   };
-  return own && { show: "tree", figure: (store, host) => proposePicture(textsOf(store)[0], host), act, say: say(own) };
+  const other = target(race) !== target(races[0]);
+  const where = other ? ` This one drafts for a smaller target, ${target(race)}.` : "";
+  return { show: "tree", figure: (_, host) => proposePicture(race, host), act, say: say(own, race) + where };
 }
 
 const cost = ({ round, forwards, ms }) =>
   `${counted(forwards, "forward")} for ${counted(round.drafted, "token")}, ${formatMs(ms)}`;
+
+/** The races of the lesson's own pair: those on its target. */
+function ownRaces(store) {
+  const races = textsOf(store);
+  return races.filter((race) => target(race) === target(races[0]));
+}
 
 /** What the heads gained on each text. */
 const worths = (store) =>
   h(
     "div",
     {},
-    textsOf(store).flatMap((own) => [h("h4", { text: `Text: ${textName(own)}` }), worthPicture(own)]),
+    ownRaces(store).flatMap((own) => [h("h4", { text: `Text: ${textName(own)}` }), worthPicture(own)]),
   );
 
 /** What a forward of the heads costs of a plain round, from the cheapest to the dearest. */
@@ -43,7 +61,7 @@ function headCosts(own) {
     .filter(Number.isFinite)
     .sort((a, b) => a - b);
   if (!costs.length) return "";
-  return ` A head's forward takes ${formatProb(costs[0])} to ${formatProb(costs[costs.length - 1])} of a plain round here. This target is small; the last lesson shows what a large one changes.`;
+  return ` A head's forward takes ${formatProb(costs[0])} to ${formatProb(costs[costs.length - 1])} of a plain round here. This target is small; the lesson “When it does not pay” shows what a large one changes.`;
 }
 
 const pacesOf = (own) =>
@@ -54,41 +72,40 @@ const pacesOf = (own) =>
     .map(({ lane, costs }) => `${formatFigure(costs.measured)}× (${laneTitle(lane)})`);
 
 function steps(whole) {
-  const [store] = textsOf(whole);
-  const plain = plainLane(store);
-  const one = median(plain.rounds.map((r) => r.timings.verify));
-  const all = proposalsOf(store).map(proposal);
-  const [draft, medusa, eagle3, block] = ["draft", "medusa", "eagle3", "block"].map((name) =>
-    all.find(({ lane }) => lane.start.drafter === name),
-  );
-  const paces = textsOf(whole)
+  const races = textsOf(whole);
+  const paces = ownRaces(whole)
     .map((own) => ({ own, found: pacesOf(own) }))
     .filter(({ found }) => found.length);
+  const one = ({ rounds }) => median(rounds.map((r) => r.timings.verify));
   return [
-    step(
-      draft,
-      (own) =>
-        `${counted(all.length, "drafter")} on one time scale. The [[draft]] model needs ${cost(own)}, one after the other because each reads the token before it. That is ${times(own.ms / one)} as long as the target takes for one row.`,
+    stepOf(
+      races,
+      "draft",
+      (own, race) =>
+        `${counted(proposalsOf(race).length, "drafter")} on one time scale. The [[draft]] model needs ${cost(own)}, one after the other because each reads the token before it. That is ${times(own.ms / one(plainLane(race)))} as long as the target takes for one row.`,
     ),
-    step(
-      medusa,
+    stepOf(
+      races,
+      "eagle3",
       (own) =>
-        `Medusa has no separate model. Its [[head|heads]] read one [[hidden state]], the one that gave the target's last token, and each predicts one position: ${cost(own)}. No head knows what the others predicted.`,
+        `EAGLE-3 has no separate model. It is one layer, a [[head]], over [[hidden state|hidden states]] from several depths of the target. It drafts token by token: ${cost(own)}. Each step reads the token before it.`,
     ),
-    step(
-      eagle3,
+    stepOf(
+      races,
+      "medusa",
       (own) =>
-        `EAGLE-3 is one layer over [[hidden state|hidden states]] from several depths of the target. It drafts token by token: ${cost(own)}. Each step reads the token before it.`,
+        `Medusa's heads read one [[hidden state]], the one that gave the target's last token, and each predicts one position: ${cost(own)}. No head knows what the others predicted.`,
     ),
-    step(
-      block,
+    stepOf(
+      races,
+      "block",
       (own) =>
-        `A block drafter fills all positions at once, reading the [[hidden state|hidden states]] of the whole text: ${cost(own)}. Its tokens do not see each other either.`,
+        `A block drafter fills all positions at once, reading the hidden states of the whole text: ${cost(own)}. Its tokens do not see each other either.`,
     ),
     paces.length && {
       show: "none",
       figure: worths,
-      say: `A cheap draft must also be accepted, and that depends on the text. Compared with plain decoding, these lanes ran at ${paces.map(({ own, found }) => `${found.join(", ")} on ${textName(own)}`).join("; and at ")}.${headCosts(store)}`,
+      say: `A cheap draft must also be accepted, and that depends on the text. Compared with plain decoding, these lanes ran at ${paces.map(({ own, found }) => `${found.join(", ")} on ${textName(own)}`).join("; and at ")}.${headCosts(paces[0].own)}`,
     },
   ];
 }
@@ -113,7 +130,7 @@ export const lesson = {
     return `Later tokens are predicted without the earlier ones, so they fit many continuations instead of the actual one; and every draft token is a row that the target has to process.${here}`;
   },
   attempt: {
-    words: "Let the block drafter fill eight positions, and see what drafting costs and which tokens are rejected.",
-    controls: { drafter: "block", gamma: 8, temperature: 0 },
+    words: "Let EAGLE-3 draft eight tokens, and see what drafting costs and which tokens are rejected.",
+    controls: { drafter: "eagle3", gamma: 8, temperature: 0 },
   },
 };
