@@ -1,7 +1,7 @@
 """Records the runs that the lessons show: `python -m draftscope_app.recordings.record_lessons`.
 
 Run it whenever the weights of the embedded pair or of SmolLM2's drafters have changed, on a machine that does nothing
-else; it takes ten minutes and, for the lanes with ballast, 5 GB of memory. Lessons about rules and rounds are of the
+else; it takes six minutes and, for the lanes with ballast, 5 GB of memory. Lessons about rules and rounds are of the
 embedded pair, those about speed of SmolLM2. Each run becomes assets/lessons/NAME.jsonl.gz, and a sweep over batch sizes
 NAME.sweep.jsonl beside it. The lessons contain no number and no token of their own: all of them are computed from these
 files, so that a new recording needs no new text. If a lesson needs an event (a uniform that could have gone either way,
@@ -59,8 +59,8 @@ class Elsewhere:
 @dataclass(frozen=True)
 class Recorded:
     """One run on the pair `on`: the kind of its prompt, each lane's settings, the settings of all, and what the last
-    lane must show. With `beside`, the same lanes race on a prompt of another kind too: where drafting pays beside where it
-    does not. The lanes `as_large` race once more with the costs of a large pair (`BALLAST`); they must be greedy, so
+    lane must show. With `beside`, the same lanes race on a prompt of another kind too: where drafting pays beside where
+    it does not. The lanes `as_large` race once more with the costs of a large pair (`BALLAST`); they must be greedy, so
     that their tokens are the same whatever the seed. Drafters that `on` lacks race `elsewhere`."""
 
     kind: str
@@ -70,6 +70,7 @@ class Recorded:
     beside: str = ""
     as_large: tuple[str, ...] = ()
     on: str = PAIR
+    which: int = 0  # of the prompts of a kind
     elsewhere: Elsewhere | None = None
 
     @property
@@ -144,8 +145,9 @@ RECORDED = {
         "Q&A",
         PLAIN | {name: {"drafter": name, "gamma": 4} for name in ("draft", "eagle3")},
         {"max_new_tokens": 64},
-        beside="verse",
+        beside="dialogue",
         on=REAL,
+        which=1,
         elsewhere=Elsewhere("story", ("medusa", "block"), 4),
     ),
     "ahead": Recorded(
@@ -163,9 +165,10 @@ RECORDED = {
         "Q&A",
         PLAIN | {LANE: {"drafter": "draft", "gamma": 4}, "costly": {"drafter": "early-exit", "gamma": 4}},
         {"max_new_tokens": 64},
-        beside="verse",
+        beside="dialogue",
         as_large=("plain", LANE),
         on=REAL,
+        which=1,
     ),
 }
 
@@ -181,12 +184,12 @@ def record(lab: Lab, name: str, recorded: Recorded, prompts: Mapping[str, Sequen
     """The run of the first seed in which what the lesson needs happens; `prompts` by kind of text."""
     for seed in range(SEEDS):
         common = {**recorded.common, "seed": seed}
-        events = _race(lab, name, prompts[recorded.kind][0], recorded.lanes, common)
+        events = _race(lab, name, prompts[recorded.kind][recorded.which], recorded.lanes, common)
         last = list(recorded.lanes)[-1]
         if recorded.tells([event for event in events if isinstance(event, Round) and event.lane == last]):
             if recorded.beside:
                 beside = {f"{lane}, {recorded.beside}": settings for lane, settings in recorded.lanes.items()}
-                events += _race(lab, name, prompts[recorded.beside][0], beside, common)
+                events += _race(lab, name, prompts[recorded.beside][recorded.which], beside, common)
             return events
     raise DraftscopeError(f"lesson '{name}': none of {SEEDS} seeds shows what it needs; change its settings.")
 
@@ -194,7 +197,7 @@ def record(lab: Lab, name: str, recorded: Recorded, prompts: Mapping[str, Sequen
 def record_as_large(lab: Lab, name: str, recorded: Recorded, prompts: Mapping[str, Sequence[str]]) -> list[AnyEvent]:
     """The race of the lanes `as_large` on the lesson's prompt; `lab` is the same pair with ballast."""
     lanes = {f"{lane}, {BALLAST}": recorded.lanes[lane] for lane in recorded.as_large}
-    return _race(lab, name, prompts[recorded.kind][0], lanes, recorded.common)
+    return _race(lab, name, prompts[recorded.kind][recorded.which], lanes, recorded.common)
 
 
 def _race(
