@@ -7,7 +7,8 @@ import subprocess
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from types import SimpleNamespace
+from typing import Annotated, Any, cast
 
 import pytest
 import typer
@@ -15,6 +16,7 @@ from typer.main import get_command
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.markdown import one_line
+from draftscope.base.prompts import select, shipped
 from draftscope.decode.lab import Lab
 from draftscope.drafters.options import LengthOptions, RuleOptions
 from draftscope.drafters.settings import Settings
@@ -187,6 +189,16 @@ def test_what_is_named_overrides_quick() -> None:
     )
     assert (plan.gammas, plan.temperatures, plan.batches, plan.tokens) == ((2, 3), (0.5,), (1, 8), 7)
     assert (plan.peers, plan.seconds) == (False, QUICK.seconds)
+
+
+def test_a_chat_model_is_asked_questions_unless_there_are_prompts_of_ones_own(pair: Lab, tmp_path: Path) -> None:
+    plan = BenchPlan(kinds=("code",), prompts_per_kind=1)
+    texts = select(shipped(), plan.kinds, plan.prompts_per_kind)
+    questions = select(shipped(chat=True), plan.kinds, plan.prompts_per_kind)
+    chatting = cast(Lab, SimpleNamespace(tokenizer=SimpleNamespace(chat_template="{{ messages }}")))
+    assert plans.for_target(pair, plan, None, texts) == texts
+    assert plans.for_target(chatting, plan, None, texts) == questions != texts
+    assert plans.for_target(chatting, plan, tmp_path, texts) == texts
 
 
 @pytest.mark.parametrize(

@@ -7,15 +7,19 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Protocol, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, get_type_hints
 
 import typer
 from pydantic.fields import FieldInfo
 
 from draftscope.base.errors import DraftscopeError
+from draftscope.base.prompts import Prompt, select, shipped
 from draftscope.measure.bench.plan import BenchPlan
 from draftscope_app.cli import options, terminal
 from draftscope_app.cli.fields import Given, options_of
+
+if TYPE_CHECKING:
+    from draftscope.decode.lab import Lab
 
 MEASURED = "What is measured"
 
@@ -73,6 +77,18 @@ def planned(given: Given, base: BenchPlan) -> BenchPlan:
     for name, value in values.items():
         values[name] = tuple(dict.fromkeys(value)) if isinstance(value, list) else value
     return replace(base, **values)
+
+
+def for_target(
+    lab: Lab, plan: BenchPlan, prompts: Path | None, selected: Mapping[str, list[Prompt]]
+) -> Mapping[str, list[Prompt]]:
+    """`selected`, or the shipped questions of the same kinds where the target answers in a chat: a text to continue is
+    no question. A file of prompts stays as it is."""
+    from draftscope_app.engine.status import chats
+
+    if prompts is not None or not chats(lab):
+        return selected
+    return select(shipped(chat=True), plan.kinds, plan.prompts_per_kind)
 
 
 def prepare_folder(folder: Path) -> None:

@@ -78,6 +78,7 @@ def advice_regret(
     asked = GridPlan(questions[0], plan.temperatures, readers, plan.repeats, seconds)
     load, _ = options.models(loading)
     lab = options.load(load)
+    selected = plans.for_target(lab, plan, prompts, selected)
     found, text = [], ""
     for cell in cells(lab, asked, selected, names, lambda what: terminal.remark(f"Measuring {what} ...")):
         found.append(cell)

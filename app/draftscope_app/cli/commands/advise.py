@@ -13,7 +13,6 @@ from pydantic.fields import FieldInfo
 
 from draftscope.advise.question import Objective, Question
 from draftscope.base.errors import DraftscopeError
-from draftscope.base.prompts import select, shipped
 from draftscope.measure.bench.plan import BenchPlan
 from draftscope.measure.bench.texts import texts
 from draftscope_app.cli import options, plans, terminal
@@ -177,13 +176,11 @@ def _measured(
     names = [name.strip() for name in drafters.split(",") if name.strip()]
     from draftscope.advise.advise import advise as advised
     from draftscope.measure.bench.systems import refuse_unknown
-    from draftscope_app.engine.status import chats
 
     refuse_unknown(names)
     chosen, _ = options.models(loading)
     lab = options.load(chosen)
-    if prompts is None and chats(lab):
-        selected = select(shipped(chat=True), plan.kinds)
+    selected = plans.for_target(lab, plan, prompts, selected)
     return advised(lab, question, selected, names, notes, lambda what: terminal.remark(f"Measuring {what} ..."))
 
 

@@ -55,7 +55,7 @@ def bench(
     refuse_unknown(plan.drafters)
     chosen, _ = options.models(loading)
     lab, more = _loaded(chosen)
-    report = benchmark(lab, plan, selected, [*notes, *more])
+    report = benchmark(lab, plan, plans.for_target(lab, plan, prompts, selected), [*notes, *more])
     plans.print_report(report, save(report, out), json)
     terminal.say(f"wrote {', '.join(['bench.json', 'bench.md', *_page(report, out)])} to {out}.")
     return ExitCode.OK

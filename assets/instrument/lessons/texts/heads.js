@@ -32,7 +32,7 @@ function stepOf(races, drafter, say) {
     atStage(host, own.lane, own.round, "draft");
   };
   const other = target(race) !== target(races[0]);
-  const where = other ? ` This one drafts for a smaller target, ${target(race)}.` : "";
+  const where = other ? ` This lane drafts for a smaller target, ${target(race)}.` : "";
   return { show: "tree", figure: (_, host) => proposePicture(race, host), act, say: say(own, race) + where };
 }
 
@@ -61,7 +61,8 @@ function headCosts(own) {
     .filter(Number.isFinite)
     .sort((a, b) => a - b);
   if (!costs.length) return "";
-  return ` A head's forward takes ${formatProb(costs[0])} to ${formatProb(costs[costs.length - 1])} of a plain round here. This target is small; the lesson “When it does not pay” shows what a large one changes.`;
+  const range = [...new Set([costs[0], costs[costs.length - 1]].map(formatProb))].join(" to ");
+  return ` A head's forward takes ${range} of a plain round here. This target is small; the lesson “When it does not pay” shows what a large one changes.`;
 }
 
 const pacesOf = (own) =>
