@@ -14,6 +14,7 @@ import torch
 from draftscope.base.errors import DraftscopeError
 from draftscope.decode.lab import Lab
 from draftscope.drafters.settings import Settings
+from draftscope.models.loading import known
 from draftscope.servers import lanes as entries
 from draftscope.servers.adapter import Counted, Request
 from draftscope.servers.engine_lane import EngineLane
@@ -236,6 +237,7 @@ def test_the_command_races_the_engine_beside_a_server(
     pair: Lab, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     instead_of_loading(monkeypatch, pair)
+    monkeypatch.setattr(known, "usual_gamma", lambda load: 2)
     path = tmp_path / "race.jsonl.gz"
     encode = lambda text: pair.tokenizer.encode(text, add_special_tokens=False)  # noqa: E731
     with stub(Habits(encode=encode)) as url:
@@ -246,6 +248,7 @@ def test_the_command_races_the_engine_beside_a_server(
         assert "has no place under load" in capsys.readouterr().err
     starts = [event for event in files.read(path).events if isinstance(event, RunStart)]
     assert [(event.lane, event.drafter) for event in starts] == [("plain", "server"), ("draft", "draft")]
+    assert starts[1].settings["gamma"] == 2  # the fastest draft length of a known target
 
 
 def test_a_race_is_written_as_a_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

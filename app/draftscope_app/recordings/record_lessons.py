@@ -162,13 +162,12 @@ RECORDED = {
         copied,
     ),
     "when": Recorded(
-        "Q&A",
-        PLAIN | {LANE: {"drafter": "draft", "gamma": 4}, "costly": {"drafter": "early-exit", "gamma": 4}},
+        "story",
+        PLAIN | {LANE: {"drafter": "draft", "gamma": 2}, "costly": {"drafter": "early-exit", "gamma": 2}},
         {"max_new_tokens": 64},
-        beside="dialogue",
+        beside="Q&A",
         as_large=("plain", LANE),
         on=REAL,
-        which=1,
     ),
 }
 
