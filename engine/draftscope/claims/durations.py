@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from draftscope.claims.table import CLAIMS
 
-BY_CLAIM: Mapping[int, int] = {3: 285, 7: 60, 8: 20, 11: 35, 14: 30, 16: 20, 18: 100, 19: 50, 20: 75, 21: 40}
+BY_CLAIM: Mapping[int, int] = {3: 285, 7: 60, 8: 20, 11: 35, 14: 30, 16: 20, 18: 160, 19: 50, 20: 75, 21: 40}
 SECONDS = {CLAIMS[number - 1].command: seconds for number, seconds in BY_CLAIM.items()}
 
 

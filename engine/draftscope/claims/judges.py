@@ -378,7 +378,7 @@ def _compared(pairs: Sequence[tuple[RowJson, RowJson]], own: str, other: str, ch
     middle = median(a["ratio_to_plain"]["median"] / b["ratio_to_plain"]["median"] for a, b in pairs)
     many = "1 comparison" if len(pairs) == 1 else f"{len(pairs)} comparisons"
     undecided = len(pairs) - better - worse
-    rest = f"; in the other {undecided} the intervals overlap" if undecided else ""
+    rest = f"; in {undecided} the intervals overlap" if undecided else ""
     found = (
         f"{own[0].upper()}{own[1:]} against {other}, {many}: the speedup is larger in {better} and smaller in {worse}"
         f"{rest}. The median ratio is {middle:.2f}."

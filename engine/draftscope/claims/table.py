@@ -48,7 +48,7 @@ CLAIMS: tuple[Claim, ...] = (
           "draftscope adapt --drafter draft --text FILE --out DIR", "acceptance on held-out text before and after",
           judges.fine_tuned, why_not="it needs your text"),
     Claim(18, "2 to 3x up to batch 10, slower from batch 32 on.",
-          f"{SMALL} --drafters draft,ngram --batch 1,4,16,32",
+          f"{SMALL} --drafters draft,ngram --batch 1,4,16,32,64",
           "the best speedup by batch", judges.by_batch),
     Claim(19, "Long contexts bring the gain back.",
           f"{SMALL} --drafters draft,ngram --context 64,256,960",
