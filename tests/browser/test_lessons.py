@@ -384,11 +384,11 @@ def test_shipped_lessons_open_on_what_one_can_see(browser: Any, own_run: list[An
     page.shot("lesson-6")
     (before, after) = large_and_small(page)
     assert before[0] == after[0]  # the same tokens
-    assert before[1] < after[1] and after[1] > 1.2  # drafting pays with a large target's costs
+    assert min(before[1], after[1]) > 1.1  # drafting pays for the pair, and with a large pair's costs
     for number in (7, 10):  # of two texts, drafting pays at least once and does not at least once
         told = list(walk(page, number))
         measured = [float(x) for text in told for x in re.findall(r"([\d.]+)(?:×| times as fast)", text)]
-        assert max(measured) > 1.3
+        assert max(measured) > 1.1
         page.shot(f"lesson-{number}")
     assert min(measured) < 1
     page.close()
@@ -398,7 +398,7 @@ def large_and_small(page: Alone) -> list[tuple[list[str], float]]:
     """Of lesson 10's races on one text, as the pair is and with ballast: the chain's tokens, its speed against plain.
     Checks what the lesson says and shows of them."""
     told = list(walk(page, 10))
-    at = next(i for i, text in enumerate(told) if text.startswith("The target's size decides too."))
+    at = next(i for i, text in enumerate(told) if text.startswith("Would a larger target gain more?"))
     page.ask(f"e => e.lessons.go({at})")
     page.painted()
     rows = page.element.locator(".lesson .worth tbody tr")

@@ -62,7 +62,7 @@ function headCosts(own) {
     .sort((a, b) => a - b);
   if (!costs.length) return "";
   const range = [...new Set([costs[0], costs[costs.length - 1]].map(formatProb))].join(" to ");
-  return ` A head's forward takes ${range} of a plain round here. This target is small; the lesson “When it does not pay” shows what a large one changes.`;
+  return ` A head's forward takes ${range} of a plain round here.`;
 }
 
 const pacesOf = (own) =>

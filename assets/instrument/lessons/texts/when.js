@@ -42,6 +42,16 @@ function pairOfRaces(races) {
   return own && large ? { own, large } : null;
 }
 
+/** Why the larger pair's speedup is another, or is not. */
+function sizeWords(before, after) {
+  const about = (a, b, most) => Math.max(a / b, b / a) < most;
+  if (about(before.measured, after.measured, 1.1) && about(before.c, after.c, 1.5))
+    return " The speedup is about the same: not the size of the target decides, but what a draft forward costs beside its forward.";
+  if (after.measured > before.measured && after.c < before.c)
+    return " The larger target gains more because a draft forward is a smaller part of its round.";
+  return "";
+}
+
 /** What a larger target changes: the same tokens and drafts, other costs. */
 function largeStep(races) {
   const pair = pairOfRaces(races);
@@ -59,7 +69,7 @@ function largeStep(races) {
   return {
     show: "none",
     figure: () => largePicture(pair.own, pair.large),
-    say: `The target's size decides too. Here the same two models race on the first text twice: as they are, and with [[ballast]], which gives the target the costs of ${target} and the draft those of ${draft}. Tokens and drafts are the same, and so is the share that was accepted. A plain round takes ${formatMs(after.costs.one)} instead of ${formatMs(before.costs.one)}, and a draft forward ${formatProb(after.costs.c)} of it instead of ${formatProb(before.costs.c)}. As they are, the chain ${pays(before)}; with the large pair's costs it ${pays(after)}.`,
+    say: `Would a larger target gain more? Here the same two models race on the first text twice: as they are, and with [[ballast]], which gives the target the costs of ${target} and the draft those of ${draft}. Tokens and drafts are the same, and so is the share that was accepted. A plain round takes ${formatMs(after.costs.one)} instead of ${formatMs(before.costs.one)}, and a draft forward ${formatProb(after.costs.c)} of it instead of ${formatProb(before.costs.c)}. As they are, the chain ${pays(before)}; with the large pair's costs it ${pays(after)}.${sizeWords(before.costs, after.costs)}`,
   };
 }
 
@@ -100,7 +110,7 @@ function steps(whole) {
 
 export const lesson = {
   title: "When it does not pay",
-  about: "costly drafts, a large target, short answers, full batches",
+  about: "costly drafts, larger models, short answers, full batches",
   trace: "when",
   steps,
   last: { show: "none", figure: batchPicture },
