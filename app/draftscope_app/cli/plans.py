@@ -80,8 +80,8 @@ def planned(given: Given, base: BenchPlan) -> BenchPlan:
 
 
 def for_target(
-    lab: Lab, plan: BenchPlan, prompts: Path | None, selected: Mapping[str, list[Prompt]]
-) -> Mapping[str, list[Prompt]]:
+    lab: Lab, plan: BenchPlan, prompts: Path | None, selected: dict[str, list[Prompt]]
+) -> dict[str, list[Prompt]]:
     """`selected`, or the shipped questions of the same kinds where the target answers in a chat: a text to continue is
     no question. A file of prompts stays as it is."""
     from draftscope_app.engine.status import chats
