@@ -174,4 +174,5 @@ def test_a_cancelled_race_and_one_that_breaks_off_are_possible(tiny: Lab) -> Non
 
 @pytest.mark.parametrize("path", sorted(assets().glob("*/*.jsonl.gz")), ids=lambda path: path.stem)
 def test_what_is_shipped_is_possible(path: Path) -> None:
-    validate(files.read(path).events, mass=2e-5)
+    """Real logits over 49,152 tokens: torch's softmax in fp32 then misses 1 by up to 3e-5, over 4,096 by less."""
+    validate(files.read(path).events, mass=5e-5)
