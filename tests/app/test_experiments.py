@@ -141,6 +141,7 @@ def test_names_stand_below_one_another_with_their_intervals() -> None:
     drawn = figure(asdict(Chart("", "speedup", "", [line], ratio=True, joined=False)))
     (points,) = drawn.data
     assert (list(points.x), list(points.y)) == ([1.2, 0.9], names) and points.error_x.array is not None
+    assert points.cliponaxis is False  # a median gap of 0 is drawn whole
     assert list(drawn.layout.yaxis.categoryarray) == names[::-1] and drawn.layout.shapes[0].x0 == 1
     assert drawn.layout.xaxis.title.text == "speedup" and points.hovertemplate.startswith("%{y}: %{x")
 

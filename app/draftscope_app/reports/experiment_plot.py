@@ -64,7 +64,7 @@ def _trace(chart: ChartJson, line: Mapping[str, Any], number: int, lying: bool) 
     shown = "%{y}: %{x:.3g}" if lying else "%{x}: %{y:.3g}"
     return go.Scatter(
         x=x, y=y, name=escape(line["name"]), mode="lines+markers" if chart["joined"] else "markers",
-        text=[escape(each) for each in line["text"]], marker=marks(number, colour),
+        text=[escape(each) for each in line["text"]], marker=marks(number, colour), cliponaxis=False,
         line={"dash": DASHES[number % len(DASHES)], "color": colour, "width": 2},
         hovertemplate=f"{shown}{more}<extra>%{{fullData.name}}</extra>", **{bars: _bars(line, colour)},
     )  # fmt: skip
