@@ -9,13 +9,15 @@ import pytest
 
 from draftscope.advise.candidates import Candidate
 from draftscope.advise.question import Question
-from draftscope.advise.regret import GRID_SHAPES, RegretCell, _compared, grid
+from draftscope.advise.regret import GRID_SHAPES, RegretCell, _compared, grid, held_out
 from draftscope.advise.regret_report import summary
 from draftscope.advise.report import AdviceReport
 from draftscope.advise.verdict import Measured, Verdict
 from draftscope.decode.lab import Lab
 from draftscope.drafters import find
+from draftscope.measure.bench.runner import BenchRun
 from draftscope.measure.bench.statistics import Interval
+from draftscope.measure.bench.systems import PLAIN, Case, Label
 from tests.support.command import command_line, instead_of_loading
 
 
@@ -47,6 +49,28 @@ def test_what_is_not_turned_on_counts_as_plain(verdict: Verdict) -> None:
     found = compared(verdict, None)
     assert (found.advised, found.ratio.median, found.missed) == ("plain", 1.0, None)
     assert found.regret == pytest.approx(1 - 1 / 1.6)
+
+
+SLOW, LUCKY = Candidate("draft", 1), Candidate("draft", 2)
+
+
+def runs(speedups: dict[Label, list[float]]) -> list[BenchRun]:
+    """One prompt, a run for each repeat; the ids do not loop."""
+    case = Case("code", 0, ((1, 2),), 0.0)
+    return [
+        BenchRun(label, case, repeat, 1 / ratio, [list(range(8))])
+        for label, ratios in speedups.items()
+        for repeat, ratio in enumerate(ratios)
+    ]
+
+
+def test_held_out_regret_does_not_choose_the_best_by_the_runs_that_measure_it() -> None:
+    own = runs({PLAIN: [1, 1, 1, 1], SLOW.label: [1.2, 1.2, 1.2, 1.2], LUCKY.label: [1.6, 1.0, 1.6, 1.0]})
+    found = held_out(Question(), own, [SLOW, LUCKY], SLOW.name)
+    assert found == pytest.approx(
+        (1 - 1.2 / 1.0 + 0) / 2
+    )  # even choose the lucky one, odd what was advised
+    assert held_out(Question(), own[::4], [SLOW, LUCKY], SLOW.name) is None  # one repeat
 
 
 def test_the_summary_counts_what_reaches_the_aims() -> None:

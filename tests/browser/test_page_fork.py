@@ -31,6 +31,21 @@ def fork(page: Any, button: str, lanes: int) -> dict[str, Any]:
     return start
 
 
+def assert_replays(visit: Any, page: Any, folder: Path, sentence: str) -> None:
+    saved = record(page, folder)
+    read = files.read(saved)
+    assert not read.warning
+    assert [e.lane for e in read.events if e.kind == "run_start"] == ["plain", "speculative", "fork 1", "fork 2"]
+    texts = page.ask("e => e.store.lanes.map((l) => l.tokens.map((t) => t.id))")
+    other = visit()
+    load(other, saved)
+    other.until("e => e.store.source === 'recorded' && e.store.lanes.length === 4")
+    other.painted()
+    assert other.ask("e => e.store.lanes.map((l) => l.tokens.map((t) => t.id))") == texts
+    assert other.text("h2") == sentence
+    assert "press Run" in other.text(".fork .note")
+
+
 def test_a_run_is_forked_with_a_forced_token_and_with_a_new_uniform_and_replays(visit: Any, tmp_path: Path) -> None:
     page = visit("?temperature=1&max_new_tokens=40&rule=token&seed=3")
     page.run()
@@ -77,19 +92,7 @@ def test_a_run_is_forked_with_a_forced_token_and_with_a_new_uniform_and_replays(
     assert page.element.get_by_role("button", name="Force this token").is_disabled()
     assert "press Run to start again" in page.text(".fork .note")
 
-    saved = record(page, tmp_path)
-    read = files.read(saved)
-    assert not read.warning
-    assert [e.lane for e in read.events if e.kind == "run_start"] == ["plain", "speculative", "fork 1", "fork 2"]
-    texts = page.ask("e => e.store.lanes.map((l) => l.tokens.map((t) => t.id))")
-    other = visit()
-    load(other, saved)
-    other.until("e => e.store.source === 'recorded' && e.store.lanes.length === 4")
-    other.painted()
-    assert other.ask("e => e.store.lanes.map((l) => l.tokens.map((t) => t.id))") == texts
-    assert other.text("h2") == sentence
-    assert "press Run" in other.text(".fork .note")
-
+    assert_replays(visit, page, tmp_path, sentence)
     page.run()  # a new run begins anew
     assert page.ask("e => e.store.lanes.length") == 2
 

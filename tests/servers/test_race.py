@@ -14,7 +14,6 @@ import torch
 from draftscope.base.errors import DraftscopeError
 from draftscope.decode.lab import Lab
 from draftscope.drafters.settings import Settings
-from draftscope.models.loading import known
 from draftscope.servers import lanes as entries
 from draftscope.servers.adapter import Counted, Request
 from draftscope.servers.engine_lane import EngineLane
@@ -26,6 +25,7 @@ from draftscope.servers.summary import LaneSummary, against_target, outside, sum
 from draftscope.trace import files
 from draftscope.trace.events import Burst, RunStart
 from draftscope.verify.sampling import Sampling
+from draftscope_app.cli import options
 from draftscope_app.cli.main import main
 from tests.servers.stubs import Habits, Misbehaviour, Starts, stub, written
 from tests.support.command import instead_of_loading
@@ -237,7 +237,7 @@ def test_the_command_races_the_engine_beside_a_server(
     pair: Lab, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     instead_of_loading(monkeypatch, pair)
-    monkeypatch.setattr(known, "usual_gamma", lambda load: 2)
+    monkeypatch.setattr(options, "usual_gamma", lambda load: 2)
     path = tmp_path / "race.jsonl.gz"
     encode = lambda text: pair.tokenizer.encode(text, add_special_tokens=False)  # noqa: E731
     with stub(Habits(encode=encode)) as url:

@@ -44,10 +44,22 @@ def markdown(report: AdviceRegret) -> str:
         f"after a warm-up, {plan.question.length} tokens, interleaved with plain decoding. Ratios are over plain "
         "decoding, medians over prompts, in brackets 95% bootstrap intervals. Regret is 1 - ratio of what was "
         "advised / the best of the grid, and rather overestimated, since the best is chosen from the runs that measure "
-        "it. 'Leave it off' and 'cannot tell' count as plain."
+        "it. Held out: the best is chosen by one half of the repeats and measured in the other, the mean of both ways "
+        "round. 'Leave it off' and 'cannot tell' count as plain."
     )
-    head = ["text", "T", "readers", "advice", "predicted", "in the proof", "in the grid", "best of the grid", "regret"]
-    rows = table(head, [_row(cell) for cell in report.cells], "lrrlrrrlr")
+    head = [
+        "text",
+        "T",
+        "readers",
+        "advice",
+        "predicted",
+        "in the proof",
+        "in the grid",
+        "best of the grid",
+        "regret",
+        "held out",
+    ]
+    rows = table(head, [_row(cell) for cell in report.cells], "lrrlrrrlrr")
     machine = machine_words(report.machine)
     notes = list(dict.fromkeys(note for cell in report.cells for note in cell.notes))
     parts = [machine, method, rows, summary(report.cells)]
@@ -69,6 +81,12 @@ def summary(cells: Sequence[RegretCell]) -> str:
         f"Regret is at most {AIM:.0%} in {good} of {len(cells)} cells, {fmean(regrets):.1%} in the mean and "
         f"{max(regrets):.1%} at most. {slow} of {len(cells)} are slower than plain by more than {1 - LEAST:.0%}."
     )
+    held_out = [cell.held_out for cell in cells if cell.held_out is not None]
+    if held_out:
+        low = sum(each <= AIM for each in held_out)
+        said += (
+            f" Held out it is at most {AIM:.0%} in {low} of {len(held_out)} cells, {fmean(held_out):.1%} in the mean."
+        )
     return f"{said} {near} of {len(missed)} predictions are within {NEAR:.0%} of what was measured." if missed else said
 
 
@@ -77,8 +95,9 @@ def _row(cell: RegretCell) -> list[str]:
     numbers = [f"{value:.2f}" if value is not None else "-" for value in shown]
     verdict = cell.advised if cell.predicted is not None else f"{cell.verdict}"
     best = f"{cell.best}: {_ratio(cell.best_ratio)}"
+    held_out = f"{cell.held_out:.1%}" if cell.held_out is not None else "-"
     where = [cell.kind, f"{cell.temperature:g}", str(cell.readers)]
-    return [*where, verdict, *numbers, _ratio(cell.ratio), best, f"{cell.regret:.1%}"]
+    return [*where, verdict, *numbers, _ratio(cell.ratio), best, f"{cell.regret:.1%}", held_out]
 
 
 def _ratio(ratio: Interval) -> str:

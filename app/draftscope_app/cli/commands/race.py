@@ -140,8 +140,6 @@ def _request(settings: Settings, tokens: int, cached: bool) -> Request:
 
 def _opened_field(opened: ExitStack, chosen: Options, loading: Given, texts: Sequence[str], request: Request) -> _Field:
     """The lanes that answer, and the prompts as tokens; `opened` closes what is opened here."""
-    from draftscope.drafters.settings import Settings
-    from draftscope.models.loading.known import usual_gamma
     from draftscope.servers import lanes as entries
     from draftscope.servers.latency import loopback_jitter
     from draftscope.servers.wire import Limits
@@ -152,8 +150,7 @@ def _opened_field(opened: ExitStack, chosen: Options, loading: Given, texts: Seq
     lab = opened.enter_context(options.load(load)) if loading or chosen.engine else None
     limits = Limits(silent=chosen.timeout, connect=min(chosen.timeout, Limits.connect))
     lanes, missing = entries.connect(named, models, limits, opened.enter_context)
-    own = {} if (gamma := usual_gamma(load)) is None else {"gamma": gamma}
-    drafters = {name: Settings.of(drafter=name, **own) for name in chosen.engine}
+    drafters = {name: options.settings({}, name, load) for name in chosen.engine}
     lanes += entries.engine_lanes(lab, drafters, opened.enter_context) if lab else []
     prompts = entries.prompts(texts, lanes, lab, chosen.raw, request.max_tokens)
     draft = lab.draft if lab and "draft" in loading else None
