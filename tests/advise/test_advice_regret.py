@@ -67,9 +67,7 @@ def runs(speedups: dict[Label, list[float]]) -> list[BenchRun]:
 def test_held_out_regret_does_not_choose_the_best_by_the_runs_that_measure_it() -> None:
     own = runs({PLAIN: [1, 1, 1, 1], SLOW.label: [1.2, 1.2, 1.2, 1.2], LUCKY.label: [1.6, 1.0, 1.6, 1.0]})
     found = held_out(Question(), own, [SLOW, LUCKY], SLOW.name)
-    assert found == pytest.approx(
-        (1 - 1.2 / 1.0 + 0) / 2
-    )  # even choose the lucky one, odd what was advised
+    assert found == pytest.approx((1 - 1.2 / 1.0 + 0) / 2)  # even choose the lucky one, odd what was advised
     assert held_out(Question(), own[::4], [SLOW, LUCKY], SLOW.name) is None  # one repeat
 
 

@@ -2,10 +2,10 @@
 
 Run it whenever the weights of the embedded pair or of SmolLM2's drafters have changed, on a machine that does nothing
 else; it takes about seven minutes and, for the lanes with ballast, 5 GB of memory. Lessons about rules and rounds are
-of the embedded pair, those about speed of SmolLM2. Each run becomes assets/lessons/NAME.jsonl.gz, and a sweep over batch sizes
-NAME.sweep.jsonl beside it. The lessons contain no number and no token of their own: all of them are computed from these
-files, so that a new recording needs no new text. If a lesson needs an event (a uniform that could have gone either way,
-a bonus token), seeds are tried in order until it happens.
+of the embedded pair, those about speed of SmolLM2. Each run becomes assets/lessons/NAME.jsonl.gz, and a sweep over
+batch sizes NAME.sweep.jsonl beside it. The lessons contain no number and no token of their own: all of them are
+computed from these files, so that a new recording needs no new text. If a lesson needs an event (a uniform that could
+have gone either way, a bonus token), seeds are tried in order until it happens.
 """
 
 from __future__ import annotations

@@ -15,6 +15,10 @@ from draftscope.measure.bench.statistics import Interval
 
 AIM, LEAST = 0.05, 0.97  # of the regret, and of the ratio of anything that is advised
 NEAR = 0.10  # a prediction is near if it misses by less
+HEAD = (
+    "text", "T", "readers", "advice", "predicted", "in the proof", "in the grid", "best of the grid", "regret",
+    "held out",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -47,19 +51,7 @@ def markdown(report: AdviceRegret) -> str:
         "it. Held out: the best is chosen by one half of the repeats and measured in the other, the mean of both ways "
         "round. 'Leave it off' and 'cannot tell' count as plain."
     )
-    head = [
-        "text",
-        "T",
-        "readers",
-        "advice",
-        "predicted",
-        "in the proof",
-        "in the grid",
-        "best of the grid",
-        "regret",
-        "held out",
-    ]
-    rows = table(head, [_row(cell) for cell in report.cells], "lrrlrrrlrr")
+    rows = table(HEAD, [_row(cell) for cell in report.cells], "lrrlrrrlrr")
     machine = machine_words(report.machine)
     notes = list(dict.fromkeys(note for cell in report.cells for note in cell.notes))
     parts = [machine, method, rows, summary(report.cells)]
