@@ -21,7 +21,7 @@ run: $(READY)
 PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses 3
 
 test: lint
-	$(PYTEST) -m "not training and not slow_architectures and not pictures and not live_page and not every_lesson and not soak and not space_environment and not real_servers"
+	$(PYTEST) -m "not slow and not real_servers"
 
 test-all: lint
 	$(PYTEST) -m "not real_servers"

@@ -107,6 +107,7 @@ def trace(tiny: Lab) -> bytes:
     return "\n".join(files.line(event) for run in runs for event in run.events).encode()
 
 
+@pytest.mark.slow
 @any_input
 @given(data=st.data())
 def test_any_trace_file(tmp_path: Path, trace: bytes, data: st.DataObject) -> None:

@@ -258,6 +258,7 @@ def test_a_crash_is_one_sentence_and_a_restart() -> None:
     process.close()
 
 
+@pytest.mark.slow
 def test_a_process_that_keeps_ending_is_started_again_after_a_pause() -> None:
     process = EngineProcess(LoadSettings(), target=never_comes_up)
     process.changed.wait_until(lambda: process.status.phase == "failed", PATIENCE_S)
@@ -272,6 +273,7 @@ def test_the_pauses_grow_to_a_limit() -> None:
     assert [pause_after(crashes) for crashes in (1, 3, 4, 5, 6, 20)] == [0, 0, 5, 10, 20, 300]
 
 
+@pytest.mark.slow
 def test_a_process_comes_back_however_often_it_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It was given up at the fourth crash."""
     monkeypatch.setattr("draftscope_app.engine.process.FIRST_PAUSE_S", 0.05)

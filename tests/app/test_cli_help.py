@@ -184,6 +184,7 @@ def recorded(pair: Lab, tmp_path: Path) -> Path:
     return file
 
 
+@pytest.mark.slow
 def test_colours_are_for_terminals_that_want_them(recorded: Path) -> None:
     coloured, plain = on_a_terminal("--help"), on_a_terminal("--help", NO_COLOR="1")
     assert re.search(r"\x1b\[[0-9;]*3[0-7]m", coloured)
@@ -233,6 +234,7 @@ def test_calibrate_prints_what_it_measured(
     assert costs == ["1", *(f"{found.round_cost('draft', gamma):.2f}" for gamma in (1, 2, 3, 4, 6, 8))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_a_script_for_the_shell_completes_commands_and_options(shell: str) -> None:
     """Typer's own; its script asks `draftscope` what could come next."""

@@ -18,6 +18,8 @@ import pytest
 from tests.support.framed import free_port
 from tests.support.runs import PATIENCE_S
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 SERVER = """
 import sys
@@ -105,9 +107,7 @@ def server(command: list[str], port: int, log: Path) -> Iterator[Server]:
             one.process.wait(20)
 
 
-@pytest.mark.parametrize(
-    ("number", "most_s"), [(signal.SIGTERM, 10.0), pytest.param(signal.SIGINT, 7.0, marks=pytest.mark.soak)]
-)
+@pytest.mark.parametrize(("number", "most_s"), [(signal.SIGTERM, 10.0), (signal.SIGINT, 7.0)])
 def test_a_server_with_a_run_and_an_open_page_ends_in_time(tmp_path: Path, number: int, most_s: float) -> None:
     """With a grace of 10 s it took 19, more than the 10 that `docker stop` waits; after Ctrl-C it took 8."""
     port, script, answers = free_port(), tmp_path / "serve.py", []
@@ -142,10 +142,7 @@ def test_a_server_with_a_run_and_an_open_page_ends_in_time(tmp_path: Path, numbe
     assert "Traceback" not in one.log.read_text()
 
 
-MOMENTS = [0.1, *(pytest.param(later_s, marks=pytest.mark.soak) for later_s in (0.0, 0.02, 0.5, 0.6, 0.7, 0.8))]
-
-
-@pytest.mark.parametrize("later_s", MOMENTS)
+@pytest.mark.parametrize("later_s", [0.0, 0.02, 0.1, 0.5, 0.6, 0.7, 0.8])
 def test_ctrl_c_while_it_starts_ends_it_at_once(tmp_path: Path, later_s: float) -> None:
     """The engine process was interrupted while it read what it was started with; pydantic, which was being imported,
     reported an error of its own; and once the interrupt was lost, and the server stayed."""
@@ -165,9 +162,7 @@ def with_(broken: str, port: int) -> str:
     return SERVER.format(sources=SOURCES, port=port).replace(begins, broken.strip("\n") + "\n" + begins, 1)
 
 
-@pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 0, marks=pytest.mark.soak)]
-)
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
 def test_a_starting_server_ends_whatever_a_library_catches(tmp_path: Path, number: int, code: int) -> None:
     port, script = free_port(), tmp_path / "serve.py"
     script.write_text(with_(SWALLOWS, port))

@@ -141,6 +141,7 @@ def test_how_models_are_loaded_stays_the_servers() -> None:
 # What comes of it.
 
 
+@pytest.mark.slow
 def test_another_pair_takes_the_place_of_the_first(engine: EngineProcess, others: Path) -> None:
     assert decoding(engine) == {"target", "draft"}
     status = changed(engine, others, "big", "small")

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.browsers import assert_accessible
 
-pytestmark = [pytest.mark.browser, pytest.mark.live_page]
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 LATE = 600_000  # costs of the models are measured first, on a busy machine
 
@@ -56,7 +56,7 @@ def test_a_verdict_is_shown_once_it_was_predicted(visit: Any) -> None:
     assert_accessible(page)
 
 
-@pytest.mark.pictures  # costs of the models are measured first, which takes a minute
+@pytest.mark.slow  # costs of the models are measured first, which takes a minute
 def test_an_answer_is_shown_and_saved(visit: Any) -> None:
     page = opened(visit)
     page.set_default_timeout(LATE)

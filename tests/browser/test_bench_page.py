@@ -110,6 +110,7 @@ def test_a_report_of_plain_alone_is_a_page(report: Any) -> None:
     assert "No drafter was measured." in page(report | alone)
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 @pytest.mark.parametrize(("width", "scheme"), VIEWS)
 def test_the_page_opens_without_an_error_at_every_width_and_theme(

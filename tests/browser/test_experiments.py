@@ -9,7 +9,7 @@ import pytest
 from draftscope.claims.experiments import find
 from tests.support.browsers import assert_accessible
 
-pytestmark = [pytest.mark.browser, pytest.mark.live_page]
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
 def opened(shown: Any) -> Any:

@@ -158,6 +158,7 @@ def test_a_hostile_run_stays_text(browser: Any, raced: list[AnyEvent], tmp_path:
     page.close()
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_the_notebook_view_opens(browser: Any, pair: Lab, tmp_path: Path) -> None:
     path = tmp_path / "cell.html"
@@ -171,6 +172,7 @@ def test_the_notebook_view_opens(browser: Any, pair: Lab, tmp_path: Path) -> Non
     page.close()
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 @pytest.mark.parametrize(("width", "theme"), VIEWS)
 def test_the_file_in_both_themes(browser: Any, raced: list[AnyEvent], tmp_path: Path, width: int, theme: str) -> None:

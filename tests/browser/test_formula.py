@@ -66,6 +66,7 @@ def test_a_trees_formula_is_told_by_its_own_size(
     page.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("own", [{"drafter": "draft", "gamma": 3}, {"drafter": "sampled-tree", "shape": (2, 1)}])
 def test_a_draft_that_costs_more_than_the_target_is_modelled_at_its_cost(
     browser: Any, pair: Lab, tmp_path: Path, own: dict[str, Any]
@@ -115,6 +116,7 @@ def test_the_measured_point_lies_where_it_was_measured(browser: Any, pair: Lab, 
     page.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("own", "chain"),
     [
@@ -134,6 +136,7 @@ def test_gamma_is_asked_only_of_chains(
     page.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("width", "theme"), VIEWS)
 def test_a_trees_formula_in_both_themes(browser: Any, pair: Lab, tmp_path: Path, width: int, theme: str) -> None:
     own = {"drafter": "sampled-tree", "shape": (2, 1, 1)}
@@ -177,6 +180,7 @@ def parted(browser: Any, pair: Lab, folder: Path, width: int) -> Alone:
     return page
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [390, 1440])
 def test_a_lane_that_parts_has_a_badge_and_the_headline_counts_both(
     browser: Any, pair: Lab, tmp_path: Path, width: int

@@ -236,6 +236,7 @@ def test_a_seed_is_sought_until_the_lesson_can_be_told(pair: Lab) -> None:
         record_lessons.record(pair, "x", never, bundle.presets())
 
 
+@pytest.mark.slow
 def test_the_command_writes_every_recording(written: Path) -> None:
     runs = [written / f"{name}.jsonl.gz" for name in record_lessons.RECORDED]
     sweeps = [written / f"{name}.sweep.jsonl" for name in record_lessons.SWEPT]
@@ -282,7 +283,7 @@ DEFINED = """e => {
 }"""
 
 
-@pytest.mark.every_lesson
+@pytest.mark.slow
 @pytest.mark.browser
 def test_every_step_of_every_lesson_is_told_shows_what_it_speaks_of_and_defines_its_terms(
     browser: Any, school: Path
@@ -553,6 +554,7 @@ def test_what_crosses_is_said_as_it_was_measured(browser: Any, school: Path) -> 
     page.close()
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_the_run_that_was_shown_comes_back(browser: Any, school: Path) -> None:
     page = Alone(browser, school)
@@ -569,6 +571,7 @@ def test_the_run_that_was_shown_comes_back(browser: Any, school: Path) -> None:
     page.close()
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_a_run_goes_on_behind_a_lesson_and_a_new_one_ends_it(browser: Any, school: Path, own_run: Any) -> None:
     page = Alone(browser, school)

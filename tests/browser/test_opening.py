@@ -150,6 +150,7 @@ def test_gaps_follow_the_clock(page: Alone) -> None:
     page.painted()
 
 
+@pytest.mark.slow
 def test_the_embedded_model_is_called_what_it_is(
     browser: Any, page: Alone, events: list[AnyEvent], tmp_path: Path
 ) -> None:

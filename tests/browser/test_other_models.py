@@ -12,7 +12,7 @@ from tests.conftest import byte_tokenizer, random_llama
 from tests.support.browsers import refuse_none, violations
 from tests.support.served import served
 
-pytestmark = [pytest.mark.browser, pytest.mark.live_page]
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 WRITTEN = "e => e.store.lanes.map((lane) => lane.end.token_ids)"
 

@@ -55,7 +55,7 @@ def test_greedy_lanes_are_counted_equal(visit: Any) -> None:
     assert ", n = 3); whole runs alone" in page.figure("solo")
 
 
-@pytest.mark.live_page
+@pytest.mark.slow
 def test_stop_freezes_the_picture_and_keeps_what_was_measured(visit: Any) -> None:
     """The engine had finished; the slowed replay went on for seconds, and the solo runs were lost."""
     page = visit("?max_new_tokens=64&temperature=1")
@@ -77,7 +77,7 @@ def test_stop_freezes_the_picture_and_keeps_what_was_measured(visit: Any) -> Non
     assert page.ask("e => e.store.lanes.map((l) => l.solo?.seconds.length)") == [3, 3]
 
 
-@pytest.mark.live_page
+@pytest.mark.slow
 def test_stop_in_the_middle_of_decoding_freezes_the_picture_too(visit: Any) -> None:
     page = visit(ENDLESS + "&temperature=1")
     page.ready()
@@ -90,7 +90,7 @@ def test_stop_in_the_middle_of_decoding_freezes_the_picture_too(visit: Any) -> N
     assert page.ask("e => e.transport.now") < page.ask("e => e.transport.end")
 
 
-@pytest.mark.live_page
+@pytest.mark.slow
 def test_a_press_of_run_greys_what_another_run_has_shown(visit: Any) -> None:
     """Eight fast clicks showed nothing for 4 s."""
     page = visit("?max_new_tokens=16")
@@ -106,6 +106,7 @@ def test_a_press_of_run_greys_what_another_run_has_shown(visit: Any) -> None:
     page.until("e => !e.lead.root.classList.contains('stale')")
 
 
+@pytest.mark.slow
 def test_above_zero_the_distribution_is_the_same_and_the_draws_are_not(visit: Any) -> None:
     """A chain is verified token by token unless its block is asked for, which takes one click."""
     page = visit("?temperature=1&max_new_tokens=32&seed=3")
@@ -148,7 +149,7 @@ def test_step_goes_one_round_at_a_time(visit: Any) -> None:
     page.until("e => e.state === 'done'")
 
 
-@pytest.mark.live_page
+@pytest.mark.slow
 def test_only_what_the_drafter_reads_is_asked_for(visit: Any) -> None:
     page = visit()
     page.ready()
@@ -158,7 +159,7 @@ def test_only_what_the_drafter_reads_is_asked_for(visit: Any) -> None:
     page.page.wait_for_selector("#ds-gamma", state="hidden")
 
 
-@pytest.mark.live_page
+@pytest.mark.slow
 def test_you_draft(visit: Any) -> None:
     page = visit("?drafter=typed&max_new_tokens=16")
     page.ready()
@@ -170,7 +171,7 @@ def test_you_draft(visit: Any) -> None:
     assert page.ask("e => e.store.lanes[1].start.drafter") == "typed"
 
 
-@pytest.mark.live_page
+@pytest.mark.slow
 def test_presets_fill_the_prompt(visit: Any) -> None:
     page = visit()
     page.ready()
@@ -185,6 +186,7 @@ def test_presets_fill_the_prompt(visit: Any) -> None:
 # Addresses, files.
 
 
+@pytest.mark.slow
 def test_settings_live_in_the_address(visit: Any) -> None:
     page = visit("?temperature=0.7&top_p=0.9&seed=11&max_new_tokens=16&gamma=6&prompt=hello%20there&rule=block")
     page.ready()
@@ -204,6 +206,7 @@ def test_settings_live_in_the_address(visit: Any) -> None:
         assert part in page.page.url
 
 
+@pytest.mark.slow
 def test_a_refused_clipboard_shows_the_link_and_a_teachers_is_offered(visit: Any) -> None:
     page = visit("?seed=5")
     page.page.evaluate("() => { navigator.clipboard.writeText = () => Promise.reject(new Error('closed')); }")
@@ -265,7 +268,7 @@ def test_a_run_is_saved_and_replayed_and_bad_files_change_nothing(visit: Any, tm
     assert other.ask("e => e.store.lanes.reduce((sum, lane) => sum + lane.rounds.length, 0)") == len(rounds)
 
 
-@pytest.mark.live_page
+@pytest.mark.slow
 def test_one_lane_alone_is_a_run_too(visit: Any, tmp_path: Path) -> None:
     page = visit("?drafter=plain&max_new_tokens=12")
     page.run()
@@ -299,6 +302,7 @@ def test_bad_input_is_one_sentence_and_the_shown_run_stays(visit: Any) -> None:
     assert page.text(".badge") == "recorded"
 
 
+@pytest.mark.slow
 def test_an_address_that_asks_for_nonsense_is_one_sentence(visit: Any) -> None:
     page = visit("?gamma=99&drafter=drft&rule=dice&temperature=warm&max_new_tokens=8")
     page.until("e => /temperature = 'warm'/.test(e.message.text.textContent)")
@@ -360,6 +364,7 @@ def test_a_token_split_over_bytes_is_one_character(functions: Any) -> None:
     assert folded == [["", "é!"], "‹C3›", "·a⏎", "‹U+200B›", ".13", "0"]
 
 
+@pytest.mark.slow
 def test_a_lost_delta_is_asked_for_again(visit: Any) -> None:
     """The first, one in the middle, the last, several: each time the run is whole in the end."""
     page = visit("?temperature=1&max_new_tokens=64")
@@ -380,7 +385,7 @@ def test_a_lost_delta_is_asked_for_again(visit: Any) -> None:
         assert page.ask("e => e.store.lanes.map((l) => l.end.token_ids.length)") == [64, 64], lost
 
 
-@pytest.mark.live_page
+@pytest.mark.slow
 def test_two_visitors_get_their_own_runs(visit: Any) -> None:
     first, second = visit("?temperature=1&max_new_tokens=48"), visit("?temperature=1&max_new_tokens=16")
     first.ready()
@@ -393,7 +398,7 @@ def test_two_visitors_get_their_own_runs(visit: Any) -> None:
     assert second.ask("e => e.store.run") != first.ask("e => e.store.run")
 
 
-@pytest.mark.live_page
+@pytest.mark.slow
 def test_the_pictures_after_a_run_are_drawn(visit: Any) -> None:
     page = visit("?temperature=1&max_new_tokens=48")
     page.run()
@@ -476,6 +481,7 @@ def test_a_saved_run_is_offered_as_a_page(visit: Any, tmp_path: Path) -> None:
     alone.close()
 
 
+@pytest.mark.slow
 def test_a_teachers_link_fixes_the_settings_and_hides_the_controls(visit: Any) -> None:
     page = visit("?teach=1&prompt=hi%20%3Cb%3Ethere&drafter=draft&max_new_tokens=16&gamma=3&rule=block")
     assert page.text(".empty") == "Nothing has run yet. Press Run."  # and no recorded run of another prompt
@@ -492,6 +498,7 @@ def test_a_teachers_link_fixes_the_settings_and_hides_the_controls(visit: Any) -
     assert "teach=1" in page.page.url
 
 
+@pytest.mark.slow
 def test_an_address_opens_a_lesson_which_can_be_saved_and_tried(visit: Any, tmp_path: Path) -> None:
     page = visit("?lesson=3")
     page.until("e => e.lessons.trace === 'coin'")

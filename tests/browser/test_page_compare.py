@@ -10,7 +10,7 @@ import pytest
 from tests.support.browsers import assert_accessible
 from tests.support.visit import EVIL
 
-pytestmark = [pytest.mark.browser, pytest.mark.live_page]
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 LATE = 600_000  # a comparison of every drafter on a busy machine
 

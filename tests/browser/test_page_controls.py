@@ -10,7 +10,7 @@ import pytest
 from draftscope_app.page.controls import defaults, from_query
 from tests.support.links import OWN_SETTINGS
 
-pytestmark = [pytest.mark.browser, pytest.mark.live_page]
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
 def settings(page: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from draftscope.trace import files
 from tests.support.browsers import assert_accessible
 from tests.support.visit import load, record
 
-pytestmark = [pytest.mark.browser, pytest.mark.live_page]
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 AT_A_CONTEST = """e => {
     const lane = e.store.lanes[1];

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = [pytest.mark.browser, pytest.mark.live_page]
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
 def test_keys_work_right_after_run_and_a_link_leads_past_the_controls(visit: Any) -> None:

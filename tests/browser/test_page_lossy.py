@@ -14,7 +14,7 @@ from draftscope.verify import rules
 from draftscope_app.reports.lanes import lanes, origin
 from tests.support.visit import load, record
 
-pytestmark = [pytest.mark.browser, pytest.mark.live_page]
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
 ACCEPTED = """([contest, lenience]) => {

@@ -16,7 +16,7 @@ from tests.servers.test_load_curve import stopping
 from tests.support.browsers import assert_accessible
 from tests.support.visit import EVIL
 
-pytestmark = [pytest.mark.browser, pytest.mark.live_page]
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
 SHOWS = "e => e.shadowRoot.querySelector('{selector}')?.innerText.includes('{words}')"

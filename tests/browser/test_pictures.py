@@ -54,7 +54,7 @@ def words(drawn: ElementTree.Element) -> str:
     return " ".join("".join(text.itertext()) for text in drawn.iter(f"{SVG}text"))
 
 
-@pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.pictures)])
+@pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 def test_every_card_is_an_svg_that_needs_nothing(
     browser: Any, raced: list[AnyEvent], tmp_path: Path, theme: str
 ) -> None:
@@ -78,6 +78,7 @@ def test_every_card_is_an_svg_that_needs_nothing(
     page.close()
 
 
+@pytest.mark.slow
 def test_the_picture_shows_what_the_card_shows(browser: Any, raced: list[AnyEvent], tmp_path: Path) -> None:
     page = opened(browser, raced, tmp_path)
     drawn = {card: ElementTree.fromstring(saved(page, card, "SVG", tmp_path).read_text("utf-8")) for card in CARDS}
@@ -98,7 +99,7 @@ def test_the_picture_shows_what_the_card_shows(browser: Any, raced: list[AnyEven
     page.close()
 
 
-@pytest.mark.pictures
+@pytest.mark.slow
 def test_the_page_is_left_as_it_was(browser: Any, raced: list[AnyEvent], tmp_path: Path) -> None:
     page = opened(browser, raced, tmp_path, viewport={"width": 1100, "height": 700})
     look = "e => [...e.shadowRoot.querySelectorAll('.card')].map((c) => [c.className, c.offsetWidth, c.offsetHeight])"
@@ -113,6 +114,7 @@ def test_the_page_is_left_as_it_was(browser: Any, raced: list[AnyEvent], tmp_pat
     page.close()
 
 
+@pytest.mark.slow
 def test_every_card_is_a_png_of_twice_its_size(browser: Any, raced: list[AnyEvent], tmp_path: Path) -> None:
     page = opened(browser, raced, tmp_path)
     for card in CARDS:
@@ -124,7 +126,7 @@ def test_every_card_is_a_png_of_twice_its_size(browser: Any, raced: list[AnyEven
     page.close()
 
 
-@pytest.mark.pictures
+@pytest.mark.slow
 def test_a_narrow_page_saves_its_outline(browser: Any, raced: list[AnyEvent], tmp_path: Path) -> None:
     page = opened(browser, raced, tmp_path, viewport={"width": 390, "height": 844})
     drawn = ElementTree.fromstring(saved(page, "round", "SVG", tmp_path).read_text("utf-8"))

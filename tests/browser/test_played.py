@@ -206,6 +206,7 @@ MEDIAN_OF_50 = """e => {
 }"""
 
 
+@pytest.mark.slow
 def test_a_tree_of_500_nodes_is_drawn_folded_and_zoomed(played: Any, record_property: Any) -> None:
     """Milliseconds a repaint are reported and not asserted: they are this machine's."""
     page = played(**TREE)
@@ -283,6 +284,7 @@ def test_ten_thousand_draws_settle_on_p_and_the_wrong_rule_misses_it(played: Any
         assert page.text(".draws .sum").startswith(words)
 
 
+@pytest.mark.slow
 def test_a_uniform_tossed_again_goes_as_far_as_the_record(played: Any) -> None:
     page = played(drafter="sampled-tree", shape=(2, 1))
     found = page.ask("""e => {  // a uniform that could have fallen the other way
@@ -301,6 +303,7 @@ def test_a_uniform_tossed_again_goes_as_far_as_the_record(played: Any) -> None:
     assert ("accepted" if not found["passed"] else "rejected") in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rule", "uniforms", "compared"),
     [("lenient", 1, "min(1, p / (l q))"), ("typical", 0, "the threshold"), ("top-k", 0, "the k-th most probable")],
@@ -328,6 +331,7 @@ def test_each_lossy_rule_says_what_is_compared_with_what(played: Any, rule: str,
     assert "rejected" not in page.text(".decision-body")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", ["lenient", "typical", "top-k"])
 def test_at_temperature_zero_no_rule_is_called_lossy(played: Any, rule: str) -> None:
     page = at_a_decision(played(drafter="draft", temperature=0.0, rule=rule, lenience=0.05, agreement=40))
@@ -338,6 +342,7 @@ def test_at_temperature_zero_no_rule_is_called_lossy(played: Any, rule: str) -> 
     assert "lossy" not in page.element.inner_text()
 
 
+@pytest.mark.slow
 def test_draws_by_a_lossy_rule_miss_p_where_the_token_rule_settles(played: Any) -> None:
     page = at_a_decision(played(**CHAIN, rule="lenient", lenience=0.05))
     page.unfold("Resample")
@@ -350,6 +355,7 @@ def test_draws_by_a_lossy_rule_miss_p_where_the_token_rule_settles(played: Any) 
 # What stands beside a run.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("drafter", "told"),
     [("bandit", ("ucb chose ", "Before this round: ", " pulls")), ("ssd", (" pre-drafted, ", " the target waited "))],
@@ -362,6 +368,7 @@ def test_what_was_noted_of_a_round_is_told(played: Any, drafter: str, told: tupl
     assert all(part in words for part in told), words
 
 
+@pytest.mark.slow
 def test_jitter_and_prediction_are_the_engines_numbers(played: Any, pair: Lab) -> None:
     run = race_of(pair, **CHAIN)
     page = played(run)
@@ -386,6 +393,7 @@ def test_jitter_and_prediction_are_the_engines_numbers(played: Any, pair: Lab) -
     assert page.text(".formula .sum") != before
 
 
+@pytest.mark.slow
 def test_ballast_and_a_chosen_acceptance_are_said_beside_every_speed(played: Any, pair: Lab) -> None:
     raw = [json.loads(line(event)) for event in race_of(pair, **CHAIN)]
 
@@ -411,6 +419,7 @@ def test_ballast_and_a_chosen_acceptance_are_said_beside_every_speed(played: Any
     assert "chosen acceptance rate" in basis
 
 
+@pytest.mark.slow
 def test_a_synthetic_run_is_told(played: Any) -> None:
     page = played(drafter="oracle")
     assert page.element.locator(".badge.caveat:visible").all_inner_texts() == ["synthetic: chosen acceptance"]

@@ -83,6 +83,7 @@ def test_keys_and_clickers_turn_the_scenes(browser: Any, chain: Path) -> None:
     page.close()
 
 
+@pytest.mark.slow
 def test_a_scene_hears_its_keys_wherever_the_focus_is(browser: Any, chain: Path) -> None:
     page = Alone(browser, chain, "?scene=6")
     page.element.get_by_role("slider", name="α, acceptance per draft token").focus()
@@ -107,6 +108,7 @@ def test_an_address_opens_a_scene(browser: Any, chain: Path) -> None:
         page.close()
 
 
+@pytest.mark.slow
 def test_the_selection_goes_on_through_the_scenes(browser: Any, chain: Path) -> None:
     page = Alone(browser, chain, "?scene=5", viewport={"width": 1920, "height": 1080})
     page.painted()
@@ -128,9 +130,9 @@ def test_the_selection_goes_on_through_the_scenes(browser: Any, chain: Path) -> 
     ("shape", "size"),
     [
         ("tree", (1920, 1080)),
-        pytest.param("chain", (1920, 1080), marks=pytest.mark.pictures),
-        pytest.param("tree", (3840, 2160), marks=pytest.mark.pictures),
-        pytest.param("chain", (3840, 2160), marks=pytest.mark.pictures),
+        ("chain", (1920, 1080)),
+        ("tree", (3840, 2160)),
+        ("chain", (3840, 2160)),
     ],
 )
 def test_text_and_strokes_can_be_read_from_the_back(
@@ -153,6 +155,7 @@ def test_text_and_strokes_can_be_read_from_the_back(
     page.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("width", "theme"), VIEWS)
 def test_scenes_in_both_themes(browser: Any, chain: Path, width: int, theme: str) -> None:
     page = Alone(browser, chain, viewport={"width": width, "height": 900}, color_scheme=theme, bypass_csp=True)
@@ -176,6 +179,7 @@ PLACES = """e => [".scene-run", ".clock > .pace", ".clock > :last-child"].map((n
     return own.checkVisibility() && [box.left, box.right, (box.top + box.bottom) / 2]; })"""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(1440, 900), (1920, 1080), (390, 844)])
 def test_a_race_states_its_pace_beside_the_form(browser: Any, chain: Path, size: tuple[int, int]) -> None:
     """The form and the clock share a row where there is room, and the race is still in view to its lower edge."""

@@ -13,7 +13,7 @@ from draftscope.trace import html as player
 from tests.support.alone import Alone
 from tests.support.browsers import ARTIFACTS
 
-pytestmark = [pytest.mark.browser, pytest.mark.pictures]
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 SIZES = {1440: 900, 1920: 1080, 390: 844}
 UNFOLD = """e => { for (const b of e.shadowRoot.querySelectorAll('.unfold'))

@@ -235,6 +235,7 @@ def echo_installed(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_an_option_of_an_installed_package_is_on_the_command_line(echo_installed: Path) -> None:
     """In a fresh process, which finds the package as any other."""
     code = (

@@ -112,6 +112,7 @@ def test_a_tree_that_never_pays_is_not_drafted(tiny: Lab) -> None:
     assert len(run.rounds) == 12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("context", [96, 128])
 def test_a_short_context_is_measured_within(context: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It was refused with a sentence about a prompt that nobody had written."""

@@ -7,7 +7,7 @@ import pytest
 from tests.loadtest import hostile
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_the_server_is_alive_while_hostile_files_are_uploaded(capsys: pytest.CaptureFixture[str]) -> None:
     code = hostile.main()
     printed = capsys.readouterr().out

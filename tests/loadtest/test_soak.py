@@ -7,7 +7,7 @@ import pytest
 from tests.loadtest import soak
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_a_short_soak_holds(capsys: pytest.CaptureFixture[str]) -> None:
     code = soak.main(["--clients", "3", "--runs", "12", "--minutes", "0.3"])
     printed = capsys.readouterr().out

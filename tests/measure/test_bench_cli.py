@@ -322,6 +322,7 @@ sys.exit(gpu.main())
 """
 
 
+@pytest.mark.slow
 def test_the_engine_needs_nothing_of_the_app(pair_folders: tuple[Path, Path], tmp_path: Path) -> None:
     """Every module is imported, and a run, the benchmark, training and the GPU suite work, on a machine without gradio,
     typer, rich, plotly, pandas and gguf, and with transformers 5.17."""

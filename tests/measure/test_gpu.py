@@ -45,6 +45,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     return names
 
 
+@pytest.mark.slow
 def test_every_section_ends_and_is_kept(pair_folders: tuple[Path, Path], few: set[str], tmp_path: Path) -> None:
     target, draft = map(str, pair_folders)
     assert gpu.run(tmp_path, "cpu", SMALL, (target, draft)) == 0

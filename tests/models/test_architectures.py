@@ -29,7 +29,7 @@ NAMES = {case.name: case for case in CASES}
 TREES = [case.name for case in CASES if case.takes == "trees"]
 CHAINS = [case.name for case in CASES if case.takes == "chains"]
 PROMPT = "abcdefghijklmnopq"
-DTYPES = [torch.float32, pytest.param(torch.bfloat16, marks=pytest.mark.slow_architectures)]
+DTYPES = [torch.float32, pytest.param(torch.bfloat16, marks=pytest.mark.slow)]
 assert len(PROMPT) > 2 * WINDOW
 
 

@@ -37,7 +37,7 @@ def lab_with(dtype: torch.dtype, shapes: tuple[BallastShape, BallastShape] | Non
 
 
 @pytest.mark.parametrize("lean", [True, False])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.float32, pytest.param(torch.bfloat16, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("shapes", [(SMALL, SMALLER), (EXPERTS, SMALL)])
 def test_ballast_changes_no_bit(dtype: torch.dtype, shapes: tuple[BallastShape, BallastShape], lean: bool) -> None:
     light, heavy = lab_with(dtype, None, lean), lab_with(dtype, shapes, lean)

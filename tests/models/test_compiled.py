@@ -18,6 +18,7 @@ from draftscope.models.model import ForwardMode, Model
 from draftscope.models.probe import probed
 from tests.conftest import letters, random_llama
 
+pytestmark = pytest.mark.slow  # torch compiles for most of a minute
 needs_compiler = pytest.mark.skipif(compiled.compiler() is None, reason="torch compiles with g++ or clang++")
 
 

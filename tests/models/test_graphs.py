@@ -133,6 +133,7 @@ def assert_same(
     torch.testing.assert_close(one[1], two[1], rtol=1e-4, atol=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prompts", [[[5, 6, 7]], [[5, 6, 7], [8, 9], [5, 6, 7, 8]], [[5, 6, 7, 8] * 60]])
 def test_a_draft_loop_is_one_graph(pair: Lab, prompts: list[list[int]]) -> None:
     """Sessions of one lab share graphs, but a graph must not be replayed for other settings or widths."""
@@ -150,6 +151,7 @@ def test_a_draft_loop_is_one_graph(pair: Lab, prompts: list[list[int]]) -> None:
 RAGGED = [[5, 6, 7], [8], [5, 6, 7, 8]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("drafter", "prompts"),
     [("eagle3", [[8]]), ("eagle3", [[5, 6, 7, 8] * 60])]

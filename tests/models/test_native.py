@@ -306,6 +306,7 @@ with torch.inference_mode():
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="AVX2 is a feature of x86-64 processors")
 def test_a_processor_with_shorter_vectors_computes_the_same_bits(tmp_path: Path) -> None:
     """The path for AVX2, forced on whatever processor this is: other tiles, the same sums."""

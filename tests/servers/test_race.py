@@ -304,10 +304,11 @@ def test_the_commands_of_a_pair_are_printed_and_explained(capsys: pytest.Capture
 def test_both_servers_are_started_and_the_end_of_one_ends_the_other(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """A `vllm` of our own: the speculative one fails at once, the plain one would run for a minute."""
-    program, ended = tmp_path / "vllm", tmp_path / "ended"
-    wait = f"trap 'echo ended > {ended}; exit' TERM; sleep 60 & wait $!"
-    program.write_text(f'#!/bin/sh\ncase "$*" in *speculative*) echo no such model; exit 3;; esac\n{wait}\n')
+    """A `vllm` of our own: the speculative one fails once the plain one runs, which would go on for a minute."""
+    program, running, ended = tmp_path / "vllm", tmp_path / "running", tmp_path / "ended"
+    wait = f"trap 'echo ended > {ended}; exit' TERM; echo > {running}; sleep 60 & wait $!"
+    fail = f"until [ -e {running} ]; do sleep .05; done; echo no such model; exit 3"
+    program.write_text(f'#!/bin/sh\ncase "$*" in *speculative*) {fail};; esac\n{wait}\n')
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     assert main(["servers", "folder", "--start"]) == 1

@@ -32,7 +32,7 @@ from tests.support.browsers import SLOW_MS
 from tests.support.framed import PREFIX, framed, free_port
 from tests.support.visit import Visit, load
 
-pytestmark = [pytest.mark.browser, pytest.mark.space_environment]
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 ROOT = Path(__file__).resolve().parents[2]
 SPACE_ID = "somebody/draftscope"

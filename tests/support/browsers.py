@@ -16,7 +16,7 @@ ARTIFACTS = Path(__file__).parents[1] / "artifacts"
 SLOW_MS = 90_000
 NARROW = (390, "dark")  # width and theme, where there is least room: what `make test` looks at
 OTHER_VIEWS = [
-    pytest.param(*view, marks=pytest.mark.pictures) for view in ((1440, "light"), (1440, "dark"), (390, "light"))
+    pytest.param(*view, marks=pytest.mark.slow) for view in ((1440, "light"), (1440, "dark"), (390, "light"))
 ]
 VIEWS = [NARROW, *OTHER_VIEWS]
 OFF = (

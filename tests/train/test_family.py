@@ -143,7 +143,7 @@ def loss(one: Lesson, texts: Texts) -> float:
         return one.loss(ids, one.draw(ids, torch.Generator().manual_seed(0))).item()
 
 
-@pytest.mark.training
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Mismatch dtype")
 @pytest.mark.parametrize("member", DRAFTERS, ids=by_name)
 def test_every_drafter_reduces_its_loss(member: Member, target: Any, texts: Texts, tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_every_drafter_reduces_its_loss(member: Member, target: Any, texts: Text
     assert loss(one, texts) < 0.99 * before
 
 
-@pytest.mark.training
+@pytest.mark.slow
 def test_experts_reduce_their_loss_and_all_are_used(texts: Texts, tmp_path: Path) -> None:
     model = first_model(family.find("experts"), 0)
     inputs, following = Batches(texts.train, 1, STEP).rows(0, 512)
@@ -164,7 +164,7 @@ def test_experts_reduce_their_loss_and_all_are_used(texts: Texts, tmp_path: Path
     assert torch.bincount(routed.flatten(), minlength=4).min() > 0
 
 
-@pytest.mark.training
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["eagle3", "block", "mamba2"])
 def test_interrupted_drafters_resume_to_the_same_weights(name: str, target: Any, texts: Texts, tmp_path: Path) -> None:
     member = family.find(name)
@@ -179,7 +179,7 @@ def test_interrupted_drafters_resume_to_the_same_weights(name: str, target: Any,
     assert torch.equal(once, twice) and not torch.equal(once, part)
 
 
-@pytest.mark.training
+@pytest.mark.slow
 def test_continued_training_reads_other_text(target: Any, texts: Texts, tmp_path: Path) -> None:
     """Otherwise it would read the same text again, and the rest of the corpus too rarely."""
     student = fresh(family.find("medusa"), target, texts)
@@ -344,7 +344,7 @@ def commanded(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> C
     return lambda *words: train_command("family", *common, "--threads", "1", *words)
 
 
-@pytest.mark.training
+@pytest.mark.slow
 def test_the_whole_family(
     commanded: Callable[..., int],
     tmp_path: Path,
@@ -383,7 +383,7 @@ def test_the_whole_family(
     assert printed.count("is finished in") == len(FAMILY) and "written to" not in printed
 
 
-@pytest.mark.training
+@pytest.mark.slow
 def test_a_member_continues_training_when_its_target_changes(
     commanded: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -418,7 +418,7 @@ def test_training_continues_only_from_weights_that_fit(target: Any, texts: Texts
     assert training._continue_from(member, tmp_path, target, wider) == 0 and torch.equal(weights(wider), before)
 
 
-@pytest.mark.training
+@pytest.mark.slow
 def test_a_sitting_ends_and_the_next_one_continues(commanded: Callable[..., int], tmp_path: Path) -> None:
     assert commanded("--members", "target") == 0
     assert commanded("--members", "medusa", "--sitting", "0.000001") == ExitCode.INTERRUPTED
@@ -447,7 +447,7 @@ def test_wrong_family_arguments_are_refused_in_one_sentence(
         train_command("target", "--corpus", str(place), "--members", "draft")
 
 
-@pytest.mark.training
+@pytest.mark.slow
 def test_the_command_runs_without_gradio(tmp_path: Path) -> None:
     """`draftscope train` on a machine where only the command line's own libraries are installed."""
     code = "import sys; sys.modules['gradio'] = None; from draftscope_app.cli.main import main; sys.exit(main())"
@@ -497,7 +497,7 @@ def embedded(commanded: Callable[..., int], tmp_path: Path, monkeypatch: pytest.
     return tmp_path
 
 
-@pytest.mark.training
+@pytest.mark.slow
 def test_heads_load_only_with_the_target_they_were_trained_for(embedded: Path) -> None:
     lab = draftscope.load()
     assert set(lab.heads) == {"eagle3"}
@@ -510,7 +510,7 @@ def test_heads_load_only_with_the_target_they_were_trained_for(embedded: Path) -
     assert not draftscope.load().heads
 
 
-@pytest.mark.training
+@pytest.mark.slow
 def test_embedded_models_are_found_by_name(embedded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert family.resolved("draft") == family.home("draft")
     assert family.resolved("draft-tiny") == "draft-tiny"  # not there yet
@@ -527,7 +527,7 @@ def manuscript(folder: Path) -> Path:
     return path
 
 
-@pytest.mark.training
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["draft", "eagle3"])
 def test_adapting_raises_acceptance_on_held_out_text(
     name: str, embedded: Path, monkeypatch: pytest.MonkeyPatch
@@ -557,7 +557,7 @@ def test_adapting_raises_acceptance_on_held_out_text(
         adapt(name, text, out, work, minutes=0.01)
 
 
-@pytest.mark.training
+@pytest.mark.slow
 def test_adapt_refuses_targets_unknown_names_and_missing_or_short_text(embedded: Path) -> None:
     text, out, work = manuscript(embedded), embedded / "adapted", embedded / "work"
     (embedded / "short.txt").write_text("a few words")
@@ -573,7 +573,7 @@ def test_adapt_refuses_targets_unknown_names_and_missing_or_short_text(embedded:
     assert not out.exists()
 
 
-@pytest.mark.training
+@pytest.mark.slow
 def test_the_adapt_command(embedded: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ("adapt", "--drafter", "draft", "--text", str(manuscript(embedded)), "--out", str(embedded / "mine"))
     assert main([*words, "--work", str(embedded / "work"), "--minutes", "0.01", "--threads", "1"]) == 0

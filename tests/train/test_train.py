@@ -88,6 +88,7 @@ def nats(model: LlamaForCausalLM, texts: Texts) -> float:
     return sum(score.nats_per_token for score in found.values()) / len(found)
 
 
+@pytest.mark.slow
 def test_target_learns(texts: Texts, tmp_path: Path) -> None:
     before = nats(build(TINY, seed=0), texts)
     model, done = train_target(texts, tmp_path, 24, ticking())
@@ -101,7 +102,7 @@ def train_draft(target: LlamaForCausalLM, texts: Texts, place: Path, clock: Call
     return draft
 
 
-@pytest.mark.training
+@pytest.mark.slow
 def test_draft_learns_its_target(texts: Texts, tmp_path: Path) -> None:
     target, _ = train_target(texts, tmp_path / "target", 24, ticking())
     draft = train_draft(target, texts, tmp_path / "draft", ticking())
@@ -133,6 +134,7 @@ def same_weights(one: LlamaForCausalLM, other: LlamaForCausalLM) -> bool:
     return all(torch.equal(weight, expected[name]) for name, weight in one.state_dict().items())
 
 
+@pytest.mark.slow
 def test_an_interrupted_target_resumes_to_the_same_weights(texts: Texts, tmp_path: Path) -> None:
     whole, _ = train_target(texts, tmp_path / "whole", 12, ticking())
     part, done = train_target(texts, tmp_path / "parts", 12, interrupting(at=9))
@@ -141,7 +143,7 @@ def test_an_interrupted_target_resumes_to_the_same_weights(texts: Texts, tmp_pat
     assert done and same_weights(whole, resumed)
 
 
-@pytest.mark.training
+@pytest.mark.slow
 def test_an_interrupted_draft_resumes_to_the_same_weights(texts: Texts, tmp_path: Path) -> None:
     target = build(TINY, seed=3)
     whole = train_draft(target, texts, tmp_path / "whole", ticking())
@@ -342,7 +344,7 @@ def test_the_card_names_every_source(texts: Texts, tmp_path: Path) -> None:
     assert tokens_behind(tmp_path) == 3 * STEP
 
 
-@pytest.mark.training
+@pytest.mark.slow
 def test_the_whole_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(command, "TARGET", TINY)
     monkeypatch.setattr(command, "compiled", lambda loss: loss)

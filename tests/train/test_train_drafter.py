@@ -347,6 +347,7 @@ def study(answers: tuple[list[Answer], list[Answer]]) -> Study:
     return Study(*answers, Recipe(Rates(matrices=4e-3, rest=5e-3), 256), 0)
 
 
+@pytest.mark.slow
 def test_a_head_learns_its_target(lab: Lab, answers: tuple[list[Answer], list[Answer]], tmp_path: Path) -> None:
     one, teacher = taught(lab, answers[0])
     before = agreement(one, teacher, answers[1])
@@ -356,6 +357,7 @@ def test_a_head_learns_its_target(lab: Lab, answers: tuple[list[Answer], list[An
     assert after.alpha[0] > before.alpha[0] and len(after.alpha) == 4
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_resumes_to_the_same_weights(
     lab: Lab, answers: tuple[list[Answer], list[Answer]], tmp_path: Path
 ) -> None:
@@ -400,7 +402,7 @@ def prompt_file(place: Path) -> Path:
     return path
 
 
-@pytest.mark.training
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_whole_command(home: Path, tmp_path: Path, small: None, kind: str, lab: Lab) -> None:
     out = tmp_path / "out"
@@ -431,7 +433,7 @@ def outputs(lab: Lab, head: Head, ids: Tensor) -> list[Tensor]:
     return [pair.of(shown)[1] for pair in one.pairs(shown)]
 
 
-@pytest.mark.training
+@pytest.mark.slow
 def test_a_published_head_computes_what_was_trained(home: Path, tmp_path: Path, small: None, lab: Lab) -> None:
     """The same logits from the folder as from the saved state of training, rounded to bf16."""
     asked = DrafterTraining(str(home), "eagle3", tmp_path / "out", tmp_path / "work", prompts=prompt_file(tmp_path))
@@ -444,7 +446,7 @@ def test_a_published_head_computes_what_was_trained(home: Path, tmp_path: Path, 
         assert torch.equal(value, expected.to(value.dtype)), name
 
 
-@pytest.mark.training
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_preset_that_computes_again_in_bf16_trains_too(
     home: Path, tmp_path: Path, small: None, monkeypatch: pytest.MonkeyPatch, kind: str
@@ -470,7 +472,7 @@ def commanded(*words: str) -> int:
     return code
 
 
-@pytest.mark.training
+@pytest.mark.slow
 def test_a_sitting_stops_and_the_command_continues(
     home: Path, tmp_path: Path, small: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -482,7 +484,7 @@ def test_a_sitting_stops_and_the_command_continues(
     assert "tau" in capsys.readouterr().out
 
 
-@pytest.mark.training
+@pytest.mark.slow
 def test_measuring_can_be_interrupted_and_begun_again(
     home: Path, tmp_path: Path, small: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
