@@ -22,7 +22,7 @@ import pytest
 import draftscope
 from draftscope.base.load_settings import LoadSettings
 from draftscope.decode.lab import Lab
-from draftscope.measure.check import Finding
+from draftscope.measure.findings import Finding
 from draftscope.trace import files, tables
 from draftscope.trace.events import SCHEMA_VERSION
 from draftscope_app.cli import options, terminal
@@ -450,12 +450,21 @@ def test_check_passes_on_a_right_engine(cli: Cli) -> None:
     ran = cli("check", "--drafter", "ngram", "--samples", "500", "--json")
     assert ran.code == 0
     told = ran.json
-    assert set(told) == {"drafter", "exact", "passed", "ties", "verdict", "findings"}
+    assert set(told) == {"drafter", "exact", "passed", "undecided", "ties", "verdict", "findings"}
     assert told["passed"]
     assert "no difference was found" in told["verdict"]
-    assert {"name", "passed", "detail", "samples", "ties", "p_value", "total_variation", "kl", "error"} == set(
-        told["findings"][0]
-    )
+    assert {
+        "name",
+        "passed",
+        "detail",
+        "samples",
+        "ties",
+        "undecided",
+        "p_value",
+        "total_variation",
+        "kl",
+        "error",
+    } == set(told["findings"][0])
 
 
 @pytest.mark.usefixtures("loaded")

@@ -33,7 +33,7 @@ from draftscope.decode import calibrate
 from draftscope.decode.lab import Lab
 from draftscope.drafters import DrafterOptions, plugins
 from draftscope.drafters.settings import known_settings
-from draftscope.measure.check import Finding, Progress
+from draftscope.measure.findings import Finding, Progress
 from draftscope.trace import files
 from draftscope_app.cli import fields, options
 from draftscope_app.cli.exit_codes import ExitCode
@@ -124,7 +124,13 @@ def test_an_option_of_another_packages_drafter_is_an_option_here(monkeypatch: py
 
 def test_exit_codes_are_listed_once() -> None:
     """No other file has an exit code of its own, in a constant or a comparison."""
-    assert {code.name: code.value for code in ExitCode} == {"OK": 0, "FAILED": 1, "BAD_INPUT": 2, "INTERRUPTED": 130}
+    assert {code.name: code.value for code in ExitCode} == {
+        "OK": 0,
+        "FAILED": 1,
+        "BAD_INPUT": 2,
+        "UNDECIDED": 3,
+        "INTERRUPTED": 130,
+    }
     root = Path(draftscope_app.__file__).parents[2]
     found = [
         path.name

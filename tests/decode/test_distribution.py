@@ -17,15 +17,9 @@ from torch import Tensor
 from draftscope.decode.lab import Lab
 from draftscope.decode.session import Session
 from draftscope.drafters.settings import Settings
-from draftscope.measure.check import (
-    FALSE_ALARM,
-    Finding,
-    along,
-    chi_square,
-    distribution_test,
-    exact_joint,
-    sampled_joint,
-)
+from draftscope.measure.findings import FALSE_ALARM, Finding
+from draftscope.measure.joint import along, chi_square, exact_joint, sampled_joint
+from draftscope.measure.sampled import distribution_test
 from draftscope.models.model import Model
 from draftscope.verify.sampling import Sampling
 from tests.support import mutations

@@ -20,7 +20,9 @@ from draftscope.drafters.policy.arms import arms_of
 from draftscope.drafters.policy.implied import SmallRounds, accepted, lies_in
 from draftscope.drafters.policy.policies import POLICIES, Policy
 from draftscope.drafters.settings import Settings
-from draftscope.measure.check import FALSE_ALARM, TESTS, GreedyTest, chi_square, exact_joint, sampled_joint
+from draftscope.measure.findings import FALSE_ALARM
+from draftscope.measure.greedy import TESTS, GreedyTest
+from draftscope.measure.joint import chi_square, exact_joint, sampled_joint
 from draftscope.trace import files
 from draftscope.trace.events import EVENT, PolicyNote
 from draftscope.verify.sampling import Sampling

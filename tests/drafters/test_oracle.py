@@ -12,7 +12,7 @@ from draftscope.decode.lab import Lab
 from draftscope.drafters import oracle
 from draftscope.drafters.options import OracleOptions
 from draftscope.drafters.settings import Settings
-from draftscope.measure.check import FALSE_ALARM
+from draftscope.measure.findings import FALSE_ALARM
 from draftscope.verify.uniforms import Streams
 from tests.decode.test_distribution import caught, distribution
 

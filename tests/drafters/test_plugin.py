@@ -12,7 +12,8 @@ import torch
 
 from draftscope.decode.lab import Lab
 from draftscope.drafters import DrafterInfo, plugins
-from draftscope.measure.check import Finding, check
+from draftscope.measure.check import check
+from draftscope.measure.findings import Finding
 from draftscope.verify.tree import DraftTree
 
 README = Path(__file__).resolve().parents[2] / "engine" / "README.md"

@@ -17,7 +17,9 @@ from draftscope.drafters.model.draft_model import DraftModel
 from draftscope.drafters.settings import Settings
 from draftscope.measure.bench.plan import BenchPlan
 from draftscope.measure.bench.report import kept
-from draftscope.measure.check import FALSE_ALARM, GreedyTest, distribution_test, ragged_batch
+from draftscope.measure.findings import FALSE_ALARM
+from draftscope.measure.greedy import GreedyTest, ragged_batch
+from draftscope.measure.sampled import distribution_test
 from draftscope.models.cache.state import LayerState, StateCache
 from draftscope.models.forward import mamba
 from draftscope.models.forward.mamba import READ, ancestors

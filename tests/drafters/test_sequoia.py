@@ -14,7 +14,7 @@ from draftscope.decode.acceptance import by_rank
 from draftscope.decode.lab import Lab
 from draftscope.drafters.policy.sequoia import best_shape, best_tree
 from draftscope.drafters.settings import Settings
-from draftscope.measure.check import distribution_test
+from draftscope.measure.sampled import distribution_test
 from draftscope.models.probe import probed
 from tests.conftest import byte_tokenizer, random_llama
 

@@ -14,7 +14,8 @@ from draftscope.drafters.model import cascade, ssd
 from draftscope.drafters.model.ssd import Ssd, fan_out
 from draftscope.drafters.policy import bandit
 from draftscope.drafters.settings import Settings
-from draftscope.measure.check import FALSE_ALARM, distribution_test
+from draftscope.measure.findings import FALSE_ALARM
+from draftscope.measure.sampled import distribution_test
 from draftscope.models.probe import probed
 from draftscope.trace import files
 from draftscope.trace.events import EVENT, Prefetch

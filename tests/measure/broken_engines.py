@@ -19,7 +19,7 @@ from draftscope import load
 from draftscope.decode.lab import Lab
 from draftscope.drafters.settings import Settings
 from draftscope.measure import check as checks
-from draftscope.measure.check import Finding
+from draftscope.measure.findings import Finding
 from tests.support.mutations import MUTATIONS, Mutation
 
 

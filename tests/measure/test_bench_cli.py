@@ -22,7 +22,8 @@ from draftscope.drafters.options import LengthOptions, RuleOptions
 from draftscope.drafters.settings import Settings
 from draftscope.measure.bench import distances
 from draftscope.measure.bench.plan import QUICK, BenchPlan
-from draftscope.measure.check import PROMPTS, joint_distance
+from draftscope.measure.greedy import PROMPTS
+from draftscope.measure.joint import joint_distance
 from draftscope_app.cli import fields, options, plans, terminal
 from draftscope_app.cli.main import main
 from tests.support.command import Cli, command_line, instead_of_loading

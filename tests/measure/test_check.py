@@ -14,15 +14,17 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.decode.lab import Lab
 from draftscope.drafters.settings import Settings
 from draftscope.measure import check as checks
-from draftscope.measure import ties
-from draftscope.measure.check import Finding, GreedyTest
+from draftscope.measure import greedy, joint, sampled, ties
+from draftscope.measure.findings import Finding, verdict
+from draftscope.measure.greedy import GreedyTest
+from draftscope.measure.sampled import names_of_findings
 from draftscope.models.model import Model
 from draftscope.models.precise import fp32_logits
 from draftscope.trace.events import Parted
 from draftscope.verify import verify
 from tests.support.mutations import token_dropped, wrong_greedy
 
-GREEDY = (checks.greedy_identity, checks.end_inside_a_block, checks.ragged_batch)
+GREEDY = (greedy.greedy_identity, greedy.end_inside_a_block, greedy.ragged_batch)
 PROMPTS = ("The sea was calm and", "He said that the old man")
 
 
@@ -64,7 +66,7 @@ def test_rounding_is_a_tie_and_no_difference(
     assert bench.rounding.bound > 0  # measured and written before any rounding is added
     assert bench.plain
     rounded(monkeypatch, shipped, most=bench.rounding.bound / 4)
-    finding: Finding = test(bench, 8) if test is checks.end_inside_a_block else test(bench)
+    finding: Finding = test(bench, 8) if test is greedy.end_inside_a_block else test(bench)
     assert finding.passed, finding.detail
     assert not finding.ties or "a tie" in finding.detail
 
@@ -94,10 +96,10 @@ def test_a_tie_is_counted_and_said(shipped: Lab, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(ties, "MARGIN", 10.0)  # as if the target rounded so coarsely that its texts have ties
     bench = GreedyTest(shipped, "topk-tree", prompts=PROMPTS)
     rounded(monkeypatch, shipped, most=bench.rounding.bound / 4)
-    found = [checks.greedy_identity(bench), checks.ragged_batch(bench)]
+    found = [greedy.greedy_identity(bench), greedy.ragged_batch(bench)]
     assert sum(finding.ties for finding in found) > 0
     assert all(finding.passed for finding in found), found
-    said = checks.verdict(found, exact=True)
+    said = verdict(found, exact=True)
     assert said.startswith("The rule is proved; on this pair no difference was found. Ties met: ")
 
 
@@ -106,7 +108,7 @@ def test_a_wrong_greedy_rule_is_caught_in_16_bits(shipped: Lab, monkeypatch: pyt
     bench = GreedyTest(shipped, drafter, prompts=PROMPTS)
     assert bench.plain
     wrong_greedy(monkeypatch)
-    finding = checks.greedy_identity(bench)
+    finding = greedy.greedy_identity(bench)
     assert not finding.passed
     assert "trails the target's best" in finding.detail
 
@@ -126,31 +128,31 @@ def test_where_rounding_is_most_of_the_lead_nothing_is_called_a_tie(
         patch.setattr(Model, "forward", noisy)  # what the rounding is measured with
         assert bench.rounding.judged < 0.5
     wrong_greedy(monkeypatch)
-    assert not checks.greedy_identity(bench).passed
+    assert not greedy.greedy_identity(bench).passed
 
 
 def test_the_distribution_is_tested_where_rounding_leaves_outcomes_to_compare(shipped: Lab) -> None:
     """After the first prompt two of the tokens at the edge of top-k 3 are nearly equal in bfloat16."""
     prompts = [f"{start}{more}" for start in PROMPTS for more in ("", " and", " it", " the")]
     settings = Settings.of(drafter="draft", temperature=1.0, top_k=3)
-    edges = {each: checks._edge(fp32_logits(shipped.target, shipped.encode(each))[-1], 3) for each in prompts}
+    edges = {each: joint.edge(fp32_logits(shipped.target, shipped.encode(each))[-1], 3) for each in prompts}
     unclear = min(edges, key=lambda each: edges[each])
-    assert edges[unclear] < checks._unclear(shipped)
-    prompt, there, _ = checks._telling(shipped, (unclear,), settings, length=4, samples=2048)
-    assert (prompt, there.top_k) != (unclear, 3)
-    assert checks.distribution_test(shipped, prompt, there, 2, 512).passed
+    assert edges[unclear] < joint.rounding_of_logits(shipped)
+    _, there, _ = sampled.choose_text(shipped, [shipped.encode(unclear)], settings, length=4, samples=2048)
+    assert there.top_k != 3
+    assert sampled.distribution_test(shipped, unclear, there, 2, 512).passed
 
 
 def test_siblings_are_tested_where_they_are_rejected(shipped: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """A q that keeps a rejected sibling passed at temperature 1 on this pair, and is caught at 2."""
     asked: list[float] = []
 
-    def recorded(_: Lab, __: str, settings: Settings, *___: object) -> Iterator[Finding]:
+    def recorded(_: GreedyTest, __: Lab, settings: Settings, *___: object) -> Iterator[Finding]:
         asked.append(settings.temperature)
         yield Finding("joint distribution", True, "")
 
     monkeypatch.setattr(checks, "TESTS", ())
-    monkeypatch.setattr(checks, "sampled_tests", recorded)
+    monkeypatch.setattr(checks, "run_on_active_texts", recorded)
     for drafter in ("draft", "sampled-tree"):
         assert list(checks.check(shipped, drafter, 500))
     assert asked == [1.0, 1.0, 2.0]
@@ -162,17 +164,17 @@ def test_an_exception_of_the_engine_is_a_finding(shipped: Lab, monkeypatch: pyte
     def broken(*_: object) -> None:
         raise IndexError("index is out of bounds for dimension with size 0")
 
-    monkeypatch.setattr(checks, "TESTS", (checks.one_forward_a_round, checks.begun_again))
+    monkeypatch.setattr(checks, "TESTS", (greedy.one_forward_a_round, greedy.begun_again))
     monkeypatch.setattr(verify, "draw", broken)  # above temperature 0 only
     found = list(checks.check(shipped, "draft", 500, rule="token", prompts=PROMPTS))
-    assert [each.passed for each in found] == [True, False, False, False, False, False]
-    assert [each.error for each in found] == ["", *["IndexError"] * 5]
+    assert [each.passed for each in found] == [True, False, False, False, False, False, False]
+    assert [each.error for each in found] == ["", *["IndexError"] * 6]
     assert all("IndexError in verify.py, line" in each.detail for each in found[1:])
-    assert checks.verdict(found, exact=True) == (
-        "The engine ended with an error: begun again, fresh random numbers, sums of probabilities, "
+    assert verdict(found, exact=True) == (
+        "The engine ended with an error: begun again, fresh random numbers, sums of probabilities, drafted tokens, "
         "tokens that the draft favours (token), joint distribution (token)."
     )
-    assert [each.name for each in found[2:]] == list(checks._sampled_names("token"))
+    assert [each.name for each in found[2:]] == list(names_of_findings("token"))
 
 
 def test_a_question_that_is_refused_is_no_finding(shipped: Lab) -> None:
@@ -198,11 +200,11 @@ def test_siblings_are_tested_whatever_tree_pays(shipped: Lab, monkeypatch: pytes
     with a q that keeps the rejected token where the fastest tree had no siblings."""
     drafted: list[int] = []
 
-    def recorded(lab: Lab, *_: object) -> Iterator[Finding]:
+    def recorded(_: GreedyTest, lab: Lab, *__: object) -> Iterator[Finding]:
         drafted.append(len(lab.decode("Once", "sequoia", max_new_tokens=8).rounds[0].nodes))
         yield Finding("joint distribution", True, "")
 
     monkeypatch.setattr(checks, "TESTS", ())
-    monkeypatch.setattr(checks, "sampled_tests", recorded)
+    monkeypatch.setattr(checks, "run_on_active_texts", recorded)
     assert list(checks.check(shipped, "sequoia", 500))
     assert drafted == [9]

@@ -15,8 +15,12 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.decode.lab import Lab
 from draftscope.drafters.settings import Settings
 from draftscope.measure import check as checks
-from draftscope.measure.check import along, checked, exact_joint
+from draftscope.measure import joint, sampled
+from draftscope.measure.check import checked
 from draftscope.measure.compare import Compared, compare
+from draftscope.measure.findings import Progress
+from draftscope.measure.greedy import TESTS, GreedyTest
+from draftscope.measure.joint import along, exact_joint
 from draftscope.verify.sampling import Sampling
 from draftscope_app.engine.messages import DrafterChoice
 from draftscope_app.engine.sessions import Answer
@@ -101,23 +105,23 @@ def test_a_check_says_how_long_it_still_takes(tiny: Lab, monkeypatch: pytest.Mon
     left = [event.seconds_left for event in runs if event.share >= checks.LEAST_SHARE]
     assert left[-1] == pytest.approx(0.0, abs=1e-6)
     assert all(each is not None and 0 <= each < 20 * took for each in left)
-    assert [event.doing for event in events[1:11:2]] == [test.__name__.replace("_", " ") for test in checks.TESTS]
+    assert [event.doing for event in events[1:11:2]] == [test.__name__.replace("_", " ") for test in TESTS]
 
 
 def test_nothing_is_computed_after_the_time_left_has_come_to_its_end(
     tiny: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The target's own distribution was computed once more after the runs, on a busy machine for 15 seconds."""
-    asked, exact = 0, checks.exact_joint
+    asked, exact = 0, joint.exact_joint
 
     def counted(*given: Any, **more: Any) -> Any:
         nonlocal asked
         asked += 1
         return exact(*given, **more)
 
-    monkeypatch.setattr(checks, "exact_joint", counted)
+    monkeypatch.setattr(joint, "exact_joint", counted)
     settings = Settings.of(drafter="draft", rule="token", gamma=3, temperature=1.0, top_k=3)
-    runs = checks._telling_tests(tiny, settings, 64, ("ab",))
+    runs = sampled.run_on_active_texts(GreedyTest(tiny, "draft", prompts=("ab",)), tiny, settings, 64)
     before = [asked for each in runs if isinstance(each, float)]
     assert 0 < before[-1] == asked
 
@@ -126,7 +130,7 @@ def test_the_time_left_counts_the_rules_that_are_still_to_be_tested(monkeypatch:
     clock = iter([0.0, 2.0, 5.0])
     monkeypatch.setattr(checks, "monotonic", lambda: next(clock))
     told = list(checks._timed(iter([0.25, 0.5]), "runs", 1))
-    assert [each.seconds_left for each in told if isinstance(each, checks.Progress)] == [2 / 0.25 * 1.75, 5 / 0.5 * 1.5]
+    assert [each.seconds_left for each in told if isinstance(each, Progress)] == [2 / 0.25 * 1.75, 5 / 0.5 * 1.5]
 
 
 def test_the_check_of_a_lossy_rule_tells_how_far_and_the_kinder_the_further(tiny: Lab) -> None:
@@ -169,9 +173,9 @@ def test_where_rounding_decides_what_top_k_keeps_the_prefix_is_one_outcome(tiny:
     assert shortened[0] == whole
     assert shortened[-1] == {(): 1.0}
     assert len({len(joint) for joint in shortened}) > 2
-    for joint in shortened:
-        assert sum(joint.values()) == pytest.approx(1.0)
-        for prefix, mass in joint.items():
+    for outcomes in shortened:
+        assert sum(outcomes.values()) == pytest.approx(1.0)
+        for prefix, mass in outcomes.items():
             below = sum(p for outcome, p in whole.items() if outcome[: len(prefix)] == prefix)
             assert mass == pytest.approx(below)
     seen = Counter({(0, 1, 2): 3, (0, 1, 3): 2, (4, 0, 0): 1})

@@ -10,13 +10,20 @@ import pytest
 from draftscope.decode.lab import Lab
 from draftscope.drafters.settings import Settings
 from draftscope.measure import check as checks
-from draftscope.measure.check import FALSE_ALARM, Finding
+from draftscope.measure.findings import FALSE_ALARM, Finding
 from draftscope.measure.rounds import FavouredTokens, UsedUniforms
+from draftscope.measure.sampled import sampled_tests
 from tests.decode.test_distribution import LOSSLESS
 from tests.support import mutations
 
 SAMPLES = 600
-NAMES = ("fresh random numbers", "sums of probabilities", "tokens that the draft favours", "joint distribution")
+NAMES = (
+    "fresh random numbers",
+    "sums of probabilities",
+    "drafted tokens",
+    "tokens that the draft favours",
+    "joint distribution",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -27,7 +34,8 @@ def sampled_only(monkeypatch: pytest.MonkeyPatch) -> None:
 def found(lab: Lab, samples: int = SAMPLES, **settings: Any) -> dict[str, Finding]:
     """The findings of the sampled tests, by the beginnings of their names."""
     asked = Settings.of(**({"temperature": 1.0, "seed": 5} | settings))
-    runs = checks.sampled_tests(lab, "abcab", asked, 4, samples, ("abcab", "dacb", "aa"))
+    texts = [lab.encode(text) for text in ("abcab", "dacb", "aa")]
+    runs = sampled_tests(lab, texts[0], asked, 4, samples, texts)
     findings = [each for each in runs if isinstance(each, Finding)]
     return {next(name for name in NAMES if each.name.startswith(name)): each for each in findings}
 
@@ -42,7 +50,7 @@ RIGHT = (
 def test_right_rules_pass(tiny: Lab, name: str) -> None:
     findings = found(tiny, **LOSSLESS[name])
     assert list(findings) == list(NAMES)
-    assert all(findings[name].passed for name in NAMES[:3]), findings
+    assert all(findings[name].passed for name in NAMES[:4]), findings
 
 
 WRONG = {
@@ -59,7 +67,7 @@ def test_a_wrong_rule_writes_what_the_draft_favours_too_often(
 ) -> None:
     mutate, settings = WRONG[name]
     mutate(monkeypatch)
-    finding = found(tiny, 1500, **settings)[NAMES[2]]
+    finding = found(tiny, 1500, **settings)[NAMES[3]]
     assert not finding.passed, finding.detail
 
 

@@ -15,7 +15,8 @@ from draftscope import DraftscopeError
 from draftscope.base.markdown import one_line
 from draftscope.decode.lab import Lab
 from draftscope.drafters.settings import Settings
-from draftscope.measure.check import distribution_test, sampled_joint
+from draftscope.measure.joint import sampled_joint
+from draftscope.measure.sampled import distribution_test
 from draftscope.models import model as model_module
 from draftscope.models.architectures import CASES, WINDOW, Case, network, table, takes
 from draftscope.models.cache.slots import SlotCache, SlotTable

@@ -10,7 +10,8 @@ import torch
 from draftscope import DraftscopeError
 from draftscope.decode.lab import Lab
 from draftscope.drafters.settings import Settings
-from draftscope.measure.check import FALSE_ALARM, chi_square, exact_joint, sampled_joint
+from draftscope.measure.findings import FALSE_ALARM
+from draftscope.measure.joint import chi_square, exact_joint, sampled_joint
 from draftscope.models.architectures import CASES, network
 from draftscope.models.forward.ballast import SHAPES
 from draftscope.models.forward.hybrid import Hybrid, HybridCache

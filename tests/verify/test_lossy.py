@@ -17,16 +17,9 @@ from draftscope import DraftscopeError
 from draftscope.base.settings import LOSSY
 from draftscope.decode.lab import Lab
 from draftscope.drafters.settings import Settings
-from draftscope.measure.check import (
-    FALSE_ALARM,
-    check,
-    chi_square,
-    distances,
-    exact_joint,
-    joint_distance,
-    sampled_joint,
-    verdict,
-)
+from draftscope.measure.check import check
+from draftscope.measure.findings import FALSE_ALARM, verdict
+from draftscope.measure.joint import chi_square, distances, exact_joint, joint_distance, sampled_joint
 from draftscope.models.model import Model
 from draftscope.verify import rules, verify
 from draftscope.verify.sampling import Sampling, draw

@@ -12,16 +12,16 @@ from draftscope.drafters.options import DrafterOptions, GammaOptions
 
 if TYPE_CHECKING:
     from draftscope.drafters.drafter import Drafter, DrafterInfo, Outcome, Parts, State, TextDraftModel
-    from draftscope.drafters.registry import find, known
+    from draftscope.drafters.registry import find, is_built_in, known
 
 __all__ = [
     "Control", "Drafter", "DrafterInfo", "DrafterOptions", "GammaOptions", "Outcome", "Parts", "State",
-    "TextDraftModel", "find", "known",
+    "TextDraftModel", "find", "is_built_in", "known",
 ]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("find", "known"):
+    if name in ("find", "is_built_in", "known"):
         from draftscope.drafters import registry
 
         return getattr(registry, name)

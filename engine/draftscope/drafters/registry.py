@@ -33,6 +33,11 @@ def find(name: str) -> DrafterInfo:
     raise DraftscopeError(f"There is no drafter '{name}'; {hint}")
 
 
+def is_built_in(name: str) -> bool:
+    """Whether the drafter of that name is one of this project's, which its tests prove, and no plug-in's."""
+    return any(find(name) is info for info in OWN)
+
+
 OWN: tuple[DrafterInfo, ...] = (
     plain.INFO,
     draft_model.CHAIN,

@@ -8,6 +8,13 @@ min(1, q/p) where children are drawn from q, else whether the token is a child. 
 exp(l S - (e^|l| - 1 - |l|) V) is a supermartingale for every l (Freedman 1975), and so is a mean over several l: by
 Ville's inequality it exceeds 1 / a with a probability of at most a, at any number of rounds.
 
+`DraftedTokens`: given all that came before it, the first child of a slot follows the distribution q that the drafter
+says it was drawn from. So the same sum, over all such children and several f, is a martingale too. A q that is not the
+one that was drawn from shows, whether its tokens are accepted or not. Later siblings are left out: q has changed.
+
+`Decisions`: how many drafted tokens were accepted and rejected where the target left both open. A check that saw few of
+them has tested little, whatever its other tests say.
+
 `UsedUniforms`: no random number may be used twice in a run. A second use biases the text by less than samples show.
 
 `ProbabilitySums`: the probabilities that a rule divides must be those that the tokens were drawn with, each row of them
@@ -19,6 +26,7 @@ p is the one that the engine computed: whether that is the target's own is what 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -27,6 +35,26 @@ from torch import Tensor
 from draftscope.decode.session import Step
 
 SLOPES = tuple(sign * size for size in (0.01, 0.03, 0.1, 0.3, 1.0) for sign in (1, -1))  # l
+OPEN = 0.01, 0.99  # p of a drafted token between which its verdict is open
+
+
+def fair_p_value(excess: Sequence[float], variance: Sequence[float]) -> float:
+    """Of fair draws, for the sums of one or more f over them; at most x with a probability of at most x, however many
+    draws were looked at. `excess`: written less due, and the sum of the variances, for each f."""
+    exponents = [
+        slope * sum_ - (math.expm1(abs(slope)) - abs(slope)) * spread
+        for sum_, spread in zip(excess, variance, strict=True)
+        for slope in SLOPES
+    ]
+    largest = max(exponents)
+    log_mean = largest + math.log(sum(math.exp(one - largest) for one in exponents) / len(exponents))
+    return math.exp(min(0.0, -log_mean))
+
+
+def detectable_excess(variance: float, functions: int, false_alarm: float) -> float:
+    """The smallest excess of one f that counts as a difference where so many f are looked at."""
+    bound = math.log(functions * len(SLOPES) / false_alarm)
+    return min((bound + (math.expm1(slope) - slope) * variance) / slope for slope in SLOPES if slope > 0)
 
 
 class FavouredTokens:
@@ -59,17 +87,11 @@ class FavouredTokens:
     @property
     def p_value(self) -> float:
         """Of the rule being right; at most x with a probability of at most x, however many rounds were looked at."""
-        excess = self.written - self.due
-        exponents = [each * excess - (math.expm1(abs(each)) - abs(each)) * self.variance for each in SLOPES]
-        largest = max(exponents)
-        log_mean = largest + math.log(sum(math.exp(each - largest) for each in exponents) / len(SLOPES))
-        return math.exp(min(0.0, -log_mean))
+        return fair_p_value([self.written - self.due], [self.variance])
 
     def detectable(self, false_alarm: float) -> float:
-        """The least difference of the two shares, written and due, that counts as one in these rounds."""
-        bound = math.log(len(SLOPES) / false_alarm)
-        least = min((bound + (math.expm1(up) - up) * self.variance) / up for up in SLOPES if up > 0)
-        return least / max(self.rounds, 1)
+        """The smallest difference of the two shares, written and due, that counts as one in these rounds."""
+        return detectable_excess(self.variance, 1, false_alarm) / max(self.rounds, 1)
 
 
 def _favoured(step: Step, p: Tensor) -> Tensor:
@@ -85,6 +107,86 @@ def _favoured(step: Step, p: Tensor) -> Tensor:
     q = tree.distributions[torch.arange(len(row), device=row.device), row.clamp(min=0)].double()
     drawn = torch.where(p > 0, q / p.clamp(min=1e-300), 1.0).clamp(max=1.0)
     return torch.where((row >= 0)[:, None], drawn, chosen)
+
+
+class DraftedTokens:
+    """Whether drafted tokens follow the q that they were said to be drawn from, by four functions f of a token: its q,
+    and its p, each relative to its row's largest; its place in the cumulative q; how far that is from the middle. And
+    whether the random number that judges a token has to do with that place, as it has where a drafter draws with it."""
+
+    FUNCTIONS = 5
+
+    def __init__(self) -> None:
+        self.draws = 0
+        self.written, self.due, self.variance = (np.zeros(self.FUNCTIONS) for _ in range(3))  # sums over the draws
+
+    def add(self, step: Step) -> None:
+        """The draws of one step, of the sequences that had not ended."""
+        tree = step.tree
+        if step.p is None or tree.distributions is None or not tree.nodes or tree.drawn == "none":
+            return
+        live = torch.tensor(step.live, device=step.p.device)
+        for slot in range(tree.nodes):
+            child, row = tree.topology.children[:, slot, 0], tree.proposal_row[:, slot]
+            drawn = live & (child >= 0) & (row >= 0)
+            drawn &= ~tree.never_accepted.gather(1, child.clamp(min=0)[:, None])[:, 0]
+            if not bool(drawn.any()):
+                continue
+            rows = drawn.nonzero()[:, 0]
+            tokens = tree.tokens[rows, child[rows]]
+            judged_by = step.uniforms.accept[rows, child[rows]]
+            self._add(tree.distributions[rows, row[rows]].double(), step.p[rows, slot].double(), tokens, judged_by)
+
+    def _add(self, q: Tensor, p: Tensor, tokens: Tensor, judged_by: Tensor) -> None:
+        """q [D, V] and p [D, V] of the slots, the tokens [D] drawn at them, and the uniforms [D] that judge these."""
+        q = q / q.sum(-1, keepdim=True).clamp(min=1e-300)
+        place = q.cumsum(-1) - q / 2
+        for k, values in enumerate((_relative(q), _relative(p), place, (2 * place - 1).abs())):
+            due = (q * values).sum(-1)
+            self.written[k] += float(values.gather(1, tokens[:, None]).sum())
+            self.due[k] += float(due.sum())
+            self.variance[k] += float(((q * values**2).sum(-1) - due**2).clamp(min=0).sum())
+        off = 2 * place.gather(1, tokens[:, None])[:, 0] - 1
+        self.written[-1] += float(((judged_by - 0.5) * off).sum())
+        self.variance[-1] += float((off**2).sum()) / 12
+        self.draws += len(tokens)
+
+    @property
+    def p_value(self) -> float:
+        """Of the tokens following q."""
+        return fair_p_value(list(self.written - self.due), list(self.variance))
+
+    def detectable(self, false_alarm: float) -> float:
+        """The smallest difference of the mean relative q, written and due, that counts as one in these draws."""
+        return detectable_excess(float(self.variance[0]), self.FUNCTIONS, false_alarm) / max(self.draws, 1)
+
+
+def _relative(distribution: Tensor) -> Tensor:
+    """A distribution [D, V], each row divided by its largest probability."""
+    return distribution / distribution.amax(-1, keepdim=True).clamp(min=1e-300)
+
+
+class Decisions:
+    """How many drafted tokens were accepted and rejected where the target might have written them or not."""
+
+    def __init__(self) -> None:
+        self.accepted = self.rejected = 0
+
+    def add(self, step: Step) -> None:
+        """The rounds of one step, of the sequences that had not ended. Of rejected siblings the first is counted."""
+        tree = step.tree
+        if step.p is None or not tree.nodes:
+            return
+        batch = torch.arange(len(step.live), device=step.p.device)[:, None]
+        p = step.p[batch, tree.topology.parents + 1, tree.tokens]  # [B, N]
+        open_ = ((p > OPEN[0]) & (p < OPEN[1]) & ~tree.never_accepted).tolist()
+        children = tree.topology.children[:, :, 0].tolist()
+        for b, path in enumerate(step.paths):
+            if not step.live[b]:
+                continue
+            self.accepted += sum(open_[b][node] for node in path)
+            refused = children[b][path[-1] + 1 if path else 0]
+            self.rejected += refused >= 0 and open_[b][refused]
 
 
 class ProbabilitySums:

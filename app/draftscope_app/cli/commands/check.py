@@ -7,21 +7,24 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from draftscope.base.errors import DraftscopeError
-from draftscope_app.cli import options, terminal
+from draftscope.base.prompts import read
+from draftscope_app.cli import options, plans, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import Given, takes, whole
 
 if TYPE_CHECKING:
-    from draftscope.measure.check import Finding, Progress
+    from draftscope.measure.findings import Finding, Progress
 
+MAX_PROMPTS = 8  # of a prompt file: each is decoded greedily a few times, and tried for the sampled runs
 LEAST_SAMPLES = 500  # with fewer, hardly any outcome is expected five times: the test would pass whatever it saw
 HEAD = ("result", "check", "detail")
-COLORS = {"ok": "green", "tie": "yellow", "FAIL": "bold red"}
+COLORS = {"ok": "green", "tie": "yellow", "?": "yellow", "FAIL": "bold red"}
 
 app = typer.Typer(add_completion=False)
 
@@ -40,6 +43,7 @@ def check(
     samples: Annotated[
         int, typer.Option(parser=whole, metavar="N", help="runs of each test of the distribution")
     ] = 2048,
+    prompts: plans.Prompts = None,
     seed: Annotated[int, typer.Option(parser=whole, metavar="N", help="seed of every random draw")] = 0,
     json: options.Json = False,
 ) -> int:
@@ -47,7 +51,7 @@ def check(
 
     At temperature 0 the tokens must be equal, except where rounding alone decides the target's best token: such a tie
     is counted and is no difference. Above it their distribution is tested on many runs. The exit code
-    is 1 where a difference was found.
+    is 1 where a difference was found, and 3 where too little was drafted to find one.
     """
     if samples < LEAST_SAMPLES:
         raise DraftscopeError(
@@ -55,7 +59,9 @@ def check(
         )
     from draftscope import drafters
     from draftscope.drafters.settings import Settings
-    from draftscope.measure import check as checks
+    from draftscope.measure.check import check as run_check
+    from draftscope.measure.findings import verdict
+    from draftscope.measure.greedy import PROMPTS
 
     load, name = options.models(loading, drafter)
     assert name is not None
@@ -64,17 +70,37 @@ def check(
     if draft_length and "draft_length" not in drafters.find(name).uses:
         raise DraftscopeError(f"--draft-length {draft_length}: '{name}' has no choice of length; leave it out.")
     exact = drafters.find(name).exact_with(chosen)
+    texts = _texts(prompts)
     lab = options.load(load)
     with _shown(json) as (show, watch):
-        findings = [show(finding) for finding in checks.check(lab, name, samples, seed, watch, rule, chosen)]
-    passed, conclusion = all(finding.passed for finding in findings), checks.verdict(findings, exact)
+        found = run_check(lab, name, samples, seed, watch, rule, chosen, texts or PROMPTS)
+        findings = [show(finding) for finding in found]
+    passed = all(finding.passed for finding in findings)
+    undecided = passed and any(finding.undecided for finding in findings)
+    conclusion = verdict(findings, exact, drafters.is_built_in(name))
     if json:
         rows = [asdict(finding) for finding in findings]
-        told = {"drafter": name, "exact": exact, "passed": passed, "ties": sum(each.ties for each in findings)}
+        told = {
+            "drafter": name,
+            "exact": exact,
+            "passed": passed,
+            "undecided": undecided,
+            "ties": sum(each.ties for each in findings),
+        }
         print(jsonlib.dumps({**told, "verdict": conclusion, "findings": rows}))
     else:
         print(conclusion)
-    return ExitCode.OK if passed else ExitCode.FAILED
+    return ExitCode.UNDECIDED if undecided else ExitCode.OK if passed else ExitCode.FAILED
+
+
+def _texts(prompts: Path | None) -> tuple[str, ...]:
+    """The first texts of a prompt file; empty without one."""
+    if prompts is None:
+        return ()
+    texts, notes = read(prompts)
+    for note in notes:
+        print(note, file=sys.stderr)
+    return tuple(prompt.text for prompt in texts[:MAX_PROMPTS])
 
 
 @contextmanager
@@ -116,4 +142,6 @@ def _said(now: Progress) -> str:
 def _result(finding: Finding) -> str:
     if not finding.passed:
         return "FAIL"
+    if finding.undecided:
+        return "?"
     return "tie" if finding.ties else "ok"

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from draftscope.decode.lab import Lab
 from draftscope.drafters.settings import Settings
 from draftscope.measure.bench.systems import Label
-from draftscope.measure.check import PROMPTS, Distance, joint_distance
+from draftscope.measure.greedy import PROMPTS
+from draftscope.measure.joint import Distance, joint_distance
 
 TOKENS, TOP_K, SAMPLES = 4, 3, 2048  # as `draftscope check`
 

@@ -16,7 +16,7 @@ from draftscope.measure.bench.rounds import STAGES
 from draftscope.measure.bench.rows import BenchRow, Headline
 from draftscope.measure.bench.statistics import LEVEL
 from draftscope.measure.bench.woken import Woken
-from draftscope.measure.check import Distance
+from draftscope.measure.joint import Distance
 
 PLAIN_DECODING = {"plain", "transformers-generate", "llama.cpp"}  # names of rows
 Cell = tuple[float, int, int | None]

@@ -12,7 +12,7 @@ from draftscope.measure.bench.rounds import Rounds
 from draftscope.measure.bench.runner import BenchRun
 from draftscope.measure.bench.statistics import LOOP, Interval, bootstrap, repeated_4grams
 from draftscope.measure.bench.systems import PLAIN, Label
-from draftscope.measure.check import Distance
+from draftscope.measure.joint import Distance
 
 Distances = Mapping[tuple[Label, float], Distance]
 NO_DISTANCES: Distances = MappingProxyType({})

@@ -1,0 +1,56 @@
+"""What a check found, how far it is, and the strongest sentence that its findings support."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+FALSE_ALARM = 1e-6  # probability that a distribution test fails for a correct implementation
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What is tested now, what share of that is done, and how long the whole check goes on, once that can be said."""
+
+    doing: str
+    share: float = 0.0
+    seconds_left: float | None = None
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The result of one check: what was tested, on how many samples, and whether a difference was found."""
+
+    name: str
+    passed: bool
+    detail: str
+    samples: int = 0
+    ties: int = 0  # texts that part from the expected ones where rounding alone decides
+    error: str = ""  # the name of the exception with which the engine ended this test; empty if it ran to its end
+    undecided: bool = False  # no difference was found, and too little was tested to find one
+    p_value: float | None = None
+    total_variation: float | None = None  # lossy rules: between the joint distribution and the target's
+    kl: float | None = None  # KL(written || target) in nats; absent if infinite (the target cannot write it)
+
+
+def verdict(findings: Sequence[Finding], exact: bool, proved: bool = True) -> str:
+    """The strongest sentence that these findings support. `proved`: the drafter is one of those whose rules and draws
+    the tests of this project prove; of a plug-in only samples are known."""
+    apart = [finding.name for finding in findings if not finding.passed and not finding.error]
+    ended = [finding.name for finding in findings if finding.error]
+    if apart or ended:
+        difference = [f"A difference was found: {', '.join(apart)}."] if apart else []
+        error = [f"The engine ended with an error: {', '.join(ended)}."] if ended else []
+        return " ".join(difference + error)
+    ties = sum(finding.ties for finding in findings)
+    met = f" Ties met: {ties}; there rounding alone decides the target's best token." if ties else ""
+    undecided = [finding.name for finding in findings if finding.undecided]
+    if undecided:
+        return (
+            f"Undecided: no difference was found, but too little was tested to find one: {', '.join(undecided)}.{met}"
+        )
+    if not exact:
+        return f"This drafter's rule is lossy by design; nothing unexpected was found.{met}"
+    if not proved:
+        return f"On this pair no difference was found. This drafter is a plug-in: it was tested by samples only.{met}"
+    return f"The rule is proved; on this pair no difference was found.{met}"

@@ -1,0 +1,179 @@
+"""Tests of a drafter at temperature 0: it must write plain's text, whatever it drafts. It may part at a tie only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import dataclass
+from functools import cached_property
+
+from draftscope import drafters
+from draftscope.decode.lab import Lab
+from draftscope.drafters.settings import Settings
+from draftscope.measure.findings import Finding
+from draftscope.measure.ties import Parting, Rounding
+from draftscope.trace import events
+
+PROMPTS = ("Once upon a time", "def main():\n    ", "Question: What is 12 + 7?\nAnswer:", "The sea was calm and")
+
+
+@dataclass(frozen=True)
+class GreedyTest:
+    """What the greedy tests share: the pair, the drafter, and what plain writes after each prompt."""
+
+    lab: Lab
+    drafter: str
+    seed: int = 0
+    prompts: tuple[str, ...] = PROMPTS
+    tokens: int = 48  # of each of plain's texts
+
+    @cached_property
+    def plain(self) -> list[list[int]]:
+        return [self.greedy(prompt, "plain", self.tokens) for prompt in self.prompts]
+
+    @cached_property
+    def rounding(self) -> Rounding:
+        return Rounding(self.lab, list(zip(map(self.lab.encode, self.prompts), self.plain, strict=True)))
+
+    def greedy(self, prompt: str, drafter: str, tokens: int, ends: Sequence[int] | None = None) -> list[int]:
+        """What a drafter writes after a prompt at temperature 0; `ends` are the tokens that end its text."""
+        lab = copy(self.lab)
+        lab.eos = self.lab.eos if ends is None else frozenset(ends)
+        run = lab.decode(prompt, drafter, max_new_tokens=tokens, seed=self.seed, typed=" and then the", record=False)
+        return run.token_ids
+
+    def parting(self, prompt: str, expected: Sequence[int], found: Sequence[int]) -> Parting | None:
+        """Where a text leaves the expected one; None if the shorter is the beginning of the longer."""
+        return self.rounding.parting(self.lab.encode(prompt), expected, found)
+
+    def where_and_why(self, prompt: str, parting: Parting) -> str:
+        """Where and why a text parts."""
+        gap = f"where the target's fp32 logits of the two tokens are {parting.gap:.3g} apart"
+        sentence = f"'{prompt[:24]}' parts at token {parting.token + 1}, {gap}"
+        if parting.tie:
+            return f"{sentence}: a tie"
+        return f"{sentence}; from there a token trails the target's best by {parting.behind:.3g}"
+
+
+def greedy_identity(case: GreedyTest) -> Finding:
+    """At temperature 0 the drafter must write plain's tokens. A text may part from plain's at a tie only."""
+    name, partings = "greedy identity", []
+    equal, total = 0, sum(map(len, case.plain))
+    for prompt, plain in zip(case.prompts, case.plain, strict=True):
+        found = case.greedy(prompt, case.drafter, case.tokens)
+        equal += _common(plain, found)
+        if found == plain:
+            continue
+        parting = case.parting(prompt, plain, found)
+        if parting is None:
+            detail = f"'{prompt[:24]}' has {len(found)} tokens, plain's text {len(plain)}, equal as far as both go"
+            return Finding(name, False, detail, total)
+        partings.append(case.where_and_why(prompt, parting))
+        if not parting.tie:
+            return Finding(name, False, f"{partings[-1]} ({case.rounding})", total)
+    detail = f"{equal} of {total} tokens equal to plain, {len(case.prompts)} prompts"
+    return Finding(name, True, _with_ties(detail, partings, case), total, ties=len(partings))
+
+
+def one_forward_a_round(case: GreedyTest) -> Finding:
+    """The target must run once per round, after the prefill."""
+    with case.lab.target.counter.widths() as ran:
+        run = case.lab.decode(case.prompts[0], case.drafter, max_new_tokens=24, seed=case.seed)
+    widths = [event.width for event in run.rounds]
+    before = len(ran) - len(widths)  # forwards of the prefill, several for a long prompt
+    detail = f"{len(ran)} forwards: {len(widths)} rounds and the prefill"
+    read = sum(ran[:before]) == max(event.tokens for event in run.events if isinstance(event, events.Prefill))
+    return Finding("one forward a round", read and ran[before:] == widths, detail, len(ran))
+
+
+def end_inside_a_block(case: GreedyTest, tokens: int = 24) -> Finding:
+    """An end of text must end the text there, also inside an accepted block. Before it, a text may part at a tie."""
+    prompt, free = case.prompts[0], case.greedy(case.prompts[0], case.drafter, tokens)
+    wrong, partings = [], []
+    for place, end in enumerate(free):
+        expected = free[: free.index(end) + 1]
+        found = case.greedy(prompt, case.drafter, tokens, ends=[end])
+        if found == expected:
+            continue
+        parting = case.parting(prompt, expected, found)
+        ended = end not in found[:-1] and (found[-1] == end or len(found) == tokens)
+        if parting is None or not parting.tie or not ended:
+            wrong.append(place)
+        else:
+            partings.append(case.where_and_why(prompt, parting))
+    detail = (
+        f"texts that should end at tokens {wrong} end elsewhere"
+        if wrong
+        else f"{len(free)} ends, each in the right place"
+    )
+    detail = _with_ties(detail, partings, case)
+    return Finding("end inside a block", not wrong, detail, len(free), ties=len(partings))
+
+
+def begun_again(case: GreedyTest) -> Finding:
+    """A cancelled run must not change what the next run writes.
+
+    Tested at temperature 0 if the drafter depends on measured times, since a seed then repeats no sampled text. Two
+    such texts have other trees, so they may part at a tie.
+    """
+    name, by_clock = "begun again", drafters.find(case.drafter).by_clock
+    settings = Settings.of(
+        drafter=case.drafter, temperature=0.0 if by_clock else 1.0, max_new_tokens=24, seed=case.seed
+    )
+    undisturbed = _written(case.lab, case.prompts[0], settings)
+    next(case.lab.session(case.prompts[1], settings, record=False).steps())
+    again = _written(case.lab, case.prompts[0], settings)
+    if again != undisturbed and by_clock:
+        parting = case.parting(case.prompts[0], undisturbed, again)
+        if parting is not None and parting.tie:
+            detail = _with_ties("equal after a cancelled run", [case.where_and_why(case.prompts[0], parting)], case)
+            return Finding(name, True, detail, 1, ties=1)
+    same = again == undisturbed
+    return Finding(name, same, f"{len(undisturbed)} tokens {'equal' if same else 'differ'} after a cancelled run", 1)
+
+
+def ragged_batch(case: GreedyTest) -> Finding:
+    """Unequal texts decoded together must get the same tokens as each alone, except at a tie."""
+    lab, name, partings = case.lab, "ragged batch", []
+    if not lab.batches:
+        return Finding(name, True, "skipped: one of these models decodes one text at a time")
+    settings = Settings.of(drafter=case.drafter, max_new_tokens=24, seed=case.seed)
+    encoded = [lab.encode(prompt) for prompt in case.prompts]
+    together = lab.session_of(encoded, settings, tuple(range(len(encoded))), ends=False)
+    for _ in together.steps():
+        pass
+    for b, prompt in enumerate(case.prompts):
+        alone = lab.session_of([encoded[b]], settings, (b,), ends=False)
+        for _ in alone.steps():
+            pass
+        parting = case.parting(prompt, alone.transcripts[0].tokens, together.transcripts[b].tokens)
+        if parting is not None:
+            partings.append(case.where_and_why(prompt, parting))
+            if not parting.tie:
+                return Finding(name, False, f"{partings[-1]} ({case.rounding})", len(encoded))
+    detail = f"{len(encoded)} unequal texts get the same tokens together as alone"
+    return Finding(name, True, _with_ties(detail, partings, case), len(encoded), ties=len(partings))
+
+
+def _with_ties(detail: str, partings: Sequence[str], case: GreedyTest) -> str:
+    """`detail`, and the ties that were met, if any."""
+    if not partings:
+        return detail
+    more = f", and {len(partings) - 1} more" if len(partings) > 1 else ""
+    return f"{detail}; {partings[0]}{more} ({case.rounding})"
+
+
+TESTS = (greedy_identity, one_forward_a_round, end_inside_a_block, begun_again, ragged_batch)
+
+
+def _written(lab: Lab, prompt: str, settings: Settings) -> list[int]:
+    run = lab.session(prompt, settings, record=False)
+    for _ in run.steps():
+        pass
+    return run.token_ids
+
+
+def _common(first: Sequence[int], second: Sequence[int]) -> int:
+    """The number of equal leading tokens."""
+    pairs = enumerate(zip(first, second, strict=False))
+    return next((i for i, (a, b) in pairs if a != b), min(len(first), len(second)))
