@@ -149,7 +149,9 @@ const valueOf = (done) =>
       : "A difference was found"
     : isLossy(done)
       ? "differs"
-      : `no difference found${tiesOf(done) ? `, ${counted(tiesOf(done), "tie")}` : ""}`;
+      : done.findings.some((finding) => finding.undecided)
+        ? "undecided, since too little was drafted to find a difference"
+        : `no difference found${tiesOf(done) ? `, ${counted(tiesOf(done), "tie")}` : ""}`;
 
 /** The result of one test in a word. */
 const resultOf = (finding) =>
@@ -157,11 +159,13 @@ const resultOf = (finding) =>
     ? "error"
     : !finding.passed
       ? "differs"
-      : finding.ties
-        ? "tie"
-        : Number.isFinite(finding.total_variation)
-          ? "measured"
-          : "ok";
+      : finding.undecided
+        ? "undecided"
+        : finding.ties
+          ? "tie"
+          : Number.isFinite(finding.total_variation)
+            ? "measured"
+            : "ok";
 
 /** The drafter, and its rule with the number that it reads. */
 function what({ title, rule, of = {} }) {

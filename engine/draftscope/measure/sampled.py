@@ -37,7 +37,7 @@ from draftscope.measure.rounds import Decisions, DraftedTokens, FavouredTokens, 
 LENGTH = 4  # tokens of the joint distribution
 TOP_KS = 3  # values of top-k that are tried, from the test's own on
 FAVOURED = 0.25  # runs for the test of the favoured tokens, of those for the joint distribution
-WHOLE_T, WHOLE_TOP_P = 0.8, 0.95  # of those runs: a q from before temperature and top-p must show too
+WARPED_T, WARPED_TOP_P = 0.8, 0.95  # of every second text of those: a q from before them must show too
 FEWEST_DECISIONS = 100  # accepted, and rejected; with fewer, a wrong rule or q would pass
 MIN_FREEDOM = 4  # degrees of freedom; with fewer, a wrong distribution would pass
 REPEATED, BEGUN = 24, 8  # tokens of plain's text that stand after a prompt, and that begin it again
@@ -114,8 +114,8 @@ def sampled_tests(
     texts: Sequence[list[int]],
     expected: Joint | None = None,
 ) -> Iterator[float | Finding]:
-    """Decodes `samples` runs after `text`, and a quarter as many after all `texts`, without top-k but with top-p and
-    another temperature. Yields the share done after every round; then what their random numbers, their drafted tokens,
+    """Decodes `samples` runs after `text`, and a quarter as many after all `texts`, without top-k, and after every
+    second one with top-p and another temperature. Yields the share done after every round; then what their random numbers, their drafted tokens,
     their rounds, and their joint distribution show.
 
     `expected` is the target's own joint distribution, where it is known: nothing is left to compute at the end.
@@ -137,10 +137,12 @@ def sampled_tests(
     expected = expected if expected is not None else expected_joint(lab, text, settings, length)
     observed = yield from _scaled(sampling(lab, text, settings, length, samples, seen=look_at), 0.0, share)
     if rule not in LOSSY:
-        whole = settings.model_copy(update={"top_k": 0, "top_p": WHOLE_TOP_P, "temperature": WHOLE_T})
+        whole = settings.model_copy(update={"top_k": 0, "temperature": 1.0})
+        warped = whole.model_copy(update={"top_p": WARPED_TOP_P, "temperature": WARPED_T})
         count = math.ceil(FAVOURED * samples / len(texts))
         for k, other in enumerate(texts):
-            runs = sampling(lab, other, whole, length, count, seen=look_at_whole, first=samples + k * count)
+            sampled_as, first = (whole, warped)[k % 2], samples + k * count
+            runs = sampling(lab, other, sampled_as, length, count, seen=look_at_whole, first=first)
             yield from _scaled(runs, share + k * (1 - share) / len(texts), (1 - share) / len(texts))
     used.end()
     yield _fresh_uniforms(used, samples)
