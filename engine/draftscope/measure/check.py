@@ -2,7 +2,8 @@
 
 Tests prove the rules by enumeration. On a real pair, caches, masks and random streams can still be wrong, which samples
 reveal. So a check never says "exact": it says that no difference was found, in how many samples, and how likely a false
-alarm is; and "undecided" where too little was drafted to find one. A greedy text that parts from plain's at a tie (`ties.py`) is no difference; how many did is said.
+alarm is; and "undecided" where too little was drafted to find one. A greedy text that parts from plain's at a tie
+(`ties.py`) is no difference; how many did is said.
 """
 
 from __future__ import annotations

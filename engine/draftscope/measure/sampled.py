@@ -115,8 +115,8 @@ def sampled_tests(
     expected: Joint | None = None,
 ) -> Iterator[float | Finding]:
     """Decodes `samples` runs after `text`, and a quarter as many after all `texts`, without top-k, and after every
-    second one with top-p and another temperature. Yields the share done after every round; then what their random numbers, their drafted tokens,
-    their rounds, and their joint distribution show.
+    second one with top-p and another temperature. Yields the share done after every round; then what their random
+    numbers, their drafted tokens, their rounds, and their joint distribution show.
 
     `expected` is the target's own joint distribution, where it is known: nothing is left to compute at the end.
     """
