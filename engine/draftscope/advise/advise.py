@@ -339,8 +339,8 @@ def speed_map(candidate: Candidate, observed: Mapping[Candidate, Observed], cost
 
 
 def _ready(lab: Lab, decision: Decision, plan: Sequence[ScheduleRange]) -> list[servers.Ready]:
-    """Settings of other engines, unless it is left off."""
-    if decision.verdict is Verdict.OFF:
+    """Settings of other engines, where it is turned on."""
+    if decision.verdict is not Verdict.ON:
         return []
     candidate = decision.chosen.candidate
     head = next((own.name for kind, own in lab.heads.items() if candidate.drafter.startswith(kind)), None)
