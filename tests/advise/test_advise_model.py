@@ -20,6 +20,7 @@ from draftscope.advise.verdict import Decision, Measured, Verdict, decide, promp
 from draftscope.base.errors import DraftscopeError
 from draftscope.drafters import find
 from draftscope.measure.bench.statistics import Interval
+from draftscope.servers.programs.program import ScheduleRange
 from tests.conftest import made_calibration
 
 NO_PREFILL = Prefill()
@@ -361,10 +362,10 @@ def test_a_value_out_of_range_is_named(values: dict[str, object], word: str) -> 
 
 # other engines
 
-PLAN = [limits.Stretch(1, 4, 3), limits.Stretch(5, 11, 2), limits.Stretch(12, 64, 0)]
+PLAN = [ScheduleRange(1, 4, 3), ScheduleRange(5, 11, 2), ScheduleRange(12, 64, 0)]
 
 
-def settings_of(candidate: Candidate, plan: list[limits.Stretch] | None = None) -> dict[str, str]:
+def settings_of(candidate: Candidate, plan: list[ScheduleRange] | None = None) -> dict[str, str]:
     return {each.engine: each.settings for each in servers.ready(candidate, plan or [], "small")}
 
 

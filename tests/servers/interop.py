@@ -32,9 +32,10 @@ from draftscope.decode.lab import Lab
 from draftscope.drafters.settings import Settings
 from draftscope.measure.bench.peers import gguf as peer
 from draftscope.servers.adapter import Counted, Request, Server, ServerError
-from draftscope.servers.commands import Command, Method, Pair, commands
 from draftscope.servers.engine_lane import EngineLane
 from draftscope.servers.identify import identify
+from draftscope.servers.programs.program import Command, Method, Pair
+from draftscope.servers.programs.registry import find_start
 from draftscope.servers.race import Answer, Lane, Prompt, Race, Standing, race
 from draftscope.train.answers import prompts
 
@@ -104,7 +105,7 @@ def by_draftscope(lab: Lab, shared: Shared, asked: Sequence[Prompt]) -> Told:
 def by_vllm(program: Path, shared: Shared, asked: Sequence[Prompt]) -> Told:
     """vLLM's speculative server, started for this and ended after it."""
     pair = Pair(shared.target, shared.method, shared.drafter, GAMMA, context=512, requests=1)
-    command = commands("vllm-cpu", pair, PORT)[1]
+    command = find_start("vllm-cpu").commands(pair, PORT)[1]
     with started(program, command, ("--enforce-eager",)) as server:
         return raced(f"vLLM {server.identity.version}", server, asked)
 
@@ -117,7 +118,7 @@ def by_llama_cpp(program: Path, lab: Lab, asked: Sequence[Prompt]) -> Told:
         for model, path in ((lab.target, target), (lab.draft, draft)):
             peer.write(gguf, model.network, path, vocabulary=True)
         pair = Pair(str(target), "draft", str(draft), GAMMA, context=512, requests=1)
-        command = commands("llama.cpp", pair, PORT)[1]
+        command = find_start("llama.cpp").commands(pair, PORT)[1]
         with started(program, command, ("-ctk", "bf16", "-ctv", "bf16", "--no-webui")) as server:
             told = raced(f"llama.cpp {server.identity.version}", server, asked)
     return replace(told, unseen=peer.BYTES)  # its stream leaves out bytes that are no character

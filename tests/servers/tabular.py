@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from draftscope.servers.adapter import Chunk, Request
-from draftscope.servers.audit.warp import ORDERS, Floats, warped
+from draftscope.servers.audit.warp import Floats, warped
+from draftscope.servers.programs.registry import find
 from draftscope.verify.sampling import Sampling
 
 VOCABULARY = 24
@@ -106,7 +107,7 @@ class TabularServer:
         if key not in self._cache:
             logits = self._target.row(tokens)
             wrong = logits + np.random.default_rng(context).standard_normal(VOCABULARY)
-            both = warped(np.stack([logits, wrong]), sampling, ORDERS[self.order])[0]
+            both = warped(np.stack([logits, wrong]), sampling, find(self.order).sampling_order)[0]
             p, q = np.exp(both)
             self._cache[key] = (p, q)
         return self._cache[key]

@@ -24,8 +24,10 @@ from draftscope.servers.audit.greedy import GreedyResult
 from draftscope.servers.audit.missed import missed
 from draftscope.servers.audit.rounds import Audited, sampled
 from draftscope.servers.audit.verdict import _repeated, greedy_sentence, sampled_sentence
-from draftscope.servers.audit.warp import ORDERS, Floats, Step, warped
+from draftscope.servers.audit.warp import Floats, warped
 from draftscope.servers.audit.writer import Writer
+from draftscope.servers.programs.program import Step
+from draftscope.servers.programs.registry import PROGRAMS, find
 from draftscope.verify.sampling import Sampling
 from tests.servers.tabular import (
     VOCABULARY,
@@ -53,7 +55,7 @@ SETTINGS = (
 
 
 def audited(writer: Writer, plan: Plan = PLAN, allowance: Allowance = ALLOWED, order: str = "vllm") -> Audited:
-    for state in sampled(writer, Table(), PROMPTS, plan, allowance, ORDERS[order]):
+    for state in sampled(writer, Table(), PROMPTS, plan, allowance, find(order).sampling_order):
         last = state
     return last
 
@@ -100,9 +102,9 @@ def test_scores_and_ranks_have_the_mean_and_variance_that_is_claimed() -> None:
 def test_every_test_is_fair_on_a_single_token() -> None:
     """E[e] = 1 for the score, computed by enumeration; the rank is uniform."""
     logits = np.random.default_rng(1).standard_normal((1, VOCABULARY)) * 2
-    p, allowance = np.exp(warped(logits, Sampling(), ORDERS["vllm"])[0][0]), Allowance(0.0)
+    p, allowance = np.exp(warped(logits, Sampling(), find("vllm").sampling_order)[0][0]), Allowance(0.0)
     each = [
-        facts_of(0, [y], logits, Sampling(), ORDERS["vllm"], allowance, np.random.default_rng(0))
+        facts_of(0, [y], logits, Sampling(), find("vllm").sampling_order, allowance, np.random.default_rng(0))
         for y in range(VOCABULARY)
     ]
     wealth = np.zeros(9)
@@ -113,7 +115,9 @@ def test_every_test_is_fair_on_a_single_token() -> None:
     assert wealth == pytest.approx(np.ones(9), rel=1e-5)
     assert sum(chance * facts.score[0] for facts, chance in zip(each, p, strict=True)) == pytest.approx(0, abs=1e-12)
     draws = np.random.default_rng(2).choice(VOCABULARY, 4000, p=p)
-    found = facts_of(0, draws, logits.repeat(4000, 0), Sampling(), ORDERS["vllm"], allowance, np.random.default_rng(3))
+    found = facts_of(
+        0, draws, logits.repeat(4000, 0), Sampling(), find("vllm").sampling_order, allowance, np.random.default_rng(3)
+    )
     assert np.histogram(found.pit, 8, (0, 1))[0] == pytest.approx(np.full(8, 500), abs=5 * math.sqrt(500))
 
 
@@ -200,8 +204,8 @@ def test_a_shift_of_the_mean_that_could_not_be_missed_is_found() -> None:
     assert least is not None
 
     def shift(temperature: float) -> float:
-        exact = np.exp(warped(Table()._logits, Sampling(temperature), ORDERS["vllm"])[0])
-        right = warped(Table()._logits, Sampling(), ORDERS["vllm"])[0]
+        exact = np.exp(warped(Table()._logits, Sampling(temperature), find("vllm").sampling_order)[0])
+        right = warped(Table()._logits, Sampling(), find("vllm").sampling_order)[0]
         return float(((exact - np.exp(right)) * right).sum(-1).mean())
 
     temperature = next(t for t in np.arange(0.95, 0.4, -0.01) if shift(float(t)) >= 1.1 * least)
@@ -225,14 +229,14 @@ def test_the_distribution_is_that_of_the_engine(sampling: Sampling) -> None:
     import torch
 
     logits = np.random.default_rng(3).standard_normal((5, 40)) * 2
-    ours = np.exp(warped(logits, sampling, ORDERS["transformers"])[0])
+    ours = np.exp(warped(logits, sampling, find("transformers").sampling_order)[0])
     assert ours == pytest.approx(sampling.distribution(torch.tensor(logits)).numpy(), abs=1e-6)
 
 
-@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("order", [program.kind for program in PROGRAMS if program.sampling_order])
 @pytest.mark.parametrize("sampling", SETTINGS[2:])
 def test_a_token_that_rounding_lets_in_or_out_is_at_the_edge(order: str, sampling: Sampling) -> None:
-    dice, steps = np.random.default_rng(8), ORDERS[order]
+    dice, steps = np.random.default_rng(8), find(order).sampling_order
     logits = dice.standard_normal((200, 60)) * 2
     logs, edge = warped(logits, sampling, steps, slack=0.1)
     for _ in range(5):
@@ -253,7 +257,7 @@ def test_several_tokens_that_end_a_text_count_as_one() -> None:
     assert math.exp(facts(4).logp[0]) == pytest.approx(np.exp(warped(logits, Sampling(), STEPS)[0])[0, [4, 9]].sum())
 
 
-STEPS: tuple[Step, ...] = ORDERS["vllm"]
+STEPS: tuple[Step, ...] = find("vllm").sampling_order
 
 
 # Ends, limits, and servers that fail.

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from draftscope.base import markdown
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.load_settings import LoadSettings
+from draftscope.servers.programs.registry import asked_programs, titles
 from draftscope_app.engine.log import Kind
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -92,7 +93,7 @@ class Environment(BaseModel):
     servers: str = Field(
         "",
         alias="DRAFTSCOPE_SERVERS",
-        description="vLLM, SGLang, llama.cpp or `transformers serve` for the page's Servers view and for "
+        description=f"{titles(asked_programs())} for the page's Servers view and for "
         "`draftscope race`: NAME=URL, separated by commas",
     )
     log: Kind = Field(

@@ -9,7 +9,7 @@ import { readCurve } from "./curve.js";
 import { LoadCard } from "./load.js";
 
 const WHAT =
-  "Servers that run elsewhere: vLLM, SGLang, llama.cpp or transformers serve. A race sends this page's prompt and sampling settings to each, in turns, and to this page's own engine if you like. A load test sends many such requests at once. An audit asks whether a server's texts still follow its target's distribution.";
+  "A race sends this page's prompt and sampling settings to each, in turns, and to this page's own engine if you like. A load test sends many such requests at once. An audit asks whether a server's texts still follow its target's distribution.";
 const NONE = "No server is listed. “draftscope servers MODEL” prints how to start a plain and a speculative one.";
 const CALLED = "Only addresses of this computer and those that its operator has listed are called.";
 const POINT_S = 5; // of each point of a load test
@@ -22,7 +22,7 @@ const WEIGHTS = { value: "", text: "the target loaded here" };
 export class ServersView {
   constructor(repaint) {
     this.repaint = repaint;
-    this.known = null; // {servers: [{name, url}], canAdd}, once the host has said
+    this.known = null; // {servers: [{name, url}], canAdd, programs}, once the host has said
     this.left = new Set(); // names that do not race
     this.here = new Set(); // of HERE: they race
     this.audits = new Map(); // name -> {card, told, answer}
@@ -65,7 +65,7 @@ export class ServersView {
     this.root = h(
       "div",
       { class: "sheet servers" },
-      h("p", { class: "sum", text: WHAT }),
+      (this.what = h("p", { class: "sum", text: WHAT })),
       this.none,
       this.list,
       h("div", { class: "controls" }, this.go, this.beside, this.stop),
@@ -263,6 +263,7 @@ export class ServersView {
     this.asking = false;
     if (!told) return;
     this.known = told;
+    setText(this.what, `Servers that run elsewhere: ${told.programs}. ${WHAT}`);
     if (told.note) say(told.note);
     else if (wanted.add) this.field.value = "";
     this.repaint();

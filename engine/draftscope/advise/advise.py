@@ -34,6 +34,7 @@ from draftscope.measure.bench.plan import BenchPlan
 from draftscope.measure.bench.report import machine
 from draftscope.measure.bench.statistics import LOOP, repeated_4grams
 from draftscope.measure.bench.systems import Case
+from draftscope.servers.programs.program import ScheduleRange
 
 PROBING, SCREENING = 0.35, 0.25  # shares of the time; the proof has the rest
 LEAST_PROOF = 0.1  # of the time, even if the machine was slower than foreseen
@@ -337,9 +338,9 @@ def speed_map(candidate: Candidate, observed: Mapping[Candidate, Observed], cost
     return SpeedMap(candidate.drafter, readers, ratios) if ratios else None
 
 
-def _ready(lab: Lab, decision: Decision, plan: Sequence[limits.Stretch]) -> list[servers.Ready]:
-    """Settings of other engines, unless it is left off."""
-    if decision.verdict is Verdict.OFF:
+def _ready(lab: Lab, decision: Decision, plan: Sequence[ScheduleRange]) -> list[servers.Ready]:
+    """Settings of other engines, where it is turned on."""
+    if decision.verdict is not Verdict.ON:
         return []
     candidate = decision.chosen.candidate
     head = next((own.name for kind, own in lab.heads.items() if candidate.drafter.startswith(kind)), None)

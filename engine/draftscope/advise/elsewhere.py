@@ -18,16 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from draftscope.base.errors import DraftscopeError
+from draftscope.servers.prometheus import spec_decode
 
 NAMES = (
     "spec_decode_per_position_acceptance_rates", "per_position_acceptance_rates", "acceptance_rates", "acceptance",
     "alpha",
 )  # fmt: skip
-DRAFTS = re.compile(r"^vllm:spec_decode_num_drafts(?:_total)?(?:\{[^}]*\})? ([0-9.eE+]+)$", re.MULTILINE)
-ACCEPTED = re.compile(
-    r'^vllm:spec_decode_num_accepted_tokens_per_pos(?:_total)?\{[^}]*position="(\d+)"[^}]*\} ([0-9.eE+]+)$',
-    re.MULTILINE,
-)
 LOGGED = re.compile(r"Drafted: (\d+) tokens, Per-position acceptance rate: (\d\.\d+(?:, \d\.\d+)*)")
 
 
@@ -58,13 +54,11 @@ def read(path: Path) -> ReadCurve:
 
 def _counters(text: str) -> ReadCurve | None:
     """Of a metrics page; all engines of the server together."""
-    drafts = sum(float(number) for number in DRAFTS.findall(text))
-    accepted: dict[int, float] = {}
-    for position, number in ACCEPTED.findall(text):
-        accepted[int(position)] = accepted.get(int(position), 0.0) + float(number)
-    if not drafts or not accepted:
+    counted = spec_decode(text, "vllm")
+    if counted is None or not counted.rounds or not counted.by_position:
         return None
-    return ReadCurve(tuple(accepted[place] / drafts for place in sorted(accepted)), False, "vLLM's counters")
+    shares = tuple(accepted / counted.rounds for accepted in counted.by_position)
+    return ReadCurve(shares, False, "vLLM's counters")
 
 
 def _log(text: str) -> ReadCurve | None:

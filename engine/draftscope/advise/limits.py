@@ -11,6 +11,7 @@ from draftscope.advise.candidates import Candidate
 from draftscope.advise.costs import RoundCosts
 from draftscope.advise.model import Predicted, Prefill, steady_ratio
 from draftscope.advise.observed import Observed
+from draftscope.servers.programs.program import ScheduleRange
 
 LONGEST = 100_000  # tokens: an answer that pays only beyond this does not pay
 
@@ -27,15 +28,6 @@ class Limits:
     shortest: int | None  # tokens of an answer from which it pays; None if none does
     off_from: int | None  # readers from which on no candidate pays; None up to the largest known batch
     known_to: int  # that batch
-
-
-@dataclass(frozen=True)
-class Stretch:
-    """From `first` to `last` readers: the gamma of the drafter, 0 for off."""
-
-    first: int
-    last: int
-    gamma: int
 
 
 def limits(
@@ -85,19 +77,19 @@ def off_from(observed: Mapping[Candidate, Observed], costs: RoundCosts) -> int |
     return later[0] if later else None
 
 
-def schedule(drafter: str, observed: Mapping[Candidate, Observed], costs: RoundCosts) -> list[Stretch]:
+def schedule(drafter: str, observed: Mapping[Candidate, Observed], costs: RoundCosts) -> list[ScheduleRange]:
     """The best gamma of a drafter by batch; 0 where none pays. Empty for a drafter without a gamma."""
     own = {each: rounds for each, rounds in observed.items() if each.drafter == drafter and each.gamma is not None}
     if not own:
         return []
     sizes = batches(costs.most_batch)
     best = [_best_gamma(own, costs, batch) for batch in sizes]
-    found: list[Stretch] = []
+    found: list[ScheduleRange] = []
     for batch, after, gamma in zip(sizes, [*sizes[1:], sizes[-1] + 1], best, strict=True):
         if found and found[-1].gamma == gamma:
-            found[-1] = Stretch(found[-1].first, after - 1, gamma)
+            found[-1] = ScheduleRange(found[-1].first, after - 1, gamma)
         else:
-            found.append(Stretch(batch, after - 1, gamma))
+            found.append(ScheduleRange(batch, after - 1, gamma))
     return found
 
 

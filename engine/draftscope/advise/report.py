@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field
 
-from draftscope.advise.limits import Limits, Stretch
+from draftscope.advise.limits import Limits
 from draftscope.advise.model import Predicted
 from draftscope.advise.question import Question
 from draftscope.advise.servers import Ready
 from draftscope.advise.surface import Surface
 from draftscope.advise.verdict import Measured, Verdict
 from draftscope.measure.bench.statistics import Interval
+from draftscope.servers.programs.program import ScheduleRange
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class AdviceReport:
     measured: list[Measured]
     limits: Limits
     alpha: list[Interval]  # the chosen chain's acceptance by position, given that all before was accepted
-    schedule: list[Stretch]  # the chosen drafter's gamma by concurrency
+    schedule: list[ScheduleRange]  # the chosen drafter's gamma by concurrency
     speed_map: SpeedMap | None
     ready: list[Ready]
     surface: Surface | None = None  # what a map with "what if" is drawn from

@@ -50,16 +50,18 @@ def where_it_ends(limits: Limits, name: str) -> list[str]:
     """Where speculation stops paying."""
     said = []
     if limits.off_from is not None and limits.off_from > 1:
-        said.append(f"From {limits.off_from} readers on leave it off (modelled).")
+        said.append(f"Turn it off at {limits.off_from} or more concurrent requests (predicted).")
     elif limits.off_from is None and limits.known_to > 1:
-        said.append(f"It pays up to {limits.known_to} readers, the most that were calibrated (modelled).")
+        said.append(f"It pays up to {limits.known_to} concurrent requests, the most that were calibrated (predicted).")
     if limits.shortest is not None and limits.shortest > 1:
         said.append(f"Answers under {limits.shortest} tokens do not pay.")
     if limits.least_alpha is not None and limits.alpha is not None:
         rates = f"{limits.least_alpha:.2f} (yours: {limits.alpha:.2f})"
         said.append(f"{name} would stop paying below an acceptance rate of {rates}.")
-    else:
+    elif limits.least_tau > 1:
         said.append(f"{name} would stop paying below {limits.least_tau:.2f} tokens a round.")
+    else:  # no round has fewer than one token
+        said.append(f"{name} pays whatever it guesses: its rounds were measured to cost no more than plain ones.")
     return said
 
 

@@ -1,6 +1,6 @@
 """A server of another program as the rest of this room sees it: identify it, stream from it, read what it counted.
 
-`identify(url)` asks the server what it is and returns a `Server` of its dialect. Everything in here is blocking and may
+`identify(url)` asks the server what it is and returns a `Server` of its program. Everything in here is blocking and may
 be called from several threads at once: a `Server` keeps no state of a request. Every failure is a `ServerError`, a
 `DraftscopeError` whose sentence names the URL and what to do about it.
 """
@@ -17,7 +17,6 @@ from draftscope.base.errors import DraftscopeError
 
 HERE = "load its model here (--target MODEL, on the page under Other models)"  # the remedy where a server cannot
 Finish: TypeAlias = Literal["stop", "length"]
-Kind: TypeAlias = Literal["vllm", "sglang", "llama.cpp", "transformers", "draftscope"]
 
 
 class ServerError(DraftscopeError):
@@ -119,7 +118,7 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Offers:
-    """What a server of this dialect can do; a request that needs what is missing is refused with its name."""
+    """What a server of this program can do; a request that needs what is missing is refused with its name."""
 
     ids_in: bool = True  # takes a prompt as token ids
     ids_out: bool = True  # says which tokens it wrote
@@ -140,7 +139,7 @@ class Identity:
     """What a server answered when asked what it is. None: it does not say."""
 
     url: str  # without a trailing slash
-    kind: Kind
+    kind: str  # of a program (`programs/registry.py`), or "draftscope"
     version: str | None
     model: str  # the name that requests carry
     weights: str | None  # the path or hub id that it says it loaded
@@ -155,7 +154,7 @@ class Identity:
 
 
 class Server(ABC):
-    """A server that runs, of one dialect. As a context it closes its connections at the end."""
+    """A server that runs, of one program. As a context it closes its connections at the end."""
 
     identity: Identity
 
@@ -170,7 +169,7 @@ class Server(ABC):
         """Yields the answer as it arrives; closing the iterator closes the connection and so stops the server.
 
         Raises `ServerError`, after what had arrived was yielded, if the server refuses, is silent for too long, closes
-        the stream before its end, or sends what its dialect does not allow.
+        the stream before its end, or sends what its program does not send.
         """
 
     @abstractmethod

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from draftscope.servers.adapter import Server, ServerError
 from draftscope.servers.addresses import permitted
-from draftscope.servers.dialects import llama_cpp, sglang, transformers_serve, vllm
-from draftscope.servers.dialects.base import Cards
+from draftscope.servers.programs import registry
+from draftscope.servers.programs.web_server import Cards
 from draftscope.servers.wire import Limits, Wire
-
-DIALECTS: tuple[Callable[[Wire, Cards, str | None], Server | None], ...] = (
-    vllm.recognise,
-    sglang.recognise,
-    llama_cpp.recognise,
-    transformers_serve.recognise,
-)
 
 
 def identify(url: str, listed: Sequence[str] = (), model: str | None = None, limits: Limits | None = None) -> Server:
@@ -27,12 +20,13 @@ def identify(url: str, listed: Sequence[str] = (), model: str | None = None, lim
     wire = Wire(permitted(url, listed), limits)
     try:
         cards = wire.asked("/v1/models", Cards) or Cards(data=[])  # transformers serve fails there without a cache
-        for recognise in DIALECTS:
-            server = recognise(wire, cards, model)
+        for program in registry.asked_programs():
+            server = program.recognise(wire, cards, model) if program.recognise else None
             if server is not None:
                 return server
     except BaseException:
         wire.close()
         raise
     wire.close()
-    raise ServerError(f"{wire.url} answers as none of vLLM, SGLang, llama.cpp and transformers serve.")
+    known = registry.titles(registry.asked_programs(), "and")
+    raise ServerError(f"{wire.url} answers as none of {known}.")

@@ -16,19 +16,19 @@ def spec_decode(text: str, prefix: str) -> Counted | None:
     totals: dict[str, int] = {}
     positions: dict[int, int] = {}
     for found in LINE.finditer(text):
-        name = found["name"].removeprefix(f"{prefix}:spec_decode_num_")
-        if name == found["name"]:
+        name = found["name"].removeprefix(f"{prefix}:spec_decode_num_").removesuffix("_total")
+        if not found["name"].startswith(f"{prefix}:spec_decode_num_"):
             continue
         value = int(float(found["value"]))
         totals[name] = totals.get(name, 0) + value
         at = POSITION.search(found["labels"] or "")
-        if at and name == "accepted_tokens_per_pos_total" and int(at[1]) < MOST_POSITIONS:
+        if at and name == "accepted_tokens_per_pos" and int(at[1]) < MOST_POSITIONS:
             positions[int(at[1])] = positions.get(int(at[1]), 0) + value
-    if "drafts_total" not in totals and "draft_tokens_total" not in totals:
+    if "drafts" not in totals and "draft_tokens" not in totals:
         return None
     return Counted(
-        rounds=totals.get("drafts_total"),
-        drafted=totals.get("draft_tokens_total"),
-        accepted=totals.get("accepted_tokens_total"),
+        rounds=totals.get("drafts"),
+        drafted=totals.get("draft_tokens"),
+        accepted=totals.get("accepted_tokens"),
         by_position=tuple(positions.get(i, 0) for i in range(max(positions, default=-1) + 1)),
     )

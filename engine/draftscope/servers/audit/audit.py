@@ -22,8 +22,8 @@ from draftscope.servers.audit.verdict import (
     joined,
     sampled_sentence,
 )
-from draftscope.servers.audit.warp import ORDERS
 from draftscope.servers.audit.writer import Writer
+from draftscope.servers.programs.registry import find
 
 Watch = Callable[[Audited | Compared], None]
 
@@ -74,7 +74,7 @@ def audit(
     compared = greedy(writer, tokens, expected, target, rounding)
     state = None
     if not plan.sampling.greedy:
-        for state in sampled(writer, target, tokens, plan, allowance, ORDERS[kind]):
+        for state in sampled(writer, target, tokens, plan, allowance, find(kind).sampling_order):
             watch(state)
     return report(
         server, lab.target.name, plan, allowance, compared, state, lambda n, text: _example(lab, prompts[n], text)

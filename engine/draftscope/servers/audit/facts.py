@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from draftscope.servers.audit.asked import Allowance
-from draftscope.servers.audit.warp import Flags, Floats, Ints, Step, warped
+from draftscope.servers.audit.warp import Flags, Floats, Ints, warped
+from draftscope.servers.programs.program import Step
 from draftscope.verify.sampling import Sampling
 
 TILTS = (-0.4, -0.2, -0.1, -0.05, 0.05, 0.1, 0.2, 0.4, 0.8)  # bets on p^(1 + tilt); each doubled must be computed too

@@ -16,8 +16,8 @@ from draftscope.servers.audit.asked import Allowance, Plan
 from draftscope.servers.audit.evidence import Evidence
 from draftscope.servers.audit.facts import facts_of
 from draftscope.servers.audit.target import Target, refuse_unknown
-from draftscope.servers.audit.warp import Step
 from draftscope.servers.audit.writer import Writer, Written, write
+from draftscope.servers.programs.program import Step
 
 Ended: TypeAlias = Literal["difference", "samples", "time", "failures"]
 MOST_FAILURES = 0.1  # share of all requests; with more, an audit would judge the rest by what a server let through

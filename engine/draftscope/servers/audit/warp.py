@@ -6,25 +6,17 @@ of a truncation rounding decides whether a token is in. Such tokens are marked: 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from draftscope.servers.programs.program import Step
 from draftscope.verify.sampling import Sampling
 
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
 Flags: TypeAlias = NDArray[np.bool_]
-Step: TypeAlias = Literal["temperature", "top_k", "top_p", "min_p"]
-
-ORDERS: Mapping[str, tuple[Step, ...]] = {
-    "vllm": ("temperature", "min_p", "top_k", "top_p"),
-    "sglang": ("temperature", "top_k", "top_p", "min_p"),
-    "transformers": ("temperature", "top_k", "top_p", "min_p"),
-    "llama.cpp": ("top_k", "top_p", "min_p", "temperature"),
-}
 
 
 def warped(

