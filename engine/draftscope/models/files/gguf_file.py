@@ -96,6 +96,9 @@ def inspected(path: Path) -> GgufFile:
 def _described(path: Path, reader: Any) -> GgufFile:
     architecture = str(_value(reader, "general.architecture"))
     _refuse(path, reader, architecture)
+    layers, tensors = int(_value(reader, f"{architecture}.block_count") or 0), len(reader.tensors)
+    if layers > tensors:  # each would become a module
+        raise ValueError(f"it claims {layers:,} layers and holds {tensors:,} tensors")
     ends = [_value(reader, f"tokenizer.ggml.{end}_token_id") for end in ENDS]
     width = _value(reader, f"{architecture}.attention.key_length")
     return GgufFile(
