@@ -13,6 +13,7 @@ from typer.main import get_command
 from draftscope import DraftscopeError
 from draftscope.decode.lab import Lab
 from draftscope.drafters.settings import Settings
+from draftscope.models.files import bounded
 from draftscope.models.loading.chat import Chat, in_template
 from draftscope.trace.events import RunStart
 from draftscope_app.cli import options
@@ -141,6 +142,23 @@ def test_a_template_is_rendered_as_transformers_does(pair: Lab, template: str) -
     turns = [{"role": "system", "content": "be \u00e9 <b>"}, {"role": "user", "content": "hi\n"}]
     wanted = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True, enable_thinking=True)
     assert in_template(tokenizer, turns, "m", enable_thinking=True) == wanted
+
+
+def test_an_answer_that_was_not_waited_for_is_not_the_next_ones(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = chatty(pair)
+    before = read(lab)
+
+    def interrupted(process: subprocess.Popen[str], seconds: float, request: str = "") -> str:
+        assert process.stdin is not None
+        process.stdin.write(request)
+        process.stdin.flush()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(bounded, "_answer", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        read(chatty(pair, "something else"))
+    monkeypatch.undo()
+    assert read(lab) == before
 
 
 def test_the_process_that_renders_ends_with_whoever_asked() -> None:
