@@ -29,6 +29,7 @@ from rich.text import Text
 from typer.main import get_command
 
 import draftscope_app
+from draftscope.base.costs import save
 from draftscope.decode import calibrate
 from draftscope.decode.lab import Lab
 from draftscope.drafters import DrafterOptions, plugins
@@ -223,9 +224,11 @@ def test_findings_are_a_table_on_a_terminal(
 
 
 def test_calibrate_prints_what_it_measured(
-    pair: Lab, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    pair: Lab, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     found = made_calibration()
+    monkeypatch.setenv("DRAFTSCOPE_CACHE", str(tmp_path))
+    save(found)
     monkeypatch.setattr(options, "load", lambda _: pair)
     monkeypatch.setattr(calibrate, "calibration_of", lambda _: found)
     assert json.loads(shown(capsys, "calibrate", "--json")) == json.loads(found.model_dump_json())
@@ -238,6 +241,10 @@ def test_calibrate_prints_what_it_measured(
     assert "draft: c = 0.100 (a draft step takes 0.50 ms), o = 1.00 ms" in lines
     costs = lines[lines.index("draft: c = 0.100 (a draft step takes 0.50 ms), o = 1.00 ms") + 2].split()
     assert costs == ["1", *(f"{found.round_cost('draft', gamma):.2f}" for gamma in (1, 2, 3, 4, 6, 8))]
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("DRAFTSCOPE_CACHE", str(tmp_path / "file"))
+    assert main(["calibrate"]) == ExitCode.OK
+    assert "cannot be written, so this is not kept; set DRAFTSCOPE_CACHE to another folder." in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -85,6 +85,8 @@ def test_kept_figures_come_back_only_for_what_they_belong_to(monkeypatch: pytest
         assert costs.load_saved(found.measured_for.model_copy(update=change)) is None
     path.write_text(path.read_text()[:-20])
     assert costs.load_saved(found.measured_for) is None
+    path.write_bytes(b"\xff\xfe no text")
+    assert costs.load_saved(found.measured_for) is None
 
 
 def test_a_folder_that_cannot_be_written_loses_nothing_else(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

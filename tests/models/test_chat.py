@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
+import psutil
 import pytest
 import typer
 from typer.main import get_command
@@ -9,11 +13,13 @@ from typer.main import get_command
 from draftscope import DraftscopeError
 from draftscope.decode.lab import Lab
 from draftscope.drafters.settings import Settings
-from draftscope.models.loading.chat import Chat
+from draftscope.models.files import bounded
+from draftscope.models.loading.chat import Chat, in_template
 from draftscope.trace.events import RunStart
 from draftscope_app.cli import options
 from draftscope_app.cli.fields import Given, takes
 from tests.conftest import byte_tokenizer, letters
+from tests.support import gguf_files
 
 TEMPLATE = (
     "{{ bos_token }}{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}"
@@ -83,7 +89,11 @@ def test_drafters_write_plains_tokens_after_a_template(pair: Lab) -> None:
         (TEMPLATE, Chat(raw=True, system="x"), "system = 'x' needs a chat template, but the prompt is read raw"),
         (None, Chat(system="x"), "but this model has no chat template; leave it out."),
         (None, Chat(thinking=True), "thinking = True needs a chat template"),
-        (NO_SYSTEM, Chat(system="x"), r"refuses this prompt \(no system role\); leave the system message out"),
+        (
+            NO_SYSTEM,
+            Chat(system="x"),
+            r"of 'byte-target' fails on this prompt \(no system role\); leave the system message out",
+        ),
         (NO_SYSTEM, Chat(thinking=True), "this model's chat template has no thinking mode; leave it out."),
     ],
 )
@@ -93,6 +103,78 @@ def test_unsupported_options_of_a_template_are_refused_in_one_sentence(
     lab = chatty(pair, template) if template else pair
     with pytest.raises(DraftscopeError, match=sentence):
         lab.encode("hi", 1, chat)
+
+
+ENDLESS = "{% for a in range(99999) %}{% for b in range(99999) %}{% for c in range(99999) %}" + "{% endfor %}" * 3
+HOSTILE = {
+    "a long text": ("{{ 'a' * 200000 }}", r"it writes 200,000 characters, and 100,002 are read"),
+    "a text beyond memory": ("{{ 'a'.center(10 ** 11) }}", "it takes more than 2 GiB of memory"),
+    "a list beyond memory": ("{{ [0] * 10 ** 11 }}", "it takes more than 2 GiB of memory"),
+    "a text that doubles": (
+        "{% set n = namespace(t='ab') %}{% for i in range(60) %}{% set n.t = n.t ~ n.t %}{% endfor %}{{ n.t|length }}",
+        "it takes (longer than|more than)",
+    ),
+    "loops": (ENDLESS, "it takes longer than 0.5 s"),
+    "a power": ("{{ 10 ** (10 ** 9) }}", "it takes longer than 0.5 s"),
+    "a large text": ("{{ 'a' * 300000000 }}", "it (takes|writes)"),
+    "a range": ("{% for a in range(10 ** 9) %}{% endfor %}", "Range too big"),
+    "recursion": ("{% macro f() %}{{ f() }}{{ f() }}{% endmacro %}{{ f() }}", "maximum recursion depth exceeded"),
+    "syntax": ("{{", "unexpected 'end of template'"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_template_has_bounds(pair: Lab, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three nested loops held the engine process for hours; a text of 300 million characters took a gigabyte of it."""
+    template, bound = HOSTILE[name]
+    lab = chatty(pair)
+    assert read(lab)  # the process that renders is ready
+    monkeypatch.setattr("draftscope.models.loading.chat.SECONDS", 0.5)
+    with pytest.raises(DraftscopeError, match=rf"The chat template of 'byte-target' fails on this prompt \({bound}"):
+        chatty(pair, template).encode("hi", 1, Chat())
+    monkeypatch.undo()
+    assert read(lab) == "<|endoftext|><user>hi\n<assistant><think></think>"  # the next one is rendered as before
+
+
+@pytest.mark.parametrize("template", [TEMPLATE, gguf_files.CHAT, "{{ messages | tojson }} {{ eos_token }}\n"])
+def test_a_template_is_rendered_as_transformers_does(pair: Lab, template: str) -> None:
+    tokenizer = chatty(pair, template).tokenizer
+    turns = [{"role": "system", "content": "be \u00e9 <b>"}, {"role": "user", "content": "hi\n"}]
+    wanted = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True, enable_thinking=True)
+    assert in_template(tokenizer, turns, "m", enable_thinking=True) == wanted
+
+
+def test_an_answer_that_was_not_waited_for_is_not_the_next_ones(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = chatty(pair)
+    before = read(lab)
+
+    def interrupted(process: subprocess.Popen[str], seconds: float, request: str = "") -> str:
+        assert process.stdin is not None
+        process.stdin.write(request)
+        process.stdin.flush()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(bounded, "_answer", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        read(chatty(pair, "something else"))
+    monkeypatch.undo()
+    assert read(lab) == before
+
+
+def test_the_process_that_renders_ends_with_whoever_asked() -> None:
+    """Also one that was killed, and one whose template never ends."""
+    ask = f"""
+import os, threading
+from draftscope.models.files.bounded import BOUNDED
+given = dict(messages=[], variables={{}}, most=9)
+BOUNDED.ask("render", 5, template="", **given)
+print(BOUNDED._process.pid, flush=True)
+threading.Thread(target=BOUNDED.ask, args=("render", 0.5), kwargs=given | dict(template={ENDLESS!r})).start()
+os.kill(os.getpid(), 9)
+"""
+    asked = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True)
+    process = psutil.Process(int(asked.stdout)) if psutil.pid_exists(int(asked.stdout)) else None
+    assert process is None or process.wait(timeout=30) is None
 
 
 def test_the_command_line_has_the_switches() -> None:

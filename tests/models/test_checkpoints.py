@@ -31,6 +31,7 @@ from draftscope.models.loading.checkpoints import (
     load_model,
     refuse_other_vocabulary,
 )
+from draftscope.models.loading.converted import weights_of
 from draftscope.models.loading.devices import pick_device_map
 from draftscope.models.probe import probed
 from tests.conftest import byte_tokenizer, letters, random_llama
@@ -73,13 +74,6 @@ def test_encoders_are_refused(tmp_path: Path) -> None:
     small = T5Config(vocab_size=40, d_model=16, d_kv=8, d_ff=16, num_layers=1, num_heads=2)
     T5ForConditionalGeneration(small).save_pretrained(tmp_path / "t5")
     assert "is a 't5', not a decoder-only language model; choose another model." in refused(tmp_path / "t5")
-
-
-def test_a_header_longer_than_its_file_is_refused(tmp_path: Path) -> None:
-    random_llama(1, 8, layers=1, hidden=16).save_pretrained(tmp_path)
-    weights = tmp_path / "model.safetensors"
-    weights.write_bytes(b"\xff" * 8 + weights.read_bytes()[8:])
-    assert "are damaged; download or write them again" in refused(tmp_path)
 
 
 def test_a_checkpoint_that_lacks_weights_is_refused(tmp_path: Path) -> None:
@@ -150,13 +144,15 @@ def test_a_wrong_device_map_is_refused_in_one_sentence(name: str, device: str, s
 class Hub:
     """Answers as the hub would, or raises `error`."""
 
-    def __init__(self, error: Exception | None = None, files: tuple[str, ...] = (), stored: int = 0) -> None:
-        self.error, self.files, self.stored = error, files, stored
+    def __init__(
+        self, error: Exception | None = None, files: tuple[str, ...] = (), stored: int = 0, size: int | None = None
+    ) -> None:
+        self.error, self.files, self.stored, self.size = error, files, stored, size
 
     def model_info(self, *_: object, **__: object) -> object:
         if self.error is not None:
             raise self.error
-        siblings = [type("File", (), {"rfilename": name}) for name in self.files]
+        siblings = [type("File", (), {"rfilename": name, "size": self.size}) for name in self.files]
         return type(
             "Info", (), {"siblings": siblings, "safetensors": type("T", (), {"parameters": {"BF16": self.stored}})}
         )
@@ -174,6 +170,7 @@ def answer(kind: type[Exception]) -> Exception:
         (Hub(answer(RevisionNotFoundError)), "'some/one' has no revision 'v9'"),
         (Hub(TimeoutError("slow")), "not in the hub's cache, and huggingface.co does not answer"),
         (Hub(files=("config.json", "pytorch_model.bin")), "has no safetensors"),
+        (Hub(files=("config.json",), size=10**9), "'some/one/config.json' has 954 MiB, and at most 16 MiB are read"),
     ],
 )
 def test_the_hubs_errors_become_one_sentence(monkeypatch: pytest.MonkeyPatch, found: Hub, sentence: str) -> None:
@@ -337,12 +334,12 @@ def test_an_index_may_not_name_a_pickle_or_a_file_elsewhere(tmp_path: Path) -> N
     find(folder, HOW)
 
 
-@pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json", "generation_config.json"])
+@pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json", "generation_config.json", "converted.json"])
 def test_a_pipe_in_a_folder_is_refused_before_it_is_read(tmp_path: Path, name: str) -> None:
     """It hung the engine process, and everybody's runs with it."""
     random_llama(5, 258).save_pretrained(tmp_path)
     byte_tokenizer().save_pretrained(tmp_path)
-    (tmp_path / name).unlink()
+    (tmp_path / name).unlink(missing_ok=True)
     os.mkfifo(tmp_path / name)
     assert f"'{name}' in '{tmp_path}' is a pipe or a device" in refused(tmp_path)
     with pytest.raises(DraftscopeError, match="is a pipe or a device"):
@@ -364,3 +361,55 @@ def test_an_index_on_the_hub_is_looked_at_before_its_weights_are_downloaded(
     monkeypatch.setattr(hub, "hf_hub_download", lambda repo, name, revision: str(tmp_path / name))
     with pytest.raises(DraftscopeError, match=r"names 'model\.bin', which is no safetensors file"):
         find("owner/name", HOW)
+
+
+# Claims.
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer_config.json", "tokenizer.json", "chat_template.jinja"])
+def test_a_file_that_is_larger_than_any_real_one_is_refused_before_it_is_read(tmp_path: Path, name: str) -> None:
+    random_llama(5, 258).save_pretrained(tmp_path)
+    byte_tokenizer().save_pretrained(tmp_path)
+    with (tmp_path / name).open("wb") as file:
+        file.truncate(65 * 2**20)
+    most = 64 if name == "tokenizer.json" else 16
+    assert f"{name}' has 65 MiB, and at most {most} MiB are read of such a file" in refused(tmp_path)
+
+
+@pytest.mark.parametrize("place", ["", "text_config"])
+@pytest.mark.parametrize("key", ["num_hidden_layers", "n_layer", "num_local_experts"])
+def test_more_layers_than_any_model_has_are_refused_before_they_are_built(tmp_path: Path, key: str, place: str) -> None:
+    random_llama(5, 258).save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    config |= {place: {key: 10**9}} if place else {key: 10**9}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    assert f"claims 1,000,000,000 in '{key}', and at most 2,048 are built" in refused(tmp_path)
+
+
+def of_header(header: object, data: int = 8) -> bytes:
+    text = json.dumps(header).encode()
+    return len(text).to_bytes(8, "little") + text + bytes(data)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        (2**60).to_bytes(8, "little") + b"{}",
+        (10**8 + 1).to_bytes(8, "little") + b"{}",
+        of_header({"a": {"dtype": "F32", "shape": [2**40], "data_offsets": [0, 2**42]}}),
+        of_header({"a": {"dtype": "F32", "shape": [2**40, 2**40], "data_offsets": [0, 8]}}),
+        of_header({"a": {"dtype": "F32", "shape": ["b"], "data_offsets": [0, 8]}}),
+        of_header([]),
+        b"",
+    ],
+)  # fmt: skip
+def test_safetensors_are_believed_no_further_than_their_size(tmp_path: Path, written: bytes) -> None:
+    random_llama(5, 258).save_pretrained(tmp_path)
+    (tmp_path / "model.safetensors").write_bytes(written)
+    assert f"The weights in '{tmp_path}' are damaged (Error while deserializing header: " in refused(tmp_path)
+
+
+@pytest.mark.parametrize("record", ["[]", "5", "[" * 100_000, '{"weights": "4-bit"}', "{}"])
+def test_a_record_of_a_conversion_that_none_wrote_is_no_error(tmp_path: Path, record: str) -> None:
+    (tmp_path / "converted.json").write_text(record)
+    assert weights_of(tmp_path) == ("4-bit" if "weights" in record else "")

@@ -261,6 +261,10 @@ REFUSED: dict[str, tuple[Write, str]] = {
         lambda path, network: gguf_files.write(path, network, TOKENIZER, more={"split.count": 3}),
         "is one of 3 parts; merge them with 'llama-gguf-split --merge'.",
     ),
+    "layers": (
+        lambda path, network: gguf_files.write(path, network, TOKENIZER, layers=10**9),
+        "is damaged or incomplete (it claims 1,000,000,000 layers and holds ",
+    ),
     "scaling": (
         lambda path, network: gguf_files.write(path, network, TOKENIZER, more={"llama.rope.scaling.type": "yarn"}),
         "scales its rotary angles ('yarn'), which is not read from GGUF files",

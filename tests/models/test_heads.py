@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import zipfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -719,6 +720,15 @@ def test_an_invalid_vocabulary_subset_is_refused(d2t: list[int], t2d: list[int] 
         load_head("eagle3", rewritten(folder, tensors=change), LENDER)
 
 
+def deflate(path: Path) -> None:
+    """torch reads such files, and writes none: a megabyte can hold a gigabyte of zeros."""
+    with zipfile.ZipFile(path) as archive:
+        entries = {entry.filename: archive.read(entry) for entry in archive.infolist()}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in entries.items():
+            archive.writestr(name, data)
+
+
 def test_broken_folders_are_refused_in_one_sentence(tmp_path: Path) -> None:
     def refused(kind: str = "eagle3", source: str | Path = tmp_path) -> str:
         with pytest.raises(DraftscopeError) as error:
@@ -738,6 +748,11 @@ def test_broken_folders_are_refused_in_one_sentence(tmp_path: Path) -> None:
     assert "are damaged or contain more than tensors" in refused()
     torch.save([torch.zeros(1)], tmp_path / "pytorch_model.bin")
     assert "is not a dictionary of tensors" in refused()
+    torch.save({"fc.weight": torch.zeros(1).expand(2**33, 4)}, tmp_path / "pytorch_model.bin")
+    assert "claims 137,438,953,472 bytes in 'fc.weight' and has 1," in refused()
+    torch.save({"fc.weight": torch.zeros(2**22)}, tmp_path / "pytorch_model.bin")
+    deflate(tmp_path / "pytorch_model.bin")
+    assert "claims 16,77" in refused() and " bytes unpacked and has " in refused()
     save_file({"fc.weight": torch.zeros(1)}, tmp_path / "model.safetensors")
     assert "'hidden_size': null" in refused()
     assert "say which kind of head it is" in refused("speculators")

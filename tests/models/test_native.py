@@ -25,6 +25,8 @@ from tests.conftest import random_llama
 
 pytest.importorskip("numba")
 
+from numba import cfunc, types
+from numba.core import caching, config
 
 WINDOW = 6  # shorter than the texts
 MIXED = ["sliding_attention", "full_attention", "sliding_attention"]
@@ -336,3 +338,23 @@ def test_accelerated_modules_keep_their_weights() -> None:
     accelerate(network)
     assert {name: weight.data_ptr() for name, weight in network.state_dict().items()} == before
     assert isinstance(network.model.layers[0].mlp.down_proj, FastLinear)
+
+
+def test_programs_are_compiled_where_nothing_can_be_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a container whose package and home are read-only, numba compiled nothing: forwards took the slow way."""
+    (tmp_path / "a file").touch()
+    for locator in (caching.InTreeCacheLocator, caching.UserWideCacheLocator):
+        monkeypatch.setattr(locator, "get_cache_path", lambda _: str(tmp_path / "a file" / "in it"))
+    folders: list[str] = []
+
+    def compiled() -> int:
+        folders.append(config.CACHE_DIR)
+        return int(cfunc(types.int64(types.int64), cache=True)(doubled).ctypes(21))
+
+    assert available.kept_or_not(compiled) == 42
+    before, during = folders
+    assert before == config.CACHE_DIR and during and not Path(during).exists()
+
+
+def doubled(number: int) -> int:
+    return 2 * number

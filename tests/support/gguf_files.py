@@ -29,13 +29,14 @@ def write(
     architecture: str = "",
     more: dict[str, Any] | None = None,
     tensors: dict[str, Tensor] | None = None,
+    layers: int | None = None,
 ) -> Path:
     """`network` as a GGUF file whose matrices have the type `kind`. `more` are numbers and texts of the metadata,
-    `tensors` are written beside the network's own."""
+    `tensors` are written beside the network's own, and `layers` is what the file claims instead of the truth."""
     config = network.config
     name = architecture or config.model_type.removesuffix("_text")
     file = gguf.GGUFWriter(str(path), name)
-    _write_shape(file, config)
+    _write_shape(file, config, config.num_hidden_layers if layers is None else layers)
     if isinstance(tokenizer, LlamaTokenizer):
         _write_sentencepiece(file, tokenizer)
     elif tokenizer is not None:
@@ -97,9 +98,9 @@ def dequantized(weight: Tensor, kind: gguf.GGMLQuantizationType) -> Tensor:
     return torch.from_numpy(gguf.quants.dequantize(gguf.quants.quantize(values, kind), kind))
 
 
-def _write_shape(file: gguf.GGUFWriter, config: Any) -> None:
+def _write_shape(file: gguf.GGUFWriter, config: Any, layers: int) -> None:
     width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    file.add_block_count(config.num_hidden_layers)
+    file.add_block_count(layers)
     file.add_context_length(config.max_position_embeddings)
     file.add_embedding_length(config.hidden_size)
     file.add_feed_forward_length(config.intermediate_size)

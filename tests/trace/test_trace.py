@@ -116,6 +116,14 @@ def test_a_truncated_trace_keeps_what_is_whole(pair: Lab, tmp_path: Path, zipped
         (b"\x1f\x8bnot gzip", "is not a Draftscope trace"),
         (gzip.compress(b"PK", mtime=0), "is not a Draftscope trace"),
         (b'{"kind": "run_start", "schema_version": 99}\n', "was written in trace version 99"),
+        (
+            b'{"kind": "run_start", "schema_version": "2"}\n',
+            r"trace version as \"2\", which is no whole number",
+        ),
+        (b'{"kind": "run_start", "schema_version": 2.0}\n', r"trace version as 2\.0, which is no whole number"),
+        (b'{"kind": "run_start", "schema_version": true}\n', "trace version as true, which is no whole number"),
+        (b'{"kind": "run_start", "schema_version": null}\n', "trace version as null, which is no whole number"),
+        (b'{"kind": "run_start", "schema_version": [1, 2]}\n', r"trace version as \[1,2\], which is no whole number"),
         (b'{"kind":"prefill","run":"r","lane":"l","tokens":1,"start":0,"end":1}\n', "first lines are missing"),
     ],
 )
@@ -163,6 +171,24 @@ def test_a_small_file_that_unpacks_to_much_is_refused_at_once(
     if "MiB unpacked" not in said:  # that one is full of whole events
         assert time.thread_time() - began < 5.0
         assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 400 * 1024
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda number: {}, "more than 10,000 events say how much of the prompt was read; record the run again."),
+        (lambda number: {"sequence": number}, "more than 4,096 texts are decoded at once; record the run again."),
+    ],
+)
+def test_a_prompt_that_is_read_without_end_is_refused(
+    pair: Lab, tmp_path: Path, change: Callable[[int], dict[str, int]], sentence: str
+) -> None:
+    """120,000 such lines were taken, and kept the page busy."""
+    start, prefill, *_ = pair.decode("a", max_new_tokens=1).events
+    path = tmp_path / "long.jsonl"
+    files.write(path, [start, *(prefill.model_copy(update=change(number)) for number in range(12_000))])
+    with pytest.raises(DraftscopeError, match=f"'long.jsonl' cannot be right: in lane 'run', {sentence}"):
+        files.read(path)
 
 
 def test_many_lanes_are_read_in_linear_time(pair: Lab, tmp_path: Path) -> None:

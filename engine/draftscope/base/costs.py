@@ -17,7 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from draftscope.base.cache import cache_folder
 
@@ -228,7 +228,7 @@ def load_saved(measured_for: MeasuredFor) -> Calibration | None:
     path = home() / f"{measured_for.key}.json"
     try:
         found = Calibration.model_validate_json(path.read_text())
-    except (OSError, ValidationError):
+    except (OSError, ValueError):  # no JSON of a calibration, or no text at all
         return None
     return found if found.measured_for == measured_for else None
 

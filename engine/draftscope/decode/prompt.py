@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.decode.pair import LoadedPair
+from draftscope.models.files.tokenizer_file import without_panic
 from draftscope.models.loading.chat import Chat
 
 LONGEST_TOKEN = 64  # characters; a longer prompt for each token of the context cannot fit
@@ -21,9 +22,10 @@ def read_prompt(pair: LoadedPair, prompt: str, max_new_tokens: int, chat: Chat) 
         raise DraftscopeError(
             f"The prompt has {len(prompt):,} characters and the models read {room:,} tokens; shorten it."
         )
-    rendered = chat.render(pair.tokenizer, prompt)
+    rendered = chat.render(pair.tokenizer, prompt, pair.target.name)
     text, special = (prompt, True) if rendered is None else (rendered, False)  # a template has its own BOS
-    tokens: list[int] = pair.tokenizer(text, add_special_tokens=special)["input_ids"]
+    with without_panic(pair.target.name):
+        tokens: list[int] = pair.tokenizer(text, add_special_tokens=special)["input_ids"]
     if not tokens:
         raise DraftscopeError("The chat template turns this prompt into nothing; decode without it (--raw).")
     _refuse_tokens(pair, tokens)

@@ -15,6 +15,7 @@ from draftscope.decode.sessions import through_text
 from draftscope.decode.start import Asked, run_start
 from draftscope.drafters.registry import find
 from draftscope.drafters.settings import Settings
+from draftscope.models.loading.chat import in_template
 from draftscope.servers.adapter import Chunk, Counted, Finish, Identity, Message, Offers, Request, Server
 from draftscope.trace.events import RunStart
 
@@ -99,7 +100,7 @@ class EngineLane(Server):
 
     def render(self, messages: Sequence[Message]) -> tuple[int, ...]:
         turns = [{"role": each.role, "content": each.content} for each in messages]
-        return self.tokenize(self._lab.tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True))
+        return self.tokenize(in_template(self._lab.tokenizer, turns, self._lab.target.name))
 
     def close(self) -> None:
         """Waits for the current round, which a race that was stopped leaves to its thread; no further one begins.

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, cast
 
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 from draftscope.base.errors import DraftscopeError, quoted
 from draftscope.trace.events import EVENT, SCHEMA_VERSION, AnyEvent
@@ -129,15 +129,22 @@ def read(path: str | Path, most_bytes: int = MAX_BYTES) -> Recording:
 def _version(path: Path, first: bytes) -> int:
     """The schema version in the first line; the present one if it has none. Raises ValueError if it is no JSON."""
     start = from_json(first)
-    version = start.get("schema_version") if isinstance(start, dict) else None
-    if isinstance(version, int) and not OLDEST <= version <= SCHEMA_VERSION:
+    if not isinstance(start, dict):
+        return SCHEMA_VERSION
+    version = start.get("schema_version", SCHEMA_VERSION)
+    if type(version) is not int:  # True is an int as well
+        raise DraftscopeError(
+            f"'{path.name}' gives its trace version as {quoted(to_json(version).decode())}, which is no whole number; "
+            "record the run again."
+        )
+    if not OLDEST <= version <= SCHEMA_VERSION:
         raise DraftscopeError(
             f"'{path.name}' was written in trace version {quoted(version)}, and this Draftscope reads {OLDEST} to "
             f"{SCHEMA_VERSION}; open it with the Draftscope that wrote it, or record the run again."
         )
-    if isinstance(start, dict) and start.get("kind") in LATER:
+    if start.get("kind") in LATER:
         raise DraftscopeError(f"'{path.name}' does not begin with the start of a run; its first lines are missing.")
-    return version if isinstance(version, int) else SCHEMA_VERSION
+    return version
 
 
 def _event(text: bytes, version: int) -> AnyEvent:

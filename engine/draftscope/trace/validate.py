@@ -32,6 +32,8 @@ CLOSE = 2e-7  # a uniform this near to its threshold: rounding decides the resul
 RENEWED = 1e-4  # by how much a probability may miss the one worked out from the distributions before
 LEAST = 1e-4  # mass: what is left of less is mostly rounding
 CLOCK_MS = 0.01
+MOST_PREFILLS = 10_000  # of a sequence: one for every piece of its prompt
+MOST_SEQUENCES = 4096  # of a lane
 BLOCK = "block"
 CHOSEN = ("greedy", "deterministic")  # the target's own token decides
 COMPARED = ("typical", "top-k")  # p itself is compared with the threshold
@@ -59,8 +61,10 @@ class Validator:
             raise ImpossibleError(f"a {event.kind} of lane '{quoted(event.lane)}' comes before the lane's start")
         lane = sequences.setdefault(event.sequence, _Lane())
         try:
+            if len(sequences) > MOST_SEQUENCES:
+                raise ImpossibleError(f"more than {MOST_SEQUENCES:,} texts are decoded at once")
             if isinstance(event, Prefill):
-                _refuse_backwards(event.start, event.end, 0.0)
+                lane.prefill(event)
             elif isinstance(event, Round):
                 check_round(event, self._mass)
                 lane.add(event)
@@ -90,11 +94,17 @@ class _Lane:
     """One sequence of one lane so far."""
 
     def __init__(self) -> None:
-        self.rounds = 0
+        self.prefills = self.rounds = 0
         self.clock = 0.0  # ms
         self.tokens: list[int] = []
         self.text: list[str] = []
         self.cut = False
+
+    def prefill(self, event: Prefill) -> None:
+        _refuse_backwards(event.start, event.end, 0.0)
+        self.prefills += 1
+        if self.prefills > MOST_PREFILLS:
+            raise ImpossibleError(f"more than {MOST_PREFILLS:,} events say how much of the prompt was read")
 
     def add(self, event: Round | Burst) -> None:
         if self.cut:

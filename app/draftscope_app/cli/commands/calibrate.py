@@ -39,6 +39,10 @@ def calibrate(
         found = measure(lab) if again else calibration_of(lab)
     if again:
         costs.save(found)
+    if costs.load_saved(found.measured_for) is None:
+        terminal.say(
+            f"'{costs.home()}' cannot be written, so this is not kept; set DRAFTSCOPE_CACHE to another folder."
+        )
     if json:
         print(found.model_dump_json())
     else:

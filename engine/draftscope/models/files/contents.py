@@ -1,20 +1,30 @@
-"""What a model's folder may contain: files that can be read to their end, and an index that stays inside it."""
+"""What a model's folder may contain: files that can be read to their end, of a bounded size, and an index that stays
+inside it."""
 
 from __future__ import annotations
 
 import json
+import re
 import stat
 from pathlib import Path
 
 from draftscope.base.errors import DraftscopeError, quoted
 
 INDEX = ".index.json"  # of weights in several files: tensor -> file
+MIB = 2**20
+MOST_BYTES = 16 * MIB  # of a file that is read whole: real configurations have kilobytes
+MOST_LARGE = 64 * MIB  # of an index or a vocabulary: the largest real ones have about 35 MB
+LARGE = ("tokenizer.json", "tokenizer.model", "vocab.json", "merges.txt", INDEX)  # how their names end
+WHOLE = (".json", ".model", ".txt", ".jinja", ".tiktoken")  # suffixes of files that are read whole
+MOST_MODULES = 2048  # layers or experts in a layer: the largest real ones have about 130 and 512
+COUNTED = re.compile(r"layers$|n_layer$|experts$")  # keys of such numbers
 SAFE, PICKLED = (".safetensors",), (".safetensors", ".bin", ".pt", ".pth")
 
 
 def refuse_folder(folder: Path, allow_pickle: bool = False) -> None:
-    """Raises `DraftscopeError` for a folder with a pipe or a device in it, which might be read without end, or with an
-    index that names something other than a weight file in the folder: transformers would load it."""
+    """Raises `DraftscopeError` for a folder with a pipe or a device in it, which might be read without end, with a file
+    that is too large to be read whole, or with an index that names something other than a weight file in the folder:
+    transformers would load it."""
     for path in sorted(folder.iterdir()):
         try:
             mode = path.stat().st_mode
@@ -24,8 +34,37 @@ def refuse_folder(folder: Path, allow_pickle: bool = False) -> None:
             raise DraftscopeError(
                 f"'{quoted(path.name)}' in '{folder}' is a pipe or a device, not a file; replace it by a file."
             )
+        refuse_size(path)
         if path.name.endswith(INDEX):
             refuse_index(path, allow_pickle)
+
+
+def refuse_size(path: Path, size: int | None = None) -> None:
+    """Raises `DraftscopeError` for a file that is read whole and larger than any real one: JSON of nothing but brackets
+    takes twenty times its size once it is parsed. `size` in bytes, where the file is not here yet."""
+    size = path.stat().st_size if size is None else size
+    most = MOST_LARGE if path.name.endswith(LARGE) else MOST_BYTES
+    if path.suffix in WHOLE and size > most:
+        raise DraftscopeError(
+            f"'{path}' has {size / MIB:,.0f} MiB, and at most {most // MIB} MiB are read of such a file; download or "
+            "write it again."
+        )
+
+
+def refuse_layers(path: Path) -> None:
+    """Raises `DraftscopeError` for a config.json of more layers or experts than any model has: each becomes a module
+    before any weight is looked at. A file that is no JSON is left to whoever reads it."""
+    refuse_size(path)
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return
+    parts = [found, *found.values()] if isinstance(found, dict) else []
+    for key, value in [item for part in parts if isinstance(part, dict) for item in part.items()]:
+        if isinstance(value, int) and value > MOST_MODULES and COUNTED.search(key):
+            raise DraftscopeError(
+                f"'{path}' claims {value:,} in '{quoted(key)}', and at most {MOST_MODULES:,} are built; write it again."
+            )
 
 
 def refuse_index(path: Path, allow_pickle: bool = False) -> None:

@@ -87,16 +87,27 @@ def inspected(path: Path) -> GgufFile:
             "save_pretrained."
         )
     reader = _read(path)
+    try:
+        return _described(path, reader)
+    except DAMAGED as error:  # a value of another type than its key has
+        raise _damaged(path, error) from None
+
+
+def _described(path: Path, reader: Any) -> GgufFile:
     architecture = str(_value(reader, "general.architecture"))
     _refuse(path, reader, architecture)
+    layers, tensors = int(_value(reader, f"{architecture}.block_count") or 0), len(reader.tensors)
+    if layers > tensors:  # each would become a module
+        raise ValueError(f"it claims {layers:,} layers and holds {tensors:,} tensors")
     ends = [_value(reader, f"tokenizer.ggml.{end}_token_id") for end in ENDS]
+    width = _value(reader, f"{architecture}.attention.key_length")
     return GgufFile(
         path=path,
         architecture=architecture,
         stored=_stored(reader),
         pre_tokenizer=str(_value(reader, "tokenizer.ggml.pre") or ""),
         ends=tuple(dict.fromkeys(int(end) for end in ends if end is not None)),
-        head_width=_value(reader, f"{architecture}.attention.key_length"),
+        head_width=None if width is None else int(width),
         rotary_factors=tuple(
             float(factor)
             for tensor in reader.tensors
@@ -109,13 +120,20 @@ def inspected(path: Path) -> GgufFile:
 def _read(path: Path) -> Any:
     try:
         from gguf import GGUFReader
+
+        from draftscope.models.files.gguf_header import refuse_claims
     except ModuleNotFoundError:
         raise DraftscopeError(f"'{path}' needs the package gguf; install it with 'pip install gguf'.") from None
+    refuse_claims(path)
     try:
         return GGUFReader(path)
     except DAMAGED as error:
-        reason = str(error).split("\n")[0][:120].rstrip(".")
-        raise DraftscopeError(f"'{path}' is damaged or incomplete ({reason}); download it again.") from None
+        raise _damaged(path, error) from None
+
+
+def _damaged(path: Path, error: Exception) -> DraftscopeError:
+    reason = str(error).split("\n")[0][:120].rstrip(".")
+    return DraftscopeError(f"'{path}' is damaged or incomplete ({reason}); download it again.")
 
 
 def _value(reader: Any, key: str) -> Any:

@@ -19,7 +19,7 @@ from huggingface_hub.errors import (
 )
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.models.files.contents import INDEX
+from draftscope.models.files.contents import INDEX, refuse_size
 
 PATIENCE_S = 5.0
 # No network, no name service, a timeout, an overloaded hub, offline mode: errors of the hub's HTTP client (httpx or
@@ -39,10 +39,11 @@ class Listing:
 def listing(repo: str, revision: str | None) -> Listing | None:
     """The hub's answer about a model; None if the hub does not answer, so that only its local cache can be used.
 
-    Raises `DraftscopeError` if the id or revision does not exist, or access is not permitted.
+    Raises `DraftscopeError` if the id or revision does not exist, access is not permitted, or a file is too large to be
+    read whole.
     """
     try:
-        info = HfApi().model_info(repo, revision=revision, timeout=PATIENCE_S)
+        info = HfApi().model_info(repo, revision=revision, timeout=PATIENCE_S, files_metadata=True)
     except HFValidationError:
         raise DraftscopeError(f"'{repo}' is neither a folder nor a hub id such as 'owner/name'; check it.") from None
     except GatedRepoError:
@@ -56,6 +57,8 @@ def listing(repo: str, revision: str | None) -> Listing | None:
     except NO_ANSWER as error:
         LOG.info("The hub did not answer for '%s'.", repo, exc_info=error)
         return None
+    for sibling in info.siblings or ():
+        refuse_size(Path(repo, sibling.rfilename), sibling.size or 0)
     files = tuple(sibling.rfilename for sibling in info.siblings or ())
     return Listing(files, Counter(info.safetensors.parameters if info.safetensors else {}))
 
@@ -84,3 +87,12 @@ def cached(repo: str, revision: str | None) -> Path | None:
     """The folder of a model in the hub's cache on this machine; None if it is not cached."""
     found = try_to_load_from_cache(repo, "config.json", revision=revision)
     return Path(found).parent if isinstance(found, str) else None
+
+
+def file(repo: str, name: str, revision: str | None, online: bool) -> Path | None:
+    """A file of a model, downloaded if the hub may be asked; None if it cannot be had, or there is none."""
+    try:
+        return Path(hf_hub_download(repo, name, revision=revision, local_files_only=not online))
+    except (OSError, HfHubHTTPError, HFValidationError, json.JSONDecodeError) as error:
+        LOG.info("'%s' of '%s' could not be had.", name, repo, exc_info=error)
+        return None

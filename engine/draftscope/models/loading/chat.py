@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from jinja2 import TemplateError
-
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.settings import GeneralSettings
+from draftscope.models.files.bounded import BOUNDED, RefusedError
+
+SECONDS = 3.0  # for one prompt; real templates take milliseconds
+MOST_ADDED = 100_000  # characters; the longest real ones write about 10,000
 
 
 @dataclass(frozen=True)
@@ -23,10 +25,11 @@ class Chat:
     def of(cls, settings: GeneralSettings) -> Chat:
         return cls(settings.raw, settings.system, settings.thinking)
 
-    def render(self, tokenizer: Any, prompt: str) -> str | None:
+    def render(self, tokenizer: Any, prompt: str, whose: str) -> str | None:
         """The text that the model reads, or None if it is the prompt itself.
 
-        Raises `DraftscopeError` for a system message or a thinking mode that the template does not support.
+        Raises `DraftscopeError` for a system message or a thinking mode that the template does not support, or for a
+        template beyond its bounds; `whose` names the model.
         """
         template = getattr(tokenizer, "chat_template", None)
         if self.raw or not template:
@@ -36,18 +39,31 @@ class Chat:
             raise DraftscopeError("thinking = True: this model's chat template has no thinking mode; leave it out.")
         system = [{"role": "system", "content": self.system}] if self.system else []
         messages = [*system, {"role": "user", "content": prompt}]
-        try:
-            rendered: str = tokenizer.apply_chat_template(
-                messages, tokenize=False, add_generation_prompt=True, enable_thinking=self.thinking
-            )
-        except (TemplateError, ValueError, TypeError) as error:
-            reason = str(error).split("\n")[0][:120].rstrip(".")
-            raise DraftscopeError(
-                f"The chat template refuses this prompt ({reason}); leave the system message out, or use --raw."
-            ) from None
-        return rendered
+        return in_template(tokenizer, messages, whose, enable_thinking=self.thinking)
 
     def _refuse_options(self, because: str) -> None:
         option = f"system = '{self.system[:40]}'" if self.system else "thinking = True" if self.thinking else ""
         if option:
             raise DraftscopeError(f"{option} needs a chat template, but {because}; leave it out.")
+
+
+def in_template(tokenizer: Any, messages: list[dict[str, str]], whose: str, **variables: Any) -> str:
+    """`messages` as `tokenizer.apply_chat_template` renders them, up to the model's turn.
+
+    A template is a program that came with a model, so it runs in a process that can be ended. Raises `DraftscopeError`
+    if it refuses these messages, takes longer than `SECONDS` or too much memory, or adds more than `MOST_ADDED`
+    characters to them.
+    """
+    most = MOST_ADDED + sum(len(message["content"]) for message in messages)
+    try:
+        return str(
+            BOUNDED.ask(
+                "render", SECONDS, template=tokenizer.get_chat_template(), messages=messages,
+                variables=tokenizer.special_tokens_map | variables, most=most,
+            )
+        )  # fmt: skip
+    except (RefusedError, ValueError) as error:
+        raise DraftscopeError(
+            f"The chat template of '{whose}' fails on this prompt ({error}); leave the system message out, or use "
+            "--raw."
+        ) from None

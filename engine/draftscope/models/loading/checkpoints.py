@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from transformers import (
     MODEL_FOR_CAUSAL_LM_MAPPING,
     MODEL_FOR_MASKED_LM_MAPPING,
@@ -25,10 +26,13 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.models.cache.masks import reaches
 from draftscope.models.files import contents, hub, memory
 from draftscope.models.files.pretrained import loaded
+from draftscope.models.files.tokenizer_file import refuse_tokenizer, without_panic
 from draftscope.models.loading import embedded
 from draftscope.models.loading.sources import source_of
 from draftscope.models.model import Model
 from draftscope.models.probe import probed
+
+CONFIG = "config.json"
 
 
 @dataclass(frozen=True)
@@ -89,8 +93,11 @@ def load_model(place: Place, options: CheckpointOptions) -> Model:
 
 
 def load_tokenizer(place: Place) -> Any:
-    """Loads the tokenizer of a checkpoint that was found."""
-    return loaded(AutoTokenizer, place.source, **place.origin)
+    """Loads the tokenizer of a checkpoint that was found, once it has been tried where it can do no harm."""
+    if not place.origin["trust_remote_code"]:
+        refuse_tokenizer(place.source, place.origin.get("revision"), not place.origin["local_files_only"])
+    with without_panic(place.source):
+        return loaded(AutoTokenizer, place.source, **place.origin)
 
 
 def end_of_text(model: Model, tokenizer: Any) -> frozenset[int]:
@@ -137,6 +144,9 @@ def find(source: str | Path, options: CheckpointOptions, revision: str | None = 
     origin: dict[str, Any] = {"trust_remote_code": options.trust_remote_code, "local_files_only": not online}
     if revision is not None:
         origin["revision"] = revision
+    path = Path(name) / CONFIG if Path(name).is_dir() else hub.file(name, CONFIG, revision, online)
+    if path is not None and path.is_file():
+        contents.refuse_layers(path)
     config = loaded(AutoConfig, name, **origin)
     _refuse_kind(config, name)
     return Place(name, found.name, found.weights, config, stored, origin)
@@ -171,14 +181,17 @@ def _look(source: str, revision: str | None, allow_pickle: bool) -> tuple[Counte
 
 def _stored_in(folder: Path, allow_pickle: bool) -> Counter[str]:
     """The number of values by stored dtype in a folder; empty for pickles, if they are allowed."""
-    if not (folder / "config.json").is_file():
+    if not (folder / CONFIG).is_file():
         raise DraftscopeError(f"'{folder}' has no config.json; name a folder written by save_pretrained.")
     weights = sorted(folder.glob("model*.safetensors")) or sorted(folder.glob("*.safetensors"))
     if weights:
         try:
             return memory.stored_in(weights)
-        except (OSError, ValueError, KeyError):
-            raise DraftscopeError(f"The weights in '{folder}' are damaged; download or write them again.") from None
+        except (OSError, SafetensorError) as error:
+            reason = " ".join(str(error).split())[:160].rstrip(".")
+            raise DraftscopeError(
+                f"The weights in '{folder}' are damaged ({reason}); download or write them again."
+            ) from None
     pickles = sorted([*folder.glob("*.bin"), *folder.glob("*.pt"), *folder.glob("*.pth")])
     if not pickles:
         raise DraftscopeError(f"'{folder}' has no *.safetensors weights; download or write them again.")

@@ -16,6 +16,7 @@ from filelock import FileLock
 from draftscope.base.cache import cache_folder
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.versions import own_version
+from draftscope.models.files.contents import refuse_size
 from draftscope.models.files.gguf_file import inspected, sha256
 from draftscope.models.files.gguf_network import network_of
 from draftscope.models.files.gguf_tokenizer import tokenizer_of
@@ -50,9 +51,13 @@ def home_of(digest: str) -> Path:
 
 def weights_of(folder: Path) -> str:
     """The weights of a model that was converted here, in words; empty for other folders."""
+    path = folder / RECORD
+    if not path.is_file():  # nor a pipe, which might be read without end
+        return ""
+    refuse_size(path)
     try:
-        return str(json.loads((folder / RECORD).read_text(encoding="utf-8"))["weights"])
-    except (OSError, ValueError, KeyError):
+        return str(json.loads(path.read_text(encoding="utf-8"))["weights"])
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return ""
 
 

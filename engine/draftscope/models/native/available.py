@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 from importlib.util import find_spec
-from typing import NamedTuple
+from tempfile import TemporaryDirectory
+from typing import NamedTuple, TypeVar
+
+T = TypeVar("T")
 
 
 class Programs(NamedTuple):
@@ -22,7 +25,24 @@ def programs() -> Programs:
     """The programs; the first call on a machine compiles them. Raises what numba, LLVM and the system raise."""
     from draftscope.models.native import head, multiply, program, team
 
-    return Programs(program.compiled(), multiply.compiled(), head.compiled(), team.start())
+    return Programs(*kept_or_not(lambda: (program.compiled(), multiply.compiled(), head.compiled())), team.start())
+
+
+def kept_or_not(compiled: Callable[[], T]) -> T:
+    """What `compiled` compiles. Where numba can keep nothing on the disk (it is full, or the package's folder and the
+    user's are read-only), it compiles for this process alone, in a folder that is gone afterwards."""
+    from numba.core import config
+
+    try:
+        return compiled()
+    except (RuntimeError, OSError):
+        before = config.CACHE_DIR
+        with TemporaryDirectory(prefix="draftscope-") as folder:
+            config.CACHE_DIR = folder
+            try:
+                return compiled()
+            finally:
+                config.CACHE_DIR = before
 
 
 @lru_cache(maxsize=1)

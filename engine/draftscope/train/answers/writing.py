@@ -59,7 +59,7 @@ def asked(prompts: Sequence[Prompt], tokenizer: Any) -> list[Asked]:
     """
     chat, found = Chat(), []
     for prompt in prompts:
-        rendered = chat.render(tokenizer, prompt.text)
+        rendered = chat.render(tokenizer, prompt.text, str(tokenizer.name_or_path))
         text, special = (prompt.text, True) if rendered is None else (rendered, False)
         tokens: list[int] = tokenizer(text, add_special_tokens=special)["input_ids"]
         if 1 < len(tokens) <= LONGEST_PROMPT:

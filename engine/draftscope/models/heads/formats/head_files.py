@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from pickle import UnpicklingError
@@ -14,7 +15,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from draftscope.base.errors import DraftscopeError
+from draftscope.base.errors import DraftscopeError, quoted
 from draftscope.models.files import hub
 from draftscope.models.files.contents import refuse_folder
 
@@ -75,7 +76,7 @@ def read(source: str | Path, revision: str | None) -> Checkpoint:
         raise DraftscopeError(f"'{source}' has no config.json; name the folder or the hub id of a published head.")
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DraftscopeError(
             f"The config.json of '{source}' is not valid JSON ({error}); download or write it again."
         ) from None
@@ -139,12 +140,26 @@ def _tensors(file: Path) -> dict[str, Tensor]:
     try:
         if file.suffix == ".safetensors":
             return load_file(file)  # type: ignore[no-any-return]
+        if zipfile.is_zipfile(file):
+            with zipfile.ZipFile(file) as archive:
+                _refuse_larger(file, sum(entry.file_size for entry in archive.infolist()), "unpacked")
         found = torch.load(file, map_location="cpu", weights_only=True)
-    except (SafetensorError, OSError, EOFError, RuntimeError, ValueError, UnpicklingError):
+    except (SafetensorError, OSError, EOFError, RuntimeError, ValueError, UnpicklingError, zipfile.BadZipFile):
         raise DraftscopeError(
             f"The weights in '{file}' are damaged or contain more than tensors; download them again or convert them to "
             "safetensors."
         ) from None
     if not isinstance(found, dict) or not all(isinstance(value, Tensor) for value in found.values()):
         raise DraftscopeError(f"'{file}' is not a dictionary of tensors; choose the folder of a published head.")
+    for name, tensor in found.items():  # one number can be every entry of a tensor of any shape
+        _refuse_larger(file, tensor.numel() * tensor.itemsize, f"in '{quoted(name)}'")
     return found
+
+
+def _refuse_larger(file: Path, claimed: int, where: str) -> None:
+    """torch writes weights as they are, so nothing in a file is larger than the file."""
+    if claimed > (size := file.stat().st_size):
+        raise DraftscopeError(
+            f"'{file}' claims {claimed:,} bytes {where} and has {size:,}; download it again or convert it to "
+            "safetensors."
+        )
