@@ -101,7 +101,7 @@ def test_decode_prints_one_json_object(cli: Cli, loaded: Lab) -> None:
     assert set(told["metrics"]["itl_ms"]) == set(told["metrics"]["icl_ms"]) == {"p50", "p95", "p99"}
     run = loaded.decode("hello", "draft", temperature=1, seed=3, max_new_tokens=24, gamma=3)
     assert (told["text"], told["token_ids"]) == (run.text, run.token_ids)
-    assert told["target_forwards"] == len(run.rounds)
+    assert told["target_forwards"] == len(run.round_events)
     assert (told["drafter"], told["exact"]) == ("draft", True)
     assert told["settings"]["shape"] == [2, 2]
     assert len(ran.out.splitlines()) == 1
@@ -113,7 +113,7 @@ def test_decode_streams_the_text_and_sums_up_on_stderr(cli: Cli, loaded: Lab) ->
     assert ran.code == 0
     assert ran.out == run.text + "\n"
     assert ran.err.startswith(
-        f"24 tokens, {len(run.rounds)} target forwards, {24 / len(run.rounds):.2f} tokens a round,"
+        f"24 tokens, {len(run.round_events)} target forwards, {24 / len(run.round_events):.2f} tokens a round,"
     )
     assert ran.err.endswith("tokens/s\n")
 
@@ -517,7 +517,7 @@ def test_serve_hands_its_arguments_over(cli: Cli, monkeypatch: pytest.MonkeyPatc
 
 def test_decode_loads_what_its_arguments_say(cli: Cli, pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: dict[str, object] = {}
-    monkeypatch.setattr("draftscope.decode.load.load", lambda **given: seen.update(given) or pair)
+    monkeypatch.setattr("draftscope.api.load", lambda **given: seen.update(given) or pair)
     assert cli("decode", "hello", "--max-new-tokens", "2", *LOADING).code == 0
     assert seen == asdict(LOAD) | {"progress": False}
 

@@ -51,6 +51,6 @@ export const caveatsOf = (lane) =>
     lossyBadge(lane.start),
   ].filter(Boolean);
 
-/** The badge of a run whose text does not follow the target's distribution. */
+/** The badge of a run whose text does not follow the target's distribution, or of which only its drafter says so. */
 export const lossyBadge = (start) =>
-  !start || start.exact ? "" : `lossy${LOSSY.includes(start.rule) ? `: ${start.rule}` : ""}`;
+  !start || start.exact ? (start && start.unchecked ? "exact: unchecked" : "") : `lossy${LOSSY.includes(start.rule) ? `: ${start.rule}` : ""}`;

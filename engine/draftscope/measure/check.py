@@ -30,6 +30,7 @@ from draftscope.base.settings import LOSSY
 from draftscope.decode.lab import Lab
 from draftscope.decode.session import Step
 from draftscope.decode.start import models_of
+from draftscope.drafters.checked import keep_passed
 from draftscope.drafters.options import LengthOptions, RuleOptions
 from draftscope.drafters.settings import Settings
 from draftscope.measure.rounds import FavouredTokens, ProbabilitySums, UsedUniforms
@@ -133,7 +134,7 @@ def checked(
                 continue
         else:
             findings.append(each)
-            done = verdict(findings, so_far.exact) if len(findings) == so_far.tests else ""
+            done = verdict(findings, so_far.exact, bool(info.source)) if len(findings) == so_far.tests else ""
             so_far = so_far.model_copy(update={"findings": [asdict(found) for found in findings], "verdict": done})
         told = monotonic()
         yield so_far
@@ -180,10 +181,13 @@ def steps(
     rules = (rule,) if rule is not None else ("block", "token") if chooses else ("block",)
     like = like or Settings.of()
     lossy, length = like.options(RuleOptions), like.options(LengthOptions)
+    passed = True
     for test in TESTS:
         name = test.__name__.replace("_", " ")
         yield Progress(name)
-        yield _guarded(test, case, name)
+        finding = _guarded(test, case, name)
+        passed = passed and finding.passed
+        yield finding
     for after, each in enumerate(rules, 1):
         settings = Settings.of(
             drafter=drafter, rule=each, gamma=3, shape=TREE, typed=" the", top_k=3, seed=seed,
@@ -191,7 +195,11 @@ def steps(
             draft_length=length.draft_length, confidence=length.confidence,
         )  # fmt: skip
         runs = _ended(_telling_tests(lab.with_tree(even(TREE)), settings, samples, prompts), _sampled_names(each))
-        yield from _timed(runs, f"joint distribution, {samples} samples", len(rules) - after)
+        for found in _timed(runs, f"joint distribution, {samples} samples", len(rules) - after):
+            passed = passed and (isinstance(found, Progress) or found.passed)
+            yield found
+    if passed and rule not in LOSSY:
+        keep_passed(drafters.find(drafter), lab.target.digest)
 
 
 def _guarded(test: Callable[[GreedyTest], Finding], case: GreedyTest, name: str) -> Finding:
@@ -236,8 +244,9 @@ def _timed(runs: Iterator[float | Finding], doing: str, more: int) -> Iterator[P
         yield Progress(doing, each, spent / each * (1.0 - each + more) if known else None)
 
 
-def verdict(findings: Sequence[Finding], exact: bool) -> str:
-    """The strongest sentence that these findings support."""
+def verdict(findings: Sequence[Finding], exact: bool, elsewhere: bool = False) -> str:
+    """The strongest sentence that these findings support; of a drafter from `elsewhere`, whose distributions only the
+    samples have tested, a weaker one."""
     apart = [finding.name for finding in findings if not finding.passed and not finding.error]
     ended = [finding.name for finding in findings if finding.error]
     if apart or ended:
@@ -248,7 +257,8 @@ def verdict(findings: Sequence[Finding], exact: bool) -> str:
     met = f" Ties met: {ties}; there rounding alone decides the target's best token." if ties else ""
     if not exact:
         return f"This drafter's rule is lossy by design; nothing unexpected was found.{met}"
-    return f"The rule is proved; on this pair no difference was found.{met}"
+    proved = "The rule is proved, the drafter's distributions are not" if elsewhere else "The rule is proved"
+    return f"{proved}; on this pair no difference was found.{met}"
 
 
 @dataclass(frozen=True)
@@ -313,7 +323,7 @@ def one_forward_a_round(case: GreedyTest) -> Finding:
     """The target must run once per round, after the prefill."""
     with case.lab.target.counter.widths() as ran:
         run = case.lab.decode(case.prompts[0], case.drafter, max_new_tokens=24, seed=case.seed)
-    widths = [event.width for event in run.rounds]
+    widths = [event.width for event in run.round_events]
     before = len(ran) - len(widths)  # forwards of the prefill, several for a long prompt
     detail = f"{len(ran)} forwards: {len(widths)} rounds and the prefill"
     read = sum(ran[:before]) == max(event.tokens for event in run.events if isinstance(event, events.Prefill))

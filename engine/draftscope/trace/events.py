@@ -219,6 +219,7 @@ class RunStart(Event):
     models: Parts[ModelInfo]
     drafter: str
     exact: bool
+    unchecked: bool | None = None  # `exact` is what another package says, and no check has confirmed it
     synthetic: bool = False  # the acceptance rate was set by hand (an oracle), so it says nothing about a drafter
     rule: str
     seed: int

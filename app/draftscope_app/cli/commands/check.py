@@ -63,11 +63,12 @@ def check(
     chosen = Settings.of(seed=seed, temperature=1.0, **{field: value for field, value in given.items() if value})
     if draft_length and "draft_length" not in drafters.find(name).uses:
         raise DraftscopeError(f"--draft-length {draft_length}: '{name}' has no choice of length; leave it out.")
-    exact = drafters.find(name).exact_with(chosen)
+    info = drafters.find(name)
+    exact = info.exact_with(chosen)
     lab = options.load(load)
     with _shown(json) as (show, watch):
         findings = [show(finding) for finding in checks.check(lab, name, samples, seed, watch, rule, chosen)]
-    passed, conclusion = all(finding.passed for finding in findings), checks.verdict(findings, exact)
+    passed, conclusion = all(finding.passed for finding in findings), checks.verdict(findings, exact, bool(info.source))
     if json:
         rows = [asdict(finding) for finding in findings]
         told = {"drafter": name, "exact": exact, "passed": passed, "ties": sum(each.ties for each in findings)}
