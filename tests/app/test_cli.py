@@ -494,7 +494,9 @@ def test_drafters_says_who_can_run_and_why_not(cli: Cli, loaded: Lab, monkeypatc
     monkeypatch.setattr(options, "load", lambda _: Lab(loaded.target, None, loaded.tokenizer))
     ran = cli("drafters", "--json")
     told = {drafter["name"]: drafter for drafter in ran.json}
-    assert all(set(drafter) == {"name", "exact", "available", "why_not", "paper"} for drafter in told.values())
+    assert all(
+        set(drafter) == {"name", "exact", "unchecked", "available", "why_not", "paper"} for drafter in told.values()
+    )
     assert told["plain"]["available"]
     assert told["plain"]["why_not"] == ""
     assert not told["draft"]["available"]

@@ -106,8 +106,8 @@ def plugged_in(monkeypatch: pytest.MonkeyPatch, *infos: Any) -> None:
     monkeypatch.setattr(plugins, "installed", lambda: entries)
 
 
-def findings(lab: Lab, name: str) -> dict[str, Finding]:
-    return {finding.name: finding for finding in check(lab, name, samples=1500)}
+def findings(lab: Lab, name: str, samples: int = 1500) -> dict[str, Finding]:
+    return {finding.name: finding for finding in check(lab, name, samples=samples)}
 
 
 # As it is given.
@@ -123,7 +123,7 @@ def test_the_readmes_drafter_passes_every_check_and_is_checked_from_then_on(
     greedy = pair.decode(REPEATS, example, max_new_tokens=40)
     assert greedy.token_ids == pair.decode(REPEATS, "plain", max_new_tokens=40).token_ids
     assert next(each for each in pair.drafters() if each.name == "bigram").unchecked
-    assert all(finding.passed for finding in findings(pair, "bigram").values())
+    assert all(finding.passed for finding in findings(pair, "bigram", 500).values())
     assert not pair.decode("ab", example, max_new_tokens=2).start.unchecked
     assert not next(each for each in pair.drafters() if each.name == "bigram").unchecked
 
@@ -225,6 +225,11 @@ def test_plugins_that_cannot_be_used_are_left_out_with_a_warning(
     assert {"broken", "suffix", "three"} == problems().keys() and "follow" in known()
     with pytest.raises(DraftscopeError, match="'broken' from my_package:INFO does not load"):
         pair.decode("ab", "broken", max_new_tokens=2)
+    plugged_in(monkeypatch, Entry(ImportError("gone"), "broken"))  # another process
+    assert main(["decode", "ab", "--gamma", "0"]) == 2
+    left_out, refused = capsys.readouterr().err.splitlines()
+    assert left_out.startswith("draftscope: The drafter 'broken' from my_package:INFO does not load (gone); mend or")
+    assert refused == "draftscope: gamma = 0: should be greater than or equal to 1."
 
 
 def test_a_plugin_that_raises_ends_neither_advice_nor_calibration_and_spoils_none(

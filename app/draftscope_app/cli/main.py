@@ -114,11 +114,12 @@ for _name, _listed in COMMANDS.items():
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
     _print_anything()
-    warnings.showwarning = _warn
     if COMPLETING in os.environ:
         app(prog_name=PROGRAM)  # answers the shell and ends the process
     try:
-        code = _run(_with_given_drafters(list(sys.argv[1:] if argv is None else argv)))
+        with warnings.catch_warnings():
+            warnings.showwarning = _warn
+            code = _run(_with_given_drafters(list(sys.argv[1:] if argv is None else argv)))
         sys.stdout.flush()
         return code
     except typer.TyperException as error:

@@ -46,6 +46,7 @@ def run_start(
         drafter=info.name,
         exact=info.exact_with(settings),
         unchecked=is_unchecked(info, pair.target.digest) or None,
+        sized_by=next((name for name in ("shape", "tree_nodes", "gamma") if name in info.uses), ""),
         synthetic=info.synthetic,
         rule=info.rule_of(settings).name,
         seed=settings.seed,
