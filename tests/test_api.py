@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from copy import copy
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -191,6 +192,17 @@ def test_every_setting_is_an_argument_that_completes() -> None:
         assert parameters["gamma"].default == 4 and parameters["gamma"].kind is inspect.Parameter.KEYWORD_ONLY
         assert not any(each.kind is each.VAR_KEYWORD for each in parameters.values())
     assert "target" in inspect.signature(draftscope.load).parameters
+
+
+def test_the_readmes_example_runs(engine: Engine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(draftscope, "load", lambda **_: engine)
+    readme = Path(__file__).resolve().parents[1] / "engine" / "README.md"
+    code = re.search(r"## From Python\n\n```python\n(.*?)```", readme.read_text(encoding="utf-8"), re.DOTALL)
+    assert code is not None
+    exec(code[1], {})
+    assert draftscope.read("run.jsonl.gz")[0].start.seed == 3
+    assert Path("run.html").stat().st_size > 10_000
 
 
 def test_a_misspelt_argument_gets_a_hint(engine: Engine) -> None:

@@ -74,10 +74,7 @@ class Engine(Lab):
 
         lanes = self._lanes([PLAIN, *(drafters or [default_drafter(self)])], settings)
         runs = [self.session(prompt, chosen, lane=name) for name, chosen in lanes.items()]
-        events = [*race(runs)]
-        if repeats and isinstance(prompt, str):
-            events += solo_runs(self, prompt, lanes, repeats=repeats)
-        return Trace(tuple(events))
+        return Trace((*race(runs), *solo_runs(self, prompt, lanes, repeats=repeats)))
 
     @takes_settings
     def compare(

@@ -27,7 +27,7 @@ from draftscope.decode import calibrate
 from draftscope.decode.lab import Lab
 from draftscope.drafters import adopt, find, known, plugins, problems
 from draftscope.drafters.options import DrafterOptions
-from draftscope.measure.check import Finding, check
+from draftscope.measure.check import Finding, check, checked
 from draftscope.verify.sampling import Sampling, draw_distinct
 from draftscope.verify.tree import sampled_tree
 from draftscope.verify.uniforms import Streams
@@ -182,6 +182,17 @@ def test_the_command_line_knows_a_files_drafter_and_its_options(
     (tmp_path / "mine.py").write_text(code, encoding="utf-8")
     assert main(["decode", "ab", f"--drafter={tmp_path / 'mine.py'}:Bigram", "--seen-least", "10"]) == 2
     assert "seen_least = 10: should be less than or equal to 9." in capsys.readouterr().err
+
+
+def test_a_visitors_text_never_runs_a_file(pair: Lab, tmp_path: Path) -> None:
+    """Only Python and the command line read files: what the page and the API take is the name of a drafter."""
+    file = tmp_path / "mine.py"
+    file.write_text(f"open({str(tmp_path / 'ran')!r}, 'w')", encoding="utf-8")
+    settings = draftscope.Settings.of(drafter=f"{file}:Bigram")
+    for ask in (lambda: pair.session("ab", settings), lambda: list(checked(pair, settings))):
+        with pytest.raises(DraftscopeError, match="There is no drafter"):
+            ask()
+    assert not (tmp_path / "ran").exists()
 
 
 def test_what_is_no_drafter_is_one_sentence() -> None:

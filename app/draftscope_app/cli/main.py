@@ -118,6 +118,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         app(prog_name=PROGRAM)  # answers the shell and ends the process
     try:
         with warnings.catch_warnings():
+            warnings.simplefilter("default", PluginWarning)
             warnings.showwarning = _warn
             code = _run(_with_given_drafters(list(sys.argv[1:] if argv is None else argv)))
         sys.stdout.flush()
