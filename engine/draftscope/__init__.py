@@ -1,35 +1,52 @@
-"""Draftscope's engine: speculative decoding that really decodes, and records what it did.
+"""Draftscope: speculative decoding that really decodes, and records what it did.
 
     import draftscope
-    lab = draftscope.load()
-    run = lab.decode("Once upon a time", drafter="draft", temperature=0.8, seed=7)
+    engine = draftscope.load()
+    run = engine.decode("Once upon a time", temperature=0.8, seed=7)
     print(run.text, run.metrics.mean_acceptance_length)
+    engine.compare(["Once upon a time", "The sea was"], ["draft", "ngram"])
 
 The names below load torch on first use only, so that reading a trace never does.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.drafters.settings import Settings
 
 if TYPE_CHECKING:
-    from draftscope.decode.lab import Lab
-    from draftscope.decode.load import load
-    from draftscope.decode.run import Result
+    from draftscope.api import Engine, Report, load
+    from draftscope.drafters.drafter import Drafter, DrafterInfo, Outcome, Parts, State
+    from draftscope.drafters.options import DrafterOptions, GammaOptions
+    from draftscope.trace.result import Result, Trace, read
+    from draftscope.verify.sampling import Sampling
+    from draftscope.verify.tree import DraftTree, deterministic_chains, sampled_chain, sampled_tree
 
-__all__ = ["DraftscopeError", "Lab", "Result", "Settings", "load"]
+__all__ = [
+    "DraftTree", "Drafter", "DrafterInfo", "DrafterOptions", "DraftscopeError", "Engine", "GammaOptions", "Outcome",
+    "Parts", "Report", "Result", "Sampling", "Settings", "State", "Trace", "deterministic_chains", "load", "read",
+    "sampled_chain", "sampled_tree",
+]  # fmt: skip
+
+_MODULES = {
+    "api": ("Engine", "Report", "load"),
+    "drafters.drafter": ("Drafter", "DrafterInfo", "Outcome", "Parts", "State"),
+    "drafters.options": ("DrafterOptions", "GammaOptions"),
+    "trace.result": ("Result", "Trace", "read"),
+    "verify.sampling": ("Sampling",),
+    "verify.tree": ("DraftTree", "deterministic_chains", "sampled_chain", "sampled_tree"),
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("Lab", "Result"):
-        from draftscope.decode import lab
-
-        return getattr(lab, name)
-    if name == "load":
-        from draftscope.decode.load import load
-
-        return load
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(import_module(f"draftscope.{module}"), name)
     raise AttributeError(f"module 'draftscope' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -12,7 +12,7 @@ import pytest
 
 import draftscope
 from draftscope.advise import noise, proof
-from draftscope.advise.advise import Stage, _without_loops, advise, advising
+from draftscope.advise.advise import Stage, _head_of, _without_loops, advise, advising
 from draftscope.advise.candidates import Candidate
 from draftscope.advise.costs import CalibratedCosts
 from draftscope.advise.fitted import fitted
@@ -384,3 +384,16 @@ def test_the_embedded_pair_end_to_end(cli: Cli, monkeypatch: pytest.MonkeyPatch)
         )
     assert done.code == 0, done.err
     assert done.json["measured"] and done.json["sentences"] and done.json["machine"]["target"]
+
+
+def test_a_drafters_head_is_the_one_that_it_needs(tiny: Lab) -> None:
+    """Its name alone would not do: 'eagle3-tree' begins with 'eagle', and 'block-tree' is no kind of head."""
+    assert "eagle" in tiny.heads
+    for name, kind in (
+        ("eagle3-tree", "eagle3"),
+        ("eagle-tree", "eagle"),
+        ("block-tree", "block"),
+        ("dspark", "dspark"),
+    ):
+        assert _head_of(tiny, Candidate(name, 2)) is tiny.heads[kind]
+    assert _head_of(tiny, Candidate("ngram", 2)) is None

@@ -177,7 +177,7 @@ class Line:
 
 def test_a_step_waits_without_burning_a_cycle(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """After the round that was paid for it sleeps until it hears a command, or half a minute."""
-    monkeypatch.setattr("draftscope.decode.load.load", lambda **_: pair)
+    monkeypatch.setattr("draftscope.api.load", lambda **_: pair)
     line = Line(Start(paid := job(tokens=60, steps=1)))
     main(line, LoadSettings())  # type: ignore[arg-type]
     assert line.waits == [(30.0, Entered(paid.run, "stepping"))]
@@ -328,7 +328,7 @@ def test_everything_about_loading_reaches_the_engine(pair: Lab, monkeypatch: pyt
         trust_remote_code=True, allow_pickle=True,
     )  # fmt: skip
     asked: dict[str, object] = {}
-    monkeypatch.setattr("draftscope.decode.load.load", lambda **given: asked.update(given) or pair)
+    monkeypatch.setattr("draftscope.api.load", lambda **given: asked.update(given) or pair)
     *_, ready = loading(load)
     assert isinstance(ready, Ready) and "byte-target" in ready.sentence
     assert asked == asdict(load)

@@ -101,7 +101,7 @@ def test_decode_prints_one_json_object(cli: Cli, loaded: Lab) -> None:
     assert set(told["metrics"]["itl_ms"]) == set(told["metrics"]["icl_ms"]) == {"p50", "p95", "p99"}
     run = loaded.decode("hello", "draft", temperature=1, seed=3, max_new_tokens=24, gamma=3)
     assert (told["text"], told["token_ids"]) == (run.text, run.token_ids)
-    assert told["target_forwards"] == len(run.rounds)
+    assert told["target_forwards"] == len(run.round_events)
     assert (told["drafter"], told["exact"]) == ("draft", True)
     assert told["settings"]["shape"] == [2, 2]
     assert len(ran.out.splitlines()) == 1
@@ -113,7 +113,7 @@ def test_decode_streams_the_text_and_sums_up_on_stderr(cli: Cli, loaded: Lab) ->
     assert ran.code == 0
     assert ran.out == run.text + "\n"
     assert ran.err.startswith(
-        f"24 tokens, {len(run.rounds)} target forwards, {24 / len(run.rounds):.2f} tokens a round,"
+        f"24 tokens, {len(run.round_events)} target forwards, {24 / len(run.round_events):.2f} tokens a round,"
     )
     assert ran.err.endswith("tokens/s\n")
 
@@ -503,7 +503,9 @@ def test_drafters_says_who_can_run_and_why_not(cli: Cli, loaded: Lab, monkeypatc
     monkeypatch.setattr(options, "load", lambda _: Lab(loaded.target, None, loaded.tokenizer))
     ran = cli("drafters", "--json")
     told = {drafter["name"]: drafter for drafter in ran.json}
-    assert all(set(drafter) == {"name", "exact", "available", "why_not", "paper"} for drafter in told.values())
+    assert all(
+        set(drafter) == {"name", "exact", "unchecked", "available", "why_not", "paper"} for drafter in told.values()
+    )
     assert told["plain"]["available"]
     assert told["plain"]["why_not"] == ""
     assert not told["draft"]["available"]
@@ -526,7 +528,7 @@ def test_serve_hands_its_arguments_over(cli: Cli, monkeypatch: pytest.MonkeyPatc
 
 def test_decode_loads_what_its_arguments_say(cli: Cli, pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: dict[str, object] = {}
-    monkeypatch.setattr("draftscope.decode.load.load", lambda **given: seen.update(given) or pair)
+    monkeypatch.setattr("draftscope.api.load", lambda **given: seen.update(given) or pair)
     assert cli("decode", "hello", "--max-new-tokens", "2", *LOADING).code == 0
     assert seen == asdict(LOAD) | {"progress": False}
 

@@ -146,7 +146,7 @@ def test_the_joint_distribution_is_the_warped_targets(tiny: Lab, name: str) -> N
 def test_a_draft_that_is_the_target_is_always_accepted(tiny: Lab, name: str) -> None:
     twin = Lab(tiny.target, tiny.target, tiny.tokenizer)
     run = twin.decode("abcab", max_new_tokens=60, temperature=1.0, **LOSSLESS[name])
-    full = [event for event in run.rounds if event.depth == len(LOSSLESS[name].get("shape", (1, 1, 1)))]
+    full = [event for event in run.round_events if event.depth == len(LOSSLESS[name].get("shape", (1, 1, 1)))]
     assert full
     # q is worked out one token at a time and p in one forward: equal up to rounding, so a uniform may fall between
     assert sum(event.last.kind == "bonus" for event in full) >= len(full) - 1

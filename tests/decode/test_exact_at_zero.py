@@ -40,7 +40,7 @@ def test_a_check_of_a_lossy_rule_stays_lossy(pair: Lab) -> None:
 
 
 def test_rounds_with_the_notes_of_old_are_read_and_others_are_not(pair: Lab) -> None:
-    round_ = pair.decode("ab", "draft", max_new_tokens=4).rounds[0]
+    round_ = pair.decode("ab", "draft", max_new_tokens=4).round_events[0]
     line = json.loads(files.line(round_))
     assert "notes" not in line
     assert EVENT.validate_python(line | {"notes": {}}) == round_

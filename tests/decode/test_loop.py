@@ -102,20 +102,20 @@ def test_a_run_is_transformers_greedy_text_takes_a_forward_a_round_and_does_not_
         run = decode(pair, drafter, temperature=temperature, seed=3)
     prefill, *widths = ran
     assert prefill == len(pair.encode(PROMPT)) - 1
-    assert widths == [event.width for event in run.rounds]
+    assert widths == [event.width for event in run.round_events]
     assert run.events[-1].target_forwards == len(widths)
     if temperature == 0.0:
         assert run.token_ids == generated
     off = decode(pair, drafter, temperature=temperature, seed=3, record=False)
     assert run.token_ids == off.token_ids
-    assert not off.rounds
+    assert not off.round_events
 
 
 def test_a_draft_forward_for_each_level_and_no_more(pair: Lab) -> None:
     with pair.draft.counter.widths() as widths:
         run = decode(pair, "topk-tree", shape=(3, 2), max_new_tokens=3)
     assert widths[1:3] == [1, 3]  # the pending token, then three children; the leaves are never fed
-    assert run.rounds[0].width == 1 + 3 + 6
+    assert run.round_events[0].width == 1 + 3 + 6
 
 
 def test_after_full_acceptance_the_draft_reads_two_tokens(twin: Lab) -> None:
@@ -217,7 +217,7 @@ def test_eos_inside_a_block_ends_the_text(twin: Lab, drafter: str) -> None:
     run = decode(ends, drafter)
     assert run.token_ids == written[: first + 1]
     assert run.events[-1].reason == "eos"
-    assert run.rounds[-1].cut == "eos"
+    assert run.round_events[-1].cut == "eos"
 
 
 def test_a_stop_string_inside_a_block_cuts_right_behind_it(twin: Lab) -> None:
@@ -257,7 +257,7 @@ def test_a_limit_inside_a_block_is_met_exactly(twin: Lab, twin_text: list[int], 
     run = decode(twin, drafter, max_new_tokens=limit)
     assert len(run.token_ids) == limit
     assert run.token_ids == twin_text[:limit]
-    assert "".join(event.text_delta for event in run.rounds) == run.text
+    assert "".join(event.text_delta for event in run.round_events) == run.text
 
 
 def test_a_typed_continuation_sticks_as_far_as_the_target_agrees(pair: Lab) -> None:
@@ -267,12 +267,12 @@ def test_a_typed_continuation_sticks_as_far_as_the_target_agrees(pair: Lab) -> N
     agreed = next(i for i, token in enumerate(ids) if token != plain.token_ids[i])
     assert agreed > 0
     run = pair.decode("a", "typed", typed=typed, max_new_tokens=8)
-    assert (run.rounds[0].drafted, run.rounds[0].accepted) == (min(len(ids), 7), agreed)
-    assert [event.drafted for event in run.rounds[1:]] == [0] * (len(run.rounds) - 1)
+    assert (run.round_events[0].drafted, run.round_events[0].accepted) == (min(len(ids), 7), agreed)
+    assert [event.drafted for event in run.round_events[1:]] == [0] * (len(run.round_events) - 1)
 
 
 def test_ngram_copies_the_latest_longest_match(pair: Lab) -> None:
-    rounds = pair.decode("abcX abcY abc", "ngram", gamma=2, ngram=3, max_new_tokens=4).rounds
+    rounds = pair.decode("abcX abcY abc", "ngram", gamma=2, ngram=3, max_new_tokens=4).round_events
     assert [node.raw for node in rounds[0].nodes] == ["Y", " "]
     assert rounds[0].nodes[0].origin == "3-gram, seen at token 8"
 
@@ -322,7 +322,7 @@ def test_a_long_prompt_is_told_in_parts_and_can_be_stopped_between_them(
     assert read == [*range(8, len(PROMPT) - 1, 8), len(PROMPT) - 1]
     assert parts.token_ids == whole.token_ids
     ends = [event.end for event in parts.events if isinstance(event, Prefill)]
-    assert ends == sorted(ends) and parts.metrics.stage_ms and parts.rounds[0].start == ends[-1]
+    assert ends == sorted(ends) and parts.metrics.stage_ms and parts.round_events[0].start == ends[-1]
     seen: list[AnyEvent] = []
     for event in race(lanes(pair), cancelled=lambda: len(seen) > 3):
         seen.append(event)

@@ -393,8 +393,8 @@ def test_greedy_writes_plains_tokens_in_one_forward_a_round(pair: Lab, policy: s
     with pair.target.counter.widths() as widths:
         run = exits.decode(PROMPT, "bandit", policy=policy, arms=MIXED, max_new_tokens=60)
     assert run.token_ids == want
-    assert widths[1:] == [event.width for event in run.rounds]
-    assert {note_of(event).chosen for event in run.rounds} == set(range(len(MIXED)))
+    assert widths[1:] == [event.width for event in run.round_events]
+    assert {note_of(event).chosen for event in run.round_events} == set(range(len(MIXED)))
 
 
 def test_a_ragged_batch_writes_plains_greedy_tokens(pair: Lab) -> None:
@@ -458,16 +458,16 @@ def note_of(event: Any) -> PolicyNote:
 @pytest.mark.usefixtures("steady")
 def test_the_trace_records_what_the_policy_knew(pair: Lab) -> None:
     run = pair.decode(PROMPT, "bandit", arms=("plain", "draft:2", "draft:4"), policy="exp3", max_new_tokens=40)
-    notes = [note_of(event) for event in run.rounds]
+    notes = [note_of(event) for event in run.round_events]
     pulled = [0, 0, 0]
-    for event, note in zip(run.rounds, notes, strict=True):
+    for event, note in zip(run.round_events, notes, strict=True):
         assert [arm.pulls for arm in note.arms] == pulled
         assert [arm.name for arm in note.arms] == ["plain", "draft:2", "draft:4"]
         assert event.depth <= (0, 2, 4)[note.chosen]
         assert (note.probability is None) == (min(pulled) == 0)
         pulled[note.chosen] += 1
     for arm, own in enumerate(zip(*(note.arms for note in notes), strict=True)):
-        emitted = [len(e.emitted) for e, note in zip(run.rounds, notes, strict=True) if note.chosen == arm]
+        emitted = [len(e.emitted) for e, note in zip(run.round_events, notes, strict=True) if note.chosen == arm]
         if arm == 2:  # no larger arm implies the longest one: its tokens are those that it wrote
             assert own[-1].tokens_per_round == pytest.approx(sum(emitted[: own[-1].pulls]) / own[-1].pulls)
         assert own[-1].ms_per_round == pytest.approx(5.0)

@@ -11,13 +11,13 @@ import torch
 
 from draftscope import DraftscopeError
 from draftscope.decode.lab import Lab
-from draftscope.decode.run import Result
 from draftscope.drafters.model import cascade, ssd, tiers
 from draftscope.drafters.policy import bandit
 from draftscope.drafters.settings import Settings
 from draftscope.models.model import Model
 from draftscope.models.probe import probed
 from draftscope.trace import events
+from draftscope.trace.result import Result
 from draftscope.verify.uniforms import Streams, Uniforms
 from tests.conftest import random_llama
 from tests.decode.test_distribution import LOSSLESS, caught, distribution
@@ -111,8 +111,8 @@ def test_accepted_guesses_save_forwards_of_the_middle_model(twin: Lab, inner: st
     """The target is the middle model and repeats itself: its drafts are always accepted, and mostly guessed."""
     plain = twin.decode("abcabc", "plain", max_new_tokens=80)
     run = twin.decode("abcabc", "cascade", gamma=6, inner=inner, max_new_tokens=80)
-    nodes = [node for event in run.rounds for node in event.nodes if node.fate == "accepted"]
-    middle = sum(len(event.timings.propose) - 1 for event in run.rounds)
+    nodes = [node for event in run.round_events for node in event.nodes if node.fate == "accepted"]
+    middle = sum(len(event.timings.propose) - 1 for event in run.round_events)
     assert run.token_ids == plain.token_ids
     assert sum(node.origin.endswith(", guessed") for node in nodes) > len(nodes) / 4
     assert middle < 0.8 * len(nodes)
@@ -121,7 +121,7 @@ def test_accepted_guesses_save_forwards_of_the_middle_model(twin: Lab, inner: st
 def works(run: Result) -> Counter[str]:
     """Forwards by model, from the trace."""
     told: Counter[str] = Counter()
-    for event in run.rounds:
+    for event in run.round_events:
         (note,) = event.annotations
         assert isinstance(note, events.Tiers)
         told.update({tier.model: tier.forwards for tier in note.tiers})
@@ -142,7 +142,7 @@ def test_the_trace_counts_every_tiers_forwards(pair3: Lab, temperature: float) -
 def test_a_middle_model_reads_whole_drafts_at_once(triplet: Lab) -> None:
     """Three equal models at T = 0: the small one writes 5 of 6 tokens, the middle one agrees in a single forward."""
     run = triplet.decode("abcabc", "cascade", inner="none", gamma=6, max_new_tokens=71)
-    assert len(run.rounds) == 11  # ten of seven tokens, and one of the last
+    assert len(run.round_events) == 11  # ten of seven tokens, and one of the last
     assert works(run) == {"middle": 10, "small": 50}
 
 

@@ -215,7 +215,7 @@ def test_a_run_asks_for_the_costs_of_its_own_drafter(pair: Lab) -> None:
         for own in (free, dear):
             pair.calibration = made_calibration(drafting={"plain": plain, "draft": own})
             run = pair.decode("The quick brown fox", "draft", gamma=3, draft_length="cost", max_new_tokens=40)
-            depths.append([event.depth for event in run.rounds])
+            depths.append([event.depth for event in run.round_events])
         assert depths[0][0] == 3
         assert max(depths[1]) <= 1
         assert sum(depths[1]) <= 1 + 40 // LOOK_AGAIN

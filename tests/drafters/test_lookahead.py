@@ -110,10 +110,11 @@ def test_merged_guesses_have_no_equal_siblings(ngrams: list[tuple[int, ...]]) ->
 
 def test_window_rows_are_never_accepted_nor_counted(pair: Lab) -> None:
     run = pair.decode("abcabcabc", "lookahead", window=4, max_new_tokens=40)
-    never_accepted = [node for event in run.rounds for node in event.nodes if node.origin.startswith("window")]
+    never_accepted = [node for event in run.round_events for node in event.nodes if node.origin.startswith("window")]
     assert {node.fate for node in never_accepted} == {"never_accepted"}
     assert all(
-        event.drafted == sum(node.origin.startswith("pooled") for node in event.nodes) for event in run.rounds[:-4]
+        event.drafted == sum(node.origin.startswith("pooled") for node in event.nodes)
+        for event in run.round_events[:-4]
     )
 
 

@@ -17,6 +17,7 @@ from pydantic import Field, model_validator
 
 from draftscope import DraftscopeError, drafters
 from draftscope.base.control import Control
+from draftscope.base.errors import PluginWarning
 from draftscope.base.settings import GeneralSettings
 from draftscope.decode.lab import Lab
 from draftscope.drafters import DrafterInfo, DrafterOptions, Parts, plugins
@@ -139,7 +140,7 @@ def test_options_are_read_by_drafter_and_kept_flat() -> None:
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
-        ({"gama": 3}, "There is no setting 'gama'; did you mean 'gamma'? Known are drafter, "),
+        ({"gama": 3}, "There is no setting 'gama'; did you mean 'gamma'?"),
         ({"colour": 3}, "There is no setting 'colour'; known are drafter, "),
         ({"gamma": 0}, "gamma = 0: should be greater than or equal to 1."),
         ({"drafter": "ngram", "window": 99}, "window = 99: should be less than or equal to 32."),
@@ -201,7 +202,7 @@ def test_an_option_of_another_package_reaches_its_drafter_and_the_trace(echo: No
     assert {name: run.events[0].settings[name] for name in ("echo_back", "echo_mode")} == {
         "echo_back": 2, "echo_mode": "soft",
     }  # fmt: skip
-    assert max(len(each.nodes) for each in run.rounds) <= 2
+    assert max(len(each.nodes) for each in run.round_events) <= 2
     assert "echo_back" in next(info for info in tiny.drafters() if info.name == "echo").uses
 
 
@@ -313,8 +314,11 @@ def test_an_option_that_cannot_stand_beside_the_others_is_refused(
 ) -> None:
     other: Any = DrafterInfo(name="other", title="", paper="", create=Echo, options=options)  # type: ignore[type-var]
     install(monkeypatch, Entry(ECHO), Entry(other, "other_package"))
+    with pytest.warns(PluginWarning, match=f"{sentence}.* It was left out"):
+        assert known_options()["echo_back"].package == "echo_package"
+    assert "echo" in drafters.known() and "other" not in drafters.known()
     with pytest.raises(DraftscopeError, match=sentence):
-        known_options()
+        drafters.find("other")
 
 
 def test_two_packages_may_share_an_option(monkeypatch: pytest.MonkeyPatch) -> None:

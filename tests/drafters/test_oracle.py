@@ -45,7 +45,7 @@ def test_a_curve_is_replayed_by_position(tiny: Lab, temperature: float) -> None:
     """Each position's share of those that were verified there; beyond the curve its last value."""
     curve = (0.9, 0.4)
     own = {"gamma": 3, "oracle_curve": curve, "temperature": temperature, "max_new_tokens": 400, "seed": 1}
-    rounds = [step for step in tiny.decode("abcab", "oracle", **own).rounds if step.drafted == 3]
+    rounds = [step for step in tiny.decode("abcab", "oracle", **own).round_events if step.drafted == 3]
     for place, alpha in enumerate((0.9, 0.4, 0.4)):
         reached = [step.accepted > place for step in rounds if step.accepted >= place]
         bound = math.sqrt(math.log(2 / FALSE_ALARM) / (2 * len(reached)))
@@ -64,7 +64,7 @@ def test_it_is_marked_as_synthetic(pair: Lab) -> None:
     start = run.events[0]
     assert (start.synthetic, start.exact) == (True, True)
     assert not pair.decode("ab", max_new_tokens=2).events[0].synthetic
-    assert {node.origin for event in run.rounds for node in event.nodes} <= {"oracle", "oracle, made wrong"}
+    assert {node.origin for event in run.round_events for node in event.nodes} <= {"oracle", "oracle, made wrong"}
     assert "synthetic" in next(info.title for info in pair.drafters() if info.name == "oracle")
 
 
@@ -83,9 +83,9 @@ def test_it_drafts_nothing_once_the_text_differs(pair: Lab, monkeypatch: pytest.
     want = pair.decode("abcabc", "plain", max_new_tokens=20).token_ids
     run = pair.decode("abcabc", "oracle", gamma=2, oracle_alpha=1.0, max_new_tokens=20)
     assert run.token_ids == want
-    assert run.rounds[0].drafted == 2
-    assert run.rounds[-1].drafted == 0
-    assert len(run.rounds) > 10
+    assert run.round_events[0].drafted == 2
+    assert run.round_events[-1].drafted == 0
+    assert len(run.round_events) > 10
 
 
 def test_wrong_tokens_chosen_by_the_targets_own_uniforms_are_caught(tiny: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,5 +125,5 @@ def test_a_curve_begins_at_the_first_position(given: tuple[float, ...], expected
 def test_each_position_is_right_or_wrong_by_its_own_alpha(tiny: Lab, temperature: float) -> None:
     """Nothing is left to chance: the first token is always right, the second never, the third never reached."""
     own = {"gamma": 3, "oracle_curve": (1.0, 0.0, 1.0), "temperature": temperature, "max_new_tokens": 40, "seed": 1}
-    rounds = [step for step in tiny.decode("abcab", "oracle", **own).rounds if step.drafted == 3]
+    rounds = [step for step in tiny.decode("abcab", "oracle", **own).round_events if step.drafted == 3]
     assert len(rounds) > 10 and {step.accepted for step in rounds} == {1}

@@ -1,99 +1,364 @@
-"""A drafter of another package: the example in engine/README.md, and wrong ones that `check` must find."""
+"""Drafters from elsewhere: the example in engine/README.md; wrong ones, which `check` or the guard must find; broken
+ones, which must end nothing else."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
+import draftscope
+from draftscope import DrafterInfo, DraftscopeError, DraftTree, GammaOptions, deterministic_chains, sampled_chain
+from draftscope.advise.advise import advise
+from draftscope.advise.question import Question
+from draftscope.base import costs
+from draftscope.base.costs import PLAIN
+from draftscope.base.errors import PluginWarning
+from draftscope.base.prompts import Prompt
+from draftscope.decode import calibrate
 from draftscope.decode.lab import Lab
-from draftscope.drafters import DrafterInfo, plugins
-from draftscope.measure.check import check
+from draftscope.drafters import adopt, find, known, plugins, problems
+from draftscope.drafters.options import DrafterOptions
+from draftscope.measure.check import check, checked
 from draftscope.measure.findings import Finding
-from draftscope.verify.tree import DraftTree
+from draftscope.verify.sampling import Sampling, draw_distinct
+from draftscope.verify.tree import sampled_tree
+from draftscope.verify.uniforms import Streams
+from draftscope.verify.verify import verify_tree
+from draftscope_app.cli.main import main
+from tests.conftest import made_calibration
 
 README = Path(__file__).resolve().parents[2] / "engine" / "README.md"
+REPEATS = "abcabcabcabcabcabc"
 
 
-@pytest.fixture
-def example() -> dict[str, Any]:
-    """The names that the README's example defines."""
+@pytest.fixture(autouse=True)
+def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """Nothing is given before or after, and what is remembered lies in an empty folder."""
+    monkeypatch.setenv("DRAFTSCOPE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(plugins, "_given", {})
+    yield
+    monkeypatch.undo()
+
+
+def readme_code() -> str:
     section = README.read_text(encoding="utf-8").split("## Add a drafter")[1]
     code = re.search(r"```python\n(.*?)```", section, re.DOTALL)
     assert code is not None
-    assert len(code[1].splitlines()) <= 40
+    return code[1]
+
+
+@pytest.fixture(scope="module")
+def example() -> type[draftscope.Drafter]:
+    """The class that the README's first block defines."""
+    assert len([line for line in readme_code().splitlines() if line.strip()]) <= 20
     names: dict[str, Any] = {}
-    exec(code[1], names)
-    return names
+    exec(readme_code(), names)
+    made: type[draftscope.Drafter] = names["Bigram"]
+    return made
+
+
+class Follow(draftscope.Drafter):
+    """What followed a token most often in this text, without chance."""
+
+    def __init__(self, parts: draftscope.Parts[GammaOptions]) -> None:
+        self.gamma, self.device, self.vocabulary = parts.options.gamma, parts.device, parts.vocabulary
+
+    def propose(self, state: draftscope.State, depth: int) -> DraftTree:
+        drafts = [self.follow(text, min(self.gamma, depth)) for text in state.texts]
+        return deterministic_chains(drafts, ["follow"] * len(drafts), self.device)
+
+    def follow(self, text: Any, count: int) -> list[int]:
+        after: dict[int, tuple[int, int]] = {}
+        for (first, second), times in Counter(pairwise(text)).items():
+            after[first] = max(after.get(first, (0, 0)), (times, second))
+        draft, token = [], text[-1]
+        while len(draft) < count and token in after:
+            token = after[token][1]
+            draft.append(token)
+        return draft
+
+
+INFO = DrafterInfo(name="follow", title="Bigrams of the text", paper="", create=Follow, options=GammaOptions)
 
 
 class Entry:
     """What an installed package's entry point looks like."""
 
-    name, value = "bigram", "my_package:INFO"
+    def __init__(self, info: Any, name: str = "") -> None:
+        self._info, self.name, self.value = info, name or info.name, "my_package:INFO"
 
-    def __init__(self, info: DrafterInfo) -> None:
-        self._info = info
-
-    def load(self) -> DrafterInfo:
+    def load(self) -> Any:
+        if isinstance(self._info, Exception):
+            raise self._info
         return self._info
 
 
-def plugged_in(monkeypatch: pytest.MonkeyPatch, info: DrafterInfo) -> None:
-    monkeypatch.setattr(plugins, "installed", plugins.installed.__wrapped__)  # as a fresh process looks it up
-    monkeypatch.setattr(plugins, "entry_points", lambda group: [Entry(info)] if group == "draftscope.drafters" else [])
+def plugged_in(monkeypatch: pytest.MonkeyPatch, *infos: Any) -> None:
+    entries = tuple(info if isinstance(info, Entry) else Entry(info) for info in infos)
+    monkeypatch.setattr(plugins, "installed", lambda: entries)
 
 
-def findings(lab: Lab) -> dict[str, Finding]:
-    return {finding.name: finding for finding in check(lab, "bigram", samples=1500)}
+def findings(lab: Lab, name: str, samples: int = 1500) -> dict[str, Finding]:
+    return {finding.name: finding for finding in check(lab, name, samples=samples)}
 
 
-def test_the_readmes_drafter_passes_every_check(
-    pair: Lab, example: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+# As it is given.
+
+
+def test_the_readmes_drafter_passes_every_check_and_is_checked_from_then_on(
+    pair: Lab, example: type[draftscope.Drafter]
 ) -> None:
-    plugged_in(monkeypatch, example["INFO"])
-    assert all(finding.passed for finding in findings(pair).values())
-    run = pair.decode("abcabcabc", "bigram", max_new_tokens=40)
-    assert run.metrics.num_draft_tokens > 0
-    assert run.rounds[0].nodes[0].origin == "bigram"
-    assert "bigram" in {info.name for info in pair.drafters()}
+    run = pair.decode(REPEATS, example, max_new_tokens=40, temperature=1.0, seed=2)
+    assert run.metrics.num_accepted_tokens > 0 and run.start.drafter == "bigram"
+    assert run.round_events[0].nodes[0].q is not None
+    assert run.start.unchecked and "unchecked" in repr(run)
+    greedy = pair.decode(REPEATS, example, max_new_tokens=40)
+    assert greedy.token_ids == pair.decode(REPEATS, "plain", max_new_tokens=40).token_ids
+    assert next(each for each in pair.drafters() if each.name == "bigram").unchecked
+    assert all(finding.passed for finding in findings(pair, "bigram", 500).values())
+    assert not pair.decode("ab", example, max_new_tokens=2).start.unchecked
+    assert not next(each for each in pair.drafters() if each.name == "bigram").unchecked
 
 
-def test_a_drafter_that_remembers_another_run_is_found(
-    tiny: Lab, example: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("sampling", [{"top_k": 1}, {"top_p": 0.7}, {"temperature": 0.5, "min_p": 0.1}])
+def test_a_drawn_chain_is_truncated_as_the_target_is(
+    tiny: Lab, example: type[draftscope.Drafter], sampling: dict[str, Any]
 ) -> None:
+    """q has no mass where temperature, top-k, top-p or min-p leave none, and every drafted token has some."""
+    run = tiny.decode("abcab", example, max_new_tokens=30, **{"temperature": 1.0} | sampling)
+    nodes = [node for event in run.round_events for node in event.nodes]
+    assert nodes and all(node.q for node in nodes)
+    if "top_k" in sampling:  # of equal logits the first k and all that equal the k-th stay, as in transformers
+        assert run.token_ids == tiny.decode("abcab", "plain", max_new_tokens=30).token_ids
+        assert {round(1 / node.q, 4) for node in nodes} <= {1, 2, 3, 4, 5}
+
+
+def test_a_drawn_tree_of_one_call_follows_the_target() -> None:
+    """Two children of the root, drawn without replacement; the target's own token is then distributed as p."""
+    p, q, sampling, runs = torch.tensor([0.5, 0.3, 0.2]), torch.tensor([0.1, 0.2, 0.7]), Sampling(), 6000
+    counts = torch.zeros(3)
+    uniforms = Streams(5, tuple(range(runs))).uniforms(0, 2)
+    tokens, _ = draw_distinct(q.expand(runs, 1, 3), uniforms.draft[:, None])
+    tree = sampled_tree([-1, -1], tokens[:, 0], q.expand(runs, 1, 3), sampling)
+    found = verify_tree(p.expand(runs, 3, 3), tree, uniforms)
+    first = torch.where(found.path[:, 0] >= 0, tree.tokens.gather(1, found.path[:, :1].clamp(min=0))[:, 0], found.last)
+    counts += torch.bincount(first, minlength=3)
+    assert ((counts - runs * p) ** 2 / (runs * p)).sum() < 27.6  # chi-square of 2 degrees, p = 1e-6
+
+
+def test_a_file_is_given_by_its_name(pair: Lab, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(readme_code(), encoding="utf-8")
+    assert pair.decode(REPEATS, f"{file}:Bigram", max_new_tokens=4).start.drafter == "bigram"
+    for text, sentence in (
+        (f"{file}:Other", "defines no 'Other'"),
+        (f"{tmp_path}/gone.py:Bigram", "is not there; check the path"),
+        (f"{file}:pairwise", "give a name, a DrafterInfo, a subclass of draftscope.Drafter"),
+    ):
+        with pytest.raises(DraftscopeError, match=sentence):
+            adopt(text)
+    file.write_text("1 / 0", encoding="utf-8")
+    assert main(["decode", "ab", "--drafter", f"{file}:Bigram"]) == 2
+    assert "does not run (ZeroDivisionError: division by zero); mend it." in capsys.readouterr().err
+
+
+def test_the_command_line_knows_a_files_drafter_and_its_options(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its option is refused by its range, which no command knows before the file is read."""
+    options = (
+        "class Seen(draftscope.GammaOptions):\n    seen_least: int = Field(default=1, le=9, description='x')\n"
+        "Bigram.options = Seen\n"
+    )
+    code = f"import draftscope\nfrom pydantic import Field\n{readme_code()}\n{options}"
+    (tmp_path / "mine.py").write_text(code, encoding="utf-8")
+    assert main(["decode", "ab", f"--drafter={tmp_path / 'mine.py'}:Bigram", "--seen-least", "10"]) == 2
+    assert "seen_least = 10: should be less than or equal to 9." in capsys.readouterr().err
+
+
+def test_a_visitors_text_never_runs_a_file(pair: Lab, tmp_path: Path) -> None:
+    """Only Python and the command line read files: what the page and the API take is the name of a drafter."""
+    file = tmp_path / "mine.py"
+    file.write_text(f"open({str(tmp_path / 'ran')!r}, 'w')", encoding="utf-8")
+    settings = draftscope.Settings.of(drafter=f"{file}:Bigram")
+    for ask in (lambda: pair.session("ab", settings), lambda: list(checked(pair, settings))):
+        with pytest.raises(DraftscopeError, match="There is no drafter"):
+            ask()
+    assert not (tmp_path / "ran").exists()
+
+
+def test_what_is_no_drafter_is_one_sentence() -> None:
+    class Unfinished(draftscope.Drafter):
+        pass
+
+    for made, sentence in (
+        (Unfinished, "The drafter 'Unfinished' of this program lacks propose"),
+        (3, "drafter = 3: give a name, a DrafterInfo"),
+        (replace(INFO, name="ngram"), "The drafter 'ngram' of this program has the name of a built-in one"),
+    ):
+        with pytest.raises(DraftscopeError, match=sentence):
+            adopt(made)  # type: ignore[arg-type]
+    assert adopt(find("ngram")) == "ngram"
+
+
+def test_a_drafter_that_is_given_again_replaces_the_earlier_one() -> None:
+    class One(DrafterOptions):
+        again: int = 1
+
+    class Two(DrafterOptions):
+        again: str = ""
+
+    assert adopt(replace(INFO, options=One)) == adopt(replace(INFO, options=Two)) == "follow"
+    assert find("follow").options is Two and find("follow").source == "this program"
+
+
+# What breaks ends nothing else.
+
+
+def test_plugins_that_cannot_be_used_are_left_out_with_a_warning(
+    monkeypatch: pytest.MonkeyPatch, pair: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken = Entry(ImportError("no module named 'gone'"), "broken")
+    plugged_in(monkeypatch, broken, replace(INFO, name="suffix"), Entry(3, "three"), INFO)
+    with pytest.warns(PluginWarning) as warned:
+        assert pair.decode("ab", "plain", max_new_tokens=2).token_ids
+    said = " ".join(str(each.message) for each in warned)
+    assert "'broken' from my_package:INFO does not load (no module named 'gone')" in said
+    assert "'suffix' of my_package has the name of a built-in one" in said and "'three'" in said
+    assert {"broken", "suffix", "three"} == problems().keys() and "follow" in known()
+    with pytest.raises(DraftscopeError, match="'broken' from my_package:INFO does not load"):
+        pair.decode("ab", "broken", max_new_tokens=2)
+    plugged_in(monkeypatch, Entry(ImportError("gone"), "broken"))  # another process
+    assert main(["decode", "ab", "--gamma", "0"]) == 2
+    left_out, refused = capsys.readouterr().err.splitlines()
+    assert left_out.startswith("draftscope: The drafter 'broken' from my_package:INFO does not load (gone); mend or")
+    assert refused == "draftscope: gamma = 0: should be greater than or equal to 1."
+
+
+def test_a_plugin_that_raises_ends_neither_advice_nor_calibration_and_spoils_none(
+    monkeypatch: pytest.MonkeyPatch, tiny: Lab
+) -> None:
+    class Raises(Follow):
+        def propose(self, state: draftscope.State, depth: int) -> DraftTree:
+            raise IndexError("somewhere")
+
+    drafting = dict.fromkeys([PLAIN, *calibrate._drafting(tiny)], made_calibration().drafting["draft"])
+    measured = made_calibration(measured_for=calibrate.measured_for(tiny), drafting=drafting)
+    costs.save(measured)
+    plugged_in(monkeypatch, replace(INFO, create=Raises))
+    assert calibrate.calibration_of(tiny) == measured == costs.load_saved(calibrate.measured_for(tiny))
+    question = Question(length=8, seconds=4.0)
+    prompts = {"prompts": [Prompt("prompts", text) for text in ("abcab", "ddebc")]}
+    report = advise(tiny, question, prompts, ["ngram", "follow"])
+    assert any("follow was left out: The drafter 'follow' failed in propose" in note for note in report.notes)
+    assert {each.candidate.drafter for each in report.predicted} == {"ngram"}
+
+
+# What a drafter returns.
+
+
+def wrong(**changes: Any) -> Any:
+    """A drafter whose tree has other values in some fields: each a function of the right tree."""
+
+    class Wrong(Follow):
+        def propose(self, state: draftscope.State, depth: int) -> DraftTree:
+            q = torch.full((len(state.texts), self.vocabulary), 1 / self.vocabulary)
+            tokens = [torch.zeros(len(state.texts), dtype=torch.long)] * 2
+            tree = sampled_chain(tokens, [q, q], Sampling(), "wrong")
+            return replace(tree, **{name: change(tree) for name, change in changes.items()})
+
+    return replace(INFO, create=Wrong)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"tokens": lambda tree: tree.tokens + 99}, "tokens holds 99, and the target knows 0 to 4"),
+        ({"tokens": lambda tree: tree.tokens - 1}, "tokens holds -1"),
+        ({"tokens": lambda tree: tree.tokens[:, :1]}, r"tokens has the shape \[1, 1\] instead of \[1, 2\]"),
+        ({"tokens": lambda tree: tree.tokens.float()}, "tokens is of torch.float32 instead of torch.int64"),
+        ({"tokens": lambda tree: None}, "tokens has None instead of"),
+        ({"distributions": lambda tree: 3 * tree.distributions}, "distributions has a row that sums to 3 instead of 1"),
+        (
+            {"distributions": lambda tree: tree.distributions[..., :3]},
+            r"the shape \[1, 2, 3\] instead of \[1, rows, 5\]",
+        ),
+        ({"distributions": lambda tree: tree.distributions * torch.nan}, "sums to nan instead of 1"),
+        ({"distributions": lambda tree: tree.distributions + signs(tree)}, "holds a negative probability"),
+        ({"distributions": lambda tree: never(tree)}, "a drawn token has probability 0 in its distribution"),
+        ({"proposal_row": lambda tree: tree.proposal_row + 9}, "proposal_row holds 10, and distributions has 2 rows"),
+        ({"belief": lambda tree: tree.belief[:, 1:]}, r"belief has the shape \[1, 2\] instead of \[1, 3\]"),
+        ({"never_accepted": lambda tree: tree.tokens}, "never_accepted is of torch.int64"),
+        ({"drawn": lambda tree: "none"}, "drawn is 'none', but proposal_row says 'all'"),
+        ({"origin": lambda tree: ((),)}, r"origin has \[0\] entries instead of 2"),
+    ],
+)
+def test_a_wrong_tree_is_one_sentence_with_drafter_round_and_field(
+    tiny: Lab, changes: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(DraftscopeError, match=f"'follow' proposed a wrong tree in round 0: .*{sentence}"):
+        tiny.decode("abcab", wrong(**changes), max_new_tokens=8, temperature=1.0)
+
+
+def signs(tree: DraftTree) -> Tensor:
+    return torch.tensor([-0.5, 0.5, 0.0, 0.0, 0.0])
+
+
+def never(tree: DraftTree) -> Tensor:
+    return torch.tensor([0.0, 0.25, 0.25, 0.25, 0.25]).expand(1, 2, 5)
+
+
+def test_what_is_no_tree_or_too_large_or_raises_is_one_sentence(tiny: Lab) -> None:
+    def proposing(act: Any) -> DrafterInfo:
+        return replace(INFO, create=type("Acting", (Follow,), {"propose": lambda self, state, depth: act(state)}))
+
+    def fails_late(state: draftscope.State) -> DraftTree:
+        return deterministic_chains([[1, 2][: state.round // 0 if state.round == 2 else 1]], [""], "cpu")
+
+    for act, sentence in (
+        (lambda _: None, "proposed a wrong tree in round 0: it is None, not a DraftTree"),
+        (lambda _: deterministic_chains([[1] * 9], [""], "cpu"), "it has 9 nodes, and its options declare at most 4"),
+        (fails_late, "failed in propose, round 2: ZeroDivisionError at test_plugin.py, line "),
+    ):
+        with pytest.raises(DraftscopeError, match=sentence):
+            tiny.decode("abcab", proposing(act), max_new_tokens=20)
+    with pytest.raises(DraftscopeError, match=r"makes None, which is no draftscope\.Drafter"):
+        tiny.decode("abcab", replace(INFO, create=lambda parts: None), max_new_tokens=4)
+
+
+def test_a_drafter_that_remembers_another_run_is_found(tiny: Lab) -> None:
     """It drafts from the texts of all runs, so its uniforms meet other nodes the second time."""
     seen: list[list[int]] = []
 
-    class Leaky(example["Bigram"]):  # type: ignore[misc]
+    class Leaky(Follow):
         def follow(self, text: list[int], count: int) -> list[int]:
             seen.append(list(text))
             return [token % 5 for token in range(len(seen), len(seen) + count)]
 
-    plugged_in(monkeypatch, replace(example["INFO"], create=Leaky))
-    found = findings(tiny)
+    found = findings(tiny, adopt(replace(INFO, create=Leaky)))
     assert not found["begun again"].passed
 
 
-def test_a_drafter_that_claims_distributions_it_did_not_draw_from_is_found(
-    tiny: Lab, example: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Liar(example["Bigram"]):  # type: ignore[misc]
-        def propose(self, state: Any, depth: int) -> DraftTree:
-            tree: DraftTree = super().propose(state, depth)
+def test_a_drafter_that_claims_distributions_it_did_not_draw_from_is_found(tiny: Lab) -> None:
+    class Liar(Follow):
+        def propose(self, state: draftscope.State, depth: int) -> DraftTree:
+            tree = super().propose(state, depth)
             if tree.nodes == 0:
                 return tree
-            distributions = torch.full((tree.tokens.shape[0], tree.nodes, 5), 1 / 5)
-            slots = torch.arange(tree.nodes + 1)
-            proposal_row = torch.where(slots < tree.nodes, slots, -1).expand(len(tree.tokens), -1)
-            return replace(
-                tree, distributions=distributions, proposal_row=proposal_row, belief=proposal_row, drawn="all"
-            )
+            q = torch.full((len(tree.tokens), 5), 1 / 5)
+            made = sampled_chain(list(tree.tokens.unbind(1)), [q] * tree.nodes, Sampling())
+            return replace(made, never_accepted=tree.never_accepted)
 
-    plugged_in(monkeypatch, replace(example["INFO"], create=Liar))
-    found = findings(tiny)
+    name = adopt(replace(INFO, create=Liar))
+    found = findings(tiny, name)
     assert not found["joint distribution (block)"].passed
+    assert tiny.decode("ab", name, max_new_tokens=2).start.unchecked

@@ -206,17 +206,17 @@ def test_the_trace_records_how_a_chain_was_made(parted: Lab) -> None:
     """The point mass has no q; the round records how its chain was made."""
     run = parted.decode("abcab", "slem", gamma=3, temperature=1.0, max_new_tokens=40, seed=1)
     assert run.events[0].exact and run.events[0].models[1].name == "syllables"
-    decisions = [decision for event in run.rounds for decision in event.decisions]
+    decisions = [decision for event in run.round_events for decision in event.decisions]
     assert decisions and all(c.rule == "deterministic" and c.distributions[0].q is None for c in decisions)
-    for event in run.rounds:
+    for event in run.round_events:
         for note in event.annotations:
             assert isinstance(note, events.Realignment)
             assert (note.drafted, note.proposed) == (3, len(event.nodes))
-    assert any(note.read_again for event in run.rounds for note in event.annotations)
+    assert any(note.read_again for event in run.round_events for note in event.annotations)
     drawn = parted.decode("abcab", "tli", temperature=1.0, max_new_tokens=40, seed=1)
     distributions = [
         distributions
-        for event in drawn.rounds
+        for event in drawn.round_events
         for decision in event.decisions
         for distributions in decision.distributions
     ]
@@ -308,10 +308,10 @@ def test_beyond_the_drafts_own_context_nothing_is_drafted(parted: Lab, drafter: 
     lab.eos = frozenset()
     run = lab.decode("abcab", drafter, gamma=3, max_new_tokens=40)
     assert run.token_ids == parted.decode("abcab", "plain", max_new_tokens=40).token_ids
-    drafted = [bool(event.nodes) for event in run.rounds]
+    drafted = [bool(event.nodes) for event in run.round_events]
     assert any(drafted) and not any(drafted[-10:])
     between, read = Realigner(parted.tokenizer, syllables()), parted.encode("abcab")
-    for event in run.rounds[:-1]:  # the last one has nothing left to draft
+    for event in run.round_events[:-1]:  # the last one has nothing left to draft
         assert len(between.read(read).ids) <= 12 - 3 or not event.nodes
         read = read + event.emitted
 

@@ -214,14 +214,14 @@ def test_greedy_writes_plains_tokens_in_one_forward_a_round(pair: Lab, bytes_mam
     with pair.target.counter.widths() as widths:
         run = bytes_mamba.decode(PROMPT, **{"drafter": name, "max_new_tokens": 40} | SHAPES[name])
     assert run.token_ids == want
-    assert widths[1:] == [event.width for event in run.rounds]
+    assert widths[1:] == [event.width for event in run.round_events]
 
 
 def test_a_draft_that_is_the_target_is_always_accepted(stateful: Lab) -> None:
     twin = Lab(stateful.target, stateful.target, stateful.tokenizer)
     twin.eos = frozenset()
     run = twin.decode("abcab", "draft", gamma=3, temperature=1.0, max_new_tokens=40)
-    full_rounds = [event for event in run.rounds if event.depth == 3]
+    full_rounds = [event for event in run.round_events if event.depth == 3]
     assert sum(event.last.kind == "bonus" for event in full_rounds) >= len(full_rounds) - 1 > 5
 
 
@@ -301,7 +301,7 @@ def test_states_of_the_rows_that_stay_in_a_batch(bytes_mamba: Lab) -> None:
 
 
 def states(run: Any) -> list[DraftState]:
-    return [note for event in run.rounds for note in event.annotations if isinstance(note, DraftState)]
+    return [note for event in run.round_events for note in event.annotations if isinstance(note, DraftState)]
 
 
 def test_its_state_is_constant_while_a_transformers_cache_grows(pair: Lab, bytes_mamba: Lab) -> None:

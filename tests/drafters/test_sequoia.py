@@ -78,9 +78,9 @@ def test_uneven_trees_write_the_targets_distribution(tiny: Lab, drafter: str, mo
     finding = distribution_test(tiny, "abcab", chosen, 4, 4000)
     assert finding.passed, finding.detail
     run = tiny.decode("abcab", drafter, temperature=1.0, max_new_tokens=300)
-    parents = {tuple(node.parent for node in event.nodes) for event in run.rounds[:-4]}
+    parents = {tuple(node.parent for node in event.nodes) for event in run.round_events[:-4]}
     assert parents == {(-1, -1, -1, 0, 0, 2, 4, 4, 5)}
-    assert any(event.accepted == 3 for event in run.rounds)
+    assert any(event.accepted == 3 for event in run.round_events)
 
 
 @pytest.mark.parametrize("drafter", ["sequoia", "eagle3-sequoia"])
@@ -109,7 +109,7 @@ def test_a_tree_that_never_pays_is_not_drafted(tiny: Lab) -> None:
     dear.calibration = tiny.calibration.model_copy(update={"drafting": tiny.calibration.drafting | {"draft": [costs]}})
     run = dear.decode("abcab", "sequoia", temperature=1.0, max_new_tokens=12)
     assert run.metrics.num_draft_tokens == 0
-    assert len(run.rounds) == 12
+    assert len(run.round_events) == 12
 
 
 @pytest.mark.slow

@@ -27,7 +27,7 @@ PROMPT = "The quick brown fox"
 
 
 def notes(run: Any) -> list[Prefetch | None]:
-    found = [[note for note in event.annotations if isinstance(note, Prefetch)] for event in run.rounds]
+    found = [[note for note in event.annotations if isinstance(note, Prefetch)] for event in run.round_events]
     return [own[0] if own else None for own in found]
 
 
@@ -131,7 +131,7 @@ def test_greedy_writes_plains_tokens_in_one_target_forward_a_round(pair: Lab) ->
     with pair.target.counter.widths() as widths:
         run = pair.decode(PROMPT, "ssd", gamma=3, max_new_tokens=40)
     assert run.token_ids == want
-    assert widths[1:] == [event.width for event in run.rounds]
+    assert widths[1:] == [event.width for event in run.round_events]
 
 
 def test_a_prepared_draft_is_not_drafted_again(twin: Lab) -> None:
@@ -140,7 +140,7 @@ def test_a_prepared_draft_is_not_drafted_again(twin: Lab) -> None:
     assert run.token_ids == twin.decode(PROMPT, "plain", max_new_tokens=41).token_ids
     told = notes(run)
     assert all(note.hit for note in told if note is not None)
-    origins = [{node.origin.split()[0] for node in event.nodes} for event in run.rounds]
+    origins = [{node.origin.split()[0] for node in event.nodes} for event in run.round_events]
     assert origins[0] == {"draft"}
     whole = [own for own, note in zip(origins[1:], told, strict=False) if note is not None and own]
     assert whole and all(own == {"prefetched"} for own in whole)
@@ -150,7 +150,7 @@ def test_hits_and_misses_in_the_trace_are_what_the_next_round_did(twin: Lab) -> 
     run = twin.decode(PROMPT, "ssd", gamma=2, prefetch=6, temperature=0.6, seed=3, max_new_tokens=60)
     told = notes(run)
     seen = {True: 0, False: 0}
-    for note, event in zip(told, run.rounds[1:], strict=False):
+    for note, event in zip(told, run.round_events[1:], strict=False):
         if note is not None and event.nodes:
             assert note.hit == event.nodes[0].origin.startswith("prefetched")
             seen[note.hit] += 1

@@ -110,13 +110,13 @@ def test_a_run_reads_each_token_once(pair: Lab, monkeypatch: pytest.MonkeyPatch,
     prompt = pair.encode("abcXabcYabc")
     run = pair.decode("abcXabcYabc", drafter, temperature=1.0, max_new_tokens=20, seed=1)
     assert read == (prompt + run.token_ids)[: len(read)]
-    assert len(read) >= len(prompt) + 20 - run.rounds[-1].accepted - 1
+    assert len(read) >= len(prompt) + 20 - run.round_events[-1].accepted - 1
 
 
 def test_frequency_decides_where_the_n_gram_takes_the_latest(pair: Lab) -> None:
     text = "abcX-abcX.abcY abc"
-    assert [n.raw for n in pair.decode(text, "ngram", gamma=2, max_new_tokens=4).rounds[0].nodes] == ["Y", " "]
-    nodes = pair.decode(text, "suffix", gamma=2, max_new_tokens=4).rounds[0].nodes
+    assert [n.raw for n in pair.decode(text, "ngram", gamma=2, max_new_tokens=4).round_events[0].nodes] == ["Y", " "]
+    nodes = pair.decode(text, "suffix", gamma=2, max_new_tokens=4).round_events[0].nodes
     assert nodes[0].raw == "X"
     assert nodes[0].origin == "3 matched, 2 of 3"
 

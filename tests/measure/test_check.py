@@ -201,7 +201,7 @@ def test_siblings_are_tested_whatever_tree_pays(shipped: Lab, monkeypatch: pytes
     drafted: list[int] = []
 
     def recorded(_: GreedyTest, lab: Lab, *__: object) -> Iterator[Finding]:
-        drafted.append(len(lab.decode("Once", "sequoia", max_new_tokens=8).rounds[0].nodes))
+        drafted.append(len(lab.decode("Once", "sequoia", max_new_tokens=8).round_events[0].nodes))
         yield Finding("joint distribution", True, "")
 
     monkeypatch.setattr(checks, "TESTS", ())

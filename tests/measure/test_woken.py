@@ -25,5 +25,5 @@ def test_experts_are_those_of_the_trace_by_rows(monkeypatch: pytest.MonkeyPatch)
     assert [(each.rows, each.forwards) for each in found] == [(1, 3), (2, 3), (4, 3)]
     assert found[0].touched == found[0].active < found[-1].touched <= found[-1].of
     run = lab.decode(PROMPT, "draft", gamma=3, max_new_tokens=16)
-    notes = [note for event in run.rounds[:3] for note in event.annotations if isinstance(note, Experts)]
+    notes = [note for event in run.round_events[:3] for note in event.annotations if isinstance(note, Experts)]
     assert found[-1].touched == pytest.approx(sum(sum(n.touched) / len(n.touched) for n in notes) / 3)

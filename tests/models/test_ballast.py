@@ -46,7 +46,9 @@ def test_ballast_changes_no_bit(dtype: torch.dtype, shapes: tuple[BallastShape, 
             settings = {"temperature": temperature, "max_new_tokens": 24, "seed": 3, **more}
             one, other = (lab.decode("The quick", drafter, **settings) for lab in (light, heavy))
             assert one.token_ids == other.token_ids
-            nodes = [[(n.token, n.p, n.q, n.fate) for event in run.rounds for n in event.nodes] for run in (one, other)]
+            nodes = [
+                [(n.token, n.p, n.q, n.fate) for event in run.round_events for n in event.nodes] for run in (one, other)
+            ]
             assert nodes[0] == nodes[1]
 
 

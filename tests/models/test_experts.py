@@ -30,7 +30,7 @@ def lab_of(name: str, draft: str = "Llama, SmolLM2") -> Lab:
 
 
 def notes_of(run: Any) -> list[Experts | None]:
-    found = [[note for note in event.annotations if isinstance(note, Experts)] for event in run.rounds]
+    found = [[note for note in event.annotations if isinstance(note, Experts)] for event in run.round_events]
     return [notes[0] if notes else None for notes in found]
 
 
@@ -57,7 +57,7 @@ def test_the_trace_counts_what_the_routers_chose(name: str) -> None:
     lab = lab_of(name)
     run = lab.decode(PROMPT, "draft", gamma=3, max_new_tokens=16)
     text = lab.encode(PROMPT)
-    for event, note in zip(run.rounds, notes_of(run), strict=True):
+    for event, note in zip(run.round_events, notes_of(run), strict=True):
         assert note is not None
         rows = [text[-1], *(node.token for node in event.nodes)]
         expected = routed(lab, [*text[:-1], *rows], len(rows))
@@ -81,7 +81,7 @@ def test_drafting_with_the_targets_first_layers_is_not_counted() -> None:
     lab = lab_of("Mixtral")
     run = lab.decode(PROMPT, "early-exit", gamma=3, exit_layer=1, max_new_tokens=12)
     assert {len(note.touched) for note in notes_of(run) if note} == {2}
-    assert [note.rows for note in notes_of(run) if note] == [event.width for event in run.rounds]
+    assert [note.rows for note in notes_of(run) if note] == [event.width for event in run.round_events]
 
 
 def test_lanes_of_one_target_count_only_their_own_forwards() -> None:
@@ -135,6 +135,6 @@ def test_counting_choices_instead_of_experts_is_caught(monkeypatch: pytest.Monke
 def test_dense_targets_and_those_that_compute_all_experts_report_none(pair: Lab) -> None:
     assert watch(pair.target.network) is None
     assert notes_of(pair.decode(PROMPT, "draft", max_new_tokens=6)) == [None] * len(
-        pair.decode(PROMPT, "draft", max_new_tokens=6).rounds
+        pair.decode(PROMPT, "draft", max_new_tokens=6).round_events
     )
     assert set(notes_of(lab_of("Llama 4, text").decode(PROMPT, "plain", max_new_tokens=4))) == {None}

@@ -163,8 +163,8 @@ def test_each_round_takes_one_forward_and_writes_plains_greedy_tokens(name: str)
             run = lab.decode(PROMPT, drafter, gamma=3, max_new_tokens=24, arms=("draft:2", "ngram:3"))
         handle.remove()
         assert run.token_ids == want
-        assert widths[1:] == [event.width for event in run.rounds]
-        assert len(ran) == len(run.rounds) + 1  # of the network itself: reading again takes no extra forward
+        assert widths[1:] == [event.width for event in run.round_events]
+        assert len(ran) == len(run.round_events) + 1  # of the network itself: reading again takes no extra forward
 
 
 def test_the_target_as_its_own_draft_is_always_accepted() -> None:
@@ -172,7 +172,7 @@ def test_the_target_as_its_own_draft_is_always_accepted() -> None:
     twin = Lab(lab.target, lab.target, lab.tokenizer)
     twin.eos = frozenset()
     run = twin.decode("abcab", "draft", gamma=3, temperature=1.0, max_new_tokens=40)
-    whole = [event for event in run.rounds if event.depth == 3]
+    whole = [event for event in run.round_events if event.depth == 3]
     assert sum(event.last.kind == "bonus" for event in whole) >= len(whole) - 1 > 5
 
 

@@ -15,10 +15,10 @@ import torch
 from draftscope import DraftscopeError
 from draftscope.decode.lab import Lab
 from draftscope.decode.race import race
-from draftscope.decode.run import Result
 from draftscope.drafters.settings import Settings
 from draftscope.trace import files, metrics, tables
 from draftscope.trace.events import AnyEvent, RunStart
+from draftscope.trace.result import Result
 from tests.models.test_cache import fresh
 
 DRAFTERS = ["plain", "draft", "sampled-tree", "topk-tree", "ngram"]
@@ -55,13 +55,13 @@ def test_what_was_accepted_and_then_cut_off_counts_nowhere(pair: Lab) -> None:
     uncut = lab.decode("hello", gamma=4, temperature=1, max_new_tokens=12)
     lab.eos = frozenset({uncut.token_ids[6]})
     run = lab.decode("hello", gamma=4, temperature=1, max_new_tokens=12)
-    assert [len(event.emitted) for event in run.rounds] == [5, 2]
-    assert sum(node.fate == "accepted" for node in run.rounds[-1].nodes) == 4
+    assert [len(event.emitted) for event in run.round_events] == [5, 2]
+    assert sum(node.fate == "accepted" for node in run.round_events[-1].nodes) == 4
     assert_counts(run)
 
 
 def assert_counts(run: Result) -> None:
-    tokens, rounds, decisions = (run.frame(what) for what in tables.TABLES)
+    tokens, rounds, decisions = (getattr(run, what) for what in tables.TABLES)
     counted = run.metrics
     assert tokens.token.tolist() == run.token_ids
     assert tokens["index"].tolist() == list(range(counted.tokens))
@@ -79,7 +79,7 @@ def assert_counts(run: Result) -> None:
 
 def test_gaps_between_tokens_are_the_metrics_own(pair: Lab) -> None:
     run = pair.decode("hello", temperature=1, max_new_tokens=40)
-    tokens, rounds = run.frame(), run.frame("rounds")
+    tokens, rounds = run.tokens, run.rounds
     gaps = tokens.gap_ms
     assert gaps.isna().tolist() == [index == 0 for index in range(len(gaps))]
     told = run.metrics.itl_ms
@@ -93,7 +93,7 @@ def test_gaps_between_tokens_are_the_metrics_own(pair: Lab) -> None:
 def test_p_and_q_of_a_token_are_the_models_own_distributions(tiny: Lab, drafter: str, rule: str) -> None:
     """Over five tokens, of which a trace shows all: p and q as each model gives them to the text so far."""
     run = tiny.decode("abcde", drafter, temperature=1, max_new_tokens=24, gamma=3, shape=(2, 2), rule=rule)
-    tokens = run.frame()
+    tokens = run.tokens
     text = tiny.encode("abcde")
     for name, model in (("p", tiny.target), ("q", tiny.draft)):
         distributions = fresh(model, text + run.token_ids)[len(text) - 1 : -1].softmax(-1)
@@ -109,8 +109,8 @@ def test_p_and_q_of_a_token_are_the_models_own_distributions(tiny: Lab, drafter:
 def test_decisions_hold_every_verified_child_in_order(tiny: Lab, rule: str) -> None:
     for drafter in ("draft", "sampled-tree", "ngram"):
         run = tiny.decode("abcabcabc", drafter, temperature=1, max_new_tokens=40, gamma=3, shape=(3, 2), rule=rule)
-        table = run.frame("decisions")
-        assert len(table) == sum(len(decision.children) for event in run.rounds for decision in event.decisions)
+        table = run.decisions
+        assert len(table) == sum(len(decision.children) for event in run.round_events for decision in event.decisions)
         uniforms = table[table.rule != "deterministic"]
         assert (uniforms.passed == (uniforms.uniform < uniforms.threshold)).all()
         assert (table.accepted <= (table.fate == "accepted")).all()
@@ -156,9 +156,9 @@ def test_a_table_of_nothing_has_its_columns(recorded: list[AnyEvent]) -> None:
 
 def test_a_table_that_cannot_be_made_is_one_sentence(pair: Lab) -> None:
     with pytest.raises(DraftscopeError, match="what = 'words': choose tokens, rounds, decisions"):
-        pair.decode("hello", max_new_tokens=2).frame("words")
+        pair.decode("hello", max_new_tokens=2).export("run.csv", "words")
     with pytest.raises(DraftscopeError, match="decode it with record=True"):
-        pair.decode("hello", max_new_tokens=2, record=False).frame()
+        assert pair.decode("hello", max_new_tokens=2, record=False).tokens.size
 
 
 # Files.
@@ -188,7 +188,7 @@ def test_a_table_comes_back_from_its_file(recorded: list[AnyEvent], tmp_path: Pa
 
 @pytest.mark.parametrize("suffix", tables.FORMATS)
 def test_awkward_texts_survive(pair: Lab, tmp_path: Path, suffix: str) -> None:
-    table = pair.decode("hello", max_new_tokens=8).frame()
+    table = pair.decode("hello", max_new_tokens=8).tokens
     table["text"] = pd.Series(["NA", 'a"b', "a,b", "a\nb", "a\r\nb", "\r", "‹E2›", "é\u2028"], dtype="string")
     tables.write(table, tmp_path / f"table{suffix}")
     assert reread(tmp_path / f"table{suffix}", table).text.tolist() == table.text.tolist()
@@ -219,7 +219,7 @@ def test_a_library_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, tmp
     run, importing = pair.decode("hello", max_new_tokens=2), builtins.__import__
     monkeypatch.setattr(builtins, "__import__", without_pandas)
     with pytest.raises(DraftscopeError, match="Tables need pandas"):
-        run.frame()
+        _ = run.tokens
 
 
 def test_a_trace_gives_the_tables_of_its_run(pair: Lab, tmp_path: Path) -> None:
@@ -227,4 +227,4 @@ def test_a_trace_gives_the_tables_of_its_run(pair: Lab, tmp_path: Path) -> None:
     files.write(tmp_path / "run.jsonl.gz", run.events)
     again = files.read(tmp_path / "run.jsonl.gz").events
     for what in tables.TABLES:
-        pd.testing.assert_frame_equal(tables.frame(again, what), run.frame(what))
+        pd.testing.assert_frame_equal(tables.frame(again, what), getattr(run, what))

@@ -62,8 +62,8 @@ def test_every_recorded_story_is_possible(tiny: Lab, **settings: object) -> None
     limit = settings.pop("limit")
     run = tiny.decode("abcabcab", typed="abcde", max_new_tokens=limit, **settings)
     check_story(run.events)
-    assert "".join(event.text_delta for event in run.rounds) == run.text
-    assert [token for event in run.rounds for token in event.emitted] == run.token_ids
+    assert "".join(event.text_delta for event in run.round_events) == run.text
+    assert [token for event in run.round_events for token in event.emitted] == run.token_ids
     assert [EVENT.validate_json(files.line(event)) for event in run.events] == list(run.events)
 
 
@@ -74,7 +74,9 @@ def test_every_recorded_story_is_possible(tiny: Lab, **settings: object) -> None
 def test_stories_over_bytes_are_possible_too(pair: Lab, drafter: str, temperature: float) -> None:
     run = pair.decode("abcabcab\u00e9\u20ac", drafter, temperature=temperature, max_new_tokens=32)
     check_story(run.events)
-    pieces = [(token, raw) for event in run.rounds for token, raw in zip(event.emitted, event.emitted_raw, strict=True)]
+    pieces = [
+        (token, raw) for event in run.round_events for token, raw in zip(event.emitted, event.emitted_raw, strict=True)
+    ]
     written = b"".join(raw.encode("latin-1") for token, raw in pieces if not pair.pieces.is_special(token))
     assert written.decode("utf-8", "replace") == run.text
 
@@ -224,7 +226,7 @@ def test_metrics_are_folded_by_their_definitions(pair: Lab) -> None:
     assert found.conditional_acceptance_per_position == [1.0] * 3
     assert found.itl_ms.p50 == 0.0  # tokens of a round arrive together
     assert found.icl_ms.p50 > 0
-    assert found.ttft_ms == run.rounds[0].end
+    assert found.ttft_ms == run.round_events[0].end
     assert found.tokens_per_s == pytest.approx(12e3 / run.events[-1].end)
 
 

@@ -7,23 +7,29 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import sys
 import traceback
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
+from itertools import pairwise
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from draftscope.base.errors import DraftscopeError, cut
+from draftscope.base.errors import DraftscopeError, PluginWarning, cut
 from draftscope_app.cli import terminal
 from draftscope_app.cli.exit_codes import ExitCode
 
 PROGRAM = "draftscope"
+SHOW_WARNING = warnings.showwarning
+DRAFTER_FLAGS = ("--drafter", "--drafters")
+GIVEN = re.compile(r"\.py:\w+(,|$)")  # a drafter in a file
 COMPLETING = "_DRAFTSCOPE_COMPLETE"  # set by the shell when it asks what could come next
 
 DECODE, MEASURE, TRACES, MODELS, SERVE = "Decode", "Measure", "Recorded runs", "Models", "Dashboard"
@@ -111,7 +117,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if COMPLETING in os.environ:
         app(prog_name=PROGRAM)  # answers the shell and ends the process
     try:
-        code = _run(list(sys.argv[1:] if argv is None else argv))
+        with warnings.catch_warnings():
+            warnings.simplefilter("default", PluginWarning)
+            warnings.showwarning = _warn
+            code = _run(_with_given_drafters(list(sys.argv[1:] if argv is None else argv)))
         sys.stdout.flush()
         return code
     except typer.TyperException as error:
@@ -129,6 +138,27 @@ def main(argv: Sequence[str] | None = None) -> int:
         reason = " ".join(str(error).split())[:300]
         sentence = f"the run failed ({type(error).__name__}: {reason}); DRAFTSCOPE_DEBUG=1 shows where."
         return _stop(ExitCode.FAILED, sentence)
+
+
+def _warn(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+    """A drafter that was left out is a sentence; other warnings are shown as Python shows them."""
+    if issubclass(category, PluginWarning):
+        terminal.say(cut(str(message)))
+    else:
+        SHOW_WARNING(message, category, *where, **more)
+
+
+def _with_given_drafters(arguments: list[str]) -> list[str]:
+    """The arguments, with names in place of drafters that are given as 'file.py:NAME'; their options are known then."""
+    named = list(arguments)
+    for place, (before, word) in enumerate(pairwise(["", *arguments])):
+        option, equals, value = word.partition("=")
+        flag, value = (option, value) if equals else (before, word)
+        if flag in DRAFTER_FLAGS and GIVEN.search(value):
+            from draftscope import drafters
+
+            named[place] = (f"{option}=" if equals else "") + ",".join(map(drafters.adopt, value.split(",")))
+    return named
 
 
 def _run(arguments: list[str]) -> int:

@@ -130,7 +130,9 @@ def origin(start: RunStart) -> str:
         return f"{program}, seen from here | recorded {start.created}"
     models = " + ".join(f"{m.name} ({m.weights})" if m.weights else m.name for m in start.models)
     place = f"{start.device}, {start.dtype}, {start.threads} threads"
-    marks = [mark for mark, holds in (("lossy", not start.exact), ("synthetic", start.synthetic)) if holds]
+    unchecked = start.exact and start.unchecked
+    every = (("lossy", not start.exact), ("unchecked", unchecked), ("synthetic", start.synthetic))
+    marks = [mark for mark, holds in every if holds]
     marked = f"{start.drafter} ({', '.join(marks)})" if marks else start.drafter
     return f"{marked} | {models} | recorded {start.created} on {place}"
 

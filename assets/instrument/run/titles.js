@@ -11,8 +11,7 @@ export function nameDrafters(known) {
 export const drafterTitle = (drafter) => titles[drafter] || drafter;
 
 const OWN = "draftscope"; // the engine behind this page, as a lane beside servers
-const CHAINS = ["draft", "oracle", "ngram", "eagle3", "eagle", "medusa", "mtp", "block"];
-const SHAPED = ["sampled-tree", "topk-tree", "eagle3-sampled-tree"];
+const SIZES = ["shape", "tree_nodes", "gamma"]; // options that say how large a draft is
 
 /** The drafter, and the settings that shape its drafts. */
 export const laneTitle = (lane) =>
@@ -24,12 +23,15 @@ export function titleOf(lane) {
   if (lane.start.server && lane.start.server.program !== OWN) return serverTitle(lane.start.server);
   const { drafter, settings: s = {} } = lane.start;
   const name = drafterTitle(drafter);
-  if (SHAPED.includes(drafter) && Array.isArray(s.shape)) return `${name} · ${s.shape.join(", ")}`;
-  if (drafter.endsWith("-tree") && s.tree_nodes) return `${name} · ${s.tree_nodes} nodes`;
-  if (CHAINS.includes(drafter) && s.gamma)
-    return `${name} · γ ${s.draft_length && s.draft_length !== "fixed" ? "≤ " : ""}${s.gamma}`;
-  return name;
+  const size = sizeOf(lane.start);
+  if (!s[size]) return name;
+  if (size === "shape") return `${name} · ${s.shape.join(", ")}`;
+  if (size === "tree_nodes") return `${name} · ${s.tree_nodes} nodes`;
+  return `${name} · γ ${s.draft_length && s.draft_length !== "fixed" ? "≤ " : ""}${s.gamma}`;
 }
+
+/** The option that sizes the drafts: as the engine says, or in an older trace the first that was given. */
+const sizeOf = ({ sized_by, settings = {} }) => sized_by ?? SIZES.find((name) => settings[name]);
 
 /** The program, as far as it says what it is. */
 export const serverTitle = ({ program, version }) => [program || "no answer", version].filter(Boolean).join(" ");
@@ -51,6 +53,10 @@ export const caveatsOf = (lane) =>
     lossyBadge(lane.start),
   ].filter(Boolean);
 
-/** The badge of a run whose text does not follow the target's distribution. */
+/** The badge of a run whose text does not follow the target's distribution, or of which only its drafter says so. */
 export const lossyBadge = (start) =>
-  !start || start.exact ? "" : `lossy${LOSSY.includes(start.rule) ? `: ${start.rule}` : ""}`;
+  !start || start.exact
+    ? start && start.unchecked
+      ? "exact: unchecked"
+      : ""
+    : `lossy${LOSSY.includes(start.rule) ? `: ${start.rule}` : ""}`;

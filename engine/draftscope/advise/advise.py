@@ -29,6 +29,7 @@ from draftscope.base.costs import PLAIN
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.prompts import Prompt
 from draftscope.decode.lab import Lab
+from draftscope.decode.pair import NamedHead
 from draftscope.measure.bench.cases import cases
 from draftscope.measure.bench.plan import BenchPlan
 from draftscope.measure.bench.report import machine
@@ -319,12 +320,17 @@ def _surface(
     if chain is None or chain.gamma is None:
         return None
     readers = [size for size in SHOWN_READERS if size <= costs.most_batch]
-    head = next((own.network for kind, own in lab.heads.items() if chain.drafter.startswith(kind)), None)
-    uses_draft = drafters.find(chain.drafter).needs_draft and lab.draft is not None
-    network = lab.draft.network if uses_draft and lab.draft is not None else head
+    head, draft = _head_of(lab, chain), lab.draft
+    uses_draft = drafters.find(chain.drafter).needs_draft and draft is not None
+    network = draft.network if uses_draft and draft is not None else head.network if head is not None else None
     sizes = Sizes(costs.calibration.target_bytes, _bytes(network) if network is not None else 0)
     at = chain.gamma, known.prompt, known.prefill
     return surface(chain.drafter, known.observed, costs, readers, sizes, at)
+
+
+def _head_of(lab: Lab, candidate: Candidate) -> NamedHead | None:
+    """The head that the candidate drafts with, if it is one that needs a head."""
+    return lab.heads.get(drafters.find(candidate.drafter).needs_head)
 
 
 def _bytes(network: Module) -> int:
@@ -343,6 +349,6 @@ def _ready(lab: Lab, decision: Decision, plan: Sequence[ScheduleRange]) -> list[
     if decision.verdict is not Verdict.ON:
         return []
     candidate = decision.chosen.candidate
-    head = next((own.name for kind, own in lab.heads.items() if candidate.drafter.startswith(kind)), None)
+    head = _head_of(lab, candidate)
     draft = lab.draft.name if lab.draft is not None else servers.MODEL
-    return servers.ready(candidate, plan, head or draft)
+    return servers.ready(candidate, plan, draft if head is None else head.name)

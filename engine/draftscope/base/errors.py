@@ -16,6 +16,10 @@ class DraftscopeError(Exception):
         super().__init__(cut(str(message)))
 
 
+class PluginWarning(UserWarning):
+    """A drafter of another package was left out, and why."""
+
+
 def cut(message: str) -> str:
     """A message as people can read it: no name in it is longer than `MOST_NAMED` characters, and it can be printed."""
     shorter = LONG.sub(_shortened, message)

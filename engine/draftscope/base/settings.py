@@ -53,6 +53,12 @@ class GeneralSettings(BaseModel):
             )
         return temperature
 
+    @field_validator("stop", mode="before")
+    @classmethod
+    def _one_or_several(cls, stop: object) -> object:
+        """A single stop string may be given without a tuple around it."""
+        return (stop,) if isinstance(stop, str) else stop
+
     @field_validator("stop")
     @classmethod
     def _no_empty_stop(cls, stop: tuple[str, ...]) -> tuple[str, ...]:
@@ -72,9 +78,9 @@ def sentence(error: ValidationError, known: Iterable[str]) -> str:
     return f"{name} = {given[:80]}: {remedy}."
 
 
-def unknown(name: str, known: Iterable[str]) -> str:
-    """One sentence for a setting that does not exist."""
+def unknown(name: str, known: Iterable[str], what: str = "setting") -> str:
+    """One sentence for a setting that does not exist, with the nearest name or all names."""
     names = list(known)
     near = get_close_matches(name, names, n=1)
-    hint = f"did you mean '{near[0]}'? Known" if near else "known"
-    return f"There is no setting '{name}'; {hint} are {', '.join(names)}."
+    hint = f"did you mean '{near[0]}'?" if near else f"known are {', '.join(names)}."
+    return f"There is no {what} '{name}'; {hint}"

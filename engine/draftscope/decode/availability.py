@@ -8,6 +8,7 @@ from draftscope import drafters
 from draftscope.base.errors import DraftscopeError
 from draftscope.decode.pair import THROUGH_TEXT, LoadedPair
 from draftscope.drafters import DrafterInfo
+from draftscope.drafters.checked import is_unchecked
 from draftscope.models.model import Model
 
 
@@ -22,6 +23,7 @@ class Availability:
     why_not: str
     paper: str
     uses: tuple[str, ...]
+    unchecked: bool = False  # of another package, and `check` has not passed on this target: `exact` is its word
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,7 @@ def _availability(pair: LoadedPair, info: DrafterInfo) -> Availability:
         why_not="" if found is None else found.why,
         paper=info.paper,
         uses=info.uses,
+        unchecked=is_unchecked(info, pair.target.digest),
     )
 
 
@@ -55,6 +58,13 @@ def refuse_unavailable(pair: LoadedPair, info: DrafterInfo) -> None:
     found = obstacle(pair, info)
     if found is not None:
         raise DraftscopeError(found.sentence)
+
+
+def default_drafter(pair: LoadedPair) -> str:
+    """The drafter of a run that names none: the draft model, else the first loaded head, else n-grams of the text."""
+    if pair.text_draft is not None:
+        return "draft"
+    return next((kind for kind in pair.heads if kind in drafters.known()), "ngram")
 
 
 def obstacle(pair: LoadedPair, info: DrafterInfo) -> Obstacle | None:

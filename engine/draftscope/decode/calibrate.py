@@ -198,11 +198,11 @@ def _timed(work: Callable[[], object]) -> float:
 
 
 def _drafting(pair: LoadedPair) -> list[str]:
-    """The available drafters whose cost depends on gamma. Synthetic drafters have no real cost, and drafters through
-    text do not choose by cost."""
+    """The available drafters whose cost depends on gamma. Synthetic drafters have no real cost, drafters through text
+    do not choose by cost, and one from elsewhere must not make a saved calibration incomplete."""
     known = drafters.known()
     able = [known[info.name] for info in availabilities(pair) if info.available and "gamma" in info.uses]
-    return [info.name for info in able if not info.synthetic and not info.needs_text_draft]
+    return [info.name for info in able if not (info.synthetic or info.needs_text_draft or info.source)]
 
 
 def _together(pair: LoadedPair) -> dict[int, int]:

@@ -1,41 +1,51 @@
-"""The Python API: `lab = draftscope.load()`, `lab.decode(prompt)`, `lab.rounds(prompt)`."""
+"""Loaded models that decode: a text, a chat, token ids, or many of them; `draftscope.api` adds what measures."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import cached_property, partial
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, Unpack, cast, overload
 
 import torch
+from tqdm.auto import tqdm
 
 from draftscope import drafters
 from draftscope.base.costs import Calibration, VerifyCurve
+from draftscope.base.errors import DraftscopeError
 from draftscope.decode import availability
 from draftscope.decode.acceptance import by_rank
-from draftscope.decode.availability import Availability
+from draftscope.decode.availability import Availability, default_drafter
+from draftscope.decode.batch import batch_events
 from draftscope.decode.calibrate import calibration_of, quick_curve
 from draftscope.decode.fork import ForkPoint
 from draftscope.decode.pair import LoadedPair, NamedHead
-from draftscope.decode.prompt import read_prompt
+from draftscope.decode.prompt import AnyPrompt, listed_prompts, prompt_text, read_prompt
 from draftscope.decode.recorder import Recorder
-from draftscope.decode.run import Result, Run
+from draftscope.decode.run import Run
 from draftscope.decode.session import Session
 from draftscope.decode.sessions import Measured, open_session, through_text
 from draftscope.decode.start import Asked, run_start
-from draftscope.drafters import DrafterInfo, TextDraftModel
+from draftscope.drafters import AnyDrafter, DrafterInfo, TextDraftModel
 from draftscope.drafters.options import TreeSizeOptions
 from draftscope.drafters.policy.sequoia import best_tree
-from draftscope.drafters.settings import Settings
+from draftscope.drafters.settings import Settings, SettingValues, takes_settings
 from draftscope.models.loading.chat import Chat
 from draftscope.models.model import Model
 from draftscope.trace import events as trace
+from draftscope.trace.result import Result, Trace
 from draftscope.verify.sampling import Sampling
 from draftscope.verify.tree import Counts
 from draftscope.verify.uniforms import Streams
 
 CHAT = Chat()
+
+OnRound = Callable[[trace.Round], object]
+
+
+def nothing(_: trace.Round) -> None:
+    """Nobody wants to see the rounds."""
 
 
 class Lab(LoadedPair):
@@ -60,22 +70,82 @@ class Lab(LoadedPair):
         self._trees: dict[tuple[str, Sampling, int, int], Counts] = {}
         self._tree: Counts | None = None  # instead of the best one
 
-    def decode(self, prompt: str, drafter: str = "draft", record: bool = True, **settings: Any) -> Result:
-        """Decodes `prompt` to its end. `settings` are the fields of `Settings` (temperature, gamma, seed, ...)."""
-        run = self.session(prompt, Settings.of(drafter=drafter, **settings), record=record)
-        events = tuple(run.events())
-        return Result(run.text, run.token_ids, events)
+    @overload
+    def decode(  # type: ignore[overload-overlap]
+        self,
+        prompt: AnyPrompt,
+        drafter: AnyDrafter | None = None,
+        record: bool = True,
+        *,
+        on_round: OnRound = nothing,
+        **settings: Unpack[SettingValues],
+    ) -> Result: ...
 
-    def rounds(self, prompt: str, drafter: str = "draft", **settings: Any) -> Iterator[trace.Round]:
-        """Streams the rounds as they are decoded; closing the iterator stops decoding."""
-        run = self.session(prompt, Settings.of(drafter=drafter, **settings))
+    @overload
+    def decode(
+        self,
+        prompt: Iterable[AnyPrompt],
+        drafter: AnyDrafter | None = None,
+        record: bool = True,
+        *,
+        on_round: OnRound = nothing,
+        batch: int = 16,
+        progress: bool = True,
+        **settings: Unpack[SettingValues],
+    ) -> Trace: ...
+
+    @takes_settings
+    def decode(
+        self,
+        prompt: AnyPrompt | Iterable[AnyPrompt],
+        drafter: AnyDrafter | None = None,
+        record: bool = True,
+        *,
+        on_round: OnRound = nothing,
+        batch: int = 16,
+        progress: bool = True,
+        **settings: Unpack[SettingValues],
+    ) -> Result | Trace:
+        """Decodes one prompt to its end, or each of a list of prompts.
+
+        A prompt is a text, a list of messages of a chat (`{"role": "user", "content": "..."}`), or a list of token ids.
+        A list of prompts is decoded `batch` at a time, with a progress bar, and gives a `Trace` with a run for each.
+        Prompt i draws from random stream i of the seed, whatever the size of a batch; a prompt by itself from stream 0.
+
+        `drafter` is a name, a class, a `DrafterInfo` or 'file.py:NAME'; by default the loaded draft model, else the
+        first loaded head, else 'ngram'. `on_round` is called with every recorded round and may raise, which ends the
+        decoding. The settings are those of `Settings`, and the options of the drafter.
+
+        Raises `DraftscopeError` for everything that can be wrong with prompt, drafter and settings.
+        """
+        name = drafters.adopt(drafter or default_drafter(self))
+        chosen = through_text(self, Settings.of(drafter=name, **settings))
+        prompts = listed_prompts(prompt)
+        if prompts is None:
+            events = self.session(cast(AnyPrompt, prompt), chosen, record=record).events()
+            return Result(tuple(_watched(events, on_round)))
+        asked = [self._asked(each, chosen) for each in prompts]
+        size = max(1, batch) if self.batches else 1
+        with tqdm(total=len(asked), desc=name, unit="prompt", leave=False, disable=not progress) as bar:
+            return Trace(tuple(_watched(self._batches(asked, chosen, size, record, bar.update), on_round)))
+
+    @takes_settings
+    def rounds(
+        self, prompt: AnyPrompt, drafter: AnyDrafter | None = None, **settings: Unpack[SettingValues]
+    ) -> Iterator[trace.Round]:
+        """Streams the rounds of one prompt as they are decoded; closing the iterator stops decoding.
+
+        Raises `DraftscopeError` like `decode`.
+        """
+        name = drafters.adopt(drafter or default_drafter(self))
+        run = self.session(prompt, Settings.of(drafter=name, **settings))
         for event in run.events():
             if isinstance(event, trace.Round):
                 yield event
 
     def session(
         self,
-        prompt: str,
+        prompt: AnyPrompt,
         settings: Settings,
         run: str = "run",
         lane: str = "run",
@@ -90,8 +160,7 @@ class Lab(LoadedPair):
         info = drafters.find(settings.drafter)
         availability.refuse_unavailable(self, info)
         given = [] if fork_point is None else fork_point.tokens_for(self.target.vocabulary, self.eos)
-        rendered, tokens = read_prompt(self, prompt, len(given) + settings.max_new_tokens, Chat.of(settings))
-        asked = Asked(prompt, rendered, tokens + given)
+        asked = self._asked(prompt, settings, given)
         session = self.session_of([asked.tokens], settings, (0,))
         session.transcripts[0].follow(given)
         recorder = Recorder(run, lane, 0, 0, info.rule_of(settings).name, self.pieces) if record else None
@@ -99,6 +168,30 @@ class Lab(LoadedPair):
         if fork_point is not None:
             start = start.model_copy(update={"fork": fork_point.event(self.pieces)})
         return Run(session, start, recorder)
+
+    def _asked(self, prompt: AnyPrompt, settings: Settings, given: Sequence[int] = ()) -> Asked:
+        """The prompt's tokens and those `given` after it. Raises `DraftscopeError` if they do not fit the models."""
+        most = len(given) + settings.max_new_tokens
+        rendered, tokens = read_prompt(self, prompt, most, Chat.of(settings))
+        return Asked(prompt_text(self, prompt), rendered, [*tokens, *given])
+
+    def _batches(
+        self, asked: Sequence[Asked], settings: Settings, size: int, record: bool, done: Callable[[int], object]
+    ) -> Iterator[trace.AnyEvent]:
+        """The events of all prompts, `size` of them together; `done` is called with the number that are complete."""
+        info = drafters.find(settings.drafter)
+        availability.refuse_unavailable(self, info)
+        rule = info.rule_of(settings).name
+        for first in range(0, len(asked), size):
+            some = asked[first : first + size]
+            places = tuple(range(first, first + len(some)))
+            session = self.session_of([each.tokens for each in some], settings, places)
+            starts = [
+                run_start(self, info, settings, each, f"run {place}", "run")
+                for each, place in zip(some, places, strict=True)
+            ]
+            yield from batch_events(session, starts, rule, self.pieces, record)
+            done(len(some))
 
     def session_of(
         self, prompts: list[list[int]], settings: Settings, sequences: tuple[int, ...], ends: bool = True
@@ -108,7 +201,7 @@ class Lab(LoadedPair):
         measured = Measured(self._cost, self._best_tree)
         return open_session(self, prompts, settings, Streams(settings.seed, sequences), ends, measured)
 
-    def encode(self, prompt: str, max_new_tokens: int = 1, chat: Chat = CHAT) -> list[int]:
+    def encode(self, prompt: AnyPrompt, max_new_tokens: int = 1, chat: Chat = CHAT) -> list[int]:
         """The prompt's tokens, special ones included, by default in the model's chat template if it has one.
 
         Raises `DraftscopeError` for an empty prompt, or one that is too long together with its answer.
@@ -160,6 +253,11 @@ class Lab(LoadedPair):
         self.close()
 
     def _cost(self, drafter: str, gamma: int, batch: int, context: int) -> float:
+        if source := drafters.find(drafter).source:
+            raise DraftscopeError(
+                f"The costs of '{drafter}' of {source} are not calibrated, only built-in ones; let it draft "
+                "a fixed length."
+            )
         return self.calibration.round_cost(drafter, gamma, batch, context)
 
     def _best_tree(self, info: DrafterInfo, settings: Settings) -> Counts:
@@ -175,3 +273,10 @@ class Lab(LoadedPair):
             cost = partial(self.calibration.tree_cost, info.needs_head or "draft")
             self._trees[limits] = best_tree(self._rates[key], size.tree_nodes, size.tree_depth, cost)
         return self._trees[limits]
+
+
+def _watched(events: Iterator[trace.AnyEvent], on_round: OnRound) -> Iterator[trace.AnyEvent]:
+    for event in events:
+        if isinstance(event, trace.Round):
+            on_round(event)
+        yield event

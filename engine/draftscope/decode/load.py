@@ -8,12 +8,13 @@ from dataclasses import KW_ONLY, dataclass, replace
 from functools import wraps
 from inspect import signature
 from pathlib import Path
-from typing import ParamSpec
+from typing import ParamSpec, TypeVar
 
 import torch
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.load_settings import LoadSettings
+from draftscope.base.settings import unknown
 from draftscope.decode.lab import Lab
 from draftscope.decode.pair import NamedHead
 from draftscope.drafters import TextDraftModel
@@ -35,57 +36,48 @@ from draftscope.models.loading.threads import ROWS, cores, fastest_threads
 from draftscope.models.model import Model
 
 P = ParamSpec("P")
+LabT = TypeVar("LabT", bound=Lab)
 
 
 @dataclass(frozen=True)
-class _Call(LoadSettings):
+class LoadCall(LoadSettings):
+    """What `load` is called with."""
+
     _: KW_ONLY
     progress: bool = False  # bars while weights are fetched and read
 
 
-def _taking(call: Callable[P, _Call]) -> Callable[[Callable[[_Call], Lab]], Callable[P, Lab]]:
-    """Gives a function of a `_Call` the fields of `_Call` as its arguments, so that they are declared once."""
+def taking(call: Callable[P, LoadCall]) -> Callable[[Callable[[LoadCall], LabT]], Callable[P, LabT]]:
+    """Gives a function of a `LoadCall` the fields of `LoadCall` as its arguments, so that they are declared once."""
 
-    def decorate(function: Callable[[_Call], Lab]) -> Callable[P, Lab]:
+    def decorate(function: Callable[[LoadCall], LabT]) -> Callable[P, LabT]:
+        own = signature(call).replace(return_annotation=signature(function).return_annotation)
+
         @wraps(function)
-        def called(*args: P.args, **kwargs: P.kwargs) -> Lab:
+        def called(*args: P.args, **kwargs: P.kwargs) -> LabT:
+            for name in kwargs.keys() - own.parameters.keys():
+                raise DraftscopeError(unknown(name, own.parameters, "argument"))
             return function(call(*args, **kwargs))
 
-        called.__signature__ = signature(call).replace(return_annotation="Lab")  # type: ignore[attr-defined]
+        called.__signature__ = own  # type: ignore[attr-defined]
         return called
 
     return decorate
 
 
-@_taking(_Call)
-def load(settings: _Call) -> Lab:
-    """Loads a target and what drafts for it; without arguments, the embedded pair and the heads trained for it.
+@taking(LoadCall)
+def load(settings: LoadCall) -> Lab:
+    """As `draftscope.load`, without what measures."""
+    return loaded(settings, Lab)
 
-    A target alone has no draft model; a known one ('smollm2') brings the heads trained for it. Embedded models also go
-    by their names ('draft-2l'), and the pair by 'embedded'. `draft` may name several models with commas between them:
-    the first is the draft model, and in a cascade each drafts for the one before it. A draft with another tokenizer
-    than the target's drafts through text (see `Lab.limits`). `heads` are drafters that read the target's features, each
-    as 'kind:folder or hub id' (kinds: `draftscope.models.heads.KINDS`).
 
-    `device_map` spreads the target over all devices ('auto'); the draft lies where the target's inputs go. `revision`
-    and `draft_revision` (of the first draft) are branches, tags or commits on the hub. `progress` shows bars. `ballast`
-    names a pair of real shapes whose cost target and drafts get (`draftscope.models.forward.ballast.PAIRS`); the tokens
-    stay the same.
-
-    On a CPU this sets torch's number of threads, which is the whole process's: to `threads`, or if that is None to the
-    number with which this target's forward is fastest, leaving `spare_cores`. `Lab.close`, or leaving a `with` block of
-    the lab, gives the old number back; so does a failure to load. On CUDA forwards are replayed from graphs
-    (`draftscope.models.forward.graphs`) unless `graphs` is False. `compiled` compiles forwards on a CPU
-    (`draftscope.models.forward.compiled`), which takes a minute; `Lab.compiled` says with what outcome.
-
-    Raises `DraftscopeError` for a missing or damaged checkpoint, unequal vocabularies in a cascade, too little memory,
-    or an unknown device.
-    """
+def loaded(settings: LoadCall, kind: type[LabT]) -> LabT:
+    """What `load` loads, as a `kind`."""
     before = torch.get_num_threads()
     try:
         if settings.threads is not None:
             _set_threads(settings.threads)
-        lab = _loaded(settings, before)
+        lab = _models(settings, kind, before)
         _make_ready(lab, settings)
     except BaseException:
         torch.set_num_threads(before)
@@ -100,7 +92,7 @@ def _set_threads(threads: int) -> None:
     torch.set_num_threads(threads)
 
 
-def _loaded(settings: _Call, threads_before: int) -> Lab:
+def _models(settings: LoadCall, kind: type[LabT], threads_before: int) -> LabT:
     """The models on their devices, with ballast and graphs, not yet warmed up."""
     ballast = pair_of(settings.ballast) if settings.ballast is not None else None
     options = _checkpoint_options(settings)
@@ -120,10 +112,10 @@ def _loaded(settings: _Call, threads_before: int) -> Lab:
     _equip(big, small, own_heads, ballast, settings.graphs)
     own, text_draft = ([], TextDraftModel(small[0], theirs[0])) if foreign else (small, None)
     first = own[0] if own else None
-    return Lab(big, first, tokenizer, own_heads, tuple(own[1:]), foreign=text_draft, threads_before=threads_before)
+    return kind(big, first, tokenizer, own_heads, tuple(own[1:]), foreign=text_draft, threads_before=threads_before)
 
 
-def _checkpoint_options(settings: _Call) -> CheckpointOptions:
+def _checkpoint_options(settings: LoadCall) -> CheckpointOptions:
     device_map = pick_device_map(settings.device_map, settings.device)
     device = pick_device(settings.device)
     return CheckpointOptions(

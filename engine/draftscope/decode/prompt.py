@@ -2,39 +2,93 @@
 
 from __future__ import annotations
 
-from draftscope.base.errors import DraftscopeError
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from draftscope.base.errors import DraftscopeError, quoted
 from draftscope.decode.pair import LoadedPair
 from draftscope.models.files.tokenizer_file import without_panic
-from draftscope.models.loading.chat import Chat
+from draftscope.models.loading.chat import Chat, ChatMessage, is_chat
 
 LONGEST_TOKEN = 64  # characters; a longer prompt for each token of the context cannot fit
 
+AnyPrompt = str | Sequence[ChatMessage] | Sequence[int]  # a text, the messages of a chat, or token ids
+KINDS = "a text, a list of messages {'role': ..., 'content': ...}, or a list of token ids"
 
-def read_prompt(pair: LoadedPair, prompt: str, max_new_tokens: int, chat: Chat) -> tuple[str, list[int]]:
+
+def read_prompt(pair: LoadedPair, prompt: AnyPrompt, max_new_tokens: int, chat: Chat) -> tuple[str, list[int]]:
     """The prompt in its chat template (empty if the model has none or the prompt is raw), and its tokens.
 
-    Raises `DraftscopeError` for an empty prompt, or one that is too long for the models together with its answer.
+    Token ids are read as they are. Raises `DraftscopeError` for an empty prompt, one that is no prompt, or one that is
+    too long for the models together with its answer.
     """
+    room = min(model.context for model in pair.models)
+    rendered, tokens = "", _token_ids(prompt)
+    if tokens is None:
+        rendered, tokens = _tokenized(pair, _text_or_chat(prompt, room), chat)
+    _refuse_tokens(pair, tokens)
+    _refuse_length(pair, len(tokens), max_new_tokens, room)
+    return rendered, tokens
+
+
+def prompt_text(pair: LoadedPair, prompt: AnyPrompt) -> str:
+    """The prompt as a trace names it: the text, the last message by the user, or the text of the token ids."""
+    if isinstance(prompt, str):
+        return prompt
+    if is_chat(prompt):
+        return str([message for message in prompt if message["role"] == "user" or message is prompt[-1]][-1]["content"])
+    text: str = pair.tokenizer.decode(_token_ids(prompt))
+    return text
+
+
+def listed_prompts(prompts: Any) -> list[AnyPrompt] | None:
+    """The prompts of a list or another iterable (a column of a table); None if it is one prompt."""
+    if isinstance(prompts, str) or is_chat(prompts) or _token_ids(prompts) is not None:
+        return None
+    if not isinstance(prompts, Iterable):
+        raise DraftscopeError(f"prompt = {quoted(prompts)}: give {KINDS}, or several of them in a list.")
+    several = list(prompts)
+    if not several:
+        raise DraftscopeError("The list of prompts is empty; give at least one.")
+    return several
+
+
+def _token_ids(prompt: Any) -> list[int] | None:
+    """The ids of a non-empty list, a tensor or an array of whole numbers; None for anything else."""
+    ids = prompt.tolist() if hasattr(prompt, "tolist") else prompt
+    if not isinstance(ids, Sequence) or isinstance(ids, str | bytes) or not ids:
+        return None
+    return list(ids) if all(isinstance(token, int) and not isinstance(token, bool) for token in ids) else None
+
+
+def _text_or_chat(prompt: AnyPrompt, room: int) -> str | Sequence[ChatMessage]:
+    if is_chat(prompt):
+        return prompt
+    if not isinstance(prompt, str):
+        raise DraftscopeError(f"prompt = {quoted(prompt)}: give {KINDS}.")
     if not prompt.strip():
         raise DraftscopeError("The prompt is empty; write at least a word to continue from.")
-    room = min(model.context for model in pair.models)
     if len(prompt) > LONGEST_TOKEN * room:
         raise DraftscopeError(
             f"The prompt has {len(prompt):,} characters and the models read {room:,} tokens; shorten it."
         )
+    return prompt
+
+
+def _tokenized(pair: LoadedPair, prompt: str | Sequence[ChatMessage], chat: Chat) -> tuple[str, list[int]]:
     rendered = chat.render(pair.tokenizer, prompt, pair.target.name)
     text, special = (prompt, True) if rendered is None else (rendered, False)  # a template has its own BOS
     with without_panic(pair.target.name):
         tokens: list[int] = pair.tokenizer(text, add_special_tokens=special)["input_ids"]
     if not tokens:
         raise DraftscopeError("The chat template turns this prompt into nothing; decode without it (--raw).")
-    _refuse_tokens(pair, tokens)
-    _refuse_length(pair, len(tokens), max_new_tokens, room)
     return rendered or "", tokens
 
 
 def _refuse_tokens(pair: LoadedPair, tokens: list[int]) -> None:
     highest = max(tokens)
+    if min(tokens) < 0:
+        raise DraftscopeError(f"token = {min(tokens)}: token ids begin at 0.")
     for model in pair.models:
         if highest >= model.vocabulary:
             raise DraftscopeError(

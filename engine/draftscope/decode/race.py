@@ -16,6 +16,7 @@ from draftscope.trace.events import AnyEvent, SoloRuns, VerifyCosts
 
 if TYPE_CHECKING:
     from draftscope.decode.lab import Lab
+    from draftscope.decode.prompt import AnyPrompt
     from draftscope.decode.run import Run
 
 
@@ -48,7 +49,7 @@ def race(runs: Sequence[Run], cancelled: Callable[[], bool] = never) -> Iterator
 
 def solo_runs(
     lab: Lab,
-    prompt: str,
+    prompt: AnyPrompt,
     lanes: Mapping[str, Settings],
     run: str = "run",
     repeats: int = 3,

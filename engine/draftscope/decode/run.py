@@ -1,62 +1,16 @@
-"""One prompt decoded with one drafter: `Run` while it decodes, `Result` when it is done."""
+"""One prompt decoded with one drafter, while it decodes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from draftscope.base.cores import OtherCores
-from draftscope.base.errors import DraftscopeError
 from draftscope.decode.recorder import Recorder
 from draftscope.decode.session import Session, Step
 from draftscope.models.forward import experts
 from draftscope.trace import events as trace
-from draftscope.trace import metrics
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from draftscope.trace.html import Shown
-
-
-@dataclass(frozen=True)
-class Result:
-    """A finished run: its text, and the events that everything else is computed from."""
-
-    text: str
-    token_ids: list[int]
-    events: tuple[trace.AnyEvent, ...]
-
-    @property
-    def rounds(self) -> list[trace.Round]:
-        return [event for event in self.events if isinstance(event, trace.Round)]
-
-    @cached_property
-    def metrics(self) -> metrics.Metrics:
-        return metrics.fold(self.events)
-
-    def frame(self, what: str = "tokens") -> pd.DataFrame:
-        """A pandas table with a row for each emitted token, or for each of `rounds` or `decisions`; see `trace.tables`.
-
-        Raises `DraftscopeError` for an unknown table, an unrecorded run, or if pandas is not installed.
-        """
-        from draftscope.trace import tables
-
-        if not self.rounds:
-            raise DraftscopeError("record = False: this run has no recorded rounds; decode it with record=True.")
-        return tables.frame(self.events, what)
-
-    def show(self, height: int = 900) -> Shown:
-        """The run as the page plays it, in a notebook cell `height` pixels high. `show().html` is the whole file.
-
-        Raises `DraftscopeError` for an unrecorded run.
-        """
-        from draftscope.trace import html
-
-        return html.Shown(html.page(self.events), height)
 
 
 class Run:

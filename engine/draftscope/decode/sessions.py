@@ -11,6 +11,7 @@ from draftscope.base.text import Ending
 from draftscope.decode.pair import THROUGH_TEXT, LoadedPair
 from draftscope.decode.session import Session
 from draftscope.drafters import DrafterInfo, Parts
+from draftscope.drafters.guard import create
 from draftscope.drafters.settings import Settings
 from draftscope.verify.sampling import Sampling
 from draftscope.verify.tree import Counts
@@ -53,7 +54,7 @@ def open_session(
         cost=lambda gamma, batch: measured.cost(info.name, gamma, batch, context),
         counts=lambda: measured.tree(info, settings),
     )
-    drafter, rule = info.create(parts), info.rule_of(settings)
+    drafter, rule = create(info, parts), info.rule_of(settings)
     return Session(pair.target, drafter, prompts, settings, rule, pair.pieces, ending, nodes, streams)
 
 

@@ -12,6 +12,7 @@ import transformers
 from draftscope.base.versions import own_version, revision
 from draftscope.decode.pair import LoadedPair, NamedHead
 from draftscope.drafters import DrafterInfo
+from draftscope.drafters.checked import is_unchecked
 from draftscope.drafters.options import DrafterOptions
 from draftscope.drafters.settings import Settings
 from draftscope.models.model import ForwardMode, Model
@@ -44,6 +45,8 @@ def run_start(
         models=models_of(pair, info),
         drafter=info.name,
         exact=info.exact_with(settings),
+        unchecked=is_unchecked(info, pair.target.digest) or None,
+        sized_by=next((name for name in ("shape", "tree_nodes", "gamma") if name in info.uses), ""),
         synthetic=info.synthetic,
         rule=info.rule_of(settings).name,
         seed=settings.seed,

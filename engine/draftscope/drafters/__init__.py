@@ -12,19 +12,24 @@ from draftscope.drafters.options import DrafterOptions, GammaOptions
 
 if TYPE_CHECKING:
     from draftscope.drafters.drafter import Drafter, DrafterInfo, Outcome, Parts, State, TextDraftModel
-    from draftscope.drafters.registry import find, is_built_in, known
+    from draftscope.drafters.given import AnyDrafter
+    from draftscope.drafters.registry import adopt, find, known, problems
 
 __all__ = [
-    "Control", "Drafter", "DrafterInfo", "DrafterOptions", "GammaOptions", "Outcome", "Parts", "State",
-    "TextDraftModel", "find", "is_built_in", "known",
+    "AnyDrafter", "Control", "Drafter", "DrafterInfo", "DrafterOptions", "GammaOptions", "Outcome", "Parts", "State",
+    "TextDraftModel", "adopt", "find", "known", "problems",
 ]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("find", "is_built_in", "known"):
+    if name in ("adopt", "find", "known", "problems"):
         from draftscope.drafters import registry
 
         return getattr(registry, name)
+    if name == "AnyDrafter":
+        from draftscope.drafters.given import AnyDrafter
+
+        return AnyDrafter
     if name in __all__:
         from draftscope.drafters import drafter
 

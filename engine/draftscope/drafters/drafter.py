@@ -12,7 +12,7 @@ from torch import Tensor
 from typing_extensions import TypeVar
 
 from draftscope.base.settings import LOSSY
-from draftscope.drafters.options import DrafterOptions, RuleOptions
+from draftscope.drafters.options import DrafterOptions, GammaOptions, RuleOptions
 from draftscope.drafters.settings import Settings
 from draftscope.models.heads import Head
 from draftscope.models.model import Model
@@ -57,18 +57,20 @@ class Outcome:
 
 
 class Drafter(ABC):
-    """One drafter for one session of B sequences. `begin` is called once, then `propose` and `observe` in turn.
+    """One drafter for one session of B sequences. `begin` is called once, then `propose` and `observe` in turn; only
+    `propose` must be written.
 
     `layers` are the layers of the target whose hidden states it reads (see `Model.forward_with_features`); they are
     captured in the target's own forwards, of the prompt and of each round. `reads_argmax`: `observe` also gets the
-    target's most likely token after every row.
+    target's most likely token after every row. `options`: what the class reads where it is given by itself, without a
+    `DrafterInfo`. It is made with one argument, its `Parts`.
     """
 
     layers: tuple[int, ...] = ()
     reads_argmax = False
+    options: type[DrafterOptions] = GammaOptions
 
-    @abstractmethod
-    def begin(self, prompts: Sequence[list[int]], features: Tensor | None) -> None:
+    def begin(self, prompts: Sequence[list[int]], features: Tensor | None) -> None:  # noqa: B027 - not all read them
         """Reads the prompts: all their tokens, of which the last is pending.
 
         `features` [B, T, F] has a row for each token except the pending one; shorter prompts are padded on the right.
@@ -153,6 +155,7 @@ class DrafterInfo(Generic[OptionsT]):
     exact: bool = True
     synthetic: bool = False
     by_clock: bool = False
+    source: str = ""  # the package or file that it is from; empty for a built-in one
     unfit: Callable[[Model], str] = lambda target: ""  # why it cannot draft for a target; empty where it can
 
     @property

@@ -12,15 +12,17 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import EntryPoint
 from typing import Annotated, Any, Literal
+from warnings import warn
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from draftscope.base.control import Control
-from draftscope.base.errors import DraftscopeError
+from draftscope.base.errors import DraftscopeError, PluginWarning
 from draftscope.base.settings import GeneralSettings, sentence, unknown
 from draftscope.drafters import plugins
+from draftscope.drafters.plugins import Plugin
 
 TreeShape = tuple[int, ...]  # children of every node, level by level
 MAX_NODES = 256  # drafted nodes in one round; more than any published tree, and still one forward
@@ -262,27 +264,53 @@ class Option:
     package: str
 
 
-def known_options() -> Mapping[str, Option]:
-    """Every option by name, in the order of declaration; those of drafters from other packages last.
+@dataclass(frozen=True)
+class Survey:
+    """What is known: every option, the drafters from elsewhere that can be used, and why the others cannot, by name."""
 
-    Raises `DraftscopeError` for a package whose options conflict with others.
-    """
-    return _known_options(plugins.installed())
+    options: Mapping[str, Option]
+    plugins: tuple[Plugin, ...]
+    problems: Mapping[str, str]
+
+
+def known_options() -> Mapping[str, Option]:
+    """Every option by name, in the order of declaration; those of drafters from other packages last."""
+    return survey().options
+
+
+def survey(given: tuple[Plugin, ...] | None = None) -> Survey:
+    """Every option and every usable drafter from elsewhere, by default with all that this process was given. Warns once
+    of each that is left out."""
+    return _survey(plugins.installed(), plugins.given() if given is None else given)
 
 
 @lru_cache(maxsize=8)
-def _known_options(entries: tuple[EntryPoint, ...]) -> dict[str, Option]:
+def _survey(entries: tuple[EntryPoint, ...], given: tuple[Plugin, ...]) -> Survey:
     known: dict[str, Option] = {}
     for declaring in DECLARING:
         for name in declaring.__annotations__:  # without those that it inherits
             known[name] = Option(name, declaring.model_fields[name], declaring, OURS)
-    for entry in entries:
-        options: type[DrafterOptions] = plugins.loaded(entry).options
-        for name, field in options.model_fields.items():
-            own = Option(name, field, options, plugins.package_of(entry))
-            _refuse_conflict(own, known.get(name))
-            known.setdefault(name, own)
-    return known
+    used: list[Plugin] = []
+    problems: dict[str, str] = {}
+    every: list[EntryPoint | Plugin] = [*entries, *given]
+    for each in every:
+        try:
+            plugin = each if isinstance(each, Plugin) else plugins.loaded(each)
+            known |= plugin_options(plugin, known)
+            used.append(plugin)
+        except DraftscopeError as error:
+            problems[each.name] = str(error)
+            warn(f"{error} It was left out.", PluginWarning, stacklevel=4)
+    return Survey(known, tuple(used), problems)
+
+
+def plugin_options(plugin: Plugin, known: Mapping[str, Option]) -> dict[str, Option]:
+    """The options that only this drafter declares. Raises `DraftscopeError` for one that cannot stand beside others."""
+    fields = plugin.options.model_fields
+    made = {name: Option(name, field, plugin.options, plugin.source) for name, field in fields.items()}
+    for name, option in made.items():
+        _refuse_conflict(option, known.get(name))
+    return {name: option for name, option in made.items() if name not in known}
 
 
 def _refuse_conflict(own: Option, other: Option | None) -> None:

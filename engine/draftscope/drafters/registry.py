@@ -3,39 +3,88 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
+from functools import lru_cache
+from pathlib import Path
+from warnings import warn
 
-from draftscope.base.errors import DraftscopeError
-from draftscope.drafters import oracle, plain, plugins, typed
+from draftscope.base.errors import DraftscopeError, PluginWarning
+from draftscope.drafters import oracle, plain, typed
 from draftscope.drafters.drafter import DrafterInfo
+from draftscope.drafters.given import AnyDrafter, from_file, info_of, plugin_of
 from draftscope.drafters.heads import dynamic, positions, recurrent
 from draftscope.drafters.lookup import lookahead, ngram, suffix
 from draftscope.drafters.model import cascade, draft_model, early_exit, ssd
+from draftscope.drafters.options import plugin_options, survey
+from draftscope.drafters.plugins import Plugin, give, given
 from draftscope.drafters.policy import bandit, sequoia
 from draftscope.drafters.text import slem, tli
 
 
 def known() -> dict[str, DrafterInfo]:
-    """Every drafter by name. A package whose drafter does not load is named in the error, not skipped."""
+    """Every drafter by name; those from elsewhere last, as far as they can be used. `problems` says why others not."""
     found = {info.name: info for info in OWN}
-    for entry in plugins.installed():
-        info: DrafterInfo = plugins.loaded(entry)
-        found[info.name] = info
+    plugins = survey().plugins
+    found |= {plugin.name: info_of(plugin) for plugin in plugins if plugin.name not in _taken(plugins)}
     return found
 
 
+def problems() -> dict[str, str]:
+    """Why drafters from elsewhere were left out, a sentence each, by name."""
+    return {**survey().problems, **_taken(survey().plugins)}
+
+
 def find(name: str) -> DrafterInfo:
-    """The drafter of that name, or one sentence with the nearest names."""
+    """The drafter of that name, or one sentence: why it was left out, or the nearest names."""
     drafters = known()
     if name in drafters:
         return drafters[name]
+    if name in problems():
+        raise DraftscopeError(problems()[name])
     near = get_close_matches(name, drafters, n=1)
     hint = f"did you mean '{near[0]}'?" if near else f"known are {', '.join(drafters)}."
     raise DraftscopeError(f"There is no drafter '{name}'; {hint}")
 
 
-def is_built_in(name: str) -> bool:
-    """Whether the drafter of that name is one of this project's, which its tests prove, and no plug-in's."""
-    return any(find(name) is info for info in OWN)
+def adopt(drafter: AnyDrafter) -> str:
+    """The name of a drafter that is given as a name, a `DrafterInfo`, a class of drafters, or 'file.py:NAME'.
+
+    From then on this process knows it by that name; one that is given again replaces the earlier one. Raises
+    `DraftscopeError` for anything else, for the name of a built-in drafter, and for options that conflict with others.
+    """
+    made: object = drafter
+    if isinstance(drafter, str):
+        file, _, name = drafter.rpartition(":")
+        if not file.endswith(".py"):
+            return drafter
+        made = from_file(Path(file), name)
+    plugin = plugin_of(made, "this program" if made is drafter else Path(file).name)
+    if any(info is made for info in OWN):
+        return plugin.name
+    _refuse_taken(plugin)
+    others = tuple(other for other in given() if other.name != plugin.name)
+    plugin_options(plugin, survey(others).options)
+    give(plugin)
+    return plugin.name
+
+
+@lru_cache(maxsize=8)
+def _taken(plugins: tuple[Plugin, ...]) -> dict[str, str]:
+    """Why those with the name of a built-in drafter are left out; warns once of each."""
+    refused = {}
+    for plugin in plugins:
+        try:
+            _refuse_taken(plugin)
+        except DraftscopeError as error:
+            refused[plugin.name] = str(error)
+            warn(f"{error} It was left out.", PluginWarning, stacklevel=3)
+    return refused
+
+
+def _refuse_taken(plugin: Plugin) -> None:
+    if any(info.name == plugin.name for info in OWN):
+        raise DraftscopeError(
+            f"The drafter '{plugin.name}' of {plugin.source} has the name of a built-in one; give it another name."
+        )
 
 
 OWN: tuple[DrafterInfo, ...] = (

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, TypeVar
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypedDict, TypeVar
 
 from pydantic import ConfigDict, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.settings import GeneralSettings, sentence
-from draftscope.drafters.options import DrafterOptions, known_options, validated
+from draftscope.drafters.options import DECLARING, DrafterOptions, known_options, validated
 
+Method = TypeVar("Method", bound=Callable[..., Any])
 OptionsT = TypeVar("OptionsT", bound=DrafterOptions)
 
 
@@ -50,3 +52,58 @@ class Settings(GeneralSettings):
 def known_settings() -> dict[str, FieldInfo]:
     """Every name that `Settings.of` takes, and its field: the general settings, then all options."""
     return GeneralSettings.model_fields | {name: option.field for name, option in known_options().items()}
+
+
+class SettingValues(TypedDict, total=False):
+    """The settings of a run as keyword arguments, for type checkers and editors; a test holds them to `known_settings`.
+
+    What a drafter of another package declares is accepted as well.
+    """
+
+    temperature: float
+    top_k: int
+    top_p: float
+    min_p: float
+    seed: int
+    max_new_tokens: int
+    raw: bool
+    system: str
+    thinking: bool
+    stop: str | Sequence[str]
+    gamma: int
+    draft_length: Literal["fixed", "cost", "confidence", "heuristic", "specdec++", "adaedl"]
+    confidence: float
+    shape: Sequence[int]
+    tree_nodes: int
+    tree_depth: int
+    tree_width: int
+    ngram: int
+    window: int
+    inner: Literal["ngram", "suffix", "none"]
+    exit_layer: int | None
+    oracle_alpha: float
+    oracle_curve: Sequence[float]
+    prefetch: int
+    policy: Literal["ucb", "exp3", "thompson"]
+    arms: Sequence[str]
+    typed: str
+    rule: Literal["block", "token", "typical", "lenient", "top-k"]
+    lenience: float
+    agreement: int
+
+
+def takes_settings(method: Method) -> Method:
+    """Names every setting and its default in the signature of a method with `**settings: Unpack[SettingValues]`, so
+    that a notebook completes them and `help` lists them."""
+    own = inspect.signature(method)
+    kept = [parameter for parameter in own.parameters.values() if parameter.kind is not parameter.VAR_KEYWORD]
+    options = {name: field for kind in DECLARING for name, field in kind.model_fields.items()}
+    known = GeneralSettings.model_fields | options
+    names = set(known) - {parameter.name for parameter in kept} - {"drafter"}
+    more = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=field.annotation)
+        for name, field in known.items()
+        if name in names
+    ]
+    method.__signature__ = own.replace(parameters=[*kept, *more])  # type: ignore[attr-defined]
+    return method

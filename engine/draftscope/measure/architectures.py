@@ -20,9 +20,9 @@ from typing import Any
 import torch
 from transformers import CONFIG_MAPPING, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
-import draftscope
 from draftscope.base import markdown
 from draftscope.base.assets import assets
+from draftscope.decode.load import load
 from draftscope.measure.program import run
 
 SIZE: dict[str, Any] = {
@@ -59,7 +59,7 @@ class Measured:
 def measured(kind: str, folder: Path, repeats: int) -> Measured:
     """Writes a random model to `folder`, loads it twice, and times both."""
     written(kind, folder)
-    with draftscope.load(str(folder)) as lab:
+    with load(str(folder)) as lab:
         network = AutoModelForCausalLM.from_pretrained(folder, dtype=lab.target.dtype).eval()
         prompt = torch.tensor([lab.encode(PROMPT)])
         config = GenerationConfig(max_new_tokens=TOKENS, do_sample=False, eos_token_id=-1, pad_token_id=0)

@@ -18,8 +18,10 @@ from typing import Literal
 
 from draftscope import drafters
 from draftscope.base.errors import MOST_NAMED, DraftscopeError, quoted
+from draftscope.base.settings import LOSSY
 from draftscope.decode.lab import Lab
 from draftscope.decode.start import models_of
+from draftscope.drafters.checked import keep_passed
 from draftscope.drafters.options import LengthOptions, RuleOptions
 from draftscope.drafters.settings import Settings
 from draftscope.measure.findings import FALSE_ALARM, Finding, Progress, verdict
@@ -84,11 +86,7 @@ def checked(
                 continue
         else:
             findings.append(each)
-            done = (
-                verdict(findings, so_far.exact, drafters.is_built_in(info.name))
-                if len(findings) == so_far.tests
-                else ""
-            )
+            done = verdict(findings, so_far.exact, not info.source) if len(findings) == so_far.tests else ""
             so_far = so_far.model_copy(update={"findings": [asdict(found) for found in findings], "verdict": done})
         told = monotonic()
         yield so_far
@@ -135,10 +133,13 @@ def steps(
     rules = (rule,) if rule is not None else ("block", "token") if chooses else ("block",)
     like = like or Settings.of()
     lossy, length = like.options(RuleOptions), like.options(LengthOptions)
+    passed = True
     for test in TESTS:
         name = test.__name__.replace("_", " ")
         yield Progress(name)
-        yield _guarded(test, case, name)
+        finding = _guarded(test, case, name)
+        passed = passed and finding.passed
+        yield finding
     for after, each in enumerate(rules, 1):
         settings = Settings.of(
             drafter=drafter, rule=each, gamma=3, shape=TREE, typed=" the", top_k=3, seed=seed,
@@ -146,7 +147,11 @@ def steps(
             draft_length=length.draft_length, confidence=length.confidence,
         )  # fmt: skip
         runs = _ended(run_on_active_texts(case, lab.with_tree(even(TREE)), settings, samples), names_of_findings(each))
-        yield from _timed(runs, f"joint distribution, {samples} samples", len(rules) - after)
+        for found in _timed(runs, f"joint distribution, {samples} samples", len(rules) - after):
+            passed = passed and (isinstance(found, Progress) or (found.passed and not found.undecided))
+            yield found
+    if passed and rule not in LOSSY:
+        keep_passed(drafters.find(drafter), lab.target.digest)
 
 
 def _guarded(test: Callable[[GreedyTest], Finding], case: GreedyTest, name: str) -> Finding:

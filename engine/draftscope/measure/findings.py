@@ -51,6 +51,5 @@ def verdict(findings: Sequence[Finding], exact: bool, proved: bool = True) -> st
         )
     if not exact:
         return f"This drafter's rule is lossy by design; nothing unexpected was found.{met}"
-    if not proved:
-        return f"On this pair no difference was found. This drafter is a plug-in: it was tested by samples only.{met}"
-    return f"The rule is proved; on this pair no difference was found.{met}"
+    what = "The rule is proved" if proved else "The rule is proved, the drafter's distributions are not"
+    return f"{what}; on this pair no difference was found.{met}"

@@ -79,7 +79,7 @@ def one_forward_a_round(case: GreedyTest) -> Finding:
     """The target must run once per round, after the prefill."""
     with case.lab.target.counter.widths() as ran:
         run = case.lab.decode(case.prompts[0], case.drafter, max_new_tokens=24, seed=case.seed)
-    widths = [event.width for event in run.rounds]
+    widths = [event.width for event in run.round_events]
     before = len(ran) - len(widths)  # forwards of the prefill, several for a long prompt
     detail = f"{len(ran)} forwards: {len(widths)} rounds and the prefill"
     read = sum(ran[:before]) == max(event.tokens for event in run.events if isinstance(event, events.Prefill))

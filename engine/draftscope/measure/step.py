@@ -19,10 +19,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-import draftscope
 from draftscope.base import markdown
 from draftscope.base.errors import DraftscopeError
 from draftscope.decode.lab import Lab
+from draftscope.decode.load import load
 from draftscope.drafters.settings import Settings
 from draftscope.measure.program import run
 from draftscope.models.forward import native
@@ -132,7 +132,7 @@ def table(found: dict[str, Parts]) -> str:
 
 
 def _report(given: argparse.Namespace) -> str:
-    with draftscope.load(given.target, threads=given.threads) as lab:
+    with load(given.target, threads=given.threads) as lab:
         if not isinstance(lab.target.run, NativeDecoder):
             raise DraftscopeError(f"'{lab.target.name}' does not run compiled in bfloat16; choose another target.")
         title = f"{lab.target.name}, bfloat16, threads: {torch.get_num_threads()}"

@@ -219,6 +219,8 @@ class RunStart(Event):
     models: Parts[ModelInfo]
     drafter: str
     exact: bool
+    unchecked: bool | None = None  # `exact` is what another package says, and no check has confirmed it
+    sized_by: str | None = None  # the option that says how large a draft is: gamma, shape or tree_nodes; perhaps none
     synthetic: bool = False  # the acceptance rate was set by hand (an oracle), so it says nothing about a drafter
     rule: str
     seed: int

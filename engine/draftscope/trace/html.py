@@ -12,6 +12,7 @@ from base64 import b64encode
 from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape
+from pathlib import Path
 from typing import Any
 
 from draftscope.base.assets import assets
@@ -35,6 +36,13 @@ class Shown:
 
     html: str
     height: int
+
+    def save(self, path: str | Path) -> None:
+        """Writes the whole file. Raises `DraftscopeError` if it cannot be written."""
+        try:
+            Path(path).write_text(self.html, encoding="utf-8")
+        except OSError as error:
+            raise DraftscopeError(f"'{path}' cannot be written ({error.strerror}); choose another file.") from None
 
     def _repr_html_(self) -> str:
         return IFRAME.format(page=escape(self.html), height=self.height)

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.trace.events import AnyEvent, Burst, Distributions, Drafted, Forced, Round, Verified
+from draftscope.trace.events import AnyEvent, Burst, Distributions, Drafted, Forced, Round, RunStart, Verified
+from draftscope.trace.metrics import Metrics
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,62 +30,93 @@ class Rounds:
     own: list[Round | Burst] = field(default_factory=list)
     p: list[float] = field(default_factory=list)
     q: list[float] = field(default_factory=list)
+    labels: TableRow = field(default_factory=dict)
 
 
 KEYS = {"run": "string", "lane": "string", "sequence": "int64", "round": "int64"}
 
-TOKENS = KEYS | {
-    "index": "int64",  # in the lane's text, from 0
-    "token": "int64",
-    "text": "string",  # a token that is not valid UTF-8 is written as its bytes, ‹E2 80›
-    "came": "string",  # accepted, correction, bonus or plain
-    "depth": "int64",  # within its round, from 1
-    # under the target's distribution at its place (greedy: softmax of the logits), if the trace shows it
-    "p": "float64",
-    "q": "float64",  # under the distribution that was drafted from at its place
-    "arrival_ms": "float64",  # end of its round
-    "gap_ms": "float64",  # since the previous token: 0 within a round, missing for the first
+LABELS = {  # of the whole run: the last columns of every table
+    "drafter": "string",
+    "seed": "Int64",
+    "temperature": "float64",
+    "gamma": "Int64",  # missing for a drafter without one
+    "prompt": "string",
 }
 
-ROUNDS = KEYS | {
-    "width": "int64",  # rows of the target's forward
-    "drafted": "int64",  # without never-accepted nodes
-    "accepted": "int64",  # accepted and emitted
-    "emitted": "int64",  # including the target's own token
-    "depth": "int64",  # of the deepest drafted node
-    "last": "string",  # kind of the target's own token: correction, bonus or plain
-    "cut": "string",  # eos, stop or length if the text ended in this round
-    "text": "string",  # what it added to the text
-    "start_ms": "float64",
-    "end_ms": "float64",
-    "propose_ms": "float64",
-    "verify_ms": "float64",
-    "accept_ms": "float64",
-    "commit_ms": "float64",
-    "host_ms": "float64",
-}
+TOKENS = (
+    KEYS
+    | {
+        "index": "int64",  # in the lane's text, from 0
+        "token": "int64",
+        "text": "string",  # a token that is not valid UTF-8 is written as its bytes, ‹E2 80›
+        "came": "string",  # accepted, correction, bonus or plain
+        "depth": "int64",  # within its round, from 1
+        # under the target's distribution at its place (greedy: softmax of the logits), if the trace shows it
+        "p": "float64",
+        "q": "float64",  # under the distribution that was drafted from at its place
+        "arrival_ms": "float64",  # end of its round
+        "gap_ms": "float64",  # since the previous token: 0 within a round, missing for the first
+    }
+    | LABELS
+)
 
-DECISIONS = KEYS | {
-    "decision": "int64",  # within its round, from 0
-    "slot": "int64",  # the node whose children are verified; -1 is the last committed token
-    "rule": "string",
-    "order": "int64",  # among the verified children of that slot, from 0
-    "node": "int64",
-    "depth": "int64",
-    "token": "int64",
+ROUNDS = (
+    KEYS
+    | {
+        "width": "int64",  # rows of the target's forward
+        "drafted": "int64",  # without never-accepted nodes
+        "accepted": "int64",  # accepted and emitted
+        "emitted": "int64",  # including the target's own token
+        "depth": "int64",  # of the deepest drafted node
+        "last": "string",  # kind of the target's own token: correction, bonus or plain
+        "cut": "string",  # eos, stop or length if the text ended in this round
+        "text": "string",  # what it added to the text
+        "start_ms": "float64",
+        "end_ms": "float64",
+        "propose_ms": "float64",
+        "verify_ms": "float64",
+        "accept_ms": "float64",
+        "commit_ms": "float64",
+        "host_ms": "float64",
+    }
+    | LABELS
+)
+
+DECISIONS = (
+    KEYS
+    | {
+        "decision": "int64",  # within its round, from 0
+        "slot": "int64",  # the node whose children are verified; -1 is the last committed token
+        "rule": "string",
+        "order": "int64",  # among the verified children of that slot, from 0
+        "node": "int64",
+        "depth": "int64",
+        "token": "int64",
+        "text": "string",
+        "p": "float64",  # of its token, under the distributions that verified it
+        "q": "float64",
+        "threshold": "float64",  # the uniform was compared with it; missing if the rule has none
+        "uniform": "float64",
+        "weight": "float64",  # block verification: joint ratio of the prefix
+        "draw": "Int64",  # the target's own token there, for deterministic children
+        "draw_uniform": "float64",
+        "logit_gap": "float64",  # greedy: top-1 minus top-2 logit
+        "passed": "bool",  # the result of this comparison
+        "fate": "string",  # of the node at the end of the round
+        "accepted": "bool",  # accepted and emitted
+    }
+    | LABELS
+)
+
+RUNS = {"run": "string", "lane": "string"} | LABELS | {
+    "tokens": "int64",
+    "target_forwards": "int64",
+    "tokens_per_round": "float64",
+    "draft_acceptance_rate": "float64",
+    "tokens_per_s": "float64",
+    "ttft_ms": "float64",
     "text": "string",
-    "p": "float64",  # of its token, under the distributions that verified it
-    "q": "float64",
-    "threshold": "float64",  # the uniform was compared with it; missing if the rule has none
-    "uniform": "float64",
-    "weight": "float64",  # block verification: joint ratio of the prefix
-    "draw": "Int64",  # the target's own token there, for deterministic children
-    "draw_uniform": "float64",
-    "logit_gap": "float64",  # greedy: top-1 minus top-2 logit
-    "passed": "bool",  # the result of this comparison
-    "fate": "string",  # of the node at the end of the round
-    "accepted": "bool",  # accepted and emitted
-}
+}  # fmt: skip
 
 
 def frame(events: Iterable[AnyEvent], what: str = "tokens") -> pd.DataFrame:
@@ -92,18 +124,37 @@ def frame(events: Iterable[AnyEvent], what: str = "tokens") -> pd.DataFrame:
 
     Raises `DraftscopeError` for an unknown table, or if pandas is not installed.
     """
-    try:
-        import pandas as pd
-    except ModuleNotFoundError:
-        raise DraftscopeError("Tables need pandas; install it with: pip install 'draftscope[export]'") from None
+    pandas = _pandas()
     if what not in TABLES:
         raise DraftscopeError(f"what = '{what}': choose {', '.join(TABLES)}.")
     rows, columns = TABLES[what]
-    found = [row for rounds in _lanes(events) for row in rows(rounds)]
-    table = pd.DataFrame(found, columns=list(columns))
+    found = [row | rounds.labels for rounds in _lanes(events) for row in rows(rounds)]
+    table = pandas.DataFrame(found, columns=list(columns))
     lacking = {name for name in columns if table[name].isna().any()}  # a server does not say what it drafted
     kinds = {name: "Int64" if kind == "int64" and name in lacking else kind for name, kind in columns.items()}
-    return table.astype(kinds)
+    typed: pd.DataFrame = table.astype(kinds)
+    return typed
+
+
+def runs(finished: Iterable[tuple[RunStart, Metrics, str]]) -> pd.DataFrame:
+    """A row for each run: where it began, its metrics and its text; its columns are `RUNS`.
+
+    Raises `DraftscopeError` if pandas is not installed.
+    """
+    rows = [
+        {"run": start.run, "lane": start.lane, "text": text} | _labels(start) | counts.model_dump(include=set(RUNS))
+        for start, counts, text in finished
+    ]
+    table: pd.DataFrame = _pandas().DataFrame(rows, columns=list(RUNS)).astype(RUNS)
+    return table
+
+
+def _pandas() -> Any:
+    try:
+        import pandas
+    except ModuleNotFoundError:
+        raise DraftscopeError("Tables need pandas; install it with: pip install 'draftscope[export]'") from None
+    return pandas
 
 
 def _lanes(events: Iterable[AnyEvent]) -> Iterable[Rounds]:
@@ -111,13 +162,21 @@ def _lanes(events: Iterable[AnyEvent]) -> Iterable[Rounds]:
     lanes: dict[tuple[str, str, int], Rounds] = {}
     for event in events:
         rounds = lanes.setdefault((event.run, event.lane, event.sequence), Rounds())
-        if isinstance(event, Round | Burst):
+        if isinstance(event, RunStart):
+            rounds.labels = _labels(event)
+        elif isinstance(event, Round | Burst):
             rounds.own.append(event)
         elif isinstance(event, Forced):
             rounds.p = event.p
         elif isinstance(event, Drafted):
             rounds.q = event.q
     return lanes.values()
+
+
+def _labels(start: RunStart) -> TableRow:
+    given = start.settings
+    named = {"drafter": start.drafter, "prompt": start.prompt, "seed": start.seed}
+    return named | {"temperature": given.get("temperature"), "gamma": given.get("gamma")}
 
 
 def _keys(event: Round | Burst) -> TableRow:

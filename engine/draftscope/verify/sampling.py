@@ -44,6 +44,11 @@ class Sampling:
         warped: Tensor = _warpers(self)(None, scores)
         return warped.softmax(-1).view(logits.shape)
 
+    def draw(self, distribution: Tensor, uniform: Tensor) -> Tensor:
+        """One token a row: distribution [..., V] of `distribution`, uniform [...] in [0, 1) -> [...] int64. If greedy,
+        the most likely one."""
+        return distribution.argmax(-1) if self.greedy else draw(distribution, uniform)
+
 
 @lru_cache(maxsize=64)
 def _warpers(sampling: Sampling) -> LogitsProcessorList:

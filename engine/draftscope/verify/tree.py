@@ -17,6 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from draftscope.verify.sampling import Sampling
+
 Counts = tuple[tuple[int, ...], ...]  # for each level, the number of children of each of its slots, root first
 
 
@@ -204,4 +206,47 @@ def deterministic_chains(
         belief=no_row,
         never_accepted=torch.arange(longest, device=device) >= lengths[:, None],
         origin=tuple((name,) * longest for name in origin),
+    )
+
+
+def sampled_chain(
+    tokens: Sequence[Tensor], distributions: Sequence[Tensor], sampling: Sampling, origin: str = "drawn"
+) -> DraftTree:
+    """B chains of N drawn tokens: `tokens` is N tensors [B], `distributions` N tensors [B, V], fp32, each summing to 1.
+
+    Token i must have been drawn from `distributions[i]` as `sampling.draw` does, after `sampling.distribution`, which
+    applies temperature, top-k, top-p and min-p as the target's are. In greedy runs the same tokens are proposed without
+    chance. `origin` says in a trace how they were drafted. Raises ValueError unless there are as many tensors of both.
+
+    Verified by block verification (Sun et al. 2403.10444) or token by token (Leviathan et al. 2211.17192).
+    """
+    if len(tokens) != len(distributions) or not tokens:
+        raise ValueError(f"{len(tokens)} tokens and {len(distributions)} distributions; give one of each, at least one")
+    parents = list(range(-1, len(tokens) - 1))
+    return sampled_tree(parents, torch.stack(list(tokens), 1), torch.stack(list(distributions), 1), sampling, origin)
+
+
+def sampled_tree(
+    parents: Sequence[int], tokens: Tensor, distributions: Tensor, sampling: Sampling, origin: str = "drawn"
+) -> DraftTree:
+    """B trees of one shape. `parents` [N] are earlier nodes or -1, the root; `tokens` [B, N]; `distributions` [B, S, V]
+    in fp32, row s being that of slot s: 0 is the root's, i + 1 node i's. Slots from S on have no children.
+
+    The children of a slot must have been drawn from its row without replacement, in the order of their nodes
+    (`verify.sampling.draw_distinct`), after `sampling.distribution`. In greedy runs the same tokens are proposed
+    without chance. Raises ValueError for a parent that comes after its child.
+
+    Verified by recursive rejection sampling (Jeon et al. 2402.12374).
+    """
+    batch, slots = len(tokens), torch.arange(len(parents) + 1, device=tokens.device)
+    rows = torch.where(slots < distributions.shape[1], slots, -1).expand(batch, -1)
+    return DraftTree(
+        topology=topology([list(parents)] * batch, tokens.device),
+        tokens=tokens,
+        distributions=distributions,
+        proposal_row=torch.full_like(rows, -1) if sampling.greedy else rows,
+        belief=rows,
+        never_accepted=torch.zeros(tokens.shape, dtype=torch.bool, device=tokens.device),
+        origin=((origin,) * len(parents),) * batch,
+        drawn="none" if sampling.greedy else "all",
     )

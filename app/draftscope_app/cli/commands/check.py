@@ -69,7 +69,8 @@ def check(
     chosen = Settings.of(seed=seed, temperature=1.0, **{field: value for field, value in given.items() if value})
     if draft_length and "draft_length" not in drafters.find(name).uses:
         raise DraftscopeError(f"--draft-length {draft_length}: '{name}' has no choice of length; leave it out.")
-    exact = drafters.find(name).exact_with(chosen)
+    info = drafters.find(name)
+    exact = info.exact_with(chosen)
     texts = _texts(prompts)
     lab = options.load(load)
     with _shown(json) as (show, watch):
@@ -77,7 +78,7 @@ def check(
         findings = [show(finding) for finding in found]
     passed = all(finding.passed for finding in findings)
     undecided = passed and any(finding.undecided for finding in findings)
-    conclusion = verdict(findings, exact, drafters.is_built_in(name))
+    conclusion = verdict(findings, exact, proved=not info.source)
     if json:
         rows = [asdict(finding) for finding in findings]
         told = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as jsonlib
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -10,7 +11,10 @@ from draftscope_app.cli import options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import Given, takes
 
-FIELDS = ("name", "exact", "available", "why_not", "paper")  # the contract of --json
+if TYPE_CHECKING:
+    from draftscope.decode.availability import Availability
+
+FIELDS = ("name", "exact", "unchecked", "available", "why_not", "paper")  # the contract of --json
 
 app = typer.Typer(add_completion=False)
 
@@ -24,8 +28,13 @@ def drafters(loading: Given, json: options.Json = False) -> int:
     if json:
         print(jsonlib.dumps([{field: getattr(drafter, field) for field in FIELDS} for drafter in found]))
         return ExitCode.OK
-    rows = [
-        (each.name, "exact" if each.exact else "lossy", each.why_not or "yes", each.title, each.paper) for each in found
-    ]
+    rows = [(each.name, _output(each), each.why_not or "yes", each.title, each.paper) for each in found]
     terminal.show(terminal.Table(("name", "output", "runs here", "title", "paper"), rows))
     return ExitCode.OK
+
+
+def _output(drafter: Availability) -> str:
+    """Whether the output is the target's; "unchecked" where only another package says so."""
+    if not drafter.exact:
+        return "lossy"
+    return "unchecked" if drafter.unchecked else "exact"

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from draftscope.drafters.drafter import Drafter, DrafterInfo, Outcome, Parts, State
+from draftscope.drafters.guard import create
 from draftscope.drafters.model.levels import Levels
 from draftscope.drafters.options import BanditOptions, DrafterOptions, TreeShape
 from draftscope.drafters.policy.arms import Arm, Find, arms_of, refuse
@@ -142,7 +143,7 @@ def _plays(parts: Parts[DrafterOptions], find: Find) -> list[Play]:
     plays = []
     for arm in arms_of(parts.settings, find):
         refuse(arm, parts)
-        made = arm.info.create(replace(parts, settings=arm.settings, options=arm.options))
+        made = create(arm.info, replace(parts, settings=arm.settings, options=arm.options))
         if isinstance(made, Levels) and made.shares:
             drafter = shared.setdefault((type(made), arm.info.needs_head, made.draws), made)
             plays.append(Play(arm, drafter, made.counts, made.draws))

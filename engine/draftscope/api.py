@@ -1,0 +1,302 @@
+"""The front door for Python: `draftscope.load()` gives an `Engine`, which decodes and measures.
+
+It lies above all rooms and adds nothing of its own: each method calls the room that does the work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Unpack
+
+from tqdm.auto import tqdm
+
+from draftscope import drafters as registry
+from draftscope.base import prompts as prompt_files
+from draftscope.base.errors import DraftscopeError
+from draftscope.base.prompts import Prompt
+from draftscope.decode.availability import default_drafter
+from draftscope.decode.lab import Lab
+from draftscope.decode.load import LoadCall, loaded, taking
+from draftscope.decode.prompt import AnyPrompt, listed_prompts
+from draftscope.drafters import AnyDrafter
+from draftscope.drafters.settings import Settings, SettingValues, takes_settings
+from draftscope.trace.result import Trace
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+PLAIN = "plain"
+Texts = str | Path | Iterable[str] | Mapping[str, Iterable[str]]  # a JSONL file, a list, or lists by kind of text
+
+
+@dataclass(frozen=True, repr=False)
+class Report:
+    """What was measured: a `summary` in sentences, a `table`, and the whole `value` that both come from."""
+
+    summary: str
+    table: pd.DataFrame
+    value: Any
+
+    def __repr__(self) -> str:
+        return f"{self.summary}\n\n{self.table.to_string(index=False, max_rows=20, max_colwidth=60)}"
+
+    def _repr_html_(self) -> str:
+        table: str = self.table.to_html(index=False, max_rows=40)
+        return f"<p style='white-space: pre-wrap'>{escape(self.summary)}</p>{table}"
+
+
+class Engine(Lab):
+    """Loaded models that decode, and measure what they do. Made by `draftscope.load`; `close` it, or use it in a `with`
+    statement, to give back the number of threads that `load` changed.
+
+    A drafter is a name, a class, a `DrafterInfo` or 'file.py:NAME' (`draftscope.drafters.registry.adopt`). Everything
+    that a user can mend is a `DraftscopeError`.
+    """
+
+    @takes_settings
+    def race(
+        self,
+        prompt: AnyPrompt,
+        drafters: Sequence[AnyDrafter] = (),
+        *,
+        repeats: int = 3,
+        **settings: Unpack[SettingValues],
+    ) -> Trace:
+        """Plain decoding and drafters on one prompt, by default the usual one: lanes that take turns round by round.
+
+        Each lane's clock counts only its own work. `repeats` whole runs of each lane by itself are timed as well.
+        Returns a `Trace` with a run for each lane; `show` plays them side by side.
+        """
+        from draftscope.decode.race import race, solo_runs
+
+        lanes = self._lanes([PLAIN, *(drafters or [default_drafter(self)])], settings)
+        runs = [self.session(prompt, chosen, lane=name) for name, chosen in lanes.items()]
+        return Trace((*race(runs), *solo_runs(self, prompt, lanes, repeats=repeats)))
+
+    @takes_settings
+    def compare(
+        self,
+        prompts: AnyPrompt | Iterable[AnyPrompt],
+        drafters: Sequence[AnyDrafter],
+        seeds: Sequence[int] = (0,),
+        *,
+        baseline: AnyDrafter = PLAIN,
+        progress: bool = True,
+        **settings: Unpack[SettingValues],
+    ) -> pd.DataFrame:
+        """Whole runs of every drafter on every prompt with every seed, in turn, beside a baseline's.
+
+        A row for each drafter: tokens/s, its ratio to the baseline and the tokens of a round (tau), with 95% bootstrap
+        intervals that are paired by prompt (`measure.paired_runs.paired_table`).
+        """
+        from draftscope.measure.paired_runs import drafter_runs, paired_table
+
+        every = listed_prompts(prompts)
+        asked: list[Any] = [prompts] if every is None else every
+        if "seed" in settings or not seeds:
+            raise DraftscopeError("seeds names the seeds of all runs; give at least one there, and no seed.")
+        lanes = self._lanes([baseline, *drafters], settings)
+        runs = drafter_runs(self, asked, lanes, seeds)
+        total = len(asked) * len(seeds) * len(lanes)
+        done = list(tqdm(runs, total=total, desc="compare", unit="run", leave=False, disable=not progress))
+        return paired_table(done, next(iter(lanes)))
+
+    def check(
+        self,
+        drafter: AnyDrafter | None = None,
+        *,
+        samples: int = 2048,
+        seed: int = 0,
+        rule: str | None = None,
+        prompts: Sequence[str] = (),
+        progress: bool = True,
+    ) -> Report:
+        """Is the drafter's output still the target's? Compares it with plain decoding, and `samples` runs above
+        temperature 0 with the target's distribution (`measure.check`).
+
+        The table has a row for each test; `value` holds its findings. A drafter from elsewhere that passes every test
+        is no longer "unchecked" on this target.
+        """
+        import pandas as pd
+
+        from draftscope.measure import check as checks
+        from draftscope.measure.findings import Finding, verdict
+        from draftscope.measure.greedy import PROMPTS
+
+        name = registry.adopt(drafter or default_drafter(self))
+        chosen = Settings.of(drafter=name, temperature=1.0, seed=seed, **({} if rule is None else {"rule": rule}))
+        findings: list[Finding] = []
+        with tqdm(total=1.0, desc="check", leave=False, disable=not progress, bar_format="{l_bar}{bar}|") as bar:
+            for each in checks.steps(self, name, samples, seed, rule, chosen, tuple(prompts) or PROMPTS):
+                if isinstance(each, Finding):
+                    findings.append(each)
+                    continue
+                bar.set_description(each.doing)
+                bar.update(each.share - bar.n)
+        info = registry.find(name)
+        said = verdict(findings, info.exact_with(chosen), proved=not info.source)
+        return Report(said, pd.DataFrame([asdict(finding) for finding in findings]), findings)
+
+    def calibrate(self, again: bool = False, progress: bool = True) -> Report:
+        """Measures once what rounds cost here, and keeps it; `again` measures anew.
+
+        The table has the milliseconds of a target forward by rows, batch and context; `value` is the `Calibration`,
+        with the costs of every drafter.
+        """
+        import pandas as pd
+
+        from draftscope.base import costs
+        from draftscope.decode.calibrate import calibration_of, measure
+
+        with tqdm(total=0, desc="calibrate", leave=False, disable=not progress, bar_format="{desc}") as bar:
+            found = measure(self, bar.set_description) if again else calibration_of(self, bar.set_description)
+        if again:
+            costs.save(found)
+        self.calibration = found
+        said = f"One round of plain decoding takes {found.plain_ms:.2f} ms after {found.context} tokens."
+        return Report(said, pd.DataFrame([point.model_dump() for point in found.verify]), found)
+
+    def advise(
+        self,
+        prompts: Texts | None = None,
+        drafters: Sequence[AnyDrafter] = (),
+        *,
+        objective: str = "latency",
+        temperature: float = 0.0,
+        length: int = 128,
+        concurrency: int = 1,
+        context: int | None = None,
+        price_per_hour: float | None = None,
+        seconds: float = 120.0,
+        progress: bool = True,
+    ) -> Report:
+        """Should these models speculate on these prompts, with which drafter, and what does it save?
+
+        Measures for `seconds`, after calibrating. `objective` is latency, throughput, cost or tail; `length` the
+        expected tokens of an answer, `concurrency` the answers written together. The table has every candidate, the
+        best first; `value` is the `AdviceReport`. Prompts are the shipped ones if none are given.
+        """
+        import pandas as pd
+
+        from draftscope.advise.advise import advise
+        from draftscope.advise.question import Objective, Question
+
+        if objective not in list(Objective):
+            raise DraftscopeError(f"objective = '{objective}': choose {', '.join(Objective)}.")
+        question = Question(Objective(objective), temperature, length, concurrency, context, price_per_hour, seconds)
+        names = [registry.adopt(each) for each in drafters]
+        texts, notes = self._texts(prompts)
+        with tqdm(total=0, desc="advise", leave=False, disable=not progress, bar_format="{desc}") as bar:
+            found = advise(self, question, texts, names, notes, bar.set_description)
+        measured = {each.candidate: each.ratio for each in found.measured}
+        rows = [
+            {
+                "candidate": each.candidate.name,
+                "tau": each.tau.median,
+                "round_cost": each.cost,
+                "predicted": each.ratio.median,
+                **_columns("measured", measured.get(each.candidate)),
+            }
+            for each in found.predicted
+        ]
+        return Report("\n".join([*found.sentences, *found.notes]), pd.DataFrame(rows), found)
+
+    def bench(
+        self,
+        prompts: Texts | None = None,
+        drafters: Sequence[AnyDrafter] = (),
+        *,
+        gammas: Sequence[int] = (4,),
+        temperatures: Sequence[float] = (0.0,),
+        batches: Sequence[int] = (1,),
+        rules: Sequence[str] = ("block",),
+        tokens: int = 96,
+        repeats: int = 3,
+        seconds: float | None = None,
+        peers: bool = False,
+    ) -> Report:
+        """Measures drafters on a dataset: a list of texts, lists by kind of text, or the path of a JSONL file.
+
+        Every drafter (by default all that can run) continues every text by `tokens` tokens, `repeats` times in turn,
+        ends of text ignored, with a progress bar on a terminal. The table has a row for each drafter, gamma, kind of
+        text, temperature and batch; `value` is the `BenchReport`. Prompts are the shipped ones if none are given.
+        """
+        import pandas as pd
+
+        from draftscope.measure.bench.benchmark import benchmark
+        from draftscope.measure.bench.plan import BenchPlan
+        from draftscope.measure.bench.systems import refuse_unknown
+
+        plan = BenchPlan(
+            drafters=tuple(registry.adopt(each) for each in drafters), gammas=tuple(gammas), rules=tuple(rules),
+            temperatures=tuple(temperatures), batches=tuple(batches), tokens=tokens, repeats=repeats, seconds=seconds,
+            peers=peers,
+        )  # fmt: skip
+        refuse_unknown(plan.drafters)
+        texts, notes = self._texts(prompts)
+        found = benchmark(self, plan, texts, notes)
+        heads = [
+            f"{each.name} at T = {each.temperature:g}, batch {each.batch}: {each.ratio_to_plain.median:.2f} "
+            f"[{each.ratio_to_plain.low:.2f}, {each.ratio_to_plain.high:.2f}] times plain's speed"
+            for each in found.headlines
+            if each.ratio_to_plain is not None and each.drafter != PLAIN
+        ]
+        table = pd.json_normalize([asdict(row) for row in found.rows], sep="_")
+        return Report("\n".join([*heads, *found.notes]), table, found)
+
+    def _lanes(self, drafters: Iterable[AnyDrafter], settings: SettingValues) -> dict[str, Settings]:
+        """The settings of each drafter by its name, a drafter that is named twice once."""
+        names = dict.fromkeys(map(registry.adopt, drafters))
+        return {name: Settings.of(drafter=name, **settings) for name in names}
+
+    def _texts(self, prompts: Texts | None) -> tuple[dict[str, list[Prompt]], list[str]]:
+        """Prompts by kind, and a note about lines that were skipped. Raises `DraftscopeError` for a file that cannot be
+        read, and for prompts that are no texts."""
+        if prompts is None:
+            chat = bool(getattr(self.tokenizer, "chat_template", None))
+            return prompt_files.select(prompt_files.shipped(chat)), []
+        if isinstance(prompts, Path) or (isinstance(prompts, str) and Path(prompts).suffix == ".jsonl"):
+            read, notes = prompt_files.read(Path(prompts))
+            return prompt_files.select(read), notes
+        texts = [prompts] if isinstance(prompts, str) else prompts
+        kinds = texts if isinstance(texts, Mapping) else {"prompts": texts}
+        found = {kind: [Prompt(kind, text) for text in several] for kind, several in kinds.items()}
+        for prompt in (prompt for several in found.values() for prompt in several):
+            if not isinstance(prompt.text, str):
+                raise DraftscopeError(f"prompt = {prompt.text!r:.80}: a dataset holds texts; give a list of them.")
+        return found, []
+
+
+def _columns(name: str, interval: Any) -> dict[str, float | None]:
+    ends = [None] * 3 if interval is None else [interval.median, interval.low, interval.high]
+    return dict(zip((name, f"{name}_low", f"{name}_high"), ends, strict=True))
+
+
+@taking(LoadCall)
+def load(settings: LoadCall) -> Engine:
+    """Loads a target and what drafts for it; without arguments, the embedded pair and the heads trained for it.
+
+    A target alone has no draft model; a known one ('smollm2') brings the heads trained for it. Embedded models also go
+    by their names ('draft-2l'), and the pair by 'embedded'. `draft` may name several models with commas between them:
+    the first is the draft model, and in a cascade each drafts for the one before it. A draft with another tokenizer
+    than the target's drafts through text (see `Engine.limits`). `heads` are drafters that read the target's features,
+    each as 'kind:folder or hub id' (kinds: `draftscope.models.heads.KINDS`).
+
+    `device_map` spreads the target over all devices ('auto'); the draft lies where the target's inputs go. `revision`
+    and `draft_revision` (of the first draft) are branches, tags or commits on the hub. `progress` shows bars. `ballast`
+    names a pair of real shapes whose cost target and drafts get (`draftscope.models.forward.ballast.PAIRS`); the tokens
+    stay the same.
+
+    On a CPU this sets torch's number of threads, which is the whole process's: to `threads`, or if that is None to the
+    number with which this target's forward is fastest, leaving `spare_cores`. `Engine.close`, or leaving a `with` block
+    of the engine, gives the old number back; so does a failure to load. On CUDA forwards are replayed from graphs
+    (`draftscope.models.forward.graphs`) unless `graphs` is False. `compiled` compiles forwards on a CPU
+    (`draftscope.models.forward.compiled`), which takes a minute; `Engine.compiled` says with what outcome.
+
+    Raises `DraftscopeError` for a missing or damaged checkpoint, unequal vocabularies in a cascade, too little memory,
+    or an unknown device.
+    """
+    return loaded(settings, Engine)

@@ -1,0 +1,163 @@
+"""Checks what a drafter from elsewhere returns, each round: a wrong field is one sentence, not a wrong text.
+
+It costs a few readings from the device a round. Whether drawn tokens follow the distributions is a question of many
+rounds, which `draftscope check` answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from traceback import extract_tb
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from draftscope.base.errors import DraftscopeError, quoted
+from draftscope.drafters.drafter import Drafter, DrafterInfo, Outcome, Parts, State
+from draftscope.trace.events import Annotation
+from draftscope.verify.tree import DraftTree
+
+MASS = 1e-3  # by how much probabilities may miss 1
+
+
+def create(info: DrafterInfo, parts: Parts[Any]) -> Drafter:
+    """The drafter; one from elsewhere is checked in every round."""
+    if not info.source:
+        return info.create(parts)
+    with _named(info.name, "when it is made"):
+        made = info.create(parts)
+    if not isinstance(made, Drafter):
+        raise DraftscopeError(f"The drafter '{info.name}' makes {quoted(made)}, which is no draftscope.Drafter.")
+    return Guarded(made, info.name, parts.vocabulary, info.most_nodes(parts.settings))
+
+
+class Guarded(Drafter):
+    """A drafter from elsewhere. Raises `DraftscopeError` with its name, the round and the field that is wrong."""
+
+    def __init__(self, drafter: Drafter, name: str, vocabulary: int, max_nodes: int) -> None:
+        self._drafter = drafter
+        self._name = name
+        self._vocabulary = vocabulary
+        self._max_nodes = max_nodes
+        self._round = 0
+        self.layers = drafter.layers
+        self.reads_argmax = drafter.reads_argmax
+
+    def begin(self, prompts: Sequence[list[int]], features: Tensor | None) -> None:
+        with _named(self._name, "in begin"):
+            self._drafter.begin(prompts, features)
+
+    def propose(self, state: State, depth: int) -> DraftTree:
+        self._round = state.round
+        with self._during("propose"):
+            tree = self._drafter.propose(state, depth)
+        if problem := _problem(tree, len(state.texts), self._vocabulary, self._max_nodes):
+            raise DraftscopeError(
+                f"The drafter '{self._name}' proposed a wrong tree in round {state.round}: {problem}."
+            )
+        return tree
+
+    def overlap_start(self, tree: DraftTree) -> None:
+        with self._during("overlap_start"):
+            self._drafter.overlap_start(tree)
+
+    def observe(self, outcome: Outcome) -> None:
+        with self._during("observe"):
+            self._drafter.observe(outcome)
+
+    def select_rows(self, rows: list[int]) -> bool:
+        with self._during("select_rows"):
+            return self._drafter.select_rows(rows)
+
+    def annotations(self, row: int) -> Sequence[Annotation]:
+        with self._during("annotations"):
+            return self._drafter.annotations(row)
+
+    def _during(self, method: str) -> Any:
+        return _named(self._name, f"in {method}, round {self._round}")
+
+
+@contextmanager
+def _named(name: str, where: str) -> Iterator[None]:
+    """An exception of the drafter's code becomes a sentence that names the drafter, the place and the line."""
+    try:
+        yield
+    except DraftscopeError:
+        raise
+    except Exception as error:
+        frame = extract_tb(error.__traceback__)[-1]
+        at = f"{Path(frame.filename).name}, line {frame.lineno}"
+        kind = type(error).__name__
+        raise DraftscopeError(f"The drafter '{name}' failed {where}: {kind} at {at}: {quoted(str(error))}.") from error
+
+
+def _problem(tree: object, batch: int, vocabulary: int, max_nodes: int) -> str:
+    """What is wrong with a proposed tree; empty if nothing is."""
+    if not isinstance(tree, DraftTree):
+        return f"it is {quoted(tree)}, not a DraftTree"
+    nodes = tree.nodes
+    if nodes > max_nodes:
+        return f"it has {nodes} nodes, and its options declare at most {max_nodes} (`DrafterOptions.nodes`)"
+    shapes: dict[str, tuple[int, ...]] = {
+        "topology.parents": (batch, nodes), "tokens": (batch, nodes), "proposal_row": (batch, nodes + 1),
+        "belief": (batch, nodes + 1), "never_accepted": (batch, nodes),
+    }  # fmt: skip
+    for name, shape in shapes.items():
+        value = tree.topology.parents if name == "topology.parents" else getattr(tree, name)
+        if not isinstance(value, Tensor) or tuple(value.shape) != shape:
+            given = f"the shape {list(value.shape)}" if isinstance(value, Tensor) else quoted(value)
+            return f"{name} has {given} instead of {list(shape)}"
+    if [len(row) for row in tree.origin] != [nodes] * batch:
+        return f"origin has {[len(row) for row in tree.origin]} entries instead of {nodes} for each sequence"
+    rows = 0 if tree.distributions is None else tree.distributions.shape[1]
+    if tree.distributions is not None and tuple(tree.distributions.shape) != (batch, rows, vocabulary):
+        return f"distributions has the shape {list(tree.distributions.shape)} instead of [{batch}, rows, {vocabulary}]"
+    return _wrong_values(tree, rows, vocabulary) if nodes else ""
+
+
+def _wrong_values(tree: DraftTree, rows: int, vocabulary: int) -> str:
+    """What is wrong with the numbers, in one reading from the device."""
+    dtypes = {"tokens": torch.long, "proposal_row": torch.long, "belief": torch.long, "never_accepted": torch.bool}
+    for name, dtype in dtypes.items():
+        if getattr(tree, name).dtype != dtype:
+            return f"{name} is of {getattr(tree, name).dtype} instead of {dtype}"
+    ends = [tree.tokens.min(), tree.tokens.max(), tree.proposal_row.min(), tree.proposal_row.max()]
+    ends += [tree.belief.min(), tree.belief.max()]
+    low, high, first, last, shown, most = torch.stack(ends).tolist()
+    if not 0 <= low <= high < vocabulary:
+        return f"tokens holds {low if low < 0 else high}, and the target knows 0 to {vocabulary - 1}"
+    for name, least, largest in (("proposal_row", first, last), ("belief", shown, most)):
+        if least < -1 or largest >= rows:
+            return f"{name} holds {least if least < -1 else largest}, and distributions has {rows} rows"
+    return _wrong_distributions(tree) or _wrong_draws(tree)
+
+
+def _wrong_distributions(tree: DraftTree) -> str:
+    if tree.distributions is None or not tree.distributions.shape[1]:
+        return ""
+    sums = tree.distributions.sum(-1)
+    least, furthest = torch.stack([tree.distributions.min(), (sums - 1).abs().max()]).tolist()
+    if not furthest <= MASS:  # also where one is NaN
+        wrong = sums.flatten()[(sums.flatten() - 1).abs().nan_to_num(torch.inf).argmax()].item()
+        return f"distributions has a row that sums to {wrong:.4g} instead of 1"
+    return f"distributions holds a negative probability, {least:.3g}" if least < 0 else ""
+
+
+def _wrong_draws(tree: DraftTree) -> str:
+    """Drawn children must be declared as such, and possible under the distribution that they came from."""
+    row = tree.proposal_row.gather(1, tree.topology.parents + 1)  # [B, N]: of each node's siblings
+    drawn = row >= 0
+    if tree.distributions is not None and tree.distributions.shape[1]:
+        q = tree.distributions[torch.arange(len(row), device=row.device)[:, None], row.clamp(min=0), tree.tokens]
+        impossible = (drawn & ~tree.never_accepted & (q <= 0)).any()
+    else:
+        impossible = drawn.any()
+    some, every, never = torch.stack([drawn.any(), drawn.all(), impossible]).tolist()
+    said = {"none": not some, "all": bool(every), "some": True}.get(tree.drawn)
+    if not said:
+        declared = "all" if every else "some" if some else "none"
+        return f"drawn is {tree.drawn!r}, but proposal_row says {declared!r}"
+    return "a drawn token has probability 0 in its distribution" if never else ""

@@ -1,0 +1,119 @@
+"""Drafters compared over prompts and seeds: whole unrecorded runs in turn, and paired intervals of their ratios."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from draftscope.base.errors import DraftscopeError
+from draftscope.decode.lab import Lab
+from draftscope.decode.prompt import AnyPrompt
+from draftscope.drafters.settings import Settings
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LEVEL, RESAMPLES = 0.95, 2000
+Numbers = NDArray[np.float64]
+Statistic = Callable[..., Numbers]  # of arrays [..., prompts], along an axis
+
+
+@dataclass(frozen=True)
+class DrafterRun:
+    """One drafter on one prompt with one seed. `seconds` are of decoding on the run's clock, without the prefill."""
+
+    drafter: str
+    prompt: int
+    seed: int
+    tokens: tuple[int, ...]
+    rounds: int
+    seconds: float
+
+
+def drafter_runs(
+    lab: Lab, prompts: Sequence[AnyPrompt], lanes: Mapping[str, Settings], seeds: Sequence[int]
+) -> Iterator[DrafterRun]:
+    """Every lane on every prompt with every seed, the lanes in turn, after a short run of each that does not count."""
+    for settings in lanes.values():
+        for _ in lab.session(prompts[0], settings.model_copy(update={"max_new_tokens": 8}), record=False).steps():
+            pass
+    for number, prompt in enumerate(prompts):
+        for seed in seeds:
+            for name, settings in lanes.items():
+                run = lab.session(prompt, settings.model_copy(update={"seed": seed}), record=False)
+                rounds = sum(1 for _ in run.steps())
+                yield DrafterRun(name, number, seed, tuple(run.token_ids), rounds, run.clock_ms / 1e3)
+
+
+def paired_table(runs: Sequence[DrafterRun], baseline: str) -> pd.DataFrame:
+    """A row for each drafter, with `LEVEL` bootstrap intervals over prompts.
+
+    `ratio` is the geometric mean over prompts of tokens/s over the baseline's on the same prompt and seed; `tau` all
+    tokens over all rounds; `tau_difference` tau less the baseline's. Seeds of one prompt are no independent samples, so
+    prompts are drawn, or seeds if there is one prompt. `equal_texts` is the share of runs with the baseline's tokens,
+    which above temperature 0 need not be equal. Raises `DraftscopeError` if pandas is not installed.
+    """
+    try:
+        import pandas as pd
+    except ModuleNotFoundError:
+        raise DraftscopeError("Tables need pandas; install it with: pip install 'draftscope[export]'") from None
+    by_lane: dict[str, list[DrafterRun]] = {}
+    for run in runs:
+        by_lane.setdefault(run.drafter, []).append(run)
+    return pd.DataFrame([_row(name, own, by_lane[baseline]) for name, own in by_lane.items()])
+
+
+def _row(name: str, own: Sequence[DrafterRun], base: Sequence[DrafterRun]) -> dict[str, Any]:
+    groups = [run.prompt if len({each.prompt for each in own}) > 1 else run.seed for run in own]
+    logs = [np.log(_speed(run) / _speed(other)) for run, other in zip(own, base, strict=True)]
+    counted = [_summed(groups, [len(run.tokens) for run in each]) for each in (own, base)]
+    rounds = [_summed(groups, [run.rounds for run in each]) for each in (own, base)]
+    sums = counted[0], rounds[0], counted[1], rounds[1]
+    means = _summed(groups, logs) / _summed(groups, [1] * len(logs))
+    return {
+        "drafter": name,
+        "runs": len(own),
+        "tokens_per_s": median(map(_speed, own)),
+        **_interval("ratio", (means,), lambda x, axis=-1: np.exp(x.mean(axis=axis))),
+        **_interval("tau", sums[:2], lambda t, r, axis=-1: t.sum(axis=axis) / r.sum(axis=axis)),
+        **_interval("tau_difference", sums, _difference),
+        "equal_texts": sum(a.tokens == b.tokens for a, b in zip(own, base, strict=True)) / len(own),
+    }
+
+
+def _difference(tokens: Numbers, rounds: Numbers, others: Numbers, theirs: Numbers, axis: int = -1) -> Numbers:
+    ours: Numbers = tokens.sum(axis=axis) / rounds.sum(axis=axis)
+    base: Numbers = others.sum(axis=axis) / theirs.sum(axis=axis)
+    return ours - base
+
+
+def _speed(run: DrafterRun) -> float:
+    return len(run.tokens) / run.seconds
+
+
+def _summed(groups: Sequence[int], values: Sequence[float]) -> Numbers:
+    """One sum for each group, in the groups' order."""
+    order = list(dict.fromkeys(groups))
+    return np.array(
+        [sum(value for group, value in zip(groups, values, strict=True) if group == each) for each in order]
+    )
+
+
+def _interval(name: str, samples: Sequence[Numbers], statistic: Statistic) -> dict[str, float]:
+    """The statistic and its interval; both ends are the value itself where there is one sample."""
+    from scipy import stats  # not at the top: it takes long to import
+
+    value = float(statistic(*samples))
+    low = high = value
+    if len(samples[0]) > 1:
+        found = stats.bootstrap(
+            samples, statistic, paired=True, n_resamples=RESAMPLES, confidence_level=LEVEL, method="percentile",
+            rng=np.random.default_rng(0),
+        )  # fmt: skip
+        low, high = map(float, found.confidence_interval)
+    return {name: value, f"{name}_low": low, f"{name}_high": high}
