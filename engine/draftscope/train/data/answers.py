@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
@@ -23,6 +23,7 @@ from torch import Tensor
 from draftscope.base.errors import DraftscopeError
 
 HELD_OUT = 16  # one of so many prompts is held out
+MIN_HELD_OUT = 2  # answers
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ def path_of(folder: Path, number: int) -> Path:
     return folder / f"answers-{number:05}.safetensors"
 
 
-def write(path: Path, answers: list[Answer], layers: tuple[int, ...]) -> None:
+def write_batch(path: Path, answers: list[Answer], layers: tuple[int, ...]) -> None:
     """Writes one batch. `layers` are the hidden states that the features consist of."""
     kept = [answer.features() for answer in answers if answer.features is not None]
     tensors = {
@@ -75,7 +76,7 @@ def write(path: Path, answers: list[Answer], layers: tuple[int, ...]) -> None:
     os.replace(partial, path)
 
 
-def read(path: Path, layers: tuple[int, ...]) -> list[Answer]:
+def read_batch(path: Path, layers: tuple[int, ...]) -> list[Answer]:
     """The answers of one batch; without features if they are not those of `layers`. Features are read when used."""
     with safe_open(path, "pt") as file:
         about = json.loads(file.metadata()["about"])
@@ -96,6 +97,26 @@ def _features(path: Path, start: int, end: int) -> Tensor:
     return rows
 
 
-def batches(folder: Path) -> Iterator[Path]:
+def batch_files(folder: Path) -> Iterator[Path]:
     """The files of all batches, in order."""
     yield from sorted(folder.glob("answers-*.safetensors"))
+
+
+def load(folder: Path, layers: tuple[int, ...]) -> tuple[list[Answer], list[Answer]]:
+    """All answers in `folder`, to train on and held out. Raises `DraftscopeError` if there are too few."""
+    all_answers = [answer for path in batch_files(folder) for answer in read_batch(path, layers)]
+    train, held = [[a for a in all_answers if a.held_out is side] for side in (False, True)]
+    if not train or len(held) < MIN_HELD_OUT:
+        raise DraftscopeError(
+            f"{folder} has {len(train)} answers to train on and {len(held)} held out; at least 1 and "
+            f"{MIN_HELD_OUT} are needed: raise --tokens, or give more prompts."
+        )
+    return train, held
+
+
+def by_kind(answers: Sequence[Answer], max_count: int) -> dict[str, list[Answer]]:
+    """The first `max_count` answers of each kind."""
+    groups: dict[str, list[Answer]] = {}
+    for answer in answers:
+        groups.setdefault(answer.kind, []).append(answer)
+    return {kind: members[:max_count] for kind, members in sorted(groups.items())}
