@@ -11,7 +11,7 @@ import pytest
 
 from draftscope.advise.candidates import Candidate
 from draftscope.advise.question import Question
-from draftscope.advise.regret import GRID_SHAPES, Advice, chosen, grid_candidates, summary
+from draftscope.advise.regret import GRID_SHAPES, AdviceChooser, chosen, grid_candidates, summary
 from draftscope.advise.report import AdviceReport
 from draftscope.advise.verdict import Measured, Verdict
 from draftscope.decode.lab import Lab
@@ -57,7 +57,7 @@ def test_texts_that_loop_do_not_count_unless_all_do(pair: Lab) -> None:
         case = Case("code", number, ((1, 2),), 0.0)
         return BenchRun(DRAFT.label, case, 0, seconds, [ids]), BenchRun(PLAIN, case, 0, 1.0, [ids])
 
-    advice, cell = Advice(pair, Question(), ("draft",)), RegretCell("code", [], 0.0, 1)
+    advice, cell = AdviceChooser(pair, Question(), ("draft",)), RegretCell("code", [], 0.0, 1)
     looping, ordinary = pairs(0.25, [7] * 40, 0), pairs(0.5, list(range(40)), 1)
     assert advice.compare(cell, [looping, ordinary]).median == 2.0
     assert advice.compare(cell, [looping]).median == 4.0

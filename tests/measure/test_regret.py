@@ -15,7 +15,7 @@ from draftscope.measure.bench.rounds import Rounds
 from draftscope.measure.bench.runner import BenchRun
 from draftscope.measure.bench.statistics import Interval
 from draftscope.measure.bench.systems import OWN, PLAIN, Case, Label, System
-from draftscope.measure.regret import CellRuns, Choice, Chooser, RegretCell, cell_rows, ratio_of_sums
+from draftscope.measure.regret import CellRuns, Chooser, ChosenSetting, RegretCell, cell_rows, ratio_of_sums
 from draftscope_app.cli import options
 from draftscope_app.cli.main import main
 
@@ -40,8 +40,8 @@ class FixedChooser(Chooser):
         self.name = label.name
         self.system: System = NoSystem(label)
 
-    def choose(self, cell: RegretCell) -> Choice:
-        return Choice(self.system, {"verdict": "so it is"})
+    def choose(self, cell: RegretCell) -> ChosenSetting:
+        return ChosenSetting(self.system, {"verdict": "so it is"})
 
 
 class NoSystem(System):
@@ -127,6 +127,18 @@ def test_the_command_leaves_json_and_markdown(regret: Any, tmp_path: Path) -> No
     assert out.strip() == (tmp_path / "regret.md").read_text().strip()
     assert out.count("| ucb ") >= 4 and "Speed over plain's, T = 1 (" in one_line(out)
     assert f"wrote regret.json, regret.md to {tmp_path}." in err
+
+
+def test_a_kind_that_cannot_be_read_is_a_note_and_nothing_at_all_an_error(regret: Any, tmp_path: Path) -> None:
+    prompts = tmp_path / "prompts.jsonl"
+    long, short = {"prompt": "ab " * 4000, "kind": "long"}, {"prompt": "Once upon", "kind": "short"}
+    prompts.write_text("\n".join(map(json.dumps, (long, short))))
+    tiny = (*TINY[:5], "--temperature", "1", "--arms", "draft:2", "--policies", "ucb", "--prompts", str(prompts))
+    code, out, err = regret(*tiny)
+    assert code == 0 and "long at T = 1, 1 at once was skipped" in one_line(out), err
+    assert {row["kind"] for row in json.loads((tmp_path / "regret.json").read_text())["rows"]} == {"short"}
+    code, _, err = regret(*tiny, "--kinds", "long")
+    assert code == 2 and "Nothing was measured. long" in err
 
 
 @pytest.mark.parametrize(

@@ -33,8 +33,8 @@ from draftscope.train.data.credits import sources
 from draftscope.train.fit import fit as fitting
 from draftscope.train.fit import sources as text_sources
 from draftscope.train.fit.evaluate import agreements, scores
-from draftscope.train.fit.fit import Budget, Fitted, Progress, TrainingRun, fit
-from draftscope.train.fit.lesson import Drafting, Lesson, NextTokens
+from draftscope.train.fit.fit import Budget, Fitted, TrainingProgress, TrainingRun, fit
+from draftscope.train.fit.lesson import DraftModelLesson, Lesson, NextTokens
 from draftscope.train.fit.optimizers import Optimizers, Rates, Recipe, schedule
 from draftscope.train.fit.sources import CorpusText, fingerprint
 from draftscope.train.publish.card import card
@@ -120,7 +120,7 @@ def test_target_learns(texts: Texts, tmp_path: Path) -> None:
 
 def train_draft(target: LlamaForCausalLM, texts: Texts, place: Path, clock: Callable[[], float]) -> LlamaForCausalLM:
     draft = build(TINIER, seed=0)
-    on_corpus(Drafting(target, draft), texts, place / "state", Budget(20.0, clock=clock))
+    on_corpus(DraftModelLesson(target, draft), texts, place / "state", Budget(20.0, clock=clock))
     return draft
 
 
@@ -130,11 +130,11 @@ def test_draft_learns_its_target(texts: Texts, tmp_path: Path) -> None:
     draft = train_draft(target, texts, tmp_path / "draft", ticking())
 
     def alpha(one: LlamaForCausalLM) -> float:
-        found = agreements(Drafting(target, one), texts.val, 2)
+        found = agreements(DraftModelLesson(target, one), texts.val, 2)
         return sum(value.alpha[0] for value in found.values()) / len(found)
 
     assert alpha(draft) > alpha(build(TINIER, seed=0)) + 0.1
-    same = agreements(Drafting(target, target), texts.val, 2)["sums"]
+    same = agreements(DraftModelLesson(target, target), texts.val, 2)["sums"]
     assert same.alpha == pytest.approx((1.0,), abs=1e-3) and same.greedy == (1.0,)
 
 
@@ -227,7 +227,7 @@ def test_a_state_of_an_earlier_version_is_resumed(name: str, numbers: Texts, tmp
     saved = torch.load(STATES / f"{name}.pt", weights_only=True)
     recipe = Recipe(SMALL.rates, STEP, samples=2)
     model = build(VERY_TINY if name == "target" else ModelShape(64, 1, 16, 2, 1, 32, 1024), seed=5)
-    lesson = NextTokens(model) if name == "target" else Drafting(build(VERY_TINY, 0), model)
+    lesson = NextTokens(model) if name == "target" else DraftModelLesson(build(VERY_TINY, 0), model)
     still = on_corpus(lesson, numbers, tmp_path, Budget(12.0, deadline=0.0, clock=ticking()), recipe=recipe)
     assert (still.progress.step, still.progress.tokens, still.done) == (5, 5 * STEP, False)
     for key, weight in model.state_dict().items():
@@ -241,7 +241,9 @@ def test_digests_that_name_states_and_finished_runs_do_not_change(numbers: Texts
     assert repr(SMALL) == "Recipe(rates=Rates(matrices=0.004, rest=0.005), tokens_per_step=1024, samples=4)"
     assert fingerprint(0, numbers.train) == "c194a9d786fe1d05"
     recipe = repr(Recipe(SMALL.rates, STEP, samples=2))
-    assert family.digest(fingerprint(0, numbers.train), recipe, str(20)) == "7a43fb152fb39848"
+    assert (
+        family.digest(fingerprint(0, numbers.train), recipe, str(PRESETS["cpu"].minutes["draft"])) == "7a43fb152fb39848"
+    )
 
 
 def test_a_state_has_the_weights_of_each_optimizer(texts: Texts, tmp_path: Path) -> None:
@@ -324,11 +326,17 @@ def publication(target: str, texts: Texts) -> Publication:
 
 def test_a_saved_model_loads_with_transformers(texts: Texts, tmp_path: Path) -> None:
     model = build(TINY, seed=0)
+    for weight in model.parameters():
+        torch.nn.init.normal_(weight, std=0.2)
     save_student(model, publication("", texts), tmp_path)
     loaded = AutoModelForCausalLM.from_pretrained(tmp_path)
     assert loaded.dtype == torch.bfloat16
     assert model.dtype == torch.float32  # what is measured are the weights as published
     assert torch.equal(loaded.get_input_embeddings().weight.float(), model.get_input_embeddings().weight)
+    ids = torch.arange(2, 250)[None]
+    again = students.load_model(tmp_path)
+    with torch.no_grad():
+        assert torch.equal(model.eval()(ids).logits, again.eval()(ids).logits)  # rotary frequencies too
     with pytest.raises(DraftscopeError, match="no model in"):
         students.load_model(tmp_path / "elsewhere")
 
@@ -350,7 +358,7 @@ def test_continued_training_has_the_rate_of_one_long_run(before: int) -> None:
     """A run of twenty steps after none, as many, and nine times as many."""
     run = TrainingRun(Path(), Budget(20.0), SMALL, "", before * STEP)
     for step in (6, 10, 17):
-        done = Progress(step, (before + step) * STEP, float(step))
+        done = TrainingProgress(step, (before + step) * STEP, float(step))
         left = (20 - step) / (20 + before)
         assert schedule(run.share(done), run.overall(done)) == pytest.approx(min(1.0, left / 0.3))
 

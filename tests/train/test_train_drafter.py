@@ -27,7 +27,7 @@ from draftscope.models.heads import Eagle3, Head, SharedWeights, load_head
 from draftscope.train import drafter
 from draftscope.train.data import answers as on_disk
 from draftscope.train.data import prompts, tokenizer, writing
-from draftscope.train.data.answers import Answer
+from draftscope.train.data.answers import TargetAnswer
 from draftscope.train.data.batches import AnswerBatches
 from draftscope.train.data.writing import TokenizedPrompt, WritingPlan, before_loop, collect, loops, tokenize
 from draftscope.train.drafter import DrafterTraining, train_drafter
@@ -39,7 +39,7 @@ from draftscope.train.publish import figures
 from draftscope.train.students.any_target import (
     first_student,
     main_components,
-    most_used,
+    most_frequent,
     small_llama,
     token_shares,
 )
@@ -95,7 +95,7 @@ def answered(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def answers(answered: Path) -> tuple[list[Answer], list[Answer]]:
+def answers(answered: Path) -> tuple[list[TargetAnswer], list[TargetAnswer]]:
     return on_disk.load(answered, PLAN.layers)
 
 
@@ -189,13 +189,13 @@ def test_prompts_that_are_all_too_long_are_refused(lab: Lab) -> None:
         tokenize([Prompt("a", "x" * 5000)], lab.tokenizer)
 
 
-def test_noted_states_are_those_of_a_forward(lab: Lab, answers: tuple[list[Answer], list[Answer]]) -> None:
+def test_noted_states_are_those_of_a_forward(lab: Lab, answers: tuple[list[TargetAnswer], list[TargetAnswer]]) -> None:
     """What training reads from disk is what the target computes again, up to the rounding of bf16."""
     network, some = lab.target.network, answers[0][:5]
     student = first_student("eagle3", network, answers[0], PROMPTS, 0)
     one = lesson_for(network, student)
     noted = Teacher(one, PLAN.layers).log_probabilities(some, None)
-    without = [Answer(a.kind, a.temperature, a.prompt, a.ids, None) for a in some]
+    without = [TargetAnswer(a.kind, a.temperature, a.prompt, a.ids, None) for a in some]
     teacher = Teacher(one, PLAN.layers)
     computed = teacher.log_probabilities(without, None)
     teacher._last_is_enough = False  # as for a target that scales or caps its logits
@@ -240,8 +240,8 @@ def test_a_full_disk_is_one_sentence_and_leaves_no_broken_batch(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_no_prompt_is_both_trained_on_and_held_out(answers: tuple[list[Answer], list[Answer]]) -> None:
-    def given(some: Sequence[Answer]) -> set[tuple[int, ...]]:
+def test_no_prompt_is_both_trained_on_and_held_out(answers: tuple[list[TargetAnswer], list[TargetAnswer]]) -> None:
+    def given(some: Sequence[TargetAnswer]) -> set[tuple[int, ...]]:
         return {tuple(answer.ids[: answer.prompt].tolist()) for answer in some}
 
     train, held = answers
@@ -253,7 +253,7 @@ def test_no_prompt_is_both_trained_on_and_held_out(answers: tuple[list[Answer], 
 
 
 def test_an_epoch_has_every_answer_once_and_a_step_depends_on_its_number_only(
-    answers: tuple[list[Answer], list[Answer]],
+    answers: tuple[list[TargetAnswer], list[TargetAnswer]],
 ) -> None:
     train = answers[0]
     one, other = AnswerBatches(train, 0, 160), AnswerBatches(train, 0, 160)
@@ -267,7 +267,7 @@ def test_an_epoch_has_every_answer_once_and_a_step_depends_on_its_number_only(
         assert len(step) == 1 or len(step) * max(len(answer.ids) for answer in step) <= 160
 
 
-def test_only_tokens_of_answers_count(answers: tuple[list[Answer], list[Answer]]) -> None:
+def test_only_tokens_of_answers_count(answers: tuple[list[TargetAnswer], list[TargetAnswer]]) -> None:
     some = answers[0][:4]
     ids, counted = padded(some)
     for answer, row, marks in zip(some, ids, counted, strict=True):
@@ -276,7 +276,7 @@ def test_only_tokens_of_answers_count(answers: tuple[list[Answer], list[Answer]]
 
 
 @pytest.mark.parametrize("kind", ["eagle3", "mtp", "medusa", "draft"])
-def test_padding_changes_no_loss(lab: Lab, answers: tuple[list[Answer], list[Answer]], kind: str) -> None:
+def test_padding_changes_no_loss(lab: Lab, answers: tuple[list[TargetAnswer], list[TargetAnswer]], kind: str) -> None:
     network = lab.target.network
     short, long = sorted(answers[0], key=lambda answer: len(answer.ids))[:: len(answers[0]) - 1]
     one = lesson_for(network, first_student(kind, network, answers[0], PROMPTS, 0))
@@ -289,7 +289,9 @@ def test_padding_changes_no_loss(lab: Lab, answers: tuple[list[Answer], list[Ans
 
 
 @torch.no_grad()
-def test_a_dspark_row_learns_after_the_token_before_it(lab: Lab, answers: tuple[list[Answer], list[Answer]]) -> None:
+def test_a_dspark_row_learns_after_the_token_before_it(
+    lab: Lab, answers: tuple[list[TargetAnswer], list[TargetAnswer]]
+) -> None:
     """Its logits for a token are the block's own and the bias of the text's token before."""
     network = lab.target.network
     student = first_student("dspark", network, answers[0], PROMPTS, 0)
@@ -311,14 +313,14 @@ def test_a_dspark_row_learns_after_the_token_before_it(lab: Lab, answers: tuple[
 
 def test_the_vocabulary_is_what_answers_and_prompts_use_most_and_the_ends() -> None:
     written = [
-        Answer("a", 0.0, 1, torch.tensor([9, 5, 5, 5, 6]), None),
-        Answer("a", 0.0, 1, torch.tensor([9, 7]), None),
+        TargetAnswer("a", 0.0, 1, torch.tensor([9, 5, 5, 5, 6]), None),
+        TargetAnswer("a", 0.0, 1, torch.tensor([9, 7]), None),
     ]
     read = [TokenizedPrompt("a", [11, 11, 11, 12]), TokenizedPrompt("a", [13])]
     shares = token_shares(written, read, 50)
-    assert most_used(shares, 2, []).tolist() == [5, 11]
-    assert most_used(shares, 3, [40]).tolist() == [5, 11, 40]
-    assert most_used(shares, 7, []).tolist() == [0, 5, 6, 7, 11, 12, 13]  # of unused ones those merged first
+    assert most_frequent(shares, 2, []).tolist() == [5, 11]
+    assert most_frequent(shares, 3, [40]).tolist() == [5, 11, 40]
+    assert most_frequent(shares, 7, []).tolist() == [0, 5, 6, 7, 11, 12, 13]  # of unused ones those merged first
 
 
 def test_a_small_llama_starts_with_the_main_components_of_the_targets_embedding(lab: Lab) -> None:
@@ -341,7 +343,7 @@ RECIPE = Recipe(Rates(matrices=4e-3, rest=5e-3), 256)
 
 
 def learn(
-    lab: Lab, train: Sequence[Answer], held: Sequence[Answer], place: Path, steps: float, about: str = "x"
+    lab: Lab, train: Sequence[TargetAnswer], held: Sequence[TargetAnswer], place: Path, steps: float, about: str = "x"
 ) -> tuple[Fitted, AnswerText]:
     """An EAGLE-3 head that is trained on answers."""
     lesson = lesson_for(lab.target.network, first_student("eagle3", lab.target.network, train, PROMPTS, 0))
@@ -350,7 +352,9 @@ def learn(
 
 
 @pytest.mark.slow
-def test_a_head_learns_its_target(lab: Lab, answers: tuple[list[Answer], list[Answer]], tmp_path: Path) -> None:
+def test_a_head_learns_its_target(
+    lab: Lab, answers: tuple[list[TargetAnswer], list[TargetAnswer]], tmp_path: Path
+) -> None:
     _, source = learn(lab, *answers, tmp_path / "none", 1e-9)
     before = source.agreement(answers[1])
     fitted, source = learn(lab, *answers, tmp_path / "some", 60.0)
@@ -360,7 +364,7 @@ def test_a_head_learns_its_target(lab: Lab, answers: tuple[list[Answer], list[An
 
 
 def test_training_goes_on_with_more_answers_and_minutes(
-    lab: Lab, answers: tuple[list[Answer], list[Answer]], tmp_path: Path
+    lab: Lab, answers: tuple[list[TargetAnswer], list[TargetAnswer]], tmp_path: Path
 ) -> None:
     train, held = answers
     few, _ = learn(lab, train[:20], held, tmp_path, 3.0)
@@ -377,10 +381,10 @@ def test_training_goes_on_with_more_answers_and_minutes(
 def test_a_state_of_an_earlier_version_is_resumed(tmp_path: Path) -> None:
     """A head's, saved after five steps of twelve before there was one `fit` for all; and the names of its folders."""
 
-    def some(seed: int) -> list[Answer]:
+    def some(seed: int) -> list[TargetAnswer]:
         drawn = torch.Generator().manual_seed(seed)
         ids = [torch.randint(2, 64, (20 + 4 * (number % 3),), generator=drawn) for number in range(12)]
-        return [Answer("a", 0.0, 4, tokens, None) for tokens in ids]
+        return [TargetAnswer("a", 0.0, 4, tokens, None) for tokens in ids]
 
     copyfile(STATES / "eagle3.pt", tmp_path / "state.pt")
     saved = torch.load(STATES / "eagle3.pt", weights_only=True)["model"]

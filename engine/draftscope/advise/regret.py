@@ -23,7 +23,7 @@ from draftscope.drafters import DrafterInfo
 from draftscope.measure.bench.rows import loop_share
 from draftscope.measure.bench.statistics import LOOP, Interval
 from draftscope.measure.bench.systems import PLAIN, DrafterSystem, System
-from draftscope.measure.regret import Choice, Chooser, RegretCell, RunPair
+from draftscope.measure.regret import Chooser, ChosenSetting, RegretCell, RunPair
 
 GRID_GAMMAS = (1, 2, 3, 4, 6, 8)
 GRID_SHAPES = ((2,), (2, 1), (2, 1, 1), (2, 2, 1), (3, 2, 1))
@@ -32,7 +32,7 @@ MAX_REGRET, MIN_RATIO = 0.05, 0.97  # the aims: of the regret, and of the ratio 
 MAX_MISS = 0.10  # a prediction is near if it misses by less
 
 
-class Advice(Chooser):
+class AdviceChooser(Chooser):
     """The advice for a cell's prompts, given in `question.seconds`; `names` are the drafters to compare."""
 
     name = "advice"
@@ -42,7 +42,7 @@ class Advice(Chooser):
         self._question = question
         self._names = names
 
-    def choose(self, cell: RegretCell) -> Choice:
+    def choose(self, cell: RegretCell) -> ChosenSetting:
         report = advise(self._lab, self._of(cell), {cell.kind: cell.prompts}, self._names)
         return chosen(self._lab, report)
 
@@ -55,29 +55,29 @@ class Advice(Chooser):
         return replace(self._question, temperature=cell.temperature, concurrency=cell.concurrency)
 
 
-def chosen(lab: Lab, report: AdviceReport) -> Choice:
+def chosen(lab: Lab, report: AdviceReport) -> ChosenSetting:
     """What to decode with after this advice, with what was predicted and what its own runs gave."""
     facts = {"verdict": str(report.verdict)}
     if report.verdict is not Verdict.ON:
-        return Choice(DrafterSystem(lab, PLAIN), facts | {"predicted": None, "proven": None}, report.notes)
-    measured = next(each for each in report.measured if each.candidate == report.chosen.candidate)
+        return ChosenSetting(DrafterSystem(lab, PLAIN), facts | {"predicted": None, "proven": None}, report.notes)
+    measured = next(one for one in report.measured if one.candidate == report.chosen.candidate)
     more = {"predicted": measured.predicted, "proven": measured.ratio.median}
-    return Choice(DrafterSystem(lab, measured.candidate.label), facts | more, report.notes)
+    return ChosenSetting(DrafterSystem(lab, measured.candidate.label), facts | more, report.notes)
 
 
 def grid(lab: Lab, names: Sequence[str]) -> list[System]:
     """Plain decoding and the settings of the named drafters."""
-    labels = [PLAIN, *(each.label for each in grid_candidates(able(lab, names)))]
+    labels = [PLAIN, *(candidate.label for candidate in grid_candidates(able(lab, names)))]
     return [DrafterSystem(lab, label) for label in labels]
 
 
 def grid_candidates(infos: Sequence[DrafterInfo]) -> list[Candidate]:
     """The settings that are run, of every drafter."""
     return [
-        each
+        candidate
         for info in infos
-        for each in implied(largest(info))
-        if each.form is None or each.gamma in GRID_GAMMAS or each.shape in GRID_SHAPES
+        for candidate in implied(largest(info))
+        if candidate.form is None or candidate.gamma in GRID_GAMMAS or candidate.shape in GRID_SHAPES
     ]
 
 

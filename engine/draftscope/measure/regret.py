@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 
 from draftscope import drafters
+from draftscope.base.errors import DraftscopeError
 from draftscope.base.prompts import Prompt
 from draftscope.decode.lab import Lab
 from draftscope.drafters.policy.arms import arms_of
@@ -52,7 +53,7 @@ class RegretCell:
 
 
 @dataclass(frozen=True)
-class Choice:
+class ChosenSetting:
     """What a chooser decodes a cell with. `facts` are further columns of its row in the result."""
 
     system: System
@@ -66,7 +67,7 @@ class Chooser(ABC):
     name: str
 
     @abstractmethod
-    def choose(self, cell: RegretCell) -> Choice:
+    def choose(self, cell: RegretCell) -> ChosenSetting:
         """Called once a cell, before the grid runs."""
 
     def compare(self, cell: RegretCell, pairs: Sequence[RunPair]) -> Interval:  # noqa: ARG002 - the same for all cells
@@ -74,15 +75,15 @@ class Chooser(ABC):
         return ratio_of_sums(pairs)
 
 
-class Policy(Chooser):
+class BanditChooser(Chooser):
     """A bandit over arms: the system it decodes with is itself. Every text starts with a new policy."""
 
     def __init__(self, lab: Lab, name: str, arms: tuple[str, ...]) -> None:
         self.name = name
         self._system = ArmSystem(lab, name, Settings.of(drafter="bandit", arms=arms, policy=name))
 
-    def choose(self, cell: RegretCell) -> Choice:  # noqa: ARG002 - it chooses while it decodes
-        return Choice(self._system, {})
+    def choose(self, cell: RegretCell) -> ChosenSetting:  # noqa: ARG002 - it chooses while it decodes
+        return ChosenSetting(self._system, {})
 
 
 class ArmSystem(System):
@@ -127,7 +128,7 @@ def regret(
     A row is a fixed setting or a chooser (`policy`) in a cell: `name`, `setting` (what it decoded with),
     `ratio_to_plain` and `ratio_to_best` (intervals), `best`, `regret` = 1 - ratio to plain / the best setting's,
     `held_out`, `tokens_per_round`, `looping` of `runs`, and the facts of a chooser. `notes` gets what was skipped.
-    Raises `DraftscopeError` if nothing could be measured.
+    Raises `DraftscopeError` if nothing could be measured in all cells.
     """
     until = perf_counter() + (plan.seconds if plan.seconds is not None else float("inf"))
     rows: list[dict[str, Any]] = []
@@ -136,16 +137,33 @@ def regret(
             return
         cell = RegretCell(kind, texts[kind], temperature, batch)
         say(cell.title)
-        choices = {chooser: chooser.choose(cell) for chooser in choosers}
-        systems = {system.label: system for system in [*grid, *(choice.system for choice in choices.values())]}
-        systems = {PLAIN: DrafterSystem(lab, PLAIN)} | systems
-        only = replace(plan, kinds=(kind,), temperatures=(temperature,), batches=(batch,), seconds=None)
-        todo, unreadable = cases(lab, only, {kind: texts[kind]})
-        bench = Bench(only, list(systems.values()), todo)
-        runs = bench.runs()
-        notes += [note for note in (*unreadable, *_notes(choices), *bench.notes) if note not in notes]
-        rows += cell_rows(cell, runs, [system.label for system in grid], choices)
-        yield pd.DataFrame(rows)
+        try:
+            more, skipped = measure_cell(lab, plan, choosers, grid, cell)
+        except DraftscopeError as error:
+            more, skipped = [], [f"{cell.title} was skipped: {error}"]
+        rows += more
+        notes += [note for note in skipped if note not in notes]
+        if rows:
+            yield pd.DataFrame(rows)
+    if not rows:
+        raise DraftscopeError(f"Nothing was measured. {' '.join(notes)}")
+
+
+def measure_cell(
+    lab: Lab, plan: BenchPlan, choosers: Sequence[Chooser], grid: Sequence[System], cell: RegretCell
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """The rows of one cell, and notes. Raises `DraftscopeError` if no fixed setting ran."""
+    choices = {chooser: chooser.choose(cell) for chooser in choosers}
+    systems = [DrafterSystem(lab, PLAIN), *grid, *(choice.system for choice in choices.values())]
+    by_label = {system.label: system for system in systems}
+    only = replace(plan, temperatures=(cell.temperature,), batches=(cell.concurrency,), seconds=None)
+    todo, unreadable = cases(lab, only, {cell.kind: cell.prompts})
+    bench = Bench(only, list(by_label.values()), todo)
+    runs = bench.runs()
+    notes = [*unreadable, *(note for choice in choices.values() for note in choice.notes), *bench.notes]
+    if not {run.label for run in runs} & {system.label for system in grid}:
+        raise DraftscopeError(" ".join(bench.notes))
+    return cell_rows(cell, runs, [system.label for system in grid], choices), notes
 
 
 def no_rows() -> pd.DataFrame:
@@ -153,14 +171,10 @@ def no_rows() -> pd.DataFrame:
     return pd.DataFrame({"policy": pd.Series(dtype=bool), "temperature": [], "concurrency": []})
 
 
-def _notes(choices: Mapping[Chooser, Choice]) -> list[str]:
-    return [note for choice in choices.values() for note in choice.notes]
-
-
 def cell_rows(
-    cell: RegretCell, runs: Sequence[BenchRun], grid: Sequence[Label], choices: Mapping[Chooser, Choice]
+    cell: RegretCell, runs: Sequence[BenchRun], grid: Sequence[Label], choices: Mapping[Chooser, ChosenSetting]
 ) -> list[dict[str, Any]]:
-    """The rows of one cell: the grid's settings, then the choosers. All ratios are those of the first chooser."""
+    """The rows of one cell: the grid's settings, then the choosers, of which all compare alike."""
     compare = next(iter(choices)).compare if choices else None
     table = CellRuns(runs, lambda pairs: compare(cell, pairs) if compare else ratio_of_sums(pairs))
     settings = [label for label in dict.fromkeys(grid) if table.pairs(label, PLAIN)]
@@ -187,8 +201,8 @@ class CellRuns:
     def pairs(self, label: Label, other: Label, half: int | None = None) -> list[RunPair]:
         """The runs of two settings; only those of even (0) or odd (1) repeats if a `half` is given."""
         theirs = self._by_label.get(other, {})
-        found = [(run, theirs[key]) for key, run in self._by_label.get(label, {}).items() if key in theirs]
-        return [pair for pair in found if half is None or pair[0].repeat % 2 == half]
+        pairs = [(run, theirs[key]) for key, run in self._by_label.get(label, {}).items() if key in theirs]
+        return [pair for pair in pairs if half is None or pair[0].repeat % 2 == half]
 
     def _ratio(self, label: Label, other: Label = PLAIN, half: int | None = None) -> Interval:
         return self._compare(self.pairs(label, other, half))
@@ -216,7 +230,7 @@ class CellRuns:
     def held_out(self, label: Label, settings: Sequence[Label]) -> float | None:
         """Regret against the setting that is the best in one half of the repeats, measured in the other half: the mean
         of both ways round, which may be negative. None where a setting has no runs in a half."""
-        if not all(self.pairs(each, PLAIN, half) for each in (label, *settings) for half in (0, 1)):
+        if not all(self.pairs(setting, PLAIN, half) for setting in (label, *settings) for half in (0, 1)):
             return None
         best = [self.best(settings, half) for half in (0, 1)]
         ratios = [
@@ -229,7 +243,7 @@ class CellRuns:
 def ratio_of_sums(pairs: Sequence[RunPair]) -> Interval:
     """All tokens over all seconds, over the other's; the interval is a bootstrap over pairs, which write equally many
     tokens. A ratio of sums is what the policies maximise."""
-    seconds = np.array([[theirs.seconds, own.seconds] for own, theirs in pairs])  # [pairs, 2]
+    seconds = np.array([[theirs.seconds, run.seconds] for run, theirs in pairs])  # [pairs, 2]
     draws = np.random.default_rng(0).integers(0, len(pairs), (RESAMPLES, len(pairs)))
     sums = seconds[draws].sum(1)
     low, high = np.quantile(sums[:, 0] / sums[:, 1], [(1 - LEVEL) / 2, (1 + LEVEL) / 2])

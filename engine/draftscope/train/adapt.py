@@ -25,7 +25,7 @@ from draftscope.train.data import corpus, tokenizer
 from draftscope.train.data.corpus import BLOCK, ROW, Domain, Texts
 from draftscope.train.family import save_tokenizer
 from draftscope.train.fit.evaluate import Agreement, agreement
-from draftscope.train.fit.fit import Budget, Progress, fit
+from draftscope.train.fit.fit import Budget, TrainingProgress, fit
 from draftscope.train.fit.sources import CorpusText, fingerprint
 from draftscope.train.publish.figures import trials
 from draftscope.train.publish.publish import Publication, publish
@@ -50,7 +50,7 @@ class Adaptation:
     folder: Path
     before: Agreement
     after: Agreement
-    progress: Progress
+    progress: TrainingProgress
     done: bool
     speedups: tuple[Interval, Interval] | None = None
 

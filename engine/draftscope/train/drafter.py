@@ -26,7 +26,7 @@ from draftscope.decode.load import load
 from draftscope.models.heads import Head
 from draftscope.models.loading.embedded import RECORD
 from draftscope.train.data import answers as on_disk
-from draftscope.train.data.answers import Answer, by_kind, is_held_out
+from draftscope.train.data.answers import TargetAnswer, by_kind, is_held_out
 from draftscope.train.data.credits import Credit, sources
 from draftscope.train.data.prompts import mix, requests_from, training_prompts
 from draftscope.train.data.writing import WritingPlan, collect, digest_of, feature_layers, tokenize
@@ -215,11 +215,11 @@ def _answers_read(fitted: Fitted, source: AnswerText) -> AnswersRead:
     )
 
 
-def _tokens(answers: Sequence[Answer]) -> int:
+def _tokens(answers: Sequence[TargetAnswer]) -> int:
     return sum(len(answer.ids) - answer.prompt for answer in answers)
 
 
-def covered_share(student: Any, answers: Sequence[Answer]) -> float:
+def covered_share(student: Any, answers: Sequence[TargetAnswer]) -> float:
     """The share of the answers' tokens that the student can draft."""
     if not isinstance(student, Head) or student.d2t is None:
         return 1.0

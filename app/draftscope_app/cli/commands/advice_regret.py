@@ -69,7 +69,7 @@ def advice_regret(
     selected, _ = texts(plan, prompts)
     names = tuple(dict.fromkeys(compared.get("drafters", DRAFTERS)))
     question = Question(length=plan.tokens, seconds=each, concurrency=max(plan.batches))
-    from draftscope.advise.regret import Advice, grid, summary
+    from draftscope.advise.regret import AdviceChooser, grid, summary
     from draftscope.measure.bench.systems import refuse_unknown
 
     refuse_unknown(names)
@@ -77,7 +77,7 @@ def advice_regret(
     load, _ = options.models(loading)
     lab = options.load(load)
     selected = plans.for_target(lab, plan, prompts, selected)
-    advice = Advice(lab, question, names)
+    advice = AdviceChooser(lab, question, names)
     report = plans.measure_regret(lab, plan, [advice], grid(lab, names), selected, out, "advice-regret", summary)
     cells = len(selected) * len(plan.temperatures) * len(plan.batches)
     if left := cells - len(report.rows.query("policy")):

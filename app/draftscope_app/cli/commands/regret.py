@@ -67,12 +67,12 @@ def regret(
     plans.prepare_folder(out)
     from draftscope.drafters.policy.arms import arms_of
     from draftscope.drafters.registry import find
-    from draftscope.measure.regret import Policy, arm_systems
+    from draftscope.measure.regret import BanditChooser, arm_systems
 
     arms_of(Settings.of(arms=arms), find)
     load, _ = options.models(loading)
     lab = options.load(load)
-    choosers = [Policy(lab, policy, arms) for policy in policies]
+    choosers = [BanditChooser(lab, policy, arms) for policy in policies]
     for note in notes:
         terminal.say(note)
     report = plans.measure_regret(lab, plan, choosers, arm_systems(lab, arms), selected, out, "regret")

@@ -27,7 +27,7 @@ MIN_HELD_OUT = 2  # answers
 
 
 @dataclass(frozen=True)
-class Answer:
+class TargetAnswer:
     """A prompt in the target's chat template and the target's answer, as tokens.
 
     `features()` are the target's hidden states [tokens - 1, F] at all tokens but the last; None if they were not kept.
@@ -54,7 +54,7 @@ def path_of(folder: Path, number: int) -> Path:
     return folder / f"answers-{number:05}.safetensors"
 
 
-def write_batch(path: Path, answers: list[Answer], layers: tuple[int, ...]) -> None:
+def write_batch(path: Path, answers: list[TargetAnswer], layers: tuple[int, ...]) -> None:
     """Writes one batch. `layers` are the hidden states that the features consist of."""
     kept = [answer.features() for answer in answers if answer.features is not None]
     tensors = {
@@ -76,7 +76,7 @@ def write_batch(path: Path, answers: list[Answer], layers: tuple[int, ...]) -> N
     os.replace(partial, path)
 
 
-def read_batch(path: Path, layers: tuple[int, ...]) -> list[Answer]:
+def read_batch(path: Path, layers: tuple[int, ...]) -> list[TargetAnswer]:
     """The answers of one batch; without features if they are not those of `layers`. Features are read when used."""
     with safe_open(path, "pt") as file:
         about = json.loads(file.metadata()["about"])
@@ -88,7 +88,7 @@ def read_batch(path: Path, layers: tuple[int, ...]) -> list[Answer]:
     ends = list(accumulate(length - 1 for length in lengths))
     features = [partial(_features, path, end - length + 1, end) for length, end in zip(lengths, ends, strict=True)]
     columns = zip(about["kinds"], about["temperatures"], prompts, ids, features, strict=True)
-    return [Answer(kind, t, prompt, row, noted if kept else None) for kind, t, prompt, row, noted in columns]
+    return [TargetAnswer(kind, t, prompt, row, noted if kept else None) for kind, t, prompt, row, noted in columns]
 
 
 def _features(path: Path, start: int, end: int) -> Tensor:
@@ -102,7 +102,7 @@ def batch_files(folder: Path) -> Iterator[Path]:
     yield from sorted(folder.glob("answers-*.safetensors"))
 
 
-def load(folder: Path, layers: tuple[int, ...]) -> tuple[list[Answer], list[Answer]]:
+def load(folder: Path, layers: tuple[int, ...]) -> tuple[list[TargetAnswer], list[TargetAnswer]]:
     """All answers in `folder`, to train on and held out. Raises `DraftscopeError` if there are too few."""
     all_answers = [answer for path in batch_files(folder) for answer in read_batch(path, layers)]
     train, held = [[a for a in all_answers if a.held_out is side] for side in (False, True)]
@@ -114,9 +114,9 @@ def load(folder: Path, layers: tuple[int, ...]) -> tuple[list[Answer], list[Answ
     return train, held
 
 
-def by_kind(answers: Sequence[Answer], max_count: int) -> dict[str, list[Answer]]:
+def by_kind(answers: Sequence[TargetAnswer], max_count: int) -> dict[str, list[TargetAnswer]]:
     """The first `max_count` answers of each kind."""
-    groups: dict[str, list[Answer]] = {}
+    groups: dict[str, list[TargetAnswer]] = {}
     for answer in answers:
         groups.setdefault(answer.kind, []).append(answer)
     return {kind: members[:max_count] for kind, members in sorted(groups.items())}

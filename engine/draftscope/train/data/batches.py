@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from draftscope.train.data.answers import Answer
+from draftscope.train.data.answers import TargetAnswer
 from draftscope.train.data.corpus import BLOCK, Domain, Tokens
 
 DECK = 64
@@ -69,7 +69,7 @@ def deck_shares(sizes: list[int]) -> list[int]:
 class AnswerBatches:
     """Every epoch has all answers once, in another order."""
 
-    def __init__(self, answers: Sequence[Answer], seed: int, tokens_per_step: int) -> None:
+    def __init__(self, answers: Sequence[TargetAnswer], seed: int, tokens_per_step: int) -> None:
         self._answers = answers
         self._lengths = np.array([len(answer.ids) for answer in answers])
         self._seed = seed
@@ -77,7 +77,7 @@ class AnswerBatches:
         self._ends: list[int] = []  # the step after each epoch so far
         self._epoch: tuple[int, list[list[int]]] = -1, []
 
-    def step(self, step: int) -> list[Answer]:
+    def step(self, step: int) -> list[TargetAnswer]:
         """The answers of a step: as many as have at most `tokens_per_step` tokens, padding included, at least one."""
         while not self._ends or self._ends[-1] <= step:
             self._ends.append((self._ends or [0])[-1] + len(self._steps(len(self._ends))))
@@ -90,11 +90,11 @@ class AnswerBatches:
         if self._epoch[0] != epoch:
             random = np.random.default_rng([self._seed, epoch])
             order = random.permutation(len(self._answers))
-            found: list[list[int]] = []
+            steps: list[list[int]] = []
             for start in range(0, len(order), SORTED):
                 part = order[start : start + SORTED]
-                found += self._grouped(part[np.argsort(self._lengths[part], kind="stable")])
-            self._epoch = epoch, [found[place] for place in random.permutation(len(found))]
+                steps += self._grouped(part[np.argsort(self._lengths[part], kind="stable")])
+            self._epoch = epoch, [steps[place] for place in random.permutation(len(steps))]
         return self._epoch[1]
 
     def _grouped(self, places: np.ndarray) -> list[list[int]]:

@@ -89,8 +89,8 @@ def _requests(documents: Iterable[str]) -> Iterator[str]:
 def _request(document: str, number: int) -> str | None:
     if question := QUESTION.search(document):
         before = document[: question.start()].strip()
-        asked = question[1].removeprefix("Question: ")
-        return f"{before.removeprefix('Passage: ')}\n\n{asked}" if before.startswith("Passage: ") else asked
+        request = question[1].removeprefix("Question: ")
+        return f"{before.removeprefix('Passage: ')}\n\n{request}" if before.startswith("Passage: ") else request
     if document.startswith("User: "):
         return document.split("\n")[0].removeprefix("User: ")
     if "def " in document:

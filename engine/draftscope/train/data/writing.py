@@ -30,7 +30,7 @@ from draftscope.measure.bench.statistics import LOOP, repeated_4grams
 from draftscope.models.heads import default_layers
 from draftscope.models.loading.chat import Chat
 from draftscope.models.model import Model
-from draftscope.train.data.answers import Answer, batch_files, path_of, read_batch, write_batch
+from draftscope.train.data.answers import TargetAnswer, batch_files, path_of, read_batch, write_batch
 from draftscope.verify.tree import DraftTree, empty
 from draftscope.verify.uniforms import Streams
 from draftscope.verify.verify import Rule
@@ -165,14 +165,14 @@ def answer(
     number: int,
     plan: WritingPlan,
     stopped: Callable[[], bool] = lambda: False,
-) -> list[Answer] | None:
+) -> list[TargetAnswer] | None:
     """The target's answers, cut before they loop; batch `number` of a seed. None if `stopped` before they end."""
     settings = Settings.of(drafter="plain", temperature=temperature, max_new_tokens=plan.longest)
     notes = Notes(pair.target, plan.layers, len(prompts))
     first = number * plan.together
     streams = Streams(plan.seed, tuple(range(first, first + len(prompts))))
-    tokens, ending = [list(prompt.tokens) for prompt in prompts], Ending(pair.eos, (), settings.max_new_tokens)
-    session = Session(pair.target, notes, tokens, settings, Rule(), pair.pieces, ending, 0, streams)
+    texts, ending = [list(prompt.tokens) for prompt in prompts], Ending(pair.eos, (), settings.max_new_tokens)
+    session = Session(pair.target, notes, texts, settings, Rule(), pair.pieces, ending, 0, streams)
     for step in session.steps():
         if stopped():
             return None
@@ -180,12 +180,12 @@ def answer(
             session.stop({row for row in step.rows if loops(session.transcripts[row].tokens[-RECENT:])})
     answers = []
     for place, (prompt, transcript) in enumerate(zip(prompts, session.transcripts, strict=True)):
-        written = before_loop(transcript.tokens)
-        if len(written) < MIN_ANSWER:
+        tokens = before_loop(transcript.tokens)
+        if len(tokens) < MIN_ANSWER:
             continue
-        ids = torch.tensor(prompt.tokens + written)
+        ids = torch.tensor(prompt.tokens + tokens)
         features = partial(notes.of, place, len(ids) - 1) if plan.layers else None
-        answers.append(Answer(prompt.kind, temperature, len(prompt.tokens), ids, features))
+        answers.append(TargetAnswer(prompt.kind, temperature, len(prompt.tokens), ids, features))
     return answers
 
 

@@ -1,1 +1,1 @@
-"""The training loop: steps, optimizers, precision, pretraining, distillation, evaluation, and the target's samples."""
+"""Fitting a student: lessons, sources of text, optimizers, the loop, and how well it predicts held-out text."""

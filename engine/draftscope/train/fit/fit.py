@@ -25,7 +25,7 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.train.fit.lesson import Lesson
 from draftscope.train.fit.numerics import compiled, mixed
 from draftscope.train.fit.optimizers import Optimizers, Recipe, schedule
-from draftscope.train.fit.sources import Source
+from draftscope.train.fit.sources import TextSource
 
 SAVE_EVERY = 300.0  # seconds spent in steps between two saved states
 STALL = 4.0  # a step counts at most this many times the median
@@ -33,7 +33,7 @@ REHEARSED = (0, 7)  # one step for each row length, run before the clock starts 
 
 
 @dataclass
-class Progress:
+class TrainingProgress:
     """How far a run has come; saved with the weights."""
 
     step: int = 0
@@ -71,17 +71,17 @@ class TrainingRun:
     fingerprint: str
     seen: int
 
-    def share(self, progress: Progress) -> float:
+    def share(self, progress: TrainingProgress) -> float:
         """The share of the budget that is spent; 1 at its end."""
-        read = progress.step * self.recipe.tokens_per_step
-        before = progress.tokens - read
-        return max(progress.spent / self.budget.seconds, read / max(1, self.budget.tokens - before))
+        now = progress.step * self.recipe.tokens_per_step
+        before = progress.tokens - now
+        return max(progress.spent / self.budget.seconds, now / max(1, self.budget.tokens - before))
 
-    def overall(self, progress: Progress) -> float:
+    def overall(self, progress: TrainingProgress) -> float:
         """The share of all tokens that the weights will have read at the end, including those read before this run."""
-        share, read = self.share(progress), progress.step * self.recipe.tokens_per_step
-        before = progress.tokens - read
-        return share * (before + read) / (share * before + read) if read else 0.0
+        share, now = self.share(progress), progress.step * self.recipe.tokens_per_step
+        before = progress.tokens - now
+        return share * (before + now) / (share * before + now) if now else 0.0
 
 
 @dataclass(frozen=True)
@@ -89,13 +89,13 @@ class Fitted:
     """A run that ended, `done` if its budget is spent. Its lesson has the trained student."""
 
     lesson: Lesson
-    source: Source
+    source: TextSource
     recipe: Recipe
-    progress: Progress
+    progress: TrainingProgress
     done: bool
 
 
-def fit(lesson: Lesson, source: Source, recipe: Recipe, budget: Budget, folder: Path) -> Fitted:
+def fit(lesson: Lesson, source: TextSource, recipe: Recipe, budget: Budget, folder: Path) -> Fitted:
     """Trains `lesson.student` in place on `source` within `budget`, from the state saved in `folder` if there is one.
 
     Raises `DraftscopeError` for a saved state of another seed, text or target.
@@ -127,7 +127,7 @@ def fit(lesson: Lesson, source: Source, recipe: Recipe, budget: Budget, folder: 
     return Fitted(lesson, source, recipe, progress, run.share(progress) >= 1)
 
 
-def _backward(lesson: Lesson, source: Source) -> Callable[[int], float]:
+def _backward(lesson: Lesson, source: TextSource) -> Callable[[int], float]:
     """Computes the gradients of a step and returns its loss."""
     loss_of = compiled(lesson.loss) if source.fixed_shapes else lesson.loss
 
@@ -147,7 +147,7 @@ def _rehearse(student: torch.nn.Module, backward: Callable[[int], float]) -> Non
     student.zero_grad(set_to_none=True)
 
 
-def _bar(run: TrainingRun, progress: Progress) -> tqdm[NoReturn]:
+def _bar(run: TrainingRun, progress: TrainingProgress) -> tqdm[NoReturn]:
     return tqdm(
         total=round(run.budget.seconds),
         initial=_elapsed(run, progress),
@@ -157,7 +157,7 @@ def _bar(run: TrainingRun, progress: Progress) -> tqdm[NoReturn]:
     )
 
 
-def _elapsed(run: TrainingRun, progress: Progress) -> int:
+def _elapsed(run: TrainingRun, progress: TrainingProgress) -> int:
     return round(min(1.0, run.share(progress)) * run.budget.seconds)
 
 
@@ -166,13 +166,13 @@ def started(folder: Path) -> bool:
     return (folder / "state.pt").exists()
 
 
-def _status(run: TrainingRun, progress: Progress, loss: float) -> str:
+def _status(run: TrainingRun, progress: TrainingProgress, loss: float) -> str:
     left = max(0.0, run.budget.seconds - progress.spent) / 60
     rate = run.recipe.tokens_per_step / statistics.median(progress.durations)
     return f"step {progress.step} loss {loss:.3f} {rate:.0f} tokens/s {left:.1f} min left"
 
 
-def _save(run: TrainingRun, model: torch.nn.Module, optimizers: Optimizers, progress: Progress) -> None:
+def _save(run: TrainingRun, model: torch.nn.Module, optimizers: Optimizers, progress: TrainingProgress) -> None:
     run.folder.mkdir(parents=True, exist_ok=True)
     partial = run.folder / "state.partial"
     state = {
@@ -185,9 +185,9 @@ def _save(run: TrainingRun, model: torch.nn.Module, optimizers: Optimizers, prog
     os.replace(partial, run.folder / "state.pt")
 
 
-def _restore(run: TrainingRun, model: torch.nn.Module, optimizers: Optimizers) -> Progress:
+def _restore(run: TrainingRun, model: torch.nn.Module, optimizers: Optimizers) -> TrainingProgress:
     if not started(run.folder):
-        return Progress(tokens=run.seen)
+        return TrainingProgress(tokens=run.seen)
     state = torch.load(run.folder / "state.pt", map_location="cpu", weights_only=True)
     if state["fingerprint"] != run.fingerprint:
         raise DraftscopeError(
@@ -195,7 +195,7 @@ def _restore(run: TrainingRun, model: torch.nn.Module, optimizers: Optimizers) -
         )
     model.load_state_dict(state["model"])
     optimizers.restore(state["optimizers"])
-    progress = Progress(**state["progress"])
+    progress = TrainingProgress(**state["progress"])
     if run.share(progress) >= 1:
         minutes = run.budget.seconds / 60
         print(

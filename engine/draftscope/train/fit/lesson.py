@@ -67,8 +67,8 @@ class Lesson(ABC):
 
     @property
     def device(self) -> torch.device:
-        found: torch.device = next(self.student.parameters()).device
-        return found
+        device: torch.device = next(self.student.parameters()).device
+        return device
 
     def draw(self, ids: Tensor, generator: torch.Generator) -> Tensor | None:  # noqa: ARG002 - most have no random part
         """The random part of a lesson on `ids` [B, T], if it has one."""
@@ -150,7 +150,7 @@ def kl(log_p: Tensor, logits: Tensor) -> Tensor:
     return (log_p.exp() * (log_p - log_q)).sum(-1).mean()
 
 
-class Drafting(Distillation):
+class DraftModelLesson(Distillation):
     """A draft model: it reads the text itself, so one depth stands for all."""
 
     def __init__(self, target: Any, student: Any) -> None:

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from torch.nn.utils.rnn import pad_sequence
 
 from draftscope.models.heads import Head
-from draftscope.train.data.answers import Answer
+from draftscope.train.data.answers import TargetAnswer
 from draftscope.train.fit.lesson import Distillation, TargetOutput
 from draftscope.train.fit.numerics import mixed
 
@@ -34,7 +34,7 @@ class Teacher:
         self._last_is_enough = _only_projects(lesson.target)
 
     @torch.no_grad()
-    def log_probabilities(self, answers: Sequence[Answer], drawn: Tensor | None) -> TargetOutput:
+    def log_probabilities(self, answers: Sequence[TargetAnswer], drawn: Tensor | None) -> TargetOutput:
         """For training: distributions [B, T, D] are log-probabilities over the student's vocabulary."""
         student = self.lesson.student
         tokens = student.targets if isinstance(student, Head) and student.d2t is not None else None
@@ -43,7 +43,7 @@ class Teacher:
         return output._replace(distributions=log_p, drawn=None if drawn is None else drawn.to(self._device))
 
     @torch.no_grad()
-    def probabilities(self, answers: Sequence[Answer]) -> Iterator[TargetOutput]:
+    def probabilities(self, answers: Sequence[TargetAnswer]) -> Iterator[TargetOutput]:
         """For measuring: distributions [B, T, V] are probabilities over the target's vocabulary."""
         generator = torch.Generator().manual_seed(0)
         for start in range(0, len(answers), TOGETHER):
@@ -52,7 +52,7 @@ class Teacher:
             p = output.distributions.float().softmax(-1)
             yield output._replace(distributions=p, drawn=None if drawn is None else drawn.to(self._device))
 
-    def _output(self, answers: Sequence[Answer], tokens: Tensor | None) -> TargetOutput:
+    def _output(self, answers: Sequence[TargetAnswer], tokens: Tensor | None) -> TargetOutput:
         """With logits of `tokens`, or of the whole vocabulary."""
         ids, counted = (part.to(self._device) for part in padded(answers))
         noted = self._noted(answers)
@@ -60,7 +60,7 @@ class Teacher:
             states, logits = self._computed(ids, tokens) if noted is None else self._projected(noted, tokens)
         return TargetOutput(ids, states, logits, None, counted)
 
-    def _noted(self, answers: Sequence[Answer]) -> dict[int, Tensor] | None:
+    def _noted(self, answers: Sequence[TargetAnswer]) -> dict[int, Tensor] | None:
         """The noted hidden states [B, T, H] by layer; None if some were not noted or the student needs others."""
         wanted = self._student_layers
         if not self._last_is_enough or not {*wanted} <= {*self._layers}:
@@ -93,7 +93,7 @@ class Teacher:
         return self.lesson.student.layers if isinstance(self.lesson.student, Head) else ()
 
 
-def padded(answers: Sequence[Answer]) -> tuple[Tensor, Tensor]:
+def padded(answers: Sequence[TargetAnswer]) -> tuple[Tensor, Tensor]:
     """The tokens [B, T], padded on the right, and which rows are about a token of an answer: row i is about i + 1."""
     ids = pad_sequence([answer.ids for answer in answers], batch_first=True)
     place = torch.arange(ids.shape[1])

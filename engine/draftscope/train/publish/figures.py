@@ -104,13 +104,13 @@ def trials(lab: Lab, drafter: str, prompts: Sequence[Prompt], plan: BenchPlan = 
     labels = {gamma: Label(OWN, drafter, gamma) for gamma in plan.gammas}
     runs = Bench(plan, [DrafterSystem(lab, label) for label in (PLAIN, *labels.values())], todo).runs()
     plain = {(run.case, run.repeat): run for run in runs if run.label == PLAIN}
-    found = []
+    results = []
     for temperature, (gamma, label) in product(plan.temperatures, labels.items()):
         chosen = [run for run in runs if run.label == label and run.case.temperature == temperature]
         pairs = [(run, plain[run.case, run.repeat]) for run in chosen]
         counted = [pair for pair in pairs if max(map(loop_share, pair)) <= LOOP] or pairs
-        found.append(_trial(gamma, temperature, counted, plan.tokens))
-    return found
+        results.append(_trial(gamma, temperature, counted, plan.tokens))
+    return results
 
 
 def _trial(gamma: int, temperature: float, pairs: Sequence[tuple[BenchRun, BenchRun]], tokens: int) -> Trial:

@@ -67,8 +67,11 @@ def publish(
 
 
 def save_student(student: Any, publication: Publication, folder: Path) -> None:
-    """Saves the weights in a published format in bf16, and rounds the student's to them; beside a model its
-    tokenizer."""
+    """Saves the weights in a published format in bf16, and rounds the student's to them; beside a model its tokenizer.
+
+    Buffers, such as the frequencies of rotary embeddings, are not in the files and stay as exact as they were.
+    """
+    buffers = {name: buffer.clone() for name, buffer in student.named_buffers()}
     student.to(torch.bfloat16)
     if isinstance(student, Head):
         save_head(student, folder, publication.target_name)
@@ -76,6 +79,8 @@ def save_student(student: Any, publication: Publication, folder: Path) -> None:
         student.save_pretrained(folder)
         publication.save_tokenizer(folder)
     student.to(torch.float32)
+    for name, buffer in student.named_buffers():
+        buffer.copy_(buffers[name])
 
 
 def _record(fitted: Fitted, publication: Publication) -> TrainingRecord:

@@ -11,7 +11,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.models.heads import SharedWeights
-from draftscope.train.data.answers import Answer
+from draftscope.train.data.answers import TargetAnswer
 from draftscope.train.data.writing import TokenizedPrompt
 from draftscope.train.students.shapes import ROPE, quiet
 from draftscope.train.students.students import new_head
@@ -21,7 +21,7 @@ VOCABULARY = 8192  # tokens that an EAGLE-3 or DSpark head drafts; at most half 
 
 
 def first_student(
-    kind: str, target: Any, answers: Sequence[Answer], prompts: Sequence[TokenizedPrompt], seed: int
+    kind: str, target: Any, answers: Sequence[TargetAnswer], prompts: Sequence[TokenizedPrompt], seed: int
 ) -> Any:
     """A drafter of `kind` for `target`, before training. `prompts` are all that the target may be asked."""
     torch.manual_seed(seed)
@@ -29,21 +29,21 @@ def first_student(
         return small_llama(target).to(target.device)
     shared = SharedWeights.of(target)
     shares = token_shares(answers, prompts, shared.vocabulary)
-    tokens = most_used(shares, min(VOCABULARY, shared.vocabulary // 2), _ends(target))
+    tokens = most_frequent(shares, min(VOCABULARY, shared.vocabulary // 2), _ends(target))
     return new_head(kind, target, tokens, rope_of(target))
 
 
-def token_shares(answers: Sequence[Answer], prompts: Sequence[TokenizedPrompt], vocabulary: int) -> Tensor:
+def token_shares(answers: Sequence[TargetAnswer], prompts: Sequence[TokenizedPrompt], vocabulary: int) -> Tensor:
     """[vocabulary]: how often each token is used, by the answers and by the prompts.
 
     Both count as much in all: a first few answers have too few different tokens.
     """
-    written = torch.cat([answer.ids[answer.prompt :] for answer in answers])
-    read = torch.tensor([token for prompt in prompts for token in prompt.tokens])
-    return sum((torch.bincount(ids, minlength=vocabulary) / len(ids) for ids in (written, read)), torch.zeros(()))
+    answered = torch.cat([answer.ids[answer.prompt :] for answer in answers])
+    prompted = torch.tensor([token for prompt in prompts for token in prompt.tokens])
+    return sum((torch.bincount(ids, minlength=vocabulary) / len(ids) for ids in (answered, prompted)), torch.zeros(()))
 
 
-def most_used(shares: Tensor, count: int, always: Sequence[int]) -> Tensor:
+def most_frequent(shares: Tensor, count: int, always: Sequence[int]) -> Tensor:
     """[count]: the most used tokens, in ascending order; `always` are among them."""
     chosen = shares.index_fill(0, torch.tensor(always, dtype=torch.long), 2.0)
     return chosen.argsort(descending=True, stable=True)[:count].sort().values

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 
@@ -15,20 +16,30 @@ EPOCHS = 4  # a target reads the training text at most this often
 
 TARGET, EXPERTS = Rates(4e-3, 5e-3), Rates(4e-3, 3e-3)  # matrices, rest
 DRAFT, UNROLLED, PARALLEL = Rates(4e-3, 1e-2), Rates(8e-3, 5e-3), Rates(1.6e-2, 8e-3)
-MEMBER_RATES = {
-    "target": TARGET,
-    "draft": DRAFT,
-    "eagle3": UNROLLED,
-    "medusa": PARALLEL,
-    "block": PARALLEL,
-    "mtp": UNROLLED,
-    "mamba2": DRAFT,
-    "draft-2l": DRAFT,
-    "draft-tiny": DRAFT,
-    "draft-hopeless": DRAFT,
-    "eagle": UNROLLED,
-    "experts": EXPERTS,
-    "experts-draft": DRAFT,
+
+
+class MemberRecipe(NamedTuple):
+    """Learning rates of an embedded model, and minutes of training steps on two cores and on a GPU."""
+
+    rates: Rates
+    cpu: float
+    gpu: float
+
+
+MEMBERS = {
+    "target": MemberRecipe(TARGET, cpu=300, gpu=6),
+    "draft": MemberRecipe(DRAFT, cpu=20, gpu=1.5),
+    "eagle3": MemberRecipe(UNROLLED, cpu=30, gpu=2.5),
+    "medusa": MemberRecipe(PARALLEL, cpu=10, gpu=1),
+    "block": MemberRecipe(PARALLEL, cpu=25, gpu=2),
+    "mtp": MemberRecipe(UNROLLED, cpu=15, gpu=1.5),
+    "mamba2": MemberRecipe(DRAFT, cpu=20, gpu=1.5),
+    "draft-2l": MemberRecipe(DRAFT, cpu=15, gpu=1.5),
+    "draft-tiny": MemberRecipe(DRAFT, cpu=5, gpu=0.5),
+    "draft-hopeless": MemberRecipe(DRAFT, cpu=1, gpu=0.1),
+    "eagle": MemberRecipe(UNROLLED, cpu=15, gpu=1),
+    "experts": MemberRecipe(EXPERTS, cpu=60, gpu=4),
+    "experts-draft": MemberRecipe(DRAFT, cpu=10, gpu=1),
 }
 HEAD, SMALL_LLAMA = Rates(4e-3, 2e-3), Rates(4e-3, 4e-3)
 KIND_RATES = {  # of drafters for any target, which learn from its answers
@@ -79,9 +90,9 @@ class Preset:
 
     def recipe(self, member: Member) -> Recipe:
         if not member.of:
-            return Recipe(MEMBER_RATES[member.name], self.target_step)
+            return Recipe(MEMBERS[member.name].rates, self.target_step)
         step = self.head_step if member.is_head else self.draft_step
-        return Recipe(MEMBER_RATES[member.name], step, self.samples)
+        return Recipe(MEMBERS[member.name].rates, step, self.samples)
 
     def place(self) -> torch.device:
         """The device to train on. Raises DraftscopeError if it does not exist."""
@@ -92,21 +103,7 @@ class Preset:
 
 CPU = Preset(
     device="cpu",
-    minutes={
-        "target": 300,
-        "draft": 20,
-        "eagle3": 30,
-        "medusa": 10,
-        "block": 25,
-        "mtp": 15,
-        "mamba2": 20,
-        "draft-2l": 15,
-        "draft-tiny": 5,
-        "draft-hopeless": 1,
-        "eagle": 15,
-        "experts": 60,
-        "experts-draft": 10,
-    },
+    minutes={name: member.cpu for name, member in MEMBERS.items()},
     enough=40_000_000,
     target_step=8192,
     draft_step=4096,
@@ -116,21 +113,7 @@ CPU = Preset(
 )
 GPU = Preset(
     device="cuda",
-    minutes={
-        "target": 6,
-        "draft": 1.5,
-        "eagle3": 2.5,
-        "medusa": 1,
-        "block": 2,
-        "mtp": 1.5,
-        "mamba2": 1.5,
-        "draft-2l": 1.5,
-        "draft-tiny": 0.5,
-        "draft-hopeless": 0.1,
-        "eagle": 1,
-        "experts": 4,
-        "experts-draft": 1,
-    },
+    minutes={name: member.gpu for name, member in MEMBERS.items()},
     enough=110_000_000,
     target_step=65_536,
     draft_step=32_768,

@@ -36,7 +36,7 @@ from draftscope.models.heads import (
 from draftscope.models.loading.embedded import Member
 from draftscope.train.data.batches import Batches
 from draftscope.train.data.tokenizer import END, PAD
-from draftscope.train.fit.lesson import Distillation, Drafting
+from draftscope.train.fit.lesson import Distillation, DraftModelLesson
 from draftscope.train.students.parallel import Blocks, MarkovBlocks, ParallelHeads
 from draftscope.train.students.shapes import (
     DRAFT,
@@ -153,7 +153,7 @@ def lesson_for(target: Any, student: nn.Module) -> Distillation:
         case Block():
             return Blocks(target, student, decaying(student.config.size - 1, math.exp(-1 / 4)))
         case _:
-            return Drafting(target, student)
+            return DraftModelLesson(target, student)
 
 
 def decaying(depth: int, factor: float) -> tuple[float, ...]:
