@@ -291,7 +291,7 @@ import importlib
 import pkgutil
 import sys
 
-sys.modules.update(dict.fromkeys(("gguf", "gradio", "typer", "rich", "plotly", "pandas", "draftscope_app")))
+sys.modules.update(dict.fromkeys(("gguf", "gradio", "typer", "rich", "plotly", "draftscope_app")))
 import transformers
 
 transformers.__dict__.pop("GgufConfig", None)  # transformers 5.17 has none
@@ -307,7 +307,7 @@ from draftscope.measure.bench.benchmark import benchmark, save
 from draftscope.measure.bench.plan import BenchPlan
 from draftscope.measure.bench.texts import texts
 from draftscope.measure.gpu import __main__ as gpu
-from draftscope.train import command
+from draftscope.train import family
 
 target, draft, out = sys.argv[1:]
 lab = draftscope.load(target, draft)
@@ -315,7 +315,7 @@ assert len(lab.decode("ab", max_new_tokens=5).token_ids) == 5
 plan = BenchPlan(drafters=("ngram",), kinds=("story",), gammas=(4,), tokens=4, repeats=1, peers=False)
 save(benchmark(lab, plan, *texts(plan)), Path(out))
 try:
-    command.run(command.Training("family", Path("nowhere"), Path(out), Path(out)))
+    family.train(family.Training("family", Path("nowhere"), Path(out), Path(out)))
 except DraftscopeError as error:
     print(error)
 sys.argv[1:] = ["--out", out, "--device", "moon"]
@@ -326,7 +326,7 @@ sys.exit(gpu.main())
 @pytest.mark.slow
 def test_the_engine_needs_nothing_of_the_app(pair_folders: tuple[Path, Path], tmp_path: Path) -> None:
     """Every module is imported, and a run, the benchmark, training and the GPU suite work, on a machine without gradio,
-    typer, rich, plotly, pandas and gguf, and with transformers 5.17."""
+    typer, rich, plotly and gguf, and with transformers 5.17."""
     command = [sys.executable, "-c", ENGINE_ALONE, *map(str, pair_folders), str(tmp_path)]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.stdout.startswith("There is no corpus folder"), ran.stderr

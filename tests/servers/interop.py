@@ -37,7 +37,7 @@ from draftscope.servers.identify import identify
 from draftscope.servers.programs.program import Command, Method, Pair
 from draftscope.servers.programs.registry import find_start
 from draftscope.servers.race import Answer, Lane, Prompt, Race, Standing, race
-from draftscope.train.answers import prompts
+from draftscope.train.data import prompts
 
 GAMMA, TOKENS, PROMPTS, PORT = 4, 64, 20, 8140
 STARTS_S = 280.0
@@ -93,7 +93,7 @@ def pairs(smollm2: Path | None) -> list[Shared]:
 
 def texts(lab: Lab, chat: bool) -> list[Prompt]:
     """The same prompts for every engine: instructions in the chat template, or their plain text to continue."""
-    chosen = prompts.mixed(prompts.written(1), 1)[:PROMPTS]
+    chosen = prompts.mix(prompts.training_prompts(1), 1)[:PROMPTS]
     ids = [lab.encode(each.text, TOKENS) if chat else lab.tokenizer.encode(each.text) for each in chosen]
     return [Prompt(each.text, tuple(tokens)) for each, tokens in zip(chosen, ids, strict=True)]
 

@@ -8,36 +8,41 @@ import random
 import shutil
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from shutil import copyfile
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from tokenizers import Tokenizer
+from tokenizers.models import BPE
 from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaForCausalLM
 from typer.main import get_command
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.models.loading import embedded
-from draftscope.train import command
+from draftscope.train import family
 from draftscope.train.data import corpus, tokenizer
 from draftscope.train.data.batches import DECK, Batches, deck_shares
 from draftscope.train.data.corpus import Domain, Texts
 from draftscope.train.data.credits import sources
-from draftscope.train.loop import distill as distilling
-from draftscope.train.loop import loop
-from draftscope.train.loop import pretrain as pretraining
-from draftscope.train.loop.distill import Places, distill
-from draftscope.train.loop.evaluate import agreements, scores
-from draftscope.train.loop.lesson import Drafting
-from draftscope.train.loop.loop import Budget, Progress, TrainingRun
-from draftscope.train.loop.optimizers import Optimizers, Rates, schedule
-from draftscope.train.loop.pretrain import Recipe, pretrain
-from draftscope.train.publish import card
-from draftscope.train.publish.repeats import WRITTEN, repeats
-from draftscope.train.publish.training_record import Record, tokens_behind, write
-from draftscope.train.students import folder, students
+from draftscope.train.fit import fit as fitting
+from draftscope.train.fit import sources as text_sources
+from draftscope.train.fit.evaluate import agreements, scores
+from draftscope.train.fit.fit import Budget, Fitted, TrainingProgress, TrainingRun, fit
+from draftscope.train.fit.lesson import DraftModelLesson, Lesson, NextTokens
+from draftscope.train.fit.optimizers import Optimizers, Rates, Recipe, schedule
+from draftscope.train.fit.sources import CorpusText, fingerprint
+from draftscope.train.publish.card import card
+from draftscope.train.publish.figures import WRITTEN, repeats, specimens
+from draftscope.train.publish.publish import Publication, save_student
+from draftscope.train.publish.record import TrainingRecord, read_record, tokens_behind
+from draftscope.train.students import students
+from draftscope.train.students.recipes import PRESETS
 from draftscope.train.students.shapes import DRAFT, TARGET, ModelShape, build, parameters
 from draftscope_app.cli.commands import train as train_command
 from draftscope_app.cli.exit_codes import ExitCode
@@ -67,8 +72,8 @@ def write_corpus(place: Path) -> Path:
 def texts(tmp_path_factory: pytest.TempPathFactory) -> Texts:
     place = write_corpus(tmp_path_factory.mktemp("corpus"))
     train_files = corpus.domain_files(place, "train").values()
-    bpe = tokenizer.train((text for path in train_files for text in corpus.documents(path)), 280)
-    return corpus.read(place, bpe, place / "cache")
+    bpe = tokenizer.train_tokenizer((text for path in train_files for text in corpus.documents(path)), 280)
+    return corpus.read_corpus(place, bpe, place / "cache")
 
 
 def ticking() -> Callable[[], float]:
@@ -77,10 +82,27 @@ def ticking() -> Callable[[], float]:
     return lambda: float(next(ticks))
 
 
+def on_corpus(
+    lesson: Lesson,
+    texts: Texts,
+    place: Path,
+    budget: Budget,
+    seed: int = 0,
+    seen: int = 0,
+    order: int | None = None,
+    recipe: Recipe = SMALL,
+) -> Fitted:
+    """Training on the corpus, without torch.compile."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(text_sources, "compiled", lambda function: function)
+        patch.setattr(fitting, "compiled", lambda function: function)
+        source = CorpusText(lesson, texts, recipe, seed, seed if order is None else order, seen, place.parent)
+        return fit(lesson, source, recipe, budget, place)
+
+
 def train_target(texts: Texts, place: Path, steps: int, clock: Callable[[], float]) -> tuple[LlamaForCausalLM, bool]:
     model = build(TINY, seed=0)
-    _, done = pretrain(model, texts, place, Budget(float(steps), clock=clock), seed=0, recipe=SMALL)
-    return model, done
+    return model, on_corpus(NextTokens(model), texts, place, Budget(float(steps), clock=clock)).done
 
 
 def nats(model: LlamaForCausalLM, texts: Texts) -> float:
@@ -98,7 +120,7 @@ def test_target_learns(texts: Texts, tmp_path: Path) -> None:
 
 def train_draft(target: LlamaForCausalLM, texts: Texts, place: Path, clock: Callable[[], float]) -> LlamaForCausalLM:
     draft = build(TINIER, seed=0)
-    distill(Drafting(target, draft), texts, Places(place, place), Budget(20.0, clock=clock), seed=0, recipe=SMALL)
+    on_corpus(DraftModelLesson(target, draft), texts, place / "state", Budget(20.0, clock=clock))
     return draft
 
 
@@ -108,11 +130,11 @@ def test_draft_learns_its_target(texts: Texts, tmp_path: Path) -> None:
     draft = train_draft(target, texts, tmp_path / "draft", ticking())
 
     def alpha(one: LlamaForCausalLM) -> float:
-        found = agreements(Drafting(target, one), texts.val, 2)
+        found = agreements(DraftModelLesson(target, one), texts.val, 2)
         return sum(value.alpha[0] for value in found.values()) / len(found)
 
     assert alpha(draft) > alpha(build(TINIER, seed=0)) + 0.1
-    same = agreements(Drafting(target, target), texts.val, 2)["sums"]
+    same = agreements(DraftModelLesson(target, target), texts.val, 2)["sums"]
     assert same.alpha == pytest.approx((1.0,), abs=1e-3) and same.greedy == (1.0,)
 
 
@@ -155,12 +177,12 @@ def test_an_interrupted_draft_resumes_to_the_same_weights(texts: Texts, tmp_path
 def test_a_run_with_another_seed_text_or_target_is_not_resumed(texts: Texts, tmp_path: Path) -> None:
     train_target(texts, tmp_path / "target", 1, ticking())
     with pytest.raises(DraftscopeError, match="another seed"):
-        pretrain(build(TINY, seed=1), texts, tmp_path / "target", Budget(2.0), seed=1, recipe=SMALL)
+        on_corpus(NextTokens(build(TINY, seed=1)), texts, tmp_path / "target", Budget(2.0), seed=1)
     fewer = Texts(texts.train[:1], texts.val, texts.tokenizer)
     with pytest.raises(DraftscopeError, match="another seed, text"):
-        pretrain(build(TINY, seed=0), fewer, tmp_path / "target", Budget(2.0), seed=0, recipe=SMALL)
+        on_corpus(NextTokens(build(TINY, seed=0)), fewer, tmp_path / "target", Budget(2.0))
     targets = build(TINY, seed=0), build(TINY, seed=1)
-    assert loop.fingerprint(0, texts.train, targets[0]) != loop.fingerprint(0, texts.train, targets[1])
+    assert fingerprint(0, texts.train, targets[0]) != fingerprint(0, texts.train, targets[1])
 
 
 def test_rerunning_a_finished_run_changes_nothing(
@@ -175,17 +197,56 @@ def test_rerunning_a_finished_run_changes_nothing(
 def test_a_run_ends_when_its_tokens_are_used_up(texts: Texts, tmp_path: Path) -> None:
     model = build(TINY, seed=0)
     budget = Budget(1000.0, tokens=10 * STEP, clock=ticking())
-    progress, done = pretrain(model, texts, tmp_path, budget, seed=0, seen=4 * STEP, recipe=SMALL)
-    assert done and progress.step == 6 and progress.tokens == 10 * STEP
+    fitted = on_corpus(NextTokens(model), texts, tmp_path, budget, seen=4 * STEP)
+    assert fitted.done and fitted.progress.step == 6 and fitted.progress.tokens == 10 * STEP
 
 
 def test_a_sitting_ends_at_its_deadline(texts: Texts, tmp_path: Path) -> None:
     expired = Budget(1000.0, deadline=0.0, clock=ticking())
-    progress, done = pretrain(build(TINY, seed=0), texts, tmp_path, expired, seed=0, recipe=SMALL)
-    assert not done and progress.step == 0
+    fitted = on_corpus(NextTokens(build(TINY, seed=0)), texts, tmp_path, expired)
+    assert not fitted.done and fitted.progress.step == 0
 
 
-def test_states_of_earlier_versions_can_be_resumed(texts: Texts, tmp_path: Path) -> None:
+VERY_TINY = ModelShape(64, layers=6, width=16, heads=2, key_value_heads=1, mlp=32, positions=1024)
+STATES = Path(__file__).parent / "states"  # saved after five steps of twelve, before there was one `fit` for all
+
+
+@pytest.fixture
+def numbers() -> Texts:
+    """The text that the models of `STATES` were trained on."""
+    tokens = np.random.default_rng(0).integers(2, 64, 4000).astype("uint16")
+    tokens[::200] = tokenizer.END
+    domain = Domain.of("numbers", tokens)
+    return Texts([domain], [domain], Tokenizer(BPE()))
+
+
+@pytest.mark.parametrize("name", ["target", "draft"])
+def test_a_state_of_an_earlier_version_is_resumed(name: str, numbers: Texts, tmp_path: Path) -> None:
+    """It continues from the saved weights, optimizers and step, whatever the model was before."""
+    copyfile(STATES / f"{name}.pt", tmp_path / "state.pt")
+    saved = torch.load(STATES / f"{name}.pt", weights_only=True)
+    recipe = Recipe(SMALL.rates, STEP, samples=2)
+    model = build(VERY_TINY if name == "target" else ModelShape(64, 1, 16, 2, 1, 32, 1024), seed=5)
+    lesson = NextTokens(model) if name == "target" else DraftModelLesson(build(VERY_TINY, 0), model)
+    still = on_corpus(lesson, numbers, tmp_path, Budget(12.0, deadline=0.0, clock=ticking()), recipe=recipe)
+    assert (still.progress.step, still.progress.tokens, still.done) == (5, 5 * STEP, False)
+    for key, weight in model.state_dict().items():
+        assert torch.equal(weight, saved["model"][key])
+    rest = on_corpus(lesson, numbers, tmp_path, Budget(12.0, clock=ticking()), recipe=recipe)
+    assert rest.done and (rest.progress.step, rest.progress.tokens) == (12, 12 * STEP)
+
+
+def test_digests_that_name_states_and_finished_runs_do_not_change(numbers: Texts) -> None:
+    """As they were computed before there was one `fit` for all."""
+    assert repr(SMALL) == "Recipe(rates=Rates(matrices=0.004, rest=0.005), tokens_per_step=1024, samples=4)"
+    assert fingerprint(0, numbers.train) == "c194a9d786fe1d05"
+    recipe = repr(Recipe(SMALL.rates, STEP, samples=2))
+    assert (
+        family.digest(fingerprint(0, numbers.train), recipe, str(PRESETS["cpu"].minutes["draft"])) == "7a43fb152fb39848"
+    )
+
+
+def test_a_state_has_the_weights_of_each_optimizer(texts: Texts, tmp_path: Path) -> None:
     """The format of a state file, and which optimizer has which weights of a Llama: matrices of blocks, the rest."""
     train_target(texts, tmp_path, 1, ticking())
     state = torch.load(tmp_path / "state.pt", weights_only=True)
@@ -194,6 +255,15 @@ def test_states_of_earlier_versions_can_be_resumed(texts: Texts, tmp_path: Path)
     model = build(TARGET, seed=0)
     sizes = [len(part["param_groups"][0]["params"]) for part in Optimizers(model, SMALL.rates).state()]
     assert sizes == [56, 18]
+
+
+def test_the_shipped_weights_have_records_and_cards_that_are_read() -> None:
+    for member in embedded.FAMILY:
+        folder = embedded.home(member.name)
+        assert tokens_behind(folder) > 0 and read_record(folder)["recipe"]
+        home = embedded.home(member.of) if member.of else None
+        assert embedded.trained_for(folder) == (embedded.digest(home) if home else "")
+        assert (folder / "README.md").read_text(encoding="utf-8").startswith("---")
 
 
 def test_rows_depend_only_on_seed_and_step(texts: Texts) -> None:
@@ -233,7 +303,7 @@ def test_small_domains_get_a_share_by_their_square_root() -> None:
     ],
 )
 def test_tokenizer_round_trip(texts: Texts, tmp_path: Path, text: str) -> None:
-    tokenizer.save(texts.tokenizer, tmp_path, positions=1024)
+    tokenizer.save_tokenizer(texts.tokenizer, tmp_path, positions=1024)
     loaded = AutoTokenizer.from_pretrained(tmp_path)
     bare = loaded(text, add_special_tokens=False).input_ids
     assert loaded.decode(bare) == text
@@ -243,21 +313,32 @@ def test_tokenizer_round_trip(texts: Texts, tmp_path: Path, text: str) -> None:
 
 def test_too_little_text_for_the_vocabulary_is_refused() -> None:
     with pytest.raises(DraftscopeError, match="4096"):
-        tokenizer.train(["one two three"], 4096)
+        tokenizer.train_tokenizer(["one two three"], 4096)
 
 
 def test_every_digit_is_a_token(texts: Texts) -> None:
     assert len(texts.tokenizer.encode("1234", add_special_tokens=False).ids) == 4
 
 
+def publication(target: str, texts: Texts) -> Publication:
+    return Publication("Llama-Tiny", "target", target, "", 0, Path(), partial(family.save_tokenizer, texts))
+
+
 def test_a_saved_model_loads_with_transformers(texts: Texts, tmp_path: Path) -> None:
     model = build(TINY, seed=0)
-    folder.save(model, texts.tokenizer, tmp_path)
+    for weight in model.parameters():
+        torch.nn.init.normal_(weight, std=0.2)
+    save_student(model, publication("", texts), tmp_path)
     loaded = AutoModelForCausalLM.from_pretrained(tmp_path)
     assert loaded.dtype == torch.bfloat16
-    assert torch.equal(loaded.get_input_embeddings().weight, model.get_input_embeddings().weight)
+    assert model.dtype == torch.float32  # what is measured are the weights as published
+    assert torch.equal(loaded.get_input_embeddings().weight.float(), model.get_input_embeddings().weight)
+    ids = torch.arange(2, 250)[None]
+    again = students.load_model(tmp_path)
+    with torch.no_grad():
+        assert torch.equal(model.eval()(ids).logits, again.eval()(ids).logits)  # rotary frequencies too
     with pytest.raises(DraftscopeError, match="no model in"):
-        folder.load(tmp_path / "elsewhere")
+        students.load_model(tmp_path / "elsewhere")
 
 
 def test_parameter_counts_match_the_names() -> None:
@@ -275,9 +356,9 @@ def test_the_schedule_warms_up_holds_and_decays_to_zero() -> None:
 @pytest.mark.parametrize("before", [0, 20, 180])
 def test_continued_training_has_the_rate_of_one_long_run(before: int) -> None:
     """A run of twenty steps after none, as many, and nine times as many."""
-    run = TrainingRun(Path(), Budget(20.0), SMALL.rates, STEP, "", before * STEP)
+    run = TrainingRun(Path(), Budget(20.0), SMALL, "", before * STEP)
     for step in (6, 10, 17):
-        done = Progress(step, (before + step) * STEP, float(step))
+        done = TrainingProgress(step, (before + step) * STEP, float(step))
         left = (20 - step) / (20 + before)
         assert schedule(run.share(done), run.overall(done)) == pytest.approx(min(1.0, left / 0.3))
 
@@ -309,25 +390,24 @@ def test_the_card_names_every_source(texts: Texts, tmp_path: Path) -> None:
         "| qa | unheard_of | 2 | 1000000 | a library | CC-BY-4.0 |\n"
     )
     model = build(TINY, seed=0).eval()
-    held_out = scores(model, texts.val, 2, texts.tokenizer)
-    record = Record(
-        "Llama-Tiny",
-        parameters(model),
-        0,
-        1.0,
-        "a machine",
-        "float32",
-        3,
-        STEP,
-        3 * STEP,
-        "",
-        "",
-        held_out,
-        agreement={},
+    record = TrainingRecord(
+        name="Llama-Tiny",
+        kind="target",
+        target="",
+        target_name="",
+        parameters=parameters(model),
+        seed=0,
+        minutes=1.0,
+        hardware="a machine",
+        precision="float32",
+        steps=3,
+        tokens_per_step=STEP,
+        tokens_seen=3 * STEP,
+        rates={"matrices": 4e-3, "rest": 5e-3},
+        held_out=scores(model, texts.val, 2, texts.tokenizer),
         repeats=repeats(model, texts.val, 0),
     )
-    specimens = card.specimens(model, texts, seed=0)
-    text = card.card(embedded.find("target"), model, record, SMALL, sources(tmp_path), specimens)
+    text = card(record, model, sources(tmp_path), "target", specimens(model, texts, seed=0))
     assert text.startswith("---\nlanguage: en\n")
     for expected in (
         "**Built with Llama.**",
@@ -340,17 +420,17 @@ def test_the_card_names_every_source(texts: Texts, tmp_path: Path) -> None:
         "repeated, T = 1",
     ):
         assert expected in text
-    write(record, tmp_path)
+    record.write(tmp_path)
     assert tokens_behind(tmp_path) == 3 * STEP
 
 
 @pytest.mark.slow
 def test_the_whole_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(command, "TARGET", TINY)
-    monkeypatch.setattr(command, "compiled", lambda loss: loss)
+    monkeypatch.setattr(family, "TARGET", TINY)
+    monkeypatch.setattr(text_sources, "compiled", lambda function: function)
+    monkeypatch.setattr(fitting, "compiled", lambda function: function)
     monkeypatch.setattr(students, "SHAPES", {"target": TINY, "draft": TINIER})
-    monkeypatch.setattr(pretraining, "pretrain", partial(pretrain, recipe=SMALL))
-    monkeypatch.setattr(distilling, "distill", partial(distill, recipe=SMALL))
+    monkeypatch.setitem(family.PRESETS, "cpu", replace(PRESETS["cpu"], target_step=STEP, draft_step=STEP, samples=4))
     place, out, work = str(write_corpus(tmp_path)), tmp_path / "out", tmp_path / "work"
     common = ("--corpus", place, "--out", str(out), "--work", str(work), "--threads", "1")
     assert commanded("all", *common, "--minutes", "0.02") == 0

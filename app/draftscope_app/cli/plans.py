@@ -1,10 +1,10 @@
-"""What `bench` and `regret` share: options of their plan, the folder of their results, how a report is printed."""
+"""What `bench` and the commands of regret share: options of a plan, the folder of the results, how they are printed."""
 
 from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, get_type_hints
@@ -19,7 +19,12 @@ from draftscope_app.cli import options, terminal
 from draftscope_app.cli.fields import Given, options_of
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from draftscope.decode.lab import Lab
+    from draftscope.measure.bench.systems import System
+    from draftscope.measure.regret import Chooser
+    from draftscope.measure.regret_report import RegretReport
 
 MEASURED = "What is measured"
 
@@ -100,6 +105,28 @@ def prepare_folder(folder: Path) -> None:
         raise DraftscopeError(f"--out {folder}: the folder cannot be made ({reason}); name another.") from None
     if not os.access(folder, os.W_OK):
         raise DraftscopeError(f"--out {folder}: this folder cannot be written to; name another.")
+
+
+def measure_regret(
+    lab: Lab,
+    plan: BenchPlan,
+    choosers: Sequence[Chooser],
+    grid: Sequence[System],
+    texts: Mapping[str, Sequence[Prompt]],
+    out: Path,
+    name: str,
+    summary: Callable[[pd.DataFrame], str] = lambda _: "",
+) -> RegretReport:
+    """Measures the regret and writes it to `out` after every kind of text, so that a run cut short leaves these."""
+    from draftscope.measure.regret import no_rows, regret
+    from draftscope.measure.regret_report import RegretReport
+
+    notes: list[str] = []
+    report = RegretReport.of(lab, plan, no_rows(), notes, summary)
+    for rows in regret(lab, plan, choosers, grid, texts, notes, lambda what: terminal.remark(f"Measuring {what} ...")):
+        report = RegretReport.of(lab, plan, rows, notes, summary)
+        report.save(out, name)
+    return report
 
 
 def print_report(report: Report, markdown: str, json: bool) -> None:

@@ -1,4 +1,4 @@
-"""`draftscope adapt`: continues to train one of the embedded drafters on the user's own text.
+"""`draftscope adapt`: continues to train one of the embedded drafters on the user's text.
 
 The target does not change, so the output stays exactly the target's; the drafter agrees with it more often on such
 text. The last tenth of the text is held out, and acceptance and speed are measured on it before and after.
@@ -6,8 +6,8 @@ text. The last tenth of the text is held out, and acceptance and speed are measu
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,44 +15,47 @@ import numpy as np
 import torch
 
 from draftscope.base.errors import DraftscopeError
+from draftscope.base.prompts import Prompt
+from draftscope.decode.load import load
+from draftscope.measure.bench.plan import BenchPlan
 from draftscope.measure.bench.statistics import Interval
-from draftscope.models.heads import Head, save_head
 from draftscope.models.loading import embedded
 from draftscope.models.loading.embedded import Member
 from draftscope.train.data import corpus, tokenizer
 from draftscope.train.data.corpus import BLOCK, ROW, Domain, Texts
-from draftscope.train.loop import loop
-from draftscope.train.loop.compiling import compiled
-from draftscope.train.loop.distill import Places, distill
-from draftscope.train.loop.evaluate import Agreement, agreement
-from draftscope.train.loop.optimizers import Rates
-from draftscope.train.loop.pretrain import Recipe
-from draftscope.train.publish.speedup import openings, speedup
-from draftscope.train.students import folder
-from draftscope.train.students.students import lesson, loaded
+from draftscope.train.family import save_tokenizer
+from draftscope.train.fit.evaluate import Agreement, agreement
+from draftscope.train.fit.fit import Budget, TrainingProgress, fit
+from draftscope.train.fit.sources import CorpusText, fingerprint
+from draftscope.train.publish.figures import trials
+from draftscope.train.publish.publish import Publication, publish
+from draftscope.train.publish.record import AdaptationRecord, TrainingRecord
+from draftscope.train.students.recipes import ADAPTED
+from draftscope.train.students.students import lesson_for, load_model, load_student
 
 HELD_OUT = 10  # one tenth of the text
 ROWS = 64  # held-out rows of 512 tokens, at most
-RECIPE = Recipe(Rates(matrices=1e-3, rest=5e-4), tokens_per_step=4096)  # a quarter of a new drafter's learning rates
+PROMPTS, GIVEN = 6, 64  # prompts from the held-out text that are timed, and the tokens of each
+SPEED = BenchPlan(gammas=(4,), temperatures=(1.0,), tokens=48, peers=False)
 
 
 @dataclass(frozen=True)
-class Adapted:
+class Adaptation:
     """Acceptance and speedup before and after, on the held-out text.
 
-    Speedups are tokens/s of chains of four drafts divided by plain decoding's. If training was interrupted, `done` is
-    False and there are no `speedups`; the same command continues.
+    Speedups are tokens/s of chains of four drafts at temperature 1 divided by plain decoding's, prefill included. If
+    training was interrupted, `done` is False and there are no `speedups`; the same command continues.
     """
 
     folder: Path
     before: Agreement
     after: Agreement
-    progress: loop.Progress
+    progress: TrainingProgress
     done: bool
     speedups: tuple[Interval, Interval] | None = None
 
 
-def adapt(name: str, text: Path, out: Path, work: Path, minutes: float) -> Adapted:
+def adapt(name: str, text: Path, out: Path, work: Path, minutes: float) -> Adaptation:
     """Trains the embedded drafter `name` on the documents in `text` and writes it to the new folder `out`.
 
     Raises DraftscopeError for an unknown name or a target, a missing model, too little text, or an existing `out`.
@@ -60,26 +63,36 @@ def adapt(name: str, text: Path, out: Path, work: Path, minutes: float) -> Adapt
     if out.exists():
         raise DraftscopeError(f"{out} already exists and is not overwritten: name another folder with --out.")
     member, home, place = _member_and_folders(name)
-    texts = read(text, tokenizer.load(home))
-    target = folder.load(home)
-    student = loaded(member, place, target)
-    one = lesson(target, student)
-    before = agreement(one, texts.val[0], ROWS)
-    state = work / "adapt" / f"{name}.{loop.fingerprint(0, texts.train, student)}"
-    budget = loop.Budget(minutes * 60)
-    progress, done = distill(one, texts, Places(state, state), budget, 0, 0, RECIPE, compiled(one.loss))
-    student.eval()
-    found = Adapted(out, before, agreement(one, texts.val[0], ROWS), progress, done)
-    if not done:
-        return found
-    _write(member, student, texts, out)
-    prompts = openings(texts.val[0], texts.tokenizer)
-    found = replace(found, speedups=(speedup(member, home, place, prompts), speedup(member, home, out, prompts)))
-    _note(found, member, home)
-    return found
+    texts = read_text(text, tokenizer.load_tokenizer(home))
+    target = load_model(home)
+    student = load_student(member, place, target)
+    lesson, held = lesson_for(target, student), texts.val[0]
+    before = agreement(lesson, held, ROWS)
+    state = work / "adapt" / f"{name}.{fingerprint(0, texts.train, student)}"
+    fitted = fit(lesson, CorpusText(lesson, texts, ADAPTED, 0, 0, 0, state), ADAPTED, Budget(minutes * 60), state)
+    after = agreement(lesson, held, ROWS)
+    if not fitted.done:
+        return Adaptation(out, before, after, fitted.progress, False)
+    prompts = openings(held, texts.tokenizer)
+
+    def measure(record: TrainingRecord, folder: Path) -> AdaptationRecord:
+        speedups = speedup(member, home, place, prompts), speedup(member, home, folder, prompts)
+        return AdaptationRecord(**vars(record), before=before, after=after, speedups=speedups)
+
+    publication = Publication(
+        name=f"{member.title}, adapted",
+        kind=member.kind,
+        target=embedded.digest(home),
+        target_name=embedded.find(member.of).title,
+        seed=0,
+        out=out,
+        save_tokenizer=partial(save_tokenizer, texts),
+    )
+    record = publish(fitted, publication, measure)
+    return Adaptation(out, before, after, fitted.progress, True, record.speedups)
 
 
-def read(text: Path, bpe: Any) -> Texts:
+def read_text(text: Path, bpe: Any) -> Texts:
     """The user's text as training and held-out tokens; documents may be separated as in a corpus."""
     if not text.is_file():
         raise DraftscopeError(f"There is no text file {text}: name one with --text.")
@@ -97,7 +110,7 @@ def read(text: Path, bpe: Any) -> Texts:
 
 
 def _member_and_folders(name: str) -> tuple[Member, Path, Path]:
-    """The member, its target's folder and its own folder."""
+    """The member, its target's folder and the member's folder."""
     member = embedded.find(name)
     if not member.of:
         raise DraftscopeError(f"'{name}' is a target, and only drafters can be adapted: choose one of its drafters.")
@@ -110,23 +123,16 @@ def _member_and_folders(name: str) -> tuple[Member, Path, Path]:
     return member, home, place
 
 
-def _write(member: Member, student: Any, texts: Texts, out: Path) -> None:
-    """Writes the new folder in the format of the drafter's own."""
-    if isinstance(student, Head):
-        save_head(student.to(torch.bfloat16), out, embedded.find(member.of).title)
-    else:
-        folder.save(student, texts.tokenizer, out)
+def openings(held: Domain, bpe: Any) -> list[Prompt]:
+    """Prompts spread evenly over the held-out text."""
+    starts = torch.linspace(0, len(held.tokens) - GIVEN, PROMPTS).long().tolist()
+    return [Prompt(held.name, bpe.decode(held.tokens[start : start + GIVEN].tolist())) for start in starts]
 
 
-def _note(found: Adapted, member: Member, home: Path) -> None:
-    """Writes a record of the run to the new folder, instead of a model card."""
-    record = {
-        "name": f"{member.title}, adapted",
-        "target": embedded.digest(home),
-        "tokens_seen": found.progress.tokens,
-        "minutes": found.progress.spent / 60,
-        "before": asdict(found.before),
-        "after": asdict(found.after),
-        "speedups": [asdict(each) for each in found.speedups or ()],
-    }
-    (found.folder / embedded.RECORD).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+def speedup(member: Member, home: Path, place: Path, prompts: list[Prompt]) -> Interval:
+    """The speed with the drafter in `place`, over plain decoding's: the median over prompts and repeats."""
+    heads = [f"{member.kind}:{place}"] if member.is_head else []
+    chain = member.kind if member.is_head else "draft"
+    with load(home, None if member.is_head else place, threads=torch.get_num_threads(), heads=heads) as lab:
+        (trial,) = trials(lab, chain, prompts, SPEED)
+    return trial.ratio

@@ -1,4 +1,4 @@
-"""`draftscope adapt`: fine-tune a drafter on a text of your own, and say what it gained."""
+"""`draftscope adapt`: fine-tune a drafter on your own text, and say what it gained."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import decimal, whole
 
 if TYPE_CHECKING:
-    from draftscope.train.adapt import Adapted
+    from draftscope.train.adapt import Adaptation
 
 NAMES = ", ".join(member.name for member in FAMILY if member.of)
 
@@ -43,20 +43,20 @@ def adapt(
     from draftscope.train import adapt as adapting
 
     torch.set_num_threads(threads or os.cpu_count() or 1)
-    return _show(adapting.adapt(drafter, text, out, work, minutes))
+    return _print_gain(adapting.adapt(drafter, text, out, work, minutes))
 
 
-def _show(found: Adapted) -> ExitCode:
-    print(f"{found.progress.tokens:,} tokens read in {found.progress.spent / 60:.1f} minutes.")
-    print(f"acceptance at T=1 on the part held out ({found.before.tokens:,} tokens), sum of min(p, q) by depth:")
-    for name, one in (("before", found.before), ("after", found.after)):
-        print(f"  {name:6} {'  '.join(f'{alpha:.3f}' for alpha in one.alpha)}")
-    if found.speedups is None:
+def _print_gain(adaptation: Adaptation) -> ExitCode:
+    print(f"{adaptation.progress.tokens:,} tokens read in {adaptation.progress.spent / 60:.1f} minutes.")
+    print(f"acceptance at T=1 on the part held out ({adaptation.before.tokens:,} tokens), sum of min(p, q) by depth:")
+    for name, agreement in (("before", adaptation.before), ("after", adaptation.after)):
+        print(f"  {name:6} {'  '.join(f'{alpha:.3f}' for alpha in agreement.alpha)}")
+    if adaptation.speedups is None:
         print("Interrupted; the same command continues from here.")
         return ExitCode.INTERRUPTED
     print("tokens/s of a chain of 4 there, T=1, divided by plain's in the same repeat (median, 95% interval):")
-    for name, ratio in zip(("before", "after"), found.speedups, strict=True):
+    for name, ratio in zip(("before", "after"), adaptation.speedups, strict=True):
         print(f"  {name:6} {ratio.median:.2f} [{ratio.low:.2f}, {ratio.high:.2f}]")
-    gained = sum(found.after.alpha) - sum(found.before.alpha)
-    print(f"{'Gained' if gained > 0 else 'Nothing gained'}; written to {found.folder}.")
+    gained = sum(adaptation.after.alpha) - sum(adaptation.before.alpha)
+    print(f"{'Gained' if gained > 0 else 'Nothing gained'}; written to {adaptation.folder}.")
     return ExitCode.OK

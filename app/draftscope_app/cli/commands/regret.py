@@ -5,20 +5,25 @@ Every value is checked before a model is loaded.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, get_args
 
 import typer
 from pydantic.fields import FieldInfo
 
+from draftscope.drafters.options import BanditOptions
 from draftscope.drafters.settings import Settings
+from draftscope.measure.bench.plan import BenchPlan
 from draftscope.measure.bench.texts import texts
-from draftscope.measure.regret.regret_plan import ARMS, PLAN, POLICIES, QUICK, refuse_policies
-from draftscope.measure.regret.regret_texts import asked
 from draftscope_app.cli import options, plans, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import Given, options_of, takes
 
+PLAN = BenchPlan(temperatures=(1.0,), peers=False)  # minutes on two cores; at T = 0 most continuations loop
+QUICK = replace(PLAN, repeats=2, prompts_per_kind=1)
+POLICIES: tuple[str, ...] = get_args(BanditOptions.model_fields["policy"].annotation)
+ARMS = BanditOptions().arms
 COMPARED = options_of(
     {
         "arms": FieldInfo(annotation=tuple[str, ...], default=ARMS, description="what the policies choose among"),
@@ -56,18 +61,21 @@ def regret(
     plan = plans.planned(wanted, QUICK if quick else PLAN)
     arms = tuple(dict.fromkeys(compared.get("arms", ARMS)))
     policies = tuple(dict.fromkeys(compared.get("policies", POLICIES)))
-    refuse_policies(policies)
-    chosen = Settings.of(arms=arms)
-    selected, notes = texts(plan, prompts, asked())
+    for policy in policies:
+        Settings.of(drafter="bandit", arms=arms, policy=policy)
+    selected, notes = texts(plan, prompts)
     plans.prepare_folder(out)
     from draftscope.drafters.policy.arms import arms_of
     from draftscope.drafters.registry import find
-    from draftscope.measure.regret.regret import regret as measure
-    from draftscope.measure.regret.regret import save
+    from draftscope.measure.regret import BanditChooser, arm_systems
 
-    arms_of(chosen, find)
+    arms_of(Settings.of(arms=arms), find)
     load, _ = options.models(loading)
-    report = measure(options.load(load), plan, selected, arms, policies, notes)
-    plans.print_report(report, save(report, out), json)
+    lab = options.load(load)
+    choosers = [BanditChooser(lab, policy, arms) for policy in policies]
+    for note in notes:
+        terminal.say(note)
+    report = plans.measure_regret(lab, plan, choosers, arm_systems(lab, arms), selected, out, "regret")
+    plans.print_report(report, report.markdown(), json)
     terminal.say(f"wrote regret.json, regret.md to {out}.")
     return ExitCode.OK

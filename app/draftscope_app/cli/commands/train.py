@@ -13,12 +13,14 @@ from draftscope.models.loading.embedded import FAMILY
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import decimal, whole
 
-FAMILY_ONLY = "Only with 'family'"
 NAMES = ", ".join(member.name for member in FAMILY)
 
 What = Annotated[
     Literal["target", "draft", "tokenizer", "all", "family"],
-    typer.Argument(metavar="WHAT", help="'all' is target, then draft; 'family' is every member"),
+    typer.Argument(
+        metavar="WHAT",
+        help="'all' is target, then draft; 'family' is every member, and continues from the weights in --out",
+    ),
 ]
 Corpus = Annotated[
     Path | None,
@@ -46,12 +48,10 @@ WarmStart = Annotated[
     ),
 ]
 Threads = Annotated[int | None, typer.Option(parser=whole, metavar="N", help="threads; default: all cores")]
-Members = Annotated[
-    str | None, typer.Option(metavar="NAME,...", help=f"some of {NAMES}; default: all", rich_help_panel=FAMILY_ONLY)
-]
+Members = Annotated[str | None, typer.Option(metavar="NAME,...", help=f"with 'family': some of {NAMES}; default: all")]
 Preset = Annotated[
     Literal["cpu", "gpu"] | None,
-    typer.Option(metavar="NAME", help="cpu for two cores (default), or gpu", rich_help_panel=FAMILY_ONLY),
+    typer.Option(metavar="NAME", help="cpu for two cores (default), or gpu"),
 ]
 Sitting = Annotated[
     float | None,
@@ -59,14 +59,11 @@ Sitting = Annotated[
         parser=decimal,
         metavar="MINUTES",
         help="stop after this time with exit code 130; the same command continues from there",
-        rich_help_panel=FAMILY_ONLY,
     ),
 ]
 Shards = Annotated[
     Path | None,
-    typer.Option(
-        metavar="DIR", help="also write finished models as a tar in pieces of 16 MB", rich_help_panel=FAMILY_ONLY
-    ),
+    typer.Option(metavar="DIR", help="also write finished models as a tar in pieces of 16 MB"),
 ]
 Seed = Annotated[int, typer.Option(parser=whole, metavar="N", help="seed of text order and first weights")]
 Out = Annotated[Path, typer.Option(metavar="DIR", help="folder for the models")]
@@ -96,11 +93,11 @@ def train(
     """
     if corpus is None:
         raise DraftscopeError("Name the training text: --corpus DIR, or DRAFTSCOPE_CORPUS in the environment.")
-    from draftscope.train.command import Training, run
+    from draftscope.train import family
 
     names = None if members is None else tuple(name.strip() for name in members.split(","))
-    finished = run(
-        Training(
+    finished = family.train(
+        family.Training(
             what, corpus, out, work, minutes, seed, warm_start, threads or os.cpu_count() or 1,
             names, preset, sitting, shards,
         )

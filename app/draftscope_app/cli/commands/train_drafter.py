@@ -84,8 +84,8 @@ def train_drafter(
     from draftscope.train.drafter import DrafterTraining, train_drafter
 
     folder = out or Path(f"{kind}-for-{Path(target).name}")
-    asked = DrafterTraining(
+    training = DrafterTraining(
         target, kind, folder, work, prompts, text, preset, tokens, minutes, sitting, seed,
         threads or os.cpu_count() or 1,
     )  # fmt: skip
-    return ExitCode.OK if train_drafter(asked) else ExitCode.INTERRUPTED
+    return ExitCode.OK if train_drafter(training) else ExitCode.INTERRUPTED

@@ -1,18 +1,23 @@
-"""The text of each training step: a pure function of (seed, step).
+"""The text of each training step, a pure function of (text, seed, step): an interrupted run only saves its step.
 
-An interrupted run therefore only needs to save its step. Blocks of 1,024 tokens are dealt like cards: in every shuffled
-deck of 64 each domain has its exact share, proportional to the square root of its size. Large domains still dominate,
-and small ones (verse, code) are read about twice as often as in proportion to size.
+Blocks of 1,024 tokens of a corpus are dealt like cards: in every shuffled deck of 64 each domain has its exact share,
+proportional to the square root of its size. Large domains still dominate, and small ones (verse, code) are read about
+twice as often as in proportion to size. Of answers, those of similar length go together, because shorter ones are
+padded to the longest.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 
+from draftscope.train.data.answers import TargetAnswer
 from draftscope.train.data.corpus import BLOCK, Domain, Tokens
 
 DECK = 64
+SORTED = 256  # answers among which similar lengths are looked for: few enough that a step has a mix of texts
 
 
 class Batches:
@@ -59,3 +64,44 @@ def deck_shares(sizes: list[int]) -> list[int]:
     while cards.sum() > DECK:
         cards[np.argmax(cards)] -= 1
     return [int(count) for count in cards]
+
+
+class AnswerBatches:
+    """Every epoch has all answers once, in another order."""
+
+    def __init__(self, answers: Sequence[TargetAnswer], seed: int, tokens_per_step: int) -> None:
+        self._answers = answers
+        self._lengths = np.array([len(answer.ids) for answer in answers])
+        self._seed = seed
+        self._tokens = tokens_per_step
+        self._ends: list[int] = []  # the step after each epoch so far
+        self._epoch: tuple[int, list[list[int]]] = -1, []
+
+    def step(self, step: int) -> list[TargetAnswer]:
+        """The answers of a step: as many as have at most `tokens_per_step` tokens, padding included, at least one."""
+        while not self._ends or self._ends[-1] <= step:
+            self._ends.append((self._ends or [0])[-1] + len(self._steps(len(self._ends))))
+        epoch = next(number for number, end in enumerate(self._ends) if step < end)
+        first = self._ends[epoch - 1] if epoch else 0
+        return [self._answers[place] for place in self._steps(epoch)[step - first]]
+
+    def _steps(self, epoch: int) -> list[list[int]]:
+        """The answers of each step of an epoch."""
+        if self._epoch[0] != epoch:
+            random = np.random.default_rng([self._seed, epoch])
+            order = random.permutation(len(self._answers))
+            steps: list[list[int]] = []
+            for start in range(0, len(order), SORTED):
+                part = order[start : start + SORTED]
+                steps += self._grouped(part[np.argsort(self._lengths[part], kind="stable")])
+            self._epoch = epoch, [steps[place] for place in random.permutation(len(steps))]
+        return self._epoch[1]
+
+    def _grouped(self, places: np.ndarray) -> list[list[int]]:
+        """Answers in order of length, in groups that fit a step."""
+        groups: list[list[int]] = [[]]
+        for place in places.tolist():
+            if groups[-1] and (len(groups[-1]) + 1) * self._lengths[place] > self._tokens:
+                groups.append([])
+            groups[-1].append(place)
+        return groups

@@ -70,7 +70,7 @@ class Texts:
         return sum(len(domain.tokens) for domain in self.train)
 
 
-def read(folder: Path, tokenizer: Tokenizer, cache: Path) -> Texts:
+def read_corpus(folder: Path, tokenizer: Tokenizer, cache: Path) -> Texts:
     """All domains of a corpus folder, tokenised."""
     train, val = (
         [Domain.of(name, _tokenised(path, tokenizer, cache)) for name, path in domain_files(folder, split).items()]
@@ -83,14 +83,14 @@ def domain_files(folder: Path, split: str) -> dict[str, Path]:
     """The corpus files in `folder` for the split `train` or `val`, by domain."""
     if not folder.is_dir():
         raise DraftscopeError(f"There is no corpus folder {folder}: name one with --corpus.")
-    found = {
+    files = {
         path.name.split(".")[0]: path
         for ending in (f".{split}.txt", f".{split}.txt.xz")
         for path in folder.glob(f"*{ending}")
     }
-    if not found:
+    if not files:
         raise DraftscopeError(f"{folder} contains no <domain>.{split}.txt.xz or .txt: name another folder.")
-    return dict(sorted(found.items()))
+    return dict(sorted(files.items()))
 
 
 def documents(path: Path) -> Iterator[str]:
@@ -98,7 +98,7 @@ def documents(path: Path) -> Iterator[str]:
     any_document = False
     try:
         with lzma.open(path) if path.suffix == ".xz" else path.open("rb") as file:
-            for document in _split(line.decode("utf-8") for line in file):
+            for document in _split_documents(line.decode("utf-8") for line in file):
                 any_document = True
                 yield document
     except UnicodeDecodeError as error:
@@ -109,7 +109,7 @@ def documents(path: Path) -> Iterator[str]:
         raise DraftscopeError(f"{path} contains no text: remove it or add text.")
 
 
-def _split(lines: Iterable[str]) -> Iterator[str]:
+def _split_documents(lines: Iterable[str]) -> Iterator[str]:
     held: list[str] = []
     for line in lines:
         if line.rstrip("\r\n") != END_TEXT:

@@ -28,7 +28,7 @@ LLAMA_CREDIT = "Erik Hyrkas; text generated with Llama 3.1 by Meta"
 
 
 @dataclass(frozen=True)
-class Source:
+class Credit:
     """One row of SOURCES.md."""
 
     domain: str
@@ -46,7 +46,7 @@ class Source:
         return LLAMA_CREDIT if self.by_llama else CREDIT.get(self.part, self.origin)
 
 
-def sources(corpus: Path) -> list[Source]:
+def sources(corpus: Path) -> list[Credit]:
     """All sources that a corpus folder lists; empty if it has no SOURCES.md."""
     path = corpus / "SOURCES.md"
     if not path.exists():
@@ -57,7 +57,7 @@ def sources(corpus: Path) -> list[Source]:
         if line.startswith("|")
     ]
     return [
-        Source(domain, part, int(size), origin, licence)
+        Credit(domain, part, int(size), origin, licence)
         for domain, part, _, size, origin, licence in rows
         if size.isdigit()
     ]

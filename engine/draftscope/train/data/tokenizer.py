@@ -18,7 +18,7 @@ END_TEXT, END = "<|endoftext|>", 0  # starts every document and ends generated t
 PAD_TEXT, PAD = "<|pad|>", 1
 
 
-def train(texts: Iterable[str], entries: int) -> Tokenizer:
+def train_tokenizer(texts: Iterable[str], entries: int) -> Tokenizer:
     """Trains a tokenizer of `entries` entries on `texts`."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
@@ -32,15 +32,15 @@ def train(texts: Iterable[str], entries: int) -> Tokenizer:
         show_progress=False,
     )
     tokenizer.train_from_iterator(texts, trainer)
-    if (found := tokenizer.get_vocab_size()) < entries:
-        raise DraftscopeError(f"Too little text for a tokenizer of {entries} entries (found {found}): add more text.")
+    if (size := tokenizer.get_vocab_size()) < entries:
+        raise DraftscopeError(f"Too little text for a tokenizer of {entries} entries (found {size}): add more text.")
     tokenizer.post_processor = processors.TemplateProcessing(
         single=f"{END_TEXT} $A", pair=f"{END_TEXT} $A $B", special_tokens=[(END_TEXT, END)]
     )
     return tokenizer
 
 
-def save(tokenizer: Tokenizer, folder: Path, positions: int) -> None:
+def save_tokenizer(tokenizer: Tokenizer, folder: Path, positions: int) -> None:
     """Writes a folder that `AutoTokenizer.from_pretrained` loads."""
     PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
@@ -52,6 +52,6 @@ def save(tokenizer: Tokenizer, folder: Path, positions: int) -> None:
     ).save_pretrained(folder)
 
 
-def load(folder: Path) -> Tokenizer:
+def load_tokenizer(folder: Path) -> Tokenizer:
     """The tokenizer of a model folder, as the tokenizers library loads it."""
     return Tokenizer.from_file(str(folder / "tokenizer.json"))

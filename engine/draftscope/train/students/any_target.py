@@ -1,9 +1,8 @@
-"""Drafters for any target, before training, with their recipes."""
+"""Drafters for any target, before training."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,72 +11,39 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.models.heads import SharedWeights
-from draftscope.train.answers.shards import Answer
-from draftscope.train.answers.writing import Asked
-from draftscope.train.loop.optimizers import Rates
-from draftscope.train.loop.pretrain import Recipe
+from draftscope.train.data.answers import TargetAnswer
+from draftscope.train.data.writing import TokenizedPrompt
 from draftscope.train.students.shapes import ROPE, quiet
 from draftscope.train.students.students import new_head
 
-KINDS = ("eagle3", "draft", "mtp", "medusa", "block", "dspark")
-RATES = {
-    "eagle3": Rates(matrices=4e-3, rest=2e-3),
-    "mtp": Rates(matrices=4e-3, rest=2e-3),
-    "block": Rates(matrices=4e-3, rest=2e-3),
-    "dspark": Rates(matrices=4e-3, rest=2e-3),
-    "medusa": Rates(matrices=4e-3, rest=2e-3),
-    "draft": Rates(matrices=4e-3, rest=4e-3),
-}
-DRAFT_LAYERS, WIDEST, HEAD = 2, 512, 32  # of a draft model: layers, greatest width, width of an attention head
+DRAFT_LAYERS, MAX_WIDTH, HEAD = 2, 512, 32  # of a draft model: layers, greatest width, width of an attention head
 VOCABULARY = 8192  # tokens that an EAGLE-3 or DSpark head drafts; at most half of the target's
 
 
-@dataclass(frozen=True)
-class DrafterPreset:
-    """How to train on one kind of machine. `keeps_features`: the target's hidden states are stored with its answers,
-    instead of computed again in every pass. `sitting`: minutes after which to stop, to go on later."""
-
-    device: str
-    minutes: float
-    tokens_per_step: int
-    answers: int  # tokens the target writes
-    longest: int  # tokens of an answer
-    together: int  # prompts it answers at a time
-    keeps_features: bool
-    sitting: float | None
-
-    def recipe(self, kind: str) -> Recipe:
-        return Recipe(RATES[kind], self.tokens_per_step)
-
-
-PRESETS = {
-    "cpu": DrafterPreset("cpu", 120.0, 1024, 1_000_000, 128, 96, keeps_features=True, sitting=None),
-    "gpu": DrafterPreset("cuda", 30.0, 16_384, 20_000_000, 512, 512, keeps_features=False, sitting=9.0),
-}
-
-
-def first_student(kind: str, target: Any, answers: Sequence[Answer], prompts: Sequence[Asked], seed: int) -> Any:
+def first_student(
+    kind: str, target: Any, answers: Sequence[TargetAnswer], prompts: Sequence[TokenizedPrompt], seed: int
+) -> Any:
     """A drafter of `kind` for `target`, before training. `prompts` are all that the target may be asked."""
     torch.manual_seed(seed)
     if kind == "draft":
         return small_llama(target).to(target.device)
     shared = SharedWeights.of(target)
     shares = token_shares(answers, prompts, shared.vocabulary)
-    tokens = most_used(shares, min(VOCABULARY, shared.vocabulary // 2), _ends(target))
+    tokens = most_frequent(shares, min(VOCABULARY, shared.vocabulary // 2), _ends(target))
     return new_head(kind, target, tokens, rope_of(target))
 
 
-def token_shares(answers: Sequence[Answer], prompts: Sequence[Asked], vocabulary: int) -> Tensor:
+def token_shares(answers: Sequence[TargetAnswer], prompts: Sequence[TokenizedPrompt], vocabulary: int) -> Tensor:
     """[vocabulary]: how often each token is used, by the answers and by the prompts.
 
     Both count as much in all: a first few answers have too few different tokens.
     """
-    written = torch.cat([answer.ids[answer.prompt :] for answer in answers])
-    read = torch.tensor([token for prompt in prompts for token in prompt.tokens])
-    return sum((torch.bincount(ids, minlength=vocabulary) / len(ids) for ids in (written, read)), torch.zeros(()))
+    answered = torch.cat([answer.ids[answer.prompt :] for answer in answers])
+    prompted = torch.tensor([token for prompt in prompts for token in prompt.tokens])
+    return sum((torch.bincount(ids, minlength=vocabulary) / len(ids) for ids in (answered, prompted)), torch.zeros(()))
 
 
-def most_used(shares: Tensor, count: int, always: Sequence[int]) -> Tensor:
+def most_frequent(shares: Tensor, count: int, always: Sequence[int]) -> Tensor:
     """[count]: the most used tokens, in ascending order; `always` are among them."""
     chosen = shares.index_fill(0, torch.tensor(always, dtype=torch.long), 2.0)
     return chosen.argsort(descending=True, stable=True)[:count].sort().values
@@ -90,7 +56,7 @@ def small_llama(target: Any) -> Any:
     start; its layers add nothing at first.
     """
     source = target.config
-    width = max(HEAD, min(WIDEST, source.hidden_size // 3) // HEAD * HEAD)
+    width = max(HEAD, min(MAX_WIDTH, source.hidden_size // 3) // HEAD * HEAD)
     config = LlamaConfig(
         vocab_size=source.vocab_size,
         hidden_size=width,
@@ -118,8 +84,8 @@ def main_components(rows: Tensor, width: int) -> Tensor:
         raise DraftscopeError(f"A draft of width {width} is wider than its target ({rows.shape[1]}).")
     whole = rows.detach().float().cpu()
     directions: Tensor = torch.linalg.eigh(whole.T @ whole).eigenvectors  # ascending
-    found = whole @ directions[:, -width:].flip(1)
-    return found.mul(float(whole.norm() / found.norm()))
+    narrow = whole @ directions[:, -width:].flip(1)
+    return narrow.mul(float(whole.norm() / narrow.norm()))
 
 
 def rope_of(target: Any) -> dict[str, Any]:

@@ -9,24 +9,24 @@ import torch
 from torch import Tensor
 
 from draftscope.models.heads import Block, DSpark, Medusa
-from draftscope.train.loop.lesson import Lesson, Pair, TargetOutput, identity
+from draftscope.train.fit.lesson import DepthPair, Distillation, TargetOutput, identity
 
 SPACING = 8  # one block is trained for every 8 tokens of text
 
 
-class ParallelHeads(Lesson):
+class ParallelHeads(Distillation):
     """Medusa: row i drafts token i + 2 and those after it from the target's last hidden state alone."""
 
     student: Medusa
 
-    def pairs(self, output: TargetOutput) -> Iterator[Pair]:
+    def pairs(self, output: TargetOutput) -> Iterator[DepthPair]:
         rows = output.ids.shape[1] - len(self.weights)
         logits = self.student(output.states[:, :rows])  # [B, rows, K, V]
         for depth in range(1, len(self.weights) + 1):
-            yield Pair((slice(None), slice(depth, depth + rows)), logits[:, :, depth - 1], identity)
+            yield DepthPair((slice(None), slice(depth, depth + rows)), logits[:, :, depth - 1], identity)
 
 
-class Blocks(Lesson):
+class Blocks(Distillation):
     """Many blocks of one text in one forward; each attends to the text before its first token and to itself."""
 
     student: Block
@@ -36,12 +36,12 @@ class Blocks(Lesson):
         last = ids.shape[1] - len(self.weights)
         return torch.randint(1, last + 1, (len(ids), ids.shape[1] // SPACING), generator=generator)
 
-    def pairs(self, output: TargetOutput) -> Iterator[Pair]:
+    def pairs(self, output: TargetOutput) -> Iterator[DepthPair]:
         assert output.drawn is not None
         rows = blocks(self.student, output.ids, output.states, output.drawn)  # [B, A, N, H]
         texts = torch.arange(len(output.ids), device=output.ids.device)[:, None]
         for depth in range(1, len(self.weights) + 1):
-            yield Pair((texts, output.drawn + depth - 1), rows[:, :, depth], self.student.project)
+            yield DepthPair((texts, output.drawn + depth - 1), rows[:, :, depth], self.student.project)
 
 
 class MarkovBlocks(Blocks):
@@ -49,7 +49,7 @@ class MarkovBlocks(Blocks):
 
     student: DSpark
 
-    def pairs(self, output: TargetOutput) -> Iterator[Pair]:
+    def pairs(self, output: TargetOutput) -> Iterator[DepthPair]:
         for pair in super().pairs(output):
             before = self.student.read(output.ids[pair.where])  # row i of the target's output follows token i
             yield pair._replace(rows=torch.cat([pair.rows, before.to(pair.rows.dtype)], -1), project=self._project)

@@ -10,7 +10,9 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from transformers import AutoModelForCausalLM
 
+from draftscope.base.errors import DraftscopeError
 from draftscope.models.heads import (
     Block,
     BlockConfig,
@@ -34,8 +36,7 @@ from draftscope.models.heads import (
 from draftscope.models.loading.embedded import Member
 from draftscope.train.data.batches import Batches
 from draftscope.train.data.tokenizer import END, PAD
-from draftscope.train.loop.lesson import Drafting, Lesson
-from draftscope.train.students import folder
+from draftscope.train.fit.lesson import Distillation, DraftModelLesson
 from draftscope.train.students.parallel import Blocks, MarkovBlocks, ParallelHeads
 from draftscope.train.students.shapes import (
     DRAFT,
@@ -111,25 +112,32 @@ def start_as(student: Any, elder: Any) -> bool:
     An additional layer ends in zeros, so it changes nothing at first. Models of another class start from scratch:
     tied embeddings without the layers that follow them are useless.
     """
-    known = elder.state_dict() if type(student) is type(elder) else {}
+    weights = elder.state_dict() if type(student) is type(elder) else {}
     shared = {
         name: weight
         for name, weight in student.state_dict().items()
-        if name in known and known[name].shape == weight.shape
+        if name in weights and weights[name].shape == weight.shape
     }
     for name, weight in shared.items():
-        weight.copy_(known[name])
+        weight.copy_(weights[name])
     return bool(shared)
 
 
-def loaded(member: Member, place: Path, target: Any) -> Any:
+def load_student(member: Member, place: Path, target: Any) -> Any:
     """The drafter in the folder `place`, in fp32 on the target's device, to continue training."""
     if member.is_head:
         return load_head(member.kind, place, SharedWeights.of(target))
-    return folder.load(place).to(target.device)
+    return load_model(place).to(target.device)
 
 
-def lesson(target: Any, student: nn.Module) -> Lesson:
+def load_model(folder: Path) -> Any:
+    """The model in `folder` in fp32, to train it or to distill from it."""
+    if not (folder / "config.json").exists():
+        raise DraftscopeError(f"There is no model in {folder}: train one or name another folder.")
+    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+
+
+def lesson_for(target: Any, student: nn.Module) -> Distillation:
     """The lesson for a drafter's class. EAGLE-1 trains one step but is evaluated as deep as EAGLE-3."""
     match student:
         case Eagle3():
@@ -145,7 +153,7 @@ def lesson(target: Any, student: nn.Module) -> Lesson:
         case Block():
             return Blocks(target, student, decaying(student.config.size - 1, math.exp(-1 / 4)))
         case _:
-            return Drafting(target, student)
+            return DraftModelLesson(target, student)
 
 
 def decaying(depth: int, factor: float) -> tuple[float, ...]:
@@ -164,16 +172,16 @@ def frequent(batches: Batches, count: int) -> Tensor:
 def _eagle3(shape: HeadShape, shared: SharedWeights, tokens: Tensor) -> Eagle3:
     """Each hidden state is normalised before it is fused (EAGLE 3.1): the target's grow to a hundred times its
     embeddings, and training would be far slower without."""
-    own = OwnWeights(lm_head=True, vocabulary=len(tokens))
-    head = Eagle3(Eagle3Config(shape, default_layers(shared.layers), own, fc_norm=True), shared)
+    weights = OwnWeights(lm_head=True, vocabulary=len(tokens))
+    head = Eagle3(Eagle3Config(shape, default_layers(shared.layers), weights, fc_norm=True), shared)
     _select(head, tokens)
     return head
 
 
 def _dspark(shape: HeadShape, shared: SharedWeights, tokens: Tensor) -> DSpark:
-    own = OwnWeights(lm_head=True, vocabulary=len(tokens))
+    weights = OwnWeights(lm_head=True, vocabulary=len(tokens))
     layers = default_layers(shared.layers)
-    head = DSpark(DSparkConfig(shape, 1, DSPARK_BLOCK, PAD, layers, own, DSPARK_RANK), shared)
+    head = DSpark(DSparkConfig(shape, 1, DSPARK_BLOCK, PAD, layers, weights, DSPARK_RANK), shared)
     _select(head, tokens)
     return head
 

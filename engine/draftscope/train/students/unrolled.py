@@ -16,27 +16,27 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from draftscope.models.heads import RecurrentHead
-from draftscope.train.loop.lesson import Lesson, Pair, TargetOutput, kl
+from draftscope.train.fit.lesson import DepthPair, Distillation, TargetOutput, kl
 
 REGRESSION = 10.0  # weight of EAGLE-1's feature regression relative to its KL (2401.15077, section 3.2)
 
 
-class Unrolled(Lesson):
+class Unrolled(Distillation):
     """One step for each weight."""
 
     student: RecurrentHead
 
-    def pairs(self, output: TargetOutput) -> Iterator[Pair]:
+    def pairs(self, output: TargetOutput) -> Iterator[DepthPair]:
         depth = len(self.weights)
         rows = output.ids.shape[1] - depth
         for step, features in enumerate(unroll(self.student, output.ids, output.states, depth), 1):
-            yield Pair((slice(None), slice(step, step + rows)), features, self.student.logits)
+            yield DepthPair((slice(None), slice(step, step + rows)), features, self.student.logits)
 
 
 class Eagle1Lesson(Unrolled):
     """EAGLE-1 learns to predict the target's next feature, from the target's features only."""
 
-    def loss_of(self, output: TargetOutput) -> Tensor:
+    def loss(self, output: TargetOutput) -> Tensor:
         """Ten times the smooth L1 between the student's feature and the target's next one, plus the KL."""
         (features,) = unroll(self.student, output.ids, output.states, 1)
         regression = F.smooth_l1_loss(features.float(), output.states[:, 1:].float())

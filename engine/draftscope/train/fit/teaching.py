@@ -16,9 +16,9 @@ from torch.nn import functional as F
 from torch.nn.utils.rnn import pad_sequence
 
 from draftscope.models.heads import Head
-from draftscope.train.answers.shards import Answer
-from draftscope.train.loop.lesson import Lesson, TargetOutput
-from draftscope.train.loop.precision import mixed
+from draftscope.train.data.answers import TargetAnswer
+from draftscope.train.fit.lesson import Distillation, TargetOutput
+from draftscope.train.fit.numerics import mixed
 
 TOGETHER = 8  # held-out answers in one forward
 
@@ -26,33 +26,33 @@ TOGETHER = 8  # held-out answers in one forward
 class Teacher:
     """Shows `lesson.student` answers, with the target's output on them. `layers` are the noted hidden states."""
 
-    def __init__(self, lesson: Lesson, layers: tuple[int, ...]) -> None:
-        self._lesson = lesson
+    def __init__(self, lesson: Distillation, layers: tuple[int, ...]) -> None:
+        self.lesson = lesson
         self._target = lesson.target
         self._layers = layers
         self._device = lesson.target.device
         self._last_is_enough = _only_projects(lesson.target)
 
     @torch.no_grad()
-    def log_probabilities(self, answers: Sequence[Answer], drawn: Tensor | None) -> TargetOutput:
+    def log_probabilities(self, answers: Sequence[TargetAnswer], drawn: Tensor | None) -> TargetOutput:
         """For training: distributions [B, T, D] are log-probabilities over the student's vocabulary."""
-        student = self._lesson.student
+        student = self.lesson.student
         tokens = student.targets if isinstance(student, Head) and student.d2t is not None else None
         output = self._output(answers, tokens)
         log_p = F.log_softmax(output.distributions.float(), -1)
         return output._replace(distributions=log_p, drawn=None if drawn is None else drawn.to(self._device))
 
     @torch.no_grad()
-    def probabilities(self, answers: Sequence[Answer]) -> Iterator[TargetOutput]:
+    def probabilities(self, answers: Sequence[TargetAnswer]) -> Iterator[TargetOutput]:
         """For measuring: distributions [B, T, V] are probabilities over the target's vocabulary."""
         generator = torch.Generator().manual_seed(0)
         for start in range(0, len(answers), TOGETHER):
             output = self._output(answers[start : start + TOGETHER], None)
-            drawn = self._lesson.draw(output.ids.cpu(), generator)
+            drawn = self.lesson.draw(output.ids.cpu(), generator)
             p = output.distributions.float().softmax(-1)
             yield output._replace(distributions=p, drawn=None if drawn is None else drawn.to(self._device))
 
-    def _output(self, answers: Sequence[Answer], tokens: Tensor | None) -> TargetOutput:
+    def _output(self, answers: Sequence[TargetAnswer], tokens: Tensor | None) -> TargetOutput:
         """With logits of `tokens`, or of the whole vocabulary."""
         ids, counted = (part.to(self._device) for part in padded(answers))
         noted = self._noted(answers)
@@ -60,7 +60,7 @@ class Teacher:
             states, logits = self._computed(ids, tokens) if noted is None else self._projected(noted, tokens)
         return TargetOutput(ids, states, logits, None, counted)
 
-    def _noted(self, answers: Sequence[Answer]) -> dict[int, Tensor] | None:
+    def _noted(self, answers: Sequence[TargetAnswer]) -> dict[int, Tensor] | None:
         """The noted hidden states [B, T, H] by layer; None if some were not noted or the student needs others."""
         wanted = self._student_layers
         if not self._last_is_enough or not {*wanted} <= {*self._layers}:
@@ -82,7 +82,7 @@ class Teacher:
 
     def _computed(self, ids: Tensor, tokens: Tensor | None) -> tuple[Tensor, Tensor]:
         if not self._last_is_enough:
-            output = self._lesson.shown(ids, None)
+            output = self.lesson.run_target(ids, None)
             return output.states, output.distributions if tokens is None else output.distributions[..., tokens]
         out = self._target(input_ids=ids, use_cache=False, output_hidden_states=True, logits_to_keep=1)
         layers = {*self._student_layers, len(out.hidden_states) - 1}
@@ -90,10 +90,10 @@ class Teacher:
 
     @property
     def _student_layers(self) -> tuple[int, ...]:
-        return self._lesson.student.layers if isinstance(self._lesson.student, Head) else ()
+        return self.lesson.student.layers if isinstance(self.lesson.student, Head) else ()
 
 
-def padded(answers: Sequence[Answer]) -> tuple[Tensor, Tensor]:
+def padded(answers: Sequence[TargetAnswer]) -> tuple[Tensor, Tensor]:
     """The tokens [B, T], padded on the right, and which rows are about a token of an answer: row i is about i + 1."""
     ids = pad_sequence([answer.ids for answer in answers], batch_first=True)
     place = torch.arange(ids.shape[1])

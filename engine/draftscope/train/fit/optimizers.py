@@ -21,6 +21,18 @@ class Rates:
     rest: float
 
 
+@dataclass(frozen=True)
+class Recipe:
+    """The hyperparameters of a run. `samples` is the number of target-generated rows that a drafter trains on.
+
+    Digests of finished runs cover its `repr`: what is renamed here makes them look unfinished.
+    """
+
+    rates: Rates
+    tokens_per_step: int
+    samples: int = 0
+
+
 class Optimizers:
     """Both optimizers behind one `step`."""
 

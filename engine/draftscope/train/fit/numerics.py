@@ -1,15 +1,19 @@
-"""The precision of training's matmuls: bf16, or fp32 on CPUs without bf16 instructions, where bf16 is slower."""
+"""How training computes: matmuls in bf16, or in fp32 on CPUs where that is faster; compiled if there is a compiler."""
 
 from __future__ import annotations
 
+import shutil
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
+from typing import TypeVar, cast
 
 import torch
 
 from draftscope.models.loading.devices import fastest_dtype
+
+Function = TypeVar("Function", bound=Callable[..., object])
 
 ROWS = 256  # of the timed matmuls: enough rows to be limited by arithmetic, not by reading the weights
 
@@ -30,3 +34,15 @@ def mixed(device: torch.device) -> Iterator[None]:
     with warnings.catch_warnings(), torch.autocast(device.type, torch.bfloat16, enabled=dtype is torch.bfloat16):
         warnings.filterwarnings("ignore", "Mismatch dtype between input and weight")
         yield
+
+
+def compiled(function: Function) -> Function:
+    """`function` by `torch.compile`, or unchanged with a printed note if there is no C++ compiler.
+
+    Resets torch's compiler first, so that training many members does not exceed its limit of recompilations.
+    """
+    if shutil.which("g++") or shutil.which("clang++"):
+        torch.compiler.reset()
+        return cast(Function, torch.compile(function, dynamic=False))
+    print("No C++ compiler found: training without torch.compile, at about half the speed.")
+    return function

@@ -7,7 +7,6 @@ command continues from there and reaches the same weights as an uninterrupted ru
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
 import signal
@@ -23,8 +22,10 @@ import torch
 from tqdm import tqdm
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.train.data.corpus import Domain
-from draftscope.train.loop.optimizers import Optimizers, Rates, schedule
+from draftscope.train.fit.lesson import Lesson
+from draftscope.train.fit.numerics import compiled, mixed
+from draftscope.train.fit.optimizers import Optimizers, Recipe, schedule
+from draftscope.train.fit.sources import TextSource
 
 SAVE_EVERY = 300.0  # seconds spent in steps between two saved states
 STALL = 4.0  # a step counts at most this many times the median
@@ -32,7 +33,7 @@ REHEARSED = (0, 7)  # one step for each row length, run before the clock starts 
 
 
 @dataclass
-class Progress:
+class TrainingProgress:
     """How far a run has come; saved with the weights."""
 
     step: int = 0
@@ -61,65 +62,92 @@ class Budget:
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """What the loop needs to know about a run, apart from the model."""
+    """What determines a run, apart from its lesson. `folder` is that of its state; `seen` are the tokens that the
+    initial weights were trained on; a saved state must have the same `fingerprint`."""
 
     folder: Path
     budget: Budget
-    rates: Rates
-    tokens_per_step: int
-    fingerprint: str  # of everything but time that determines the weights; a saved state must have the same
-    seen: int  # tokens that the initial weights were trained on
+    recipe: Recipe
+    fingerprint: str
+    seen: int
 
-    def share(self, progress: Progress) -> float:
+    def share(self, progress: TrainingProgress) -> float:
         """The share of the budget that is spent; 1 at its end."""
-        read = progress.step * self.tokens_per_step
-        before = progress.tokens - read
-        return max(progress.spent / self.budget.seconds, read / max(1, self.budget.tokens - before))
+        now = progress.step * self.recipe.tokens_per_step
+        before = progress.tokens - now
+        return max(progress.spent / self.budget.seconds, now / max(1, self.budget.tokens - before))
 
-    def overall(self, progress: Progress) -> float:
+    def overall(self, progress: TrainingProgress) -> float:
         """The share of all tokens that the weights will have read at the end, including those read before this run."""
-        share, read = self.share(progress), progress.step * self.tokens_per_step
-        before = progress.tokens - read
-        return share * (before + read) / (share * before + read) if read else 0.0
+        share, now = self.share(progress), progress.step * self.recipe.tokens_per_step
+        before = progress.tokens - now
+        return share * (before + now) / (share * before + now) if now else 0.0
 
 
-def train(
-    run: TrainingRun, model: torch.nn.Module, backward: Callable[[int], float], check: Callable[[Progress], None]
-) -> tuple[Progress, bool]:
-    """Trains `model` in place; returns the progress and whether the budget is spent.
+@dataclass(frozen=True)
+class Fitted:
+    """A run that ended, `done` if its budget is spent. Its lesson has the trained student."""
 
-    `backward(step)` computes the gradients and returns the loss; `check(progress)` is called whenever the state was
-    saved.
+    lesson: Lesson
+    source: TextSource
+    recipe: Recipe
+    progress: TrainingProgress
+    done: bool
+
+
+def fit(lesson: Lesson, source: TextSource, recipe: Recipe, budget: Budget, folder: Path) -> Fitted:
+    """Trains `lesson.student` in place on `source` within `budget`, from the state saved in `folder` if there is one.
+
+    Raises `DraftscopeError` for a saved state of another seed, text or target.
     """
-    optimizers = Optimizers(model, run.rates)
-    progress = _restore(run, model, optimizers)
-    saved_at, clock = progress.spent, run.budget.clock
+    run = TrainingRun(folder, budget, recipe, source.fingerprint, source.seen)
+    student, optimizers = lesson.student, Optimizers(lesson.student, recipe.rates)
+    backward = _backward(lesson, source)
+    progress = _restore(run, student, optimizers)
+    student.train()
+    saved_at, clock = progress.spent, budget.clock
     with interruptible() as interrupted, _bar(run, progress) as bar:
         if run.share(progress) < 1:
-            _rehearse(model, backward)
-        while run.share(progress) < 1 and not interrupted() and time.monotonic() < run.budget.deadline:
+            _rehearse(student, backward)
+        while run.share(progress) < 1 and not interrupted() and time.monotonic() < budget.deadline:
             began = clock()
             loss = backward(progress.step)
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            torch.nn.utils.clip_grad_norm_(student.parameters(), 1.0)
             optimizers.step(schedule(run.share(progress), run.overall(progress)))
-            progress.count(clock() - began, run.tokens_per_step)
+            progress.count(clock() - began, recipe.tokens_per_step)
             bar.set_postfix_str(_status(run, progress, loss), refresh=False)
             bar.update(_elapsed(run, progress) - bar.n)
             if progress.spent - saved_at >= SAVE_EVERY:
                 saved_at = progress.spent
-                _save(run, model, optimizers, progress)
-                check(progress)
-    _save(run, model, optimizers, progress)
-    return progress, run.share(progress) >= 1
+                _save(run, student, optimizers, progress)
+                tqdm.write(f"{progress.tokens / 1e6:.2f}M tokens, {source.progress()}")
+                student.train()
+    _save(run, student, optimizers, progress)
+    student.eval()
+    return Fitted(lesson, source, recipe, progress, run.share(progress) >= 1)
 
 
-def _rehearse(model: torch.nn.Module, backward: Callable[[int], float]) -> None:
+def _backward(lesson: Lesson, source: TextSource) -> Callable[[int], float]:
+    """Computes the gradients of a step and returns its loss."""
+    loss_of = compiled(lesson.loss) if source.fixed_shapes else lesson.loss
+
+    def backward(step: int) -> float:
+        output = source.step(step)
+        with mixed(output.ids.device):
+            loss = loss_of(output)
+        torch.autograd.backward(loss)
+        return loss.item()
+
+    return backward
+
+
+def _rehearse(student: torch.nn.Module, backward: Callable[[int], float]) -> None:
     for step in REHEARSED:
         backward(step)
-    model.zero_grad(set_to_none=True)
+    student.zero_grad(set_to_none=True)
 
 
-def _bar(run: TrainingRun, progress: Progress) -> tqdm[NoReturn]:
+def _bar(run: TrainingRun, progress: TrainingProgress) -> tqdm[NoReturn]:
     return tqdm(
         total=round(run.budget.seconds),
         initial=_elapsed(run, progress),
@@ -129,24 +157,8 @@ def _bar(run: TrainingRun, progress: Progress) -> tqdm[NoReturn]:
     )
 
 
-def _elapsed(run: TrainingRun, progress: Progress) -> int:
+def _elapsed(run: TrainingRun, progress: TrainingProgress) -> int:
     return round(min(1.0, run.share(progress)) * run.budget.seconds)
-
-
-def fingerprint(seed: int, domains: list[Domain], *models: torch.nn.Module) -> str:
-    """Digest of everything but time that determines the weights: the seed, the text and the given models."""
-    digest = hashlib.sha256(str(seed).encode())
-    for domain in domains:
-        digest.update(domain.name.encode() + domain.tokens.tobytes())
-    for model in models:
-        for name, weight in model.state_dict().items():
-            digest.update(name.encode() + str(tuple(weight.shape)).encode() + _bytes(weight))
-    return digest.hexdigest()[:16]
-
-
-def _bytes(weight: torch.Tensor) -> bytes:
-    """The values of a tensor of any dtype; numpy has no bfloat16."""
-    return weight.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes()
 
 
 def started(folder: Path) -> bool:
@@ -154,13 +166,13 @@ def started(folder: Path) -> bool:
     return (folder / "state.pt").exists()
 
 
-def _status(run: TrainingRun, progress: Progress, loss: float) -> str:
+def _status(run: TrainingRun, progress: TrainingProgress, loss: float) -> str:
     left = max(0.0, run.budget.seconds - progress.spent) / 60
-    rate = run.tokens_per_step / statistics.median(progress.durations)
+    rate = run.recipe.tokens_per_step / statistics.median(progress.durations)
     return f"step {progress.step} loss {loss:.3f} {rate:.0f} tokens/s {left:.1f} min left"
 
 
-def _save(run: TrainingRun, model: torch.nn.Module, optimizers: Optimizers, progress: Progress) -> None:
+def _save(run: TrainingRun, model: torch.nn.Module, optimizers: Optimizers, progress: TrainingProgress) -> None:
     run.folder.mkdir(parents=True, exist_ok=True)
     partial = run.folder / "state.partial"
     state = {
@@ -173,9 +185,9 @@ def _save(run: TrainingRun, model: torch.nn.Module, optimizers: Optimizers, prog
     os.replace(partial, run.folder / "state.pt")
 
 
-def _restore(run: TrainingRun, model: torch.nn.Module, optimizers: Optimizers) -> Progress:
+def _restore(run: TrainingRun, model: torch.nn.Module, optimizers: Optimizers) -> TrainingProgress:
     if not started(run.folder):
-        return Progress(tokens=run.seen)
+        return TrainingProgress(tokens=run.seen)
     state = torch.load(run.folder / "state.pt", map_location="cpu", weights_only=True)
     if state["fingerprint"] != run.fingerprint:
         raise DraftscopeError(
@@ -183,7 +195,7 @@ def _restore(run: TrainingRun, model: torch.nn.Module, optimizers: Optimizers) -
         )
     model.load_state_dict(state["model"])
     optimizers.restore(state["optimizers"])
-    progress = Progress(**state["progress"])
+    progress = TrainingProgress(**state["progress"])
     if run.share(progress) >= 1:
         minutes = run.budget.seconds / 60
         print(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
@@ -23,10 +23,11 @@ from torch import Tensor
 from draftscope.base.errors import DraftscopeError
 
 HELD_OUT = 16  # one of so many prompts is held out
+MIN_HELD_OUT = 2  # answers
 
 
 @dataclass(frozen=True)
-class Answer:
+class TargetAnswer:
     """A prompt in the target's chat template and the target's answer, as tokens.
 
     `features()` are the target's hidden states [tokens - 1, F] at all tokens but the last; None if they were not kept.
@@ -53,7 +54,7 @@ def path_of(folder: Path, number: int) -> Path:
     return folder / f"answers-{number:05}.safetensors"
 
 
-def write(path: Path, answers: list[Answer], layers: tuple[int, ...]) -> None:
+def write_batch(path: Path, answers: list[TargetAnswer], layers: tuple[int, ...]) -> None:
     """Writes one batch. `layers` are the hidden states that the features consist of."""
     kept = [answer.features() for answer in answers if answer.features is not None]
     tensors = {
@@ -75,7 +76,7 @@ def write(path: Path, answers: list[Answer], layers: tuple[int, ...]) -> None:
     os.replace(partial, path)
 
 
-def read(path: Path, layers: tuple[int, ...]) -> list[Answer]:
+def read_batch(path: Path, layers: tuple[int, ...]) -> list[TargetAnswer]:
     """The answers of one batch; without features if they are not those of `layers`. Features are read when used."""
     with safe_open(path, "pt") as file:
         about = json.loads(file.metadata()["about"])
@@ -87,7 +88,7 @@ def read(path: Path, layers: tuple[int, ...]) -> list[Answer]:
     ends = list(accumulate(length - 1 for length in lengths))
     features = [partial(_features, path, end - length + 1, end) for length, end in zip(lengths, ends, strict=True)]
     columns = zip(about["kinds"], about["temperatures"], prompts, ids, features, strict=True)
-    return [Answer(kind, t, prompt, row, noted if kept else None) for kind, t, prompt, row, noted in columns]
+    return [TargetAnswer(kind, t, prompt, row, noted if kept else None) for kind, t, prompt, row, noted in columns]
 
 
 def _features(path: Path, start: int, end: int) -> Tensor:
@@ -96,6 +97,26 @@ def _features(path: Path, start: int, end: int) -> Tensor:
     return rows
 
 
-def batches(folder: Path) -> Iterator[Path]:
+def batch_files(folder: Path) -> Iterator[Path]:
     """The files of all batches, in order."""
     yield from sorted(folder.glob("answers-*.safetensors"))
+
+
+def load(folder: Path, layers: tuple[int, ...]) -> tuple[list[TargetAnswer], list[TargetAnswer]]:
+    """All answers in `folder`, to train on and held out. Raises `DraftscopeError` if there are too few."""
+    all_answers = [answer for path in batch_files(folder) for answer in read_batch(path, layers)]
+    train, held = [[a for a in all_answers if a.held_out is side] for side in (False, True)]
+    if not train or len(held) < MIN_HELD_OUT:
+        raise DraftscopeError(
+            f"{folder} has {len(train)} answers to train on and {len(held)} held out; at least 1 and "
+            f"{MIN_HELD_OUT} are needed: raise --tokens, or give more prompts."
+        )
+    return train, held
+
+
+def by_kind(answers: Sequence[TargetAnswer], max_count: int) -> dict[str, list[TargetAnswer]]:
+    """The first `max_count` answers of each kind."""
+    groups: dict[str, list[TargetAnswer]] = {}
+    for answer in answers:
+        groups.setdefault(answer.kind, []).append(answer)
+    return {kind: members[:max_count] for kind, members in sorted(groups.items())}

@@ -7,13 +7,16 @@ the loop; what is then too short is dropped.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
+from tqdm import tqdm
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.prompts import Prompt
@@ -27,20 +30,20 @@ from draftscope.measure.bench.statistics import LOOP, repeated_4grams
 from draftscope.models.heads import default_layers
 from draftscope.models.loading.chat import Chat
 from draftscope.models.model import Model
-from draftscope.train.answers.shards import Answer
+from draftscope.train.data.answers import TargetAnswer, batch_files, path_of, read_batch, write_batch
 from draftscope.verify.tree import DraftTree, empty
 from draftscope.verify.uniforms import Streams
 from draftscope.verify.verify import Rule
 
 TEMPERATURES = (0.0, 0.7, 1.0)  # of successive batches
-LONGEST_PROMPT = 320  # tokens, chat template included
+MAX_PROMPT = 320  # tokens, chat template included
 CHECKED = 16  # rounds between two looks for loops
 RECENT = 64  # tokens in which a loop is looked for while the target writes
-SHORTEST = 8  # tokens of an answer
+MIN_ANSWER = 8  # tokens of an answer
 
 
 @dataclass(frozen=True)
-class Asked:
+class TokenizedPrompt:
     """A prompt in the target's chat template."""
 
     kind: str
@@ -52,23 +55,23 @@ def feature_layers(layers: int) -> tuple[int, ...]:
     return (*default_layers(layers), layers)
 
 
-def asked(prompts: Sequence[Prompt], tokenizer: Any) -> list[Asked]:
-    """The prompts as the target reads them; those of more than `LONGEST_PROMPT` tokens are left out.
+def tokenize(prompts: Sequence[Prompt], tokenizer: Any) -> list[TokenizedPrompt]:
+    """The prompts as the target reads them; those of more than `MAX_PROMPT` tokens are left out.
 
     A target without a chat template continues the bare prompt. Raises `DraftscopeError` if no prompt is short enough.
     """
-    chat, found = Chat(), []
+    chat, tokenized = Chat(), []
     for prompt in prompts:
         rendered = chat.render(tokenizer, prompt.text, str(tokenizer.name_or_path))
         text, special = (prompt.text, True) if rendered is None else (rendered, False)
         tokens: list[int] = tokenizer(text, add_special_tokens=special)["input_ids"]
-        if 1 < len(tokens) <= LONGEST_PROMPT:
-            found.append(Asked(prompt.kind, tokens))
-    if not found:
+        if 1 < len(tokens) <= MAX_PROMPT:
+            tokenized.append(TokenizedPrompt(prompt.kind, tokens))
+    if not tokenized:
         raise DraftscopeError(
-            f"None of the {len(prompts):,} prompts has 2 to {LONGEST_PROMPT} tokens: give shorter prompts."
+            f"None of the {len(prompts):,} prompts has 2 to {MAX_PROMPT} tokens: give shorter prompts."
         )
-    return found
+    return tokenized
 
 
 class Notes(Drafter):
@@ -116,42 +119,83 @@ class WritingPlan:
     seed: int
 
 
-def answers(
+def collect(
     pair: LoadedPair,
-    asked: Sequence[Asked],
+    prompts: Sequence[TokenizedPrompt],
+    folder: Path,
+    plan: WritingPlan,
+    stopped: Callable[[], bool],
+) -> bool:
+    """Whether `folder` has `plan.tokens` tokens of answers; False if `stopped` says so before that.
+
+    A batch that was interrupted is lost, all others stay. Raises `DraftscopeError` if the prompts run out.
+    """
+    count = sum(_tokens(path) for path in batch_files(folder))
+    number = 0
+    with tqdm(total=plan.tokens, initial=count, desc="target's answers", unit=" tokens", mininterval=5) as bar:
+        while count < plan.tokens:
+            part = prompts[number * plan.together : (number + 1) * plan.together]
+            if not part:
+                raise DraftscopeError(
+                    f"All {len(prompts):,} prompts are answered, with {count:,} tokens: give more prompts, or ask for "
+                    f"fewer than {plan.tokens:,} tokens."
+                )
+            path = path_of(folder, number)
+            if not path.exists():
+                temperature = TEMPERATURES[number % len(TEMPERATURES)]
+                answers = answer(pair, part, temperature, number, plan, stopped)
+                if answers is None:
+                    return False
+                write_batch(path, answers, plan.layers)
+                bar.update(new := _tokens(path))
+                count += new
+            number += 1
+    return True
+
+
+def _tokens(path: Path) -> int:
+    """Tokens of the answers in one batch."""
+    return sum(len(answer.ids) - answer.prompt for answer in read_batch(path, ()))
+
+
+def answer(
+    pair: LoadedPair,
+    prompts: Sequence[TokenizedPrompt],
     temperature: float,
     number: int,
     plan: WritingPlan,
     stopped: Callable[[], bool] = lambda: False,
-) -> list[Answer] | None:
+) -> list[TargetAnswer] | None:
     """The target's answers, cut before they loop; batch `number` of a seed. None if `stopped` before they end."""
     settings = Settings.of(drafter="plain", temperature=temperature, max_new_tokens=plan.longest)
-    notes = Notes(pair.target, plan.layers, len(asked))
-    session = _session(pair, asked, settings, notes, Streams(plan.seed, _sequences(number, plan.together, len(asked))))
+    notes = Notes(pair.target, plan.layers, len(prompts))
+    first = number * plan.together
+    streams = Streams(plan.seed, tuple(range(first, first + len(prompts))))
+    texts, ending = [list(prompt.tokens) for prompt in prompts], Ending(pair.eos, (), settings.max_new_tokens)
+    session = Session(pair.target, notes, texts, settings, Rule(), pair.pieces, ending, 0, streams)
     for step in session.steps():
         if stopped():
             return None
         if step.index % CHECKED == CHECKED - 1:
             session.stop({row for row in step.rows if loops(session.transcripts[row].tokens[-RECENT:])})
-    found = []
-    for place, (each, transcript) in enumerate(zip(asked, session.transcripts, strict=True)):
-        written = before_loop(transcript.tokens)
-        if len(written) < SHORTEST:
+    answers = []
+    for place, (prompt, transcript) in enumerate(zip(prompts, session.transcripts, strict=True)):
+        tokens = before_loop(transcript.tokens)
+        if len(tokens) < MIN_ANSWER:
             continue
-        ids = torch.tensor(each.tokens + written)
+        ids = torch.tensor(prompt.tokens + tokens)
         features = partial(notes.of, place, len(ids) - 1) if plan.layers else None
-        found.append(Answer(each.kind, temperature, len(each.tokens), ids, features))
-    return found
+        answers.append(TargetAnswer(prompt.kind, temperature, len(prompt.tokens), ids, features))
+    return answers
 
 
-def _sequences(number: int, together: int, count: int) -> tuple[int, ...]:
-    return tuple(range(number * together, number * together + count))
-
-
-def _session(pair: LoadedPair, asked: Sequence[Asked], settings: Settings, notes: Notes, streams: Streams) -> Session:
-    prompts = [list(each.tokens) for each in asked]
-    ending = Ending(pair.eos, (), settings.max_new_tokens)
-    return Session(pair.target, notes, prompts, settings, Rule(), pair.pieces, ending, 0, streams)
+def digest_of(about: str, prompts: Sequence[TokenizedPrompt]) -> str:
+    """A digest of the target, named `about`, and the prompts. Folders of answers are named by it, so it must not
+    change: 'Asked' is what a prompt was called when the first were written."""
+    digest = hashlib.sha256(about.encode())
+    for prompt in prompts:
+        digest.update(f"Asked(kind={prompt.kind!r}, tokens={prompt.tokens!r})".encode())
+    return digest.hexdigest()[:16]
 
 
 def loops(tokens: Sequence[int]) -> bool:

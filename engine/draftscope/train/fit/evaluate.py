@@ -12,8 +12,8 @@ from tokenizers import Tokenizer
 from torch.nn import functional as F
 
 from draftscope.train.data.corpus import ROW, Domain
-from draftscope.train.loop.lesson import Lesson, TargetOutput
-from draftscope.train.loop.precision import mixed
+from draftscope.train.fit.lesson import Distillation, TargetOutput
+from draftscope.train.fit.numerics import mixed
 
 
 @dataclass(frozen=True)
@@ -65,30 +65,31 @@ class Agreement:
     greedy: tuple[float, ...]  # share of tokens for which both have the same most probable token
     tokens: int
 
-    def shown(self) -> str:
+    @property
+    def alphas(self) -> str:
         """The alphas, for a progress line."""
         return "/".join(f"{value:.2f}" for value in self.alpha)
 
 
 @torch.inference_mode()
-def agreement(lesson: Lesson, domain: Domain, rows: int) -> Agreement:
+def agreement(lesson: Distillation, domain: Domain, rows: int) -> Agreement:
     """The agreement on up to `rows` held-out rows of a domain."""
     ids = held_out(domain, rows)[:, :-1]  # [rows, ROW]
-    return agreement_on(lesson, _outputs(lesson, ids))
+    return agreement_on(lesson, _on_text(lesson, ids))
 
 
-def _outputs(lesson: Lesson, ids: torch.Tensor) -> Iterator[TargetOutput]:
+def _on_text(lesson: Distillation, ids: torch.Tensor) -> Iterator[TargetOutput]:
     """The target's output on texts [rows, T], eight at a time, with its probabilities."""
     generator, device = torch.Generator().manual_seed(0), lesson.target.device
     for row in torch.split(ids, 8):
         drawn = lesson.draw(row, generator)
         with mixed(device):
-            output = lesson.shown(row.to(device), None if drawn is None else drawn.to(device))
+            output = lesson.run_target(row.to(device), None if drawn is None else drawn.to(device))
         yield output._replace(distributions=output.distributions.float().softmax(-1))
 
 
 @torch.inference_mode()
-def agreement_on(lesson: Lesson, outputs: Iterable[TargetOutput]) -> Agreement:
+def agreement_on(lesson: Distillation, outputs: Iterable[TargetOutput]) -> Agreement:
     """alpha = sum min(p, q) is the probability that one drafted token is accepted (2211.17192, theorem 3.5).
 
     The outputs' distributions are probabilities over the target's vocabulary.
@@ -99,7 +100,7 @@ def agreement_on(lesson: Lesson, outputs: Iterable[TargetOutput]) -> Agreement:
         tokens += output.ids.numel() if output.counted is None else int(output.counted.sum())
         with mixed(output.ids.device):
             for depth, pair in enumerate(lesson.pairs(output)):
-                p, student = pair.of(output)
+                p, student = pair.rows_of(output)
                 q = lesson.to_target(student.float().softmax(-1))
                 same = p.argmax(-1) == q.argmax(-1)
                 sums[:, depth] += torch.tensor([torch.minimum(p, q).sum(), same.sum(), same.numel()])
@@ -107,7 +108,7 @@ def agreement_on(lesson: Lesson, outputs: Iterable[TargetOutput]) -> Agreement:
     return Agreement(tuple(alpha), tuple(greedy), tokens)
 
 
-def agreements(lesson: Lesson, domains: list[Domain], rows: int) -> dict[str, Agreement]:
+def agreements(lesson: Distillation, domains: list[Domain], rows: int) -> dict[str, Agreement]:
     """One agreement per domain."""
     lesson.student.eval()
     return {domain.name: agreement(lesson, domain, rows) for domain in domains}

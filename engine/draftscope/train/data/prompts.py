@@ -18,17 +18,17 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.base.prompts import Prompt
 from draftscope.train.data import corpus
 
-PER_KIND = 2500  # written prompts of one kind, at most
-PER_FILE = 900  # prompts made from the documents of one file, at most
-FEWEST, MOST = 12, 1200  # characters of a document, and of a prompt made from one
+MAX_PER_KIND = 2500  # written prompts of one kind, at most
+MAX_PER_FILE = 900  # prompts made from the documents of one file, at most
+MIN_LENGTH, MAX_LENGTH = 12, 1200  # characters of a document, and of a prompt made from one
 OPENING = 300  # characters of a document that the target is asked to continue, about
 SLOT = re.compile(r"\{(\w+)\}")
 QUESTION = re.compile(r"(Question: .*?)\nAnswer:", re.DOTALL)
 FUNCTION = re.compile(r'^def \w+\(.*?\n +""".+?"""\n', re.DOTALL | re.MULTILINE)
 
 
-def written(seed: int) -> list[Prompt]:
-    """The prompts written for training: templates filled with words, up to `PER_KIND` of each kind."""
+def training_prompts(seed: int) -> list[Prompt]:
+    """The prompts written for training: templates filled with words, up to `MAX_PER_KIND` of each kind."""
     source = json.loads((assets() / "training_prompts.json").read_text(encoding="utf-8"))
     words: dict[str, list[str]] = source["words"]
     kinds: dict[str, list[str]] = source["kinds"]
@@ -36,22 +36,22 @@ def written(seed: int) -> list[Prompt]:
 
 
 def _filled(templates: list[str], words: dict[str, list[str]], seed: int) -> list[str]:
-    """Up to `PER_KIND` different texts; a template has at most its even share of them."""
+    """Up to `MAX_PER_KIND` different texts; a template has at most its even share of them."""
     random = Random(seed)
-    share = PER_KIND // len(templates)
-    found: dict[str, None] = {}
+    share = MAX_PER_KIND // len(templates)
+    drawn: dict[str, None] = {}
     for template in templates:
         possible = prod(len(words[slot]) for slot in SLOT.findall(template))
         for _ in range(min(share, possible) * 2):  # of few possible texts, most are drawn more than once
             chosen = {slot: random.choice(words[slot]) for slot in SLOT.findall(template)}
             text = template.format(**chosen)
-            found[text[0].upper() + text[1:]] = None
-    texts = list(found)
+            drawn[text[0].upper() + text[1:]] = None
+    texts = list(drawn)
     random.shuffle(texts)
-    return texts[:PER_KIND]
+    return texts[:MAX_PER_KIND]
 
 
-def of_text(folder: Path) -> list[Prompt]:
+def requests_from(folder: Path) -> list[Prompt]:
     """Requests made from the documents in `folder`: their questions and first turns, or to continue their beginnings.
 
     The folder is a corpus (`<domain>.train.txt.xz` or `.txt`), or has any `.txt` files. Raises `DraftscopeError` for a
@@ -60,10 +60,10 @@ def of_text(folder: Path) -> list[Prompt]:
     prompts = [
         Prompt(kind, request)
         for kind, path in _files(folder).items()
-        for request in islice(_requests(corpus.documents(path)), PER_FILE)
+        for request in islice(_requests(corpus.documents(path)), MAX_PER_FILE)
     ]
     if not prompts:
-        raise DraftscopeError(f"{folder} has no document of {FEWEST} characters or more: name a folder with text.")
+        raise DraftscopeError(f"{folder} has no document of {MIN_LENGTH} characters or more: name a folder with text.")
     return prompts
 
 
@@ -72,25 +72,25 @@ def _files(folder: Path) -> dict[str, Path]:
         raise DraftscopeError(f"There is no folder {folder}: name a folder of .txt files with --text.")
     if any(folder.glob("*.train.txt*")):
         return corpus.domain_files(folder, "train")
-    found = {path.stem: path for path in sorted(folder.glob("*.txt"))}
-    if not found:
+    files = {path.stem: path for path in sorted(folder.glob("*.txt"))}
+    if not files:
         raise DraftscopeError(f"{folder} has no .txt files: name a folder of text with --text.")
-    return found
+    return files
 
 
 def _requests(documents: Iterable[str]) -> Iterator[str]:
     """A request for each document that makes one."""
     for number, document in enumerate(documents):
-        request = _request(document, number) if len(document) >= FEWEST else None
-        if request is not None and FEWEST <= len(request) <= MOST:
+        request = _request(document, number) if len(document) >= MIN_LENGTH else None
+        if request is not None and MIN_LENGTH <= len(request) <= MAX_LENGTH:
             yield request
 
 
 def _request(document: str, number: int) -> str | None:
     if question := QUESTION.search(document):
         before = document[: question.start()].strip()
-        asked = question[1].removeprefix("Question: ")
-        return f"{before.removeprefix('Passage: ')}\n\n{asked}" if before.startswith("Passage: ") else asked
+        request = question[1].removeprefix("Question: ")
+        return f"{before.removeprefix('Passage: ')}\n\n{request}" if before.startswith("Passage: ") else request
     if document.startswith("User: "):
         return document.split("\n")[0].removeprefix("User: ")
     if "def " in document:
@@ -110,7 +110,7 @@ def _opening(document: str) -> str:
     return document if len(document) <= OPENING else document[:OPENING].rsplit(maxsplit=1)[0]
 
 
-def mixed(prompts: Iterable[Prompt], seed: int) -> list[Prompt]:
+def mix(prompts: Iterable[Prompt], seed: int) -> list[Prompt]:
     """All different prompts in random order, the kinds spread so that every stretch has about the same mix.
 
     The share of a kind grows with the square root of its size, so that small kinds come early.

@@ -15,7 +15,7 @@ from tqdm import tqdm
 from draftscope.train.data.batches import Batches
 from draftscope.train.data.corpus import ROW
 from draftscope.train.data.tokenizer import PAD
-from draftscope.train.loop.precision import precision
+from draftscope.train.fit.numerics import precision
 
 TEMPERATURE = 0.8  # between the temperatures commonly used for decoding
 PROMPT = 32  # tokens of training text before each sample
@@ -43,12 +43,12 @@ def sampled_rows(target: Any, batches: Batches, rows: int, length: int, seed: in
 
 def _prompts(batches: Batches, rows: int) -> torch.Tensor:
     """The first tokens of training rows, in the corpus's mix of domains."""
-    found: list[torch.Tensor] = []
+    openings: list[torch.Tensor] = []
     step = 0
-    while sum(len(part) for part in found) < rows:
-        found.append(batches.rows(step, ROW)[0][:, :PROMPT])
+    while sum(len(part) for part in openings) < rows:
+        openings.append(batches.rows(step, ROW)[0][:, :PROMPT])
         step += 1
-    return torch.cat(found)[:rows]
+    return torch.cat(openings)[:rows]
 
 
 @torch.inference_mode()

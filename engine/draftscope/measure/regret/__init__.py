@@ -1,1 +1,0 @@
-"""Regret of a policy against the best fixed setting."""
