@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import signal
 import sys
 import tempfile
 from collections.abc import Callable
@@ -59,21 +60,20 @@ def rows_of(attacks: dict[str, Callable[[Server], Outcome]]) -> list[list[str]]:
     rows = []
     server: Server | None = None
     with tempfile.TemporaryDirectory(prefix="draftscope-attacks-", ignore_cleanup_errors=True) as folder:
-        for number, (name, attack) in enumerate(attacks.items()):
-            if server is None:
-                own = Path(folder) / str(number)
-                own.mkdir()
-                server = Server(own)
-                server.wait_ready()
-            print(f"{name} ...", flush=True)
-            row, alive = _row(server, name, attack)
-            rows.append(row)
-            print(f"  {row[3]}", flush=True)
-            if not alive:
+        try:
+            for name, attack in attacks.items():
+                if server is None:
+                    server = Server(Path(tempfile.mkdtemp(dir=folder)))
+                    server.wait_ready()
+                row, alive = _row(server, name, attack)
+                rows.append(row)
+                print(" | ".join(row), flush=True)
+                if not alive:
+                    server.end()
+                    server = None
+        finally:
+            if server is not None:
                 server.end()
-                server = None
-        if server is not None:
-            server.end()
     return rows
 
 
@@ -95,4 +95,5 @@ def _row(server: Server, name: str, attack: Callable[[Server], Outcome]) -> tupl
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # the server ends with this program
     sys.exit(main())

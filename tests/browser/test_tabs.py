@@ -26,6 +26,7 @@ def test_five_of_six_tabs_run_at_once(browser: Any, address: str) -> None:
     assert all(tab.ask("e => e.state") != "done" for tab in tabs[1:RUNNING])  # that is, at once
     tabs[-1].page.reload()
     tabs[-1].commit()
+    assert any(url.endswith("/left") for url in tabs[-1].requests)  # it holds no connection by whose end that is seen
     for tab in tabs[:RUNNING]:
         tab.until("e => e.store.lanes.length === 2 && e.store.lanes.every((lane) => lane.end)")
         tab.close()
