@@ -35,7 +35,7 @@ def idle_server(folder: Path) -> Iterator[Served]:
     with pytest.MonkeyPatch.context() as patch, socket.socket() as free:
         patch.delenv("GRADIO_TEMP_DIR", raising=False)
         patch.setattr(tempfile, "tempdir", str(folder))
-        patch.setattr(select, "engine", lambda load: EngineProcess(load, does_nothing))
+        patch.setattr(select, "engine", lambda load, *_: EngineProcess(load, does_nothing))
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
         free.close()
