@@ -9,7 +9,7 @@ MODULES := $(JAVASCRIPT)/node_modules
 ESLINT := $(BIN)/node $(MODULES)/eslint/bin/eslint.js --config $(JAVASCRIPT)/eslint.config.js assets/instrument $(JAVASCRIPT)
 PRETTIER := $(BIN)/node $(MODULES)/prettier/bin/prettier.cjs --config $(JAVASCRIPT)/prettier.json assets/instrument $(JAVASCRIPT)
 
-.PHONY: run test test-all lint types javascript style format bench gpu space-test servers-test interop clean
+.PHONY: run test test-all lint types javascript style format bench attack gpu space-test servers-test interop clean
 
 # Opens on SmolLM2, which it downloads once; on the embedded pair where it cannot, or with TARGET=embedded.
 run: $(READY)
@@ -51,6 +51,10 @@ bench: $(READY)
 # On a machine with CUDA; needs torch, transformers, pydantic, psutil, scipy and tabulate, nothing of the app (gradio, typer).
 gpu:
 	PYTHONPATH=engine $(PYTHON) -m draftscope.measure.gpu --out $${OUT:-bench}
+
+# What a public server must withstand, as a table; `make attack ONLY=gguf,tabs MINUTES=10` chooses, and soaks for longer.
+attack: $(READY)
+	$(BIN)/python -m tests.attacks --only "$(ONLY)" --minutes $(or $(MINUTES),2)
 
 # The Space as a Space has it: its folder, an environment of its requirements, its start, and a browser.
 space-test: $(READY)

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import socket
+import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from draftscope.base.load_settings import LoadSettings
+from draftscope_app.engine import select
+from draftscope_app.engine.config import Environment
 from draftscope_app.engine.process import EngineProcess
+from draftscope_app.serve.server import Served, serve
 from tests.support.runs import PATIENCE_S
+from tests.support.stand_ins import does_nothing
 
 
 @pytest.fixture(scope="session")
@@ -19,3 +27,26 @@ def engine(pair_folders: tuple[Path, Path]) -> Iterator[EngineProcess]:
     assert status.phase == "ready", status
     yield process
     process.close()
+
+
+@contextmanager
+def idle_server(folder: Path) -> Iterator[Served]:
+    """A whole server over a stand-in for the engine process; uploads lie in the `folder`."""
+    with pytest.MonkeyPatch.context() as patch, socket.socket() as free:
+        patch.delenv("GRADIO_TEMP_DIR", raising=False)
+        patch.setattr(tempfile, "tempdir", str(folder))
+        patch.setattr(select, "engine", lambda load, *_: EngineProcess(load, does_nothing))
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+        free.close()
+        one = serve("127.0.0.1", port, block=False, environment=Environment.read({"DRAFTSCOPE_LOG": "off"}))
+        engine: Any = one.admission.engine
+        assert engine.wait_ready(PATIENCE_S).phase == "ready"
+        yield one
+        one.close()
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    with idle_server(tmp_path) as one:
+        yield one

@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 
 from draftscope_app.serve.hosts import OwnNames, known_names
 
-NAMES = known_names("0.0.0.0", "https://proxy.example/behind", "box.example, other.example")
+NAMES = known_names("0.0.0.0", "https://proxy.example/behind", "box.example, port.example:8443")
 
 
 async def _here(request: object) -> PlainTextResponse:
@@ -38,6 +38,8 @@ def client() -> TestClient:
         (f"{socket.gethostname()}:7860", None),
         ("box.example", "https://box.example"),
         ("proxy.example", "https://proxy.example"),
+        ("box.example", "https://box.example:443"),
+        ("127.0.0.1:7860", "https://port.example:8443"),
         ("127.0.0.1:7860", "https://proxy.example"),  # a proxy that renames the host and leaves the origin
     ],
 )
@@ -58,6 +60,16 @@ def test_its_own_names_and_addresses_are_answered(client: TestClient, host: str,
         ("localhost:7860", "http://evil.com", "A page of http://evil.com may not"),
         ("localhost:7860", "http://localhost:9999", "may not"),
         ("127.0.0.1:7860", "http://10.0.0.1", "may not"),
+        ("127.0.0.1:7860", "http://127.0.0.1:9999", "may not"),  # another program on this machine, as are those below
+        ("127.0.0.1:7860", "http://127.0.0.1", "may not"),
+        ("127.0.0.1:7860", "https://127.0.0.1:7860", "may not"),
+        ("127.0.0.1", "https://127.0.0.1", "may not"),
+        ("127.0.0.1:7860", "http://localhost:7860", "may not"),
+        ("[::1]:7860", "http://[::1]:9999", "may not"),
+        ("127.0.0.1:7860", "http://127.0.0.1:none", "may not"),
+        ("127.0.0.1:7860", f"http://{socket.gethostname()}:9999", "may not"),
+        ("127.0.0.1:7860", "https://proxy.example:9999", "may not"),
+        ("127.0.0.1:7860", "https://port.example", "may not"),
         ("localhost:7860", "null", "may not"),
     ],
 )

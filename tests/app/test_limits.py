@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
-import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import gradio as gr
-import httpx
 import pytest
 
 from draftscope.base.errors import DraftscopeError
-from draftscope_app.engine import select
 from draftscope_app.engine.admission import Admission, refuse_long
-from draftscope_app.engine.config import Environment, Limits
+from draftscope_app.engine.config import Limits
 from draftscope_app.engine.messages import EngineStatus, Job
 from draftscope_app.engine.notice import Notice
-from draftscope_app.engine.process import EngineProcess
 from draftscope_app.engine.sessions import REMOVED, Visitors
 from draftscope_app.page import page
 from draftscope_app.page.controls import defaults
@@ -30,10 +24,8 @@ from draftscope_app.page.layout import Widgets
 from draftscope_app.page.listeners.runs import RunListeners
 from draftscope_app.page.shared import Shared
 from draftscope_app.serve import api
-from draftscope_app.serve.server import Served, serve
+from draftscope_app.serve.server import Served
 from tests.app.test_host import call
-from tests.support.runs import PATIENCE_S
-from tests.support.stand_ins import does_nothing
 
 # Texts.
 
@@ -158,21 +150,6 @@ def test_a_call_without_a_session_is_nobody_elses() -> None:
 # A whole server, over a stand-in for the engine process.
 
 
-@pytest.fixture
-def served(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Served]:
-    monkeypatch.delenv("GRADIO_TEMP_DIR", raising=False)
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(select, "engine", lambda load: EngineProcess(load, does_nothing))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    one = serve("127.0.0.1", port, block=False, environment=Environment.read({"DRAFTSCOPE_LOG": "off"}))
-    engine: Any = one.admission.engine
-    assert engine.wait_ready(PATIENCE_S).phase == "ready"
-    yield one
-    one.close()
-
-
 def waits(pid: int) -> int:
     """How often the threads of a process have waited for something: their voluntary context switches."""
     statuses = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/status")]
@@ -193,10 +170,3 @@ def test_uploads_lie_in_a_folder_of_the_servers_own_and_go_with_it(served: Serve
     served.close()
     assert not folder.exists()
     assert "GRADIO_TEMP_DIR" not in os.environ
-
-
-def test_a_server_that_loads_models_answers_to_its_own_names_only(served: Served) -> None:
-    """A site that resolves to 127.0.0.1 could have loaded models here."""
-    assert httpx.get(f"{served.url}/healthz").status_code == 200
-    assert httpx.get(f"{served.url}/healthz", headers={"Host": "evil.com"}).status_code == 403
-    assert httpx.get(f"{served.url}/healthz", headers={"Origin": "http://evil.com"}).status_code == 403

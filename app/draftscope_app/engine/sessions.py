@@ -191,6 +191,13 @@ class Visitors:
         if visitor is not None:
             visitor.leave()
 
+    def left_tab(self, token: str) -> None:
+        """The page with this tab's token was closed, or is being reloaded."""
+        with self._lock:
+            known = TOKEN.fullmatch(token) and [v for v in self._visitors.values() if compare_digest(v.token, token)]
+        for visitor in known or ():
+            visitor.leave()
+
     def models_changed(self) -> None:
         """Runs so far were decoded by other models and cannot be forked any more."""
         with self._lock:

@@ -12,9 +12,10 @@ from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from draftscope.base.errors import DraftscopeError
+from draftscope_app.serve.bodies import replayed
 
 PATHS = ("/call/decode", "/run/decode", "/api/decode")
 EXAMPLE = '{"data": ["Once upon a time"]}'
@@ -38,7 +39,7 @@ class FilledIn:
             return
         headers = [pair for pair in scope["headers"] if pair[0] != b"content-length"]
         length = (b"content-length", str(len(body)).encode())
-        await self._app({**scope, "headers": [*headers, length]}, _read(body, receive), send)
+        await self._app({**scope, "headers": [*headers, length]}, replayed(body, receive), send)
 
     def filled(self, body: bytes) -> dict[str, Any]:
         """The call with all of its values. Raises `DraftscopeError` for what is none."""
@@ -57,16 +58,3 @@ class FilledIn:
             )
         filled: dict[str, Any] = call | {"data": [*values, *self._defaults[len(values) - 1 :]]}
         return filled
-
-
-def _read(body: bytes, receive: Receive) -> Receive:
-    """Gives the body once, then whatever else comes."""
-    sent: list[bool] = []
-
-    async def read() -> Message:
-        if sent:
-            return await receive()
-        sent.append(True)
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    return read

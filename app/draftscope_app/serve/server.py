@@ -9,7 +9,6 @@ import multiprocessing
 import os
 import signal
 import socket
-import tempfile
 import threading
 import time
 from contextlib import suppress
@@ -25,8 +24,9 @@ from draftscope_app.engine.admission import Admission
 from draftscope_app.engine.config import Environment
 from draftscope_app.engine.opening import is_chat
 from draftscope_app.engine.sessions import Visitors
-from draftscope_app.serve import health, hosts
+from draftscope_app.serve import bodies, errors, health, heartbeats, hosts
 from draftscope_app.serve.network import EVERYWHERE, local_address, network_address
+from draftscope_app.serve.uploads import BoundedUploads, Uploads
 
 if TYPE_CHECKING:
     import gradio as gr
@@ -107,7 +107,12 @@ def _launch(
         lets_load = environment.lets_load(host) and select.profile() == "own"
         names = hosts.known_names(host, environment.root_path, environment.allowed_hosts)
         guards = [Middleware(hosts.OwnNames, names)] if lets_load else []
-        guards.append(Middleware(calls.FilledIn, api.defaults()))
+        guards += [
+            Middleware(heartbeats.NoHeartbeats),
+            Middleware(BoundedUploads, environment.most_upload_mb * 2**20),
+            Middleware(bodies.BoundedBodies, environment.most_text),
+            Middleware(calls.FilledIn, api.defaults()),
+        ]
         visitors = Visitors(most_bytes=environment.most_kept_mb * 2**20)
         own = select.profile() == "own"  # not on ZeroGPU, whose lent GPU would wait for the servers
         known = servers.KnownServers(
@@ -119,14 +124,15 @@ def _launch(
             gradio.events.api(api.endpoint(admission, visitors), api_name="decode", concurrency_limit=None)
         demo.queue(default_concurrency_limit=EVENTS_AT_ONCE)
         _poll_less(demo)
+        errors.keep_texts_out()
         demo.launch(
             server_name=host, server_port=port, root_path=environment.root_path,
             inbrowser=open_browser, quiet=True, show_error=False, ssr_mode=False, pwa=False,
             theme=theme.gradio_theme(), css=theme.page_css(), footer_links=[], run_history=False,
             head=page.head(network_address(host, port), chat),
             max_file_size=f"{environment.most_upload_mb}mb", mcp_server=select.speaks_mcp(), prevent_thread_lock=True,
-            app_kwargs={"routes": health.routes(admission), "middleware": guards},
-            state_session_capacity=SESSIONS,
+            app_kwargs={"routes": [*health.routes(admission), *heartbeats.routes(visitors)], "middleware": guards},
+            state_session_capacity=SESSIONS, enable_monitoring=False,
         )  # fmt: skip
         return demo
 
@@ -138,26 +144,6 @@ def _poll_less(demo: gr.Blocks) -> None:
     On an idle server that takes 5% of a core. Gradio has no setting for it, only these attributes."""
     demo._queue.sleep_when_free = QUEUE_POLL_S
     demo._queue.progress_update_sleep_when_free = PROGRESS_POLL_S
-
-
-class Uploads:
-    """The folder for files that visitors upload: a temporary one for each server, unless the environment names one."""
-
-    VARIABLE = "GRADIO_TEMP_DIR"
-
-    def __init__(self) -> None:
-        self._own: tempfile.TemporaryDirectory[str] | None = None
-
-    def open(self) -> None:
-        if not os.environ.get(self.VARIABLE):
-            self._own = tempfile.TemporaryDirectory(prefix="draftscope-", ignore_cleanup_errors=True)
-            os.environ[self.VARIABLE] = self._own.name
-
-    def close(self) -> None:
-        if self._own is not None:
-            if os.environ.get(self.VARIABLE) == self._own.name:
-                del os.environ[self.VARIABLE]
-            self._own.cleanup()
 
 
 class Served:

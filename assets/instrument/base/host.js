@@ -36,6 +36,11 @@ export function resumeRun(token) {
   if (hostCan("resume")) host.trigger("resume", { asked: token });
 }
 
+/** Says that the page with this token is closed, reloaded or left. The browser sends it even then. */
+export function leavePage(token) {
+  if (hostCan("resume")) navigator.sendBeacon(new URL("left", document.baseURI), token);
+}
+
 /** The host's controls, with what a lesson asks to try. */
 export const attempted = (names, values) => withSettings(names, values, wanted);
 

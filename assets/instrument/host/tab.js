@@ -3,7 +3,7 @@
 // It lies in the tab's storage only from the moment a page is left until the next one opens: the copy of a tab would
 // otherwise have the token of the tab that it was copied from.
 
-import { resumeRun } from "../base/host.js";
+import { leavePage, resumeRun } from "../base/host.js";
 
 const KEY = "draftscope-tab";
 let token = "";
@@ -22,6 +22,7 @@ const fresh = () =>
   [...crypto.getRandomValues(new Uint8Array(16))].map((b) => b.toString(16).padStart(2, "0")).join("");
 
 function leave() {
+  leavePage(token);
   try {
     sessionStorage.setItem(KEY, token);
   } catch {

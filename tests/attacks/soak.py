@@ -1,30 +1,26 @@
-"""A soak that anybody can repeat: `python -m tests.loadtest.soak` (six clients, 2,000 runs or 30 minutes).
+"""A soak that anybody can repeat: visitors who press Run again and again, with memory at intervals.
 
-Starts a server of its own on the embedded pair. Every client presses Run again and again as the page does, with a
-drafter and settings drawn from a seed; a sixth of the runs is cancelled by leaving in the middle. What must hold: the
-memory of both processes is flat after the first tenth of the runs, every greedy text is plain's of the same run except
-at a tie in 16 bit, and no client ever gets an event of another one's run.
+Each draws drafter and settings from a seed; a sixth of the runs is cancelled by leaving in the middle. What must hold:
+the memory of both processes is flat after the first tenth of the runs, every greedy text is plain's of the same run
+except at a tie in 16 bit, and nobody ever gets an event of another one's run.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import os
 import random
-import sys
-import tempfile
 import time
 from collections import Counter
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import httpx
 
-from tests.loadtest.load import RUN_S, Server, Visitor
+from tests.attacks.outcome import Outcome
+from tests.attacks.server import Server
+from tests.attacks.visitor import Visitor, client
 
-CLIENTS, RUNS, MINUTES = 6, 2000, 30.0
+CLIENTS, SEED, INTERVALS = 6, 1, 10
 CANCELLED = 1 / 6
 TIE = 0.1  # logits of a 16-bit model
 MOST_GROWTH_MB = 60.0  # of each process, after the first tenth: caches of kernels and of tokens fill up
@@ -94,16 +90,15 @@ async def one(
     return ("tied", "") if tied else ("whole", f"a greedy text is not plain's from token {parted} on")
 
 
-async def client_of(number: int, server: Server, tally: Tally, asked: argparse.Namespace, until: float) -> None:
-    dice = random.Random(asked.seed * 1000 + number)
-    limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
-    async with httpx.AsyncClient(base_url=server.url, timeout=RUN_S, limits=limits) as client:
-        config = (await client.get("/config")).json()
-        while tally.runs < asked.runs and time.monotonic() < until:
+async def client_of(number: int, server: Server, tally: Tally, until: float) -> None:
+    dice = random.Random(SEED * 1000 + number)
+    async with client(server.url) as opened:
+        config = server.config()
+        while time.monotonic() < until:
             tally.runs += 1
             count, settings = tally.runs, drawn(dice)
             try:
-                outcome, wrong = await one(client, config, settings, dice.random() < CANCELLED)
+                outcome, wrong = await one(opened, config, settings, dice.random() < CANCELLED)
             except RuntimeError as error:  # a sentence of the server
                 outcome, wrong = "refused", str(error)
             tally.outcomes[outcome] += 1
@@ -124,40 +119,27 @@ def grown(memory: list[tuple[int, float, float]]) -> tuple[float, float]:
     return middle(last, 1) - middle(first, 1), middle(last, 2) - middle(first, 2)
 
 
-async def soaked(server: Server, asked: argparse.Namespace) -> Tally:
-    tally, until = Tally(), time.monotonic() + 60 * asked.minutes
-    await asyncio.gather(*(client_of(number, server, tally, asked, until) for number in range(asked.clients)))
-    return tally
-
-
-def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--clients", type=int, default=CLIENTS)
-    parser.add_argument("--runs", type=int, default=RUNS)
-    parser.add_argument("--minutes", type=float, default=MINUTES)
-    parser.add_argument("--seed", type=int, default=1)
-    asked = parser.parse_args(arguments)
-    with tempfile.TemporaryDirectory(prefix="draftscope-soak-") as folder:
-        server = Server(Path(folder) / "log", asked.clients + 2)
-        try:
-            server.wait_ready()
-            began, load = time.monotonic(), os.getloadavg()[0]
-            tally = asyncio.run(soaked(server, asked))
-            took = time.monotonic() - began
-        finally:
-            server.end()
+def attack(server: Server, minutes: float, clients: int = CLIENTS) -> Outcome:
+    """For so many minutes; prints the memory ten times."""
+    tally = asyncio.run(_soaked(server, minutes, clients))
     page, engine = grown(tally.memory)
-    outcomes = ", ".join(f"{count} {name}" for name, count in sorted(tally.outcomes.items()))
-    print(f"{asked.clients} clients, seed {asked.seed}: {outcomes} in {took / 60:.1f} min; load {load:.1f} before, "
-          f"{os.getloadavg()[0]:.1f} after")  # fmt: skip
-    print(f"memory at the end: page {tally.memory[-1][1]:.0f} MB ({page:+.0f} after the first tenth), "
-          f"engine {tally.memory[-1][2]:.0f} MB ({engine:+.0f})")  # fmt: skip
     for wrong in tally.wrong:
         print(f"WRONG: {wrong}")
-    held = not tally.wrong and max(page, engine) < MOST_GROWTH_MB
-    print("every expectation held" if held else "an expectation did not hold")
-    return 0 if held else 1
+    outcomes = ", ".join(f"{count} {name}" for name, count in sorted(tally.outcomes.items()))
+    found = (
+        f"{outcomes}; page {page:+.0f} MB and engine {engine:+.0f} MB after the first tenth; {len(tally.wrong)} wrong"
+    )
+    return Outcome(
+        f"{minutes:g} minutes of {clients} visitors", not tally.wrong and max(page, engine) < MOST_GROWTH_MB, found
+    )
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+async def _soaked(server: Server, minutes: float, clients: int) -> Tally:
+    tally, until = Tally(), time.monotonic() + 60 * minutes
+    everybody = [asyncio.create_task(client_of(number, server, tally, until)) for number in range(clients)]
+    for interval in range(INTERVALS):
+        await asyncio.sleep(max(until - time.monotonic(), 0.0) / (INTERVALS - interval))
+        page, engine = server.memory_mb()
+        print(f"soak, {tally.runs} runs: page {page:.0f} MB, engine {engine:.0f} MB", flush=True)
+    await asyncio.gather(*everybody)
+    return tally

@@ -1,4 +1,4 @@
-"""What the page costs: `python -m tests.loadtest.frames_bench`. Prints and saves; a test never asserts a time.
+"""What the page costs: `python -m tests.browser.frames_bench`. Prints and saves; a test never asserts a time.
 
 1. Frames of a recorded playback, four lanes, three of them with trees of 60 nodes, no engine. Three clocks, because a
    browser without a screen rounds the distance of frames to its own beat: that distance; the work of a frame, from its
@@ -37,7 +37,7 @@ from draftscope_app.engine.sessions import new_run_id
 from draftscope_app.page.bundle import presets
 from draftscope_app.page.controls import LANE
 from draftscope_app.serve.server import Served, serve
-from tests.loadtest.load import Visitor
+from tests.attacks.visitor import Visitor
 from tests.support.alone import Alone
 from tests.support.browsers import CHROMIUM, FLAGS
 from tests.support.framed import free_port

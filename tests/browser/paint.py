@@ -1,4 +1,4 @@
-"""From the start of the server to the first picture: `python -m tests.loadtest.paint` prints medians, asserts none.
+"""From the start of the server to the first picture: `python -m tests.browser.paint` prints medians, asserts none.
 
 Each start is a fresh server on the embedded pair and a fresh browser context, opened as soon as the page answers, while
 the models are still being loaded: as the first visitor of a Space that has just woken up. Then the same page once more,
@@ -17,7 +17,7 @@ from typing import Any
 
 from playwright.sync_api import sync_playwright
 
-from tests.loadtest.load import Server
+from tests.attacks.server import Server
 from tests.support.browsers import CHROMIUM, FLAGS
 
 # Milliseconds since the navigation began: the recorded run is drawn (the frame after the one that found it), and a key
@@ -51,7 +51,7 @@ def painted(browser: Any, url: str) -> dict[str, float]:
 def start(browser: Any, folder: Path) -> dict[str, float]:
     """One fresh server: seconds of its two first visits."""
     began = time.monotonic()
-    server = Server(folder / "log", visitors=2)
+    server = Server(folder)
     try:
         server.wait_page()
         opened = time.monotonic() - began

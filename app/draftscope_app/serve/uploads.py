@@ -1,0 +1,124 @@
+"""Files that visitors upload: the folder that they lie in, and how much may come and stay.
+
+Gradio bounds the size of a file, but takes a thousand of them in one request, keeps what was uploaded for an hour, and
+never removes the part of a file whose upload broke off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from starlette.formparsers import MultiPartException
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from draftscope_app.serve.bodies import is_upload, stated_length
+
+AT_ONCE = 8  # uploads
+UPLOAD_S = 120.0  # within which one must have come
+KEPT, MOST_FILES = 8, 256  # files that stay: the bytes of so many of the largest, and how many
+BESIDE = 2**20  # bytes of a request beside its file
+FULL = f"{AT_ONCE} files are being uploaded, and this server takes no more at once; try again in a moment."
+SLOW = f"An upload must have come within {UPLOAD_S:.0f} s, and this one had not; load a smaller file."
+
+
+class Uploads:
+    """The folder: a temporary one for each server, unless the environment names one."""
+
+    VARIABLE = "GRADIO_TEMP_DIR"
+
+    def __init__(self) -> None:
+        self._own: tempfile.TemporaryDirectory[str] | None = None
+
+    def open(self) -> None:
+        if not os.environ.get(self.VARIABLE):
+            self._own = tempfile.TemporaryDirectory(prefix="draftscope-", ignore_cleanup_errors=True)
+            os.environ[self.VARIABLE] = self._own.name
+
+    def close(self) -> None:
+        if self._own is not None:
+            if os.environ.get(self.VARIABLE) == self._own.name:
+                del os.environ[self.VARIABLE]
+            self._own.cleanup()
+
+
+class BoundedUploads:
+    """Refuses an upload that is too large, takes too long, or is one of too many at once; and removes old files."""
+
+    def __init__(self, app: ASGIApp, most: int) -> None:
+        self._app, self._most = app, most
+        self._now = 0
+        self._kept: dict[str, int] = {}  # path -> bytes, the oldest first
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if not is_upload(scope):
+            await self._app(scope, receive, send)
+            return
+        if self._now >= AT_ONCE:
+            await JSONResponse({"error": FULL}, 503)(scope, receive, send)
+            return
+        if stated_length(scope) > self._most + BESIDE:
+            await JSONResponse({"error": self._large()}, 413)(scope, receive, send)
+            return
+        self._now += 1
+        try:
+            await self._app(scope, self._bounded(receive), self._remembering(send))
+        finally:
+            self._now -= 1
+
+    def _large(self) -> str:
+        """A sentence. Gradio makes "maximum allowed size" a 413, and a 400 of any other."""
+        most = f"{self._most / 2**20:g} MiB"
+        return f"The upload is larger than the maximum allowed size of {most}; save a shorter run, and load that."
+
+    def _bounded(self, receive: Receive) -> Receive:
+        """The upload as it comes. Gradio removes what has come when it gets this error, and at no other end."""
+        came, over, deadline = 0, False, asyncio.get_running_loop().time() + UPLOAD_S
+
+        async def read() -> Message:
+            nonlocal came, over
+            if over:
+                return await receive()
+            try:
+                async with asyncio.timeout_at(deadline):
+                    message = await receive()
+            except TimeoutError:
+                raise MultiPartException(SLOW) from None
+            came += len(message.get("body", b""))
+            if came > self._most + BESIDE:
+                raise MultiPartException(self._large())
+            if message["type"] == "http.disconnect":
+                raise MultiPartException("The upload broke off; load the file again.")
+            over = not message.get("more_body", False)
+            return message
+
+        return read
+
+    def _remembering(self, send: Send) -> Send:
+        """Passes the answer on, which lists the paths of what was stored, and removes the oldest files."""
+        answer = bytearray()
+
+        async def pass_on(message: Message) -> None:
+            if message["type"] == "http.response.body":
+                answer.extend(message.get("body", b""))
+                if not message.get("more_body", False):
+                    self._keep(bytes(answer))
+            await send(message)
+
+        return pass_on
+
+    def _keep(self, answer: bytes) -> None:
+        with suppress(ValueError):  # a refusal of Gradio's
+            stored = json.loads(answer)
+            for path in stored if isinstance(stored, list) else ():
+                self._kept.pop(path, None)
+                self._kept[path] = Path(path).stat().st_size if Path(path).exists() else 0
+        while len(self._kept) > MOST_FILES or sum(self._kept.values()) > KEPT * self._most:
+            oldest = next(iter(self._kept))
+            del self._kept[oldest]
+            Path(oldest).unlink(missing_ok=True)

@@ -1,0 +1,34 @@
+"""Several tabs of one browser: it opens six connections to an address, for all of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.visit import Visit, visitor
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+OPEN, RUNNING = 6, 5
+
+
+def test_five_of_six_tabs_run_at_once(browser: Any, address: str) -> None:
+    """Each tab's heartbeat held a connection: with six tabs none of the runs began, and the sixth did not load."""
+    context = visitor(browser)
+    tabs = [Visit(context, address, "?temperature=1&max_new_tokens=160") for _ in range(OPEN)]
+    for tab in tabs:
+        tab.ready()
+    for tab in tabs[:RUNNING]:
+        tab.page.click("#ds-run")
+    for tab in tabs[:RUNNING]:
+        tab.until("e => e.store.source === 'live' && ['queued', 'running', 'solo'].includes(e.state)")
+    assert all(tab.ask("e => e.state") != "done" for tab in tabs[1:RUNNING])  # that is, at once
+    tabs[-1].page.reload()
+    tabs[-1].commit()
+    assert any(url.endswith("/left") for url in tabs[-1].requests)  # it holds no connection by whose end that is seen
+    for tab in tabs[:RUNNING]:
+        tab.until("e => e.store.lanes.length === 2 && e.store.lanes.every((lane) => lane.end)")
+        tab.close()
+    tabs[-1].close()
+    context.close()
