@@ -126,6 +126,7 @@ class Capturing:
 
     def __enter__(self) -> None:
         self._streams.synchronize(self._stream.device)
+        self._streams.count("capture")
         if threading.current_thread() is not threading.main_thread():
             self._streams.wrong.append("a capture beside the main thread's work")
         self._on.__enter__()

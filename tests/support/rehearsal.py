@@ -63,7 +63,8 @@ def written(
         rounds = sum(1 for _ in session.steps())
         if card is not None:
             counts = {
-                what: card.total(what) / rounds for what in ("read", "copy", "synchronise", "event", "launch", "replay")
+                what: card.total(what) / rounds
+                for what in ("read", "copy", "synchronise", "event", "launch", "replay", "capture")
             }
         tokens.append([list(transcript.tokens) for transcript in session.transcripts])
         del session
