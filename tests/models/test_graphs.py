@@ -86,7 +86,7 @@ def test_a_replay_gives_the_same_bits_as_the_eager_forward(batch: int) -> None:
         assert torch.equal(one, two)
     assert other.graphs is not None and not other.graphs.off
     assert recorder.recorded == 1  # chains and trees have the same shapes
-    assert recorder.replayed == 16  # once to compare, then for all forwards but the first
+    assert recorder.replayed == 15  # once to compare, then for all forwards but the first two
 
 
 @pytest.mark.parametrize("drafter", ["plain", "draft", "sampled-tree", "eagle3", "early-exit", "lookahead"])
@@ -209,7 +209,7 @@ def test_a_verification_is_one_graph(pair: Lab, drafter: str) -> None:
         torch.testing.assert_close(one[1], two[1], rtol=1e-4, atol=1e-7)
     assert target.graph_state == "on"
     forwards = target.counter.forwards - len(rules)  # without those of the prompts
-    assert recorder.replayed > 1.5 * forwards  # forwards and verifications
+    assert recorder.replayed > 1.3 * forwards  # forwards and verifications, each shape but for its first use
 
 
 def test_if_a_loop_cannot_be_recorded_its_forwards_still_are(pair: Lab) -> None:
@@ -250,7 +250,7 @@ def test_ballast_is_recorded_with_its_model() -> None:
     other.record_graphs(recorder)
     for one, two in zip(texts(plain, 2), texts(other, 2), strict=True):
         assert torch.equal(one, two)
-    assert recorder.replayed == 16
+    assert recorder.replayed == 15
 
 
 def test_adding_ballast_discards_existing_graphs() -> None:
@@ -302,8 +302,14 @@ def differs(forward: Callable[[], Outputs]) -> tuple[Outputs, Callable[[], objec
     return outputs, lambda: None
 
 
+def does_nothing(forward: Callable[[], Outputs]) -> tuple[Outputs, Callable[[], object]]:
+    """As a capture of one device's stream, where the model runs on another device."""
+    return forward(), lambda: None
+
+
 @pytest.mark.parametrize(
-    ("record", "why"), [(refuses, "not permitted when stream is capturing)"), (differs, "other bits")]
+    ("record", "why"),
+    [(refuses, "not permitted when stream is capturing)"), (differs, "other bits"), (does_nothing, "other bits")],
 )
 def test_a_model_that_cannot_be_recorded_stays_eager_with_a_reason(record: Any, why: str) -> None:
     plain = model()

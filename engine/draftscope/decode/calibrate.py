@@ -120,7 +120,7 @@ def quick_curve(pair: LoadedPair, cancelled: Callable[[], bool]) -> VerifyCurve 
     widths = [width for width in WIDTHS if width <= QUICK]
     cache = model.cache(1, context + widths[-1])
     works = [forward_of(model, cache, width, context) for width in widths]
-    times = interleaved(works, REPEATS // 2 + 1, cancelled)
+    times = interleaved(works, model.device, REPEATS // 2 + 1, cancelled)
     if not times:
         return None
     points = [
@@ -144,7 +144,9 @@ def _verify(model: Model, context: int, watch: Callable[[], None]) -> list[Verif
         cases += [(1, each) for each in others if each + 1 <= model.context and each != context]
         cache = model.cache(batch, max(width + each for width, each in cases))
         repeats = REPEATS if batch == 1 else REPEATS // 2 + 1  # large batches take longer and vary less
-        times = interleaved([forward_of(model, cache, width, each) for width, each in cases], repeats, cancelled)
+        times = interleaved(
+            [forward_of(model, cache, width, each) for width, each in cases], model.device, repeats, cancelled
+        )
         found += [
             Verify(width=width, batch=batch, context=tokens, ms=ms, noise=noise)
             for (width, tokens), (ms, noise) in zip(cases, times, strict=True)
@@ -167,9 +169,12 @@ def forward_of(model: Model, cache: SlotCache, width: int, context: int) -> Call
 
 
 def interleaved(
-    works: Sequence[Callable[[], object]], repeats: int, cancelled: Callable[[], bool] = lambda: False
+    works: Sequence[Callable[[], object]],
+    device: torch.device,
+    repeats: int,
+    cancelled: Callable[[], bool] = lambda: False,
 ) -> list[tuple[float, float]]:
-    """Median milliseconds of each piece of work and the standard error of that median; they run in turn.
+    """Median milliseconds of each piece of work on `device` and the standard error of that median; they run in turn.
 
     Nothing if `cancelled`, which is called before each.
     """
@@ -178,7 +183,7 @@ def interleaved(
         for work, taken in zip(works, times, strict=True):
             if cancelled():
                 return []
-            ms = _timed(work)
+            ms = _timed(work, device)
             if repeat >= WARM:
                 taken.append(ms)
     return [(statistics.median(taken), _error_of_median(taken)) for taken in times]
@@ -189,11 +194,11 @@ def _error_of_median(values: Sequence[float]) -> float:
     return float(ERROR_OF_MEDIAN * (high - low) / np.sqrt(len(values)))
 
 
-def _timed(work: Callable[[], object]) -> float:
+def _timed(work: Callable[[], object], device: torch.device) -> float:
     began = perf_counter()
     work()
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
     return (perf_counter() - began) * 1e3
 
 
@@ -268,5 +273,5 @@ def machine(model: Model) -> Machine:
     into = torch.empty_like(source)
     side = 4096 if model.device.type == "cuda" else 1024
     square = torch.ones((side, side), dtype=model.dtype, device=model.device)
-    (copy, _), (product, _) = interleaved([lambda: into.copy_(source), lambda: square @ square], 5)
+    (copy, _), (product, _) = interleaved([lambda: into.copy_(source), lambda: square @ square], model.device, 5)
     return Machine(copy_gb_s=2 * size / 1e6 / copy, matmul_gflop_s=2 * side**3 / 1e6 / product)

@@ -23,7 +23,12 @@ LOOK_AGAIN, SELDOM = 24, 96  # a draft after so many rounds without one, or the 
 
 
 class Length(ABC):
-    """One sequence's rule. In each round: `begin`, then `goes_on` after every drafted token, then `observe`."""
+    """One sequence's rule. In each round: `begin`, then `goes_on` after every drafted token, then `observe`.
+
+    `goes_on` gets an entropy of 0 unless the rule `reads_entropy`, which the device would have to compute.
+    """
+
+    reads_entropy = False
 
     def begin(self) -> bool:
         """Whether anything is drafted in this round."""
@@ -55,6 +60,7 @@ class Entropy(Length):
     """
 
     SHARE = 0.2
+    reads_entropy = True
 
     def __init__(self, threshold: float) -> None:
         self._threshold = threshold
@@ -181,8 +187,9 @@ class PerSequence(Lengths):
         return [rule.begin() for rule in self._rules]
 
     def go_on(self, going: list[bool], q: Sequence[float], entropy: Entropies) -> list[bool]:
-        each = zip(going, self._rules, q, entropy(), strict=True)
-        return [more and rule.goes_on(likely, flat) for more, rule, likely, flat in each]
+        flat = entropy() if any(rule.reads_entropy for rule in self._rules) else [0.0] * len(q)
+        each = zip(going, self._rules, q, flat, strict=True)
+        return [more and rule.goes_on(likely, nats) for more, rule, likely, nats in each]
 
     def observe(self, accepted: Sequence[int]) -> None:
         for rule, count in zip(self._rules, accepted, strict=True):

@@ -25,7 +25,7 @@ from draftscope.models.forward.compiled import CompiledLlama
 from draftscope.models.forward.decoder import covers as is_decoder
 from draftscope.models.forward.decoder import described
 from draftscope.models.forward.experts import layers as expert_layers
-from draftscope.models.forward.graphs import Call, GraphMode, Graphs, Outputs, Recorder, on_cuda
+from draftscope.models.forward.graphs import Call, GraphMode, Graphs, OnCuda, Outputs, Recorder
 from draftscope.models.forward.hybrid import Hybrid, HybridCache
 from draftscope.models.forward.hybrid import covers as is_hybrid
 from draftscope.models.forward.lean import LeanLlama
@@ -82,6 +82,7 @@ class Model:
         self._additive = self.dtype if config._attn_implementation == "eager" else None
         self.ballast: Ballast | None = None
         self.graphs: Graphs | None = None
+        self._graphs_of_first: dict[int, Graphs] = {}  # those of the models of its first layers, by their number
         self._set(capabilities)
 
     def _set(self, capabilities: Capabilities) -> None:
@@ -136,7 +137,8 @@ class Model:
         shallow.counter = ForwardCounter()
         shallow.graphs = None
         if self.graphs is not None:
-            shallow.record_graphs(self.graphs.record)
+            own = Graphs(self.graphs.record, self.graphs.off)
+            shallow.graphs = self._graphs_of_first.setdefault(count, own)  # so the next session finds them warm
         shallow._slot_bytes = memory.slot_bytes(shallow.network.config.get_text_config(), self.dtype)
         return shallow
 
@@ -144,7 +146,8 @@ class Model:
         """An empty cache of `capacity` slots for each of `batch` sequences. DraftscopeError if it does not fit."""
         if isinstance(self.run, Mamba2):
             return self.run.cache(batch, self.device)
-        memory.refuse_cache(self.name, batch, capacity, self._slot_bytes, self.device)
+        if self.graphs is None or self.graphs.kept(batch, capacity) is None:
+            self._make_room(batch, capacity)
         if isinstance(self.run, Hybrid):
             return self.run.cache(batch, capacity, self.device)
         side = self.ballast.shape.layers if self.ballast else 0
@@ -153,6 +156,12 @@ class Model:
         vector = WIDE if self.device.type == "cuda" else VECTOR  # the same sums with graphs and without
         spare = VECTOR if isinstance(self.run, CompiledLlama) else 0
         return SlotCache(self.layers, batch, capacity + spare, self.device, side, vector)
+
+    def _make_room(self, batch: int, capacity: int) -> None:
+        """Gives up memory that is kept for later sessions if a cache needs it. DraftscopeError if it does not fit."""
+        if self.graphs is not None and not memory.fits(batch * capacity * self._slot_bytes, self.device):
+            self.graphs.give_back()
+        memory.refuse_cache(self.name, batch, capacity, self._slot_bytes, self.device)
 
     def kept_bytes(self, tokens: int) -> int:
         """Bytes that a text of `tokens` tokens takes up in this model's cache; constant for a recurrent model."""
@@ -173,8 +182,11 @@ class Model:
         self._slot_bytes += shape.slot_values * size
         self.network.get_input_embeddings().register_forward_hook(lambda *call: call[2] + ballast(call[2]))
 
-    def record_graphs(self, record: Recorder = on_cuda) -> None:
-        """From now on, forwards of few rows are replayed from graphs; `graph_state` tells if and why they are not."""
+    def record_graphs(self, record: Recorder | None = None) -> None:
+        """From now on, forwards of few rows are replayed from graphs; `graph_state` tells if and why they are not.
+
+        `record` is for tests; None records on the model's CUDA device.
+        """
         off = ""
         if self.stateful:
             off = "the model keeps a state"
@@ -182,7 +194,10 @@ class Model:
             off = "the model is on several devices"
         elif expert_layers(self.network):
             off = "the model's experts are chosen in each forward"
-        self.graphs = Graphs(record, off)
+        elif self.ballast is not None and self.ballast.shape.experts:
+            off = "the ballast's experts are chosen in each forward"
+        self.graphs = Graphs(record or OnCuda(self.device), off)
+        self._graphs_of_first = {}
 
     @property
     def graph_mode(self) -> GraphMode:

@@ -30,7 +30,7 @@ class DynamicTree(Drafter):
     def __init__(self, parts: Parts[GrownTreeOptions], head: RecurrentHead, name: str) -> None:
         self.layers = head.layers
         self._name = name
-        self._rows = HeadRows(head, parts)
+        self._rows = HeadRows(head, parts, loops=False)
         self._options = parts.options
         self._device = parts.device
 

@@ -29,10 +29,12 @@ EVERYTHING = Reach()
 class HeadRows:
     """A recurrent head and its cache: true pairs stay, drafted ones are discarded."""
 
-    def __init__(self, head: RecurrentHead, parts: Parts[DrafterOptions]) -> None:
+    def __init__(self, head: RecurrentHead, parts: Parts[DrafterOptions], loops: bool) -> None:
+        """`loops`: `as_one_graph` is called, which needs memory that graphs can be recorded on."""
         self._head = head
+        self._graphs = head.graphs if loops else None
         self._sampling = parts.sampling
-        self._cache = head.cache(parts.batch, parts.capacity)
+        self._cache = head.cache(parts.batch, parts.capacity, loops)
         self._rows = [0] * parts.batch  # true pairs in the cache: row i is feature i and token i + 1
         nothing = head.shared.embedding.new_zeros((parts.batch, 1, len(head.layers) * head.shared.hidden))
         self._ahead = head.fuse(nothing) * 0  # [B, 1, h] the output for the newest true pair
@@ -51,7 +53,7 @@ class HeadRows:
 
     def select_rows(self, rows: list[int]) -> bool:
         """Keeps only `rows` of the batch; False if graphs were recorded for the whole batch."""
-        if self._head.graphs is not None:
+        if self._graphs is not None:
             return False
         assert self._pending_features is not None
         kept = torch.tensor(rows, device=self._ahead.device)
@@ -73,7 +75,7 @@ class HeadRows:
 
         `Graphs.loop` says what `call` may depend on. None if there are no graphs, or nothing has been read yet.
         """
-        graphs = self._head.graphs
+        graphs = self._graphs
         if (
             graphs is None
             or graphs.only_forwards
@@ -152,7 +154,7 @@ class RecurrentLevels(Levels):
         super().__init__(parts, counts, sampled=True, lengths=lengths)
         self.layers = head.layers
         self.step = f"{kind_of(head)} step"
-        self._rows = HeadRows(head, parts)
+        self._rows = HeadRows(head, parts, loops=True)
         self._features = torch.empty(0)  # [B, slots, h] of the newest level
 
     def begin(self, prompts: Sequence[list[int]], features: Tensor | None) -> None:
@@ -217,6 +219,7 @@ def _chain(kind: str, title: str, paper: str) -> DrafterInfo[ChainOptions]:
         create=create,
         options=ChainOptions,
         needs_head=kind,
+        loops=True,
     )
 
 
@@ -234,5 +237,6 @@ EAGLE3_SAMPLED_TREE = DrafterInfo(
     options=ShapeOptions,
     needs_head="eagle3",
     grows_trees=True,
+    loops=True,
 )
 MTP = _chain("mtp", "Multi-token prediction head, chain", "DeepSeek-V3 2412.19437, section 2.2")

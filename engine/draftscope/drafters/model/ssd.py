@@ -107,7 +107,13 @@ class Ssd(DraftModel):
         )
         if self._side is not None:
             self._side.wait_stream(torch.cuda.current_stream(self._device))
-        self._running = self._worker.submit(self._prepare, tree.tokens, tree.distributions, fan, uniforms)
+        graphs = self._model.graphs
+        if graphs is not None and graphs.missed:  # recorded here, because nothing else may run meanwhile
+            graphs.missed = False
+            self._running = Future()
+            self._running.set_result(self._prepare(tree.tokens, tree.distributions, fan, uniforms))
+            return
+        self._running = self._worker.submit(self._prepare_beside, tree.tokens, tree.distributions, fan, uniforms)
 
     def observe(self, outcome: Outcome) -> None:
         """Waits for the preparation, and keeps the accepted tokens that the draft has read."""
@@ -151,9 +157,16 @@ class Ssd(DraftModel):
         padded = torch.tensor([row + [-1] * (longest - len(row)) for row in rows], dtype=torch.long)
         self._cache.keep(padded.view(len(rows), longest).to(self._device), count, max(self._cached))
 
+    def _prepare_beside(
+        self, drafted: Tensor, distributions: Tensor, fan: list[int], uniforms: Tensor | None
+    ) -> Prepared:
+        """`_prepare` in the thread, which replays graphs but records none."""
+        with nullcontext() if self._model.graphs is None else self._model.graphs.only_replays():
+            return self._prepare(drafted, distributions, fan, uniforms)
+
     @torch.inference_mode()
     def _prepare(self, drafted: Tensor, distributions: Tensor, fan: list[int], uniforms: Tensor | None) -> Prepared:
-        """In the thread: reads the drafted chain [B, G], then drafts a chain for every outcome, level by level."""
+        """Reads the drafted chain [B, G], then drafts a chain for every outcome, level by level."""
         began = perf_counter()
         side: Any = torch.cuda.stream(self._side) if self._side is not None else nullcontext()
         with side:

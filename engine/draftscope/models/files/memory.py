@@ -53,9 +53,10 @@ def slot_bytes(config: Any, dtype: torch.dtype) -> int:
 
 
 def free_bytes(device: torch.device) -> int | None:
-    """Bytes that are free on a device now; None if unknown."""
+    """Bytes that are free on a device now, those included that torch keeps for itself; None if unknown."""
     if device.type == "cuda":
-        return torch.cuda.mem_get_info(device)[0]
+        kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return torch.cuda.mem_get_info(device)[0] + kept
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
         free = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
@@ -88,11 +89,17 @@ def refuse_weights(name: str, weights: int, cache: int, devices: list[torch.devi
     )
 
 
+def fits(needed: int, device: torch.device) -> bool:
+    """Whether a cache of so many bytes fits, or is too small to be checked."""
+    return needed < LEAST_CHECKED or (free := free_bytes(device)) is None or needed <= free
+
+
 def refuse_cache(name: str, batch: int, capacity: int, per_slot: int, device: torch.device) -> None:
     """Raises DraftscopeError if a cache of `capacity` slots for each of `batch` sequences does not fit in memory."""
     needed = batch * capacity * per_slot
-    if needed < LEAST_CHECKED or (free := free_bytes(device)) is None or needed <= free:
+    if fits(needed, device):
         return
+    free = free_bytes(device) or 0
     raise DraftscopeError(
         f"'{name}' needs {_gb(needed)} for a cache of {batch} x {capacity:,} tokens, but {_places([device])} has "
         f"{_gb(free)} free; shorten the prompt or request fewer new tokens."

@@ -2,15 +2,17 @@
 
 A forward of few rows is mostly kernel launches, each of which costs the host some microseconds; for a small model,
 especially a draft, this is most of its time. A graph is bound to memory addresses: its inputs are copied into its own
-tensors, and the cache's memory is reused by later sessions together with the graphs recorded on it. When a graph is
-recorded, its replay is compared bit by bit with the eager forward. If they differ, or the model cannot be recorded,
-everything stays eager and `off` gives the reason.
+tensors, and the cache's memory is reused by later sessions together with the graphs recorded on it. A shape is recorded
+when it comes a second time. Its replay is then compared bit by bit with the eager forward. If they differ, or the model
+cannot be recorded, everything stays eager and `off` gives the reason.
 """
 
 from __future__ import annotations
 
+import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -22,6 +24,7 @@ from draftscope.models.cache.slots import WIDE, SlotCache, Store
 
 WIDEST = 128  # rows; a wider forward is not dominated by launches
 FREE = 4  # blocks of cache memory kept for later sessions
+RECORDING = threading.Lock()  # CUDA records one graph of a process at a time, and no other thread may work meanwhile
 
 Outputs = tuple[Any, ...]  # tensors, or None
 Forward = Callable[[Tensor, Tensor, Tensor], Outputs]  # tokens, positions, mask
@@ -58,8 +61,8 @@ class GraphMode(Enum):
 class Graphs:
     """The graphs of one model.
 
-    `record` is `on_cuda`, or a test's replacement. `off` is the reason why nothing is recorded, `only_forwards` the
-    reason why only single forwards are; empty otherwise.
+    `record` is an `OnCuda`, or a test's replacement. `off` is the reason why nothing is recorded, `only_forwards` the
+    reason why only single forwards are; empty otherwise. `missed`: a thread that may only replay lacked a graph.
     """
 
     def __init__(self, record: Recorder, off: str = "") -> None:
@@ -68,7 +71,9 @@ class Graphs:
         self.record = record
         self._free: list[Block] = []
         self._lent: weakref.WeakKeyDictionary[SlotCache, Block] = weakref.WeakKeyDictionary()
-        self._in_loop = False  # whether a loop or verification is being run or recorded as one graph
+        self._seen: set[object] = set()  # shapes that were needed before
+        self.missed = False
+        self._thread = _Thread()
 
     @property
     def mode(self) -> GraphMode:
@@ -82,24 +87,44 @@ class Graphs:
         return f"{self.mode.value}: {why}" if why else self.mode.value
 
     def cache(self, layers: int, batch: int, capacity: int, device: torch.device, side: int) -> SlotCache:
-        """An empty cache that reuses the memory of an earlier one of this size if there is one."""
-        size = (batch, -(-capacity // WIDE) * WIDE)
-        block = next((block for block in self._free if block.size == size), None)
+        """An empty cache that reuses the memory of an earlier one, at least as large, if there is one."""
+        block = self.kept(batch, capacity)
         if block is None:
-            block = Block(size, (Store(layers), Store(side)))
+            block = Block((batch, -(-capacity // WIDE) * WIDE), (Store(layers), Store(side)))
         else:
             self._free.remove(block)
-        cache = SlotCache(layers, *size, device, side, WIDE, block.stores)
+            for store in block.stores:
+                store.clear()
+        cache = SlotCache(layers, *block.size, device, side, WIDE, block.stores)
         self._lent[cache] = block
         weakref.finalize(cache, self._take_back, block)
         return cache
+
+    def kept(self, batch: int, capacity: int) -> Block | None:
+        """The smallest free block that holds so many sequences and at least so many slots."""
+        fit = [block for block in self._free if block.size[0] == batch and block.size[1] >= capacity]
+        return min(fit, key=lambda block: block.size[1], default=None)
+
+    def give_back(self) -> None:
+        """Gives up the memory and the graphs that are kept for later sessions."""
+        self._free = []
+
+    @contextmanager
+    def only_replays(self) -> Iterator[None]:
+        """For a thread beside the main one: what has no graph yet runs eagerly, and no graph is recorded meanwhile."""
+        with RECORDING:
+            self._thread.only_replays = True
+            try:
+                yield
+            finally:
+                self._thread.only_replays = False
 
     def _take_back(self, block: Block) -> None:
         self._free = [*self._free, block][-FREE:]
 
     def forward(self, cache: SlotCache, call: Forward, key: object, inputs: tuple[Tensor, Tensor, Tensor]) -> Outputs:
         """`call(*inputs)` for the rows that `cache` is ready to write; `key` identifies all else it depends on."""
-        if self._in_loop or inputs[0].shape[1] > WIDEST:
+        if self._thread.in_loop or inputs[0].shape[1] > WIDEST:
             return call(*inputs)
 
         def with_slots(tokens: Tensor, positions: Tensor, mask: Tensor, slots: Tensor) -> Outputs:
@@ -111,13 +136,15 @@ class Graphs:
     def loop(self, cache: SlotCache, call: Call, key: object, inputs: tuple[Tensor, ...], rows: int) -> Outputs:
         """`call(*inputs)`, which runs several forwards of `rows` rows in all on a cache without open rows.
 
+        On an empty cache it runs eagerly, because its first forward then has no mask.
+
         It may depend only on `inputs`, `key` and the lengths of the texts. `key` must hold references to other tensors
         that it reads, so that they still exist at a replay. After a replay the caller must commit the cache's table.
         """
         table = cache.table
         bound, even, wide = table.bound, table.even, -(-(table.bound + rows) // WIDE)
         grows = wide != table.bound // WIDE + 1  # whether the view would grow within the loop
-        if grows:
+        if grows or bound == 0:
             return call(*inputs)
 
         def with_length(*inputs_and_length: Tensor) -> Outputs:
@@ -130,24 +157,34 @@ class Graphs:
         """`call(*inputs)`, which may depend only on `inputs` and `key`; its graph is kept with the cache's memory."""
         if self.only_forwards:
             return call(*inputs)
-        self._in_loop = True
+        self._thread.in_loop = True
         try:
             return self._replayed(cache, call, key, inputs)
         finally:
-            self._in_loop = False
+            self._thread.in_loop = False
 
     def _replayed(self, cache: SlotCache, call: Call, key: object, inputs: tuple[Tensor, ...]) -> Outputs:
         block = self._lent.get(cache)
         if self.off or block is None:
             return call(*inputs)
         key_and_shapes = (key, *(each.shape for each in inputs))
-        if key_and_shapes not in block.graphs:
-            return self._recorded(block, key_and_shapes, cache, call, inputs)
-        graph = block.graphs[key_and_shapes]
+        graph = block.graphs.get(key_and_shapes)
+        if graph is None:
+            if self._waits(key_and_shapes):
+                return call(*inputs)
+            with RECORDING:
+                return self._recorded(block, key_and_shapes, cache, call, inputs)
         for buffer, value in zip(graph.inputs, inputs, strict=True):
             buffer.copy_(value)
         graph.replay()
         return tuple(each if each is None else each.clone() for each in graph.outputs)
+
+    def _waits(self, key: object) -> bool:
+        """Whether this shape is not recorded now: it comes for the first time, or in a thread that only replays."""
+        self.missed |= self._thread.only_replays
+        new = key not in self._seen
+        self._seen.add(key)
+        return new or self._thread.only_replays
 
     def _recorded(self, block: Block, key: object, cache: SlotCache, call: Call, inputs: tuple[Tensor, ...]) -> Outputs:
         """The eager outputs. A graph that gives the same bits is kept for later calls of this shape."""
@@ -158,6 +195,7 @@ class Graphs:
         buffers = tuple(each.clone() for each in inputs)
         try:
             graph = Graph(buffers, *self.record(lambda: call(*buffers)))
+            _empty(graph, inputs)
             graph.replay()
         except (RuntimeError, NotImplementedError) as error:
             self._refuse(f"it cannot be recorded ({str(error).splitlines()[0]})")
@@ -169,20 +207,52 @@ class Graphs:
         return call(*inputs)  # again, because the replay overwrote the rows in the cache
 
     def _refuse(self, why: str) -> None:
-        if self._in_loop:
+        if self._thread.in_loop:
             self.only_forwards = why
         else:
             self.off = why
 
 
-def on_cuda(forward: Callable[[], Outputs]) -> tuple[Outputs, Callable[[], object]]:
-    """Records `forward` on the current CUDA device, after a warm-up on a side stream, which CUDA graphs require."""
-    stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        forward()
-    torch.cuda.current_stream().wait_stream(stream)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        outputs = forward()
-    return outputs, graph.replay
+class _Thread(threading.local):
+    """What one thread is doing."""
+
+    in_loop = False  # a loop or a verification is being run or recorded as one graph
+    only_replays = False
+
+
+def _empty(graph: Graph, inputs: tuple[Tensor, ...]) -> None:
+    """Zeros in its outputs, so that a replay that does nothing is noticed; outputs may be views of its inputs."""
+    for each in graph.outputs:
+        if each is not None:
+            each.zero_()
+    for buffer, value in zip(graph.inputs, inputs, strict=True):
+        buffer.copy_(value)
+
+
+class OnCuda:
+    """Records on one CUDA device, on a stream of its own, after a warm-up there, which CUDA graphs require.
+
+    All its graphs share the memory of their intermediate results, so no two of them may run at the same time.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._stream: Any = None
+        self._pool: Any = None
+
+    def __call__(self, forward: Callable[[], Outputs]) -> tuple[Outputs, Callable[[], object]]:
+        with torch.cuda.device(self._device):
+            before = torch.cuda.current_stream()
+            if self._stream is None:
+                self._stream, self._pool = torch.cuda.Stream(), torch.cuda.graph_pool_handle()  # type: ignore[no-untyped-call]
+            self._stream.wait_stream(before)
+            try:
+                with torch.cuda.stream(self._stream):
+                    forward()
+                before.wait_stream(self._stream)
+                graph = torch.cuda.CUDAGraph()
+                with torch.cuda.graph(graph, pool=self._pool, stream=self._stream):
+                    outputs = forward()
+            finally:
+                torch.cuda.set_stream(before)  # a capture that fails leaves its stream the current one
+        return outputs, graph.replay
