@@ -17,13 +17,13 @@ from draftscope.decode.lab import Lab
 from draftscope.drafters.settings import Settings
 from draftscope.measure.check import distribution_test, sampled_joint
 from draftscope.models import model as model_module
-from draftscope.models.architectures import CASES, WINDOW, Case, network, table, takes
 from draftscope.models.cache.slots import SlotCache, SlotTable
 from draftscope.models.model import Model
 from draftscope.models.probe import probed
 from draftscope.verify.tree import Topology, full, topology
 from tests.conftest import letters
 from tests.models.test_cache import CLOSE, fresh, path_to
+from tests.programs.architectures import CASES, WINDOW, Case, network, table, takes
 
 NAMES = {case.name: case for case in CASES}
 TREES = [case.name for case in CASES if case.takes == "trees"]
