@@ -18,7 +18,6 @@ from draftscope.decode.lab import Lab
 from draftscope.decode.pair import NamedHead
 from draftscope.drafters import TextDraftModel
 from draftscope.models.forward.ballast import BallastShape, pair_of
-from draftscope.models.forward.compiled import compile_if_faster
 from draftscope.models.heads import Head, RecurrentHead, SharedWeights, kind_of, load_head
 from draftscope.models.loading import embedded, known
 from draftscope.models.loading.checkpoints import (
@@ -75,8 +74,7 @@ def load(settings: _Call) -> Lab:
     On a CPU this sets torch's number of threads, which is the whole process's: to `threads`, or if that is None to the
     number with which this target's forward is fastest, leaving `spare_cores`. `Lab.close`, or leaving a `with` block of
     the lab, gives the old number back; so does a failure to load. On CUDA forwards are replayed from graphs
-    (`draftscope.models.forward.graphs`) unless `graphs` is False. `compiled` compiles forwards on a CPU
-    (`draftscope.models.forward.compiled`), which takes a minute; `Lab.compiled` says with what outcome.
+    (`draftscope.models.forward.graphs`) unless `graphs` is False.
 
     Raises `DraftscopeError` for a missing or damaged checkpoint, unequal vocabularies in a cascade, too little memory,
     or an unknown device.
@@ -186,12 +184,10 @@ def _equip(
 
 
 def _make_ready(lab: Lab, settings: LoadSettings) -> None:
-    """Measures the best number of threads on a CPU, compiles forwards if asked, and runs every drafter once."""
+    """Measures the best number of threads on a CPU, and runs every drafter once."""
     if settings.threads is None and lab.target.device.type == "cpu":
         choose_threads(lab.target, max(1, cores() - settings.spare_cores))
     lab.compiled = sorted({model.not_native for model in lab.models} - {""})
-    if settings.compiled:
-        lab.compiled += [compile_if_faster(model) for model in lab.models]
     _warm_up(lab)
 
 

@@ -21,7 +21,6 @@ from draftscope.models.capabilities import Capabilities
 from draftscope.models.counter import ForwardCounter
 from draftscope.models.files import memory
 from draftscope.models.forward.ballast import Ballast, BallastShape
-from draftscope.models.forward.compiled import CompiledLlama
 from draftscope.models.forward.decoder import covers as is_decoder
 from draftscope.models.forward.decoder import described
 from draftscope.models.forward.experts import layers as expert_layers
@@ -45,7 +44,6 @@ class ForwardMode(Enum):
 
     EAGER = ""
     NATIVE = "native"
-    COMPILED = "compiled"
     GRAPHS = "graphs"
 
 
@@ -151,8 +149,7 @@ class Model:
         if self.graphs is not None:
             return self.graphs.cache(self.layers, batch, capacity, self.device, side)
         vector = WIDE if self.device.type == "cuda" else VECTOR  # the same sums with graphs and without
-        spare = VECTOR if isinstance(self.run, CompiledLlama) else 0
-        return SlotCache(self.layers, batch, capacity + spare, self.device, side, vector)
+        return SlotCache(self.layers, batch, capacity, self.device, side, vector)
 
     def kept_bytes(self, tokens: int) -> int:
         """Bytes that a text of `tokens` tokens takes up in this model's cache; constant for a recurrent model."""
@@ -203,8 +200,6 @@ class Model:
     @property
     def forward_mode(self) -> ForwardMode:
         """How its forward runs."""
-        if isinstance(self.run, CompiledLlama):
-            return ForwardMode.COMPILED
         if isinstance(self.run, NativeDecoder):
             return ForwardMode.NATIVE
         return ForwardMode.EAGER if self.graph_mode is GraphMode.OFF else ForwardMode.GRAPHS
