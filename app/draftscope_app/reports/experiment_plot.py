@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 from draftscope_app.reports.bench_plots import DASHES, LINE_PX, OURS, PEER, PLAIN, empty_figure, marks
 from draftscope_app.reports.label_layout import Place, placed
 
-ChartJson = Mapping[str, Any]  # a `draftscope.claims.chart.Chart`
+ChartJson = Mapping[str, Any]  # a `draftscope.claims.charts.Chart`
 HEIGHT = 400
 NARROW = 36  # characters below a chart on a phone
 AT_ONE = {"color": PLAIN, "width": 1, "dash": "dot"}

@@ -1,12 +1,15 @@
-"""The charts of the experiments, from the files that commands wrote. Each returns None where its rows are missing."""
+"""The charts of the experiments, from the files that commands wrote. Each returns None where its rows are missing.
+
+A chart is plain values: what `claims --save` writes and a page draws.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from statistics import fmean, median
 
 from draftscope.advise.what_if import answer_ratio
-from draftscope.claims.chart import Chart, Line
 from draftscope.claims.evidence import Evidence, RowJson
 
 LENGTHS = (4, 8, 16, 32, 64, 128, 256, 512)
@@ -14,6 +17,33 @@ SPREAD = "Points are medians over kinds of text; bars reach from the slowest kin
 MEASURES = ("acceptance", "same most probable token")
 ENDS = ("median", "low", "high")
 OVER_PLAIN = "speedup over plain decoding"
+
+
+@dataclass(frozen=True)
+class Line:
+    """Points of one series; `low` and `high` are as long as `y`, or empty where there is no interval."""
+
+    name: str
+    x: Sequence[float | str]
+    y: Sequence[float]
+    low: Sequence[float] = ()
+    high: Sequence[float] = ()
+    modelled: bool = False  # not run
+    text: Sequence[str] = ()  # more about each point
+
+
+@dataclass(frozen=True)
+class Chart:
+    """`note` says in a sentence what is shown, and what its intervals are."""
+
+    x: str
+    y: str
+    note: str
+    lines: Sequence[Line]
+    ratio: bool = False  # y is over plain decoding, which is 1
+    log_x: bool = False
+    log_y: bool = False
+    joined: bool = True  # points of a series belong to one curve
 
 
 def by_batch(evidence: Evidence) -> Chart | None:
