@@ -27,7 +27,7 @@ ELSEWHERE = {"node_modules", "vendor", "__pycache__"}  # not written here
 class House(BaseModel, extra="forbid"):
     """The figures. All are better when they are smaller."""
 
-    source_lines: int = Field(description="engine, app and assets/instrument: Python, JavaScript, CSS")
+    source_lines: int = Field(description="engine, app and assets/instrument: Python, JavaScript, CSS, HTML")
     test_lines: int = Field(description="tests without tests/programs")
     program_lines: int = Field(description="tests/programs: what only developers run")
     python_modules: int = Field(description="of engine and app")
@@ -65,7 +65,7 @@ def count_house(root: Path = ROOT) -> House:
 
 def files(folder: Path) -> list[Path]:
     """The source files below a folder, without packages of others."""
-    paths = (path for path in folder.rglob("*") if path.suffix in {".py", ".js", ".css"} and path.is_file())
+    paths = (path for path in folder.rglob("*") if path.suffix in {".py", ".js", ".css", ".html"} and path.is_file())
     return sorted(path for path in paths if ELSEWHERE.isdisjoint(path.relative_to(folder).parts))
 
 
