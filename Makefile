@@ -9,7 +9,7 @@ MODULES := $(JAVASCRIPT)/node_modules
 ESLINT := $(BIN)/node $(MODULES)/eslint/bin/eslint.js --config $(JAVASCRIPT)/eslint.config.js assets/instrument $(JAVASCRIPT)
 PRETTIER := $(BIN)/node $(MODULES)/prettier/bin/prettier.cjs --config $(JAVASCRIPT)/prettier.json assets/instrument $(JAVASCRIPT)
 
-.PHONY: run test test-all lint types javascript style format bench attack gpu space-test servers-test interop clean
+.PHONY: run test test-all lint types javascript style house format bench attack gpu space-test servers-test interop clean
 
 # Opens on SmolLM2, which it downloads once; on the embedded pair where it cannot, or with TARGET=embedded.
 run: $(READY)
@@ -27,7 +27,7 @@ test-all: lint
 	$(PYTEST) -m "not real_servers"
 
 lint: $(READY) $(MODULES)/.ready
-	$(MAKE) --no-print-directory --jobs 2 --output-sync=target types javascript style
+	$(MAKE) --no-print-directory --jobs 2 --output-sync=target types javascript style house
 
 types:
 	$(BIN)/mypy
@@ -40,6 +40,10 @@ style:
 	$(BIN)/ruff check engine app tests
 	$(BIN)/ruff format --check engine app tests
 	$(BIN)/lint-imports
+
+# Lines, modules, and names that say nothing: none may grow unnoticed. SAVE=1 saves the figures of the working tree.
+house: $(READY) $(MODULES)/.ready
+	$(BIN)/python -m tests.programs.house $(if $(SAVE),--save)
 
 format: $(READY) $(MODULES)/.ready
 	$(BIN)/ruff format engine app tests

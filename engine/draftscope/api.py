@@ -293,8 +293,8 @@ def load(settings: LoadCall) -> Engine:
     On a CPU this sets torch's number of threads, which is the whole process's: to `threads`, or if that is None to the
     number with which this target's forward is fastest, leaving `spare_cores`. `Engine.close`, or leaving a `with` block
     of the engine, gives the old number back; so does a failure to load. On CUDA forwards are replayed from graphs
-    (`draftscope.models.forward.graphs`) unless `graphs` is False. `compiled` compiles forwards on a CPU
-    (`draftscope.models.forward.compiled`), which takes a minute; `Engine.compiled` says with what outcome.
+    (`draftscope.models.forward.graphs`) unless `graphs` is False. `Engine.compiled` says why a forward is
+    not compiled on a CPU.
 
     Raises `DraftscopeError` for a missing or damaged checkpoint, unequal vocabularies in a cascade, too little memory,
     or an unknown device.

@@ -32,7 +32,7 @@ def test_every_claim_is_shown_with_its_command() -> None:
 def test_a_verdict_is_hidden_until_it_is_predicted_and_one_without_a_measurement_is_not() -> None:
     values = [saved.values(claim, claim.judged(Evidence())) for claim in CLAIMS[:2]]
     values[0] |= {"verdict": "holds", "found": "6 of 6"}
-    first, second = re.findall(r"<li .*?</li>", claims({"machine": {}, "claims": values}))
+    first, second = re.findall(r"<li .*?</li>", claims({"machine": {}, "claims": values}), re.DOTALL)
     assert "data-guess" in first and '<div class="ds-found" hidden>' in first
     assert "data-guess" not in second and '<div class="ds-found">' in second and "Not measured yet" in second
 

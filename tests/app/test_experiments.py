@@ -16,8 +16,8 @@ import gradio as gr
 import pytest
 
 from draftscope.base.assets import assets
-from draftscope.claims import durations, saved
-from draftscope.claims.chart import Chart, Line
+from draftscope.claims import saved
+from draftscope.claims.charts import Chart, Line
 from draftscope.claims.evidence import Evidence
 from draftscope.claims.experiments import EXPERIMENTS, find
 from draftscope_app.engine import commands
@@ -213,12 +213,12 @@ def listeners(own_form: ExperimentForm) -> ExperimentListeners:
 def test_every_experiment_that_can_be_run_says_how_long_it_takes() -> None:
     for experiment in EXPERIMENTS:
         if all(map(commands.runnable, experiment.commands)):
-            assert 10 <= durations.expected(experiment.commands) < listener.MOST_S
+            assert 10 <= experiment.expected_s < listener.MOST_S
 
 
 def test_progress_says_how_much_is_left() -> None:
     memory = find("Memory")
-    assert memory is not None and durations.expected(memory.commands) == 85
+    assert memory is not None and memory.expected_s == 85
     shown = [view.progress(memory, at, spent, 600) for at, spent in ((0, 10), (1, 90), (1, 200))]
     assert "command 1 of 2: 10 s so far, about 75 s left" in shown[0] and 'value="0.118"' in shown[0]
     assert "command 2 of 2: 90 s so far, almost done" in shown[1] and memory.commands[1] in shown[1]

@@ -36,8 +36,8 @@ from draftscope.trace.glossary import GLOSSARY
 from draftscope_app.page import bundle
 from draftscope_app.page.controls import LANE, names
 from draftscope_app.page.runs import lessons
-from draftscope_app.recordings import record_lessons, record_servers, sweep
 from tests.conftest import random_heads, random_llama
+from tests.programs import record_lessons, record_servers, record_sweep
 from tests.servers.stubs import Habits, stub
 from tests.servers.test_audit_command import writer
 from tests.support.alone import Alone
@@ -104,7 +104,7 @@ def recorded(written: Path, of_servers: tuple[list[AnyEvent], list[AuditTold]]) 
 
 
 @pytest.fixture(scope="module")
-def swept(written: Path) -> dict[str, list[sweep.Swept]]:
+def swept(written: Path) -> dict[str, list[record_sweep.Swept]]:
     """Every lesson's sweep, on the tiny random pair, smaller."""
     return {name: sweeps_of(written / f"{name}.sweep.jsonl") for name in record_lessons.SWEPT}
 
@@ -114,15 +114,15 @@ def audited(of_servers: tuple[list[AnyEvent], list[AuditTold]]) -> dict[str, lis
     return {record_servers.NAME: of_servers[1]}
 
 
-def sweeps_of(path: Path) -> list[sweep.Swept]:
-    return [sweep.Swept.model_validate_json(line) for line in path.read_text().splitlines()]
+def sweeps_of(path: Path) -> list[record_sweep.Swept]:
+    return [record_sweep.Swept.model_validate_json(line) for line in path.read_text().splitlines()]
 
 
 def taught(
     path: Path,
     own: list[AnyEvent],
     runs: dict[str, list[AnyEvent]],
-    sweeps: Mapping[str, list[sweep.Swept]],
+    sweeps: Mapping[str, list[record_sweep.Swept]],
     audits: Mapping[str, list[AuditTold]],
 ) -> Path:
     """A page over `own` whose lessons come from `runs`: the player as the real page hosts it, without a server."""
@@ -150,7 +150,7 @@ def own_run(pair: Lab) -> list[AnyEvent]:
 def school(
     own_run: list[AnyEvent],
     recorded: dict[str, list[AnyEvent]],
-    swept: dict[str, list[sweep.Swept]],
+    swept: dict[str, list[record_sweep.Swept]],
     audited: dict[str, list[AuditTold]],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Path:
@@ -172,7 +172,7 @@ def test_the_shipped_recordings_are_those_of_the_command_and_small() -> None:
 
 def test_the_shipped_sweeps_are_those_of_the_command() -> None:
     for name, plan in record_lessons.SWEPT.items():
-        runs = [sweep.Swept(**run) for run in lessons.swept(name)]
+        runs = [record_sweep.Swept(**run) for run in lessons.swept(name)]
         for batch in plan.batches:
             own = [(run.drafter, run.gamma) for run in runs if run.batch == batch]
             assert own == [("plain", None), *(("draft", gamma) for gamma in plan.gammas)] * plan.repeats
@@ -199,7 +199,7 @@ def test_a_sweep_that_is_not_whole_is_refused(pair: Lab) -> None:
         drafters=("draft",), gammas=(2,), temperatures=(1.0,), batches=(1,), tokens=10_000, repeats=1, peers=False
     )
     with pytest.raises(DraftscopeError):
-        sweep.measure(pair, plan, ["abc"])
+        record_sweep.measure(pair, plan, ["abc"])
 
 
 def test_every_lesson_has_a_recording_and_every_recording_a_lesson() -> None:
@@ -373,8 +373,9 @@ def test_pointing_at_a_row_of_the_mask_lights_its_ancestors(browser: Any, school
 def test_shipped_lessons_open_on_what_one_can_see(browser: Any, own_run: list[AnyEvent], tmp_path: Path) -> None:
     """Lesson 3 on a word, lesson 6 on a tree; and a text of 28 pixels on a projector."""
     shipped = {name: list(lessons.events(name)) for name in lessons.names()}
-    path = taught(tmp_path / "run.html", own_run, shipped, {"when": [sweep.Swept(**r) for r in lessons.swept("when")]},
-                  {"servers": [AuditTold(**told) for told in lessons.audited("servers")]})  # fmt: skip
+    sweeps = {"when": [record_sweep.Swept(**run) for run in lessons.swept("when")]}
+    audits = {"servers": [AuditTold(**audit) for audit in lessons.audited("servers")]}
+    path = taught(tmp_path / "run.html", own_run, shipped, sweeps, audits)
     page = Alone(browser, path, viewport={"width": 1920, "height": 1080})
     next(walk(page, 3))
     assert re.search(r"[A-Za-z]{2,}", page.text(".lesson-words code"))
@@ -505,7 +506,7 @@ def test_a_column_stands_for_every_round_that_prepared_drafts(
 
 @pytest.mark.browser
 def test_speeds_by_length_and_by_batch_are_those_of_the_records(
-    browser: Any, school: Path, recorded: dict[str, list[AnyEvent]], swept: dict[str, list[sweep.Swept]]
+    browser: Any, school: Path, recorded: dict[str, list[AnyEvent]], swept: dict[str, list[record_sweep.Swept]]
 ) -> None:
     page = Alone(browser, school)
     next(walk(page, 1 + page.ask(LESSONS).index("when")))
@@ -618,7 +619,7 @@ def test_a_hostile_recording_stays_text(
     browser: Any,
     own_run: list[AnyEvent],
     recorded: dict[str, list[AnyEvent]],
-    swept: dict[str, list[sweep.Swept]],
+    swept: dict[str, list[record_sweep.Swept]],
     audited: dict[str, list[AuditTold]],
     tmp_path: Path,
 ) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from draftscope.claims import charts, saved
-from draftscope.claims.chart import Line
+from draftscope.claims.charts import Line
 from draftscope.claims.evidence import Evidence
 from draftscope.claims.experiments import EXPERIMENTS, find
 from tests.claims.test_claims import row

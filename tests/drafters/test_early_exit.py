@@ -10,11 +10,11 @@ from transformers import LlamaForCausalLM
 from draftscope import DraftscopeError
 from draftscope.decode.lab import Lab
 from draftscope.drafters.settings import Settings
-from draftscope.models.architectures import CASES, Case, network
 from draftscope.models.forward.ballast import BallastShape
 from draftscope.models.forward.lean import LeanLlama
 from draftscope.models.probe import probed
 from tests.conftest import letters, random_llama
+from tests.programs.architectures import CASES, Case, network
 
 TEXT = [1, 4, 2, 0, 3, 3, 1]
 

@@ -20,7 +20,6 @@ from draftscope.base.prompts import select, shipped
 from draftscope.decode.lab import Lab
 from draftscope.drafters.options import LengthOptions, RuleOptions
 from draftscope.drafters.settings import Settings
-from draftscope.measure.bench import distances
 from draftscope.measure.bench.plan import QUICK, BenchPlan
 from draftscope.measure.greedy import PROMPTS
 from draftscope.measure.joint import joint_distance
@@ -111,7 +110,7 @@ def test_sweeps_of_batch_and_context_are_rows(cli: Cli, loaded: Lab, tmp_path: P
 def test_lossy_rules_are_marked_and_their_distance_stands_beside_their_speed(
     cli: Cli, loaded: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(distances, "SAMPLES", 600)
+    monkeypatch.setattr("draftscope.measure.bench.benchmark.SAMPLES", 600)
     one = ("--kinds", "story", "--no-peers", "--json", "--drafters", "draft,ngram", "--rules", "token,lenient,top-k")
     played: set[tuple[str, str]] = set()
     right = Lab.session_of

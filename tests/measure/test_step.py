@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from draftscope.decode.lab import Lab
-from draftscope.measure import step
 from draftscope.models.native.available import why_not
 from draftscope.models.probe import probed
 from tests.conftest import letters
 from tests.models.test_native import llama
+from tests.programs import step
 
 pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not())
 

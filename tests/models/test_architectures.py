@@ -18,13 +18,13 @@ from draftscope.drafters.settings import Settings
 from draftscope.measure.joint import sampled_joint
 from draftscope.measure.sampled import distribution_test
 from draftscope.models import model as model_module
-from draftscope.models.architectures import CASES, WINDOW, Case, network, table, takes
 from draftscope.models.cache.slots import SlotCache, SlotTable
 from draftscope.models.model import Model
 from draftscope.models.probe import probed
 from draftscope.verify.tree import Topology, full, topology
 from tests.conftest import letters
 from tests.models.test_cache import CLOSE, fresh, path_to
+from tests.programs.architectures import CASES, WINDOW, Case, network, table, takes
 
 NAMES = {case.name: case for case in CASES}
 TREES = [case.name for case in CASES if case.takes == "trees"]

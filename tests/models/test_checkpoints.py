@@ -21,7 +21,6 @@ from transformers import BertConfig, BertModel, GenerationConfig, T5Config, T5Fo
 import draftscope
 from draftscope import DraftscopeError
 from draftscope.decode import load
-from draftscope.models.architectures import CASES, network
 from draftscope.models.files import hub, memory
 from draftscope.models.heads.formats.head_files import read as read_head
 from draftscope.models.loading.checkpoints import (
@@ -35,6 +34,7 @@ from draftscope.models.loading.converted import weights_of
 from draftscope.models.loading.devices import pick_device_map
 from draftscope.models.probe import probed
 from tests.conftest import byte_tokenizer, letters, random_llama
+from tests.programs.architectures import CASES, network
 
 HTTP = sys.modules[HfHubHTTPError.__bases__[0].__module__]  # the HTTP client of the hub's own client
 HOW = CheckpointOptions(torch.float32, torch.device("cpu"))

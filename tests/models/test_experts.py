@@ -10,13 +10,13 @@ import torch
 from draftscope.decode.lab import Lab
 from draftscope.decode.race import race
 from draftscope.drafters.settings import Settings
-from draftscope.models.architectures import CASES, network
 from draftscope.models.forward.experts import Watch, watch
 from draftscope.models.model import Model
 from draftscope.models.probe import probed
 from draftscope.trace import files
 from draftscope.trace.events import EVENT, Experts
 from tests.conftest import letters
+from tests.programs.architectures import CASES, network
 
 CASE = {case.name: case for case in CASES}
 REPORTED = ["Mixtral", "Qwen2-MoE", "Qwen3-MoE", "GPT-OSS", "DeepSeek-V3"]

@@ -12,7 +12,6 @@ from draftscope.decode.lab import Lab
 from draftscope.drafters.settings import Settings
 from draftscope.measure.findings import FALSE_ALARM
 from draftscope.measure.joint import chi_square, exact_joint, sampled_joint
-from draftscope.models.architectures import CASES, network
 from draftscope.models.forward.ballast import SHAPES
 from draftscope.models.forward.hybrid import Hybrid, HybridCache
 from draftscope.models.model import Model
@@ -20,6 +19,7 @@ from draftscope.models.probe import probed
 from draftscope.verify.sampling import Sampling
 from tests.conftest import letters, random_llama
 from tests.models.test_cache import CLOSE, fresh
+from tests.programs.architectures import CASES, network
 
 CASE = {case.name: case for case in CASES}
 NAMES = ["Jamba", "Qwen3-Next", "LFM2"]

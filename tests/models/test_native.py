@@ -13,6 +13,7 @@ import pytest
 import torch
 from transformers import CONFIG_MAPPING, AutoModelForCausalLM
 
+from draftscope.decode.lab import Lab
 from draftscope.models import model as modeling
 from draftscope.models.forward.lean import LeanLlama
 from draftscope.models.forward.native import NativeDecoder
@@ -21,7 +22,7 @@ from draftscope.models.native import available
 from draftscope.models.native.linear import FastLinear, accelerate, linear
 from draftscope.models.probe import probed
 from draftscope.verify.tree import full, topology
-from tests.conftest import random_llama
+from tests.conftest import letters, random_llama
 
 pytest.importorskip("numba")
 
@@ -242,6 +243,12 @@ def test_rotary_tables_grow() -> None:
 def test_what_the_program_does_not_compute_is_left_to_the_modules(shape: str, more: dict[str, Any]) -> None:
     model = probed(llama(shape=shape, **more), "modules")
     assert model.run is model.network and model.forward_mode is ForwardMode.EAGER
+
+
+def test_a_trace_says_that_the_forward_is_compiled() -> None:
+    for network, compiled in ((llama(), True), (llama().float(), False)):
+        run = Lab(probed(network, "target"), None, letters(75)).decode("abc", "plain", max_new_tokens=2)
+        assert [model.compiled for model in run.events[0].models] == [compiled]
 
 
 def test_other_dtypes_and_sizes_keep_the_lean_forward() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -167,14 +166,6 @@ def raced_start() -> RunStart:
         run="r", lane="l", draftscope="", torch="", transformers="", device="", dtype="", threads=0, models=[],
         drafter="server", exact=True, rule="", seed=0, settings={}, prompt="", prompt_tokens=1, created="",
     )  # fmt: skip
-
-
-def test_a_trace_of_version_2_loads_as_it_was(pair: Lab, tmp_path: Path) -> None:
-    events = pair.decode("abc", max_new_tokens=4).events
-    old = [json.loads(files.line(event)) for event in events]
-    old[0]["schema_version"] = 2
-    (tmp_path / "old.jsonl").write_text("\n".join(map(json.dumps, old)) + "\n", encoding="utf-8")
-    assert files.read(tmp_path / "old.jsonl").events == events
 
 
 # As jobs of the engine process.

@@ -61,7 +61,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         return Path(given).resolve()
     from draftscope_app.space.folder import build
 
-    return build(tmp_path_factory.mktemp("space") / "folder", ROOT).folder
+    folder = tmp_path_factory.mktemp("space") / "folder"
+    build(folder, ROOT)
+    return folder
 
 
 @pytest.fixture(scope="module")

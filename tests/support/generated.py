@@ -12,10 +12,10 @@ from pathlib import Path
 
 from draftscope.base import markdown
 from draftscope.drafters.table import options_table
-from draftscope.models import architectures
 from draftscope.models.loading import embedded
 from draftscope.trace import glossary
 from draftscope_app.engine import config
+from tests.programs import architectures
 
 ROOT = Path(__file__).resolve().parents[2]
 

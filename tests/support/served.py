@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from draftscope.base.assets import assets
-from draftscope_app.recordings.first import record
+from tests.programs.record_first import record
 from tests.support.framed import free_port
 
 ROOT = Path(__file__).resolve().parents[2]

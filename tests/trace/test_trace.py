@@ -117,7 +117,8 @@ def test_a_truncated_trace_keeps_what_is_whole(pair: Lab, tmp_path: Path, zipped
         (b"\x80\xff\x00\n", "is not a Draftscope trace"),
         (b"\x1f\x8bnot gzip", "is not a Draftscope trace"),
         (gzip.compress(b"PK", mtime=0), "is not a Draftscope trace"),
-        (b'{"kind": "run_start", "schema_version": 99}\n', "was written in trace version 99"),
+        (b'{"kind": "run_start", "schema_version": 99}\n', "trace version 99, and this Draftscope reads version 3"),
+        (b'{"kind": "run_start", "schema_version": 2}\n', "trace version 2, and this Draftscope reads version 3"),
         (
             b'{"kind": "run_start", "schema_version": "2"}\n',
             r"trace version as \"2\", which is no whole number",

@@ -13,8 +13,8 @@ from typing import Any
 import plotly.graph_objects as go
 
 from draftscope.advise.what_if import CARDS, WhatIf, answer_ratio, ratios, round_costs, taus
-from draftscope.trace.html import palette
 from draftscope_app.engine.plural import count
+from draftscope_app.reports.figures import empty_figure
 
 Report = Mapping[str, Any]  # what `draftscope advise --json` prints
 
@@ -279,11 +279,7 @@ def _break_even(figure: go.Figure, x: Sequence[Any], y: Sequence[Any], z: Z, lin
 
 
 def _figure(x: str, y: str) -> go.Figure:
-    figure = go.Figure()
-    figure.update_layout(
-        height=400, showlegend=False, paper_bgcolor="rgba(0,0,0,0)", plot_bgcolor="rgba(0,0,0,0)",
-        margin={"l": 60, "r": 12, "t": 12, "b": 48}, font={"size": 12, "family": palette()["sans"]}, template="none",
-    )  # fmt: skip
-    figure.update_xaxes(title={"text": x, "font": {"size": 12}}, zeroline=False, showgrid=False)
-    figure.update_yaxes(title={"text": y, "font": {"size": 12}}, zeroline=False, showgrid=False)
+    figure = empty_figure(x, y, 400, margin={"l": 60, "r": 12, "t": 12, "b": 48})
+    figure.update_xaxes(showgrid=False)
+    figure.update_yaxes(showgrid=False)
     return figure

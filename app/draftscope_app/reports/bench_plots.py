@@ -12,13 +12,10 @@ from typing import Any
 import plotly.graph_objects as go
 
 from draftscope.measure.bench.plan import where
+from draftscope_app.reports.figures import LINE_PX, OURS, PEER, PLAIN, dashed, empty_figure, marks
 
 RowJson = Mapping[str, Any]
 
-# Readable on both grounds (3:1 for marks); no fate's own colour, because these are times and ratios.
-PLAIN, OURS, PEER = "#7A828E", "#9B63C9", "#8A7350"
-SYMBOLS = ("circle-open", "diamond", "square-open", "triangle-up", "x", "star")
-DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 STAGES = {
     "propose": (OURS, ""),
     "verify": (PLAIN, ""),
@@ -26,7 +23,6 @@ STAGES = {
     "commit": (PLAIN, "x"),
     "host": (PLAIN, "."),
 }
-LINE_PX = 36  # height of a system's line
 
 
 @dataclass(frozen=True)
@@ -56,7 +52,7 @@ def _headlines(headlines: Sequence[RowJson], first: RowJson) -> Plot:
     """T = 1 beside T = 0, systems from top to bottom as they were run."""
     shown = [line for line in headlines if (line["batch"], line["context"]) == (first["batch"], first["context"])]
     names = list(dict.fromkeys(line["name"] for line in shown))
-    figure = empty_figure("tokens/s divided by plain's", "", len(names) * LINE_PX + 90)
+    figure = _figure("tokens/s divided by plain's", "", len(names) * LINE_PX + 90)
     for number, temperature in enumerate(_values(shown, "temperature")):
         own = [line for line in shown if line["temperature"] == temperature and line["ratio_to_plain"]]
         ratios = [line["ratio_to_plain"] for line in own]
@@ -94,7 +90,7 @@ def _any_headline(headlines: Sequence[RowJson], temperature: float) -> bool:
 def _predicted(rows: Sequence[RowJson]) -> Plot:
     """A point for each row that has both; on the diagonal they agree."""
     known = [row for row in rows if row["predicted_ratio"] is not None and row["drafter"] != "plain"]
-    figure = empty_figure("predicted: tau / (gamma c + v + o), and the prefill", "measured", 400)
+    figure = _figure("predicted: tau / (gamma c + v + o), and the prefill", "measured", 400)
     for number, drafter in enumerate(_values(known, "drafter")):
         own = [row for row in known if row["drafter"] == drafter]
         figure.add_trace(
@@ -122,7 +118,7 @@ def _stages(rows: Sequence[RowJson]) -> Plot:
     """Bars of one cell, medians over kinds."""
     rows = [row for row in rows if row["stage_ms"]]
     names = _values(rows, "name")
-    figure = empty_figure("milliseconds a round", "", len(names) * LINE_PX + 90)
+    figure = _figure("milliseconds a round", "", len(names) * LINE_PX + 90)
     for stage, (colour, pattern) in STAGES.items():
         times = [_middle(rows, name, partial(_stage_ms, stage)) for name in names]
         figure.add_trace(
@@ -139,7 +135,7 @@ def _stages(rows: Sequence[RowJson]) -> Plot:
 def _flat(rows: Sequence[RowJson]) -> Plot:
     """Time a token against how much was written, each drafter at its fastest setting."""
     rows = [row for row in rows if row["ms_per_token"]]
-    figure = empty_figure("tokens written", "milliseconds a token", 340)
+    figure = _figure("tokens written", "milliseconds a token", 340)
     for number, name in enumerate(_fastest(rows)):
         own = [row for row in rows if row["name"] == name]
         times = [median(values) for values in zip(*(row["ms_per_token"] for row in own), strict=True)]
@@ -156,7 +152,7 @@ def _flat(rows: Sequence[RowJson]) -> Plot:
 def _batches(rows: Sequence[RowJson]) -> Plot:
     """Speedup against batch, each drafter at its fastest setting; who takes one sequence only is left out."""
     rows = [row for row in rows if any(other["batch"] > 1 for other in rows if other["name"] == row["name"])]
-    figure = empty_figure("sequences decoded together", "tokens/s divided by plain's", 340)
+    figure = _figure("sequences decoded together", "tokens/s divided by plain's", 340)
     for number, name in enumerate(_fastest(rows)):
         own = [row for row in rows if row["name"] == name]
         batches = _values(own, "batch")
@@ -168,7 +164,7 @@ def _batches(rows: Sequence[RowJson]) -> Plot:
 
 
 def _memory(rows: Sequence[RowJson]) -> Plot:
-    figure = empty_figure("tokens of the prompt", "bytes of keys and values", 340)
+    figure = _figure("tokens of the prompt", "bytes of keys and values", 340)
     rows = [row for row in rows if row["cache_bytes"] is not None and row["batch"] == rows[0]["batch"]]
     for number, name in enumerate(_fastest(rows)):
         own = [row for row in rows if row["name"] == name]
@@ -180,7 +176,7 @@ def _memory(rows: Sequence[RowJson]) -> Plot:
 
 def _kept(kept: Sequence[RowJson]) -> Plot:
     """A line for each model: keys and values grow with the text, a recurrent state does not."""
-    figure = empty_figure("tokens of the text", "bytes", 340)
+    figure = _figure("tokens of the text", "bytes", 340)
     for number, model in enumerate(_values(kept, "model")):
         own = [line for line in kept if line["model"] == model]
         colour = PLAIN if own[0]["role"] == "target" else OURS
@@ -193,7 +189,7 @@ def _kept(kept: Sequence[RowJson]) -> Plot:
 
 
 def _contexts(rows: Sequence[RowJson]) -> Plot:
-    figure = empty_figure("tokens of the prompt", "milliseconds a token", 340)
+    figure = _figure("tokens of the prompt", "milliseconds a token", 340)
     rows = [row for row in rows if row["ms_per_token"] and row["batch"] == rows[0]["batch"]]
     for number, name in enumerate(_fastest(rows)):
         own = [row for row in rows if row["name"] == name]
@@ -237,16 +233,9 @@ def _colour(row: RowJson) -> str:
     return PEER if not row["drafter"] else PLAIN if row["drafter"] == "plain" else OURS
 
 
-def marks(number: int, colour: str | list[str]) -> dict[str, Any]:
-    return {"symbol": SYMBOLS[number % len(SYMBOLS)], "size": 9, "color": colour, "line": {"width": 2, "color": colour}}
-
-
 def _line(x: Sequence[float], y: Sequence[float], name: str, number: int, colour: str) -> go.Scatter:
-    dash = DASHES[number % len(DASHES)]
-    return go.Scatter(
-        x=x, y=y, name=escape(name), mode="lines+markers", line={"dash": dash, "color": colour, "width": 2},
-        marker=marks(number, colour),
-    )  # fmt: skip
+    line, marker = dashed(number, colour), marks(number, colour)
+    return go.Scatter(x=x, y=y, name=escape(name), mode="lines+markers", line=line, marker=marker)
 
 
 def _wrapped(name: str) -> str:
@@ -254,14 +243,8 @@ def _wrapped(name: str) -> str:
     return escape(name).replace("-", "-<br>", 1) if len(name) > 20 else escape(name)
 
 
-def empty_figure(x: str, y: str, height: int) -> go.Figure:
-    figure = go.Figure()
-    figure.update_layout(
-        height=height, paper_bgcolor="rgba(0,0,0,0)", plot_bgcolor="rgba(0,0,0,0)", template="none", showlegend=True,
-        margin={"l": 12, "r": 12, "t": 10, "b": 40}, font={"size": 12},
-        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "xanchor": "left"},
-        hoverlabel={"bgcolor": "#1B1F24", "font": {"color": "#FFFFFF"}},
-    )  # fmt: skip
-    figure.update_xaxes(title={"text": x}, zeroline=False, gridcolor="#8884", automargin=True)
-    figure.update_yaxes(title={"text": y}, zeroline=False, gridcolor="#8884", automargin=True, rangemode="tozero")
+def _figure(x: str, y: str, height: int) -> go.Figure:
+    figure = empty_figure(x, y, height, showlegend=True, margin={"l": 12, "r": 12, "t": 10, "b": 40})
+    figure.update_xaxes(automargin=True)
+    figure.update_yaxes(automargin=True, rangemode="tozero")
     return figure

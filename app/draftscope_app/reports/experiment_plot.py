@@ -9,10 +9,10 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from draftscope_app.reports.bench_plots import DASHES, LINE_PX, OURS, PEER, PLAIN, empty_figure, marks
+from draftscope_app.reports.figures import LINE_PX, OURS, PEER, PLAIN, dashed, empty_figure, marks
 from draftscope_app.reports.label_layout import Place, placed
 
-ChartJson = Mapping[str, Any]  # a `draftscope.claims.chart.Chart`
+ChartJson = Mapping[str, Any]  # a `draftscope.claims.charts.Chart`
 HEIGHT = 400
 NARROW = 36  # characters below a chart on a phone
 AT_ONE = {"color": PLAIN, "width": 1, "dash": "dot"}
@@ -30,12 +30,15 @@ def figure(chart: ChartJson) -> go.Figure:
     if labelled:
         _label(drawn, chart["lines"])
     drawn.update_layout(margin={"l": 12, "r": 12, "t": 12, "b": 48}, showlegend=not labelled)
+    drawn.update_xaxes(automargin=True)
+    drawn.update_yaxes(automargin=True)
     return drawn
 
 
 def _by_number(chart: ChartJson) -> go.Figure:
     """Its axes: x to the right, y up."""
     drawn = empty_figure("<br>".join(wrap(chart["x"], NARROW)), chart["y"], HEIGHT)
+    drawn.update_yaxes(rangemode="tozero")
     if chart["ratio"]:
         drawn.add_hline(y=1, line=AT_ONE)
     if chart["log_x"]:
@@ -65,7 +68,7 @@ def _trace(chart: ChartJson, line: Mapping[str, Any], number: int, lying: bool) 
     return go.Scatter(
         x=x, y=y, name=escape(line["name"]), mode="lines+markers" if chart["joined"] else "markers",
         text=[escape(each) for each in line["text"]], marker=marks(number, colour), cliponaxis=False,
-        line={"dash": DASHES[number % len(DASHES)], "color": colour, "width": 2},
+        line=dashed(number, colour),
         hovertemplate=f"{shown}{more}<extra>%{{fullData.name}}</extra>", **{bars: _bars(line, colour)},
     )  # fmt: skip
 

@@ -12,10 +12,10 @@ from draftscope.base.errors import DraftscopeError
 def main(root: Path) -> int:
     """Serves until SIGTERM; invalid settings are one sentence. The environment takes precedence over `space.yaml`."""
     from draftscope_app.engine.config import Environment
-    from draftscope_app.space.description import read
+    from draftscope_app.space.folder import read
 
     try:
-        environment = Environment.read(read(root / "space.yaml").environment | os.environ)
+        environment = Environment.read(read(root).environment | os.environ)
         from draftscope_app.serve.server import serve
 
         serve(

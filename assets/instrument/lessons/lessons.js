@@ -3,7 +3,7 @@
 // elements, in which [[term]] and [[term|as shown]] are explained.
 //
 // Pure except `act`, which moves the page's own cursor. No text contains a number or token of its own: all come from
-// the lesson's recording (app/draftscope_app/recordings). A step whose event did not happen is left out.
+// the lesson's recording (tests/programs/record_lessons.py). A step whose event did not happen is left out.
 
 import { lesson as acceptance } from "./texts/acceptance.js";
 import { lesson as ahead } from "./texts/ahead.js";

@@ -1,5 +1,5 @@
 // When speculation does not pay, for the lesson of that name: the speed at every answer length, folded from the
-// recorded run, and at every batch size, folded from the sweep's whole runs (app/draftscope_app/recordings/sweep.py).
+// recorded run, and at every batch size, folded from the sweep's whole runs (tests/programs/record_sweep.py).
 // Both against plain.
 
 import { h, s } from "../base/dom.js";

@@ -36,7 +36,7 @@ class MeasuredFor(_Record):
     draft: str
     draft_hash: str
     ballast: str
-    forward: str  # of the target: 'compiled', 'graphs', or empty
+    forward: str  # of the target: 'native', 'graphs', or empty
     device: str
     dtype: str
     threads: int

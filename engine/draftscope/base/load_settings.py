@@ -26,4 +26,3 @@ class LoadSettings:
     heads: Sequence[str] = ()
     spare_cores: int = 0  # left to other processes when the number of threads is measured
     graphs: bool = True  # use CUDA graphs on CUDA
-    compiled: bool = False  # compile forwards on a CPU

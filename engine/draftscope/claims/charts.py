@@ -1,12 +1,15 @@
-"""The charts of the experiments, from the files that commands wrote. Each returns None where its rows are missing."""
+"""The charts of the experiments, from the files that commands wrote. Each returns None where its rows are missing.
+
+A chart is plain values: what `claims --save` writes and a page draws.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from statistics import fmean, median
 
 from draftscope.advise.what_if import answer_ratio
-from draftscope.claims.chart import Chart, Line
 from draftscope.claims.evidence import Evidence, RowJson
 
 LENGTHS = (4, 8, 16, 32, 64, 128, 256, 512)
@@ -14,6 +17,33 @@ SPREAD = "Points are medians over kinds of text; bars reach from the slowest kin
 MEASURES = ("acceptance", "same most probable token")
 ENDS = ("median", "low", "high")
 OVER_PLAIN = "speedup over plain decoding"
+
+
+@dataclass(frozen=True)
+class Line:
+    """Points of one series; `low` and `high` are as long as `y`, or empty where there is no interval."""
+
+    name: str
+    x: Sequence[float | str]
+    y: Sequence[float]
+    low: Sequence[float] = ()
+    high: Sequence[float] = ()
+    modelled: bool = False  # not run
+    text: Sequence[str] = ()  # more about each point
+
+
+@dataclass(frozen=True)
+class Chart:
+    """`note` says in a sentence what is shown, and what its intervals are."""
+
+    x: str
+    y: str
+    note: str
+    lines: Sequence[Line]
+    ratio: bool = False  # y is over plain decoding, which is 1
+    log_x: bool = False
+    log_y: bool = False
+    joined: bool = True  # points of a series belong to one curve
 
 
 def by_batch(evidence: Evidence) -> Chart | None:
@@ -61,8 +91,8 @@ def by_length(evidence: Evidence) -> Chart | None:
 def experts_speed(evidence: Evidence) -> Chart | None:
     """21: the same settings on the dense target and on the mixture of experts."""
     sparse = [row for row in evidence.of_experts if row["batch"] == 1 and not row["lossy"]]
-    dense = {_place(row): row for row in evidence.rows if row["batch"] == 1 and not row["context"]}
-    pairs = [(dense[_place(row)], row) for row in sparse if _place(row) in dense]
+    dense = {_setting_and_kind(row): row for row in evidence.rows if row["batch"] == 1 and not row["context"]}
+    pairs = [(dense[_setting_and_kind(row)], row) for row in sparse if _setting_and_kind(row) in dense]
     if not pairs:
         return None
     note = "Measured: medians and 95% intervals over runs. Each speedup is over plain decoding of its own target."
@@ -97,7 +127,7 @@ def ladder(evidence: Evidence) -> Chart | None:
     found: dict[str, list[RowJson]] = {}
     for draft, rows in evidence.by_draft.items():
         for row in rows:
-            if _alone(row) and row["gamma"] == 4 and row["prediction"]:
+            if _is_exact_chain(row) and row["gamma"] == 4 and row["prediction"]:
                 name = draft if row["drafter"] == "draft" else row["drafter"]
                 found.setdefault(name, []).append(row)
     if len(found) < 2:
@@ -136,10 +166,10 @@ def fine_tuning(evidence: Evidence) -> Chart | None:
 
 def jitter(evidence: Evidence) -> Chart | None:
     """15: gaps of plain decoding and of the fastest setting, by kind and temperature."""
-    plain = {_kind(row): row for row in evidence.plain if row.get("gap_ms") and _alone(row)}
+    plain = {_kind(row): row for row in evidence.plain if row.get("gap_ms") and _is_exact_chain(row)}
     fastest: dict[str, RowJson] = {}
     for row in evidence.rows:
-        if row.get("gap_ms") and _alone(row) and _kind(row) in plain:
+        if row.get("gap_ms") and _is_exact_chain(row) and _kind(row) in plain:
             best = fastest.get(_kind(row))
             if best is None or row["ratio_to_plain"]["median"] > best["ratio_to_plain"]["median"]:
                 fastest[_kind(row)] = row
@@ -168,7 +198,7 @@ def cascade(evidence: Evidence) -> Chart | None:
     for name, drafter in (("three tiers: cascade", "cascade"), ("two tiers: draft", "draft")):
         best: dict[str, RowJson] = {}
         for row in evidence.rows:
-            if row["drafter"] == drafter and _alone(row):
+            if row["drafter"] == drafter and _is_exact_chain(row):
                 known = best.get(_kind(row))
                 if known is None or row["ratio_to_plain"]["median"] > known["ratio_to_plain"]["median"]:
                     best[_kind(row)] = row
@@ -202,7 +232,7 @@ def _intervals(name: str, rows: Sequence[RowJson], x: Callable[[RowJson], str]) 
     return Line(name, [x(row) for row in rows], middle, low, high, text=[row["name"] for row in rows])
 
 
-def _alone(row: RowJson) -> bool:
+def _is_exact_chain(row: RowJson) -> bool:
     """An exact row of one sequence on prompts as they are."""
     return row["batch"] == 1 and row["context"] is None and not row["lossy"] and not row["length"]
 
@@ -211,5 +241,5 @@ def _kind(row: RowJson) -> str:
     return f"{row['kind']}, T = {row['temperature']:g}"
 
 
-def _place(row: RowJson) -> tuple[object, ...]:
+def _setting_and_kind(row: RowJson) -> tuple[object, ...]:
     return row["name"], row["kind"], row["temperature"]

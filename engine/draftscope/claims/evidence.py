@@ -33,8 +33,7 @@ class Evidence:
     @property
     def every_row(self) -> Sequence[RowJson]:
         """`rows`, with those whose texts loop."""
-        models = _models(max(self.benches, key=lambda bench: len(bench["rows"]))) if self.benches else None
-        return [row for bench in self.benches if _models(bench) == models for row in _own(bench)]
+        return [row for bench in self._main_benches for row in _own(bench)]
 
     @property
     def by_draft(self) -> Mapping[str, Sequence[RowJson]]:
@@ -49,16 +48,12 @@ class Evidence:
     @property
     def plain(self) -> Sequence[RowJson]:
         """Plain decoding's own rows of the same benchmarks as `rows`."""
-        models = _models(max(self.benches, key=lambda bench: len(bench["rows"]))) if self.benches else None
-        own = [bench for bench in self.benches if _models(bench) == models]
-        return [row for bench in own for row in bench["rows"] if row["drafter"] == "plain"]
+        return [row for bench in self._main_benches for row in bench["rows"] if row["drafter"] == "plain"]
 
     def swept(self, field: str) -> Sequence[RowJson]:
         """Rows of the benchmarks, with the models of the largest one, that went through several values of `field`."""
-        models = _models(max(self.benches, key=lambda bench: len(bench["rows"]))) if self.benches else None
-        own = [bench for bench in self.benches if _models(bench) == models]
-        every = [row for bench in own if len({row[field] for row in bench["rows"]}) > 1 for row in _own(bench)]
-        return [row for row in every if not _loops(row)]
+        swept = [bench for bench in self._main_benches if len({row[field] for row in bench["rows"]}) > 1]
+        return [row for bench in swept for row in _own(bench) if not _loops(row)]
 
     @property
     def of_experts(self) -> Sequence[RowJson]:
@@ -67,10 +62,19 @@ class Evidence:
         return [row for bench in own for row in _own(bench) if not _loops(row)]
 
     @property
+    def _largest(self) -> RowJson | None:
+        return max(self.benches, key=lambda bench: len(bench["rows"]), default=None)
+
+    @property
+    def _main_benches(self) -> Sequence[RowJson]:
+        """The benchmarks with the models of the largest one."""
+        largest = self._largest
+        return [bench for bench in self.benches if largest is not None and _models(bench) == _models(largest)]
+
+    @property
     def machine(self) -> RowJson:
         """Of the largest benchmark, or of the first file that names one."""
-        largest = max(self.benches, key=lambda bench: len(bench["rows"]), default=None)
-        found = next((file for file in (largest, self.regret, self.advice) if file), None)
+        found = next((file for file in (self._largest, self.regret, self.advice) if file), None)
         return found["machine"] if found else {}
 
 

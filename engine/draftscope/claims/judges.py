@@ -53,12 +53,16 @@ def tau_formula(evidence: Evidence) -> Judged | None:
 
 def two_to_three(evidence: Evidence) -> Judged | None:
     """3: the best ratio at batch 1 is at least 2."""
-    return _at_least(_alone(evidence), 2.0, "a larger target over its draft, or a draft that agrees more often")
+    return _at_least(
+        _exact_single_rows(evidence), 2.0, "a larger target over its draft, or a draft that agrees more often"
+    )
 
 
 def break_even(evidence: Evidence) -> Judged | None:
     """4: break-even alpha of every measured chain of the draft model, from its measured costs."""
-    rows = [row for row in _alone(evidence) if row["drafter"] == "draft" and row["gamma"] and row["prediction"]]
+    rows = [
+        row for row in _exact_single_rows(evidence) if row["drafter"] == "draft" and row["gamma"] and row["prediction"]
+    ]
     if not rows:
         return None
     costs = [row["prediction"]["gamma_c"] + row["prediction"]["v"] + row["prediction"]["o"] for row in rows]
@@ -76,7 +80,11 @@ def break_even(evidence: Evidence) -> Judged | None:
 
 def hopeless(evidence: Evidence) -> Judged | None:
     """5: settings with under 1.3 tokens per round are slower than plain."""
-    rows = [row for row in _alone(evidence) if row["mean_acceptance_length"] and row["mean_acceptance_length"] < 1.3]
+    rows = [
+        row
+        for row in _exact_single_rows(evidence)
+        if row["mean_acceptance_length"] and row["mean_acceptance_length"] < 1.3
+    ]
     if not rows:
         return None
     worst = min(rows, key=lambda row: row["ratio_to_plain"]["median"])
@@ -92,7 +100,7 @@ def hopeless(evidence: Evidence) -> Judged | None:
 
 def code_over_verse(evidence: Evidence) -> Judged | None:
     """6: for each drafter, the ratio on code against that on verse."""
-    pairs = _pairs_by_kind(_alone(evidence), "code", "verse")
+    pairs = _pairs_by_kind(_exact_single_rows(evidence), "code", "verse")
     return _compared(pairs, "code", "verse", "other texts, and more prompts of each kind")
 
 
@@ -110,16 +118,20 @@ def dynamic(evidence: Evidence) -> Judged | None:
 
 def trees_over_chains(evidence: Evidence) -> Judged | None:
     """8: sampled and top-k trees against chains of as many nodes of the same draft model."""
-    rows = _alone(evidence)
-    chains = {(row["gamma"], *_place(row)): row for row in rows if row["drafter"] == "draft" and not row["length"]}
+    rows = _exact_single_rows(evidence)
+    chains = {
+        (row["gamma"], *_kind_and_batch(row)): row for row in rows if row["drafter"] == "draft" and not row["length"]
+    }
     trees = [row for row in rows if row["drafter"] in ("sampled-tree", "topk-tree") and row["shape"]]
-    pairs = [(row, chains[key]) for row in trees if (key := (nodes_in(tuple(row["shape"])), *_place(row))) in chains]
+    pairs = [
+        (row, chains[key]) for row in trees if (key := (nodes_in(tuple(row["shape"])), *_kind_and_batch(row))) in chains
+    ]
     return _compared(pairs, "trees", "chains of as many nodes", "a verify forward whose rows cost less, as on a GPU")
 
 
 def heads_far_ahead(evidence: Evidence) -> Judged | None:
     """9: the best head at batch 1 reaches 4x."""
-    rows = [row for row in _alone(evidence) if row["drafter"].removesuffix("-tree") in HEADS]
+    rows = [row for row in _exact_single_rows(evidence) if row["drafter"].removesuffix("-tree") in HEADS]
     return _at_least(
         rows, 4.0, "the published pair, its benchmark and its GPU: 6.47x is Vicuna-13B on HumanEval at T = 0"
     )
@@ -152,11 +164,11 @@ def constant_state(evidence: Evidence) -> Judged | None:
 
 def jitter(evidence: Evidence) -> Judged | None:
     """15: the fastest setting of every kind and temperature has longer pauses than plain, and is faster."""
-    plain = {_place(row): row for row in evidence.plain if row.get("gap_ms")}
+    plain = {_kind_and_batch(row): row for row in evidence.plain if row.get("gap_ms")}
     places: dict[tuple[object, ...], list[RowJson]] = {}
-    for row in _alone(evidence):
-        if row.get("gap_ms") and _place(row) in plain:
-            places.setdefault(_place(row), []).append(row)
+    for row in _exact_single_rows(evidence):
+        if row.get("gap_ms") and _kind_and_batch(row) in plain:
+            places.setdefault(_kind_and_batch(row), []).append(row)
     if not places:
         return None
     pairs = [(_best(own), plain[place]) for place, own in places.items()]
@@ -191,11 +203,11 @@ def fine_tuned(evidence: Evidence) -> Judged | None:
 
 def experts_gain_less(evidence: Evidence) -> Judged | None:
     """21: the same setting on the dense target and on the mixture of experts, by kind and temperature."""
-    dense = {(row["name"], *_place(row)): row for row in _alone(evidence)}
+    dense = {(row["name"], *_kind_and_batch(row)): row for row in _exact_single_rows(evidence)}
     pairs = [
         (dense[key], row)
         for row in evidence.of_experts
-        if row["batch"] == 1 and not row["lossy"] and (key := (row["name"], *_place(row))) in dense
+        if row["batch"] == 1 and not row["lossy"] and (key := (row["name"], *_kind_and_batch(row))) in dense
     ]
     found = _compared(pairs, "the dense target", "the mixture of experts", "more experts, of which fewer are active")
     formula = "Uniform routing wakes E (1 - (1 - k/E)^n) experts for n tokens; a run's trace holds those that it woke."
@@ -209,7 +221,7 @@ def latency_over_quality(evidence: Evidence) -> Judged | None:
         for row in rows:
             known = row["drafter"] == "draft" and row["gamma"] and row["prediction"] and row["batch"] == 1
             if known and row["context"] is None and not row["lossy"] and not row["length"]:
-                chains.setdefault((row["gamma"], *_place(row)), []).append(row)
+                chains.setdefault((row["gamma"], *_kind_and_batch(row)), []).append(row)
     pairs = [
         (cheap, good)
         for own in chains.values()
@@ -229,9 +241,13 @@ def cascade_over_two(evidence: Evidence) -> Judged | None:
 def lossy_faster(evidence: Evidence) -> Judged | None:
     """14: lossy rules against exact ones of the same drafter and gamma."""
     rows = evidence.rows
-    own = {(row["drafter"], row["gamma"], *_place(row)): row for row in rows if not row["lossy"] and not row["length"]}
+    own = {
+        (row["drafter"], row["gamma"], *_kind_and_batch(row)): row
+        for row in rows
+        if not row["lossy"] and not row["length"]
+    }
     lossy = [row for row in rows if row["lossy"] and row["temperature"] > 0]
-    pairs = [(row, own[key]) for row in lossy if (key := (row["drafter"], row["gamma"], *_place(row))) in own]
+    pairs = [(row, own[key]) for row in lossy if (key := (row["drafter"], row["gamma"], *_kind_and_batch(row))) in own]
     return _compared(pairs, "lossy rules", "exact rules", "a looser rule; the total variation is in the same table")
 
 
@@ -302,12 +318,12 @@ def _geometric_error(row: RowJson) -> float:
     return abs(formula / float(row["mean_acceptance_length"]) - 1)
 
 
-def _alone(evidence: Evidence) -> list[RowJson]:
+def _exact_single_rows(evidence: Evidence) -> list[RowJson]:
     """Exact rows of one sequence on prompts as they are."""
     return [row for row in evidence.rows if row["batch"] == 1 and row["context"] is None and not row["lossy"]]
 
 
-def _place(row: RowJson) -> tuple[object, ...]:
+def _kind_and_batch(row: RowJson) -> tuple[object, ...]:
     return row["kind"], row["temperature"], row["batch"], row["context"]
 
 
@@ -362,8 +378,8 @@ def _pairs_by_kind(rows: Sequence[RowJson], first: str, second: str) -> list[tup
 def _best_against(evidence: Evidence, own: Sequence[str], others: Sequence[str]) -> list[tuple[RowJson, RowJson]]:
     """The best row of either group, for each kind and temperature."""
     places: dict[object, tuple[list[RowJson], list[RowJson]]] = {}
-    for row in _alone(evidence):
-        sides = places.setdefault(_place(row), ([], []))
+    for row in _exact_single_rows(evidence):
+        sides = places.setdefault(_kind_and_batch(row), ([], []))
         for side, names in zip(sides, (own, others), strict=True):
             if row["drafter"] in names:
                 side.append(row)

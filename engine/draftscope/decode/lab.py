@@ -63,7 +63,7 @@ class Lab(LoadedPair):
         threads_before: int | None = None,
     ) -> None:
         super().__init__(target, draft, tokenizer, heads, smaller, foreign)
-        self.compiled: list[str] = []  # sentences: why forwards are not native, and what compiling them gave
+        self.compiled: list[str] = []  # sentences: why forwards are not native
         self._threads_before = threads_before
         self._curve: VerifyCurve | None = None
         self._rates: dict[tuple[str, Sampling], tuple[float, ...]] = {}  # acceptance by rank of a drafter's children

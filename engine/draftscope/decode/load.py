@@ -19,7 +19,6 @@ from draftscope.decode.lab import Lab
 from draftscope.decode.pair import NamedHead
 from draftscope.drafters import TextDraftModel
 from draftscope.models.forward.ballast import BallastShape, pair_of
-from draftscope.models.forward.compiled import compile_if_faster
 from draftscope.models.heads import Head, RecurrentHead, SharedWeights, kind_of, load_head
 from draftscope.models.loading import embedded, known
 from draftscope.models.loading.checkpoints import (
@@ -178,12 +177,10 @@ def _equip(
 
 
 def _make_ready(lab: Lab, settings: LoadSettings) -> None:
-    """Measures the best number of threads on a CPU, compiles forwards if asked, and runs every drafter once."""
+    """Measures the best number of threads on a CPU, and runs every drafter once."""
     if settings.threads is None and lab.target.device.type == "cpu":
         choose_threads(lab.target, max(1, cores() - settings.spare_cores))
     lab.compiled = sorted({model.not_native for model in lab.models} - {""})
-    if settings.compiled:
-        lab.compiled += [compile_if_faster(model) for model in lab.models]
     _warm_up(lab)
 
 

@@ -21,7 +21,6 @@ from draftscope.models.capabilities import Capabilities
 from draftscope.models.counter import ForwardCounter
 from draftscope.models.files import memory
 from draftscope.models.forward.ballast import Ballast, BallastShape
-from draftscope.models.forward.compiled import CompiledLlama
 from draftscope.models.forward.decoder import covers as is_decoder
 from draftscope.models.forward.decoder import described
 from draftscope.models.forward.experts import layers as expert_layers
@@ -45,7 +44,6 @@ class ForwardMode(Enum):
 
     EAGER = ""
     NATIVE = "native"
-    COMPILED = "compiled"
     GRAPHS = "graphs"
 
 
@@ -154,8 +152,7 @@ class Model:
         if self.graphs is not None:
             return self.graphs.cache(self.layers, batch, capacity, self.device, side)
         vector = WIDE if self.device.type == "cuda" else VECTOR  # the same sums with graphs and without
-        spare = VECTOR if isinstance(self.run, CompiledLlama) else 0
-        return SlotCache(self.layers, batch, capacity + spare, self.device, side, vector)
+        return SlotCache(self.layers, batch, capacity, self.device, side, vector)
 
     def _make_room(self, batch: int, capacity: int) -> None:
         """Gives up memory that is kept for later sessions if a cache needs it. DraftscopeError if it does not fit."""
@@ -218,8 +215,6 @@ class Model:
     @property
     def forward_mode(self) -> ForwardMode:
         """How its forward runs."""
-        if isinstance(self.run, CompiledLlama):
-            return ForwardMode.COMPILED
         if isinstance(self.run, NativeDecoder):
             return ForwardMode.NATIVE
         return ForwardMode.EAGER if self.graph_mode is GraphMode.OFF else ForwardMode.GRAPHS

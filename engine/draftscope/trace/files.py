@@ -15,13 +15,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, cast
 
 from pydantic_core import from_json, to_json
 
 from draftscope.base.errors import DraftscopeError, quoted
 from draftscope.trace.events import EVENT, SCHEMA_VERSION, AnyEvent
-from draftscope.trace.upgrade import OLDEST, upgraded
 from draftscope.trace.validate import ImpossibleError, Validator
 
 MIB = 2**20
@@ -104,7 +103,7 @@ def read(path: str | Path, most_bytes: int = MAX_BYTES) -> Recording:
     """
     path = Path(path)
     events: list[AnyEvent] = []
-    version, validator = SCHEMA_VERSION, Validator()
+    validator = Validator()
     for text in _lines(path, most_bytes):
         if text is None:
             return _shortened(path, events)
@@ -112,8 +111,8 @@ def read(path: str | Path, most_bytes: int = MAX_BYTES) -> Recording:
             raise DraftscopeError(f"'{path.name}' has more than {MAX_EVENTS:,} events; record a shorter run.")
         try:
             if not events:
-                version = _version(path, text)
-            events.append(_event(text, version))
+                _check_start(path, text)
+            events.append(EVENT.validate_python(_parse(text)))
             validator.add(events[-1])
         except ImpossibleError as error:
             raise DraftscopeError(f"'{path.name}' cannot be right: {error}; record the run again.") from None
@@ -126,34 +125,29 @@ def read(path: str | Path, most_bytes: int = MAX_BYTES) -> Recording:
     return Recording(tuple(events))
 
 
-def _version(path: Path, first: bytes) -> int:
-    """The schema version in the first line; the present one if it has none. Raises ValueError if it is no JSON."""
-    start = from_json(first)
+def _check_start(path: Path, first: bytes) -> None:
+    """Refuses a trace of another schema version, or whose first lines are missing. ValueError if it is no JSON."""
+    start = _parse(first)
     if not isinstance(start, dict):
-        return SCHEMA_VERSION
+        return
     version = start.get("schema_version", SCHEMA_VERSION)
     if type(version) is not int:  # True is an int as well
         raise DraftscopeError(
             f"'{path.name}' gives its trace version as {quoted(to_json(version).decode())}, which is no whole number; "
             "record the run again."
         )
-    if not OLDEST <= version <= SCHEMA_VERSION:
+    if version != SCHEMA_VERSION:
         raise DraftscopeError(
-            f"'{path.name}' was written in trace version {quoted(version)}, and this Draftscope reads {OLDEST} to "
+            f"'{path.name}' was written in trace version {quoted(version)}, and this Draftscope reads version "
             f"{SCHEMA_VERSION}; open it with the Draftscope that wrote it, or record the run again."
         )
     if start.get("kind") in LATER:
         raise DraftscopeError(f"'{path.name}' does not begin with the start of a run; its first lines are missing.")
-    return version
 
 
-def _event(text: bytes, version: int) -> AnyEvent:
-    """One validated event. Raises ValueError, of which pydantic's ValidationError is one."""
-    found = from_json(text, cache_strings="keys")  # `validate_json` takes minutes over a million unknown fields
-    try:
-        return EVENT.validate_python(upgraded(found, version))
-    except (KeyError, TypeError, AttributeError):  # not shaped like an event of its version
-        return EVENT.validate_python(found)
+def _parse(text: bytes) -> Any:
+    """What a line of JSON holds. ValueError if it is none. (`validate_json` takes minutes over a million fields.)"""
+    return from_json(text, cache_strings="keys")
 
 
 def _lines(path: Path, most_bytes: int) -> Iterator[bytes | None]:

@@ -13,7 +13,7 @@ from draftscope.base.errors import DraftscopeError
 from draftscope_app.cli import options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import Given, takes
-from draftscope_app.cli.interrupt import interruptible
+from draftscope_app.cli.terminal import interruptible
 from draftscope_app.reports import lanes
 
 if TYPE_CHECKING:

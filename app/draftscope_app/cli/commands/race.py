@@ -17,7 +17,7 @@ from draftscope.base.errors import DraftscopeError
 from draftscope_app.cli import options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import Given, options_of, takes, whole
-from draftscope_app.cli.interrupt import interruptible
+from draftscope_app.cli.terminal import interruptible
 from draftscope_app.reports import races
 from draftscope_app.reports.lanes import printable
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from html import escape
 from typing import Any
 
 from draftscope.base.machine import machine_words
 from draftscope.claims.claim import ClaimVerdict
 from draftscope_app.engine.plural import count
+from draftscope_app.reports.render import render
 
 Values = Mapping[str, Any]
 
@@ -27,42 +27,24 @@ def claims(saved: Values) -> str:
         f"What people say about speculative decoding: {count(len(every), 'claim')}, {told} with a verdict from "
         f"measurements.{where} Choose what you expect, and the verdict is shown; your answers stay on this page."
     )
-    return (
-        f'<p>{escape(about)}</p><p class="ds-score" role="status"></p>'
-        f'<p><button type="button" data-all>Show all verdicts</button></p><ol>{"".join(map(_claim, every))}</ol>'
-    )
+    return render("claims", about=about, claims=[_shown(claim) for claim in every])
 
 
-def _claim(claim: Values) -> str:
-    known = claim["verdict"] not in OPEN
-    guess = _guess(claim) if known else ""
-    hidden = " hidden" if known else ""
-    return (
-        f'<li data-verdict="{escape(claim["verdict"])}"><p class="ds-claim">{escape(claim["sentence"])}</p>{guess}'
-        f'<div class="ds-found"{hidden}>{_found(claim)}</div></li>'
-    )
-
-
-def _guess(claim: Values) -> str:
-    """One button for each verdict that a measurement can have."""
-    buttons = "".join(
-        f'<button type="button" aria-pressed="false" data-guess="{escape(each)}">{escape(SHORT.get(each, each))}'
-        "</button>"
-        for each in CHOICES
-    )
-    return f'<div class="ds-guess" role="group" aria-label="Your verdict on claim {claim["number"]}">{buttons}</div>'
-
-
-def _found(claim: Values) -> str:
-    rows = [
-        ("Why" if claim["verdict"] in OPEN else "Measured", claim["found"]),
-        ("The formula", claim.get("formula", "")),
-        ("What would change it", claim["change"] if claim["verdict"] not in OPEN else ""),
-        ("How it is judged", claim["rule"]),
-    ]
-    shown = "".join(f"<dt>{name}</dt><dd>{escape(text)}</dd>" for name, text in rows if text)
-    verdict = str(SHORT.get(claim["verdict"], claim["verdict"]))
-    return (
-        f'<p><strong>{escape(verdict[0].upper() + verdict[1:])}</strong> <span class="ds-right"></span></p>'
-        f"<dl>{shown}<dt>Command</dt><dd><code>{escape(claim['command'])}</code></dd></dl>"
-    )
+def _shown(claim: Values) -> dict[str, Any]:
+    """What the template shows of a claim; its choices are empty where there is no verdict to predict."""
+    open_ = claim["verdict"] in OPEN
+    label = str(SHORT.get(claim["verdict"], claim["verdict"]))
+    return {
+        "number": claim["number"],
+        "sentence": claim["sentence"],
+        "verdict": claim["verdict"],
+        "label": label[0].upper() + label[1:],
+        "choices": [] if open_ else [(choice, SHORT.get(choice, choice)) for choice in CHOICES],
+        "findings": [
+            ("Why" if open_ else "Measured", claim["found"]),
+            ("The formula", claim.get("formula", "")),
+            ("What would change it", "" if open_ else claim["change"]),
+            ("How it is judged", claim["rule"]),
+        ],
+        "command": claim["command"],
+    }

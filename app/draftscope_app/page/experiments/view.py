@@ -8,7 +8,6 @@ from html import escape
 from typing import Any
 
 from draftscope.base.machine import machine_words
-from draftscope.claims import durations
 from draftscope.claims.experiments import Experiment
 from draftscope_app.page import notes
 from draftscope_app.page.claims.view import OPEN, SHORT
@@ -49,7 +48,7 @@ def about_own(experiment: Experiment, own: Own, saved: Values) -> str:
 
 def how_long(experiment: Experiment, most: float) -> str:
     """Before it runs."""
-    expected = duration(durations.expected(experiment.commands))
+    expected = duration(experiment.expected_s)
     return (
         f"Measures the embedded models. Takes about {expected} on two idle cores and is stopped after "
         f"{duration(most)}. Do not run anything else on this page meanwhile: it would disturb the measurement."
@@ -59,7 +58,7 @@ def how_long(experiment: Experiment, most: float) -> str:
 def progress(experiment: Experiment, at: int, spent: float, most: float) -> str:
     """While it runs: `at` is the index of the command that runs now, `spent` are the seconds of all."""
     many = f" {at + 1} of {len(experiment.commands)}" if len(experiment.commands) > 1 else ""
-    expected = durations.expected(experiment.commands)
+    expected = experiment.expected_s
     left = f"about {duration(expected - spent)} left" if spent < expected else "almost done"
     if spent > SLOWER * expected:
         left = f"slower than on two idle cores; it is stopped after {duration(most)}"

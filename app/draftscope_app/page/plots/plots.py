@@ -8,12 +8,9 @@ from html import escape
 import plotly.graph_objects as go
 
 from draftscope.trace.events import AnyEvent
-from draftscope.trace.html import palette
 from draftscope_app.engine.plural import count
 from draftscope_app.page.plots.views import acceptance_by_position, accepted_lengths, by_lane, chunk_gaps, drafter_of
-
-# Visible on both backgrounds (3:1 for marks); not the colours of accepted or rejected: these are counts and times.
-PLAIN, DRAFTED = "#7A828E", "#9B63C9"
+from draftscope_app.reports.figures import LEGEND, OURS, PLAIN, empty_figure
 
 
 def pictures(events: Sequence[AnyEvent]) -> tuple[go.Figure | None, go.Figure | None, go.Figure | None]:
@@ -34,7 +31,7 @@ def _gaps(lanes: dict[str, list[AnyEvent]]) -> go.Figure | None:
             continue
         any_gap = True
         plain = drafter_of(events) == "plain"
-        colour = PLAIN if plain else DRAFTED
+        colour = PLAIN if plain else OURS
         name = f"{escape(lane[:40])} ({count(len(gaps), 'gap')}, median {sorted(gaps)[len(gaps) // 2]:.2f} ms)"
         hatched = None if plain else {"shape": "/", "fgcolor": colour, "fillmode": "replace"}
         figure.add_trace(
@@ -57,7 +54,7 @@ def _positions(events: Sequence[AnyEvent] | None) -> go.Figure | None:
     )
     figure.add_trace(
         go.Bar(
-            x=[row.position for row in table], y=[row.alpha for row in table], marker={"color": DRAFTED}, width=0.55,
+            x=[row.position for row in table], y=[row.alpha for row in table], marker={"color": OURS}, width=0.55,
             text=[f"{row.accepted} / {row.reached}" for row in table], textposition="outside", cliponaxis=False,
         )
     )  # fmt: skip
@@ -78,7 +75,7 @@ def _lengths(events: Sequence[AnyEvent] | None) -> go.Figure | None:
     )
     figure.add_trace(
         go.Bar(
-            x=list(counts), y=list(counts.values()), marker={"color": DRAFTED}, width=0.55,
+            x=list(counts), y=list(counts.values()), marker={"color": OURS}, width=0.55,
             text=list(counts.values()), textposition="outside", cliponaxis=False,
         )
     )  # fmt: skip
@@ -87,13 +84,7 @@ def _lengths(events: Sequence[AnyEvent] | None) -> go.Figure | None:
 
 
 def _figure(title: str, x: str, y: str) -> go.Figure:
-    figure = go.Figure()
-    figure.update_layout(
-        title={"text": title, "font": {"size": 14}, "x": 0, "xref": "paper"}, height=300, showlegend=False,
-        paper_bgcolor="rgba(0,0,0,0)", plot_bgcolor="rgba(0,0,0,0)", margin={"l": 56, "r": 12, "t": 44, "b": 48},
-        legend={"orientation": "h", "y": 1.06, "yanchor": "bottom", "x": 1, "xanchor": "right"},
-        font={"size": 12, "family": palette()["sans"]}, template="none",
-    )  # fmt: skip
-    figure.update_xaxes(title={"text": x, "font": {"size": 12}}, zeroline=False, gridcolor="#8884")
-    figure.update_yaxes(title={"text": y, "font": {"size": 12}}, zeroline=False, gridcolor="#8884", rangemode="tozero")
+    legend = LEGEND | {"y": 1.06, "x": 1, "xanchor": "right"}
+    figure = empty_figure(x, y, 300, title_text=title, margin={"l": 56, "r": 12, "t": 44, "b": 48}, legend=legend)
+    figure.update_yaxes(rangemode="tozero")
     return figure

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from draftscope.base.prompts import Prompt
 from draftscope.decode.lab import Lab
+from draftscope.drafters.settings import Settings
 from draftscope.measure.bench.cases import cases
-from draftscope.measure.bench.distances import distances
 from draftscope.measure.bench.limit import memory_limit
 from draftscope.measure.bench.peers import opened
 from draftscope.measure.bench.plan import BenchPlan
@@ -17,8 +17,12 @@ from draftscope.measure.bench.report import BenchReport, kept, machine, method
 from draftscope.measure.bench.report_tables import markdown
 from draftscope.measure.bench.rows import headlines, rows
 from draftscope.measure.bench.runner import Bench
-from draftscope.measure.bench.systems import own
+from draftscope.measure.bench.systems import Label, own
 from draftscope.measure.bench.woken import woken
+from draftscope.measure.greedy import PROMPTS
+from draftscope.measure.joint import Distance, joint_distance
+
+TOKENS, TOP_K, SAMPLES = 4, 3, 2048  # as `draftscope check`
 
 
 def benchmark(
@@ -39,7 +43,7 @@ def benchmark(
         measuring = Bench(plan, systems, todo)
         runs = measuring.runs()
     limit = memory_limit(lab.target, max(len(prompt) for case in todo for prompt in case.prompts))
-    apart = distances(lab, [system.label for system in systems], plan.temperatures)
+    apart = measure_distances(lab, [system.label for system in systems], plan.temperatures)
     peer_notes = [system.note for system in systems if system.note]
     left_out = [*notes, *unreadable, *unable, *missing, *measuring.notes]
     return BenchReport(
@@ -63,3 +67,22 @@ def save(report: BenchReport, folder: Path) -> str:
     (folder / "bench.json").write_text(report.as_json(), encoding="utf-8")
     (folder / "bench.md").write_text(text, encoding="utf-8")
     return text
+
+
+def measure_distances(
+    lab: Lab, labels: Sequence[Label], temperatures: Sequence[float]
+) -> dict[tuple[Label, float], Distance]:
+    """The distance of a lossy rule's output from the target's distribution, as in `check`, by label and temperature.
+
+    Sampled with the real loop, outside the timed runs, above temperature 0, where rules differ: the joint distribution
+    of the first tokens after one prompt, restricted to the target's most likely tokens, so that all outcomes can be
+    computed.
+    """
+    prompt = lab.encode(PROMPTS[0], TOKENS + 2)
+    found = {}
+    for label in labels:
+        for temperature in temperatures:
+            if label.lossy and temperature:
+                settings = Settings.of(**label.settings, temperature=temperature, top_k=TOP_K)
+                found[label, temperature] = joint_distance(lab, prompt, settings, TOKENS, SAMPLES)
+    return found

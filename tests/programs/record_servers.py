@@ -1,6 +1,6 @@
 """Records the race and the audits that the lesson about servers shows.
 
-    python -m draftscope_app.recordings.record_servers --server plain=URL --server drafts=URL
+    python -m tests.programs.record_servers --server plain=URL --server drafts=URL
 
 The servers run already (`draftscope servers` prints how to start them), the plain one first. They serve the target, and
 draft with the draft model, that are loaded here. The race becomes assets/lessons/servers.jsonl.gz, and how each

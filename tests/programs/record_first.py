@@ -1,4 +1,4 @@
-"""Records the run that the page shows before any model is loaded: `python -m draftscope_app.recordings.first`.
+"""Records the run that the page shows before any model is loaded: `python -m tests.programs.record_first`.
 
 A race of the models that a server opens on, with the settings that the page opens with, and the solo runs behind its
 headline, as a trace.

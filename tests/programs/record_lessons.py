@@ -1,4 +1,4 @@
-"""Records the runs that the lessons show: `python -m draftscope_app.recordings.record_lessons`.
+"""Records the runs that the lessons show: `python -m tests.programs.record_lessons`.
 
 Run it whenever the weights of the embedded pair or of SmolLM2's drafters have changed, on a machine that does nothing
 else; it takes about seven minutes and, for the lanes with ballast, 5 GB of memory. Lessons about rules and rounds are
@@ -32,7 +32,7 @@ from draftscope.trace.events import AnyEvent, Round, Verified
 from draftscope_app.page.bundle import presets
 from draftscope_app.page.controls import LANE
 from draftscope_app.page.runs import lessons
-from draftscope_app.recordings import sweep
+from tests.programs import record_sweep
 
 LESSONS = assets() / "lessons"
 WORD = re.compile(r"\s?[A-Za-z]+")  # a token that one can see
@@ -221,8 +221,8 @@ def main(
         with load(target or pair, draft, heads=head or []) as lab:
             found |= {name: record(lab, name, recorded, prompts) for name, recorded in own.items()}
             for name in SWEPT.keys() & own.keys():
-                runs = sweep.measure(lab, SWEPT[name], prompts[own[name].kind])
-                sweep.write(out / f"{name}{lessons.SWEEP}", runs)
+                runs = record_sweep.measure(lab, SWEPT[name], prompts[own[name].kind])
+                record_sweep.write(out / f"{name}{lessons.SWEEP}", runs)
                 print(f"{name}: {len(runs)} whole runs of a sweep", flush=True)
         large = {name: recorded for name, recorded in own.items() if recorded.as_large}
         if large:

@@ -1,4 +1,4 @@
-"""Where the time of a plain step goes on this processor: `python -m draftscope.measure.step --help`.
+"""Where the time of a plain step goes on this processor: `python -m tests.programs.step --help`.
 
 Runs at temperature 0 and 1 take turns with the model's products alone, one call for each weight in the order of a
 forward. The program is the compiled forward; its rest is what it takes beyond the products alone. Stages are those of
@@ -20,11 +20,9 @@ import torch
 from torch import Tensor
 
 from draftscope.base import markdown
-from draftscope.base.errors import DraftscopeError
 from draftscope.decode.lab import Lab
 from draftscope.decode.load import load
 from draftscope.drafters.settings import Settings
-from draftscope.measure.program import run
 from draftscope.models.forward import native
 from draftscope.models.forward.decoder import Decoder
 from draftscope.models.forward.native import NativeDecoder
@@ -134,17 +132,17 @@ def table(found: dict[str, Parts]) -> str:
 def _report(given: argparse.Namespace) -> str:
     with load(given.target, threads=given.threads) as lab:
         if not isinstance(lab.target.run, NativeDecoder):
-            raise DraftscopeError(f"'{lab.target.name}' does not run compiled in bfloat16; choose another target.")
+            raise SystemExit(f"'{lab.target.name}' does not run compiled in bfloat16; choose another target.")
         title = f"{lab.target.name}, bfloat16, threads: {torch.get_num_threads()}"
         return f"{title}\n\n{table(measured(lab, given.runs))}"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m draftscope.measure.step", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.programs.step", description=__doc__)
     parser.add_argument("--target", help="a model that runs compiled; the embedded one is the default")
     parser.add_argument("--threads", type=int)
     parser.add_argument("--runs", type=int, default=RUNS, help="the median of so many counts")
-    run(parser, _report)
+    print(_report(parser.parse_args()))
 
 
 if __name__ == "__main__":

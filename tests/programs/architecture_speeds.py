@@ -1,5 +1,5 @@
 """How fast plain decoding of other architectures is beside transformers' `generate`, on this processor, in bfloat16:
-`python -m draftscope.measure.architectures --help`.
+`python -m tests.programs.architecture_speeds --help`.
 
 Each model is random, of 12 layers of width 512. Both decode the same prompt in turn, prefill included; `generate` has
 the network as transformers loads it. A ratio is tokens/s divided by `generate`'s in the same repeat.
@@ -23,7 +23,6 @@ from transformers import CONFIG_MAPPING, AutoModelForCausalLM, AutoTokenizer, Ge
 from draftscope.base import markdown
 from draftscope.base.assets import assets
 from draftscope.decode.load import load
-from draftscope.measure.program import run
 
 SIZE: dict[str, Any] = {
     "hidden_size": 512, "intermediate_size": 1536, "num_hidden_layers": 12, "num_attention_heads": 8,
@@ -118,10 +117,10 @@ def _report(given: argparse.Namespace) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m draftscope.measure.architectures", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.programs.architecture_speeds", description=__doc__)
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--repeats", type=int, default=REPEATS)
-    run(parser, _report)
+    print(_report(parser.parse_args()))
 
 
 if __name__ == "__main__":

@@ -1,1 +1,0 @@
-"""Commands that record the runs shipped in assets/."""

@@ -1,0 +1,1 @@
+"""What only developers run. Nothing here is in the wheel."""

@@ -1,0 +1,60 @@
+"""The figures of the house: what is counted, and that a figure which grew is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.programs.house import FORBIDDEN, count_house, grown
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Path:
+    """A small house: one class of a name, no forbidden name."""
+    for name, text in {
+        "engine/a.py": "class Pair:\n    pass\n",
+        "app/b.py": "def show(text: str) -> str:\n    return text\n",
+        "assets/instrument/c.js": "export const lines = [];\n",
+        "assets/instrument/vendor/d.js": "export const own = 1;\n",
+        "tests/test_a.py": "told = 1\n",
+        "tests/programs/e.py": "own = 1\n\n",
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def test_the_figures_of_a_small_house(house: Path) -> None:
+    figures = count_house(house)
+    assert (figures.source_lines, figures.test_lines, figures.program_lines) == (5, 1, 2)
+    assert (figures.python_modules, figures.javascript_modules) == (2, 1)
+    assert not figures.duplicate_classes and figures.forbidden_names == dict.fromkeys(FORBIDDEN, 0)
+
+
+def test_what_grows_is_named(house: Path) -> None:
+    before = count_house(house)
+    assert not grown(before, before)
+    for file, text in {
+        "engine/b.py": "class Pair: ...\n",
+        "app/told.py": "def own(asked): ...\n",
+        "app/d.py": "import x as told\nfor each in (): f.found = each\n",
+        "app/e.py": '"""What is found."""\nprint("own", match.own, own=1)\n',  # no names that are given here
+        "assets/instrument/e.js": "export function alone() {}\n",
+        "assets/instrument/e.css": "p {}\n",
+        "tests/test_b.py": "own = 1\n",
+    }.items():
+        (house / file).write_text(text)
+    assert grown(before, count_house(house)) == [
+        "source_lines has grown from 5 to 13.",
+        "test_lines has grown from 1 to 2.",
+        "python_modules has grown from 2 to 6.",
+        "javascript_modules has grown from 1 to 2.",
+        "duplicate_classes 'Pair' has grown from 0 to 2.",
+        "forbidden_names 'own' has grown from 0 to 1.",
+        "forbidden_names 'told' has grown from 0 to 2.",
+        "forbidden_names 'alone' has grown from 0 to 1.",
+        "forbidden_names 'found' has grown from 0 to 1.",
+        "forbidden_names 'each' has grown from 0 to 1.",
+        "forbidden_names 'asked' has grown from 0 to 1.",
+    ]
