@@ -162,7 +162,7 @@ def test_a_call_without_a_session_is_nobody_elses() -> None:
 def served(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Served]:
     monkeypatch.delenv("GRADIO_TEMP_DIR", raising=False)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(select, "engine", lambda load: EngineProcess(load, does_nothing))
+    monkeypatch.setattr(select, "engine", lambda load, *_: EngineProcess(load, does_nothing))
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
