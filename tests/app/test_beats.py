@@ -1,4 +1,4 @@
-"""Whether the engine process answers: on a clock of the test, and with processes that are stopped or caught in a call."""
+"""Whether the engine process answers: on a clock of the test, and by processes that are stopped or caught in a call."""
 
 from __future__ import annotations
 

@@ -54,6 +54,7 @@ class Server:
             "GRADIO_SERVER_PORT": str(self.port),
             "DRAFTSCOPE_TARGET": "embedded",
             "DRAFTSCOPE_MOST_RUNS": str(visitors),
+            "DRAFTSCOPE_MOST_RUNS_ADDRESS": str(visitors),
         }
         self.began = time.monotonic()
         with log.open("w") as file:
