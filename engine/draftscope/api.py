@@ -17,6 +17,7 @@ from draftscope import drafters as registry
 from draftscope.base import prompts as prompt_files
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.prompts import Prompt
+from draftscope.base.steps import last, said
 from draftscope.decode.availability import default_drafter
 from draftscope.decode.lab import Lab
 from draftscope.decode.load import LoadCall, loaded, taking
@@ -74,7 +75,7 @@ class Engine(Lab):
 
         lanes = self._lanes([PLAIN, *(drafters or [default_drafter(self)])], settings)
         runs = [self.session(prompt, chosen, lane=name) for name, chosen in lanes.items()]
-        return Trace((*race(runs), *solo_runs(self, prompt, lanes, repeats=repeats)))
+        return Trace((*race(runs), *said(solo_runs(self, prompt, lanes, repeats=repeats))))
 
     @takes_settings
     def compare(
@@ -137,8 +138,8 @@ class Engine(Lab):
                 bar.set_description(each.doing)
                 bar.update(each.share - bar.n)
         info = registry.find(name)
-        said = verdict(findings, info.exact_with(chosen), proved=not info.source)
-        return Report(said, pd.DataFrame([asdict(finding) for finding in findings]), findings)
+        sentence = verdict(findings, info.exact_with(chosen), proved=not info.source)
+        return Report(sentence, pd.DataFrame([asdict(finding) for finding in findings]), findings)
 
     def calibrate(self, again: bool = False, progress: bool = True) -> Report:
         """Measures once what rounds cost here, and keeps it; `again` measures anew.
@@ -152,12 +153,13 @@ class Engine(Lab):
         from draftscope.decode.calibrate import calibration_of, measure
 
         with tqdm(total=0, desc="calibrate", leave=False, disable=not progress, bar_format="{desc}") as bar:
-            found = measure(self, bar.set_description) if again else calibration_of(self, bar.set_description)
+            steps = measure(self, bar.set_description) if again else calibration_of(self, bar.set_description)
+            found = last(steps)
         if again:
             costs.save(found)
         self.calibration = found
-        said = f"One round of plain decoding takes {found.plain_ms:.2f} ms after {found.context} tokens."
-        return Report(said, pd.DataFrame([point.model_dump() for point in found.verify]), found)
+        sentence = f"One round of plain decoding takes {found.plain_ms:.2f} ms after {found.context} tokens."
+        return Report(sentence, pd.DataFrame([point.model_dump() for point in found.verify]), found)
 
     def advise(
         self,

@@ -18,11 +18,12 @@ from draftscope.advise.costs import CalibratedCosts
 from draftscope.advise.fitted import fitted
 from draftscope.advise.model import round_cost
 from draftscope.advise.observed import Observed
-from draftscope.advise.probe import Probed, Stopped, able, probe
+from draftscope.advise.probe import Probed, able, probe
 from draftscope.advise.question import Objective, Question
 from draftscope.advise.verdict import Verdict
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.prompts import Prompt, shipped
+from draftscope.base.steps import Cancelled
 from draftscope.decode.lab import Lab
 from draftscope.drafters import find
 from draftscope.drafters.settings import Settings
@@ -153,9 +154,9 @@ def test_it_says_how_far_it_is_and_can_be_stopped(pair: Lab) -> None:
         nonlocal calls
         calls += 1
         if calls > 30:
-            raise Stopped
+            raise Cancelled
 
-    with pytest.raises(Stopped):
+    with pytest.raises(Cancelled):
         list(advising(pair, question, TEXTS, ["ngram"], watch=watch))
     assert calls == 31
 

@@ -21,6 +21,7 @@ from draftscope.drafters.settings import Settings
 from draftscope.trace import files
 from draftscope.trace.events import AnyEvent
 from draftscope_app.engine.messages import (
+    Asker,
     Command,
     EngineStatus,
     Entered,
@@ -33,7 +34,7 @@ from draftscope_app.engine.messages import (
 )
 from draftscope_app.engine.process import EngineProcess, pause_after
 from draftscope_app.engine.sessions import Visitor, Visitors
-from draftscope_app.engine.worker import main
+from draftscope_app.engine.worker import IN_TURNS, main
 from draftscope_app.page.runs import own_models
 from draftscope_app.page.runs.feed import stream
 from draftscope_app.serve.server import serve
@@ -53,7 +54,7 @@ def test_a_core_is_left_to_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
     class AskedError(Exception):
         """What the engine process would have loaded."""
 
-    def asked(load: LoadSettings, *rest: object) -> None:
+    def asked(load: LoadSettings, **rest: object) -> None:
         raise AskedError(load.spare_cores)
 
     monkeypatch.setattr("draftscope_app.engine.process.EngineProcess", asked)
@@ -132,6 +133,21 @@ def test_two_visitors_take_turns_and_races_go_before_solo_runs(engine: EnginePro
     assert rounds == sorted(rounds)  # every round of the first before any of the second
     assert order[-1] == ("first", "verify_costs")
     assert set(second.ends.values()) <= {"length", "eos"}
+
+
+def test_a_short_run_of_another_visitor_does_not_wait_for_the_end_of_a_long_one(engine: EngineProcess) -> None:
+    """They were decoded in order of arrival, each to its end."""
+    long = Seen(engine.run(job(tokens=480, asker=Asker("10.0.0.1"))))
+    calls = [Seen(engine.run(job(tokens=480, asker=Asker("10.0.0.1")))) for _ in range(8)]
+    long.until(lambda s: len(s.rounds("speculative")) >= 2)
+    short = Seen(engine.run(job(tokens=4, asker=Asker("10.0.0.2", "page"))))
+    assert engine.place(short.handle) == 1
+    assert set(short.done().ends.values()) <= {"length", "eos"}
+    assert all("done" not in seen.look().states for seen in (long, *calls))
+    for seen in (long, *calls):
+        seen.handle.stop()
+        seen.done()
+    assert long.notes == [IN_TURNS] and not short.notes
 
 
 def test_steps_pay_for_one_round_and_hold_up_nobody(engine: EngineProcess) -> None:

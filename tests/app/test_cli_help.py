@@ -29,7 +29,8 @@ from rich.text import Text
 from typer.main import get_command
 
 import draftscope_app
-from draftscope.base.costs import save
+from draftscope.base.costs import Calibration, save
+from draftscope.base.steps import Steps
 from draftscope.decode import calibrate
 from draftscope.decode.lab import Lab
 from draftscope.drafters import DrafterOptions, plugins
@@ -229,8 +230,13 @@ def test_calibrate_prints_what_it_measured(
     found = made_calibration()
     monkeypatch.setenv("DRAFTSCOPE_CACHE", str(tmp_path))
     save(found)
+
+    def measured() -> Steps[None, Calibration]:
+        yield None
+        return found
+
     monkeypatch.setattr(options, "load", lambda _: pair)
-    monkeypatch.setattr(calibrate, "calibration_of", lambda _: found)
+    monkeypatch.setattr(calibrate, "calibration_of", lambda lab: measured())
     assert json.loads(shown(capsys, "calibrate", "--json")) == json.loads(found.model_dump_json())
     lines = shown(capsys, "calibrate").splitlines()
     assert f"One round of plain decoding: {found.plain_ms:.2f} ms" in lines[1]

@@ -30,7 +30,7 @@ if __name__ == "__main__":
     from draftscope_app.engine.process import EngineProcess
     from draftscope_app.serve.server import serve
     from tests.support.stand_ins import decodes_for_ever
-    select.engine = lambda load: EngineProcess(load, decodes_for_ever)
+    select.engine = lambda load, *_: EngineProcess(load, decodes_for_ever)
     serve("127.0.0.1", {port}, environment=Environment.read())
 """
 SWALLOWS = """

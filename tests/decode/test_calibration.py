@@ -12,6 +12,7 @@ import torch
 
 from draftscope.base import costs
 from draftscope.base.costs import Drafting, Verify
+from draftscope.base.steps import last
 from draftscope.decode import calibrate
 from draftscope.decode.lab import Lab
 from draftscope.decode.row_bits import row_bits
@@ -108,7 +109,7 @@ def test_measuring_a_pair_and_finding_it_again(pair: Lab, monkeypatch: pytest.Mo
     for name, value in known.items():
         monkeypatch.setattr(calibrate, name, value)
     heard: list[str] = []
-    found = calibrate.calibration_of(pair, heard.append)
+    found = last(calibrate.calibration_of(pair, heard.append))
     assert len(heard) == 4
     assert {(p.width, p.batch) for p in found.verify} == {(w, b) for w in (1, 2, 5) for b in (1, 2)}
     assert {p.context for p in found.verify if p.batch == 2} == {calibrate.CONTEXTS[0], found.context}
@@ -116,10 +117,10 @@ def test_measuring_a_pair_and_finding_it_again(pair: Lab, monkeypatch: pytest.Mo
     assert "oracle" not in found.drafting
     assert all([own.batch for own in each] == [1, 2] for each in found.drafting.values())
     assert found.round_cost("draft", 4) > found.v(5) > 0
-    assert calibrate.calibration_of(pair, heard.append) == found
+    assert last(calibrate.calibration_of(pair, heard.append)) == found
     assert len(heard) == 4  # not measured again
     costs.save(found.model_copy(update={"drafting": {"draft": found.drafting["draft"]}}))
-    assert "eagle3" in calibrate.calibration_of(pair, heard.append).drafting  # the head came later
+    assert "eagle3" in last(calibrate.calibration_of(pair, heard.append)).drafting  # the head came later
 
 
 @pytest.fixture
@@ -137,7 +138,7 @@ def row_by_row(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("row_by_row")
 def test_rows_that_depend_on_their_number_are_found(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert all(each.differing == 0 and each.largest == 0 and each.rows > 1 for each in row_bits(pair.target))
+    assert all(each.differing == 0 and each.largest == 0 and each.rows > 1 for each in last(row_bits(pair.target)))
     right = pair.target.run
 
     def rounded(**call: torch.Tensor) -> object:
@@ -147,7 +148,7 @@ def test_rows_that_depend_on_their_number_are_found(pair: Lab, monkeypatch: pyte
         return out
 
     monkeypatch.setattr(pair.target, "run", rounded)
-    found = {each.width: each for each in row_bits(pair.target) if not each.branches}
+    found = {each.width: each for each in last(row_bits(pair.target)) if not each.branches}
     assert [width for width, each in found.items() if each.differing] == [5, 9]
     assert found[9].differing == 2 and found[9].largest == pytest.approx(0.25)  # a row in each of two contexts
 
@@ -166,7 +167,7 @@ def test_rows_of_a_tree_that_get_other_bits_are_found(pair: Lab, monkeypatch: py
         return out
 
     monkeypatch.setattr(pair.target, "run", gapped)
-    found = row_bits(pair.target)
+    found = last(row_bits(pair.target))
     assert [each.differing for each in found if not each.branches] == [0] * 6
     tree = found[-1]
     assert tree.branches and 0 < tree.differing < tree.rows

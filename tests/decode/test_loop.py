@@ -17,6 +17,7 @@ from transformers import GenerationConfig, GPT2Config, GPT2LMHeadModel
 
 from draftscope import DraftscopeError
 from draftscope.base import cores
+from draftscope.base.steps import said
 from draftscope.base.text import Ending, Transcript
 from draftscope.decode.lab import Lab, Run
 from draftscope.decode.race import race, solo_runs, verify_costs
@@ -333,7 +334,7 @@ def test_a_long_prompt_is_told_in_parts_and_can_be_stopped_between_them(
 
 def test_solo_runs_alternate_and_can_be_cancelled(pair: Lab) -> None:
     both = {"plain": Settings.of(drafter="plain", max_new_tokens=8), "draft": Settings.of(max_new_tokens=8)}
-    events = list(solo_runs(pair, PROMPT, both, repeats=2))
+    events = list(said(solo_runs(pair, PROMPT, both, repeats=2)))
     assert [(event.lane, len(event.seconds)) for event in events] == [
         ("plain", 1),
         ("draft", 1),
@@ -341,7 +342,7 @@ def test_solo_runs_alternate_and_can_be_cancelled(pair: Lab) -> None:
         ("draft", 2),
     ]
     assert [len(event.other_cores) for event in events] == [1, 1, 2, 2]
-    assert not list(solo_runs(pair, PROMPT, both, cancelled=lambda: True))
+    assert not list(said(solo_runs(pair, PROMPT, both, cancelled=lambda: True)))
 
 
 def test_the_work_of_other_processes_is_counted_and_the_own_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -364,12 +365,12 @@ def test_v_by_rows_belongs_to_the_drafting_lane_and_can_be_cancelled(
     monkeypatch.setenv("DRAFTSCOPE_CACHE", str(tmp_path))
     monkeypatch.setattr(pair, "_curve", None)
     both = {"plain": Settings.of(drafter="plain"), "fast": Settings.of()}
-    assert not list(verify_costs(pair, both, cancelled=lambda: True))
+    assert not list(said(verify_costs(pair, both, cancelled=lambda: True)))
     assert not list(verify_costs(pair, {"plain": both["plain"]}))
-    (event,) = verify_costs(pair, both, "r")
+    (event,) = said(verify_costs(pair, both, "r"))
     assert (event.run, event.lane) == ("r", "fast")
     assert event.v[0] == 1 and event.v == sorted(event.v) and len(event.v) == len(event.widths) == len(event.noise)
-    assert list(verify_costs(pair, both, "r")) == [event]  # not measured again
+    assert list(said(verify_costs(pair, both, "r"))) == [event]  # not measured again
 
 
 @hypothesis_settings(max_examples=25, deadline=None)

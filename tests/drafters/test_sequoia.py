@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from draftscope.base.steps import last
 from draftscope.decode import calibrate
 from draftscope.decode.acceptance import by_rank
 from draftscope.decode.lab import Lab
@@ -94,10 +95,10 @@ def test_uneven_trees_end_at_any_length_as_plain_does(pair: Lab, drafter: str, m
 def test_rates_are_what_each_rank_was_accepted(tiny: Lab) -> None:
     """A draft that is the target has its first child accepted whenever it is drawn from p itself."""
     twin = Lab(tiny.target, tiny.target, tiny.tokenizer)
-    rates = by_rank(twin, Settings.of(drafter="sequoia", temperature=1.0))
+    rates = last(by_rank(twin, Settings.of(drafter="sequoia", temperature=1.0)))
     assert rates[0] == 1.0
     assert set(rates[1:]) == {0.0}
-    own = by_rank(tiny, Settings.of(drafter="sequoia", temperature=1.0))
+    own = last(by_rank(tiny, Settings.of(drafter="sequoia", temperature=1.0)))
     assert 0 < own[0] < 1
     assert sum(own) == pytest.approx(1.0)  # five children: every token there is
 

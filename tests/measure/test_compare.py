@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from draftscope.base.errors import DraftscopeError
+from draftscope.base.steps import said
 from draftscope.decode.lab import Lab
 from draftscope.drafters.settings import Settings
 from draftscope.measure import check as checks
@@ -35,7 +36,7 @@ def lanes(**drafters: dict[str, Any]) -> dict[str, Settings]:
 
 
 def test_runs_take_turns_and_the_last_event_of_a_lane_holds_all_of_it(pair: Lab) -> None:
-    events = list(compare(pair, "abc", lanes(plain={}, draft={}, ngram={}), repeats=2))
+    events = list(said(compare(pair, "abc", lanes(plain={}, draft={}, ngram={}), repeats=2)))
     assert [event.lane for event in events] == ["plain", "draft", "ngram"] * 2
     assert [len(event.seconds) for event in events] == [1] * 3 + [2] * 3
     plain, draft, ngram = events[3:]
@@ -47,7 +48,7 @@ def test_runs_take_turns_and_the_last_event_of_a_lane_holds_all_of_it(pair: Lab)
 
 def test_what_is_lossy_or_synthetic_says_so(pair: Lab) -> None:
     chosen = lanes(draft={"rule": "typical", "temperature": 1.0}, oracle={}, ngram={"rule": "typical"})
-    found = {event.lane: event for event in compare(pair, "abc", chosen, repeats=1)}
+    found = {event.lane: event for event in said(compare(pair, "abc", chosen, repeats=1))}
     assert {lane: (event.exact, event.synthetic) for lane, event in found.items()} == {
         "draft": (False, False), "oracle": (True, True), "ngram": (True, False),
     }  # fmt: skip
@@ -56,7 +57,7 @@ def test_what_is_lossy_or_synthetic_says_so(pair: Lab) -> None:
 
 def test_a_drafter_that_cannot_run_says_why_once_and_the_others_go_on(pair: Lab) -> None:
     chosen = lanes(plain={}, **{"early-exit": {"exit_layer": 40}})
-    events = list(compare(pair, "abc", chosen, repeats=2))
+    events = list(said(compare(pair, "abc", chosen, repeats=2)))
     refused = [event for event in events if event.refused]
     assert len(refused) == 1
     assert "exit_layer = 40" in refused[0].refused
@@ -65,13 +66,13 @@ def test_a_drafter_that_cannot_run_says_why_once_and_the_others_go_on(pair: Lab)
 
 def test_a_comparison_is_cancelled_within_a_round(pair: Lab) -> None:
     asked = itertools.count()
-    events = list(compare(pair, "abc", lanes(plain={}, draft={}), 3, cancelled=lambda: next(asked) >= 9))
+    events = list(said(compare(pair, "abc", lanes(plain={}, draft={}), 3, cancelled=lambda: next(asked) >= 9)))
     assert [event.lane for event in events] == ["plain"]  # its 8 rounds, and none of the next run was finished
     assert next(asked) <= 11
 
 
 def test_a_comparison_changes_no_token_and_is_read_back(pair: Lab) -> None:
-    (event,) = compare(pair, "abc", lanes(draft={}), repeats=1)
+    (event,) = said(compare(pair, "abc", lanes(draft={}), repeats=1))
     assert Compared.model_validate_json(event.model_dump_json(exclude_none=True)) == event
 
 
@@ -80,7 +81,7 @@ def test_a_comparison_changes_no_token_and_is_read_back(pair: Lab) -> None:
 
 def test_a_check_is_told_as_it_goes_and_concludes_at_its_end(tiny: Lab) -> None:
     settings = Settings.of(drafter="draft", rule="token")
-    events = list(checked(tiny, settings, samples=600))
+    events = list(said(checked(tiny, settings, samples=600)))
     found = [len(event.findings) for event in events]
     assert found == sorted(found)
     assert sorted(set(found)) == list(range(events[0].tests + 1))
@@ -95,7 +96,7 @@ def test_a_check_says_how_long_it_still_takes(tiny: Lab, monkeypatch: pytest.Mon
     clock = count()  # a second each time that it is read
     monkeypatch.setattr(checks, "monotonic", lambda: float(next(clock)))
     monkeypatch.setattr(checks, "PROGRESS_S", 0.0)
-    events = list(checked(tiny, Settings.of(drafter="draft", rule="token"), samples=1500))
+    events = list(said(checked(tiny, Settings.of(drafter="draft", rule="token"), samples=1500)))
     took = next(clock)
     runs = [event for event in events if event.doing.startswith("joint") and len(event.findings) == 5]
     shares = [event.share for event in runs if event.share]
@@ -136,7 +137,7 @@ def test_the_time_left_counts_the_rules_that_are_still_to_be_tested(monkeypatch:
 def test_the_check_of_a_lossy_rule_tells_how_far_and_the_kinder_the_further(tiny: Lab) -> None:
     def distribution(lenience: float) -> dict[str, Any]:
         settings = Settings.of(drafter="draft", rule="lenient", lenience=lenience)
-        return list(checked(tiny, settings, samples=1500))[-1].findings[-1]
+        return list(said(checked(tiny, settings, samples=1500)))[-1].findings[-1]
 
     strict, kind = distribution(1.0), distribution(0.05)
     assert kind["total_variation"] > 0.05 > 0
@@ -146,7 +147,7 @@ def test_the_check_of_a_lossy_rule_tells_how_far_and_the_kinder_the_further(tiny
 
 
 def test_a_drafter_with_a_rule_of_its_own_is_checked_by_it(tiny: Lab) -> None:
-    last = list(checked(tiny, Settings.of(drafter="ngram", rule="typical"), samples=600))[-1]
+    last = list(said(checked(tiny, Settings.of(drafter="ngram", rule="typical"), samples=600)))[-1]
     assert (last.rule, last.exact) == ("", True)
     assert last.verdict
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from draftscope import drafters
+from draftscope.base.steps import last
 from draftscope.decode.calibrate import interleaved
 from draftscope.decode.lab import Lab
 from draftscope.decode.start import models_of
@@ -116,7 +117,7 @@ def test_times_of_launches_are_not_shown_as_times_of_forwards(card: Card, drafte
 
 def test_a_measurement_waits_for_the_card_that_is_measured(card: Card) -> None:  # noqa: F811
     x = torch.ones((4, 4), device="cuda:1")
-    interleaved([lambda: x @ x], x.device, 1)
+    last(interleaved([lambda: x @ x], x.device, 1))
     assert torch.cuda.current_stream(1).query()
 
 

@@ -13,6 +13,7 @@ import typer
 
 from draftscope import load
 from draftscope.base.assets import assets
+from draftscope.base.steps import said
 from draftscope.decode.race import race, solo_runs, verify_costs
 from draftscope.drafters.settings import Settings
 from draftscope.models.loading.known import known
@@ -36,8 +37,8 @@ def record(
     lanes = {name: Settings.of(**values) for name, values in controls.lanes(chosen, None)}
     runs = [lab.session(prompt, settings, run="first", lane=lane) for lane, settings in lanes.items()]
     events = list(race(runs))
-    events += solo_runs(lab, prompt, lanes, "first", repeats=3)
-    events += verify_costs(lab, lanes, "first")
+    events += said(solo_runs(lab, prompt, lanes, "first", repeats=3))
+    events += said(verify_costs(lab, lanes, "first"))
     files.write(out, events)
     print(f"{out}: {len(events)} events, {out.stat().st_size / 1024:.0f} KiB")
 

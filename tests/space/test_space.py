@@ -29,7 +29,8 @@ from draftscope_app.cli.main import main
 from draftscope_app.engine import config as environment
 from draftscope_app.engine.admission import Admission
 from draftscope_app.engine.config import Environment, Limits, names
-from draftscope_app.engine.messages import EngineStatus, Job
+from draftscope_app.engine.handle import RunHandle
+from draftscope_app.engine.messages import Asker, Command, EngineStatus, Job
 from draftscope_app.engine.sessions import Visitors
 from draftscope_app.space import entry
 from draftscope_app.space.folder import build, read
@@ -353,9 +354,14 @@ class NoEngine:
     def __len__(self) -> int:
         return len(self.jobs)
 
-    def run(self, job: Job) -> Job:
+    silent = ""
+
+    def run(self, job: Job) -> RunHandle:
         self.jobs.append(job)
-        return job
+        return RunHandle(self, job)
+
+    def send(self, command: Command) -> None:
+        """Nobody obeys."""
 
 
 class Older:
@@ -375,6 +381,23 @@ def test_one_run_more_than_the_cap_is_refused_but_not_ones_own() -> None:
     assert not older.stopped
     admission.admit(Job("r4", "a", ()), older)  # type: ignore[arg-type]
     assert older.stopped
+
+
+def test_a_visitor_and_an_address_have_a_share_of_the_queue() -> None:
+    """One client filled it, and everybody else was refused."""
+    admission = Admission(NoEngine(), Limits(most_runs_visitor=2, most_runs_address=3))  # type: ignore[arg-type]
+    page, another, caller = Asker("10.0.0.1", "page"), Asker("10.0.0.1", "another"), Asker("10.0.0.1")
+    first = admission.admit(Job("r1", "a", ()), asker=page)
+    second = admission.admit(Job("r2", "a", ()), asker=page)
+    with pytest.raises(DraftscopeError, match=r"2 runs of yours .* at most 2 of one visitor"):
+        admission.admit(Job("r3", "a", ()), asker=page)
+    admission.admit(Job("r4", "a", ()), first, page)  # in place of their older one
+    admission.admit(Job("r5", "a", ()), asker=caller)
+    with pytest.raises(DraftscopeError, match=r"3 runs of your address .* at most 3 of one address"):
+        admission.admit(Job("r6", "a", ()), asker=another)
+    admission.admit(Job("r7", "a", ()), asker=Asker("10.0.0.2", "page"))
+    second.state = "done"
+    assert admission.admit(Job("r8", "a", ()), asker=another).job.asker == another
 
 
 def test_a_server_that_is_ending_takes_none() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from draftscope.base.load_settings import LoadSettings
 from draftscope_app.engine import select
-from draftscope_app.engine.messages import Job, Step
+from draftscope_app.engine.messages import Asker, Job, Step
 from draftscope_app.engine.zero import SETUP_S, ZeroEngine, seconds
 from tests.support.runs import PATIENCE_S, Seen, job
 
@@ -147,6 +147,17 @@ def test_runs_wait_in_order_and_a_waiting_one_can_be_stopped(engine: ZeroEngine)
     assert second.done().events == []
     third.done()
     assert "done" in first.look().states
+
+
+def test_visitors_take_turns_run_by_run(engine: ZeroEngine) -> None:
+    """They were decoded in order of arrival, whoever asked."""
+    calls = [Seen(engine.run(job(tokens=60, asker=Asker("10.0.0.1")))) for _ in range(4)]
+    mine = Seen(engine.run(job(tokens=4, asker=Asker("10.0.0.2", "page"))))
+    assert engine.place(mine.handle) == 1
+    mine.done()
+    assert sum("done" in call.look().states for call in calls) <= 1
+    for call in calls:
+        call.done()
 
 
 def test_a_refusal_is_one_sentence(engine: ZeroEngine) -> None:

@@ -8,19 +8,26 @@ from collections.abc import Callable
 from typing import Any
 
 from draftscope_app.engine.handle import RunHandle
-from draftscope_app.engine.messages import Entered, Happened, Job
+from draftscope_app.engine.messages import NOBODY, Asker, Entered, Happened, Job, Noted, Refused
 from draftscope_app.engine.sessions import new_run_id
 
 PATIENCE_S = 120.0
 
 
-def job(tokens: int = 12, steps: int | None = None, solo: int = 0, prompt: str = "abc", **settings: Any) -> Job:
+def job(
+    tokens: int = 12,
+    steps: int | None = None,
+    solo: int = 0,
+    prompt: str = "abc",
+    asker: Asker = NOBODY,
+    **settings: Any,
+) -> Job:
     common = {"max_new_tokens": tokens, "temperature": 1.0}
     lanes = (
         ("plain", common | {"drafter": "plain"}),
         ("speculative", common | {"drafter": "draft", "gamma": 3} | settings),
     )
-    return Job(new_run_id(), prompt, lanes, steps, solo)
+    return Job(new_run_id(), prompt, lanes, steps, solo, asker=asker)
 
 
 class Seen:
@@ -31,6 +38,7 @@ class Seen:
         self.events: list[dict[str, Any]] = []
         self.states: list[str] = []
         self.sentences: list[str] = []
+        self.notes: list[str] = []
 
     def look(self) -> Seen:
         for message in self.handle.drain():
@@ -38,7 +46,9 @@ class Seen:
                 self.events.append(json.loads(message.line))
             elif isinstance(message, Entered):
                 self.states.append(message.state)
-            else:
+            elif isinstance(message, Noted):
+                self.notes.append(message.sentence)
+            elif isinstance(message, Refused):
                 self.sentences.append(message.sentence)
         return self
 

@@ -9,37 +9,38 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from draftscope.base.load_settings import LoadSettings
+from draftscope_app.engine.beats import Beats
 from draftscope_app.engine.messages import Change, Entered, LoadFailed, Loading, Ready, Start
 
 
-def dies_on_the_first_run(pipe: Connection, load: LoadSettings) -> None:
+def dies_on_the_first_run(pipe: Connection, load: LoadSettings, *_: object) -> None:
     pipe.send(Ready("stand-in", ()))
     while isinstance(command := pipe.recv(), Start):
         pipe.send(Entered(command.job.run, "running"))
         os._exit(7)
 
 
-def never_comes_up(pipe: Connection, load: LoadSettings) -> None:
+def never_comes_up(pipe: Connection, load: LoadSettings, *_: object) -> None:
     pipe.send(Loading("about to fail"))
     os._exit(3)
 
 
-def never_listens(pipe: Connection, load: LoadSettings) -> None:
+def never_listens(pipe: Connection, load: LoadSettings, *_: object) -> None:
     pipe.send(Ready("stand-in", ()))
     threading.Event().wait()
 
 
-def does_nothing(pipe: Connection, load: LoadSettings) -> None:
+def does_nothing(pipe: Connection, load: LoadSettings, *_: object) -> None:
     pipe.send(Ready("stand-in", ()))
     pipe.recv()
 
 
-def cannot_load(pipe: Connection, load: LoadSettings) -> None:
+def cannot_load(pipe: Connection, load: LoadSettings, *_: object) -> None:
     pipe.send(LoadFailed(f"'{load.target}' cannot be loaded."))
     pipe.recv()
 
 
-def decodes_for_ever(pipe: Connection, load: LoadSettings) -> None:
+def decodes_for_ever(pipe: Connection, load: LoadSettings, *_: object) -> None:
     """Hears nothing that it is sent but the start of a run, and that run never ends."""
     pipe.send(Ready("stand-in", ()))
     with suppress(EOFError):
@@ -48,14 +49,25 @@ def decodes_for_ever(pipe: Connection, load: LoadSettings) -> None:
                 pipe.send(Entered(command.job.run, "running"))
 
 
-def dies_while_it_loads_others(pipe: Connection, load: LoadSettings) -> None:
+def dies_while_it_loads_others(pipe: Connection, load: LoadSettings, *_: object) -> None:
     pipe.send(Ready("stand-in", ()))
     if isinstance(pipe.recv(), Change):
         pipe.send(Loading("other models"))
         os._exit(9)
 
 
-def comes_up_the_sixth_time(pipe: Connection, load: LoadSettings) -> None:
+def is_caught_in_a_call(pipe: Connection, load: LoadSettings, beats: Beats) -> None:
+    """Answers while it waits for a run; the run never ends, reads no command, and gets nowhere."""
+    pipe.send(Ready("stand-in", ()))
+    with beats.unwatched():
+        command = pipe.recv()
+    assert isinstance(command, Start)
+    pipe.send(Entered(command.job.run, "running"))
+    while True:
+        pass
+
+
+def comes_up_the_sixth_time(pipe: Connection, load: LoadSettings, *_: object) -> None:
     """Counts its starts in the folder that is named as the target."""
     starts = Path(load.target or "")
     (starts / str(len(list(starts.iterdir())))).touch()

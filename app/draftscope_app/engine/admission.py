@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from draftscope.base.errors import DraftscopeError, quoted
 from draftscope_app.engine.config import Limits
 from draftscope_app.engine.handle import RunHandle
 from draftscope_app.engine.interface import Engine
-from draftscope_app.engine.messages import Job
+from draftscope_app.engine.messages import NOBODY, Asker, Job
 
 
 class Admission:
@@ -18,11 +19,13 @@ class Admission:
     def __init__(self, engine: Engine, limits: Limits) -> None:
         self.engine, self.limits = engine, limits
         self._ending = False
+        self._admitted: list[RunHandle] = []  # that may not be over yet
 
-    def admit(self, job: Job, instead_of: RunHandle | None = None) -> RunHandle:
-        """Takes a job into the queue. `instead_of` is a visitor's own older run: it is stopped and does not count.
+    def admit(self, job: Job, instead_of: RunHandle | None = None, asker: Asker = NOBODY) -> RunHandle:
+        """Takes a job of `asker` into the queue. `instead_of` is their older run: it is stopped and does not count.
 
-        Raises `DraftscopeError` where a text is too long, the queue is full, or the server is ending.
+        Raises `DraftscopeError` where a text is too long, the queue or the visitor's or address's share of it is full,
+        or the server is ending.
         """
         if self._ending:
             raise DraftscopeError("The server is ending; run again in a minute.")
@@ -34,9 +37,28 @@ class Admission:
             raise DraftscopeError(
                 f"{others} runs are decoded or waiting here, and this server takes no more; run again in a moment."
             )
+        self._refuse_too_many(asker, instead_of)
         if instead_of is not None:
             instead_of.stop()
-        return self.engine.run(job)
+        handle = self.engine.run(replace(job, asker=asker))
+        self._admitted.append(handle)
+        return handle
+
+    def _refuse_too_many(self, asker: Asker, instead_of: RunHandle | None) -> None:
+        """Raises `DraftscopeError` where so many runs of this visitor, or of this address, are here already."""
+        self._admitted = [handle for handle in self._admitted if not handle.over and not handle.stopped]
+        askers = [handle.job.asker for handle in self._admitted if handle is not instead_of]
+        limits = self.limits
+        shares = [(askers.count(asker), limits.most_runs_visitor, "runs of yours", "visitor")]
+        if asker.address:
+            addresses = [one.address for one in askers]
+            shares.append((addresses.count(asker.address), limits.most_runs_address, "runs of your address", "address"))
+        for count, most, whose, share in shares:
+            if count >= most:
+                raise DraftscopeError(
+                    f"{count} {whose} are decoded or waiting here, and this server takes at most {most} of one "
+                    f"{share}; wait for the end of one."
+                )
 
     def end(self) -> None:
         """Takes no more runs; those that are here go on."""
@@ -45,7 +67,7 @@ class Admission:
     @property
     def ready(self) -> bool:
         """A run that starts now would be decoded."""
-        return self.engine.status.phase == "ready" and not self._ending
+        return self.engine.status.phase == "ready" and not self.engine.silent and not self._ending
 
 
 def refuse_long(values: Mapping[str, Any], most: int) -> None:

@@ -12,6 +12,7 @@ from draftscope.base import markdown
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.load_settings import LoadSettings
 from draftscope.servers.programs.registry import asked_programs, titles
+from draftscope_app.engine.beats import SILENT_S
 from draftscope_app.engine.log import Kind
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -55,6 +56,18 @@ class Environment(BaseModel):
         ge=1,
         description="most runs decoded or waiting at once; another one is refused",
     )
+    most_runs_visitor: int = Field(
+        16,
+        alias="DRAFTSCOPE_MOST_RUNS_VISITOR",
+        ge=1,
+        description="the same of one visitor: a session of the page, or all calls of one address",
+    )
+    most_runs_address: int = Field(
+        32,
+        alias="DRAFTSCOPE_MOST_RUNS_ADDRESS",
+        ge=1,
+        description="the same of one address; higher where a proxy hides those of the visitors",
+    )
     most_text: int = Field(
         65536,
         alias="DRAFTSCOPE_MOST_TEXT",
@@ -73,6 +86,13 @@ class Environment(BaseModel):
         ge=1,
         le=512,
         description="largest trace that can be loaded, in MiB unpacked",
+    )
+    silent_s: float = Field(
+        SILENT_S,
+        alias="DRAFTSCOPE_SILENT_S",
+        ge=10,
+        description="seconds without an answer after which the engine process is ended and started again; loading "
+        "models and long prompts do not count",
     )
     grace_s: float = Field(
         10.0,
@@ -147,6 +167,8 @@ class Limits:
 
     most_tokens: int = Environment.model_fields["most_tokens"].default
     most_runs: int = Environment.model_fields["most_runs"].default
+    most_runs_visitor: int = Environment.model_fields["most_runs_visitor"].default
+    most_runs_address: int = Environment.model_fields["most_runs_address"].default
     most_text: int = Environment.model_fields["most_text"].default
     most_kept_mb: int = Environment.model_fields["most_kept_mb"].default
     most_upload_mb: int = Environment.model_fields["most_upload_mb"].default

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from draftscope_app.engine import log
 from draftscope_app.engine.messages import Command, Entered, Job, Refused, RunMessage, State, Step, Stop
+from draftscope_app.engine.turns import turns_before
 
 
 class Receiver(Protocol):
@@ -102,8 +103,7 @@ def later(seconds: float, act: Callable[[float], None], since: float) -> None:
     timer.start()
 
 
-def runs_before(handle: RunHandle, runs: Mapping[str, RunHandle]) -> int:
-    """How many of `runs`, which are in order of arrival, are decoded or wait before `handle`; 0 if it is not there."""
-    names = list(runs)
-    before = names[: names.index(handle.job.run)] if handle.job.run in names else []
-    return sum(runs[name].state in ("queued", "running") for name in before)
+def place_of(handle: RunHandle, runs: Mapping[str, RunHandle]) -> int:
+    """How many turns come before the first one of `handle`; `runs` are those that are here, in order of arrival."""
+    waiting = {name: run for name, run in runs.items() if run is handle or run.state in ("queued", "running")}
+    return turns_before(handle.job.run, {name: run.job.asker for name, run in waiting.items()})

@@ -17,6 +17,10 @@ class Engine(Protocol):
     def status(self) -> EngineStatus: ...
 
     @property
+    def silent(self) -> str:
+        """One sentence while the engine does not answer; else empty."""
+
+    @property
     def load(self) -> LoadSettings:
         """Which models are loaded, and how."""
 
@@ -37,7 +41,7 @@ class Engine(Protocol):
         """
 
     def place(self, handle: RunHandle) -> int:
-        """How many runs are before this one."""
+        """How many turns come before this run's first one."""
 
     def __len__(self) -> int:
         """Runs that are decoded or wait."""

@@ -17,6 +17,17 @@ HERE = ""  # in place of a server's address: the lane is decoded by the engine i
 
 
 @dataclass(frozen=True)
+class Asker:
+    """A visitor, among whom turns go round: one session of the page, or all calls of one address."""
+
+    address: str = ""  # empty where it is not known
+    session: str = ""  # of the page; empty for calls
+
+
+NOBODY = Asker()
+
+
+@dataclass(frozen=True)
 class Job:
     """One run of a visitor: a prompt and its lanes, raced; then, if asked for, whole solo runs of each lane.
 
@@ -41,6 +52,7 @@ class Job:
     repeats: int = 1  # answers of each server
     audits: int = 0  # samples at most; against the second server if there is one, else the target loaded here
     loads: tuple[int, ...] = ()  # requests at once, point by point
+    asker: Asker = NOBODY
 
     @property
     def is_run(self) -> bool:
@@ -148,7 +160,15 @@ class Refused:
     sentence: str
 
 
-RunMessage = Happened | Entered | Refused
+@dataclass(frozen=True)
+class Noted:
+    """One sentence about a run that goes on; an empty one takes the place of the one before."""
+
+    run: str
+    sentence: str
+
+
+RunMessage = Happened | Entered | Refused | Noted
 Message = Loading | Ready | LoadFailed | ChangeFailed | RunMessage
 
 

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from draftscope.base.errors import DraftscopeError
+from draftscope.base.steps import Cancelled, stoppable
 from draftscope.drafters.settings import Settings
 from draftscope.trace.events import AnyEvent, Record
 from draftscope_app.engine.messages import Job
@@ -19,10 +20,16 @@ if TYPE_CHECKING:
 Event = AnyEvent | Record  # of a trace, or of a comparison, a check or an advice
 
 
-def events_of(lab: Lab, job: Job, cancelled: Callable[[], bool], alone: Callable[[], None]) -> Iterator[Event]:
-    """Every event of a job, in order. Asks `cancelled` once a round; calls `alone` before events that should wait for
-    other visitors' races. Raises `DraftscopeError` for a job that cannot be decoded.
+def events_of(lab: Lab, job: Job, cancelled: Callable[[], bool], alone: Callable[[], None]) -> Iterator[Event | None]:
+    """Every event of a job, in order, and None at other moments at which it may be stopped or wait. Asks `cancelled`
+    once a round; calls `alone` before events that should wait for other visitors' races. Raises `DraftscopeError` for a
+    job that cannot be decoded.
     """
+    with suppress(Cancelled):
+        yield from _events_of(lab, job, cancelled, alone)
+
+
+def _events_of(lab: Lab, job: Job, cancelled: Callable[[], bool], alone: Callable[[], None]) -> Iterator[Event | None]:
     from draftscope.advise.events import advised
     from draftscope.decode.race import race, solo_runs, verify_costs
     from draftscope.measure.compare import compare
@@ -44,10 +51,10 @@ def events_of(lab: Lab, job: Job, cancelled: Callable[[], bool], alone: Callable
         yield from _checked(lab, next(iter(lanes.values())), job.checks, cancelled)
         return
     run = job.joins or job.run
-    runs = [
-        lab.session(job.prompt, settings, run=run, lane=name, fork_point=job.fork_point)
-        for name, settings in lanes.items()
-    ]
+    runs = []
+    for name, settings in lanes.items():
+        opening = lab.opening(job.prompt, settings, run=run, lane=name, fork_point=job.fork_point)
+        runs.append((yield from stoppable(opening, cancelled)))
     yield from race(runs, cancelled)
     if job.fork_point is None:
         yield from parted(lab, job.prompt, lanes, dict(zip(lanes, runs, strict=True)), run)
@@ -66,17 +73,12 @@ def sentence_of(error: Exception) -> str:
     return f"The engine stopped this run because of an internal error ({type(error).__name__}: {error})."
 
 
-class _StoppedError(Exception):
-    """Raised inside a check that was cancelled."""
-
-
-def _checked(lab: Lab, settings: Settings, samples: int, cancelled: Callable[[], bool]) -> Iterator[Record]:
-    """The events of a check, until it is over or cancelled."""
+def _checked(lab: Lab, settings: Settings, samples: int, cancelled: Callable[[], bool]) -> Iterator[Record | None]:
+    """The events of a check. Raises `Cancelled`."""
     from draftscope.measure.check import checked
 
     def watch() -> None:
         if cancelled():
-            raise _StoppedError
+            raise Cancelled
 
-    with suppress(_StoppedError):
-        yield from checked(lab, settings, samples, watch)
+    yield from checked(lab, settings, samples, watch)

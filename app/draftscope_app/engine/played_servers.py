@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from draftscope.base.errors import DraftscopeError
+from draftscope.base.steps import Steps, stoppable
 from draftscope.drafters.settings import Settings
 from draftscope.trace.events import AnyEvent, Record
 from draftscope_app.engine.messages import HERE, Job
@@ -26,7 +27,7 @@ POINT_S = 5.0  # of each point of a load
 
 def of_servers(
     lab: Lab, job: Job, lanes: Mapping[str, Settings], cancelled: Callable[[], bool]
-) -> Iterator[AnyEvent | Record]:
+) -> Iterator[AnyEvent | Record | None]:
     """Every event of a job with servers. Raises `DraftscopeError` where none of them can be asked."""
     from draftscope.servers.lanes import connect, engine_lanes
     from draftscope.servers.wire import Limits
@@ -113,7 +114,7 @@ def _loaded(
     missing: Mapping[str, str],
     settings: Settings,
     cancelled: Callable[[], bool],
-) -> Iterator[Record]:
+) -> Iterator[Record | None]:
     """The servers at each concurrency; predicted from the calibration here where the target may be the same."""
     from draftscope.servers.curve import curves, first, watched
     from draftscope.servers.latency import loopback_jitter
@@ -124,29 +125,17 @@ def _loaded(
     plan = LoadPlan([prompt], _request(settings), job.loads, POINT_S, jitter=loopback_jitter())
     start = first(lanes, missing, plan)
     yield start
-    try:
-        costs = _costs(own, cancelled)
-    except _StoppedError:
-        return
+    costs = yield from stoppable(_costs(own), cancelled)
     yield from curves(start, watched(lanes, plan, cancelled), costs)
 
 
-class _StoppedError(Exception):
-    """Raised inside a calibration that was cancelled."""
-
-
-def _costs(lab: Lab | None, cancelled: Callable[[], bool]) -> tuple[Calibration, str] | None:
+def _costs(lab: Lab | None) -> Steps[None, tuple[Calibration, str] | None]:
     """The calibration of the models here, measured now if it was not before, before a server is busy."""
     from draftscope.servers.curve import drafter_here
 
     if lab is None:
         return None
-
-    def watch() -> None:
-        if cancelled():
-            raise _StoppedError
-
-    calibration = lab.calibrated(watch)
+    calibration = yield from lab.calibrated()
     drafter = drafter_here(calibration)
     return None if drafter is None else (calibration, drafter)
 

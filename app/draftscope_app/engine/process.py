@@ -16,12 +16,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from queue import SimpleQueue
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.load_settings import LoadSettings
 from draftscope_app.engine import worker
-from draftscope_app.engine.handle import RunHandle, runs_before
+from draftscope_app.engine.beats import LOOK_S, QUIET_S, SILENT_S, Beats, Number, Watch
+from draftscope_app.engine.handle import RunHandle, place_of
 from draftscope_app.engine.messages import (
     Change,
     ChangeFailed,
@@ -32,6 +34,7 @@ from draftscope_app.engine.messages import (
     LoadFailed,
     Loading,
     Message,
+    Noted,
     Quit,
     Ready,
     Refused,
@@ -45,16 +48,23 @@ CRASH_WINDOW_S = 120.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 5.0, 300.0  # each pause is twice as long as the one before
 END_S = 0.5  # for the process to end by itself
 
-Target = Callable[[Connection, LoadSettings], None]  # what the process does
+SILENT = "The engine does not answer at the moment."
+
+Target = Callable[[Connection, LoadSettings, Beats], None]  # what the process does
 Commands = SimpleQueue[Command | None]  # None ends the thread that sends them
 
 
 class EngineProcess:
-    """Starts the process, keeps it running, and serves every visitor. `close()` ends it."""
+    """Starts the process, keeps it running, and serves every visitor. `close()` ends it.
 
-    def __init__(self, load: LoadSettings, target: Target = worker.main) -> None:
+    A process that does not answer for `silent_s` seconds is ended and started again; see `beats.py`.
+    """
+
+    def __init__(self, load: LoadSettings, target: Target = worker.main, silent_s: float = SILENT_S) -> None:
         self.status = EngineStatus()
+        self.silent = ""
         self.load = load
+        self._silent_s = silent_s
         self.changed = Notice()
         self._next_load: LoadSettings | None = None  # becomes `load` once it has been loaded
         self._settled = self.status  # the latest status that was not "loading"
@@ -64,6 +74,7 @@ class EngineProcess:
         self._lock = threading.Lock()
         self._closing = threading.Event()
         self._crashes = 0  # in a row
+        self._killed = False  # because it did not answer
         self._refused = ""  # why other models were not loaded: the process ended while it loaded them
         self._commands: Commands = SimpleQueue()
         self._spawn()
@@ -78,6 +89,8 @@ class EngineProcess:
                 self._commands.put(Start(job))
         if failed:
             self._end(handle, self.status.sentence)
+        elif self.silent:
+            handle.deliver(Noted(job.run, self.silent))
         return handle
 
     def change(self, load: LoadSettings) -> None:
@@ -96,9 +109,9 @@ class EngineProcess:
         self.changed.give()
 
     def place(self, handle: RunHandle) -> int:
-        """How many runs are before this one."""
+        """How many turns come before this run's first one."""
         with self._lock:
-            return runs_before(handle, self._runs)
+            return place_of(handle, self._runs)
 
     def __len__(self) -> int:
         """Runs that are decoded or wait."""
@@ -137,22 +150,47 @@ class EngineProcess:
 
     def _spawn(self) -> None:
         pipe, theirs = self._context.Pipe()
+        number = self._context.RawValue("Q", 0)
         self._process = self._context.Process(
-            target=_run, args=(self._target, theirs, self.load), name="draftscope-engine", daemon=True
+            target=_run, args=(self._target, theirs, self.load, number), name="draftscope-engine", daemon=True
         )
         with uninterrupted():
             self._process.start()
         self._started = time.monotonic()
         theirs.close()
         threading.Thread(target=_send_all, args=(pipe, self._commands), name="draftscope-commands", daemon=True).start()
-        threading.Thread(target=self._read_all, args=(pipe,), name="draftscope-events", daemon=True).start()
+        over = threading.Event()
+        threading.Thread(target=self._read_all, args=(pipe, over), name="draftscope-events", daemon=True).start()
+        watched = self._process, over, Watch(number)
+        threading.Thread(target=self._watch, args=watched, name="draftscope-watch", daemon=True).start()
 
-    def _read_all(self, pipe: Connection) -> None:
+    def _watch(self, process: BaseProcess, over: threading.Event, watch: Watch) -> None:
+        """Tells visitors while the process does not answer, and in the end kills it; `_crashed` starts another one."""
+        while not over.wait(LOOK_S):
+            quiet_s = watch.look()
+            if quiet_s >= self._silent_s:
+                self._killed = True
+                process.kill()
+                return
+            self._say_silent(quiet_s >= QUIET_S)
+
+    def _say_silent(self, silent: bool) -> None:
+        if silent == bool(self.silent):
+            return
+        self.silent = f"{SILENT} It is ended and started again after {self._silent_s:g} s." if silent else ""
+        with self._lock:
+            waiting = list(self._runs.values())
+        for handle in waiting:
+            handle.deliver(Noted(handle.job.run, self.silent))
+        self.changed.give()
+
+    def _read_all(self, pipe: Connection, over: threading.Event) -> None:
         try:
             while True:
                 self._take(pipe.recv())
                 self.changed.give()
         except (EOFError, OSError):
+            over.set()
             if not self._closing.is_set():
                 self._crashed()
 
@@ -186,21 +224,23 @@ class EngineProcess:
         pause if one after the other ends."""
         self._process.join(2.0)
         ended = f"The engine process ended unexpectedly (exit code {self._process.exitcode})"
+        keeps = f"The engine process keeps ending (exit code {self._process.exitcode})"
+        if self._killed:
+            ended = f"The engine process did not answer for {self._silent_s:g} s"
+            keeps = "The engine process keeps giving no answer"
         quickly = time.monotonic() - self._started < CRASH_WINDOW_S
         self._crashes = self._crashes + 1 if quickly else 1
         sentence = f"{ended} and is being restarted; run again in a moment."
         status = EngineStatus("loading", f"{ended} and is being restarted.")
         if pause := pause_after(self._crashes):
-            sentence = (
-                f"The engine process keeps ending (exit code {self._process.exitcode}); it is started again in "
-                f"{pause:.0f} s. See the terminal for the cause."
-            )
+            sentence = f"{keeps}; it is started again in {pause:.0f} s. See the terminal for the cause."
             status = EngineStatus("failed", sentence, comes_back=True)
         with self._lock:  # a run that comes from now on is the new process's, or is refused
             if self._next_load is not None:
                 self._refused = f"{ended} while it loaded other models."
             self._next_load = None
             self.status = status
+            self._killed, self.silent = False, ""
             lost, self._runs = list(self._runs.values()), {}
             self._commands.put(None)
             self._commands = SimpleQueue()
@@ -242,11 +282,13 @@ def uninterrupted() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _run(target: Target, pipe: Connection, load: LoadSettings) -> None:
+def _run(target: Target, pipe: Connection, load: LoadSettings, number: Number) -> None:
     """The engine process from its beginning: SIGTERM ends it, as the server's own end sends it."""
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
-    target(pipe, load)
+    beats = Beats(number)
+    beats.start()
+    target(pipe, load, beats)
 
 
 def _send_all(pipe: Connection, commands: Commands) -> None:

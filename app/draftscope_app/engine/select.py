@@ -6,6 +6,8 @@ import os
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Literal
 
+from draftscope_app.engine.beats import SILENT_S
+
 if TYPE_CHECKING:
     from draftscope.base.load_settings import LoadSettings
     from draftscope_app.engine.interface import Engine
@@ -18,8 +20,9 @@ def profile() -> Profile:
     return "zero" if os.environ.get("SPACES_ZERO_GPU", "").lower() in ("1", "t", "true") else "own"
 
 
-def engine(load: LoadSettings) -> Engine:
-    """Decodes in a process of its own; on ZeroGPU in this process, the only one that is lent a GPU."""
+def engine(load: LoadSettings, silent_s: float = SILENT_S) -> Engine:
+    """Decodes in a process of its own, which is started again when it has not answered for `silent_s`; on ZeroGPU in
+    this process, the only one that is lent a GPU."""
     if profile() == "zero":
         import spaces  # before torch, which it prepares
 
@@ -28,7 +31,7 @@ def engine(load: LoadSettings) -> Engine:
         return ZeroEngine(load, spaces.GPU, place="ZeroGPU, lent for each run")
     from draftscope_app.engine.process import EngineProcess
 
-    return EngineProcess(load)
+    return EngineProcess(load, silent_s=silent_s)
 
 
 def speaks_mcp() -> bool:

@@ -20,7 +20,7 @@ from typing import Any, Literal
 from draftscope.base.errors import DraftscopeError
 from draftscope_app.engine.config import Limits
 from draftscope_app.engine.handle import RunHandle, later
-from draftscope_app.engine.messages import State
+from draftscope_app.engine.messages import Asker, State
 
 MOST_VISITORS = 256
 AWAY_S = 30.0  # how long a closed page's visitor is kept, and with them their run
@@ -67,7 +67,8 @@ class Answer:
     lines: list[str] = field(default_factory=list)
     heard: int = 0  # events, of which a check and an audit keep the last
     state: State = "queued"
-    note: str = ""
+    note: str = ""  # why there is none
+    aside: str | None = None  # about its turns, or the engine's silence
 
 
 @dataclass
@@ -216,6 +217,12 @@ class Visitors:
             if visitor.shown.size and visitor.idle and visitor is not latest:
                 size -= visitor.shown.size
                 visitor.shown = Shown(removed=True)
+
+
+def asker_of(request: Any, session: str | None) -> Asker:
+    """The visitor behind a request of Gradio's: a session of the page, or, without one, all calls of an address."""
+    client = getattr(request, "client", None)
+    return Asker(str(getattr(client, "host", "") or ""), session or "")
 
 
 def new_run_id() -> str:

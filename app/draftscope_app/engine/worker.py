@@ -1,8 +1,7 @@
-"""The engine process's own loop: it loads the models once and advances one run at a time, round by round.
+"""The engine process's loop: it loads the models once and advances one run at a time, round by round.
 
-Runs are decoded in order of arrival, each to its end, so that no visitor disturbs another's timing; whole solo runs
-wait until no race is left. A run in steps waits without using the processor while others go on. Commands are read
-between rounds.
+Whose turn it is, `turns.py` says. A run in steps waits without using the processor while others go on. Commands are
+read between rounds. `beats.py` tells the server that the loop goes round.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING
@@ -19,48 +18,75 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.base.load_settings import LoadSettings
 from draftscope.trace.events import Round, RunEnd
 from draftscope_app.engine import messages
+from draftscope_app.engine.beats import Beats, Silent
 from draftscope_app.engine.opening import loading, opened
 from draftscope_app.engine.play import Event, events_of, sentence_of
 from draftscope_app.engine.status import chats, choices, introduced
+from draftscope_app.engine.turns import Turns
 
 if TYPE_CHECKING:
     from draftscope.decode.lab import Lab
 
 ALL = 10**9  # rounds: more than a run has
 IDLE_STEPS_S = 15 * 60  # a run in steps ends by itself after this long without a step
+IN_TURNS = (
+    "Other visitors and this run take turns. Its times count only its own work; after a turn of theirs a round may be "
+    "slower."
+)
 
 
-def main(pipe: Connection, load: LoadSettings) -> None:
+def main(pipe: Connection, load: LoadSettings, beats: Beats | None = None) -> None:
     """Runs in the engine process until the other end of the pipe is closed."""
     with suppress(EOFError, OSError, KeyboardInterrupt, SystemExit):  # the server has ended
-        _Worker(pipe, load).serve()
+        _Worker(pipe, load, beats or Beats(Silent())).serve()
 
 
-@dataclass
+@dataclass(eq=False)
 class _Running:
     """A run that is here. `steps`: rounds that it may still decode; None for a run that is not in steps."""
 
     job: messages.Job
     steps: int | None
-    events: Iterator[Event]
+    events: Iterator[Event | None]
     state: messages.State = "queued"
     stopped: bool = False
     touched: float = 0.0
+    noted: bool = False  # that it takes turns
+
+    @property
+    def asker(self) -> messages.Asker:
+        return self.job.asker
 
     @property
     def ready(self) -> bool:
         return self.steps is None or self.steps > 0 or self.stopped
 
+    @property
+    def begun(self) -> bool:
+        return self.state != "queued"
+
+    @property
+    def measures(self) -> bool:
+        return self.state == "solo" or not self.job.is_run
+
 
 class _Worker:
-    def __init__(self, pipe: Connection, load: LoadSettings) -> None:
-        self._pipe = pipe
+    def __init__(self, pipe: Connection, load: LoadSettings, beats: Beats) -> None:
+        self._pipe, self._beats = pipe, beats
         self._runs: dict[str, _Running] = {}  # in order of arrival
+        self._turns = Turns[_Running]()
+        self._latest: _Running | None = None  # whose turn it was
         self._lab: Lab | None = None
         self._threads = 1  # of its forwards
         self._load(load)
 
     def _load(self, load: LoadSettings) -> None:
+        with self._beats.unwatched():
+            self._load_models(load)
+        if self._lab is not None:
+            self._beats.watch([model.pulse for model in self._lab.models])
+
+    def _load_models(self, load: LoadSettings) -> None:
         began = time.monotonic()
         if self._lab is None:
             self._say(messages.Loading("The engine is starting: torch is being loaded."))
@@ -94,18 +120,21 @@ class _Worker:
 
     def serve(self) -> None:
         while True:
-            self._read_commands(self._patience())
+            running = self._turns.next(self._runs.values())
+            self._read_commands(0.0 if running is not None else 30.0 if self._runs else None)
             self._end_forgotten()
-            running = self._next()
-            if running is not None:
+            if running is not None and running.job.run in self._runs:
+                self._note_turns(running)
                 self._advance(running)
 
     # Commands.
 
     def _read_commands(self, patience: float | None = 0.0) -> None:
         """Obeys every command that has arrived; waits `patience` seconds for the first (None: without end)."""
-        if not self._pipe.poll(patience):
-            return
+        self._beats.move()
+        with self._beats.unwatched() if patience != 0.0 else nullcontext():
+            if not self._pipe.poll(patience):
+                return
         while True:
             self._obey(self._pipe.recv())
             if not self._pipe.poll(0):
@@ -144,15 +173,14 @@ class _Worker:
 
     # Whose turn it is.
 
-    def _next(self) -> _Running | None:
-        """The first run that can go on: races before solo runs, each in order of arrival."""
-        able = [running for running in self._runs.values() if running.ready]
-        return next((r for r in able if r.state != "solo"), able[0] if able else None)
-
-    def _patience(self) -> float | None:
-        if self._next() is not None:
-            return 0.0
-        return 30.0 if self._runs else None
+    def _note_turns(self, running: _Running) -> None:
+        """Tells a visitor whose run has begun, and goes on while this one does."""
+        latest, self._latest = self._latest, running
+        if latest is None or latest is running or latest.noted or not (latest.begun and latest.ready):
+            return
+        if latest.state != "done" and latest.asker != running.asker:
+            latest.noted = True
+            self._say(messages.Noted(latest.job.run, IN_TURNS))
 
     def _end_forgotten(self) -> None:
         for running in self._runs.values():
@@ -166,12 +194,14 @@ class _Worker:
         if running.state == "queued" or (running.state == "stepping" and running.ready):
             self._enter(running, "running")
         try:
-            event = next(running.events, None)
+            event = next(running.events)
+        except StopIteration:
+            self._drop(running)
+            return
         except Exception as error:
             self._drop(running, sentence_of(error))
             return
         if event is None:
-            self._drop(running)
             return
         self._say(messages.Happened(job.run, event.model_dump_json(exclude_none=True)))
         if isinstance(event, Round) and event.lane == job.lanes[-1][0]:
@@ -186,7 +216,7 @@ class _Worker:
         if running.steps == 0:
             self._enter(running, "stepping")
 
-    def _play(self, running: _Running) -> Iterator[Event]:
+    def _play(self, running: _Running) -> Iterator[Event | None]:
         assert self._lab is not None
 
         def cancelled() -> bool:

@@ -15,17 +15,20 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
+from contextvars import Context, copy_context
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.load_settings import LoadSettings
+from draftscope.base.steps import said
 from draftscope_app.engine import messages as jobs
-from draftscope_app.engine.handle import RunHandle, runs_before
+from draftscope_app.engine.handle import RunHandle, place_of
 from draftscope_app.engine.notice import Notice
 from draftscope_app.engine.opening import opened
 from draftscope_app.engine.play import events_of, sentence_of
 from draftscope_app.engine.status import chats, choices, introduced
+from draftscope_app.engine.turns import Turns
 
 if TYPE_CHECKING:
     from draftscope.decode.lab import Lab
@@ -47,10 +50,11 @@ def seconds(job: jobs.Job, _slot: int) -> int:
 
 
 class ZeroEngine:
-    """What `EngineProcess` is elsewhere: decodes runs in order, one at a time."""
+    """What `EngineProcess` is elsewhere: decodes whole runs, one at a time, whose visitors take turns."""
 
     def __init__(self, load: LoadSettings, lend: Lend, place: str = "") -> None:
         self.load = load
+        self.silent = ""  # it is in this process, which answers
         self.changed = Notice()
         self._runs: dict[str, RunHandle] = {}
         self._slots: dict[str, int] = {}
@@ -60,7 +64,9 @@ class ZeroEngine:
         self._free = deque(range(SLOTS))
         self._lab, self.status = _loaded(load, place)
         self._lent = lend(duration=seconds)(self._batches)
-        self._turns = ThreadPoolExecutor(max_workers=1, thread_name_prefix="draftscope-run")
+        self._turns = Turns[_Waiting]()
+        self._waiting: list[_Waiting] = []
+        self._decoding = ThreadPoolExecutor(max_workers=1, thread_name_prefix="draftscope-run")
 
     # Runs.
 
@@ -76,7 +82,8 @@ class ZeroEngine:
             self._flags[slot] = 0
             if job.steps is not None:
                 self._budgets[job.run] = _StepBudget(handle, job.steps)
-        self._turns.submit(copy_context().run, self._decode, handle, slot)
+            self._waiting.append(_Waiting(handle, slot, copy_context()))
+        self._decoding.submit(self._decode_next)
         return handle
 
     def send(self, command: jobs.Command) -> None:
@@ -102,18 +109,26 @@ class ZeroEngine:
         raise DraftscopeError("On ZeroGPU other models cannot be loaded; start a server of your own for them.")
 
     def place(self, handle: RunHandle) -> int:
-        """How many runs are before this one."""
+        """How many turns come before this run's first one."""
         with self._lock:
-            return runs_before(handle, self._runs)
+            return place_of(handle, self._runs)
 
     def __len__(self) -> int:
         return len(self._runs)
 
     def close(self) -> None:
         self._flags[:] = [1] * SLOTS
-        self._turns.shutdown(wait=True, cancel_futures=True)
+        self._decoding.shutdown(wait=True, cancel_futures=True)
 
     # A run, as the page's process sees it.
+
+    def _decode_next(self) -> None:
+        """Decodes the whole run of the visitor whose turn it is."""
+        with self._lock:
+            chosen = self._turns.next(self._waiting)
+            assert chosen is not None  # there is a call of this for each that waits
+            self._waiting.remove(chosen)
+        chosen.context.run(self._decode, chosen.handle, chosen.slot)
 
     def _decode(self, handle: RunHandle, slot: int) -> None:
         run = handle.job.run
@@ -162,13 +177,32 @@ class ZeroEngine:
         assert self._lab is not None
         states: list[jobs.State] = ["running"]
         try:
-            for event in events_of(self._lab, job, cancelled, lambda: states.append("solo")):
+            for event in said(events_of(self._lab, job, cancelled, lambda: states.append("solo"))):
                 yield from (jobs.Entered(job.run, state) for state in states)
                 states.clear()
                 yield jobs.Happened(job.run, event.model_dump_json(exclude_none=True))
         except Exception as error:
             yield jobs.Refused(job.run, sentence_of(error))
         yield jobs.Entered(job.run, "done")
+
+
+@dataclass(eq=False)
+class _Waiting:
+    """A run that waits for its turn, with the context of the visitor's request."""
+
+    handle: RunHandle
+    slot: int
+    context: Context
+    ready = True
+    begun = False
+
+    @property
+    def asker(self) -> jobs.Asker:
+        return self.handle.job.asker
+
+    @property
+    def measures(self) -> bool:
+        return not self.handle.job.is_run
 
 
 class _StepBudget:

@@ -21,7 +21,7 @@ from draftscope_app.engine.admission import Admission, refuse_halves, refuse_lon
 from draftscope_app.engine.handle import RunHandle
 from draftscope_app.engine.interface import Engine
 from draftscope_app.engine.messages import Happened, Job, Refused
-from draftscope_app.engine.sessions import Visitors, new_run_id
+from draftscope_app.engine.sessions import Visitors, asker_of, new_run_id
 from draftscope_app.page.listeners.engine import able
 from draftscope_app.reports import lanes
 
@@ -53,7 +53,7 @@ def endpoint(admission: Admission, visitors: Visitors) -> Callable[..., Any]:
                     f"max_new_tokens = {settings.max_new_tokens}: this server writes at most {most} tokens a run."
                 )
             lane = (settings.drafter, settings.model_dump())
-            handle = admission.admit(Job(new_run_id(), prompt, (lane,)))
+            handle = admission.admit(Job(new_run_id(), prompt, (lane,)), asker=asker_of(request, None))
             with visitors.of(request.session_hash).call(handle):
                 events = await _events(admission.engine, handle)
         except DraftscopeError as error:

@@ -10,14 +10,16 @@ from draftscope_app.engine.admission import Admission
 
 
 def routes(admission: Admission) -> list[Route]:
-    """Both answer in JSON. `/readyz` is 503 while models load, without models, and while the server ends."""
+    """Both answer in JSON. `/readyz` is 503 while models load, without models, while the engine does not answer, and
+    while the server ends."""
 
     async def alive(_: Request) -> JSONResponse:
         return JSONResponse({"status": "alive"})
 
     async def ready(_: Request) -> JSONResponse:
         engine = admission.engine
-        status = {"ready": admission.ready, "engine": engine.status.phase, "says": engine.status.sentence}
+        says = engine.silent or engine.status.sentence
+        status = {"ready": admission.ready, "engine": engine.status.phase, "says": says}
         return JSONResponse(status | {"runs": len(engine)}, status_code=200 if admission.ready else 503)
 
     return [Route("/healthz", alive), Route("/readyz", ready)]

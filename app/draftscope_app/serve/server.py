@@ -78,7 +78,7 @@ def _served(
     os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
     log.configure(environment.log)
     # One core stays with the page and the browser: threads that wait for each other on a shared core are slower.
-    engine = select.engine(replace(load or LoadSettings(), spare_cores=1))
+    engine = select.engine(replace(load or LoadSettings(), spare_cores=1), environment.silent_s)
     admission = Admission(engine, environment.limits)
     uploads.open()
     try:

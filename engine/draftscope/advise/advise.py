@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import chain, zip_longest
 from statistics import fmean
 from time import perf_counter
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from torch.nn import Module
 
@@ -28,6 +28,7 @@ from draftscope.advise.what_if import Sizes
 from draftscope.base.costs import PLAIN
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.prompts import Prompt
+from draftscope.base.steps import Steps, last, mapped
 from draftscope.decode.lab import Lab
 from draftscope.decode.pair import NamedHead
 from draftscope.measure.bench.cases import cases
@@ -49,7 +50,6 @@ SHOWN_READERS = (1, 2, 4, 8, 16, 32, 64)
 
 Say = Callable[[str], None]
 Found = TypeVar("Found")
-Steps = Generator["Progress", None, Found]  # what it is doing; returns what it found
 
 
 class Stage(StrEnum):
@@ -93,15 +93,15 @@ def advise(
     The calibration is read, or measured first, outside the question's seconds. Raises `DraftscopeError` for prompts
     that cannot be used, a context that is too long, and drafters that cannot run here.
     """
-    steps, stage = advising(lab, question, prompts, names, notes), None
-    while True:
-        try:
-            progress = next(steps)
-        except StopIteration as end:
-            return cast(AdviceReport, end.value)
+    stage: Stage | None = None
+
+    def see(progress: Progress) -> None:
+        nonlocal stage
         if progress.stage != stage:
             stage = progress.stage
             say(str(stage))
+
+    return last(advising(lab, question, prompts, names, notes), see)
 
 
 def advising(
@@ -111,8 +111,8 @@ def advising(
     names: Sequence[str] = (),
     notes: Sequence[str] = (),
     watch: Watch = nobody,
-) -> Steps[AdviceReport]:
-    """The same step by step. `watch` is called every round and may raise `Stopped`."""
+) -> Steps[Progress, AdviceReport]:
+    """The same step by step. `watch` is called every round and may raise `Cancelled`."""
     infos = able(lab, names)
     if not infos:
         raise DraftscopeError("No drafter can run on these models, so there is nothing to decide; load a draft model.")
@@ -122,7 +122,8 @@ def advising(
         )
     single, many, unusable = cases_of(lab, question, prompts)
     yield Progress(Stage.COSTS)
-    calibration, until = lab.calibrated(watch), perf_counter() + question.seconds
+    calibration = yield from mapped(lab.calibrated(), lambda _: Progress(Stage.COSTS))
+    until = perf_counter() + question.seconds
     prompt = fmean(len(case.prompts[0]) for case in single)
     context = round(prompt + question.length / 2)
 
@@ -153,14 +154,9 @@ def advising(
     return _reported(lab, question, predicted, measured, found, told)
 
 
-def _counted(steps: Generator[int, None, Found], stage: Stage, until: float) -> Steps[Found]:
+def _counted(steps: Steps[int, Found], stage: Stage, until: float) -> Steps[Progress, Found]:
     """Says after each count how far it is."""
-    while True:
-        try:
-            done = next(steps)
-        except StopIteration as end:
-            return cast(Found, end.value)
-        yield Progress(stage, done, max(0.0, until - perf_counter()))
+    return mapped(steps, lambda done: Progress(stage, done, max(0.0, until - perf_counter())))
 
 
 def cases_of(
@@ -220,7 +216,7 @@ def _proven(
     texts: Sequence[Case],
     until: float,
     watch: Watch,
-) -> Steps[tuple[list[Measured], list[str]]]:
+) -> Steps[Progress, tuple[list[Measured], list[str]]]:
     """Screens the best candidates on few prompts, then runs the best two of them, with plain, until the time is over.
 
     Only the second part counts, so that a candidate is not chosen by the runs that measure it.

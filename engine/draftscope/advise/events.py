@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from draftscope.advise.question import Question
 from draftscope.base.prompts import Prompt
+from draftscope.base.steps import Cancelled, mapped, stoppable
 from draftscope.trace.events import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from draftscope.advise.advise import Progress
     from draftscope.decode.lab import Lab
 
 
@@ -37,23 +39,25 @@ class Advised(Record):
     report: dict[str, Any] | None = None
 
 
-def advised(lab: Lab, asked: Asked, cancelled: Callable[[], bool]) -> Iterator[Advised]:
-    """The events of an advice, until it is given or cancelled."""
+def advised(lab: Lab, asked: Asked, cancelled: Callable[[], bool]) -> Iterator[Advised | None]:
+    """The events of an advice, until it is given or cancelled; None where there is nothing new to say."""
     from draftscope.advise.advise import advising
-    from draftscope.advise.probe import Stopped
 
     def watch() -> None:
         if cancelled():
-            raise Stopped
+            raise Cancelled
 
     prompts = {kind: [Prompt(kind, text) for text in texts] for kind, texts in asked.prompts.items()}
-    steps = advising(lab, asked.question, prompts, asked.drafters, watch=watch)
-    with suppress(Stopped):
-        while True:
-            try:
-                progress = next(steps)
-            except StopIteration as end:
-                yield Advised(report=json.loads(end.value.as_json()))
-                return
-            yield Advised(stage=progress.stage.name.lower(), done=progress.done, left_s=progress.left_s)
-            watch()
+    said: tuple[Any, ...] = ()
+
+    def told(progress: Progress) -> Advised | None:
+        nonlocal said
+        before, said = said, (progress.stage, progress.done)
+        if said == before:
+            return None
+        return Advised(stage=progress.stage.name.lower(), done=progress.done, left_s=progress.left_s)
+
+    steps = mapped(advising(lab, asked.question, prompts, asked.drafters, watch=watch), told)
+    with suppress(Cancelled):
+        report = yield from stoppable(steps, cancelled)
+        yield Advised(report=json.loads(report.as_json()))

@@ -7,7 +7,7 @@ Drafters take turns on each prompt. After `KEEP_AFTER` prompts those far behind 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 
@@ -17,6 +17,7 @@ from draftscope import drafters
 from draftscope.advise.candidates import Candidate, implied, largest, smallest
 from draftscope.advise.observed import Observed, PromptRounds
 from draftscope.base.errors import DraftscopeError
+from draftscope.base.steps import Steps
 from draftscope.decode.availability import refuse_unavailable
 from draftscope.decode.lab import Lab
 from draftscope.decode.session import Session, Step
@@ -60,11 +61,7 @@ class Probed:
 
 
 Rank = Callable[[Mapping[str, Probed]], Mapping[str, float]]  # each drafter's best predicted ratio
-Watch = Callable[[], None]  # called every round; may raise `Stopped`
-
-
-class Stopped(BaseException):
-    """Nobody waits for the advice any more. Not an `Exception`: what a drafter raises leaves only that drafter out."""
+Watch = Callable[[], None]  # called every round; may raise `Cancelled`
 
 
 def nobody() -> None:
@@ -79,16 +76,17 @@ def probe(
     seconds: float,
     rank: Rank,
     watch: Watch = nobody,
-) -> Generator[int, None, tuple[dict[str, Probed], list[str]]]:
+) -> Steps[int, tuple[dict[str, Probed], list[str]]]:
     """Plain and the drafters by name, on as many prompts as `seconds` allow, at least one; and notes on failures.
 
-    Yields the number of prompts so far.
+    Yields the number of prompts so far, before each run: within one the times between rounds count.
     """
     began, notes = perf_counter(), list[str]()
     found = {PLAIN.drafter: Probed(Candidate(PLAIN.drafter))}
     found |= {info.name: Probed(largest(info), smallest(info)) for info in able}
     share = seconds / (RUNS * len(found))  # of a run: the first prompts are for all of them
     for name in list(found):  # warm-up, not counted
+        yield 0
         _try(lab, found, name, Ask(cases[0], 2, share, watch), notes)
     found = {name: Probed(own.run, own.small) for name, own in found.items()}
     for number, case in enumerate(cases):
@@ -98,6 +96,7 @@ def probe(
         if number == KEEP_AFTER:
             found = _worth_keeping(found, rank)
         for name in list(found):
+            yield number
             _try(lab, found, name, Ask(case, tokens, share, watch), notes)
     return found, notes
 

@@ -3,7 +3,7 @@ objective's ratio: medians with intervals over prompts."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from draftscope.advise.model import TAIL, value
 from draftscope.advise.probe import Watch, nobody
 from draftscope.advise.question import Objective, Question
 from draftscope.advise.verdict import Measured
+from draftscope.base.steps import Steps
 from draftscope.decode.lab import Lab
 from draftscope.measure.bench.plan import BenchPlan
 from draftscope.measure.bench.rows import loop_share
@@ -30,7 +31,7 @@ def run(
     cases: Sequence[Case],
     warm_up: bool,
     watch: Watch = nobody,
-) -> Generator[int, None, tuple[list[BenchRun], list[str]]]:
+) -> Steps[int, tuple[list[BenchRun], list[str]]]:
     """Plain and the contenders in turn, until the plan's seconds are over; and notes on what was skipped.
 
     Yields the number of runs so far.

@@ -7,6 +7,7 @@ verifies children of an accepted parent. No run's clock counts it.
 from __future__ import annotations
 
 from draftscope.base.prompts import shipped
+from draftscope.base.steps import Steps
 from draftscope.decode.pair import LoadedPair
 from draftscope.decode.sessions import fixed_tree, open_session
 from draftscope.drafters.settings import Settings
@@ -17,8 +18,8 @@ WIDTH = 6  # ranks
 PROMPT, TOKENS = 64, 48  # tokens read and written of each text; in a short context fewer
 
 
-def by_rank(pair: LoadedPair, settings: Settings) -> tuple[float, ...]:
-    """For each rank, the share of rounds in which the drafter's child of that rank was accepted."""
+def by_rank(pair: LoadedPair, settings: Settings) -> Steps[None, tuple[float, ...]]:
+    """For each rank, the share of rounds in which the drafter's child of that rank was accepted. A step is a round."""
     width = min(WIDTH, pair.target.vocabulary)
     room = min(model.context for model in pair.models)
     read = min(PROMPT, room // 2)
@@ -33,4 +34,5 @@ def by_rank(pair: LoadedPair, settings: Settings) -> tuple[float, ...]:
                 rounds += 1
                 for node in path:
                     hits[node] += 1
+        yield None
     return tuple(hit / rounds for hit in hits)

@@ -19,6 +19,7 @@ import transformers
 from draftscope import drafters
 from draftscope.base import costs
 from draftscope.base.costs import PLAIN, Calibration, Drafting, Machine, MeasuredFor, Verify, VerifyCurve
+from draftscope.base.steps import Steps, last
 from draftscope.base.versions import own_version
 from draftscope.decode.availability import availabilities
 from draftscope.decode.pair import LoadedPair
@@ -51,18 +52,14 @@ COPIED = {"cpu": 1 << 29, "cuda": 1 << 31}  # bytes, to measure the rate of a co
 StageTimes = dict[tuple[str, int, int], list[dict[str, float]]]  # stage times by drafter, batch and gamma
 
 
-def calibration_of(
-    pair: LoadedPair, say: Callable[[str], None] = lambda _: None, watch: Callable[[], None] = lambda: None
-) -> Calibration:
+def calibration_of(pair: LoadedPair, say: Callable[[str], None] = lambda _: None) -> Steps[None, Calibration]:
     """The pair's saved calibration, or else a new one, which takes seconds for small models and is saved.
-
-    `watch` is called again and again while it is measured and may raise, which ends it.
 
     A saved one that lacks a drafter of this pair, such as a head loaded later, is measured again.
     """
     found = costs.load_saved(measured_for(pair))
     if found is None or not found.drafting.keys() >= set(_drafting(pair)):
-        found = measure(pair, say, watch)
+        found = yield from measure(pair, say)
         costs.save(found)
     return found
 
@@ -86,17 +83,15 @@ def measured_for(pair: LoadedPair) -> MeasuredFor:
     )
 
 
-def measure(
-    pair: LoadedPair, say: Callable[[str], None] = lambda _: None, watch: Callable[[], None] = lambda: None
-) -> Calibration:
-    """Measures everything. `say` is called with what is measured next, `watch` before each measurement."""
+def measure(pair: LoadedPair, say: Callable[[str], None] = lambda _: None) -> Steps[None, Calibration]:
+    """Measures everything, in steps of a forward or a few rounds. `say` is called with what is measured next."""
     context = min(CONTEXT, pair.target.context // 2)
     say("verify cost over widths, batches and contexts")
-    verify = _verify(pair.target, context, watch)
+    verify = yield from _verify(pair.target, context)
     say("rounds of every drafter")
-    rounds = _rounds(pair, watch)
+    rounds = yield from _rounds(pair)
     say("bits of rows")
-    bits = row_bits(pair.target)
+    bits = yield from row_bits(pair.target)
     say("copy and product")
     return Calibration(
         measured_for=measured_for(pair),
@@ -111,8 +106,8 @@ def measure(
     )
 
 
-def quick_curve(pair: LoadedPair, cancelled: Callable[[], bool]) -> VerifyCurve | None:
-    """v by rows: the saved calibration's, or one measured now with few repeats; None if `cancelled` meanwhile."""
+def quick_curve(pair: LoadedPair) -> Steps[None, VerifyCurve]:
+    """v by rows: the saved calibration's, or one measured now with few repeats."""
     found = costs.load_saved(measured_for(pair))
     if found is not None:
         return found.curve
@@ -120,9 +115,7 @@ def quick_curve(pair: LoadedPair, cancelled: Callable[[], bool]) -> VerifyCurve 
     widths = [width for width in WIDTHS if width <= QUICK]
     cache = model.cache(1, context + widths[-1])
     works = [forward_of(model, cache, width, context) for width in widths]
-    times = interleaved(works, model.device, REPEATS // 2 + 1, cancelled)
-    if not times:
-        return None
+    times = yield from interleaved(works, model.device, REPEATS // 2 + 1)
     points = [
         Verify(width=width, batch=1, context=context, ms=ms, noise=noise)
         for width, (ms, noise) in zip(widths, times, strict=True)
@@ -130,23 +123,17 @@ def quick_curve(pair: LoadedPair, cancelled: Callable[[], bool]) -> VerifyCurve 
     return costs.verify_curve(points)
 
 
-def _verify(model: Model, context: int, watch: Callable[[], None]) -> list[Verify]:
+def _verify(model: Model, context: int) -> Steps[None, list[Verify]]:
     """Batch sizes in order: a large batch evicts from the CPU's caches what a small one would find there."""
     found = []
-
-    def cancelled() -> bool:
-        watch()
-        return False
-
     for batch in BATCHES if model.trees else (1,):  # without trees, a model decodes one sequence at a time
         cases = [(width, context) for width in WIDTHS if batch * width <= MOST_ROWS or width == 1]
         others = CONTEXTS if batch == 1 else CONTEXTS[:1]
         cases += [(1, each) for each in others if each + 1 <= model.context and each != context]
         cache = model.cache(batch, max(width + each for width, each in cases))
         repeats = REPEATS if batch == 1 else REPEATS // 2 + 1  # large batches take longer and vary less
-        times = interleaved(
-            [forward_of(model, cache, width, each) for width, each in cases], model.device, repeats, cancelled
-        )
+        works = [forward_of(model, cache, width, each) for width, each in cases]
+        times = yield from interleaved(works, model.device, repeats)
         found += [
             Verify(width=width, batch=batch, context=tokens, ms=ms, noise=noise)
             for (width, tokens), (ms, noise) in zip(cases, times, strict=True)
@@ -169,20 +156,14 @@ def forward_of(model: Model, cache: SlotCache, width: int, context: int) -> Call
 
 
 def interleaved(
-    works: Sequence[Callable[[], object]],
-    device: torch.device,
-    repeats: int,
-    cancelled: Callable[[], bool] = lambda: False,
-) -> list[tuple[float, float]]:
-    """Median milliseconds of each piece of work on `device` and the standard error of that median; they run in turn.
-
-    Nothing if `cancelled`, which is called before each.
-    """
+    works: Sequence[Callable[[], object]], device: torch.device, repeats: int
+) -> Steps[None, list[tuple[float, float]]]:
+    """Median milliseconds of each piece of work on `device` and the standard error of that median; they run in turn,
+    each in a step of its own."""
     times: list[list[float]] = [[] for _ in works]
     for repeat in range(WARM + repeats):
         for work, taken in zip(works, times, strict=True):
-            if cancelled():
-                return []
+            yield None
             ms = _timed(work, device)
             if repeat >= WARM:
                 taken.append(ms)
@@ -214,13 +195,13 @@ def _together(pair: LoadedPair) -> dict[int, int]:
     return TOGETHER if pair.batches else {1: TOGETHER[1]}
 
 
-def _rounds(pair: LoadedPair, watch: Callable[[], None]) -> StageTimes:
+def _rounds(pair: LoadedPair) -> Steps[None, StageTimes]:
     """Stage times of real rounds by drafter, batch and gamma, at temperature 1, in interleaved runs."""
     found: StageTimes = {}
     for (batch, most), repeat in product(_together(pair).items(), range(2)):
         for name in (PLAIN, *_drafting(pair)):
             for gamma in (0,) if name == PLAIN else GAMMAS if batch == 1 else GAMMAS[:: len(GAMMAS) - 1]:
-                watch()
+                yield None
                 steps = _first(_steps(pair, name, batch, gamma, most), most if repeat else WARM)
                 stages = [step.stages for step in steps if step.tree.topology.height == gamma]
                 if repeat:  # the first pass warms up
@@ -273,5 +254,6 @@ def machine(model: Model) -> Machine:
     into = torch.empty_like(source)
     side = 4096 if model.device.type == "cuda" else 1024
     square = torch.ones((side, side), dtype=model.dtype, device=model.device)
-    (copy, _), (product, _) = interleaved([lambda: into.copy_(source), lambda: square @ square], model.device, 5)
+    works = [lambda: into.copy_(source), lambda: square @ square]
+    (copy, _), (product, _) = last(interleaved(works, model.device, 5))
     return Machine(copy_gb_s=2 * size / 1e6 / copy, matmul_gflop_s=2 * side**3 / 1e6 / product)

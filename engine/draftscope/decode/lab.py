@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import copy
 from functools import cached_property, partial
 from types import TracebackType
-from typing import Any, Self, Unpack, cast, overload
+from typing import Any, Self, TypeVar, Unpack, cast, overload
 
 import torch
 from tqdm.auto import tqdm
@@ -14,6 +15,7 @@ from tqdm.auto import tqdm
 from draftscope import drafters
 from draftscope.base.costs import Calibration, VerifyCurve
 from draftscope.base.errors import DraftscopeError
+from draftscope.base.steps import Steps, Together, last
 from draftscope.decode import availability
 from draftscope.decode.acceptance import by_rank
 from draftscope.decode.availability import Availability, default_drafter
@@ -40,6 +42,16 @@ from draftscope.verify.tree import Counts
 from draftscope.verify.uniforms import Streams
 
 CHAT = Chat()
+Found = TypeVar("Found")
+
+
+class _MissingError(Exception):
+    """Something has not been measured yet; `steps` measure it."""
+
+    def __init__(self, steps: Steps[None, Any]) -> None:
+        super().__init__("this session is opened in steps, and something must be measured first")
+        self.steps = steps
+
 
 OnRound = Callable[[trace.Round], object]
 
@@ -65,10 +77,12 @@ class Lab(LoadedPair):
         super().__init__(target, draft, tokenizer, heads, smaller, foreign)
         self.compiled: list[str] = []  # sentences: why forwards are not native
         self._threads_before = threads_before
-        self._curve: VerifyCurve | None = None
-        self._rates: dict[tuple[str, Sampling], tuple[float, ...]] = {}  # acceptance by rank of a drafter's children
+        self._calibrating = Together(lambda: calibration_of(self))
+        self._curve = Together(lambda: quick_curve(self))
+        self._rates: dict[tuple[str, Sampling], Together[tuple[float, ...]]] = {}  # acceptance by rank of children
         self._trees: dict[tuple[str, Sampling, int, int], Counts] = {}
         self._tree: Counts | None = None  # instead of the best one
+        self._in_steps = False
 
     @overload
     def decode(  # type: ignore[overload-overlap]
@@ -193,6 +207,25 @@ class Lab(LoadedPair):
             yield from batch_events(session, starts, rule, self.pieces, record)
             done(len(some))
 
+    def opening(self, prompt: AnyPrompt, settings: Settings, **more: Any) -> Steps[None, Run]:
+        """`session` in steps: what its drafter chooses by is measured first, if it was not before."""
+        while True:
+            try:
+                with self._measured_in_steps():
+                    return self.session(prompt, settings, **more)
+            except _MissingError as missing:
+                steps = missing.steps
+            yield from steps
+
+    @contextmanager
+    def _measured_in_steps(self) -> Iterator[None]:
+        """Inside, what is not measured yet raises `_MissingError`."""
+        self._in_steps = True
+        try:
+            yield
+        finally:
+            self._in_steps = False
+
     def session_of(
         self, prompts: list[list[int]], settings: Settings, sequences: tuple[int, ...], ends: bool = True
     ) -> Session:
@@ -211,19 +244,17 @@ class Lab(LoadedPair):
     @cached_property
     def calibration(self) -> Calibration:
         """The measured costs of rounds, for this pair on this machine. Measured now if not yet known: seconds."""
-        return calibration_of(self)
+        return last(self._calibrating.steps())
 
-    def calibrated(self, watch: Callable[[], None]) -> Calibration:
-        """The same; while it is measured `watch` is called again and again, and may raise to end it."""
+    def calibrated(self) -> Steps[None, Calibration]:
+        """The same in steps of a forward or a few rounds."""
         if "calibration" not in self.__dict__:
-            self.calibration = calibration_of(self, watch=watch)
+            self.calibration = yield from self._calibrating.steps()
         return self.calibration
 
-    def verify_curve(self, cancelled: Callable[[], bool] = lambda: False) -> VerifyCurve | None:
-        """v by rows: from the saved calibration, else measured once in a second or so. None if cancelled meanwhile."""
-        if self._curve is None:
-            self._curve = quick_curve(self, cancelled)
-        return self._curve
+    def verify_curve(self) -> Steps[None, VerifyCurve]:
+        """v by rows: from the saved calibration, else measured once in a second or so, in steps of a forward."""
+        return self._curve.steps()
 
     def drafters(self) -> list[Availability]:
         """Every known drafter, and whether this lab can run it."""
@@ -252,26 +283,35 @@ class Lab(LoadedPair):
     ) -> None:
         self.close()
 
+    def _known(self, steps: Steps[None, Found]) -> Found:
+        """The result of a measurement. Inside `_measured_in_steps` it may take no step."""
+        try:
+            next(steps)
+        except StopIteration as end:
+            return cast(Found, end.value)
+        if self._in_steps:
+            raise _MissingError(steps)
+        return last(steps)
+
     def _cost(self, drafter: str, gamma: int, batch: int, context: int) -> float:
         if source := drafters.find(drafter).source:
             raise DraftscopeError(
                 f"The costs of '{drafter}' of {source} are not calibrated, only built-in ones; let it draft "
                 "a fixed length."
             )
-        return self.calibration.round_cost(drafter, gamma, batch, context)
+        return self._known(self.calibrated()).round_cost(drafter, gamma, batch, context)
 
     def _best_tree(self, info: DrafterInfo, settings: Settings) -> Counts:
         """Sequoia's tree for this drafter, pair and machine, within the limits of these settings."""
         if self._tree is not None:
             return self._tree
         key = info.name, Sampling.of(settings)
-        if key not in self._rates:
-            self._rates[key] = by_rank(self, settings)
+        rates = self._known(self._rates.setdefault(key, Together(lambda: by_rank(self, settings))).steps())
         size = settings.options(TreeSizeOptions)
         limits = *key, size.tree_nodes, size.tree_depth
         if limits not in self._trees:
-            cost = partial(self.calibration.tree_cost, info.needs_head or "draft")
-            self._trees[limits] = best_tree(self._rates[key], size.tree_nodes, size.tree_depth, cost)
+            cost = partial(self._known(self.calibrated()).tree_cost, info.needs_head or "draft")
+            self._trees[limits] = best_tree(rates, size.tree_nodes, size.tree_depth, cost)
         return self._trees[limits]
 
 

@@ -7,10 +7,12 @@ measurement; `solo_runs`, unrecorded whole runs in turn, are others of the same.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from draftscope.base.cores import OtherCores
 from draftscope.base.costs import PLAIN
+from draftscope.base.steps import Cancelled, stoppable
 from draftscope.drafters.settings import Settings
 from draftscope.trace.events import AnyEvent, SoloRuns, VerifyCosts
 
@@ -54,17 +56,19 @@ def solo_runs(
     run: str = "run",
     repeats: int = 3,
     cancelled: Callable[[], bool] = never,
-) -> Iterator[SoloRuns]:
-    """Unrecorded whole runs of each lane alone, in the order A B A B. Yields a lane's times so far after each run."""
+) -> Iterator[SoloRuns | None]:
+    """Unrecorded whole runs of each lane alone, in the order A B A B. Yields a lane's times so far after each run, and
+    None after each round."""
     seconds: dict[str, list[float]] = {lane: [] for lane in lanes}
     others: dict[str, list[float]] = {lane: [] for lane in lanes}
     for _ in range(repeats):
         for lane, settings in lanes.items():
-            alone = lab.session(prompt, settings, run=run, lane=lane, record=False)
+            alone = yield from lab.opening(prompt, settings, run=run, lane=lane, record=False)
             cores = OtherCores()
             for _ in alone.steps():
                 if cancelled():
                     return
+                yield None
             seconds[lane].append(alone.clock_ms / 1e3)
             others[lane].append(cores.lap())
             yield SoloRuns(
@@ -78,11 +82,12 @@ def solo_runs(
 
 def verify_costs(
     lab: Lab, lanes: Mapping[str, Settings], run: str = "run", cancelled: Callable[[], bool] = never
-) -> Iterator[VerifyCosts]:
-    """v by rows on this machine, for the lane that drafts; nothing if none does or if cancelled."""
+) -> Iterator[VerifyCosts | None]:
+    """v by rows on this machine, for the lane that drafts; nothing if none does or if cancelled. None after each
+    forward that is measured for it."""
     lane = next((name for name, settings in lanes.items() if settings.drafter != PLAIN), None)
     if lane is None:
         return
-    curve = lab.verify_curve(cancelled)
-    if curve is not None:
+    with suppress(Cancelled):
+        curve = yield from stoppable(lab.verify_curve(), cancelled)
         yield VerifyCosts(run=run, lane=lane, **curve.model_dump())

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from draftscope.base.costs import RowBits
+from draftscope.base.steps import Steps
 from draftscope.models.model import Model
 from draftscope.verify.tree import Topology, chain, full
 
@@ -21,22 +22,26 @@ CONTEXTS = (11, 18, 25, 31, 40, 53, 67, 85)  # tokens before the rows
 
 
 @torch.inference_mode()
-def row_bits(model: Model) -> list[RowBits]:
-    """Rows of chains and of a tree, against the same token decoded alone after the same prefix."""
+def row_bits(model: Model) -> Steps[None, list[RowBits]]:
+    """Rows of chains and of a tree, against the same token decoded alone after the same prefix. A step is a forward."""
     shapes = [(f"chain of {drafted}", chain(drafted, 1, model.device)) for drafted in CHAINS]
     if model.trees:
         shapes.append((f"tree of {', '.join(map(str, TREE))} children by level", full(TREE, 1, model.device)))
     contexts = [each for each in CONTEXTS if each + max(CHAINS) < model.context] or [1]
-    return [_compared(model, form, shape, contexts[:2] if shape.is_chain else contexts) for form, shape in shapes]
+    found = []
+    for form, shape in shapes:
+        found.append((yield from _compared(model, form, shape, contexts[:2] if shape.is_chain else contexts)))
+    return found
 
 
-def _compared(model: Model, form: str, shape: Topology, contexts: list[int]) -> RowBits:
+def _compared(model: Model, form: str, shape: Topology, contexts: list[int]) -> Steps[None, RowBits]:
     rows, largest, differing = 0, 0.0, 0
     for context in contexts:
         prompt = [(7 * i + 3) % model.vocabulary for i in range(context)]
         tokens = torch.tensor([(5 * i + 2 + context) % model.vocabulary for i in range(shape.nodes + 1)])
         together = _together(model, prompt, shape, tokens.to(model.device))
-        for row, alone in _alone(model, prompt, shape, tokens.tolist()).items():
+        singles = yield from _alone(model, prompt, shape, tokens.tolist())
+        for row, alone in singles.items():
             rows += 1
             differing += not torch.equal(together[row], alone)
             largest = max(largest, float((together[row].float() - alone.float()).abs().max()))
@@ -50,7 +55,7 @@ def _together(model: Model, prompt: list[int], shape: Topology, tokens: Tensor) 
     return model.forward(cache, tokens[None], shape.depth, None if shape.is_chain else shape.ancestors)[0]
 
 
-def _alone(model: Model, prompt: list[int], shape: Topology, tokens: list[int]) -> dict[int, Tensor]:
+def _alone(model: Model, prompt: list[int], shape: Topology, tokens: list[int]) -> Steps[None, dict[int, Tensor]]:
     """The logits [V] of each row, decoded one token at a time down every path from the root."""
     cache = model.cache(1, len(prompt) + len(tokens))
     model.read(cache, [prompt])
@@ -66,4 +71,5 @@ def _alone(model: Model, prompt: list[int], shape: Topology, tokens: list[int]) 
             logits = model.forward(cache, token, torch.zeros_like(token))[0, 0]
             found.setdefault(row, logits.clone())
             cache.keep_first(torch.ones(1, dtype=torch.long, device=model.device), length)
+            yield None
     return found

@@ -60,8 +60,9 @@ class Checked(events.Record):
 
 def checked(
     lab: Lab, settings: Settings, samples: int = 2048, watch: Callable[[], None] = lambda: None
-) -> Iterator[Checked]:
-    """`check` with the drafter and rule of these settings, as events. `watch` is called often and may raise."""
+) -> Iterator[Checked | None]:
+    """`check` with the drafter and rule of these settings, as events; None where there is nothing new to say. `watch`
+    is called often and may raise."""
     info = drafters.find(settings.drafter)
     rule = info.rule_of(settings).name if "rule" in info.uses else None
     so_far = Checked(
@@ -83,6 +84,7 @@ def checked(
             watch()
             so_far = so_far.model_copy(update=asdict(each))
             if monotonic() - told < PROGRESS_S:
+                yield None
                 continue
         else:
             findings.append(each)

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from draftscope import drafters
 from draftscope.base.errors import DraftscopeError
+from draftscope.base.steps import Steps
 from draftscope.decode.race import never
 from draftscope.drafters.settings import Settings
 from draftscope.trace import events
@@ -51,9 +52,9 @@ class _Measured:
 
 def compare(
     lab: Lab, prompt: str, lanes: Mapping[str, Settings], repeats: int = 3, cancelled: Callable[[], bool] = never
-) -> Iterator[Compared]:
-    """Runs the lanes in the order A B C A B C and yields a lane after each of its runs. A lane that cannot run says why
-    once."""
+) -> Iterator[Compared | None]:
+    """Runs the lanes in the order A B C A B C and yields a lane after each of its runs, and None after each round. A
+    lane that cannot run says why once."""
     measured = {lane: _Measured() for lane in lanes}
     refused: set[str] = set()
     for _ in range(repeats):
@@ -61,7 +62,7 @@ def compare(
             if lane in refused:
                 continue
             try:
-                event = _once(lab, prompt, lane, settings, measured[lane], cancelled)
+                event = yield from _once(lab, prompt, lane, settings, measured[lane], cancelled)
             except DraftscopeError as error:
                 refused.add(lane)
                 event = _about(lane, settings).model_copy(update={"refused": str(error)})
@@ -72,13 +73,14 @@ def compare(
 
 def _once(
     lab: Lab, prompt: str, lane: str, settings: Settings, so_far: _Measured, cancelled: Callable[[], bool]
-) -> Compared | None:
+) -> Steps[None, Compared | None]:
     """One more whole run; None if it was cancelled."""
-    run = lab.session(prompt, settings, lane=lane, record=False)
+    run = yield from lab.opening(prompt, settings, lane=lane, record=False)
     rounds = 0
     for step in run.steps():
         if cancelled():
             return None
+        yield None
         rounds += 1
         so_far.forwards += step.tree.forward_ms
         so_far.rounds.append(step.end - step.start)

@@ -35,6 +35,7 @@ from draftscope.models.forward.native import NativeDecoder
 from draftscope.models.forward.truncated import truncated
 from draftscope.models.native.available import why_not
 from draftscope.models.native.linear import accelerate
+from draftscope.models.pulse import Pulse
 
 CHUNK = 256  # rows of a prompt that a compiled forward reads at once
 
@@ -65,6 +66,7 @@ class Model:
         self.digest = digest
         self.weights = weights
         self.counter = ForwardCounter()
+        self.pulse = Pulse()
         config = network.config.get_text_config()
         self.layers: int = config.num_hidden_layers
         self.hidden: int = config.hidden_size
@@ -248,6 +250,7 @@ class Model:
         is empty.
         """
         self.counter.add([tokens.shape[1]])
+        self.pulse.add(tokens.numel())
         rows, more = tokens.shape[1], {}
         if isinstance(cache, HybridCache):
             tokens, offsets = cache.begin_write(tokens, offsets)
@@ -288,6 +291,7 @@ class Model:
 
         See `Graphs.loop` for what `call` may depend on and who commits the cache.
         """
+        self.pulse.add(sum(widths))
         with self.counter.counted_as(widths):  # counted once, although recording runs them several times
             return call(*inputs) if self.graphs is None else self.graphs.loop(cache, call, key, inputs, sum(widths))
 

@@ -31,12 +31,13 @@ def calibrate(
 ) -> int:
     """Measure what a round costs on this machine. The result is kept, so that each pair is measured once."""
     from draftscope.base import costs
+    from draftscope.base.steps import last
     from draftscope.decode.calibrate import calibration_of, measure
 
     chosen, _ = options.models(loading)
     lab = options.load(chosen)
     with terminal.waiting("Measuring ..."):
-        found = measure(lab) if again else calibration_of(lab)
+        found = last(measure(lab) if again else calibration_of(lab))
     if again:
         costs.save(found)
     if costs.load_saved(found.measured_for) is None:

@@ -15,7 +15,8 @@ import gradio as gr
 from draftscope.base.errors import DraftscopeError
 from draftscope_app.engine.admission import refuse_long
 from draftscope_app.engine.handle import RunHandle
-from draftscope_app.engine.messages import Happened, Job, Refused
+from draftscope_app.engine.messages import Happened, Job, Noted, Refused
+from draftscope_app.engine.sessions import asker_of
 from draftscope_app.page import notes
 from draftscope_app.page.advice import view, wanted
 from draftscope_app.page.advice.form import AdviceForm
@@ -69,7 +70,8 @@ class AdviceListeners:
         try:
             if visitor.active is not None:
                 raise DraftscopeError("A run of yours is still going on; wait for its end, or press Stop.")
-            handle = self.shared.admission.admit(self._job(values))
+            asker = asker_of(request, request.session_hash)
+            handle = self.shared.admission.admit(self._job(values), asker=asker)
         except DraftscopeError as error:
             yield self._shown(notes.refused(str(error)), running=False)
             return
@@ -86,7 +88,7 @@ class AdviceListeners:
 
     async def _answered(self, handle: RunHandle) -> AsyncIterator[list[Any]]:
         """Progress as it comes, and at the end the answer, or why there is none."""
-        engine, shown, report, sentence = self.shared.admission.engine, "", None, ""
+        engine, shown, report, sentence, aside = self.shared.admission.engine, "", None, "", ""
         event: dict[str, Any] | None = None
         assert handle.job.advises is not None
         seconds = handle.job.advises.question.seconds
@@ -99,9 +101,12 @@ class AdviceListeners:
                         report = report or event.get("report")
                     elif isinstance(message, Refused):
                         sentence = message.sentence
+                    elif isinstance(message, Noted):
+                        aside = message.sentence
                 if over:
                     break
                 text = view.progress(event, seconds) if event and not report else view.waiting(engine.place(handle))
+                text += notes.muted(aside) if aside else ""
                 if text != shown:
                     shown = text
                     yield self._shown(text, running=True)

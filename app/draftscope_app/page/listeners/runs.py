@@ -10,7 +10,7 @@ import gradio as gr
 
 from draftscope.base.errors import DraftscopeError
 from draftscope_app.engine.messages import Job
-from draftscope_app.engine.sessions import new_run_id
+from draftscope_app.engine.sessions import asker_of, new_run_id
 from draftscope_app.page.controls import Controls, lanes
 from draftscope_app.page.layout import Widgets
 from draftscope_app.page.plots.plots import pictures
@@ -71,7 +71,7 @@ class RunListeners:
         visitor = shared.visitors.of(request.session_hash)
         try:
             job = self._job(self.widgets.read(values, self.shared.admission.limits.most_text), steps)
-            handle = shared.admission.admit(job, visitor.active)
+            handle = shared.admission.admit(job, visitor.active, asker_of(request, request.session_hash))
         except DraftscopeError as error:
             yield note(str(error))
             return
@@ -94,7 +94,8 @@ class RunListeners:
             if not visitor.shown.run or visitor.active is not None:
                 raise DraftscopeError("Only a live run that is over can be forked; press Run, and wait for its end.")
             wanted = forks.ForkRequest.of(sent(event))
-            handle = shared.admission.admit(forks.job(wanted, shared.events(request.session_hash), new_run_id()))
+            job = forks.job(wanted, shared.events(request.session_hash), new_run_id())
+            handle = shared.admission.admit(job, asker=asker_of(request, request.session_hash))
         except DraftscopeError as error:
             yield note(str(error))
             return

@@ -9,6 +9,7 @@ import gradio as gr
 
 from draftscope.base.errors import DraftscopeError
 from draftscope_app.engine.handle import RunHandle
+from draftscope_app.engine.sessions import asker_of
 from draftscope_app.page.layout import Widgets
 from draftscope_app.page.listeners.runs import RunListeners, sent
 from draftscope_app.page.runs import servers, tasks
@@ -72,6 +73,6 @@ class ServerListeners:
         controls = self.widgets.read(values, limits.most_text)
         drafter = shared.drafter(controls["drafter"])
         job = servers.job(asked, shared.servers, controls, drafter, limits.most_tokens)
-        handle = shared.admission.admit(job, visitor.active)
+        handle = shared.admission.admit(job, visitor.active, asker_of(request, request.session_hash))
         visitor.replace(handle)
         return handle

@@ -9,6 +9,7 @@ import gradio as gr
 
 from draftscope.base.errors import DraftscopeError
 from draftscope_app.engine.messages import Job
+from draftscope_app.engine.sessions import asker_of
 from draftscope_app.page.layout import Widgets
 from draftscope_app.page.runs import tasks
 from draftscope_app.page.runs.feed import note
@@ -54,7 +55,7 @@ class TaskListeners:
         try:
             if visitor.active is not None:
                 raise DraftscopeError("A run of yours is still going on; wait for its end, or press Stop.")
-            handle = self.shared.admission.admit(job())
+            handle = self.shared.admission.admit(job(), asker=asker_of(request, request.session_hash))
         except DraftscopeError as error:
             yield note(str(error))
             return

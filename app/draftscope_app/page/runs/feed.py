@@ -15,7 +15,7 @@ from draftscope.trace.events import AnyEvent
 from draftscope.trace.files import line
 from draftscope_app.engine.handle import RunHandle
 from draftscope_app.engine.interface import Engine
-from draftscope_app.engine.messages import Happened, Refused
+from draftscope_app.engine.messages import Happened, Noted, Refused
 from draftscope_app.engine.sessions import Shown, Visitor, new_run_id
 
 PERIOD_S = 0.05
@@ -65,7 +65,7 @@ async def stream(engine: Engine, visitor: Visitor, handle: RunHandle) -> AsyncIt
             over = handle.over  # read before the messages, so that none is left
             messages = handle.drain()
             lines = [message.line for message in messages if isinstance(message, Happened)]
-            notes = [message.sentence for message in messages if isinstance(message, Refused)]
+            notes = [message.sentence for message in messages if isinstance(message, Noted | Refused)]
             if lines and not begun:
                 begun, shown.run, visitor.shown = True, run, shown
             shown.add(lines)

@@ -12,7 +12,7 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.trace.events import AnyEvent, RunStart
 from draftscope_app.engine.handle import RunHandle
 from draftscope_app.engine.interface import Engine
-from draftscope_app.engine.messages import DrafterChoice, Happened, Job, Refused
+from draftscope_app.engine.messages import DrafterChoice, Happened, Job, Noted, Refused
 from draftscope_app.engine.sessions import Answer, Visitor, new_run_id
 from draftscope_app.page.controls import Controls, checked, lanes
 from draftscope_app.page.runs.feed import PERIOD_S, standing
@@ -80,7 +80,7 @@ async def answers(kind: Kind, engine: Engine, visitor: Visitor, handle: RunHandl
             changes = engine.changed.count
             over = handle.over  # read before the messages, so that none is left
             _take(answer, handle)
-            now = f"{standing(engine, handle)} {answer.heard} {answer.note}"
+            now = f"{standing(engine, handle)} {answer.heard} {answer.note} {answer.aside}"
             if now != last:
                 last = now
                 yield told(answer, engine.place(handle))
@@ -103,6 +103,7 @@ def _take(answer: Answer, handle: RunHandle) -> None:
         answer.lines = fresh[-1:] or answer.lines  # the latest event of the others says it all
     answer.heard += len(fresh)
     answer.note = next((message.sentence for message in messages if isinstance(message, Refused)), answer.note)
+    answer.aside = next((message.sentence for message in messages if isinstance(message, Noted)), answer.aside)
     answer.state = handle.state
 
 
@@ -110,4 +111,5 @@ def told(answer: Answer, place: int = 0) -> str:
     """The answer as one delta; the events are passed on as the engine wrote them."""
     seq = json.dumps(new_run_id())
     head = json.dumps({"state": answer.state, "place": place, "about": answer.about, "note": answer.note})[:-1]
-    return f'{{"seq": {seq}, "{answer.kind}": {head}, "ev": [{",".join(answer.lines)}]}}}}'
+    aside = "" if answer.aside is None else f', "note": {json.dumps(answer.aside)}'
+    return f'{{"seq": {seq}, "{answer.kind}": {head}, "ev": [{",".join(answer.lines)}]}}{aside}}}'

@@ -7,6 +7,7 @@ from itertools import chain
 
 import torch
 
+from draftscope.base.steps import last
 from draftscope.decode.calibrate import forward_of, interleaved
 from draftscope.models.model import Model
 
@@ -41,8 +42,9 @@ def memory_limit(model: Model, context: int) -> MemoryLimit | None:
     into = torch.empty_like(source)
     cache = model.cache(1, context + ROWS[-1])
     works = [forward_of(model, cache, rows, context) for rows in ROWS]
-    forwards = interleaved(works, model.device, REPEATS)
-    ((copy, _),) = interleaved([lambda: into.copy_(source)], model.device, REPEATS)  # apart: it empties the caches
+    forwards = last(interleaved(works, model.device, REPEATS))
+    copies = interleaved([lambda: into.copy_(source)], model.device, REPEATS)  # apart: it empties the caches
+    ((copy, _),) = last(copies)
     return MemoryLimit(
         context=context,
         weight_bytes=weights,

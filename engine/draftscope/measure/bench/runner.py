@@ -54,7 +54,7 @@ class Bench:
         return [run for group in self.groups(warm_up) for run in group]
 
     def groups(self, warm_up: bool = True) -> Iterator[list[BenchRun]]:
-        """The same, each time that all systems have continued a text; empty for warm-up."""
+        """The same, each as soon as it is over; an empty list for one of the warm-up."""
         until = perf_counter() + self._plan.seconds if self._plan.seconds is not None else float("inf")
         none = True
         before = logging.get_verbosity()
@@ -64,9 +64,9 @@ class Bench:
                 if perf_counter() > until:
                     self.notes.append(self._stopped(repeat, case))
                     break
-                runs = list(self._group(repeat, case))
-                none = none and (repeat == WARM_UP or not runs)
-                yield runs if repeat != WARM_UP else []
+                for run in self._group(repeat, case):
+                    none = none and repeat == WARM_UP
+                    yield [run] if repeat != WARM_UP else []
         finally:
             logging.set_verbosity(before)
         if none:

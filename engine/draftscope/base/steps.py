@@ -1,0 +1,91 @@
+"""Work in steps: a generator that yields at least once a round, so that its caller may stop it or turn to other work.
+
+A step is an event, or None where there is nothing to say. The result is the generator's return value, which
+`x = yield from steps` hands on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator
+from typing import Generic, TypeVar, cast
+
+Item = TypeVar("Item")
+Other = TypeVar("Other")
+Found = TypeVar("Found")
+Steps = Generator[Item, None, Found]
+
+
+class Cancelled(BaseException):
+    """Nobody waits for the result any more. Not an `Exception`: work that outlives errors does not outlive this."""
+
+
+def last(steps: Steps[Item, Found], see: Callable[[Item], object] = lambda _: None) -> Found:
+    """The result of `steps`, all of which are taken now; `see` is called with each."""
+    while True:
+        try:
+            item = next(steps)
+        except StopIteration as end:
+            return cast(Found, end.value)
+        see(item)
+
+
+def mapped(steps: Steps[Item, Found], change: Callable[[Item], Other]) -> Steps[Other, Found]:
+    """The same steps, each changed, and the same result."""
+    while True:
+        try:
+            item = next(steps)
+        except StopIteration as end:
+            return cast(Found, end.value)
+        yield change(item)
+
+
+def stoppable(steps: Steps[Item, Found], cancelled: Callable[[], bool]) -> Steps[Item, Found]:
+    """The same; raises `Cancelled` once it is `cancelled`, which is called after every step."""
+
+    def heed(item: Item) -> Item:
+        if cancelled():
+            raise Cancelled
+        return item
+
+    return mapped(steps, heed)
+
+
+def said(steps: Iterable[Item | None]) -> Iterator[Item]:
+    """The steps that say something."""
+    return (item for item in steps if item is not None)
+
+
+class Together(Generic[Found]):
+    """A measurement that several wait for: whoever has the turn takes its next step, so that it is made once.
+
+    It is given up when nobody waits for it any more.
+    """
+
+    def __init__(self, begin: Callable[[], Steps[None, Found]]) -> None:
+        self._begin = begin
+        self._running: Steps[None, Found] | None = None
+        self._waiting = 0
+        self._found: list[Found] = []
+
+    def steps(self) -> Steps[None, Found]:
+        """One who waits."""
+        self._waiting += 1
+        try:
+            while not self._found:
+                self._step()
+                yield None
+        finally:
+            self._waiting -= 1
+            if not self._waiting:
+                self._running = None
+        return self._found[0]
+
+    def _step(self) -> None:
+        self._running = self._running or self._begin()
+        try:
+            next(self._running)
+        except StopIteration as end:
+            self._found.append(end.value)
+        except BaseException:
+            self._running = None
+            raise

@@ -1,0 +1,103 @@
+"""Work in steps: results, stopping, and a measurement that several wait for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from draftscope.base import costs
+from draftscope.base.steps import Cancelled, Steps, Together, last, mapped, said, stoppable
+from draftscope.decode import calibrate
+from draftscope.decode.lab import Lab
+from draftscope_app.engine.messages import Job
+from draftscope_app.engine.play import events_of
+
+
+def counted(most: int, taken: list[int]) -> Steps[int, str]:
+    for number in range(most):
+        taken.append(number)
+        yield number
+    return "found"
+
+
+def test_the_result_and_the_steps_are_handed_on() -> None:
+    seen: list[int] = []
+    assert last(mapped(counted(3, []), lambda number: 10 * number), seen.append) == "found" and seen == [0, 10, 20]
+    assert list(said([None, 1, None, 0])) == [1, 0]
+
+
+def test_a_step_is_the_last_once_it_is_cancelled() -> None:
+    taken: list[int] = []
+    with pytest.raises(Cancelled):
+        last(stoppable(counted(9, taken), lambda: len(taken) > 2))
+    assert taken == [0, 1, 2]
+    assert not isinstance(Cancelled(), Exception)  # work that outlives errors does not outlive this
+
+
+def quiet(most: int, taken: list[int]) -> Steps[None, str]:
+    return mapped(counted(most, taken), lambda _: None)
+
+
+def test_a_measurement_that_two_wait_for_is_made_once() -> None:
+    taken: list[int] = []
+    together = Together(lambda: quiet(4, taken))
+    one, two = together.steps(), together.steps()
+    next(one), next(two), next(one)
+    assert taken == [0, 1, 2]
+    one.close()  # who waited leaves, and the other goes on from there
+    assert last(two) == "found" == last(together.steps())
+    assert taken == [0, 1, 2, 3]
+
+
+def test_a_measurement_that_nobody_waits_for_is_given_up_and_one_that_fails_can_be_made_again() -> None:
+    taken: list[int] = []
+    together = Together(lambda: quiet(4, taken))
+    one = together.steps()
+    next(one)
+    one.close()
+    assert together._running is None
+    assert last(together.steps()) == "found" and taken == [0, 0, 1, 2, 3]
+
+    def failing() -> Iterator[None]:
+        yield None
+        raise KeyError("no memory")
+
+    broken: Together[None] = Together(failing)  # type: ignore[arg-type]
+    for _ in range(2):
+        with pytest.raises(KeyError):
+            last(broken.steps())
+
+
+def test_what_sequoia_chooses_by_is_measured_in_steps(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was measured before the run's first event, in one piece: 55 s in which nobody else got a token."""
+    monkeypatch.setattr(calibrate, "TOGETHER", {1: 24})
+    monkeypatch.setattr(calibrate, "REPEATS", 1)
+    monkeypatch.setattr(calibrate, "BATCHES", (1, 2))
+    monkeypatch.setattr(costs, "load_saved", lambda _: None)
+    lab = Lab(pair.target, pair.draft, pair.tokenizer)
+    pulse, most, steps = lab.target.pulse, 0, 0  # most forwards in one step
+    settings = {"drafter": "sequoia", "temperature": 1.0, "max_new_tokens": 4}
+    events: list[str] = []
+    first = before = pulse.forwards
+    for event in events_of(lab, Job("r1", "abc", (("speculative", settings),)), lambda: False, lambda: None):
+        most, before = max(most, pulse.forwards - before), pulse.forwards
+        steps += event is None
+        events += [] if event is None else [json.loads(event.model_dump_json())["kind"]]
+        if event is not None and event.kind == "run_end":
+            break
+    assert events[0] == "run_start" and events[-1] == "run_end"
+    assert steps > 50  # moments at which another visitor could have had a turn
+    assert most < (before - first) / 10
+    assert last(lab.calibrated()) is lab.calibration
+
+
+def test_who_stops_a_run_that_measures_waits_for_no_end(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(costs, "load_saved", lambda _: None)
+    lab = Lab(pair.target, pair.draft, pair.tokenizer)
+    settings = {"drafter": "sequoia", "temperature": 1.0, "max_new_tokens": 4}
+    asked = iter([False] * 5 + [True] * 9)
+    steps = events_of(lab, Job("r1", "abc", (("speculative", settings),)), lambda: next(asked), lambda: None)
+    assert list(steps) == [None] * 5
+    assert lab._calibrating._running is None
