@@ -1,0 +1,72 @@
+"""A lab of small random models on a card that is not there, and what its rounds cost beside the kernels."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from draftscope.decode.lab import Lab
+from draftscope.decode.pair import NamedHead
+from draftscope.drafters.settings import Settings
+from draftscope.models.heads import SharedWeights
+from draftscope.models.probe import probed
+from tests.conftest import byte_tokenizer, made_calibration, random_heads, random_llama
+from tests.support.card import Card
+
+VOCABULARY = 258
+
+
+def small_pair(device: str = "cpu", graphs: bool = False) -> Lab:
+    """The pair of `conftest` on a device; the same weights every time."""
+    target = probed(random_llama(3, VOCABULARY).to(device), "byte-target")
+    draft = probed(random_llama(4, VOCABULARY, layers=1, hidden=16).to(device), "byte-draft")
+    made = random_heads(probed(random_llama(3, VOCABULARY), "byte-target"), tuple(range(0, VOCABULARY, 2)))
+    heads = {kind: _moved(head, target, device) for kind, head in made.items()}
+    lab = Lab(target, draft, byte_tokenizer(), heads)
+    lab.calibration = made_calibration()
+    if graphs:
+        for each in (target, draft, *(head.network for head in heads.values())):
+            each.record_graphs()
+    return lab
+
+
+def _moved(head: NamedHead, target: Any, device: str) -> NamedHead:
+    network = head.network.to(device)
+    network.shared = SharedWeights.of(target.network)
+    return NamedHead(network, head.name)
+
+
+@dataclass
+class Rehearsed:
+    """What two sessions wrote, one after the other, and the counts of the second one's rounds."""
+
+    tokens: list[list[list[int]]]  # [session][sequence]
+    rounds: int
+    counts: dict[str, float]  # a round, of reads, copies, synchronise, event, launch, replay
+    states: list[str]  # of the graphs
+
+
+def written(
+    lab: Lab, settings: dict[str, Any], prompts: Sequence[list[int]], card: Card | None = None, sessions: int = 2
+) -> Rehearsed:
+    """Decodes the prompts in `sessions` sessions of the same settings; counts the last, when graphs are warm."""
+    tokens, rounds, counts = [], 0, {}
+    for _ in range(sessions):
+        session = lab.session_of(
+            [list(prompt) for prompt in prompts], Settings.of(**settings), tuple(range(len(prompts)))
+        )
+        session.prefill()
+        if card is not None:
+            card.counted.clear()
+        rounds = sum(1 for _ in session.steps())
+        if card is not None:
+            counts = {
+                what: card.total(what) / rounds for what in ("read", "copy", "synchronise", "event", "launch", "replay")
+            }
+        tokens.append([list(transcript.tokens) for transcript in session.transcripts])
+        del session
+        gc.collect()
+    states = [model.graph_state for model in lab.models]
+    return Rehearsed(tokens, rounds, counts, states)
