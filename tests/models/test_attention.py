@@ -411,6 +411,35 @@ def test_graphs_give_the_same_text(
     assert recorder.replayed > 2 * recorder.recorded
 
 
+@pytest.mark.parametrize("looped", [False, True])
+def test_a_graph_of_long_texts_is_not_replayed_for_a_shorter_one(
+    card: Counter[str], looped: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both batches have the same view; in the second one fewer columns are common."""
+    monkeypatch.setattr(graphs, "WIDE", 32)
+    once = by_modules(TEXTS["Llama, SmolLM2"])
+    once.record_graphs(Recorder())
+    model, tokens = by_modules(TEXTS["Llama, SmolLM2"]), torch.tensor([[7, 8], [9, 10]])
+
+    def found(model: Model, lengths: list[int]) -> Tensor:
+        cache, logits = model.cache(2, 160), []
+        model.read(cache, [[5, 6, 7] * 40, [6, 5, 8] * 40])
+        for turn in range(3):  # a graph may be recorded at the first or the second use
+            cache.truncate(torch.tensor(lengths), max(lengths))
+            cache.table.know_least(min(lengths))
+
+            def call(tokens: Tensor) -> tuple[Tensor]:
+                return (model.forward(cache, tokens, torch.arange(2).expand(2, -1)),)
+
+            given = tokens + turn
+            logits.append(model.loop(cache, call, "two", (given,), [2])[0] if looped else call(given)[0])
+        return torch.cat(logits)
+
+    for lengths in ([119, 118], [119, 40]):
+        torch.testing.assert_close(found(once, lengths), found(model, lengths), atol=1e-5, rtol=1e-5)
+    assert once.graph_state == "on" and card["_unmasked"] > 0
+
+
 def test_a_session_knows_how_long_its_shortest_text_is(labs: tuple[Lab, Lab], monkeypatch: pytest.MonkeyPatch) -> None:
     """To within a round's rows, all through a batch; otherwise long texts would be read under the mask."""
     behind: list[int] = []
