@@ -33,7 +33,7 @@ from draftscope.decode.start import models_of
 from draftscope.drafters.options import LengthOptions, RuleOptions
 from draftscope.drafters.settings import Settings
 from draftscope.measure.rounds import FavouredTokens, ProbabilitySums, UsedUniforms
-from draftscope.measure.ties import Parting, Rounding
+from draftscope.measure.ties import Parting, Rounding, may_part
 from draftscope.trace import events
 from draftscope.verify.sampling import Sampling
 from draftscope.verify.tree import even
@@ -392,7 +392,7 @@ def ragged_batch(case: GreedyTest) -> Finding:
 def _with_ties(detail: str, partings: Sequence[str], case: GreedyTest) -> str:
     """`detail`, and the ties that were met, if any."""
     if not partings:
-        return detail
+        return f"{detail}; at a tie it might part here, in 16 bits on CUDA" if may_part(case.lab) else detail
     more = f", and {len(partings) - 1} more" if len(partings) > 1 else ""
     return f"{detail}; {partings[0]}{more} ({case.rounding})"
 
