@@ -208,3 +208,20 @@ def test_siblings_are_tested_whatever_tree_pays(shipped: Lab, monkeypatch: pytes
     monkeypatch.setattr(checks, "run_on_active_texts", recorded)
     assert list(checks.check(shipped, "sequoia", 500))
     assert drafted == [9]
+
+
+@pytest.mark.parametrize(("device", "dtype", "may"), [
+    ("cuda", torch.bfloat16, True), ("cuda", torch.float16, True), ("cuda", torch.float32, False),
+    ("cpu", torch.bfloat16, False),
+])  # fmt: skip
+def test_ties_on_a_card_are_said_beforehand(
+    shipped: Lab, monkeypatch: pytest.MonkeyPatch, device: str, dtype: torch.dtype, may: bool
+) -> None:
+    """Also where no text parted: in 16 bits a forward of one row and one of several run other kernels there."""
+    case = GreedyTest(shipped, "ngram", prompts=PROMPTS[:1], tokens=8)
+    assert case.plain and case.rounding.bound
+    monkeypatch.setattr(shipped.target, "device", torch.device(device))
+    monkeypatch.setattr(shipped.target, "dtype", dtype)
+    assert ties.may_part(shipped) == may
+    assert ("in 16 bits on CUDA" in checks._with_ties("equal", [], case)) == may
+    assert ("as expected in 16 bits on CUDA" in checks._with_ties("equal", ["a tie"], case)) == may

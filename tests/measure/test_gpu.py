@@ -1,4 +1,4 @@
-"""The GPU suite's own logic, on the CPU at small size."""
+"""The GPU suite at small size: on the CPU, and from start to end on a card that is not there."""
 
 from __future__ import annotations
 
@@ -11,30 +11,31 @@ from typing import Any
 
 import pytest
 
-from draftscope.base import prompts
 from draftscope.base.costs import Machine
 from draftscope.base.errors import DraftscopeError
 from draftscope.decode.lab import Lab
+from draftscope.measure.findings import Finding
 from draftscope.measure.gpu import __main__ as gpu
-from draftscope.measure.gpu import sections
+from draftscope.measure.gpu import kernels, sections
 from draftscope.models.files import memory
 from draftscope.models.forward import ballast
-from draftscope.models.forward.ballast import BallastShape
+from draftscope.models.forward.ballast import BallastShape, pair_of
+from tests.support import card
+from tests.support.rehearsal import small_pair
 
 SMALL = gpu.Size(
-    samples=500, tokens=4, repeats=1, graphs=("plain", "draft", "eagle3"), shapes=("1b", "8b"), pairs=("8b+1b",),
-    batches=(1, 3), contexts=(20, 300),
+    samples=300, tokens=4, repeats=1, first=("plain", "draft"), shapes=("1b", "8b"), pairs=("8b+1b",), batches=(1, 3),
+    contexts=(20, 300),
 )  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small shapes, and two kinds of text."""
-    texts = [prompt for prompt in prompts.shipped() if prompt.kind in ("story", "code")]
-    monkeypatch.setattr(prompts, "shipped", lambda: texts)
+    """Small shapes, and no copies of large memory."""
     for name in ("1b", "8b"):
         monkeypatch.setitem(ballast.SHAPES, name, BallastShape(name, 1, 16, 2, 1, 8, 24, 30))
     monkeypatch.setattr(sections, "machine", lambda _: Machine(copy_gb_s=10.0, matmul_gflop_s=100.0))
+    monkeypatch.setattr(kernels, "REPEATS", 1)
 
 
 @pytest.fixture
@@ -45,25 +46,143 @@ def few(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     return names
 
 
+def assert_whole(folder: Path, few: set[str], graphs: str) -> None:
+    """Every section has its rows, and none says that something is wrong or was not reached."""
+    kept = json.loads((folder / "gpu.json").read_text())
+    found: dict[str, list[dict[str, Any]]] = kept["sections"]
+    assert list(found) == list(gpu.SHARES)
+    assert all("why" not in row and row.get("wrong") is not True for rows in found.values() for row in rows)
+    assert found["plain"][0]["ratio to generate"] > 0 and found["plain"][0]["graphs"] == graphs
+    assert {row["drafter"] for row in found["exactness in float32"]} == few - {"plain"}
+    assert [row["drafter"] for row in found["graphs"]] == ["plain", "draft"]
+    for row in found["graphs"]:
+        assert row["graphs / eager"] == pytest.approx(row["graphs tokens/s"] / row["eager tokens/s"])
+    assert [row["rounds"] > 0 for row in found["waits"]] == [True, True]
+    assert [(row["context"], row["rows"]) for row in found["attention"]] == [(20, 1), (20, 5), (300, 1), (300, 5)]
+    assert {row["contexts"] for row in found["contexts"]} == {20, 300}
+    assert {row["batches"] for row in found["batches"]} == {1, 3}
+    assert [(row["shape"], row["measured"]) for row in found["bandwidth"]] == [("1b", True), ("8b", True)]
+    assert {row["system"] for row in found["drafters"]} >= {"plain", "draft, gamma 4", "transformers-generate"}
+    assert [row["drafter"] for row in found["ties"]] == ["draft"]
+    assert found["ballast"][0]["drafter"] == "draft"
+    written = (folder / "gpu.md").read_text()
+    assert all(f"## {name}\n" in written for name in found)
+    assert (folder / "bench.md").exists()
+
+
 @pytest.mark.slow
 def test_every_section_ends_and_is_kept(pair_folders: tuple[Path, Path], few: set[str], tmp_path: Path) -> None:
     target, draft = map(str, pair_folders)
     assert gpu.run(tmp_path, "cpu", SMALL, (target, draft)) == 0
-    kept = json.loads((tmp_path / "gpu.json").read_text())
-    found: dict[str, list[dict[str, Any]]] = kept["sections"]
-    assert kept["machine"]["device"] == "CPU"
-    assert {row["drafter"] for row in found["exactness"]} == few
-    assert [row["drafter"] for row in found["graphs"]] == ["plain", "draft"]
-    assert all(row["tokens equal"] for row in found["graphs"])
-    for row in found["graphs"]:
-        assert row["graphs / eager"] == pytest.approx(row["graphs tokens/s"] / row["eager tokens/s"])
-    assert [(row["shape"], row["measured"]) for row in found["bandwidth"]] == [("1b", True), ("8b", True)]
-    assert found["ballast"][0]["drafter"] == "draft"
-    assert {(row["system"], row["batch"]) for row in found["batch"]} >= {("plain", 1), ("draft, gamma 4", 3)}
-    assert {row["context"] for row in found["context"]} == {20, 300}
-    written = (tmp_path / "gpu.md").read_text()
-    assert all(f"## {name}\n" in written for name in found)
-    assert (tmp_path / "bench.md").exists()
+    assert_whole(tmp_path, few, "")
+    assert json.loads((tmp_path / "gpu.json").read_text())["machine"]["device"] == "CPU"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(bool(card.why_not()), reason=card.why_not())
+def test_the_suite_runs_on_a_card(few: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything but the loading of files: with graphs, two devices and all that a card refuses."""
+
+    def loaded(*_: object, device: str, dtype: str = "", graphs: bool = True, ballast: str = "") -> Lab:
+        lab = small_pair(device)
+        for model, shape in zip(lab.models, pair_of(ballast), strict=True) if ballast else ():
+            model.add_ballast(shape)
+        for each in (*lab.models, *(head.network for head in lab.heads.values())) if graphs else ():
+            each.record_graphs()
+        return lab
+
+    monkeypatch.setattr(gpu, "load", loaded)
+    with card.card() as there:
+        assert gpu.run(tmp_path, "cuda", SMALL, (None, None)) == 0
+        assert there.wrong == []
+    assert_whole(tmp_path, few, "on")
+    assert "a card that is not there" in (tmp_path / "gpu.md").read_text()
+
+
+def run_rows(monkeypatch: pytest.MonkeyPatch, folder: Path, size: gpu.Size, **rows: Any) -> tuple[int, dict[str, Any]]:
+    """What `run` returns and keeps of sections with these rows, or functions that give them."""
+    lab = SimpleNamespace()
+    monkeypatch.setattr(gpu, "load", lambda *_, **__: lab)
+    monkeypatch.setattr(gpu, "machine", lambda _: {})
+    monkeypatch.setattr(gpu, "machine_words", lambda _: "a machine")
+    made = {name: each if callable(each) else lambda _, own=each: own for name, each in rows.items()}
+    monkeypatch.setattr(gpu, "_sections", lambda *_: made)
+    for name in rows:
+        monkeypatch.setitem(gpu.SHARES, name, 10.0)
+    failed = gpu.run(folder, "cpu", size, (None, None))
+    return failed, json.loads((folder / "gpu.json").read_text())["sections"]
+
+
+def test_what_fails_is_counted_and_the_rest_still_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def breaks(_: float) -> Any:
+        yield {"drafter": "draft", "wrong": False}
+        raise RuntimeError("CUDA error: misaligned address")
+
+    failed, kept = run_rows(monkeypatch, tmp_path, SMALL, one=[{"wrong": True}], two=breaks, three=[{"wrong": False}])
+    assert failed == 2
+    assert kept["two"] == [
+        {"drafter": "draft", "wrong": False},
+        {"wrong": True, "why": "RuntimeError: CUDA error: misaligned address"},
+    ]
+    assert kept["three"] == [{"wrong": False}]
+
+
+def test_each_row_is_kept_when_it_is_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def two(_: float) -> Any:
+        yield {"row": 1}
+        assert json.loads((tmp_path / "gpu.json").read_text())["sections"]["one"] == [{"row": 1}]
+        assert "| 1" in (tmp_path / "gpu.md").read_text()
+        yield {"row": 2}
+
+    assert run_rows(monkeypatch, tmp_path, SMALL, one=two)[1] == {"one": [{"row": 1}, {"row": 2}]}
+
+
+def test_the_time_is_shared_and_ends(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A section ends by its share, all of them by the budget; what is not reached says so."""
+    now = [0.0]
+    monkeypatch.setattr(gpu, "monotonic", lambda: now[0])
+    given: list[float] = []
+
+    def takes(seconds: float) -> Any:
+        def rows(end: float) -> Any:
+            given.append(end)
+            now[0] += seconds
+            yield {"row": 1}
+
+        return rows
+
+    size = replace(SMALL, seconds=25.0)
+    failed, kept = run_rows(monkeypatch, tmp_path, size, one=takes(6), two=takes(14), three=takes(6), four=takes(1))
+    assert given == [10.0, 16.0, 25.0] and failed == 0
+    assert kept["four"] == [{"why": "not reached: the time was up"}]
+    assert sum(gpu.SHARES[name] for name in list(gpu.SHARES)[:5]) < gpu.Size().seconds < 600
+
+
+def test_what_a_section_does_not_reach_is_named() -> None:
+    assert list(sections.until(monotonic() + 60, ["a", "b"])) == ["a", "b"]
+    with pytest.raises(DraftscopeError, match=r"Not reached, because the time was up: a, b\."):
+        list(sections.until(monotonic() - 1, ["a", "b"]))
+
+
+def test_a_tie_in_float32_is_wrong(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [Finding("greedy identity", True, "", ties=ties) for ties in (0, 1)] + [Finding("other", False, "")]
+    monkeypatch.setattr(sections, "check", lambda *_: iter(found))
+    rows = list(sections.exactness(lambda: pair, ["draft"], 10, monotonic() + 60))
+    assert [row["wrong"] for row in rows] == [False, True, True]
+
+
+def test_a_tie_in_16_bits_is_counted_and_right(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = iter([Finding("greedy identity", True, "parts", ties=2), Finding("greedy identity", False, "wrong")])
+    monkeypatch.setattr(sections, "greedy_identity", lambda case: next(found))
+    rows = list(sections.ties(pair, ["draft", "ngram"], monotonic() + 60))
+    assert [(row["wrong"], row["ties"]) for row in rows] == [(False, 2), (True, 0)]
+
+
+def test_waits_are_counted_per_round(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The profiler counts calls by their names; here those of an operation that runs once a round on a CPU."""
+    monkeypatch.setattr(kernels, "CALLS", {"forwards": ("aten::embedding",), "waits": ("cudaStreamSynchronize",)})
+    (row,) = kernels.waits(pair, ["plain"], 6, monotonic() + 60)
+    assert (row["rounds"], row["forwards a round"], row["waits a round"]) == (6, 1.0, 0.0)
 
 
 class Clocked:
@@ -79,29 +198,27 @@ class Clocked:
         )
 
 
+LATE = float("inf")
+
+
 def test_the_ratio_of_two_labs_is_that_of_the_medians_after_a_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sections, "models_of", lambda *_: [])
     labs: Any = {"eager": Clocked(1000, 10, 40, 20), "graphs": Clocked(1, 50, 30, 90)}
-    (row,) = sections.paired(labs, ["draft"], tokens=4, repeats=3)
+    (row,) = sections.paired(lambda: labs, ["draft"], 4, 3, LATE)
     assert (row["eager tokens/s"], row["graphs tokens/s"], row["graphs / eager"]) == (20, 50, 2.5)
     assert row["propose eager / graphs"] == 2.5
 
 
 def test_the_ratio_with_ballast_is_that_of_the_medians_after_a_warm_up() -> None:
     lab: Any = Clocked(1000, 1, 10, 30, 40, 50, 20, 60)  # plain and drafter in turn
-    (row,) = sections.ballast(lambda _: lab, ["8b+1b"], tokens=4, repeats=3)
+    (row,) = sections.ballast(lambda _: lab, ["8b+1b"], 4, 3, LATE)
     assert (row["plain tokens/s"], row["ratio to plain"]) == (20, 2.5)
-
-
-def test_who_is_not_reached_in_time_is_named(pair: Lab, few: set[str]) -> None:
-    rows = list(sections.exactness(pair, 500, monotonic() - 1))
-    assert {row["drafter"] for row in rows} == few
-    assert all(row["name"] == "not reached" and row["passed"] is None for row in rows)
 
 
 def test_other_tokens_are_found(pair: Lab) -> None:
     other = Lab(pair.draft, pair.draft, pair.tokenizer)  # type: ignore[arg-type]
-    assert not sections.paired({"one": pair, "two": other}, ["plain"], 6, 1)[0]["tokens equal"]
+    (row,) = sections.paired(lambda: {"one": pair, "two": other}, ["plain"], 6, 1, LATE)
+    assert row["wrong"]
 
 
 def test_a_shape_that_does_not_fit_is_modelled(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,20 +226,12 @@ def test_a_shape_that_does_not_fit_is_modelled(pair: Lab, monkeypatch: pytest.Mo
         raise DraftscopeError("too large")
 
     monkeypatch.setattr(memory, "refuse_weights", refuse)
-    row = sections.bandwidth(lambda: pair, ["8b"], 4)[0]
+    (row,) = sections.bandwidth(lambda: pair, ["8b"], 4, LATE)
     assert row["measured"] is False and row["why"] == "too large"
     assert row["tokens/s"] == pytest.approx(10.0 / row["GB a token"])
-    assert sections.ballast(lambda _: refuse() or pair, ["8b+1b"], 4, 1) == [{"pair": "8b+1b", "why": "too large"}]
-
-
-def test_a_check_that_fails_is_counted(
-    pair_folders: tuple[Path, Path], few: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sections, "exactness", lambda *_: iter([{"drafter": "draft", "passed": False}]))
-    monkeypatch.setattr(sections, "sweep", lambda *_: [])
-    size = replace(SMALL, graphs=("plain",), shapes=(), pairs=())
-    target, draft = map(str, pair_folders)
-    assert gpu.run(tmp_path, "cpu", size, (target, draft)) == 1
+    assert list(sections.ballast(lambda _: refuse() or pair, ["8b+1b"], 4, 1, LATE)) == [
+        {"pair": "8b+1b", "why": "too large"}
+    ]
 
 
 def test_without_cuda_the_suite_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

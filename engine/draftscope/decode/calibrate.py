@@ -149,7 +149,7 @@ def forward_of(model: Model, cache: SlotCache, width: int, context: int) -> Call
     length = torch.full((batch,), context, device=model.device)
 
     def run() -> object:
-        cache.table.commit(length, context, even=True)
+        cache.table.commit(length, context, even=True, least=context)
         return model.forward(cache, tokens, offsets)
 
     return run

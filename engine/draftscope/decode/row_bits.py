@@ -65,6 +65,7 @@ def _alone(model: Model, prompt: list[int], shape: Topology, tokens: list[int]) 
     for leaf in sorted(leaves):
         if found:
             cache.truncate(torch.tensor([len(prompt)], device=model.device), len(prompt))
+            cache.table.know_least(len(prompt))
         path: list[int] = shape.ancestors[0, leaf].nonzero()[:, 0].tolist()
         for length, row in enumerate(path, len(prompt) + 1):
             token = torch.tensor([[tokens[row]]], device=model.device)

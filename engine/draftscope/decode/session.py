@@ -272,10 +272,11 @@ class Session:
         lengths = [len(text) + len(path) for text, path in zip(self._texts, paths, strict=True)]
         if tree.topology.is_chain:
             self._cache.keep_first(kept, max(lengths))
-            return
-        rows = torch.where(verification.path >= 0, verification.path + 1, -1)
-        root = torch.zeros_like(rows[:, :1])
-        self._cache.keep(torch.cat([root, rows], 1), kept, max(lengths))
+        else:
+            rows = torch.where(verification.path >= 0, verification.path + 1, -1)
+            root = torch.zeros_like(rows[:, :1])
+            self._cache.keep(torch.cat([root, rows], 1), kept, max(lengths))
+        self._cache.table.know_least(min(lengths) - 1)  # a text that has ended may have its last token unread
 
     def _write(
         self, tokens: list[list[int]], paths: list[list[int]], last: list[int], live: list[bool]

@@ -11,7 +11,7 @@ from draftscope import drafters
 from draftscope.decode.lab import Lab
 from draftscope.drafters.settings import Settings
 from draftscope.measure.findings import Finding
-from draftscope.measure.ties import Parting, Rounding
+from draftscope.measure.ties import Parting, Rounding, may_part
 from draftscope.trace import events
 
 PROMPTS = ("Once upon a time", "def main():\n    ", "Question: What is 12 + 7?\nAnswer:", "The sea was calm and")
@@ -158,7 +158,7 @@ def ragged_batch(case: GreedyTest) -> Finding:
 def _with_ties(detail: str, partings: Sequence[str], case: GreedyTest) -> str:
     """`detail`, and the ties that were met, if any."""
     if not partings:
-        return detail
+        return f"{detail}; at a tie it might part here, in 16 bits on CUDA" if may_part(case.lab) else detail
     more = f", and {len(partings) - 1} more" if len(partings) > 1 else ""
     return f"{detail}; {partings[0]}{more} ({case.rounding})"
 

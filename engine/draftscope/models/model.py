@@ -15,11 +15,12 @@ import torch
 from torch import Tensor
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.models.cache.masks import Reach, attention_mask, reaches
+from draftscope.models.cache.masks import Reach, attention_mask, common_of, reaches, with_common
 from draftscope.models.cache.slots import VECTOR, WIDE, SlotCache, SlotTable
 from draftscope.models.capabilities import Capabilities
 from draftscope.models.counter import ForwardCounter
 from draftscope.models.files import memory
+from draftscope.models.forward import attention
 from draftscope.models.forward.ballast import Ballast, BallastShape
 from draftscope.models.forward.decoder import covers as is_decoder
 from draftscope.models.forward.decoder import described
@@ -74,6 +75,8 @@ class Model:
         self.seam = _seam(config)
         self.vocabulary: int = config.vocab_size
         self.device = _input_device(network)
+        if self.device.type in attention.DEVICES:
+            attention.use(network)
         self.dtype: torch.dtype = network.dtype
         self.parameters: int = network.num_parameters()
         self._slot_bytes = memory.slot_bytes(config, self.dtype)
@@ -261,7 +264,11 @@ class Model:
         # will do.
         positions = (cache.table.length[:, None] + offsets).clamp_(max=self.context - 1)
 
+        known = common_of(mask)
+
         def call(tokens: Tensor, positions: Tensor, mask: Any) -> tuple[Tensor, ...]:
+            if known is not None:  # a graph's input is another tensor than the mask
+                mask = with_common(mask, known.columns)
             if self.ballast is not None:
                 self.ballast.begin_write(cache, mask)
             out = self.run(
@@ -280,7 +287,8 @@ class Model:
             return logits, torch.cat([out.hidden_states[i][:, -rows:].to(self.device) for i in layers], -1)
 
         if self.graphs is not None and isinstance(mask, Tensor):
-            outputs = self.graphs.forward(cache, call, (layers, last_only), (tokens, positions, mask))
+            key = layers, last_only, known and known.columns
+            outputs = self.graphs.forward(cache, call, key, (tokens, positions, mask))
         else:
             outputs = call(tokens, positions, mask)
         return outputs[0], outputs[1] if layers else None
@@ -331,7 +339,8 @@ class Model:
             if start + size < longest:
                 yield start + size
         if not keeps_state:
-            cache.table.commit(lengths, longest, even=bool((lengths == longest).all()))
+            least = min(map(len, prompts))
+            cache.table.commit(lengths, longest, even=least == longest, least=least)
         return torch.cat([each for each in found if each is not None], 1) if layers else None
 
     def _read_at_once(self, longest: int) -> int:

@@ -23,7 +23,7 @@ from draftscope.drafters.heads.pending import PendingFeatures
 from draftscope.drafters.heads.ranks import best_first, sparse_tree, tree_of_ranks
 from draftscope.drafters.length import lengths_of
 from draftscope.drafters.options import ChainOptions, DrafterOptions, GrownTreeOptions
-from draftscope.models.cache.masks import Reach, attention_mask
+from draftscope.models.cache.masks import Reach, attention_mask, common_of, with_common
 from draftscope.models.heads import Block, DSpark, Medusa
 from draftscope.verify.sampling import draw, entropies
 from draftscope.verify.tree import DraftTree, chain, empty
@@ -137,6 +137,7 @@ class BlockSource(Source):
         block: Tensor = self._head(tokens, context, position_ids, mask, self._cache)
         self._rows = [rows + more for rows, more in zip(self._rows, real, strict=True)]
         self._cache.keep_first(kept, max(self._rows))
+        table.know_least(min(self._rows))
         return block[:, 1:]
 
     def _mask(self, kept: Tensor, fresh: int, count: int) -> Tensor:
@@ -146,7 +147,9 @@ class BlockSource(Source):
         sees = (columns < kept[:, None]) | (columns >= fresh)
         mask = attention_mask(self._cache.table, Reach(), sees[:, None].expand(batch, len(columns), -1), None)
         assert isinstance(mask, Tensor)
-        return mask[:, :, fresh:]
+        known = common_of(mask)
+        assert known is not None
+        return with_common(mask[:, :, fresh:], known.columns)
 
     def observe(self, outcome: Outcome) -> None:
         assert self._pending_features is not None

@@ -49,6 +49,7 @@ class HeadRows:
         """Discards the drafted rows; the true pairs of the accepted path are read at the next draft."""
         assert self._pending_features is not None
         self._cache.truncate(self._lengths(), max(self._rows))
+        self._cache.table.know_least(min(self._rows))
         self._pending_features.observe(outcome)
 
     def select_rows(self, rows: list[int]) -> bool:

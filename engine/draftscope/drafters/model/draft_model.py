@@ -53,6 +53,7 @@ class DraftModel(Levels):
         cut = torch.tensor(lengths, device=self._device) - rows
         tokens = self._behind(state.texts, rows)
         self._cache.truncate(cut, max(lengths) - rows)
+        self._cache.table.know_least(min(lengths) - rows)
 
         def loop(tokens: Tensor, uniforms: Tensor) -> Outputs:
             distribution = self._distribution(self._read_behind(tokens, max(lengths)))
@@ -110,6 +111,7 @@ class DraftModel(Levels):
             return self._catch_up_state(texts, lengths)
         rows = self._lacking(lengths)
         self._cache.truncate(torch.tensor(lengths, device=self._device) - rows, max(lengths) - rows)
+        self._cache.table.know_least(min(lengths) - rows)
         logits = self._read_behind(self._behind(texts, rows), max(lengths))
         self._cached = lengths
         return logits

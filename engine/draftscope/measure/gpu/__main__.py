@@ -1,9 +1,10 @@
-"""The GPU suite: exactness, graphs, bandwidth, ballast, sweeps and every drafter on a CUDA machine, under ten minutes.
+"""The GPU suite: exactness, speeds, graphs, waits and memory traffic on a CUDA machine, in under ten minutes.
 
     PYTHONPATH=engine python3 -m draftscope.measure.gpu --out FOLDER
 
-Needs no gradio. Each section's results are saved when it ends, with the card, the date and the versions. Without CUDA
-it stops with one sentence; `--device cpu` runs the same code on a CPU.
+Needs no gradio. The most important sections come first; each has its share of the time, and what is not reached is
+named. Every row is saved when it is there, with the card, the date and the versions. Without CUDA it stops with one
+sentence; `--device cpu` runs the same code on a CPU.
 """
 
 from __future__ import annotations
@@ -11,95 +12,125 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from time import monotonic
 
-from draftscope.base import prompts
-from draftscope.base.errors import DraftscopeError
+from draftscope.base.errors import MOST_NAMED, DraftscopeError, quoted
 from draftscope.base.machine import machine_words
 from draftscope.base.markdown import table
 from draftscope.decode.lab import Lab
 from draftscope.decode.load import load
-from draftscope.measure.bench.benchmark import benchmark, save
-from draftscope.measure.bench.plan import BenchPlan
+from draftscope.measure.bench.benchmark import save
 from draftscope.measure.bench.report import machine
-from draftscope.measure.gpu import sections
+from draftscope.measure.gpu import kernels, sections
 from draftscope.measure.gpu.sections import GpuRow
-
-LONG = 1 << 16  # positions; beyond the trained ones the text is nonsense, but the times are valid
 
 
 @dataclass(frozen=True)
 class Size:
-    """How much is measured."""
+    """How much is measured. `seconds` are for all, those of `shares` at most for each section."""
 
-    samples: int = 4096
+    seconds: float = 540.0
+    samples: int = 2048
     tokens: int = 96
     repeats: int = 3
-    exactness_s: float = 170.0
-    sweep_s: float = 60.0  # each of the two
-    drafters_s: float = 120.0
-    graphs: tuple[str, ...] = ("plain", "draft", "sampled-tree", "eagle3", "ngram")
+    first: tuple[str, ...] = ("plain", "draft", "eagle3", "ngram", "sampled-tree", "eagle3-tree", "block", "medusa")
     shapes: tuple[str, ...] = ("1b", "8b", "30b-a3b")
     pairs: tuple[str, ...] = ("8b+1b", "8b+eagle3")
-    batches: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64, 128)
-    contexts: tuple[int, ...] = (256, 1024, 4096, 16384, 32768)
+    batches: tuple[int, ...] = (1, 4, 16, 64)
+    contexts: tuple[int, ...] = (512, 2048, 8192, 16384)
+    kinds: tuple[str, ...] = ("story", "code")
+
+
+SHARES = {
+    "plain": 30.0, "exactness in float32": 130.0, "graphs": 70.0, "waits": 25.0, "attention": 20.0, "contexts": 60.0,
+    "batches": 50.0, "bandwidth": 60.0, "drafters": 90.0, "ties": 40.0, "ballast": 40.0,
+}  # fmt: skip
 
 
 def run(out: Path, device: str, size: Size, pair: tuple[str | None, str | None]) -> int:
-    """Runs all sections. Returns how many checks found a difference plus how many greedy texts differ with graphs."""
+    """Runs all sections. Returns how many rows say that something is wrong."""
     out.mkdir(parents=True, exist_ok=True)
     fresh = partial(load, *pair, device=device)
     found: dict[str, list[GpuRow]] = {}
+    lab, end = fresh(), monotonic() + size.seconds
 
-    def ended(name: str, rows: list[GpuRow]) -> None:
-        found[name] = rows
+    def keep(name: str, row: GpuRow) -> None:
+        found[name].append(row)
         text = json.dumps({"machine": machine(lab), "sections": found}, indent=1)
         (out / "gpu.json").write_text(text, encoding="utf-8")
         (out / "gpu.md").write_text(_markdown(lab, found), encoding="utf-8")
-        print(f"## {name}\n\n{_table(rows)}\n", flush=True)
 
-    lab = load(*pair, dtype="float32", device=device)
-    ended("exactness", list(sections.exactness(lab, size.samples, monotonic() + size.exactness_s)))
-    lab = fresh()
-    labs = {"eager": fresh(graphs=False), "graphs": lab}
-    ended("graphs", sections.paired(labs, _able(lab, size.graphs), size.tokens, size.repeats))
-    del labs
-    ended("bandwidth", sections.bandwidth(fresh, size.shapes, size.tokens))
-    ended("ballast", sections.ballast(lambda name: fresh(ballast=name), size.pairs, size.tokens, size.repeats))
-    few = partial(BenchPlan, ("draft",), gammas=(4,), temperatures=(0.0,), tokens=size.tokens, repeats=1, peers=False,
-                  prompts_per_kind=1, seconds=size.sweep_s)  # fmt: skip
-    ended("batch", sections.sweep(lab, few(batches=size.batches)))
-    ended("context", sections.sweep(_long(fresh()), few(contexts=size.contexts)))
-    plan = BenchPlan(gammas=(4,), tokens=size.tokens, repeats=size.repeats, prompts_per_kind=1, seconds=size.drafters_s)
-    print(save(benchmark(lab, plan, prompts.select(prompts.shipped(), per_kind=1)), out))
-    failed = [row for row in found["exactness"] if row["passed"] is False]
-    return len(failed) + len([row for row in found["graphs"] if not row["tokens equal"]])
+    for name, rows in _sections(fresh, lab, size, out).items():
+        found[name] = []
+        _within(partial(rows, min(end, monotonic() + SHARES[name])), partial(keep, name), end)
+        print(f"{_section(name, found[name])}\n", flush=True)
+    return sum(row.get("wrong") is True for rows in found.values() for row in rows)
 
 
-def _able(lab: Lab, wished: tuple[str, ...]) -> list[str]:
-    able = {info.name for info in lab.drafters() if info.available}
-    return [name for name in wished if name in able]
+def _sections(
+    fresh: Callable[..., Lab], lab: Lab, size: Size, out: Path
+) -> dict[str, Callable[[float], Iterable[GpuRow]]]:
+    """The sections by name, the most important first; each gets the time at which it should end."""
+    names = sections.able(lab, size.first)
+    speculative = [name for name in names if name != "plain"]
+    sweep = partial(sections.sweep, partial(_large, fresh, size.pairs), size.tokens, size.kinds)
+    return {
+        "plain": lambda _: sections.plain(lab, size.tokens, size.repeats),
+        "exactness in float32": partial(
+            sections.exactness, partial(fresh, dtype="float32"), speculative, size.samples
+        ),
+        "graphs": partial(sections.paired, lambda: {"eager": fresh(graphs=False), "graphs": lab}, names, size.tokens,
+                          size.repeats),
+        "waits": partial(kernels.waits, lab, names, size.tokens),
+        "attention": partial(kernels.attention, lab.target.device, lab.target.dtype, size.contexts),
+        "contexts": partial(sweep, [{"contexts": (each,)} for each in size.contexts]),
+        "batches": partial(sweep, [{"batches": (each,)} for each in size.batches]),
+        "bandwidth": partial(sections.bandwidth, fresh, size.shapes, size.tokens),
+        "drafters": partial(sections.drafters_table, lab, size.tokens, size.repeats, size.kinds,
+                            lambda report: print(save(report, out))),
+        "ties": partial(sections.ties, lab, speculative),
+        "ballast": partial(sections.ballast, lambda name: fresh(ballast=name), size.pairs, size.tokens, size.repeats),
+    }  # fmt: skip
 
 
-def _long(lab: Lab) -> Lab:
-    """The same models, allowed beyond the context that they were trained for."""
-    for model in lab.models:
-        model.context = LONG
-    return lab
+def _within(rows: Callable[[], Iterable[GpuRow]], keep: Callable[[GpuRow], None], end: float) -> None:
+    """Keeps the rows of a section; one that cannot go on says why, and the sections after it still run."""
+    if monotonic() > end:
+        return keep({"why": "not reached: the time was up"})
+    try:
+        for row in rows():
+            keep(row)
+    except DraftscopeError as error:
+        keep({"why": str(error)})
+    except Exception as error:  # torch, CUDA and transformers raise what they like
+        keep({"wrong": True, "why": f"{type(error).__name__}: {quoted(str(error), MOST_NAMED)}"})
+    return None
+
+
+def _large(fresh: Callable[..., Lab], pairs: tuple[str, ...]) -> Lab:
+    """The pair with the first ballast that fits, without any where none does."""
+    for name in pairs:
+        try:
+            return fresh(ballast=name)
+        except DraftscopeError:
+            continue
+    return fresh()
 
 
 def _markdown(lab: Lab, found: dict[str, list[GpuRow]]) -> str:
     head = machine_words(machine(lab))
-    return "\n\n".join([head, *(f"## {name}\n\n{_table(rows)}" for name, rows in found.items())]) + "\n"
+    return "\n\n".join([head, *(_section(name, rows) for name, rows in found.items())]) + "\n"
 
 
-def _table(rows: list[GpuRow]) -> str:
+def _section(name: str, rows: list[GpuRow]) -> str:
     """A column for every key."""
     names = list(dict.fromkeys(key for row in rows for key in row))
-    return table(names, [[_cell(row.get(name)) for name in names] for row in rows])
+    text = table(names, [[_cell(row.get(name)) for name in names] for row in rows])
+    return "\n\n".join(part for part in (f"## {name}", sections.SAID.get(name, ""), text) if part)
 
 
 def _cell(value: object) -> str:

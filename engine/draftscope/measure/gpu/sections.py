@@ -8,53 +8,107 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from time import monotonic
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
 from draftscope import drafters
 from draftscope.base import prompts
 from draftscope.base.errors import DraftscopeError
-from draftscope.decode.calibrate import machine
+from draftscope.base.steps import last
+from draftscope.decode.calibrate import interleaved, machine
 from draftscope.decode.lab import Lab
 from draftscope.decode.start import models_of
 from draftscope.measure.bench.benchmark import benchmark
+from draftscope.measure.bench.peers.transformers import Transformers
 from draftscope.measure.bench.plan import BenchPlan
+from draftscope.measure.bench.report import BenchReport
+from draftscope.measure.bench.systems import PLAIN, Case, DrafterSystem
 from draftscope.measure.check import check
+from draftscope.measure.greedy import GreedyTest, greedy_identity
 from draftscope.models.forward.ballast import SHAPES, modelled_ms
 
 GpuRow = dict[str, Any]
+Item = TypeVar("Item")
+LONG = 1 << 16  # positions; beyond the trained ones the text is nonsense, but the times are valid
 PROMPT = "The two of them went down to the harbour, and"
 
 
-def exactness(lab: Lab, samples: int, deadline: float) -> Iterator[GpuRow]:
-    """Every check of every drafter that this pair can run, in fp32. Drafters not reached by the deadline are listed."""
-    for info in lab.drafters():
-        if not info.available:
-            continue
-        if monotonic() > deadline:
-            yield {"drafter": info.name, "name": "not reached", "passed": None, "detail": "the time limit was reached"}
-            continue
-        for finding in check(lab, info.name, samples):
-            yield {"drafter": info.name, **asdict(finding)}
+SAID = {
+    "exactness in float32": "Greedy texts must be equal to plain's: a tie counts as wrong.",
+    "graphs": "Graphs replay the same kernels, so the greedy tokens must be equal.",
+    "ties": "Known beforehand: in 16 bits a forward of one row and one of several run other kernels, so greedy texts "
+    "may part where rounding decides the best token. Each parting is judged by the target's logits in float32.",
+}
 
 
-def paired(labs: dict[str, Lab], wished: Sequence[str], tokens: int, repeats: int) -> list[GpuRow]:
+def until(end: float, items: Sequence[Item]) -> Iterator[Item]:
+    """The items as long as there is time; then DraftscopeError, which names those that were not reached."""
+    for place, item in enumerate(items):
+        if monotonic() > end:
+            raise DraftscopeError(f"Not reached, because the time was up: {', '.join(map(str, items[place:]))}.")
+        yield item
+
+
+def able(lab: Lab, first: Sequence[str]) -> list[str]:
+    """The drafters that this pair can run, those of `first` first. Synthetic ones and typing need no card."""
+    offered = [info.name for info in lab.drafters() if info.available and not drafters.find(info.name).synthetic]
+    names = [name for name in offered if name != "typed"]
+    return sorted(names, key=lambda name: first.index(name) if name in first else len(first))
+
+
+def plain(lab: Lab, tokens: int, repeats: int) -> Iterator[GpuRow]:
+    """Plain decoding and transformers' `generate` in turn, and both against the rate at which memory is copied."""
+    theirs = Transformers(lab, "transformers-generate").prepare(_case(lab, tokens), tokens, seed=1)
+    ours = DrafterSystem(lab, PLAIN).prepare(_case(lab, tokens), tokens, seed=1)
+    (own, _), (other, _) = last(interleaved([ours, theirs], lab.target.device, repeats))
+    read = sum(each.nbytes for each in lab.target.network.parameters()) / 1e9
+    copied = machine(lab.target).copy_gb_s
+    yield {
+        "target": lab.target.name, "tokens/s": 1e3 * tokens / own, "generate tokens/s": 1e3 * tokens / other,
+        "ratio to generate": other / own, "GB a token": read, "copy GB/s": copied,
+        "of the copy": read / copied * 1e3 * tokens / own, "graphs": lab.target.graph_state,
+    }  # fmt: skip
+
+
+def _case(lab: Lab, tokens: int) -> Case:
+    return Case("story", 0, (tuple(lab.encode(PROMPT, tokens)),), 0.0)
+
+
+def exactness(fresh: Callable[[], Lab], names: Sequence[str], samples: int, end: float) -> Iterator[GpuRow]:
+    """Every check of every drafter."""
+    lab = fresh()
+    for name in until(end, names):
+        for finding in check(lab, name, samples):
+            wrong = not finding.passed or finding.ties > 0
+            yield {"drafter": name, "wrong": wrong, **asdict(finding)}
+
+
+def ties(lab: Lab, names: Sequence[str], end: float) -> Iterator[GpuRow]:
+    """The greedy test in the pair's own precision: how many texts part from plain's, and whether at ties."""
+    first = GreedyTest(lab, "plain")
+    for name in until(end, names):
+        finding = greedy_identity(replace(first, drafter=name))
+        yield {"drafter": name, "wrong": not finding.passed, "ties": finding.ties, "detail": finding.detail}
+
+
+def paired(
+    loaded: Callable[[], dict[str, Lab]], names: Sequence[str], tokens: int, repeats: int, end: float
+) -> Iterator[GpuRow]:
     """The same runs by several labs in turn: are greedy tokens equal, and medians of speed and of proposing."""
-    rows = []
-    for drafter in wished:
+    labs = loaded()
+    for drafter in until(end, names):
         taken: dict[str, list[tuple[float, float]]] = {name: [] for name in labs}
         texts: dict[str, list[int]] = {}
         for repeat in range(repeats + 1):
             for name, lab in labs.items():
-                run = lab.decode(PROMPT, drafter, temperature=0.0, max_new_tokens=tokens, record=True)
+                run = lab.decode(PROMPT, drafter, gamma=4, temperature=0.0, max_new_tokens=tokens, record=True)
                 texts[name] = run.token_ids
                 if repeat:  # the first warms up, and records graphs
                     taken[name].append((run.metrics.tokens_per_s or 0.0, run.metrics.stage_ms["propose"]))
-        rows.append(_paired_row(drafter, labs, taken, texts))
-    return rows
+        yield _paired_row(drafter, labs, taken, texts)
 
 
 def _paired_row(
@@ -63,7 +117,7 @@ def _paired_row(
     names = list(labs)
     speed = {name: statistics.median(own[0] for own in taken[name]) for name in names}
     propose = {name: statistics.median(own[1] for own in taken[name]) for name in names}
-    row: GpuRow = {"drafter": drafter, "tokens equal": texts[names[0]] == texts[names[1]]}
+    row: GpuRow = {"drafter": drafter, "wrong": texts[names[0]] != texts[names[1]]}
     for name in names:
         row |= {f"{name} tokens/s": speed[name], f"{name} propose ms": propose[name]}
         used = models_of(labs[name], drafters.find(drafter))
@@ -74,13 +128,12 @@ def _paired_row(
     return row
 
 
-def bandwidth(fresh: Callable[[], Lab], shapes: Sequence[str], tokens: int) -> list[GpuRow]:
+def bandwidth(fresh: Callable[[], Lab], shapes: Sequence[str], tokens: int, end: float) -> Iterator[GpuRow]:
     """Plain decoding with real models' sizes: bytes read per second for the weights, compared with a copy.
 
     A shape that does not fit is modelled: its bytes at the copy's rate.
     """
-    rows = []
-    for name in shapes:
+    for name in until(end, shapes):
         lab, shape = fresh(), SHAPES[name]
         copied = machine(lab.target).copy_gb_s
         row: GpuRow = {
@@ -97,20 +150,20 @@ def bandwidth(fresh: Callable[[], Lab], shapes: Sequence[str], tokens: int) -> l
         except DraftscopeError as error:
             modelled = modelled_ms(shape, lab.target.dtype, copied)
             row |= {"tokens/s": 1e3 / modelled, "of the copy": 1.0, "measured": False, "why": str(error)}
-        rows.append(row)
+        yield row
         del lab
         _free()
-    return rows
 
 
-def ballast(loaded: Callable[[str], Lab], pairs: Sequence[str], tokens: int, repeats: int) -> list[GpuRow]:
+def ballast(
+    loaded: Callable[[str], Lab], pairs: Sequence[str], tokens: int, repeats: int, end: float
+) -> Iterator[GpuRow]:
     """Chains of four and plain, both with the sizes of a named pair; pairs with 'eagle3' draft with that head."""
-    rows: list[GpuRow] = []
-    for name in pairs:
+    for name in until(end, pairs):
         try:
             lab = loaded(name)
         except DraftscopeError as error:
-            rows.append({"pair": name, "why": str(error)})
+            yield {"pair": name, "why": str(error)}
             continue
         drafter = "eagle3" if name.endswith("eagle3") else "draft"
         speeds: dict[str, list[float]] = {"plain": [], drafter: []}
@@ -119,21 +172,43 @@ def ballast(loaded: Callable[[str], Lab], pairs: Sequence[str], tokens: int, rep
                 run = lab.decode(PROMPT, each, gamma=4, temperature=0.0, max_new_tokens=tokens)
                 own += [run.metrics.tokens_per_s or 0.0] if repeat else []
         plain, fast = (statistics.median(own) for own in speeds.values())
-        rows.append({"pair": name, "drafter": drafter, "plain tokens/s": plain, "ratio to plain": fast / plain})
+        yield {"pair": name, "drafter": drafter, "plain tokens/s": plain, "ratio to plain": fast / plain}
         del lab
         _free()
-    return rows
 
 
-def sweep(lab: Lab, plan: BenchPlan) -> list[GpuRow]:
-    """Ratio to plain of the plan's drafters in each of its cells, medians over kinds of text, including loops."""
-    found = benchmark(lab, plan, prompts.select(prompts.shipped(), plan.kinds, plan.prompts_per_kind or 1)).rows
-    rows = []
-    for cell in dict.fromkeys((row.name, row.temperature, row.batch, row.context) for row in found):
-        own = [row for row in found if (row.name, row.temperature, row.batch, row.context) == cell]
-        ratio = statistics.median(row.ratio_to_plain.median for row in own)
-        rows.append(dict(zip(("system", "temperature", "batch", "context"), cell, strict=True)) | {"ratio": ratio})
-    return rows
+def sweep(
+    loaded: Callable[[], Lab], tokens: int, kinds: Sequence[str], cells: Sequence[dict[str, Any]], end: float
+) -> Iterator[GpuRow]:
+    """Ratio to plain of chains of four in each of these cells of a plan, medians over kinds of text, loops included."""
+    lab = loaded()
+    for model in lab.models:
+        model.context = LONG
+    for cell in until(end, cells):
+        plan = BenchPlan(("draft",), gammas=(4,), temperatures=(0.0,), tokens=tokens, repeats=1, peers=False,
+                         seconds=max(1.0, end - monotonic()), **cell)  # fmt: skip
+        for row in _measured(lab, plan, kinds).rows:
+            if row.name != PLAIN.name:
+                yield {
+                    **{name: each for name, (each,) in cell.items()}, "kind": row.kind, "system": row.name,
+                    "ratio to plain": row.ratio_to_plain.median,
+                }  # fmt: skip
+
+
+def drafters_table(
+    lab: Lab, tokens: int, repeats: int, kinds: Sequence[str], keep: Callable[[BenchReport], object], end: float
+) -> Iterator[GpuRow]:
+    """Every drafter and transformers' own decoding over plain, from a benchmark whose whole report `keep` gets."""
+    plan = BenchPlan(gammas=(4,), tokens=tokens, repeats=repeats, seconds=end - monotonic())
+    report = _measured(lab, plan, kinds)
+    keep(report)
+    for row in report.rows:
+        ratio = row.ratio_to_plain.median
+        yield {"system": row.name, "temperature": row.temperature, "kind": row.kind, "ratio to plain": ratio}
+
+
+def _measured(lab: Lab, plan: BenchPlan, kinds: Sequence[str]) -> BenchReport:
+    return benchmark(lab, plan, prompts.select(prompts.shipped(), tuple(kinds), per_kind=1))
 
 
 def _free() -> None:

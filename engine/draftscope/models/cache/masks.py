@@ -6,7 +6,7 @@ share a position. The window is therefore computed from the positions of rows an
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import torch
@@ -32,6 +32,34 @@ class Reach:
     def hides_nothing(self, columns: int) -> bool:
         """Whether all of `columns` positions are within reach of each other."""
         return self.kind == "full" or columns <= self.size
+
+
+@dataclass(frozen=True)
+class Common:
+    """What is known of a mask besides its values: all rows of all sequences see its first `columns`.
+
+    `biases` keeps the rest of the mask as the kernels take it, made by the first layer of a forward.
+    """
+
+    columns: int
+    biases: dict[object, Tensor] = field(default_factory=dict)
+
+
+# The attribute of a mask that holds its `Common`. transformers passes a 4D mask through to every layer untouched but no
+# further argument in all architectures; a model that does change the mask loses the attribute, and nothing is assumed.
+COMMON = "_draftscope_common"
+
+
+def with_common(mask: Tensor, columns: int) -> Tensor:
+    """The same mask [B, 1, T, view], known to hide none of the first `columns` from any row."""
+    same = mask.view(mask.shape)
+    setattr(same, COMMON, Common(columns))
+    return same
+
+
+def common_of(mask: Any) -> Common | None:
+    """What is known of a mask; None of one that was not made here."""
+    return getattr(mask, COMMON, None)
 
 
 STATES = ("linear_attention", "conv")  # kinds of layers that keep a state, which `hybrid` can roll back
@@ -76,12 +104,12 @@ def attention_mask(
     """The mask [B, 1, T, view] of the table's current rows, or one for each layer type.
 
     sees [B, T, open] bool: the ancestors of each row among the open rows, including itself; None for a chain. If
-    `additive` is a dtype, the mask has 0 and its lowest value instead of booleans.
+    `additive` is a dtype, the mask has 0 and its lowest value instead of booleans; else its `Common` is known.
     """
     seen = _ancestry(table, sees)
     if isinstance(reach, Reach):
-        return _finished(_within(table, reach, seen), additive)
-    masks = {each: _finished(_within(table, each, seen), additive) for each in set(reach.values())}
+        return _finished(table, reach, seen, additive)
+    masks = {each: _finished(table, each, seen, additive) for each in set(reach.values())}
     return {kind: masks[each] for kind, each in reach.items()}
 
 
@@ -105,9 +133,9 @@ def _within(table: SlotTable, reach: Reach, seen: Tensor) -> Tensor:
     return seen & reach.sees(queries[:, :, None], positions[:, None, :])
 
 
-def _finished(mask: Tensor, additive: torch.dtype | None) -> Tensor:
-    """[B, T, view] bool -> [B, 1, T, view], boolean or additive."""
-    mask = mask[:, None]
+def _finished(table: SlotTable, reach: Reach, seen: Tensor, additive: torch.dtype | None) -> Tensor:
+    """`seen` [B, T, view] within `reach` as [B, 1, T, view], boolean or additive."""
+    mask = _within(table, reach, seen)[:, None]
     if additive is None:
-        return mask
+        return with_common(mask, table.common(table.view) if reach.hides_nothing(table.view) else 0)
     return torch.zeros(mask.shape, dtype=additive, device=mask.device).masked_fill_(~mask, torch.finfo(additive).min)

@@ -25,6 +25,7 @@ class SlotTable:
         self._vector = vector
         self.length = torch.zeros(batch, dtype=torch.long, device=device)  # [B] permanent slots
         self.bound = 0  # on the host: an upper bound of all lengths
+        self.least = 0  # on the host: a lower bound of all lengths
         self.even = True  # on the host: whether all sequences are known to have the same length
         self.open = 0  # rows written after the permanent ones and not kept yet
         self.slots = torch.zeros((batch, 0), dtype=torch.long, device=device)  # [B, T] slots of the current rows
@@ -51,6 +52,15 @@ class SlotTable:
         """
         self.view = min(-(-self.view // self._vector) * self._vector, self.capacity)
 
+    def know_least(self, length: int) -> None:
+        """Tells that no sequence has fewer than `length` permanent slots."""
+        self.least = max(self.least, length)
+
+    def common(self, view: int) -> int:
+        """How many of the first columns of such a view are permanent in all sequences: whole vectors, short of the last
+        two, so that the number is the same for all lengths that have this view."""
+        return max(0, min(self.least, view - 2 * self._vector)) // self._vector * self._vector
+
     def positions(self) -> Tensor:
         """[B, view]: the position of the row in each slot. For a permanent row it is the slot itself, for an open row
         `length` plus its offset. Values of slots after the open rows are meaningless."""
@@ -63,12 +73,12 @@ class SlotTable:
         """Continues with only `sequences` [B']; no row may be open."""
         if self.open:
             raise ValueError(f"{self.open} rows are open; keep or drop them before removing sequences")
-        self.commit(self.length[sequences], self.bound, self.even)
+        self.commit(self.length[sequences], self.bound, self.even, self.least)
 
-    def commit(self, length: Tensor, bound: int, even: bool = False) -> None:
-        """Makes the first `length[b]` slots permanent, at most `bound`; drops all other open rows."""
+    def commit(self, length: Tensor, bound: int, even: bool = False, least: int = 0) -> None:
+        """Makes the first `length[b]` slots permanent, `least` to `bound` of them; drops all other open rows."""
         self.length = length
-        self.bound = bound
+        self.bound, self.least = bound, least
         self.even = even or len(length) == 1
         self.open = 0
         self._offsets = []
@@ -192,7 +202,7 @@ class SlotCache(Cache):  # type: ignore[misc]
 
     def keep_first(self, count: Tensor, bound: int) -> None:
         """Makes the first `count[b]` open rows of each sequence permanent in place; no length then exceeds `bound`."""
-        self.table.commit(self.table.length + count, bound)
+        self.table.commit(self.table.length + count, bound, least=self.table.least)
 
     @torch.inference_mode()
     def keep(self, rows: Tensor, count: Tensor, bound: int) -> None:

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.models.cache.slots import SlotCache
+from draftscope.models.forward.attention import attend
 from draftscope.models.native.linear import linear
 
 
@@ -141,7 +142,7 @@ class Ballast:
         query, key, value = torch.split(qkv, [shape.heads, shape.kv_heads, shape.kv_heads], 1)
         keys, values = cache.update(key, value)
         causal = self._mask is None and rows > 1
-        mixed = F.scaled_dot_product_attention(query, keys, values, self._mask, is_causal=causal, enable_gqa=True)
+        mixed = attend(query, keys, values, self._mask, causal=causal)
         return linear(mixed.transpose(1, 2).reshape(batch, rows, -1), layer.out)
 
     def _mlp(self, layer: _Layer, x: Tensor) -> Tensor:

@@ -142,16 +142,18 @@ class Graphs:
         that it reads, so that they still exist at a replay. After a replay the caller must commit the cache's table.
         """
         table = cache.table
-        bound, even, wide = table.bound, table.even, -(-(table.bound + rows) // WIDE)
-        grows = wide != table.bound // WIDE + 1  # whether the view would grow within the loop
+        bound, even, least = table.bound, table.even, table.least
+        wide = -(-(bound + rows) // WIDE)
+        grows = wide != bound // WIDE + 1  # whether the view would grow within the loop
         if grows or bound == 0:
             return call(*inputs)
 
         def with_length(*inputs_and_length: Tensor) -> Outputs:
-            table.commit(inputs_and_length[-1], bound, even)
+            table.commit(inputs_and_length[-1], bound, even, least)
             return call(*inputs_and_length[:-1])
 
-        return self.in_loop(cache, with_length, (key, wide), (*inputs, table.length))
+        shape = key, wide, table.common(wide * WIDE)
+        return self.in_loop(cache, with_length, shape, (*inputs, table.length))
 
     def in_loop(self, cache: SlotCache, call: Call, key: object, inputs: tuple[Tensor, ...]) -> Outputs:
         """`call(*inputs)`, which may depend only on `inputs` and `key`; its graph is kept with the cache's memory."""

@@ -15,6 +15,8 @@ from torch import Tensor, nn
 from transformers import LlamaConfig
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
+from draftscope.models.forward.attention import attend
+
 Angles = tuple[Tensor, Tensor]  # cos and signed sin, [B, T, 1, D] each
 
 
@@ -97,7 +99,7 @@ class Attention(nn.Module):
         if cache is not None:
             key, value = cache.update(key, value)
         causal = self._causal and mask is None and count > 1
-        mixed = F.scaled_dot_product_attention(query, key, value, mask, is_causal=causal, enable_gqa=True)
+        mixed = attend(query, key, value, mask, causal=causal)
         return self.o_proj(mixed.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]
 
     def _heads(self, rows: Tensor, norm: nn.Module | None) -> Tensor:
