@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from draftscope.base import costs
+from draftscope.base.errors import DraftscopeError
 from draftscope.base.steps import Cancelled, Steps, Together, last, mapped, said, stoppable
 from draftscope.decode import calibrate
 from draftscope.decode.lab import Lab
@@ -101,3 +102,18 @@ def test_who_stops_a_run_that_measures_waits_for_no_end(pair: Lab, monkeypatch: 
     steps = events_of(lab, Job("r1", "abc", (("speculative", settings),)), lambda: next(asked), lambda: None)
     assert list(steps) == [None] * 5
     assert lab._calibrating._running is None
+
+
+def test_a_tokenizer_that_panics_in_a_run_ends_that_run_with_a_sentence(
+    pair: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class PanicException(BaseException):
+        """As the library raises it: no Exception."""
+
+    def panic(*_: object) -> None:
+        raise PanicException("index out of bounds")
+
+    monkeypatch.setattr("draftscope.decode.race.race", panic)
+    lanes = (("plain", {"drafter": "plain"}),)
+    with pytest.raises(DraftscopeError, match="tokenizer of 'byte-target' cannot be used"):
+        list(events_of(pair, Job("r1", "abc", lanes), lambda: False, lambda: None))

@@ -25,7 +25,9 @@ def events_of(lab: Lab, job: Job, cancelled: Callable[[], bool], alone: Callable
     once a round; calls `alone` before events that should wait for other visitors' races. Raises `DraftscopeError` for a
     job that cannot be decoded.
     """
-    with suppress(Cancelled):
+    from draftscope.models.files.tokenizer_file import without_panic
+
+    with suppress(Cancelled), without_panic(lab.target.name):
         yield from _events_of(lab, job, cancelled, alone)
 
 
