@@ -37,12 +37,20 @@ def mixed(device: torch.device) -> Iterator[None]:
 
 
 def compiled(function: Function) -> Function:
-    """`function` by `torch.compile`, or unchanged with a printed note if there is no C++ compiler.
+    """`function` by `torch.compile`, or unchanged if there is no C++ compiler.
 
     Resets torch's compiler first, so that training many members does not exceed its limit of recompilations.
     """
+    if not _has_compiler():
+        return function
+    torch.compiler.reset()
+    return cast(Function, torch.compile(function, dynamic=False))
+
+
+@cache
+def _has_compiler() -> bool:
+    """Whether there is a C++ compiler; says it once if there is none."""
     if shutil.which("g++") or shutil.which("clang++"):
-        torch.compiler.reset()
-        return cast(Function, torch.compile(function, dynamic=False))
+        return True
     print("No C++ compiler found: training without torch.compile, at about half the speed.")
-    return function
+    return False
