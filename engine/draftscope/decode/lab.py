@@ -125,6 +125,7 @@ class Lab(LoadedPair):
         A prompt is a text, a list of messages of a chat (`{"role": "user", "content": "..."}`), or a list of token ids.
         A list of prompts is decoded `batch` at a time, with a progress bar, and gives a `Trace` with a run for each.
         Prompt i draws from random stream i of the seed, whatever the size of a batch; a prompt by itself from stream 0.
+        In 16 bits a text may part from the one of another batch size where rounding decides between two tokens.
 
         `drafter` is a name, a class, a `DrafterInfo` or 'file.py:NAME'; by default the loaded draft model, else the
         first loaded head, else 'ngram'. `on_round` is called with every recorded round and may raise, which ends the
