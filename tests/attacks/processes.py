@@ -13,7 +13,7 @@ from tests.attacks import visitor
 from tests.attacks.outcome import Outcome
 from tests.attacks.server import Server
 
-STOPPED_S, READY_AGAIN_S, KILLS = 20.0, 120.0, 3
+STOPPED_S, READY_AGAIN_S, KILLS = 20.0, 300.0, 3
 
 
 def stopped(server: Server) -> Outcome:
