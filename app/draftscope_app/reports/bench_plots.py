@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from html import escape
 from statistics import median
 from typing import Any
@@ -12,7 +11,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from draftscope.measure.bench.plan import where
-from draftscope_app.reports.figures import LINE_PX, OURS, PEER, PLAIN, dashed, empty_figure, marks
+from draftscope_app.reports.figures import LINE_PX, OURS, PEER, PLAIN, Plot, dashed, empty_figure, marks
 
 RowJson = Mapping[str, Any]
 
@@ -23,15 +22,6 @@ STAGES = {
     "commit": (PLAIN, "x"),
     "host": (PLAIN, "."),
 }
-
-
-@dataclass(frozen=True)
-class Plot:
-    """A figure, and in a sentence what it shows and where its numbers come from."""
-
-    title: str
-    note: str
-    figure: go.Figure
 
 
 def plots(report: RowJson) -> list[Plot]:
