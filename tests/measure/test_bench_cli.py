@@ -163,17 +163,18 @@ def test_lengths_chosen_while_drafting_stand_beside_the_full_one(
         planned("--lengths", "long")
 
 
-def test_without_plotly_the_rest_is_there(
-    cli: Cli, loaded: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("package", ["plotly", "pandas"])
+def test_without_plotly_or_pandas_the_rest_is_there(
+    cli: Cli, loaded: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str
 ) -> None:
     monkeypatch.delitem(sys.modules, "draftscope_app.reports.bench_page", raising=False)
     monkeypatch.delitem(sys.modules, "draftscope_app.reports.bench_plots", raising=False)
-    for name in [name for name in sys.modules if name.split(".")[0] == "plotly"]:
+    for name in [name for name in sys.modules if name.split(".")[0] == package]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "plotly", None)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, package, None)  # type: ignore[arg-type]
     ran = cli(*TINY, "--no-peers")
     assert ran.code == 0
-    assert "bench.html needs plotly; install it with: pip install 'draftscope[app]'." in ran.err
+    assert f"bench.html needs {package}; install it with: pip install 'draftscope[app]'." in ran.err
     assert (tmp_path / "bench.json").is_file()
     assert not (tmp_path / "bench.html").exists()
 

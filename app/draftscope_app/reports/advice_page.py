@@ -10,7 +10,7 @@ from typing import Any
 
 from draftscope.base.machine import machine_words
 from draftscope_app.reports.advice_map import AS_MEASURED, MAPS, drawn
-from draftscope_app.reports.bench_plots import Plot
+from draftscope_app.reports.figures import Plot
 from draftscope_app.reports.render import Table, render, render_document
 
 RowJson = Mapping[str, Any]

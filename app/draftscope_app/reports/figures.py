@@ -5,6 +5,7 @@ The style sheets of the page and of a report colour text and grids, so that a fi
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -20,6 +21,15 @@ DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 LINE_PX = 36  # height of a system's line
 CLEAR = "rgba(0,0,0,0)"
 LEGEND = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "xanchor": "left"}
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A figure, and in a sentence what it shows and where its numbers come from."""
+
+    title: str
+    note: str
+    figure: go.Figure
 
 
 @cache

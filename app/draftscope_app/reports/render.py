@@ -14,7 +14,7 @@ from plotly.offline import get_plotlyjs
 
 from draftscope.base.assets import assets
 from draftscope.trace.html import palette
-from draftscope_app.reports.bench_plots import Plot
+from draftscope_app.reports.figures import Plot
 
 CONFIG = {"displayModeBar": False, "responsive": True}
 

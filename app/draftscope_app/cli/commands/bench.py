@@ -76,13 +76,14 @@ def _loaded(chosen: LoadSettings) -> tuple[Lab, list[str]]:
 
 
 def _page(report: BenchReport, out: Path) -> list[str]:
-    """Writes `bench.html`; says so where plotly is not installed."""
+    """Writes `bench.html`; says so where plotly or pandas is not installed."""
     try:
         from draftscope_app.reports.bench_page import page
     except ModuleNotFoundError as error:
-        if not str(error.name).startswith("plotly"):
+        missing = str(error.name).partition(".")[0]
+        if missing not in ("plotly", "pandas"):
             raise
-        terminal.say("bench.html needs plotly; install it with: pip install 'draftscope[app]'.")
+        terminal.say(f"bench.html needs {missing}; install it with: pip install 'draftscope[app]'.")
         return []
     (out / "bench.html").write_text(page(jsonlib.loads(report.as_json())), encoding="utf-8")
     return ["bench.html"]
