@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import logging
+import traceback
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Literal
 
 Kind = Literal["json", "off"]
+
+PLACES = 6  # of an error, the innermost last
 
 _log = logging.getLogger("draftscope.server")
 
@@ -30,3 +34,9 @@ def configure(kind: Kind) -> None:
 
 def write(event: str, **fields: Any) -> None:
     _log.info(event, extra={"fields": fields})
+
+
+def places_of(error: BaseException | None) -> list[str]:
+    """Where an error was raised, without its message, which may quote a visitor."""
+    frames = traceback.extract_tb(error.__traceback__ if error is not None else None)[-PLACES:]
+    return [f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in frames]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import traceback
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -11,6 +11,7 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.base.steps import Cancelled, stoppable
 from draftscope.drafters.settings import Settings
 from draftscope.trace.events import AnyEvent, Record
+from draftscope_app.engine.log import places_of
 from draftscope_app.engine.messages import Job
 from draftscope_app.engine.played_servers import of_servers
 
@@ -68,10 +69,10 @@ def _events_of(lab: Lab, job: Job, cancelled: Callable[[], bool], alone: Callabl
 
 
 def sentence_of(error: Exception) -> str:
-    """Why a run ended, for the page. An internal error is also printed, with its traceback."""
+    """Why a run ended, for the page. An internal error is also printed, with its place."""
     if isinstance(error, DraftscopeError):
         return str(error)
-    traceback.print_exception(error)
+    print(f"internal error: {type(error).__name__} at {', '.join(places_of(error))}", file=sys.stderr)
     return f"The engine stopped this run because of an internal error ({type(error).__name__}: {error})."
 
 

@@ -8,12 +8,8 @@ from __future__ import annotations
 
 import logging
 import sys
-import traceback
-from pathlib import Path
 
 from draftscope_app.engine import log
-
-PLACES = 6  # of an error, the innermost last
 
 
 def keep_texts_out() -> None:
@@ -28,9 +24,7 @@ def keep_texts_out() -> None:
 
 def write(error: BaseException | None) -> None:
     """One line for an error."""
-    frames = traceback.extract_tb(error.__traceback__ if error is not None else None)[-PLACES:]
-    places = [f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in frames]
-    log.write("error", kind=type(error).__name__, places=places)
+    log.write("error", kind=type(error).__name__, places=log.places_of(error))
 
 
 class _Traceback:
