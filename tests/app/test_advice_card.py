@@ -10,6 +10,7 @@ import pytest
 from draftscope.advise.events import Asked
 from draftscope.advise.question import Objective, Question
 from draftscope.base.errors import DraftscopeError
+from draftscope.base.steps import said
 from draftscope.decode.lab import Lab
 from draftscope_app.engine.config import Limits
 from draftscope_app.engine.messages import DrafterChoice, Job
@@ -45,7 +46,7 @@ def advice(seconds: float = 1.0, **changes: Any) -> Job:
 
 @pytest.fixture(scope="module")
 def events(pair: Lab) -> list[dict[str, Any]]:
-    told = events_of(pair, advice(), lambda: False, lambda: None)
+    told = said(events_of(pair, advice(), lambda: False, lambda: None))
     return [json.loads(event.model_dump_json(exclude_none=True)) for event in told]
 
 
@@ -118,7 +119,7 @@ def test_it_lets_others_go_first_and_ends_when_it_is_stopped(pair: Lab) -> None:
         calls += 1
         return calls > 20
 
-    told = list(events_of(pair, advice(60.0), cancelled, lambda: first.append("alone")))
+    told = list(said(events_of(pair, advice(60.0), cancelled, lambda: first.append("alone"))))
     assert first == ["alone"] and calls == 21
     assert told and not any(getattr(event, "report", None) for event in told)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from draftscope.base.errors import DraftscopeError
+from draftscope.base.steps import said
 from draftscope.decode.lab import Lab
 from draftscope.drafters.settings import Settings
 from draftscope.servers.adapter import Chunk, Request
@@ -178,7 +179,7 @@ def job(*urls: str, audits: int = 0, **values: object) -> Job:
 
 
 def played(lab: Lab, asked: Job, cancelled: Callable[[], bool] = lambda: False) -> list:
-    return list(events_of(lab, asked, cancelled, lambda: None))
+    return list(said(events_of(lab, asked, cancelled, lambda: None)))
 
 
 def test_the_engine_races_servers_with_another_tokenizer_without_p(pair: Lab) -> None:
@@ -257,6 +258,6 @@ def test_an_audit_is_stopped_between_two_waves(pair: Lab) -> None:
     with stub(Habits()) as one, stub(Habits()) as two:
         told = []
         asked = job(one, two, audits=100_000, temperature=1.0)
-        for event in events_of(pair, asked, lambda: len(told) > 2, lambda: None):
+        for event in said(events_of(pair, asked, lambda: len(told) > 2, lambda: None)):
             told.append(event)
     assert not told[-1].verdict

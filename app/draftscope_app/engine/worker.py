@@ -19,6 +19,7 @@ from draftscope.base.load_settings import LoadSettings
 from draftscope.trace.events import Round, RunEnd
 from draftscope_app.engine import messages
 from draftscope_app.engine.beats import Beats, Silent
+from draftscope_app.engine.memory import Trimmer
 from draftscope_app.engine.opening import loading, opened
 from draftscope_app.engine.play import Event, events_of, sentence_of
 from draftscope_app.engine.status import chats, choices, introduced
@@ -76,6 +77,7 @@ class _Worker:
         self._runs: dict[str, _Running] = {}  # in order of arrival
         self._turns = Turns[_Running]()
         self._latest: _Running | None = None  # whose turn it was
+        self._trimmer = Trimmer()
         self._lab: Lab | None = None
         self._threads = 1  # of its forwards
         self._load(load)
@@ -237,6 +239,8 @@ class _Worker:
         if sentence:
             self._say(messages.Refused(running.job.run, sentence))
         self._enter(running, "done")
+        running.events = iter(())  # its caches are free
+        self._trimmer.run_is_over()
 
     def _say(self, message: messages.Message) -> None:
         self._pipe.send(message)
