@@ -191,9 +191,8 @@ def test_an_architecture_has_the_same_logits(name: str, card: Counter[str], monk
 @pytest.mark.parametrize("name", [*EAGER, *ON_ITS_OWN])
 def test_what_has_something_special_stays_plain(name: str, card: Counter[str]) -> None:
     model = by_modules(TEXTS[name])
-    assert model.network.config._attn_implementation in ("eager", "sdpa")
     logits(model, torch.float32)
-    assert not card
+    assert card["_once"] == card["plain"] == 0
 
 
 @pytest.mark.parametrize("special", [{"softcap": 30.0}, {"position_bias": torch.zeros(1)}, {"dropout": 0.1}])

@@ -91,7 +91,7 @@ def _sections(
         "batches": partial(sweep, [{"batches": (each,)} for each in size.batches]),
         "bandwidth": partial(sections.bandwidth, fresh, size.shapes, size.tokens),
         "drafters": partial(sections.drafters_table, lab, size.tokens, size.repeats, size.kinds,
-                            lambda report: print(save(report, out))),
+                            lambda report, name: save(report, out / name)),
         "ties": partial(sections.ties, lab, speculative),
         "ballast": partial(sections.ballast, lambda name: fresh(ballast=name), size.pairs, size.tokens, size.repeats),
     }  # fmt: skip

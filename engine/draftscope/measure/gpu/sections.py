@@ -9,6 +9,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
+from itertools import product
 from time import monotonic
 from typing import Any, TypeVar
 
@@ -196,15 +197,18 @@ def sweep(
 
 
 def drafters_table(
-    lab: Lab, tokens: int, repeats: int, kinds: Sequence[str], keep: Callable[[BenchReport], object], end: float
+    lab: Lab, tokens: int, repeats: int, kinds: Sequence[str], keep: Callable[[BenchReport, str], object], end: float
 ) -> Iterator[GpuRow]:
-    """Every drafter and transformers' own decoding over plain, from a benchmark whose whole report `keep` gets."""
-    plan = BenchPlan(gammas=(4,), tokens=tokens, repeats=repeats, seconds=end - monotonic())
-    report = _measured(lab, plan, kinds)
-    keep(report)
-    for row in report.rows:
-        ratio = row.ratio_to_plain.median
-        yield {"system": row.name, "temperature": row.temperature, "kind": row.kind, "ratio to plain": ratio}
+    """Every drafter and transformers' own decoding over plain, a kind of text and a temperature at a time; `keep` gets
+    each whole report and its name."""
+    for kind, temperature in until(end, list(product(kinds, (0.0, 1.0)))):
+        plan = BenchPlan(gammas=(4,), temperatures=(temperature,), tokens=tokens, repeats=repeats,
+                         seconds=max(1.0, end - monotonic()))  # fmt: skip
+        report = _measured(lab, plan, (kind,))
+        keep(report, f"{kind}-T{temperature:g}")
+        for row in report.rows:
+            ratio = row.ratio_to_plain.median
+            yield {"system": row.name, "temperature": temperature, "kind": kind, "ratio to plain": ratio}
 
 
 def _measured(lab: Lab, plan: BenchPlan, kinds: Sequence[str]) -> BenchReport:
