@@ -52,7 +52,8 @@ def test_a_page_for_others_takes_no_address_and_shows_none() -> None:
         known.add("own=http://127.0.0.1:8002")
     known.remove("plain")
     assert known.told() == {
-        "servers": [{"name": "plain", "url": ""}, {"name": "fast", "url": ""}], "canAdd": False, "note": "",
+        "servers": [{"name": "plain", "url": ""}, {"name": "fast", "url": ""}], "canAdd": False,
+        "programs": "vLLM, SGLang, llama.cpp or transformers serve", "note": "",
     }  # fmt: skip
 
 

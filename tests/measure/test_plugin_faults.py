@@ -18,7 +18,7 @@ from draftscope.drafters.drafter import Parts, State
 from draftscope.drafters.options import GammaOptions, RuleOptions
 from draftscope.measure import check as checks
 from draftscope.measure.findings import Finding, verdict
-from draftscope.measure.sampled import DRAFTED, SUMS
+from draftscope.measure.sampled import DRAFTED
 from draftscope.verify.sampling import draw
 from draftscope.verify.tree import DraftTree, chain
 from tests.drafters.test_plugin import plugged_in
@@ -174,11 +174,11 @@ def test_the_drafter_whose_q_is_right_passes(sampled_findings: Callable[..., lis
 def test_a_fault_is_convicted(sampled_findings: Callable[..., list[Finding]], fault: str) -> None:
     findings = sampled_findings(FAULTS[fault])
     assert any(not finding.passed for finding in findings), findings
-    assert verdict(findings, exact=True, proved=False).startswith("A difference was found")
+    refused = fault in ("q that sums to 3", "stale q")  # in the round in which it is told
+    sentence = "The engine ended with an error" if refused else "A difference was found"
+    assert verdict(findings, exact=True, proved=False).startswith(sentence)
     if fault in ("square root of q", "flat q", "argmax as a sample"):
         assert not next(finding for finding in findings if finding.name == DRAFTED).passed
-    if fault == "q that sums to 3":
-        assert not next(finding for finding in findings if finding.name == SUMS).passed
 
 
 def test_a_drafter_that_drafts_nothing_is_not_acquitted(sampled_findings: Callable[..., list[Finding]]) -> None:

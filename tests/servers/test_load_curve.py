@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from draftscope.base.costs import Calibration, Drafting, Machine, MeasuredFor, Verify
+from draftscope.base.steps import Cancelled, Steps, last
 from draftscope.servers.adapter import Counted, Request
 from draftscope.servers.curve import LoadCurve, curves, drafter_here, first, predicted_ratio, stops, watched
 from draftscope.servers.lanes import connect
@@ -155,13 +156,13 @@ def test_a_page_that_stops_the_calibration_gets_no_points(monkeypatch: pytest.Mo
     from draftscope_app.engine import played_servers
 
     class Measured:
-        def calibrated(self, watch: Any) -> Any:
-            watch()
+        def calibrated(self) -> Steps[None, Any]:
+            yield None
             return COSTS
 
     lab: Any = Measured()
-    assert played_servers._costs(None, lambda: True) is None
-    assert played_servers._costs(lab, lambda: False) == (COSTS, "draft")
+    assert last(played_servers._costs(None)) is None
+    assert last(played_servers._costs(lab)) == (COSTS, "draft")
     monkeypatch.setattr(played_servers, "_same_tokenizer", lambda *_: True)
     monkeypatch.setattr(played_servers, "_prompt", lambda *_: PROMPTS[0])
     monkeypatch.setattr("draftscope.servers.latency.loopback_jitter", lambda: 0.0)
@@ -169,5 +170,7 @@ def test_a_page_that_stops_the_calibration_gets_no_points(monkeypatch: pytest.Mo
         max_new_tokens=8, seed=0, temperature=0.0, top_k=0, top_p=1.0, min_p=0.0, stop=()
     )  # fmt: skip
     job: Any = SimpleNamespace(prompt="a", loads=(1, 2))
-    told = list(played_servers._loaded(lab, job, [], {}, settings, lambda: True))
+    told = []
+    with pytest.raises(Cancelled):
+        told += played_servers._loaded(lab, job, [], {}, settings, lambda: True)
     assert [each.concurrency for each in told] == [[1, 2]]  # type: ignore[attr-defined]

@@ -187,7 +187,9 @@ class EngineProcess:
     def _read_all(self, pipe: Connection, over: threading.Event) -> None:
         try:
             while True:
-                self._take(pipe.recv())
+                message = pipe.recv()
+                self._say_silent(False)  # it answers
+                self._take(message)
                 self.changed.give()
         except (EOFError, OSError):
             over.set()
