@@ -25,6 +25,7 @@ from draftscope.drafters.heads.ranks import best_first, sparse_tree
 from draftscope.drafters.settings import Settings
 from draftscope.models.heads import Block, DSpark, Medusa, RecurrentHead
 from draftscope.verify.tree import DraftTree, empty, grown, topology
+from draftscope.verify.verify import Verification
 
 PROMPTS = ("The quick brown fox", "ab")
 CLOSE = {"atol": 2e-4, "rtol": 1e-3}
@@ -239,7 +240,9 @@ def test_a_text_that_has_ended_is_not_read_beyond_its_end() -> None:
     """Its neighbours continue, and every further round reads its last token again."""
     prompts = [[5, 6, 7], [8, 9]]
     pending_features = PendingFeatures(prompts, torch.arange(2 * 2 * 3).view(2, 2, 3).float())
-    outcome = Outcome(empty(2), [[], []], [1, 2], torch.full((2, 1, 3), 9.0))
+    none = torch.zeros(2, dtype=torch.long)
+    verification = Verification(none[:, None][:, :0], none, none, torch.tensor([1, 2]))
+    outcome = Outcome(empty(2), [[], []], [1, 2], torch.full((2, 1, 3), 9.0), None, verification)
     for _ in range(3):
         pending_features.observe(outcome)
     tokens, states, real = pending_features.take([2, 4])

@@ -67,11 +67,12 @@ class Run:
         self._start = start
         self._recorder = recorder
         self._rounds = 0
+        session.watch.settles = recorder is not None  # which reads from the device between rounds
         self._cores: OtherCores | None = None  # from the prefill on
 
     @property
     def clock_ms(self) -> float:
-        """Device-synchronised work of this lane so far, in ms, without recording."""
+        """Work of this lane so far, in ms, without recording."""
         return self._session.watch.now
 
     @property

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from time import perf_counter
 
 import torch
 from torch import Tensor
@@ -16,6 +15,7 @@ from torch import Tensor
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.settings import LOSSY
 from draftscope.base.text import AddedText, Ending, Pieces, Transcript
+from draftscope.decode.stopwatch import Stopwatch
 from draftscope.drafters.drafter import Drafter, Outcome, State
 from draftscope.drafters.settings import Settings
 from draftscope.models.forward.experts import Watch
@@ -49,28 +49,6 @@ class Step:
     live: list[bool]  # which sequences had not ended when the round began
     fed: list[AddedText | None]
     stages: dict[str, float]  # propose, verify, accept, commit, host
-
-
-class Stopwatch:
-    """Device-synchronised lap times. The clock is stopped between rounds."""
-
-    def __init__(self, device: torch.device) -> None:
-        self._device = device
-        self.now = 0.0  # ms of work so far
-        self._mark = 0.0
-
-    def resume(self) -> None:
-        self._mark = perf_counter()
-
-    def lap(self) -> float:
-        """Milliseconds since the last lap or `resume`, including everything queued on the device."""
-        if self._device.type == "cuda":
-            torch.cuda.synchronize(self._device)
-        mark = perf_counter()
-        spent = (mark - self._mark) * 1e3
-        self._mark = mark
-        self.now += spent
-        return spent
 
 
 class Session:
@@ -108,6 +86,7 @@ class Session:
         self._texts = [list(prompt) for prompt in prompts]
         self._done = [False] * len(prompts)
         self._streams = streams
+        self._pending = torch.tensor([text[-1:] for text in self._texts], device=target.device)  # [B, 1] row 0
         self._cache = target.cache(len(prompts), max(len(prompt) for prompt in prompts) + ending.limit + nodes + 1)
 
     def prefill(self) -> None:
@@ -157,29 +136,30 @@ class Session:
     @torch.inference_mode()
     def _round(self, index: int) -> Step:
         watch, start = self.watch, self.watch.now
-        watch.resume()
+        watch.begin()
         uniforms = self._uniforms(index)
         tree = self._propose(index, uniforms, start)
         uniforms = uniforms.first(tree.nodes)
-        stages = {"propose": watch.lap()}
+        watch.launched("propose")
         self.drafter.overlap_start(tree)
         logits, features = self._forward(tree)
-        stages["verify"] = watch.lap()
+        watch.launched("verify")
         p, verification = self._accept(logits, tree, uniforms)
         live = [not done for done in self._done]
-        paths, last = _read(verification)
+        argmax = logits.argmax(-1) if self.drafter.reads_argmax else None
+        paths, last, tokens, best = _read(verification, tree, argmax)
         self._refuse_broken(last, live)
         paths = [path if alive else [] for path, alive in zip(paths, live, strict=True)]
-        stages["accept"] = watch.lap()
+        watch.arrived("accept")
         self._commit(tree, verification, paths, live)
-        argmax = logits.argmax(-1) if self.drafter.reads_argmax else None
-        self.drafter.observe(Outcome(tree, paths, last, features, argmax, verification))
-        stages["commit"] = watch.lap()
-        rows, fed = self._rows, self._write(tree, paths, last, live)
+        self.drafter.observe(Outcome(tree, paths, last, features, best, verification, tokens))
+        watch.passed("commit")
+        rows, fed = self._rows, self._write(tokens, paths, last, live)
+        self._pending = verification.last.clamp(min=0)[:, None]  # of texts that go on; the others' rows are dropped
         self._compact_batch()
-        stages["host"] = watch.lap()
+        watch.end("host")
         return Step(
-            index, rows, start, watch.now, tree, logits, p, uniforms, verification, paths, last, live, fed, stages
+            index, rows, start, watch.now, tree, logits, p, uniforms, verification, paths, last, live, fed, watch.stages
         )
 
     def _uniforms(self, index: int) -> Uniforms:
@@ -206,12 +186,9 @@ class Session:
 
     def _forward(self, tree: DraftTree) -> tuple[Tensor, Tensor | None]:
         """The round's only target forward, of the pending token and the nodes: logits [B, N + 1, V] and features."""
-        device = self.target.device
-        rows = torch.tensor([text[-1:] for text in self._texts], device=device)
         form = tree.topology
         sees = None if form.is_chain else form.ancestors
-        if tree.nodes:
-            rows = torch.cat([rows, tree.tokens], 1)
+        rows = torch.cat([self._pending, tree.tokens], 1) if tree.nodes else self._pending
         if self.experts is not None:
             self.experts.begin()
         found = self.target.forward_with_features(self._cache, rows, form.depth, sees, self.drafter.layers)
@@ -301,11 +278,11 @@ class Session:
         self._cache.keep(torch.cat([root, rows], 1), kept, max(lengths))
 
     def _write(
-        self, tree: DraftTree, paths: list[list[int]], last: list[int], live: list[bool]
+        self, tokens: list[list[int]], paths: list[list[int]], last: list[int], live: list[bool]
     ) -> list[AddedText | None]:
         """Emits the accepted tokens and the target's own, up to the end of the text."""
         fed: list[AddedText | None] = []
-        for b, nodes in enumerate(tree.tokens.tolist()):
+        for b, nodes in enumerate(tokens):
             if not live[b]:
                 fed.append(None)
                 continue
@@ -327,7 +304,9 @@ class Session:
             return
         if not self.drafter.select_rows(live):
             return
-        self._cache.select_rows(torch.tensor(live, device=self.target.device))
+        kept = torch.tensor(live, device=self.target.device)
+        self._cache.select_rows(kept)
+        self._pending = self._pending[kept]
         self._rows = [self._rows[place] for place in live]
         self._texts = [self._texts[place] for place in live]
         self._streams = self._streams.only(live)
@@ -345,10 +324,17 @@ def _marked(last: Tensor, p: Tensor, tree: DraftTree) -> Tensor:
     return last.masked_fill(p[..., 0].sum(-1).isnan(), TARGET_BROKEN)
 
 
-def _read(verification: Verification) -> tuple[list[list[int]], list[int]]:
-    """Accepted nodes and own tokens, in the round's only read from the device."""
-    if not verification.path.shape[1]:
+def _read(
+    verification: Verification, tree: DraftTree, argmax: Tensor | None
+) -> tuple[list[list[int]], list[int], list[list[int]], list[list[int]] | None]:
+    """Accepted nodes, the target's tokens after them, the tree's tokens and `argmax`: one read from the device."""
+    deep, nodes = verification.path.shape[1], tree.nodes
+    if not nodes and argmax is None:
         own = verification.last.tolist()
-        return [[] for _ in own], own
-    rows = torch.cat([verification.path, verification.last[:, None]], 1).tolist()
-    return [[node for node in row[:-1] if node >= 0] for row in rows], [row[-1] for row in rows]
+        return [[] for _ in own], own, [[] for _ in own], None
+    joined = [verification.path, verification.last[:, None], tree.tokens, *([argmax] if argmax is not None else [])]
+    rows = torch.cat(joined, 1).tolist()
+    paths = [[node for node in row[:deep] if node >= 0] for row in rows]
+    tokens = [row[deep + 1 : deep + 1 + nodes] for row in rows]
+    best = [row[deep + 1 + nodes :] for row in rows] if argmax is not None else None
+    return paths, [row[deep] for row in rows], tokens, best

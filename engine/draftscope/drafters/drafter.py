@@ -44,16 +44,18 @@ class Outcome:
     target's own token after them.
 
     `features` [B, N + 1, F] are the target's hidden states in this round (row 0: the pending token; row i + 1: node i)
-    at the drafter's `layers`; None if it has none. `argmax` [B, N + 1] is the target's most likely token after each
-    row, also after never-accepted nodes; None unless the drafter `reads_argmax`. `verification` is on the device.
+    at the drafter's `layers`; None if it has none. `argmax` [B][N + 1] is the target's most likely token after each
+    row, also after never-accepted nodes; None unless the drafter `reads_argmax`. `tokens` [B][N] are the tree's.
+    `features` and `verification` are on the device; all else was read from it at once.
     """
 
     tree: DraftTree
     paths: Sequence[Sequence[int]]
     last: Sequence[int]
     features: Tensor | None = None
-    argmax: Tensor | None = None
+    argmax: Sequence[Sequence[int]] | None = None
     verification: Verification | None = None
+    tokens: Sequence[Sequence[int]] = ()
 
 
 class Drafter(ABC):

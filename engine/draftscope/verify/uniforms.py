@@ -73,7 +73,10 @@ class Streams:
         draft = self._draw(round_index, Purpose.DRAFT, nodes)
         accept = self._draw(round_index, Purpose.ACCEPT, nodes)
         last = self._draw(round_index, Purpose.LAST, nodes + 1)
-        return Uniforms(*(torch.from_numpy(rows).to(device) for rows in (draft, accept, last)))
+        if torch.device(device).type == "cpu":
+            return Uniforms(*map(torch.from_numpy, (draft, accept, last)))
+        together = torch.from_numpy(np.concatenate([draft, accept, last], 1)).to(device)  # one copy instead of three
+        return Uniforms(together[:, :nodes], together[:, nodes : 2 * nodes], together[:, 2 * nodes :])
 
     def _draw(
         self, round_index: int, purpose: Purpose, count: int

@@ -77,7 +77,8 @@ class MedusaSource(Source):
 
     def begin(self, prompts: Sequence[list[int]], states: Tensor) -> None:
         if states.shape[1]:
-            self._state = _at(states, [max(len(prompt) - 2, 0) for prompt in prompts])
+            newest = [max(len(prompt) - 2, 0) for prompt in prompts]
+            self._state = _at(states, torch.tensor(newest, device=states.device))
 
     def distributions(self, texts: Sequence[Sequence[int]], count: int) -> Tensor | None:
         if self._state is None:
@@ -86,8 +87,8 @@ class MedusaSource(Source):
         return self._head.to_target(self._sampling.distribution(logits))
 
     def observe(self, outcome: Outcome) -> None:
-        assert outcome.features is not None
-        self._state = _at(outcome.features, [path[-1] + 1 if path else 0 for path in outcome.paths])
+        assert outcome.features is not None and outcome.verification is not None
+        self._state = _at(outcome.features, outcome.verification.slot)
 
     def select_rows(self, rows: list[int]) -> None:
         assert self._state is not None
@@ -288,9 +289,9 @@ def _chosen(distributions: Tensor, uniforms: Tensor | None) -> Tensor:
     return distributions.argmax(-1) if uniforms is None else draw(distributions, uniforms)
 
 
-def _at(states: Tensor, index: list[int]) -> Tensor:
-    """states [B, T, F] -> [B, 1, F]: row `index[b]` of each sequence."""
-    return states[torch.arange(len(index)), torch.tensor(index)][:, None]
+def _at(states: Tensor, index: Tensor) -> Tensor:
+    """states [B, T, F], index [B] -> [B, 1, F]: row `index[b]` of each sequence."""
+    return states.gather(1, index[:, None, None].expand(-1, 1, states.shape[2]))
 
 
 def _medusa(parts: Parts[DrafterOptions]) -> Source:

@@ -111,10 +111,9 @@ class Lookahead(Drafter):
             return
         assert outcome.argmax is not None
         width, levels = self._size
-        argmax = outcome.argmax.tolist()
         for b, (pool, window) in enumerate(zip(self._pools, self._windows, strict=True)):
             newest = 1 + self._first[b] + (levels - 1) * width  # the slot of the newest level's first column
-            for ngram in window.move(argmax[b][newest : newest + width], len(outcome.paths[b]) + 1):
+            for ngram in window.move(outcome.argmax[b][newest : newest + width], len(outcome.paths[b]) + 1):
                 pool.add(ngram)
 
 

@@ -166,7 +166,8 @@ class Levels(Drafter):
         distributions, never_accepted = torch.cat(drafted.distributions, 1), torch.cat(drafted.never_accepted, 1)
         belief = _slot_rows(form.nodes + 1, distributions.shape[1], form.batch, self._device)
         proposal_row = belief if self.draws else torch.full_like(belief, -1)
-        origin = tuple(f"{self.step} {depth}" for depth in form.depth[0, 1:].tolist())
+        levels = enumerate(drafted.tokens, 1)
+        origin = tuple(f"{self.step} {depth}" for depth, tokens in levels for _ in range(tokens.shape[1]))
         return DraftTree(
             topology=form,
             tokens=torch.cat(drafted.tokens, 1),
