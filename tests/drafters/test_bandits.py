@@ -413,7 +413,7 @@ def steady(monkeypatch: pytest.MonkeyPatch) -> None:
     """A clock on which every lap takes a millisecond."""
 
     class Steady(session.Stopwatch):
-        def lap(self) -> float:
+        def _since(self) -> float:
             self.now += 1.0
             return 1.0
 

@@ -7,20 +7,28 @@ streams that do not wait for each other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import inspect
+import json
+import sys
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from draftscope.decode import session
 from draftscope.decode.lab import Lab
+from draftscope.models.forward import graphs
+from draftscope.verify.uniforms import Streams
 from tests.decode.test_loop import DRAFTERS
 from tests.support import card as cards
 from tests.support.card import Card
-from tests.support.rehearsal import small_pair, written
+from tests.support.card_streams import Stream
+from tests.support.rehearsal import TABLE, counts_of, small_pair, written
 
 PROMPTS = [[5, 6, 7], [8, 9], [5, 6, 7, 8]]
 SHORT = ("plain", "ngram", "draft", "sampled-tree", "eagle3", "medusa", "eagle3-tree", "lookahead")
 GREEDY = {"temperature": 0.0}
+COSTED = ("plain", "draft", "eagle3", "medusa")  # in `make test`; all others in `make test-all`
 SAMPLED = {"temperature": 0.8, "top_k": 40, "top_p": 0.9}
 
 
@@ -63,3 +71,86 @@ def test_a_card_writes_what_the_cpu_writes(card: Card, here: Lab, drafter: str) 
 def test_every_drafter_on_a_card(card: Card, here: Lab, drafter: str, sampling: dict[str, Any], batch: int) -> None:
     settings = {"drafter": drafter, **DRAFTERS[drafter], **sampling, "max_new_tokens": 20, "seed": 3}
     rehearse(card, here, PROMPTS[:batch], settings)
+
+
+def costs(drafter: str) -> None:
+    if why := cards.why_not():
+        pytest.skip(why)
+    allowed = json.loads(TABLE.read_text())[drafter]
+    found = counts_of(drafter, DRAFTERS[drafter])
+    assert found["replay"] > 0
+    assert not {what: count for what, count in found.items() if what != "replay" and count > allowed[what]}
+
+
+@pytest.mark.parametrize("drafter", COSTED)
+def test_a_round_waits_copies_and_launches_no_more_than_the_table_allows(drafter: str) -> None:
+    costs(drafter)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("drafter", sorted(DRAFTERS.keys() - set(COSTED)))
+def test_every_round_waits_copies_and_launches_no_more_than_the_table_allows(drafter: str) -> None:
+    costs(drafter)
+
+
+# Mutants: the rehearsal must notice each.
+
+CHAIN = {"drafter": "draft", "gamma": 3, **SAMPLED, "max_new_tokens": 10, "seed": 3}
+
+
+def a_tensor_stays_on_the_host(patch: pytest.MonkeyPatch) -> None:
+    uniforms = Streams.uniforms
+    patch.setattr(Streams, "uniforms", lambda streams, index, nodes, device="cpu": uniforms(streams, index, nodes))
+
+
+def a_capture_reads(patch: pytest.MonkeyPatch) -> None:
+    verify = session.verify_block
+
+    def reads(p: Any, tree: Any, uniforms: Any) -> Any:
+        assert int(tree.tokens.sum()) >= 0
+        return verify(p, tree, uniforms)
+
+    patch.setattr(session, "verify_block", reads)
+
+
+def inputs_are_not_copied(patch: pytest.MonkeyPatch) -> None:
+    source = inspect.getsource(graphs.Graphs._replayed)
+    assert source.count("buffer.copy_(value)") == 1
+    made: dict[str, Any] = {}
+    exec("class Mutant:\n" + source.replace("buffer.copy_(value)", "pass"), vars(graphs) | made, made)
+    patch.setattr(graphs.Graphs, "_replayed", made["Mutant"]._replayed)
+
+
+def ssd_does_not_wait(patch: pytest.MonkeyPatch) -> None:
+    wait = Stream.wait_stream
+
+    def waits(stream: Stream, other: Stream) -> None:
+        if not sys._getframe(1).f_code.co_filename.endswith("ssd.py"):
+            wait(stream, other)
+
+    patch.setattr(Stream, "wait_stream", waits)
+
+
+@pytest.mark.parametrize(
+    ("mutate", "drafter", "error"),
+    [
+        (a_tensor_stays_on_the_host, "draft", RuntimeError),
+        (a_capture_reads, "draft", AssertionError),
+        (inputs_are_not_copied, "draft", (AssertionError, RuntimeError)),
+        (ssd_does_not_wait, "ssd", AssertionError),
+    ],
+)
+def test_a_mutant_is_noticed(
+    card: Card,
+    here: Lab,
+    monkeypatch: pytest.MonkeyPatch,
+    mutate: Callable[[pytest.MonkeyPatch], None],
+    drafter: str,
+    error: Any,
+) -> None:
+    wanted = written(here, CHAIN | {"drafter": drafter}, PROMPTS[:1])
+    mutate(monkeypatch)
+    with pytest.raises(error):
+        there = small_pair("cuda", graphs=True)
+        found = written(there, CHAIN | {"drafter": drafter}, PROMPTS[:1], card)
+        assert (found.tokens, found.states, card.wrong) == (wanted.tokens, ["on", "on"], [])

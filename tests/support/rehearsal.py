@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from draftscope.decode.lab import Lab
@@ -13,9 +15,12 @@ from draftscope.drafters.settings import Settings
 from draftscope.models.heads import SharedWeights
 from draftscope.models.probe import probed
 from tests.conftest import byte_tokenizer, made_calibration, random_heads, random_llama
+from tests.support import card as cards
 from tests.support.card import Card
 
 VOCABULARY = 258
+COUNTED = ("read", "copy", "synchronise", "event", "launch", "replay", "capture")
+TABLE = Path(__file__).with_name("card_rounds.json")  # by drafter, the most of each that a round may take
 
 
 def small_pair(device: str = "cpu", graphs: bool = False) -> Lab:
@@ -44,7 +49,7 @@ class Rehearsed:
 
     tokens: list[list[list[int]]]  # [session][sequence]
     rounds: int
-    counts: dict[str, float]  # a round, of reads, copies, synchronise, event, launch, replay
+    counts: dict[str, float]  # a round, of what `COUNTED` names
     states: list[str]  # of the graphs
 
 
@@ -62,12 +67,42 @@ def written(
             card.counted.clear()
         rounds = sum(1 for _ in session.steps())
         if card is not None:
-            counts = {
-                what: card.total(what) / rounds
-                for what in ("read", "copy", "synchronise", "event", "launch", "replay", "capture")
-            }
+            counts = {what: card.total(what) / rounds for what in COUNTED}
         tokens.append([list(transcript.tokens) for transcript in session.transcripts])
         del session
         gc.collect()
     states = [model.graph_state for model in lab.models]
     return Rehearsed(tokens, rounds, counts, states)
+
+
+def counts_of(drafter: str, options: dict[str, Any]) -> dict[str, float]:
+    """What a round of one text takes, at temperature 0.8 with top-k and top-p, when graphs are warm."""
+    settings = {
+        "drafter": drafter,
+        **options,
+        "temperature": 0.8,
+        "top_k": 40,
+        "top_p": 0.9,
+        "max_new_tokens": 24,
+        "seed": 3,
+    }
+    with cards.card() as card:
+        found = written(small_pair("cuda", graphs=True), settings, [[5, 6, 7]], card, sessions=3)
+    return {what: round(count, 1) for what, count in found.counts.items()}
+
+
+def main() -> None:
+    """Prints what a round of every drafter takes, and saves it as the most that tests allow."""
+    from tests.decode.test_loop import DRAFTERS
+
+    if why := cards.why_not():
+        raise SystemExit(why)
+    table = {}
+    for drafter, options in DRAFTERS.items():
+        table[drafter] = counts_of(drafter, options)
+        print(f"| {drafter} | {' | '.join(f'{table[drafter][what]:g}' for what in COUNTED)} |", flush=True)
+        TABLE.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

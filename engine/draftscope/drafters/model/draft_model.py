@@ -50,8 +50,7 @@ class DraftModel(Levels):
         rows = self._lacking(lengths)
         if going or rows > FRESH or self._model.graph_mode is not GraphMode.ALL:
             return super().drafted(state, plan, going)
-        cut = torch.tensor(lengths, device=self._device) - rows
-        tokens = self._behind(state.texts, rows)
+        tokens, cut = self._behind(state.texts, rows)
         self._cache.truncate(cut, max(lengths) - rows)
 
         def loop(tokens: Tensor, uniforms: Tensor) -> Outputs:
@@ -109,17 +108,19 @@ class DraftModel(Levels):
         if self._model.recurrent:
             return self._catch_up_state(texts, lengths)
         rows = self._lacking(lengths)
-        self._cache.truncate(torch.tensor(lengths, device=self._device) - rows, max(lengths) - rows)
-        logits = self._read_behind(self._behind(texts, rows), max(lengths))
+        tokens, cut = self._behind(texts, rows)
+        self._cache.truncate(cut, max(lengths) - rows)
+        logits = self._read_behind(tokens, max(lengths))
         self._cached = lengths
         return logits
 
     def _lacking(self, lengths: list[int]) -> int:
         return max(length - cached for length, cached in zip(lengths, self._cached, strict=True))
 
-    def _behind(self, texts: Sequence[Sequence[int]], rows: int) -> Tensor:
-        """The last `rows` tokens of every text, [B, rows]."""
-        return self._readable(torch.tensor([list(text[-rows:]) for text in texts], device=self._device))
+    def _behind(self, texts: Sequence[Sequence[int]], rows: int) -> tuple[Tensor, Tensor]:
+        """The last `rows` tokens of every text, [B, rows], and how many come before them, [B]: one copy to the device."""
+        given = torch.tensor([[*text[-rows:], len(text) - rows] for text in texts], device=self._device)
+        return self._readable(given[:, :rows]), given[:, rows]
 
     def _read_behind(self, tokens: Tensor, bound: int) -> Tensor:
         """Reads `tokens` [B, rows] as committed, after the truncated cache; returns the last row's logits."""
