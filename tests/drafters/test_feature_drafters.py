@@ -245,8 +245,8 @@ def test_a_text_that_has_ended_is_not_read_beyond_its_end() -> None:
     outcome = Outcome(empty(2), [[], []], [1, 2], torch.full((2, 1, 3), 9.0), None, verification)
     for _ in range(3):
         pending_features.observe(outcome)
-    tokens, states, real = pending_features.take([2, 4])
-    assert real == [2, 4]
+    tokens, states, real, kept = pending_features.take([2, 4])
+    assert real == kept.tolist() == [2, 4]
     assert tokens[0, :2].tolist() == [6, 7]
     assert tokens[1, :4].tolist() == [9, 2, 2, 2]
     assert states.shape == (2, 5, 3)

@@ -88,7 +88,7 @@ def test_a_round_waits_copies_and_launches_no_more_than_the_table_allows(drafter
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("drafter", sorted(DRAFTERS.keys() - set(COSTED)))
+@pytest.mark.parametrize("drafter", sorted(json.loads(TABLE.read_text()).keys() - set(COSTED)))
 def test_every_round_waits_copies_and_launches_no_more_than_the_table_allows(drafter: str) -> None:
     costs(drafter)
 
@@ -136,7 +136,7 @@ def ssd_does_not_wait(patch: pytest.MonkeyPatch) -> None:
     [
         (a_tensor_stays_on_the_host, "draft", RuntimeError),
         (a_capture_reads, "draft", AssertionError),
-        (inputs_are_not_copied, "draft", (AssertionError, RuntimeError)),
+        (inputs_are_not_copied, "draft", AssertionError),
         (ssd_does_not_wait, "ssd", AssertionError),
     ],
 )
@@ -148,9 +148,6 @@ def test_a_mutant_is_noticed(
     drafter: str,
     error: Any,
 ) -> None:
-    wanted = written(here, CHAIN | {"drafter": drafter}, PROMPTS[:1])
     mutate(monkeypatch)
     with pytest.raises(error):
-        there = small_pair("cuda", graphs=True)
-        found = written(there, CHAIN | {"drafter": drafter}, PROMPTS[:1], card)
-        assert (found.tokens, found.states, card.wrong) == (wanted.tokens, ["on", "on"], [])
+        rehearse(card, here, PROMPTS[:1], CHAIN | {"drafter": drafter})

@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -173,13 +173,27 @@ class DraftTree:
     proposal_row: Tensor  # [B, N + 1]: the distribution a slot's children were drawn from, -1 = deterministic
     belief: Tensor  # [B, N + 1]: the draft's distribution to show at a slot, -1 = none
     never_accepted: Tensor  # [B, N] bool
-    origin: tuple[tuple[str, ...], ...]  # [B][N]: a short text that says how each node was drafted
+    origin: Sequence[Sequence[str]]  # [B][N]: a short text that says how each node was drafted
     drawn: Literal["none", "some", "all"] = "none"  # which slots have drawn children, among those with children
     forward_ms: tuple[float, ...] = ()  # measured time of each draft forward, if measured
 
     @property
     def nodes(self) -> int:
         return self.topology.nodes
+
+
+class ByDepth(Sequence[Sequence[str]]):
+    """The origins of nodes that are drafted by depth; read from the device only when a trace asks for them."""
+
+    def __init__(self, step: str, depth: Tensor) -> None:
+        """depth [B, N]."""
+        self._step, self._depth = step, depth
+
+    def __len__(self) -> int:
+        return len(self._depth)
+
+    def __getitem__(self, row: Any) -> Any:
+        return tuple(f"{self._step} {depth}" for depth in self._depth[row].tolist())
 
 
 @lru_cache(maxsize=64)

@@ -19,7 +19,7 @@ from draftscope.drafters.drafter import Drafter, DrafterInfo, Outcome, Parts, St
 from draftscope.drafters.heads.recurrent import EAGLE, EAGLE3, MTP, HeadRows, recurrent_head
 from draftscope.drafters.options import ChainOptions, GrownTreeOptions
 from draftscope.models.heads import RecurrentHead
-from draftscope.verify.tree import DraftTree, empty, grown
+from draftscope.verify.tree import ByDepth, DraftTree, empty, grown
 
 IMPOSSIBLE = -1e3  # log probability of a token that cannot occur
 
@@ -111,7 +111,6 @@ class _Growth:
         above = torch.where(above < 0, -1, place.gather(1, above.clamp(min=0)))
         form = grown(above, self._width, len(self._tokens))
         belief = torch.nn.functional.pad(torch.cat(self._owner, 1).gather(1, chosen), (1, 0), value=0)
-        steps = [f"{name} step {depth}" for depth in range(len(self._tokens) + 1)]
         return DraftTree(
             topology=form,
             tokens=tokens.gather(1, chosen),
@@ -119,7 +118,7 @@ class _Growth:
             proposal_row=torch.full_like(belief, -1),
             belief=belief,
             never_accepted=values.gather(1, chosen) <= IMPOSSIBLE,
-            origin=tuple(tuple(steps[depth] for depth in row) for row in form.depth[:, 1:].tolist()),
+            origin=ByDepth(f"{name} step", form.depth[:, 1:]),
         )
 
     def _grow(self, distribution: Tensor, values: Tensor, nodes: Tensor) -> None:

@@ -29,18 +29,20 @@ class PendingFeatures:
         self._chunks.append(outcome.features.gather(1, rows[:, :, None].expand(-1, -1, outcome.features.shape[2])))
         self._real.append([len(path) + 1 for path in outcome.paths])
 
-    def take(self, most: Sequence[int]) -> tuple[Tensor, Tensor, list[int]]:
-        """All rows, but at most `most[b]` of a sequence: tokens [B, R], states [B, R, F], the numbers of real rows.
+    def take(self, most: Sequence[int]) -> tuple[Tensor, Tensor, list[int], Tensor]:
+        """All rows, but at most `most[b]` of a sequence: tokens [B, R], states [B, R, F], the numbers of real rows, and
+        the same [B] on the device.
 
         Padding follows a sequence's real rows. A text that has ended may have more rows than its reader has room for.
         """
         states = self._joined()
         longest = states.shape[1]
-        tokens = [row + [0] * (longest - len(row)) for row in self._tokens]
         real = [min(len(row), room) for row, room in zip(self._tokens, most, strict=True)]
+        rows = [[*row, *[0] * (longest - len(row)), own] for row, own in zip(self._tokens, real, strict=True)]
+        given = torch.tensor(rows, dtype=torch.long, device=states.device)  # one copy to the device
         self._tokens = [[] for _ in self._tokens]
         self._chunks, self._real = [states[:, :0]], [[0] * len(states)]
-        return torch.tensor(tokens, dtype=torch.long, device=states.device).view(len(tokens), longest), states, real
+        return given[:, :longest], states, real, given[:, longest]
 
     def select_rows(self, rows: list[int]) -> None:
         """Keeps only `rows` of the batch."""

@@ -121,12 +121,11 @@ class BlockSource(Source):
         The cache keeps the features and drops the block.
         """
         assert self._pending_features is not None
-        _, states, real = self._pending_features.take(
+        _, states, real, kept = self._pending_features.take(
             [len(text) - 1 - n for text, n in zip(texts, self._rows, strict=True)]
         )
         tokens = self._head.tokens(torch.tensor([text[-1] for text in texts], device=states.device), count)
         device, (batch, fresh) = tokens.device, states.shape[:2]
-        kept = torch.tensor(real, device=device)
         inside = torch.arange(tokens.shape[1], device=device)
         offsets = torch.cat([torch.arange(fresh, device=device).expand(batch, -1), kept[:, None] + inside], 1)
         table = self._cache.table

@@ -59,8 +59,8 @@ def tree_of_ranks(
     assert all(len(own) == longest for own in paths)
     place = [{path: node for node, path in enumerate(own)} for own in paths]
     parents = [[at.get(path[:-1], -1) for path in own] for own, at in zip(paths, place, strict=True)]
-    depth = torch.tensor([[len(path) - 1 for path in own] for own in paths], device=tokens.device)
-    rank = torch.tensor([[path[-1] for path in own] for own in paths], device=tokens.device)
+    depth_and_rank = [[[len(path) - 1 for path in own] for own in paths], [[path[-1] for path in own] for own in paths]]
+    depth, rank = torch.tensor(depth_and_rank, device=tokens.device)  # one copy to the device
     flat = depth * tokens.shape[2] + rank
     belief = torch.nn.functional.pad(depth + 1, (1, 0))
     form = _topology(tuple(map(tuple, parents)), tokens.device)

@@ -36,6 +36,7 @@ class HeadRows:
         self._sampling = parts.sampling
         self._cache = head.cache(parts.batch, parts.capacity, loops)
         self._rows = [0] * parts.batch  # true pairs in the cache: row i is feature i and token i + 1
+        self._length = torch.zeros(parts.batch, dtype=torch.long, device=head.shared.embedding.device)  # the same [B]
         nothing = head.shared.embedding.new_zeros((parts.batch, 1, len(head.layers) * head.shared.hidden))
         self._ahead = head.fuse(nothing) * 0  # [B, 1, h] the output for the newest true pair
         self._pending_features: PendingFeatures | None = None
@@ -48,7 +49,7 @@ class HeadRows:
     def observe(self, outcome: Outcome) -> None:
         """Discards the drafted rows; the true pairs of the accepted path are read at the next draft."""
         assert self._pending_features is not None
-        self._cache.truncate(self._lengths(), max(self._rows))
+        self._cache.truncate(self._length, max(self._rows))
         self._pending_features.observe(outcome)
 
     def select_rows(self, rows: list[int]) -> bool:
@@ -60,6 +61,7 @@ class HeadRows:
         self._cache.select_rows(kept)
         self._pending_features.select_rows(rows)
         self._rows, self._ahead = [self._rows[row] for row in rows], self._ahead[kept]
+        self._length = self._length[kept]
         return True
 
     def first(self, texts: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
@@ -113,9 +115,10 @@ class HeadRows:
         if self._pending_features.empty:
             return None
         room = [len(text) - 1 - rows for text, rows in zip(texts, self._rows, strict=True)]  # one pair less than tokens
-        tokens, states, count = self._pending_features.take(room)
+        tokens, states, count, kept = self._pending_features.take(room)
         self._rows = [rows + more for rows, more in zip(self._rows, count, strict=True)]
-        return tokens, states, torch.tensor(count, device=tokens.device)
+        self._length = self._length + kept
+        return tokens, states, kept
 
     def _advanced(self, tokens: Tensor, states: Tensor, kept: Tensor, ahead: Tensor, bound: int) -> Tensor:
         """Reads pairs, of which the first `kept[b]` are real; returns the output for the newest one, else `ahead`."""
@@ -137,9 +140,6 @@ class HeadRows:
         mask = attention_mask(table, EVERYTHING, sees, None)
         assert isinstance(mask, Tensor)
         return position_ids, mask
-
-    def _lengths(self) -> Tensor:
-        return torch.tensor(self._rows, device=self._ahead.device)
 
     def _distribution(self, logits: Tensor) -> Tensor:
         return self._head.to_target(self._sampling.distribution(logits))

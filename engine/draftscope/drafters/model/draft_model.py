@@ -118,7 +118,7 @@ class DraftModel(Levels):
         return max(length - cached for length, cached in zip(lengths, self._cached, strict=True))
 
     def _behind(self, texts: Sequence[Sequence[int]], rows: int) -> tuple[Tensor, Tensor]:
-        """The last `rows` tokens of every text, [B, rows], and how many come before them, [B]: one copy to the device."""
+        """The last `rows` tokens of every text, [B, rows], and how many are before them, [B], in one copy."""
         given = torch.tensor([[*text[-rows:], len(text) - rows] for text in texts], device=self._device)
         return self._readable(given[:, :rows]), given[:, rows]
 
