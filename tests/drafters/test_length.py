@@ -20,7 +20,9 @@ from draftscope.drafters.length import (
     Length,
     PerSequence,
     WholeDraft,
+    lengths_of,
 )
+from draftscope.drafters.options import ChainOptions
 from draftscope.drafters.settings import Settings
 from tests.conftest import made_calibration
 
@@ -67,6 +69,17 @@ def test_the_heuristic_adds_two_and_takes_one() -> None:
         drafted(rule, 8)
         rule.observe(0)
     assert drafted(rule, 8) == 1
+
+
+@pytest.mark.parametrize(
+    ("rule", "reads"), [("confidence", False), ("heuristic", False), ("specdec++", False), ("adaedl", True)]
+)
+def test_only_the_rule_that_reads_the_entropy_has_it_computed(rule: str, reads: bool) -> None:
+    computed: list[bool] = []
+    lengths = lengths_of(ChainOptions(draft_length=rule), lambda gamma, batch: 1.0, 4, 1)
+    assert lengths is not None
+    lengths.go_on(lengths.begin(), [0.9], lambda: computed.append(True) or [0.5])
+    assert bool(computed) == reads
 
 
 def test_by_entropy_it_stops_after_a_flat_distribution() -> None:
