@@ -24,6 +24,10 @@ from tests.support.generated import ROOT, TABLES, shown
 OURS = (
     "README.md",
     "engine/README.md",
+    "engine/draftscope/decode/README.md",
+    "engine/draftscope/drafters/README.md",
+    "engine/draftscope/models/README.md",
+    "engine/draftscope/verify/README.md",
     "engine/SERVERS.md",
     "engine/METRICS.md",
     "app/README.md",

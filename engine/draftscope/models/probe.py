@@ -53,7 +53,7 @@ def probed(network: Any, name: str, digest: str = "", weights: str = "") -> Mode
         kind = network.config.get_text_config().model_type
         raise DraftscopeError(
             f"'{name}' ({kind}) gives other logits through this engine's cache than from scratch, so its output could "
-            "not be trusted; engine/README.md lists the architectures that are supported."
+            "not be trusted; engine/draftscope/models/README.md lists the architectures that are supported."
         )
     return model.with_capabilities(found)
 
