@@ -11,6 +11,7 @@ import torch
 
 from draftscope import load
 from draftscope.base.errors import DraftscopeError
+from draftscope.base.steps import last
 from draftscope.decode.lab import Lab
 from draftscope.drafters.settings import Settings
 from draftscope.measure import check as checks
@@ -66,7 +67,7 @@ def test_rounding_is_a_tie_and_no_difference(
     assert bench.rounding.bound > 0  # measured and written before any rounding is added
     assert bench.plain
     rounded(monkeypatch, shipped, most=bench.rounding.bound / 4)
-    finding: Finding = test(bench, 8) if test is greedy.end_inside_a_block else test(bench)
+    finding: Finding = last(test(bench, 8) if test is greedy.end_inside_a_block else test(bench))
     assert finding.passed, finding.detail
     assert not finding.ties or "a tie" in finding.detail
 
@@ -96,7 +97,7 @@ def test_a_tie_is_counted_and_said(shipped: Lab, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(ties, "MARGIN", 10.0)  # as if the target rounded so coarsely that its texts have ties
     bench = GreedyTest(shipped, "topk-tree", prompts=PROMPTS)
     rounded(monkeypatch, shipped, most=bench.rounding.bound / 4)
-    found = [greedy.greedy_identity(bench), greedy.ragged_batch(bench)]
+    found = [last(greedy.greedy_identity(bench)), last(greedy.ragged_batch(bench))]
     assert sum(finding.ties for finding in found) > 0
     assert all(finding.passed for finding in found), found
     said = verdict(found, exact=True)
@@ -108,7 +109,7 @@ def test_a_wrong_greedy_rule_is_caught_in_16_bits(shipped: Lab, monkeypatch: pyt
     bench = GreedyTest(shipped, drafter, prompts=PROMPTS)
     assert bench.plain
     wrong_greedy(monkeypatch)
-    finding = greedy.greedy_identity(bench)
+    finding = last(greedy.greedy_identity(bench))
     assert not finding.passed
     assert "trails the target's best" in finding.detail
 
@@ -128,7 +129,7 @@ def test_where_rounding_is_most_of_the_lead_nothing_is_called_a_tie(
         patch.setattr(Model, "forward", noisy)  # what the rounding is measured with
         assert bench.rounding.judged < 0.5
     wrong_greedy(monkeypatch)
-    assert not greedy.greedy_identity(bench).passed
+    assert not last(greedy.greedy_identity(bench)).passed
 
 
 def test_the_distribution_is_tested_where_rounding_leaves_outcomes_to_compare(shipped: Lab) -> None:

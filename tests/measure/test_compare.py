@@ -106,7 +106,8 @@ def test_a_check_says_how_long_it_still_takes(tiny: Lab, monkeypatch: pytest.Mon
     left = [event.seconds_left for event in runs if event.share >= checks.LEAST_SHARE]
     assert left[-1] == pytest.approx(0.0, abs=1e-6)
     assert all(each is not None and 0 <= each < 20 * took for each in left)
-    assert [event.doing for event in events[1:11:2]] == [test.__name__.replace("_", " ") for test in TESTS]
+    doing = dict.fromkeys(event.doing for event in events if len(event.findings) < 5 and event.doing)
+    assert list(doing) == [test.__name__.replace("_", " ") for test in TESTS]
 
 
 def test_nothing_is_computed_after_the_time_left_has_come_to_its_end(

@@ -36,7 +36,10 @@ def models() -> str:
 
 
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {  # name -> the file that shows it, and what it must be
-    "architectures": ("engine/draftscope/models/README.md", lambda: architectures.table([case.takes for case in architectures.CASES])),
+    "architectures": (
+        "engine/draftscope/models/README.md",
+        lambda: architectures.table([case.takes for case in architectures.CASES]),
+    ),
     "options": ("engine/draftscope/drafters/README.md", options_table),
     "metrics": ("engine/METRICS.md", glossary.table),
     "environment": ("app/DEPLOY.md", config.table),

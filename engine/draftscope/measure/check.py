@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from traceback import extract_tb
@@ -19,13 +20,14 @@ from typing import Literal
 from draftscope import drafters
 from draftscope.base.errors import MOST_NAMED, DraftscopeError, quoted
 from draftscope.base.settings import LOSSY
+from draftscope.base.steps import mapped
 from draftscope.decode.lab import Lab
 from draftscope.decode.start import models_of
 from draftscope.drafters.checked import keep_passed
 from draftscope.drafters.options import LengthOptions, RuleOptions
 from draftscope.drafters.settings import Settings
 from draftscope.measure.findings import FALSE_ALARM, Finding, Progress, verdict
-from draftscope.measure.greedy import PROMPTS, TESTS, GreedyTest
+from draftscope.measure.greedy import PROMPTS, TESTS, GreedySteps, GreedyTest
 from draftscope.measure.sampled import names_of_findings, run_on_active_texts
 from draftscope.trace import events
 from draftscope.verify.tree import even
@@ -137,9 +139,9 @@ def steps(
     lossy, length = like.options(RuleOptions), like.options(LengthOptions)
     passed = True
     for test in TESTS:
-        name = test.__name__.replace("_", " ")
-        yield Progress(name)
-        finding = _guarded(test, case, name)
+        now = Progress(test.__name__.replace("_", " "))
+        yield now
+        finding = yield from mapped(_guarded(test, case, now.doing), partial(_still, now))
         passed = passed and finding.passed
         yield finding
     for after, each in enumerate(rules, 1):
@@ -156,11 +158,15 @@ def steps(
         keep_passed(drafters.find(drafter), lab.target.digest)
 
 
-def _guarded(test: Callable[[GreedyTest], Finding], case: GreedyTest, name: str) -> Finding:
-    """The test's finding; an exception of the engine is one too. Where the first test is refused, the question was
-    wrong, not the engine: DraftscopeError."""
+def _still(now: Progress, _: None) -> Progress:
+    return now
+
+
+def _guarded(test: Callable[[GreedyTest], GreedySteps], case: GreedyTest, name: str) -> GreedySteps:
+    """The test's steps and its finding; an exception of the engine is one too. Where the first test is refused, the
+    question was wrong, not the engine: DraftscopeError."""
     try:
-        return test(case)
+        return (yield from test(case))
     except Exception as error:
         if isinstance(error, DraftscopeError) and test is TESTS[0]:
             raise

@@ -1,4 +1,7 @@
-"""Tests of a drafter at temperature 0: it must write plain's text, whatever it drafts. It may part at a tie only."""
+"""Tests of a drafter at temperature 0: it must write plain's text, whatever it drafts. It may part at a tie only.
+
+Each test goes in steps of a decoded text, so that others may take their turn in between.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from draftscope import drafters
+from draftscope.base.steps import Steps
 from draftscope.decode.lab import Lab
 from draftscope.drafters.settings import Settings
 from draftscope.measure.findings import Finding
@@ -55,12 +59,16 @@ class GreedyTest:
         return f"{sentence}; from there a token trails the target's best by {parting.behind:.3g}"
 
 
-def greedy_identity(case: GreedyTest) -> Finding:
+GreedySteps = Steps[None, Finding]
+
+
+def greedy_identity(case: GreedyTest) -> GreedySteps:
     """At temperature 0 the drafter must write plain's tokens. A text may part from plain's at a tie only."""
     name, partings = "greedy identity", []
     equal, total = 0, sum(map(len, case.plain))
     for prompt, plain in zip(case.prompts, case.plain, strict=True):
         found = case.greedy(prompt, case.drafter, case.tokens)
+        yield None
         equal += _common(plain, found)
         if found == plain:
             continue
@@ -75,10 +83,11 @@ def greedy_identity(case: GreedyTest) -> Finding:
     return Finding(name, True, _with_ties(detail, partings, case), total, ties=len(partings))
 
 
-def one_forward_a_round(case: GreedyTest) -> Finding:
+def one_forward_a_round(case: GreedyTest) -> GreedySteps:
     """The target must run once per round, after the prefill."""
     with case.lab.target.counter.widths() as ran:
         run = case.lab.decode(case.prompts[0], case.drafter, max_new_tokens=24, seed=case.seed)
+    yield None
     widths = [event.width for event in run.round_events]
     before = len(ran) - len(widths)  # forwards of the prefill, several for a long prompt
     detail = f"{len(ran)} forwards: {len(widths)} rounds and the prefill"
@@ -86,13 +95,14 @@ def one_forward_a_round(case: GreedyTest) -> Finding:
     return Finding("one forward a round", read and ran[before:] == widths, detail, len(ran))
 
 
-def end_inside_a_block(case: GreedyTest, tokens: int = 24) -> Finding:
+def end_inside_a_block(case: GreedyTest, tokens: int = 24) -> GreedySteps:
     """An end of text must end the text there, also inside an accepted block. Before it, a text may part at a tie."""
     prompt, free = case.prompts[0], case.greedy(case.prompts[0], case.drafter, tokens)
     wrong, partings = [], []
     for place, end in enumerate(free):
         expected = free[: free.index(end) + 1]
         found = case.greedy(prompt, case.drafter, tokens, ends=[end])
+        yield None
         if found == expected:
             continue
         parting = case.parting(prompt, expected, found)
@@ -110,7 +120,7 @@ def end_inside_a_block(case: GreedyTest, tokens: int = 24) -> Finding:
     return Finding("end inside a block", not wrong, detail, len(free), ties=len(partings))
 
 
-def begun_again(case: GreedyTest) -> Finding:
+def begun_again(case: GreedyTest) -> GreedySteps:
     """A cancelled run must not change what the next run writes.
 
     Tested at temperature 0 if the drafter depends on measured times, since a seed then repeats no sampled text. Two
@@ -121,6 +131,7 @@ def begun_again(case: GreedyTest) -> Finding:
         drafter=case.drafter, temperature=0.0 if by_clock else 1.0, max_new_tokens=24, seed=case.seed
     )
     undisturbed = _written(case.lab, case.prompts[0], settings)
+    yield None
     next(case.lab.session(case.prompts[1], settings, record=False).steps())
     again = _written(case.lab, case.prompts[0], settings)
     if again != undisturbed and by_clock:
@@ -132,7 +143,7 @@ def begun_again(case: GreedyTest) -> Finding:
     return Finding(name, same, f"{len(undisturbed)} tokens {'equal' if same else 'differ'} after a cancelled run", 1)
 
 
-def ragged_batch(case: GreedyTest) -> Finding:
+def ragged_batch(case: GreedyTest) -> GreedySteps:
     """Unequal texts decoded together must get the same tokens as each alone, except at a tie."""
     lab, name, partings = case.lab, "ragged batch", []
     if not lab.batches:
@@ -141,11 +152,11 @@ def ragged_batch(case: GreedyTest) -> Finding:
     encoded = [lab.encode(prompt) for prompt in case.prompts]
     together = lab.session_of(encoded, settings, tuple(range(len(encoded))), ends=False)
     for _ in together.steps():
-        pass
+        yield None
     for b, prompt in enumerate(case.prompts):
         alone = lab.session_of([encoded[b]], settings, (b,), ends=False)
         for _ in alone.steps():
-            pass
+            yield None
         parting = case.parting(prompt, alone.transcripts[0].tokens, together.transcripts[b].tokens)
         if parting is not None:
             partings.append(case.where_and_why(prompt, parting))

@@ -91,7 +91,7 @@ def ties(lab: Lab, names: Sequence[str], end: float) -> Iterator[GpuRow]:
     """The greedy test in the pair's own precision: how many texts part from plain's, and whether at ties."""
     first = GreedyTest(lab, "plain")
     for name in until(end, names):
-        finding = greedy_identity(replace(first, drafter=name))
+        finding = last(greedy_identity(replace(first, drafter=name)))
         yield {"drafter": name, "wrong": not finding.passed, "ties": finding.ties, "detail": finding.detail}
 
 
