@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as jsonlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -60,7 +60,6 @@ def check(
     from draftscope import drafters
     from draftscope.drafters.settings import Settings
     from draftscope.measure.check import check as run_check
-    from draftscope.measure.findings import verdict
     from draftscope.measure.greedy import PROMPTS
 
     load, name = options.models(loading, drafter)
@@ -70,25 +69,28 @@ def check(
     if draft_length and "draft_length" not in drafters.find(name).uses:
         raise DraftscopeError(f"--draft-length {draft_length}: '{name}' has no choice of length; leave it out.")
     info = drafters.find(name)
-    exact = info.exact_with(chosen)
     texts = _texts(prompts)
     lab = options.load(load)
     with _shown(json) as (show, watch):
         found = run_check(lab, name, samples, seed, watch, rule, chosen, texts or PROMPTS)
         findings = [show(finding) for finding in found]
+    return _concluded(name, findings, info.exact_with(chosen), not info.source, json)
+
+
+def _concluded(name: str, findings: Sequence[Finding], exact: bool, proved: bool, json: bool) -> ExitCode:
+    """Prints the verdict, as JSON with the findings. The exit code says it too."""
+    from draftscope.measure.findings import verdict
+
     passed = all(finding.passed for finding in findings)
     undecided = passed and any(finding.undecided for finding in findings)
-    conclusion = verdict(findings, exact, proved=not info.source)
+    conclusion = verdict(findings, exact, proved)
     if json:
-        rows = [asdict(finding) for finding in findings]
-        told = {
-            "drafter": name,
-            "exact": exact,
-            "passed": passed,
-            "undecided": undecided,
-            "ties": sum(each.ties for each in findings),
-        }
-        print(jsonlib.dumps({**told, "verdict": conclusion, "findings": rows}))
+        result = {
+            "drafter": name, "exact": exact, "passed": passed, "undecided": undecided,
+            "ties": sum(finding.ties for finding in findings), "verdict": conclusion,
+            "findings": [asdict(finding) for finding in findings],
+        }  # fmt: skip
+        print(jsonlib.dumps(result))
     else:
         print(conclusion)
     return ExitCode.UNDECIDED if undecided else ExitCode.OK if passed else ExitCode.FAILED
