@@ -92,7 +92,7 @@ def test_a_list_is_decoded_as_its_prompts_are_whatever_the_batch(
     alone = [engine.decode(prompt, drafter, **settings) for prompt in PROMPTS]
     assert capsys.readouterr().err == ""
     traces = [engine.decode(PROMPTS, drafter, batch=batch, **settings) for batch in (1, 3, 16)]
-    assert "4/4" in capsys.readouterr().err  # the bar
+    assert "/4 [" in capsys.readouterr().err  # the bar
     ids = [[run.token_ids for run in trace] for trace in traces]
     assert ids[0] == ids[1] == ids[2]
     assert (ids[0] == [run.token_ids for run in alone]) == (temperature == 0)

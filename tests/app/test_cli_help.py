@@ -138,7 +138,9 @@ def test_exit_codes_are_listed_once() -> None:
         path.name
         for folder in ("engine/draftscope", "app/draftscope_app")
         for path in (root / folder).rglob("*.py")
-        if any(isinstance(n, ast.Constant) and n.value == 130 for n in ast.walk(ast.parse(path.read_text("utf-8"))))
+        if any(
+            isinstance(n, ast.Constant) and str(n.value) == "130" for n in ast.walk(ast.parse(path.read_text("utf-8")))
+        )
     ]
     assert found == ["exit_codes.py"]
 

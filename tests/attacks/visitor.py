@@ -9,6 +9,8 @@ from typing import Any
 
 import httpx
 
+from draftscope_app.engine.worker import IN_TURNS
+
 RUN_S = 900.0  # more than any run here may take
 
 
@@ -37,7 +39,7 @@ class Visitor:
         """Presses Run and passes on what is told, to the end. Raises `RuntimeError` for a sentence of the server."""
         await self.press_run()
         async for delta in self.deltas():
-            if delta.get("note"):
+            if delta.get("note", IN_TURNS) != IN_TURNS and delta["note"]:
                 raise RuntimeError(delta["note"])
             for event in delta.get("ev", []):
                 yield event

@@ -124,7 +124,7 @@ def test_the_check_is_asked_for_told_and_cancelled(visit: Any) -> None:
     started(page, "Check this pair and drafter")
     page.until("e => e.checked.running && e.checked.answer.ev.length > 0")
     page.painted()
-    assert re.search(r"\d of 8 tests", page.text(".check .stated"))
+    assert re.search(r"\d of 9 tests", page.text(".check .stated"))
     page.element.locator(".check").get_by_role("button", name="Cancel").click()
     page.until("e => !e.checked.running")
     page.painted()

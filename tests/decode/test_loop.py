@@ -17,8 +17,9 @@ from transformers import GenerationConfig, GPT2Config, GPT2LMHeadModel
 
 from draftscope import DraftscopeError
 from draftscope.base import cores
-from draftscope.base.steps import said
+from draftscope.base.steps import Together, said
 from draftscope.base.text import Ending, Transcript
+from draftscope.decode.calibrate import quick_curve
 from draftscope.decode.lab import Lab, Run
 from draftscope.decode.race import race, solo_runs, verify_costs
 from draftscope.decode.session import Step
@@ -363,7 +364,7 @@ def test_v_by_rows_belongs_to_the_drafting_lane_and_can_be_cancelled(
     pair: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("DRAFTSCOPE_CACHE", str(tmp_path))
-    monkeypatch.setattr(pair, "_curve", None)
+    monkeypatch.setattr(pair, "_curve", Together(lambda: quick_curve(pair)))
     both = {"plain": Settings.of(drafter="plain"), "fast": Settings.of()}
     assert not list(said(verify_costs(pair, both, cancelled=lambda: True)))
     assert not list(verify_costs(pair, {"plain": both["plain"]}))

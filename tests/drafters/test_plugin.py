@@ -4,6 +4,7 @@ ones, which must end nothing else."""
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -173,7 +174,7 @@ def test_a_file_is_given_by_its_name(pair: Lab, tmp_path: Path, capsys: pytest.C
 
 
 def test_the_command_line_knows_a_files_drafter_and_its_options(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its option is refused by its range, which no command knows before the file is read."""
     options = (
@@ -182,6 +183,7 @@ def test_the_command_line_knows_a_files_drafter_and_its_options(
     )
     code = f"import draftscope\nfrom pydantic import Field\n{readme_code()}\n{options}"
     (tmp_path / "mine.py").write_text(code, encoding="utf-8")
+    monkeypatch.delitem(sys.modules, "draftscope_app.cli.commands.decode", raising=False)  # as in a fresh process
     assert main(["decode", "ab", f"--drafter={tmp_path / 'mine.py'}:Bigram", "--seen-least", "10"]) == 2
     assert "seen_least = 10: should be less than or equal to 9." in capsys.readouterr().err
 

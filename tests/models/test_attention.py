@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 import torch
-from draftscope.models.architectures import CASES, Case, network
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -33,6 +32,7 @@ from draftscope.models.probe import probed
 from draftscope.verify.tree import Topology, chain, topology
 from tests.conftest import byte_tokenizer, made_calibration, random_heads, random_llama
 from tests.decode.test_loop import DRAFTERS
+from tests.programs.architectures import CASES, Case, network
 from tests.support.tape import Recorder
 
 TREES = {"one row": chain(0, 2), "chain": chain(4, 2), "tree": topology([[-1, 0, -1, 2, 3], [-1, -1, -1, 0, 0]])}

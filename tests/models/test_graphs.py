@@ -168,7 +168,7 @@ def test_a_loop_of_a_head_is_one_graph(pair: Lab, drafter: str, prompts: list[li
         before = recorder.replayed
         one = written(lab, settings, prompts)
         assert_same(one, written(pair, settings, prompts))
-        assert len(one[1]) - 4 <= recorder.replayed - before
+        assert len(one[1]) - 8 <= recorder.replayed - before  # four shapes, each recorded when it comes again
     assert head.network.graphs is not None and not head.network.graphs.only_forwards
 
 

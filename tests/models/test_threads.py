@@ -138,7 +138,7 @@ def test_options_of_load_are_declared_once() -> None:
     arguments = {name: given.default for name, given in signature(draftscope.load).parameters.items()}
     declared = {field.name: field.default for field in fields(LoadSettings)}
     assert arguments == declared | {"progress": False}
-    with pytest.raises(TypeError, match="'thread'"):
+    with pytest.raises(DraftscopeError, match="'thread'; did you mean 'threads'"):
         draftscope.load(thread=1)
 
 

@@ -202,18 +202,14 @@ def test_the_copied_link_is_the_spaces_and_opens_the_same_settings(visit: Any) -
     assert any(named.items() <= query.items() for query in queries), queries
 
 
-def test_the_place_in_the_queue_is_seen_and_one_more_is_refused(visit: Any) -> None:
+def test_one_run_more_than_the_server_takes_is_refused(visit: Any) -> None:
+    """Runs in steps hold their places without decoding."""
     first, second, third = (visit("max_new_tokens=512&temperature=1&drafter=plain") for _ in range(3))
     for page in (first, second, third):
         page.ready()
-    first.page.click("#ds-run")
-    first.until("e => e.store.source === 'live' && e.state === 'running'")
-    second.page.click("#ds-run")
-    second.until("e => e.state === 'queued' && e.place === 1")
-    second.until("e => /1 ahead of you/.test(e.shadowRoot.querySelector('.meta').textContent)")
-    second.ask("e => e.transport.seek(0)")  # the recorded run is alive meanwhile
-    second.ask("e => e.transport.play()")
-    second.until("e => e.store.source === 'recorded' && e.transport.now > 0")
+    for page in (first, second):
+        page.page.click("#ds-step")
+        page.until("e => e.store.source === 'live' && e.state === 'stepping'")
     third.page.click("#ds-run")
     third.until("e => /2 runs are decoded or waiting here/.test(e.message.text.textContent)")
     assert third.text(".badge") == "recorded"

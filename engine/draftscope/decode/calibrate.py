@@ -45,6 +45,7 @@ ERROR_OF_MEDIAN = 1.2533 / 1.349  # its standard error, in interquartile ranges 
 QUICK = 17  # the widest forward of a curve that is measured while somebody waits
 TOGETHER = {1: 24, 16: 8}  # batch size -> rounds in which drafting is measured
 LONGEST = 1.0  # seconds after which no more rounds are measured
+TURN = 8  # rounds, after which others may take theirs
 WARM = 2  # rounds of warm-up
 STAGES = ("accept", "commit", "host")
 COPIED = {"cpu": 1 << 29, "cuda": 1 << 31}  # bytes, to measure the rate of a copy
@@ -202,8 +203,12 @@ def _rounds(pair: LoadedPair) -> Steps[None, StageTimes]:
         for name in (PLAIN, *_drafting(pair)):
             for gamma in (0,) if name == PLAIN else GAMMAS if batch == 1 else GAMMAS[:: len(GAMMAS) - 1]:
                 yield None
+                stages = []
                 steps = _first(_steps(pair, name, batch, gamma, most), most if repeat else WARM)
-                stages = [step.stages for step in steps if step.tree.topology.height == gamma]
+                for count, step in enumerate(steps, 1):
+                    stages += [step.stages] if step.tree.topology.height == gamma else []
+                    if count % TURN == 0:
+                        yield None
                 if repeat:  # the first pass warms up
                     found[name, batch, gamma] = stages
     return found
