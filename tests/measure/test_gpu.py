@@ -17,6 +17,7 @@ from draftscope.decode.lab import Lab
 from draftscope.measure.findings import Finding
 from draftscope.measure.gpu import __main__ as gpu
 from draftscope.measure.gpu import kernels, sections
+from draftscope.measure.greedy import GreedySteps
 from draftscope.models.files import memory
 from draftscope.models.forward import ballast
 from draftscope.models.forward.ballast import BallastShape, pair_of
@@ -175,7 +176,12 @@ def test_a_tie_in_float32_is_wrong(pair: Lab, monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_tie_in_16_bits_is_counted_and_right(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     found = iter([Finding("greedy identity", True, "parts", ties=2), Finding("greedy identity", False, "wrong")])
-    monkeypatch.setattr(sections, "greedy_identity", lambda case: next(found))
+
+    def greedy_identity(_: object) -> GreedySteps:
+        yield None
+        return next(found)
+
+    monkeypatch.setattr(sections, "greedy_identity", greedy_identity)
     rows = list(sections.ties(pair, ["draft", "ngram"], monotonic() + 60))
     assert [(row["wrong"], row["ties"]) for row in rows] == [(False, 2), (True, 0)]
 
