@@ -119,7 +119,7 @@ def test_stop_ends_the_solo_runs_too(engine: EngineProcess) -> None:
     assert not seen.sentences
 
 
-def test_two_visitors_take_turns_and_races_go_before_solo_runs(engine: EngineProcess) -> None:
+def test_a_visitors_races_go_in_order_and_before_solo_runs(engine: EngineProcess) -> None:
     order: list[tuple[str, str]] = []
     first, second = Seen(engine.run(job(tokens=40, solo=2))), Seen(engine.run(job(tokens=40)))
     places = [engine.place(second.handle)]
@@ -131,7 +131,7 @@ def test_two_visitors_take_turns_and_races_go_before_solo_runs(engine: EnginePro
     assert places[0] == 1
     rounds = [name for name, kind in order if kind == "round"]
     assert rounds == sorted(rounds)  # every round of the first before any of the second
-    assert order[-1] == ("first", "verify_costs")
+    assert ("first", "verify_costs") in order[order.index(("second", "round")) :]  # solo work waits for races
     assert set(second.ends.values()) <= {"length", "eos"}
 
 
