@@ -166,3 +166,12 @@ def test_the_place_in_the_queue_counts_turns() -> None:
     calls = {f"r{number}": CALLER for number in range(80)}
     askers = calls | {"mine": VISITOR, "next": VISITOR, "other": OTHER}
     assert [turns_before(name, askers) for name in ("r0", "r3", "mine", "next", "other", "gone")] == [0, 3, 1, 2, 2, 0]
+
+
+def test_a_run_that_has_raced_leaves_the_turn_to_a_race_that_waits() -> None:
+    """Its whole solo runs began within its turn, while the race of another visitor waited."""
+    engine = Engine()
+    first, second = engine.add(Fake(CALLER, 4)), engine.add(Fake(VISITOR, 2))
+    assert engine.round() is first
+    first.measures = True
+    assert [engine.round(), engine.round(), engine.round()] == [second, second, first]

@@ -49,19 +49,25 @@ class Turns(Generic[Run]):
         self._clock = clock
         self._order: dict[str, dict[Asker, None]] = {}  # visitors by address; who had no turn for longest is first
         self._current: Run | None = None
-        self._began = 0.0
+        self._began, self._measures = 0.0, False  # of the current turn
         self._races = 0  # turns of races since a measurement that waits had one
 
     def next(self, runs: Collection[Run]) -> Run | None:
         """The one of `runs`, which are in order of arrival, that goes on now; None if none can."""
         self._know(runs)
         able = _able(runs)
-        if any(run is self._current for run in able) and self._clock() - self._began < TURN_S:
+        if any(run is self._current for run in able) and not self._over():
             return self._current
         if self._current is not None:
             self._passes(self._current.asker)
         self._current, self._began = self._chosen(able), self._clock()
+        self._measures = self._current is not None and self._current.measures
         return self._current
+
+    def _over(self) -> bool:
+        """A turn is over when its time is, or when the run has raced and now measures: races that wait come first."""
+        measures = self._current is not None and self._current.measures
+        return measures != self._measures or self._clock() - self._began >= TURN_S
 
     def _know(self, runs: Collection[Run]) -> None:
         """New visitors go to the end of the order, and those who have left lose their place."""
