@@ -14,7 +14,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from draftscope.base.costs import Calibration, Drafting, Machine, MeasuredFor, Verify
 from draftscope.decode import calibrate, load
-from draftscope.decode.lab import Lab, NamedHead
+from draftscope.decode.engine import DecodingEngine, NamedHead
 from draftscope.decode.load import choose_threads
 from draftscope.measure.bench import limit
 from draftscope.models.heads import (
@@ -181,24 +181,24 @@ def random_heads(target: Model, selection: tuple[int, ...]) -> dict[str, NamedHe
 
 
 @pytest.fixture(scope="session")
-def tiny() -> Lab:
+def tiny() -> DecodingEngine:
     """A pair over five tokens whose joint distributions can be enumerated. No token ends a text."""
     target = probed(random_llama(1, 5), "tiny-target")
     draft = probed(random_llama(2, 5, layers=1, hidden=16), "tiny-draft")
-    lab = Lab(target, draft, letters(5), random_heads(target, (0, 1, 3, 4)))
-    lab.eos = frozenset()
-    lab.calibration = made_calibration()
-    return lab
+    engine = DecodingEngine(target, draft, letters(5), random_heads(target, (0, 1, 3, 4)))
+    engine.eos = frozenset()
+    engine.calibration = made_calibration()
+    return engine
 
 
 @pytest.fixture(scope="session")
-def pair() -> Lab:
+def pair() -> DecodingEngine:
     """A random pair over bytes: tokens are bytes, so texts are often not UTF-8."""
     target = probed(random_llama(3, 258), "byte-target")
     draft = probed(random_llama(4, 258, layers=1, hidden=16), "byte-draft")
-    lab = Lab(target, draft, byte_tokenizer(), random_heads(target, tuple(range(0, 258, 2))))
-    lab.calibration = made_calibration()
-    return lab
+    engine = DecodingEngine(target, draft, byte_tokenizer(), random_heads(target, tuple(range(0, 258, 2))))
+    engine.calibration = made_calibration()
+    return engine
 
 
 @pytest.fixture(scope="session")

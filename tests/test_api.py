@@ -19,7 +19,7 @@ from draftscope import DraftscopeError, Engine, Report, Trace
 from draftscope.base import costs
 from draftscope.base.costs import PLAIN
 from draftscope.decode import calibrate
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import SettingValues, known_settings
 from draftscope.measure.paired_runs import DrafterRun, paired_table
 from tests.conftest import made_calibration
@@ -35,7 +35,7 @@ SHORT: dict[str, Any] = {"max_new_tokens": 12}
 
 
 @pytest.fixture(scope="module")
-def engine(pair: Lab) -> Engine:
+def engine(pair: DecodingEngine) -> Engine:
     return Engine(pair.target, pair.draft, pair.tokenizer)
 
 
@@ -224,7 +224,7 @@ def test_everything_exported_says_what_it_is() -> None:
         assert name.startswith("_") or inspect.getdoc(method), name
 
 
-def test_a_run_without_a_drafters_name_takes_what_is_loaded(pair: Lab) -> None:
+def test_a_run_without_a_drafters_name_takes_what_is_loaded(pair: DecodingEngine) -> None:
     alone = Engine(pair.target, None, pair.tokenizer)
     assert alone.decode("hello", **SHORT).start.drafter == "ngram"
     assert Engine(pair.target, pair.draft, pair.tokenizer).decode("hello", **SHORT).start.drafter == "draft"

@@ -14,7 +14,7 @@ import pytest
 
 import draftscope
 from draftscope.base.markdown import one_line
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.registry import OWN
 from draftscope.measure.bench.rows import BenchRow
 from draftscope_app.cli.exit_codes import ExitCode
@@ -212,7 +212,7 @@ def test_every_room_is_listed_in_the_order_that_imports_keep(file: str, package:
 
 
 def test_the_readmes_snippet_runs(
-    pair: Lab, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(draftscope, "load", lambda: pair)
     snippet = re.search(r"```python\n(.*?)```", text("README.md"), re.DOTALL)

@@ -19,7 +19,7 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.base.prompts import Prompt
 from draftscope.base.steps import last, said
 from draftscope.decode.availability import default_drafter
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.load import LoadCall, loaded, taking
 from draftscope.decode.prompt import AnyPrompt, listed_prompts
 from draftscope.drafters import AnyDrafter
@@ -49,7 +49,7 @@ class Report:
         return f"<p style='white-space: pre-wrap'>{escape(self.summary)}</p>{table}"
 
 
-class Engine(Lab):
+class Engine(DecodingEngine):
     """Loaded models that decode, and measure what they do. Made by `draftscope.load`; `close` it, or use it in a `with`
     statement, to give back the number of threads that `load` changed.
 
@@ -74,7 +74,7 @@ class Engine(Lab):
         from draftscope.decode.race import race, solo_runs
 
         lanes = self._lanes([PLAIN, *(drafters or [default_drafter(self)])], settings)
-        runs = [self.session(prompt, chosen, lane=name) for name, chosen in lanes.items()]
+        runs = [self.start(prompt, chosen, lane=name) for name, chosen in lanes.items()]
         return Trace((*race(runs), *said(solo_runs(self, prompt, lanes, repeats=repeats))))
 
     @takes_settings

@@ -14,7 +14,7 @@ from draftscope.advise.question import Question
 from draftscope.advise.regret import GRID_SHAPES, AdviceChooser, chosen, grid_candidates, summary
 from draftscope.advise.report import AdviceReport
 from draftscope.advise.verdict import Measured, Verdict
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters import find
 from draftscope.measure.bench.runner import BenchRun
 from draftscope.measure.bench.statistics import Interval
@@ -44,7 +44,7 @@ class ReportOfOne:
     ],
 )
 def test_what_is_not_turned_on_counts_as_plain(
-    pair: Lab, verdict: Verdict, label: Any, predicted: float | None, proven: float | None
+    pair: DecodingEngine, verdict: Verdict, label: Any, predicted: float | None, proven: float | None
 ) -> None:
     report: AdviceReport = ReportOfOne(verdict)  # type: ignore[assignment]
     found = chosen(pair, report)
@@ -52,7 +52,7 @@ def test_what_is_not_turned_on_counts_as_plain(
     assert found.facts == {"verdict": str(verdict), "predicted": predicted, "proven": proven}
 
 
-def test_texts_that_loop_do_not_count_unless_all_do(pair: Lab) -> None:
+def test_texts_that_loop_do_not_count_unless_all_do(pair: DecodingEngine) -> None:
     def pairs(seconds: float, ids: list[int], number: int) -> tuple[BenchRun, BenchRun]:
         case = Case("code", number, ((1, 2),), 0.0)
         return BenchRun(DRAFT.label, case, 0, seconds, [ids]), BenchRun(PLAIN, case, 0, 1.0, [ids])
@@ -84,7 +84,7 @@ def test_the_grid_has_chains_trees_and_drafters_that_choose() -> None:
 
 
 def test_the_command_saves_a_row_for_every_cell(
-    pair: Lab, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     instead_of_loading(monkeypatch, pair)
     cli = command_line(capsys, "advice-regret")

@@ -24,7 +24,7 @@ from draftscope.advise.verdict import Verdict
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.prompts import Prompt, shipped
 from draftscope.base.steps import Cancelled
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters import find
 from draftscope.drafters.settings import Settings
 from draftscope.measure.bench.rounds import Rounds
@@ -56,16 +56,16 @@ def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
 # probing
 
 
-def accepted_in_rounds(lab: Lab, gamma: int, like: Observed) -> list[int]:
+def accepted_in_rounds(engine: DecodingEngine, gamma: int, like: Observed) -> list[int]:
     """Tokens accepted in each of as many rounds of a chain that was run."""
     settings = Settings.of(drafter="draft", gamma=gamma, max_new_tokens=80)
-    session = lab.session_of([[0, 1, 2]], settings, (0,), ends=False)
+    session = engine.start_batch([[0, 1, 2]], settings, (0,), ends=False)
     session.prefill()
     return [len(step.paths[0]) for step in islice(session.steps(), len(like.prompts[0].accepted))]
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_smaller_sizes_follow_from_the_same_rounds(tiny: Lab, temperature: float) -> None:
+def test_smaller_sizes_follow_from_the_same_rounds(tiny: DecodingEngine, temperature: float) -> None:
     cases = [Case("k", number, ((0, 1, 2),), temperature) for number in range(2)]
     found, notes = finished(probe(tiny, cases, [find("draft"), find("sampled-tree")], 40, 60.0, lambda probed: {}))
     chains = {each.gamma: own for each, own in found["draft"].observed.items()}
@@ -81,7 +81,7 @@ def test_smaller_sizes_follow_from_the_same_rounds(tiny: Lab, temperature: float
     assert (trees[2, 1].nodes == 4).all() and trees[2, 1].tau <= trees[3, 2, 1, 1].tau
 
 
-def test_a_drafter_that_fails_is_left_out_and_said(tiny: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_drafter_that_fails_is_left_out_and_said(tiny: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise DraftscopeError("no luck")
 
@@ -92,7 +92,7 @@ def test_a_drafter_that_fails_is_left_out_and_said(tiny: Lab, monkeypatch: pytes
     assert notes == ["ngram was left out: no luck"]
 
 
-def test_those_far_behind_are_not_run_on_every_prompt(tiny: Lab) -> None:
+def test_those_far_behind_are_not_run_on_every_prompt(tiny: DecodingEngine) -> None:
     cases = [Case("k", number, ((0, 1, 2),), 0.0) for number in range(4)]
     found, _ = finished(
         probe(tiny, cases, [find("draft"), find("ngram")], 12, 60.0, lambda probed: {"draft": 1.5, "ngram": 0.4})
@@ -100,7 +100,7 @@ def test_those_far_behind_are_not_run_on_every_prompt(tiny: Lab) -> None:
     assert "ngram" not in found and len(found["draft"].ids) == len(found["plain"].ids) == 4
 
 
-def test_costs_agree_with_the_rounds_that_were_probed(tiny: Lab) -> None:
+def test_costs_agree_with_the_rounds_that_were_probed(tiny: DecodingEngine) -> None:
     found, _ = finished(probe(tiny, [Case("k", 0, ((0, 1, 2),), 0.0)], [find("draft")], 40, 60.0, lambda probed: {}))
     costs = fitted(made_calibration(), found, 100)
     run, ms = found["draft"], {name: Rounds.joined(own.rounds).round_ms for name, own in found.items()}
@@ -143,7 +143,7 @@ def test_a_smaller_size_never_costs_more_than_a_larger_one() -> None:
     assert costs.ms("draft", 1, 1, 1) == pytest.approx(11) == costs.ms("draft", 8, 8, 1)
 
 
-def test_it_says_how_far_it_is_and_can_be_stopped(pair: Lab) -> None:
+def test_it_says_how_far_it_is_and_can_be_stopped(pair: DecodingEngine) -> None:
     question = Question(length=12, seconds=1.0, temperature=1.0)
     said = list(advising(pair, question, TEXTS, ["ngram"]))
     assert list(dict.fromkeys(each.stage for each in said)) == list(Stage)
@@ -161,7 +161,7 @@ def test_it_says_how_far_it_is_and_can_be_stopped(pair: Lab) -> None:
     assert calls == 31
 
 
-def test_only_what_a_server_could_run_is_compared_unless_it_is_named(pair: Lab) -> None:
+def test_only_what_a_server_could_run_is_compared_unless_it_is_named(pair: DecodingEngine) -> None:
     names = [info.name for info in able(pair)]
     assert "ngram" in names and "suffix" in names and "draft" in names
     assert not {"plain", "oracle", "bandit", "typed", "slem"} & set(names)
@@ -169,7 +169,7 @@ def test_only_what_a_server_could_run_is_compared_unless_it_is_named(pair: Lab) 
     with pytest.raises(DraftscopeError, match="compared with plain decoding"):
         able(pair, ["plain"])
     with pytest.raises(DraftscopeError, match="cascade"):
-        able(Lab(pair.target, None, pair.tokenizer), ["cascade"])
+        able(DecodingEngine(pair.target, None, pair.tokenizer), ["cascade"])
 
 
 # proof
@@ -240,7 +240,7 @@ def test_a_noisy_machine_is_said_with_the_share_of_other_processes() -> None:
 
 
 def test_the_command_decides_and_writes_a_page(
-    cli: Cli, pair: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    cli: Cli, pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     instead_of_loading(monkeypatch, pair)
     page = tmp_path / "advice.html"
@@ -262,17 +262,17 @@ def test_the_command_decides_and_writes_a_page(
 
 
 def test_a_chat_model_is_asked_questions_unless_prompts_are_given(
-    cli: Cli, pair: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    cli: Cli, pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     asked: list[dict[str, list[Prompt]]] = []
 
-    def stop(_lab: Lab, _question: Question, prompts: dict[str, list[Prompt]], *_: object) -> None:
+    def stop(_lab: DecodingEngine, _question: Question, prompts: dict[str, list[Prompt]], *_: object) -> None:
         asked.append(prompts)
         raise DraftscopeError("that is enough")
 
     instead_of_loading(monkeypatch, pair)
     monkeypatch.setattr("draftscope.advise.advise.advise", stop)
-    monkeypatch.setattr("draftscope_app.engine.status.chats", lambda lab: lab is pair)
+    monkeypatch.setattr("draftscope_app.engine.status.chats", lambda engine: engine is pair)
     own = tmp_path / "own.jsonl"
     own.write_text('{"prompt": "mine", "kind": "code"}\n', encoding="utf-8")
     for arguments in (("--kind", "code"), ("--prompts", own)):
@@ -281,8 +281,8 @@ def test_a_chat_model_is_asked_questions_unless_prompts_are_given(
     assert asked == [{"code": questions}, {"code": [Prompt("code", "mine")]}]
 
 
-def test_without_a_trained_drafter_it_says_how_to_train_one(pair: Lab) -> None:
-    alone = Lab(pair.target, None, pair.tokenizer)
+def test_without_a_trained_drafter_it_says_how_to_train_one(pair: DecodingEngine) -> None:
+    alone = DecodingEngine(pair.target, None, pair.tokenizer)
     alone.calibration = made_calibration()
     question = Question(length=12, seconds=1.0, temperature=1.0)
     found = advise(alone, question, TEXTS, ["ngram"])
@@ -290,13 +290,15 @@ def test_without_a_trained_drafter_it_says_how_to_train_one(pair: Lab) -> None:
     assert found.chosen.candidate.drafter == "ngram"
 
 
-def test_models_that_decode_one_sequence_refuse_several_readers(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Lab, "batches", False)
+def test_models_that_decode_one_sequence_refuse_several_readers(
+    pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(DecodingEngine, "batches", False)
     with pytest.raises(DraftscopeError, match="concurrency = 2"):
         advise(pair, Question(concurrency=2), TEXTS, ["ngram"])
 
 
-def test_one_prompt_says_what_it_cannot_tell(pair: Lab) -> None:
+def test_one_prompt_says_what_it_cannot_tell(pair: DecodingEngine) -> None:
     found = advise(pair, Question(length=12, seconds=1.0, temperature=1.0), {"k": TEXTS["letters"][:1]}, ["ngram"])
     assert "does not tell how other texts would fare" in found.sentences[-1]
 
@@ -370,16 +372,18 @@ def test_typed_values_need_no_model(cli: Cli, monkeypatch: pytest.MonkeyPatch, t
     assert "Nothing" not in (tmp_path / "plan.html").read_text(encoding="utf-8")
 
 
-def test_typed_acceptance_with_this_machines_costs(cli: Cli, pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_typed_acceptance_with_this_machines_costs(
+    cli: Cli, pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     instead_of_loading(monkeypatch, pair)
     done = cli("--alpha", ".8", "--concurrency", "4")
     assert done.code == 0 and "at 4 readers (modelled, not run)" in done.out
 
 
 def test_the_embedded_pair_end_to_end(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    with draftscope.load(threads=1) as lab:
-        lab.calibration = made_calibration()
-        instead_of_loading(monkeypatch, lab)
+    with draftscope.load(threads=1) as engine:
+        engine.calibration = made_calibration()
+        instead_of_loading(monkeypatch, engine)
         done = cli(
             "--kind", "structured", "--seconds", "3", "--length", "24", "--drafters", "draft,eagle3,ngram", "--json"
         )
@@ -387,7 +391,7 @@ def test_the_embedded_pair_end_to_end(cli: Cli, monkeypatch: pytest.MonkeyPatch)
     assert done.json["measured"] and done.json["sentences"] and done.json["machine"]["target"]
 
 
-def test_a_drafters_head_is_the_one_that_it_needs(tiny: Lab) -> None:
+def test_a_drafters_head_is_the_one_that_it_needs(tiny: DecodingEngine) -> None:
     """Its name alone would not do: 'eagle3-tree' begins with 'eagle', and 'block-tree' is no kind of head."""
     assert "eagle" in tiny.heads
     for name, kind in (

@@ -11,7 +11,7 @@ from draftscope.advise.events import Asked
 from draftscope.advise.question import Objective, Question
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.steps import said
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope_app.engine.config import Limits
 from draftscope_app.engine.messages import DrafterChoice, Job
 from draftscope_app.engine.play import events_of
@@ -45,7 +45,7 @@ def advice(seconds: float = 1.0, **changes: Any) -> Job:
 
 
 @pytest.fixture(scope="module")
-def events(pair: Lab) -> list[dict[str, Any]]:
+def events(pair: DecodingEngine) -> list[dict[str, Any]]:
     told = said(events_of(pair, advice(), lambda: False, lambda: None))
     return [json.loads(event.model_dump_json(exclude_none=True)) for event in told]
 
@@ -111,7 +111,7 @@ def test_every_stage_is_told_and_the_report_comes_last(events: list[dict[str, An
         assert "<progress" in view.progress(event, 1.0)
 
 
-def test_it_lets_others_go_first_and_ends_when_it_is_stopped(pair: Lab) -> None:
+def test_it_lets_others_go_first_and_ends_when_it_is_stopped(pair: DecodingEngine) -> None:
     first, calls = [], 0
 
     def cancelled() -> bool:

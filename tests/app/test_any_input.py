@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.prompts import read as read_prompts
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings, known_settings
 from draftscope.models.loading.checkpoints import CheckpointOptions, find
 from draftscope.trace import files, html, metrics, tables
@@ -102,7 +102,7 @@ def changed(draw: st.DrawFn, value: Any) -> Any:
 
 
 @pytest.fixture(scope="module")
-def trace(tiny: Lab) -> bytes:
+def trace(tiny: DecodingEngine) -> bytes:
     runs = [tiny.decode("abcab", name, temperature=1.0, max_new_tokens=8) for name in ("sampled-tree", "draft")]
     return "\n".join(files.line(event) for run in runs for event in run.events).encode()
 
@@ -142,7 +142,7 @@ KNOWN = list(known_settings())
 @given(
     values=st.dictionaries(st.sampled_from(KNOWN), JSON, max_size=6), prompt=JSON, body=st.binary(max_size=50) | JSON
 )
-def test_any_values_of_a_call(tiny: Lab, values: dict[str, Any], prompt: Any, body: Any) -> None:
+def test_any_values_of_a_call(tiny: DecodingEngine, values: dict[str, Any], prompt: Any, body: Any) -> None:
     with refused_in_a_sentence():
         sent = body if isinstance(body, bytes) else json.dumps({"data": body}).encode()
         assert len(FilledIn(None, api.defaults()).filled(sent)["data"]) == 1 + len(KNOWN)  # type: ignore[arg-type]
@@ -150,7 +150,7 @@ def test_any_values_of_a_call(tiny: Lab, values: dict[str, Any], prompt: Any, bo
         refuse_long({"prompt": text_of(prompt)} | values, 65536)
         refuse_halves(values)
         settings = Settings.of(**values).model_copy(update={"max_new_tokens": 4})
-        tiny.session("abc", settings)
+        tiny.start("abc", settings)
 
 
 @pytest.fixture(scope="module")

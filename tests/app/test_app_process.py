@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from draftscope.base.load_settings import LoadSettings
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.race import race
 from draftscope.drafters.settings import Settings
 from draftscope.trace import files
@@ -91,11 +91,11 @@ def test_stop_acts_within_a_round(engine: EngineProcess) -> None:
     assert sum(len(r["emitted"]) for r in seen.rounds("plain")) < 480
 
 
-def test_a_race_that_is_stopped_before_its_first_event_has_none(pair: Lab, tmp_path: Path) -> None:
+def test_a_race_that_is_stopped_before_its_first_event_has_none(pair: DecodingEngine, tmp_path: Path) -> None:
     """Its only events were two ends, which no trace may begin with."""
 
     def stopped_after(events: int) -> list[AnyEvent]:
-        runs = [pair.session("abc", Settings.of(drafter=name), lane=name) for name in ("plain", "draft")]
+        runs = [pair.start("abc", Settings.of(drafter=name), lane=name) for name in ("plain", "draft")]
         told: list[AnyEvent] = []
         for event in race(runs, lambda: len(told) >= events):
             told.append(event)
@@ -191,7 +191,7 @@ class Line:
         self.said.append(message)
 
 
-def test_a_step_waits_without_burning_a_cycle(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_waits_without_burning_a_cycle(pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     """After the round that was paid for it sleeps until it hears a command, or half a minute."""
     monkeypatch.setattr("draftscope.api.load", lambda **_: pair)
     line = Line(Start(paid := job(tokens=60, steps=1)))
@@ -338,7 +338,7 @@ def loading(load: LoadSettings) -> list[Message]:
     return [page.recv() for _ in iter(page.poll, False)]
 
 
-def test_everything_about_loading_reaches_the_engine(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_everything_about_loading_reaches_the_engine(pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     load = LoadSettings(
         "here", "there", "float32", "cpu", 1, device_map="auto", revision="v1", draft_revision="v2",
         trust_remote_code=True, allow_pickle=True,

@@ -11,7 +11,7 @@ import pytest
 
 from draftscope.base.assets import assets
 from draftscope.base.errors import DraftscopeError
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.race import race
 from draftscope.drafters.registry import find
 from draftscope.drafters.settings import Settings, known_settings
@@ -31,10 +31,10 @@ CHAIN = DrafterChoice("draft", "Draft model, chain", True, True, "", ("gamma", "
 
 
 @pytest.fixture(scope="module")
-def raced(pair: Lab) -> list[AnyEvent]:
+def raced(pair: DecodingEngine) -> list[AnyEvent]:
     lanes = {"plain": {"drafter": "plain"}, LANE: {"drafter": "draft", "gamma": 3}}
     settings = {name: Settings.of(temperature=1.0, seed=5, max_new_tokens=40, **own) for name, own in lanes.items()}
-    return list(race([pair.session("a", own, run="r", lane=name) for name, own in settings.items()]))
+    return list(race([pair.start("a", own, run="r", lane=name) for name, own in settings.items()]))
 
 
 # Folds.

@@ -21,7 +21,7 @@ import pytest
 
 import draftscope
 from draftscope.base.load_settings import LoadSettings
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.measure.findings import Finding
 from draftscope.trace import files, tables
 from draftscope.trace.events import SCHEMA_VERSION
@@ -67,12 +67,12 @@ def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
 
 
 @pytest.fixture
-def loaded(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> Lab:
+def loaded(pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> DecodingEngine:
     return instead_of_loading(monkeypatch, pair)
 
 
 @pytest.fixture
-def recorded(pair: Lab, tmp_path: Path) -> Path:
+def recorded(pair: DecodingEngine, tmp_path: Path) -> Path:
     """A trace of a sampled run."""
     file = tmp_path / "run.jsonl"
     files.write(file, pair.decode("hello", temperature=1, seed=3, max_new_tokens=24).events)
@@ -92,7 +92,7 @@ def refused(ran: Ran) -> str:
 # decode
 
 
-def test_decode_prints_one_json_object(cli: Cli, loaded: Lab) -> None:
+def test_decode_prints_one_json_object(cli: Cli, loaded: DecodingEngine) -> None:
     ran = cli("decode", "hello", *SAMPLED, "--drafter", "draft", "--shape", "2,2", "--gamma", "3", "--json")
     assert ran.code == 0
     told = ran.json
@@ -107,7 +107,7 @@ def test_decode_prints_one_json_object(cli: Cli, loaded: Lab) -> None:
     assert len(ran.out.splitlines()) == 1
 
 
-def test_decode_streams_the_text_and_sums_up_on_stderr(cli: Cli, loaded: Lab) -> None:
+def test_decode_streams_the_text_and_sums_up_on_stderr(cli: Cli, loaded: DecodingEngine) -> None:
     ran = cli("decode", "hello", *SAMPLED, "--rule", "token")
     run = loaded.decode("hello", temperature=1, seed=3, max_new_tokens=24, rule="token")
     assert ran.code == 0
@@ -199,7 +199,7 @@ def test_a_dash_reads_standard_input(cli: Cli, monkeypatch: pytest.MonkeyPatch) 
     assert "not valid UTF-8" in refused(cli("decode", "-", *SAMPLED))
 
 
-def test_a_run_from_folders_with_models_named(cli: Cli, pair: Lab, pair_folders: tuple[Path, Path]) -> None:
+def test_a_run_from_folders_with_models_named(cli: Cli, pair: DecodingEngine, pair_folders: tuple[Path, Path]) -> None:
     target, draft = pair_folders
     models = ("--target", target, "--draft", draft, "--dtype", "float32", "--device", "cpu", "--threads", "1")
     told = cli("decode", "hello", *SAMPLED, *models, "--json").json
@@ -318,7 +318,9 @@ def test_ctrl_c_ends_the_run_within_a_round_and_its_trace_whole(
 
 
 @pytest.mark.parametrize("name", ["full", "full.jsonl.gz"])
-def test_a_full_disk_loses_the_trace_and_nothing_else(cli: Cli, loaded: Lab, tmp_path: Path, name: str) -> None:
+def test_a_full_disk_loses_the_trace_and_nothing_else(
+    cli: Cli, loaded: DecodingEngine, tmp_path: Path, name: str
+) -> None:
     """The text, the summary and the sentence were lost with it."""
     (tmp_path / name).symlink_to("/dev/full")
     whole = cli("decode", "hello", *SAMPLED)
@@ -332,7 +334,9 @@ def test_a_full_disk_loses_the_trace_and_nothing_else(cli: Cli, loaded: Lab, tmp
     )
 
 
-def test_a_run_that_fails_says_so_without_a_stack_trace(cli: Cli, loaded: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_fails_says_so_without_a_stack_trace(
+    cli: Cli, loaded: DecodingEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(*_: object) -> None:
         raise RuntimeError("out of\nmemory")
 
@@ -365,7 +369,7 @@ def test_replay_tells_the_run_that_was_recorded(cli: Cli, tmp_path: Path, name: 
     assert lane["reason"] == "length"
 
 
-def test_replay_for_people_has_text_summary_and_metrics(cli: Cli, pair: Lab, recorded: Path) -> None:
+def test_replay_for_people_has_text_summary_and_metrics(cli: Cli, pair: DecodingEngine, recorded: Path) -> None:
     ran = cli("replay", recorded)
     text = pair.decode("hello", temperature=1, seed=3, max_new_tokens=24).text
     assert (ran.code, ran.err) == (0, "")
@@ -499,8 +503,10 @@ def test_check_exits_with_1_where_a_difference_was_found(cli: Cli, monkeypatch: 
     ]
 
 
-def test_drafters_says_who_can_run_and_why_not(cli: Cli, loaded: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(options, "load", lambda _: Lab(loaded.target, None, loaded.tokenizer))
+def test_drafters_says_who_can_run_and_why_not(
+    cli: Cli, loaded: DecodingEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(options, "load", lambda _: DecodingEngine(loaded.target, None, loaded.tokenizer))
     ran = cli("drafters", "--json")
     told = {drafter["name"]: drafter for drafter in ran.json}
     assert all(
@@ -526,7 +532,7 @@ def test_serve_hands_its_arguments_over(cli: Cli, monkeypatch: pytest.MonkeyPatc
     assert seen == {"host": "127.0.0.1", "port": 7777, "load": LOAD, "drafter": "eagle3-tree", "open_browser": False}
 
 
-def test_decode_loads_what_its_arguments_say(cli: Cli, pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_decode_loads_what_its_arguments_say(cli: Cli, pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: dict[str, object] = {}
     monkeypatch.setattr("draftscope.api.load", lambda **given: seen.update(given) or pair)
     assert cli("decode", "hello", "--max-new-tokens", "2", *LOADING).code == 0

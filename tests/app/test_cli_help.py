@@ -32,7 +32,7 @@ import draftscope_app
 from draftscope.base.costs import Calibration, save
 from draftscope.base.steps import Steps
 from draftscope.decode import calibrate
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters import DrafterOptions, plugins
 from draftscope.drafters.settings import known_settings
 from draftscope.measure.findings import Finding, Progress
@@ -187,7 +187,7 @@ def in_a_pipe(*arguments: str | Path) -> str:
 
 
 @pytest.fixture
-def recorded(pair: Lab, tmp_path: Path) -> Path:
+def recorded(pair: DecodingEngine, tmp_path: Path) -> Path:
     """A trace of a sampled run."""
     file = tmp_path / "run.jsonl"
     files.write(file, pair.decode("hello", temperature=1, seed=3, max_new_tokens=24).events)
@@ -207,9 +207,11 @@ def test_colours_are_for_terminals_that_want_them(recorded: Path) -> None:
 
 
 def test_findings_are_a_table_on_a_terminal(
-    pair: Lab, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def findings(lab: Lab, name: str, samples: int, seed: int, watch: Any, *_: object) -> Iterator[Finding]:
+    def findings(
+        engine: DecodingEngine, name: str, samples: int, seed: int, watch: Any, *_: object
+    ) -> Iterator[Finding]:
         watch(Progress("second test"))
         yield Finding("first", True, "equal [bold]tokens[/bold]")
         yield Finding("second", False, "other tokens")
@@ -227,7 +229,7 @@ def test_findings_are_a_table_on_a_terminal(
 
 
 def test_calibrate_prints_what_it_measured(
-    pair: Lab, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     found = made_calibration()
     monkeypatch.setenv("DRAFTSCOPE_CACHE", str(tmp_path))
@@ -238,7 +240,7 @@ def test_calibrate_prints_what_it_measured(
         return found
 
     monkeypatch.setattr(options, "load", lambda _: pair)
-    monkeypatch.setattr(calibrate, "calibration_of", lambda lab: measured())
+    monkeypatch.setattr(calibrate, "calibration_of", lambda engine: measured())
     assert json.loads(shown(capsys, "calibrate", "--json")) == json.loads(found.model_dump_json())
     lines = shown(capsys, "calibrate").splitlines()
     assert f"One round of plain decoding: {found.plain_ms:.2f} ms" in lines[1]

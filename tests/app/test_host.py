@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings
 from draftscope.trace import files
 from draftscope_app.engine.sessions import Visitors
@@ -22,16 +22,14 @@ from draftscope_app.page.shared import Shared
 
 
 @pytest.fixture
-def shared(pair: Lab) -> Shared:
+def shared(pair: DecodingEngine) -> Shared:
     """Visitor 'mine' sees a run of their own, everybody else the recorded one."""
     visitors = Visitors()
     mine = visitors.of("mine").shown
     mine.run = "r7"
     mine.add(
         files.line(event)
-        for event in pair.session(
-            "abc", Settings.of(drafter="plain", max_new_tokens=8), run="r7", lane="plain"
-        ).events()
+        for event in pair.start("abc", Settings.of(drafter="plain", max_new_tokens=8), run="r7", lane="plain").events()
     )
     admission: Any = SimpleNamespace()
     return Shared(admission, visitors, defaults(), page.first_run())

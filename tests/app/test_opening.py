@@ -14,7 +14,7 @@ import pytest
 import draftscope
 from draftscope import DraftscopeError
 from draftscope.base.load_settings import LoadSettings
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.models.loading import embedded, sources
 from draftscope.models.loading.known import usual_drafter
 from draftscope_app.cli import options
@@ -38,11 +38,11 @@ OFFLINE = (
 
 
 @pytest.fixture
-def asked(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+def asked(pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The targets that are asked for; 'smollm2' cannot be had."""
     targets: list[Any] = []
 
-    def load(target: Any = None, *_: Any, **__: Any) -> Lab:
+    def load(target: Any = None, *_: Any, **__: Any) -> DecodingEngine:
         targets.append(target)
         if target == "smollm2":
             raise DraftscopeError(ABSENT)
@@ -52,10 +52,10 @@ def asked(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return targets
 
 
-def test_a_server_opens_on_smollm2(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_opens_on_smollm2(pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded: list[Any] = []
 
-    def load(target: Any = None, *_: Any, **__: Any) -> Lab:
+    def load(target: Any = None, *_: Any, **__: Any) -> DecodingEngine:
         loaded.append(target)
         return pair
 
@@ -70,9 +70,9 @@ def test_what_cannot_be_had_is_replaced_by_the_embedded_pair(
 ) -> None:
     """Offline: the page says so in one sentence, the terminal why."""
     monkeypatch.setattr(sources, "_local", lambda _: None)
-    lab, instead = opened(LoadSettings())
+    engine, instead = opened(LoadSettings())
     assert asked == ["smollm2", None]
-    assert introduced(lab, 1.0, instead=instead).startswith(f"{OFFLINE} ")
+    assert introduced(engine, 1.0, instead=instead).startswith(f"{OFFLINE} ")
     assert capsys.readouterr().err == f"draftscope: {ABSENT}\n"
 
 
@@ -100,8 +100,8 @@ def test_the_embedded_pair_goes_by_a_name(
     pair_folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(embedded, "home", lambda name: pair_folders[name != "target"])
-    with draftscope.load("embedded", dtype="float32", threads=1) as lab:
-        assert lab.draft is not None
+    with draftscope.load("embedded", dtype="float32", threads=1) as engine:
+        assert engine.draft is not None
     monkeypatch.chdir(tmp_path)
     (tmp_path / "embedded").mkdir()
     assert not embedded.is_pair("embedded")  # a folder of that name is meant

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.trace import html
 from draftscope.trace.events import AnyEvent
 from tests.conftest import byte_tokenizer, random_llama
@@ -83,7 +83,7 @@ def visit(browser: Any, somebody: Any, address: str) -> Iterator[Callable[..., V
 
 
 @pytest.fixture
-def played(browser: Any, pair: Lab, tmp_path: Path) -> Iterator[Callable[..., Alone]]:
+def played(browser: Any, pair: DecodingEngine, tmp_path: Path) -> Iterator[Callable[..., Alone]]:
     """Opens runs of the byte pair, each as a file that plays by itself, and shows them whole. A page of the server
     costs five times as much."""
     opened: list[Alone] = []

@@ -73,9 +73,9 @@ CLOCKS = "e => e.store.lanes.map((lane) => [lane.name, lane.rounds.reduce((sum, 
 
 def record(path: Path, tokens: int) -> None:
     """A race of the lanes, as a page that needs no server."""
-    lab = draftscope.load()
+    engine = draftscope.load()
     prompt, common = presets()["story"][0], {"temperature": 1.0, "max_new_tokens": tokens, "seed": 3}
-    runs = [lab.session(prompt, Settings.of(**common, **own), lane=lane) for lane, own in LANES.items()]
+    runs = [engine.start(prompt, Settings.of(**common, **own), lane=lane) for lane, own in LANES.items()]
     path.write_text(html.page(list(race(runs))), encoding="utf-8")
 
 

@@ -12,7 +12,7 @@ import pytest
 from plotly.offline import get_plotlyjs
 
 from draftscope.base.prompts import Prompt
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.measure.bench.benchmark import benchmark
 from draftscope.measure.bench.plan import BenchPlan
 from draftscope_app.reports.bench_page import page
@@ -24,7 +24,7 @@ EVIL = f"{visit.EVIL}</script>"
 
 
 @pytest.fixture(scope="module")
-def report(pair: Lab) -> Any:
+def report(pair: DecodingEngine) -> Any:
     """A sweep over batches and contexts, with a kind of text that would like to be markup."""
     texts = {"story": [Prompt("story", "Once")], EVIL: [Prompt(EVIL, "There was")]}
     plan = BenchPlan(drafters=("draft", "ngram"), gammas=(2,), batches=(1, 2), contexts=(8, 16), tokens=8, repeats=1)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.trace import html as player
 from draftscope.trace.events import Round
 from tests.support.alone import Alone
@@ -15,7 +15,9 @@ from tests.support.raced import race_of
 pytestmark = pytest.mark.browser
 
 
-def test_a_blocks_numbers_are_explained_and_agree_with_the_tree(browser: Any, pair: Lab, tmp_path: Any) -> None:
+def test_a_blocks_numbers_are_explained_and_agree_with_the_tree(
+    browser: Any, pair: DecodingEngine, tmp_path: Any
+) -> None:
     run = race_of(pair, drafter="draft", gamma=4, rule="block", max_new_tokens=96)
     (tmp_path / "run.html").write_text(player.page(run), encoding="utf-8")
     rounds = [event for event in run if isinstance(event, Round) and event.lane == "speculative" and not event.cut]

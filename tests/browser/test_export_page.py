@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.trace import files
 from draftscope.trace import html as player
 from draftscope.trace.events import EVENT, AnyEvent, Round
@@ -25,7 +25,7 @@ from tests.support.raced import EVIL, hostile, race_of
 
 
 @pytest.fixture(scope="module")
-def raced(pair: Lab) -> list[AnyEvent]:
+def raced(pair: DecodingEngine) -> list[AnyEvent]:
     return race_of(pair, "a\u2028b", drafter="sampled-tree", shape=(3, 2))
 
 
@@ -61,7 +61,7 @@ def test_of_several_runs_the_first_is_played(raced: list[AnyEvent]) -> None:
     assert player.page(raced + other) == player.page(raced)
 
 
-def test_a_run_without_rounds_is_refused(pair: Lab, raced: list[AnyEvent]) -> None:
+def test_a_run_without_rounds_is_refused(pair: DecodingEngine, raced: list[AnyEvent]) -> None:
     with pytest.raises(DraftscopeError, match="record=True"):
         player.page([event for event in raced if not isinstance(event, Round)])
     with pytest.raises(DraftscopeError, match="no round"):
@@ -70,7 +70,7 @@ def test_a_run_without_rounds_is_refused(pair: Lab, raced: list[AnyEvent]) -> No
         pair.decode("a", drafter="plain", record=False, max_new_tokens=4).show()
 
 
-def test_a_notebook_gets_a_frame_that_may_not_reach_out(pair: Lab) -> None:
+def test_a_notebook_gets_a_frame_that_may_not_reach_out(pair: DecodingEngine) -> None:
     shown = pair.decode("a", drafter="plain", max_new_tokens=4).show(height=640)
     markup = shown._repr_html_()
     assert markup.count("<") == 2  # the frame, opened and closed: the page inside is an attribute
@@ -160,7 +160,7 @@ def test_a_hostile_run_stays_text(browser: Any, raced: list[AnyEvent], tmp_path:
 
 @pytest.mark.slow
 @pytest.mark.browser
-def test_the_notebook_view_opens(browser: Any, pair: Lab, tmp_path: Path) -> None:
+def test_the_notebook_view_opens(browser: Any, pair: DecodingEngine, tmp_path: Path) -> None:
     path = tmp_path / "cell.html"
     run = pair.decode("a", drafter="draft", gamma=3, temperature=1.0, seed=2, max_new_tokens=16)
     path.write_text(f"<!DOCTYPE html><title>cell</title>{run.show()._repr_html_()}", encoding="utf-8")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.race import race
 from draftscope.drafters.settings import Settings
 from draftscope.trace import files, html
@@ -28,7 +28,7 @@ CHOSEN = """e => {
 }"""
 
 
-def opened(browser: Any, pair: Lab, folder: Path, own: dict[str, Any], **context: Any) -> Alone:
+def opened(browser: Any, pair: DecodingEngine, folder: Path, own: dict[str, Any], **context: Any) -> Alone:
     path = folder / "run.html"
     path.write_text(html.page(race_of(pair, **own)), encoding="utf-8")
     page = Alone(browser, path, **context)
@@ -48,7 +48,7 @@ TREES = [
 
 @pytest.mark.parametrize(("own", "shape"), TREES)
 def test_a_trees_formula_is_told_by_its_own_size(
-    browser: Any, pair: Lab, tmp_path: Path, own: dict[str, Any], shape: str
+    browser: Any, pair: DecodingEngine, tmp_path: Path, own: dict[str, Any], shape: str
 ) -> None:
     page = opened(browser, pair, tmp_path, own)
     costs = page.ask(COSTS)
@@ -69,7 +69,7 @@ def test_a_trees_formula_is_told_by_its_own_size(
 @pytest.mark.slow
 @pytest.mark.parametrize("own", [{"drafter": "draft", "gamma": 3}, {"drafter": "sampled-tree", "shape": (2, 1)}])
 def test_a_draft_that_costs_more_than_the_target_is_modelled_at_its_cost(
-    browser: Any, pair: Lab, tmp_path: Path, own: dict[str, Any]
+    browser: Any, pair: DecodingEngine, tmp_path: Path, own: dict[str, Any]
 ) -> None:
     """Far above 1: the slider's range grows with it."""
     path = tmp_path / "run.html"
@@ -95,7 +95,7 @@ def slower(event: Any, by: float) -> Any:
     return EVENT.validate_python(raw)
 
 
-def test_the_measured_point_lies_where_it_was_measured(browser: Any, pair: Lab, tmp_path: Path) -> None:
+def test_the_measured_point_lies_where_it_was_measured(browser: Any, pair: DecodingEngine, tmp_path: Path) -> None:
     """Beside the modelled one: both at the measured tau, and apart by what was measured against predicted."""
     page = opened(browser, pair, tmp_path, {"drafter": "sampled-tree", "shape": (2, 1, 1)})
     costs = page.ask(COSTS)
@@ -127,7 +127,7 @@ def test_the_measured_point_lies_where_it_was_measured(browser: Any, pair: Lab, 
     ],
 )
 def test_gamma_is_asked_only_of_chains(
-    browser: Any, pair: Lab, tmp_path: Path, own: dict[str, Any], chain: bool
+    browser: Any, pair: DecodingEngine, tmp_path: Path, own: dict[str, Any], chain: bool
 ) -> None:
     page = opened(browser, pair, tmp_path, own)
     assert page.element.get_by_role("slider", name="γ, drafted per round").count() == chain
@@ -138,7 +138,9 @@ def test_gamma_is_asked_only_of_chains(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("width", "theme"), VIEWS)
-def test_a_trees_formula_in_both_themes(browser: Any, pair: Lab, tmp_path: Path, width: int, theme: str) -> None:
+def test_a_trees_formula_in_both_themes(
+    browser: Any, pair: DecodingEngine, tmp_path: Path, width: int, theme: str
+) -> None:
     own = {"drafter": "sampled-tree", "shape": (2, 1, 1)}
     page = opened(
         browser, pair, tmp_path, own, viewport={"width": width, "height": 900}, color_scheme=theme, bypass_csp=True
@@ -149,10 +151,10 @@ def test_a_trees_formula_in_both_themes(browser: Any, pair: Lab, tmp_path: Path,
     page.close()
 
 
-def parted(browser: Any, pair: Lab, folder: Path, width: int) -> Alone:
+def parted(browser: Any, pair: DecodingEngine, folder: Path, width: int) -> Alone:
     """A greedy race in bfloat16 whose drafting lane writes another token at a tie, and v up to 5 rows."""
     lanes = {"plain": Settings.of(drafter="plain", max_new_tokens=24), "speculative": Settings.of(max_new_tokens=24)}
-    runs = [pair.session("a", settings, run="r", lane=name) for name, settings in lanes.items()]
+    runs = [pair.start("a", settings, run="r", lane=name) for name, settings in lanes.items()]
     events: list[Any] = []
     for event in race(runs):
         raw = json.loads(files.line(event))
@@ -183,7 +185,7 @@ def parted(browser: Any, pair: Lab, folder: Path, width: int) -> Alone:
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [390, 1440])
 def test_a_lane_that_parts_has_a_badge_and_the_headline_counts_both(
-    browser: Any, pair: Lab, tmp_path: Path, width: int
+    browser: Any, pair: DecodingEngine, tmp_path: Path, width: int
 ) -> None:
     page = parted(browser, pair, tmp_path, width)
     badges = page.element.locator(".badge.parting")
@@ -199,7 +201,7 @@ def test_a_lane_that_parts_has_a_badge_and_the_headline_counts_both(
     page.close()
 
 
-def test_the_curve_of_a_chain_ends_where_v_was_measured(browser: Any, pair: Lab, tmp_path: Path) -> None:
+def test_the_curve_of_a_chain_ends_where_v_was_measured(browser: Any, pair: DecodingEngine, tmp_path: Path) -> None:
     page = parted(browser, pair, tmp_path, 1440)
     page.element.get_by_role("button", name="Why this fast").click()
     page.painted()

@@ -17,7 +17,7 @@ import typer
 
 from draftscope.base.assets import assets
 from draftscope.base.errors import DraftscopeError
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.race import race
 from draftscope.drafters.settings import Settings
 from draftscope.measure.bench.plan import BenchPlan
@@ -83,7 +83,9 @@ def written(pair_folders: tuple[Path, Path], tmp_path_factory: pytest.TempPathFa
 
 
 @pytest.fixture(scope="module")
-def of_servers(pair: Lab, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[AnyEvent], list[AuditTold]]:
+def of_servers(
+    pair: DecodingEngine, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[list[AnyEvent], list[AuditTold]]:
     """The race and the audits of two stub servers, one of them hotter than it is asked to be."""
 
     def encode(text: str) -> list[int]:
@@ -141,9 +143,9 @@ def taught(
 
 
 @pytest.fixture(scope="module")
-def own_run(pair: Lab) -> list[AnyEvent]:
+def own_run(pair: DecodingEngine) -> list[AnyEvent]:
     settings = Settings.of(drafter="draft", gamma=2, max_new_tokens=12)
-    return list(race([pair.session("own", settings, run="own", lane="alone")]))
+    return list(race([pair.start("own", settings, run="own", lane="alone")]))
 
 
 @pytest.fixture(scope="module")
@@ -194,7 +196,7 @@ def test_the_shipped_race_of_servers_has_what_its_lesson_tells() -> None:
     assert lessons.audited("round") == []
 
 
-def test_a_sweep_that_is_not_whole_is_refused(pair: Lab) -> None:
+def test_a_sweep_that_is_not_whole_is_refused(pair: DecodingEngine) -> None:
     plan = BenchPlan(
         drafters=("draft",), gammas=(2,), temperatures=(1.0,), batches=(1,), tokens=10_000, repeats=1, peers=False
     )
@@ -230,7 +232,7 @@ def test_the_page_is_told_which_lessons_there_are() -> None:
     assert "itl_ms" in script
 
 
-def test_a_seed_is_sought_until_the_lesson_can_be_told(pair: Lab) -> None:
+def test_a_seed_is_sought_until_the_lesson_can_be_told(pair: DecodingEngine) -> None:
     never = record_lessons.Recorded("story", {"plain": {"drafter": "plain"}}, {"max_new_tokens": 1}, lambda _: False)
     with pytest.raises(DraftscopeError, match="lesson 'x': none of 40 seeds"):
         record_lessons.record(pair, "x", never, bundle.presets())

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.trace import files
 from draftscope.verify import rules
 from draftscope_app.reports.lanes import lanes, origin
@@ -74,7 +74,7 @@ def test_what_a_drafter_notes_is_shown_after_the_result_and_as_text(visit: Any, 
     assert page.element.locator(".notes:visible").count() == 0
 
 
-def test_reports_mark_what_is_lossy_and_what_is_synthetic(pair: Lab) -> None:
+def test_reports_mark_what_is_lossy_and_what_is_synthetic(pair: DecodingEngine) -> None:
     def told(drafter: str, **settings: Any) -> tuple[str, bool]:
         (lane,) = lanes(pair.decode("ab", drafter, max_new_tokens=4, temperature=1.0, **settings).events)
         return origin(lane.start).split(" | ")[0], lane.decoded().synthetic

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.trace import html
 from draftscope.trace.events import AnyEvent
 from tests.support.alone import Alone
@@ -25,7 +25,7 @@ COLOUR = re.compile(r"none|rgba?\([\d., ]+\)|#[0-9A-Fa-f]{6}|url\(#[\w-]+\)")
 
 
 @pytest.fixture(scope="module")
-def raced(pair: Lab) -> list[AnyEvent]:
+def raced(pair: DecodingEngine) -> list[AnyEvent]:
     return race_of(pair, drafter="draft", gamma=3, rule="token")
 
 

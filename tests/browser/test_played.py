@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.trace.events import EVENT
 from draftscope.trace.files import line
 from draftscope.trace.metrics import fold
@@ -369,7 +369,7 @@ def test_what_was_noted_of_a_round_is_told(played: Any, drafter: str, told: tupl
 
 
 @pytest.mark.slow
-def test_jitter_and_prediction_are_the_engines_numbers(played: Any, pair: Lab) -> None:
+def test_jitter_and_prediction_are_the_engines_numbers(played: Any, pair: DecodingEngine) -> None:
     run = race_of(pair, **CHAIN)
     page = played(run)
     page.unfold("Why this fast")
@@ -394,7 +394,7 @@ def test_jitter_and_prediction_are_the_engines_numbers(played: Any, pair: Lab) -
 
 
 @pytest.mark.slow
-def test_ballast_and_a_chosen_acceptance_are_said_beside_every_speed(played: Any, pair: Lab) -> None:
+def test_ballast_and_a_chosen_acceptance_are_said_beside_every_speed(played: Any, pair: DecodingEngine) -> None:
     raw = [json.loads(line(event)) for event in race_of(pair, **CHAIN)]
 
     def marks_of(change: Any) -> tuple[list[str], str]:

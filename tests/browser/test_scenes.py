@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.trace import html
 from tests.support.alone import Alone
 from tests.support.browsers import ARTIFACTS, VIEWS, violations
@@ -46,14 +46,14 @@ SIZES = """e => {
 
 
 @pytest.fixture(scope="module")
-def chain(pair: Lab, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def chain(pair: DecodingEngine, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("chain") / "run.html"
     path.write_text(html.page(race_of(pair, drafter="draft", gamma=3, rule="token")), encoding="utf-8")
     return path
 
 
 @pytest.fixture(scope="module")
-def tree(pair: Lab, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tree(pair: DecodingEngine, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("tree") / "run.html"
     path.write_text(html.page(race_of(pair, drafter="sampled-tree", shape=(3, 2, 1))), encoding="utf-8")
     return path
@@ -197,7 +197,7 @@ def test_a_race_states_its_pace_beside_the_form(browser: Any, chain: Path, size:
     page.close()
 
 
-def test_a_run_without_a_formula_says_so(browser: Any, pair: Lab, tmp_path: Path) -> None:
+def test_a_run_without_a_formula_says_so(browser: Any, pair: DecodingEngine, tmp_path: Path) -> None:
     alone = [event for event in race_of(pair, drafter="draft", gamma=2) if event.lane == "speculative"]
     (tmp_path / "run.html").write_text(html.page(alone), encoding="utf-8")
     page = Alone(browser, tmp_path / "run.html", "?scene=6")

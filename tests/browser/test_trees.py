@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.trace import html as player
 from tests.support.alone import Alone
 from tests.support.browsers import ARTIFACTS
@@ -22,7 +22,7 @@ ENDS = """e => { const pane = e.round.tree.body.getBoundingClientRect();
 
 
 @pytest.fixture(scope="module")
-def page(browser: Any, pair: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Alone]:
+def page(browser: Any, pair: DecodingEngine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Alone]:
     """A tree of 36 nodes in every round."""
     path = tmp_path_factory.mktemp("large") / "run.html"
     run = race_of(pair, drafter="sampled-tree", shape=(4, 4, 1))

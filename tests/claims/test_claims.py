@@ -12,7 +12,7 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.claims.claim import ClaimVerdict
 from draftscope.claims.evidence import Evidence, in_folder, read
 from draftscope.claims.table import CLAIMS, find
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope_app.cli.main import COMMANDS
 from tests.support.command import command_line, instead_of_loading
 
@@ -191,7 +191,7 @@ def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_command_reads_a_benchmark(
-    capsys: pytest.CaptureFixture[str], pair: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    capsys: pytest.CaptureFixture[str], pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
     instead_of_loading(monkeypatch, pair)

@@ -11,7 +11,7 @@ import torch
 
 from draftscope import DraftscopeError
 from draftscope.base.settings import LEAST_TEMPERATURE
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings
 from draftscope.models.model import Model
 
@@ -39,13 +39,15 @@ def spoilt(monkeypatch: pytest.MonkeyPatch, model: Model, number: float, after: 
 
 @pytest.mark.parametrize("drafter", ["plain", "draft", "topk-tree"])
 @pytest.mark.parametrize("temperature", [1e-39, 5e-38, 1e-45, LEAST_TEMPERATURE / 2])
-def test_a_temperature_that_fp32_cannot_divide_by_is_refused(pair: Lab, drafter: str, temperature: float) -> None:
+def test_a_temperature_that_fp32_cannot_divide_by_is_refused(
+    pair: DecodingEngine, drafter: str, temperature: float
+) -> None:
     with pytest.raises(DraftscopeError, match=rf"temperature = {temperature}: .*choose 0 for greedy"):
         pair.decode("ab", drafter, temperature=temperature, max_new_tokens=8)
 
 
 @pytest.mark.parametrize("drafter", ["draft", "sampled-tree", "topk-tree", "eagle3", "medusa"])
-def test_the_smallest_temperature_decodes_as_greedy(pair: Lab, drafter: str) -> None:
+def test_the_smallest_temperature_decodes_as_greedy(pair: DecodingEngine, drafter: str) -> None:
     plain = pair.decode("ab", "plain", max_new_tokens=24).token_ids
     assert pair.decode("ab", drafter, temperature=LEAST_TEMPERATURE, max_new_tokens=24).token_ids == plain
 
@@ -54,7 +56,7 @@ def test_the_smallest_temperature_decodes_as_greedy(pair: Lab, drafter: str) -> 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 @pytest.mark.parametrize("drafter", DRAFTERS)
 def test_a_broken_target_distribution_is_never_sampled(
-    pair: Lab, monkeypatch: pytest.MonkeyPatch, drafter: str, temperature: float, number: float
+    pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch, drafter: str, temperature: float, number: float
 ) -> None:
     with (
         spoilt(monkeypatch, pair.target, number, after=1),
@@ -67,7 +69,7 @@ def test_a_broken_target_distribution_is_never_sampled(
 @pytest.mark.parametrize("rule", ["block", "token", "lenient"])
 @pytest.mark.parametrize("drafter", ["draft", "sampled-tree", "ssd"])
 def test_a_broken_draft_distribution_is_never_sampled(
-    pair: Lab, monkeypatch: pytest.MonkeyPatch, drafter: str, rule: str, number: float
+    pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch, drafter: str, rule: str, number: float
 ) -> None:
     assert pair.draft is not None
     own = {"rule": rule} if drafter != "sampled-tree" else {}
@@ -78,9 +80,9 @@ def test_a_broken_draft_distribution_is_never_sampled(
         pair.decode("ab", drafter, temperature=1.0, max_new_tokens=48, **own)
 
 
-def test_nothing_of_the_broken_round_is_written(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_of_the_broken_round_is_written(pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = pair.decode("ab", "plain", temperature=1.0, max_new_tokens=24).token_ids
-    run = pair.session("ab", Settings.of(drafter="plain", temperature=1.0, max_new_tokens=24))
+    run = pair.start("ab", Settings.of(drafter="plain", temperature=1.0, max_new_tokens=24))
     with spoilt(monkeypatch, pair.target, torch.nan, after=6), pytest.raises(DraftscopeError):
         for _ in run.steps():
             pass

@@ -14,7 +14,7 @@ from draftscope.base import costs
 from draftscope.base.costs import Drafting, Verify
 from draftscope.base.steps import last
 from draftscope.decode import calibrate
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.row_bits import row_bits
 from tests.conftest import made_calibration
 
@@ -96,7 +96,9 @@ def test_a_folder_that_cannot_be_written_loses_nothing_else(monkeypatch: pytest.
     assert costs.save(made_calibration()) is None
 
 
-def test_measuring_a_pair_and_finding_it_again(pair: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_measuring_a_pair_and_finding_it_again(
+    pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("DRAFTSCOPE_CACHE", str(tmp_path))
     known = {
         "BATCHES": (1, 2),
@@ -124,7 +126,7 @@ def test_measuring_a_pair_and_finding_it_again(pair: Lab, monkeypatch: pytest.Mo
 
 
 @pytest.fixture
-def row_by_row(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def row_by_row(pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     """A forward whose rows cannot depend on each other: a row's logits are its own token."""
     right = pair.target.run
 
@@ -137,7 +139,7 @@ def row_by_row(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("row_by_row")
-def test_rows_that_depend_on_their_number_are_found(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_that_depend_on_their_number_are_found(pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(each.differing == 0 and each.largest == 0 and each.rows > 1 for each in last(row_bits(pair.target)))
     right = pair.target.run
 
@@ -154,7 +156,7 @@ def test_rows_that_depend_on_their_number_are_found(pair: Lab, monkeypatch: pyte
 
 
 @pytest.mark.usefixtures("row_by_row")
-def test_rows_of_a_tree_that_get_other_bits_are_found(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_of_a_tree_that_get_other_bits_are_found(pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Row 0 and every chain are right; what depends on gaps between the slots of a path shows in a tree only."""
     right = pair.target.run
 

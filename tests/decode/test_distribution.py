@@ -14,7 +14,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.session import Session
 from draftscope.drafters.settings import Settings
 from draftscope.measure.findings import FALSE_ALARM, Finding
@@ -97,18 +97,18 @@ LOSSLESS = {
 WARPED = {"temperature": 0.7, "top_k": 4, "top_p": 0.9, "min_p": 0.02}
 
 
-def distribution(lab: Lab, samples: int = SAMPLES, length: int = 4, **settings: object) -> Finding:
+def distribution(engine: DecodingEngine, samples: int = SAMPLES, length: int = 4, **settings: object) -> Finding:
     settings = {"temperature": 1.0, "seed": 5, **settings}
-    return distribution_test(lab, "abcab", Settings.of(**settings), length, samples, TOGETHER)
+    return distribution_test(engine, "abcab", Settings.of(**settings), length, samples, TOGETHER)
 
 
 @pytest.mark.parametrize("name", LOSSLESS)
-def test_the_joint_distribution_is_the_targets(tiny: Lab, name: str) -> None:
+def test_the_joint_distribution_is_the_targets(tiny: DecodingEngine, name: str) -> None:
     finding = distribution(tiny, **LOSSLESS[name])
     assert finding.passed, finding.detail
 
 
-def test_rows_whose_lengths_are_chosen_together_keep_their_distribution(tiny: Lab) -> None:
+def test_rows_whose_lengths_are_chosen_together_keep_their_distribution(tiny: DecodingEngine) -> None:
     """By cost each row's draft depends on what seven others drew; its output must not."""
     settings = Settings.of(**LOSSLESS["chain, length by cost"], temperature=1.0, seed=5)
     prompt = tiny.encode("abcab")
@@ -119,7 +119,7 @@ def test_rows_whose_lengths_are_chosen_together_keep_their_distribution(tiny: La
 
 @pytest.mark.parametrize("name", ["chain, block", "sampled tree", "lookahead", "MTP, dynamic tree"])
 def test_a_sequence_that_ends_with_its_outcome_wrote_what_a_whole_one_writes(
-    tiny: Lab, monkeypatch: pytest.MonkeyPatch, name: str
+    tiny: DecodingEngine, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     rows: list[int] = []
     right = Session._propose
@@ -137,14 +137,14 @@ def test_a_sequence_that_ends_with_its_outcome_wrote_what_a_whole_one_writes(
     "name",
     ["chain, block", "chain, token", "sampled tree", "top-k tree", "EAGLE-3", "Medusa", "block, best-first tree"],
 )
-def test_the_joint_distribution_is_the_warped_targets(tiny: Lab, name: str) -> None:
+def test_the_joint_distribution_is_the_warped_targets(tiny: DecodingEngine, name: str) -> None:
     finding = distribution(tiny, **LOSSLESS[name], **WARPED)
     assert finding.passed, finding.detail
 
 
 @pytest.mark.parametrize("name", ["chain, block", "sampled tree"])
-def test_a_draft_that_is_the_target_is_always_accepted(tiny: Lab, name: str) -> None:
-    twin = Lab(tiny.target, tiny.target, tiny.tokenizer)
+def test_a_draft_that_is_the_target_is_always_accepted(tiny: DecodingEngine, name: str) -> None:
+    twin = DecodingEngine(tiny.target, tiny.target, tiny.tokenizer)
     run = twin.decode("abcab", max_new_tokens=60, temperature=1.0, **LOSSLESS[name])
     full = [event for event in run.round_events if event.depth == len(LOSSLESS[name].get("shape", (1, 1, 1)))]
     assert full
@@ -163,12 +163,12 @@ class Barred(Model):
 
 
 @pytest.mark.parametrize("name", ["chain, block", "chain, token", "sampled tree"])
-def test_disjoint_supports_accept_nothing_and_write_the_targets_distribution(tiny: Lab, name: str) -> None:
+def test_disjoint_supports_accept_nothing_and_write_the_targets_distribution(tiny: DecodingEngine, name: str) -> None:
     target, draft = (
         Barred(each.network, each.name, capabilities=each.capabilities) for each in (tiny.target, tiny.draft)
     )
     target.bar, draft.bar = (4,), (0, 1, 2, 3)
-    parted = Lab(target, draft, tiny.tokenizer)
+    parted = DecodingEngine(target, draft, tiny.tokenizer)
     finding = distribution(parted, 2000, **LOSSLESS[name])
     assert finding.passed, finding.detail
     run = parted.decode("abcab", max_new_tokens=20, temperature=1.0, **LOSSLESS[name])
@@ -189,20 +189,22 @@ def caught(finding: Finding) -> bool:
 @pytest.mark.parametrize("rule", ["block", "token"])
 @pytest.mark.parametrize("broken", [mutations.argmax_drafts, mutations.improbable_dropped])
 def test_wrong_drafts_of_a_chain_are_caught(
-    tiny: Lab, monkeypatch: pytest.MonkeyPatch, broken: Mutate, rule: str
+    tiny: DecodingEngine, monkeypatch: pytest.MonkeyPatch, broken: Mutate, rule: str
 ) -> None:
     broken(monkeypatch)
     assert caught(distribution(tiny, drafter="draft", rule=rule, gamma=3))
 
 
 @pytest.mark.parametrize("rule", ["block", "token"])
-def test_q_before_the_warpers_is_caught(tiny: Lab, monkeypatch: pytest.MonkeyPatch, rule: str) -> None:
+def test_q_before_the_warpers_is_caught(tiny: DecodingEngine, monkeypatch: pytest.MonkeyPatch, rule: str) -> None:
     mutations.unwarped_q(monkeypatch)
     assert caught(distribution(tiny, drafter="draft", rule=rule, gamma=3, temperature=0.5))
 
 
 @pytest.mark.parametrize("broken", [mutations.last_from_p, mutations.shared_uniform])
-def test_wrong_verification_of_a_chain_is_caught(tiny: Lab, monkeypatch: pytest.MonkeyPatch, broken: Mutate) -> None:
+def test_wrong_verification_of_a_chain_is_caught(
+    tiny: DecodingEngine, monkeypatch: pytest.MonkeyPatch, broken: Mutate
+) -> None:
     broken(monkeypatch)
     assert caught(distribution(tiny, drafter="draft", rule="token", gamma=3))
 
@@ -216,18 +218,18 @@ def test_wrong_verification_of_a_chain_is_caught(tiny: Lab, monkeypatch: pytest.
     ],
 )
 def test_a_broken_sampled_tree_is_caught(
-    tiny: Lab, monkeypatch: pytest.MonkeyPatch, broken: Mutate, shape: tuple[int, ...]
+    tiny: DecodingEngine, monkeypatch: pytest.MonkeyPatch, broken: Mutate, shape: tuple[int, ...]
 ) -> None:
     broken(monkeypatch)
     assert caught(distribution(tiny, drafter="sampled-tree", shape=shape))
 
 
-def test_a_token_dropped_after_it_was_drawn_is_caught(tiny: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_dropped_after_it_was_drawn_is_caught(tiny: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     mutations.token_dropped(monkeypatch)
     assert caught(distribution(tiny, drafter="medusa", gamma=3, draft_length="confidence", rule="token"))
 
 
 @pytest.mark.parametrize("name", ["chain, block", "sampled tree"])
-def test_noise_keyed_by_position_is_caught(tiny: Lab, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_noise_keyed_by_position_is_caught(tiny: DecodingEngine, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     mutations.reused_noise(monkeypatch)
     assert caught(distribution(tiny, 9_000, 3, **LOSSLESS[name]))

@@ -8,22 +8,22 @@ from typing import Any
 import pytest
 
 from draftscope.base.settings import LOSSY
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings
 from draftscope.measure.check import checked
 from draftscope.trace import files
 from draftscope.trace.events import EVENT, RunStart
 
 
-def start(lab: Lab, **settings: Any) -> RunStart:
-    found = lab.decode("ab", max_new_tokens=24, **settings).events[0]
+def start(engine: DecodingEngine, **settings: Any) -> RunStart:
+    found = engine.decode("ab", max_new_tokens=24, **settings).events[0]
     assert isinstance(found, RunStart)
     return found
 
 
 @pytest.mark.parametrize("rule", LOSSY)
 @pytest.mark.parametrize("drafter", ["draft", "eagle3", "early-exit", "bandit"])
-def test_a_lossy_rule_is_exact_at_zero_and_only_there(pair: Lab, drafter: str, rule: str) -> None:
+def test_a_lossy_rule_is_exact_at_zero_and_only_there(pair: DecodingEngine, drafter: str, rule: str) -> None:
     plain = pair.decode("ab", "plain", max_new_tokens=48).token_ids
     own = {"drafter": drafter, "rule": rule, "lenience": 0.05, "agreement": 200}
     assert pair.decode("ab", max_new_tokens=48, **own).token_ids == plain
@@ -31,7 +31,7 @@ def test_a_lossy_rule_is_exact_at_zero_and_only_there(pair: Lab, drafter: str, r
     assert not start(pair, temperature=0.01, **own).exact
 
 
-def test_a_check_of_a_lossy_rule_stays_lossy(pair: Lab) -> None:
+def test_a_check_of_a_lossy_rule_stays_lossy(pair: DecodingEngine) -> None:
     """Its distribution is tested at temperature 1, whatever the shown run had."""
     settings = Settings.of(drafter="draft", rule="typical", temperature=0.0)
     *_, last = checked(pair, settings, samples=64)
@@ -39,7 +39,7 @@ def test_a_check_of_a_lossy_rule_stays_lossy(pair: Lab) -> None:
     assert "lossy by design" in last.verdict
 
 
-def test_rounds_with_the_notes_of_old_are_read_and_others_are_not(pair: Lab) -> None:
+def test_rounds_with_the_notes_of_old_are_read_and_others_are_not(pair: DecodingEngine) -> None:
     round_ = pair.decode("ab", "draft", max_new_tokens=4).round_events[0]
     line = json.loads(files.line(round_))
     assert "notes" not in line

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from draftscope.base.errors import DraftscopeError
+from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.fork import ForkPoint
-from draftscope.decode.lab import Lab
 from draftscope.decode.race import race
 from draftscope.drafters.settings import Settings
 from draftscope.trace import files
@@ -21,9 +21,9 @@ from draftscope_app.reports.lanes import lanes
 PROMPT = "abc"
 
 
-def forked(lab: Lab, fork_point: ForkPoint, **settings: object) -> list[AnyEvent]:
+def forked(engine: DecodingEngine, fork_point: ForkPoint, **settings: object) -> list[AnyEvent]:
     chosen = Settings.of(**({"max_new_tokens": 12} | settings))
-    return list(lab.session(PROMPT, chosen, lane="fork", fork_point=fork_point).events())
+    return list(engine.start(PROMPT, chosen, lane="fork", fork_point=fork_point).events())
 
 
 def end_of(events: list[AnyEvent]) -> RunEnd:
@@ -32,14 +32,14 @@ def end_of(events: list[AnyEvent]) -> RunEnd:
 
 
 @pytest.mark.parametrize("drafter", ["plain", "draft", "topk-tree", "ngram"])
-def test_a_greedy_fork_without_a_forced_token_goes_on_as_the_lane_did(pair: Lab, drafter: str) -> None:
+def test_a_greedy_fork_without_a_forced_token_goes_on_as_the_lane_did(pair: DecodingEngine, drafter: str) -> None:
     """The target's best token after a prefix does not depend on how the prefix came to stand there."""
     whole = pair.decode(PROMPT, "plain", max_new_tokens=20).token_ids
     events = forked(pair, ForkPoint("plain", 8, tuple(whole[:8])), drafter=drafter)
     assert end_of(events).token_ids == whole[8:]
 
 
-def test_a_fork_starts_from_token_ids_and_not_from_their_text(pair: Lab) -> None:
+def test_a_fork_starts_from_token_ids_and_not_from_their_text(pair: DecodingEngine) -> None:
     """Bytes that are no text: read again as text they would be other tokens."""
     odd = [pair.encode("é")[0], pair.encode("é")[0]]
     forced = tuple(odd)
@@ -51,22 +51,20 @@ def test_a_fork_starts_from_token_ids_and_not_from_their_text(pair: Lab) -> None
     assert start.prompt == PROMPT
     assert start.prompt_tokens == len(pair.encode(PROMPT)) + 2 == prefill.tokens + 1
     assert start.prompt_last_raw == start.fork.raw[-1]
-    own = pair.session_of([pair.encode(PROMPT) + odd], Settings.of(drafter="plain", max_new_tokens=4), (0,))
+    own = pair.start_batch([pair.encode(PROMPT) + odd], Settings.of(drafter="plain", max_new_tokens=4), (0,))
     for _ in own.steps():
         pass
     assert end_of(events).token_ids == own.transcripts[0].tokens
 
 
-def test_a_character_that_the_fork_cuts_is_ended_by_its_first_token(pair: Lab) -> None:
+def test_a_character_that_the_fork_cuts_is_ended_by_its_first_token(pair: DecodingEngine) -> None:
     first, second = pair.encode("é")
-    run = pair.session(
-        PROMPT, Settings.of(drafter="plain", max_new_tokens=2), fork_point=ForkPoint("plain", 0, (first,))
-    )
+    run = pair.start(PROMPT, Settings.of(drafter="plain", max_new_tokens=2), fork_point=ForkPoint("plain", 0, (first,)))
     transcript = run._session.transcripts[0]
     assert transcript.add([second]).delta == "é"
 
 
-def test_another_seed_draws_other_tokens_and_the_same_seed_the_same(pair: Lab) -> None:
+def test_another_seed_draws_other_tokens_and_the_same_seed_the_same(pair: DecodingEngine) -> None:
     prefix = tuple(pair.decode(PROMPT, "plain", max_new_tokens=6).token_ids)
     texts = [
         end_of(forked(pair, ForkPoint("speculative", 3, prefix), temperature=1.0, seed=seed)).token_ids
@@ -75,7 +73,7 @@ def test_another_seed_draws_other_tokens_and_the_same_seed_the_same(pair: Lab) -
     assert texts[0] == texts[1] != texts[2]
 
 
-def test_forked_tokens_are_no_tokens_of_the_lane(pair: Lab) -> None:
+def test_forked_tokens_are_no_tokens_of_the_lane(pair: DecodingEngine) -> None:
     events = forked(pair, ForkPoint("plain", 2, (70, 71, 72), forced=True), temperature=1.0)
     emitted = [token for event in events if isinstance(event, Round) for token in event.emitted]
     assert emitted == end_of(events).token_ids
@@ -92,12 +90,12 @@ def test_forked_tokens_are_no_tokens_of_the_lane(pair: Lab) -> None:
         (ForkPoint("plain", 0, (70,) * 600), "context holds 512"),
     ],
 )
-def test_a_fork_that_cannot_be_is_one_sentence(pair: Lab, fork_point: ForkPoint, words: str) -> None:
+def test_a_fork_that_cannot_be_is_one_sentence(pair: DecodingEngine, fork_point: ForkPoint, words: str) -> None:
     with pytest.raises(DraftscopeError, match=words):
-        pair.session(PROMPT, Settings.of(max_new_tokens=8), fork_point=fork_point)
+        pair.start(PROMPT, Settings.of(max_new_tokens=8), fork_point=fork_point)
 
 
-def test_a_trace_with_a_fork_is_read_as_it_was_written(pair: Lab, tmp_path: Path) -> None:
+def test_a_trace_with_a_fork_is_read_as_it_was_written(pair: DecodingEngine, tmp_path: Path) -> None:
     events = list(pair.decode(PROMPT, max_new_tokens=8).events)
     events += forked(pair, ForkPoint("run", 1, tuple(events[-1].token_ids[:3])))
     files.write(tmp_path / "forked.jsonl.gz", events)
@@ -106,7 +104,7 @@ def test_a_trace_with_a_fork_is_read_as_it_was_written(pair: Lab, tmp_path: Path
     assert list(read.events) == events
 
 
-def test_a_replayed_fork_shows_what_was_given_to_it(pair: Lab) -> None:
+def test_a_replayed_fork_shows_what_was_given_to_it(pair: DecodingEngine) -> None:
     first, second = pair.encode("é")
     events = forked(pair, ForkPoint("plain", 2, (*pair.encode("xy"), first, second), forced=True))
     (lane,) = lanes(events)
@@ -123,10 +121,10 @@ def asked(events: list[AnyEvent], **changes: object) -> Job:
 
 
 @pytest.fixture(scope="module")
-def raced(pair: Lab) -> list[AnyEvent]:
+def raced(pair: DecodingEngine) -> list[AnyEvent]:
     lanes = {"plain": {"drafter": "plain"}, "speculative": {"drafter": "sampled-tree", "shape": (2, 2)}}
     runs = [
-        pair.session(PROMPT, Settings.of(temperature=1.0, max_new_tokens=30, seed=5, **own), run="r8", lane=lane)
+        pair.start(PROMPT, Settings.of(temperature=1.0, max_new_tokens=30, seed=5, **own), run="r8", lane=lane)
         for lane, own in lanes.items()
     ]
     return list(race(runs))
@@ -144,10 +142,10 @@ def test_a_fork_is_the_lanes_own_run_with_another_seed_and_what_is_left(raced: l
     assert asked(raced, slot=-1, token=None).fork_point == ForkPoint("speculative", 2, tuple(before), forced=False)
 
 
-def test_a_fork_of_a_fork_begins_with_what_the_first_was_given(pair: Lab, raced: list[AnyEvent]) -> None:
+def test_a_fork_of_a_fork_begins_with_what_the_first_was_given(pair: DecodingEngine, raced: list[AnyEvent]) -> None:
     job = asked(raced, slot=-1)
     ((name, values),) = job.lanes
-    first = pair.session(job.prompt, Settings.of(**values), run="r8", lane=name, fork_point=job.fork_point)
+    first = pair.start(job.prompt, Settings.of(**values), run="r8", lane=name, fork_point=job.fork_point)
     both = raced + list(first.events())
     second = asked(both, lane="fork 1", round=0, slot=-1, token=90)
     assert second.fork_point is not None and job.fork_point is not None
@@ -172,7 +170,7 @@ def test_what_cannot_be_forked_is_one_sentence(raced: list[AnyEvent], changes: d
         ForkRequest.of("not an object")
 
 
-def test_the_end_of_a_text_and_four_lanes_cannot_be_forked(pair: Lab, raced: list[AnyEvent]) -> None:
+def test_the_end_of_a_text_and_four_lanes_cannot_be_forked(pair: DecodingEngine, raced: list[AnyEvent]) -> None:
     last = max(event.round for event in raced if isinstance(event, Round) and event.lane == "plain")
     with pytest.raises(DraftscopeError, match="Nothing is left"):
         asked(raced, lane="plain", round=last, slot=-1)

@@ -20,7 +20,7 @@ from draftscope.base import cores
 from draftscope.base.steps import Together, said
 from draftscope.base.text import Ending, Transcript
 from draftscope.decode.calibrate import quick_curve
-from draftscope.decode.lab import Lab, Run
+from draftscope.decode.engine import DecodingEngine, Run
 from draftscope.decode.race import race, solo_runs, verify_costs
 from draftscope.decode.session import Step
 from draftscope.drafters.model.draft_model import DraftModel
@@ -67,26 +67,26 @@ STAY = ("lookahead", "cascade", "ssd", "oracle", "typed")  # of a batch whatever
 LENGTHS = ("fixed", "cost", "confidence", "heuristic", "specdec++", "adaedl")
 
 
-def decode(lab: Lab, drafter: str, **settings: object):
-    return lab.decode(PROMPT, drafter, **{**DRAFTERS[drafter], "max_new_tokens": 40, **settings})
+def decode(engine: DecodingEngine, drafter: str, **settings: object):
+    return engine.decode(PROMPT, drafter, **{**DRAFTERS[drafter], "max_new_tokens": 40, **settings})
 
 
 @pytest.fixture(scope="module")
-def twin(pair: Lab) -> Lab:
+def twin(pair: DecodingEngine) -> DecodingEngine:
     """The target drafts for itself, so that long blocks are accepted."""
-    lab = Lab(pair.target, pair.target, pair.tokenizer, pair.heads)
-    lab.calibration = pair.calibration
-    return lab
+    engine = DecodingEngine(pair.target, pair.target, pair.tokenizer, pair.heads)
+    engine.calibration = pair.calibration
+    return engine
 
 
 @pytest.fixture(scope="module")
-def twin_text(twin: Lab) -> list[int]:
+def twin_text(twin: DecodingEngine) -> list[int]:
     """What plain decoding writes, in tokens."""
     return decode(twin, "plain").token_ids
 
 
 @pytest.fixture(scope="module")
-def generated(pair: Lab) -> list[int]:
+def generated(pair: DecodingEngine) -> list[int]:
     """What transformers writes at temperature 0."""
     prompt = torch.tensor([pair.encode(PROMPT)])
     config = GenerationConfig(max_new_tokens=40, do_sample=False, eos_token_id=0, pad_token_id=1)
@@ -98,7 +98,7 @@ def generated(pair: Lab) -> list[int]:
 @pytest.mark.parametrize("drafter", DRAFTERS)
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_a_run_is_transformers_greedy_text_takes_a_forward_a_round_and_does_not_depend_on_recording(
-    pair: Lab, drafter: str, temperature: float, generated: list[int]
+    pair: DecodingEngine, drafter: str, temperature: float, generated: list[int]
 ) -> None:
     with pair.target.counter.widths() as ran:
         run = decode(pair, drafter, temperature=temperature, seed=3)
@@ -113,14 +113,14 @@ def test_a_run_is_transformers_greedy_text_takes_a_forward_a_round_and_does_not_
     assert not off.round_events
 
 
-def test_a_draft_forward_for_each_level_and_no_more(pair: Lab) -> None:
+def test_a_draft_forward_for_each_level_and_no_more(pair: DecodingEngine) -> None:
     with pair.draft.counter.widths() as widths:
         run = decode(pair, "topk-tree", shape=(3, 2), max_new_tokens=3)
     assert widths[1:3] == [1, 3]  # the pending token, then three children; the leaves are never fed
     assert run.round_events[0].width == 1 + 3 + 6
 
 
-def test_after_full_acceptance_the_draft_reads_two_tokens(twin: Lab) -> None:
+def test_after_full_acceptance_the_draft_reads_two_tokens(twin: DecodingEngine) -> None:
     with twin.target.counter.widths() as widths:
         twin.decode(PROMPT, "draft", gamma=2, max_new_tokens=9)
     # target prefill, draft prefill, then per round: catch up, draft step, verify
@@ -128,7 +128,7 @@ def test_after_full_acceptance_the_draft_reads_two_tokens(twin: Lab) -> None:
     assert widths[5:8] == [2, 1, 3]
 
 
-def test_seeds_matter_and_repeat(pair: Lab) -> None:
+def test_seeds_matter_and_repeat(pair: DecodingEngine) -> None:
     runs = [decode(pair, "draft", temperature=1.0, seed=seed).token_ids for seed in (1, 1, 2)]
     assert runs[0] == runs[1] != runs[2]
 
@@ -140,7 +140,7 @@ def test_seeds_matter_and_repeat(pair: Lab) -> None:
        if length != "fixed" and (length, t) != ("cost", 1.0)],
 )  # fmt: skip
 def test_a_ragged_batch_writes_what_each_sequence_writes_alone(
-    pair: Lab, temperature: float, drafter: str, length: str
+    pair: DecodingEngine, temperature: float, drafter: str, length: str
 ) -> None:
     """Unequal prompts, unequal acceptance, unequal ends: and neither neighbours nor padding show in the tokens.
 
@@ -149,14 +149,14 @@ def test_a_ragged_batch_writes_what_each_sequence_writes_alone(
     """
     common = {"temperature": temperature, "max_new_tokens": 30, "seed": 11, "draft_length": length}
     settings = Settings.of(drafter=drafter, **common, **DRAFTERS[drafter])
-    lab = Lab(pair.target, pair.draft, pair.tokenizer, pair.heads)
-    lab.calibration, lab.eos = pair.calibration, frozenset(range(0, 258, 24))
-    prompts = [lab.encode(text) for text in ("a", "hello there", "abcabcabcabcabc", "zz top")]
-    together = lab.session_of(prompts, settings, (0, 1, 2, 3))
+    engine = DecodingEngine(pair.target, pair.draft, pair.tokenizer, pair.heads)
+    engine.calibration, engine.eos = pair.calibration, frozenset(range(0, 258, 24))
+    prompts = [engine.encode(text) for text in ("a", "hello there", "abcabcabcabcabc", "zz top")]
+    together = engine.start_batch(prompts, settings, (0, 1, 2, 3))
     steps = list(together.steps())
     assert_ended_leave(steps, drafter not in STAY)
     for b, prompt in enumerate(prompts):
-        alone = lab.session_of([prompt], settings, (b,))
+        alone = engine.start_batch([prompt], settings, (b,))
         for _ in alone.steps():
             pass
         tokens = together.transcripts[b].tokens
@@ -177,10 +177,10 @@ def assert_ended_leave(steps: list[Step], leaves: bool) -> None:
         assert after.rows == (small if leaves and sum(ended) >= max(1, len(step.rows) / 4) else step.rows)
 
 
-def test_stopped_sequences_keep_their_text_and_leave_the_others_alone(pair: Lab) -> None:
+def test_stopped_sequences_keep_their_text_and_leave_the_others_alone(pair: DecodingEngine) -> None:
     prompts = [pair.encode(f"{PROMPT} {i}") for i in range(3)]
     settings = Settings.of(drafter="draft", gamma=2, max_new_tokens=24)
-    whole, cut = (pair.session_of(prompts, settings, (0, 1, 2), ends=False) for _ in range(2))
+    whole, cut = (pair.start_batch(prompts, settings, (0, 1, 2), ends=False) for _ in range(2))
     for _ in whole.steps():
         pass
     for step in cut.steps():
@@ -192,9 +192,9 @@ def test_stopped_sequences_keep_their_text_and_leave_the_others_alone(pair: Lab)
         assert cut.transcripts[row].tokens == whole.transcripts[row].tokens
 
 
-def test_a_batch_grows_smaller_and_so_do_its_caches(pair: Lab) -> None:
+def test_a_batch_grows_smaller_and_so_do_its_caches(pair: DecodingEngine) -> None:
     settings = Settings.of(drafter="draft", gamma=3, temperature=1.0, max_new_tokens=24, seed=4)
-    session = pair.session_of([pair.encode(PROMPT)] * 8, settings, tuple(range(8)), ends=False)
+    session = pair.start_batch([pair.encode(PROMPT)] * 8, settings, tuple(range(8)), ends=False)
     steps, sizes = [], []
     for step in session.steps():
         assert isinstance(session.drafter, DraftModel)
@@ -210,11 +210,11 @@ def test_a_batch_grows_smaller_and_so_do_its_caches(pair: Lab) -> None:
 
 
 @pytest.mark.parametrize("drafter", ["draft", "topk-tree"])
-def test_eos_inside_a_block_ends_the_text(twin: Lab, drafter: str) -> None:
+def test_eos_inside_a_block_ends_the_text(twin: DecodingEngine, drafter: str) -> None:
     written = decode(twin, drafter).token_ids
     eos = written[5]
     first = written.index(eos)
-    ends = Lab(twin.target, twin.target, twin.tokenizer)
+    ends = DecodingEngine(twin.target, twin.target, twin.tokenizer)
     ends.eos = frozenset({0, eos})
     run = decode(ends, drafter)
     assert run.token_ids == written[: first + 1]
@@ -222,7 +222,7 @@ def test_eos_inside_a_block_ends_the_text(twin: Lab, drafter: str) -> None:
     assert run.round_events[-1].cut == "eos"
 
 
-def test_a_stop_string_inside_a_block_cuts_right_behind_it(twin: Lab) -> None:
+def test_a_stop_string_inside_a_block_cuts_right_behind_it(twin: DecodingEngine) -> None:
     free = decode(twin, "draft")
     stop = free.text[7:9]
     run = decode(twin, "draft", stop=(stop,))
@@ -255,14 +255,16 @@ def test_a_stop_string_inside_a_token_cuts_the_token(stop: tuple[str, ...], text
 
 @pytest.mark.parametrize("drafter", DRAFTERS)
 @pytest.mark.parametrize("limit", [1, 2, 3, 7])
-def test_a_limit_inside_a_block_is_met_exactly(twin: Lab, twin_text: list[int], drafter: str, limit: int) -> None:
+def test_a_limit_inside_a_block_is_met_exactly(
+    twin: DecodingEngine, twin_text: list[int], drafter: str, limit: int
+) -> None:
     run = decode(twin, drafter, max_new_tokens=limit)
     assert len(run.token_ids) == limit
     assert run.token_ids == twin_text[:limit]
     assert "".join(event.text_delta for event in run.round_events) == run.text
 
 
-def test_a_typed_continuation_sticks_as_far_as_the_target_agrees(pair: Lab) -> None:
+def test_a_typed_continuation_sticks_as_far_as_the_target_agrees(pair: DecodingEngine) -> None:
     plain = pair.decode("a", "plain", max_new_tokens=8)
     typed = plain.text[:2] + "~~"
     ids = pair.tokenizer(typed, add_special_tokens=False)["input_ids"]
@@ -273,14 +275,14 @@ def test_a_typed_continuation_sticks_as_far_as_the_target_agrees(pair: Lab) -> N
     assert [event.drafted for event in run.round_events[1:]] == [0] * (len(run.round_events) - 1)
 
 
-def test_ngram_copies_the_latest_longest_match(pair: Lab) -> None:
+def test_ngram_copies_the_latest_longest_match(pair: DecodingEngine) -> None:
     rounds = pair.decode("abcX abcY abc", "ngram", gamma=2, ngram=3, max_new_tokens=4).round_events
     assert [node.raw for node in rounds[0].nodes] == ["Y", " "]
     assert rounds[0].nodes[0].origin == "3-gram, seen at token 8"
 
 
 @pytest.mark.parametrize("name", ["plain", "draft", "sampled-tree"])
-def test_closing_the_stream_stops_decoding(pair: Lab, name: str) -> None:
+def test_closing_the_stream_stops_decoding(pair: DecodingEngine, name: str) -> None:
     before = pair.target.counter.forwards
     stream = pair.rounds(PROMPT, name, max_new_tokens=200)
     next(stream)
@@ -288,12 +290,12 @@ def test_closing_the_stream_stops_decoding(pair: Lab, name: str) -> None:
     assert pair.target.counter.forwards - before == 2  # the prefill and one round
 
 
-def lanes(lab: Lab, **settings: object) -> list[Run]:
+def lanes(engine: DecodingEngine, **settings: object) -> list[Run]:
     both = {"plain": Settings.of(drafter="plain", **settings), "draft": Settings.of(drafter="draft", **settings)}
-    return [lab.session(PROMPT, one, run="r", lane=lane) for lane, one in both.items()]
+    return [engine.start(PROMPT, one, run="r", lane=lane) for lane, one in both.items()]
 
 
-def test_the_race_advances_the_lane_that_is_behind(pair: Lab) -> None:
+def test_the_race_advances_the_lane_that_is_behind(pair: DecodingEngine) -> None:
     clocks = {"plain": 0.0, "draft": 0.0}
     for event in race(lanes(pair, max_new_tokens=24)):
         if isinstance(event, Prefill):
@@ -306,7 +308,7 @@ def test_the_race_advances_the_lane_that_is_behind(pair: Lab) -> None:
     assert set(clocks.values()) == {float("inf")}
 
 
-def test_a_cancelled_race_ends_every_lane(pair: Lab) -> None:
+def test_a_cancelled_race_ends_every_lane(pair: DecodingEngine) -> None:
     seen: list[object] = []
     for event in race(lanes(pair, max_new_tokens=200), cancelled=lambda: len(seen) > 9):
         seen.append(event)
@@ -315,7 +317,7 @@ def test_a_cancelled_race_ends_every_lane(pair: Lab) -> None:
 
 
 def test_a_long_prompt_is_told_in_parts_and_can_be_stopped_between_them(
-    pair: Lab, monkeypatch: pytest.MonkeyPatch
+    pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = pair.decode(PROMPT, drafter="draft", max_new_tokens=8)
     monkeypatch.setattr(Model, "_read_at_once", lambda self, longest: 8)
@@ -333,7 +335,7 @@ def test_a_long_prompt_is_told_in_parts_and_can_be_stopped_between_them(
     validate([*parts.events, *seen])
 
 
-def test_solo_runs_alternate_and_can_be_cancelled(pair: Lab) -> None:
+def test_solo_runs_alternate_and_can_be_cancelled(pair: DecodingEngine) -> None:
     both = {"plain": Settings.of(drafter="plain", max_new_tokens=8), "draft": Settings.of(max_new_tokens=8)}
     events = list(said(solo_runs(pair, PROMPT, both, repeats=2)))
     assert [(event.lane, len(event.seconds)) for event in events] == [
@@ -361,7 +363,7 @@ def test_the_work_of_other_processes_is_counted_and_the_own_is_not(monkeypatch: 
 
 
 def test_v_by_rows_belongs_to_the_drafting_lane_and_can_be_cancelled(
-    pair: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("DRAFTSCOPE_CACHE", str(tmp_path))
     monkeypatch.setattr(pair, "_curve", Together(lambda: quick_curve(pair)))
@@ -384,7 +386,7 @@ def test_v_by_rows_belongs_to_the_drafting_lane_and_can_be_cancelled(
     length=st.sampled_from(LENGTHS),
 )
 def test_any_setting_writes_plains_greedy_tokens(
-    pair: Lab, drafter: str, gamma: int, shape: list[int], limit: int, prompt: str, length: str
+    pair: DecodingEngine, drafter: str, gamma: int, shape: list[int], limit: int, prompt: str, length: str
 ) -> None:
     want = pair.decode(prompt, "plain", max_new_tokens=limit).token_ids
     run = pair.decode(
@@ -405,7 +407,7 @@ def test_any_setting_writes_plains_greedy_tokens(
         ({"max_new_tokens": 600}, "the models' context holds 512; ask for at most 493 new tokens"),
     ],
 )
-def test_bad_settings_are_one_sentence(pair: Lab, settings: dict[str, object], sentence: str) -> None:
+def test_bad_settings_are_one_sentence(pair: DecodingEngine, settings: dict[str, object], sentence: str) -> None:
     with pytest.raises(DraftscopeError) as error:
         pair.decode(PROMPT, **settings)
     assert sentence in str(error.value)
@@ -420,13 +422,13 @@ def test_bad_settings_are_one_sentence(pair: Lab, settings: dict[str, object], s
         ("x" * 99_999, "shorten it"),
     ],
 )
-def test_bad_prompts_are_one_sentence(pair: Lab, prompt: str, sentence: str) -> None:
+def test_bad_prompts_are_one_sentence(pair: DecodingEngine, prompt: str, sentence: str) -> None:
     with pytest.raises(DraftscopeError, match=sentence):
         pair.decode(prompt)
 
 
-def test_a_target_alone_says_what_needs_a_draft(pair: Lab) -> None:
-    alone = Lab(pair.target, None, pair.tokenizer)
+def test_a_target_alone_says_what_needs_a_draft(pair: DecodingEngine) -> None:
+    alone = DecodingEngine(pair.target, None, pair.tokenizer)
     assert {info.name for info in alone.drafters() if info.available} == {
         "plain",
         "ngram",
@@ -441,7 +443,9 @@ def test_a_target_alone_says_what_needs_a_draft(pair: Lab) -> None:
         alone.decode(PROMPT, "draft")
 
 
-def test_a_drafter_that_proposes_more_than_it_announced_is_refused(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_drafter_that_proposes_more_than_it_announced_is_refused(
+    pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from draftscope import drafters
 
     shy = replace(drafters.find("draft"), nodes=lambda _: 1)
@@ -455,6 +459,6 @@ def test_a_tree_may_reach_beyond_the_context_where_the_text_ends() -> None:
     torch.manual_seed(0)
     shape = {"vocab_size": 258, "n_positions": 24, "n_embd": 32, "n_layer": 2, "n_head": 4}
     target = probed(GPT2LMHeadModel(GPT2Config(**shape, bos_token_id=0, eos_token_id=0)), "learned positions")
-    lab = Lab(target, None, byte_tokenizer(), random_heads(target, (2, 3, 4, 5)))
-    want = lab.decode("abcdefgh", "plain", max_new_tokens=16).token_ids
-    assert lab.decode("abcdefgh", "eagle-tree", max_new_tokens=16, tree_width=1, tree_depth=6).token_ids == want
+    engine = DecodingEngine(target, None, byte_tokenizer(), random_heads(target, (2, 3, 4, 5)))
+    want = engine.decode("abcdefgh", "plain", max_new_tokens=16).token_ids
+    assert engine.decode("abcdefgh", "eagle-tree", max_new_tokens=16, tree_width=1, tree_depth=6).token_ids == want

@@ -11,7 +11,7 @@ from draftscope.base import costs
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.steps import Cancelled, Steps, Together, last, mapped, said, stoppable
 from draftscope.decode import calibrate
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope_app.engine.messages import Job
 from draftscope_app.engine.play import events_of
 
@@ -71,18 +71,18 @@ def test_a_measurement_that_nobody_waits_for_is_given_up_and_one_that_fails_can_
             last(broken.steps())
 
 
-def test_what_sequoia_chooses_by_is_measured_in_steps(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_sequoia_chooses_by_is_measured_in_steps(pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     """It was measured before the run's first event, in one piece: 55 s in which nobody else got a token."""
     monkeypatch.setattr(calibrate, "TOGETHER", {1: 24})
     monkeypatch.setattr(calibrate, "REPEATS", 1)
     monkeypatch.setattr(calibrate, "BATCHES", (1, 2))
     monkeypatch.setattr(costs, "load_saved", lambda _: None)
-    lab = Lab(pair.target, pair.draft, pair.tokenizer)
-    pulse, most, steps = lab.target.pulse, 0, 0  # most forwards in one step
+    engine = DecodingEngine(pair.target, pair.draft, pair.tokenizer)
+    pulse, most, steps = engine.target.pulse, 0, 0  # most forwards in one step
     settings = {"drafter": "sequoia", "temperature": 1.0, "max_new_tokens": 4}
     events: list[str] = []
     first = before = pulse.forwards
-    for event in events_of(lab, Job("r1", "abc", (("speculative", settings),)), lambda: False, lambda: None):
+    for event in events_of(engine, Job("r1", "abc", (("speculative", settings),)), lambda: False, lambda: None):
         most, before = max(most, pulse.forwards - before), pulse.forwards
         steps += event is None
         events += [] if event is None else [json.loads(event.model_dump_json())["kind"]]
@@ -91,21 +91,21 @@ def test_what_sequoia_chooses_by_is_measured_in_steps(pair: Lab, monkeypatch: py
     assert events[0] == "run_start" and events[-1] == "run_end"
     assert steps > 50  # moments at which another visitor could have had a turn
     assert most < (before - first) / 10
-    assert last(lab.calibrated()) is lab.calibration
+    assert last(engine.calibrated()) is engine.calibration
 
 
-def test_who_stops_a_run_that_measures_waits_for_no_end(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_stops_a_run_that_measures_waits_for_no_end(pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(costs, "load_saved", lambda _: None)
-    lab = Lab(pair.target, pair.draft, pair.tokenizer)
+    engine = DecodingEngine(pair.target, pair.draft, pair.tokenizer)
     settings = {"drafter": "sequoia", "temperature": 1.0, "max_new_tokens": 4}
     asked = iter([False] * 5 + [True] * 9)
-    steps = events_of(lab, Job("r1", "abc", (("speculative", settings),)), lambda: next(asked), lambda: None)
+    steps = events_of(engine, Job("r1", "abc", (("speculative", settings),)), lambda: next(asked), lambda: None)
     assert list(steps) == [None] * 5
-    assert lab._calibrating._running is None
+    assert engine._calibrating._running is None
 
 
 def test_a_tokenizer_that_panics_in_a_run_ends_that_run_with_a_sentence(
-    pair: Lab, monkeypatch: pytest.MonkeyPatch
+    pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class PanicException(BaseException):
         """As the library raises it: no Exception."""

@@ -13,7 +13,7 @@ import torch
 from draftscope import DraftscopeError, drafters
 from draftscope.base.steps import last
 from draftscope.decode import session
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters import Outcome, State
 from draftscope.drafters.model import cascade
 from draftscope.drafters.policy import bandit
@@ -307,11 +307,11 @@ def test_easy_passages_weigh_as_much_as_they_are_long(gamma: int) -> None:
     assert 1 + sum(each_once) / len(each_once) < 0.93 * want
 
 
-def test_only_smaller_drafts_with_the_same_verification_are_implied(tiny: Lab) -> None:
+def test_only_smaller_drafts_with_the_same_verification_are_implied(tiny: DecodingEngine) -> None:
     arms = ("plain", "draft:2", "draft:4", "sampled-tree:3x1", "topk-tree:2x1", "ngram:3", "ngram:1", "eagle3:2")
 
     def told(**more: object) -> dict[str, set[str]]:
-        made = tiny.session_of([[0, 1]], Settings.of(drafter="bandit", arms=arms, **more), (0,)).drafter
+        made = tiny.start_batch([[0, 1]], Settings.of(drafter="bandit", arms=arms, **more), (0,)).drafter
         assert isinstance(made, bandit.Bandit)
         return {
             arm: {arms[i] for i in found} - {arm, "plain"}
@@ -329,27 +329,27 @@ def test_only_smaller_drafts_with_the_same_verification_are_implied(tiny: Lab) -
 # Through the loop.
 
 
-def distance(lab: Lab, samples: int, batch: int, length: int = 3, **settings: object) -> float:
+def distance(engine: DecodingEngine, samples: int, batch: int, length: int = 3, **settings: object) -> float:
     """p of the chi-square test of the joint distribution. Sequences of a batch share their arms, and are
     independent. One alone ends with its outcome, which no later round changes."""
     chosen = Settings.of(**{"drafter": "bandit", "arms": ARMS, "temperature": 1.0, "seed": 5, **settings})
-    prompt = lab.encode("abcab", length + 2)
-    expected = exact_joint(lab, prompt, Sampling.of(chosen), length)
-    observed = sampled_joint(lab, prompt, chosen, length, samples, batch, whole=batch > 1)
+    prompt = engine.encode("abcab", length + 2)
+    expected = exact_joint(engine, prompt, Sampling.of(chosen), length)
+    observed = sampled_joint(engine, prompt, chosen, length, samples, batch, whole=batch > 1)
     return chi_square(observed, expected, samples)[2]
 
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("rule", ["block", "token"])
-def test_the_joint_distribution_is_the_targets(tiny: Lab, policy: str, rule: str) -> None:
+def test_the_joint_distribution_is_the_targets(tiny: DecodingEngine, policy: str, rule: str) -> None:
     assert distance(tiny, 1600, 32, 4, policy=policy, rule=rule) > FALSE_ALARM
 
 
-def test_one_text_at_a_time_has_the_distribution_too(tiny: Lab) -> None:
+def test_one_text_at_a_time_has_the_distribution_too(tiny: DecodingEngine) -> None:
     assert distance(tiny, 500, 1, policy="thompson") > FALSE_ALARM
 
 
-def test_drafters_of_every_kind_may_be_arms(tiny: Lab) -> None:
+def test_drafters_of_every_kind_may_be_arms(tiny: DecodingEngine) -> None:
     small = {"tree_nodes": 4, "tree_depth": 2, "tree_width": 2}
     assert distance(tiny, 1000, 16, policy="exp3", arms=MIXED, **small) > FALSE_ALARM
 
@@ -364,7 +364,9 @@ class Lot(Policy):
         raise NotImplementedError
 
 
-def test_arms_drawn_with_the_uniforms_that_verify_are_caught(tiny: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arms_drawn_with_the_uniforms_that_verify_are_caught(
+    tiny: DecodingEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A choice must not depend on the draws of its own round."""
     monkeypatch.setitem(POLICIES, "ucb", Lot)
     arms = ("plain", "draft:1")
@@ -373,7 +375,9 @@ def test_arms_drawn_with_the_uniforms_that_verify_are_caught(tiny: Lab, monkeypa
     assert distance(tiny, 500, 1, 2, arms=arms) < FALSE_ALARM
 
 
-def test_an_arm_chosen_after_its_draft_was_seen_is_caught(tiny: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_arm_chosen_after_its_draft_was_seen_is_caught(
+    tiny: DecodingEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Drafts first, then takes a shorter draft depending on the first token."""
     right = bandit.Bandit.propose
 
@@ -388,9 +392,9 @@ def test_an_arm_chosen_after_its_draft_was_seen_is_caught(tiny: Lab, monkeypatch
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_greedy_writes_plains_tokens_in_one_forward_a_round(pair: Lab, policy: str) -> None:
+def test_greedy_writes_plains_tokens_in_one_forward_a_round(pair: DecodingEngine, policy: str) -> None:
     want = pair.decode(PROMPT, "plain", max_new_tokens=60).token_ids
-    exits = Lab(pair.target, pair.draft, pair.tokenizer, pair.heads)
+    exits = DecodingEngine(pair.target, pair.draft, pair.tokenizer, pair.heads)
     with pair.target.counter.widths() as widths:
         run = exits.decode(PROMPT, "bandit", policy=policy, arms=MIXED, max_new_tokens=60)
     assert run.token_ids == want
@@ -398,14 +402,14 @@ def test_greedy_writes_plains_tokens_in_one_forward_a_round(pair: Lab, policy: s
     assert {note_of(event).chosen for event in run.round_events} == set(range(len(MIXED)))
 
 
-def test_a_ragged_batch_writes_plains_greedy_tokens(pair: Lab) -> None:
+def test_a_ragged_batch_writes_plains_greedy_tokens(pair: DecodingEngine) -> None:
     prompts = [pair.encode(text) for text in ("a", "hello there", "abcabcabcabcabc")]
     settings = Settings.of(drafter="bandit", arms=MIXED, max_new_tokens=30)
-    together = pair.session_of(prompts, settings, (0, 1, 2), ends=False)
+    together = pair.start_batch(prompts, settings, (0, 1, 2), ends=False)
     for _ in together.steps():
         pass
     for b, prompt in enumerate(prompts):
-        plain = pair.session_of([prompt], Settings.of(drafter="plain", max_new_tokens=30), (b,), ends=False)
+        plain = pair.start_batch([prompt], Settings.of(drafter="plain", max_new_tokens=30), (b,), ends=False)
         for _ in plain.steps():
             pass
         assert together.transcripts[b].tokens == plain.transcripts[0].tokens
@@ -425,7 +429,7 @@ def steady(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.usefixtures("steady")
-def test_on_a_steady_clock_a_seed_repeats_and_recording_changes_nothing(pair: Lab, policy: str) -> None:
+def test_on_a_steady_clock_a_seed_repeats_and_recording_changes_nothing(pair: DecodingEngine, policy: str) -> None:
     runs = [
         pair.decode(
             PROMPT, "bandit", policy=policy, temperature=1.0, max_new_tokens=40, seed=4, record=record
@@ -435,13 +439,13 @@ def test_on_a_steady_clock_a_seed_repeats_and_recording_changes_nothing(pair: La
     assert runs[0] == runs[1] == runs[2]
 
 
-def test_an_end_inside_a_draft_and_a_cancelled_run_leave_nothing_behind(pair: Lab) -> None:
-    twin = Lab(pair.target, pair.target, pair.tokenizer)
+def test_an_end_inside_a_draft_and_a_cancelled_run_leave_nothing_behind(pair: DecodingEngine) -> None:
+    twin = DecodingEngine(pair.target, pair.target, pair.tokenizer)
     want = twin.decode(PROMPT, "plain", max_new_tokens=20).token_ids
-    stopped = Lab(pair.target, pair.target, pair.tokenizer)
+    stopped = DecodingEngine(pair.target, pair.target, pair.tokenizer)
     stopped.eos = frozenset({want[7]})
     assert stopped.decode(PROMPT, "bandit", max_new_tokens=20).token_ids == want[: want.index(want[7]) + 1]
-    run = twin.session(PROMPT, Settings.of(drafter="bandit", max_new_tokens=20), record=False).steps()
+    run = twin.start(PROMPT, Settings.of(drafter="bandit", max_new_tokens=20), record=False).steps()
     next(run)
     assert isinstance(run, Iterator)
     assert twin.decode(PROMPT, "bandit", max_new_tokens=20).token_ids == want
@@ -457,7 +461,7 @@ def note_of(event: Any) -> PolicyNote:
 
 
 @pytest.mark.usefixtures("steady")
-def test_the_trace_records_what_the_policy_knew(pair: Lab) -> None:
+def test_the_trace_records_what_the_policy_knew(pair: DecodingEngine) -> None:
     run = pair.decode(PROMPT, "bandit", arms=("plain", "draft:2", "draft:4"), policy="exp3", max_new_tokens=40)
     notes = [note_of(event) for event in run.round_events]
     pulled = [0, 0, 0]
@@ -488,19 +492,19 @@ def test_the_trace_records_what_the_policy_knew(pair: Lab) -> None:
         ((), "arms = ()"),
     ],
 )
-def test_wrong_arms_are_one_sentence(pair: Lab, arms: tuple[str, ...], sentence: str) -> None:
+def test_wrong_arms_are_one_sentence(pair: DecodingEngine, arms: tuple[str, ...], sentence: str) -> None:
     with pytest.raises(DraftscopeError) as error:
         pair.decode(PROMPT, "bandit", arms=arms)
     assert sentence in str(error.value)
 
 
-def test_an_arm_that_these_models_cannot_run_is_named(pair: Lab) -> None:
-    headless = Lab(pair.target, pair.draft, pair.tokenizer)
+def test_an_arm_that_these_models_cannot_run_is_named(pair: DecodingEngine) -> None:
+    headless = DecodingEngine(pair.target, pair.draft, pair.tokenizer)
     with pytest.raises(DraftscopeError, match="The arm 'eagle3:2' cannot run here: no eagle3 head is loaded"):
         headless.decode(PROMPT, "bandit", arms=("draft:2", "eagle3:2"))
 
 
-def test_arms_share_the_draft_models_cache(pair: Lab) -> None:
+def test_arms_share_the_draft_models_cache(pair: DecodingEngine) -> None:
     """The draft reads each committed token once, however many shapes are used: no arm has to catch up."""
     arms = ("draft:2", "draft:4", "sampled-tree:2x2")
     with pair.draft.counter.widths() as ran:
@@ -511,7 +515,7 @@ def test_arms_share_the_draft_models_cache(pair: Lab) -> None:
 
 
 @pytest.mark.parametrize("drafter", ["bandit", "ssd"])
-def test_the_checks_of_a_pair_hold(pair: Lab, drafter: str) -> None:
+def test_the_checks_of_a_pair_hold(pair: DecodingEngine, drafter: str) -> None:
     """Except the distribution, which is tested above. A run that depends on the clock need not repeat its seed."""
     for test in TESTS:
         finding = last(test(GreedyTest(pair, drafter)))

@@ -8,7 +8,7 @@ import torch
 from transformers import LlamaForCausalLM
 
 from draftscope import DraftscopeError
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings
 from draftscope.models.forward.ballast import BallastShape
 from draftscope.models.forward.lean import LeanLlama
@@ -60,19 +60,19 @@ PARTED = [case for case in CASES if case.takes != "nothing" and case.kind not in
 
 @pytest.mark.parametrize("case", PARTED, ids=lambda case: case.name)
 def test_layers_are_found_wherever_an_architecture_keeps_them(case: Case) -> None:
-    lab = Lab(probed(network(case), case.name), None, letters(5))
-    run = lab.decode("abca", "early-exit", gamma=2, exit_layer=1, max_new_tokens=12, raw=True)
-    assert run.token_ids == lab.decode("abca", "plain", max_new_tokens=12, raw=True).token_ids
+    engine = DecodingEngine(probed(network(case), case.name), None, letters(5))
+    run = engine.decode("abca", "early-exit", gamma=2, exit_layer=1, max_new_tokens=12, raw=True)
+    assert run.token_ids == engine.decode("abca", "plain", max_new_tokens=12, raw=True).token_ids
     assert run.metrics.num_draft_tokens > 0
 
 
-def test_a_quarter_of_the_layers_where_none_is_named(pair: Lab) -> None:
-    session = pair.session_of([pair.encode("ab")], Settings.of(drafter="early-exit"), (0,))
+def test_a_quarter_of_the_layers_where_none_is_named(pair: DecodingEngine) -> None:
+    session = pair.start_batch([pair.encode("ab")], Settings.of(drafter="early-exit"), (0,))
     assert session.drafter._model.name == "byte-target, 1 of 2 layers"
 
 
-def test_a_draft_that_exits_late_agrees_more(pair: Lab) -> None:
-    deep = Lab(probed(random_llama(7, 258, layers=4), "four"), None, pair.tokenizer)
+def test_a_draft_that_exits_late_agrees_more(pair: DecodingEngine) -> None:
+    deep = DecodingEngine(probed(random_llama(7, 258, layers=4), "four"), None, pair.tokenizer)
     shares = [
         deep.decode("abcab", "early-exit", exit_layer=k, temperature=1.0, max_new_tokens=120).metrics for k in (1, 3)
     ]
@@ -80,19 +80,19 @@ def test_a_draft_that_exits_late_agrees_more(pair: Lab) -> None:
 
 
 @pytest.mark.parametrize("count", [2, 9])
-def test_too_many_layers_are_one_sentence(pair: Lab, count: int) -> None:
+def test_too_many_layers_are_one_sentence(pair: DecodingEngine, count: int) -> None:
     with pytest.raises(DraftscopeError, match=f"exit_layer = {count}: 'byte-target' has 2 layers; choose 1 to 1."):
         pair.decode("ab", "early-exit", exit_layer=count)
 
 
-def test_a_target_whose_layers_cannot_be_used_is_refused_at_once(pair: Lab) -> None:
+def test_a_target_whose_layers_cannot_be_used_is_refused_at_once(pair: DecodingEngine) -> None:
     one, heavy = probed(random_llama(7, 258, layers=1), "one"), probed(random_llama(7, 258), "heavy")
     heavy.add_ballast(BallastShape("small", 2, 48, 4, 2, 16, 96, 64))
     for target, reason in ((one, "the target has one layer"), (heavy, "ballast has no layers to part")):
-        lab = Lab(target, None, pair.tokenizer)
-        assert next(each.why_not for each in lab.drafters() if each.name == "early-exit") == reason
+        engine = DecodingEngine(target, None, pair.tokenizer)
+        assert next(each.why_not for each in engine.drafters() if each.name == "early-exit") == reason
         with pytest.raises(DraftscopeError, match=f"'early-exit' cannot draft for '{target.name}': {reason}"):
-            lab.decode("ab", "early-exit")
+            engine.decode("ab", "early-exit")
 
 
 def test_a_network_bound_to_its_devices_is_refused() -> None:

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.session import Step
 from draftscope.drafters.drafter import Outcome
 from draftscope.drafters.heads.dynamic import _Growth
@@ -32,11 +32,11 @@ CLOSE = {"atol": 2e-4, "rtol": 1e-3}
 GROWN = {"tree_nodes": 8, "tree_depth": 3, "tree_width": 3}
 
 
-def rounds(lab: Lab, **settings: object) -> list[tuple[list[list[int]], Step]]:
+def rounds(engine: DecodingEngine, **settings: object) -> list[tuple[list[list[int]], Step]]:
     """Every round of a ragged batch, with the texts of its sequences that stood when it began."""
-    prompts = [lab.encode(prompt) for prompt in PROMPTS]
+    prompts = [engine.encode(prompt) for prompt in PROMPTS]
     chosen = Settings.of(temperature=1.0, max_new_tokens=18, seed=2, **settings)
-    session = lab.session_of(prompts, chosen, (0, 1), ends=False)
+    session = engine.start_batch(prompts, chosen, (0, 1), ends=False)
     texts, found = [list(prompt) for prompt in prompts], []
     for step in session.steps():
         found.append(([list(texts[row]) for row in step.rows], step))
@@ -45,15 +45,15 @@ def rounds(lab: Lab, **settings: object) -> list[tuple[list[list[int]], Step]]:
     return found
 
 
-def states(lab: Lab, text: list[int], layers: tuple[int, ...]) -> Tensor:
-    out = lab.target.network(input_ids=torch.tensor([text]), use_cache=False, output_hidden_states=True)
+def states(engine: DecodingEngine, text: list[int], layers: tuple[int, ...]) -> Tensor:
+    out = engine.target.network(input_ids=torch.tensor([text]), use_cache=False, output_hidden_states=True)
     return torch.cat([out.hidden_states[i] for i in layers], -1)
 
 
-def unrolled(lab: Lab, head: RecurrentHead, text: list[int], drafted: list[int]) -> Tensor:
+def unrolled(engine: DecodingEngine, head: RecurrentHead, text: list[int], drafted: list[int]) -> Tensor:
     """The distribution after `drafted`, without a cache: true features for the text, the head's own for drafted
     tokens."""
-    features = head.fuse(states(lab, text[:-1], head.layers))
+    features = head.fuse(states(engine, text[:-1], head.layers))
     tokens, place = torch.tensor([text[1:]]), torch.arange(len(text) - 1)[None]
     for token in [*drafted, None]:
         logits, out = head(tokens, features, place)
@@ -80,7 +80,7 @@ def path_to(tree: DraftTree, b: int, slot: int) -> list[int]:
 )
 @torch.inference_mode()
 def test_recurrent_heads_draft_from_true_features_and_their_own(
-    pair: Lab, kind: str, settings: dict[str, object]
+    pair: DecodingEngine, kind: str, settings: dict[str, object]
 ) -> None:
     head = pair.heads[kind].network
     assert isinstance(head, RecurrentHead)
@@ -103,7 +103,7 @@ def test_recurrent_heads_draft_from_true_features_and_their_own(
 
 @pytest.mark.parametrize("drafter", ["medusa", "medusa-tree"])
 @torch.inference_mode()
-def test_medusa_heads_use_the_newest_token_that_the_target_read(pair: Lab, drafter: str) -> None:
+def test_medusa_heads_use_the_newest_token_that_the_target_read(pair: DecodingEngine, drafter: str) -> None:
     head = pair.heads["medusa"].network
     assert isinstance(head, Medusa)
     for texts, step in rounds(pair, drafter=drafter, **GROWN):
@@ -117,7 +117,7 @@ def test_medusa_heads_use_the_newest_token_that_the_target_read(pair: Lab, draft
 
 @pytest.mark.parametrize("drafter", ["block", "block-tree"])
 @torch.inference_mode()
-def test_a_block_sees_every_committed_feature_and_no_drafted_one(pair: Lab, drafter: str) -> None:
+def test_a_block_sees_every_committed_feature_and_no_drafted_one(pair: DecodingEngine, drafter: str) -> None:
     head = pair.heads["block"].network
     assert isinstance(head, Block)
     for texts, step in rounds(pair, drafter=drafter, **GROWN):
@@ -132,7 +132,7 @@ def test_a_block_sees_every_committed_feature_and_no_drafted_one(pair: Lab, draf
 
 
 @torch.inference_mode()
-def test_a_dspark_block_is_corrected_for_the_drafted_token_before(pair: Lab) -> None:
+def test_a_dspark_block_is_corrected_for_the_drafted_token_before(pair: DecodingEngine) -> None:
     head = pair.heads["dspark"].network
     assert isinstance(head, DSpark)
     held = 0
@@ -153,7 +153,7 @@ def test_a_dspark_block_is_corrected_for_the_drafted_token_before(pair: Lab) -> 
 
 
 @torch.inference_mode()
-def test_a_dynamic_tree_holds_the_most_probable_nodes(pair: Lab) -> None:
+def test_a_dynamic_tree_holds_the_most_probable_nodes(pair: DecodingEngine) -> None:
     """As in EAGLE-2: no expanded node outside the tree is more probable than one inside."""
     head = pair.heads["eagle"].network
     assert isinstance(head, RecurrentHead)
@@ -209,8 +209,8 @@ def test_a_topology_grown_on_the_device_is_the_one_from_lists(wanted: list[int],
     assert (found.children[:, :, want.width :] == -1).all()
 
 
-def test_a_drafter_without_its_head_is_one_sentence(pair: Lab) -> None:
-    bare = Lab(pair.target, None, pair.tokenizer)
+def test_a_drafter_without_its_head_is_one_sentence(pair: DecodingEngine) -> None:
+    bare = DecodingEngine(pair.target, None, pair.tokenizer)
     with pytest.raises(Exception, match=r"'eagle3' needs a head of the kind 'eagle3'.*--drafter eagle3:MODEL"):
         bare.decode("a b", "eagle3")
     offered = {info.name: info.why_not for info in bare.drafters()}

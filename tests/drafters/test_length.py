@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 from draftscope.base.costs import Calibration, Drafting
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.length import (
     LOOK_AGAIN,
     SELDOM,
@@ -218,7 +218,7 @@ def test_by_cost_it_drafts_again_when_that_pays_again() -> None:
     assert all(asked[-50:])
 
 
-def test_a_run_asks_for_the_costs_of_its_own_drafter(pair: Lab) -> None:
+def test_a_run_asks_for_the_costs_of_its_own_drafter(pair: DecodingEngine) -> None:
     """If drafting is free, a chain has its full length; if it is very expensive, nothing is drafted."""
     calibration = pair.calibration
     try:
@@ -236,7 +236,9 @@ def test_a_run_asks_for_the_costs_of_its_own_drafter(pair: Lab) -> None:
         pair.calibration = calibration
 
 
-def test_a_batch_asks_for_the_costs_of_its_own_size_and_context(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_asks_for_the_costs_of_its_own_size_and_context(
+    pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: set[tuple[str, int, int]] = set()
 
     def watched(self: Calibration, drafter: str, gamma: int, batch: int, context: int) -> float:
@@ -247,7 +249,7 @@ def test_a_batch_asks_for_the_costs_of_its_own_size_and_context(pair: Lab, monke
     for drafter in ("draft", "eagle3", "block"):
         settings = Settings.of(drafter=drafter, gamma=3, draft_length="cost", max_new_tokens=4)
         for batch in (1, 3):
-            next(pair.session_of([[5, 6, 7]] * batch, settings, tuple(range(batch))).steps())
+            next(pair.start_batch([[5, 6, 7]] * batch, settings, tuple(range(batch))).steps())
     assert asked == {(drafter, batch, 5) for drafter in ("draft", "eagle3", "block") for batch in (1, 3)}
 
 

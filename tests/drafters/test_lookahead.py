@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from draftscope import DraftscopeError
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.session import Step
 from draftscope.drafters.lookup.lookahead import Lookahead, Pool, merged
 from draftscope.drafters.settings import Settings
@@ -18,13 +18,13 @@ PROMPTS = ("The quick brown fox", "ab")
 WIDTH, LEVELS = 3, 2
 
 
-def rounds(lab: Lab, temperature: float) -> list[tuple[list[list[int]], Step]]:
+def rounds(engine: DecodingEngine, temperature: float) -> list[tuple[list[list[int]], Step]]:
     """Every round of a ragged batch, with the texts that stood when it began."""
-    prompts = [lab.encode(prompt) for prompt in PROMPTS]
+    prompts = [engine.encode(prompt) for prompt in PROMPTS]
     settings = Settings.of(
         drafter="lookahead", window=WIDTH, ngram=LEVELS + 1, temperature=temperature, max_new_tokens=24, seed=4
     )
-    session = lab.session_of(prompts, settings, (0, 1), ends=False)
+    session = engine.start_batch(prompts, settings, (0, 1), ends=False)
     texts, found = [list(prompt) for prompt in prompts], []
     for step in session.steps():
         found.append(([list(text) for text in texts], step))
@@ -50,13 +50,13 @@ def guesses_of(tree: DraftTree, b: int) -> set[tuple[int, ...]]:
     return {path for path in paths.values() if path}
 
 
-def target_says(lab: Lab, text: list[int]) -> int:
-    return int(lab.target.network(torch.tensor([text]), use_cache=False).logits[0, -1].argmax())
+def target_says(engine: DecodingEngine, text: list[int]) -> int:
+    return int(engine.target.network(torch.tensor([text]), use_cache=False).logits[0, -1].argmax())
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 @torch.inference_mode()
-def test_the_pool_and_the_window_are_those_of_a_slow_reference(pair: Lab, temperature: float) -> None:
+def test_the_pool_and_the_window_are_those_of_a_slow_reference(pair: DecodingEngine, temperature: float) -> None:
     """A column is read after level 0 up to it, then its own levels; guesses are the pending token's newest n-grams."""
     history: list[list[tuple[int, ...]]] = [[], []]
     windows: list[list[list[int]]] = [[], []]
@@ -108,7 +108,7 @@ def test_merged_guesses_have_no_equal_siblings(ngrams: list[tuple[int, ...]]) ->
     assert set(paths) == {ngram[:end] for ngram in ngrams for end in (1, 2, 3)}
 
 
-def test_window_rows_are_never_accepted_nor_counted(pair: Lab) -> None:
+def test_window_rows_are_never_accepted_nor_counted(pair: DecodingEngine) -> None:
     run = pair.decode("abcabcabc", "lookahead", window=4, max_new_tokens=40)
     never_accepted = [node for event in run.round_events for node in event.nodes if node.origin.startswith("window")]
     assert {node.fate for node in never_accepted} == {"never_accepted"}
@@ -118,7 +118,9 @@ def test_window_rows_are_never_accepted_nor_counted(pair: Lab) -> None:
     )
 
 
-def test_the_argmax_is_computed_only_for_drafters_that_read_it(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_argmax_is_computed_only_for_drafters_that_read_it(
+    pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     heard: list[object] = []
     right = Lookahead.observe
     monkeypatch.setattr(Lookahead, "observe", lambda self, out: (heard.append(out.argmax), right(self, out))[1])
@@ -135,6 +137,6 @@ def test_the_argmax_is_computed_only_for_drafters_that_read_it(pair: Lab, monkey
     ("settings", "sentence"),
     [({"ngram": 1}, "choose at least 2"), ({"window": 16, "ngram": 16}, r"keep 2 x window x \(ngram - 1\) to 256")],
 )
-def test_an_impossible_window_is_one_sentence(pair: Lab, settings: dict[str, int], sentence: str) -> None:
+def test_an_impossible_window_is_one_sentence(pair: DecodingEngine, settings: dict[str, int], sentence: str) -> None:
     with pytest.raises(DraftscopeError, match=sentence):
         pair.decode("ab", "lookahead", **settings)

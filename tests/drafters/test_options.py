@@ -19,7 +19,7 @@ from draftscope import DraftscopeError, drafters
 from draftscope.base.control import Control
 from draftscope.base.errors import PluginWarning
 from draftscope.base.settings import GeneralSettings
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters import DrafterInfo, DrafterOptions, Parts, plugins
 from draftscope.drafters.lookup.ngram import Ngram
 from draftscope.drafters.options import DECLARING, GammaOptions, NgramOptions, RuleOptions, known_options, nodes_in
@@ -155,19 +155,19 @@ def test_a_wrong_value_is_one_sentence_whichever_drafter_reads_it(values: dict[s
         assert str(error.value).startswith(sentence)
 
 
-def test_an_option_that_the_drafter_does_not_read_changes_nothing(tiny: Lab) -> None:
+def test_an_option_that_the_drafter_does_not_read_changes_nothing(tiny: DecodingEngine) -> None:
     own = tiny.decode("abcab", "ngram", gamma=2, max_new_tokens=8)
     more = tiny.decode("abcab", "ngram", gamma=2, max_new_tokens=8, shape=(2, 2), rule="typical", temperature=0.0)
     assert own.token_ids == more.token_ids
 
 
-def test_a_trace_tells_all_that_the_drafter_read(tiny: Lab) -> None:
+def test_a_trace_tells_all_that_the_drafter_read(tiny: DecodingEngine) -> None:
     start = tiny.decode("abcab", "ngram", gamma=2, max_new_tokens=4).events[0]
     assert {name: start.settings[name] for name in ("gamma", "ngram", "seed")} == {"gamma": 2, "ngram": 3, "seed": 0}
     assert "shape" not in start.settings
 
 
-def test_an_arm_takes_the_runs_own_options(tiny: Lab) -> None:
+def test_an_arm_takes_the_runs_own_options(tiny: DecodingEngine) -> None:
     settings = Settings.of(drafter="bandit", arms=("ngram", "topk-tree"), gamma=7, shape=(9,))
     assert drafters.find("bandit").most_nodes(settings) == 9
     assert drafters.find("bandit").most_nodes(Settings.of(drafter="bandit", arms=("ngram",), gamma=7)) == 7
@@ -195,7 +195,7 @@ def test_an_option_of_another_package_is_known_and_validated(echo: None) -> None
         Settings.of(echo_bak=3)
 
 
-def test_an_option_of_another_package_reaches_its_drafter_and_the_trace(echo: None, tiny: Lab) -> None:
+def test_an_option_of_another_package_reaches_its_drafter_and_the_trace(echo: None, tiny: DecodingEngine) -> None:
     run = tiny.decode("abcab", "echo", gamma=2, echo_back=2, max_new_tokens=6)
     assert Echo.made_with == EchoOptions(gamma=2, echo_back=2)
     assert run.token_ids == tiny.decode("abcab", "plain", max_new_tokens=6).token_ids

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from draftscope.decode import sessions
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters import oracle
 from draftscope.drafters.options import OracleOptions
 from draftscope.drafters.settings import Settings
@@ -17,13 +17,13 @@ from draftscope.verify.uniforms import Streams
 from tests.decode.test_distribution import caught, distribution
 
 
-def fates(lab: Lab, temperature: float, alpha: float, runs: int = 6) -> tuple[int, int]:
+def fates(engine: DecodingEngine, temperature: float, alpha: float, runs: int = 6) -> tuple[int, int]:
     """Tokens verified and accepted, of as many runs of 200 tokens, decoded together."""
     settings = Settings.of(
         drafter="oracle", gamma=3, oracle_alpha=alpha, temperature=temperature, max_new_tokens=200, seed=1
     )
     verified = accepted = 0
-    for step in lab.session_of([lab.encode("abcab")] * runs, settings, tuple(range(runs))).steps():
+    for step in engine.start_batch([engine.encode("abcab")] * runs, settings, tuple(range(runs))).steps():
         drafted = (~step.tree.never_accepted).sum(1).tolist()
         for path, count, alive in zip(step.paths, drafted, step.live, strict=True):
             verified += min(len(path) + 1, count) * alive  # the first that was rejected is the last that was verified
@@ -33,7 +33,9 @@ def fates(lab: Lab, temperature: float, alpha: float, runs: int = 6) -> tuple[in
 
 @pytest.mark.parametrize("temperature", [0.0, 0.7, 1.0])
 @pytest.mark.parametrize("alpha", [0.3, 0.8])
-def test_a_verified_token_is_accepted_with_probability_alpha(tiny: Lab, temperature: float, alpha: float) -> None:
+def test_a_verified_token_is_accepted_with_probability_alpha(
+    tiny: DecodingEngine, temperature: float, alpha: float
+) -> None:
     verified, accepted = fates(tiny, temperature, alpha)
     assert verified > 500
     bound = math.sqrt(math.log(2 / FALSE_ALARM) / (2 * verified))  # Hoeffding, two-sided
@@ -41,7 +43,7 @@ def test_a_verified_token_is_accepted_with_probability_alpha(tiny: Lab, temperat
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_a_curve_is_replayed_by_position(tiny: Lab, temperature: float) -> None:
+def test_a_curve_is_replayed_by_position(tiny: DecodingEngine, temperature: float) -> None:
     """Each position's share of those that were verified there; beyond the curve its last value."""
     curve = (0.9, 0.4)
     own = {"gamma": 3, "oracle_curve": curve, "temperature": temperature, "max_new_tokens": 400, "seed": 1}
@@ -53,13 +55,13 @@ def test_a_curve_is_replayed_by_position(tiny: Lab, temperature: float) -> None:
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_the_edges_are_always_and_never(tiny: Lab, temperature: float) -> None:
+def test_the_edges_are_always_and_never(tiny: DecodingEngine, temperature: float) -> None:
     verified, accepted = fates(tiny, temperature, 1.0, runs=1)
     assert verified == accepted > 0
     assert fates(tiny, temperature, 0.0, runs=1)[1] == 0
 
 
-def test_it_is_marked_as_synthetic(pair: Lab) -> None:
+def test_it_is_marked_as_synthetic(pair: DecodingEngine) -> None:
     run = pair.decode("ab", "oracle", max_new_tokens=8)
     start = run.events[0]
     assert (start.synthetic, start.exact) == (True, True)
@@ -68,14 +70,14 @@ def test_it_is_marked_as_synthetic(pair: Lab) -> None:
     assert "synthetic" in next(info.title for info in pair.drafters() if info.name == "oracle")
 
 
-def test_the_target_continuation_is_not_timed_and_not_counted(pair: Lab) -> None:
+def test_the_target_continuation_is_not_timed_and_not_counted(pair: DecodingEngine) -> None:
     before = pair.target.counter.forwards
-    run = pair.session("ab", Settings.of(drafter="oracle", max_new_tokens=16))
+    run = pair.start("ab", Settings.of(drafter="oracle", max_new_tokens=16))
     assert run.clock_ms == 0
     assert pair.target.counter.forwards == before
 
 
-def test_it_drafts_nothing_once_the_text_differs(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_drafts_nothing_once_the_text_differs(pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     right = sessions.target_continuation
     monkeypatch.setattr(
         sessions, "target_continuation", lambda *given: [[*row[:6], row[6] + 1, *row[7:]] for row in right(*given)]
@@ -88,7 +90,9 @@ def test_it_drafts_nothing_once_the_text_differs(pair: Lab, monkeypatch: pytest.
     assert len(run.round_events) > 10
 
 
-def test_wrong_tokens_chosen_by_the_targets_own_uniforms_are_caught(tiny: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_tokens_chosen_by_the_targets_own_uniforms_are_caught(
+    tiny: DecodingEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The number of tokens that a round draws must not depend on which tokens they are."""
     right = Streams.uniforms
 
@@ -122,7 +126,7 @@ def test_a_curve_begins_at_the_first_position(given: tuple[float, ...], expected
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_each_position_is_right_or_wrong_by_its_own_alpha(tiny: Lab, temperature: float) -> None:
+def test_each_position_is_right_or_wrong_by_its_own_alpha(tiny: DecodingEngine, temperature: float) -> None:
     """Nothing is left to chance: the first token is always right, the second never, the third never reached."""
     own = {"gamma": 3, "oracle_curve": (1.0, 0.0, 1.0), "temperature": temperature, "max_new_tokens": 40, "seed": 1}
     rounds = [step for step in tiny.decode("abcab", "oracle", **own).round_events if step.drafted == 3]

@@ -26,7 +26,7 @@ from draftscope.base.errors import PluginWarning
 from draftscope.base.prompts import Prompt
 from draftscope.base.steps import last
 from draftscope.decode import calibrate
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters import adopt, find, known, plugins, problems
 from draftscope.drafters.options import DrafterOptions
 from draftscope.measure.check import check, checked
@@ -109,15 +109,15 @@ def plugged_in(monkeypatch: pytest.MonkeyPatch, *infos: Any) -> None:
     monkeypatch.setattr(plugins, "installed", lambda: entries)
 
 
-def findings(lab: Lab, name: str, samples: int = 1500) -> dict[str, Finding]:
-    return {finding.name: finding for finding in check(lab, name, samples=samples)}
+def findings(engine: DecodingEngine, name: str, samples: int = 1500) -> dict[str, Finding]:
+    return {finding.name: finding for finding in check(engine, name, samples=samples)}
 
 
 # As it is given.
 
 
 def test_the_readmes_drafter_passes_every_check_and_is_checked_from_then_on(
-    pair: Lab, example: type[draftscope.Drafter]
+    pair: DecodingEngine, example: type[draftscope.Drafter]
 ) -> None:
     run = pair.decode(REPEATS, example, max_new_tokens=40, temperature=1.0, seed=2)
     assert run.metrics.num_accepted_tokens > 0 and run.start.drafter == "bigram"
@@ -133,7 +133,7 @@ def test_the_readmes_drafter_passes_every_check_and_is_checked_from_then_on(
 
 @pytest.mark.parametrize("sampling", [{"top_k": 1}, {"top_p": 0.7}, {"temperature": 0.5, "min_p": 0.1}])
 def test_a_drawn_chain_is_truncated_as_the_target_is(
-    tiny: Lab, example: type[draftscope.Drafter], sampling: dict[str, Any]
+    tiny: DecodingEngine, example: type[draftscope.Drafter], sampling: dict[str, Any]
 ) -> None:
     """q has no mass where temperature, top-k, top-p or min-p leave none, and every drafted token has some."""
     run = tiny.decode("abcab", example, max_new_tokens=30, **{"temperature": 1.0} | sampling)
@@ -157,7 +157,7 @@ def test_a_drawn_tree_of_one_call_follows_the_target() -> None:
     assert ((counts - runs * p) ** 2 / (runs * p)).sum() < 27.6  # chi-square of 2 degrees, p = 1e-6
 
 
-def test_a_file_is_given_by_its_name(pair: Lab, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_is_given_by_its_name(pair: DecodingEngine, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "mine.py"
     file.write_text(readme_code(), encoding="utf-8")
     assert pair.decode(REPEATS, f"{file}:Bigram", max_new_tokens=4).start.drafter == "bigram"
@@ -188,12 +188,12 @@ def test_the_command_line_knows_a_files_drafter_and_its_options(
     assert "seen_least = 10: should be less than or equal to 9." in capsys.readouterr().err
 
 
-def test_a_visitors_text_never_runs_a_file(pair: Lab, tmp_path: Path) -> None:
+def test_a_visitors_text_never_runs_a_file(pair: DecodingEngine, tmp_path: Path) -> None:
     """Only Python and the command line read files: what the page and the API take is the name of a drafter."""
     file = tmp_path / "mine.py"
     file.write_text(f"open({str(tmp_path / 'ran')!r}, 'w')", encoding="utf-8")
     settings = draftscope.Settings.of(drafter=f"{file}:Bigram")
-    for ask in (lambda: pair.session("ab", settings), lambda: list(checked(pair, settings))):
+    for ask in (lambda: pair.start("ab", settings), lambda: list(checked(pair, settings))):
         with pytest.raises(DraftscopeError, match="There is no drafter"):
             ask()
     assert not (tmp_path / "ran").exists()
@@ -228,7 +228,7 @@ def test_a_drafter_that_is_given_again_replaces_the_earlier_one() -> None:
 
 
 def test_plugins_that_cannot_be_used_are_left_out_with_a_warning(
-    monkeypatch: pytest.MonkeyPatch, pair: Lab, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, pair: DecodingEngine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     broken = Entry(ImportError("no module named 'gone'"), "broken")
     plugged_in(monkeypatch, broken, replace(INFO, name="suffix"), Entry(3, "three"), INFO)
@@ -248,7 +248,7 @@ def test_plugins_that_cannot_be_used_are_left_out_with_a_warning(
 
 
 def test_a_plugin_that_raises_ends_neither_advice_nor_calibration_and_spoils_none(
-    monkeypatch: pytest.MonkeyPatch, tiny: Lab
+    monkeypatch: pytest.MonkeyPatch, tiny: DecodingEngine
 ) -> None:
     class Raises(Follow):
         def propose(self, state: draftscope.State, depth: int) -> DraftTree:
@@ -306,7 +306,7 @@ def wrong(**changes: Any) -> Any:
     ],
 )
 def test_a_wrong_tree_is_one_sentence_with_drafter_round_and_field(
-    tiny: Lab, changes: dict[str, Any], sentence: str
+    tiny: DecodingEngine, changes: dict[str, Any], sentence: str
 ) -> None:
     with pytest.raises(DraftscopeError, match=f"'follow' proposed a wrong tree in round 0: .*{sentence}"):
         tiny.decode("abcab", wrong(**changes), max_new_tokens=8, temperature=1.0)
@@ -320,7 +320,7 @@ def never(tree: DraftTree) -> Tensor:
     return torch.tensor([0.0, 0.25, 0.25, 0.25, 0.25]).expand(1, 2, 5)
 
 
-def test_what_is_no_tree_or_too_large_or_raises_is_one_sentence(tiny: Lab) -> None:
+def test_what_is_no_tree_or_too_large_or_raises_is_one_sentence(tiny: DecodingEngine) -> None:
     def proposing(act: Any) -> DrafterInfo:
         return replace(INFO, create=type("Acting", (Follow,), {"propose": lambda self, state, depth: act(state)}))
 
@@ -338,7 +338,7 @@ def test_what_is_no_tree_or_too_large_or_raises_is_one_sentence(tiny: Lab) -> No
         tiny.decode("abcab", replace(INFO, create=lambda parts: None), max_new_tokens=4)
 
 
-def test_a_drafter_that_remembers_another_run_is_found(tiny: Lab) -> None:
+def test_a_drafter_that_remembers_another_run_is_found(tiny: DecodingEngine) -> None:
     """It drafts from the texts of all runs, so its uniforms meet other nodes the second time."""
     seen: list[list[int]] = []
 
@@ -351,7 +351,7 @@ def test_a_drafter_that_remembers_another_run_is_found(tiny: Lab) -> None:
     assert not found["begun again"].passed
 
 
-def test_a_drafter_that_claims_distributions_it_did_not_draw_from_is_found(tiny: Lab) -> None:
+def test_a_drafter_that_claims_distributions_it_did_not_draw_from_is_found(tiny: DecodingEngine) -> None:
     class Liar(Follow):
         def propose(self, state: draftscope.State, depth: int) -> DraftTree:
             tree = super().propose(state, depth)

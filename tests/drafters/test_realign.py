@@ -17,7 +17,7 @@ import draftscope
 from draftscope import DraftscopeError
 from draftscope.base import text
 from draftscope.decode import session
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters import TextDraftModel
 from draftscope.drafters.model import levels
 from draftscope.drafters.settings import Settings
@@ -69,21 +69,21 @@ def spaced_words() -> PreTrainedTokenizerFast:
 
 
 @pytest.fixture(scope="module")
-def parted(tiny: Lab) -> Lab:
+def parted(tiny: DecodingEngine) -> DecodingEngine:
     """The five letters, drafted by a model over syllables."""
     tokenizer = syllables()
     other = TextDraftModel(probed(random_llama(9, len(tokenizer), layers=1, hidden=16), "syllables"), tokenizer)
-    lab = Lab(tiny.target, None, alphabet(5), foreign=other)
-    lab.eos = frozenset()
-    return lab
+    engine = DecodingEngine(tiny.target, None, alphabet(5), foreign=other)
+    engine.eos = frozenset()
+    return engine
 
 
 @pytest.fixture(scope="module")
-def bytes_parted(pair: Lab) -> Lab:
+def bytes_parted(pair: DecodingEngine) -> DecodingEngine:
     """Random bytes, seldom valid UTF-8, drafted by a model over merged ones."""
     tokenizer = merged_bytes()
     other = TextDraftModel(probed(random_llama(6, len(tokenizer), layers=1, hidden=16), "merged"), tokenizer)
-    return Lab(pair.target, None, pair.tokenizer, foreign=other)
+    return DecodingEngine(pair.target, None, pair.tokenizer, foreign=other)
 
 
 # Text between two tokenizers.
@@ -170,31 +170,31 @@ def test_shared_tokens_have_the_same_bytes() -> None:
     [SLEM, SLEM | WARPED, TLI, TLI | {"rule": "token"}, TLI | WARPED],
     ids=["SLEM", "SLEM, warped", "TLI", "TLI, token", "TLI, warped"],
 )
-def test_the_joint_distribution_is_the_targets(parted: Lab, settings: dict[str, Any]) -> None:
+def test_the_joint_distribution_is_the_targets(parted: DecodingEngine, settings: dict[str, Any]) -> None:
     finding = distribution(parted, 2000, **settings)
     assert finding.passed, finding.detail
 
 
 @pytest.mark.parametrize("drafter", ["slem", "tli"])
-def test_greedy_tokens_are_plains(parted: Lab, bytes_parted: Lab, drafter: str) -> None:
+def test_greedy_tokens_are_plains(parted: DecodingEngine, bytes_parted: DecodingEngine, drafter: str) -> None:
     """Whatever bytes come, in a batch of unequal texts too."""
     accepted = 0
-    for lab in (parted, bytes_parted):
+    for engine in (parted, bytes_parted):
         for prompt in ("abcab", "ca"):
-            run = lab.decode(prompt, drafter, gamma=4, max_new_tokens=60)
-            assert run.token_ids == lab.decode(prompt, "plain", max_new_tokens=60).token_ids
+            run = engine.decode(prompt, drafter, gamma=4, max_new_tokens=60)
+            assert run.token_ids == engine.decode(prompt, "plain", max_new_tokens=60).token_ids
             accepted += run.metrics.num_accepted_tokens
     assert accepted > 5
     prompts = [parted.encode(prompt) for prompt in ("abcabcab", "d")]
-    session = parted.session_of(prompts, Settings.of(drafter=drafter, max_new_tokens=30), (0, 1), ends=False)
+    session = parted.start_batch(prompts, Settings.of(drafter=drafter, max_new_tokens=30), (0, 1), ends=False)
     for _ in session.steps():
         pass
     alone = [parted.decode(prompt, "plain", max_new_tokens=30).token_ids for prompt in ("abcabcab", "d")]
     assert [transcript.tokens for transcript in session.transcripts] == alone
 
 
-def test_a_draft_of_the_same_tokenizer_may_draft_through_text_too(tiny: Lab, pair: Lab) -> None:
-    twin = Lab(tiny.target, tiny.target, alphabet(5))
+def test_a_draft_of_the_same_tokenizer_may_draft_through_text_too(tiny: DecodingEngine, pair: DecodingEngine) -> None:
+    twin = DecodingEngine(tiny.target, tiny.target, alphabet(5))
     twin.eos = frozenset()
     assert twin.decode("abcab", "slem", max_new_tokens=41).metrics.draft_acceptance_rate == 1
     run = pair.decode("abcab", "slem", max_new_tokens=40)
@@ -202,7 +202,7 @@ def test_a_draft_of_the_same_tokenizer_may_draft_through_text_too(tiny: Lab, pai
     assert [model.name for model in run.events[0].models] == ["byte-target", "byte-draft"]
 
 
-def test_the_trace_records_how_a_chain_was_made(parted: Lab) -> None:
+def test_the_trace_records_how_a_chain_was_made(parted: DecodingEngine) -> None:
     """The point mass has no q; the round records how its chain was made."""
     run = parted.decode("abcab", "slem", gamma=3, temperature=1.0, max_new_tokens=40, seed=1)
     assert run.events[0].exact and run.events[0].models[1].name == "syllables"
@@ -230,7 +230,7 @@ def test_the_trace_records_how_a_chain_was_made(parted: Lab) -> None:
 
 
 @torch.inference_mode()
-def check_reading(lab: Lab, drafter: str, monkeypatch: pytest.MonkeyPatch) -> int:
+def check_reading(engine: DecodingEngine, drafter: str, monkeypatch: pytest.MonkeyPatch) -> int:
     """The draft's logits are those of its own tokens of the text, read from scratch, whatever was read before."""
     right, held = realigned.RealignedDraft.read, 0
 
@@ -238,23 +238,23 @@ def check_reading(lab: Lab, drafter: str, monkeypatch: pytest.MonkeyPatch) -> in
         nonlocal held
         logits = right(self, seen)
         for b, each in enumerate(seen):
-            fresh = lab.foreign.model.network(torch.tensor([each.ids]), use_cache=False).logits[0, -1]
+            fresh = engine.foreign.model.network(torch.tensor([each.ids]), use_cache=False).logits[0, -1]
             torch.testing.assert_close(logits[b, 0], fresh, **CLOSE)
             held += 1
         return logits
 
     with monkeypatch.context() as watching:
         watching.setattr(realigned.RealignedDraft, "read", read)
-        prompts = [lab.encode(prompt) for prompt in ("abcabcabcab", "a")]
+        prompts = [engine.encode(prompt) for prompt in ("abcabcabcab", "a")]
         settings = Settings.of(drafter=drafter, gamma=4, temperature=1.0, max_new_tokens=40, seed=2)
-        for _ in lab.session_of(prompts, settings, (0, 1), ends=False).steps():
+        for _ in engine.start_batch(prompts, settings, (0, 1), ends=False).steps():
             pass
     return held
 
 
 @pytest.mark.parametrize("drafter", ["slem", "tli"])
 def test_it_reads_all_tokens_that_differ(
-    parted: Lab, bytes_parted: Lab, monkeypatch: pytest.MonkeyPatch, drafter: str
+    parted: DecodingEngine, bytes_parted: DecodingEngine, monkeypatch: pytest.MonkeyPatch, drafter: str
 ) -> None:
     assert check_reading(parted, drafter, monkeypatch) > 40
     assert check_reading(bytes_parted, drafter, monkeypatch) > 40
@@ -265,11 +265,11 @@ def test_it_reads_all_tokens_that_differ(
 
 
 @torch.inference_mode()
-def test_the_claimed_distributions_are_the_drafts_own_over_the_shared_tokens(parted: Lab) -> None:
+def test_the_claimed_distributions_are_the_drafts_own_over_the_shared_tokens(parted: DecodingEngine) -> None:
     """From scratch, over its own tokens of the text and of what was drafted: 'e' has no mass, the rest adds up to 1."""
     settings = Settings.of(drafter="tli", gamma=3, temperature=0.8, max_new_tokens=30, seed=4)
     prompt = parted.encode("abcab")
-    session_, held = parted.session_of([prompt], settings, (0,), ends=False), 0
+    session_, held = parted.start_batch([prompt], settings, (0,), ends=False), 0
     between = Realigner(parted.tokenizer, parted.foreign.tokenizer)
     theirs, ours = between.shared()
     before = list(prompt)
@@ -287,26 +287,26 @@ def test_the_claimed_distributions_are_the_drafts_own_over_the_shared_tokens(par
 
 
 def test_a_text_with_more_tokens_than_the_targets_gets_a_larger_cache(
-    pair: Lab, monkeypatch: pytest.MonkeyPatch
+    pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The target's words are the draft's letters: its cache is made for the target's tokens, and grows."""
     target = probed(random_llama(6, 264, layers=1, hidden=16), "merged")
-    lab = Lab(target, None, merged_bytes(), foreign=TextDraftModel(pair.draft, byte_tokenizer()))
+    engine = DecodingEngine(target, None, merged_bytes(), foreign=TextDraftModel(pair.draft, byte_tokenizer()))
     prompt = "café b €caf" * 8
-    run = lab.decode(prompt, "slem", max_new_tokens=20)
-    assert run.token_ids == lab.decode(prompt, "plain", max_new_tokens=20).token_ids
+    run = engine.decode(prompt, "slem", max_new_tokens=20)
+    assert run.token_ids == engine.decode(prompt, "plain", max_new_tokens=20).token_ids
     assert len(byte_tokenizer()(prompt)["input_ids"]) > 2 * run.events[0].prompt_tokens
-    assert check_reading(lab, "slem", monkeypatch) > 20
+    assert check_reading(engine, "slem", monkeypatch) > 20
 
 
 @pytest.mark.parametrize("drafter", ["slem", "tli"])
-def test_beyond_the_drafts_own_context_nothing_is_drafted(parted: Lab, drafter: str) -> None:
+def test_beyond_the_drafts_own_context_nothing_is_drafted(parted: DecodingEngine, drafter: str) -> None:
     """Its context counts its own tokens and is shorter than the target's: the text continues without it."""
     short = probed(random_llama(9, len(syllables()), layers=1, hidden=16), "short")
     short.context = 12
-    lab = Lab(parted.target, None, parted.tokenizer, foreign=TextDraftModel(short, syllables()))
-    lab.eos = frozenset()
-    run = lab.decode("abcab", drafter, gamma=3, max_new_tokens=40)
+    engine = DecodingEngine(parted.target, None, parted.tokenizer, foreign=TextDraftModel(short, syllables()))
+    engine.eos = frozenset()
+    run = engine.decode("abcab", drafter, gamma=3, max_new_tokens=40)
     assert run.token_ids == parted.decode("abcab", "plain", max_new_tokens=40).token_ids
     drafted = [bool(event.nodes) for event in run.round_events]
     assert any(drafted) and not any(drafted[-10:])
@@ -320,13 +320,15 @@ def test_beyond_the_drafts_own_context_nothing_is_drafted(parted: Lab, drafter: 
 
 
 def test_argmax_drafts_verified_by_the_shared_distribution_are_caught(
-    parted: Lab, monkeypatch: pytest.MonkeyPatch
+    parted: DecodingEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(levels, "draw", lambda distribution, _: distribution.argmax(-1))
     assert caught(distribution(parted, 2500, **TLI))
 
 
-def test_a_distribution_that_was_not_renormalised_is_caught(parted: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_distribution_that_was_not_renormalised_is_caught(
+    parted: DecodingEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """q lacks the probability of tokens that only the draft has."""
     right = levels.Levels._tree
 
@@ -339,7 +341,7 @@ def test_a_distribution_that_was_not_renormalised_is_caught(parted: Lab, monkeyp
     assert caught(distribution(parted, 2500, rule="token", **TLI))
 
 
-def test_a_continuation_treated_as_drawn_is_caught(parted: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_continuation_treated_as_drawn_is_caught(parted: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tokens through text have no known distribution: accepting them without verification writes the draft's text."""
     right = session.verify_tree
     trusting = lambda p, tree, uniforms: replace(right(p, tree, uniforms), accepted=(~tree.never_accepted).sum(-1))  # noqa: E731
@@ -371,33 +373,33 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 def test_another_tokenizer_drafts_through_text_and_is_not_refused(folders: tuple[Path, Path]) -> None:
     target, draft = folders
-    lab = draftscope.load(target, draft, dtype="float32")
-    (sentence,) = lab.limits
+    engine = draftscope.load(target, draft, dtype="float32")
+    (sentence,) = engine.limits
     assert sentence.startswith("'merged' has another tokenizer than 'target' (258 tokens differ, for example '<|endof")
     assert "The output has exactly the target's distribution" in sentence
-    run = lab.decode("ab", max_new_tokens=20)
+    run = engine.decode("ab", max_new_tokens=20)
     assert run.events[0].drafter == "slem"
-    assert run.token_ids == lab.decode("ab", "plain", max_new_tokens=20).token_ids
-    offered = {drafter.name: drafter.why_not for drafter in lab.drafters()}
+    assert run.token_ids == engine.decode("ab", "plain", max_new_tokens=20).token_ids
+    offered = {drafter.name: drafter.why_not for drafter in engine.drafters()}
     assert offered["slem"] == offered["tli"] == offered["ngram"] == ""
     assert offered["draft"] == offered["cascade"] == "the draft has another tokenizer"
     with pytest.raises(DraftscopeError, match="'sampled-tree' needs a draft with the target's tokenizer, and 'merged'"):
-        lab.decode("ab", "sampled-tree")
+        engine.decode("ab", "sampled-tree")
 
 
 def test_the_models_of_a_cascade_share_a_tokenizer(folders: tuple[Path, Path]) -> None:
     target, draft = folders
     with pytest.raises(DraftscopeError, match="258 tokens differ"):
         draftscope.load(target, f"{target},{draft}", dtype="float32")
-    lab = draftscope.load(target, f"{target},{target}", dtype="float32")
-    assert lab.draft is not None and len(lab.smaller) == 1 and not lab.limits
-    run = lab.decode("ab", "cascade", inner="none", max_new_tokens=16)
-    assert run.token_ids == lab.decode("ab", "plain", max_new_tokens=16).token_ids
+    engine = draftscope.load(target, f"{target},{target}", dtype="float32")
+    assert engine.draft is not None and len(engine.smaller) == 1 and not engine.limits
+    run = engine.decode("ab", "cascade", inner="none", max_new_tokens=16)
+    assert run.token_ids == engine.decode("ab", "plain", max_new_tokens=16).token_ids
 
 
-def test_without_a_draft_the_remedy_is_named(pair: Lab) -> None:
+def test_without_a_draft_the_remedy_is_named(pair: DecodingEngine) -> None:
     with pytest.raises(DraftscopeError, match="'tli' needs a draft model; name one with --draft"):
-        Lab(pair.target, None, pair.tokenizer).decode("ab", "tli")
+        DecodingEngine(pair.target, None, pair.tokenizer).decode("ab", "tli")
 
 
 def test_the_page_says_so_too(folders: tuple[Path, Path]) -> None:

@@ -13,7 +13,7 @@ from transformers import Mamba2Config, Mamba2ForCausalLM
 import draftscope
 from draftscope import DraftscopeError
 from draftscope.base.steps import last
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.model.draft_model import DraftModel
 from draftscope.drafters.settings import Settings
 from draftscope.measure.bench.plan import BenchPlan
@@ -65,22 +65,24 @@ def random_mamba(seed: int, vocabulary: int, layers: int = 2, groups: int = 1) -
 
 
 @pytest.fixture(scope="module")
-def tiny_mamba(tiny: Lab) -> Lab:
+def tiny_mamba(tiny: DecodingEngine) -> DecodingEngine:
     """The tiny target with a Mamba-2 draft."""
-    return Lab(tiny.target, probed(random_mamba(2, 5, layers=1), "tiny-mamba"), letters(5))
+    return DecodingEngine(tiny.target, probed(random_mamba(2, 5, layers=1), "tiny-mamba"), letters(5))
 
 
 @pytest.fixture(scope="module")
-def stateful() -> Lab:
+def stateful() -> DecodingEngine:
     """Target and draft are Mamba-2s over five tokens. No token ends a text."""
-    lab = Lab(probed(random_mamba(7, 5), "mamba-target"), probed(random_mamba(2, 5, 1), "mamba-draft"), letters(5))
-    lab.eos = frozenset()
-    return lab
+    engine = DecodingEngine(
+        probed(random_mamba(7, 5), "mamba-target"), probed(random_mamba(2, 5, 1), "mamba-draft"), letters(5)
+    )
+    engine.eos = frozenset()
+    return engine
 
 
 @pytest.fixture(scope="module")
-def bytes_mamba(pair: Lab) -> Lab:
-    return Lab(pair.target, probed(random_mamba(4, 258), "byte-mamba"), byte_tokenizer())
+def bytes_mamba(pair: DecodingEngine) -> DecodingEngine:
+    return DecodingEngine(pair.target, probed(random_mamba(4, 258), "byte-mamba"), byte_tokenizer())
 
 
 # The forward.
@@ -181,24 +183,26 @@ def test_a_state_cannot_be_truncated() -> None:
 # Decoding.
 
 
-def check_distribution(lab: Lab, name: str, samples: int = 2000) -> float:
+def check_distribution(engine: DecodingEngine, name: str, samples: int = 2000) -> float:
     settings = Settings.of(**{"drafter": name, "temperature": 1.0, "seed": 5} | SHAPES[name])
-    finding = distribution_test(lab, "abcab", settings, 4, samples)
+    finding = distribution_test(engine, "abcab", settings, 4, samples)
     assert finding.p_value is not None
     return finding.p_value
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_the_joint_distribution_is_the_targets(tiny_mamba: Lab, name: str) -> None:
+def test_the_joint_distribution_is_the_targets(tiny_mamba: DecodingEngine, name: str) -> None:
     assert check_distribution(tiny_mamba, name) > FALSE_ALARM
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_a_recurrent_target_writes_its_own_distribution(stateful: Lab, name: str) -> None:
+def test_a_recurrent_target_writes_its_own_distribution(stateful: DecodingEngine, name: str) -> None:
     assert check_distribution(stateful, name) > FALSE_ALARM
 
 
-def test_a_state_that_keeps_rejected_tokens_is_caught(stateful: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_state_that_keeps_rejected_tokens_is_caught(
+    stateful: DecodingEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Mutation: a recurrent target whose state keeps all verify rows."""
     right = LayerState.fold
 
@@ -210,7 +214,9 @@ def test_a_state_that_keeps_rejected_tokens_is_caught(stateful: Lab, monkeypatch
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_greedy_writes_plains_tokens_in_one_forward_a_round(pair: Lab, bytes_mamba: Lab, name: str) -> None:
+def test_greedy_writes_plains_tokens_in_one_forward_a_round(
+    pair: DecodingEngine, bytes_mamba: DecodingEngine, name: str
+) -> None:
     want = pair.decode(PROMPT, "plain", max_new_tokens=40).token_ids
     with pair.target.counter.widths() as widths:
         run = bytes_mamba.decode(PROMPT, **{"drafter": name, "max_new_tokens": 40} | SHAPES[name])
@@ -218,8 +224,8 @@ def test_greedy_writes_plains_tokens_in_one_forward_a_round(pair: Lab, bytes_mam
     assert widths[1:] == [event.width for event in run.round_events]
 
 
-def test_a_draft_that_is_the_target_is_always_accepted(stateful: Lab) -> None:
-    twin = Lab(stateful.target, stateful.target, stateful.tokenizer)
+def test_a_draft_that_is_the_target_is_always_accepted(stateful: DecodingEngine) -> None:
+    twin = DecodingEngine(stateful.target, stateful.target, stateful.tokenizer)
     twin.eos = frozenset()
     run = twin.decode("abcab", "draft", gamma=3, temperature=1.0, max_new_tokens=40)
     full_rounds = [event for event in run.round_events if event.depth == 3]
@@ -227,39 +233,43 @@ def test_a_draft_that_is_the_target_is_always_accepted(stateful: Lab) -> None:
 
 
 @pytest.mark.parametrize("drafter", ["draft", "sampled-tree"])
-def test_a_ragged_batch_writes_what_each_text_writes_alone(bytes_mamba: Lab, stateful: Lab, drafter: str) -> None:
+def test_a_ragged_batch_writes_what_each_text_writes_alone(
+    bytes_mamba: DecodingEngine, stateful: DecodingEngine, drafter: str
+) -> None:
     assert last(ragged_batch(GreedyTest(bytes_mamba, drafter))).passed
     letters_only = [[0, 1, 2], [3], [4, 4, 1, 2, 0, 3, 1]]
     settings = Settings.of(drafter=drafter, shape=(2, 2), temperature=1.0, max_new_tokens=20, seed=3)
-    together = stateful.session_of(letters_only, settings, (0, 1, 2), ends=False)
+    together = stateful.start_batch(letters_only, settings, (0, 1, 2), ends=False)
     for _ in together.steps():
         pass
     for b, prompt in enumerate(letters_only):
-        alone = stateful.session_of([prompt], settings, (b,), ends=False)
+        alone = stateful.start_batch([prompt], settings, (b,), ends=False)
         for _ in alone.steps():
             pass
         assert together.transcripts[b].tokens == alone.transcripts[0].tokens
 
 
-def test_an_end_inside_a_block_and_a_cancelled_run_leave_nothing_behind(stateful: Lab) -> None:
+def test_an_end_inside_a_block_and_a_cancelled_run_leave_nothing_behind(stateful: DecodingEngine) -> None:
     want = stateful.decode("abcab", "plain", max_new_tokens=16).token_ids
-    ends = Lab(stateful.target, stateful.draft, stateful.tokenizer)
+    ends = DecodingEngine(stateful.target, stateful.draft, stateful.tokenizer)
     ends.eos = frozenset({want[6]})
     assert ends.decode("abcab", "draft", max_new_tokens=16).token_ids == want[: want.index(want[6]) + 1]
-    next(stateful.session("abcab", Settings.of(drafter="draft"), record=False).steps())
+    next(stateful.start("abcab", Settings.of(drafter="draft"), record=False).steps())
     assert stateful.decode("abcab", "draft", max_new_tokens=16).token_ids == want
 
 
-def test_a_bandit_plays_a_recurrent_draft_that_has_to_catch_up(bytes_mamba: Lab, pair: Lab) -> None:
+def test_a_bandit_plays_a_recurrent_draft_that_has_to_catch_up(
+    bytes_mamba: DecodingEngine, pair: DecodingEngine
+) -> None:
     """After rounds of other arms it lacks more than one token, and not the same number in every sequence."""
     arms = ("plain", "ngram:3", "draft:2", "topk-tree:2x1")
     settings = Settings.of(drafter="bandit", arms=arms, policy="exp3", max_new_tokens=40)
     prompts = [pair.encode(text) for text in ("a", "abcabcabcabc", "zz top")]
-    together = bytes_mamba.session_of(prompts, settings, (0, 1, 2), ends=False)
+    together = bytes_mamba.start_batch(prompts, settings, (0, 1, 2), ends=False)
     for _ in together.steps():
         pass
     for b, prompt in enumerate(prompts):
-        plain = pair.session_of([prompt], Settings.of(drafter="plain", max_new_tokens=40), (b,), ends=False)
+        plain = pair.start_batch([prompt], Settings.of(drafter="plain", max_new_tokens=40), (b,), ends=False)
         for _ in plain.steps():
             pass
         assert together.transcripts[b].tokens == plain.transcripts[0].tokens
@@ -267,11 +277,13 @@ def test_a_bandit_plays_a_recurrent_draft_that_has_to_catch_up(bytes_mamba: Lab,
 
 @torch.inference_mode()
 @pytest.mark.parametrize("shape", [(1, 1, 1), (2, 2)])
-def test_drafted_distributions_are_the_mambas_own_over_the_whole_text(bytes_mamba: Lab, shape: tuple[int, ...]) -> None:
+def test_drafted_distributions_are_the_mambas_own_over_the_whole_text(
+    bytes_mamba: DecodingEngine, shape: tuple[int, ...]
+) -> None:
     """Rejections, kept branches and ragged catching up included: every slot's distribution, from scratch."""
     prompts = [bytes_mamba.encode(text) for text in ("abcabcabc", "z")]
     settings = Settings.of(drafter="sampled-tree", shape=shape, temperature=1.0, max_new_tokens=16, seed=2)
-    session = bytes_mamba.session_of(prompts, settings, (0, 1), ends=False)
+    session = bytes_mamba.start_batch(prompts, settings, (0, 1), ends=False)
     texts, held = [list(prompt) for prompt in prompts], 0
     for step in session.steps():
         form = step.tree.topology
@@ -288,7 +300,7 @@ def test_drafted_distributions_are_the_mambas_own_over_the_whole_text(bytes_mamb
 
 
 @torch.inference_mode()
-def test_states_of_the_rows_that_stay_in_a_batch(bytes_mamba: Lab) -> None:
+def test_states_of_the_rows_that_stay_in_a_batch(bytes_mamba: DecodingEngine) -> None:
     model, prompts = bytes_mamba.draft, [[3, 1, 4, 1, 5], [9, 2], [6, 5, 3]]
     cache = model.cache(3, 0)
     model.read(cache, prompts)
@@ -305,7 +317,9 @@ def states(run: Any) -> list[DraftState]:
     return [note for event in run.round_events for note in event.annotations if isinstance(note, DraftState)]
 
 
-def test_its_state_is_constant_while_a_transformers_cache_grows(pair: Lab, bytes_mamba: Lab) -> None:
+def test_its_state_is_constant_while_a_transformers_cache_grows(
+    pair: DecodingEngine, bytes_mamba: DecodingEngine
+) -> None:
     constant = states(bytes_mamba.decode(PROMPT, "draft", max_new_tokens=40))
     growing = states(pair.decode(PROMPT, "draft", max_new_tokens=40))
     # 2 layers x (8 heads x 8 x 8 numbers of state + 3 rows of 64 + 2 x 8 channels), 4 bytes each
@@ -316,10 +330,12 @@ def test_its_state_is_constant_while_a_transformers_cache_grows(pair: Lab, bytes
     assert growing[-1].tokens > growing[0].tokens
 
 
-def test_the_benchmark_weighs_a_state_beside_caches_that_grow(pair: Lab, bytes_mamba: Lab) -> None:
-    lab = Lab(pair.target, pair.draft, pair.tokenizer, smaller=(bytes_mamba.draft,))
-    found = kept(lab, BenchPlan(contexts=(16, 64, 256), tokens=8))
-    sizes = {model.name: [line.bytes for line in found if line.model == model.name] for model in lab.models}
+def test_the_benchmark_weighs_a_state_beside_caches_that_grow(
+    pair: DecodingEngine, bytes_mamba: DecodingEngine
+) -> None:
+    engine = DecodingEngine(pair.target, pair.draft, pair.tokenizer, smaller=(bytes_mamba.draft,))
+    found = kept(engine, BenchPlan(contexts=(16, 64, 256), tokens=8))
+    sizes = {model.name: [line.bytes for line in found if line.model == model.name] for model in engine.models}
     assert sizes[bytes_mamba.draft.name] == [2 * (8 * 8 * 8 + 3 * 80) * 4] * 3
     for grows in (pair.target, pair.draft):
         assert [each / sizes[grows.name][0] for each in sizes[grows.name]] == [1, 72 / 24, 264 / 24]
@@ -331,15 +347,17 @@ def test_the_trained_shape_loads_as_a_draft_from_its_folder(tmp_path: Path, pair
     """What `train family` calls mamba2."""
     build(Mamba2Shape(258, layers=1, width=64, state=16), seed=3).save_pretrained(tmp_path)
     byte_tokenizer().save_pretrained(tmp_path)
-    lab = draftscope.load(pair_folders[0], tmp_path, dtype="float32", threads=1)
-    assert lab.draft is not None and lab.draft.recurrent and lab.draft.trees
+    engine = draftscope.load(pair_folders[0], tmp_path, dtype="float32", threads=1)
+    assert engine.draft is not None and engine.draft.recurrent and engine.draft.trees
     assert (
-        lab.decode(PROMPT, "draft", max_new_tokens=20).token_ids
-        == lab.decode(PROMPT, "plain", max_new_tokens=20).token_ids
+        engine.decode(PROMPT, "draft", max_new_tokens=20).token_ids
+        == engine.decode(PROMPT, "plain", max_new_tokens=20).token_ids
     )
 
 
-def test_drafters_that_a_recurrent_state_cannot_serve_are_refused(tiny: Lab, stateful: Lab) -> None:
+def test_drafters_that_a_recurrent_state_cannot_serve_are_refused(
+    tiny: DecodingEngine, stateful: DecodingEngine
+) -> None:
     with pytest.raises(DraftscopeError, match="A cascade has to discard tokens that its models have read"):
         stateful.decode("abcab", "cascade")
     offered = {info.name: info for info in stateful.drafters()}
@@ -347,14 +365,16 @@ def test_drafters_that_a_recurrent_state_cannot_serve_are_refused(tiny: Lab, sta
     assert offered["sampled-tree"].available
 
 
-def test_arms_share_the_state(bytes_mamba: Lab) -> None:
+def test_arms_share_the_state(bytes_mamba: DecodingEngine) -> None:
     settings = Settings.of(drafter="bandit", arms=("draft:2", "sampled-tree:2x1"))
-    drafter: Any = bytes_mamba.session_of([[3, 4]], settings, (0,)).drafter
+    drafter: Any = bytes_mamba.start_batch([[3, 4]], settings, (0,)).drafter
     assert len({id(play.drafter) for play in drafter._plays}) == 1
     assert isinstance(drafter._plays[0].drafter, DraftModel)
 
 
-def test_a_larger_target_takes_a_recurrent_draft_of_more_groups(pair: Lab) -> None:
-    lab = Lab(probed(random_llama(3, 258), "t"), probed(random_mamba(4, 258, groups=2), "m"), byte_tokenizer())
-    want = lab.decode(PROMPT, "plain", max_new_tokens=12).token_ids
-    assert lab.decode(PROMPT, "topk-tree", shape=(3, 2), max_new_tokens=12).token_ids == want
+def test_a_larger_target_takes_a_recurrent_draft_of_more_groups(pair: DecodingEngine) -> None:
+    engine = DecodingEngine(
+        probed(random_llama(3, 258), "t"), probed(random_mamba(4, 258, groups=2), "m"), byte_tokenizer()
+    )
+    want = engine.decode(PROMPT, "plain", max_new_tokens=12).token_ids
+    assert engine.decode(PROMPT, "topk-tree", shape=(3, 2), max_new_tokens=12).token_ids == want

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from draftscope.base.steps import last
 from draftscope.decode import calibrate
 from draftscope.decode.acceptance import by_rank
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.policy.sequoia import best_shape, best_tree
 from draftscope.drafters.settings import Settings
 from draftscope.measure.sampled import distribution_test
@@ -73,8 +73,10 @@ UNEVEN = ((3,), (2, 0, 1), (0, 2, 1))
 
 
 @pytest.mark.parametrize("drafter", ["sequoia", "eagle3-sequoia"])
-def test_uneven_trees_write_the_targets_distribution(tiny: Lab, drafter: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Lab, "_best_tree", lambda self, info, settings: UNEVEN)
+def test_uneven_trees_write_the_targets_distribution(
+    tiny: DecodingEngine, drafter: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(DecodingEngine, "_best_tree", lambda self, info, settings: UNEVEN)
     chosen = Settings.of(drafter=drafter, temperature=1.0, seed=5)
     finding = distribution_test(tiny, "abcab", chosen, 4, 4000)
     assert finding.passed, finding.detail
@@ -85,16 +87,18 @@ def test_uneven_trees_write_the_targets_distribution(tiny: Lab, drafter: str, mo
 
 
 @pytest.mark.parametrize("drafter", ["sequoia", "eagle3-sequoia"])
-def test_uneven_trees_end_at_any_length_as_plain_does(pair: Lab, drafter: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Lab, "_best_tree", lambda self, info, settings: UNEVEN)
+def test_uneven_trees_end_at_any_length_as_plain_does(
+    pair: DecodingEngine, drafter: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(DecodingEngine, "_best_tree", lambda self, info, settings: UNEVEN)
     for length in range(1, 9):
         want = pair.decode("The quick", "plain", max_new_tokens=length)
         assert pair.decode("The quick", drafter, max_new_tokens=length).token_ids == want.token_ids
 
 
-def test_rates_are_what_each_rank_was_accepted(tiny: Lab) -> None:
+def test_rates_are_what_each_rank_was_accepted(tiny: DecodingEngine) -> None:
     """A draft that is the target has its first child accepted whenever it is drawn from p itself."""
-    twin = Lab(tiny.target, tiny.target, tiny.tokenizer)
+    twin = DecodingEngine(tiny.target, tiny.target, tiny.tokenizer)
     rates = last(by_rank(twin, Settings.of(drafter="sequoia", temperature=1.0)))
     assert rates[0] == 1.0
     assert set(rates[1:]) == {0.0}
@@ -103,8 +107,8 @@ def test_rates_are_what_each_rank_was_accepted(tiny: Lab) -> None:
     assert sum(own) == pytest.approx(1.0)  # five children: every token there is
 
 
-def test_a_tree_that_never_pays_is_not_drafted(tiny: Lab) -> None:
-    dear = Lab(tiny.target, tiny.draft, tiny.tokenizer)
+def test_a_tree_that_never_pays_is_not_drafted(tiny: DecodingEngine) -> None:
+    dear = DecodingEngine(tiny.target, tiny.draft, tiny.tokenizer)
     dear.eos = frozenset()
     costs = tiny.calibration.rounds_of("draft").model_copy(update={"overhead": 1000.0})
     dear.calibration = tiny.calibration.model_copy(update={"drafting": tiny.calibration.drafting | {"draft": [costs]}})
@@ -124,6 +128,6 @@ def test_a_short_context_is_measured_within(context: int, tmp_path: Path, monkey
     target, draft = random_llama(1, 258), random_llama(2, 258, layers=1, hidden=16)
     for model in (target, draft):
         model.config.max_position_embeddings = context
-    lab = Lab(probed(target, "short-target"), probed(draft, "short-draft"), byte_tokenizer())
-    run = lab.decode("abc", "sequoia", max_new_tokens=16, temperature=1.0, tree_nodes=6, tree_depth=3)
+    engine = DecodingEngine(probed(target, "short-target"), probed(draft, "short-draft"), byte_tokenizer())
+    run = engine.decode("abc", "sequoia", max_new_tokens=16, temperature=1.0, tree_nodes=6, tree_depth=3)
     assert run.token_ids

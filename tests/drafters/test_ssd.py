@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters import Outcome, Parts
 from draftscope.drafters.model import cascade, ssd
 from draftscope.drafters.model.ssd import Ssd, fan_out
@@ -32,27 +32,27 @@ def notes(run: Any) -> list[Prefetch | None]:
 
 
 @pytest.fixture(scope="module")
-def twin(pair: Lab) -> Lab:
+def twin(pair: DecodingEngine) -> DecodingEngine:
     """The target drafts for itself: every greedy outcome is predicted."""
-    return Lab(pair.target, pair.target, pair.tokenizer)
+    return DecodingEngine(pair.target, pair.target, pair.tokenizer)
 
 
-def distribution(lab: Lab, samples: int = 2000, **settings: object) -> float:
+def distribution(engine: DecodingEngine, samples: int = 2000, **settings: object) -> float:
     chosen = Settings.of(**{"drafter": "ssd", "gamma": 2, "temperature": 1.0, "seed": 5, **settings})
-    finding = distribution_test(lab, "abcab", chosen, 4, samples)
+    finding = distribution_test(engine, "abcab", chosen, 4, samples)
     assert finding.p_value is not None
     return finding.p_value
 
 
 @pytest.mark.parametrize("rule", ["block", "token"])
 @pytest.mark.parametrize("prefetch", [2, 12])
-def test_the_joint_distribution_is_the_targets(tiny: Lab, rule: str, prefetch: int) -> None:
+def test_the_joint_distribution_is_the_targets(tiny: DecodingEngine, rule: str, prefetch: int) -> None:
     assert distribution(tiny, rule=rule, prefetch=prefetch) > FALSE_ALARM
 
 
-def test_a_recurrent_draft_prepares_branches_too(tiny: Lab) -> None:
-    lab = Lab(tiny.target, probed(random_mamba(2, 5, layers=1), "mamba"), letters(5))
-    assert distribution(lab, 1500, prefetch=6) > FALSE_ALARM
+def test_a_recurrent_draft_prepares_branches_too(tiny: DecodingEngine) -> None:
+    engine = DecodingEngine(tiny.target, probed(random_mamba(2, 5, layers=1), "mamba"), letters(5))
+    assert distribution(engine, 1500, prefetch=6) > FALSE_ALARM
 
 
 class NextRounds(Streams):
@@ -63,7 +63,9 @@ class NextRounds(Streams):
         return Uniforms(verified.expand(-1, nodes), verified, verified)
 
 
-def test_chains_prepared_with_the_uniforms_that_verify_are_caught(tiny: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chains_prepared_with_the_uniforms_that_verify_are_caught(
+    tiny: DecodingEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     right = Ssd.__init__
 
     def shared(self: Ssd, parts: Parts) -> None:
@@ -78,7 +80,7 @@ def test_prepared_drafts_have_uniforms_of_a_tier_of_their_own() -> None:
     assert len({ssd.TIER, bandit.TIER, cascade.TIER, Streams(0, (0,)).tier}) == 4
 
 
-def test_a_prepared_chain_of_another_outcome_is_caught(tiny: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_prepared_chain_of_another_outcome_is_caught(tiny: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Mutation: a miss uses any prepared chain. Its distribution is reported, so the output is still exact; but it is
     not the draft's own distribution."""
     monkeypatch.setattr(ssd, "_found", lambda slots, following, accepted, last: 0)
@@ -86,7 +88,7 @@ def test_a_prepared_chain_of_another_outcome_is_caught(tiny: Lab, monkeypatch: p
         check_distributions(tiny, 2)
 
 
-def test_a_hit_used_depending_on_its_chain_is_caught(tiny: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hit_used_depending_on_its_chain_is_caught(tiny: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Mutation: the decision to use a chain depends on what was drawn."""
     right = Ssd.observe
 
@@ -104,29 +106,29 @@ def test_a_hit_used_depending_on_its_chain_is_caught(tiny: Lab, monkeypatch: pyt
 
 
 @torch.inference_mode()
-def check_distributions(lab: Lab, gamma: int) -> int:
+def check_distributions(engine: DecodingEngine, gamma: int) -> int:
     """Every distribution that a chain claims is the draft's own, from scratch; how many of the chains were prepared."""
     prompts = [[0, 1, 2, 3], [4]]
     settings = Settings.of(drafter="ssd", gamma=gamma, prefetch=9, temperature=1.0, max_new_tokens=24, seed=2)
-    session = lab.session_of(prompts, settings, (0, 1), ends=False)
+    session = engine.start_batch(prompts, settings, (0, 1), ends=False)
     texts, prepared = [list(prompt) for prompt in prompts], 0
     for step in session.steps():
         for b, text in enumerate(texts):
             if not step.live[b] or step.tree.distributions is None:
                 continue
             drafted = step.tree.tokens[b].tolist()
-            want = fresh(lab.draft, text + drafted[:-1])[len(text) - 1 :].softmax(-1)
+            want = fresh(engine.draft, text + drafted[:-1])[len(text) - 1 :].softmax(-1)
             torch.testing.assert_close(step.tree.distributions[b], want, atol=2e-5, rtol=1e-3)
             prepared += step.tree.origin[b][0].startswith("prefetched")
         texts = [prompt + t.tokens for prompt, t in zip(prompts, session.transcripts, strict=True)]
     return prepared
 
 
-def test_every_chain_is_drawn_from_the_drafts_distribution_of_its_own_text(tiny: Lab) -> None:
+def test_every_chain_is_drawn_from_the_drafts_distribution_of_its_own_text(tiny: DecodingEngine) -> None:
     assert check_distributions(tiny, 3) > 3
 
 
-def test_greedy_writes_plains_tokens_in_one_target_forward_a_round(pair: Lab) -> None:
+def test_greedy_writes_plains_tokens_in_one_target_forward_a_round(pair: DecodingEngine) -> None:
     want = pair.decode(PROMPT, "plain", max_new_tokens=40).token_ids
     with pair.target.counter.widths() as widths:
         run = pair.decode(PROMPT, "ssd", gamma=3, max_new_tokens=40)
@@ -134,7 +136,7 @@ def test_greedy_writes_plains_tokens_in_one_target_forward_a_round(pair: Lab) ->
     assert widths[1:] == [event.width for event in run.round_events]
 
 
-def test_a_prepared_draft_is_not_drafted_again(twin: Lab) -> None:
+def test_a_prepared_draft_is_not_drafted_again(twin: DecodingEngine) -> None:
     """Greedy, and the draft is the target: after the first round everything is prepared during the target's forward."""
     run = twin.decode(PROMPT, "ssd", gamma=3, max_new_tokens=41)
     assert run.token_ids == twin.decode(PROMPT, "plain", max_new_tokens=41).token_ids
@@ -146,7 +148,7 @@ def test_a_prepared_draft_is_not_drafted_again(twin: Lab) -> None:
     assert whole and all(own == {"prefetched"} for own in whole)
 
 
-def test_hits_and_misses_in_the_trace_are_what_the_next_round_did(twin: Lab) -> None:
+def test_hits_and_misses_in_the_trace_are_what_the_next_round_did(twin: DecodingEngine) -> None:
     run = twin.decode(PROMPT, "ssd", gamma=2, prefetch=6, temperature=0.6, seed=3, max_new_tokens=60)
     told = notes(run)
     seen = {True: 0, False: 0}
@@ -161,10 +163,10 @@ def test_hits_and_misses_in_the_trace_are_what_the_next_round_did(twin: Lab) -> 
     assert [EVENT.validate_json(files.line(event)) for event in run.events] == list(run.events)
 
 
-def test_it_drafts_in_its_own_thread_which_ends_with_the_round(pair: Lab) -> None:
+def test_it_drafts_in_its_own_thread_which_ends_with_the_round(pair: DecodingEngine) -> None:
     ran: set[str] = set()
     settings = Settings.of(drafter="ssd", gamma=3, max_new_tokens=20)
-    session = pair.session_of([pair.encode(PROMPT)], settings, (0,))
+    session = pair.start_batch([pair.encode(PROMPT)], settings, (0,))
     drafter: Any = session.drafter
     right = drafter._chains
     drafter._chains = lambda *args: (ran.add(threading.current_thread().name), right(*args))[1]
@@ -174,29 +176,29 @@ def test_it_drafts_in_its_own_thread_which_ends_with_the_round(pair: Lab) -> Non
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_a_ragged_batch_writes_what_each_text_writes_alone(pair: Lab, temperature: float) -> None:
+def test_a_ragged_batch_writes_what_each_text_writes_alone(pair: DecodingEngine, temperature: float) -> None:
     settings = Settings.of(drafter="ssd", gamma=2, prefetch=6, temperature=temperature, max_new_tokens=24, seed=11)
     prompts = [pair.encode(text) for text in ("a", "hello there", "abcabcabcabc")]
-    together = pair.session_of(prompts, settings, (0, 1, 2))
+    together = pair.start_batch(prompts, settings, (0, 1, 2))
     for _ in together.steps():
         pass
     for b, prompt in enumerate(prompts):
-        alone = pair.session_of([prompt], settings, (b,))
+        alone = pair.start_batch([prompt], settings, (b,))
         for _ in alone.steps():
             pass
         assert together.transcripts[b].tokens == alone.transcripts[0].tokens
 
 
-def test_an_end_inside_a_block_and_a_cancelled_run_leave_nothing_behind(twin: Lab) -> None:
+def test_an_end_inside_a_block_and_a_cancelled_run_leave_nothing_behind(twin: DecodingEngine) -> None:
     want = twin.decode(PROMPT, "plain", max_new_tokens=20).token_ids
-    ends = Lab(twin.target, twin.target, twin.tokenizer)
+    ends = DecodingEngine(twin.target, twin.target, twin.tokenizer)
     ends.eos = frozenset({want[6]})
     assert ends.decode(PROMPT, "ssd", max_new_tokens=20).token_ids == want[: want.index(want[6]) + 1]
-    next(twin.session(PROMPT, Settings.of(drafter="ssd"), record=False).steps())
+    next(twin.start(PROMPT, Settings.of(drafter="ssd"), record=False).steps())
     assert twin.decode(PROMPT, "ssd", max_new_tokens=20).token_ids == want
 
 
-def test_as_an_arm_it_drops_what_it_prepared_before_other_arms_rounds(tiny: Lab) -> None:
+def test_as_an_arm_it_drops_what_it_prepared_before_other_arms_rounds(tiny: DecodingEngine) -> None:
     arms = ("ssd:2", "plain", "ssd:1")
     assert distribution(tiny, 1500, drafter="bandit", policy="exp3", arms=arms) > FALSE_ALARM
 
@@ -215,7 +217,7 @@ def test_outcomes_leave_out_the_drafted_token() -> None:
     assert ssd._outcomes(distributions, torch.tensor([[0]]), [2, 1]).tolist() == [[1, 2, 2]]
 
 
-def test_a_prepared_chain_is_cut_where_the_text_ends(twin: Lab) -> None:
+def test_a_prepared_chain_is_cut_where_the_text_ends(twin: DecodingEngine) -> None:
     for length in range(2, 12):
         want = twin.decode(PROMPT, "plain", max_new_tokens=length).token_ids
         run = twin.decode(PROMPT, "ssd", gamma=4, max_new_tokens=length)

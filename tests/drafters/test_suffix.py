@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.drafter import State
 from draftscope.drafters.lookup.suffix import SuffixIndex
 from draftscope.drafters.settings import Settings
@@ -103,7 +103,7 @@ def test_a_text_read_in_pieces_is_the_text_read_at_once(pieces: list[list[int]])
 
 
 @pytest.mark.parametrize("drafter", ["suffix", "suffix-tree"])
-def test_a_run_reads_each_token_once(pair: Lab, monkeypatch: pytest.MonkeyPatch, drafter: str) -> None:
+def test_a_run_reads_each_token_once(pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch, drafter: str) -> None:
     read: list[int] = []
     right = SuffixIndex.extend
     monkeypatch.setattr(SuffixIndex, "extend", lambda self, tokens: (read.extend(tokens), right(self, tokens))[1])
@@ -113,7 +113,7 @@ def test_a_run_reads_each_token_once(pair: Lab, monkeypatch: pytest.MonkeyPatch,
     assert len(read) >= len(prompt) + 20 - run.round_events[-1].accepted - 1
 
 
-def test_frequency_decides_where_the_n_gram_takes_the_latest(pair: Lab) -> None:
+def test_frequency_decides_where_the_n_gram_takes_the_latest(pair: DecodingEngine) -> None:
     text = "abcX-abcX.abcY abc"
     assert [n.raw for n in pair.decode(text, "ngram", gamma=2, max_new_tokens=4).round_events[0].nodes] == ["Y", " "]
     nodes = pair.decode(text, "suffix", gamma=2, max_new_tokens=4).round_events[0].nodes
@@ -122,12 +122,12 @@ def test_frequency_decides_where_the_n_gram_takes_the_latest(pair: Lab) -> None:
 
 
 @pytest.mark.parametrize("drafter", ["ngram", "suffix", "suffix-tree"])
-def test_rows_that_stay_in_a_batch_are_looked_up_in_their_own_texts(pair: Lab, drafter: str) -> None:
+def test_rows_that_stay_in_a_batch_are_looked_up_in_their_own_texts(pair: DecodingEngine, drafter: str) -> None:
     prompts = [[5, 6, 7, 5, 6], [8, 9, 8, 9], [3, 4, 3, 4, 3]]
     settings = Settings.of(drafter=drafter, max_new_tokens=9)
 
     def drafted(stay: list[int], *rows: int) -> list[list[int]]:
-        session = pair.session_of([prompts[row] for row in rows], settings, rows)
+        session = pair.start_batch([prompts[row] for row in rows], settings, rows)
         session.prefill()
         texts = [prompts[row] for row in rows]
         session.drafter.propose(State(texts, 0, no_uniforms(len(texts), 9)), 4)

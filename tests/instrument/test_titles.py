@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.start import Asked, run_start
 from draftscope.drafters import known
 from draftscope.drafters.settings import Settings
@@ -18,7 +18,7 @@ def titles(starts: list[dict[str, Any]]) -> list[str]:
     return call(FILES, [("titleOf", [{"name": "lane", "start": start}]) for start in starts])
 
 
-def test_every_drafters_title_has_the_size_that_it_reads(tiny: Lab) -> None:
+def test_every_drafters_title_has_the_size_that_it_reads(tiny: DecodingEngine) -> None:
     """All sizes are given, and each drafter is called after the one it reads."""
     starts, expected = [], []
     for name, info in known().items():

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from draftscope import load
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings
 from draftscope.measure import check as checks
 from draftscope.measure.findings import Finding
@@ -37,12 +37,12 @@ class Row:
         return f"{self.mutation}, {self.drafter}, {self.samples} samples: {said}"
 
 
-def seen(lab: Lab, mutation: Mutation, drafter: str, samples: int, seed: int) -> Row:
+def seen(engine: DecodingEngine, mutation: Mutation, drafter: str, samples: int, seed: int) -> Row:
     """The first red finding of a check of the broken engine."""
     like = Settings.of(draft_length=mutation.draft_length)
     with pytest.MonkeyPatch.context() as patch:
         mutation.apply(patch)
-        findings = checks.check(lab, drafter, samples, seed, like=like)
+        findings = checks.check(engine, drafter, samples, seed, like=like)
         found = next((each for each in findings if not each.passed), None)
     return Row(mutation.title, drafter, samples, found)
 
@@ -56,14 +56,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, help="also write each result to this file, as a line of JSON")
     asked = parser.parse_args(arguments)
     rows = []
-    with load(threads=1) as lab:
-        print(f"{lab.target.name}, {lab.target.dtype}, load {os.getloadavg()[0]:.1f}", flush=True)
-        there = {each.name for each in lab.drafters() if each.available}
+    with load(threads=1) as engine:
+        print(f"{engine.target.name}, {engine.target.dtype}, load {os.getloadavg()[0]:.1f}", flush=True)
+        there = {each.name for each in engine.drafters() if each.available}
         for mutation in (each for each in MUTATIONS if asked.mutation in each.title):
             for drafter in mutation.drafters:
                 if drafter not in there or (asked.drafter and drafter not in asked.drafter):
                     continue
-                rows.append(seen(lab, mutation, drafter, asked.samples, asked.seed))
+                rows.append(seen(engine, mutation, drafter, asked.samples, asked.seed))
                 print(rows[-1], flush=True)
                 if asked.out is not None:
                     with asked.out.open("a") as lines:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from draftscope import load
 from draftscope.base.prompts import shipped
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.measure import check as checks
 
 STARTS = (
@@ -37,10 +37,10 @@ def prompts_of(dice: random.Random, words: list[str]) -> list[str]:
     return [f"{dice.choice(STARTS)} {cut()}" for _ in range(PROMPTS)]
 
 
-def one(lab: Lab, drafter: str, samples: int, seed: int, words: list[str]) -> dict[str, object]:
+def one(engine: DecodingEngine, drafter: str, samples: int, seed: int, words: list[str]) -> dict[str, object]:
     """What one check said."""
     began = time.monotonic()
-    found = list(checks.check(lab, drafter, samples, seed, prompts=prompts_of(random.Random(seed), words)))
+    found = list(checks.check(engine, drafter, samples, seed, prompts=prompts_of(random.Random(seed), words)))
     wrong = [f"{each.name}: {each.detail}" for each in found if not each.passed]
     return {
         "seed": seed,
@@ -60,12 +60,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, help="also write each result to this file, as a line of JSON")
     asked = parser.parse_args(arguments)
     rows = []
-    with load(threads=1) as lab:
-        print(f"{lab.target.name}, {lab.target.dtype}, load {os.getloadavg()[0]:.1f}", flush=True)
-        names = [each.name for each in lab.drafters() if each.available]
+    with load(threads=1) as engine:
+        print(f"{engine.target.name}, {engine.target.dtype}, load {os.getloadavg()[0]:.1f}", flush=True)
+        names = [each.name for each in engine.drafters() if each.available]
         words = " ".join(prompt.text for prompt in shipped()).split()
         for seed in range(asked.first, asked.times * len(names)):
-            rows.append(one(lab, names[seed % len(names)], asked.samples, seed, words))
+            rows.append(one(engine, names[seed % len(names)], asked.samples, seed, words))
             print(json.dumps(rows[-1]), flush=True)
             if asked.out is not None:
                 with asked.out.open("a") as lines:

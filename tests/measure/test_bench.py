@@ -12,7 +12,7 @@ import pytest
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.markdown import one_line
 from draftscope.base.prompts import Prompt
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters import TextDraftModel
 from draftscope.measure.bench.benchmark import benchmark, save
 from draftscope.measure.bench.cases import cases
@@ -54,7 +54,7 @@ def case_of(kind: str, temperature: float = 0.0) -> Case:
 
 
 @pytest.fixture(scope="module")
-def report(pair: Lab) -> BenchReport:
+def report(pair: DecodingEngine) -> BenchReport:
     return benchmark(pair, SMALL, TEXTS)
 
 
@@ -135,7 +135,7 @@ def test_a_deadline_ends_the_repeats_between_two_cases(monkeypatch: pytest.Monke
 # cases
 
 
-def test_a_batch_goes_on_with_the_other_prompts_of_its_kind(pair: Lab) -> None:
+def test_a_batch_goes_on_with_the_other_prompts_of_its_kind(pair: DecodingEngine) -> None:
     found, _ = cases(pair, BenchPlan(temperatures=(0.0,), batches=(1, 3), tokens=4), TEXTS)
     first, second = (tuple(pair.encode(prompt.text)) for prompt in TEXTS["story"])
     batches = {(case.kind, case.number, case.batch): case.prompts for case in found}
@@ -145,7 +145,7 @@ def test_a_batch_goes_on_with_the_other_prompts_of_its_kind(pair: Lab) -> None:
     assert len(set(batches["code", 0, 3])) == 1
 
 
-def test_a_context_is_exactly_as_long_as_asked_and_ends_as_the_prompt_does(pair: Lab) -> None:
+def test_a_context_is_exactly_as_long_as_asked_and_ends_as_the_prompt_does(pair: DecodingEngine) -> None:
     found, _ = cases(pair, BenchPlan(temperatures=(0.0,), contexts=(3, 50), tokens=4), TEXTS)
     prompt = tuple(pair.encode("There was"))
     texts = {case.context: case.prompts[0] for case in found if (case.kind, case.number) == ("story", 1)}
@@ -154,7 +154,7 @@ def test_a_context_is_exactly_as_long_as_asked_and_ends_as_the_prompt_does(pair:
     assert texts[50][-len(prompt) :] == prompt
 
 
-def test_a_prompt_that_the_models_cannot_read_is_named_and_the_rest_goes_on(pair: Lab) -> None:
+def test_a_prompt_that_the_models_cannot_read_is_named_and_the_rest_goes_on(pair: DecodingEngine) -> None:
     texts = {"story": [Prompt("story", "word " * 500), Prompt("story", "Once")]}
     found, notes = cases(pair, BenchPlan(temperatures=(0.0,), tokens=4), texts)
     assert [case.prompts[0] for case in found] == [tuple(pair.encode("Once"))]
@@ -163,7 +163,7 @@ def test_a_prompt_that_the_models_cannot_read_is_named_and_the_rest_goes_on(pair
         cases(pair, BenchPlan(tokens=4), {"story": texts["story"][:1]})
 
 
-def test_a_context_beyond_the_models_is_one_sentence(pair: Lab) -> None:
+def test_a_context_beyond_the_models_is_one_sentence(pair: DecodingEngine) -> None:
     with pytest.raises(DraftscopeError, match=r"context = 417: .* more than the 512 .* choose at most 416"):
         cases(pair, BenchPlan(contexts=(417,)), TEXTS)
     assert len(cases(pair, BenchPlan(contexts=(416,), temperatures=(0.0,)), TEXTS)[0][0].prompts[0]) == 416
@@ -205,7 +205,7 @@ def test_the_cache_is_counted_in_every_model_that_takes_part(report: BenchReport
     assert row(report, "draft, gamma 2", "code").cache_bytes == (len("def f(") + 8) * (target + draft)
 
 
-def test_plain_decoding_is_set_beside_the_memory_limit(report: BenchReport, pair: Lab) -> None:
+def test_plain_decoding_is_set_beside_the_memory_limit(report: BenchReport, pair: DecodingEngine) -> None:
     limit = report.limit
     assert limit is not None
     network = pair.target.network
@@ -219,7 +219,7 @@ def test_plain_decoding_is_set_beside_the_memory_limit(report: BenchReport, pair
     assert "| n | 1 | 2 | 3 | 4 | 5 | 6 | 8 | 12 | 16 |" in shown
 
 
-def test_a_tied_head_is_read_whole(pair: Lab) -> None:
+def test_a_tied_head_is_read_whole(pair: DecodingEngine) -> None:
     network = random_llama(7, 50)
     network.lm_head.weight = network.model.embed_tokens.weight
     limit = memory_limit(probed(network, "tied"), 8)
@@ -240,14 +240,14 @@ def test_files_hold_the_contract_and_the_tables(report: BenchReport, tmp_path: P
     assert (tmp_path / "new" / "folder" / "bench.md").read_text() == text
 
 
-def test_a_repeated_prompt_finds_no_index_of_the_run_before(pair: Lab) -> None:
+def test_a_repeated_prompt_finds_no_index_of_the_run_before(pair: DecodingEngine) -> None:
     plan = BenchPlan(drafters=("ngram",), gammas=(4,), temperatures=(0.0,), tokens=24, repeats=3, peers=False)
     todo, _ = cases(pair, plan, {"code": TEXTS["code"]})
     runs = [run for run in Bench(plan, own(pair, plan)[0], todo).runs() if run.label != PLAIN]
     assert {len(run.rounds.width) for run in runs if run.rounds} == {len(runs[0].rounds.width) if runs[0].rounds else 0}
 
 
-def test_larger_batches_have_rows_of_their_own_and_say_who_cannot(pair: Lab) -> None:
+def test_larger_batches_have_rows_of_their_own_and_say_who_cannot(pair: DecodingEngine) -> None:
     plan = BenchPlan(drafters=("draft",), gammas=(2,), temperatures=(0.0,), batches=(1, 3), tokens=6, repeats=1)
     report = benchmark(pair, plan, TEXTS)
     batched = {row.name for row in report.rows if row.batch == 3}
@@ -258,7 +258,7 @@ def test_larger_batches_have_rows_of_their_own_and_say_who_cannot(pair: Lab) -> 
     assert note.endswith("decode one sequence at a time, so larger batches were skipped for them.")
 
 
-def test_sampled_runs_of_two_repeats_differ_and_say_sampled(pair: Lab) -> None:
+def test_sampled_runs_of_two_repeats_differ_and_say_sampled(pair: DecodingEngine) -> None:
     plan = BenchPlan(drafters=("plain",), temperatures=(1.0,), tokens=12, repeats=2, peers=False)
     todo, _ = cases(pair, plan, {"code": TEXTS["code"]})
     first, second = Bench(plan, own(pair, plan)[0], todo).runs()
@@ -267,8 +267,8 @@ def test_sampled_runs_of_two_repeats_differ_and_say_sampled(pair: Lab) -> None:
     assert {(row.tokens_vs_plain, row.equal_runs) for row in report.rows} == {("sampled", None)}
 
 
-def test_a_pair_without_a_draft_measures_the_rest(pair: Lab) -> None:
-    alone = Lab(pair.target, None, pair.tokenizer)
+def test_a_pair_without_a_draft_measures_the_rest(pair: DecodingEngine) -> None:
+    alone = DecodingEngine(pair.target, None, pair.tokenizer)
     report = benchmark(alone, SMALL, {"code": TEXTS["code"]})
     assert {row.name for row in report.rows} >= {"plain", "ngram, gamma 2", "transformers-prompt-lookup"}
     (note,) = [note for note in report.notes if note.startswith("Drafters left out: ")]
@@ -302,15 +302,15 @@ def test_quick_is_small_and_has_a_deadline() -> None:
     assert set(QUICK.temperatures) == {0.0, 1.0}
 
 
-def test_without_a_plan_what_is_synthetic_stays_out(pair: Lab) -> None:
+def test_without_a_plan_what_is_synthetic_stays_out(pair: DecodingEngine) -> None:
     systems, _ = own(pair, QUICK)
     drafters = {system.label.drafter for system in systems}
     assert {"plain", "draft", "eagle3"} <= drafters
     assert not drafters & {"oracle", "slem", "tli"}
 
 
-def test_who_drafts_through_text_is_measured_where_the_draft_has_a_tokenizer_of_its_own(pair: Lab) -> None:
-    foreign = Lab(pair.target, None, pair.tokenizer, foreign=TextDraftModel(pair.draft, byte_tokenizer()))
+def test_who_drafts_through_text_is_measured_where_the_draft_has_a_tokenizer_of_its_own(pair: DecodingEngine) -> None:
+    foreign = DecodingEngine(pair.target, None, pair.tokenizer, foreign=TextDraftModel(pair.draft, byte_tokenizer()))
     systems, notes = own(foreign, QUICK)
     assert {system.label.drafter for system in systems} >= {"plain", "slem", "tli", "ngram"}
     assert "draft (the draft has another tokenizer)" in notes[0]

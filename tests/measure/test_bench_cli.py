@@ -17,7 +17,7 @@ from typer.main import get_command
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.markdown import one_line
 from draftscope.base.prompts import select, shipped
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.options import LengthOptions, RuleOptions
 from draftscope.drafters.settings import Settings
 from draftscope.measure.bench.plan import QUICK, BenchPlan
@@ -37,7 +37,7 @@ def cli(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Cli:
 
 
 @pytest.fixture
-def loaded(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> Lab:
+def loaded(pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> DecodingEngine:
     return instead_of_loading(monkeypatch, pair)
 
 
@@ -59,7 +59,7 @@ def planned(*arguments: str) -> BenchPlan:
 # files
 
 
-def test_quick_leaves_json_markdown_and_a_page(cli: Cli, loaded: Lab, tmp_path: Path) -> None:
+def test_quick_leaves_json_markdown_and_a_page(cli: Cli, loaded: DecodingEngine, tmp_path: Path) -> None:
     ran = cli(*TINY)
     assert ran.code == 0
     saved = json.loads((tmp_path / "bench.json").read_text())
@@ -72,13 +72,15 @@ def test_quick_leaves_json_markdown_and_a_page(cli: Cli, loaded: Lab, tmp_path: 
     assert f"wrote bench.json, bench.md, bench.html to {tmp_path}." in ran.err
 
 
-def test_json_is_one_object_on_stdout_and_nothing_else(cli: Cli, loaded: Lab, tmp_path: Path) -> None:
+def test_json_is_one_object_on_stdout_and_nothing_else(cli: Cli, loaded: DecodingEngine, tmp_path: Path) -> None:
     ran = cli(*TINY, "--json", "--no-peers")
     assert json.loads(ran.out) == json.loads((tmp_path / "bench.json").read_text())
     assert {row["system"] for row in json.loads(ran.out)["rows"]} == {"draftscope"}
 
 
-def test_prompts_of_ones_own_are_measured_and_broken_lines_named(cli: Cli, loaded: Lab, tmp_path: Path) -> None:
+def test_prompts_of_ones_own_are_measured_and_broken_lines_named(
+    cli: Cli, loaded: DecodingEngine, tmp_path: Path
+) -> None:
     file = tmp_path / "own.jsonl"
     file.write_text('{"question": "Why?"}\nbroken\n{"turns": ["Go on", "more"], "category": "writing"}\n')
     ran = cli("--prompts", file, "--tokens", "4", "--repeats", "1", "--drafters", "ngram", "--no-peers", "--json")
@@ -87,7 +89,7 @@ def test_prompts_of_ones_own_are_measured_and_broken_lines_named(cli: Cli, loade
     assert "draftscope: own.jsonl: 1 of 3 lines were skipped: line 2 is not JSON" in ran.err
 
 
-def test_sweeps_of_batch_and_context_are_rows(cli: Cli, loaded: Lab, tmp_path: Path) -> None:
+def test_sweeps_of_batch_and_context_are_rows(cli: Cli, loaded: DecodingEngine, tmp_path: Path) -> None:
     sweep = ("--batch", "1,2", "--context", "16,32", "--temperature", "0", "--gamma", "2", "--kinds", "story")
     ran = cli(*TINY, *sweep, "--no-peers", "--json")
     rows = json.loads(ran.out)["rows"]
@@ -108,19 +110,19 @@ def test_sweeps_of_batch_and_context_are_rows(cli: Cli, loaded: Lab, tmp_path: P
 
 
 def test_lossy_rules_are_marked_and_their_distance_stands_beside_their_speed(
-    cli: Cli, loaded: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, loaded: DecodingEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("draftscope.measure.bench.benchmark.SAMPLES", 600)
     one = ("--kinds", "story", "--no-peers", "--json", "--drafters", "draft,ngram", "--rules", "token,lenient,top-k")
     played: set[tuple[str, str]] = set()
-    right = Lab.session_of
+    right = DecodingEngine.start_batch
 
-    def watched(self: Lab, prompts: Any, settings: Settings, *rest: Any, **more: Any) -> Any:
+    def watched(self: DecodingEngine, prompts: Any, settings: Settings, *rest: Any, **more: Any) -> Any:
         if not settings.top_k:  # what is timed, and no distance
             played.add((settings.drafter, settings.options(RuleOptions).rule))
         return right(self, prompts, settings, *rest, **more)
 
-    monkeypatch.setattr(Lab, "session_of", watched)
+    monkeypatch.setattr(DecodingEngine, "start_batch", watched)
     rows = json.loads(cli(*TINY, *one).out)["rows"]
     assert {rule for drafter, rule in played if drafter == "draft"} == {"token", "lenient", "top-k"}
     by_name = {(row["name"], row["temperature"]): row for row in rows}
@@ -143,16 +145,16 @@ def test_lossy_rules_are_marked_and_their_distance_stands_beside_their_speed(
 
 
 def test_lengths_chosen_while_drafting_stand_beside_the_full_one(
-    cli: Cli, loaded: Lab, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, loaded: DecodingEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     played: set[tuple[str, str]] = set()
-    right = Lab.session_of
+    right = DecodingEngine.start_batch
 
-    def watched(self: Lab, prompts: Any, settings: Settings, *rest: Any, **more: Any) -> Any:
+    def watched(self: DecodingEngine, prompts: Any, settings: Settings, *rest: Any, **more: Any) -> Any:
         played.add((settings.drafter, settings.options(LengthOptions).draft_length))
         return right(self, prompts, settings, *rest, **more)
 
-    monkeypatch.setattr(Lab, "session_of", watched)
+    monkeypatch.setattr(DecodingEngine, "start_batch", watched)
     wish = ("--kinds", "story", "--no-peers", "--drafters", "draft,ngram", "--lengths", "fixed,cost", "--batch", "1,2")
     rows = json.loads(cli(*TINY, *wish, "--json").out)["rows"]
     assert played == {("plain", "fixed"), ("ngram", "fixed"), ("draft", "fixed"), ("draft", "cost")}
@@ -165,7 +167,7 @@ def test_lengths_chosen_while_drafting_stand_beside_the_full_one(
 
 @pytest.mark.parametrize("package", ["plotly", "pandas"])
 def test_without_plotly_or_pandas_the_rest_is_there(
-    cli: Cli, loaded: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str
+    cli: Cli, loaded: DecodingEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str
 ) -> None:
     monkeypatch.delitem(sys.modules, "draftscope_app.reports.bench_page", raising=False)
     monkeypatch.delitem(sys.modules, "draftscope_app.reports.bench_plots", raising=False)
@@ -192,11 +194,13 @@ def test_what_is_named_overrides_quick() -> None:
     assert (plan.peers, plan.seconds) == (False, QUICK.seconds)
 
 
-def test_a_chat_model_is_asked_questions_unless_there_are_prompts_of_ones_own(pair: Lab, tmp_path: Path) -> None:
+def test_a_chat_model_is_asked_questions_unless_there_are_prompts_of_ones_own(
+    pair: DecodingEngine, tmp_path: Path
+) -> None:
     plan = BenchPlan(kinds=("code",), prompts_per_kind=1)
     texts = select(shipped(), plan.kinds, plan.prompts_per_kind)
     questions = select(shipped(chat=True), plan.kinds, plan.prompts_per_kind)
-    chatting = cast(Lab, SimpleNamespace(tokenizer=SimpleNamespace(chat_template="{{ messages }}")))
+    chatting = cast(DecodingEngine, SimpleNamespace(tokenizer=SimpleNamespace(chat_template="{{ messages }}")))
     assert plans.for_target(pair, plan, None, texts) == texts
     assert plans.for_target(chatting, plan, None, texts) == questions != texts
     assert plans.for_target(chatting, plan, tmp_path, texts) == texts
@@ -227,7 +231,9 @@ def test_a_chat_model_is_asked_questions_unless_there_are_prompts_of_ones_own(pa
         (("--context", "600"), "context = 600: with 96 tokens to write that is more than the 512"),
     ],
 )
-def test_bad_values_are_one_sentence(cli: Cli, loaded: Lab, arguments: tuple[str, ...], sentence: str) -> None:
+def test_bad_values_are_one_sentence(
+    cli: Cli, loaded: DecodingEngine, arguments: tuple[str, ...], sentence: str
+) -> None:
     ran = cli(*arguments)
     assert (ran.code, ran.out) == (2, "")
     (said,) = ran.err.splitlines()
@@ -268,16 +274,16 @@ def test_a_target_that_cannot_be_loaded_is_one_sentence(cli: Cli, tmp_path: Path
 
 
 def test_a_memory_that_is_full_costs_one_batch_and_no_more(
-    cli: Cli, loaded: Lab, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, loaded: DecodingEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    session_of = loaded.session_of
+    start_batch = loaded.start_batch
 
     def no_room(prompts: list[list[int]], *rest: Any, **named: Any) -> Any:
         if len(prompts) > 1:
             raise DraftscopeError("'byte-target' needs 9.9 GB for a cache; ask for fewer new tokens.")
-        return session_of(prompts, *rest, **named)
+        return start_batch(prompts, *rest, **named)
 
-    monkeypatch.setattr(loaded, "session_of", no_room)
+    monkeypatch.setattr(loaded, "start_batch", no_room)
     ran = cli(*TINY, "--batch", "1,2", "--temperature", "0", "--no-peers", "--json")
     assert ran.code == 0
     assert {row["batch"] for row in json.loads(ran.out)["rows"]} == {1}
@@ -310,10 +316,10 @@ from draftscope.measure.gpu import __main__ as gpu
 from draftscope.train import family
 
 target, draft, out = sys.argv[1:]
-lab = draftscope.load(target, draft)
-assert len(lab.decode("ab", max_new_tokens=5).token_ids) == 5
+engine = draftscope.load(target, draft)
+assert len(engine.decode("ab", max_new_tokens=5).token_ids) == 5
 plan = BenchPlan(drafters=("ngram",), kinds=("story",), gammas=(4,), tokens=4, repeats=1, peers=False)
-save(benchmark(lab, plan, *texts(plan)), Path(out))
+save(benchmark(engine, plan, *texts(plan)), Path(out))
 try:
     family.train(family.Training("family", Path("nowhere"), Path(out), Path(out)))
 except DraftscopeError as error:

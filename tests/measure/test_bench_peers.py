@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.measure.bench import peers
 from draftscope.measure.bench.peers import gguf, transformers
 from draftscope.measure.bench.peers.missing import MissingPeerError, needed
@@ -23,10 +23,10 @@ from draftscope.measure.bench.systems import Case, System, own
 PLAN = BenchPlan(drafters=("plain",), temperatures=(0.0,), tokens=12, repeats=1)
 
 
-def words_of(lab: Lab, systems: list[System], *prompts: str, temperature: float = 0.0) -> dict[str, str]:
+def words_of(engine: DecodingEngine, systems: list[System], *prompts: str, temperature: float = 0.0) -> dict[str, str]:
     """What each system's row says of its tokens beside plain's."""
-    case = Case("any", 0, tuple(tuple(lab.encode(prompt)) for prompt in prompts), temperature)
-    bench = Bench(PLAN, [*own(lab, PLAN)[0], *systems], [case])
+    case = Case("any", 0, tuple(tuple(engine.encode(prompt)) for prompt in prompts), temperature)
+    bench = Bench(PLAN, [*own(engine, PLAN)[0], *systems], [case])
     found = {row.name: row.tokens_vs_plain for row in rows(bench.runs())}
     assert bench.notes == []
     return found
@@ -35,20 +35,20 @@ def words_of(lab: Lab, systems: list[System], *prompts: str, temperature: float 
 # transformers
 
 
-def test_transformers_writes_plains_tokens_alone_assisted_and_by_lookup(pair: Lab) -> None:
+def test_transformers_writes_plains_tokens_alone_assisted_and_by_lookup(pair: DecodingEngine) -> None:
     words = words_of(pair, transformers.systems(pair), "hello hello hello")
     assert words == dict.fromkeys(
         ("plain", "transformers-generate", "transformers-assisted", "transformers-prompt-lookup"), "equal"
     )
 
 
-def test_transformers_pads_a_ragged_batch_on_the_left(pair: Lab) -> None:
+def test_transformers_pads_a_ragged_batch_on_the_left(pair: DecodingEngine) -> None:
     (generate,) = [system for system in transformers.systems(pair) if system.batches]
     assert words_of(pair, [generate], "hello", "a much longer prompt")["transformers-generate"] == "equal"
 
 
 def test_defaults_of_a_checkpoint_do_not_reach_the_peers_and_stay_with_it(
-    pair: Lab, monkeypatch: pytest.MonkeyPatch
+    pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = pair.target.network.generation_config
     monkeypatch.setattr(config, "repetition_penalty", 9.0)
@@ -56,22 +56,24 @@ def test_defaults_of_a_checkpoint_do_not_reach_the_peers_and_stay_with_it(
     assert pair.target.network.generation_config is config
 
 
-def test_above_zero_tokens_are_sampled_anew_by_each_seed(pair: Lab) -> None:
+def test_above_zero_tokens_are_sampled_anew_by_each_seed(pair: DecodingEngine) -> None:
     case = Case("any", 0, (tuple(pair.encode("hello")),), 1.0)
     generate = transformers.systems(pair)[0]
     first, again, other = (generate.prepare(case, 12, seed)().ids for seed in (1, 1, 2))
     assert first == again != other
 
 
-def test_without_a_draft_nothing_is_assisted(pair: Lab) -> None:
-    names = [system.label.name for system in transformers.systems(Lab(pair.target, None, pair.tokenizer))]
+def test_without_a_draft_nothing_is_assisted(pair: DecodingEngine) -> None:
+    names = [system.label.name for system in transformers.systems(DecodingEngine(pair.target, None, pair.tokenizer))]
     assert names == ["transformers-generate", "transformers-prompt-lookup"]
 
 
 # who is missing
 
 
-def test_a_peer_that_is_not_installed_is_named_with_its_command(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_peer_that_is_not_installed_is_named_with_its_command(
+    pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("flashspec", "llama_cpp", "gguf"):
         monkeypatch.setitem(sys.modules, name, None)  # type: ignore[arg-type]
     monkeypatch.setattr(peers, "find_spec", lambda _: None)
@@ -96,16 +98,16 @@ def test_a_peer_that_does_not_load_is_named_with_its_reason(monkeypatch: pytest.
         needed("llama_cpp", "llama.cpp", "pip install llama-cpp-python")
 
 
-def test_flashspec_needs_a_draft(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flashspec_needs_a_draft(pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "flashspec", ModuleType("flashspec"))
     with pytest.raises(MissingPeerError, match="needs a draft model"):
-        peers.flashspec.systems(Lab(pair.target, None, pair.tokenizer))
+        peers.flashspec.systems(DecodingEngine(pair.target, None, pair.tokenizer))
 
 
 # llama.cpp's file
 
 
-def test_only_plain_llamas_are_converted(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_plain_llamas_are_converted(pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     assert gguf.why_not(pair.target) is None
     monkeypatch.setattr(gguf, "MOST_BYTES", 1000)
     assert "would be a file of 0.0 GB" in str(gguf.why_not(pair.target))
@@ -113,7 +115,7 @@ def test_only_plain_llamas_are_converted(pair: Lab, monkeypatch: pytest.MonkeyPa
     assert gguf.why_not(pair.target) == "only plain Llama models are converted, and 'byte-target' is not one"
 
 
-def test_queries_and_keys_are_reordered_from_halves_to_neighbours(pair: Lab) -> None:
+def test_queries_and_keys_are_reordered_from_halves_to_neighbours(pair: DecodingEngine) -> None:
     network = pair.target.network
     weights = dict(gguf._weights(network))
     layer = network.model.layers[1]
@@ -128,7 +130,7 @@ def test_queries_and_keys_are_reordered_from_halves_to_neighbours(pair: Lab) -> 
     assert len(weights) == 3 + 9 * network.config.num_hidden_layers
 
 
-def test_the_servers_file_has_words(pair: Lab, tmp_path: Path) -> None:
+def test_the_servers_file_has_words(pair: DecodingEngine, tmp_path: Path) -> None:
     writer: Any = pytest.importorskip("gguf")
     gguf.write(writer, pair.target.network, tmp_path / "target.gguf", vocabulary=True)
     fields = writer.GGUFReader(tmp_path / "target.gguf").fields
@@ -174,7 +176,7 @@ def binary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.usefixtures("binary")
-def test_llama_cpps_server_is_asked_for_every_token(pair: Lab) -> None:
+def test_llama_cpps_server_is_asked_for_every_token(pair: DecodingEngine) -> None:
     with ExitStack() as stack:
         (server,) = peers.llama_server.systems(pair, 60, stack)
         written = server.prepare(Case("any", 0, ((3, 5),), 0.0), 4, seed=10)()
@@ -187,7 +189,7 @@ def test_llama_cpps_server_is_asked_for_every_token(pair: Lab) -> None:
     [("echo cannot load >&2; exit 1", "did not load the model; it said: cannot load"), (None, "does not start")],
 )
 def test_a_server_that_does_not_load_is_named_with_its_last_line(
-    pair: Lab, binary: Path, script: str | None, why: str
+    pair: DecodingEngine, binary: Path, script: str | None, why: str
 ) -> None:
     if script is None:
         binary.chmod(0o644)
@@ -200,20 +202,20 @@ def test_a_server_that_does_not_load_is_named_with_its_last_line(
 # those that a developer has installed
 
 
-def test_flashspec_writes_plains_tokens(pair: Lab) -> None:
+def test_flashspec_writes_plains_tokens(pair: DecodingEngine) -> None:
     pytest.importorskip("flashspec")
     assert words_of(pair, peers.flashspec.systems(pair), "hello hello hello")["flashspec"] == "equal"
     assert words_of(pair, peers.flashspec.systems(pair), "hello", temperature=1.0)["flashspec"] == "sampled"
 
 
-def test_llama_cpp_writes_plains_tokens(pair: Lab) -> None:
+def test_llama_cpp_writes_plains_tokens(pair: DecodingEngine) -> None:
     pytest.importorskip("llama_cpp")
     with ExitStack() as stack:
         words = words_of(pair, peers.llamacpp.systems(pair, 60, stack), "hello hello hello")
     assert (words["llama.cpp"], words["llama.cpp-prompt-lookup"]) == ("equal", "equal")
 
 
-def test_the_gguf_file_holds_every_weight(pair: Lab, tmp_path: Path) -> None:
+def test_the_gguf_file_holds_every_weight(pair: DecodingEngine, tmp_path: Path) -> None:
     writer: Any = pytest.importorskip("gguf")
     gguf.write(writer, pair.target.network, tmp_path / "target.gguf")
     tensors = {tensor.name: tensor for tensor in writer.GGUFReader(tmp_path / "target.gguf").tensors}

@@ -13,7 +13,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from draftscope.base.text import AddedText
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings
 from draftscope.measure.bench.predict import Timings, predict
 from draftscope.measure.bench.rounds import STAGES, KeptStep, Rounds, timed_steps
@@ -71,10 +71,10 @@ def test_set_up_prefill_and_the_time_between_rounds_are_part_of_a_run() -> None:
 
 
 def test_a_reader_waits_between_rounds_but_not_for_what_the_caller_does(
-    pair: Lab, monkeypatch: pytest.MonkeyPatch
+    pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 0.0
-    session = pair.session_of([pair.encode("hello")], Settings.of(drafter="plain", max_new_tokens=4), (0,))
+    session = pair.start_batch([pair.encode("hello")], Settings.of(drafter="plain", max_new_tokens=4), (0,))
     session.prefill()
     steps = list(session.steps())
 
@@ -150,11 +150,11 @@ def test_a_draft_of_nothing_but_never_accepted_is_none() -> None:
 @pytest.mark.parametrize(
     ("drafter", "values"), [("draft", {"gamma": 3}), ("ngram", {}), ("topk-tree", {"shape": (2, 1)})]
 )
-def test_acceptance_length_is_that_of_the_trace(pair: Lab, drafter: str, values: dict[str, Any]) -> None:
+def test_acceptance_length_is_that_of_the_trace(pair: DecodingEngine, drafter: str, values: dict[str, Any]) -> None:
     text = "hello hello hello"
     folded = pair.decode(text, drafter, max_new_tokens=24, **values).metrics
     settings = Settings.of(drafter=drafter, max_new_tokens=24, **values)
-    session = pair.session_of([pair.encode(text)], settings, (0,))
+    session = pair.start_batch([pair.encode(text)], settings, (0,))
     rounds = Rounds.of([KeptStep.of(step) for step in session.steps()])
     assert rounds.mean_acceptance_length() == pytest.approx(folded.mean_acceptance_length)
     assert rounds.tokens_per_round() == pytest.approx(folded.tokens_per_round)

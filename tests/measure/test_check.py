@@ -12,7 +12,7 @@ import torch
 from draftscope import load
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.steps import last
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings
 from draftscope.measure import check as checks
 from draftscope.measure import greedy, joint, sampled, ties
@@ -30,14 +30,14 @@ PROMPTS = ("The sea was calm and", "He said that the old man")
 
 
 @pytest.fixture(scope="module")
-def shipped() -> Iterator[Lab]:
-    with load(dtype="bfloat16", threads=1) as lab:
-        yield lab
+def shipped() -> Iterator[DecodingEngine]:
+    with load(dtype="bfloat16", threads=1) as engine:
+        yield engine
 
 
-def rounded(monkeypatch: pytest.MonkeyPatch, lab: Lab, most: float) -> None:
+def rounded(monkeypatch: pytest.MonkeyPatch, engine: DecodingEngine, most: float) -> None:
     """Forwards of several rows get logits that are off by up to `most`, as another order of summation might."""
-    right, dice = lab.target.run, torch.Generator().manual_seed(0)
+    right, dice = engine.target.run, torch.Generator().manual_seed(0)
 
     def run(*args: Any, **kwargs: Any) -> Any:
         out = right(*args, **kwargs)
@@ -46,10 +46,10 @@ def rounded(monkeypatch: pytest.MonkeyPatch, lab: Lab, most: float) -> None:
             out = replace(out, logits=(out.logits.float() + noise).to(out.logits.dtype))
         return out
 
-    monkeypatch.setattr(lab.target, "run", run)
+    monkeypatch.setattr(engine.target, "run", run)
 
 
-def test_logits_in_fp32_are_those_of_an_fp32_copy_and_leave_the_model_alone(shipped: Lab) -> None:
+def test_logits_in_fp32_are_those_of_an_fp32_copy_and_leave_the_model_alone(shipped: DecodingEngine) -> None:
     before = {name: weight.data_ptr() for name, weight in shipped.target.network.named_parameters()}
     found = fp32_logits(shipped.target, shipped.encode(PROMPTS[0]))
     assert before == {name: weight.data_ptr() for name, weight in shipped.target.network.named_parameters()}
@@ -61,7 +61,7 @@ def test_logits_in_fp32_are_those_of_an_fp32_copy_and_leave_the_model_alone(ship
 @pytest.mark.parametrize("test", GREEDY)
 @pytest.mark.parametrize("drafter", ["sampled-tree", "draft"])
 def test_rounding_is_a_tie_and_no_difference(
-    shipped: Lab, monkeypatch: pytest.MonkeyPatch, drafter: str, test: Any
+    shipped: DecodingEngine, monkeypatch: pytest.MonkeyPatch, drafter: str, test: Any
 ) -> None:
     bench = GreedyTest(shipped, drafter, prompts=PROMPTS)
     assert bench.rounding.bound > 0  # measured and written before any rounding is added
@@ -72,12 +72,12 @@ def test_rounding_is_a_tie_and_no_difference(
     assert not finding.ties or "a tie" in finding.detail
 
 
-def test_a_races_lanes_are_judged_as_the_check_judges(shipped: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_races_lanes_are_judged_as_the_check_judges(shipped: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     """The page shows these events; its own idea of a tie was a number for each dtype."""
 
     def raced() -> list[Parted]:
         lanes = {name: Settings.of(drafter=name, max_new_tokens=48) for name in ("plain", "ngram")}
-        runs = {name: shipped.session(PROMPTS[0], settings, lane=name) for name, settings in lanes.items()}
+        runs = {name: shipped.start(PROMPTS[0], settings, lane=name) for name, settings in lanes.items()}
         for run in runs.values():
             assert list(run.events())
         assert list(ties.parted(shipped, PROMPTS[0], {"ngram": lanes["ngram"]}, runs)) == []
@@ -93,7 +93,7 @@ def test_a_races_lanes_are_judged_as_the_check_judges(shipped: Lab, monkeypatch:
     assert event.bound == pytest.approx(case.rounding.bound, rel=1.0)
 
 
-def test_a_tie_is_counted_and_said(shipped: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tie_is_counted_and_said(shipped: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ties, "MARGIN", 10.0)  # as if the target rounded so coarsely that its texts have ties
     bench = GreedyTest(shipped, "topk-tree", prompts=PROMPTS)
     rounded(monkeypatch, shipped, most=bench.rounding.bound / 4)
@@ -105,7 +105,9 @@ def test_a_tie_is_counted_and_said(shipped: Lab, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("drafter", ["sampled-tree", "draft", "ngram"])
-def test_a_wrong_greedy_rule_is_caught_in_16_bits(shipped: Lab, monkeypatch: pytest.MonkeyPatch, drafter: str) -> None:
+def test_a_wrong_greedy_rule_is_caught_in_16_bits(
+    shipped: DecodingEngine, monkeypatch: pytest.MonkeyPatch, drafter: str
+) -> None:
     bench = GreedyTest(shipped, drafter, prompts=PROMPTS)
     assert bench.plain
     wrong_greedy(monkeypatch)
@@ -115,7 +117,7 @@ def test_a_wrong_greedy_rule_is_caught_in_16_bits(shipped: Lab, monkeypatch: pyt
 
 
 def test_where_rounding_is_most_of_the_lead_nothing_is_called_a_tie(
-    shipped: Lab, monkeypatch: pytest.MonkeyPatch
+    shipped: DecodingEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench = GreedyTest(shipped, "draft", prompts=PROMPTS)
     assert bench.plain
@@ -132,7 +134,7 @@ def test_where_rounding_is_most_of_the_lead_nothing_is_called_a_tie(
     assert not last(greedy.greedy_identity(bench)).passed
 
 
-def test_the_distribution_is_tested_where_rounding_leaves_outcomes_to_compare(shipped: Lab) -> None:
+def test_the_distribution_is_tested_where_rounding_leaves_outcomes_to_compare(shipped: DecodingEngine) -> None:
     """After the first prompt two of the tokens at the edge of top-k 3 are nearly equal in bfloat16."""
     prompts = [f"{start}{more}" for start in PROMPTS for more in ("", " and", " it", " the")]
     settings = Settings.of(drafter="draft", temperature=1.0, top_k=3)
@@ -144,11 +146,11 @@ def test_the_distribution_is_tested_where_rounding_leaves_outcomes_to_compare(sh
     assert sampled.distribution_test(shipped, unclear, there, 2, 512).passed
 
 
-def test_siblings_are_tested_where_they_are_rejected(shipped: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_siblings_are_tested_where_they_are_rejected(shipped: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     """A q that keeps a rejected sibling passed at temperature 1 on this pair, and is caught at 2."""
     asked: list[float] = []
 
-    def recorded(_: GreedyTest, __: Lab, settings: Settings, *___: object) -> Iterator[Finding]:
+    def recorded(_: GreedyTest, __: DecodingEngine, settings: Settings, *___: object) -> Iterator[Finding]:
         asked.append(settings.temperature)
         yield Finding("joint distribution", True, "")
 
@@ -159,7 +161,7 @@ def test_siblings_are_tested_where_they_are_rejected(shipped: Lab, monkeypatch: 
     assert asked == [1.0, 1.0, 2.0]
 
 
-def test_an_exception_of_the_engine_is_a_finding(shipped: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_exception_of_the_engine_is_a_finding(shipped: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every test that it ends is named, with the exception and its place, and the other tests go on."""
 
     def broken(*_: object) -> None:
@@ -178,31 +180,33 @@ def test_an_exception_of_the_engine_is_a_finding(shipped: Lab, monkeypatch: pyte
     assert [each.name for each in found[2:]] == list(names_of_findings("token"))
 
 
-def test_a_question_that_is_refused_is_no_finding(shipped: Lab) -> None:
+def test_a_question_that_is_refused_is_no_finding(shipped: DecodingEngine) -> None:
     with pytest.raises(DraftscopeError, match="no drafter 'drafft'"):
         list(checks.check(shipped, "drafft", 500))
     with pytest.raises(DraftscopeError, match="context"):
         list(checks.check(shipped, "draft", 500, prompts=["word " * 5000]))
 
 
-def test_a_round_without_a_draft_does_not_end_the_engine(shipped: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_round_without_a_draft_does_not_end_the_engine(
+    shipped: DecodingEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A length that drops the token it found unlikely drafts nothing at all in some rounds."""
     token_dropped(monkeypatch)
     settings = Settings.of(
         drafter="medusa", rule="token", draft_length="confidence", temperature=1.0, max_new_tokens=12, gamma=3
     )
     prompts = [shipped.encode(prompt) for prompt in PROMPTS]
-    steps = list(shipped.session_of(prompts, settings, (0, 1), ends=False).steps())
+    steps = list(shipped.start_batch(prompts, settings, (0, 1), ends=False).steps())
     assert any(not step.tree.nodes for step in steps)
 
 
-def test_siblings_are_tested_whatever_tree_pays(shipped: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_siblings_are_tested_whatever_tree_pays(shipped: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a q rounded to bfloat16 a check of Sequoia's tree passed where nothing was drafted since no tree paid, and
     with a q that keeps the rejected token where the fastest tree had no siblings."""
     drafted: list[int] = []
 
-    def recorded(_: GreedyTest, lab: Lab, *__: object) -> Iterator[Finding]:
-        drafted.append(len(lab.decode("Once", "sequoia", max_new_tokens=8).round_events[0].nodes))
+    def recorded(_: GreedyTest, engine: DecodingEngine, *__: object) -> Iterator[Finding]:
+        drafted.append(len(engine.decode("Once", "sequoia", max_new_tokens=8).round_events[0].nodes))
         yield Finding("joint distribution", True, "")
 
     monkeypatch.setattr(checks, "TESTS", ())
@@ -216,7 +220,7 @@ def test_siblings_are_tested_whatever_tree_pays(shipped: Lab, monkeypatch: pytes
     ("cpu", torch.bfloat16, False),
 ])  # fmt: skip
 def test_ties_on_a_card_are_said_beforehand(
-    shipped: Lab, monkeypatch: pytest.MonkeyPatch, device: str, dtype: torch.dtype, may: bool
+    shipped: DecodingEngine, monkeypatch: pytest.MonkeyPatch, device: str, dtype: torch.dtype, may: bool
 ) -> None:
     """Also where no text parted: in 16 bits a forward of one row and one of several run other kernels there."""
     case = GreedyTest(shipped, "ngram", prompts=PROMPTS[:1], tokens=8)

@@ -13,7 +13,7 @@ import pytest
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.steps import said
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings
 from draftscope.measure import check as checks
 from draftscope.measure import joint, sampled
@@ -35,7 +35,7 @@ def lanes(**drafters: dict[str, Any]) -> dict[str, Settings]:
     return {lane: Settings.of(**(SHORT | {"drafter": lane} | own)) for lane, own in drafters.items()}
 
 
-def test_runs_take_turns_and_the_last_event_of_a_lane_holds_all_of_it(pair: Lab) -> None:
+def test_runs_take_turns_and_the_last_event_of_a_lane_holds_all_of_it(pair: DecodingEngine) -> None:
     events = list(said(compare(pair, "abc", lanes(plain={}, draft={}, ngram={}), repeats=2)))
     assert [event.lane for event in events] == ["plain", "draft", "ngram"] * 2
     assert [len(event.seconds) for event in events] == [1] * 3 + [2] * 3
@@ -46,7 +46,7 @@ def test_runs_take_turns_and_the_last_event_of_a_lane_holds_all_of_it(pair: Lab)
     assert draft.rounds == len(pair.decode("abc", "draft", **SHORT).round_events)
 
 
-def test_what_is_lossy_or_synthetic_says_so(pair: Lab) -> None:
+def test_what_is_lossy_or_synthetic_says_so(pair: DecodingEngine) -> None:
     chosen = lanes(draft={"rule": "typical", "temperature": 1.0}, oracle={}, ngram={"rule": "typical"})
     found = {event.lane: event for event in said(compare(pair, "abc", chosen, repeats=1))}
     assert {lane: (event.exact, event.synthetic) for lane, event in found.items()} == {
@@ -55,7 +55,7 @@ def test_what_is_lossy_or_synthetic_says_so(pair: Lab) -> None:
     assert found["draft"].rule == "typical"
 
 
-def test_a_drafter_that_cannot_run_says_why_once_and_the_others_go_on(pair: Lab) -> None:
+def test_a_drafter_that_cannot_run_says_why_once_and_the_others_go_on(pair: DecodingEngine) -> None:
     chosen = lanes(plain={}, **{"early-exit": {"exit_layer": 40}})
     events = list(said(compare(pair, "abc", chosen, repeats=2)))
     refused = [event for event in events if event.refused]
@@ -64,14 +64,14 @@ def test_a_drafter_that_cannot_run_says_why_once_and_the_others_go_on(pair: Lab)
     assert [event.lane for event in events if not event.refused] == ["plain", "plain"]
 
 
-def test_a_comparison_is_cancelled_within_a_round(pair: Lab) -> None:
+def test_a_comparison_is_cancelled_within_a_round(pair: DecodingEngine) -> None:
     asked = itertools.count()
     events = list(said(compare(pair, "abc", lanes(plain={}, draft={}), 3, cancelled=lambda: next(asked) >= 9)))
     assert [event.lane for event in events] == ["plain"]  # its 8 rounds, and none of the next run was finished
     assert next(asked) <= 11
 
 
-def test_a_comparison_changes_no_token_and_is_read_back(pair: Lab) -> None:
+def test_a_comparison_changes_no_token_and_is_read_back(pair: DecodingEngine) -> None:
     (event,) = said(compare(pair, "abc", lanes(draft={}), repeats=1))
     assert Compared.model_validate_json(event.model_dump_json(exclude_none=True)) == event
 
@@ -79,7 +79,7 @@ def test_a_comparison_changes_no_token_and_is_read_back(pair: Lab) -> None:
 # The check.
 
 
-def test_a_check_is_told_as_it_goes_and_concludes_at_its_end(tiny: Lab) -> None:
+def test_a_check_is_told_as_it_goes_and_concludes_at_its_end(tiny: DecodingEngine) -> None:
     settings = Settings.of(drafter="draft", rule="token")
     events = list(said(checked(tiny, settings, samples=600)))
     found = [len(event.findings) for event in events]
@@ -92,7 +92,7 @@ def test_a_check_is_told_as_it_goes_and_concludes_at_its_end(tiny: Lab) -> None:
     assert last.models == ["tiny-target", "tiny-draft"]
 
 
-def test_a_check_says_how_long_it_still_takes(tiny: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_check_says_how_long_it_still_takes(tiny: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = count()  # a second each time that it is read
     monkeypatch.setattr(checks, "monotonic", lambda: float(next(clock)))
     monkeypatch.setattr(checks, "PROGRESS_S", 0.0)
@@ -111,7 +111,7 @@ def test_a_check_says_how_long_it_still_takes(tiny: Lab, monkeypatch: pytest.Mon
 
 
 def test_nothing_is_computed_after_the_time_left_has_come_to_its_end(
-    tiny: Lab, monkeypatch: pytest.MonkeyPatch
+    tiny: DecodingEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The target's own distribution was computed once more after the runs, on a busy machine for 15 seconds."""
     asked, exact = 0, joint.exact_joint
@@ -135,7 +135,7 @@ def test_the_time_left_counts_the_rules_that_are_still_to_be_tested(monkeypatch:
     assert [each.seconds_left for each in told if isinstance(each, Progress)] == [2 / 0.25 * 1.75, 5 / 0.5 * 1.5]
 
 
-def test_the_check_of_a_lossy_rule_tells_how_far_and_the_kinder_the_further(tiny: Lab) -> None:
+def test_the_check_of_a_lossy_rule_tells_how_far_and_the_kinder_the_further(tiny: DecodingEngine) -> None:
     def distribution(lenience: float) -> dict[str, Any]:
         settings = Settings.of(drafter="draft", rule="lenient", lenience=lenience)
         return list(said(checked(tiny, settings, samples=1500)))[-1].findings[-1]
@@ -147,13 +147,13 @@ def test_the_check_of_a_lossy_rule_tells_how_far_and_the_kinder_the_further(tiny
     assert kind["p_value"] is None
 
 
-def test_a_drafter_with_a_rule_of_its_own_is_checked_by_it(tiny: Lab) -> None:
+def test_a_drafter_with_a_rule_of_its_own_is_checked_by_it(tiny: DecodingEngine) -> None:
     last = list(said(checked(tiny, Settings.of(drafter="ngram", rule="typical"), samples=600)))[-1]
     assert (last.rule, last.exact) == ("", True)
     assert last.verdict
 
 
-def test_a_check_ends_within_a_round_when_it_is_watched_so(tiny: Lab) -> None:
+def test_a_check_ends_within_a_round_when_it_is_watched_so(tiny: DecodingEngine) -> None:
     calls = itertools.count()
 
     def watch() -> None:
@@ -166,7 +166,7 @@ def test_a_check_ends_within_a_round_when_it_is_watched_so(tiny: Lab) -> None:
     assert next(calls) == 8
 
 
-def test_where_rounding_decides_what_top_k_keeps_the_prefix_is_one_outcome(tiny: Lab) -> None:
+def test_where_rounding_decides_what_top_k_keeps_the_prefix_is_one_outcome(tiny: DecodingEngine) -> None:
     """In 16 bits two right forwards may keep different tokens there; the shorter outcomes weigh what theirs do."""
     prompt, sampling = tiny.encode("abcab"), Sampling(top_k=3)
     whole = exact_joint(tiny, prompt, sampling, 3)
@@ -216,7 +216,7 @@ def test_drafters_for_another_tokenizer_are_compared_only_without_a_draft_of_the
     assert [name for name, _ in job.lanes] == ["plain", "draft"]
 
 
-def test_the_shown_runs_drafter_and_rule_are_checked(pair: Lab) -> None:
+def test_the_shown_runs_drafter_and_rule_are_checked(pair: DecodingEngine) -> None:
     events = pair.decode("abc", rule="lenient", lenience=0.3, temperature=1.0, max_new_tokens=4, seed=9).events
     job = tasks.check(events)
     assert job.lanes == (

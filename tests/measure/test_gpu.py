@@ -13,7 +13,7 @@ import pytest
 
 from draftscope.base.costs import Machine
 from draftscope.base.errors import DraftscopeError
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.measure.findings import Finding
 from draftscope.measure.gpu import __main__ as gpu
 from draftscope.measure.gpu import kernels, sections
@@ -44,8 +44,10 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     """Few drafters, for the sake of time."""
-    names, offered = {"plain", "draft"}, Lab.drafters
-    monkeypatch.setattr(Lab, "drafters", lambda lab: [info for info in offered(lab) if info.name in names])
+    names, offered = {"plain", "draft"}, DecodingEngine.drafters
+    monkeypatch.setattr(
+        DecodingEngine, "drafters", lambda engine: [info for info in offered(engine) if info.name in names]
+    )
     return names
 
 
@@ -86,13 +88,13 @@ def test_every_section_ends_and_is_kept(pair_folders: tuple[Path, Path], few: se
 def test_the_suite_runs_on_a_card(few: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything but the loading of files: with graphs, two devices and all that a card refuses."""
 
-    def loaded(*_: object, device: str, dtype: str = "", graphs: bool = True, ballast: str = "") -> Lab:
-        lab = small_pair(device)
-        for model, shape in zip(lab.models, pair_of(ballast), strict=True) if ballast else ():
+    def loaded(*_: object, device: str, dtype: str = "", graphs: bool = True, ballast: str = "") -> DecodingEngine:
+        engine = small_pair(device)
+        for model, shape in zip(engine.models, pair_of(ballast), strict=True) if ballast else ():
             model.add_ballast(shape)
-        for each in (*lab.models, *(head.network for head in lab.heads.values())) if graphs else ():
+        for each in (*engine.models, *(head.network for head in engine.heads.values())) if graphs else ():
             each.record_graphs()
-        return lab
+        return engine
 
     monkeypatch.setattr(gpu, "load", loaded)
     with card.card() as there:
@@ -104,8 +106,8 @@ def test_the_suite_runs_on_a_card(few: set[str], tmp_path: Path, monkeypatch: py
 
 def run_rows(monkeypatch: pytest.MonkeyPatch, folder: Path, size: gpu.Size, **rows: Any) -> tuple[int, dict[str, Any]]:
     """What `run` returns and keeps of sections with these rows, or functions that give them."""
-    lab = SimpleNamespace()
-    monkeypatch.setattr(gpu, "load", lambda *_, **__: lab)
+    engine = SimpleNamespace()
+    monkeypatch.setattr(gpu, "load", lambda *_, **__: engine)
     monkeypatch.setattr(gpu, "machine", lambda _: {})
     monkeypatch.setattr(gpu, "machine_words", lambda _: "a machine")
     made = {name: each if callable(each) else lambda _, own=each: own for name, each in rows.items()}
@@ -167,14 +169,14 @@ def test_what_a_section_does_not_reach_is_named() -> None:
         list(sections.until(monotonic() - 1, ["a", "b"]))
 
 
-def test_a_tie_in_float32_is_wrong(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tie_in_float32_is_wrong(pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     found = [Finding("greedy identity", True, "", ties=ties) for ties in (0, 1)] + [Finding("other", False, "")]
     monkeypatch.setattr(sections, "check", lambda *_: iter(found))
     rows = list(sections.exactness(lambda: pair, ["draft"], 10, monotonic() + 60))
     assert [row["wrong"] for row in rows] == [False, True, True]
 
 
-def test_a_tie_in_16_bits_is_counted_and_right(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tie_in_16_bits_is_counted_and_right(pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     found = iter([Finding("greedy identity", True, "parts", ties=2), Finding("greedy identity", False, "wrong")])
 
     def greedy_identity(_: object) -> GreedySteps:
@@ -186,7 +188,7 @@ def test_a_tie_in_16_bits_is_counted_and_right(pair: Lab, monkeypatch: pytest.Mo
     assert [(row["wrong"], row["ties"]) for row in rows] == [(False, 2), (True, 0)]
 
 
-def test_waits_are_counted_per_round(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waits_are_counted_per_round(pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     """The profiler counts calls by their names; here those of an operation that runs once a round on a CPU."""
     monkeypatch.setattr(kernels, "CALLS", {"forwards": ("aten::embedding",), "waits": ("cudaStreamSynchronize",)})
     (row,) = kernels.waits(pair, ["plain"], 6, monotonic() + 60)
@@ -194,7 +196,7 @@ def test_waits_are_counted_per_round(pair: Lab, monkeypatch: pytest.MonkeyPatch)
 
 
 class Clocked:
-    """A lab whose runs have these speeds, in turn."""
+    """A engine whose runs have these speeds, in turn."""
 
     def __init__(self, *speeds: float) -> None:
         self._speeds = iter(speeds)
@@ -218,18 +220,18 @@ def test_the_ratio_of_two_labs_is_that_of_the_medians_after_a_warm_up(monkeypatc
 
 
 def test_the_ratio_with_ballast_is_that_of_the_medians_after_a_warm_up() -> None:
-    lab: Any = Clocked(1000, 1, 10, 30, 40, 50, 20, 60)  # plain and drafter in turn
-    (row,) = sections.ballast(lambda _: lab, ["8b+1b"], 4, 3, LATE)
+    engine: Any = Clocked(1000, 1, 10, 30, 40, 50, 20, 60)  # plain and drafter in turn
+    (row,) = sections.ballast(lambda _: engine, ["8b+1b"], 4, 3, LATE)
     assert (row["plain tokens/s"], row["ratio to plain"]) == (20, 2.5)
 
 
-def test_other_tokens_are_found(pair: Lab) -> None:
-    other = Lab(pair.draft, pair.draft, pair.tokenizer)  # type: ignore[arg-type]
+def test_other_tokens_are_found(pair: DecodingEngine) -> None:
+    other = DecodingEngine(pair.draft, pair.draft, pair.tokenizer)  # type: ignore[arg-type]
     (row,) = sections.paired(lambda: {"one": pair, "two": other}, ["plain"], 6, 1, LATE)
     assert row["wrong"]
 
 
-def test_a_shape_that_does_not_fit_is_modelled(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_shape_that_does_not_fit_is_modelled(pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise DraftscopeError("too large")
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters import Drafter, DrafterInfo
 from draftscope.drafters.drafter import Parts, State
 from draftscope.drafters.options import GammaOptions, RuleOptions
@@ -150,7 +150,7 @@ FAULTS: dict[str, type[Bigram]] = {
 
 
 @pytest.fixture
-def sampled_findings(tiny: Lab, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Finding]]:
+def sampled_findings(tiny: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Finding]]:
     """What the sampled tests of `check` find of a drafter."""
 
     def find(create: type[Drafter], samples: int = 600, **more: Any) -> list[Finding]:

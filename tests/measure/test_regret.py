@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from draftscope.base.markdown import one_line
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.measure.bench.rounds import Rounds
 from draftscope.measure.bench.runner import BenchRun
 from draftscope.measure.bench.statistics import Interval
@@ -95,7 +95,9 @@ def test_held_out_regret_does_not_choose_the_best_by_the_runs_that_measure_it() 
 
 
 @pytest.fixture
-def regret(pair: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
+def regret(
+    pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> Any:
     monkeypatch.setattr(options, "load", lambda _: pair)
 
     def call(*arguments: str) -> tuple[int, str, str]:
@@ -157,9 +159,9 @@ def test_bad_input_is_one_sentence(regret: Any, arguments: tuple[str, ...], sent
 
 
 def test_an_arm_without_its_head_is_said_before_anything_is_measured(
-    regret: Any, pair: Lab, monkeypatch: pytest.MonkeyPatch
+    regret: Any, pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(options, "load", lambda _: Lab(pair.target, pair.draft, pair.tokenizer))
+    monkeypatch.setattr(options, "load", lambda _: DecodingEngine(pair.target, pair.draft, pair.tokenizer))
     code, _, err = regret(*TINY, "--arms", "draft:2,eagle3-tree")
     assert code == 2
     assert "The arm 'eagle3-tree' cannot run here: no eagle3 head is loaded" in err

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings
 from draftscope.measure import check as checks
 from draftscope.measure.findings import FALSE_ALARM, Finding
@@ -31,11 +31,11 @@ def sampled_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checks, "TESTS", ())
 
 
-def found(lab: Lab, samples: int = SAMPLES, **settings: Any) -> dict[str, Finding]:
+def found(engine: DecodingEngine, samples: int = SAMPLES, **settings: Any) -> dict[str, Finding]:
     """The findings of the sampled tests, by the beginnings of their names."""
     asked = Settings.of(**({"temperature": 1.0, "seed": 5} | settings))
-    texts = [lab.encode(text) for text in ("abcab", "dacb", "aa")]
-    runs = sampled_tests(lab, texts[0], asked, 4, samples, texts)
+    texts = [engine.encode(text) for text in ("abcab", "dacb", "aa")]
+    runs = sampled_tests(engine, texts[0], asked, 4, samples, texts)
     findings = [each for each in runs if isinstance(each, Finding)]
     return {next(name for name in NAMES if each.name.startswith(name)): each for each in findings}
 
@@ -47,7 +47,7 @@ RIGHT = (
 
 
 @pytest.mark.parametrize("name", RIGHT)
-def test_right_rules_pass(tiny: Lab, name: str) -> None:
+def test_right_rules_pass(tiny: DecodingEngine, name: str) -> None:
     findings = found(tiny, **LOSSLESS[name])
     assert list(findings) == list(NAMES)
     assert all(findings[name].passed for name in NAMES[:4]), findings
@@ -63,7 +63,7 @@ WRONG = {
 
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_rule_writes_what_the_draft_favours_too_often(
-    tiny: Lab, monkeypatch: pytest.MonkeyPatch, name: str
+    tiny: DecodingEngine, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     mutate, settings = WRONG[name]
     mutate(monkeypatch)
@@ -72,30 +72,36 @@ def test_a_wrong_rule_writes_what_the_draft_favours_too_often(
 
 
 @pytest.mark.parametrize("name", ["chain, block", "chain, token", "sampled tree", "Medusa"])
-def test_noise_keyed_by_position_is_used_twice(tiny: Lab, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_noise_keyed_by_position_is_used_twice(
+    tiny: DecodingEngine, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     mutations.reused_noise(monkeypatch)
     finding = found(tiny, 60, **LOSSLESS[name])[NAMES[0]]
     assert not finding.passed
     assert "used twice" in finding.detail
 
 
-def test_a_uniform_shared_by_draft_and_verify_is_used_twice(tiny: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_uniform_shared_by_draft_and_verify_is_used_twice(
+    tiny: DecodingEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     mutations.shared_uniform(monkeypatch)
     assert not found(tiny, 60, **LOSSLESS["chain, token"])[NAMES[0]].passed
 
 
 @pytest.mark.parametrize("name", ["chain, block", "sampled tree", "Medusa", "cascade"])
-def test_rounded_probabilities_do_not_sum_to_1(tiny: Lab, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_rounded_probabilities_do_not_sum_to_1(
+    tiny: DecodingEngine, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     """What a text would not show: the probabilities are off by a thousandth."""
     mutations.bf16_q(monkeypatch)
     findings = found(tiny, 60, **LOSSLESS[name])
     assert not findings["sums of probabilities"].passed
 
 
-def test_greedy_runs_use_no_random_number(tiny: Lab) -> None:
+def test_greedy_runs_use_no_random_number(tiny: DecodingEngine) -> None:
     used = UsedUniforms()
     settings = Settings.of(drafter="draft", max_new_tokens=8)
-    for step in tiny.session_of([tiny.encode("abcab")], settings, (0,), ends=False).steps():
+    for step in tiny.start_batch([tiny.encode("abcab")], settings, (0,), ends=False).steps():
         used.add(step)
     used.end()
     assert (used.used, used.again) == (0, 0)

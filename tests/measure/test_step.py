@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.models.native.available import why_not
 from draftscope.models.probe import probed
 from tests.conftest import letters
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not())
 def test_the_parts_of_a_step_add_up_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(step, "PROMPT", "abc")
     monkeypatch.setattr(step, "TOKENS", 1)  # of one step medians add up
-    found = step.measured(Lab(probed(llama(), "target"), None, letters(75)), runs=1)
+    found = step.measured(DecodingEngine(probed(llama(), "target"), None, letters(75)), runs=1)
     assert list(found) == ["T = 0", "T = 1"]
     for parts in found.values():
         whole = parts["step"]

@@ -13,7 +13,7 @@ from transformers import GenerationConfig
 
 from draftscope import DraftscopeError
 from draftscope.base.markdown import one_line
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings
 from draftscope.measure.joint import sampled_joint
 from draftscope.measure.sampled import distribution_test
@@ -143,44 +143,46 @@ def test_a_window_that_counts_slots_is_caught(monkeypatch: pytest.MonkeyPatch, n
 # Decoding.
 
 
-def pair(case: Case, vocabulary: int = 48, draft_vocabulary: int | None = None, tokens: int | None = None) -> Lab:
+def pair(
+    case: Case, vocabulary: int = 48, draft_vocabulary: int | None = None, tokens: int | None = None
+) -> DecodingEngine:
     """A random target and a random draft of the architecture, with a tokenizer of letters."""
     target = probed(network(case, 1, vocab_size=vocabulary), "target")
     draft = probed(network(case, 2, vocab_size=draft_vocabulary or vocabulary), "draft")
-    lab = Lab(target, draft, letters(tokens or vocabulary))
-    lab.eos = frozenset()
-    return lab
+    engine = DecodingEngine(target, draft, letters(tokens or vocabulary))
+    engine.eos = frozenset()
+    return engine
 
 
 @pytest.mark.parametrize("name", TREES + CHAINS)
 def test_greedy_decoding_equals_transformers(name: str) -> None:
-    lab = pair(NAMES[name])
-    prompt = torch.tensor([lab.encode(PROMPT)])
+    engine = pair(NAMES[name])
+    prompt = torch.tensor([engine.encode(PROMPT)])
     config = GenerationConfig(max_new_tokens=16, do_sample=False, eos_token_id=None, pad_token_id=1)
-    lab.target.network.generation_config.eos_token_id = None
-    expected = lab.target.network.generate(prompt, attention_mask=torch.ones_like(prompt), generation_config=config)
+    engine.target.network.generation_config.eos_token_id = None
+    expected = engine.target.network.generate(prompt, attention_mask=torch.ones_like(prompt), generation_config=config)
     drafters = ["draft", "topk-tree", "ngram"] if name in TREES else ["draft", "ngram"]
     for drafter in drafters:
-        run = lab.decode(PROMPT, drafter, gamma=3, shape=(2, 2), max_new_tokens=16, record=False)
+        run = engine.decode(PROMPT, drafter, gamma=3, shape=(2, 2), max_new_tokens=16, record=False)
         assert run.token_ids == expected[0, prompt.shape[1] :].tolist()
 
 
 @pytest.mark.parametrize("name", ["Gemma 2", "Gemma 3", "Mistral", "GPT-2", "Qwen3-MoE"])
 def test_output_follows_the_target_distribution(name: str) -> None:
     """Trees of two levels after a prompt longer than the window; every fifth token is drawn in a third round."""
-    lab = pair(NAMES[name], vocabulary=5)
+    engine = pair(NAMES[name], vocabulary=5)
     settings = Settings.of(drafter="sampled-tree", shape=(2, 2), temperature=2.0, seed=3)
-    finding = distribution_test(lab, "abcdeabcdeabc", settings, length=3, samples=1500)
+    finding = distribution_test(engine, "abcdeabcdeabc", settings, length=3, samples=1500)
     assert finding.passed, finding.detail
 
 
 @pytest.mark.parametrize(("target", "draft"), [(7, 5), (5, 7)])
 def test_padded_embeddings_do_not_change_the_distribution(target: int, draft: int) -> None:
     """Qwen2.5 pads its 0.5B and its 7B differently: here a tokenizer of 5 tokens and embeddings of different sizes."""
-    lab = pair(NAMES["Qwen3"], target, draft, tokens=5)
+    engine = pair(NAMES["Qwen3"], target, draft, tokens=5)
     for drafter in ("draft", "sampled-tree"):
         settings = Settings.of(drafter=drafter, gamma=2, shape=(2, 2), temperature=2.0, seed=4)
-        finding = distribution_test(lab, "abcdeabc", settings, length=3, samples=1500)
+        finding = distribution_test(engine, "abcdeabc", settings, length=3, samples=1500)
         assert finding.passed, finding.detail
 
 
@@ -189,12 +191,12 @@ def test_padded_embeddings_do_not_change_the_distribution(target: int, draft: in
 
 @pytest.mark.parametrize("name", CHAINS)
 def test_tree_drafters_are_refused_for_models_with_only_chains(name: str) -> None:
-    lab = pair(NAMES[name])
-    offered = {info.name: info for info in lab.drafters()}
+    engine = pair(NAMES[name])
+    offered = {info.name: info for info in engine.drafters()}
     assert offered["draft"].available and not offered["sampled-tree"].available
     assert offered["topk-tree"].why_not == "'target' takes no trees"
     with pytest.raises(DraftscopeError, match="Instead of 'topk-tree' choose 'draft'"):
-        lab.decode(PROMPT, "topk-tree")
+        engine.decode(PROMPT, "topk-tree")
 
 
 def test_batches_of_unequal_texts_are_refused_for_models_with_only_chains() -> None:
@@ -206,9 +208,9 @@ def test_batches_of_unequal_texts_are_refused_for_models_with_only_chains() -> N
 
 
 def test_checks_decode_models_with_only_chains_one_text_at_a_time() -> None:
-    lab = pair(NAMES["Bloom"], vocabulary=5)
+    engine = pair(NAMES["Bloom"], vocabulary=5)
     settings = Settings.of(drafter="draft", gamma=2, temperature=1.0)
-    assert sampled_joint(lab, lab.encode("abcde"), settings, 2, samples=6).total() == 6
+    assert sampled_joint(engine, engine.encode("abcde"), settings, 2, samples=6).total() == 6
 
 
 @pytest.mark.parametrize(("name", "sentence"), [("Mamba", "cannot roll back"), ("RWKV", "could not be trusted")])
@@ -222,9 +224,9 @@ def test_a_text_may_not_cross_the_switch_of_longropes_factors() -> None:
     rope = {"rope_type": "longrope", "rope_theta": 1e4, "original_max_position_embeddings": 20, **factors}
     case = NAMES["Phi-3"]
     model = probed(network(case, rope_parameters=rope, original_max_position_embeddings=20), "phi")
-    lab = Lab(model, None, letters(48))
+    engine = DecodingEngine(model, None, letters(48))
     assert model.seam == 20
     with pytest.raises(DraftscopeError, match="rotary factors at 20 tokens, and 17 with 8 more would cross"):
-        lab.encode(PROMPT, 8)
-    assert len(lab.encode(PROMPT, 3)) == 17
-    assert len(lab.encode(PROMPT * 2, 8)) == 34
+        engine.encode(PROMPT, 8)
+    assert len(engine.encode(PROMPT, 3)) == 17
+    assert len(engine.encode(PROMPT * 2, 8)) == 34

@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from transformers import GenerationConfig
 
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.session import Session
 from draftscope.drafters.settings import Settings
 from draftscope.models.cache import masks
@@ -339,7 +339,7 @@ def test_heads_and_ballast_read_keys_and_values_once(card: Counter[str]) -> None
 
 
 @pytest.fixture
-def labs(card: Counter[str], monkeypatch: pytest.MonkeyPatch) -> tuple[Lab, Lab]:
+def labs(card: Counter[str], monkeypatch: pytest.MonkeyPatch) -> tuple[DecodingEngine, DecodingEngine]:
     """The same random pair with its heads: as on a CPU, and as on a card."""
     networks = random_llama(3, 258), random_llama(4, 258, layers=1, hidden=16)
     found = []
@@ -347,18 +347,18 @@ def labs(card: Counter[str], monkeypatch: pytest.MonkeyPatch) -> tuple[Lab, Lab]
         monkeypatch.setattr(attention, "DEVICES", devices)
         target, draft = (probed(deepcopy(each), "m") for each in networks)
         torch.manual_seed(0)
-        lab = Lab(target, draft, byte_tokenizer(), random_heads(target, tuple(range(0, 258, 2))))
-        lab.calibration = made_calibration()
+        engine = DecodingEngine(target, draft, byte_tokenizer(), random_heads(target, tuple(range(0, 258, 2))))
+        engine.calibration = made_calibration()
         for model in (target, draft):
             model.run = model.network if devices else model.run
-        found.append(lab)
+        found.append(engine)
     return found[0], found[1]
 
 
-def batch(lab: Lab, texts: list[str], drafter: str, **options: Any) -> list[list[int]]:
+def batch(engine: DecodingEngine, texts: list[str], drafter: str, **options: Any) -> list[list[int]]:
     """The tokens that are written after each of several texts, decoded together."""
-    prompts, settings = [lab.encode(text, 40) for text in texts], Settings.of(drafter=drafter, **options)
-    session = lab.session_of(prompts, settings, tuple(range(len(texts))))
+    prompts, settings = [engine.encode(text, 40) for text in texts], Settings.of(drafter=drafter, **options)
+    session = engine.start_batch(prompts, settings, tuple(range(len(texts))))
     for _ in session.steps():
         pass
     return [transcript.tokens for transcript in session.transcripts]
@@ -382,31 +382,35 @@ def checked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
 @pytest.mark.parametrize("temperature", [pytest.param(0.0, marks=pytest.mark.slow), 1.0])
 @pytest.mark.parametrize("drafter", DRAFTERS)
 def test_every_drafter_writes_the_same_text(
-    labs: tuple[Lab, Lab], card: Counter[str], checked: list[int], drafter: str, temperature: float
+    labs: tuple[DecodingEngine, DecodingEngine],
+    card: Counter[str],
+    checked: list[int],
+    drafter: str,
+    temperature: float,
 ) -> None:
     """Three texts of different lengths; their numbers of accepted tokens differ too."""
     options = {**DRAFTERS[drafter], "max_new_tokens": 24, "temperature": temperature, "seed": 5}
     texts = [TEXT, TEXT[:50], TEXT + TEXT[:9]]
     if drafter == "typed":
         texts = texts[:1]
-    one, other = (batch(lab, texts, drafter, **options) for lab in labs)
+    one, other = (batch(engine, texts, drafter, **options) for engine in labs)
     assert one == other
     assert card["_unmasked"] > 0
 
 
 @pytest.mark.parametrize("drafter", ["plain", "draft", "sampled-tree", "eagle3", "block", "early-exit"])
 def test_graphs_give_the_same_text(
-    labs: tuple[Lab, Lab], card: Counter[str], drafter: str, monkeypatch: pytest.MonkeyPatch
+    labs: tuple[DecodingEngine, DecodingEngine], card: Counter[str], drafter: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One graph serves all lengths of a view, because they have the same columns without a mask."""
     monkeypatch.setattr(graphs, "WIDE", 32)
     recorder = Recorder()
-    eager, lab = labs
-    for each in (*lab.models, *(each.network for each in lab.heads.values())):
+    eager, engine = labs
+    for each in (*engine.models, *(each.network for each in engine.heads.values())):
         each.record_graphs(recorder)
     options = {**DRAFTERS[drafter], "max_new_tokens": 40, "temperature": 1.0, "seed": 5}
-    assert lab.decode(TEXT, drafter, **options).token_ids == eager.decode(TEXT, drafter, **options).token_ids
-    assert lab.target.graph_state == "on" and card["_unmasked"] > 0
+    assert engine.decode(TEXT, drafter, **options).token_ids == eager.decode(TEXT, drafter, **options).token_ids
+    assert engine.target.graph_state == "on" and card["_unmasked"] > 0
     assert recorder.replayed > 2 * recorder.recorded
 
 
@@ -439,7 +443,9 @@ def test_a_graph_of_long_texts_is_not_replayed_for_a_shorter_one(
     assert once.graph_state == "on" and card["_unmasked"] > 0
 
 
-def test_a_session_knows_how_long_its_shortest_text_is(labs: tuple[Lab, Lab], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_knows_how_long_its_shortest_text_is(
+    labs: tuple[DecodingEngine, DecodingEngine], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """To within a round's rows, all through a batch; otherwise long texts would be read under the mask."""
     behind: list[int] = []
     original = Session._forward

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 
 import draftscope
 from draftscope import DraftscopeError
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.models.files import memory
 from draftscope.models.forward import ballast
 from draftscope.models.forward.ballast import BallastShape
@@ -24,16 +24,16 @@ EXPERTS = BallastShape("experts", 2, 48, 4, 2, 16, 24, 64, experts=6, active=2)
 DRAFTERS = {"plain": {}, "draft": {"gamma": 3}, "sampled-tree": {"shape": (2, 2)}, "topk-tree": {"shape": (2, 2)}}
 
 
-def lab_with(dtype: torch.dtype, shapes: tuple[BallastShape, BallastShape] | None, lean: bool) -> Lab:
+def lab_with(dtype: torch.dtype, shapes: tuple[BallastShape, BallastShape] | None, lean: bool) -> DecodingEngine:
     target, draft = (probed(random_llama(*sizes).to(dtype), "m") for sizes in ((3, 258), (4, 258, 1, 16)))
     for model, shape in zip((target, draft), shapes or (None, None), strict=True):
         if not lean:
             model.run = model.network
         if shape is not None:
             model.add_ballast(shape)
-    lab = Lab(target, draft, byte_tokenizer())
-    lab.calibration = made_calibration()
-    return lab
+    engine = DecodingEngine(target, draft, byte_tokenizer())
+    engine.calibration = made_calibration()
+    return engine
 
 
 @pytest.mark.parametrize("lean", [True, False])
@@ -44,7 +44,7 @@ def test_ballast_changes_no_bit(dtype: torch.dtype, shapes: tuple[BallastShape, 
     for drafter, more in DRAFTERS.items():
         for temperature in (0.0, 1.0):
             settings = {"temperature": temperature, "max_new_tokens": 24, "seed": 3, **more}
-            one, other = (lab.decode("The quick", drafter, **settings) for lab in (light, heavy))
+            one, other = (engine.decode("The quick", drafter, **settings) for engine in (light, heavy))
             assert one.token_ids == other.token_ids
             nodes = [
                 [(n.token, n.p, n.q, n.fate) for event in run.round_events for n in event.nodes] for run in (one, other)
@@ -101,11 +101,11 @@ def test_loading_with_ballast_applies_to_target_and_draft(
 ) -> None:
     monkeypatch.setattr(ballast, "SHAPES", {"small": SMALL, "smaller": SMALLER})
     monkeypatch.setattr(ballast, "PAIRS", {"small+smaller": ("small", "smaller")})
-    lab = draftscope.load(*pair_folders, dtype="float32", threads=1, ballast="small+smaller")
-    assert lab.target.ballast is not None
-    assert lab.draft is not None
-    assert lab.draft.ballast is not None
-    assert (lab.target.ballast.shape, lab.draft.ballast.shape) == (SMALL, SMALLER)
+    engine = draftscope.load(*pair_folders, dtype="float32", threads=1, ballast="small+smaller")
+    assert engine.target.ballast is not None
+    assert engine.draft is not None
+    assert engine.draft.ballast is not None
+    assert (engine.target.ballast.shape, engine.draft.ballast.shape) == (SMALL, SMALLER)
 
 
 def test_named_shapes_have_the_published_sizes() -> None:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.models.cache.slots import SlotTable, Store
 from draftscope.models.model import Model
 from draftscope.models.probe import probed
@@ -124,11 +124,11 @@ def test_writing_beyond_the_capacity_is_an_error() -> None:
         table.begin_write(torch.zeros(1, 5, dtype=torch.long))
 
 
-def test_eager_and_sdpa_agree(pair: Lab) -> None:
+def test_eager_and_sdpa_agree(pair: DecodingEngine) -> None:
     """Eager attention needs an additive mask; a boolean one would be silently wrong."""
     network = random_llama(3, 258)
     network.set_attn_implementation("eager")
-    eager = Lab(probed(network, "eager"), pair.draft, pair.tokenizer)
+    eager = DecodingEngine(probed(network, "eager"), pair.draft, pair.tokenizer)
     for drafter in ("draft", "topk-tree"):
         want = pair.decode("abc", drafter, max_new_tokens=24).token_ids
         assert eager.decode("abc", drafter, max_new_tokens=24).token_ids == want

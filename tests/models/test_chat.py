@@ -11,7 +11,7 @@ import typer
 from typer.main import get_command
 
 from draftscope import DraftscopeError
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings
 from draftscope.models.files import bounded
 from draftscope.models.loading.chat import Chat, in_template
@@ -28,7 +28,7 @@ TEMPLATE = (
 NO_SYSTEM = "{% if messages[0].role == 'system' %}{{ raise_exception('no system role') }}{% endif %}{{ bos_token }}"
 
 
-def chatty(pair: Lab, template: str = TEMPLATE) -> Lab:
+def chatty(pair: DecodingEngine, template: str = TEMPLATE) -> DecodingEngine:
     """The byte pair with a chat template and a tokenizer that always prepends a BOS."""
     tokenizer = byte_tokenizer()
     tokenizer.chat_template = template
@@ -37,50 +37,50 @@ def chatty(pair: Lab, template: str = TEMPLATE) -> Lab:
     tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
         single="<|endoftext|> $A", special_tokens=[("<|endoftext|>", 0)]
     )
-    lab = Lab(pair.target, pair.draft, tokenizer)
-    lab.eos = frozenset()
-    return lab
+    engine = DecodingEngine(pair.target, pair.draft, tokenizer)
+    engine.eos = frozenset()
+    return engine
 
 
-def read(lab: Lab, *chat: object) -> str:
-    return str(lab.tokenizer.decode(lab.encode("hi", 1, Chat(*chat))))  # type: ignore[arg-type]
+def read(engine: DecodingEngine, *chat: object) -> str:
+    return str(engine.tokenizer.decode(engine.encode("hi", 1, Chat(*chat))))  # type: ignore[arg-type]
 
 
-def test_a_template_is_the_default_and_adds_the_only_bos(pair: Lab) -> None:
-    lab = chatty(pair)
-    assert read(lab) == "<|endoftext|><user>hi\n<assistant><think></think>"
-    assert read(lab, True) == "<|endoftext|>hi"
-    assert read(lab, False, "be brief") == "<|endoftext|><system>be brief\n<user>hi\n<assistant><think></think>"
-    assert read(lab, False, "", True) == "<|endoftext|><user>hi\n<assistant>"
-    assert Lab.encode(pair, "hi") == pair.tokenizer("hi")["input_ids"]
+def test_a_template_is_the_default_and_adds_the_only_bos(pair: DecodingEngine) -> None:
+    engine = chatty(pair)
+    assert read(engine) == "<|endoftext|><user>hi\n<assistant><think></think>"
+    assert read(engine, True) == "<|endoftext|>hi"
+    assert read(engine, False, "be brief") == "<|endoftext|><system>be brief\n<user>hi\n<assistant><think></think>"
+    assert read(engine, False, "", True) == "<|endoftext|><user>hi\n<assistant>"
+    assert DecodingEngine.encode(pair, "hi") == pair.tokenizer("hi")["input_ids"]
 
 
-def test_a_trace_contains_the_rendered_prompt(pair: Lab) -> None:
-    lab = chatty(pair)
-    start = lab.decode("hi", max_new_tokens=2, system="be brief").events[0]
+def test_a_trace_contains_the_rendered_prompt(pair: DecodingEngine) -> None:
+    engine = chatty(pair)
+    start = engine.decode("hi", max_new_tokens=2, system="be brief").events[0]
     assert isinstance(start, RunStart)
     assert start.prompt == "hi"
     assert start.rendered == "<|endoftext|><system>be brief\n<user>hi\n<assistant><think></think>"
-    assert start.prompt_tokens == len(lab.encode("hi", 1, Chat(system="be brief")))
+    assert start.prompt_tokens == len(engine.encode("hi", 1, Chat(system="be brief")))
     assert (start.settings["raw"], start.settings["system"]) == (False, "be brief")
-    raw = lab.decode("hi", max_new_tokens=2, raw=True).events[0]
+    raw = engine.decode("hi", max_new_tokens=2, raw=True).events[0]
     assert isinstance(raw, RunStart) and raw.rendered == ""
 
 
-def test_a_run_renders_its_template_once(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    lab, rendered = chatty(pair), []
+def test_a_run_renders_its_template_once(pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, rendered = chatty(pair), []
     render = Chat.render
     monkeypatch.setattr(Chat, "render", lambda *given: rendered.append(given) or render(*given))
-    lab.decode("hi", max_new_tokens=2)
+    engine.decode("hi", max_new_tokens=2)
     assert len(rendered) == 1
 
 
-def test_drafters_write_plains_tokens_after_a_template(pair: Lab) -> None:
-    lab = chatty(pair)
-    expected = lab.decode("hi", "plain", max_new_tokens=12).token_ids
-    assert expected != lab.decode("hi", "plain", max_new_tokens=12, raw=True).token_ids
+def test_drafters_write_plains_tokens_after_a_template(pair: DecodingEngine) -> None:
+    engine = chatty(pair)
+    expected = engine.decode("hi", "plain", max_new_tokens=12).token_ids
+    assert expected != engine.decode("hi", "plain", max_new_tokens=12, raw=True).token_ids
     for drafter in ("draft", "topk-tree", "ngram"):
-        assert lab.decode("hi", drafter, max_new_tokens=12).token_ids == expected
+        assert engine.decode("hi", drafter, max_new_tokens=12).token_ids == expected
 
 
 @pytest.mark.parametrize(
@@ -98,11 +98,11 @@ def test_drafters_write_plains_tokens_after_a_template(pair: Lab) -> None:
     ],
 )
 def test_unsupported_options_of_a_template_are_refused_in_one_sentence(
-    pair: Lab, template: str | None, chat: Chat, sentence: str
+    pair: DecodingEngine, template: str | None, chat: Chat, sentence: str
 ) -> None:
-    lab = chatty(pair, template) if template else pair
+    engine = chatty(pair, template) if template else pair
     with pytest.raises(DraftscopeError, match=sentence):
-        lab.encode("hi", 1, chat)
+        engine.encode("hi", 1, chat)
 
 
 ENDLESS = "{% for a in range(99999) %}{% for b in range(99999) %}{% for c in range(99999) %}" + "{% endfor %}" * 3
@@ -124,29 +124,31 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_template_has_bounds(pair: Lab, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_template_has_bounds(pair: DecodingEngine, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Three nested loops held the engine process for hours; a text of 300 million characters took a gigabyte of it."""
     template, bound = HOSTILE[name]
-    lab = chatty(pair)
-    assert read(lab)  # the process that renders is ready
+    engine = chatty(pair)
+    assert read(engine)  # the process that renders is ready
     monkeypatch.setattr("draftscope.models.loading.chat.SECONDS", 0.5)
     with pytest.raises(DraftscopeError, match=rf"The chat template of 'byte-target' fails on this prompt \({bound}"):
         chatty(pair, template).encode("hi", 1, Chat())
     monkeypatch.undo()
-    assert read(lab) == "<|endoftext|><user>hi\n<assistant><think></think>"  # the next one is rendered as before
+    assert read(engine) == "<|endoftext|><user>hi\n<assistant><think></think>"  # the next one is rendered as before
 
 
 @pytest.mark.parametrize("template", [TEMPLATE, gguf_files.CHAT, "{{ messages | tojson }} {{ eos_token }}\n"])
-def test_a_template_is_rendered_as_transformers_does(pair: Lab, template: str) -> None:
+def test_a_template_is_rendered_as_transformers_does(pair: DecodingEngine, template: str) -> None:
     tokenizer = chatty(pair, template).tokenizer
     turns = [{"role": "system", "content": "be \u00e9 <b>"}, {"role": "user", "content": "hi\n"}]
     wanted = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True, enable_thinking=True)
     assert in_template(tokenizer, turns, "m", enable_thinking=True) == wanted
 
 
-def test_an_answer_that_was_not_waited_for_is_not_the_next_ones(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    lab = chatty(pair)
-    before = read(lab)
+def test_an_answer_that_was_not_waited_for_is_not_the_next_ones(
+    pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = chatty(pair)
+    before = read(engine)
 
     def interrupted(process: subprocess.Popen[str], seconds: float, request: str = "") -> str:
         assert process.stdin is not None
@@ -158,7 +160,7 @@ def test_an_answer_that_was_not_waited_for_is_not_the_next_ones(pair: Lab, monke
     with pytest.raises(KeyboardInterrupt):
         read(chatty(pair, "something else"))
     monkeypatch.undo()
-    assert read(lab) == before
+    assert read(engine) == before
 
 
 def test_the_process_that_renders_ends_with_whoever_asked() -> None:
@@ -192,14 +194,14 @@ def test_the_command_line_has_the_switches() -> None:
     assert found == [Chat(raw=True, system="be brief", thinking=True)]
 
 
-def test_a_template_that_leaves_nothing_to_read_is_refused(pair: Lab) -> None:
+def test_a_template_that_leaves_nothing_to_read_is_refused(pair: DecodingEngine) -> None:
     with pytest.raises(DraftscopeError, match=r"turns this prompt into nothing; decode without it \(--raw\)"):
         chatty(pair, "{# nothing #}").decode("hi", max_new_tokens=2)
 
 
-def test_a_tokenizer_larger_than_its_model_is_refused(tiny: Lab) -> None:
+def test_a_tokenizer_larger_than_its_model_is_refused(tiny: DecodingEngine) -> None:
     """Its last token would be read beyond the end of the embedding."""
-    lab = Lab(tiny.target, None, letters(7))
-    assert lab.decode("abe", "plain", max_new_tokens=2).token_ids
+    engine = DecodingEngine(tiny.target, None, letters(7))
+    assert engine.decode("abe", "plain", max_new_tokens=2).token_ids
     with pytest.raises(DraftscopeError, match="writes token 6, but 'tiny-target' knows only 5 tokens"):
-        lab.decode("abg", "plain", max_new_tokens=2)
+        engine.decode("abg", "plain", max_new_tokens=2)

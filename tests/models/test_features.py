@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.session import Session
 from draftscope.drafters.drafter import Drafter, Outcome, State
 from draftscope.drafters.model.draft_model import DraftModel
@@ -40,22 +40,22 @@ class Reader(Drafter):
         self.inner.observe(outcome)
 
 
-def from_scratch(lab: Lab, text: list[int]) -> Tensor:
-    states = lab.target.network(input_ids=torch.tensor([text]), use_cache=False, output_hidden_states=True)
+def from_scratch(engine: DecodingEngine, text: list[int]) -> Tensor:
+    states = engine.target.network(input_ids=torch.tensor([text]), use_cache=False, output_hidden_states=True)
     return torch.cat([states.hidden_states[i] for i in LAYERS], -1)[0]
 
 
 @pytest.mark.parametrize("lean", [True, False])
 @pytest.mark.parametrize("drafter", ["draft", "sampled-tree"])
 def test_features_are_the_hidden_states_of_the_committed_text(
-    pair: Lab, drafter: str, lean: bool, monkeypatch: pytest.MonkeyPatch
+    pair: DecodingEngine, drafter: str, lean: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Prompts of different lengths over several rounds: all tokens but the pending one have the right features."""
     if not lean:
         monkeypatch.setattr(pair.target, "run", pair.target.network)
     settings = Settings.of(drafter=drafter, gamma=3, shape=(2, 2), temperature=1.0, max_new_tokens=24)
     prompts = [pair.encode("The quick brown fox"), pair.encode("a b")]
-    session: Session = pair.session_of(prompts, settings, (0, 1), ends=False)
+    session: Session = pair.start_batch(prompts, settings, (0, 1), ends=False)
     assert isinstance(session.drafter, DraftModel)
     reader = session.drafter = Reader(session.drafter)
     before = pair.target.counter.forwards

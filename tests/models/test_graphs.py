@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from draftscope.decode import session
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings
 from draftscope.models.forward.ballast import BallastShape
 from draftscope.models.forward.graphs import Graphs, Outputs
@@ -91,15 +91,17 @@ def test_a_replay_gives_the_same_bits_as_the_eager_forward(batch: int) -> None:
 
 @pytest.mark.parametrize("drafter", ["plain", "draft", "sampled-tree", "eagle3", "early-exit", "lookahead"])
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_a_run_is_the_same_with_graphs(pair: Lab, drafter: str, temperature: float) -> None:
+def test_a_run_is_the_same_with_graphs(pair: DecodingEngine, drafter: str, temperature: float) -> None:
     assert pair.draft is not None
     target, of_target = recorded(pair.target)
     draft, of_draft = recorded(pair.draft)
-    lab = Lab(target, draft, pair.tokenizer, pair.heads)
-    lab.calibration = pair.calibration
+    engine = DecodingEngine(target, draft, pair.tokenizer, pair.heads)
+    engine.calibration = pair.calibration
     settings = {**DRAFTERS[drafter], "max_new_tokens": 24, "temperature": temperature, "seed": 3}
     with target.counter.widths() as with_graphs, pair.target.counter.widths() as eager:
-        assert lab.decode(PROMPT, drafter, **settings).token_ids == pair.decode(PROMPT, drafter, **settings).token_ids
+        assert (
+            engine.decode(PROMPT, drafter, **settings).token_ids == pair.decode(PROMPT, drafter, **settings).token_ids
+        )
     assert with_graphs == eager
     assert of_target.replayed > of_target.recorded or drafter == "early-exit"
     assert (of_draft.replayed > 0) == (drafter in ("draft", "sampled-tree"))
@@ -115,10 +117,12 @@ OPTIONS: list[dict[str, Any]] = [
 ]
 
 
-def written(lab: Lab, options: dict[str, Any], prompts: list[list[int]]) -> tuple[list[list[int]], list[torch.Tensor]]:
+def written(
+    engine: DecodingEngine, options: dict[str, Any], prompts: list[list[int]]
+) -> tuple[list[list[int]], list[torch.Tensor]]:
     """The tokens and the draft distributions; tokens alone say little about an untrained draft."""
     settings = Settings(**options, max_new_tokens=20, seed=len(prompts))
-    decoding = lab.session_of(prompts, settings, tuple(range(len(prompts))))
+    decoding = engine.start_batch(prompts, settings, tuple(range(len(prompts))))
     distributions = [step.tree.distributions for step in decoding.steps() if step.tree.distributions is not None]
     tokens = [transcript.tokens for transcript in decoding.transcripts]
     del decoding
@@ -135,14 +139,14 @@ def assert_same(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("prompts", [[[5, 6, 7]], [[5, 6, 7], [8, 9], [5, 6, 7, 8]], [[5, 6, 7, 8] * 60]])
-def test_a_draft_loop_is_one_graph(pair: Lab, prompts: list[list[int]]) -> None:
-    """Sessions of one lab share graphs, but a graph must not be replayed for other settings or widths."""
+def test_a_draft_loop_is_one_graph(pair: DecodingEngine, prompts: list[list[int]]) -> None:
+    """Sessions of one engine share graphs, but a graph must not be replayed for other settings or widths."""
     assert pair.draft is not None
     draft, recorder = recorded(pair.draft)
-    lab = Lab(pair.target, draft, pair.tokenizer)
+    engine = DecodingEngine(pair.target, draft, pair.tokenizer)
     with draft.counter.widths() as with_graphs, pair.draft.counter.widths() as eager:
         for options in OPTIONS if len(prompts[0]) < 9 else OPTIONS[:1]:
-            assert_same(written(lab, options, prompts), written(pair, options, prompts))
+            assert_same(written(engine, options, prompts), written(pair, options, prompts))
     assert with_graphs == eager
     assert draft.graph_state == "on"
     assert recorder.replayed < len(with_graphs) / 2
@@ -157,16 +161,16 @@ RAGGED = [[5, 6, 7], [8], [5, 6, 7, 8]]
     [("eagle3", [[8]]), ("eagle3", [[5, 6, 7, 8] * 60])]
     + [(drafter, RAGGED) for drafter in ("eagle", "eagle3", "mtp", "eagle3-sequoia", "eagle3-sampled-tree")],
 )
-def test_a_loop_of_a_head_is_one_graph(pair: Lab, drafter: str, prompts: list[list[int]]) -> None:
+def test_a_loop_of_a_head_is_one_graph(pair: DecodingEngine, drafter: str, prompts: list[list[int]]) -> None:
     head = deepcopy(pair.heads[drafter.split("-")[0]])
     recorder = Recorder()
     head.network.record_graphs(recorder)
-    lab = Lab(pair.target, None, pair.tokenizer, {drafter.split("-")[0]: head})
-    lab.calibration = pair.calibration
+    engine = DecodingEngine(pair.target, None, pair.tokenizer, {drafter.split("-")[0]: head})
+    engine.calibration = pair.calibration
     for options in ({"temperature": 1.0}, {"temperature": 0.0}, {"temperature": 1.0, "top_k": 3}):
         settings = {"drafter": drafter, "gamma": 3, "tree_nodes": 6, "tree_depth": 3, **options}
         before = recorder.replayed
-        one = written(lab, settings, prompts)
+        one = written(engine, settings, prompts)
         assert_same(one, written(pair, settings, prompts))
         assert len(one[1]) - 8 <= recorder.replayed - before  # four shapes, each recorded when it comes again
     assert head.network.graphs is not None and not head.network.graphs.only_forwards
@@ -187,10 +191,12 @@ RULES: list[dict[str, Any]] = [
 NO_RULES = [RULES[0], RULES[2], RULES[3], RULES[0]]  # rules are for drawn chains
 
 
-def verified(lab: Lab, drafter: str, options: dict[str, Any]) -> tuple[list[list[int]], list[tuple[torch.Tensor, ...]]]:
+def verified(
+    engine: DecodingEngine, drafter: str, options: dict[str, Any]
+) -> tuple[list[list[int]], list[tuple[torch.Tensor, ...]]]:
     """The tokens, and all tensors of the verifications."""
     settings = Settings(drafter=drafter, gamma=3, max_new_tokens=16, **options)
-    decoding = lab.session_of([[5, 6, 7, 5, 6], [8, 9]], settings, (0, 1))
+    decoding = engine.start_batch([[5, 6, 7, 5, 6], [8, 9]], settings, (0, 1))
     tensors = [tuple(x for x in (step.p, *step.verification.parts) if x is not None) for step in decoding.steps()]
     tokens = [transcript.tokens for transcript in decoding.transcripts]
     del decoding
@@ -199,12 +205,12 @@ def verified(lab: Lab, drafter: str, options: dict[str, Any]) -> tuple[list[list
 
 
 @pytest.mark.parametrize("drafter", ["draft", "ngram", "plain"])
-def test_a_verification_is_one_graph(pair: Lab, drafter: str) -> None:
+def test_a_verification_is_one_graph(pair: DecodingEngine, drafter: str) -> None:
     target, recorder = recorded(pair.target)
-    lab = Lab(target, pair.draft, pair.tokenizer)
+    engine = DecodingEngine(target, pair.draft, pair.tokenizer)
     rules = RULES if drafter == "draft" else NO_RULES
     for options in rules:
-        one, two = verified(lab, drafter, options), verified(pair, drafter, options)
+        one, two = verified(engine, drafter, options), verified(pair, drafter, options)
         assert one[0] == two[0]
         torch.testing.assert_close(one[1], two[1], rtol=1e-4, atol=1e-7)
     assert target.graph_state == "on"
@@ -212,7 +218,7 @@ def test_a_verification_is_one_graph(pair: Lab, drafter: str) -> None:
     assert recorder.replayed > 1.3 * forwards  # forwards and verifications, each shape but for its first use
 
 
-def test_if_a_loop_cannot_be_recorded_its_forwards_still_are(pair: Lab) -> None:
+def test_if_a_loop_cannot_be_recorded_its_forwards_still_are(pair: DecodingEngine) -> None:
     assert pair.draft is not None
     recorder = Recorder()
 
@@ -225,17 +231,17 @@ def test_if_a_loop_cannot_be_recorded_its_forwards_still_are(pair: Lab) -> None:
 
     draft = probed(pair.draft.network, "draft")
     draft.record_graphs(of_one_forward)
-    lab = Lab(pair.target, draft, pair.tokenizer)
-    assert_same(written(lab, OPTIONS[0], [[5, 6, 7]]), written(pair, OPTIONS[0], [[5, 6, 7]]))
+    engine = DecodingEngine(pair.target, draft, pair.tokenizer)
+    assert_same(written(engine, OPTIONS[0], [[5, 6, 7]]), written(pair, OPTIONS[0], [[5, 6, 7]]))
     assert draft.graph_state == "on, single forwards only: it cannot be recorded (a read in between)"
     assert recorder.replayed > 10
 
 
-def test_graphs_with_and_without_features_are_distinct(pair: Lab) -> None:
+def test_graphs_with_and_without_features_are_distinct(pair: DecodingEngine) -> None:
     target, recorder = recorded(pair.target)
-    lab = Lab(target, None, pair.tokenizer, pair.heads)
+    engine = DecodingEngine(target, None, pair.tokenizer, pair.heads)
     settings = {"gamma": 2, "max_new_tokens": 12}
-    tokens = [lab.decode(PROMPT, drafter, **settings).token_ids for drafter in ("ngram", "eagle3", "ngram")]
+    tokens = [engine.decode(PROMPT, drafter, **settings).token_ids for drafter in ("ngram", "eagle3", "ngram")]
     assert tokens[0] == tokens[1] == tokens[2]
     assert recorder.recorded >= 2
 
@@ -330,17 +336,17 @@ def test_memory_kept_from_ended_sessions_is_bounded() -> None:
 
 @pytest.mark.parametrize("with_graphs", ["target", "draft", "eagle3"])
 def test_finished_sequences_stay_in_the_batch_if_there_are_graphs(
-    pair: Lab, with_graphs: str, monkeypatch: pytest.MonkeyPatch
+    pair: DecodingEngine, with_graphs: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(session, "COMPACT_AT", 0.0)
     head = deepcopy(pair.heads["eagle3"])
     target, draft = probed(pair.target.network, "target"), probed(pair.draft.network, "draft")
-    lab = Lab(target, draft, pair.tokenizer, {"eagle3": head})
+    engine = DecodingEngine(target, draft, pair.tokenizer, {"eagle3": head})
     models = {"target": target, "draft": draft, "eagle3": head.network}
     drafter = "eagle3" if with_graphs == "eagle3" else "draft"
     for graphs in (False, True):
         if graphs:
             models[with_graphs].record_graphs(Recorder())
         settings = Settings(drafter=drafter, gamma=3, max_new_tokens=9, temperature=1.0)
-        steps = lab.session_of([[5, 6, 7], [8, 9], [4]], settings, (0, 1, 2), ends=False).steps()
+        steps = engine.start_batch([[5, 6, 7], [8, 9], [4]], settings, (0, 1, 2), ends=False).steps()
         assert (min(len(step.rows) for step in steps) == 3) == graphs

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from draftscope import DraftscopeError
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings
 from draftscope.measure.findings import FALSE_ALARM
 from draftscope.measure.joint import chi_square, exact_joint, sampled_joint
@@ -30,11 +30,11 @@ def model_of(name: str, vocabulary: int = 48, seed: int = 1) -> Model:
     return probed(network(CASE[name], seed, vocab_size=vocabulary), name)
 
 
-def lab_of(name: str, vocabulary: int = 48) -> Lab:
+def lab_of(name: str, vocabulary: int = 48) -> DecodingEngine:
     """A hybrid target and a hybrid draft of the same architecture."""
-    lab = Lab(model_of(name, vocabulary), model_of(name, vocabulary, seed=2), letters(vocabulary))
-    lab.eos = frozenset()
-    return lab
+    engine = DecodingEngine(model_of(name, vocabulary), model_of(name, vocabulary, seed=2), letters(vocabulary))
+    engine.eos = frozenset()
+    return engine
 
 
 def chain(model: Model, cache: Any, tokens: list[int]) -> torch.Tensor:
@@ -109,11 +109,11 @@ def test_layers_that_continue_only_row_by_row_are_detected() -> None:
     assert rows == {"Jamba": True, "Qwen3-Next": False, "LFM2": False}
 
 
-def distance(lab: Lab, settings: Settings, samples: int = 100, length: int = 2) -> float:
+def distance(engine: DecodingEngine, settings: Settings, samples: int = 100, length: int = 2) -> float:
     """p-value of the chi-square test; one text at a time."""
-    prompt = lab.encode("abcab", length + 2)
-    expected = exact_joint(lab, prompt, Sampling.of(settings), length)
-    return chi_square(sampled_joint(lab, prompt, settings, length, samples), expected, samples)[2]
+    prompt = engine.encode("abcab", length + 2)
+    expected = exact_joint(engine, prompt, Sampling.of(settings), length)
+    return chi_square(sampled_joint(engine, prompt, settings, length, samples), expected, samples)[2]
 
 
 SETTINGS = {"drafter": "draft", "gamma": 3, "temperature": 1.0, "seed": 5, "top_k": 3}
@@ -124,9 +124,9 @@ def test_output_follows_the_target_distribution(name: str) -> None:
     assert distance(lab_of(name, 5), Settings.of(**SETTINGS)) > FALSE_ALARM
 
 
-def test_a_hybrid_model_can_draft_for_another_target(tiny: Lab) -> None:
-    lab = Lab(tiny.target, model_of("Qwen3-Next", 5), letters(5))
-    assert distance(lab, Settings.of(**SETTINGS)) > FALSE_ALARM
+def test_a_hybrid_model_can_draft_for_another_target(tiny: DecodingEngine) -> None:
+    engine = DecodingEngine(tiny.target, model_of("Qwen3-Next", 5), letters(5))
+    assert distance(engine, Settings.of(**SETTINGS)) > FALSE_ALARM
 
 
 def test_a_state_that_is_not_restored_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,13 +154,13 @@ def test_a_state_saved_too_early_is_caught(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize("name", NAMES)
 def test_each_round_takes_one_forward_and_writes_plains_greedy_tokens(name: str) -> None:
-    lab = lab_of(name)
-    want = lab.decode(PROMPT, "plain", max_new_tokens=24).token_ids
+    engine = lab_of(name)
+    want = engine.decode(PROMPT, "plain", max_new_tokens=24).token_ids
     for drafter in ("draft", "ngram", "bandit"):
         ran: list[int] = []
-        handle = lab.target.network.register_forward_hook(lambda *_, ran=ran: ran.append(1))
-        with lab.target.counter.widths() as widths:
-            run = lab.decode(PROMPT, drafter, gamma=3, max_new_tokens=24, arms=("draft:2", "ngram:3"))
+        handle = engine.target.network.register_forward_hook(lambda *_, ran=ran: ran.append(1))
+        with engine.target.counter.widths() as widths:
+            run = engine.decode(PROMPT, drafter, gamma=3, max_new_tokens=24, arms=("draft:2", "ngram:3"))
         handle.remove()
         assert run.token_ids == want
         assert widths[1:] == [event.width for event in run.round_events]
@@ -168,8 +168,8 @@ def test_each_round_takes_one_forward_and_writes_plains_greedy_tokens(name: str)
 
 
 def test_the_target_as_its_own_draft_is_always_accepted() -> None:
-    lab = lab_of("Qwen3-Next", 5)
-    twin = Lab(lab.target, lab.target, lab.tokenizer)
+    engine = lab_of("Qwen3-Next", 5)
+    twin = DecodingEngine(engine.target, engine.target, engine.tokenizer)
     twin.eos = frozenset()
     run = twin.decode("abcab", "draft", gamma=3, temperature=1.0, max_new_tokens=40)
     whole = [event for event in run.round_events if event.depth == 3]
@@ -177,28 +177,28 @@ def test_the_target_as_its_own_draft_is_always_accepted() -> None:
 
 
 def test_an_end_inside_a_round_and_a_cancelled_run_leave_no_state() -> None:
-    lab = lab_of("LFM2")
-    want = lab.decode(PROMPT, "plain", max_new_tokens=16).token_ids
-    ends = Lab(lab.target, lab.draft, lab.tokenizer)
+    engine = lab_of("LFM2")
+    want = engine.decode(PROMPT, "plain", max_new_tokens=16).token_ids
+    ends = DecodingEngine(engine.target, engine.draft, engine.tokenizer)
     ends.eos = frozenset({want[6]})
     assert ends.decode(PROMPT, "draft", max_new_tokens=16).token_ids == want[: want.index(want[6]) + 1]
-    next(lab.session(PROMPT, Settings.of(drafter="draft"), record=False).steps())
-    assert lab.decode(PROMPT, "draft", max_new_tokens=16).token_ids == want
+    next(engine.start(PROMPT, Settings.of(drafter="draft"), record=False).steps())
+    assert engine.decode(PROMPT, "draft", max_new_tokens=16).token_ids == want
 
 
 def test_unsupported_uses_are_refused_with_a_reason() -> None:
-    lab = lab_of("Qwen3-Next")
-    assert not lab.target.trees
+    engine = lab_of("Qwen3-Next")
+    assert not engine.target.trees
     for drafter, sentence in {"topk-tree": "Instead of 'topk-tree' choose", "early-exit": "keep a state"}.items():
         with pytest.raises(DraftscopeError, match=sentence):
-            lab.decode(PROMPT, drafter)
+            engine.decode(PROMPT, drafter)
     with pytest.raises(DraftscopeError, match="has to discard tokens that its models have read"):
-        lab.decode(PROMPT, "cascade")
+        engine.decode(PROMPT, "cascade")
     with pytest.raises(DraftscopeError, match="keeps a state, so it cannot have ballast"):
-        lab.target.add_ballast(SHAPES["1b"])
-    assert "keeps a state in some layers, so it supports only chains" in lab.target.limits
-    cache = lab.target.cache(2, 16)
-    lab.target.forward(cache, torch.tensor([[2, 3], [4, 5]]), torch.arange(2).expand(2, -1))
+        engine.target.add_ballast(SHAPES["1b"])
+    assert "keeps a state in some layers, so it supports only chains" in engine.target.limits
+    cache = engine.target.cache(2, 16)
+    engine.target.forward(cache, torch.tensor([[2, 3], [4, 5]]), torch.arange(2).expand(2, -1))
     with pytest.raises(ValueError, match="states of 2 sequences cannot keep"):
         cache.keep_first(torch.tensor([1, 2]), 2)
 

@@ -290,8 +290,8 @@ def test_a_draft_model_comes_with_a_known_target_too(
         bare.tokenizer.save_pretrained(shipped)
     assert (draft_for(alone), usual_drafter(alone)) == (shipped, "draft")
     assert draft_for(LoadSettings(target="standin", heads=("eagle3:folder",))) is None
-    with load(target="standin", dtype="float32") as lab:
-        assert lab.draft is not None and lab.draft.name == "small"
+    with load(target="standin", dtype="float32") as engine:
+        assert engine.draft is not None and engine.draft.name == "small"
 
 
 def test_heads_that_come_with_a_known_target_are_loaded_with_it(
@@ -304,5 +304,5 @@ def test_heads_that_come_with_a_known_target_are_loaded_with_it(
     save_head(Mtp(MtpConfig(shape), shared), tmp_path / "models" / "own", "standin")
     monkeypatch.setattr(table, "assets", lambda: tmp_path)
     monkeypatch.setattr(table, "KNOWN", (replace(standin, heads=("mtp:own",)),))
-    with load(target="standin", dtype="float32") as lab:
-        assert list(lab.heads) == ["mtp"] and not bare.heads
+    with load(target="standin", dtype="float32") as engine:
+        assert list(engine.heads) == ["mtp"] and not bare.heads

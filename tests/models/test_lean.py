@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import CONFIG_MAPPING, AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.models.forward import linear
 from draftscope.models.forward.lean import LeanLlama, covers
 from draftscope.models.forward.linear import product
@@ -126,7 +126,7 @@ def test_without_the_kernel_plain_matmuls_are_used(monkeypatch: pytest.MonkeyPat
     assert product(weight, packed=True)(x).equal(torch.nn.functional.linear(x, weight))
 
 
-def test_weights_are_shared_with_the_transformers_model(pair: Lab) -> None:
+def test_weights_are_shared_with_the_transformers_model(pair: DecodingEngine) -> None:
     network = random_llama(3, 258)
     before = {name: weight.clone() for name, weight in network.state_dict().items()}
     LeanLlama(network)

@@ -13,7 +13,7 @@ import pytest
 import torch
 from transformers import CONFIG_MAPPING, AutoModelForCausalLM
 
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.models import model as modeling
 from draftscope.models.forward.lean import LeanLlama
 from draftscope.models.forward.native import NativeDecoder
@@ -247,7 +247,7 @@ def test_what_the_program_does_not_compute_is_left_to_the_modules(shape: str, mo
 
 def test_a_trace_says_that_the_forward_is_compiled() -> None:
     for network, compiled in ((llama(), True), (llama().float(), False)):
-        run = Lab(probed(network, "target"), None, letters(75)).decode("abc", "plain", max_new_tokens=2)
+        run = DecodingEngine(probed(network, "target"), None, letters(75)).decode("abc", "plain", max_new_tokens=2)
         assert [model.compiled for model in run.events[0].models] == [compiled]
 
 

@@ -1,5 +1,7 @@
 """What went wrong, or would have, on a card: each test failed before the engine was mended."""
 
+# ruff: noqa: F811 - fixtures are imported, and asked for by name
+
 from __future__ import annotations
 
 from typing import Any
@@ -10,7 +12,7 @@ import torch
 from draftscope import drafters
 from draftscope.base.steps import last
 from draftscope.decode.calibrate import interleaved
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.start import models_of
 from draftscope.drafters.settings import Settings
 from draftscope.models.files import memory
@@ -24,18 +26,20 @@ CHAIN: dict[str, Any] = {"drafter": "draft", "gamma": 3, **SAMPLED, "max_new_tok
 
 
 @pytest.fixture
-def there(card: Card) -> Lab:  # noqa: F811
+def there(card: Card) -> DecodingEngine:
     return small_pair("cuda", graphs=True)
 
 
 @pytest.mark.parametrize("more", [{}, {"drafter": "early-exit"}, {"drafter": "sampled-tree", "shape": (2, 1)}])
-def test_a_prompt_of_one_token_leaves_no_graph_without_a_mask(card: Card, here: Lab, there: Lab, more: Any) -> None:  # noqa: F811
+def test_a_prompt_of_one_token_leaves_no_graph_without_a_mask(
+    card: Card, here: DecodingEngine, there: DecodingEngine, more: Any
+) -> None:
     settings = CHAIN | more
     for prompts in ([[7]], PROMPTS[:1]):
         assert written(there, settings, prompts, card).tokens == written(here, settings, prompts).tokens
 
 
-def test_a_second_card_records_its_graphs_on_itself(card: Card, here: Lab) -> None:  # noqa: F811
+def test_a_second_card_records_its_graphs_on_itself(card: Card, here: DecodingEngine) -> None:
     second = small_pair("cuda:1", graphs=True)
     found = written(second, CHAIN, PROMPTS[:1], card)
     assert found.tokens == written(here, CHAIN, PROMPTS[:1]).tokens
@@ -43,7 +47,7 @@ def test_a_second_card_records_its_graphs_on_itself(card: Card, here: Lab) -> No
     assert torch.cuda.current_device() == 0
 
 
-def test_ssd_records_nothing_beside_the_target(card: Card, here: Lab, there: Lab) -> None:  # noqa: F811
+def test_ssd_records_nothing_beside_the_target(card: Card, here: DecodingEngine, there: DecodingEngine) -> None:
     settings = CHAIN | {"drafter": "ssd"}
     found = written(there, settings, PROMPTS[:1], card, sessions=3)
     assert found.tokens == written(here, settings, PROMPTS[:1], sessions=3).tokens
@@ -51,7 +55,9 @@ def test_ssd_records_nothing_beside_the_target(card: Card, here: Lab, there: Lab
     assert found.counts["capture"] == 0 and found.counts["replay"] > 5
 
 
-def test_memory_that_held_nan_is_cleared_for_the_next_text(card: Card, here: Lab, there: Lab) -> None:  # noqa: F811
+def test_memory_that_held_nan_is_cleared_for_the_next_text(
+    card: Card, here: DecodingEngine, there: DecodingEngine
+) -> None:
     for turn in range(2):
         assert written(there, CHAIN, PROMPTS, card).tokens == written(here, CHAIN, PROMPTS).tokens, turn
         for model in there.models:
@@ -62,19 +68,19 @@ def test_memory_that_held_nan_is_cleared_for_the_next_text(card: Card, here: Lab
 
 
 @pytest.mark.parametrize("drafter", ["medusa", "block", "dspark", "eagle-tree", "eagle3-tree", "mtp-tree"])
-def test_a_head_that_runs_no_loop_says_nothing_of_graphs(there: Lab, drafter: str) -> None:
+def test_a_head_that_runs_no_loop_says_nothing_of_graphs(there: DecodingEngine, drafter: str) -> None:
     assert models_of(there, drafters.find(drafter))[-1].graphs == ""
     assert models_of(there, drafters.find("eagle3"))[-1].graphs == "on"
 
 
 @pytest.mark.parametrize(("drafter", "able"), [("eagle3-tree", True), ("eagle3", False)])
-def test_only_a_head_that_runs_a_loop_keeps_ended_texts(there: Lab, drafter: str, able: bool) -> None:
-    session = there.session_of(PROMPTS, Settings.of(drafter=drafter, max_new_tokens=4), (0, 1, 2))
+def test_only_a_head_that_runs_a_loop_keeps_ended_texts(there: DecodingEngine, drafter: str, able: bool) -> None:
+    session = there.start_batch(PROMPTS, Settings.of(drafter=drafter, max_new_tokens=4), (0, 1, 2))
     next(session.steps())
     assert session.drafter.select_rows([0, 2]) == able
 
 
-def test_a_failed_capture_leaves_the_current_stream(card: Card) -> None:  # noqa: F811
+def test_a_failed_capture_leaves_the_current_stream(card: Card) -> None:
     before, x = torch.cuda.current_stream(), torch.ones(3, device="cuda")
     record = OnCuda(x.device)
     with pytest.raises(RuntimeError, match="previous error during capture"):
@@ -85,7 +91,7 @@ def test_a_failed_capture_leaves_the_current_stream(card: Card) -> None:  # noqa
     assert found.tolist() == [2.0, 2.0, 2.0]
 
 
-def test_memory_that_torch_keeps_is_free(card: Card, there: Lab, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+def test_memory_that_torch_keeps_is_free(card: Card, there: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     card.memory, card.reserved, card.allocated = (10, 100), 50, 20
     assert memory.free_bytes(there.target.device) == 40
     monkeypatch.setattr(memory, "LEAST_CHECKED", 0)
@@ -97,7 +103,9 @@ def test_memory_that_torch_keeps_is_free(card: Card, there: Lab, monkeypatch: py
     assert cache.table.capacity == 512 and there.target.graphs.kept(1, 200) is None
 
 
-def test_kept_memory_is_given_up_when_it_runs_out(card: Card, there: Lab, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+def test_kept_memory_is_given_up_when_it_runs_out(
+    card: Card, there: DecodingEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     target: Model = there.target
     target.cache(1, 300)
     assert target.graphs is not None and target.graphs.kept(1, 300) is not None
@@ -109,18 +117,18 @@ def test_kept_memory_is_given_up_when_it_runs_out(card: Card, there: Lab, monkey
 
 
 @pytest.mark.parametrize("drafter", ["draft", "eagle3-tree", "medusa-tree"])
-def test_times_of_launches_are_not_shown_as_times_of_forwards(card: Card, drafter: str) -> None:  # noqa: F811
+def test_times_of_launches_are_not_shown_as_times_of_forwards(card: Card, drafter: str) -> None:
     eager = small_pair("cuda")
-    session = eager.session_of(PROMPTS[:1], Settings.of(drafter=drafter, max_new_tokens=4), (0,))
+    session = eager.start_batch(PROMPTS[:1], Settings.of(drafter=drafter, max_new_tokens=4), (0,))
     assert {step.tree.forward_ms for step in session.steps()} == {()}
 
 
-def test_a_measurement_waits_for_the_card_that_is_measured(card: Card) -> None:  # noqa: F811
+def test_a_measurement_waits_for_the_card_that_is_measured(card: Card) -> None:
     x = torch.ones((4, 4), device="cuda:1")
     last(interleaved([lambda: x @ x], x.device, 1))
     assert torch.cuda.current_stream(1).query()
 
 
-def test_the_first_layers_find_their_graphs_warm(card: Card, there: Lab) -> None:  # noqa: F811
+def test_the_first_layers_find_their_graphs_warm(card: Card, there: DecodingEngine) -> None:
     settings = CHAIN | {"drafter": "early-exit", "exit_layer": 1}
     assert written(there, settings, PROMPTS[:1], card, sessions=3).counts["capture"] == 0

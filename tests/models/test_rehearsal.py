@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from draftscope.decode import session
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.models.forward import graphs
 from draftscope.verify.uniforms import Streams
 from tests.decode.test_loop import DRAFTERS
@@ -41,12 +41,12 @@ def card() -> Iterator[Card]:
 
 
 @pytest.fixture(scope="module")
-def here() -> Lab:
+def here() -> DecodingEngine:
     """The same models on the CPU."""
     return small_pair()
 
 
-def rehearse(card: Card, here: Lab, prompts: list[list[int]], settings: dict[str, Any]) -> None:
+def rehearse(card: Card, here: DecodingEngine, prompts: list[list[int]], settings: dict[str, Any]) -> None:
     """Both sessions write the CPU's tokens, graphs stay on, and nothing is wrong."""
     there = small_pair("cuda", graphs=True)
     found, wanted = written(there, settings, prompts, card), written(here, settings, prompts)
@@ -56,7 +56,7 @@ def rehearse(card: Card, here: Lab, prompts: list[list[int]], settings: dict[str
 
 
 @pytest.mark.parametrize("drafter", SHORT)
-def test_a_card_writes_what_the_cpu_writes(card: Card, here: Lab, drafter: str) -> None:
+def test_a_card_writes_what_the_cpu_writes(card: Card, here: DecodingEngine, drafter: str) -> None:
     """Greedy and one text for every other drafter, sampled and three texts for those between."""
     greedy = SHORT.index(drafter) % 2 == 0
     settings = {"drafter": drafter, **DRAFTERS[drafter], **(GREEDY if greedy else SAMPLED)}
@@ -68,7 +68,9 @@ def test_a_card_writes_what_the_cpu_writes(card: Card, here: Lab, drafter: str) 
 @pytest.mark.parametrize("drafter", DRAFTERS)
 @pytest.mark.parametrize("sampling", [GREEDY, SAMPLED], ids=["greedy", "sampled"])
 @pytest.mark.parametrize("batch", [1, 3])
-def test_every_drafter_on_a_card(card: Card, here: Lab, drafter: str, sampling: dict[str, Any], batch: int) -> None:
+def test_every_drafter_on_a_card(
+    card: Card, here: DecodingEngine, drafter: str, sampling: dict[str, Any], batch: int
+) -> None:
     settings = {"drafter": drafter, **DRAFTERS[drafter], **sampling, "max_new_tokens": 20, "seed": 3}
     rehearse(card, here, PROMPTS[:batch], settings)
 
@@ -142,7 +144,7 @@ def ssd_does_not_wait(patch: pytest.MonkeyPatch) -> None:
 )
 def test_a_mutant_is_noticed(
     card: Card,
-    here: Lab,
+    here: DecodingEngine,
     monkeypatch: pytest.MonkeyPatch,
     mutate: Callable[[pytest.MonkeyPatch], None],
     drafter: str,

@@ -14,7 +14,7 @@ import torch
 import draftscope
 from draftscope import DraftscopeError
 from draftscope.base.load_settings import LoadSettings
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.load import choose_threads
 from draftscope.models.loading import devices
 from draftscope.models.loading.devices import pick_dtype
@@ -57,7 +57,7 @@ def test_the_fastest_number_of_threads_is_chosen(
     assert torch.get_num_threads() == best
 
 
-def test_threads_are_timed_on_the_target(pair: Lab) -> None:
+def test_threads_are_timed_on_the_target(pair: DecodingEngine) -> None:
     with pair.target.counter.widths() as widths:
         assert choose_threads(pair.target, 1) == torch.get_num_threads() == 1
     assert set(widths) == {5}
@@ -117,13 +117,13 @@ def two_threads() -> Iterator[None]:
 
 @pytest.mark.usefixtures("two_threads")
 def test_a_closed_lab_gives_the_process_its_threads_back(pair_folders: tuple[Path, Path]) -> None:
-    with draftscope.load(*pair_folders, dtype="float32", threads=1) as lab:
+    with draftscope.load(*pair_folders, dtype="float32", threads=1) as engine:
         assert torch.get_num_threads() == 1
     assert torch.get_num_threads() == 2
     torch.set_num_threads(3)
-    lab.close()
+    engine.close()
     assert torch.get_num_threads() == 3  # given back once
-    assert lab.decode("ab", max_new_tokens=2).token_ids
+    assert engine.decode("ab", max_new_tokens=2).token_ids
 
 
 @pytest.mark.usefixtures("two_threads")

@@ -13,7 +13,7 @@ import torch
 from tokenizers import Tokenizer
 
 from draftscope import DraftscopeError
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.models.files.bounded import BOUNDED, RefusedError
 from draftscope.models.loading.checkpoints import CheckpointOptions, find, load_tokenizer
 from tests.conftest import byte_tokenizer, random_llama
@@ -68,13 +68,13 @@ def test_a_damaged_tokenizer_is_refused_and_the_next_one_loads(
     assert load_tokenizer(place)("abc")["input_ids"] == byte_tokenizer()("abc")["input_ids"]
 
 
-def test_a_panic_on_a_text_that_was_not_tried_is_a_sentence(pair: Lab) -> None:
+def test_a_panic_on_a_text_that_was_not_tried_is_a_sentence(pair: DecodingEngine) -> None:
     tokenizer = byte_tokenizer()
     broken = json.loads(tokenizer.backend_tokenizer.to_str())
     broken["normalizer"] = NORMALIZERS["a table without entries"][0]
     tokenizer._tokenizer = Tokenizer.from_str(json.dumps(broken))
     with pytest.raises(DraftscopeError, match="The tokenizer of 'byte-target' cannot be used \\(index out of bounds"):
-        Lab(pair.target, None, tokenizer).encode("abc")
+        DecodingEngine(pair.target, None, tokenizer).encode("abc")
 
 
 def test_the_trial_reads_what_it_is_given(folder: Path) -> None:

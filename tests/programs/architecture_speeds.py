@@ -58,9 +58,9 @@ class Measured:
 def measured(kind: str, folder: Path, repeats: int) -> Measured:
     """Writes a random model to `folder`, loads it twice, and times both."""
     written(kind, folder)
-    with load(str(folder)) as lab:
-        network = AutoModelForCausalLM.from_pretrained(folder, dtype=lab.target.dtype).eval()
-        prompt = torch.tensor([lab.encode(PROMPT)])
+    with load(str(folder)) as engine:
+        network = AutoModelForCausalLM.from_pretrained(folder, dtype=engine.target.dtype).eval()
+        prompt = torch.tensor([engine.encode(PROMPT)])
         config = GenerationConfig(max_new_tokens=TOKENS, do_sample=False, eos_token_id=-1, pad_token_id=0)
 
         def generate() -> list[int]:
@@ -68,7 +68,7 @@ def measured(kind: str, folder: Path, repeats: int) -> Measured:
             return list(found[0, prompt.shape[1] :].tolist())
 
         def plain() -> list[int]:
-            return lab.decode(PROMPT, "plain", record=False, max_new_tokens=TOKENS, temperature=0.0).token_ids
+            return engine.decode(PROMPT, "plain", record=False, max_new_tokens=TOKENS, temperature=0.0).token_ids
 
         ways = {"plain": plain, "generate": generate}
         texts = {name: way() for name, way in ways.items()}  # warm-up
@@ -77,7 +77,7 @@ def measured(kind: str, folder: Path, repeats: int) -> Measured:
         equal = next((at for at, (a, b) in enumerate(both) if a != b), min(map(len, texts.values())))
         ours, theirs = (median(each[name] for each in speeds) for name in ways)
         ratios = tuple(each["plain"] / each["generate"] for each in speeds)
-        return Measured(kind, type(lab.target.run).__name__, ours, theirs, ratios, equal)
+        return Measured(kind, type(engine.target.run).__name__, ours, theirs, ratios, equal)
 
 
 def written(kind: str, folder: Path) -> None:

@@ -33,12 +33,12 @@ def record(
     """Record the run that the page opens with."""
     chosen = controls.defaults() | opening.settings(chat=known(target) is not None) | {"max_new_tokens": tokens}
     prompt = chosen["prompt"]
-    lab = load(target, draft)
+    engine = load(target, draft)
     lanes = {name: Settings.of(**values) for name, values in controls.lanes(chosen, None)}
-    runs = [lab.session(prompt, settings, run="first", lane=lane) for lane, settings in lanes.items()]
+    runs = [engine.start(prompt, settings, run="first", lane=lane) for lane, settings in lanes.items()]
     events = list(race(runs))
-    events += said(solo_runs(lab, prompt, lanes, "first", repeats=3))
-    events += said(verify_costs(lab, lanes, "first"))
+    events += said(solo_runs(engine, prompt, lanes, "first", repeats=3))
+    events += said(verify_costs(engine, lanes, "first"))
     files.write(out, events)
     print(f"{out}: {len(events)} events, {out.stat().st_size / 1024:.0f} KiB")
 

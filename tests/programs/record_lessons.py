@@ -21,7 +21,7 @@ import typer
 from draftscope import load
 from draftscope.base.assets import assets
 from draftscope.base.errors import DraftscopeError
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.race import race
 from draftscope.drafters.settings import Settings
 from draftscope.measure.bench.plan import BenchPlan
@@ -179,31 +179,35 @@ SWEPT = {  # name of a run -> the sweep over batch sizes that its lesson shows
 }  # fmt: skip
 
 
-def record(lab: Lab, name: str, recorded: Recorded, prompts: Mapping[str, Sequence[str]]) -> list[AnyEvent]:
+def record(
+    engine: DecodingEngine, name: str, recorded: Recorded, prompts: Mapping[str, Sequence[str]]
+) -> list[AnyEvent]:
     """The run of the first seed in which what the lesson needs happens; `prompts` by kind of text."""
     for seed in range(SEEDS):
         common = {**recorded.common, "seed": seed}
-        events = _race(lab, name, prompts[recorded.kind][recorded.which], recorded.lanes, common)
+        events = _race(engine, name, prompts[recorded.kind][recorded.which], recorded.lanes, common)
         last = list(recorded.lanes)[-1]
         if recorded.tells([event for event in events if isinstance(event, Round) and event.lane == last]):
             if recorded.beside:
                 beside = {f"{lane}, {recorded.beside}": settings for lane, settings in recorded.lanes.items()}
-                events += _race(lab, name, prompts[recorded.beside][recorded.which], beside, common)
+                events += _race(engine, name, prompts[recorded.beside][recorded.which], beside, common)
             return events
     raise DraftscopeError(f"lesson '{name}': none of {SEEDS} seeds shows what it needs; change its settings.")
 
 
-def record_as_large(lab: Lab, name: str, recorded: Recorded, prompts: Mapping[str, Sequence[str]]) -> list[AnyEvent]:
-    """The race of the lanes `as_large` on the lesson's prompt; `lab` is the same pair with ballast."""
+def record_as_large(
+    engine: DecodingEngine, name: str, recorded: Recorded, prompts: Mapping[str, Sequence[str]]
+) -> list[AnyEvent]:
+    """The race of the lanes `as_large` on the lesson's prompt; `engine` is the same pair with ballast."""
     lanes = {f"{lane}, {BALLAST}": recorded.lanes[lane] for lane in recorded.as_large}
-    return _race(lab, name, prompts[recorded.kind][recorded.which], lanes, recorded.common)
+    return _race(engine, name, prompts[recorded.kind][recorded.which], lanes, recorded.common)
 
 
 def _race(
-    lab: Lab, name: str, prompt: str, lanes: Mapping[str, Mapping[str, Any]], common: Mapping[str, Any]
+    engine: DecodingEngine, name: str, prompt: str, lanes: Mapping[str, Mapping[str, Any]], common: Mapping[str, Any]
 ) -> list[AnyEvent]:
     settings = {lane: Settings.of(**{**common, **own}) for lane, own in lanes.items()}
-    return list(race([lab.session(prompt, each, run=name, lane=lane) for lane, each in settings.items()]))
+    return list(race([engine.start(prompt, each, run=name, lane=lane) for lane, each in settings.items()]))
 
 
 def main(
@@ -218,22 +222,22 @@ def main(
     for pair in dict.fromkeys(recorded.on for recorded in RECORDED.values()):
         own = {name: recorded for name, recorded in RECORDED.items() if recorded.on == pair}
         prompts = presets(chat=known(target or pair) is not None)
-        with load(target or pair, draft, heads=head or []) as lab:
-            found |= {name: record(lab, name, recorded, prompts) for name, recorded in own.items()}
+        with load(target or pair, draft, heads=head or []) as engine:
+            found |= {name: record(engine, name, recorded, prompts) for name, recorded in own.items()}
             for name in SWEPT.keys() & own.keys():
-                runs = record_sweep.measure(lab, SWEPT[name], prompts[own[name].kind])
+                runs = record_sweep.measure(engine, SWEPT[name], prompts[own[name].kind])
                 record_sweep.write(out / f"{name}{lessons.SWEEP}", runs)
                 print(f"{name}: {len(runs)} whole runs of a sweep", flush=True)
         large = {name: recorded for name, recorded in own.items() if recorded.as_large}
         if large:
-            with load(target or pair, draft, ballast=BALLAST) as lab:
+            with load(target or pair, draft, ballast=BALLAST) as engine:
                 for name, recorded in large.items():
-                    found[name] += record_as_large(lab, name, recorded, prompts)
-    with load(target, draft, heads=head or []) as lab:
+                    found[name] += record_as_large(engine, name, recorded, prompts)
+    with load(target, draft, heads=head or []) as engine:
         for name, recorded in RECORDED.items():
             if recorded.elsewhere is not None:
                 prompt, lanes = presets()[recorded.elsewhere.kind][0], recorded.elsewhere.lanes
-                found[name] += _race(lab, name, prompt, lanes, recorded.common)
+                found[name] += _race(engine, name, prompt, lanes, recorded.common)
     for name, events in found.items():
         path = out / f"{name}.jsonl.gz"
         files.write(path, events)

@@ -18,7 +18,7 @@ import typer
 
 from draftscope import load
 from draftscope.base.assets import assets
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.prompt import read_prompt
 from draftscope.models.loading.chat import Chat
 from draftscope.servers import lanes as entries
@@ -45,22 +45,24 @@ TOKENS, REPEATS = 48, 3
 PLAN = Plan()
 
 
-def record(lab: Lab, lanes: Sequence[Lane], plan: Plan = PLAN) -> tuple[list[AnyEvent], list[AuditTold]]:
+def record(engine: DecodingEngine, lanes: Sequence[Lane], plan: Plan = PLAN) -> tuple[list[AnyEvent], list[AuditTold]]:
     """The race at temperature 1, and the last event of each server's audit."""
-    prompt = entries.prompts(presets()[KIND][:1], lanes, lab, True, TOKENS)[0]
+    prompt = entries.prompts(presets()[KIND][:1], lanes, engine, True, TOKENS)[0]
     asked = Race([prompt], Request(prompt.ids, TOKENS, temperature=1.0), REPEATS, loopback_jitter())
-    events = list(traced(Traced(NAME, lanes, {}, asked, lab, lab.draft)))
-    return events, [_audited(lab, lane, plan) for lane in lanes]
+    events = list(traced(Traced(NAME, lanes, {}, asked, engine, engine.draft)))
+    return events, [_audited(engine, lane, plan) for lane in lanes]
 
 
-def _audited(lab: Lab, lane: Lane, plan: Plan) -> AuditTold:
+def _audited(engine: DecodingEngine, lane: Lane, plan: Plan) -> AuditTold:
     about = lane.server.identity
-    ids = [tuple(read_prompt(lab, text, max(plan.tokens, GREEDY_TOKENS), Chat(raw=True))[1]) for text in AUDIT_PROMPTS]
+    ids = [
+        tuple(read_prompt(engine, text, max(plan.tokens, GREEDY_TOKENS), Chat(raw=True))[1]) for text in AUDIT_PROMPTS
+    ]
 
     def run(watch: Watch) -> Report:
-        return audit(lane.server, about.kind, lab, AUDIT_PROMPTS, ids, plan, None, watch, about.sentence)
+        return audit(lane.server, about.kind, engine, AUDIT_PROMPTS, ids, plan, None, watch, about.sentence)
 
-    start = told.first(lane.name, " ".join(filter(None, (about.kind, about.version))), lab.target.name, plan)
+    start = told.first(lane.name, " ".join(filter(None, (about.kind, about.version))), engine.target.name, plan)
     *_, last = told.told(start, run, lambda: False)
     return last
 
@@ -73,9 +75,9 @@ def main(
 ) -> None:
     """Record the race and the audits of the lesson about servers."""
     with ExitStack() as opened:
-        lab = opened.enter_context(load(target, draft))
+        engine = opened.enter_context(load(target, draft))
         lanes, _ = entries.connect(entries.chosen(server), {}, Limits(), opened.enter_context)
-        events, audits = record(lab, lanes)
+        events, audits = record(engine, lanes)
     files.write(out / f"{NAME}{lessons.SUFFIX}", events)
     lines = "".join(f"{each.model_dump_json()}\n" for each in audits)
     (out / f"{NAME}{lessons.AUDITS}").write_text(lines, encoding="utf-8")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.prompts import Prompt
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.measure.bench.cases import cases
 from draftscope.measure.bench.plan import BenchPlan
 from draftscope.measure.bench.report import machine
@@ -35,15 +35,15 @@ class Swept(Record):
     machine: dict[str, str | int]
 
 
-def measure(lab: Lab, plan: BenchPlan, prompts: Sequence[str]) -> list[Swept]:
+def measure(engine: DecodingEngine, plan: BenchPlan, prompts: Sequence[str]) -> list[Swept]:
     """Every run of the plan on these prompts. `DraftscopeError` where one of its systems could not run."""
-    systems, unable = own(lab, plan)
-    todo, pending_features = cases(lab, plan, {"text": [Prompt("text", prompt) for prompt in prompts[:1]]})
+    systems, unable = own(engine, plan)
+    todo, pending_features = cases(engine, plan, {"text": [Prompt("text", prompt) for prompt in prompts[:1]]})
     bench = Bench(plan, systems, todo)
     runs = bench.runs()
     if missing := [*unable, *pending_features, *bench.notes]:
         raise DraftscopeError(f"The sweep is incomplete: {' '.join(missing)}")
-    about = machine(lab)
+    about = machine(engine)
     found = []
     for run in runs:
         assert run.rounds is not None  # all are our own

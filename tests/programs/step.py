@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from draftscope.base import markdown
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.load import load
 from draftscope.drafters.settings import Settings
 from draftscope.models.forward import native
@@ -78,10 +78,10 @@ def _timed_program() -> Iterator[list[float]]:
         yield spent
 
 
-def steps(lab: Lab, temperature: float, seed: int) -> Parts:
+def steps(engine: DecodingEngine, temperature: float, seed: int) -> Parts:
     """Medians over the steps of a run."""
     settings = Settings.of(drafter="plain", temperature=temperature, seed=seed, max_new_tokens=TOKENS)
-    session = lab.session_of([lab.encode(PROMPT, TOKENS)], settings, (0,), ends=False)
+    session = engine.start_batch([engine.encode(PROMPT, TOKENS)], settings, (0,), ends=False)
     session.prefill()
     found: dict[str, list[float]] = {}
     with _timed_program() as program:
@@ -97,16 +97,16 @@ def steps(lab: Lab, temperature: float, seed: int) -> Parts:
     return {name: median(each) for name, each in found.items()}
 
 
-def measured(lab: Lab, runs: int = RUNS) -> dict[str, Parts]:
+def measured(engine: DecodingEngine, runs: int = RUNS) -> dict[str, Parts]:
     """The parts of a step in the order of a round, by column: T = 0 and T = 1."""
-    assert isinstance(lab.target.run, NativeDecoder)
-    alone = products(lab.target.run.decoder)
+    assert isinstance(engine.target.run, NativeDecoder)
+    alone = products(engine.target.run.decoder)
     columns: dict[str, list[Parts]] = {"T = 0": [], "T = 1": []}
     weights: list[Parts] = []
     for seed in range(runs + 1):  # the first one warms up
         for temperature, column in enumerate(columns.values()):
             weights.append(alone())
-            column.append(steps(lab, float(temperature), seed))
+            column.append(steps(engine, float(temperature), seed))
     each = _medians(weights[2:])
     result = {}
     for name, column in columns.items():
@@ -130,11 +130,11 @@ def table(found: dict[str, Parts]) -> str:
 
 
 def _report(given: argparse.Namespace) -> str:
-    with load(given.target, threads=given.threads) as lab:
-        if not isinstance(lab.target.run, NativeDecoder):
-            raise SystemExit(f"'{lab.target.name}' does not run compiled in bfloat16; choose another target.")
-        title = f"{lab.target.name}, bfloat16, threads: {torch.get_num_threads()}"
-        return f"{title}\n\n{table(measured(lab, given.runs))}"
+    with load(given.target, threads=given.threads) as engine:
+        if not isinstance(engine.target.run, NativeDecoder):
+            raise SystemExit(f"'{engine.target.name}' does not run compiled in bfloat16; choose another target.")
+        title = f"{engine.target.name}, bfloat16, threads: {torch.get_num_threads()}"
+        return f"{title}\n\n{table(measured(engine, given.runs))}"
 
 
 def main() -> None:

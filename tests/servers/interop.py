@@ -28,7 +28,7 @@ from transformers.utils import logging
 import draftscope
 from draftscope.base import markdown
 from draftscope.base.assets import assets
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings
 from draftscope.measure.bench.peers import gguf as peer
 from draftscope.servers.adapter import Counted, Request, Server, ServerError
@@ -91,15 +91,15 @@ def pairs(smollm2: Path | None) -> list[Shared]:
     return found
 
 
-def texts(lab: Lab, chat: bool) -> list[Prompt]:
+def texts(engine: DecodingEngine, chat: bool) -> list[Prompt]:
     """The same prompts for every engine: instructions in the chat template, or their plain text to continue."""
     chosen = prompts.mix(prompts.training_prompts(1), 1)[:PROMPTS]
-    ids = [lab.encode(each.text, TOKENS) if chat else lab.tokenizer.encode(each.text) for each in chosen]
+    ids = [engine.encode(each.text, TOKENS) if chat else engine.tokenizer.encode(each.text) for each in chosen]
     return [Prompt(each.text, tuple(tokens)) for each, tokens in zip(chosen, ids, strict=True)]
 
 
-def by_draftscope(lab: Lab, shared: Shared, asked: Sequence[Prompt]) -> Told:
-    return raced("Draftscope " + version("draftscope"), EngineLane(lab, Settings.of(drafter=shared.method)), asked)
+def by_draftscope(engine: DecodingEngine, shared: Shared, asked: Sequence[Prompt]) -> Told:
+    return raced("Draftscope " + version("draftscope"), EngineLane(engine, Settings.of(drafter=shared.method)), asked)
 
 
 def by_vllm(program: Path, shared: Shared, asked: Sequence[Prompt]) -> Told:
@@ -110,12 +110,12 @@ def by_vllm(program: Path, shared: Shared, asked: Sequence[Prompt]) -> Told:
         return raced(f"vLLM {server.identity.version}", server, asked)
 
 
-def by_llama_cpp(program: Path, lab: Lab, asked: Sequence[Prompt]) -> Told:
+def by_llama_cpp(program: Path, engine: DecodingEngine, asked: Sequence[Prompt]) -> Told:
     """llama.cpp's server with a draft model, on files of the same weights; made-up words, as only ids are read."""
-    assert lab.draft is not None
+    assert engine.draft is not None
     with tempfile.TemporaryDirectory() as folder:
         target, draft = Path(folder) / "target.gguf", Path(folder) / "draft.gguf"
-        for model, path in ((lab.target, target), (lab.draft, draft)):
+        for model, path in ((engine.target, target), (engine.draft, draft)):
             peer.write(gguf, model.network, path, vocabulary=True)
         pair = Pair(str(target), "draft", str(draft), GAMMA, context=512, requests=1)
         command = find_start("llama.cpp").commands(pair, PORT)[1]
@@ -162,10 +162,10 @@ def _ids(answers: Sequence[Answer]) -> tuple[tuple[int, ...], ...]:
 
 
 @torch.inference_mode()
-def by_transformers(lab: Lab, asked: Sequence[Prompt]) -> Told:
+def by_transformers(engine: DecodingEngine, asked: Sequence[Prompt]) -> Told:
     """transformers' assisted generation with a draft of constant length; rounds are the target's forwards."""
-    assert lab.draft is not None
-    network, assistant = lab.target.network, lab.draft.network
+    assert engine.draft is not None
+    network, assistant = engine.target.network, engine.draft.network
     assistant.generation_config = GenerationConfig(
         num_assistant_tokens=GAMMA, num_assistant_tokens_schedule="constant", assistant_confidence_threshold=0.0
     )
@@ -244,15 +244,15 @@ def compared(shared: Shared, vllm: Path | None, llama: Path | None) -> str:
     """One pair in every engine that can run it."""
     heads = [f"eagle3:{shared.drafter}"] if shared.method == "eagle3" else []
     draft = shared.drafter if shared.method == "draft" else None
-    with draftscope.load(shared.target, draft, heads=heads, dtype="bfloat16") as lab:
-        asked = texts(lab, shared.chat)
-        ours = by_draftscope(lab, shared, asked)
+    with draftscope.load(shared.target, draft, heads=heads, dtype="bfloat16") as engine:
+        asked = texts(engine, shared.chat)
+        ours = by_draftscope(engine, shared, asked)
         theirs, notes = [], []
         if draft is not None:
-            theirs.append(by_transformers(lab, asked))
+            theirs.append(by_transformers(engine, asked))
         if draft is not None and llama is not None:
             try:
-                theirs.append(by_llama_cpp(llama, lab, asked))
+                theirs.append(by_llama_cpp(llama, engine, asked))
             except ServerError as error:
                 notes.append(f"llama.cpp: {error}")
     if vllm is not None:

@@ -10,7 +10,7 @@ from threading import Lock
 import pytest
 import torch
 
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.verify.sampling import Sampling
 from draftscope_app.cli.main import main
 from tests.servers.stubs import Habits, stub
@@ -22,7 +22,7 @@ ONE_AT_A_TIME = Lock()
 Write = Callable[[list[int], int, float, int | None], list[int]]
 
 
-def writer(lab: Lab, scale: float = 1.0, greedy_rank: int = 0) -> Write:
+def writer(engine: DecodingEngine, scale: float = 1.0, greedy_rank: int = 0) -> Write:
     """Samples from the target at `scale` times the temperature; greedy takes the best token, or a later one."""
 
     @torch.inference_mode()
@@ -30,7 +30,7 @@ def writer(lab: Lab, scale: float = 1.0, greedy_rank: int = 0) -> Write:
         dice, ids = torch.Generator().manual_seed(seed or 0), list(prompt)
         for _ in range(count):
             with ONE_AT_A_TIME:
-                logits = lab.target.network(input_ids=torch.tensor([ids]), use_cache=False).logits[0, -1]
+                logits = engine.target.network(input_ids=torch.tensor([ids]), use_cache=False).logits[0, -1]
             if temperature:
                 p = Sampling(temperature * scale).distribution(logits)
                 ids.append(int(torch.multinomial(p, 1, generator=dice)))
@@ -48,20 +48,20 @@ def served(write: Write) -> Iterator[str]:
 
 
 @pytest.fixture
-def lab(tiny: Lab, monkeypatch: pytest.MonkeyPatch) -> Lab:
+def engine(tiny: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> DecodingEngine:
     return instead_of_loading(monkeypatch, tiny)
 
 
 @pytest.fixture
-def cli(lab: Lab, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Cli:
+def cli(engine: DecodingEngine, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Cli:
     """`draftscope audit` on two short prompts, unless others are given."""
     prompts = tmp_path / "prompts.txt"
     prompts.write_text("abcab\nedcbaabc\n")
     return command_line(capsys, "audit", "--prompts", prompts)
 
 
-def test_the_same_weights_are_not_flagged(lab: Lab, cli: Cli) -> None:
-    with served(writer(lab)) as url:
+def test_the_same_weights_are_not_flagged(engine: DecodingEngine, cli: Cli) -> None:
+    with served(writer(engine)) as url:
         ran = cli(url, *QUICK, "--json")
     assert ran.code == 0, ran.err
     assert not ran.json["different"] and ran.json["sampled"]["samples"] == 60
@@ -71,23 +71,23 @@ def test_the_same_weights_are_not_flagged(lab: Lab, cli: Cli) -> None:
     assert ran.json["tolerance"] == pytest.approx(5e-4)
 
 
-def test_another_temperature_is_a_difference(lab: Lab, cli: Cli) -> None:
-    with served(writer(lab, scale=2.5)) as url:
+def test_another_temperature_is_a_difference(engine: DecodingEngine, cli: Cli) -> None:
+    with served(writer(engine, scale=2.5)) as url:
         ran = cli(url, *QUICK, "--samples", "400")
     assert ran.code == 1, ran.out + ran.err
     assert ran.out.startswith("Differs from its target") and "greedy is identical" in ran.out
     assert "nats low" in ran.out and "An example: after" in ran.out and "log p - E log p" in ran.out
 
 
-def test_a_wrong_greedy_token_is_a_difference(lab: Lab, cli: Cli) -> None:
-    with served(writer(lab, greedy_rank=1)) as url:
+def test_a_wrong_greedy_token_is_a_difference(engine: DecodingEngine, cli: Cli) -> None:
+    with served(writer(engine, greedy_rank=1)) as url:
         ran = cli(url, *QUICK, "--temperature", "0", "--json")
     assert ran.code == 1 and ran.json["sampled"] is None
     assert "Greedy differs: text 1 parts from plain's at token 1" in ran.json["verdict"]
 
 
-def test_greedy_is_compared_with_another_server(lab: Lab, cli: Cli) -> None:
-    with served(writer(lab)) as right, served(writer(lab, greedy_rank=1)) as wrong:
+def test_greedy_is_compared_with_another_server(engine: DecodingEngine, cli: Cli) -> None:
+    with served(writer(engine)) as right, served(writer(engine, greedy_rank=1)) as wrong:
         same, different = (cli(each, *QUICK, "--temperature", "0", "--plain", right) for each in (right, wrong))
     assert (same.code, different.code) == (0, 1)
 
@@ -114,13 +114,13 @@ def test_without_weights_a_server_is_compared_with_a_plain_one(cli: Cli) -> None
         (("--model", "gpt"), "does not serve"),
     ],
 )
-def test_wrong_arguments_end_with_2(lab: Lab, cli: Cli, arguments: tuple[str, ...], words: str) -> None:
-    with served(writer(lab)) as url:
+def test_wrong_arguments_end_with_2(engine: DecodingEngine, cli: Cli, arguments: tuple[str, ...], words: str) -> None:
+    with served(writer(engine)) as url:
         ran = cli(url, *QUICK, *arguments)
     assert ran.code == 2 and words in ran.err
 
 
-def test_a_server_that_returns_no_token_ids_is_refused_in_a_sentence(lab: Lab, cli: Cli) -> None:
+def test_a_server_that_returns_no_token_ids_is_refused_in_a_sentence(engine: DecodingEngine, cli: Cli) -> None:
     """transformers serve: no flag makes it return them, so none is advised."""
     with stub(Habits(kind="transformers")) as url:
         ran = cli(url, *QUICK)
@@ -140,7 +140,7 @@ def test_options_say_what_an_audit_does_with_them(capsys: pytest.CaptureFixture[
     assert "--stop" in helped("race", capsys)
 
 
-def test_what_is_no_server_or_has_no_target_ends_with_2(lab: Lab, cli: Cli, tmp_path: Path) -> None:
+def test_what_is_no_server_or_has_no_target_ends_with_2(engine: DecodingEngine, cli: Cli, tmp_path: Path) -> None:
     assert cli("http://127.0.0.1:9", *QUICK).code == 2
     with stub(Habits(kind="vllm")) as url:
         ran = cli(url)

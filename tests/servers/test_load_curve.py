@@ -160,9 +160,9 @@ def test_a_page_that_stops_the_calibration_gets_no_points(monkeypatch: pytest.Mo
             yield None
             return COSTS
 
-    lab: Any = Measured()
+    engine: Any = Measured()
     assert last(played_servers._costs(None)) is None
-    assert last(played_servers._costs(lab)) == (COSTS, "draft")
+    assert last(played_servers._costs(engine)) == (COSTS, "draft")
     monkeypatch.setattr(played_servers, "_same_tokenizer", lambda *_: True)
     monkeypatch.setattr(played_servers, "_prompt", lambda *_: PROMPTS[0])
     monkeypatch.setattr("draftscope.servers.latency.loopback_jitter", lambda: 0.0)
@@ -172,5 +172,5 @@ def test_a_page_that_stops_the_calibration_gets_no_points(monkeypatch: pytest.Mo
     job: Any = SimpleNamespace(prompt="a", loads=(1, 2))
     told = []
     with pytest.raises(Cancelled):
-        told += played_servers._loaded(lab, job, [], {}, settings, lambda: True)
+        told += played_servers._loaded(engine, job, [], {}, settings, lambda: True)
     assert [each.concurrency for each in told] == [[1, 2]]  # type: ignore[attr-defined]

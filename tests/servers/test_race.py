@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings
 from draftscope.servers import lanes as entries
 from draftscope.servers.adapter import Counted, Request
@@ -142,7 +142,7 @@ def test_the_loopbacks_jitter_is_measured() -> None:
 # The engine and its weights
 
 
-def test_the_engine_is_a_lane_and_p_of_its_tokens_is_the_targets(pair: Lab) -> None:
+def test_the_engine_is_a_lane_and_p_of_its_tokens_is_the_targets(pair: DecodingEngine) -> None:
     prompt = entries.prompts(["Once upon a time"], [], pair, True, 24)[0]
     plan = Race([prompt], Request((0,), 24), repeats=1)
     lanes = [Lane(name, EngineLane(pair, Settings.of(drafter=name))) for name in ("plain", "draft")]
@@ -161,7 +161,7 @@ def test_the_engine_is_a_lane_and_p_of_its_tokens_is_the_targets(pair: Lab) -> N
     assert torch.allclose(torch.tensor(found.p), expected, atol=2e-2)
 
 
-def test_sampled_text_of_the_target_has_its_expected_log_probability(pair: Lab) -> None:
+def test_sampled_text_of_the_target_has_its_expected_log_probability(pair: DecodingEngine) -> None:
     lane = EngineLane(pair, Settings.of(drafter="draft"))
     prompt = entries.prompts(["Once upon a time"], [], pair, True, 40)[0]
     known = []
@@ -234,7 +234,7 @@ def test_the_command_prints_a_table_and_saves_every_token(capsys: pytest.Capture
 
 
 def test_the_command_races_the_engine_beside_a_server(
-    pair: Lab, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     instead_of_loading(monkeypatch, pair)
     monkeypatch.setattr(options, "usual_gamma", lambda load: 2)

@@ -12,7 +12,7 @@ import pytest
 
 from draftscope import load
 from draftscope.base.assets import assets
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings
 from draftscope.servers import lanes as entries
 from draftscope.servers.adapter import Request
@@ -38,9 +38,9 @@ STOPS = '"num_speculative_tokens_per_batch_size": [[1, 2, 4], [3, 8, 0]], '
 
 
 @pytest.fixture(scope="module")
-def lab() -> Iterator[Lab]:
-    with load(dtype="bfloat16", threads=1) as lab:
-        yield lab
+def engine() -> Iterator[DecodingEngine]:
+    with load(dtype="bfloat16", threads=1) as engine:
+        yield engine
 
 
 @pytest.fixture(scope="module")
@@ -55,12 +55,12 @@ def lanes() -> Iterator[list[Lane]]:
         yield [Lane(name, server) for name, server in zip(("plain", "drafts"), servers, strict=True)]
 
 
-def test_the_engine_and_both_servers_write_the_same_greedy_tokens(lab: Lab, lanes: list[Lane]) -> None:
+def test_the_engine_and_both_servers_write_the_same_greedy_tokens(engine: DecodingEngine, lanes: list[Lane]) -> None:
     """And what the drafting server accepts is counted by it, round by round."""
-    here = entries.engine_lanes(lab, {"draft, here": Settings.of(drafter="draft", gamma=4)}, lambda lane: lane)
+    here = entries.engine_lanes(engine, {"draft, here": Settings.of(drafter="draft", gamma=4)}, lambda lane: lane)
     every = [*lanes, *here]
     assert same_tokenizers(every, None) == {}
-    prompts = entries.prompts(AUDIT_PROMPTS[:2], every, lab, True, 32)
+    prompts = entries.prompts(AUDIT_PROMPTS[:2], every, engine, True, 32)
     plan, standing = Race(prompts, Request((0,), 32), repeats=1), Standing()
     list(race(every, plan, standing))
     rows = summaries(every, plan, standing, {})
@@ -72,17 +72,17 @@ def test_the_engine_and_both_servers_write_the_same_greedy_tokens(lab: Lab, lane
 
 @pytest.mark.parametrize("name", ["plain", "drafts"])
 def test_the_audit_is_red_for_the_version_that_is_wrong_and_green_for_its_plain_server(
-    lab: Lab, lanes: list[Lane], name: str
+    engine: DecodingEngine, lanes: list[Lane], name: str
 ) -> None:
     server = next(lane.server for lane in lanes if lane.name == name)
     plan = Plan(samples=60, seconds=600.0, concurrency=2)
-    ids = [lab.encode(text) for text in AUDIT_PROMPTS]
-    found = audit(server, "vllm", lab, AUDIT_PROMPTS, ids, plan, None)
+    ids = [engine.encode(text) for text in AUDIT_PROMPTS]
+    found = audit(server, "vllm", engine, AUDIT_PROMPTS, ids, plan, None)
     assert found.different == (name == "drafts" and server.identity.version in WRONG_ABOVE_0), found.verdict
 
 
-def test_the_point_from_which_it_stops_drafting_is_found(lab: Lab, lanes: list[Lane]) -> None:
-    prompts = entries.prompts(AUDIT_PROMPTS, lanes, lab, True, 64)
+def test_the_point_from_which_it_stops_drafting_is_found(engine: DecodingEngine, lanes: list[Lane]) -> None:
+    prompts = entries.prompts(AUDIT_PROMPTS, lanes, engine, True, 64)
     plan = LoadPlan(prompts, Request((0,), 64, ignore_eos=True), (1, 2, 4, 8), 5.0)
     found = stops(list(put_under_load(lanes, plan)))
     assert [(each.lane, each.concurrency) for each in found] == [("drafts", 4)]

@@ -11,7 +11,7 @@ import pytest
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.steps import said
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings
 from draftscope.servers.adapter import Chunk, Request
 from draftscope.servers.bursts import Bursts
@@ -140,7 +140,7 @@ def test_a_cancelled_race_ends_all_lanes(starts: Starts) -> None:
     assert [of(told, RunEnd, name)[0].reason for name in ("one", "two")] == ["cancelled", "cancelled"]
 
 
-def test_p_and_q_of_every_token_with_the_models_here(starts: Starts, tiny: Lab) -> None:
+def test_p_and_q_of_every_token_with_the_models_here(starts: Starts, tiny: DecodingEngine) -> None:
     """The stub samples from the target; its rounds are reconstructed with the draft."""
     lane = starts("fast", burst=4, write=writer(tiny))
     plan = Race([PROMPT], replace(REQUEST, temperature=1.0), 2)
@@ -178,11 +178,11 @@ def job(*urls: str, audits: int = 0, **values: object) -> Job:
     return Job("r1", " w1 w2", lanes, servers=urls, repeats=1, audits=audits)
 
 
-def played(lab: Lab, asked: Job, cancelled: Callable[[], bool] = lambda: False) -> list:
-    return list(said(events_of(lab, asked, cancelled, lambda: None)))
+def played(engine: DecodingEngine, asked: Job, cancelled: Callable[[], bool] = lambda: False) -> list:
+    return list(said(events_of(engine, asked, cancelled, lambda: None)))
 
 
-def test_the_engine_races_servers_with_another_tokenizer_without_p(pair: Lab) -> None:
+def test_the_engine_races_servers_with_another_tokenizer_without_p(pair: DecodingEngine) -> None:
     with stub(Habits()) as one, stub(Habits(burst=3)) as two:
         events = played(pair, job(one, two))
     validate(events)
@@ -192,7 +192,7 @@ def test_the_engine_races_servers_with_another_tokenizer_without_p(pair: Lab) ->
         played(pair, job("http://127.0.0.1:9"))
 
 
-def test_the_engine_itself_is_a_lane_beside_a_server(pair: Lab) -> None:
+def test_the_engine_itself_is_a_lane_beside_a_server(pair: DecodingEngine) -> None:
     """It gets the same token ids, seed and temperature, in turns, and its trace says which drafter it is."""
     settings = {"max_new_tokens": 12, "raw": True, "temperature": 0.8, "seed": 3}
     encode = lambda text: pair.tokenizer.encode(text, add_special_tokens=False)  # noqa: E731
@@ -226,7 +226,7 @@ def test_the_engine_itself_is_a_lane_beside_a_server(pair: Lab) -> None:
         assert len(known.p) == len(of(events, RunEnd, lane)[0].token_ids) and known.log_p is not None
 
 
-def test_the_engine_leaves_a_race_of_servers_with_another_tokenizer(pair: Lab) -> None:
+def test_the_engine_leaves_a_race_of_servers_with_another_tokenizer(pair: DecodingEngine) -> None:
     with stub(Habits()) as url:
         lanes = (("server", {"drafter": "plain", "raw": True}), ("draft, here", {"drafter": "draft", "raw": True}))
         events = played(pair, Job("r1", " w1 w2", lanes, servers=(url, HERE)))
@@ -235,7 +235,7 @@ def test_the_engine_leaves_a_race_of_servers_with_another_tokenizer(pair: Lab) -
     assert of(events, RunEnd, "server")[0].reason == "length"
 
 
-def test_nothing_is_decoded_once_a_lane_of_the_engine_is_closed(pair: Lab) -> None:
+def test_nothing_is_decoded_once_a_lane_of_the_engine_is_closed(pair: DecodingEngine) -> None:
     lane = EngineLane(pair, Settings.of(drafter="draft", gamma=2))
     stream = lane.stream(Request((5, 6, 7), 64))
     next(stream)
@@ -243,7 +243,7 @@ def test_nothing_is_decoded_once_a_lane_of_the_engine_is_closed(pair: Lab) -> No
     assert len(list(stream)) <= 1
 
 
-def test_the_engine_audits_a_server_against_another_and_says_how_far_it_is(pair: Lab) -> None:
+def test_the_engine_audits_a_server_against_another_and_says_how_far_it_is(pair: DecodingEngine) -> None:
     with stub(Habits()) as one, stub(Habits()) as two, stub(Habits(step=8)) as other:
         (start, *_, last) = played(pair, job(one, two, audits=24, temperature=1.0))
         assert (start.verdict, start.texts, last.texts) == ("", 0, 24)
@@ -254,7 +254,7 @@ def test_the_engine_audits_a_server_against_another_and_says_how_far_it_is(pair:
             played(pair, job(one, audits=24, temperature=1.0))
 
 
-def test_an_audit_is_stopped_between_two_waves(pair: Lab) -> None:
+def test_an_audit_is_stopped_between_two_waves(pair: DecodingEngine) -> None:
     with stub(Habits()) as one, stub(Habits()) as two:
         told = []
         asked = job(one, two, audits=100_000, temperature=1.0)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope_app.cli import options
 from draftscope_app.cli.main import main
 
@@ -42,7 +42,7 @@ def command_line(capsys: pytest.CaptureFixture[str], *first: str | Path) -> Cli:
     return run
 
 
-def instead_of_loading(monkeypatch: pytest.MonkeyPatch, lab: Lab) -> Lab:
-    """Every command decodes with `lab`, whatever its arguments name."""
-    monkeypatch.setattr(options, "load", lambda _: lab)
-    return lab
+def instead_of_loading(monkeypatch: pytest.MonkeyPatch, engine: DecodingEngine) -> DecodingEngine:
+    """Every command decodes with `engine`, whatever its arguments name."""
+    monkeypatch.setattr(options, "load", lambda _: engine)
+    return engine

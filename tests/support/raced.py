@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.race import race
 from draftscope.drafters.settings import Settings
 from draftscope.trace import files
@@ -14,13 +14,13 @@ from draftscope.trace.events import EVENT, AnyEvent
 EVIL = '</script><script>window.pwned=1</script><!--\u2028\u2029<img src=x onerror="window.pwned=2">${window.pwned=3}'
 
 
-def race_of(pair: Lab, prompt: str = "a", **own: Any) -> list[AnyEvent]:
+def race_of(pair: DecodingEngine, prompt: str = "a", **own: Any) -> list[AnyEvent]:
     """The events of 24 tokens at temperature 1, unless `own`, the drafter's settings, say otherwise."""
     lanes: dict[str, dict[str, Any]] = {"plain": {"drafter": "plain"}, "speculative": own}
     common = {"temperature": 1.0, "seed": 5, "max_new_tokens": 24}
     common |= {name: own[name] for name in common if name in own}
     settings = {name: Settings.of(**(common | more)) for name, more in lanes.items()}
-    return list(race([pair.session(prompt, one, run="r", lane=name) for name, one in settings.items()]))
+    return list(race([pair.start(prompt, one, run="r", lane=name) for name, one in settings.items()]))
 
 
 def hostile(events: list[AnyEvent]) -> list[AnyEvent]:

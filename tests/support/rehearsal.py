@@ -1,4 +1,4 @@
-"""A lab of small random models on a card that is not there, and what its rounds cost beside the kernels."""
+"""A engine of small random models on a card that is not there, and what its rounds cost beside the kernels."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.pair import NamedHead
 from draftscope.drafters.settings import Settings
 from draftscope.models.heads import SharedWeights
@@ -24,18 +24,18 @@ COUNTED = ("read", "copy", "synchronise", "event", "launch", "replay", "capture"
 TABLE = Path(__file__).with_name("card_rounds.json")  # by drafter, the most of each that a round may take
 
 
-def small_pair(device: str = "cpu", graphs: bool = False) -> Lab:
+def small_pair(device: str = "cpu", graphs: bool = False) -> DecodingEngine:
     """The pair of `conftest` on a device; the same weights every time."""
     target = probed(random_llama(3, VOCABULARY).to(device), "byte-target")
     draft = probed(random_llama(4, VOCABULARY, layers=1, hidden=16).to(device), "byte-draft")
     made = random_heads(probed(random_llama(3, VOCABULARY), "byte-target"), tuple(range(0, VOCABULARY, 2)))
     heads = {kind: _moved(head, target, device) for kind, head in made.items()}
-    lab = Lab(target, draft, byte_tokenizer(), heads)
-    lab.calibration = made_calibration()
+    engine = DecodingEngine(target, draft, byte_tokenizer(), heads)
+    engine.calibration = made_calibration()
     if graphs:
         for each in (target, draft, *(head.network for head in heads.values())):
             each.record_graphs()
-    return lab
+    return engine
 
 
 def _moved(head: NamedHead, target: Any, device: str) -> NamedHead:
@@ -55,12 +55,16 @@ class Rehearsed:
 
 
 def written(
-    lab: Lab, settings: dict[str, Any], prompts: Sequence[list[int]], card: Card | None = None, sessions: int = 2
+    engine: DecodingEngine,
+    settings: dict[str, Any],
+    prompts: Sequence[list[int]],
+    card: Card | None = None,
+    sessions: int = 2,
 ) -> Rehearsed:
     """Decodes the prompts in `sessions` sessions of the same settings; counts the last, when graphs are warm."""
     tokens, rounds, counts = [], 0, {}
     for _ in range(sessions):
-        session = lab.session_of(
+        session = engine.start_batch(
             [list(prompt) for prompt in prompts], Settings.of(**settings), tuple(range(len(prompts)))
         )
         session.prefill()
@@ -72,7 +76,7 @@ def written(
         tokens.append([list(transcript.tokens) for transcript in session.transcripts])
         del session
         gc.collect()
-    states = [model.graph_state for model in lab.models]
+    states = [model.graph_state for model in engine.models]
     return Rehearsed(tokens, rounds, counts, states)
 
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from draftscope import DraftscopeError
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.race import race
 from draftscope.drafters.settings import Settings
 from draftscope.trace import files, metrics, tables
@@ -26,14 +26,13 @@ LANES = {"plain": Settings.of(drafter="plain"), "tree": Settings.of(drafter="sam
 
 
 @pytest.fixture(scope="module")
-def recorded(pair: Lab) -> list[AnyEvent]:
+def recorded(pair: DecodingEngine) -> list[AnyEvent]:
     """Two races of two lanes each, their events interleaved, over bytes that are often no text."""
     events: list[AnyEvent] = []
     for run, temperature in (("first", 1.0), ("second", 0.0)):
         settings = {"temperature": temperature, "max_new_tokens": 40}
         lanes = [
-            pair.session("hello", Settings.of(**lane.model_dump() | settings), run, name)
-            for name, lane in LANES.items()
+            pair.start("hello", Settings.of(**lane.model_dump() | settings), run, name) for name, lane in LANES.items()
         ]
         events += race(lanes)
     return events
@@ -44,17 +43,17 @@ def recorded(pair: Lab) -> list[AnyEvent]:
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 @pytest.mark.parametrize("drafter", DRAFTERS)
-def test_tables_count_what_the_metrics_count(pair: Lab, drafter: str, temperature: float) -> None:
+def test_tables_count_what_the_metrics_count(pair: DecodingEngine, drafter: str, temperature: float) -> None:
     assert_counts(pair.decode("abcabcabcabc", drafter, temperature=temperature, max_new_tokens=61, seed=5))
 
 
-def test_what_was_accepted_and_then_cut_off_counts_nowhere(pair: Lab) -> None:
+def test_what_was_accepted_and_then_cut_off_counts_nowhere(pair: DecodingEngine) -> None:
     """A target that drafts for itself is always right; here the second token of its second round ends the text."""
-    lab = Lab(pair.target, pair.target, pair.tokenizer)
-    lab.eos = frozenset()
-    uncut = lab.decode("hello", gamma=4, temperature=1, max_new_tokens=12)
-    lab.eos = frozenset({uncut.token_ids[6]})
-    run = lab.decode("hello", gamma=4, temperature=1, max_new_tokens=12)
+    engine = DecodingEngine(pair.target, pair.target, pair.tokenizer)
+    engine.eos = frozenset()
+    uncut = engine.decode("hello", gamma=4, temperature=1, max_new_tokens=12)
+    engine.eos = frozenset({uncut.token_ids[6]})
+    run = engine.decode("hello", gamma=4, temperature=1, max_new_tokens=12)
     assert [len(event.emitted) for event in run.round_events] == [5, 2]
     assert sum(node.fate == "accepted" for node in run.round_events[-1].nodes) == 4
     assert_counts(run)
@@ -77,7 +76,7 @@ def assert_counts(run: Result) -> None:
     )
 
 
-def test_gaps_between_tokens_are_the_metrics_own(pair: Lab) -> None:
+def test_gaps_between_tokens_are_the_metrics_own(pair: DecodingEngine) -> None:
     run = pair.decode("hello", temperature=1, max_new_tokens=40)
     tokens, rounds = run.tokens, run.rounds
     gaps = tokens.gap_ms
@@ -90,7 +89,7 @@ def test_gaps_between_tokens_are_the_metrics_own(pair: Lab) -> None:
 
 @pytest.mark.parametrize("rule", ["block", "token"])
 @pytest.mark.parametrize("drafter", DRAFTERS)
-def test_p_and_q_of_a_token_are_the_models_own_distributions(tiny: Lab, drafter: str, rule: str) -> None:
+def test_p_and_q_of_a_token_are_the_models_own_distributions(tiny: DecodingEngine, drafter: str, rule: str) -> None:
     """Over five tokens, of which a trace shows all: p and q as each model gives them to the text so far."""
     run = tiny.decode("abcde", drafter, temperature=1, max_new_tokens=24, gamma=3, shape=(2, 2), rule=rule)
     tokens = run.tokens
@@ -106,7 +105,7 @@ def test_p_and_q_of_a_token_are_the_models_own_distributions(tiny: Lab, drafter:
 
 
 @pytest.mark.parametrize("rule", ["block", "token"])
-def test_decisions_hold_every_verified_child_in_order(tiny: Lab, rule: str) -> None:
+def test_decisions_hold_every_verified_child_in_order(tiny: DecodingEngine, rule: str) -> None:
     for drafter in ("draft", "sampled-tree", "ngram"):
         run = tiny.decode("abcabcabc", drafter, temperature=1, max_new_tokens=40, gamma=3, shape=(3, 2), rule=rule)
         table = run.decisions
@@ -154,7 +153,7 @@ def test_a_table_of_nothing_has_its_columns(recorded: list[AnyEvent]) -> None:
         assert empty.dtypes.to_dict() == full.dtypes.to_dict()
 
 
-def test_a_table_that_cannot_be_made_is_one_sentence(pair: Lab) -> None:
+def test_a_table_that_cannot_be_made_is_one_sentence(pair: DecodingEngine) -> None:
     with pytest.raises(DraftscopeError, match="what = 'words': choose tokens, rounds, decisions"):
         pair.decode("hello", max_new_tokens=2).export("run.csv", "words")
     with pytest.raises(DraftscopeError, match="decode it with record=True"):
@@ -187,7 +186,7 @@ def test_a_table_comes_back_from_its_file(recorded: list[AnyEvent], tmp_path: Pa
 
 
 @pytest.mark.parametrize("suffix", tables.FORMATS)
-def test_awkward_texts_survive(pair: Lab, tmp_path: Path, suffix: str) -> None:
+def test_awkward_texts_survive(pair: DecodingEngine, tmp_path: Path, suffix: str) -> None:
     table = pair.decode("hello", max_new_tokens=8).tokens
     table["text"] = pd.Series(["NA", 'a"b', "a,b", "a\nb", "a\r\nb", "\r", "‹E2›", "é\u2028"], dtype="string")
     tables.write(table, tmp_path / f"table{suffix}")
@@ -205,7 +204,9 @@ def test_a_file_that_cannot_be_written_is_one_sentence(recorded: list[AnyEvent],
             tables.write(table, tmp_path / name)
 
 
-def test_a_library_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, pair: Lab) -> None:
+def test_a_library_that_is_missing_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, pair: DecodingEngine
+) -> None:
     monkeypatch.setattr(tables, "find_spec", lambda _: None)
     tables.refuse_format(tmp_path / "a.csv")
     with pytest.raises(DraftscopeError, match=r"Parquet needs pyarrow; install it with: pip install 'draftscope\[exp"):
@@ -222,7 +223,7 @@ def test_a_library_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, tmp
         _ = run.tokens
 
 
-def test_a_trace_gives_the_tables_of_its_run(pair: Lab, tmp_path: Path) -> None:
+def test_a_trace_gives_the_tables_of_its_run(pair: DecodingEngine, tmp_path: Path) -> None:
     run = pair.decode("hello", temperature=1, max_new_tokens=24)
     files.write(tmp_path / "run.jsonl.gz", run.events)
     again = files.read(tmp_path / "run.jsonl.gz").events

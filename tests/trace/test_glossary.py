@@ -9,7 +9,7 @@ import pytest
 from transformers import GenerationConfig
 from transformers.generation import utils
 
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.trace.events import Prefill, Round, RunEnd
 from draftscope.trace.glossary import GLOSSARY
 from draftscope.trace.metrics import Metrics
@@ -21,7 +21,7 @@ def test_every_metric_is_explained_once_and_in_order() -> None:
     assert [entry.name for entry in GLOSSARY] == list(Metrics.model_fields)
 
 
-def test_each_ratio_is_the_one_that_its_definition_names(pair: Lab) -> None:
+def test_each_ratio_is_the_one_that_its_definition_names(pair: DecodingEngine) -> None:
     """The words above and below the fraction bar are counted here from the events, and divided."""
     run = pair.decode("one two", "sampled-tree", temperature=1.0, max_new_tokens=40, record=True)
     (prefill,) = (event for event in run.events if isinstance(event, Prefill))

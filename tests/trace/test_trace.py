@@ -20,7 +20,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from draftscope import DraftscopeError, drafters
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.trace import files, metrics
 from draftscope.trace.events import EVENT, AnyEvent, Distributions, Round
 from draftscope.trace.validate import validate
@@ -58,7 +58,7 @@ def check_renewed(before: Distributions, after: Distributions, token: int) -> No
     seed=st.integers(0, 2**40),
     limit=st.integers(1, 16),
 )
-def test_every_recorded_story_is_possible(tiny: Lab, **settings: object) -> None:
+def test_every_recorded_story_is_possible(tiny: DecodingEngine, **settings: object) -> None:
     limit = settings.pop("limit")
     run = tiny.decode("abcabcab", typed="abcde", max_new_tokens=limit, **settings)
     check_story(run.events)
@@ -71,7 +71,7 @@ def test_every_recorded_story_is_possible(tiny: Lab, **settings: object) -> None
 @pytest.mark.parametrize(
     "drafter", ["draft", "sampled-tree", "topk-tree", "ngram", "eagle3", "eagle3-tree", "block-tree"]
 )
-def test_stories_over_bytes_are_possible_too(pair: Lab, drafter: str, temperature: float) -> None:
+def test_stories_over_bytes_are_possible_too(pair: DecodingEngine, drafter: str, temperature: float) -> None:
     run = pair.decode("abcabcab\u00e9\u20ac", drafter, temperature=temperature, max_new_tokens=32)
     check_story(run.events)
     pieces = [
@@ -81,7 +81,7 @@ def test_stories_over_bytes_are_possible_too(pair: Lab, drafter: str, temperatur
     assert written.decode("utf-8", "replace") == run.text
 
 
-def test_the_start_says_everything_that_ran(pair: Lab) -> None:
+def test_the_start_says_everything_that_ran(pair: DecodingEngine) -> None:
     start = pair.decode("ab", seed=9, temperature=0.5, max_new_tokens=2).events[0]
     assert (start.drafter, start.seed, start.dtype, start.device) == ("draft", 9, "float32", "CPU")
     assert start.settings["temperature"] == 0.5
@@ -90,14 +90,14 @@ def test_the_start_says_everything_that_ran(pair: Lab) -> None:
 
 
 @pytest.mark.parametrize("name", ["run.jsonl", "run.jsonl.gz"])
-def test_a_trace_survives_the_disk(pair: Lab, tmp_path: Path, name: str) -> None:
+def test_a_trace_survives_the_disk(pair: DecodingEngine, tmp_path: Path, name: str) -> None:
     events = pair.decode("hello", temperature=1.0, max_new_tokens=12).events
     files.write(tmp_path / name, events)
     assert files.read(tmp_path / name) == files.Recording(events)
 
 
 @pytest.mark.parametrize("zipped", [False, True])
-def test_a_truncated_trace_keeps_what_is_whole(pair: Lab, tmp_path: Path, zipped: bool) -> None:
+def test_a_truncated_trace_keeps_what_is_whole(pair: DecodingEngine, tmp_path: Path, zipped: bool) -> None:
     path = tmp_path / ("run.jsonl.gz" if zipped else "run.jsonl")
     files.write(path, pair.decode("hello", max_new_tokens=12).events)
     data = path.read_bytes()
@@ -159,7 +159,7 @@ EMPTY = b"{},"
     ],
 )  # fmt: skip
 def test_a_small_file_that_unpacks_to_much_is_refused_at_once(
-    pair: Lab, tmp_path: Path, content: Callable[[bytes], bytes], sentence: str
+    pair: DecodingEngine, tmp_path: Path, content: Callable[[bytes], bytes], sentence: str
 ) -> None:
     """Kilobytes of gzip, which took up to two minutes and 17 GB."""
     path = tmp_path / "small.jsonl.gz"
@@ -184,7 +184,7 @@ def test_a_small_file_that_unpacks_to_much_is_refused_at_once(
     ],
 )
 def test_a_prompt_that_is_read_without_end_is_refused(
-    pair: Lab, tmp_path: Path, change: Callable[[int], dict[str, int]], sentence: str
+    pair: DecodingEngine, tmp_path: Path, change: Callable[[int], dict[str, int]], sentence: str
 ) -> None:
     """120,000 such lines were taken, and kept the page busy."""
     start, prefill, *_ = pair.decode("a", max_new_tokens=1).events
@@ -194,7 +194,7 @@ def test_a_prompt_that_is_read_without_end_is_refused(
         files.read(path)
 
 
-def test_many_lanes_are_read_in_linear_time(pair: Lab, tmp_path: Path) -> None:
+def test_many_lanes_are_read_in_linear_time(pair: DecodingEngine, tmp_path: Path) -> None:
     start, prefill, *_ = pair.decode("a", max_new_tokens=1).events
     lanes = [start.model_copy(update={"lane": str(n)}) for n in range(20_000)]
     events = [e for lane in lanes for e in (lane, prefill.model_copy(update={"lane": lane.lane}))]
@@ -216,8 +216,8 @@ def test_a_missing_file_and_an_unwritable_one_are_one_sentence(tmp_path: Path) -
         files.write(tmp_path, [])
 
 
-def test_metrics_are_folded_by_their_definitions(pair: Lab) -> None:
-    twin = Lab(pair.target, pair.target, pair.tokenizer)
+def test_metrics_are_folded_by_their_definitions(pair: DecodingEngine) -> None:
+    twin = DecodingEngine(pair.target, pair.target, pair.tokenizer)
     run = twin.decode("hello", gamma=3, max_new_tokens=12)  # three rounds: 3 accepted and a bonus each
     found = run.metrics
     assert (found.num_drafts, found.num_draft_tokens, found.num_accepted_tokens, found.tokens) == (3, 9, 9, 12)
@@ -231,7 +231,7 @@ def test_metrics_are_folded_by_their_definitions(pair: Lab) -> None:
     assert found.tokens_per_s == pytest.approx(12e3 / run.events[-1].end)
 
 
-def test_metrics_of_plain_and_of_nothing(pair: Lab) -> None:
+def test_metrics_of_plain_and_of_nothing(pair: DecodingEngine) -> None:
     plain = pair.decode("hello", "plain", max_new_tokens=5).metrics
     assert (plain.num_drafts, plain.draft_acceptance_rate, plain.tokens_per_round) == (0, None, 1.0)
     assert plain.tpot_ms > 0
@@ -239,7 +239,7 @@ def test_metrics_of_plain_and_of_nothing(pair: Lab) -> None:
     assert (nothing.tokens, nothing.tokens_per_s, nothing.ttft_ms, nothing.itl_ms.p50) == (0, None, None, None)
 
 
-def test_conditional_acceptance_counts_only_who_was_asked(tiny: Lab) -> None:
+def test_conditional_acceptance_counts_only_who_was_asked(tiny: DecodingEngine) -> None:
     run = tiny.decode("abcab", gamma=3, rule="token", temperature=1.0, max_new_tokens=200, seed=2)
     found = run.metrics
     product = 1.0
@@ -250,7 +250,7 @@ def test_conditional_acceptance_counts_only_who_was_asked(tiny: Lab) -> None:
         assert unconditional == pytest.approx(product, abs=0.03)  # the last rounds are shorter
 
 
-def test_reading_and_folding_a_trace_needs_no_torch(pair: Lab, tmp_path: Path) -> None:
+def test_reading_and_folding_a_trace_needs_no_torch(pair: DecodingEngine, tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     files.write(path, pair.decode("hello", max_new_tokens=4).events)
     code = (

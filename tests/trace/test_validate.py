@@ -11,7 +11,7 @@ import pytest
 
 from draftscope import DraftscopeError
 from draftscope.base.assets import assets
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.race import race
 from draftscope.drafters.settings import Settings
 from draftscope.trace import files
@@ -28,8 +28,8 @@ RUNS = {
 }
 
 
-def recorded(lab: Lab, name: str) -> list[Json]:
-    run = lab.decode("abcab", max_new_tokens=24, seed=3, **RUNS[name])
+def recorded(engine: DecodingEngine, name: str) -> list[Json]:
+    run = engine.decode("abcab", max_new_tokens=24, seed=3, **RUNS[name])
     return [json.loads(files.line(event)) for event in run.events]
 
 
@@ -139,7 +139,7 @@ IMPOSSIBLE: dict[str, tuple[Callable[[list[Json]], None], str, str]] = {
 
 
 @pytest.mark.parametrize("name", IMPOSSIBLE)
-def test_an_impossible_history_is_one_sentence(tiny: Lab, tmp_path: Path, name: str) -> None:
+def test_an_impossible_history_is_one_sentence(tiny: DecodingEngine, tmp_path: Path, name: str) -> None:
     mutation, run, sentence = IMPOSSIBLE[name]
     events = recorded(tiny, run)
     mutation(events)
@@ -148,7 +148,7 @@ def test_an_impossible_history_is_one_sentence(tiny: Lab, tmp_path: Path, name: 
     assert sentence in str(raised.value)
 
 
-def test_a_sibling_must_face_what_the_rejection_left(tiny: Lab, tmp_path: Path) -> None:
+def test_a_sibling_must_face_what_the_rejection_left(tiny: DecodingEngine, tmp_path: Path) -> None:
     events = recorded(tiny, "tree")
     several = first(events, lambda e: any(len(decision["children"]) > 1 for decision in e["decisions"]))
     decision = next(decision for decision in several["decisions"] if len(decision["children"]) > 1)
@@ -159,12 +159,12 @@ def test_a_sibling_must_face_what_the_rejection_left(tiny: Lab, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_what_was_recorded_is_possible(tiny: Lab, tmp_path: Path, name: str) -> None:
+def test_what_was_recorded_is_possible(tiny: DecodingEngine, tmp_path: Path, name: str) -> None:
     assert len(read_back(recorded(tiny, name), tmp_path).events) > 5
 
 
-def test_a_cancelled_race_and_one_that_breaks_off_are_possible(tiny: Lab) -> None:
-    runs = [tiny.session("abcab", Settings.of(drafter=name), lane=name) for name in ("plain", "draft")]
+def test_a_cancelled_race_and_one_that_breaks_off_are_possible(tiny: DecodingEngine) -> None:
+    runs = [tiny.start("abcab", Settings.of(drafter=name), lane=name) for name in ("plain", "draft")]
     calls = iter(range(100))
     events = list(race(runs, lambda: next(calls) > 20))
     assert [event.reason for event in events if event.kind == "run_end"] == ["cancelled"] * 2

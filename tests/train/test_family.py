@@ -495,11 +495,11 @@ def embedded(commanded: Callable[..., int], tmp_path: Path, monkeypatch: pytest.
 
 @pytest.mark.slow
 def test_heads_load_only_with_the_target_they_were_trained_for(embedded: Path) -> None:
-    lab = draftscope.load()
-    assert set(lab.heads) == {"eagle3"}
+    engine = draftscope.load()
+    assert set(engine.heads) == {"eagle3"}
     assert (
-        lab.decode("So", "eagle3", max_new_tokens=12).token_ids
-        == lab.decode("So", "plain", max_new_tokens=12).token_ids
+        engine.decode("So", "eagle3", max_new_tokens=12).token_ids
+        == engine.decode("So", "plain", max_new_tokens=12).token_ids
     )
     record = family.home("eagle3") / family.RECORD
     record.write_text(json.dumps(json.loads(record.read_text()) | {"target": "another"}))

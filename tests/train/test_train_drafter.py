@@ -21,7 +21,7 @@ from typer.main import get_command
 from draftscope.base import prompts as measuring
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.prompts import Prompt
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.load import load
 from draftscope.models.heads import Eagle3, Head, SharedWeights, load_head
 from draftscope.train import drafter
@@ -82,15 +82,15 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def lab(home: Path) -> Lab:
+def engine(home: Path) -> DecodingEngine:
     return load(home, dtype="float32", threads=1)
 
 
 @pytest.fixture(scope="module")
-def answered(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def answered(engine: DecodingEngine, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of answers."""
     place = tmp_path_factory.mktemp("answers")
-    assert collect(lab, tokenize(questions(96), lab.tokenizer), place, PLAN, lambda: False)
+    assert collect(engine, tokenize(questions(96), engine.tokenizer), place, PLAN, lambda: False)
     return place
 
 
@@ -161,14 +161,14 @@ def test_loops_are_found_and_cut() -> None:
     assert before_loop([]) == []
 
 
-def test_answers_are_what_the_target_decodes_in_its_chat_template(lab: Lab) -> None:
+def test_answers_are_what_the_target_decodes_in_its_chat_template(engine: DecodingEngine) -> None:
     prompt = Prompt("a", "sun moon 5?")
-    (one,) = tokenize([prompt], lab.tokenizer)
-    assert lab.tokenizer.decode(one.tokens) == "<sun moon 5?>"
-    batch = [one, *tokenize(questions(5), lab.tokenizer)]
-    found = writing.answer(lab, batch, 0.0, 0, PLAN)
+    (one,) = tokenize([prompt], engine.tokenizer)
+    assert engine.tokenizer.decode(one.tokens) == "<sun moon 5?>"
+    batch = [one, *tokenize(questions(5), engine.tokenizer)]
+    found = writing.answer(engine, batch, 0.0, 0, PLAN)
     assert found is not None
-    plain = lab.decode(prompt.text, drafter="plain", max_new_tokens=PLAN.longest, record=False)
+    plain = engine.decode(prompt.text, drafter="plain", max_new_tokens=PLAN.longest, record=False)
     written = before_loop(plain.token_ids)
     if len(written) >= writing.MIN_ANSWER:
         assert found[0].ids[found[0].prompt :].tolist() == written
@@ -184,14 +184,16 @@ def test_a_target_without_a_template_continues_the_bare_prompt(home: Path) -> No
     assert bare.decode(one.tokens, skip_special_tokens=True) == "sun"
 
 
-def test_prompts_that_are_all_too_long_are_refused(lab: Lab) -> None:
+def test_prompts_that_are_all_too_long_are_refused(engine: DecodingEngine) -> None:
     with pytest.raises(DraftscopeError, match="give shorter prompts"):
-        tokenize([Prompt("a", "x" * 5000)], lab.tokenizer)
+        tokenize([Prompt("a", "x" * 5000)], engine.tokenizer)
 
 
-def test_noted_states_are_those_of_a_forward(lab: Lab, answers: tuple[list[TargetAnswer], list[TargetAnswer]]) -> None:
+def test_noted_states_are_those_of_a_forward(
+    engine: DecodingEngine, answers: tuple[list[TargetAnswer], list[TargetAnswer]]
+) -> None:
     """What training reads from disk is what the target computes again, up to the rounding of bf16."""
-    network, some = lab.target.network, answers[0][:5]
+    network, some = engine.target.network, answers[0][:5]
     student = first_student("eagle3", network, answers[0], PROMPTS, 0)
     one = lesson_for(network, student)
     noted = Teacher(one, PLAN.layers).log_probabilities(some, None)
@@ -209,20 +211,20 @@ def test_noted_states_are_those_of_a_forward(lab: Lab, answers: tuple[list[Targe
     torch.testing.assert_close(noted.distributions[rows].exp(), computed.distributions[rows].exp(), rtol=0, atol=0.03)
 
 
-def test_writing_goes_on_after_the_last_whole_batch(lab: Lab, answered: Path, tmp_path: Path) -> None:
-    asked = tokenize(questions(96), lab.tokenizer)
+def test_writing_goes_on_after_the_last_whole_batch(engine: DecodingEngine, answered: Path, tmp_path: Path) -> None:
+    asked = tokenize(questions(96), engine.tokenizer)
     calls = iter([False] * 30 + [True] * 1000)
-    assert not collect(lab, asked, tmp_path, PLAN, lambda: next(calls))
+    assert not collect(engine, asked, tmp_path, PLAN, lambda: next(calls))
     first = [path.read_bytes() for path in on_disk.batch_files(tmp_path)]
     assert 1 <= len(first) < len(list(on_disk.batch_files(answered)))
-    assert collect(lab, asked, tmp_path, PLAN, lambda: False)
+    assert collect(engine, asked, tmp_path, PLAN, lambda: False)
     resumed, whole = ([path.read_bytes() for path in on_disk.batch_files(place)] for place in (tmp_path, answered))
     assert resumed == whole and resumed[: len(first)] == first
 
 
-def test_too_few_prompts_are_refused(lab: Lab, tmp_path: Path) -> None:
+def test_too_few_prompts_are_refused(engine: DecodingEngine, tmp_path: Path) -> None:
     with pytest.raises(DraftscopeError, match="give more prompts"):
-        collect(lab, tokenize(questions(3), lab.tokenizer), tmp_path, PLAN, lambda: False)
+        collect(engine, tokenize(questions(3), engine.tokenizer), tmp_path, PLAN, lambda: False)
 
 
 @pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), SafetensorError("I/O error")])
@@ -276,8 +278,10 @@ def test_only_tokens_of_answers_count(answers: tuple[list[TargetAnswer], list[Ta
 
 
 @pytest.mark.parametrize("kind", ["eagle3", "mtp", "medusa", "draft"])
-def test_padding_changes_no_loss(lab: Lab, answers: tuple[list[TargetAnswer], list[TargetAnswer]], kind: str) -> None:
-    network = lab.target.network
+def test_padding_changes_no_loss(
+    engine: DecodingEngine, answers: tuple[list[TargetAnswer], list[TargetAnswer]], kind: str
+) -> None:
+    network = engine.target.network
     short, long = sorted(answers[0], key=lambda answer: len(answer.ids))[:: len(answers[0]) - 1]
     one = lesson_for(network, first_student(kind, network, answers[0], PROMPTS, 0))
     teacher = Teacher(one, PLAN.layers)
@@ -290,10 +294,10 @@ def test_padding_changes_no_loss(lab: Lab, answers: tuple[list[TargetAnswer], li
 
 @torch.no_grad()
 def test_a_dspark_row_learns_after_the_token_before_it(
-    lab: Lab, answers: tuple[list[TargetAnswer], list[TargetAnswer]]
+    engine: DecodingEngine, answers: tuple[list[TargetAnswer], list[TargetAnswer]]
 ) -> None:
     """Its logits for a token are the block's own and the bias of the text's token before."""
-    network = lab.target.network
+    network = engine.target.network
     student = first_student("dspark", network, answers[0], PROMPTS, 0)
     torch.nn.init.normal_(student.markov_head.markov_w2.weight)
     one = lesson_for(network, student)
@@ -323,14 +327,14 @@ def test_the_vocabulary_is_what_answers_and_prompts_use_most_and_the_ends() -> N
     assert most_frequent(shares, 7, []).tolist() == [0, 5, 6, 7, 11, 12, 13]  # of unused ones those merged first
 
 
-def test_a_small_llama_starts_with_the_main_components_of_the_targets_embedding(lab: Lab) -> None:
-    rows = lab.target.network.get_input_embeddings().weight
+def test_a_small_llama_starts_with_the_main_components_of_the_targets_embedding(engine: DecodingEngine) -> None:
+    rows = engine.target.network.get_input_embeddings().weight
     narrow = main_components(rows, 16)
     best = torch.linalg.svd(rows.detach(), full_matrices=False)
     kept = best.S[:16].square().sum() / best.S.square().sum()
     similar = torch.corrcoef(torch.stack([(rows @ rows.T).flatten(), (narrow @ narrow.T).flatten()]))[0, 1]
     assert kept > 0.3 and similar > 0.5
-    draft = small_llama(lab.target.network)
+    draft = small_llama(engine.target.network)
     assert draft.config.vocab_size == V and draft.config.rope_parameters["rope_theta"] == 10000.0
     with pytest.raises(DraftscopeError, match="wider than its target"):
         main_components(rows, 64)
@@ -343,39 +347,44 @@ RECIPE = Recipe(Rates(matrices=4e-3, rest=5e-3), 256)
 
 
 def learn(
-    lab: Lab, train: Sequence[TargetAnswer], held: Sequence[TargetAnswer], place: Path, steps: float, about: str = "x"
+    engine: DecodingEngine,
+    train: Sequence[TargetAnswer],
+    held: Sequence[TargetAnswer],
+    place: Path,
+    steps: float,
+    about: str = "x",
 ) -> tuple[Fitted, AnswerText]:
     """An EAGLE-3 head that is trained on answers."""
-    lesson = lesson_for(lab.target.network, first_student("eagle3", lab.target.network, train, PROMPTS, 0))
+    lesson = lesson_for(engine.target.network, first_student("eagle3", engine.target.network, train, PROMPTS, 0))
     source = AnswerText(Teacher(lesson, PLAN.layers), train, held, RECIPE, 0, about)
     return fit(lesson, source, RECIPE, Budget(steps, clock=ticking()), place), source
 
 
 @pytest.mark.slow
 def test_a_head_learns_its_target(
-    lab: Lab, answers: tuple[list[TargetAnswer], list[TargetAnswer]], tmp_path: Path
+    engine: DecodingEngine, answers: tuple[list[TargetAnswer], list[TargetAnswer]], tmp_path: Path
 ) -> None:
-    _, source = learn(lab, *answers, tmp_path / "none", 1e-9)
+    _, source = learn(engine, *answers, tmp_path / "none", 1e-9)
     before = source.agreement(answers[1])
-    fitted, source = learn(lab, *answers, tmp_path / "some", 60.0)
+    fitted, source = learn(engine, *answers, tmp_path / "some", 60.0)
     after = source.agreement(answers[1])
     assert fitted.done and fitted.progress.step == 60
     assert after.alpha[0] > before.alpha[0] and len(after.alpha) == 4
 
 
 def test_training_goes_on_with_more_answers_and_minutes(
-    lab: Lab, answers: tuple[list[TargetAnswer], list[TargetAnswer]], tmp_path: Path
+    engine: DecodingEngine, answers: tuple[list[TargetAnswer], list[TargetAnswer]], tmp_path: Path
 ) -> None:
     train, held = answers
-    few, _ = learn(lab, train[:20], held, tmp_path, 3.0)
+    few, _ = learn(engine, train[:20], held, tmp_path, 3.0)
     first = few.lesson.student.targets.clone()
-    other = first_student("eagle3", lab.target.network, train, PROMPTS, 0)
+    other = first_student("eagle3", engine.target.network, train, PROMPTS, 0)
     assert not torch.equal(other.targets, first)  # more answers would choose other tokens
-    fitted, _ = learn(lab, train, held, tmp_path, 6.0)
+    fitted, _ = learn(engine, train, held, tmp_path, 6.0)
     assert fitted.done and fitted.progress.step == 6
     assert torch.equal(fitted.lesson.student.targets, first)  # but the tokens it was trained on stay
     with pytest.raises(DraftscopeError, match="another seed"):
-        learn(lab, train, held, tmp_path, 6.0, "another target")
+        learn(engine, train, held, tmp_path, 6.0, "another target")
 
 
 def test_a_state_of_an_earlier_version_is_resumed(tmp_path: Path) -> None:
@@ -418,46 +427,48 @@ def prompt_file(place: Path) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_whole_command(home: Path, tmp_path: Path, small: None, kind: str, lab: Lab) -> None:
+def test_the_whole_command(home: Path, tmp_path: Path, small: None, kind: str, engine: DecodingEngine) -> None:
     out = tmp_path / "out"
     asked = DrafterTraining(str(home), kind, out, tmp_path / "work", prompts=prompt_file(tmp_path))
     assert train_drafter(asked)
     record = json.loads((out / "training.json").read_text())
     assert record["kind"] == kind and record["answers"]["tokens"] > 400
-    assert record["target"] == lab.target.digest and record["target_name"] == lab.target.name
+    assert record["target"] == engine.target.digest and record["target_name"] == engine.target.name
     assert [(trial["gamma"], trial["temperature"]) for trial in record["trials"]] == [(2, 0.0), (2, 1.0)]
     assert all(trial["tau"] >= 1 and trial["ratio"]["low"] > 0 and trial["c"] > 0 for trial in record["trials"])
     card = (out / "README.md").read_text()
     assert "alpha 1" in card and "tau" in card and "draftscope train-drafter" in card
-    network = lab.target.network
+    network = engine.target.network
     ids = torch.randint(V, (1, 12))
     if kind == "draft":
         loaded: Any = AutoModelForCausalLM.from_pretrained(out)
-        assert AutoTokenizer.from_pretrained(out).get_vocab() == lab.tokenizer.get_vocab()
+        assert AutoTokenizer.from_pretrained(out).get_vocab() == engine.tokenizer.get_vocab()
         assert loaded.dtype == torch.bfloat16 and loaded(ids).logits.shape == (1, 12, V)
         return
     head = load_head(kind, out, SharedWeights.of(network))
     again = load_head(kind, out, SharedWeights.of(network))
-    assert all(torch.equal(a, b) for a, b in zip(outputs(lab, head, ids), outputs(lab, again, ids), strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(outputs(engine, head, ids), outputs(engine, again, ids), strict=True))
     if isinstance(head, Eagle3):
         config = json.loads((out / "config.json").read_text())
         assert "eagle_aux_hidden_state_layer_ids" not in config and config["norm_before_residual"] is False
 
 
-def outputs(lab: Lab, head: Head, ids: Tensor) -> list[Tensor]:
-    one = lesson_for(lab.target.network, head)
+def outputs(engine: DecodingEngine, head: Head, ids: Tensor) -> list[Tensor]:
+    one = lesson_for(engine.target.network, head)
     shown = one.run_target(ids, one.draw(ids, torch.Generator().manual_seed(0)))
     return [pair.rows_of(shown)[1] for pair in one.pairs(shown)]
 
 
 @pytest.mark.slow
-def test_a_published_head_computes_what_was_trained(home: Path, tmp_path: Path, small: None, lab: Lab) -> None:
+def test_a_published_head_computes_what_was_trained(
+    home: Path, tmp_path: Path, small: None, engine: DecodingEngine
+) -> None:
     """The same logits from the folder as from the saved state of training, rounded to bf16."""
     asked = DrafterTraining(str(home), "eagle3", tmp_path / "out", tmp_path / "work", prompts=prompt_file(tmp_path))
     assert train_drafter(asked)
     (state,) = (tmp_path / "work").glob("eagle3.*/state.pt")
     weights = torch.load(state, weights_only=True)["model"]
-    head = load_head("eagle3", asked.out, SharedWeights.of(lab.target.network))
+    head = load_head("eagle3", asked.out, SharedWeights.of(engine.target.network))
     for name, value in head.state_dict().items():
         expected = weights[name].to(torch.bfloat16) if value.is_floating_point() else weights[name]
         assert torch.equal(value, expected.to(value.dtype)), name
@@ -545,6 +556,6 @@ def test_unusable_requests_are_refused_before_a_model_is_loaded(
     assert "\n" not in str(caught.value)
 
 
-def test_asked_keeps_kind_and_tokens(lab: Lab) -> None:
-    (one,) = tokenize([Prompt("tale", "sun moon")], lab.tokenizer)
+def test_asked_keeps_kind_and_tokens(engine: DecodingEngine) -> None:
+    (one,) = tokenize([Prompt("tale", "sun moon")], engine.tokenizer)
     assert isinstance(one, TokenizedPrompt) and one.kind == "tale" and len(one.tokens) > 2

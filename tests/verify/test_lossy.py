@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from draftscope import DraftscopeError
 from draftscope.base.settings import LOSSY
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings
 from draftscope.measure.check import check
 from draftscope.measure.findings import FALSE_ALARM, verdict
@@ -112,7 +112,7 @@ def distribution_of(model: Model, prompt: list[int]) -> DistributionAt:
 
 
 @every_rule
-def test_output_follows_the_enumerated_distribution(tiny: Lab, rule: str) -> None:
+def test_output_follows_the_enumerated_distribution(tiny: DecodingEngine, rule: str) -> None:
     """The real loop, with caches and streams, follows the rule's enumerated distribution and not the target's."""
     settings = Settings.of(drafter="draft", rule=rule, gamma=2, temperature=1.0, seed=3, agreement=2)
     prompt = tiny.encode("abcab")
@@ -165,14 +165,14 @@ def test_distances_of_equal_and_of_different_distributions() -> None:
 
 
 @every_rule
-def test_a_lossy_run_is_marked_as_not_exact(pair: Lab, rule: str) -> None:
+def test_a_lossy_run_is_marked_as_not_exact(pair: DecodingEngine, rule: str) -> None:
     assert not pair.decode("ab", rule=rule, temperature=1.0, max_new_tokens=4).events[0].exact
     assert pair.decode("ab", "ngram", rule=rule, temperature=1.0, max_new_tokens=4).events[0].exact
 
 
 @every_rule
 @pytest.mark.parametrize("drafter", ["plain", "ngram", "sampled-tree", "topk-tree"])
-def test_a_drafter_without_a_choice_of_rule_stays_exact(tiny: Lab, rule: str, drafter: str) -> None:
+def test_a_drafter_without_a_choice_of_rule_stays_exact(tiny: DecodingEngine, rule: str, drafter: str) -> None:
     """This includes a sampled tree whose shape is a chain."""
     common = {"temperature": 1.0, "max_new_tokens": 60, "seed": 4, "shape": (1, 1), "record": False}
     want = tiny.decode("abcab", drafter, rule="token", **common).token_ids
@@ -180,11 +180,11 @@ def test_a_drafter_without_a_choice_of_rule_stays_exact(tiny: Lab, rule: str, dr
 
 
 @every_rule
-def test_all_rules_agree_at_temperature_0(pair: Lab, rule: str) -> None:
+def test_all_rules_agree_at_temperature_0(pair: DecodingEngine, rule: str) -> None:
     assert pair.decode("abc", rule=rule).token_ids == pair.decode("abc", "plain").token_ids
 
 
-def test_lossy_rules_accept_more_the_more_lenient_they_are(pair: Lab) -> None:
+def test_lossy_rules_accept_more_the_more_lenient_they_are(pair: DecodingEngine) -> None:
     def accepted(**settings: object) -> float:
         runs = [pair.decode("abc", temperature=1.0, max_new_tokens=150, seed=s, **settings) for s in (1, 2)]
         return sum(run.metrics.draft_acceptance_rate for run in runs)
@@ -194,7 +194,7 @@ def test_lossy_rules_accept_more_the_more_lenient_they_are(pair: Lab) -> None:
     assert accepted(rule="top-k", agreement=5) < accepted(rule="top-k", agreement=100)
 
 
-def test_check_reports_the_distance_of_a_lossy_rule_without_a_test(tiny: Lab) -> None:
+def test_check_reports_the_distance_of_a_lossy_rule_without_a_test(tiny: DecodingEngine) -> None:
     findings = list(check(tiny, "draft", samples=1500, rule="lenient"))
     assert findings[-1].name == "distance of the joint distribution (lenient)"
     assert findings[-1].p_value is None
@@ -205,7 +205,7 @@ def test_check_reports_the_distance_of_a_lossy_rule_without_a_test(tiny: Lab) ->
         list(check(tiny, "ngram", rule="lenient"))
 
 
-def test_the_noise_reported_beside_a_distance_is_that_of_exact_samples(tiny: Lab) -> None:
+def test_the_noise_reported_beside_a_distance_is_that_of_exact_samples(tiny: DecodingEngine) -> None:
     settings = Settings.of(drafter="plain", temperature=1.0, seed=1)
     found = joint_distance(tiny, tiny.encode("abcab"), settings, 3, 3000)
     assert 0.6 < found.total_variation / found.sampling_total_variation < 1.5

@@ -21,7 +21,7 @@ from draftscope_app.cli import terminal
 from draftscope_app.cli.fields import Given, options_of
 
 if TYPE_CHECKING:
-    from draftscope.decode.lab import Lab
+    from draftscope.decode.engine import DecodingEngine
 
 MODELS, LOADING, PROMPT, SAMPLING, DRAFTER, OUTPUT = (
     "Models", "Loading", "Prompt", "Sampling", "Drafter options", "Output",
@@ -99,16 +99,16 @@ def models(given: Given, drafter: str | None = None) -> tuple[LoadSettings, str 
     return load, drafter or usual_drafter(load)
 
 
-def load(chosen: LoadSettings) -> Lab:
+def load(chosen: LoadSettings) -> DecodingEngine:
     """Loads the models; a line on stderr says what they cannot do."""
     import draftscope
 
     terminal.remark("Loading the models ...")
-    lab = draftscope.load(**asdict(chosen), progress=sys.stderr.isatty())
-    weights = [f"'{model.name}' has {model.weights}." for model in lab.models if model.weights]
-    for sentence in [*weights, *lab.limits, *lab.compiled]:
+    engine = draftscope.load(**asdict(chosen), progress=sys.stderr.isatty())
+    weights = [f"'{model.name}' has {model.weights}." for model in engine.models if model.weights]
+    for sentence in [*weights, *engine.limits, *engine.compiled]:
         terminal.say(sentence)
-    return lab
+    return engine
 
 
 # Settings of a run.

@@ -21,7 +21,7 @@ from draftscope_app.cli.fields import Given, options_of
 if TYPE_CHECKING:
     import pandas as pd
 
-    from draftscope.decode.lab import Lab
+    from draftscope.decode.engine import DecodingEngine
     from draftscope.measure.bench.systems import System
     from draftscope.measure.regret import Chooser
     from draftscope.measure.regret_report import RegretReport
@@ -85,13 +85,13 @@ def planned(given: Given, base: BenchPlan) -> BenchPlan:
 
 
 def for_target(
-    lab: Lab, plan: BenchPlan, prompts: Path | None, selected: dict[str, list[Prompt]]
+    engine: DecodingEngine, plan: BenchPlan, prompts: Path | None, selected: dict[str, list[Prompt]]
 ) -> dict[str, list[Prompt]]:
     """`selected`, or the shipped questions of the same kinds where the target answers in a chat: a text to continue is
     no question. A file of prompts stays as it is."""
     from draftscope_app.engine.status import chats
 
-    if prompts is not None or not chats(lab):
+    if prompts is not None or not chats(engine):
         return selected
     return select(shipped(chat=True), plan.kinds, plan.prompts_per_kind)
 
@@ -108,7 +108,7 @@ def prepare_folder(folder: Path) -> None:
 
 
 def measure_regret(
-    lab: Lab,
+    engine: DecodingEngine,
     plan: BenchPlan,
     choosers: Sequence[Chooser],
     grid: Sequence[System],
@@ -122,9 +122,11 @@ def measure_regret(
     from draftscope.measure.regret_report import RegretReport
 
     notes: list[str] = []
-    report = RegretReport.of(lab, plan, no_rows(), notes, summary)
-    for rows in regret(lab, plan, choosers, grid, texts, notes, lambda what: terminal.remark(f"Measuring {what} ...")):
-        report = RegretReport.of(lab, plan, rows, notes, summary)
+    report = RegretReport.of(engine, plan, no_rows(), notes, summary)
+    for rows in regret(
+        engine, plan, choosers, grid, texts, notes, lambda what: terminal.remark(f"Measuring {what} ...")
+    ):
+        report = RegretReport.of(engine, plan, rows, notes, summary)
         report.save(out, name)
     return report
 

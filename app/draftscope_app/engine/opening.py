@@ -12,7 +12,7 @@ from draftscope.base.load_settings import LoadSettings
 from draftscope.models.loading.known import known
 
 if TYPE_CHECKING:
-    from draftscope.decode.lab import Lab
+    from draftscope.decode.engine import DecodingEngine
 
 OPENS_ON = "smollm2"  # a name in the table of known models
 
@@ -28,7 +28,7 @@ def is_chat(load: LoadSettings) -> bool:
     return known(opens(load).target) is not None
 
 
-def opened(load: LoadSettings) -> tuple[Lab, str]:
+def opened(load: LoadSettings) -> tuple[DecodingEngine, str]:
     """The models that were named, or those that a server opens on; and a sentence if these could not be had.
 
     Raises DraftscopeError if the models that were named cannot be loaded.

@@ -16,23 +16,27 @@ from draftscope_app.engine.messages import Job
 from draftscope_app.engine.played_servers import of_servers
 
 if TYPE_CHECKING:
-    from draftscope.decode.lab import Lab
+    from draftscope.decode.engine import DecodingEngine
 
 Event = AnyEvent | Record  # of a trace, or of a comparison, a check or an advice
 
 
-def events_of(lab: Lab, job: Job, cancelled: Callable[[], bool], alone: Callable[[], None]) -> Iterator[Event | None]:
+def events_of(
+    engine: DecodingEngine, job: Job, cancelled: Callable[[], bool], alone: Callable[[], None]
+) -> Iterator[Event | None]:
     """Every event of a job, in order, and None at other moments at which it may be stopped or wait. Asks `cancelled`
     once a round; calls `alone` before events that should wait for other visitors' races. Raises `DraftscopeError` for a
     job that cannot be decoded.
     """
     from draftscope.models.files.tokenizer_file import without_panic
 
-    with suppress(Cancelled), without_panic(lab.target.name):
-        yield from _events_of(lab, job, cancelled, alone)
+    with suppress(Cancelled), without_panic(engine.target.name):
+        yield from _events_of(engine, job, cancelled, alone)
 
 
-def _events_of(lab: Lab, job: Job, cancelled: Callable[[], bool], alone: Callable[[], None]) -> Iterator[Event | None]:
+def _events_of(
+    engine: DecodingEngine, job: Job, cancelled: Callable[[], bool], alone: Callable[[], None]
+) -> Iterator[Event | None]:
     from draftscope.advise.events import advised
     from draftscope.decode.race import race, solo_runs, verify_costs
     from draftscope.measure.compare import compare
@@ -42,30 +46,30 @@ def _events_of(lab: Lab, job: Job, cancelled: Callable[[], bool], alone: Callabl
     if not job.is_run:
         alone()
     if job.advises is not None:
-        yield from advised(lab, job.advises, cancelled)
+        yield from advised(engine, job.advises, cancelled)
         return
     if job.servers:
-        yield from of_servers(lab, job, lanes, cancelled)
+        yield from of_servers(engine, job, lanes, cancelled)
         return
     if job.compares:
-        yield from compare(lab, job.prompt, lanes, job.compares, cancelled)
+        yield from compare(engine, job.prompt, lanes, job.compares, cancelled)
         return
     if job.checks:
-        yield from _checked(lab, next(iter(lanes.values())), job.checks, cancelled)
+        yield from _checked(engine, next(iter(lanes.values())), job.checks, cancelled)
         return
     run = job.joins or job.run
     runs = []
     for name, settings in lanes.items():
-        opening = lab.opening(job.prompt, settings, run=run, lane=name, fork_point=job.fork_point)
+        opening = engine.opening(job.prompt, settings, run=run, lane=name, fork_point=job.fork_point)
         runs.append((yield from stoppable(opening, cancelled)))
     yield from race(runs, cancelled)
     if job.fork_point is None:
-        yield from parted(lab, job.prompt, lanes, dict(zip(lanes, runs, strict=True)), run)
+        yield from parted(engine, job.prompt, lanes, dict(zip(lanes, runs, strict=True)), run)
     if job.solo_repeats and not cancelled():
         alone()
-        yield from solo_runs(lab, job.prompt, lanes, job.run, job.solo_repeats, cancelled)
+        yield from solo_runs(engine, job.prompt, lanes, job.run, job.solo_repeats, cancelled)
         if not cancelled():
-            yield from verify_costs(lab, lanes, job.run, cancelled)
+            yield from verify_costs(engine, lanes, job.run, cancelled)
 
 
 def sentence_of(error: Exception) -> str:
@@ -76,7 +80,9 @@ def sentence_of(error: Exception) -> str:
     return f"The engine stopped this run because of an internal error ({type(error).__name__}: {error})."
 
 
-def _checked(lab: Lab, settings: Settings, samples: int, cancelled: Callable[[], bool]) -> Iterator[Record | None]:
+def _checked(
+    engine: DecodingEngine, settings: Settings, samples: int, cancelled: Callable[[], bool]
+) -> Iterator[Record | None]:
     """The events of a check. Raises `Cancelled`."""
     from draftscope.measure.check import checked
 
@@ -84,4 +90,4 @@ def _checked(lab: Lab, settings: Settings, samples: int, cancelled: Callable[[],
         if cancelled():
             raise Cancelled
 
-    yield from checked(lab, settings, samples, watch)
+    yield from checked(engine, settings, samples, watch)

@@ -14,7 +14,7 @@ from draftscope_app.engine.messages import HERE, Job
 
 if TYPE_CHECKING:
     from draftscope.base.costs import Calibration
-    from draftscope.decode.lab import Lab
+    from draftscope.decode.engine import DecodingEngine
     from draftscope.models.model import Model
     from draftscope.servers.adapter import Request
     from draftscope.servers.audit.asked import Plan
@@ -26,7 +26,7 @@ POINT_S = 5.0  # of each point of a load
 
 
 def of_servers(
-    lab: Lab, job: Job, lanes: Mapping[str, Settings], cancelled: Callable[[], bool]
+    engine: DecodingEngine, job: Job, lanes: Mapping[str, Settings], cancelled: Callable[[], bool]
 ) -> Iterator[AnyEvent | Record | None]:
     """Every event of a job with servers. Raises `DraftscopeError` where none of them can be asked."""
     from draftscope.servers.lanes import connect, engine_lanes
@@ -36,20 +36,20 @@ def of_servers(
         urls = {name: url for name, url in zip(lanes, job.servers, strict=True) if url != HERE}
         found, missing = connect(urls, {}, Limits(silent=SILENT_S), opened.enter_context)
         here = {name: settings for name, settings in lanes.items() if name not in urls}
-        found += engine_lanes(lab, here, opened.enter_context)
+        found += engine_lanes(engine, here, opened.enter_context)
         settings = next(iter(lanes.values()))
         if job.loads:
-            yield from _loaded(lab, job, found, missing, settings, cancelled)
+            yield from _loaded(engine, job, found, missing, settings, cancelled)
         elif job.audits:
             for why in missing.values():
                 raise DraftscopeError(why)
-            yield from _audited(lab, found, settings, job.audits, cancelled)
+            yield from _audited(engine, found, settings, job.audits, cancelled)
         else:
-            yield from _raced(lab, job, found, missing, settings, cancelled)
+            yield from _raced(engine, job, found, missing, settings, cancelled)
 
 
 def _raced(
-    lab: Lab,
+    engine: DecodingEngine,
     job: Job,
     lanes: list[Lane],
     missing: Mapping[str, str],
@@ -60,7 +60,7 @@ def _raced(
     from draftscope.servers.race import Race, Standing, same_tokenizers
     from draftscope.servers.traced import Traced, traced
 
-    own = lab if _same_tokenizer(lab, lanes) else None
+    own = engine if _same_tokenizer(engine, lanes) else None
     standing = Standing(dropped=same_tokenizers(lanes, _encode(own) if own else None))
     prompt = _prompt(job.prompt, lanes, own, settings)
     plan = Race([prompt], _request(settings), job.repeats, loopback_jitter(), cancelled)
@@ -78,7 +78,7 @@ def _request(settings: Settings) -> Request:
 
 
 def _audited(
-    lab: Lab, lanes: list[Lane], settings: Settings, samples: int, cancelled: Callable[[], bool]
+    engine: DecodingEngine, lanes: list[Lane], settings: Settings, samples: int, cancelled: Callable[[], bool]
 ) -> Iterator[Record]:
     """The first lane's server, against the second's, or against the target that is loaded here."""
     from draftscope.servers.audit import audit as audits
@@ -92,23 +92,23 @@ def _audited(
     for each in (server, plain):
         refuse_without_ids(each)
     plan = Plan(Sampling.of(settings), samples=samples, seconds=SECONDS, seed=settings.seed)
-    ids = _audit_prompts(lab, lanes, plan, plain is not None)
+    ids = _audit_prompts(engine, lanes, plan, plain is not None)
     name = server.identity.sentence
 
     def run(watch: audits.Watch) -> audits.Report:
         if plain is None:
-            return audits.audit(server, server.identity.kind, lab, AUDIT_PROMPTS, ids, plan, None, watch, name)
+            return audits.audit(server, server.identity.kind, engine, AUDIT_PROMPTS, ids, plan, None, watch, name)
         return audits.audit_without_weights(
             server, plain, AUDIT_PROMPTS, ids, plan, watch, name, plain.identity.url, server.detokenize
         )
 
     about = " ".join(filter(None, (server.identity.kind, server.identity.version)))
-    against = f"{lanes[1].name}, a server" if plain is not None else f"{lab.target.name}, loaded here"
+    against = f"{lanes[1].name}, a server" if plain is not None else f"{engine.target.name}, loaded here"
     yield from told.told(told.first(lanes[0].name, about, against, plan), run, cancelled)
 
 
 def _loaded(
-    lab: Lab,
+    engine: DecodingEngine,
     job: Job,
     lanes: list[Lane],
     missing: Mapping[str, str],
@@ -120,7 +120,7 @@ def _loaded(
     from draftscope.servers.latency import loopback_jitter
     from draftscope.servers.load import LoadPlan
 
-    own = lab if _same_tokenizer(lab, lanes) else None
+    own = engine if _same_tokenizer(engine, lanes) else None
     prompt = _prompt(job.prompt, lanes, own, settings)
     plan = LoadPlan([prompt], _request(settings), job.loads, POINT_S, jitter=loopback_jitter())
     start = first(lanes, missing, plan)
@@ -129,18 +129,18 @@ def _loaded(
     yield from curves(start, watched(lanes, plan, cancelled), costs)
 
 
-def _costs(lab: Lab | None) -> Steps[None, tuple[Calibration, str] | None]:
+def _costs(engine: DecodingEngine | None) -> Steps[None, tuple[Calibration, str] | None]:
     """The calibration of the models here, measured now if it was not before, before a server is busy."""
     from draftscope.servers.curve import drafter_here
 
-    if lab is None:
+    if engine is None:
         return None
-    calibration = yield from lab.calibrated()
+    calibration = yield from engine.calibrated()
     drafter = drafter_here(calibration)
     return None if drafter is None else (calibration, drafter)
 
 
-def _audit_prompts(lab: Lab, lanes: list[Lane], plan: Plan, by_server: bool) -> list[tuple[int, ...]]:
+def _audit_prompts(engine: DecodingEngine, lanes: list[Lane], plan: Plan, by_server: bool) -> list[tuple[int, ...]]:
     from draftscope.decode.prompt import read_prompt
     from draftscope.models.loading.chat import Chat
     from draftscope.servers.audit.greedy import GREEDY_TOKENS
@@ -148,16 +148,16 @@ def _audit_prompts(lab: Lab, lanes: list[Lane], plan: Plan, by_server: bool) -> 
 
     if by_server:
         return [lanes[0].server.tokenize(text) for text in AUDIT_PROMPTS]
-    if not _same_tokenizer(lab, lanes):
+    if not _same_tokenizer(engine, lanes):
         raise DraftscopeError(
             f"'{lanes[0].name}' has another tokenizer than the target that is loaded here; load its model under Other "
             "models, or audit it against a plain server of the same model."
         )
     most = max(plan.tokens, GREEDY_TOKENS)
-    return [tuple(read_prompt(lab, text, most, Chat(raw=True))[1]) for text in AUDIT_PROMPTS]
+    return [tuple(read_prompt(engine, text, most, Chat(raw=True))[1]) for text in AUDIT_PROMPTS]
 
 
-def _same_tokenizer(lab: Lab, lanes: list[Lane]) -> bool:
+def _same_tokenizer(engine: DecodingEngine, lanes: list[Lane]) -> bool:
     """Whether the target here has the tokenizer of a server; its weights may then be the same.
 
     Where no server tokenizes, each request is checked: one that is read as another number of tokens fails.
@@ -166,24 +166,24 @@ def _same_tokenizer(lab: Lab, lanes: list[Lane]) -> bool:
 
     others = [lane for lane in lanes if lane.server.identity.kind != "draftscope"]
     asked = [lane for lane in others if lane.server.identity.offers.tokenize]
-    return not asked or len(same_tokenizers(asked, _encode(lab))) < len(asked)
+    return not asked or len(same_tokenizers(asked, _encode(engine))) < len(asked)
 
 
-def _encode(lab: Lab) -> Callable[[str], tuple[int, ...]]:
-    return lambda text: tuple(lab.tokenizer.encode(text, add_special_tokens=False))
+def _encode(engine: DecodingEngine) -> Callable[[str], tuple[int, ...]]:
+    return lambda text: tuple(engine.tokenizer.encode(text, add_special_tokens=False))
 
 
-def _prompt(text: str, lanes: list[Lane], lab: Lab | None, settings: Settings) -> Prompt:
+def _prompt(text: str, lanes: list[Lane], engine: DecodingEngine | None, settings: Settings) -> Prompt:
     """The prompt's tokens: in the chat template, where there is one and it is wanted."""
     from draftscope.servers.lanes import prompts
 
-    if lab is None and not settings.raw:
+    if engine is None and not settings.raw:
         try:
             return prompts([text], lanes, None, False, settings.max_new_tokens)[0]
         except DraftscopeError:  # a model without a chat template
             return prompts([text], lanes, None, True, settings.max_new_tokens)[0]
-    return prompts([text], lanes, lab, settings.raw, settings.max_new_tokens)[0]
+    return prompts([text], lanes, engine, settings.raw, settings.max_new_tokens)[0]
 
 
-def _draft(lab: Lab | None) -> Model | None:
-    return lab.draft if lab is not None else None
+def _draft(engine: DecodingEngine | None) -> Model | None:
+    return engine.draft if engine is not None else None

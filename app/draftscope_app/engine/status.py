@@ -8,17 +8,17 @@ from draftscope_app.engine.messages import DrafterChoice
 from draftscope_app.engine.plural import count
 
 if TYPE_CHECKING:
-    from draftscope.decode.lab import Lab
+    from draftscope.decode.engine import DecodingEngine
     from draftscope.models.model import Model
 
 
-def introduced(lab: Lab, seconds: float, place: str = "", instead: str = "") -> str:
+def introduced(engine: DecodingEngine, seconds: float, place: str = "", instead: str = "") -> str:
     """One sentence for the page's header. `place` takes the place of the device's name; `instead` says why these models
     are loaded and no others."""
-    sizes = " + ".join(_sized(model) for model in lab.models)
-    if lab.foreign is not None:
-        sizes += f" + {_sized(lab.foreign.model)}, drafting through text"
-    found = f"{sizes}, loaded in {seconds:.1f} s on {place or _place(lab)}"
+    sizes = " + ".join(_sized(model) for model in engine.models)
+    if engine.foreign is not None:
+        sizes += f" + {_sized(engine.foreign.model)}, drafting through text"
+    found = f"{sizes}, loaded in {seconds:.1f} s on {place or _place(engine)}"
     return f"{instead} {found}" if instead else found
 
 
@@ -27,20 +27,22 @@ def _sized(model: Model) -> str:
     return f"{model.name} ({model.layers} × {model.hidden}{weights})"
 
 
-def _place(lab: Lab) -> str:
+def _place(engine: DecodingEngine) -> str:
     import torch
 
-    device = lab.target.device
+    device = engine.target.device
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     return f"a CPU, {count(torch.get_num_threads(), 'thread')}"
 
 
-def chats(lab: Lab) -> bool:
+def chats(engine: DecodingEngine) -> bool:
     """Whether the target reads its prompt in a chat template."""
-    return bool(getattr(lab.tokenizer, "chat_template", None))
+    return bool(getattr(engine.tokenizer, "chat_template", None))
 
 
-def choices(lab: Lab) -> tuple[DrafterChoice, ...]:
+def choices(engine: DecodingEngine) -> tuple[DrafterChoice, ...]:
     """Every drafter as the page offers it."""
-    return tuple(DrafterChoice(d.name, d.title, d.exact, d.available, d.why_not, tuple(d.uses)) for d in lab.drafters())
+    return tuple(
+        DrafterChoice(d.name, d.title, d.exact, d.available, d.why_not, tuple(d.uses)) for d in engine.drafters()
+    )

@@ -26,7 +26,7 @@ from draftscope_app.engine.status import chats, choices, introduced
 from draftscope_app.engine.turns import Turns
 
 if TYPE_CHECKING:
-    from draftscope.decode.lab import Lab
+    from draftscope.decode.engine import DecodingEngine
 
 ALL = 10**9  # rounds: more than a run has
 IDLE_STEPS_S = 15 * 60  # a run in steps ends by itself after this long without a step
@@ -78,7 +78,7 @@ class _Worker:
         self._turns = Turns[_Running]()
         self._latest: _Running | None = None  # whose turn it was
         self._trimmer = Trimmer()
-        self._lab: Lab | None = None
+        self._lab: DecodingEngine | None = None
         self._threads = 1  # of its forwards
         self._load(load)
 
@@ -98,8 +98,8 @@ class _Worker:
             import draftscope
 
             self._say(messages.Loading(loading(load)))
-            lab, instead = opened(load) if self._lab is None else (draftscope.load(**asdict(load)), "")
-            drafters = choices(lab)
+            engine, instead = opened(load) if self._lab is None else (draftscope.load(**asdict(load)), "")
+            drafters = choices(engine)
         except DraftscopeError as error:
             self._not_loaded(str(error))
             return
@@ -107,8 +107,10 @@ class _Worker:
             traceback.print_exc()
             self._not_loaded(f"The models could not be loaded ({type(error).__name__}: {error}).")
             return
-        self._lab, self._threads = lab, torch.get_num_threads()
-        self._say(messages.Ready(introduced(lab, time.monotonic() - began, instead=instead), drafters, chats(lab)))
+        self._lab, self._threads = engine, torch.get_num_threads()
+        self._say(
+            messages.Ready(introduced(engine, time.monotonic() - began, instead=instead), drafters, chats(engine))
+        )
 
     def _not_loaded(self, sentence: str) -> None:
         """The models that were loaded before, if any, stay."""

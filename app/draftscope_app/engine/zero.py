@@ -31,7 +31,7 @@ from draftscope_app.engine.status import chats, choices, introduced
 from draftscope_app.engine.turns import Turns
 
 if TYPE_CHECKING:
-    from draftscope.decode.lab import Lab
+    from draftscope.decode.engine import DecodingEngine
 
 SLOTS = 1024  # runs at the same time; each has a flag that stops it
 BATCH_S = 0.1  # between batches out of the worker
@@ -245,12 +245,12 @@ class _StepBudget:
         return due
 
 
-def _loaded(load: LoadSettings, place: str) -> tuple[Lab | None, jobs.EngineStatus]:
+def _loaded(load: LoadSettings, place: str) -> tuple[DecodingEngine | None, jobs.EngineStatus]:
     """The models and their status, or None and why they could not be loaded."""
     began = time.monotonic()
     try:
-        lab, instead = opened(load)
+        engine, instead = opened(load)
     except DraftscopeError as error:
         return None, jobs.EngineStatus("failed", str(error))
-    sentence = introduced(lab, time.monotonic() - began, place, instead)
-    return lab, jobs.EngineStatus("ready", sentence, choices(lab), chat=chats(lab))
+    sentence = introduced(engine, time.monotonic() - began, place, instead)
+    return engine, jobs.EngineStatus("ready", sentence, choices(engine), chat=chats(engine))

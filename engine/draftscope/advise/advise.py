@@ -29,7 +29,7 @@ from draftscope.base.costs import PLAIN
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.prompts import Prompt
 from draftscope.base.steps import Steps, last, mapped
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.pair import NamedHead
 from draftscope.measure.bench.cases import cases
 from draftscope.measure.bench.plan import BenchPlan
@@ -81,7 +81,7 @@ class Known:
 
 
 def advise(
-    lab: Lab,
+    engine: DecodingEngine,
     question: Question,
     prompts: Mapping[str, Sequence[Prompt]],
     names: Sequence[str] = (),
@@ -101,11 +101,11 @@ def advise(
             stage = progress.stage
             say(str(stage))
 
-    return last(advising(lab, question, prompts, names, notes), see)
+    return last(advising(engine, question, prompts, names, notes), see)
 
 
 def advising(
-    lab: Lab,
+    engine: DecodingEngine,
     question: Question,
     prompts: Mapping[str, Sequence[Prompt]],
     names: Sequence[str] = (),
@@ -113,16 +113,16 @@ def advising(
     watch: Watch = nobody,
 ) -> Steps[Progress, AdviceReport]:
     """The same step by step. `watch` is called every round and may raise `Cancelled`."""
-    infos = able(lab, names)
+    infos = able(engine, names)
     if not infos:
         raise DraftscopeError("No drafter can run on these models, so there is nothing to decide; load a draft model.")
-    if question.concurrency > 1 and not lab.batches:
+    if question.concurrency > 1 and not engine.batches:
         raise DraftscopeError(
             f"concurrency = {question.concurrency}: these models decode one sequence at a time; ask for one reader."
         )
-    single, many, unusable = cases_of(lab, question, prompts)
+    single, many, unusable = cases_of(engine, question, prompts)
     yield Progress(Stage.COSTS)
-    calibration = yield from mapped(lab.calibrated(), lambda _: Progress(Stage.COSTS))
+    calibration = yield from mapped(engine.calibrated(), lambda _: Progress(Stage.COSTS))
     until = perf_counter() + question.seconds
     prompt = fmean(len(case.prompts[0]) for case in single)
     context = round(prompt + question.length / 2)
@@ -140,7 +140,7 @@ def advising(
 
     clock = noise.Clock()
     tokens = min(question.length, PROBE_TOKENS)
-    probing = probe(lab, single, infos, tokens, PROBING * question.seconds, rank, watch)
+    probing = probe(engine, single, infos, tokens, PROBING * question.seconds, rank, watch)
     probed, failed = yield from _counted(probing, Stage.ACCEPTANCE, until)
     busy = noise.sentences(clock.others(), probed[PLAIN].round_ms, calibration.round_ms(PLAIN, 0, 0, 1, context))
     keep, looping = _without_loops(probed[PLAIN])
@@ -149,9 +149,9 @@ def advising(
     if not predicted:
         raise DraftscopeError(f"No drafter could be measured. {' '.join(failed)}")
     texts = _to_prove(many, keep, len(probed[PLAIN].ids))
-    measured, more = yield from _proven(lab, question, predicted, found, texts, until, watch)
-    told = [*notes, *unusable, *failed, *busy, *looping, *more, *_alone(lab)]
-    return _reported(lab, question, predicted, measured, found, told)
+    measured, more = yield from _proven(engine, question, predicted, found, texts, until, watch)
+    told = [*notes, *unusable, *failed, *busy, *looping, *more, *_alone(engine)]
+    return _reported(engine, question, predicted, measured, found, told)
 
 
 def _counted(steps: Steps[int, Found], stage: Stage, until: float) -> Steps[Progress, Found]:
@@ -160,13 +160,13 @@ def _counted(steps: Steps[int, Found], stage: Stage, until: float) -> Steps[Prog
 
 
 def cases_of(
-    lab: Lab, question: Question, prompts: Mapping[str, Sequence[Prompt]]
+    engine: DecodingEngine, question: Question, prompts: Mapping[str, Sequence[Prompt]]
 ) -> tuple[list[Case], list[Case], list[str]]:
     """The prompts one by one and in batches of the asked size, the kinds in turn; and notes on unusable ones."""
     contexts = () if question.context is None else (question.context,)
     plan = BenchPlan(temperatures=(question.temperature,), contexts=contexts, tokens=question.length + SPARE)
-    single, notes = cases(lab, plan, prompts)
-    many, _ = cases(lab, replace(plan, batches=(question.concurrency,)), prompts)
+    single, notes = cases(engine, plan, prompts)
+    many, _ = cases(engine, replace(plan, batches=(question.concurrency,)), prompts)
     return _in_turn(single), _in_turn(many), notes
 
 
@@ -209,7 +209,7 @@ def _observed(probed: Mapping[str, Probed], keep: Sequence[int]) -> dict[Candida
 
 
 def _proven(
-    lab: Lab,
+    engine: DecodingEngine,
     question: Question,
     predicted: Sequence[Predicted],
     known: Known,
@@ -229,14 +229,14 @@ def _proven(
     seen = {each: known.observed[each].first(tokens) for each in contenders}
     at_hand = predict(question, seen, known.costs, known.prefill, tokens)
     ratios = {each.candidate: each.ratio.median for each in at_hand}
-    screening = proof.run(lab, plan, contenders, texts[:prompts], warm_up=True, watch=watch)
+    screening = proof.run(engine, plan, contenders, texts[:prompts], warm_up=True, watch=watch)
     runs, notes = yield from _counted(screening, Stage.SCREENING, until)
     screened = sorted(proof.measured(question, runs, ratios), key=lambda each: -each.ratio.median)
     if not screened:
         raise DraftscopeError(f"No candidate could be measured. {' '.join(notes)}")
     best = [each.candidate for each in screened[:PROVEN]]
     plan = replace(plan, repeats=MOST_REPEATS, seconds=max(LEAST_PROOF * question.seconds, until - perf_counter()))
-    proving = proof.run(lab, plan, best, texts, warm_up=False, watch=watch)
+    proving = proof.run(engine, plan, best, texts, warm_up=False, watch=watch)
     runs, more = yield from _counted(proving, Stage.PROOF, until)
     return proof.measured(question, runs, {each: ratios[each] for each in best}), [*notes, *more]
 
@@ -259,13 +259,13 @@ def _affordable(question: Question, contenders: Sequence[Candidate], known: Know
     return tokens, max(1, min(4, int(share / (2 * step * tokens))))
 
 
-def _alone(lab: Lab) -> list[str]:
-    alone = lab.draft is None and lab.foreign is None and not lab.heads
+def _alone(engine: DecodingEngine) -> list[str]:
+    alone = engine.draft is None and engine.foreign is None and not engine.heads
     return [sentences.NO_DRAFTER] if alone else []
 
 
 def _reported(
-    lab: Lab,
+    engine: DecodingEngine,
     question: Question,
     predicted: Sequence[Predicted],
     measured: Sequence[Measured],
@@ -300,15 +300,15 @@ def _reported(
         alpha=conditional_alpha(observed[candidate]) if candidate.gamma is not None else [],
         schedule=plan,
         speed_map=speed_map(candidate, observed, costs),
-        ready=_ready(lab, decision, plan),
-        surface=_surface(lab, predicted, candidate, known, costs),
+        ready=_ready(engine, decision, plan),
+        surface=_surface(engine, predicted, candidate, known, costs),
         notes=list(notes),
-        machine=machine(lab),
+        machine=machine(engine),
     )
 
 
 def _surface(
-    lab: Lab, predicted: Sequence[Predicted], candidate: Candidate, known: Known, costs: CalibratedCosts
+    engine: DecodingEngine, predicted: Sequence[Predicted], candidate: Candidate, known: Known, costs: CalibratedCosts
 ) -> Surface | None:
     """Of the chosen drafter, or, if it makes trees, of the best one that makes chains."""
     chains = [each.candidate for each in predicted if each.candidate.gamma is not None]
@@ -316,7 +316,7 @@ def _surface(
     if chain is None or chain.gamma is None:
         return None
     readers = [size for size in SHOWN_READERS if size <= costs.most_batch]
-    head, draft = _head_of(lab, chain), lab.draft
+    head, draft = _head_of(engine, chain), engine.draft
     uses_draft = drafters.find(chain.drafter).needs_draft and draft is not None
     network = draft.network if uses_draft and draft is not None else head.network if head is not None else None
     sizes = Sizes(costs.calibration.target_bytes, _bytes(network) if network is not None else 0)
@@ -324,9 +324,9 @@ def _surface(
     return surface(chain.drafter, known.observed, costs, readers, sizes, at)
 
 
-def _head_of(lab: Lab, candidate: Candidate) -> NamedHead | None:
+def _head_of(engine: DecodingEngine, candidate: Candidate) -> NamedHead | None:
     """The head that the candidate drafts with, if it is one that needs a head."""
-    return lab.heads.get(drafters.find(candidate.drafter).needs_head)
+    return engine.heads.get(drafters.find(candidate.drafter).needs_head)
 
 
 def _bytes(network: Module) -> int:
@@ -340,11 +340,11 @@ def speed_map(candidate: Candidate, observed: Mapping[Candidate, Observed], cost
     return SpeedMap(candidate.drafter, readers, ratios) if ratios else None
 
 
-def _ready(lab: Lab, decision: Decision, plan: Sequence[ScheduleRange]) -> list[servers.Ready]:
+def _ready(engine: DecodingEngine, decision: Decision, plan: Sequence[ScheduleRange]) -> list[servers.Ready]:
     """Settings of other engines, where it is turned on."""
     if decision.verdict is not Verdict.ON:
         return []
     candidate = decision.chosen.candidate
-    head = _head_of(lab, candidate)
-    draft = lab.draft.name if lab.draft is not None else servers.MODEL
+    head = _head_of(engine, candidate)
+    draft = engine.draft.name if engine.draft is not None else servers.MODEL
     return servers.ready(candidate, plan, draft if head is None else head.name)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from draftscope.advise.advise import Progress
-    from draftscope.decode.lab import Lab
+    from draftscope.decode.engine import DecodingEngine
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Advised(Record):
     report: dict[str, Any] | None = None
 
 
-def advised(lab: Lab, asked: Asked, cancelled: Callable[[], bool]) -> Iterator[Advised | None]:
+def advised(engine: DecodingEngine, asked: Asked, cancelled: Callable[[], bool]) -> Iterator[Advised | None]:
     """The events of an advice, until it is given or cancelled; None where there is nothing new to say."""
     from draftscope.advise.advise import advising
 
@@ -57,7 +57,7 @@ def advised(lab: Lab, asked: Asked, cancelled: Callable[[], bool]) -> Iterator[A
             return None
         return Advised(stage=progress.stage.name.lower(), done=progress.done, left_s=progress.left_s)
 
-    steps = mapped(advising(lab, asked.question, prompts, asked.drafters, watch=watch), told)
+    steps = mapped(advising(engine, asked.question, prompts, asked.drafters, watch=watch), told)
     with suppress(Cancelled):
         report = yield from stoppable(steps, cancelled)
         yield Advised(report=json.loads(report.as_json()))

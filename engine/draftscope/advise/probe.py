@@ -19,7 +19,7 @@ from draftscope.advise.observed import Observed, PromptRounds
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.steps import Steps
 from draftscope.decode.availability import refuse_unavailable
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.session import Session, Step
 from draftscope.drafters import DrafterInfo
 from draftscope.drafters.drafter import Outcome
@@ -69,7 +69,7 @@ def nobody() -> None:
 
 
 def probe(
-    lab: Lab,
+    engine: DecodingEngine,
     cases: Sequence[Case],
     able: Sequence[DrafterInfo],
     tokens: int,
@@ -87,7 +87,7 @@ def probe(
     share = seconds / (RUNS * len(found))  # of a run: the first prompts are for all of them
     for name in list(found):  # warm-up, not counted
         yield 0
-        _try(lab, found, name, Ask(cases[0], 2, share, watch), notes)
+        _try(engine, found, name, Ask(cases[0], 2, share, watch), notes)
     found = {name: Probed(own.run, own.small) for name, own in found.items()}
     for number, case in enumerate(cases):
         yield number
@@ -97,7 +97,7 @@ def probe(
             found = _worth_keeping(found, rank)
         for name in list(found):
             yield number
-            _try(lab, found, name, Ask(case, tokens, share, watch), notes)
+            _try(engine, found, name, Ask(case, tokens, share, watch), notes)
     return found, notes
 
 
@@ -111,11 +111,11 @@ class Ask:
     watch: Watch
 
 
-def _try(lab: Lab, found: dict[str, Probed], name: str, ask: Ask, notes: list[str]) -> None:
+def _try(engine: DecodingEngine, found: dict[str, Probed], name: str, ask: Ask, notes: list[str]) -> None:
     """One run; a drafter that fails is left out, and a note says why."""
     try:
-        _run(lab, found[name], ask)
-        _time_small(lab, found[name], ask)
+        _run(engine, found[name], ask)
+        _time_small(engine, found[name], ask)
     except Exception as error:
         if name == PLAIN.drafter:
             raise
@@ -129,10 +129,10 @@ def _worth_keeping(found: dict[str, Probed], rank: Rank) -> dict[str, Probed]:
     return {name: own for name, own in found.items() if ratios.get(name, best) >= KEEP_WITHIN * best}
 
 
-def _run(lab: Lab, probed: Probed, ask: Ask) -> None:
+def _run(engine: DecodingEngine, probed: Probed, ask: Ask) -> None:
     """One prompt. The run may write a few tokens more, so that no draft is cut at the end."""
     run = probed.run
-    session, before_ms = _session(lab, run, ask)
+    session, before_ms = _session(engine, run, ask)
     rounds: dict[Candidate, list[tuple[int, int, int]]] = {each: [] for each in implied(run)}
     small = {each: SmallRounds(each.form) for each in rounds if each != run and each.form is not None}
     kept, levels, until = [], [], perf_counter() + ask.seconds
@@ -154,12 +154,12 @@ def _run(lab: Lab, probed: Probed, ask: Ask) -> None:
     probed.ids.append(list(session.transcripts[0].tokens))
 
 
-def _time_small(lab: Lab, probed: Probed, ask: Ask) -> None:
+def _time_small(engine: DecodingEngine, probed: Probed, ask: Ask) -> None:
     """A few rounds at the drafter's smallest size, for their time only."""
     if probed.small is None or probed.small == probed.run:
         return
     kept, levels, until = [], [], perf_counter() + ask.seconds
-    session, _ = _session(lab, probed.small, ask)
+    session, _ = _session(engine, probed.small, ask)
     for step, own in timed_steps(session):
         ask.watch()
         kept.append(own)
@@ -170,14 +170,14 @@ def _time_small(lab: Lab, probed: Probed, ask: Ask) -> None:
     probed.small_levels.append(levels)
 
 
-def _session(lab: Lab, run: Candidate, ask: Ask) -> tuple[Session, float]:
+def _session(engine: DecodingEngine, run: Candidate, ask: Ask) -> tuple[Session, float]:
     """A session that has read its prompt, and the milliseconds until then."""
     most = ask.tokens + max(nodes_in(run.form or ()), 16) + 1
     settings = Settings.of(
         **run.label.settings, temperature=ask.case.temperature, max_new_tokens=most, seed=ask.case.number
     )
     began = perf_counter()
-    session = lab.session_of([list(ask.case.prompts[0])], settings, (0,), ends=False)
+    session = engine.start_batch([list(ask.case.prompts[0])], settings, (0,), ends=False)
     session.prefill()
     return session, 1e3 * (perf_counter() - began)
 
@@ -193,7 +193,7 @@ def _rounds(step: Step, form: TreeShape | None, small: SmallRounds | None) -> li
     return [(took, *size) for took in small.add(outcome, step.uniforms)]
 
 
-def able(lab: Lab, names: Sequence[str] = ()) -> list[DrafterInfo]:
+def able(engine: DecodingEngine, names: Sequence[str] = ()) -> list[DrafterInfo]:
     """The named drafters, or all that these models can run and that a server could: no synthetic ones, no person, no
     policies over others, and text drafts only where the draft has another tokenizer.
 
@@ -206,12 +206,12 @@ def able(lab: Lab, names: Sequence[str] = ()) -> list[DrafterInfo]:
         if not found:
             raise DraftscopeError("drafters = plain: every drafter is compared with plain decoding; name another one.")
         for info in found:
-            refuse_unavailable(lab, info)
+            refuse_unavailable(engine, info)
         return found
-    running = {each.name for each in lab.drafters() if each.available} - {PLAIN.drafter}
-    return [info for name, info in drafters.known().items() if name in running and _servable(lab, info)]
+    running = {each.name for each in engine.drafters() if each.available} - {PLAIN.drafter}
+    return [info for name, info in drafters.known().items() if name in running and _servable(engine, info)]
 
 
-def _servable(lab: Lab, info: DrafterInfo) -> bool:
-    through_text = info.needs_text_draft and lab.foreign is None
+def _servable(engine: DecodingEngine, info: DrafterInfo) -> bool:
+    through_text = info.needs_text_draft and engine.foreign is None
     return info.exact and not info.synthetic and not through_text and not {"typed", "arms"} & set(info.uses)

@@ -14,7 +14,7 @@ from draftscope.advise.probe import Watch, nobody
 from draftscope.advise.question import Objective, Question
 from draftscope.advise.verdict import Measured
 from draftscope.base.steps import Steps
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.measure.bench.plan import BenchPlan
 from draftscope.measure.bench.rows import loop_share
 from draftscope.measure.bench.runner import Bench, BenchRun
@@ -25,7 +25,7 @@ Pair = tuple[BenchRun, BenchRun]  # a candidate's run, and plain's in the same r
 
 
 def run(
-    lab: Lab,
+    engine: DecodingEngine,
     plan: BenchPlan,
     contenders: Sequence[Candidate],
     cases: Sequence[Case],
@@ -36,7 +36,7 @@ def run(
 
     Yields the number of runs so far.
     """
-    systems = [DrafterSystem(lab, label, watch) for label in (PLAIN, *(each.label for each in contenders))]
+    systems = [DrafterSystem(engine, label, watch) for label in (PLAIN, *(each.label for each in contenders))]
     bench = Bench(plan, systems, cases)
     runs: list[BenchRun] = []
     for group in bench.groups(warm_up):

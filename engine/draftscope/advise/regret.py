@@ -18,7 +18,7 @@ from draftscope.advise.probe import able
 from draftscope.advise.question import Question
 from draftscope.advise.report import AdviceReport
 from draftscope.advise.verdict import Verdict
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters import DrafterInfo
 from draftscope.measure.bench.rows import loop_share
 from draftscope.measure.bench.statistics import LOOP, Interval
@@ -37,8 +37,8 @@ class AdviceChooser(Chooser):
 
     name = "advice"
 
-    def __init__(self, lab: Lab, question: Question, names: Sequence[str]) -> None:
-        self._lab = lab
+    def __init__(self, engine: DecodingEngine, question: Question, names: Sequence[str]) -> None:
+        self._lab = engine
         self._question = question
         self._names = names
 
@@ -55,20 +55,20 @@ class AdviceChooser(Chooser):
         return replace(self._question, temperature=cell.temperature, concurrency=cell.concurrency)
 
 
-def chosen(lab: Lab, report: AdviceReport) -> ChosenSetting:
+def chosen(engine: DecodingEngine, report: AdviceReport) -> ChosenSetting:
     """What to decode with after this advice, with what was predicted and what its own runs gave."""
     facts = {"verdict": str(report.verdict)}
     if report.verdict is not Verdict.ON:
-        return ChosenSetting(DrafterSystem(lab, PLAIN), facts | {"predicted": None, "proven": None}, report.notes)
+        return ChosenSetting(DrafterSystem(engine, PLAIN), facts | {"predicted": None, "proven": None}, report.notes)
     measured = next(one for one in report.measured if one.candidate == report.chosen.candidate)
     more = {"predicted": measured.predicted, "proven": measured.ratio.median}
-    return ChosenSetting(DrafterSystem(lab, measured.candidate.label), facts | more, report.notes)
+    return ChosenSetting(DrafterSystem(engine, measured.candidate.label), facts | more, report.notes)
 
 
-def grid(lab: Lab, names: Sequence[str]) -> list[System]:
+def grid(engine: DecodingEngine, names: Sequence[str]) -> list[System]:
     """Plain decoding and the settings of the named drafters."""
-    labels = [PLAIN, *(candidate.label for candidate in grid_candidates(able(lab, names)))]
-    return [DrafterSystem(lab, label) for label in labels]
+    labels = [PLAIN, *(candidate.label for candidate in grid_candidates(able(engine, names)))]
+    return [DrafterSystem(engine, label) for label in labels]
 
 
 def grid_candidates(infos: Sequence[DrafterInfo]) -> list[Candidate]:

@@ -1,4 +1,4 @@
-"""`draftscope.load`: from model names to a lab that is ready to decode."""
+"""`draftscope.load`: from model names to a engine that is ready to decode."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import torch
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.load_settings import LoadSettings
 from draftscope.base.settings import unknown
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.pair import NamedHead
 from draftscope.drafters import TextDraftModel
 from draftscope.models.forward.ballast import BallastShape, pair_of
@@ -35,7 +35,7 @@ from draftscope.models.loading.threads import ROWS, cores, fastest_threads
 from draftscope.models.model import Model
 
 P = ParamSpec("P")
-LabT = TypeVar("LabT", bound=Lab)
+LabT = TypeVar("LabT", bound=DecodingEngine)
 
 
 @dataclass(frozen=True)
@@ -65,9 +65,9 @@ def taking(call: Callable[P, LoadCall]) -> Callable[[Callable[[LoadCall], LabT]]
 
 
 @taking(LoadCall)
-def load(settings: LoadCall) -> Lab:
+def load(settings: LoadCall) -> DecodingEngine:
     """As `draftscope.load`, without what measures."""
-    return loaded(settings, Lab)
+    return loaded(settings, DecodingEngine)
 
 
 def loaded(settings: LoadCall, kind: type[LabT]) -> LabT:
@@ -76,12 +76,12 @@ def loaded(settings: LoadCall, kind: type[LabT]) -> LabT:
     try:
         if settings.threads is not None:
             _set_threads(settings.threads)
-        lab = _models(settings, kind, before)
-        _make_ready(lab, settings)
+        engine = _models(settings, kind, before)
+        _make_ready(engine, settings)
     except BaseException:
         torch.set_num_threads(before)
         raise
-    return lab
+    return engine
 
 
 def _set_threads(threads: int) -> None:
@@ -176,12 +176,12 @@ def _equip(
             each.record_graphs()
 
 
-def _make_ready(lab: Lab, settings: LoadSettings) -> None:
+def _make_ready(engine: DecodingEngine, settings: LoadSettings) -> None:
     """Measures the best number of threads on a CPU, and runs every drafter once."""
-    if settings.threads is None and lab.target.device.type == "cpu":
-        choose_threads(lab.target, max(1, cores() - settings.spare_cores))
-    lab.compiled = sorted({model.not_native for model in lab.models} - {""})
-    _warm_up(lab)
+    if settings.threads is None and engine.target.device.type == "cpu":
+        choose_threads(engine.target, max(1, cores() - settings.spare_cores))
+    engine.compiled = sorted({model.not_native for model in engine.models} - {""})
+    _warm_up(engine)
 
 
 def choose_threads(target: Model, most: int) -> int:
@@ -197,7 +197,7 @@ def choose_threads(target: Model, most: int) -> int:
     return fastest_threads(forward, most)
 
 
-def _warm_up(lab: Lab) -> None:
+def _warm_up(engine: DecodingEngine) -> None:
     """A few rounds of plain decoding and of the draft, so that no measured run pays for the libraries' set-up."""
-    for name in ("plain", "draft") if lab.draft is not None else ("plain",):
-        lab.decode("a b", drafter=name, max_new_tokens=8, raw=True, record=False)
+    for name in ("plain", "draft") if engine.draft is not None else ("plain",):
+        engine.decode("a b", drafter=name, max_new_tokens=8, raw=True, record=False)

@@ -17,7 +17,7 @@ from draftscope.drafters.settings import Settings
 from draftscope.trace.events import AnyEvent, SoloRuns, VerifyCosts
 
 if TYPE_CHECKING:
-    from draftscope.decode.lab import Lab
+    from draftscope.decode.engine import DecodingEngine
     from draftscope.decode.prompt import AnyPrompt
     from draftscope.decode.run import Run
 
@@ -50,7 +50,7 @@ def race(runs: Sequence[Run], cancelled: Callable[[], bool] = never) -> Iterator
 
 
 def solo_runs(
-    lab: Lab,
+    engine: DecodingEngine,
     prompt: AnyPrompt,
     lanes: Mapping[str, Settings],
     run: str = "run",
@@ -63,7 +63,7 @@ def solo_runs(
     others: dict[str, list[float]] = {lane: [] for lane in lanes}
     for _ in range(repeats):
         for lane, settings in lanes.items():
-            alone = yield from lab.opening(prompt, settings, run=run, lane=lane, record=False)
+            alone = yield from engine.opening(prompt, settings, run=run, lane=lane, record=False)
             cores = OtherCores()
             for _ in alone.steps():
                 if cancelled():
@@ -81,7 +81,7 @@ def solo_runs(
 
 
 def verify_costs(
-    lab: Lab, lanes: Mapping[str, Settings], run: str = "run", cancelled: Callable[[], bool] = never
+    engine: DecodingEngine, lanes: Mapping[str, Settings], run: str = "run", cancelled: Callable[[], bool] = never
 ) -> Iterator[VerifyCosts | None]:
     """v by rows on this machine, for the lane that drafts; nothing if none does or if cancelled. None after each
     forward that is measured for it."""
@@ -89,5 +89,5 @@ def verify_costs(
     if lane is None:
         return
     with suppress(Cancelled):
-        curve = yield from stoppable(lab.verify_curve(), cancelled)
+        curve = yield from stoppable(engine.verify_curve(), cancelled)
         yield VerifyCosts(run=run, lane=lane, **curve.model_dump())

@@ -14,7 +14,7 @@ from draftscope.trace import events as trace
 
 
 class Run:
-    """One lane: one prompt decoded with one drafter. Made by `Lab.session`."""
+    """One lane: one prompt decoded with one drafter. Made by `DecodingEngine.session`."""
 
     def __init__(self, session: Session, start: trace.RunStart, recorder: Recorder | None) -> None:
         self._session = session

@@ -21,7 +21,7 @@ from draftscope import drafters
 from draftscope.base.errors import MOST_NAMED, DraftscopeError, quoted
 from draftscope.base.settings import LOSSY
 from draftscope.base.steps import mapped
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.start import models_of
 from draftscope.drafters.checked import keep_passed
 from draftscope.drafters.options import LengthOptions, RuleOptions
@@ -61,7 +61,7 @@ class Checked(events.Record):
 
 
 def checked(
-    lab: Lab, settings: Settings, samples: int = 2048, watch: Callable[[], None] = lambda: None
+    engine: DecodingEngine, settings: Settings, samples: int = 2048, watch: Callable[[], None] = lambda: None
 ) -> Iterator[Checked | None]:
     """`check` with the drafter and rule of these settings, as events; None where there is nothing new to say. `watch`
     is called often and may raise."""
@@ -72,7 +72,7 @@ def checked(
         title=info.title,
         rule=rule or "",
         exact=info.exact_with(settings.model_copy(update={"temperature": 1.0})),  # as the distribution is tested
-        models=[model.name for model in models_of(lab, info)],
+        models=[model.name for model in models_of(engine, info)],
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         samples=samples,
         tests=len(TESTS) + len(names_of_findings(rule or "block")),
@@ -81,7 +81,7 @@ def checked(
     findings: list[Finding] = []
     told = monotonic()
     yield so_far
-    for each in steps(lab, info.name, samples, settings.seed, rule=rule, like=settings):
+    for each in steps(engine, info.name, samples, settings.seed, rule=rule, like=settings):
         if isinstance(each, Progress):
             watch()
             so_far = so_far.model_copy(update=asdict(each))
@@ -97,7 +97,7 @@ def checked(
 
 
 def check(
-    lab: Lab,
+    engine: DecodingEngine,
     drafter: str = "draft",
     samples: int = 2048,
     seed: int = 0,
@@ -108,7 +108,7 @@ def check(
 ) -> Iterator[Finding]:
     """The findings of `steps`. `progress` is called before each test and in every round of the distribution tests;
     what it raises ends the check."""
-    for each in steps(lab, drafter, samples, seed, rule, like, prompts):
+    for each in steps(engine, drafter, samples, seed, rule, like, prompts):
         if isinstance(each, Progress):
             progress(each)
         else:
@@ -116,7 +116,7 @@ def check(
 
 
 def steps(
-    lab: Lab,
+    engine: DecodingEngine,
     drafter: str,
     samples: int,
     seed: int = 0,
@@ -131,7 +131,7 @@ def steps(
     another distribution by design: how far it lies from the target's is reported as a number, not verified.
     """
     chooses = "rule" in drafters.find(drafter).uses
-    case = GreedyTest(lab, drafter, seed, tuple(prompts))
+    case = GreedyTest(engine, drafter, seed, tuple(prompts))
     if rule is not None and not chooses:
         raise DraftscopeError(f"rule = '{rule}': '{drafter}' has no choice of rule; leave it out.")
     rules = (rule,) if rule is not None else ("block", "token") if chooses else ("block",)
@@ -150,12 +150,14 @@ def steps(
             temperature=CHAIN_T if chooses else TREE_T, lenience=lossy.lenience, agreement=lossy.agreement,
             draft_length=length.draft_length, confidence=length.confidence,
         )  # fmt: skip
-        runs = _ended(run_on_active_texts(case, lab.with_tree(even(TREE)), settings, samples), names_of_findings(each))
+        runs = _ended(
+            run_on_active_texts(case, engine.with_tree(even(TREE)), settings, samples), names_of_findings(each)
+        )
         for found in _timed(runs, f"joint distribution, {samples} samples", len(rules) - after):
             passed = passed and (isinstance(found, Progress) or (found.passed and not found.undecided))
             yield found
     if passed and rule not in LOSSY:
-        keep_passed(drafters.find(drafter), lab.target.digest)
+        keep_passed(drafters.find(drafter), engine.target.digest)
 
 
 def _still(now: Progress, _: None) -> Progress:

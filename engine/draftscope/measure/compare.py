@@ -17,7 +17,7 @@ from draftscope.drafters.settings import Settings
 from draftscope.trace import events
 
 if TYPE_CHECKING:
-    from draftscope.decode.lab import Lab
+    from draftscope.decode.engine import DecodingEngine
 
 
 class Compared(events.Record):
@@ -51,7 +51,11 @@ class _Measured:
 
 
 def compare(
-    lab: Lab, prompt: str, lanes: Mapping[str, Settings], repeats: int = 3, cancelled: Callable[[], bool] = never
+    engine: DecodingEngine,
+    prompt: str,
+    lanes: Mapping[str, Settings],
+    repeats: int = 3,
+    cancelled: Callable[[], bool] = never,
 ) -> Iterator[Compared | None]:
     """Runs the lanes in the order A B C A B C and yields a lane after each of its runs, and None after each round. A
     lane that cannot run says why once."""
@@ -62,7 +66,7 @@ def compare(
             if lane in refused:
                 continue
             try:
-                event = yield from _once(lab, prompt, lane, settings, measured[lane], cancelled)
+                event = yield from _once(engine, prompt, lane, settings, measured[lane], cancelled)
             except DraftscopeError as error:
                 refused.add(lane)
                 event = _about(lane, settings).model_copy(update={"refused": str(error)})
@@ -72,10 +76,10 @@ def compare(
 
 
 def _once(
-    lab: Lab, prompt: str, lane: str, settings: Settings, so_far: _Measured, cancelled: Callable[[], bool]
+    engine: DecodingEngine, prompt: str, lane: str, settings: Settings, so_far: _Measured, cancelled: Callable[[], bool]
 ) -> Steps[None, Compared | None]:
     """One more whole run; None if it was cancelled."""
-    run = yield from lab.opening(prompt, settings, lane=lane, record=False)
+    run = yield from engine.opening(prompt, settings, lane=lane, record=False)
     rounds = 0
     for step in run.steps():
         if cancelled():

@@ -12,7 +12,7 @@ from functools import cached_property
 
 from draftscope import drafters
 from draftscope.base.steps import Steps
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings
 from draftscope.measure.findings import Finding
 from draftscope.measure.ties import Parting, Rounding, may_part
@@ -25,7 +25,7 @@ PROMPTS = ("Once upon a time", "def main():\n    ", "Question: What is 12 + 7?\n
 class GreedyTest:
     """What the greedy tests share: the pair, the drafter, and what plain writes after each prompt."""
 
-    lab: Lab
+    engine: DecodingEngine
     drafter: str
     seed: int = 0
     prompts: tuple[str, ...] = PROMPTS
@@ -37,18 +37,18 @@ class GreedyTest:
 
     @cached_property
     def rounding(self) -> Rounding:
-        return Rounding(self.lab, list(zip(map(self.lab.encode, self.prompts), self.plain, strict=True)))
+        return Rounding(self.engine, list(zip(map(self.engine.encode, self.prompts), self.plain, strict=True)))
 
     def greedy(self, prompt: str, drafter: str, tokens: int, ends: Sequence[int] | None = None) -> list[int]:
         """What a drafter writes after a prompt at temperature 0; `ends` are the tokens that end its text."""
-        lab = copy(self.lab)
-        lab.eos = self.lab.eos if ends is None else frozenset(ends)
-        run = lab.decode(prompt, drafter, max_new_tokens=tokens, seed=self.seed, typed=" and then the", record=False)
+        engine = copy(self.engine)
+        engine.eos = self.engine.eos if ends is None else frozenset(ends)
+        run = engine.decode(prompt, drafter, max_new_tokens=tokens, seed=self.seed, typed=" and then the", record=False)
         return run.token_ids
 
     def parting(self, prompt: str, expected: Sequence[int], found: Sequence[int]) -> Parting | None:
         """Where a text leaves the expected one; None if the shorter is the beginning of the longer."""
-        return self.rounding.parting(self.lab.encode(prompt), expected, found)
+        return self.rounding.parting(self.engine.encode(prompt), expected, found)
 
     def where_and_why(self, prompt: str, parting: Parting) -> str:
         """Where and why a text parts."""
@@ -85,8 +85,8 @@ def greedy_identity(case: GreedyTest) -> GreedySteps:
 
 def one_forward_a_round(case: GreedyTest) -> GreedySteps:
     """The target must run once per round, after the prefill."""
-    with case.lab.target.counter.widths() as ran:
-        run = case.lab.decode(case.prompts[0], case.drafter, max_new_tokens=24, seed=case.seed)
+    with case.engine.target.counter.widths() as ran:
+        run = case.engine.decode(case.prompts[0], case.drafter, max_new_tokens=24, seed=case.seed)
     yield None
     widths = [event.width for event in run.round_events]
     before = len(ran) - len(widths)  # forwards of the prefill, several for a long prompt
@@ -130,10 +130,10 @@ def begun_again(case: GreedyTest) -> GreedySteps:
     settings = Settings.of(
         drafter=case.drafter, temperature=0.0 if by_clock else 1.0, max_new_tokens=24, seed=case.seed
     )
-    undisturbed = _written(case.lab, case.prompts[0], settings)
+    undisturbed = _written(case.engine, case.prompts[0], settings)
     yield None
-    next(case.lab.session(case.prompts[1], settings, record=False).steps())
-    again = _written(case.lab, case.prompts[0], settings)
+    next(case.engine.start(case.prompts[1], settings, record=False).steps())
+    again = _written(case.engine, case.prompts[0], settings)
     if again != undisturbed and by_clock:
         parting = case.parting(case.prompts[0], undisturbed, again)
         if parting is not None and parting.tie:
@@ -145,16 +145,16 @@ def begun_again(case: GreedyTest) -> GreedySteps:
 
 def ragged_batch(case: GreedyTest) -> GreedySteps:
     """Unequal texts decoded together must get the same tokens as each alone, except at a tie."""
-    lab, name, partings = case.lab, "ragged batch", []
-    if not lab.batches:
+    engine, name, partings = case.engine, "ragged batch", []
+    if not engine.batches:
         return Finding(name, True, "skipped: one of these models decodes one text at a time")
     settings = Settings.of(drafter=case.drafter, max_new_tokens=24, seed=case.seed)
-    encoded = [lab.encode(prompt) for prompt in case.prompts]
-    together = lab.session_of(encoded, settings, tuple(range(len(encoded))), ends=False)
+    encoded = [engine.encode(prompt) for prompt in case.prompts]
+    together = engine.start_batch(encoded, settings, tuple(range(len(encoded))), ends=False)
     for _ in together.steps():
         yield None
     for b, prompt in enumerate(case.prompts):
-        alone = lab.session_of([encoded[b]], settings, (b,), ends=False)
+        alone = engine.start_batch([encoded[b]], settings, (b,), ends=False)
         for _ in alone.steps():
             yield None
         parting = case.parting(prompt, alone.transcripts[0].tokens, together.transcripts[b].tokens)
@@ -169,7 +169,7 @@ def ragged_batch(case: GreedyTest) -> GreedySteps:
 def _with_ties(detail: str, partings: Sequence[str], case: GreedyTest) -> str:
     """`detail`, and the ties that were met, if any."""
     if not partings:
-        return f"{detail}; at a tie it might part here, in 16 bits on CUDA" if may_part(case.lab) else detail
+        return f"{detail}; at a tie it might part here, in 16 bits on CUDA" if may_part(case.engine) else detail
     more = f", and {len(partings) - 1} more" if len(partings) > 1 else ""
     return f"{detail}; {partings[0]}{more} ({case.rounding})"
 
@@ -177,8 +177,8 @@ def _with_ties(detail: str, partings: Sequence[str], case: GreedyTest) -> str:
 TESTS = (greedy_identity, one_forward_a_round, end_inside_a_block, begun_again, ragged_batch)
 
 
-def _written(lab: Lab, prompt: str, settings: Settings) -> list[int]:
-    run = lab.session(prompt, settings, record=False)
+def _written(engine: DecodingEngine, prompt: str, settings: Settings) -> list[int]:
+    run = engine.start(prompt, settings, record=False)
     for _ in run.steps():
         pass
     return run.token_ids

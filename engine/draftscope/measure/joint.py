@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.session import Step
 from draftscope.drafters.settings import Settings
 from draftscope.verify.sampling import Sampling
@@ -41,11 +41,13 @@ class Distance:
     samples: int
 
 
-def joint_distance(lab: Lab, prompt: list[int], settings: Settings, length: int, samples: int) -> Distance:
+def joint_distance(
+    engine: DecodingEngine, prompt: list[int], settings: Settings, length: int, samples: int
+) -> Distance:
     """Samples the joint distribution of `length` tokens after `prompt` with the real loop, and measures its distance
     from the target's own."""
-    observed = sampled_joint(lab, prompt, settings, length, samples)
-    return distance_of(expected_joint(lab, prompt, settings, length), settings, length, samples, observed)
+    observed = sampled_joint(engine, prompt, settings, length, samples)
+    return distance_of(expected_joint(engine, prompt, settings, length), settings, length, samples, observed)
 
 
 def distance_of(expected: Joint, settings: Settings, length: int, samples: int, observed: Counts) -> Distance:
@@ -71,13 +73,15 @@ def distances(written: Joint, target: Joint) -> tuple[float, float]:
     return apart, sum(mass * math.log(mass / target[each]) for each, mass in written.items() if mass)
 
 
-def expected_joint(lab: Lab, prompt: list[int], settings: Settings, length: int) -> Joint:
+def expected_joint(engine: DecodingEngine, prompt: list[int], settings: Settings, length: int) -> Joint:
     """The target's own distribution of the next `length` tokens, as these settings sample."""
-    return exact_joint(lab, prompt, Sampling.of(settings), length, unclear=rounding_of_logits(lab))
+    return exact_joint(engine, prompt, Sampling.of(settings), length, unclear=rounding_of_logits(engine))
 
 
 @torch.inference_mode()
-def exact_joint(lab: Lab, prompt: list[int], sampling: Sampling, length: int, unclear: float = 0.0) -> Joint:
+def exact_joint(
+    engine: DecodingEngine, prompt: list[int], sampling: Sampling, length: int, unclear: float = 0.0
+) -> Joint:
     """The target's own distribution of the next `length` tokens, with every prefix read from scratch.
 
     Where the last logit that top-k keeps leads the first that it drops by less than the share `unclear` of its size,
@@ -87,10 +91,10 @@ def exact_joint(lab: Lab, prompt: list[int], sampling: Sampling, length: int, un
     ended: Joint = {}
     for _ in range(length):
         prefixes = list(joint)
-        rows = torch.tensor([[*prompt, *prefix] for prefix in prefixes], device=lab.target.device)
+        rows = torch.tensor([[*prompt, *prefix] for prefix in prefixes], device=engine.target.device)
         offsets = torch.arange(rows.shape[1], device=rows.device).expand(len(prefixes), -1)
-        cache = lab.target.cache(len(prefixes), rows.shape[1])
-        logits = lab.target.forward(cache, rows, offsets, last_only=True)[:, 0]
+        cache = engine.target.cache(len(prefixes), rows.shape[1])
+        logits = engine.target.forward(cache, rows, offsets, last_only=True)[:, 0]
         for prefix, row in zip(prefixes, logits.float(), strict=True):
             if edge(row, sampling.top_k) < unclear:
                 ended[prefix] = joint.pop(prefix)
@@ -115,9 +119,9 @@ def edge(logits: Tensor, top_k: int) -> float:
     return float((kept - dropped) / max(abs(kept), 1.0))
 
 
-def rounding_of_logits(lab: Lab) -> float:
+def rounding_of_logits(engine: DecodingEngine) -> float:
     """Logits closer than four steps of the target's number format may change order between forwards."""
-    return 4.0 * torch.finfo(lab.target.dtype).eps
+    return 4.0 * torch.finfo(engine.target.dtype).eps
 
 
 def along(observed: Counts, expected: Joint) -> Counts:
@@ -129,14 +133,20 @@ def along(observed: Counts, expected: Joint) -> Counts:
 
 
 def sampled_joint(
-    lab: Lab, prompt: list[int], settings: Settings, length: int, samples: int, batch: int = BATCH, whole: bool = False
+    engine: DecodingEngine,
+    prompt: list[int],
+    settings: Settings,
+    length: int,
+    samples: int,
+    batch: int = BATCH,
+    whole: bool = False,
 ) -> Counts:
     """How often the real loop wrote each outcome. Every sample has its own random stream.
 
     A sequence ends once its outcome is written, which no later round changes. `whole` decodes it to its end: for
     drafters that decide for all rows of a batch together.
     """
-    runs = sampling(lab, prompt, settings, length, samples, batch, (lambda _: None) if whole else None)
+    runs = sampling(engine, prompt, settings, length, samples, batch, (lambda _: None) if whole else None)
     while True:
         try:
             next(runs)
@@ -146,7 +156,7 @@ def sampled_joint(
 
 
 def sampling(
-    lab: Lab,
+    engine: DecodingEngine,
     prompt: list[int],
     settings: Settings,
     length: int,
@@ -158,13 +168,13 @@ def sampling(
     """`sampled_joint`, round by round: yields the share of the tokens that are written. `seen` is called with every
     round of the whole runs. The random streams are those from number `first` on: other runs must have others."""
     settings = settings.model_copy(update={"max_new_tokens": length + 2})
-    if not lab.batches:
+    if not engine.batches:
         batch = 1  # this model decodes one text at a time
     counts: Counts = Counter()
     for start in range(0, samples, batch):
         ids = range(start, min(start + batch, samples))
         streams = tuple(first + each for each in ids)
-        session = lab.session_of([prompt] * len(ids), settings, streams, ends=False)
+        session = engine.start_batch([prompt] * len(ids), settings, streams, ends=False)
         for step in session.steps():
             written = [len(transcript.tokens) for transcript in session.transcripts]
             if seen is None:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.prompt import AnyPrompt
 from draftscope.drafters.settings import Settings
 
@@ -36,16 +36,16 @@ class DrafterRun:
 
 
 def drafter_runs(
-    lab: Lab, prompts: Sequence[AnyPrompt], lanes: Mapping[str, Settings], seeds: Sequence[int]
+    engine: DecodingEngine, prompts: Sequence[AnyPrompt], lanes: Mapping[str, Settings], seeds: Sequence[int]
 ) -> Iterator[DrafterRun]:
     """Every lane on every prompt with every seed, the lanes in turn, after a short run of each that does not count."""
     for settings in lanes.values():
-        for _ in lab.session(prompts[0], settings.model_copy(update={"max_new_tokens": 8}), record=False).steps():
+        for _ in engine.start(prompts[0], settings.model_copy(update={"max_new_tokens": 8}), record=False).steps():
             pass
     for number, prompt in enumerate(prompts):
         for seed in seeds:
             for name, settings in lanes.items():
-                run = lab.session(prompt, settings.model_copy(update={"seed": seed}), record=False)
+                run = engine.start(prompt, settings.model_copy(update={"seed": seed}), record=False)
                 rounds = sum(1 for _ in run.steps())
                 yield DrafterRun(name, number, seed, tuple(run.token_ids), rounds, run.clock_ms / 1e3)
 

@@ -23,7 +23,7 @@ import pandas as pd
 from draftscope import drafters
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.prompts import Prompt
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.policy.arms import arms_of
 from draftscope.drafters.settings import Settings
 from draftscope.measure.bench.cases import cases
@@ -78,9 +78,9 @@ class Chooser(ABC):
 class BanditChooser(Chooser):
     """A bandit over arms: the system it decodes with is itself. Every text starts with a new policy."""
 
-    def __init__(self, lab: Lab, name: str, arms: tuple[str, ...]) -> None:
+    def __init__(self, engine: DecodingEngine, name: str, arms: tuple[str, ...]) -> None:
         self.name = name
-        self._system = ArmSystem(lab, name, Settings.of(drafter="bandit", arms=arms, policy=name))
+        self._system = ArmSystem(engine, name, Settings.of(drafter="bandit", arms=arms, policy=name))
 
     def choose(self, cell: RegretCell) -> ChosenSetting:  # noqa: ARG002 - it chooses while it decodes
         return ChosenSetting(self._system, {})
@@ -89,9 +89,9 @@ class BanditChooser(Chooser):
 class ArmSystem(System):
     """An arm, or a policy over all arms, through the engine's own loop."""
 
-    def __init__(self, lab: Lab, name: str, settings: Settings) -> None:
+    def __init__(self, engine: DecodingEngine, name: str, settings: Settings) -> None:
         self.label = Label(OWN, name)
-        self._lab = lab
+        self._lab = engine
         self._settings = settings
 
     def prepare(self, case: Case, tokens: int, seed: int) -> Write:
@@ -100,22 +100,22 @@ class ArmSystem(System):
         prompts = [list(prompt) for prompt in case.prompts]
 
         def write() -> Written:
-            session = self._lab.session_of(prompts, settings, tuple(range(case.batch)), ends=False)
+            session = self._lab.start_batch(prompts, settings, tuple(range(case.batch)), ends=False)
             kept = [KeptStep.of(step) for step in session.steps()]
             return Written([transcript.tokens for transcript in session.transcripts], kept)
 
         return write
 
 
-def arm_systems(lab: Lab, arms: tuple[str, ...]) -> list[System]:
+def arm_systems(engine: DecodingEngine, arms: tuple[str, ...]) -> list[System]:
     """Every arm with nothing to choose. Raises `DraftscopeError` for one that is invalid or that cannot run here."""
     base = Settings.of(drafter="bandit", arms=arms)
-    lab.session_of([[0]], base, (0,))  # raises for an arm that these models cannot play
-    return [ArmSystem(lab, arm.name, arm.settings) for arm in arms_of(base, drafters.find)]
+    engine.start_batch([[0]], base, (0,))  # raises for an arm that these models cannot play
+    return [ArmSystem(engine, arm.name, arm.settings) for arm in arms_of(base, drafters.find)]
 
 
 def regret(
-    lab: Lab,
+    engine: DecodingEngine,
     plan: BenchPlan,
     choosers: Sequence[Chooser],
     grid: Sequence[System],
@@ -138,7 +138,7 @@ def regret(
         cell = RegretCell(kind, texts[kind], temperature, batch)
         say(cell.title)
         try:
-            more, skipped = measure_cell(lab, plan, choosers, grid, cell)
+            more, skipped = measure_cell(engine, plan, choosers, grid, cell)
         except DraftscopeError as error:
             more, skipped = [], [f"{cell.title} was skipped: {error}"]
         rows += more
@@ -150,14 +150,14 @@ def regret(
 
 
 def measure_cell(
-    lab: Lab, plan: BenchPlan, choosers: Sequence[Chooser], grid: Sequence[System], cell: RegretCell
+    engine: DecodingEngine, plan: BenchPlan, choosers: Sequence[Chooser], grid: Sequence[System], cell: RegretCell
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """The rows of one cell, and notes. Raises `DraftscopeError` if no fixed setting ran."""
     choices = {chooser: chooser.choose(cell) for chooser in choosers}
-    systems = [DrafterSystem(lab, PLAIN), *grid, *(choice.system for choice in choices.values())]
+    systems = [DrafterSystem(engine, PLAIN), *grid, *(choice.system for choice in choices.values())]
     by_label = {system.label: system for system in systems}
     only = replace(plan, temperatures=(cell.temperature,), batches=(cell.concurrency,), seconds=None)
-    todo, unreadable = cases(lab, only, {cell.kind: cell.prompts})
+    todo, unreadable = cases(engine, only, {cell.kind: cell.prompts})
     bench = Bench(only, list(by_label.values()), todo)
     runs = bench.runs()
     notes = [*unreadable, *(note for choice in choices.values() for note in choice.notes), *bench.notes]

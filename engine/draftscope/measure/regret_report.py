@@ -12,7 +12,7 @@ import pandas as pd
 
 from draftscope.base.machine import machine_words
 from draftscope.base.markdown import one_line, table
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.measure.bench.plan import BenchPlan
 from draftscope.measure.bench.report import machine
 from draftscope.measure.bench.statistics import Interval
@@ -41,10 +41,15 @@ class RegretReport:
 
     @classmethod
     def of(
-        cls, lab: Lab, plan: BenchPlan, rows: pd.DataFrame, notes: list[str], summary: Callable[[pd.DataFrame], str]
+        cls,
+        engine: DecodingEngine,
+        plan: BenchPlan,
+        rows: pd.DataFrame,
+        notes: list[str],
+        summary: Callable[[pd.DataFrame], str],
     ) -> RegretReport:
         method = one_line(METHOD.format(tokens=plan.tokens, repeats=plan.repeats))
-        return cls(machine(lab), method, plan, rows, notes, summary(rows))
+        return cls(machine(engine), method, plan, rows, notes, summary(rows))
 
     def as_json(self) -> str:
         """One object; `rows` is a list of objects, an interval an object of `median`, `low` and `high`."""

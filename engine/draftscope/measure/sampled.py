@@ -14,7 +14,7 @@ from collections.abc import Generator, Iterator, Sequence
 
 from draftscope import drafters
 from draftscope.base.settings import LOSSY
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.session import Step
 from draftscope.drafters.options import RuleOptions
 from draftscope.drafters.settings import Settings
@@ -57,39 +57,41 @@ def names_of_findings(rule: str) -> tuple[str, ...]:
     return FRESH, SUMS, DRAFTED, f"{FAVOURED_TOKENS} ({rule})", f"{JOINT} ({rule})"
 
 
-def run_on_active_texts(case: GreedyTest, lab: Lab, settings: Settings, samples: int) -> Iterator[float | Finding]:
+def run_on_active_texts(
+    case: GreedyTest, engine: DecodingEngine, settings: Settings, samples: int
+) -> Iterator[float | Finding]:
     """`sampled_tests` after the texts on which the drafter is most active, those first that leave enough to compare."""
-    texts = yield from order_by_activity(lab, texts_of(case), settings)
-    text, there, expected = choose_text(lab, texts, settings, LENGTH, samples)
-    yield from sampled_tests(lab, text, there, LENGTH, samples, texts[: len(case.prompts)], expected)
+    texts = yield from order_by_activity(engine, texts_of(case), settings)
+    text, there, expected = choose_text(engine, texts, settings, LENGTH, samples)
+    yield from sampled_tests(engine, text, there, LENGTH, samples, texts[: len(case.prompts)], expected)
 
 
 def texts_of(case: GreedyTest) -> list[list[int]]:
     """The prompts; and each with what plain wrote after it, begun again. [tokens] each"""
-    room = min(model.context for model in case.lab.models) - LENGTH - 2
-    texts = [case.lab.encode(prompt, LENGTH + 2) for prompt in case.prompts]
+    room = min(model.context for model in case.engine.models) - LENGTH - 2
+    texts = [case.engine.encode(prompt, LENGTH + 2) for prompt in case.prompts]
     for text, written in zip(list(texts), case.plain, strict=True):
         again = [*text, *written[:REPEATED], *written[:BEGUN]]
-        if len(written) > REPEATED and len(again) <= room and not case.lab.eos & set(again[len(text) :]):
+        if len(written) > REPEATED and len(again) <= room and not case.engine.eos & set(again[len(text) :]):
             texts.append(again)
     return texts
 
 
 def order_by_activity(
-    lab: Lab, texts: Sequence[list[int]], settings: Settings
+    engine: DecodingEngine, texts: Sequence[list[int]], settings: Settings
 ) -> Generator[float, None, list[list[int]]]:
     """The texts after which most drafted tokens are both accepted and rejected come first. Yields 0.0 in each round."""
     activity = []
     for k, text in enumerate(texts):
         decisions = Decisions()
-        for _ in sampling(lab, text, settings, LENGTH, PILOT, seen=decisions.add, first=PILOT_STREAM + k * PILOT):
+        for _ in sampling(engine, text, settings, LENGTH, PILOT, seen=decisions.add, first=PILOT_STREAM + k * PILOT):
             yield 0.0
         activity.append(min(decisions.accepted, decisions.rejected))
     return [texts[k] for k in sorted(range(len(texts)), key=lambda k: -activity[k])]
 
 
 def choose_text(
-    lab: Lab, texts: Sequence[list[int]], settings: Settings, length: int, samples: int
+    engine: DecodingEngine, texts: Sequence[list[int]], settings: Settings, length: int, samples: int
 ) -> tuple[list[int], Settings, Joint | None]:
     """The first text, and the first top-k from the settings' own on, with enough outcomes to compare: with the target's
     own distribution of them.
@@ -99,14 +101,14 @@ def choose_text(
     for text in texts:
         for top_k in range(settings.top_k, settings.top_k + TOP_KS):
             there = settings.model_copy(update={"top_k": top_k})
-            expected = expected_joint(lab, text, there, length)
+            expected = expected_joint(engine, text, there, length)
             if sum(probability * samples >= LEAST_DUE for probability in expected.values()) > MIN_FREEDOM:
                 return text, there, expected
     return texts[0], settings, None
 
 
 def sampled_tests(
-    lab: Lab,
+    engine: DecodingEngine,
     text: list[int],
     settings: Settings,
     length: int,
@@ -134,15 +136,15 @@ def sampled_tests(
         favoured.add(step)
 
     share = 1.0 if rule in LOSSY else 1 / (1 + FAVOURED)
-    expected = expected if expected is not None else expected_joint(lab, text, settings, length)
-    observed = yield from _scaled(sampling(lab, text, settings, length, samples, seen=look_at), 0.0, share)
+    expected = expected if expected is not None else expected_joint(engine, text, settings, length)
+    observed = yield from _scaled(sampling(engine, text, settings, length, samples, seen=look_at), 0.0, share)
     if rule not in LOSSY:
         whole = settings.model_copy(update={"top_k": 0, "temperature": 1.0})
         warped = whole.model_copy(update={"top_p": WARPED_TOP_P, "temperature": WARPED_T})
         count = math.ceil(FAVOURED * samples / len(texts))
         for k, other in enumerate(texts):
             sampled_as, first = (whole, warped)[k % 2], samples + k * count
-            runs = sampling(lab, other, sampled_as, length, count, seen=look_at_whole, first=first)
+            runs = sampling(engine, other, sampled_as, length, count, seen=look_at_whole, first=first)
             yield from _scaled(runs, share + k * (1 - share) / len(texts), (1 - share) / len(texts))
     used.end()
     yield _fresh_uniforms(used, samples)
@@ -210,13 +212,13 @@ def _favoured_tokens(favoured: FavouredTokens, settings: Settings) -> Finding:
 
 
 def distribution_test(
-    lab: Lab, prompt: str, settings: Settings, length: int, samples: int, batch: int = 256
+    engine: DecodingEngine, prompt: str, settings: Settings, length: int, samples: int, batch: int = 256
 ) -> Finding:
     """Chi-square test of the joint distribution of the first `length` tokens against the target's own, computed path
     by path."""
-    tokens = lab.encode(prompt, length + 2)
-    observed = sampled_joint(lab, tokens, settings, length, samples, batch)
-    return _distribution(expected_joint(lab, tokens, settings, length), settings, length, samples, observed)
+    tokens = engine.encode(prompt, length + 2)
+    observed = sampled_joint(engine, tokens, settings, length, samples, batch)
+    return _distribution(expected_joint(engine, tokens, settings, length), settings, length, samples, observed)
 
 
 def _distribution(

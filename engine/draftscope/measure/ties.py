@@ -16,7 +16,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.run import Run
 from draftscope.drafters.settings import Settings
 from draftscope.models.loading.chat import Chat
@@ -29,10 +29,10 @@ LEAST = 1e-5  # of a logit's size: the rounding of fp32 itself, in another order
 ENOUGH = 0.5  # share of plain's tokens at which a wrong token would show
 
 
-def may_part(lab: Lab) -> bool:
+def may_part(engine: DecodingEngine) -> bool:
     """Whether texts are known beforehand to part at ties: in 16 bits on CUDA, forwards of other numbers of rows run
     other kernels, which sum in other orders."""
-    return lab.target.device.type == "cuda" and lab.target.dtype.itemsize < torch.float32.itemsize
+    return engine.target.device.type == "cuda" and engine.target.dtype.itemsize < torch.float32.itemsize
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,10 @@ class Rounding:
     kernels may round more than this one's.
     """
 
-    def __init__(self, lab: Lab, texts: Sequence[tuple[list[int], list[int]]], least: float = 0.0) -> None:
-        self._lab = lab
+    def __init__(
+        self, engine: DecodingEngine, texts: Sequence[tuple[list[int], list[int]]], least: float = 0.0
+    ) -> None:
+        self._lab = engine
         self._texts = texts
         self._least = least
 
@@ -116,14 +118,14 @@ class Rounding:
 
 
 def parted(
-    lab: Lab, prompt: str, lanes: Mapping[str, Settings], runs: Mapping[str, Run], name: str = "run"
+    engine: DecodingEngine, prompt: str, lanes: Mapping[str, Settings], runs: Mapping[str, Run], name: str = "run"
 ) -> Iterator[Parted]:
     """For each greedy lane of a race over `prompt` whose text leaves plain decoding's: where, and whether at a tie."""
     plain = next((lane for lane, settings in lanes.items() if settings.drafter == "plain"), None)
     if plain is None or any(settings.temperature > 0 for settings in lanes.values()):
         return
-    tokens, expected = lab.encode(prompt, chat=Chat.of(lanes[plain])), runs[plain].token_ids
-    rounding = Rounding(lab, [(tokens, expected)])
+    tokens, expected = engine.encode(prompt, chat=Chat.of(lanes[plain])), runs[plain].token_ids
+    rounding = Rounding(engine, [(tokens, expected)])
     for lane, run in runs.items():
         found = rounding.parting(tokens, expected, run.token_ids)
         if found is not None:

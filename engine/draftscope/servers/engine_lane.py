@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from draftscope.base.versions import own_version
 from draftscope.decode.availability import refuse_unavailable
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.session import Step
 from draftscope.decode.sessions import through_text
 from draftscope.decode.start import Asked, run_start
@@ -25,15 +25,15 @@ OFFERS = Offers(counters=False, counts_by_request=True, bursts_are_chunks=True)
 class EngineLane(Server):
     """A drafter of this engine, with its own options. One request at a time: the models are shared."""
 
-    def __init__(self, lab: Lab, settings: Settings) -> None:
+    def __init__(self, engine: DecodingEngine, settings: Settings) -> None:
         """`settings` say who drafts, and how; what a request asks for takes the place of the rest.
 
         Raises `DraftscopeError` for a drafter that cannot run here.
         """
-        settings = through_text(lab, settings)
+        settings = through_text(engine, settings)
         self._info = find(settings.drafter)
-        refuse_unavailable(lab, self._info)
-        self._lab = lab
+        refuse_unavailable(engine, self._info)
+        self._lab = engine
         self._settings = settings.model_dump()
         self._decoding = threading.Lock()
         self._closed = False
@@ -42,14 +42,14 @@ class EngineLane(Server):
             kind="draftscope",
             version=own_version(),
             model=settings.drafter,
-            weights=lab.target.name,
-            context=lab.target.context,
-            vocabulary=lab.target.vocabulary,
+            weights=engine.target.name,
+            context=engine.target.context,
+            vocabulary=engine.target.vocabulary,
             offers=OFFERS,
         )
 
     def stream(self, request: Request) -> Iterator[Chunk]:
-        session = self._lab.session_of([list(request.ids)], self._asked(request), (0,), ends=not request.ignore_eos)
+        session = self._lab.start_batch([list(request.ids)], self._asked(request), (0,), ends=not request.ignore_eos)
         transcript = session.transcripts[0]
         tokens, characters, waiting = 0, 0, None
         drafted: list[int] = []

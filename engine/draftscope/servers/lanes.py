@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from draftscope.base.errors import DraftscopeError, quoted
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.prompt import read_prompt
 from draftscope.drafters.settings import Settings
 from draftscope.models.loading.chat import Chat
@@ -61,18 +61,22 @@ def connect(
     return lanes, missing
 
 
-def engine_lanes(lab: Lab, drafters: Mapping[str, Settings], keep: Callable[[Server], Server]) -> list[Lane]:
+def engine_lanes(
+    engine: DecodingEngine, drafters: Mapping[str, Settings], keep: Callable[[Server], Server]
+) -> list[Lane]:
     """A lane for each drafter of the engine in this process, by its name, each passed to `keep`."""
-    return [Lane(name, keep(EngineLane(lab, settings))) for name, settings in drafters.items()]
+    return [Lane(name, keep(EngineLane(engine, settings))) for name, settings in drafters.items()]
 
 
-def prompts(texts: Sequence[str], lanes: Sequence[Lane], lab: Lab | None, raw: bool, more: int) -> list[Prompt]:
+def prompts(
+    texts: Sequence[str], lanes: Sequence[Lane], engine: DecodingEngine | None, raw: bool, more: int
+) -> list[Prompt]:
     """The tokens of each text: by the tokenizer here if there is one, else by the first server that offers its own.
 
     With a chat template, unless `raw`. Raises `DraftscopeError` if nobody can say them.
     """
-    if lab is not None:
-        return [_here(lab, text, raw, more) for text in texts]
+    if engine is not None:
+        return [_here(engine, text, raw, more) for text in texts]
     for lane in lanes:
         offers = lane.server.identity.offers
         if offers.tokenize and (raw or offers.chat):
@@ -84,8 +88,8 @@ def prompts(texts: Sequence[str], lanes: Sequence[Lane], lab: Lab | None, raw: b
     )
 
 
-def _here(lab: Lab, text: str, raw: bool, more: int) -> Prompt:
-    rendered, ids = read_prompt(lab, text, more, Chat(raw=raw))
+def _here(engine: DecodingEngine, text: str, raw: bool, more: int) -> Prompt:
+    rendered, ids = read_prompt(engine, text, more, Chat(raw=raw))
     return Prompt(text, tuple(ids), rendered or text)
 
 

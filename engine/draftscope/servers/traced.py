@@ -15,7 +15,7 @@ import numpy as np
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.versions import own_version
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.start import Asked
 from draftscope.models.model import Model
 from draftscope.servers.adapter import Chunk, Counted, Finish, Identity
@@ -39,13 +39,13 @@ _Heard: TypeAlias = tuple[str, int, int, Chunk, float]
 
 @dataclass(frozen=True)
 class Traced:
-    """A race whose trace is wanted. `lab` has the servers' tokenizer, and their weights as far as is known."""
+    """A race whose trace is wanted. `engine` has the servers' tokenizer, and their weights as far as is known."""
 
     run: str
     lanes: Sequence[Lane]
     missing: Mapping[str, str]  # lane -> why it does not take part
     plan: Race
-    lab: Lab | None = None
+    engine: DecodingEngine | None = None
     draft: Model | None = None  # the servers' drafter, known here
     standing: Standing = field(default_factory=Standing)
     known: Known = field(default_factory=dict)  # filled at the end
@@ -120,7 +120,7 @@ class _Live:
     def _bursts(self) -> Bursts:
         if self.bursts is None:
             near = near_gap(self.warm, self.offers.bursts_are_chunks, self.asked.plan.jitter)
-            raw = self.asked.lab.pieces.shown if self.asked.lab is not None else None
+            raw = self.asked.engine.pieces.shown if self.asked.engine is not None else None
             self.bursts = Bursts(self.asked.run, self.lane.name, near, raw)
         return self.bursts
 
@@ -230,8 +230,8 @@ def served(run: str, lane: str, answers: Sequence[Answer], counted: Counted | No
 
 def _computed(asked: Traced, live: Mapping[str, _Live]) -> Iterator[AnyEvent]:
     """After the race, so that nothing is computed while something is timed."""
-    if asked.lab is not None and not asked.plan.cancelled():
-        asked.known.update(probabilities(asked.lab.target, asked))
+    if asked.engine is not None and not asked.plan.cancelled():
+        asked.known.update(probabilities(asked.engine.target, asked))
     rows = {row.lane: row for row in asked.summaries()} if asked.standing.answers else {}
     for name, each in live.items():
         if each.first is None:
@@ -239,10 +239,10 @@ def _computed(asked: Traced, live: Mapping[str, _Live]) -> Iterator[AnyEvent]:
         row = rows[name]
         yield served(asked.run, name, asked.standing.of(name), row.counted, row.notes)
         said = asked.known.get((name, 0, 0))
-        if asked.lab is None or said is None or each.bursts is None or tuple(each.bursts.tokens) != each.first.ids:
+        if asked.engine is None or said is None or each.bursts is None or tuple(each.bursts.tokens) != each.first.ids:
             continue
         yield trace.Forced(
-            run=asked.run, lane=name, target=asked.lab.target.name, p=list(said.p), best=list(said.best),
+            run=asked.run, lane=name, target=asked.engine.target.name, p=list(said.p), best=list(said.best),
             log_p=row.log_p,
         )  # fmt: skip
         if asked.draft is not None and row.counted is not None and row.counted.drafted:

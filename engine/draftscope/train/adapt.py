@@ -133,6 +133,6 @@ def speedup(member: Member, home: Path, place: Path, prompts: list[Prompt]) -> I
     """The speed with the drafter in `place`, over plain decoding's: the median over prompts and repeats."""
     heads = [f"{member.kind}:{place}"] if member.is_head else []
     chain = member.kind if member.is_head else "draft"
-    with load(home, None if member.is_head else place, threads=torch.get_num_threads(), heads=heads) as lab:
-        (trial,) = trials(lab, chain, prompts, SPEED)
+    with load(home, None if member.is_head else place, threads=torch.get_num_threads(), heads=heads) as engine:
+        (trial,) = trials(engine, chain, prompts, SPEED)
     return trial.ratio

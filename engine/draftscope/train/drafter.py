@@ -21,7 +21,7 @@ import torch
 from draftscope.base import prompts as prompt_files
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.prompts import Prompt
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.load import load
 from draftscope.models.heads import Head
 from draftscope.models.loading.embedded import RECORD
@@ -108,19 +108,19 @@ def train_drafter(training: DrafterTraining) -> bool:
     torch.set_num_threads(training.threads)
     device = training.settings.device
     dtype = str(precision(device)).removeprefix("torch.")
-    with load(training.target, device=device, dtype=dtype, threads=training.threads, graphs=False) as lab:
-        return _train(training, lab, requests, deadline)
+    with load(training.target, device=device, dtype=dtype, threads=training.threads, graphs=False) as engine:
+        return _train(training, engine, requests, deadline)
 
 
-def _train(training: DrafterTraining, lab: Lab, requests: list[Prompt], deadline: float) -> bool:
-    preset, network, kind = training.settings.answers, lab.target.network, training.kind
-    layers = feature_layers(lab.target.layers)
-    prompts = tokenize(requests, lab.tokenizer)
-    about = f"{lab.target.digest or fingerprint(0, [], network)}.{training.seed}"
+def _train(training: DrafterTraining, engine: DecodingEngine, requests: list[Prompt], deadline: float) -> bool:
+    preset, network, kind = training.settings.answers, engine.target.network, training.kind
+    layers = feature_layers(engine.target.layers)
+    prompts = tokenize(requests, engine.tokenizer)
+    about = f"{engine.target.digest or fingerprint(0, [], network)}.{training.seed}"
     folder = training.work / f"answers.{digest_of(about, prompts)}"
     with interruptible() as interrupted:
         plan = training.writing_plan(layers)
-        done = collect(lab, prompts, folder, plan, lambda: interrupted() or time.monotonic() > deadline)
+        done = collect(engine, prompts, folder, plan, lambda: interrupted() or time.monotonic() > deadline)
     if not done:
         print(f"Stopped while the target was writing; its answers are in {folder}. Run the same command to continue.")
         return False
@@ -130,7 +130,7 @@ def _train(training: DrafterTraining, lab: Lab, requests: list[Prompt], deadline
     source = AnswerText(Teacher(lesson, layers), train, held, recipe, training.seed, f"{kind} {about}")
     fitted = fit(lesson, source, recipe, Budget((training.minutes or preset.minutes) * 60, deadline=deadline), state)
     if fitted.progress.step:
-        publish_drafter(training, lab, fitted, source, tried_prompts(requests, lab) if fitted.done else [])
+        publish_drafter(training, engine, fitted, source, tried_prompts(requests, engine) if fitted.done else [])
     if not fitted.done:
         print(f"Stopped at step {fitted.progress.step}; saved in {state}. Run the same command to continue.")
     return fitted.done
@@ -150,19 +150,19 @@ def read_prompts(training: DrafterTraining) -> list[Prompt]:
     return mix(requests, training.seed)
 
 
-def tried_prompts(requests: Sequence[Prompt], lab: Lab) -> list[Prompt]:
+def tried_prompts(requests: Sequence[Prompt], engine: DecodingEngine) -> list[Prompt]:
     """`MAX_TRIED` prompts of each kind whose answers are held out."""
     count: Counter[str] = Counter()
     chosen = []
     for prompt in requests:
-        if count[prompt.kind] < MAX_TRIED and is_held_out(lab.encode(prompt.text)):
+        if count[prompt.kind] < MAX_TRIED and is_held_out(engine.encode(prompt.text)):
             count[prompt.kind] += 1
             chosen.append(prompt)
     return chosen
 
 
 def publish_drafter(
-    training: DrafterTraining, lab: Lab, fitted: Fitted, source: AnswerText, tried: list[Prompt]
+    training: DrafterTraining, engine: DecodingEngine, fitted: Fitted, source: AnswerText, tried: list[Prompt]
 ) -> None:
     """Writes the drafter's folder and prints its figures; `tried` prompts are decoded with it."""
     student = fitted.lesson.student
@@ -172,7 +172,7 @@ def publish_drafter(
         groups = measured | {"all": [answer for group in measured.values() for answer in group]}
         return replace(
             record,
-            vocabulary=student.vocabulary if isinstance(student, Head) else lab.target.vocabulary,
+            vocabulary=student.vocabulary if isinstance(student, Head) else engine.target.vocabulary,
             covered=covered_share(student, source.held),
             answers=_answers_read(fitted, source),
             agreement={kind: source.agreement(group) for kind, group in groups.items()},
@@ -182,11 +182,11 @@ def publish_drafter(
     publication = Publication(
         name=training.out.name,
         kind=training.kind,
-        target=lab.target.digest,
-        target_name=lab.target.name,
+        target=engine.target.digest,
+        target_name=engine.target.name,
         seed=training.seed,
         out=training.out,
-        save_tokenizer=lab.tokenizer.save_pretrained,
+        save_tokenizer=engine.tokenizer.save_pretrained,
         credits=training.text,
     )
     record = publish(fitted, publication, measure, lambda record: card(record, student, training.credits))
@@ -201,8 +201,8 @@ def _trials(training: DrafterTraining, student: Any, folder: Path, tried: list[P
     heads, draft = ([f"{training.kind}:{folder}"], None) if is_head else ([], folder)
     longest = student.config.heads if training.kind == "medusa" else math.inf
     plan = replace(figures.TRIALS, gammas=tuple(gamma for gamma in figures.TRIALS.gammas if gamma <= longest))
-    with load(training.target, draft, device=device, heads=heads, threads=training.threads) as lab:
-        return trials(lab, training.kind, tried, plan)
+    with load(training.target, draft, device=device, heads=heads, threads=training.threads) as engine:
+        return trials(engine, training.kind, tried, plan)
 
 
 def _answers_read(fitted: Fitted, source: AnswerText) -> AnswersRead:

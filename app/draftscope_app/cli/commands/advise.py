@@ -159,9 +159,9 @@ def _planned(question: Question, loading: Given, values: TypedValues) -> AdviceR
     if values.c is not None:
         return planned(question, values)
     chosen, drafter = options.models(loading)
-    lab = options.load(chosen)
+    engine = options.load(chosen)
     with terminal.waiting("Measuring costs ..."):
-        calibration = lab.calibration
+        calibration = engine.calibration
     name = drafter if drafter in calibration.drafting else next((n for n in calibration.drafting if n != "plain"), None)
     if name is None:
         raise DraftscopeError("No drafter's costs are calibrated for these models; load a draft model, or give --c.")
@@ -179,9 +179,9 @@ def _measured(
 
     refuse_unknown(names)
     chosen, _ = options.models(loading)
-    lab = options.load(chosen)
-    selected = plans.for_target(lab, plan, prompts, selected)
-    return advised(lab, question, selected, names, notes, lambda what: terminal.remark(f"Measuring {what} ..."))
+    engine = options.load(chosen)
+    selected = plans.for_target(engine, plan, prompts, selected)
+    return advised(engine, question, selected, names, notes, lambda what: terminal.remark(f"Measuring {what} ..."))
 
 
 def _show(found: AdviceReport) -> None:

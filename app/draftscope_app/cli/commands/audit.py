@@ -130,10 +130,10 @@ def _audited(url: str, chosen: Options, loading: Given, texts: Sequence[str], pl
             return audit_without_weights(
                 server, other, texts, ids, plan, watch, name, other.identity.url, server.detokenize
             )
-        lab = options.load(options.models(loading)[0])
+        engine = options.load(options.models(loading)[0])
         most, chat = max(plan.tokens, GREEDY_TOKENS), Chat(raw=not chosen.chat)
-        read = [read_prompt(lab, text, most, chat)[1] for text in texts]
-        return audit_server(server, server.identity.kind, lab, texts, read, plan, other, watch, name)
+        read = [read_prompt(engine, text, most, chat)[1] for text in texts]
+        return audit_server(server, server.identity.kind, engine, texts, read, plan, other, watch, name)
 
 
 @contextmanager

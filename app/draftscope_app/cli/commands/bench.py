@@ -21,7 +21,7 @@ from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import Given, takes
 
 if TYPE_CHECKING:
-    from draftscope.decode.lab import Lab
+    from draftscope.decode.engine import DecodingEngine
     from draftscope.measure.bench.report import BenchReport
 
 app = typer.Typer(add_completion=False)
@@ -54,14 +54,14 @@ def bench(
 
     refuse_unknown(plan.drafters)
     chosen, _ = options.models(loading)
-    lab, more = _loaded(chosen)
-    report = benchmark(lab, plan, plans.for_target(lab, plan, prompts, selected), [*notes, *more])
+    engine, more = _loaded(chosen)
+    report = benchmark(engine, plan, plans.for_target(engine, plan, prompts, selected), [*notes, *more])
     plans.print_report(report, save(report, out), json)
     terminal.say(f"wrote {', '.join(['bench.json', 'bench.md', *_page(report, out)])} to {out}.")
     return ExitCode.OK
 
 
-def _loaded(chosen: LoadSettings) -> tuple[Lab, list[str]]:
+def _loaded(chosen: LoadSettings) -> tuple[DecodingEngine, list[str]]:
     """The pair. If a draft was named and cannot be loaded: the target alone, and why."""
     try:
         return options.load(chosen), []

@@ -35,9 +35,9 @@ def calibrate(
     from draftscope.decode.calibrate import calibration_of, measure
 
     chosen, _ = options.models(loading)
-    lab = options.load(chosen)
+    engine = options.load(chosen)
     with terminal.waiting("Measuring ..."):
-        found = last(measure(lab) if again else calibration_of(lab))
+        found = last(measure(engine) if again else calibration_of(engine))
     if again:
         costs.save(found)
     if costs.load_saved(found.measured_for) is None:

@@ -70,9 +70,9 @@ def check(
         raise DraftscopeError(f"--draft-length {draft_length}: '{name}' has no choice of length; leave it out.")
     info = drafters.find(name)
     texts = _texts(prompts)
-    lab = options.load(load)
+    engine = options.load(load)
     with _shown(json) as (show, watch):
-        found = run_check(lab, name, samples, seed, watch, rule, chosen, texts or PROMPTS)
+        found = run_check(engine, name, samples, seed, watch, rule, chosen, texts or PROMPTS)
         findings = [show(finding) for finding in found]
     return _concluded(name, findings, info.exact_with(chosen), not info.source, json)
 

@@ -51,7 +51,7 @@ def decode(
     from draftscope import drafters
 
     drafters.find(settings.drafter)
-    lane = options.load(load).session(text, settings)
+    lane = options.load(load).start(text, settings)
     events, lost = _decode(lane, _counted(settings.max_new_tokens) if json else _streamed, trace)
     done = lanes.lanes(events)[0].decoded()
     if json:

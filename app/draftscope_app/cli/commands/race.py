@@ -23,7 +23,7 @@ from draftscope_app.reports.lanes import printable
 
 if TYPE_CHECKING:
     from draftscope.base.costs import Calibration
-    from draftscope.decode.lab import Lab
+    from draftscope.decode.engine import DecodingEngine
     from draftscope.drafters.settings import Settings
     from draftscope.models.model import Model
     from draftscope.servers.adapter import Request
@@ -123,7 +123,7 @@ class _Field:
     missing: Mapping[str, str]  # lane -> why it does not take part
     prompts: Sequence[Prompt]
     request: Request
-    lab: Lab | None
+    engine: DecodingEngine | None
     jitter: float
     draft: Model | None  # named on the command line: what the servers draft with
 
@@ -147,14 +147,14 @@ def _opened_field(opened: ExitStack, chosen: Options, loading: Given, texts: Seq
     named = entries.chosen(chosen.server, chosen.engine)
     models = entries.served(chosen.served_model, named)
     load, _ = options.models(loading)
-    lab = opened.enter_context(options.load(load)) if loading or chosen.engine else None
+    engine = opened.enter_context(options.load(load)) if loading or chosen.engine else None
     limits = Limits(silent=chosen.timeout, connect=min(chosen.timeout, Limits.connect))
     lanes, missing = entries.connect(named, models, limits, opened.enter_context)
     drafters = {name: options.settings({}, name, load) for name in chosen.engine}
-    lanes += entries.engine_lanes(lab, drafters, opened.enter_context) if lab else []
-    prompts = entries.prompts(texts, lanes, lab, chosen.raw, request.max_tokens)
-    draft = lab.draft if lab and "draft" in loading else None
-    return _Field(lanes, missing, prompts, request, lab, loopback_jitter(), draft)
+    lanes += entries.engine_lanes(engine, drafters, opened.enter_context) if engine else []
+    prompts = entries.prompts(texts, lanes, engine, chosen.raw, request.max_tokens)
+    draft = engine.draft if engine and "draft" in loading else None
+    return _Field(lanes, missing, prompts, request, engine, loopback_jitter(), draft)
 
 
 def _load_plan(
@@ -174,9 +174,9 @@ def _race(field: _Field, plan: Race, chosen: Options, json: bool) -> int:
     from draftscope.servers.traced import Traced, traced
     from draftscope.trace import files
 
-    standing = Standing(dropped=same_tokenizers(field.lanes, _tokenizer(field.lab)))
+    standing = Standing(dropped=same_tokenizers(field.lanes, _tokenizer(field.engine)))
     _say({**field.missing, **standing.dropped})
-    asked = Traced(RUN, field.lanes, field.missing, plan, field.lab, field.draft, standing)
+    asked = Traced(RUN, field.lanes, field.missing, plan, field.engine, field.draft, standing)
     events = traced(asked) if chosen.trace is None else files.written(chosen.trace, traced(asked))
     with terminal.progress("answers") as bar:
         task = bar.add_task("Racing", total=len(field.lanes) * len(plan.prompts) * plan.repeats)
@@ -205,7 +205,9 @@ def _show(
             print(f"{lane.name}: {printable(answer.text.strip())}\n")
             if forced := known.get((lane.name, answer.prompt, answer.repeat)):
                 tokens = zip(answer.ids, forced.p, strict=True)
-                pieces = [f"{field.lab.pieces.shown(token)!r} {p:.2f}" for token, p in tokens] if field.lab else []
+                pieces = (
+                    [f"{field.engine.pieces.shown(token)!r} {p:.2f}" for token, p in tokens] if field.engine else []
+                )
                 print(f"  p of its tokens: {printable(', '.join(pieces[:SHOWN]))}\n")
     terminal.show(terminal.Table(races.HEAD, races.rows(rows), races.NUMBERS))
     for line in races.LEGEND:
@@ -224,7 +226,7 @@ def _load(field: _Field, plan: LoadPlan, save: Path | None, json: bool) -> int:
     _say(field.missing)
     points: list[LoadPoint] = []
     start = first(field.lanes, field.missing, plan)
-    *_, curve = curves(start, _points_of(field, plan, points), _costs(field.lab))
+    *_, curve = curves(start, _points_of(field, plan, points), _costs(field.engine))
     whole = curve.model_dump(mode="json")
     if save is not None:
         _save(save, whole)
@@ -252,20 +254,20 @@ def _points_of(field: _Field, plan: LoadPlan, points: list[LoadPoint]) -> Iterat
             bar.advance(task)
 
 
-def _costs(lab: Lab | None) -> tuple[Calibration, str] | None:
+def _costs(engine: DecodingEngine | None) -> tuple[Calibration, str] | None:
     """What a prediction rests on, where --target is given; measured now if it was not before."""
     from draftscope.servers.curve import drafter_here
 
-    if lab is None:
+    if engine is None:
         return None
-    drafter = drafter_here(lab.calibration)
-    return None if drafter is None else (lab.calibration, drafter)
+    drafter = drafter_here(engine.calibration)
+    return None if drafter is None else (engine.calibration, drafter)
 
 
-def _tokenizer(lab: Lab | None) -> Callable[[str], tuple[int, ...]] | None:
-    if lab is None:
+def _tokenizer(engine: DecodingEngine | None) -> Callable[[str], tuple[int, ...]] | None:
+    if engine is None:
         return None
-    return lambda text: tuple(lab.tokenizer.encode(text, add_special_tokens=False))
+    return lambda text: tuple(engine.tokenizer.encode(text, add_special_tokens=False))
 
 
 def _texts(prompt: str | None, path: Path | None) -> list[str]:

@@ -71,11 +71,11 @@ def regret(
 
     arms_of(Settings.of(arms=arms), find)
     load, _ = options.models(loading)
-    lab = options.load(load)
-    choosers = [BanditChooser(lab, policy, arms) for policy in policies]
+    engine = options.load(load)
+    choosers = [BanditChooser(engine, policy, arms) for policy in policies]
     for note in notes:
         terminal.say(note)
-    report = plans.measure_regret(lab, plan, choosers, arm_systems(lab, arms), selected, out, "regret")
+    report = plans.measure_regret(engine, plan, choosers, arm_systems(engine, arms), selected, out, "regret")
     plans.print_report(report, report.markdown(), json)
     terminal.say(f"wrote regret.json, regret.md to {out}.")
     return ExitCode.OK

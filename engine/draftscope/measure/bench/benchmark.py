@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from draftscope.base.prompts import Prompt
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings
 from draftscope.measure.bench.cases import cases
 from draftscope.measure.bench.limit import memory_limit
@@ -26,37 +26,37 @@ TOKENS, TOP_K, SAMPLES = 4, 3, 2048  # as `draftscope check`
 
 
 def benchmark(
-    lab: Lab, plan: BenchPlan, texts: Mapping[str, Sequence[Prompt]], notes: Sequence[str] = ()
+    engine: DecodingEngine, plan: BenchPlan, texts: Mapping[str, Sequence[Prompt]], notes: Sequence[str] = ()
 ) -> BenchReport:
     """Runs `plan` on `texts`, with a progress bar on a terminal. `notes` come first in the report's notes.
 
     Raises `DraftscopeError` for a context that is too long for the models, or if nothing could be measured.
     """
-    todo, unreadable = cases(lab, plan, texts)
-    systems, unable = own(lab, plan)
+    todo, unreadable = cases(engine, plan, texts)
+    systems, unable = own(engine, plan)
     with ExitStack() as until_done:
         missing: list[str] = []
         if plan.peers:
             longest = max(len(prompt) for case in todo for prompt in case.prompts) + plan.tokens
-            peers, missing = opened(lab, longest, until_done)
+            peers, missing = opened(engine, longest, until_done)
             systems = [*systems, *peers]
         measuring = Bench(plan, systems, todo)
         runs = measuring.runs()
-    limit = memory_limit(lab.target, max(len(prompt) for case in todo for prompt in case.prompts))
-    apart = measure_distances(lab, [system.label for system in systems], plan.temperatures)
+    limit = memory_limit(engine.target, max(len(prompt) for case in todo for prompt in case.prompts))
+    apart = measure_distances(engine, [system.label for system in systems], plan.temperatures)
     peer_notes = [system.note for system in systems if system.note]
     left_out = [*notes, *unreadable, *unable, *missing, *measuring.notes]
     return BenchReport(
-        machine(lab),
+        machine(engine),
         method(plan),
         plan,
         rows(runs, apart),
         headlines(runs),
         peer_notes,
         left_out,
-        kept(lab, plan),
+        kept(engine, plan),
         limit,
-        woken(lab, todo),
+        woken(engine, todo),
     )
 
 
@@ -70,7 +70,7 @@ def save(report: BenchReport, folder: Path) -> str:
 
 
 def measure_distances(
-    lab: Lab, labels: Sequence[Label], temperatures: Sequence[float]
+    engine: DecodingEngine, labels: Sequence[Label], temperatures: Sequence[float]
 ) -> dict[tuple[Label, float], Distance]:
     """The distance of a lossy rule's output from the target's distribution, as in `check`, by label and temperature.
 
@@ -78,11 +78,11 @@ def measure_distances(
     of the first tokens after one prompt, restricted to the target's most likely tokens, so that all outcomes can be
     computed.
     """
-    prompt = lab.encode(PROMPTS[0], TOKENS + 2)
+    prompt = engine.encode(PROMPTS[0], TOKENS + 2)
     found = {}
     for label in labels:
         for temperature in temperatures:
             if label.lossy and temperature:
                 settings = Settings.of(**label.settings, temperature=temperature, top_k=TOP_K)
-                found[label, temperature] = joint_distance(lab, prompt, settings, TOKENS, SAMPLES)
+                found[label, temperature] = joint_distance(engine, prompt, settings, TOKENS, SAMPLES)
     return found

@@ -7,20 +7,22 @@ from itertools import cycle, islice, product
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.prompts import Prompt
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.measure.bench.plan import BenchPlan
 from draftscope.measure.bench.systems import Case
 
 Tokens = tuple[int, ...]
 
 
-def cases(lab: Lab, plan: BenchPlan, prompts: Mapping[str, Sequence[Prompt]]) -> tuple[list[Case], list[str]]:
+def cases(
+    engine: DecodingEngine, plan: BenchPlan, prompts: Mapping[str, Sequence[Prompt]]
+) -> tuple[list[Case], list[str]]:
     """Every cell of the plan with every prompt, and a note for each prompt that these models cannot read.
 
     The B sequences of a case are its prompt and then the kind's other prompts, in turn.
     """
-    _refuse_contexts(lab, plan)
-    encoded, notes = _encoded(lab, plan, prompts)
+    _refuse_contexts(engine, plan)
+    encoded, notes = _encoded(engine, plan, prompts)
     pool = [token for own in encoded.values() for tokens in own for token in tokens]
     found = []
     for context, batch, temperature in product(plan.contexts or (None,), plan.batches, plan.temperatures):
@@ -33,14 +35,14 @@ def cases(lab: Lab, plan: BenchPlan, prompts: Mapping[str, Sequence[Prompt]]) ->
 
 
 def _encoded(
-    lab: Lab, plan: BenchPlan, prompts: Mapping[str, Sequence[Prompt]]
+    engine: DecodingEngine, plan: BenchPlan, prompts: Mapping[str, Sequence[Prompt]]
 ) -> tuple[dict[str, list[Tokens]], list[str]]:
     encoded: dict[str, list[Tokens]] = {}
     notes: list[str] = []
     for kind, own in prompts.items():
         for number, prompt in enumerate(own, 1):
             try:
-                encoded.setdefault(kind, []).append(tuple(lab.encode(prompt.text, plan.tokens)))
+                encoded.setdefault(kind, []).append(tuple(engine.encode(prompt.text, plan.tokens)))
             except DraftscopeError as error:
                 notes.append(f"Prompt {number} of '{kind}' was skipped: {error}")
     kept = {kind: own for kind, own in encoded.items() if own}
@@ -55,8 +57,8 @@ def _filled(tokens: Tokens, context: int, pool: Sequence[int]) -> Tokens:
     return (front + tokens)[-context:]
 
 
-def _refuse_contexts(lab: Lab, plan: BenchPlan) -> None:
-    room = min(model.context for model in lab.models)
+def _refuse_contexts(engine: DecodingEngine, plan: BenchPlan) -> None:
+    room = min(model.context for model in engine.models)
     for context in plan.contexts:
         if context + plan.tokens > room:
             raise DraftscopeError(

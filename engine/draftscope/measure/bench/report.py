@@ -10,7 +10,7 @@ import torch
 import transformers
 
 from draftscope.base.versions import own_version
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.measure.bench.limit import MemoryLimit
 from draftscope.measure.bench.plan import BenchPlan
 from draftscope.measure.bench.rows import BenchRow, Headline
@@ -48,10 +48,10 @@ class BenchReport:
         return json.dumps(asdict(self), indent=1)
 
 
-def kept(lab: Lab, plan: BenchPlan) -> list[KeptMemory]:
+def kept(engine: DecodingEngine, plan: BenchPlan) -> list[KeptMemory]:
     """Each model's memory at the end of each context, from its shape; empty if the plan has no contexts."""
-    models = [("target", lab.target), *(("draft", model) for model in lab.models[1:])]
-    models += [("draft", lab.foreign.model)] if lab.foreign is not None else []
+    models = [("target", engine.target), *(("draft", model) for model in engine.models[1:])]
+    models += [("draft", engine.foreign.model)] if engine.foreign is not None else []
     return [
         KeptMemory(model.name, role, context + plan.tokens, model.kept_bytes(context + plan.tokens), model.recurrent)
         for role, model in models
@@ -71,19 +71,19 @@ def method(plan: BenchPlan) -> str:
     )
 
 
-def machine(lab: Lab) -> dict[str, str | int]:
+def machine(engine: DecodingEngine) -> dict[str, str | int]:
     """The machine, versions and models that the numbers belong to."""
-    device = lab.target.device
+    device = engine.target.device
     return {
         "date": datetime.now(UTC).date().isoformat(),
         "draftscope": own_version(),
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU",
-        "dtype": str(lab.target.dtype).removeprefix("torch."),
+        "dtype": str(engine.target.dtype).removeprefix("torch."),
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
         "transformers": transformers.__version__,
-        "target": lab.target.name,
-        "target_weights": lab.target.weights,
-        "draft": lab.draft.name if lab.draft else "",
-        "draft_weights": lab.draft.weights if lab.draft else "",
+        "target": engine.target.name,
+        "target_weights": engine.target.weights,
+        "draft": engine.draft.name if engine.draft else "",
+        "draft_weights": engine.draft.weights if engine.draft else "",
     }

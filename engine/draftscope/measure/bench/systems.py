@@ -12,7 +12,7 @@ from typing import Any
 from draftscope import drafters
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.settings import LOSSY
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters import DrafterInfo
 from draftscope.drafters.options import ShapeOptions, TreeShape
 from draftscope.drafters.settings import Settings
@@ -111,10 +111,10 @@ class System(ABC):
 class DrafterSystem(System):
     """One of this project's drafters, through the engine's own loop."""
 
-    def __init__(self, lab: Lab, label: Label, watch: Callable[[], None] | None = None) -> None:
+    def __init__(self, engine: DecodingEngine, label: Label, watch: Callable[[], None] | None = None) -> None:
         """`watch` is called every round and may raise, which ends a run that nobody waits for any more."""
         self.label = label
-        self._lab = lab
+        self._lab = engine
         self._watch = watch
 
     def prepare(self, case: Case, tokens: int, seed: int) -> Write:
@@ -124,7 +124,7 @@ class DrafterSystem(System):
 
         def write() -> Written:
             began = perf_counter()
-            session = self._lab.session_of(prompts, settings, streams, ends=False)
+            session = self._lab.start_batch(prompts, settings, streams, ends=False)
             session.prefill()
             before_ms = 1e3 * (perf_counter() - began)
             kept = []
@@ -142,17 +142,17 @@ class DrafterSystem(System):
         None for a drafter with a head, whose shape says nothing of what it caches, and for a draft that counts other
         tokens; the latter where no model drafts.
         """
-        info, lab = drafters.find(self.label.drafter), self._lab
-        if info.needs_head or (info.needs_text_draft and lab.foreign is not None):
+        info, engine = drafters.find(self.label.drafter), self._lab
+        if info.needs_head or (info.needs_text_draft and engine.foreign is not None):
             return None, None
-        drafts = [lab.draft] if info.needs_draft and lab.draft is not None else []
-        if info.needs_text_draft and lab.text_draft is not None:
-            drafts.append(lab.text_draft.model)
+        drafts = [engine.draft] if info.needs_draft and engine.draft is not None else []
+        if info.needs_text_draft and engine.text_draft is not None:
+            drafts.append(engine.text_draft.model)
         if "inner" in info.uses:
-            drafts += lab.smaller
+            drafts += engine.smaller
         longest = max(len(prompt) for prompt in case.prompts) + tokens
         kept = case.batch * sum(model.kept_bytes(longest) for model in drafts)
-        return case.batch * lab.target.kept_bytes(longest) + kept, kept if drafts else None
+        return case.batch * engine.target.kept_bytes(longest) + kept, kept if drafts else None
 
 
 def refuse_unknown(names: Sequence[str]) -> None:
@@ -162,19 +162,19 @@ def refuse_unknown(names: Sequence[str]) -> None:
             raise DraftscopeError(f"The drafter '{name}' waits for a person, who cannot be benchmarked; leave it out.")
 
 
-def _sensible(info: DrafterInfo, lab: Lab) -> bool:
-    return lab.foreign is not None or not info.needs_text_draft
+def _sensible(info: DrafterInfo, engine: DecodingEngine) -> bool:
+    return engine.foreign is not None or not info.needs_text_draft
 
 
-def own(lab: Lab, plan: BenchPlan) -> tuple[list[System], list[str]]:
+def own(engine: DecodingEngine, plan: BenchPlan) -> tuple[list[System], list[str]]:
     """Plain decoding first, then the plan's drafters; and what is to be said of those that this pair cannot run.
 
     Without a plan all are taken but synthetic ones, since what they know in advance is paid for in the whole run's
     time, and those that draft through text where the draft has the target's own tokenizer.
     """
     known = drafters.known()
-    asked = plan.drafters or [name for name, info in known.items() if not info.synthetic and _sensible(info, lab)]
-    named = [info for info in lab.drafters() if info.name in asked]
+    asked = plan.drafters or [name for name, info in known.items() if not info.synthetic and _sensible(info, engine)]
+    named = [info for info in engine.drafters() if info.name in asked]
     able = [info for info in named if info.available and "typed" not in info.uses]
     labels = [PLAIN]
     for info in able:
@@ -187,4 +187,4 @@ def own(lab: Lab, plan: BenchPlan) -> tuple[list[System], list[str]]:
             Label(OWN, info.name, gamma, shape, *each) for gamma, *each in combined if info.name != PLAIN.drafter
         ]
     unable = ", ".join(f"{info.name} ({info.why_not})" for info in named if not info.available)
-    return [DrafterSystem(lab, label) for label in labels], [f"Drafters left out: {unable}."] if unable else []
+    return [DrafterSystem(engine, label) for label in labels], [f"Drafters left out: {unable}."] if unable else []

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 from statistics import fmean
 
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings
 from draftscope.measure.bench.systems import Case
 from draftscope.models.forward import experts
@@ -33,27 +33,27 @@ class Woken:
     forwards: int
 
 
-def woken(lab: Lab, cases: Sequence[Case]) -> list[Woken]:
+def woken(engine: DecodingEngine, cases: Sequence[Case]) -> list[Woken]:
     """By rows; empty for a dense target and for one whose experts cannot be watched."""
-    if not experts.layers(lab.target.network) or lab.draft is None:
+    if not experts.layers(engine.target.network) or engine.draft is None:
         return []
     notes: dict[int, list[Experts]] = {}
     for case in [case for case in cases if case.batch == 1]:
         for gamma in (0, *GAMMAS):
-            for note in _notes(lab, case, gamma):
+            for note in _notes(engine, case, gamma):
                 if note.rows == gamma + 1:
                     notes.setdefault(gamma + 1, []).append(note)
     return [_woken(rows, own) for rows, own in sorted(notes.items())]
 
 
-def _notes(lab: Lab, case: Case, gamma: int) -> list[Experts]:
+def _notes(engine: DecodingEngine, case: Case, gamma: int) -> list[Experts]:
     """Of the first rounds with a chain of `gamma` tokens."""
     drafter = {"drafter": "draft", "gamma": gamma} if gamma else {"drafter": "plain"}
-    room = min(model.context for model in lab.models) - len(case.prompts[0])
+    room = min(model.context for model in engine.models) - len(case.prompts[0])
     tokens = max(1, min((ROUNDS + 1) * (gamma + 1), room))
     settings = Settings.of(**drafter, temperature=case.temperature, max_new_tokens=tokens)
-    session = lab.session_of([list(case.prompts[0])], settings, (0,), ends=False)
-    watch = experts.watch(lab.target.network)
+    session = engine.start_batch([list(case.prompts[0])], settings, (0,), ends=False)
+    watch = experts.watch(engine.target.network)
     if watch is None:
         return []
     session.prefill()

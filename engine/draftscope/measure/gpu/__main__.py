@@ -21,7 +21,7 @@ from time import monotonic
 from draftscope.base.errors import MOST_NAMED, DraftscopeError, quoted
 from draftscope.base.machine import machine_words
 from draftscope.base.markdown import table
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.load import load
 from draftscope.measure.bench.benchmark import save
 from draftscope.measure.bench.report import machine
@@ -56,15 +56,15 @@ def run(out: Path, device: str, size: Size, pair: tuple[str | None, str | None])
     out.mkdir(parents=True, exist_ok=True)
     fresh = partial(load, *pair, device=device)
     found: dict[str, list[GpuRow]] = {}
-    lab, end = fresh(), monotonic() + size.seconds
+    engine, end = fresh(), monotonic() + size.seconds
 
     def keep(name: str, row: GpuRow) -> None:
         found[name].append(row)
-        text = json.dumps({"machine": machine(lab), "sections": found}, indent=1)
+        text = json.dumps({"machine": machine(engine), "sections": found}, indent=1)
         (out / "gpu.json").write_text(text, encoding="utf-8")
-        (out / "gpu.md").write_text(_markdown(lab, found), encoding="utf-8")
+        (out / "gpu.md").write_text(_markdown(engine, found), encoding="utf-8")
 
-    for name, rows in _sections(fresh, lab, size, out).items():
+    for name, rows in _sections(fresh, engine, size, out).items():
         found[name] = []
         _within(partial(rows, min(end, monotonic() + SHARES[name])), partial(keep, name), end)
         print(f"{_section(name, found[name])}\n", flush=True)
@@ -72,27 +72,27 @@ def run(out: Path, device: str, size: Size, pair: tuple[str | None, str | None])
 
 
 def _sections(
-    fresh: Callable[..., Lab], lab: Lab, size: Size, out: Path
+    fresh: Callable[..., DecodingEngine], engine: DecodingEngine, size: Size, out: Path
 ) -> dict[str, Callable[[float], Iterable[GpuRow]]]:
     """The sections by name, the most important first; each gets the time at which it should end."""
-    names = sections.able(lab, size.first)
+    names = sections.able(engine, size.first)
     speculative = [name for name in names if name != "plain"]
     sweep = partial(sections.sweep, partial(_large, fresh, size.pairs), size.tokens, size.kinds)
     return {
-        "plain": lambda _: sections.plain(lab, size.tokens, size.repeats),
+        "plain": lambda _: sections.plain(engine, size.tokens, size.repeats),
         "exactness in float32": partial(
             sections.exactness, partial(fresh, dtype="float32"), speculative, size.samples
         ),
-        "graphs": partial(sections.paired, lambda: {"eager": fresh(graphs=False), "graphs": lab}, names, size.tokens,
+        "graphs": partial(sections.paired, lambda: {"eager": fresh(graphs=False), "graphs": engine}, names, size.tokens,
                           size.repeats),
-        "waits": partial(kernels.waits, lab, names, size.tokens),
-        "attention": partial(kernels.attention, lab.target.device, lab.target.dtype, size.contexts),
+        "waits": partial(kernels.waits, engine, names, size.tokens),
+        "attention": partial(kernels.attention, engine.target.device, engine.target.dtype, size.contexts),
         "contexts": partial(sweep, [{"contexts": (each,)} for each in size.contexts]),
         "batches": partial(sweep, [{"batches": (each,)} for each in size.batches]),
         "bandwidth": partial(sections.bandwidth, fresh, size.shapes, size.tokens),
-        "drafters": partial(sections.drafters_table, lab, size.tokens, size.repeats, size.kinds,
+        "drafters": partial(sections.drafters_table, engine, size.tokens, size.repeats, size.kinds,
                             lambda report, name: save(report, out / name)),
-        "ties": partial(sections.ties, lab, speculative),
+        "ties": partial(sections.ties, engine, speculative),
         "ballast": partial(sections.ballast, lambda name: fresh(ballast=name), size.pairs, size.tokens, size.repeats),
     }  # fmt: skip
 
@@ -111,7 +111,7 @@ def _within(rows: Callable[[], Iterable[GpuRow]], keep: Callable[[GpuRow], None]
     return None
 
 
-def _large(fresh: Callable[..., Lab], pairs: tuple[str, ...]) -> Lab:
+def _large(fresh: Callable[..., DecodingEngine], pairs: tuple[str, ...]) -> DecodingEngine:
     """The pair with the first ballast that fits, without any where none does."""
     for name in pairs:
         try:
@@ -121,8 +121,8 @@ def _large(fresh: Callable[..., Lab], pairs: tuple[str, ...]) -> Lab:
     return fresh()
 
 
-def _markdown(lab: Lab, found: dict[str, list[GpuRow]]) -> str:
-    head = machine_words(machine(lab))
+def _markdown(engine: DecodingEngine, found: dict[str, list[GpuRow]]) -> str:
+    head = machine_words(machine(engine))
     return "\n\n".join([head, *(_section(name, rows) for name, rows in found.items())]) + "\n"
 
 

@@ -15,7 +15,7 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from draftscope.base.steps import last
 from draftscope.decode.calibrate import interleaved
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings
 from draftscope.measure.gpu.sections import PROMPT, GpuRow, until
 from draftscope.models.cache.masks import Reach, attention_mask, with_common
@@ -34,14 +34,14 @@ ROWS = (1, 5)
 REPEATS = 15
 
 
-def waits(lab: Lab, names: Sequence[str], tokens: int, end: float) -> Iterator[GpuRow]:
+def waits(engine: DecodingEngine, names: Sequence[str], tokens: int, end: float) -> Iterator[GpuRow]:
     """Calls of CUDA per round of a sampled run, without its prefill, after a run that records the graphs."""
-    prompt = lab.encode(PROMPT, tokens)
+    prompt = engine.encode(PROMPT, tokens)
     for name in until(end, names):
         settings = Settings.of(drafter=name, gamma=4, temperature=0.8, top_k=40, top_p=0.9, max_new_tokens=tokens)
-        for _ in lab.session_of([prompt], settings, (0,), ends=False).steps():
+        for _ in engine.start_batch([prompt], settings, (0,), ends=False).steps():
             pass
-        session = lab.session_of([prompt], settings, (0,), ends=False)
+        session = engine.start_batch([prompt], settings, (0,), ends=False)
         session.prefill()
         with profile(activities=supported_activities()) as profiled:  # type: ignore[no-untyped-call]
             rounds = sum(1 for _ in session.steps())

@@ -20,7 +20,7 @@ from draftscope.base import prompts
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.steps import last
 from draftscope.decode.calibrate import interleaved, machine
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.start import models_of
 from draftscope.measure.bench.benchmark import benchmark
 from draftscope.measure.bench.peers.transformers import Transformers
@@ -53,50 +53,50 @@ def until(end: float, items: Sequence[Item]) -> Iterator[Item]:
         yield item
 
 
-def able(lab: Lab, first: Sequence[str]) -> list[str]:
+def able(engine: DecodingEngine, first: Sequence[str]) -> list[str]:
     """The drafters that this pair can run, those of `first` first. Synthetic ones and typing need no card."""
-    offered = [info.name for info in lab.drafters() if info.available and not drafters.find(info.name).synthetic]
+    offered = [info.name for info in engine.drafters() if info.available and not drafters.find(info.name).synthetic]
     names = [name for name in offered if name != "typed"]
     return sorted(names, key=lambda name: first.index(name) if name in first else len(first))
 
 
-def plain(lab: Lab, tokens: int, repeats: int) -> Iterator[GpuRow]:
+def plain(engine: DecodingEngine, tokens: int, repeats: int) -> Iterator[GpuRow]:
     """Plain decoding and transformers' `generate` in turn, and both against the rate at which memory is copied."""
-    theirs = Transformers(lab, "transformers-generate").prepare(_case(lab, tokens), tokens, seed=1)
-    ours = DrafterSystem(lab, PLAIN).prepare(_case(lab, tokens), tokens, seed=1)
-    (own, _), (other, _) = last(interleaved([ours, theirs], lab.target.device, repeats))
-    read = sum(each.nbytes for each in lab.target.network.parameters()) / 1e9
-    copied = machine(lab.target).copy_gb_s
+    theirs = Transformers(engine, "transformers-generate").prepare(_case(engine, tokens), tokens, seed=1)
+    ours = DrafterSystem(engine, PLAIN).prepare(_case(engine, tokens), tokens, seed=1)
+    (own, _), (other, _) = last(interleaved([ours, theirs], engine.target.device, repeats))
+    read = sum(each.nbytes for each in engine.target.network.parameters()) / 1e9
+    copied = machine(engine.target).copy_gb_s
     yield {
-        "target": lab.target.name, "tokens/s": 1e3 * tokens / own, "generate tokens/s": 1e3 * tokens / other,
+        "target": engine.target.name, "tokens/s": 1e3 * tokens / own, "generate tokens/s": 1e3 * tokens / other,
         "ratio to generate": other / own, "GB a token": read, "copy GB/s": copied,
-        "of the copy": read / copied * 1e3 * tokens / own, "graphs": lab.target.graph_state,
+        "of the copy": read / copied * 1e3 * tokens / own, "graphs": engine.target.graph_state,
     }  # fmt: skip
 
 
-def _case(lab: Lab, tokens: int) -> Case:
-    return Case("story", 0, (tuple(lab.encode(PROMPT, tokens)),), 0.0)
+def _case(engine: DecodingEngine, tokens: int) -> Case:
+    return Case("story", 0, (tuple(engine.encode(PROMPT, tokens)),), 0.0)
 
 
-def exactness(fresh: Callable[[], Lab], names: Sequence[str], samples: int, end: float) -> Iterator[GpuRow]:
+def exactness(fresh: Callable[[], DecodingEngine], names: Sequence[str], samples: int, end: float) -> Iterator[GpuRow]:
     """Every check of every drafter."""
-    lab = fresh()
+    engine = fresh()
     for name in until(end, names):
-        for finding in check(lab, name, samples):
+        for finding in check(engine, name, samples):
             wrong = not finding.passed or finding.ties > 0
             yield {"drafter": name, "wrong": wrong, **asdict(finding)}
 
 
-def ties(lab: Lab, names: Sequence[str], end: float) -> Iterator[GpuRow]:
+def ties(engine: DecodingEngine, names: Sequence[str], end: float) -> Iterator[GpuRow]:
     """The greedy test in the pair's own precision: how many texts part from plain's, and whether at ties."""
-    first = GreedyTest(lab, "plain")
+    first = GreedyTest(engine, "plain")
     for name in until(end, names):
         finding = last(greedy_identity(replace(first, drafter=name)))
         yield {"drafter": name, "wrong": not finding.passed, "ties": finding.ties, "detail": finding.detail}
 
 
 def paired(
-    loaded: Callable[[], dict[str, Lab]], names: Sequence[str], tokens: int, repeats: int, end: float
+    loaded: Callable[[], dict[str, DecodingEngine]], names: Sequence[str], tokens: int, repeats: int, end: float
 ) -> Iterator[GpuRow]:
     """The same runs by several labs in turn: are greedy tokens equal, and medians of speed and of proposing."""
     labs = loaded()
@@ -104,8 +104,8 @@ def paired(
         taken: dict[str, list[tuple[float, float]]] = {name: [] for name in labs}
         texts: dict[str, list[int]] = {}
         for repeat in range(repeats + 1):
-            for name, lab in labs.items():
-                run = lab.decode(PROMPT, drafter, gamma=4, temperature=0.0, max_new_tokens=tokens, record=True)
+            for name, engine in labs.items():
+                run = engine.decode(PROMPT, drafter, gamma=4, temperature=0.0, max_new_tokens=tokens, record=True)
                 texts[name] = run.token_ids
                 if repeat:  # the first warms up, and records graphs
                     taken[name].append((run.metrics.tokens_per_s or 0.0, run.metrics.stage_ms["propose"]))
@@ -113,7 +113,10 @@ def paired(
 
 
 def _paired_row(
-    drafter: str, labs: dict[str, Lab], taken: dict[str, list[tuple[float, float]]], texts: dict[str, list[int]]
+    drafter: str,
+    labs: dict[str, DecodingEngine],
+    taken: dict[str, list[tuple[float, float]]],
+    texts: dict[str, list[int]],
 ) -> GpuRow:
     names = list(labs)
     speed = {name: statistics.median(own[0] for own in taken[name]) for name in names}
@@ -129,40 +132,40 @@ def _paired_row(
     return row
 
 
-def bandwidth(fresh: Callable[[], Lab], shapes: Sequence[str], tokens: int, end: float) -> Iterator[GpuRow]:
+def bandwidth(fresh: Callable[[], DecodingEngine], shapes: Sequence[str], tokens: int, end: float) -> Iterator[GpuRow]:
     """Plain decoding with real models' sizes: bytes read per second for the weights, compared with a copy.
 
     A shape that does not fit is modelled: its bytes at the copy's rate.
     """
     for name in until(end, shapes):
-        lab, shape = fresh(), SHAPES[name]
-        copied = machine(lab.target).copy_gb_s
+        engine, shape = fresh(), SHAPES[name]
+        copied = machine(engine.target).copy_gb_s
         row: GpuRow = {
             "shape": name,
-            "GB a token": shape.read_values * lab.target.dtype.itemsize / 1e9,
+            "GB a token": shape.read_values * engine.target.dtype.itemsize / 1e9,
             "copy GB/s": copied,
         }
         try:
-            lab.target.add_ballast(shape)
+            engine.target.add_ballast(shape)
             for count in (8, tokens):  # the first warms up, and records graphs
-                speed = lab.decode(PROMPT, max_new_tokens=count, temperature=0.0).metrics.tokens_per_s or 0.0
+                speed = engine.decode(PROMPT, max_new_tokens=count, temperature=0.0).metrics.tokens_per_s or 0.0
             row |= {"tokens/s": speed, "of the copy": speed * row["GB a token"] / copied}
-            row |= {"graphs": lab.target.graph_state, "measured": True}
+            row |= {"graphs": engine.target.graph_state, "measured": True}
         except DraftscopeError as error:
-            modelled = modelled_ms(shape, lab.target.dtype, copied)
+            modelled = modelled_ms(shape, engine.target.dtype, copied)
             row |= {"tokens/s": 1e3 / modelled, "of the copy": 1.0, "measured": False, "why": str(error)}
         yield row
-        del lab
+        del engine
         _free()
 
 
 def ballast(
-    loaded: Callable[[str], Lab], pairs: Sequence[str], tokens: int, repeats: int, end: float
+    loaded: Callable[[str], DecodingEngine], pairs: Sequence[str], tokens: int, repeats: int, end: float
 ) -> Iterator[GpuRow]:
     """Chains of four and plain, both with the sizes of a named pair; pairs with 'eagle3' draft with that head."""
     for name in until(end, pairs):
         try:
-            lab = loaded(name)
+            engine = loaded(name)
         except DraftscopeError as error:
             yield {"pair": name, "why": str(error)}
             continue
@@ -170,25 +173,25 @@ def ballast(
         speeds: dict[str, list[float]] = {"plain": [], drafter: []}
         for repeat in range(repeats + 1):
             for each, own in speeds.items():
-                run = lab.decode(PROMPT, each, gamma=4, temperature=0.0, max_new_tokens=tokens)
+                run = engine.decode(PROMPT, each, gamma=4, temperature=0.0, max_new_tokens=tokens)
                 own += [run.metrics.tokens_per_s or 0.0] if repeat else []
         plain, fast = (statistics.median(own) for own in speeds.values())
         yield {"pair": name, "drafter": drafter, "plain tokens/s": plain, "ratio to plain": fast / plain}
-        del lab
+        del engine
         _free()
 
 
 def sweep(
-    loaded: Callable[[], Lab], tokens: int, kinds: Sequence[str], cells: Sequence[dict[str, Any]], end: float
+    loaded: Callable[[], DecodingEngine], tokens: int, kinds: Sequence[str], cells: Sequence[dict[str, Any]], end: float
 ) -> Iterator[GpuRow]:
     """Ratio to plain of chains of four in each of these cells of a plan, medians over kinds of text, loops included."""
-    lab = loaded()
-    for model in lab.models:
+    engine = loaded()
+    for model in engine.models:
         model.context = LONG
     for cell in until(end, cells):
         plan = BenchPlan(("draft",), gammas=(4,), temperatures=(0.0,), tokens=tokens, repeats=1, peers=False,
                          seconds=max(1.0, end - monotonic()), **cell)  # fmt: skip
-        for row in _measured(lab, plan, kinds).rows:
+        for row in _measured(engine, plan, kinds).rows:
             if row.name != PLAIN.name:
                 yield {
                     **{name: each for name, (each,) in cell.items()}, "kind": row.kind, "system": row.name,
@@ -197,22 +200,27 @@ def sweep(
 
 
 def drafters_table(
-    lab: Lab, tokens: int, repeats: int, kinds: Sequence[str], keep: Callable[[BenchReport, str], object], end: float
+    engine: DecodingEngine,
+    tokens: int,
+    repeats: int,
+    kinds: Sequence[str],
+    keep: Callable[[BenchReport, str], object],
+    end: float,
 ) -> Iterator[GpuRow]:
     """Every drafter and transformers' own decoding over plain, a kind of text and a temperature at a time; `keep` gets
     each whole report and its name."""
     for kind, temperature in until(end, list(product(kinds, (0.0, 1.0)))):
         plan = BenchPlan(gammas=(4,), temperatures=(temperature,), tokens=tokens, repeats=repeats,
                          seconds=max(1.0, end - monotonic()))  # fmt: skip
-        report = _measured(lab, plan, (kind,))
+        report = _measured(engine, plan, (kind,))
         keep(report, f"{kind}-T{temperature:g}")
         for row in report.rows:
             ratio = row.ratio_to_plain.median
             yield {"system": row.name, "temperature": temperature, "kind": kind, "ratio to plain": ratio}
 
 
-def _measured(lab: Lab, plan: BenchPlan, kinds: Sequence[str]) -> BenchReport:
-    return benchmark(lab, plan, prompts.select(prompts.shipped(), tuple(kinds), per_kind=1))
+def _measured(engine: DecodingEngine, plan: BenchPlan, kinds: Sequence[str]) -> BenchReport:
+    return benchmark(engine, plan, prompts.select(prompts.shipped(), tuple(kinds), per_kind=1))
 
 
 def _free() -> None:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.measure.ties import Rounding
 from draftscope.servers.audit.asked import LEAST_TOLERANCE, Allowance, Plan
 from draftscope.servers.audit.greedy import GreedyResult, decoded_by, greedy, written_by
@@ -52,7 +52,7 @@ class Report:
 def audit(
     writer: Writer,
     kind: str,
-    lab: Lab,
+    engine: DecodingEngine,
     prompts: Sequence[str],
     tokens: Sequence[Sequence[int]],
     plan: Plan,
@@ -60,24 +60,24 @@ def audit(
     watch: Watch = lambda _: None,
     server: str = "",
 ) -> Report:
-    """Audits a server of this `kind` against the target of `lab`. `tokens` are those of `prompts`.
+    """Audits a server of this `kind` against the target of `engine`. `tokens` are those of `prompts`.
 
     Greedy texts are compared with the target's own, or with those of `plain`, another server. Raises `ServerError`
     where a server fails, and `DraftscopeError` where it runs another model.
     """
-    target = LabTarget(lab)
-    expect = decoded_by(lab) if plain is None else written_by(plain, target)
+    target = LabTarget(engine)
+    expect = decoded_by(engine) if plain is None else written_by(plain, target)
     expected = [expect(prompt) for prompt in tokens]
     texts = [(list(prompt), list(text)) for prompt, text in zip(tokens, expected, strict=True) if text]
     allowance = Allowance(_tolerance(plan, target, texts))
-    rounding = Rounding(lab, texts, least=allowance.logit)
+    rounding = Rounding(engine, texts, least=allowance.logit)
     compared = greedy(writer, tokens, expected, target, rounding)
     state = None
     if not plan.sampling.greedy:
         for state in sampled(writer, target, tokens, plan, allowance, find(kind).sampling_order):
             watch(state)
     return report(
-        server, lab.target.name, plan, allowance, compared, state, lambda n, text: _example(lab, prompts[n], text)
+        server, engine.target.name, plan, allowance, compared, state, lambda n, text: _example(engine, prompts[n], text)
     )
 
 
@@ -143,8 +143,8 @@ def _tolerance(plan: Plan, target: LabTarget, texts: Sequence[tuple[list[int], l
     return LEAST_TOLERANCE if plan.sampling.greedy else target.measured_tolerance(texts, plan.sampling)
 
 
-def _example(lab: Lab, prompt: str, text: Sequence[int]) -> dict[str, str]:
-    return {"prompt": prompt, "text": lab.tokenizer.decode(list(text))}
+def _example(engine: DecodingEngine, prompt: str, text: Sequence[int]) -> dict[str, str]:
+    return {"prompt": prompt, "text": engine.tokenizer.decode(list(text))}
 
 
 def report(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings
 from draftscope.measure.ties import Parting, Rounding
 from draftscope.servers.adapter import Request
@@ -45,12 +45,12 @@ def written_by(writer: Writer, target: Target) -> Expected:
     return written
 
 
-def decoded_by(lab: Lab) -> Expected:
+def decoded_by(engine: DecodingEngine) -> Expected:
     """Plain's tokens are what this pair's target writes here."""
 
     def decode(prompt: Sequence[int]) -> Tokens:
         settings = Settings.of(drafter="plain", temperature=0.0, max_new_tokens=GREEDY_TOKENS)
-        session = lab.session_of([list(prompt)], settings, (0,))
+        session = engine.start_batch([list(prompt)], settings, (0,))
         for _ in session.steps():
             pass
         return tuple(session.transcripts[0].tokens)

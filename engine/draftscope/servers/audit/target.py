@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.models.precise import fp32_rows
 from draftscope.servers.adapter import HERE
 from draftscope.servers.audit.asked import LEAST_TOLERANCE, MOST_TOLERANCE
@@ -33,10 +33,10 @@ class Target(Protocol):
 class LabTarget:
     """The target of a loaded pair, in fp32 whatever it decodes in."""
 
-    def __init__(self, lab: Lab) -> None:
-        self.lab = lab
-        self.ends = tuple(sorted(lab.eos))
-        self.vocabulary = lab.target.vocabulary
+    def __init__(self, engine: DecodingEngine) -> None:
+        self.engine = engine
+        self.ends = tuple(sorted(engine.eos))
+        self.vocabulary = engine.target.vocabulary
 
     def logits(self, prompt: Sequence[int], texts: Sequence[Sequence[int]]) -> list[Floats]:
         """Texts are padded behind their ends, which a causal model does not see before them."""
@@ -45,14 +45,14 @@ class LabTarget:
             chosen = texts[first : first + ROWS]
             longest = max(map(len, chosen))
             rows = [[*prompt, *text, *([0] * (longest - len(text)))][:-1] for text in chosen]
-            logits = fp32_rows(self.lab.target, rows)[:, len(prompt) - 1 :]
+            logits = fp32_rows(self.engine.target, rows)[:, len(prompt) - 1 :]
             found += [logits[b, : len(text)].double().cpu().numpy() for b, text in enumerate(chosen)]
         return found
 
     @torch.inference_mode()
     def rounding(self, prompt: Sequence[int], text: Sequence[int]) -> Floats:
         """[T, V] What the target's own precision changes in its logits."""
-        target = self.lab.target
+        target = self.engine.target
         tokens = torch.tensor([[*prompt, *text[:-1]]], device=target.device)
         offsets = torch.arange(tokens.shape[1], device=target.device)[None]
         own = target.forward(target.cache(1, tokens.shape[1]), tokens, offsets)[0, len(prompt) - 1 :]

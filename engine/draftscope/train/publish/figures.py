@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from draftscope.base.prompts import Prompt, select
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.measure.bench.cases import cases
 from draftscope.measure.bench.plan import BenchPlan
 from draftscope.measure.bench.predict import Timings, predict
@@ -98,11 +98,11 @@ class Trial:
     prompts: int  # that count
 
 
-def trials(lab: Lab, drafter: str, prompts: Sequence[Prompt], plan: BenchPlan = TRIALS) -> list[Trial]:
+def trials(engine: DecodingEngine, drafter: str, prompts: Sequence[Prompt], plan: BenchPlan = TRIALS) -> list[Trial]:
     """The drafter beside plain decoding, for every temperature and gamma of the plan."""
-    todo, _ = cases(lab, plan, select(prompts))
+    todo, _ = cases(engine, plan, select(prompts))
     labels = {gamma: Label(OWN, drafter, gamma) for gamma in plan.gammas}
-    runs = Bench(plan, [DrafterSystem(lab, label) for label in (PLAIN, *labels.values())], todo).runs()
+    runs = Bench(plan, [DrafterSystem(engine, label) for label in (PLAIN, *labels.values())], todo).runs()
     plain = {(run.case, run.repeat): run for run in runs if run.label == PLAIN}
     results = []
     for temperature, (gamma, label) in product(plan.temperatures, labels.items()):

@@ -9,21 +9,21 @@ from contextlib import ExitStack
 from functools import partial
 from importlib.util import find_spec
 
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.measure.bench.peers import flashspec, llama_server, llamacpp, transformers
 from draftscope.measure.bench.peers.missing import MissingPeerError
 from draftscope.measure.bench.systems import System
 
 
-def opened(lab: Lab, longest: int, open_until: ExitStack) -> tuple[list[System], list[str]]:
+def opened(engine: DecodingEngine, longest: int, open_until: ExitStack) -> tuple[list[System], list[str]]:
     """The programs that run here, and a note for each that does not. `longest`: tokens of the longest text and prompt.
 
     Their resources, such as a converted model in a temporary folder, are released when `open_until` is closed.
     """
-    systems: list[System] = transformers.systems(lab)
+    systems: list[System] = transformers.systems(engine)
     notes = []
     llama = llamacpp if find_spec("llama_cpp") else llama_server
-    for others in (partial(flashspec.systems, lab), partial(llama.systems, lab, longest, open_until)):
+    for others in (partial(flashspec.systems, engine), partial(llama.systems, engine, longest, open_until)):
         try:
             systems += others()
         except MissingPeerError as why:

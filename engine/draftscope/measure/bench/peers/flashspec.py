@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.measure.bench.peers.missing import MissingPeerError, needed
 from draftscope.measure.bench.systems import Case, Label, System, Write, Written
 from draftscope.models.model import Model
@@ -47,11 +47,11 @@ class FlashSpec(System):
         return self._package.SpeculativeEngine(config, [drafter], verifier)
 
 
-def systems(lab: Lab) -> list[System]:
+def systems(engine: DecodingEngine) -> list[System]:
     """FlashSpec on this pair, or `MissingPeerError`."""
     package = needed("flashspec", "flashspec", INSTALL)
-    if lab.draft is None:
+    if engine.draft is None:
         raise MissingPeerError(
             "flashspec was skipped: its default strategy needs a draft model; name one with --draft."
         )
-    return [FlashSpec(package, needed("flashspec.engine", "flashspec", INSTALL), lab.target, lab.draft)]
+    return [FlashSpec(package, needed("flashspec.engine", "flashspec", INSTALL), engine.target, engine.draft)]

@@ -19,7 +19,7 @@ from typing import Any
 import httpx
 import torch
 
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.measure.bench.peers import gguf
 from draftscope.measure.bench.peers.missing import MissingPeerError, needed
 from draftscope.measure.bench.systems import Case, Label, System, Write, Written
@@ -59,17 +59,17 @@ class LlamaServer(System):
         return write
 
 
-def systems(lab: Lab, longest: int, open_until: ExitStack) -> list[System]:
+def systems(engine: DecodingEngine, longest: int, open_until: ExitStack) -> list[System]:
     """llama.cpp's plain decoding. Raises `MissingPeerError`."""
     binary = os.environ.get(VARIABLE) or shutil.which(BINARY)
     if binary is None:
         raise MissingPeerError(f"{PEER} was skipped: there is no '{BINARY}'; {INSTALL}.")
     writer = needed("gguf", PEER, "pip install gguf")
-    if (why := gguf.why_not(lab.target)) is not None:
+    if (why := gguf.why_not(engine.target)) is not None:
         raise MissingPeerError(f"{PEER} was skipped: {why}.")
     folder = Path(open_until.enter_context(TemporaryDirectory()))
-    gguf.write(writer, lab.target.network, folder / "target.gguf", vocabulary=True)
-    kind = gguf.kind(writer, lab.target.dtype).name
+    gguf.write(writer, engine.target.network, folder / "target.gguf", vocabulary=True)
+    kind = gguf.kind(writer, engine.target.dtype).name
     url = _started(binary, folder, longest, kind.lower(), open_until)
     client = open_until.enter_context(httpx.Client(base_url=url, timeout=ANSWERS_S, trust_env=False))
     build = client.get("/props").json().get("build_info", "of an unknown build")

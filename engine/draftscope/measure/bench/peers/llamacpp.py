@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.measure.bench.peers import gguf
 from draftscope.measure.bench.peers.missing import MissingPeerError, needed
 from draftscope.measure.bench.systems import Case, Label, System, Write, Written
@@ -37,16 +37,16 @@ class LlamaCpp(System):
         return lambda: Written([list(islice(self._model.generate(prompt, **distribution), tokens))])
 
 
-def systems(lab: Lab, longest: int, open_until: ExitStack) -> list[System]:
+def systems(engine: DecodingEngine, longest: int, open_until: ExitStack) -> list[System]:
     """llama.cpp with and without prompt lookup. Raises `MissingPeerError`."""
     package = needed("llama_cpp", PEER, INSTALL)
     lookup = needed("llama_cpp.llama_speculative", PEER, INSTALL).LlamaPromptLookupDecoding()
     writer = needed("gguf", PEER, INSTALL)
-    if (why := gguf.why_not(lab.target)) is not None:
+    if (why := gguf.why_not(engine.target)) is not None:
         raise MissingPeerError(f"{PEER} was skipped: {why}.")
     path = Path(open_until.enter_context(TemporaryDirectory())) / "target.gguf"
-    gguf.write(writer, lab.target.network, path)
-    version, kind = package.__version__, gguf.kind(writer, lab.target.dtype)
+    gguf.write(writer, engine.target.network, path)
+    version, kind = package.__version__, gguf.kind(writer, engine.target.dtype)
 
     def model(**options: Any) -> Any:
         threads = torch.get_num_threads()

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from transformers import GenerationConfig
 
-from draftscope.decode.lab import Lab
+from draftscope.decode.engine import DecodingEngine
 from draftscope.measure.bench.systems import Case, Label, System, Write, Written
 
 LOOKUP = 10  # tokens that prompt lookup copies at most, as in transformers' examples
@@ -19,12 +19,12 @@ LOOKUP = 10  # tokens that prompt lookup copies at most, as in transformers' exa
 class Transformers(System):
     """`generate` with options. Only plain decoding supports several sequences."""
 
-    def __init__(self, lab: Lab, name: str, note: str = "", **options: Any) -> None:
+    def __init__(self, engine: DecodingEngine, name: str, note: str = "", **options: Any) -> None:
         self.label = Label(name)
         self.note = note
         self.batches = not options
-        self._network = lab.target.network
-        self._device = lab.target.device
+        self._network = engine.target.network
+        self._device = engine.target.device
         self._options = options
 
     def prepare(self, case: Case, tokens: int, seed: int) -> Write:
@@ -47,14 +47,14 @@ class Transformers(System):
         return write
 
 
-def systems(lab: Lab) -> list[System]:
+def systems(engine: DecodingEngine) -> list[System]:
     """Plain decoding, prompt lookup, and assisted generation if there is a draft model."""
-    found: list[System] = [Transformers(lab, "transformers-generate")]
-    if lab.draft is not None:
+    found: list[System] = [Transformers(engine, "transformers-generate")]
+    if engine.draft is not None:
         note = "transformers-assisted: its own defaults, 20 drafted tokens or until the draft's confidence is below .4."
-        found.append(Transformers(lab, "transformers-assisted", note, assistant_model=lab.draft.network))
+        found.append(Transformers(engine, "transformers-assisted", note, assistant_model=engine.draft.network))
     note = f"transformers-prompt-lookup: {LOOKUP} tokens after a match of at most 2, its own defaults."
-    found.append(Transformers(lab, "transformers-prompt-lookup", note, prompt_lookup_num_tokens=LOOKUP))
+    found.append(Transformers(engine, "transformers-prompt-lookup", note, prompt_lookup_num_tokens=LOOKUP))
     return found
 
 

@@ -60,7 +60,7 @@ def nothing(_: trace.Round) -> None:
     """Nobody wants to see the rounds."""
 
 
-class Lab(LoadedPair):
+class DecodingEngine(LoadedPair):
     """Loaded models that decode. `close` it, or use it in a `with` statement, to undo what `load` changed in torch."""
 
     def __init__(
@@ -137,7 +137,7 @@ class Lab(LoadedPair):
         chosen = through_text(self, Settings.of(drafter=name, **settings))
         prompts = listed_prompts(prompt)
         if prompts is None:
-            events = self.session(cast(AnyPrompt, prompt), chosen, record=record).events()
+            events = self.start(cast(AnyPrompt, prompt), chosen, record=record).events()
             return Result(tuple(_watched(events, on_round)))
         asked = [self._asked(each, chosen) for each in prompts]
         size = max(1, batch) if self.batches else 1
@@ -153,12 +153,12 @@ class Lab(LoadedPair):
         Raises `DraftscopeError` like `decode`.
         """
         name = drafters.adopt(drafter or default_drafter(self))
-        run = self.session(prompt, Settings.of(drafter=name, **settings))
+        run = self.start(prompt, Settings.of(drafter=name, **settings))
         for event in run.events():
             if isinstance(event, trace.Round):
                 yield event
 
-    def session(
+    def start(
         self,
         prompt: AnyPrompt,
         settings: Settings,
@@ -176,7 +176,7 @@ class Lab(LoadedPair):
         availability.refuse_unavailable(self, info)
         given = [] if fork_point is None else fork_point.tokens_for(self.target.vocabulary, self.eos)
         asked = self._asked(prompt, settings, given)
-        session = self.session_of([asked.tokens], settings, (0,))
+        session = self.start_batch([asked.tokens], settings, (0,))
         session.transcripts[0].follow(given)
         recorder = Recorder(run, lane, 0, 0, info.rule_of(settings).name, self.pieces) if record else None
         start = run_start(self, info, settings, asked, run, lane)
@@ -200,7 +200,7 @@ class Lab(LoadedPair):
         for first in range(0, len(asked), size):
             some = asked[first : first + size]
             places = tuple(range(first, first + len(some)))
-            session = self.session_of([each.tokens for each in some], settings, places)
+            session = self.start_batch([each.tokens for each in some], settings, places)
             starts = [
                 run_start(self, info, settings, each, f"run {place}", "run")
                 for each, place in zip(some, places, strict=True)
@@ -213,7 +213,7 @@ class Lab(LoadedPair):
         while True:
             try:
                 with self._measured_in_steps():
-                    return self.session(prompt, settings, **more)
+                    return self.start(prompt, settings, **more)
             except _MissingError as missing:
                 steps = missing.steps
             yield from steps
@@ -227,7 +227,7 @@ class Lab(LoadedPair):
         finally:
             self._in_steps = False
 
-    def session_of(
+    def start_batch(
         self, prompts: list[list[int]], settings: Settings, sequences: tuple[int, ...], ends: bool = True
     ) -> Session:
         """A bare session of several tokenised prompts; row b draws from stream `sequences[b]`. `ends`: EOS ends a
@@ -258,19 +258,19 @@ class Lab(LoadedPair):
         return self._curve.steps()
 
     def drafters(self) -> list[Availability]:
-        """Every known drafter, and whether this lab can run it."""
+        """Every known drafter, and whether this engine can run it."""
         return availability.availabilities(self)
 
-    def with_tree(self, tree: Counts) -> Lab:
+    def with_tree(self, tree: Counts) -> DecodingEngine:
         """The same models; Sequoia drafts this tree, whichever would be the fastest."""
-        lab = copy(self)
-        lab._tree = tree
-        return lab
+        engine = copy(self)
+        engine._tree = tree
+        return engine
 
     def close(self) -> None:
         """Gives back the number of threads that `load` changed, which is the whole process's.
 
-        The lab still decodes afterwards, with that number of threads. Close several labs in reverse order.
+        The engine still decodes afterwards, with that number of threads. Close several labs in reverse order.
         """
         if self._threads_before is not None:
             torch.set_num_threads(self._threads_before)
