@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from itertools import pairwise
+from keyword import iskeyword
 from typing import Annotated, Any
 
 import typer
@@ -37,7 +38,7 @@ DECODE, MEASURE, TRACES, MODELS, SERVE = "Decode", "Measure", "Recorded runs", "
 
 @dataclass(frozen=True)
 class Listed:
-    """A command as `draftscope --help` lists it; its module in `commands` has the same name."""
+    """A command as `draftscope --help` lists it; its module in `commands` has the same name (`class_`: a keyword)."""
 
     panel: str
     summary: str
@@ -46,6 +47,7 @@ class Listed:
 COMMANDS = {
     "decode": Listed(DECODE, "Decode a prompt and print the text as it is written."),
     "serve": Listed(SERVE, "Open the dashboard in a browser."),
+    "class": Listed(SERVE, "Open a class: phones predict, the projector shows."),
     "space": Listed(SERVE, "Build the dashboard as a Hugging Face Space, or upload it."),
     "advise": Listed(MEASURE, "Decide: speculate or not, with what, and what it saves."),
     "advice-regret": Listed(MEASURE, "Compare the advice with the best of a grid, by kind of text."),
@@ -72,7 +74,8 @@ class Lazy(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         if args and args[0] in COMMANDS:
-            module = import_module(f"draftscope_app.cli.commands.{args[0].replace('-', '_')}")
+            name = args[0].replace("-", "_") + ("_" if iskeyword(args[0]) else "")
+            module = import_module(f"draftscope_app.cli.commands.{name}")
             self.add_command(get_command(module.app), args[0])
         return super().resolve_command(ctx, args)
 

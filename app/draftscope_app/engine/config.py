@@ -87,6 +87,10 @@ class Environment(BaseModel):
         le=512,
         description="largest trace that can be loaded, in MiB unpacked",
     )
+    most_rooms: int = Field(
+        20, alias="DRAFTSCOPE_MOST_ROOMS", ge=0, description="most classes at the same time; 0: visitors open none"
+    )
+    most_phones: int = Field(300, alias="DRAFTSCOPE_MOST_PHONES", ge=1, description="most phones of one class")
     silent_s: float = Field(
         SILENT_S,
         alias="DRAFTSCOPE_SILENT_S",

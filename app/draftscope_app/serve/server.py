@@ -11,6 +11,7 @@ import signal
 import socket
 import threading
 import time
+import webbrowser
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -19,6 +20,9 @@ from starlette.middleware import Middleware
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.load_settings import LoadSettings
+from draftscope_app.classroom.deck import Deck
+from draftscope_app.classroom.rooms import Rooms
+from draftscope_app.classroom.routes import Classroom
 from draftscope_app.engine import log, select
 from draftscope_app.engine.admission import Admission
 from draftscope_app.engine.config import Environment
@@ -46,17 +50,19 @@ def serve(
     open_browser: bool = False,
     block: bool = True,
     environment: Environment | None = None,
+    deck: Deck | None = None,
 ) -> Served:
     """Serves the dashboard. The models load while the page is already there. `drafter` is the one selected at first.
-    `block=False` returns at once. `environment` has limits, prefix, grace and log; without it nothing is logged.
+    `block=False` returns at once. `environment` has limits, prefix, grace and log; without it nothing is logged. With a
+    `deck` the browser opens on a class with its questions.
 
     Raises `DraftscopeError` for a host or port that cannot be used.
     """
     uploads = Uploads()
     if not block:
-        return _served(host, port, load, drafter, open_browser, environment, uploads)
+        return _served(host, port, load, drafter, open_browser, environment, uploads, deck)
     with _Signals(uploads) as signals:
-        served = _served(host, port, load, drafter, open_browser, environment, uploads)
+        served = _served(host, port, load, drafter, open_browser, environment, uploads, deck)
         network = network_address(host, port) if host in EVERYWHERE else ""
         others = f", for others on your network at {network}" if network else ""
         print(f"Draftscope is at {served.url}{others} (Ctrl+C ends it)", flush=True)
@@ -72,6 +78,7 @@ def _served(
     open_browser: bool,
     environment: Environment | None,
     uploads: Uploads,
+    deck: Deck | None,
 ) -> Served:
     refuse_taken(host, port)
     environment = environment or Environment.read({"DRAFTSCOPE_LOG": "off"})
@@ -82,7 +89,7 @@ def _served(
     admission = Admission(engine, environment.limits)
     uploads.open()
     try:
-        demo = _launch(admission, environment, host, port, drafter, open_browser)
+        demo = _launch(admission, environment, host, port, drafter, open_browser and deck is None, deck)
     except BaseException as error:  # nothing may be left behind
         engine.close()
         uploads.close()
@@ -91,11 +98,19 @@ def _served(
         raise DraftscopeError(f"Port {port} on {host} cannot be used ({error}); choose another with --port.") from None
     served = Served(demo, admission, uploads, local_address(host, port), environment.grace_s)
     log.write("serving", host=host, port=port, hardware=select.profile())
+    if deck is not None and open_browser:
+        webbrowser.open(f"{served.url}/class")
     return served
 
 
 def _launch(
-    admission: Admission, environment: Environment, host: str, port: int, drafter: str | None, open_browser: bool
+    admission: Admission,
+    environment: Environment,
+    host: str,
+    port: int,
+    drafter: str | None,
+    open_browser: bool,
+    deck: Deck | None,
 ) -> gr.Blocks:
     import gradio
 
@@ -122,6 +137,9 @@ def _launch(
         demo = page.build(admission, visitors, drafter, lets_load, known, chat)
         with demo:
             gradio.events.api(api.endpoint(admission, visitors), api_name="decode", concurrency_limit=None)
+        rooms = Rooms(environment.most_rooms, environment.most_phones)
+        classroom = Classroom(rooms, network_address(host, port), deck)
+        routes = [*health.routes(admission), *heartbeats.routes(visitors), *classroom.routes()]
         demo.queue(default_concurrency_limit=EVENTS_AT_ONCE)
         _poll_less(demo)
         errors.keep_texts_out()
@@ -131,7 +149,7 @@ def _launch(
             theme=theme.gradio_theme(), css=theme.page_css(), footer_links=[], run_history=False,
             head=page.head(network_address(host, port), chat),
             max_file_size=f"{environment.most_upload_mb}mb", mcp_server=select.speaks_mcp(), prevent_thread_lock=True,
-            app_kwargs={"routes": [*health.routes(admission), *heartbeats.routes(visitors)], "middleware": guards},
+            app_kwargs={"routes": routes, "middleware": guards},
             state_session_capacity=SESSIONS, enable_monitoring=False,
         )  # fmt: skip
         return demo

@@ -1,0 +1,246 @@
+"""Rooms: who is in them, what is asked, who answered what. Kept in memory, ended by themselves, written nowhere.
+
+No network and no clock of its own, so that every rule can be tested. Called from one event loop only.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from draftscope.base.errors import DraftscopeError
+from draftscope_app.classroom.deck import Deck
+from draftscope_app.classroom.questions import Question
+
+LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ"  # without I and O, which are read as digits
+CODE_LENGTH = 4
+IDLE_S = 3600.0  # after which a room without its presenter ends
+CHANGES_MOST = 30  # of one phone's answer to one question
+
+Phase = Literal["lobby", "ask", "reveal", "end"]
+
+
+class NoRoomError(DraftscopeError):
+    """There is no room with that code."""
+
+
+class NotPresenterError(DraftscopeError):
+    """Only who opened a room may turn its pages."""
+
+
+@dataclass
+class Phone:
+    """One phone: its answers by question, and how often it changed the present one."""
+
+    answers: dict[int, int] = field(default_factory=dict)
+    changes: int = 0
+    connected: int = 0  # open streams
+
+
+@dataclass
+class Room:
+    """One class: its questions, its phones, and where it is."""
+
+    code: str
+    key: str
+    deck: Deck
+    phones_most: int
+    phase: Phase = "lobby"
+    number: int = 0  # of the question
+    hints: int = 0
+    phones: dict[str, Phone] = field(default_factory=dict)
+    used: float = 0.0  # when the presenter was last here
+
+    @property
+    def question(self) -> Question:
+        return self.deck.questions[self.number]
+
+    def join(self, phone: str = "") -> str:
+        """A phone's token: its earlier one, or a new one. Raises `DraftscopeError` where the room is full."""
+        if phone in self.phones:
+            return phone
+        if len(self.phones) >= self.phones_most:
+            self._forget_absent()
+        if len(self.phones) >= self.phones_most:
+            raise DraftscopeError(f"This room has its {self.phones_most} phones; look at the projector.")
+        token = secrets.token_urlsafe(12)
+        self.phones[token] = Phone()
+        return token
+
+    def come(self, token: str) -> None:
+        """A phone opened its stream."""
+        self.phones[token].connected += 1
+
+    def leave(self, token: str) -> None:
+        """A phone closed it; its answers stay, so it may come back."""
+        if token in self.phones:
+            self.phones[token].connected -= 1
+
+    def _forget_absent(self) -> None:
+        """Phones that are not here and answered nothing, so that nobody can fill a room with none."""
+        self.phones = {token: phone for token, phone in self.phones.items() if phone.connected or phone.answers}
+
+    def answer(self, token: str, number: int, option: int) -> None:
+        """Takes or changes a phone's answer until the reveal. Raises `DraftscopeError` for one that comes too late."""
+        phone = self.phones.get(token)
+        if phone is None:
+            raise DraftscopeError("This phone is not in the room any more; reload the page.")
+        if self.phase != "ask" or number != self.number:
+            raise DraftscopeError("This question is closed; answer the next one.")
+        if not 0 <= option < len(self.question.options):
+            raise DraftscopeError(f"option = {option}: the question has {len(self.question.options)} answers.")
+        if phone.answers.get(number) == option:
+            return
+        if phone.changes >= CHANGES_MOST:
+            raise DraftscopeError("This answer was changed too often; it stays as it is.")
+        phone.changes += 1
+        phone.answers[number] = option
+
+    def turn(self, action: str) -> None:
+        """The presenter's step: `next`, `back`, `end`, `ask:N` to choose a question, or `look`."""
+        if action == "next":
+            self._next()
+        elif action == "back":
+            self._ask(self.number - 1 if self.phase in ("ask", "reveal") else self.number)
+        elif action == "end":
+            self.phase = "end"
+        elif action == "look":
+            pass
+        elif action.startswith("ask:") and action[4:].isdecimal():
+            self._ask(int(action[4:]))
+        else:
+            raise DraftscopeError(f"action = '{action[:20]}': a presenter says next, back, end or ask:N.")
+
+    def _next(self) -> None:
+        """Hint by hint to the reveal, then the next question; after the last one the end."""
+        if self.phase == "lobby":
+            self._ask(self.number)
+        elif self.phase == "ask" and self.hints < len(self.question.hints):
+            self.hints += 1
+        elif self.phase == "ask":
+            self.phase = "reveal"
+        elif self.phase == "reveal" and self.number + 1 < len(self.deck.questions):
+            self._ask(self.number + 1)
+        else:
+            self.phase = "end"
+
+    def _ask(self, number: int) -> None:
+        if not 0 <= number < len(self.deck.questions):
+            raise DraftscopeError(f"question = {number}: the class has {len(self.deck.questions)}, counted from 0.")
+        if any(number in phone.answers for phone in self.phones.values()) and number != self.number:
+            self.phase, self.number, self.hints = "reveal", number, len(self.deck.questions[number].hints)
+            return  # it was answered before: shown again, with its answers
+        self.phase, self.number, self.hints = "ask", number, 0
+        for phone in self.phones.values():
+            phone.changes = 0
+
+    def answered(self) -> int:
+        return sum(self.number in phone.answers for phone in self.phones.values())
+
+    def state(self) -> dict[str, Any]:
+        """What everybody in the room may see."""
+        asked = self.phase in ("ask", "reveal")
+        shown = self.question.shown(self.hints, self.phase == "reveal") if asked else None
+        return {
+            "code": self.code,
+            "title": self.deck.title,
+            "phase": self.phase,
+            "number": self.number,
+            "of": len(self.deck.questions),
+            "question": shown,
+            "answered": self.answered(),
+            "joined": sum(phone.connected > 0 for phone in self.phones.values()),
+            "tally": self._tally() if self.phase == "reveal" else None,
+            "scores": self._scores() if self.phase == "end" else None,
+        }
+
+    def state_for(self, token: str) -> dict[str, Any]:
+        """The same, with what this phone answered and how often it was right."""
+        phone = self.phones.get(token, Phone())
+        right, of = self._right(phone)
+        mine = {"yours": phone.answers.get(self.number), "right": right, "judged": of}
+        return self.state() | mine
+
+    def _tally(self) -> list[int]:
+        chosen = Counter(phone.answers.get(self.number) for phone in self.phones.values())
+        return [chosen[option] for option in range(len(self.question.options))]
+
+    def _revealed(self, number: int) -> bool:
+        if number == self.number and self.phase == "ask":
+            return False
+        return any(number in phone.answers for phone in self.phones.values())
+
+    def _right(self, phone: Phone) -> tuple[int, int]:
+        """How many of this phone's judged answers were right, and how many there are."""
+        judged = [n for n in phone.answers if self._revealed(n)]
+        return sum(phone.answers[n] == self.deck.questions[n].truth for n in judged), len(judged)
+
+    def _scores(self) -> dict[str, float]:
+        """Questions right, out of `asked`: the class (by its most frequent answer), its best phone, and chance."""
+        asked = [n for n in range(len(self.deck.questions)) if self._revealed(n)]
+        majority = 0
+        for n in asked:
+            votes = Counter(phone.answers[n] for phone in self.phones.values() if n in phone.answers)
+            majority += votes.most_common(1)[0][0] == self.deck.questions[n].truth
+        best = max((self._right(phone)[0] for phone in self.phones.values()), default=0)
+        chance = sum(1 / len(self.deck.questions[n].options) for n in asked)
+        return {"asked": len(asked), "class": majority, "best": best, "chance": round(chance, 1)}
+
+
+class Rooms:
+    """All rooms of this server: at most `rooms_most`, of at most `phones_most` phones."""
+
+    def __init__(self, rooms_most: int, phones_most: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rooms: dict[str, Room] = {}
+        self._rooms_most, self._phones_most, self._clock = rooms_most, phones_most, clock
+
+    def open(self, deck: Deck) -> Room:
+        """A new room. Raises `DraftscopeError` where there are too many."""
+        self._end_idle()
+        if not self._rooms_most:
+            raise DraftscopeError("This server opens no rooms; start Draftscope on your computer.")
+        if len(self._rooms) >= self._rooms_most:
+            raise DraftscopeError(
+                f"This server has its {self._rooms_most} rooms; end one of them, or start Draftscope on your computer."
+            )
+        code = next(c for c in iter(_new_code, "") if c not in self._rooms)
+        room = Room(code, secrets.token_urlsafe(24), deck, self._phones_most, used=self._clock())
+        self._rooms[code] = room
+        return room
+
+    def has(self, code: str) -> bool:
+        return code in self._rooms
+
+    def find(self, code: str) -> Room:
+        """Raises `NoRoomError` for a code that no room has, or no longer."""
+        self._end_idle()
+        room = self._rooms.get(code.upper()[:CODE_LENGTH])
+        if room is None:
+            raise NoRoomError("There is no room with this code: it has ended, or the server was started again.")
+        return room
+
+    def present(self, code: str, key: str) -> Room:
+        """The room for its presenter. Raises `NotPresenterError` for another key."""
+        room = self.find(code)
+        if not secrets.compare_digest(room.key.encode(), key.encode()):
+            raise NotPresenterError("This page did not open the room, so it cannot turn its pages.")
+        room.used = self._clock()
+        return room
+
+    def close(self, room: Room) -> None:
+        """Ends a room and forgets it."""
+        room.phase = "end"
+        self._rooms.pop(room.code, None)
+
+    def _end_idle(self) -> None:
+        late = self._clock() - IDLE_S
+        for room in [room for room in self._rooms.values() if room.used < late]:
+            self.close(room)
+
+
+def _new_code() -> str:
+    return "".join(secrets.choice(LETTERS) for _ in range(CODE_LENGTH))

@@ -1,0 +1,187 @@
+"""The class over HTTP: two pages, their files, one stream and four small posts.
+
+`/class` is the projector, `/join?CODE` a phone. The presenter's key is sent in a header and is part of no address.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import segno
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from draftscope.base.assets import assets
+from draftscope.base.errors import DraftscopeError
+from draftscope.trace.html import palette
+from draftscope_app.classroom.deck import Deck, as_json, shipped
+from draftscope_app.classroom.rooms import NoRoomError, NotPresenterError, Room, Rooms
+from draftscope_app.classroom.streams import PHONE_S, PRESENTER_S, Bell, follow
+
+KEY = "x-class-key"
+FILES = ("classroom/phone.js", "classroom/projector.js", "classroom/drawing.js", "base/dom.js")
+BODY_MOST = 2048  # bytes of a post
+WRONG_CODE_S = 1.0  # before a wrong code is answered: guessing all of them takes days
+WRONG_CODES_MOST = 20  # that wait at the same time
+LINK_MOST = 300  # characters of an address in a QR code
+POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'"
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+class Classroom:
+    """The rooms of this server, behind routes. `network` is its address for other machines, empty without one."""
+
+    def __init__(self, rooms: Rooms, network: str = "", deck: Deck | None = None) -> None:
+        self._rooms, self._network, self._deck = rooms, network, deck
+        self._bells: dict[str, Bell] = {}
+        self._wrong = 0
+
+    def routes(self) -> list[Route]:
+        posts = {
+            "/class/rooms": self._open,
+            "/class/qr": self._qr,
+            "/class/{code}/join": self._join,
+            "/class/{code}/answer": self._answer,
+            "/class/{code}/turn": self._turn,
+        }
+        return [
+            Route("/class", _page("projector.html")),
+            Route("/join", _page("phone.html")),
+            Route("/class/files/{name:path}", _file),
+            Route("/class/{code}/events", self._answered(self._events)),
+            *(Route(path, self._answered(handler), methods=["POST"]) for path, handler in posts.items()),
+        ]
+
+    def _answered(self, handler: Handler) -> Handler:
+        """The handler with each of its errors as one sentence."""
+
+        async def answered(request: Request) -> Response:
+            try:
+                return await handler(request)
+            except NoRoomError as error:
+                return await self._slowly(error)
+            except NotPresenterError as error:
+                return JSONResponse({"error": str(error)}, 403)
+            except DraftscopeError as error:
+                return JSONResponse({"error": str(error)}, 409)
+
+        return answered
+
+    async def _slowly(self, error: NoRoomError) -> Response:
+        if self._wrong >= WRONG_CODES_MOST:
+            return JSONResponse({"error": "Too many wrong codes at the moment; try again in a minute."}, 429)
+        self._wrong += 1
+        try:
+            await asyncio.sleep(WRONG_CODE_S)
+        finally:
+            self._wrong -= 1
+        return JSONResponse({"error": str(error)}, 404)
+
+    async def _open(self, _: Request) -> Response:
+        room = self._rooms.open(self._deck or shipped())
+        self._bells = {code: bell for code, bell in self._bells.items() if self._rooms.has(code)}
+        self._bells[room.code] = Bell()
+        answer = {"code": room.code, "key": room.key, "network": self._network, "questions": as_json(room.deck)}
+        return JSONResponse(answer)
+
+    async def _qr(self, request: Request) -> Response:
+        link = str((await _body(request)).get("link", ""))
+        if not link or len(link) > LINK_MOST:
+            raise DraftscopeError(f"link has {len(link)} characters; a QR code here takes 1 to {LINK_MOST}.")
+        return JSONResponse({"image": segno.make_qr(link, error="m").svg_data_uri(border=2, scale=8)})
+
+    async def _join(self, request: Request) -> Response:
+        room = self._room(request)
+        token = room.join(str((await _body(request)).get("phone", "")))
+        self._bells[room.code].count()
+        return JSONResponse({"phone": token})
+
+    async def _answer(self, request: Request) -> Response:
+        room, body = self._room(request), await _body(request)
+        room.answer(str(body.get("phone", "")), _whole(body, "question"), _whole(body, "option"))
+        self._bells[room.code].count()
+        return Response(status_code=204)
+
+    async def _turn(self, request: Request) -> Response:
+        room = self._rooms.present(request.path_params["code"], request.headers.get(KEY, ""))
+        room.turn(str((await _body(request)).get("action", "")))
+        bell = self._bells[room.code]
+        bell.turn()
+        return JSONResponse(room.state())
+
+    async def _events(self, request: Request) -> Response:
+        room = self._room(request)
+        token = request.query_params.get("phone", "")
+        if token and token not in room.phones:
+            raise DraftscopeError("This phone is not in the room any more; reload the page.")
+        stream = self._stream(room, token)
+        return StreamingResponse(stream, media_type="text/event-stream", headers={"cache-control": "no-store"})
+
+    async def _stream(self, room: Room, token: str) -> AsyncIterator[str]:
+        bell = self._bells[room.code]
+        if not token:
+            async for event in follow(room, bell, room.state, PRESENTER_S):
+                yield event
+            return
+        room.come(token)
+        bell.count()
+        try:
+            async for event in follow(room, bell, lambda: room.state_for(token), PHONE_S):
+                yield event
+        finally:
+            room.leave(token)
+            bell.count()
+
+    def _room(self, request: Request) -> Room:
+        return self._rooms.find(request.path_params["code"])
+
+
+async def _body(request: Request) -> dict[str, Any]:
+    body = await request.body()
+    if len(body) > BODY_MOST:
+        raise DraftscopeError(f"The request has {len(body)} bytes; this one takes {BODY_MOST}.")
+    try:
+        read = json.loads(body or b"{}")
+    except ValueError:
+        read = None
+    if not isinstance(read, dict):
+        raise DraftscopeError("The request is not a JSON object; reload the page.")
+    return read
+
+
+def _whole(body: dict[str, Any], name: str) -> int:
+    value = body.get(name)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise DraftscopeError(f"{name} is not a whole number; reload the page.")
+    return value
+
+
+def _page(name: str) -> Handler:
+    async def page(_: Request) -> Response:
+        headers = {"content-security-policy": POLICY, "cache-control": "no-cache", "referrer-policy": "no-referrer"}
+        return FileResponse(assets() / "classroom" / name, headers=headers)
+
+    return page
+
+
+async def _file(request: Request) -> Response:
+    name = request.path_params["name"]
+    if name == "style.css":
+        return Response(_style(), media_type="text/css")
+    if name not in FILES:
+        return PlainTextResponse("There is no such file.", 404)
+    return FileResponse(assets() / "instrument" / name, media_type="text/javascript")
+
+
+def _style() -> str:
+    """The classroom's style sheet after the colours of both palettes, chosen by the device."""
+    fonts = {"sans": palette()["sans"], "mono": palette()["mono"]}
+    light = " ".join(f"--{name}: {value};" for name, value in (palette()["light"] | fonts).items())
+    dark = " ".join(f"--{name}: {value};" for name, value in palette()["dark"].items())
+    css = (assets() / "classroom" / "style.css").read_text(encoding="utf-8")
+    return f":root {{ {light} }}\n@media (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}\n{css}"

@@ -1,0 +1,42 @@
+"""`draftscope class`: serves the dashboard to a room and opens the projector."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from draftscope_app.cli import options
+from draftscope_app.cli.exit_codes import ExitCode
+from draftscope_app.cli.fields import Given, takes, whole
+from draftscope_app.serve.network import EVERYWHERE
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+@takes(loading=options.model_options())
+def present(
+    loading: Given,
+    deck: Annotated[
+        Path | None, typer.Argument(metavar="[DECK]", help="a file of questions; default: those of the lessons")
+    ] = None,
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="address to listen on")] = EVERYWHERE[0],
+    port: Annotated[int, typer.Option(parser=whole, metavar="N", help="port to listen on")] = 7860,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="do not open a browser")] = False,
+) -> int:
+    """Open a class: phones on the same network join it by a code, predict what a round does, and see it.
+
+    Everybody on the network can open the dashboard while it runs. Stop it with Ctrl-C.
+    """
+    from draftscope_app.classroom.deck import read, shipped
+    from draftscope_app.engine.config import Environment
+    from draftscope_app.serve import server
+
+    questions = read(deck) if deck else shipped()
+    load, _ = options.models(loading, None)
+    environment = Environment.read({"DRAFTSCOPE_LOG": "off"} | os.environ)
+    server.serve(host, port, load, open_browser=not no_browser, environment=environment, deck=questions)
+    return ExitCode.OK

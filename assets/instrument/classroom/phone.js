@@ -1,0 +1,163 @@
+// A phone of a class: one question, its answers, and what came of it. It follows the presenter; a phone that lost its
+// connection keeps its answer and sends it when the room is back.
+
+import { h, setText } from "../base/dom.js";
+import { guessesOf, kept, post } from "./drawing.js";
+
+const LETTERS = 4;
+const AGAIN_MS = 3000; // before a lost room is looked for again
+const at = (id) => document.getElementById(id);
+const main = at("main");
+
+class Phone {
+  constructor(code) {
+    this.code = code;
+    this.name = `draftscope-class-${code}`;
+    this.unsent = null; // {question, option} that the server has not taken yet
+    this.drawn = ""; // what `main` shows: the question and its phase
+  }
+
+  /** Joins, or joins again with the same token, and listens. */
+  async join() {
+    try {
+      const { phone } = await post(`class/${this.code}/join`, { phone: kept.read(this.name) ?? "" });
+      this.token = phone;
+      kept.write(this.name, phone);
+      this.listen();
+    } catch (error) {
+      if (error.status === 404) askForCode(error.message, this.code);
+      else this.lose(error.status ? error.message : undefined);
+    }
+  }
+
+  listen() {
+    const source = new EventSource(`class/${this.code}/events?phone=${encodeURIComponent(this.token)}`);
+    source.onmessage = ({ data }) => {
+      at("lost").hidden = true;
+      this.state = JSON.parse(data);
+      if (this.state.phase === "end") source.close();
+      this.draw();
+      this.send();
+    };
+    source.onerror = () => {
+      source.close();
+      this.lose();
+    };
+  }
+
+  lose(sentence = "The connection is lost. Your answer is kept; this phone goes on trying.") {
+    at("lost").hidden = false;
+    setText(at("lost"), sentence);
+    setTimeout(() => this.join(), AGAIN_MS);
+  }
+
+  answer(option) {
+    this.unsent = { question: this.state.number, option };
+    this.state.yours = option;
+    this.draw();
+    this.send();
+  }
+
+  async send() {
+    const sent = this.unsent;
+    if (!sent) return;
+    if (this.state.phase !== "ask" || this.state.number !== sent.question) {
+      this.unsent = null;
+      return;
+    }
+    try {
+      await post(`class/${this.code}/answer`, { phone: this.token, ...sent });
+      if (this.unsent === sent) this.unsent = null;
+      this.draw();
+    } catch (error) {
+      if (error.status) setText(at("foot"), error.message);
+    }
+  }
+
+  draw() {
+    const { state } = this;
+    setText(at("code"), this.code);
+    setText(at("where"), state.question ? `Following the presenter · ${state.number + 1} of ${state.of}` : state.title);
+    const drawn = JSON.stringify([state.phase, state.number, state.question, state.scores]);
+    if (drawn !== this.drawn) {
+      this.drawn = drawn;
+      main.replaceChildren(...VIEWS[state.phase](this, state));
+    }
+    for (const button of main.querySelectorAll("button[data-option]")) {
+      button.setAttribute("aria-pressed", String(Number(button.dataset.option) === state.yours));
+    }
+    setText(at("foot"), footOf(this, state));
+  }
+}
+
+const VIEWS = {
+  lobby: (_, { title }) => [h("h1", { text: title }), h("p", { text: "You are in. The presenter starts." })],
+  ask: (phone, { question }) => [
+    ...headOf(question.ask, question),
+    h(
+      "div",
+      { class: "answers", role: "group", "aria-label": "Your answer" },
+      ...question.options.map((text, option) =>
+        h("button", { type: "button", "data-option": String(option), text, on: { click: () => phone.answer(option) } }),
+      ),
+    ),
+  ],
+  reveal: (_, { question, yours, tally }) => {
+    const answered = tally.reduce((sum, votes) => sum + votes, 0);
+    const truth = `It was ${question.options[question.truth]}.`;
+    const said = yours === null ? "You gave no answer." : `You said ${question.options[yours]}.`;
+    return [
+      ...headOf(`${said} ${truth}`, question),
+      h("p", { text: question.said }),
+      h("p", { class: "muted", text: `Right: ${tally[question.truth]} of ${answered}.` }),
+    ];
+  },
+  end: (_, { right, judged, scores }) => [
+    h("h1", { text: judged ? `You were right ${right} of ${judged} times.` : "The class has ended." }),
+    scores &&
+      h("p", {
+        text: `The class, by its most frequent answer: ${scores.class} of ${scores.asked}; its best phone: ${scores.best}; chance: ${scores.chance}.`,
+      }),
+    h("p", {}, h("a", { href: "./", text: "Look at the rounds in Draftscope" })),
+  ],
+};
+
+const headOf = (title, { context, guesses, hints }) => [
+  h("h1", { text: title }),
+  context && h("p", { class: "context", text: context }),
+  guesses.length > 0 && guessesOf(guesses),
+  ...hints.map((text) => h("p", { class: "hint", text })),
+].filter(Boolean);
+
+function footOf(phone, { phase, answered, joined, yours, right, judged }) {
+  if (phase === "reveal") return judged ? `You were right ${right} of ${judged} times so far.` : "";
+  if (phase !== "ask") return "";
+  const mine = phone.unsent ? "Your answer is being sent. " : yours === null ? "" : "Your answer is in; change it until the reveal. ";
+  return `${mine}${answered} of ${joined} answered.`;
+}
+
+function askForCode(sentence, code = "") {
+  const field = h("input", {
+    id: "letters", maxlength: String(LETTERS), autocomplete: "off", autocapitalize: "characters", spellcheck: "false", value: code,
+  }); // prettier-ignore
+  const go = (event) => {
+    event.preventDefault();
+    if (field.value.trim()) location.search = field.value.trim().toUpperCase();
+  };
+  main.replaceChildren(
+    h(
+      "form",
+      { on: { submit: go } },
+      h("h1", { text: "Join a class" }),
+      h("p", { text: sentence }),
+      h("label", { for: "letters", text: "Code on the projector" }),
+      field,
+      h("button", { text: "Join" }),
+    ),
+  );
+  field.focus();
+}
+
+const code = decodeURIComponent(location.search.slice(1)).toUpperCase().replace(/[^A-Z]/g, "").slice(0, LETTERS);
+if (code.length === LETTERS) new Phone(code).join();
+else askForCode("Four letters stand on the projector.");

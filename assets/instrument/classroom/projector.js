@@ -1,0 +1,208 @@
+// The projector: opens a room, shows its code, asks, reveals. Space goes on, the left arrow goes back.
+
+import { h, setText } from "../base/dom.js";
+import { guessesOf, kept, post } from "./drawing.js";
+
+const NAME = "draftscope-class";
+const AGAIN_MS = 2000;
+const at = (id) => document.getElementById(id);
+const main = at("main");
+const side = at("side");
+const ONWARD = { lobby: "Start", ask: "Reveal", reveal: "Next question" };
+
+class Projector {
+  constructor(room) {
+    this.room = room;
+    this.drawn = "";
+  }
+
+  listen() {
+    const source = new EventSource(`class/${this.room.code}/events`);
+    source.onmessage = ({ data }) => {
+      at("lost").hidden = true;
+      this.draw(JSON.parse(data));
+      if (this.state.phase === "end") source.close();
+    };
+    source.onerror = () => {
+      source.close();
+      this.lookAgain();
+    };
+  }
+
+  /** The stream broke: the network is away, or the room is gone with its server. */
+  async lookAgain() {
+    const lost = (sentence) => {
+      at("lost").hidden = false;
+      setText(at("lost"), sentence);
+    };
+    try {
+      await post(`class/${this.room.code}/turn`, { action: "look" }, { "x-class-key": this.room.key });
+      this.listen();
+    } catch (error) {
+      if (error.status === 404 || error.status === 403) {
+        kept.write(NAME, null);
+        offer(error.message);
+      } else {
+        lost("The connection to the server is lost; this page goes on trying.");
+        setTimeout(() => this.lookAgain(), AGAIN_MS);
+      }
+    }
+  }
+
+  async turn(action) {
+    try {
+      const path = `class/${this.room.code}/turn`;
+      this.draw(await post(path, { action }, { "x-class-key": this.room.key }));
+    } catch (error) {
+      at("lost").hidden = false;
+      setText(at("lost"), error.message);
+    }
+  }
+
+  key(event) {
+    if (event.target.closest("button, a, select, input")) return;
+    if (event.key === " " || event.key === "PageDown" || event.key === "ArrowRight") this.onward(event);
+    if (event.key === "PageUp" || event.key === "ArrowLeft") this.turn("back");
+  }
+
+  onward(event) {
+    event.preventDefault();
+    if (this.state.phase !== "end") this.turn("next");
+  }
+
+  draw(state) {
+    this.state = state;
+    setText(at("code"), this.room.code);
+    if (state.phase !== "end") setText(at("joined"), String(state.joined)); // phones leave at the end
+    setText(at("where"), state.question ? `${state.question.lesson} · question ${state.number + 1} of ${state.of}` : state.title);
+    const drawn = JSON.stringify([state.phase, state.number, state.question, state.scores]);
+    if (drawn !== this.drawn) {
+      this.drawn = drawn;
+      main.replaceChildren(...VIEWS[state.phase](this, state));
+      side.replaceChildren(...this.sideOf(state));
+    }
+    const count = document.getElementById("answered");
+    if (count) setText(count, `${state.answered} of ${state.joined}`);
+  }
+
+  sideOf({ phase, question, tally, scores }) {
+    const parts = [];
+    if (phase === "ask") parts.push(h("p", { class: "large", id: "answered" }), h("p", { text: "have answered" }));
+    if (phase === "reveal") {
+      const answered = tally.reduce((sum, votes) => sum + votes, 0);
+      parts.push(h("p", {}, h("b", { class: "large", text: String(tally[question.truth]) }), ` of ${answered} right`));
+      parts.push(h("p", { text: question.said }));
+    }
+    if (phase === "end" && scores) parts.push(h("p", { text: `${scores.asked} questions were answered.` }));
+    const word = phase === "ask" && question.hintsLeft ? "Next hint" : ONWARD[phase];
+    if (word) parts.push(h("button", { class: "onward", type: "button", on: { click: (e) => this.onward(e) } }, word, h("kbd", { text: "space" })));
+    if (phase !== "lobby" && phase !== "end") {
+      parts.push(h("button", { type: "button", text: "Back", on: { click: () => this.turn("back") } }));
+      parts.push(h("button", { type: "button", text: "End the class", on: { click: () => this.turn("end") } }));
+    }
+    if (phase === "end") parts.push(h("button", { type: "button", text: "Open another room", on: { click: open } }));
+    return parts;
+  }
+}
+
+const VIEWS = {
+  lobby: (projector) => lobby(projector),
+  ask: (_, { question }) => asked(question, question.ask),
+  reveal: (_, { question, tally }) => asked(question, `It was ${question.options[question.truth]}.`, tally),
+  end: (_, { scores }) => [
+    h("h1", { text: scores?.asked ? "How well was it predicted?" : "The class has ended." }),
+    scores?.asked > 0 &&
+      h(
+        "ul",
+        { class: "scores" },
+        ...[
+          ["the class, by its most frequent answer", scores.class],
+          ["its best phone", scores.best],
+          ["chance", scores.chance],
+        ].map(([who, right]) => h("li", {}, h("b", { class: "large", text: String(right) }), ` of ${scores.asked}: ${who}`)),
+      ),
+  ].filter(Boolean),
+};
+
+function lobby(projector) {
+  const { room } = projector;
+  const link = linkOf(room);
+  const image = h("img", { class: "qr", alt: `QR code of ${link}`, width: "420", height: "420" });
+  post("class/qr", { link }).then((answer) => (image.src = answer.image));
+  const first = h(
+    "select",
+    { id: "first", on: { change: ({ target }) => projector.turn(`ask:${target.value}`) } },
+    h("option", { text: "the first question" }),
+    ...room.questions.map(({ lesson, ask }, n) => h("option", { value: String(n), text: `${n + 1}. ${lesson ? `${lesson}: ` : ""}${ask}` })),
+  );
+  return [
+    h("h1", { text: "Take your phone: you predict, the model shows." }),
+    h(
+      "div",
+      { class: "lobby" },
+      image,
+      h("div", {}, h("p", { text: "Open" }), h("p", { class: "link", text: link.replace(/^https?:\/\//, "") }), h("p", { text: "or this address without the letters, and type" }), h("p", { class: "code", text: room.code })),
+    ),
+    reachable(room) ? null : h("p", { class: "warning", text: "Other devices cannot reach this server: start it with --host 0.0.0.0, or share its page." }),
+    h("p", {}, h("label", { for: "first", text: "Begin with " }), first),
+  ].filter(Boolean);
+}
+
+const isLoopback = () => ["localhost", "127.0.0.1", "[::1]"].includes(location.hostname);
+const reachable = (room) => Boolean(room.network) || !isLoopback();
+const linkOf = (room) => new URL(`join?${room.code}`, isLoopback() && room.network ? room.network : location.href).href;
+
+/** The question and its answers in columns, of which each dot is a phone; the same places before and after. */
+function asked({ context, guesses, hints, options, truth }, title, tally = null) {
+  const most = Math.max(...(tally ?? [0]));
+  const size = most <= 9 ? "few" : most <= 30 ? "some" : "many";
+  return [
+    h("h1", { text: title }),
+    context && h("p", { class: "context", text: context }),
+    guesses.length > 0 && guessesOf(guesses),
+    ...hints.map((text) => h("p", { class: "hint", text })),
+    h(
+      "ol",
+      { class: `tally ${size}` },
+      ...options.map((text, n) =>
+        h(
+          "li",
+          { class: tally && n === truth ? "truth" : null },
+          tally && h("b", { class: "votes", text: String(tally[n]) }),
+          h("span", { class: "dots", "aria-hidden": "true" }, ...Array.from({ length: tally?.[n] ?? 0 }, () => h("i"))),
+          h("span", { class: "option", text }),
+        ),
+      ),
+    ),
+  ].filter(Boolean);
+}
+
+function offer(sentence) {
+  side.replaceChildren();
+  main.replaceChildren(
+    h("h1", { text: "Start a class" }),
+    h("p", { text: sentence }),
+    h("p", {}, h("button", { class: "onward", type: "button", text: "Open a room", on: { click: open } })),
+  );
+}
+
+async function open() {
+  try {
+    const room = await post("class/rooms", {});
+    kept.write(NAME, room);
+    start(room);
+  } catch (error) {
+    offer(error.message);
+  }
+}
+
+let present = null;
+function start(room) {
+  present = new Projector(room);
+  present.listen();
+}
+
+document.addEventListener("keydown", (event) => present?.key(event));
+const before = kept.read(NAME);
+if (before) start(before);
+else offer("Everybody predicts on a phone; you reveal here. Nobody needs an account, and nothing is kept.");

@@ -1,0 +1,114 @@
+"""The class over HTTP, with real connections."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from draftscope_app.classroom import routes, streams
+from tests.support.classroom import served_class, states
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with served_class() as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def room_code(address: str) -> str:
+    return str(opened(address)["code"])
+
+
+def opened(address: str) -> dict[str, Any]:
+    answer: dict[str, Any] = httpx.post(f"{address}/class/rooms", json={}).raise_for_status().json()
+    return answer
+
+
+def turn(address: str, room: dict[str, Any], action: str) -> httpx.Response:
+    headers = {routes.KEY: room["key"]}
+    return httpx.post(f"{address}/class/{room['code']}/turn", json={"action": action}, headers=headers)
+
+
+def test_a_phone_follows_answers_and_comes_back_where_the_class_is(address: str) -> None:
+    room = opened(address)
+    base = f"/class/{room['code']}"
+    phone = httpx.post(f"{address}{base}/join", json={}).json()["phone"]
+
+    async def one_question() -> None:
+        async with httpx.AsyncClient(base_url=address, timeout=10) as client:
+            heard = states(client, f"{base}/events?phone={phone}")
+            assert (await anext(heard))["phase"] == "lobby"
+            await asyncio.to_thread(turn, address, room, "next")
+            assert (await anext(heard))["phase"] == "ask"
+            sent = {"phone": phone, "question": 0, "option": 4}
+            assert (await client.post(f"{base}/answer", json=sent)).status_code == 204
+            await heard.aclose()
+            await asyncio.to_thread(turn, address, room, "next")
+            assert (await client.post(f"{base}/join", json={"phone": phone})).json() == {"phone": phone}
+            again = await anext(states(client, f"{base}/events?phone={phone}"))
+            assert (again["phase"], again["yours"], again["right"]) == ("reveal", 4, 1)
+
+    asyncio.run(one_question())
+    assert turn(address, room, "end").json()["scores"]["best"] == 1
+
+
+def test_the_key_turns_pages_and_is_in_no_page_that_phones_get(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(routes, "WRONG_CODE_S", 0.01)
+    room = opened(address)
+    assert turn(address, room | {"key": "wrong"}, "next").status_code == 403
+    assert turn(address, room | {"code": "QQQQ" if room["code"] != "QQQQ" else "WWWW"}, "next").status_code == 404
+    first = asyncio.run(first_state(address, room["code"]))
+    assert room["key"] not in str(first) and first["phase"] == "lobby"
+
+
+async def first_state(address: str, code: str) -> dict[str, Any]:
+    async with httpx.AsyncClient(base_url=address) as client:
+        return await anext(states(client, f"/class/{code}/events"))
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        (b"[]", "not a JSON object"),
+        (b"{", "not a JSON object"),
+        (b'{"phone": "' + b"x" * 3000 + b'"}', "bytes"),
+        (b'{"phone": "x", "question": "0", "option": 0}', "question is not a whole number"),
+        (b'{"phone": "x", "question": 0, "option": true}', "option is not a whole number"),
+        (b'{"phone": "x", "question": 0, "option": 0}', "not in the room"),
+    ],
+)
+def test_a_wrong_answer_to_the_server_is_one_sentence(address: str, room_code: str, body: bytes, sentence: str) -> None:
+    answer = httpx.post(f"{address}/class/{room_code}/answer", content=body)
+    assert answer.status_code == 409 and sentence in answer.json()["error"]
+
+
+def test_pages_and_files_are_small_and_nothing_else_is_served(address: str) -> None:
+    names = ["/join", "/class/files/style.css", *(f"/class/files/{name}" for name in routes.FILES)]
+    sizes = [len(httpx.get(f"{address}{name}").raise_for_status().content) for name in names]
+    assert sum(sizes) < 100_000
+    assert httpx.get(f"{address}/class/files/../../pyproject.toml").status_code == 404
+    assert httpx.get(f"{address}/class/files/host/page.js").status_code == 404
+    assert httpx.post(f"{address}/class/qr", json={"link": "x" * 301}).status_code == 409
+    assert httpx.post(f"{address}/class/qr", json={"link": "http://a/"}).json()["image"].startswith("data:image/svg")
+
+
+def test_a_silent_room_keeps_its_connections(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "KEEP_ALIVE_S", 0.05)
+    room = opened(address)
+
+    async def first_comment() -> str:
+        async with (
+            httpx.AsyncClient(base_url=address) as client,
+            client.stream("GET", f"/class/{room['code']}/events") as answer,
+        ):
+            async for line in answer.aiter_lines():
+                if line.startswith(":"):
+                    return line
+        return ""
+
+    assert asyncio.run(first_comment()) == ": still here"

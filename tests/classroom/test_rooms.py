@@ -1,0 +1,122 @@
+"""A room's rules: who may do what, when answers close, what is shown, when it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from draftscope.base.errors import DraftscopeError
+from draftscope_app.classroom import rooms
+from draftscope_app.classroom.deck import Deck
+from draftscope_app.classroom.questions import Question
+from draftscope_app.classroom.rooms import NoRoomError, NotPresenterError, Room, Rooms
+
+QUESTIONS = tuple(
+    Question(ask=f"Question {n}", options=("a", "b", "c"), truth=n, said=f"It was {n}.", hints=("hint",) * (n == 1))
+    for n in range(3)
+)
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def open_room(phones: int = 3) -> tuple[Rooms, Room, Clock]:
+    clock = Clock()
+    every = Rooms(rooms_most=2, phones_most=phones, clock=clock)
+    return every, every.open(Deck(title="A class", questions=QUESTIONS)), clock
+
+
+def test_a_class_from_its_start_to_its_scores() -> None:
+    _, room, _ = open_room()
+    first, second = room.join(), room.join()
+    room.turn("next")
+    room.answer(first, 0, 2)
+    room.answer(first, 0, 0)  # changed
+    room.answer(second, 0, 1)
+    assert room.state()["tally"] is None and room.state()["answered"] == 2
+    room.turn("next")
+    assert room.state()["tally"] == [1, 1, 0] and room.state()["question"]["truth"] == 0
+    room.turn("next")
+    assert room.state()["question"]["hints"] == () and room.state()["tally"] is None
+    room.turn("next")
+    assert room.state()["question"]["hints"] == ("hint",)
+    room.answer(first, 1, 1)
+    room.turn("next")
+    assert room.state_for(first) | {"yours": 1, "right": 2, "judged": 2} == room.state_for(first)
+    assert room.state_for(second)["right"] == 0 and room.state_for(second)["judged"] == 1
+    room.turn("end")
+    assert room.state()["scores"] == {"asked": 2, "class": 2, "best": 2, "chance": 0.7}
+
+
+def test_a_question_that_was_answered_is_shown_again_and_not_asked_again() -> None:
+    _, room, _ = open_room()
+    phone = room.join()
+    room.turn("next")
+    room.answer(phone, 0, 0)
+    for _ in range(2):
+        room.turn("next")
+    room.turn("back")
+    assert (room.phase, room.number) == ("reveal", 0)
+    with pytest.raises(DraftscopeError, match="closed"):
+        room.answer(phone, 0, 1)
+
+
+def refused(room: Room, phone: str) -> list[tuple[Callable[[], None], str]]:
+    return [
+        (lambda: room.answer("nobody", 0, 0), "not in the room"),
+        (lambda: room.answer(phone, 1, 0), "closed"),
+        (lambda: room.answer(phone, 0, 3), "option = 3"),
+        (lambda: room.answer(phone, 0, -1), "option = -1"),
+        (lambda: room.turn("ask:3"), "question = 3"),
+        (lambda: room.turn("reboot"), "action = 'reboot'"),
+    ]
+
+
+def test_what_a_room_refuses_is_one_sentence() -> None:
+    _, room, _ = open_room()
+    phone = room.join()
+    room.turn("next")
+    for act, sentence in refused(room, phone):
+        with pytest.raises(DraftscopeError, match=sentence):
+            act()
+    for n in range(rooms.CHANGES_MOST):
+        room.answer(phone, 0, n % 2)
+    with pytest.raises(DraftscopeError, match="too often"):
+        room.answer(phone, 0, 2)
+
+
+def test_a_full_room_forgets_phones_that_left_without_an_answer() -> None:
+    _, room, _ = open_room(phones=2)
+    here, gone = room.join(), room.join()
+    room.come(here)
+    assert room.join(here) == here
+    later = room.join()
+    assert gone not in room.phones and set(room.phones) == {here, later}
+    room.come(later)
+    with pytest.raises(DraftscopeError, match="has its 2 phones"):
+        room.join()
+
+
+def test_only_who_opened_a_room_turns_its_pages_and_rooms_end_by_themselves() -> None:
+    every, room, clock = open_room()
+    assert every.present(room.code.lower(), room.key) is room
+    with pytest.raises(NotPresenterError):
+        every.present(room.code, "guessed")
+    with pytest.raises(NoRoomError):
+        every.find("ZZZZ" if room.code != "ZZZZ" else "YYYY")
+    second = every.open(room.deck)
+    with pytest.raises(DraftscopeError, match="has its 2 rooms"):
+        every.open(room.deck)
+    clock.now = rooms.IDLE_S - 1
+    every.present(second.code, second.key)
+    clock.now = rooms.IDLE_S + 1
+    with pytest.raises(NoRoomError):
+        every.find(room.code)
+    assert room.phase == "end" and every.find(second.code) is second
+    with pytest.raises(DraftscopeError, match="opens no rooms"):
+        Rooms(0, 1).open(room.deck)

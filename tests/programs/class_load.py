@@ -1,0 +1,147 @@
+"""A class of many phones on loopback, as a table: `python -m tests.programs.class_load --phones 200`.
+
+Every phone joins, listens and answers each question at a random moment of two seconds; one in five loses its connection
+in between and comes back. The projector measures how long an answer takes to be counted, and a reveal to be seen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from dataclasses import dataclass, field
+from statistics import quantiles
+from typing import Annotated, Any
+
+import httpx
+import psutil
+import typer
+from tabulate import tabulate
+
+from draftscope_app.classroom.routes import KEY
+from tests.support.classroom import served_class, states
+
+ANSWERING_S = 2.0
+DROPPED = 0.2  # of the phones lose their connection in each question
+
+
+@dataclass
+class Seen:
+    """What the clients measured, in milliseconds, and counted."""
+
+    counted: list[float] = field(default_factory=list)  # from an answer to the projector's count that has it
+    revealed: list[float] = field(default_factory=list)  # from the presenter's key to a phone's reveal
+    lost: int = 0  # answers that the reveal did not know
+    bytes_at_start: int = 0
+
+
+class Client:
+    """One phone."""
+
+    def __init__(self, http: httpx.AsyncClient, code: str, seen: Seen) -> None:
+        self.http, self.base, self.seen = http, f"/class/{code}", seen
+        self.sent: dict[int, tuple[float, int]] = {}
+        self.state: dict[str, Any] = {}
+        self.listening: asyncio.Task[None] | None = None
+
+    async def join(self) -> None:
+        self.phone = (await self.http.post(f"{self.base}/join", json={})).json()["phone"]
+        self.listen()
+
+    def listen(self) -> None:
+        self.listening = asyncio.create_task(self._listen())
+
+    async def _listen(self) -> None:
+        async for state in states(self.http, f"{self.base}/events?phone={self.phone}"):
+            self.state = state
+            if state["phase"] == "reveal" and state["number"] in REVEALED:
+                self.seen.revealed.append(1e3 * (time.perf_counter() - REVEALED[state["number"]]))
+
+    async def answer(self, number: int) -> None:
+        await asyncio.sleep(random.uniform(0, ANSWERING_S))
+        if random.random() < DROPPED and self.listening:
+            self.listening.cancel()
+            await asyncio.sleep(random.uniform(0, 0.3))
+            self.listen()
+        option = random.randrange(len(self.state["question"]["options"]))
+        sent = {"phone": self.phone, "question": number, "option": option}
+        (await self.http.post(f"{self.base}/answer", json=sent)).raise_for_status()
+        self.sent[number] = (time.perf_counter(), option)
+
+
+REVEALED: dict[int, float] = {}  # question -> when the presenter revealed it
+
+
+async def run(address: str, phones: int, questions: int) -> tuple[Seen, float]:
+    seen = Seen()
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
+    async with httpx.AsyncClient(base_url=address, timeout=60, limits=limits) as http:
+        room = (await http.post("/class/rooms", json={})).json()
+        for page in ("/join", "/class/files/style.css", "/class/files/classroom/phone.js", "/class/files/base/dom.js"):
+            seen.bytes_at_start += len((await http.get(page)).content)
+        begun = time.perf_counter()
+        clients = [Client(http, room["code"], seen) for _ in range(phones)]
+        await asyncio.gather(*(client.join() for client in clients))
+        joined_s = time.perf_counter() - begun
+
+        async def turn() -> dict[str, Any]:
+            path = f"/class/{room['code']}/turn"
+            answer: dict[str, Any] = (await http.post(path, json={"action": "next"}, headers={KEY: room["key"]})).json()
+            return answer
+
+        counts: list[tuple[float, int, int]] = []
+
+        async def projector() -> None:
+            async for state in states(http, f"/class/{room['code']}/events"):
+                counts.append((time.perf_counter(), state["number"], state["answered"]))
+
+        watching = asyncio.create_task(projector())
+        state = await turn()
+        for number in range(questions):
+            while not all(c.state.get("phase") == "ask" and c.state["number"] == number for c in clients):
+                await asyncio.sleep(0.02)
+            await asyncio.gather(*(client.answer(number) for client in clients))
+            await asyncio.sleep(1)
+            times = sorted(client.sent[number][0] for client in clients)
+            for n, sent in enumerate(times, 1):
+                taken = next((at for at, q, answered in counts if q == number and answered >= n), None)
+                seen.counted.append(1e3 * max(0.0, taken - sent) if taken else float("inf"))
+            while state["phase"] != "reveal":
+                REVEALED[number] = time.perf_counter()
+                state = await turn()
+            tally = [sum(c.sent[number][1] == o for c in clients) for o in range(len(state["question"]["options"]))]
+            seen.lost += sum(abs(a - b) for a, b in zip(tally, state["tally"], strict=True))
+            await asyncio.sleep(1)
+            state = await turn()
+        watching.cancel()
+        for client in clients:
+            if client.listening:
+                client.listening.cancel()
+    return seen, joined_s
+
+
+def main(
+    phones: Annotated[int, typer.Option(help="phones of the class")] = 200,
+    questions: Annotated[int, typer.Option(help="questions that are asked")] = 5,
+) -> None:
+    """Run the class and print the table."""
+    process = psutil.Process()
+    with served_class(phones=phones) as address:
+        before = process.memory_info().rss
+        seen, joined_s = asyncio.run(run(address, phones, questions))
+        grown = process.memory_info().rss - before
+    counted, revealed = quantiles(seen.counted, n=100), quantiles(seen.revealed, n=100)
+    rows = [
+        ("phones, questions", f"{phones}, {questions}"),
+        ("all joined after", f"{joined_s:.1f} s"),
+        ("a phone's page", f"{seen.bytes_at_start / 1e3:.0f} kB"),
+        ("answer to the projector's count, p50 and p99", f"{counted[49]:.0f} and {counted[98]:.0f} ms"),
+        ("reveal to a phone, p50 and p99", f"{revealed[49]:.0f} and {revealed[98]:.0f} ms"),
+        ("answers lost", str(seen.lost)),
+        ("memory of server and clients together, grown by", f"{grown / 2**20:.0f} MiB"),
+    ]
+    print(tabulate(rows, tablefmt="github", headers=("what", "measured")))
+
+
+if __name__ == "__main__":
+    typer.run(main)

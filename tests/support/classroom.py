@@ -1,0 +1,42 @@
+"""A server of classes alone, on loopback: no models and no page."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+import uvicorn
+from starlette.applications import Starlette
+
+from draftscope_app.classroom.rooms import Rooms
+from draftscope_app.classroom.routes import Classroom
+
+
+@contextmanager
+def served_class(rooms: int = 9, phones: int = 300) -> Iterator[str]:
+    """Its address."""
+    app = Starlette(routes=Classroom(Rooms(rooms, phones)).routes())
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="critical", ws="none"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    try:
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    finally:
+        server.should_exit = server.force_exit = True
+        thread.join()
+
+
+async def states(client: httpx.AsyncClient, path: str) -> AsyncIterator[dict[str, Any]]:
+    """What a page hears, state by state."""
+    async with client.stream("GET", path) as answer:
+        answer.raise_for_status()
+        async for line in answer.aiter_lines():
+            if line.startswith("data: "):
+                yield json.loads(line.removeprefix("data: "))
