@@ -56,7 +56,7 @@ LOSSLESS = {
     "lookahead": {"drafter": "lookahead", "window": 3},
     "lookahead, four-grams": {"drafter": "lookahead", "window": 2, "ngram": 4},
     "oracle": {"drafter": "oracle", "gamma": 3, "oracle_curve": (0.7, 0.5)},
-    "typed": {"drafter": "typed", "typed": "bcd"},
+    "typed, tree": {"drafter": "typed", "typed": "bcd||bd||acd"},
     "cascade": {"drafter": "cascade", "gamma": 3, "ngram": 1},
     "cascade, token": {"drafter": "cascade", "gamma": 3, "ngram": 2, "rule": "token"},
     "cascade over suffixes": {"drafter": "cascade", "gamma": 4, "inner": "suffix"},

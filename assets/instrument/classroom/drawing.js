@@ -13,7 +13,11 @@ const WORDS = {
 };
 
 /** .5 for 0.5, 1 for 1. */
-export const short = (value) => value.toFixed(2).replace(/^0/, "").replace(/^1\.00$/, "1");
+export const short = (value) =>
+  value
+    .toFixed(2)
+    .replace(/^0/, "")
+    .replace(/^1\.00$/, "1");
 
 /** The guesses in order. Before the reveal they have no fate, and stand in the draft's colour. */
 export function guessesOf(guesses) {
@@ -49,7 +53,8 @@ export async function post(path, body, headers = {}) {
     body: JSON.stringify(body),
   });
   const answer = response.status === 204 ? {} : await response.json().catch(() => ({}));
-  if (!response.ok) throw Object.assign(new Error(answer.error || "The server did not answer."), { status: response.status });
+  if (!response.ok)
+    throw Object.assign(new Error(answer.error || "The server did not answer."), { status: response.status });
   return answer;
 }
 

@@ -122,17 +122,22 @@ const VIEWS = {
   ],
 };
 
-const headOf = (title, { context, guesses, hints }) => [
-  h("h1", { text: title }),
-  context && h("p", { class: "context", text: context }),
-  guesses.length > 0 && guessesOf(guesses),
-  ...hints.map((text) => h("p", { class: "hint", text })),
-].filter(Boolean);
+const headOf = (title, { context, guesses, hints }) =>
+  [
+    h("h1", { text: title }),
+    context && h("p", { class: "context", text: context }),
+    guesses.length > 0 && guessesOf(guesses),
+    ...hints.map((text) => h("p", { class: "hint", text })),
+  ].filter(Boolean);
 
 function footOf(phone, { phase, answered, joined, yours, right, judged }) {
   if (phase === "reveal") return judged ? `You were right ${right} of ${judged} times so far.` : "";
   if (phase !== "ask") return "";
-  const mine = phone.unsent ? "Your answer is being sent. " : yours === null ? "" : "Your answer is in; change it until the reveal. ";
+  const mine = phone.unsent
+    ? "Your answer is being sent. "
+    : yours === null
+      ? ""
+      : "Your answer is in; change it until the reveal. ";
   return `${mine}${answered} of ${joined} answered.`;
 }
 
@@ -158,6 +163,9 @@ function askForCode(sentence, code = "") {
   field.focus();
 }
 
-const code = decodeURIComponent(location.search.slice(1)).toUpperCase().replace(/[^A-Z]/g, "").slice(0, LETTERS);
+const code = decodeURIComponent(location.search.slice(1))
+  .toUpperCase()
+  .replace(/[^A-Z]/g, "")
+  .slice(0, LETTERS);
 if (code.length === LETTERS) new Phone(code).join();
 else askForCode("Four letters stand on the projector.");

@@ -74,7 +74,10 @@ class Projector {
     this.state = state;
     setText(at("code"), this.room.code);
     if (state.phase !== "end") setText(at("joined"), String(state.joined)); // phones leave at the end
-    setText(at("where"), state.question ? `${state.question.lesson} · question ${state.number + 1} of ${state.of}` : state.title);
+    setText(
+      at("where"),
+      state.question ? `${state.question.lesson} · question ${state.number + 1} of ${state.of}` : state.title,
+    );
     const drawn = JSON.stringify([state.phase, state.number, state.question, state.scores]);
     if (drawn !== this.drawn) {
       this.drawn = drawn;
@@ -95,7 +98,15 @@ class Projector {
     }
     if (phase === "end" && scores) parts.push(h("p", { text: `${scores.asked} questions were answered.` }));
     const word = phase === "ask" && question.hintsLeft ? "Next hint" : ONWARD[phase];
-    if (word) parts.push(h("button", { class: "onward", type: "button", on: { click: (e) => this.onward(e) } }, word, h("kbd", { text: "space" })));
+    if (word)
+      parts.push(
+        h(
+          "button",
+          { class: "onward", type: "button", on: { click: (e) => this.onward(e) } },
+          word,
+          h("kbd", { text: "space" }),
+        ),
+      );
     if (phase !== "lobby" && phase !== "end") {
       parts.push(h("button", { type: "button", text: "Back", on: { click: () => this.turn("back") } }));
       parts.push(h("button", { type: "button", text: "End the class", on: { click: () => this.turn("end") } }));
@@ -109,19 +120,22 @@ const VIEWS = {
   lobby: (projector) => lobby(projector),
   ask: (_, { question }) => asked(question, question.ask),
   reveal: (_, { question, tally }) => asked(question, `It was ${question.options[question.truth]}.`, tally),
-  end: (_, { scores }) => [
-    h("h1", { text: scores?.asked ? "How well was it predicted?" : "The class has ended." }),
-    scores?.asked > 0 &&
-      h(
-        "ul",
-        { class: "scores" },
-        ...[
-          ["the class, by its most frequent answer", scores.class],
-          ["its best phone", scores.best],
-          ["chance", scores.chance],
-        ].map(([who, right]) => h("li", {}, h("b", { class: "large", text: String(right) }), ` of ${scores.asked}: ${who}`)),
-      ),
-  ].filter(Boolean),
+  end: (_, { scores }) =>
+    [
+      h("h1", { text: scores?.asked ? "How well was it predicted?" : "The class has ended." }),
+      scores?.asked > 0 &&
+        h(
+          "ul",
+          { class: "scores" },
+          ...[
+            ["the class, by its most frequent answer", scores.class],
+            ["its best phone", scores.best],
+            ["chance", scores.chance],
+          ].map(([who, right]) =>
+            h("li", {}, h("b", { class: "large", text: String(right) }), ` of ${scores.asked}: ${who}`),
+          ),
+        ),
+    ].filter(Boolean),
 };
 
 function lobby(projector) {
@@ -133,7 +147,9 @@ function lobby(projector) {
     "select",
     { id: "first", on: { change: ({ target }) => projector.turn(`ask:${target.value}`) } },
     h("option", { text: "the first question" }),
-    ...room.questions.map(({ lesson, ask }, n) => h("option", { value: String(n), text: `${n + 1}. ${lesson ? `${lesson}: ` : ""}${ask}` })),
+    ...room.questions.map(({ lesson, ask }, n) =>
+      h("option", { value: String(n), text: `${n + 1}. ${lesson ? `${lesson}: ` : ""}${ask}` }),
+    ),
   );
   return [
     h("h1", { text: "Take your phone: you predict, the model shows." }),
@@ -141,9 +157,21 @@ function lobby(projector) {
       "div",
       { class: "lobby" },
       image,
-      h("div", {}, h("p", { text: "Open" }), h("p", { class: "link", text: link.replace(/^https?:\/\//, "") }), h("p", { text: "or this address without the letters, and type" }), h("p", { class: "code", text: room.code })),
+      h(
+        "div",
+        {},
+        h("p", { text: "Open" }),
+        h("p", { class: "link", text: link.replace(/^https?:\/\//, "") }),
+        h("p", { text: "or this address without the letters, and type" }),
+        h("p", { class: "code", text: room.code }),
+      ),
     ),
-    reachable(room) ? null : h("p", { class: "warning", text: "Other devices cannot reach this server: start it with --host 0.0.0.0, or share its page." }),
+    reachable(room)
+      ? null
+      : h("p", {
+          class: "warning",
+          text: "Other devices cannot reach this server: start it with --host 0.0.0.0, or share its page.",
+        }),
     h("p", {}, h("label", { for: "first", text: "Begin with " }), first),
   ].filter(Boolean);
 }

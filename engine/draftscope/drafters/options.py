@@ -240,7 +240,9 @@ class BanditOptions(RuleOptions):
 
 class TypedOptions(DrafterOptions):
     typed: Annotated[str, Control("You draft: how does the text go on?", lines=3)] = Field(
-        default="", max_length=20_000, description="the continuation that a person drafts"
+        default="",
+        max_length=20_000,
+        description="the continuation that a person drafts; several, separated by ||, become a tree",
     )
 
     @property
