@@ -32,6 +32,7 @@ OURS = (
     "engine/METRICS.md",
     "app/README.md",
     "app/DEPLOY.md",
+    "app/CLASS.md",
     "assets/models/README.md",
 )
 RESULTS = ("assets/results/FINDINGS.md", *(str(p.relative_to(ROOT)) for p in ROOT.glob("assets/results/*/*.md")))

@@ -19,7 +19,7 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.trace import files
 from draftscope_app.classroom.questions import Lane, Question, Spec, lanes_of, make_question
 
-SHIPPED = "classroom/deck.json"
+SHIPPED = "instrument/classroom/deck.json"
 STEPS_MOST = 100
 
 

@@ -22,6 +22,7 @@ from draftscope_app.classroom.deck import Deck, as_json, shipped
 from draftscope_app.classroom.rooms import NoRoomError, NotPresenterError, Room, Rooms
 from draftscope_app.classroom.streams import PHONE_S, PRESENTER_S, Bell, follow
 
+FOLDER = assets() / "instrument" / "classroom"
 KEY = "x-class-key"
 FILES = ("classroom/phone.js", "classroom/projector.js", "classroom/drawing.js", "base/dom.js")
 BODY_MOST = 2048  # bytes of a post
@@ -164,7 +165,7 @@ def _whole(body: dict[str, Any], name: str) -> int:
 def _page(name: str) -> Handler:
     async def page(_: Request) -> Response:
         headers = {"content-security-policy": POLICY, "cache-control": "no-cache", "referrer-policy": "no-referrer"}
-        return FileResponse(assets() / "classroom" / name, headers=headers)
+        return FileResponse(FOLDER / name, headers=headers)
 
     return page
 
@@ -183,5 +184,5 @@ def _style() -> str:
     fonts = {"sans": palette()["sans"], "mono": palette()["mono"]}
     light = " ".join(f"--{name}: {value};" for name, value in (palette()["light"] | fonts).items())
     dark = " ".join(f"--{name}: {value};" for name, value in palette()["dark"].items())
-    css = (assets() / "classroom" / "style.css").read_text(encoding="utf-8")
+    css = (FOLDER / "style.css").read_text(encoding="utf-8")
     return f":root {{ {light} }}\n@media (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}\n{css}"
