@@ -1,0 +1,91 @@
+"""A class in the browser: a projector, and phones that predict. No model is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.browsers import assert_accessible
+from tests.support.classroom import served_class
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def class_address() -> Iterator[str]:
+    with served_class() as url:
+        yield url
+
+
+@pytest.fixture
+def open_page(browser: Any, class_address: str) -> Iterator[Any]:
+    """Opens a page of the class at a width, in a theme; what a script reports there fails the test."""
+    contexts, errors = [], []
+
+    def open_at(path: str, width: int, height: int, theme: str) -> Any:
+        context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=theme)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+        page.goto(f"{class_address}{path}")
+        return page
+
+    yield open_at
+    for context in contexts:
+        context.close()
+    assert not errors
+
+
+def choose(phone: Any, option: int) -> None:
+    phone.locator(f"button[data-option='{option}']").click()
+    phone.get_by_text("Your answer is in").wait_for()
+
+
+def test_a_class_predicts_and_sees_what_happened(open_page: Any) -> None:
+    projector = open_page("/class", 1920, 1080, "light")
+    projector.get_by_role("button", name="Open a room").click()
+    code = projector.locator(".lobby .code").inner_text()
+    assert_accessible(projector)
+    phones = [open_page(f"/join?{code}", 390, 844, "dark"), open_page("/join", 390, 844, "light")]
+    phones[1].get_by_label("Code on the projector").fill(code.lower())
+    phones[1].get_by_role("button", name="Join").click()
+    for phone in phones:
+        phone.get_by_text("The presenter starts.").wait_for()
+    projector.keyboard.press("Space")
+    for option, phone in enumerate(phones):
+        choose(phone, 4 * option)
+        assert_accessible(phone)
+    projector.get_by_text("2 of 2").wait_for()
+    assert "16 rows" not in projector.locator("h1").inner_text() and not projector.locator(".truth").count()
+    projector.keyboard.press("Space")
+    projector.locator(".truth").wait_for()
+    phones[1].get_by_role("heading", name="You said 16 rows. It was 16 rows.").wait_for()
+    phones[0].get_by_role("heading", name="You said 1 row. It was 16 rows.").wait_for()
+    for page in (projector, *phones):
+        assert_accessible(page)
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    phones[0].reload()  # whoever reloads is where the class is, with the answer given before
+    phones[0].get_by_role("heading", name="You said 1 row. It was 16 rows.").wait_for()
+    projector.reload()
+    projector.locator(".truth").wait_for()
+    projector.get_by_role("button", name="End the class").click()
+    projector.get_by_text("of 1: the class, by its most frequent answer").wait_for()
+    phones[1].get_by_role("heading", name="You were right 1 of 1 times.").wait_for()
+
+
+def test_a_phone_without_a_code_is_asked_for_it_and_hints_come_one_by_one(open_page: Any) -> None:
+    phone = open_page("/join?QQ", 390, 844, "light")
+    phone.get_by_text("Four letters stand on the projector.").wait_for()
+    assert_accessible(phone)
+    projector = open_page("/class", 1440, 900, "dark")
+    projector.get_by_role("button", name="Open a room").click()
+    projector.get_by_label("Begin with").select_option("2")
+    seen = "n => document.querySelectorAll('.hint').length === n && !document.querySelector('.truth')"
+    for hints in range(4):
+        projector.wait_for_function(seen, arg=hints)
+        projector.keyboard.press("PageDown")
+    projector.locator(".truth").wait_for()
+    assert_accessible(projector)
