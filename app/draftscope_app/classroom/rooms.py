@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from draftscope.base.errors import DraftscopeError
 from draftscope_app.classroom.deck import Deck
+from draftscope_app.classroom.drafting import PROPOSAL_MOST, ROUNDS_MOST, Writing
 from draftscope_app.classroom.questions import Question
 
 LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ"  # without I and O, which are read as digits
@@ -21,7 +22,10 @@ CODE_LENGTH = 4
 IDLE_S = 3600.0  # after which a room without its presenter ends
 CHANGES_MOST = 30  # of one phone's answer to one question
 
-Phase = Literal["lobby", "ask", "reveal", "end"]
+Phase = Literal["lobby", "ask", "reveal", "draft", "verify", "drafted", "end"]
+
+
+DRAFTING = ("draft", "verify", "drafted")
 
 
 class NoRoomError(DraftscopeError):
@@ -54,6 +58,8 @@ class Room:
     hints: int = 0
     phones: dict[str, Phone] = field(default_factory=dict)
     used: float = 0.0  # when the presenter was last here
+    writing: Writing = field(default_factory=Writing)
+    drafts: bool = False  # an engine is there that verifies what the class drafts
 
     @property
     def question(self) -> Question:
@@ -100,10 +106,31 @@ class Room:
         phone.changes += 1
         phone.answers[number] = option
 
+    def propose(self, token: str, text: str) -> None:
+        """Takes or changes what a phone proposes for this round. Raises `DraftscopeError` outside of one."""
+        phone = self.phones.get(token)
+        if phone is None:
+            raise DraftscopeError("This phone is not in the room any more; reload the page.")
+        if self.phase != "draft":
+            raise DraftscopeError("This round is closed; propose words for the next one.")
+        if len(text) > PROPOSAL_MOST:
+            raise DraftscopeError(f"These are {len(text)} characters; propose at most {PROPOSAL_MOST}.")
+        if phone.changes >= CHANGES_MOST:
+            raise DraftscopeError("This proposal was changed too often; it stays as it is.")
+        phone.changes += 1
+        if text.strip():
+            self.writing.proposals[token] = text
+        else:
+            self.writing.proposals.pop(token, None)
+
     def turn(self, action: str) -> None:
-        """The presenter's step: `next`, `back`, `end`, `ask:N` to choose a question, or `look`."""
+        """The presenter's step: `next`, `back`, `end`, `draft`, `ask:N` to choose a question, or `look`."""
+        if self.phase == "verify":
+            raise DraftscopeError("The target is verifying; wait for it.")
         if action == "next":
             self._next()
+        elif action == "draft":
+            self._draft()
         elif action == "back":
             self._ask(self.number - 1 if self.phase in ("ask", "reveal") else self.number)
         elif action == "end":
@@ -123,6 +150,10 @@ class Room:
             self.hints += 1
         elif self.phase == "ask":
             self.phase = "reveal"
+        elif self.phase == "draft":
+            self.phase = "verify"
+        elif self.phase == "drafted" and not self.writing.ended:
+            self._draft()
         elif self.phase == "reveal" and self.number + 1 < len(self.deck.questions):
             self._ask(self.number + 1)
         else:
@@ -135,10 +166,25 @@ class Room:
             self.phase, self.number, self.hints = "reveal", number, len(self.deck.questions[number].hints)
             return  # it was answered before: shown again, with its answers
         self.phase, self.number, self.hints = "ask", number, 0
+        self._new_turn()
+
+    def _draft(self) -> None:
+        """Opens a round in which phones propose words."""
+        if not self.drafts:
+            raise DraftscopeError("No models are loaded here, so nothing can verify a draft; ask questions instead.")
+        if self.writing.ended or len(self.writing.rounds) >= ROUNDS_MOST:
+            self.writing = Writing()
+        self.phase = "draft"
+        self._new_turn()
+
+    def _new_turn(self) -> None:
         for phone in self.phones.values():
             phone.changes = 0
 
     def answered(self) -> int:
+        """Phones that answered the question, or proposed words for the round."""
+        if self.phase in ("draft", "verify"):
+            return len(self.writing.proposals)
         return sum(self.number in phone.answers for phone in self.phones.values())
 
     def state(self) -> dict[str, Any]:
@@ -154,6 +200,8 @@ class Room:
             "question": shown,
             "answered": self.answered(),
             "joined": sum(phone.connected > 0 for phone in self.phones.values()),
+            "drafts": self.drafts,
+            "writing": self.writing.shown(self.phase == "drafted") if self.phase in DRAFTING else None,
             "tally": self._tally() if self.phase == "reveal" else None,
             "scores": self._scores() if self.phase == "end" else None,
         }
@@ -162,7 +210,8 @@ class Room:
         """The same, with what this phone answered and how often it was right."""
         phone = self.phones.get(token, Phone())
         right, of = self._right(phone)
-        mine = {"yours": phone.answers.get(self.number), "right": right, "judged": of}
+        proposed = self.writing.proposals.get(token, "")
+        mine = {"yours": phone.answers.get(self.number), "proposed": proposed, "right": right, "judged": of}
         return self.state() | mine
 
     def _tally(self) -> list[int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
+from typing import Any, Protocol
 
 import segno
 from starlette.requests import Request
@@ -17,6 +17,8 @@ from starlette.routing import Route
 
 from draftscope.base.assets import assets
 from draftscope.base.errors import DraftscopeError
+from draftscope.drafters.settings import Settings
+from draftscope.trace.events import AnyEvent
 from draftscope.trace.html import palette
 from draftscope_app.classroom.deck import Deck, as_json, shipped
 from draftscope_app.classroom.rooms import NoRoomError, NotPresenterError, Room, Rooms
@@ -34,11 +36,24 @@ POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src '
 Handler = Callable[[Request], Awaitable[Response]]
 
 
-class Classroom:
-    """The rooms of this server, behind routes. `network` is its address for other machines, empty without one."""
+class Verifier(Protocol):
+    """What verifies the drafts of a class."""
 
-    def __init__(self, rooms: Rooms, network: str = "", deck: Deck | None = None) -> None:
-        self._rooms, self._network, self._deck = rooms, network, deck
+    async def decode(self, prompt: str, settings: Settings, tokens: tuple[int, ...]) -> list[AnyEvent]:
+        """The events of a run that goes on after `tokens`. Raises `DraftscopeError` where it cannot be decoded now."""
+
+    def head(self) -> str:
+        """The name of the drafter that competes with the class; empty without one."""
+
+
+class Classroom:
+    """The rooms of this server, behind routes. `network` is its address for other machines, empty without one. With a
+    `verifier` a class may draft."""
+
+    def __init__(
+        self, rooms: Rooms, network: str = "", deck: Deck | None = None, verifier: Verifier | None = None
+    ) -> None:
+        self._rooms, self._network, self._deck, self._verifier = rooms, network, deck, verifier
         self._bells: dict[str, Bell] = {}
         self._wrong = 0
 
@@ -48,6 +63,7 @@ class Classroom:
             "/class/qr": self._qr,
             "/class/{code}/join": self._join,
             "/class/{code}/answer": self._answer,
+            "/class/{code}/propose": self._propose,
             "/class/{code}/turn": self._turn,
         }
         return [
@@ -85,6 +101,7 @@ class Classroom:
 
     async def _open(self, _: Request) -> Response:
         room = self._rooms.open(self._deck or shipped())
+        room.drafts = self._verifier is not None
         self._bells = {code: bell for code, bell in self._bells.items() if self._rooms.has(code)}
         self._bells[room.code] = Bell()
         answer = {"code": room.code, "key": room.key, "network": self._network, "questions": as_json(room.deck)}
@@ -113,7 +130,22 @@ class Classroom:
         room.turn(str((await _body(request)).get("action", "")))
         bell = self._bells[room.code]
         bell.turn()
+        if room.phase == "verify" and self._verifier is not None:
+            try:
+                await room.writing.close(self._verifier.decode, self._verifier.head())
+                room.phase = "drafted"
+            except BaseException:
+                room.phase = "draft"  # the proposals are still there
+                raise
+            finally:
+                bell.turn()
         return JSONResponse(room.state())
+
+    async def _propose(self, request: Request) -> Response:
+        room, body = self._room(request), await _body(request)
+        room.propose(str(body.get("phone", "")), str(body.get("text", "")))
+        self._bells[room.code].count()
+        return Response(status_code=204)
 
     async def _events(self, request: Request) -> Response:
         room = self._room(request)

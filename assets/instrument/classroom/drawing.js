@@ -28,6 +28,34 @@ export function guessesOf(guesses) {
   );
 }
 
+/** What became of a round that a class drafted. */
+export const keptOf = ({ kept }) => {
+  const last = kept.at(-1);
+  return last ? `${last} of your tokens ${last === 1 ? "was" : "were"} kept.` : "None of your tokens was kept.";
+};
+
+/** A class's tree: a list in lists, from left to right. */
+export function treeOf(nodes, last) {
+  const below = (parent) => {
+    const children = nodes.map((node, n) => [node, n]).filter(([node]) => node.parent === parent);
+    return children.length ? h("ul", {}, ...children.map(([node, n]) => h("li", {}, branchOf(node), below(n)))) : null;
+  };
+  return h(
+    "div",
+    { class: "tree" },
+    below(-1),
+    h("p", { class: `guesses ${last.fate}` }, h("span", { class: last.fate }, "then the target: ", tokenOf(last))),
+  );
+}
+
+const branchOf = (node) =>
+  h(
+    "span",
+    { class: `branch ${node.fate}` },
+    tokenOf(node),
+    h("small", { text: `${node.votes} proposed  p ${short(node.p)}` }),
+  );
+
 function tokenOf({ text, fate }) {
   const glyph = fate && h("span", { class: "glyph", "aria-hidden": "true", text: GLYPHS[fate] });
   return h("span", { class: "token" }, text, glyph, fate && h("span", { class: "spoken", text: `, ${WORDS[fate]}` }));

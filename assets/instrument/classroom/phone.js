@@ -2,7 +2,7 @@
 // connection keeps its answer and sends it when the room is back.
 
 import { h, setText } from "../base/dom.js";
-import { guessesOf, kept, post } from "./drawing.js";
+import { guessesOf, kept, keptOf, post } from "./drawing.js";
 
 const LETTERS = 4;
 const AGAIN_MS = 3000; // before a lost room is looked for again
@@ -77,8 +77,15 @@ class Phone {
   draw() {
     const { state } = this;
     setText(at("code"), this.code);
-    setText(at("where"), state.question ? `Following the presenter · ${state.number + 1} of ${state.of}` : state.title);
-    const drawn = JSON.stringify([state.phase, state.number, state.question, state.scores]);
+    setText(
+      at("where"),
+      state.question
+        ? `Following the presenter · ${state.number + 1} of ${state.of}`
+        : state.writing
+          ? `You draft · round ${state.writing.round}`
+          : state.title,
+    );
+    const drawn = JSON.stringify([state.phase, state.number, state.question, state.scores, state.writing]);
     if (drawn !== this.drawn) {
       this.drawn = drawn;
       main.replaceChildren(...VIEWS[state.phase](this, state));
@@ -90,7 +97,38 @@ class Phone {
   }
 }
 
+/** What a phone proposes for this round; the field stays as it is while others propose theirs. */
+function proposing(phone, { writing }) {
+  const field = h("input", { id: "words", maxlength: "60", autocomplete: "off", value: phone.state.proposed });
+  const send = async (event) => {
+    event.preventDefault();
+    try {
+      await post(`class/${phone.code}/propose`, { phone: phone.token, text: field.value });
+      phone.state.proposed = field.value.trim();
+      phone.draw();
+    } catch (error) {
+      setText(at("foot"), error.message);
+    }
+  };
+  return [
+    h("h1", { text: "How does the text go on?" }),
+    h("p", { class: "context", text: writing.context || writing.prompt }),
+    h(
+      "form",
+      { on: { submit: send } },
+      h("label", { for: "words", text: "Your next words" }),
+      field,
+      h("button", { text: "Propose" }),
+    ),
+  ];
+}
+
+const drafted = ({ writing }) => [h("h1", { text: keptOf(writing) }), h("p", { class: "context", text: writing.text })];
+
 const VIEWS = {
+  draft: (phone, state) => proposing(phone, state),
+  verify: () => [h("h1", { text: "The target is verifying." })],
+  drafted: (_, state) => drafted(state),
   lobby: (_, { title }) => [h("h1", { text: title }), h("p", { text: "You are in. The presenter starts." })],
   ask: (phone, { question }) => [
     ...headOf(question.ask, question),
@@ -130,8 +168,10 @@ const headOf = (title, { context, guesses, hints }) =>
     ...hints.map((text) => h("p", { class: "hint", text })),
   ].filter(Boolean);
 
-function footOf(phone, { phase, answered, joined, yours, right, judged }) {
+function footOf(phone, { phase, answered, joined, yours, proposed, right, judged }) {
   if (phase === "reveal") return judged ? `You were right ${right} of ${judged} times so far.` : "";
+  if (phase === "draft")
+    return `${proposed ? `You propose: ${proposed}. Change it until the round is closed. ` : ""}${answered} of ${joined} proposed.`;
   if (phase !== "ask") return "";
   const mine = phone.unsent
     ? "Your answer is being sent. "

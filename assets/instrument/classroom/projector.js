@@ -1,14 +1,20 @@
 // The projector: opens a room, shows its code, asks, reveals. Space goes on, the left arrow goes back.
 
 import { h, setText } from "../base/dom.js";
-import { guessesOf, kept, post } from "./drawing.js";
+import { guessesOf, kept, keptOf, post, treeOf } from "./drawing.js";
 
 const NAME = "draftscope-class";
 const AGAIN_MS = 2000;
 const at = (id) => document.getElementById(id);
 const main = at("main");
 const side = at("side");
-const ONWARD = { lobby: "Start", ask: "Reveal", reveal: "Next question" };
+const ONWARD = {
+  lobby: "Start",
+  ask: "Reveal",
+  reveal: "Next question",
+  draft: "Let the target verify",
+  drafted: "Next round",
+};
 
 class Projector {
   constructor(room) {
@@ -76,9 +82,13 @@ class Projector {
     if (state.phase !== "end") setText(at("joined"), String(state.joined)); // phones leave at the end
     setText(
       at("where"),
-      state.question ? `${state.question.lesson} · question ${state.number + 1} of ${state.of}` : state.title,
+      state.question
+        ? `${state.question.lesson} · question ${state.number + 1} of ${state.of}`
+        : state.writing
+          ? `The class drafts · round ${state.writing.round}`
+          : state.title,
     );
-    const drawn = JSON.stringify([state.phase, state.number, state.question, state.scores]);
+    const drawn = JSON.stringify([state.phase, state.number, state.question, state.scores, state.writing]);
     if (drawn !== this.drawn) {
       this.drawn = drawn;
       main.replaceChildren(...VIEWS[state.phase](this, state));
@@ -88,7 +98,7 @@ class Projector {
     if (count) setText(count, `${state.answered} of ${state.joined}`);
   }
 
-  sideOf({ phase, question, tally, scores }) {
+  sideOf({ phase, question, tally, scores, writing, drafts }) {
     const parts = [];
     if (phase === "ask") parts.push(h("p", { class: "large", id: "answered" }), h("p", { text: "have answered" }));
     if (phase === "reveal") {
@@ -97,6 +107,8 @@ class Projector {
       parts.push(h("p", { text: question.said }));
     }
     if (phase === "end" && scores) parts.push(h("p", { text: `${scores.asked} questions were answered.` }));
+    if (phase === "draft") parts.push(h("p", { class: "large", id: "answered" }), h("p", { text: "have proposed" }));
+    if (writing?.kept.length) parts.push(...scoresOf(writing));
     const word = phase === "ask" && question.hintsLeft ? "Next hint" : ONWARD[phase];
     if (word)
       parts.push(
@@ -108,15 +120,41 @@ class Projector {
         ),
       );
     if (phase !== "lobby" && phase !== "end") {
-      parts.push(h("button", { type: "button", text: "Back", on: { click: () => this.turn("back") } }));
+      if (question) parts.push(h("button", { type: "button", text: "Back", on: { click: () => this.turn("back") } }));
       parts.push(h("button", { type: "button", text: "End the class", on: { click: () => this.turn("end") } }));
+    }
+    if (drafts && !writing && phase !== "end") {
+      parts.push(h("button", { type: "button", text: "The class drafts", on: { click: () => this.turn("draft") } }));
     }
     if (phase === "end") parts.push(h("button", { type: "button", text: "Open another room", on: { click: open } }));
     return parts;
   }
 }
 
+/** Tokens kept a round: the class's, and the head's at the same places. */
+function scoresOf({ kept: mine, headKept, head }) {
+  const mean = (counts) => (counts.reduce((sum, count) => sum + count, 0) / counts.length).toFixed(1);
+  const line = (who, counts) => [
+    h("p", {}, h("b", { class: "large", text: mean(counts) }), ` kept a round: ${who}`),
+    h("p", { class: "muted", text: counts.join("  ") }),
+  ];
+  return [...line("the class", mine), ...(head ? line(head, headKept) : [])];
+}
+
 const VIEWS = {
+  draft: (_, { writing }) => [
+    h("h1", { text: "You are the drafter: how does the text go on?" }),
+    h("p", { class: "context", text: writing.context || writing.prompt }),
+  ],
+  verify: () => [h("h1", { text: "The target is verifying." })],
+  drafted: (_, { writing }) =>
+    [
+      h("h1", { text: keptOf(writing) }),
+      h("p", { class: "context", text: writing.context || writing.prompt }),
+      treeOf(writing.nodes, writing.last),
+      h("p", { class: "context", text: writing.text }),
+      writing.ended && h("p", { text: "The target has ended the text." }),
+    ].filter(Boolean),
   lobby: (projector) => lobby(projector),
   ask: (_, { question }) => asked(question, question.ask),
   reveal: (_, { question, tally }) => asked(question, `It was ${question.options[question.truth]}.`, tally),

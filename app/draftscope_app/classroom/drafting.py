@@ -1,0 +1,114 @@
+"""The class is the drafter: what its phones propose becomes one draft tree, and the real target verifies it.
+
+The tree is deterministic, so the text stays the target's own whatever a class writes. A trained head drafts at the same
+places, so that the class has somebody to compete with.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from draftscope.drafters.settings import Settings
+from draftscope.drafters.typed import BETWEEN
+from draftscope.trace.events import AnyEvent, Fate, Round
+from draftscope_app.classroom.questions import CONTEXT, Guess, decoded, readable
+
+DEPTH = 4  # tokens of a draft, the class's and the head's
+PROPOSALS_MOST = 24  # different ones of a round
+PROPOSAL_MOST = 60  # characters
+ROUNDS_MOST = 40
+PROMPT = "Write a short story about a lighthouse keeper who finds a message in a bottle."
+NO_SPACE = (".", ",", ";", ":", "!", "?", "'", ")")  # follow a word directly
+
+Decode = Callable[[str, Settings, tuple[int, ...]], Awaitable[list[AnyEvent]]]  # prompt, settings, tokens before it
+
+
+@dataclass
+class ClassRound:
+    """One round of the class: its tree, what the target made of it, and how many tokens the head had kept here."""
+
+    nodes: list[dict[str, Any]]  # text, parent, fate, p, votes
+    last: Guess
+    kept: int
+    emitted: tuple[int, ...]
+    text: str
+    head_kept: int | None  # None where no head is loaded
+
+
+@dataclass
+class Writing:
+    """A text that a class drafts."""
+
+    prompt: str = PROMPT
+    tokens: tuple[int, ...] = ()
+    text: str = ""
+    rounds: list[ClassRound] = field(default_factory=list)
+    proposals: dict[str, str] = field(default_factory=dict)  # phone -> what it proposes for the present round
+    head: str = ""  # the drafter that competes
+    ended: bool = False  # the target ended it
+
+    def shown(self, closed: bool) -> dict[str, Any]:
+        """What phones and projector may see. Proposals of an open round are nobody's but the phone's that sent it."""
+        last = self.rounds[-1] if self.rounds else None
+        before = self.text.removesuffix(last.text) if closed and last else self.text
+        words = " ".join(before.split())
+        return {
+            "prompt": self.prompt,
+            "context": words if len(words) <= CONTEXT else f"… {words[-CONTEXT:].split(' ', 1)[-1]}",
+            "round": len(self.rounds) + (not closed),
+            "head": self.head,
+            "kept": [round_.kept for round_ in self.rounds],
+            "headKept": [round_.head_kept for round_ in self.rounds],
+            "nodes": last.nodes if closed and last else [],
+            "last": last.last.model_dump() if closed and last else None,
+            "text": self.text,
+            "ended": self.ended,
+        }
+
+    def continuations(self) -> list[str]:
+        """The proposals as texts that can follow, the most frequent first."""
+        counted = Counter(self._following(proposal) for proposal in self.proposals.values())
+        return [text for text, _ in counted.most_common(PROPOSALS_MOST)]
+
+    def _following(self, proposal: str) -> str:
+        words = " ".join(proposal.replace(BETWEEN, " ").split())[:PROPOSAL_MOST]
+        return words if not self.text or words.startswith(NO_SPACE) else f" {words}"
+
+    async def close(self, decode: Decode, head: str) -> None:
+        """Ends the round: the target verifies the proposals. `head`, a drafter's name or none, drafts beside them."""
+        typed = BETWEEN.join(self.continuations())
+        common = {"temperature": 0.0, "max_new_tokens": DEPTH + 1}
+        drafter = (
+            Settings.of(drafter="typed", typed=typed, **common) if typed else Settings.of(drafter="plain", **common)
+        )
+        mine = _first(await decode(self.prompt, drafter, self.tokens))
+        head_kept = None
+        if head:
+            other = Settings.of(drafter=head, gamma=DEPTH, **common)
+            head_kept = _first(await decode(self.prompt, other, self.tokens)).accepted
+        self.head = head
+        self.rounds.append(self._round(mine, head_kept))
+        self.ended = mine.cut == "eos"
+        self.tokens += tuple(mine.emitted)
+        self.text += mine.text_delta
+        self.proposals.clear()
+
+    def _round(self, round_: Round, head_kept: int | None) -> ClassRound:
+        texts = [self._following(proposal) for proposal in self.proposals.values()]
+        paths: list[str] = []
+        nodes = []
+        for node in round_.nodes:
+            path = (paths[node.parent] if node.parent >= 0 else "") + decoded(node.raw)
+            paths.append(path)
+            votes = sum(text.startswith(path) for text in texts)
+            fate: Fate = node.fate
+            nodes.append({"text": readable(node.raw), "parent": node.parent, "fate": fate, "p": node.p, "votes": votes})
+        last = Guess(text=readable(round_.last.raw), fate="bonus" if round_.last.kind == "bonus" else "correction")
+        return ClassRound(nodes, last, round_.accepted, tuple(round_.emitted), round_.text_delta, head_kept)
+
+
+def _first(events: Sequence[AnyEvent]) -> Round:
+    return next(event for event in events if isinstance(event, Round))

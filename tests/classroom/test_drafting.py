@@ -1,0 +1,72 @@
+"""A class that drafts: its proposals become a tree that a real target verifies, and the text is the target's own."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from draftscope.base.errors import DraftscopeError
+from draftscope.decode.engine import DecodingEngine
+from draftscope.decode.fork import ForkPoint
+from draftscope.drafters.settings import Settings
+from draftscope.trace.events import AnyEvent
+from draftscope_app.classroom.drafting import DEPTH, PROPOSALS_MOST, Writing
+from tests.classroom.test_rooms import open_room
+
+PROMPT = "abcab"
+
+
+def decoder(engine: DecodingEngine):  # type: ignore[no-untyped-def]
+    async def decode(prompt: str, settings: Settings, tokens: tuple[int, ...]) -> list[AnyEvent]:
+        fork = ForkPoint("class", 0, tokens) if tokens else None
+        return list(engine.start(prompt, settings, fork_point=fork).events())
+
+    return decode
+
+
+def test_the_text_of_a_class_is_the_targets_own(tiny: DecodingEngine) -> None:
+    writing = Writing(prompt=PROMPT)
+    plain = tiny.decode(PROMPT, drafter="plain", temperature=0.0, max_new_tokens=12).text
+    for proposals in (["b", "be", "c||d"], [], ["zz", " "]):
+        writing.proposals = {str(n): text for n, text in enumerate(proposals)}
+        asyncio.run(writing.close(decoder(tiny), "draft"))
+    assert plain.startswith(writing.text) or writing.ended
+    assert [len(round_.emitted) for round_ in writing.rounds] == [round_.kept + 1 for round_ in writing.rounds]
+    assert all(0 <= round_.head_kept <= DEPTH for round_ in writing.rounds if round_.head_kept is not None)
+    first = writing.rounds[0].nodes[0]
+    assert first["votes"] >= 1 and writing.proposals == {}
+
+
+def test_proposals_are_counted_shortened_and_follow_the_text() -> None:
+    writing = Writing(
+        text="Once", proposals={"1": " upon  a time", "2": "upon a time", "3": ", then", "4": "a||b" + "x" * 99}
+    )
+    assert writing.continuations()[0] == " upon a time"
+    assert ", then" in writing.continuations() and not any("||" in text for text in writing.continuations())
+    assert max(map(len, writing.continuations())) == 61
+    writing.proposals = {str(n): f"word{n}" for n in range(99)}
+    assert len(writing.continuations()) == PROPOSALS_MOST
+
+
+def test_words_are_shown_only_after_the_round_closes() -> None:
+    _, room, _ = open_room()
+    phone, other = room.join(), room.join()
+    with pytest.raises(DraftscopeError, match="No models"):
+        room.turn("draft")
+    room.drafts = True
+    room.turn("draft")
+    room.propose(phone, "secret")
+    assert room.answered() == 1 and "secret" not in str(room.state_for(other)) and "secret" not in str(room.state())
+    assert room.state_for(phone)["proposed"] == "secret"
+    for text, sentence in (("x" * 61, "61 characters"),):
+        with pytest.raises(DraftscopeError, match=sentence):
+            room.propose(phone, text)
+    room.propose(phone, " ")
+    assert room.answered() == 0
+    room.turn("next")
+    assert room.phase == "verify"
+    with pytest.raises(DraftscopeError, match="closed"):
+        room.propose(phone, "late")
+    with pytest.raises(DraftscopeError, match="verifying"):
+        room.turn("next")
