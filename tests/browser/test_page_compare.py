@@ -96,7 +96,7 @@ READ_AGAIN = """e => {
 
 
 def test_a_cancelled_comparison_leaves_the_last_one(visit: Any) -> None:
-    page = visit("?max_new_tokens=64&temperature=1")
+    page = visit("?max_new_tokens=16&temperature=1")
     page.run()
     page.page.evaluate(KEPT, EVIL)
     page.unfold("Compare")
