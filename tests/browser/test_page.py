@@ -18,12 +18,10 @@ from draftscope.trace import files
 from draftscope_app.page.host import qr_rows
 from tests.support.browsers import ARTIFACTS, VIEWS
 from tests.support.raced import hostile, race_of
-from tests.support.visit import EVIL, UNFOLDS, load, record
+from tests.support.visit import ENDLESS, EVIL, UNFOLDS, load, record
 
 pytestmark = pytest.mark.browser
 
-# Still runs when Stop is pressed, however slow the page is: every round forwards 17 rows and writes one token.
-ENDLESS = "?max_new_tokens=2000&drafter=oracle&oracle_alpha=0&gamma=16"
 STOP = "document.querySelector('#ds-stop').click()"
 
 

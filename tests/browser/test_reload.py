@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from tests.support.visit import ENDLESS
+
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
-# Still runs after a reload, however slow the page is: every round forwards 17 rows and writes one token.
-ENDLESS = "?temperature=1&max_new_tokens=2000&drafter=oracle&oracle_alpha=0&gamma=16"
 TOKENS = "e => e.store.lanes.map((l) => l.tokens.length)"
 
 
@@ -23,7 +23,7 @@ def reloaded(page: Any) -> None:
 
 def test_a_tab_finds_its_run_after_a_reload_and_the_copy_of_the_tab_does_not(visit: Any) -> None:
     """In mid-run, behind a lesson, and when it is over."""
-    page = visit(ENDLESS)
+    page = visit(ENDLESS + "&temperature=1")
     page.ready()
     page.page.click("#ds-run")
     page.until("e => e.store.source === 'live' && e.store.lanes.length === 2 && e.store.lanes[1].rounds.length > 3")

@@ -31,13 +31,14 @@ TREES = [case.name for case in CASES if case.takes == "trees"]
 CHAINS = [case.name for case in CASES if case.takes == "chains"]
 PROMPT = "abcdefghijklmnopq"
 DTYPES = [torch.float32, torch.bfloat16]
+SUPPORTED = [
+    *((name, torch.float32) for name in NAMES),
+    *((name, torch.bfloat16) for name in ("Llama, SmolLM2", "Qwen3")),
+]
 assert len(PROMPT) > 2 * WINDOW
 
 
-@pytest.mark.parametrize(
-    ("name", "dtype"),
-    [*((name, torch.float32) for name in NAMES), ("Llama", torch.bfloat16), ("Qwen3", torch.bfloat16)],
-)
+@pytest.mark.parametrize(("name", "dtype"), SUPPORTED)
 def test_a_model_supports_what_the_table_says(name: str, dtype: torch.dtype) -> None:
     assert takes(NAMES[name], dtype) == NAMES[name].takes
 
