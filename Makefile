@@ -58,7 +58,7 @@ gpu:
 
 # What a public server must withstand, as a table; `make attack ONLY=gguf,tabs MINUTES=10` chooses, and soaks for longer.
 attack: $(READY)
-	$(BIN)/python -m tests.attacks --only "$(ONLY)" --minutes $(or $(MINUTES),2)
+	$(BIN)/python -m tests.programs.attacks --only "$(ONLY)" --minutes $(or $(MINUTES),2)
 
 # The Space as a Space has it: its folder, an environment of its requirements, its start, and a browser.
 space-test: $(READY)

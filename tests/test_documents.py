@@ -71,20 +71,19 @@ def test_a_table_is_what_the_code_writes(name: str) -> None:
     assert shown(name) == table(), f"{file} is behind the code; run: python -m tests.support.generated"
 
 
-@pytest.mark.parametrize("file", [*OURS, "assets/results/FINDINGS.md"])
-def test_a_line_of_prose_fits_a_screen(file: str) -> None:
+def test_a_line_of_prose_fits_a_screen() -> None:
     """Tables are as wide as their cells."""
-    lines = re.sub(r"```.*?```", "", text(file), flags=re.DOTALL).splitlines()
-    assert not [line for line in lines if len(line) > 145 and not line.lstrip().startswith("|")]
+    for file in (*OURS, "assets/results/FINDINGS.md"):
+        lines = re.sub(r"```.*?```", "", text(file), flags=re.DOTALL).splitlines()
+        assert not [line for line in lines if len(line) > 145 and not line.lstrip().startswith("|")], file
 
 
 # What is named.
 
 
-@pytest.mark.parametrize("file", [*OURS, *RESULTS, *CARDS])
-def test_links_lead_somewhere(file: str) -> None:
-    found = re.findall(r"\]\(([^)\s]+)\)", text(file))
-    for link in found:
+def test_links_lead_somewhere() -> None:
+    named = [(page, link) for page in (*OURS, *RESULTS, *CARDS) for link in re.findall(r"\]\(([^)\s]+)\)", text(page))]
+    for file, link in named:
         if link.startswith(("http://", "https://")):
             continue
         place, _, anchor = link.partition("#")
@@ -94,11 +93,10 @@ def test_links_lead_somewhere(file: str) -> None:
             assert anchor in anchors(str(path.relative_to(ROOT))), f"{file}: {link}"
 
 
-@pytest.mark.parametrize("file", [*OURS, *RESULTS])
-def test_files_and_modules_that_are_named_exist(file: str) -> None:
-    roots = (ROOT, ROOT / "engine" / "draftscope", ROOT / "app" / "draftscope_app", (ROOT / file).parent)
+def test_files_and_modules_that_are_named_exist() -> None:
     tops = "|".join(path.name for path in ROOT.iterdir() if path.is_dir())
-    for words in code(file):
+    for file, words in ((page, words) for page in (*OURS, *RESULTS) for words in code(page)):
+        roots = (ROOT, ROOT / "engine" / "draftscope", ROOT / "app" / "draftscope_app", (ROOT / file).parent)
         for path in re.findall(
             rf"(?<![\w./-])(?:(?:{tops})(?:/[\w.-]+)+|[\w-]+(?:/[\w.-]+)*/[\w.-]+\.{LANGUAGES})\b/?", words
         ):
@@ -116,9 +114,9 @@ def test_names_stand_in_the_files_that_are_said_to_hold_them() -> None:
             assert re.search(rf"\b(?:def|class) {part}\b", text(f"engine/{file}")), f"{name} is not in {file}"
 
 
-@pytest.mark.parametrize("file", OURS)
-def test_make_targets_exist(file: str) -> None:
-    named = {target for words in code(file) for target in re.findall(r"\bmake ([a-z][\w-]*)", words)}
+def test_make_targets_exist() -> None:
+    every = (words for file in OURS for words in code(file))
+    named = {target for words in every for target in re.findall(r"\bmake ([a-z][\w-]*)", words)}
     assert named <= set(re.findall(r"^([\w-]+):", text("Makefile"), re.MULTILINE))
 
 
@@ -161,16 +159,6 @@ def test_commands_and_their_options_are_known(known_options: Callable[..., set[s
 def test_every_exit_code_is_explained() -> None:
     listed = re.findall(r"^\| (\d+) \|", section("app/README.md", "The command line"), re.MULTILINE)
     assert [int(code) for code in listed] == list(ExitCode)
-
-
-def test_labels_of_the_page_are_on_the_page() -> None:
-    """What the tour sets in italics is a label; it stands so in the page's sources."""
-    scripts = (ROOT / "assets" / "instrument").rglob("*.js")
-    sources = [*scripts, *(ROOT / "app" / "draftscope_app").rglob("*.py")]
-    written = "\n".join(path.read_text(encoding="utf-8") for path in sources)
-    labels = re.findall(r"(?<![*\w])\*([A-Z][^*\n]+)\*(?!\*)", text("app/README.md"))
-    assert len(labels) >= 10
-    assert [label for label in labels if f'"{label}"' not in written] == []
 
 
 # What is listed by hand, and must be whole.

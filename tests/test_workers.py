@@ -11,10 +11,8 @@ BROWSER = Path(__file__).parent / "browser"
 OWN_SERVER = "def address("
 
 
-def test_every_file_with_visits_to_the_shared_page_is_in_one_of_its_two_groups() -> None:
-    groups = [files for name, files in TOGETHER.items() if name.startswith("tests/browser")]
+def test_every_file_with_visits_to_the_shared_page_is_in_its_group() -> None:
     for path in BROWSER.glob("test_*.py"):
         text = path.read_text(encoding="utf-8")
-        shared = re.search(r"\bvisit: ", text) is not None and OWN_SERVER not in text
-        together = any(_among(f"tests/browser/{path.name}", files) for files in groups)
-        assert together or not shared, path.name
+        shared = re.search(r"\b(visit|address): ", text) is not None and OWN_SERVER not in text
+        assert shared <= _among(f"tests/browser/{path.name}", TOGETHER["tests/browser, one server"]), path.name

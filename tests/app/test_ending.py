@@ -142,7 +142,7 @@ def test_a_server_with_a_run_and_an_open_page_ends_in_time(tmp_path: Path, numbe
     assert "Traceback" not in one.log.read_text()
 
 
-@pytest.mark.parametrize("later_s", [0.0, 0.02, 0.1, 0.5, 0.6, 0.7, 0.8])
+@pytest.mark.parametrize("later_s", [0.0, 0.1, 0.6])
 def test_ctrl_c_while_it_starts_ends_it_at_once(tmp_path: Path, later_s: float) -> None:
     """The engine process was interrupted while it read what it was started with; pydantic, which was being imported,
     reported an error of its own; and once the interrupt was lost, and the server stayed."""

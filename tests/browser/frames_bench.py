@@ -37,7 +37,7 @@ from draftscope_app.engine.sessions import new_run_id
 from draftscope_app.page.bundle import presets
 from draftscope_app.page.controls import LANE
 from draftscope_app.serve.server import Served, serve
-from tests.attacks.visitor import Visitor
+from tests.programs.attacks.visitor import Visitor
 from tests.support.alone import Alone
 from tests.support.browsers import CHROMIUM, FLAGS
 from tests.support.framed import free_port

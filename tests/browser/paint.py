@@ -17,7 +17,7 @@ from typing import Any
 
 from playwright.sync_api import sync_playwright
 
-from tests.attacks.server import Server
+from tests.programs.attacks.server import Server
 from tests.support.browsers import CHROMIUM, FLAGS
 
 # Milliseconds since the navigation began: the recorded run is drawn (the frame after the one that found it), and a key

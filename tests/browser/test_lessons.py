@@ -41,7 +41,7 @@ from tests.programs import record_lessons, record_servers, record_sweep
 from tests.servers.stubs import Habits, stub
 from tests.servers.test_audit_command import writer
 from tests.support.alone import Alone
-from tests.support.browsers import NARROW, OTHER_VIEWS, violations
+from tests.support.browsers import NARROW, violations
 from tests.support.raced import EVIL, hostile
 
 FOLDER = assets() / "instrument" / "lessons"
@@ -290,7 +290,7 @@ DEFINED = """e => {
 def test_every_step_of_every_lesson_is_told_shows_what_it_speaks_of_and_defines_its_terms(
     browser: Any, school: Path
 ) -> None:
-    """Where there is least room; the other widths and themes are those of `test_lessons_in_both_themes`."""
+    """Where there is least room; `test_lessons_in_the_other_width_and_theme` looks at the other."""
     width, theme = NARROW
     page = Alone(browser, school, viewport={"width": width, "height": 900}, color_scheme=theme, bypass_csp=True)
     page.page.evaluate("(metrics) => Inside.give({ metrics })", lessons.meanings())
@@ -601,16 +601,14 @@ def test_a_run_goes_on_behind_a_lesson_and_a_new_one_ends_it(browser: Any, schoo
     page.close()
 
 
+@pytest.mark.slow
 @pytest.mark.browser
-@pytest.mark.parametrize(("width", "theme"), OTHER_VIEWS)
-def test_lessons_in_both_themes(browser: Any, school: Path, width: int, theme: str) -> None:
-    page = Alone(browser, school, viewport={"width": width, "height": 900}, color_scheme=theme, bypass_csp=True)
+def test_lessons_in_the_other_width_and_theme(browser: Any, school: Path) -> None:
+    page = Alone(browser, school, viewport={"width": 1440, "height": 900}, color_scheme="light", bypass_csp=True)
     for number in range(1, len(page.ask(LESSONS)) + 1):
-        for step, _ in enumerate(walk(page, number), 1):
-            assert page.page.evaluate("document.documentElement.scrollWidth") <= width
-            if (width, theme) == (1440, "dark"):  # every step is there to be looked at
-                page.shot(f"lesson-{number}-{step}-{width}-{theme}")
-        page.shot(f"lesson-{number}-last-{width}-{theme}")
+        for _ in walk(page, number):
+            assert page.page.evaluate("document.documentElement.scrollWidth") <= 1440
+        page.shot(f"lesson-{number}")
         assert violations(page.page) == []
     assert_the_list_is_accessible(page)
     page.close()

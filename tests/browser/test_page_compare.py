@@ -96,7 +96,7 @@ READ_AGAIN = """e => {
 
 
 def test_a_cancelled_comparison_leaves_the_last_one(visit: Any) -> None:
-    page = visit("?max_new_tokens=64&temperature=1")
+    page = visit("?max_new_tokens=16&temperature=1")
     page.run()
     page.page.evaluate(KEPT, EVIL)
     page.unfold("Compare")
@@ -116,9 +116,7 @@ def test_a_cancelled_comparison_leaves_the_last_one(visit: Any) -> None:
     assert page.ask(READ_AGAIN) is False
 
 
-def test_the_check_is_asked_for_told_and_cancelled(visit: Any) -> None:
-    page = visit("?max_new_tokens=8&temperature=1&rule=lenient")
-    page.run()
+def check_is_cancelled(page: Any) -> None:
     page.unfold("Is it exact?")
     assert "Takes a minute" in page.text(".check")
     started(page, "Check this pair and drafter")
@@ -129,7 +127,6 @@ def test_the_check_is_asked_for_told_and_cancelled(visit: Any) -> None:
     page.until("e => !e.checked.running")
     page.painted()
     assert "no conclusion" in page.text(".check .stated")
-    assert page.element.locator(".check .result-line").count() == 0
 
 
 TOLD = """({ findings, verdict, exact, created = "2026-01-02T03:04:05+00:00", asked = {}, ...other }) => {
@@ -144,11 +141,11 @@ TOLD = """({ findings, verdict, exact, created = "2026-01-02T03:04:05+00:00", as
 }"""
 
 
-def test_a_check_is_kept_for_each_drafter_rule_and_setting(visit: Any) -> None:
+def test_a_check_is_asked_for_cancelled_and_kept_for_each_drafter_rule_and_setting(visit: Any) -> None:
     """The shown run's own is told in full, whichever came last; the others of its target in a line each."""
     page = visit("?max_new_tokens=8&temperature=1&rule=lenient&lenience=0.5")
     page.run()
-    page.unfold("Is it exact?")
+    check_is_cancelled(page)
     distribution = {"name": "joint law", "passed": True, "detail": "told", "samples": 2048, "p_value": 0.25}
     lossy = distribution | {"p_value": None, "total_variation": 0.125, "kl": 0.5}
     lenient = {"verdict": "x", "exact": False, "findings": [lossy], "rule": "lenient"}

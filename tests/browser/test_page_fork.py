@@ -47,7 +47,7 @@ def assert_replays(visit: Any, page: Any, folder: Path, sentence: str) -> None:
 
 
 def test_a_run_is_forked_with_a_forced_token_and_with_a_new_uniform_and_replays(visit: Any, tmp_path: Path) -> None:
-    page = visit("?temperature=1&max_new_tokens=40&rule=token&seed=3")
+    page = visit("?temperature=1&max_new_tokens=24&rule=token&seed=3")
     page.run()
     sentence = page.text("h2")
     assert "fork" not in page.text(".strip .note")
@@ -109,7 +109,7 @@ def test_a_fork_whose_first_word_is_lost_is_asked_for_again(visit: Any) -> None:
     assert page.ask("e => e.store.lanes[1].tokens.length") == 24
 
 
-def test_greedy_forks_by_a_token_only_and_a_hidden_result_offers_none(visit: Any) -> None:
+def test_greedy_forks_by_a_token_only_a_hidden_result_offers_none_and_a_refusal_is_one_sentence(visit: Any) -> None:
     page = visit("?max_new_tokens=16")
     page.until("e => /press Run/.test(e.shadowRoot.querySelector('.fork .note').textContent)")
     page.run()
@@ -119,11 +119,6 @@ def test_greedy_forks_by_a_token_only_and_a_hidden_result_offers_none(visit: Any
     page.element.get_by_role("button", name="Hide the result").click()
     page.painted()
     assert page.element.locator(".fork:visible").count() == 0
-
-
-def test_what_python_refuses_is_one_sentence_and_the_run_stays(visit: Any) -> None:
-    page = visit("?max_new_tokens=16")
-    page.run()
     page.page.evaluate("Draftscope.ask('fork', { lane: 'nobody', round: 0, slot: -1, token: null })")
     page.until("e => /no lane 'nobody'/.test(e.message.text.textContent)")
     page.page.evaluate("Draftscope.ask('fork', { lane: 'plain', round: 15, slot: -1, token: 70 })")

@@ -30,7 +30,7 @@ def test_keys_work_right_after_run_and_a_link_leads_past_the_controls(visit: Any
     assert page.ask("e => e.cursor.at.round") == 1
 
 
-def test_drafters_that_cannot_run_are_folded_away_with_the_reason(visit: Any) -> None:
+def test_drafters_that_cannot_run_are_folded_away_with_the_reason_and_an_example_sets_the_controls(visit: Any) -> None:
     page = visit()
     page.ready()
     summary = page.page.locator("#ds-unable summary")
@@ -43,11 +43,8 @@ def test_drafters_that_cannot_run_are_folded_away_with_the_reason(visit: Any) ->
     offered = page.page.locator("ul[role=listbox] li").all_inner_texts()
     assert len(offered) > 3
     assert not any("not here" in title or "Medusa" in title for title in offered)
+    page.page.keyboard.press("Escape")
 
-
-def test_an_example_sets_the_controls(visit: Any) -> None:
-    page = visit()
-    page.ready()
     page.page.get_by_role("button", name="Tree, sampled").click()
     page.page.wait_for_function("() => document.querySelector('#ds-seed input').value === '1'")
     assert page.page.input_value("#ds-temperature input[type=number]") == "0.6"

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from tests.support.visit import ENDLESS
+
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
-LONG = "?temperature=1&max_new_tokens=1000"
+TOKENS = "e => e.store.lanes.map((l) => l.tokens.length)"
 
 
 def reloaded(page: Any) -> None:
@@ -19,35 +21,13 @@ def reloaded(page: Any) -> None:
     page.errors.clear()  # of the page that was left: Gradio's client reports the connections that its end cuts off
 
 
-def begun(page: Any) -> str:
+def test_a_tab_finds_its_run_after_a_reload_and_the_copy_of_the_tab_does_not(visit: Any) -> None:
+    """In mid-run, behind a lesson, and when it is over."""
+    page = visit(ENDLESS + "&temperature=1")
     page.ready()
     page.page.click("#ds-run")
     page.until("e => e.store.source === 'live' && e.store.lanes.length === 2 && e.store.lanes[1].rounds.length > 3")
-    return str(page.ask("e => e.shownRun"))
-
-
-@pytest.mark.parametrize("width", [1440, 390])
-def test_a_reload_in_mid_run_finds_the_run_again(visit: Any, width: int) -> None:
-    page = visit(LONG, viewport={"width": width, "height": 900})
-    run = begun(page)
-    assert page.ask("e => e.state") == "running"
-    reloaded(page)
-    page.until(f"e => e.shownRun === '{run}' && e.store.source === 'live'")
-    assert page.ask("e => e.store.lanes[1].rounds[0].index") == 0
-    page.until("e => ['solo', 'done'].includes(e.state)")
-    whole = page.ask("e => e.store.lanes.map((l) => l.tokens.length)")
-    assert whole == page.ask("e => e.store.lanes.map((l) => l.end.token_ids.length)")
-    assert page.ask("e => e.store.lanes.map((l) => l.end.reason)").count("cancelled") == 0
-    page.page.click("#ds-stop")
-    page.until("e => e.state === 'done'")
-    reloaded(page)
-    page.until(f"e => e.shownRun === '{run}' && e.state === 'done'")
-    assert page.ask("e => e.store.lanes.map((l) => l.tokens.length)") == whole
-
-
-def test_the_copy_of_a_tab_does_not_get_the_run(visit: Any) -> None:
-    page = visit(LONG)
-    run = begun(page)
+    run = page.ask("e => e.shownRun")
     with page.context.expect_page() as opened:
         page.page.evaluate("() => { window.open(location.href); }")
     copy = opened.value
@@ -57,23 +37,28 @@ def test_the_copy_of_a_tab_does_not_get_the_run(visit: Any) -> None:
     copy.wait_for_timeout(1500)
     assert copy.evaluate("() => document.querySelector('draftscope-instrument').store.source") == "recorded"
     copy.close()
-    page.until(f"e => e.shownRun === '{run}' && ['solo', 'done'].includes(e.state)")
-    assert page.ask("e => e.store.lanes.every((l) => l.end && l.end.reason !== 'cancelled')")
-    page.page.click("#ds-stop")
 
-
-def test_a_lesson_stays_in_front_of_the_run_that_is_found(visit: Any) -> None:
-    page = visit(LONG)
-    run = begun(page)
+    reloaded(page)
+    page.until(f"e => e.shownRun === '{run}' && e.store.source === 'live' && e.state === 'running'")
+    assert page.ask("e => e.store.lanes[1].rounds[0].index") == 0
     page.ask("e => e.lessons.start(1)")
     page.until("e => e.lessons.trace !== ''")
     reloaded(page)
-    page.until(f"e => e.lessons.trace !== '' && e.shownRun === '{run}'")
-    page.until("e => ['solo', 'done'].includes(e.state) && e.own")
-    assert page.ask("e => e.own.lanes.every((l) => l.end && l.end.reason !== 'cancelled')")
+    page.until(f"e => e.lessons.trace !== '' && e.shownRun === '{run}'")  # the lesson stays in front
+    page.ask("e => e.lessons.leave()")
+    page.until(f"e => e.shownRun === '{run}' && e.store.source === 'live' && e.state === 'running'")
+    page.ask("e => { e.was = e.store.lanes[1].rounds.length; }")
+    page.until("e => e.store.lanes[1].rounds.length > e.was")
     page.page.click("#ds-stop")
+    page.until("e => e.state === 'done' && e.store.lanes.every((l) => l.end)")
+    whole = page.ask(TOKENS)
+    assert whole == page.ask("e => e.store.lanes.map((l) => l.end.token_ids.length)")
+    reloaded(page)
+    page.until(f"e => e.shownRun === '{run}' && e.state === 'done'")
+    assert page.ask(TOKENS) == whole
 
 
+ASKED = "?temperature=1&max_new_tokens=100"
 TASKS = {
     "compare": ("Compare", "Compare all drafters", "e.compare.answer", "answer.ev.length"),
     "check": (
@@ -88,7 +73,7 @@ TASKS = {
 @pytest.mark.parametrize(("kind", "width"), [("compare", 1440), ("check", 390)])
 def test_a_comparison_and_a_check_in_mid_run_are_found_again(visit: Any, kind: str, width: int) -> None:
     part, button, answer, count = TASKS[kind]
-    page = visit(LONG, viewport={"width": width, "height": 900})
+    page = visit(ASKED, viewport={"width": width, "height": 900})
     page.ready()
     page.unfold(part)
     page.element.get_by_role("button", name=button).click()

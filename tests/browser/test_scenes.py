@@ -126,15 +126,7 @@ def test_the_selection_goes_on_through_the_scenes(browser: Any, chain: Path) -> 
     page.close()
 
 
-@pytest.mark.parametrize(
-    ("shape", "size"),
-    [
-        ("tree", (1920, 1080)),
-        ("chain", (1920, 1080)),
-        ("tree", (3840, 2160)),
-        ("chain", (3840, 2160)),
-    ],
-)
+@pytest.mark.parametrize(("shape", "size"), [("tree", (1920, 1080)), ("chain", (3840, 2160))])
 def test_text_and_strokes_can_be_read_from_the_back(
     browser: Any, request: pytest.FixtureRequest, shape: str, size: tuple[int, int]
 ) -> None:

@@ -60,8 +60,8 @@ LOSSLESS = {
     "cascade": {"drafter": "cascade", "gamma": 3, "ngram": 1},
     "cascade, token": {"drafter": "cascade", "gamma": 3, "ngram": 2, "rule": "token"},
     "cascade over suffixes": {"drafter": "cascade", "gamma": 4, "inner": "suffix"},
-    "SSD": {"drafter": "ssd", "gamma": 3},
-    "SSD, token": {"drafter": "ssd", "gamma": 3, "rule": "token"},
+    "SSD": {"drafter": "ssd", "gamma": 2, "prefetch": 2},
+    "SSD, token": {"drafter": "ssd", "gamma": 3, "prefetch": 12, "rule": "token"},
     "early exit": {"drafter": "early-exit", "gamma": 3},
     "early exit, token": {"drafter": "early-exit", "gamma": 3, "rule": "token"},
     "early exit, length by confidence": {"drafter": "early-exit", "gamma": 3, "draft_length": "confidence"},
@@ -109,11 +109,11 @@ def test_the_joint_distribution_is_the_targets(tiny: DecodingEngine, name: str) 
 
 
 def test_rows_whose_lengths_are_chosen_together_keep_their_distribution(tiny: DecodingEngine) -> None:
-    """By cost each row's draft depends on what seven others drew; its output must not."""
+    """By cost each row's draft depends on what 31 others drew; its output must not."""
     settings = Settings.of(**LOSSLESS["chain, length by cost"], temperature=1.0, seed=5)
     prompt = tiny.encode("abcab")
     expected = exact_joint(tiny, prompt, Sampling.of(settings), 4)
-    observed = along(sampled_joint(tiny, prompt, settings, 4, SAMPLES, batch=8, whole=True), expected)
+    observed = along(sampled_joint(tiny, prompt, settings, 4, SAMPLES, batch=32, whole=True), expected)
     assert chi_square(observed, expected, SAMPLES)[2] >= FALSE_ALARM
 
 

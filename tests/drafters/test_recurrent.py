@@ -12,14 +12,12 @@ from transformers import Mamba2Config, Mamba2ForCausalLM
 
 import draftscope
 from draftscope import DraftscopeError
-from draftscope.base.steps import last
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.model.draft_model import DraftModel
 from draftscope.drafters.settings import Settings
 from draftscope.measure.bench.plan import BenchPlan
 from draftscope.measure.bench.report import kept
 from draftscope.measure.findings import FALSE_ALARM
-from draftscope.measure.greedy import GreedyTest, ragged_batch
 from draftscope.measure.sampled import distribution_test
 from draftscope.models.cache.state import LayerState, StateCache
 from draftscope.models.forward import mamba
@@ -213,17 +211,6 @@ def test_a_state_that_keeps_rejected_tokens_is_caught(
     assert check_distribution(stateful, "draft") < FALSE_ALARM
 
 
-@pytest.mark.parametrize("name", SHAPES)
-def test_greedy_writes_plains_tokens_in_one_forward_a_round(
-    pair: DecodingEngine, bytes_mamba: DecodingEngine, name: str
-) -> None:
-    want = pair.decode(PROMPT, "plain", max_new_tokens=40).token_ids
-    with pair.target.counter.widths() as widths:
-        run = bytes_mamba.decode(PROMPT, **{"drafter": name, "max_new_tokens": 40} | SHAPES[name])
-    assert run.token_ids == want
-    assert widths[1:] == [event.width for event in run.round_events]
-
-
 def test_a_draft_that_is_the_target_is_always_accepted(stateful: DecodingEngine) -> None:
     twin = DecodingEngine(stateful.target, stateful.target, stateful.tokenizer)
     twin.eos = frozenset()
@@ -232,21 +219,32 @@ def test_a_draft_that_is_the_target_is_always_accepted(stateful: DecodingEngine)
     assert sum(event.last.kind == "bonus" for event in full_rounds) >= len(full_rounds) - 1 > 5
 
 
+@pytest.mark.parametrize("name", SHAPES)
+def test_greedy_writes_plains_tokens_in_one_forward_a_round(
+    pair: DecodingEngine, bytes_mamba: DecodingEngine, name: str
+) -> None:
+    want = pair.decode(PROMPT, "plain", max_new_tokens=24).token_ids
+    with pair.target.counter.widths() as widths:
+        run = bytes_mamba.decode(PROMPT, **{"drafter": name, "max_new_tokens": 24} | SHAPES[name])
+    assert run.token_ids == want
+    assert widths[1:] == [event.width for event in run.round_events]
+
+
 @pytest.mark.parametrize("drafter", ["draft", "sampled-tree"])
 def test_a_ragged_batch_writes_what_each_text_writes_alone(
     bytes_mamba: DecodingEngine, stateful: DecodingEngine, drafter: str
 ) -> None:
-    assert last(ragged_batch(GreedyTest(bytes_mamba, drafter))).passed
-    letters_only = [[0, 1, 2], [3], [4, 4, 1, 2, 0, 3, 1]]
-    settings = Settings.of(drafter=drafter, shape=(2, 2), temperature=1.0, max_new_tokens=20, seed=3)
-    together = stateful.start_batch(letters_only, settings, (0, 1, 2), ends=False)
-    for _ in together.steps():
-        pass
-    for b, prompt in enumerate(letters_only):
-        alone = stateful.start_batch([prompt], settings, (b,), ends=False)
-        for _ in alone.steps():
+    prompts = [[0, 1, 2], [3], [4, 4, 1, 2, 0, 3, 1]]
+    for engine, temperature in ((stateful, 1.0), (bytes_mamba, 0.0)):
+        settings = Settings.of(drafter=drafter, shape=(2, 2), temperature=temperature, max_new_tokens=20, seed=3)
+        together = engine.start_batch(prompts, settings, (0, 1, 2), ends=False)
+        for _ in together.steps():
             pass
-        assert together.transcripts[b].tokens == alone.transcripts[0].tokens
+        for b, prompt in enumerate(prompts):
+            alone = engine.start_batch([prompt], settings, (b,), ends=False)
+            for _ in alone.steps():
+                pass
+            assert together.transcripts[b].tokens == alone.transcripts[0].tokens
 
 
 def test_an_end_inside_a_block_and_a_cancelled_run_leave_nothing_behind(stateful: DecodingEngine) -> None:

@@ -1,4 +1,7 @@
-"""SSD: drafts prepared during the target's forward are used on a hit, never on a miss, and cause no bias."""
+"""SSD: drafts prepared during the target's forward are used on a hit, never on a miss, and cause no bias.
+
+What it shares with every drafter is in `tests/decode`; its joint distribution is in `test_distribution.py`.
+"""
 
 from __future__ import annotations
 
@@ -42,12 +45,6 @@ def distribution(engine: DecodingEngine, samples: int = 2000, **settings: object
     finding = distribution_test(engine, "abcab", chosen, 4, samples)
     assert finding.p_value is not None
     return finding.p_value
-
-
-@pytest.mark.parametrize("rule", ["block", "token"])
-@pytest.mark.parametrize("prefetch", [2, 12])
-def test_the_joint_distribution_is_the_targets(tiny: DecodingEngine, rule: str, prefetch: int) -> None:
-    assert distribution(tiny, rule=rule, prefetch=prefetch) > FALSE_ALARM
 
 
 def test_a_recurrent_draft_prepares_branches_too(tiny: DecodingEngine) -> None:
@@ -128,14 +125,6 @@ def test_every_chain_is_drawn_from_the_drafts_distribution_of_its_own_text(tiny:
     assert check_distributions(tiny, 3) > 3
 
 
-def test_greedy_writes_plains_tokens_in_one_target_forward_a_round(pair: DecodingEngine) -> None:
-    want = pair.decode(PROMPT, "plain", max_new_tokens=40).token_ids
-    with pair.target.counter.widths() as widths:
-        run = pair.decode(PROMPT, "ssd", gamma=3, max_new_tokens=40)
-    assert run.token_ids == want
-    assert widths[1:] == [event.width for event in run.round_events]
-
-
 def test_a_prepared_draft_is_not_drafted_again(twin: DecodingEngine) -> None:
     """Greedy, and the draft is the target: after the first round everything is prepared during the target's forward."""
     run = twin.decode(PROMPT, "ssd", gamma=3, max_new_tokens=41)
@@ -175,29 +164,6 @@ def test_it_drafts_in_its_own_thread_which_ends_with_the_round(pair: DecodingEng
     assert ran == {"ssd_0"}
 
 
-@pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_a_ragged_batch_writes_what_each_text_writes_alone(pair: DecodingEngine, temperature: float) -> None:
-    settings = Settings.of(drafter="ssd", gamma=2, prefetch=6, temperature=temperature, max_new_tokens=24, seed=11)
-    prompts = [pair.encode(text) for text in ("a", "hello there", "abcabcabcabc")]
-    together = pair.start_batch(prompts, settings, (0, 1, 2))
-    for _ in together.steps():
-        pass
-    for b, prompt in enumerate(prompts):
-        alone = pair.start_batch([prompt], settings, (b,))
-        for _ in alone.steps():
-            pass
-        assert together.transcripts[b].tokens == alone.transcripts[0].tokens
-
-
-def test_an_end_inside_a_block_and_a_cancelled_run_leave_nothing_behind(twin: DecodingEngine) -> None:
-    want = twin.decode(PROMPT, "plain", max_new_tokens=20).token_ids
-    ends = DecodingEngine(twin.target, twin.target, twin.tokenizer)
-    ends.eos = frozenset({want[6]})
-    assert ends.decode(PROMPT, "ssd", max_new_tokens=20).token_ids == want[: want.index(want[6]) + 1]
-    next(twin.start(PROMPT, Settings.of(drafter="ssd"), record=False).steps())
-    assert twin.decode(PROMPT, "ssd", max_new_tokens=20).token_ids == want
-
-
 def test_as_an_arm_it_drops_what_it_prepared_before_other_arms_rounds(tiny: DecodingEngine) -> None:
     arms = ("ssd:2", "plain", "ssd:1")
     assert distribution(tiny, 1500, drafter="bandit", policy="exp3", arms=arms) > FALSE_ALARM
@@ -215,10 +181,3 @@ def test_outcomes_fan_out_geometrically() -> None:
 def test_outcomes_leave_out_the_drafted_token() -> None:
     distributions = torch.tensor([[[0.5, 0.3, 0.2], [0.1, 0.2, 0.7]]])
     assert ssd._outcomes(distributions, torch.tensor([[0]]), [2, 1]).tolist() == [[1, 2, 2]]
-
-
-def test_a_prepared_chain_is_cut_where_the_text_ends(twin: DecodingEngine) -> None:
-    for length in range(2, 12):
-        want = twin.decode(PROMPT, "plain", max_new_tokens=length).token_ids
-        run = twin.decode(PROMPT, "ssd", gamma=4, max_new_tokens=length)
-        assert run.token_ids == want

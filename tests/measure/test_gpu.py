@@ -1,4 +1,4 @@
-"""The GPU suite at small size: on the CPU, and from start to end on a card that is not there."""
+"""The GPU suite at small size: its parts on the CPU, and from start to end on a card that is not there."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ def few(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     return names
 
 
-def assert_whole(folder: Path, few: set[str], graphs: str) -> None:
+def assert_whole(folder: Path, few: set[str]) -> None:
     """Every section has its rows, and none says that something is wrong or was not reached."""
     kept = json.loads((folder / "gpu.json").read_text())
     found: dict[str, list[dict[str, Any]]] = kept["sections"]
     assert list(found) == list(gpu.SHARES)
     assert all("why" not in row and row.get("wrong") is not True for rows in found.values() for row in rows)
-    assert found["plain"][0]["ratio to generate"] > 0 and found["plain"][0]["graphs"] == graphs
+    assert found["plain"][0]["ratio to generate"] > 0 and found["plain"][0]["graphs"] == "on"
     assert {row["drafter"] for row in found["exactness in float32"]} == few - {"plain"}
     assert [row["drafter"] for row in found["graphs"]] == ["plain", "draft"]
     for row in found["graphs"]:
@@ -73,14 +73,6 @@ def assert_whole(folder: Path, few: set[str], graphs: str) -> None:
     written = (folder / "gpu.md").read_text()
     assert all(f"## {name}\n" in written for name in found)
     assert (folder / "story-T0" / "bench.md").exists() and (folder / "story-T1" / "bench.md").exists()
-
-
-@pytest.mark.slow
-def test_every_section_ends_and_is_kept(pair_folders: tuple[Path, Path], few: set[str], tmp_path: Path) -> None:
-    target, draft = map(str, pair_folders)
-    assert gpu.run(tmp_path, "cpu", SMALL, (target, draft)) == 0
-    assert_whole(tmp_path, few, "")
-    assert json.loads((tmp_path / "gpu.json").read_text())["machine"]["device"] == "CPU"
 
 
 @pytest.mark.slow
@@ -100,7 +92,7 @@ def test_the_suite_runs_on_a_card(few: set[str], tmp_path: Path, monkeypatch: py
     with card.card() as there:
         assert gpu.run(tmp_path, "cuda", SMALL, (None, None)) == 0
         assert there.wrong == []
-    assert_whole(tmp_path, few, "on")
+    assert_whole(tmp_path, few)
     assert "a card that is not there" in (tmp_path / "gpu.md").read_text()
 
 

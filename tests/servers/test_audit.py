@@ -1,6 +1,6 @@
 """The audit on tables of probabilities: an exact server is never called different, and every mutant is.
 
-The chance that an exact server is flagged at least once in the 200 audits is 2e-4 at most. The mutants differ for
+The chance that an exact server is flagged at least once in the 30 audits is 3e-5 at most. The mutants differ for
 certain, and are caught with these seeds.
 """
 
@@ -67,58 +67,15 @@ def verdict(state: Audited) -> str:
 # No false alarm.
 
 
-def test_an_exact_server_is_never_flagged_in_200_audits() -> None:
-    totals = []
-    for number in range(200):
+def test_exact_servers_are_not_flagged() -> None:
+    """That every bet is fair is enumerated in `test_audit_fairness.py`; here 30 whole audits, most with rounding."""
+    for number in range(30):
         plan = replace(SHORT, sampling=SETTINGS[number % len(SETTINGS)], seed=1000 * number)
         server = TabularServer(rule=(token_rule, plain)[number % 2], noise=0.02 * (number % 3 > 0))
         state = audited(server, plan)
         assert not state.different, verdict(state)
         assert state.ended == "samples"
-        totals.append(state.evidence.total)
-    assert max(totals) < math.log(200) + 3  # a test martingale is seldom large at all
-
-
-def test_the_chance_of_a_false_alarm_holds_at_every_look() -> None:
-    """Without an allowance the bound is tight: of 200 exact audits at most 10% may ever reach it."""
-    flagged = 0
-    for number in range(200):
-        plan = replace(SHORT, samples=40, false_alarm=0.1, seed=1000 * number)
-        flagged += audited(TabularServer(), plan, Allowance(0.0)).ended == "difference"
-    assert flagged <= 0.1 * 200 + 3 * math.sqrt(200 * 0.1 * 0.9)
-
-
-def test_scores_and_ranks_have_the_mean_and_variance_that_is_claimed() -> None:
-    zs, p_values = [], []
-    for number in range(60):
-        evidence = audited(TabularServer(), replace(SHORT, seed=1000 * number, false_alarm=1e-9)).evidence
-        zs.append(evidence.scored()[1])
-        p_values.append(evidence.chi_square[2])
-    assert abs(np.mean(zs)) < 4 / math.sqrt(60)
-    assert 0.6 < np.var(zs) < 1.6
-    assert 0.3 < np.mean(p_values) < 0.7
-
-
-def test_every_test_is_fair_on_a_single_token() -> None:
-    """E[e] = 1 for the score, computed by enumeration; the rank is uniform."""
-    logits = np.random.default_rng(1).standard_normal((1, VOCABULARY)) * 2
-    p, allowance = np.exp(warped(logits, Sampling(), find("vllm").sampling_order)[0][0]), Allowance(0.0)
-    each = [
-        facts_of(0, [y], logits, Sampling(), find("vllm").sampling_order, allowance, np.random.default_rng(0))
-        for y in range(VOCABULARY)
-    ]
-    wealth = np.zeros(9)
-    for facts, chance in zip(each, p, strict=True):
-        evidence = Evidence(allowance, 1)
-        evidence.take(facts)
-        wealth += chance * np.exp(evidence.score.logs[0])
-    assert wealth == pytest.approx(np.ones(9), rel=1e-5)
-    assert sum(chance * facts.score[0] for facts, chance in zip(each, p, strict=True)) == pytest.approx(0, abs=1e-12)
-    draws = np.random.default_rng(2).choice(VOCABULARY, 4000, p=p)
-    found = facts_of(
-        0, draws, logits.repeat(4000, 0), Sampling(), find("vllm").sampling_order, allowance, np.random.default_rng(3)
-    )
-    assert np.histogram(found.pit, 8, (0, 1))[0] == pytest.approx(np.full(8, 500), abs=5 * math.sqrt(500))
+        assert state.evidence.total < math.log(30) + 3  # a test martingale is seldom large at all
 
 
 # Mutants.
@@ -145,12 +102,6 @@ def test_a_mutant_is_caught(name: str) -> None:
     state = audited(server, replace(PLAN, sampling=sampling))
     assert state.ended == "difference", verdict(state)
     assert words in verdict(state)
-
-
-@pytest.mark.parametrize("name", ["argmax drafts", "lenient threshold", "temperature 1 for .8", "top-p ignored"])
-def test_a_mutant_is_caught_at_other_seeds_too(name: str) -> None:
-    server, sampling, _ = MUTANTS[name]
-    assert all(audited(server, replace(PLAN, sampling=sampling, seed=10_000 * (n + 1))).different for n in range(4))
 
 
 def test_the_position_from_which_a_server_differs_is_named() -> None:

@@ -157,20 +157,6 @@ def test_a_run_goes_from_the_recorded_one_to_its_end(visit: Any) -> None:
     assert page.page.evaluate("() => document.querySelector('.ds-engine').textContent").startswith("llama-draftscope")
 
 
-def test_stop_and_step(visit: Any) -> None:
-    page = visit("max_new_tokens=512&temperature=1")
-    page.ready()
-    page.page.click("#ds-run")
-    page.until("e => e.store.source === 'live' && e.store.lanes.length > 1 && e.store.lanes[1].rounds.length > 1")
-    page.page.click("#ds-stop")
-    page.until("e => e.state === 'done' && e.store.lanes.every((l) => l.end && l.end.reason === 'cancelled')")
-    for rounds in (1, 2):
-        page.page.click("#ds-step")
-        page.until(f"e => e.state === 'stepping' && e.store.lanes[1].rounds.length === {rounds}")
-    page.page.click("#ds-stop")
-    page.until("e => e.state === 'done'")
-
-
 def test_scenes_for_a_room_in_a_foreign_frame(visit: Any) -> None:
     page = visit("")
     page.element.get_by_role("button", name="Scenes", exact=True).click()

@@ -75,9 +75,9 @@ def made(pair_folders: tuple[Path, Path], lend: Lend) -> ZeroEngine:
     return ZeroEngine(LoadSettings(str(pair_folders[0]), str(pair_folders[1]), dtype="float32", threads=1), lend)
 
 
-@pytest.fixture(scope="module", params=[nothing, forking])
-def engine(request: pytest.FixtureRequest, pair_folders: tuple[Path, Path]) -> Iterator[ZeroEngine]:
-    zero = made(pair_folders, request.param)
+@pytest.fixture(scope="module")
+def engine(pair_folders: tuple[Path, Path]) -> Iterator[ZeroEngine]:
+    zero = made(pair_folders, forking)
     assert zero.status.phase == "ready"
     yield zero
     zero.close()

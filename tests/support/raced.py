@@ -30,10 +30,11 @@ def hostile(events: list[AnyEvent]) -> list[AnyEvent]:
         raw = json.loads(files.line(event))
         if raw["kind"] == "run_start":
             raw |= {"prompt": EVIL, "prompt_last_raw": EVIL, "drafter": raw["drafter"]}
-            for model in raw["models"][:1]:
-                model["name"] = EVIL
+            raw["models"][0] |= {"name": EVIL, "ballast": EVIL}
             if raw.get("server"):
                 raw["server"] |= {"version": EVIL, "model": EVIL}
+        if raw["kind"] == "run_end":
+            raw["text"] = EVIL * len(raw["token_ids"])
         if raw["kind"] == "burst":
             raw |= {"emitted_raw": [EVIL] * len(raw["emitted"]), "text_delta": EVIL * len(raw["emitted"])}
         if raw["kind"] == "round":

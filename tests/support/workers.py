@@ -1,7 +1,6 @@
 """Which worker runs what, when pytest-xdist runs the suite in several: files that share a server stay together, and
-what takes longest starts first, so that no worker ends long after the others. The page's tests are two groups of
-about the same length, each with a server of its own: two workers have them from the first second, while a third
-computes.
+what takes longest starts first, so that no worker ends long after the others. The page's tests have one server, with an
+engine process: one worker has them from the first second, while the others compute.
 """
 
 from __future__ import annotations
@@ -13,23 +12,25 @@ import pytest
 from xdist.scheduler import LoadFileScheduling
 
 TOGETHER = {
-    "tests/browser, one server": ("tests/browser/test_page.py",),
-    "tests/browser, another": (
-        "tests/browser/test_page_*.py",
+    "tests/browser, one server": (
+        "tests/browser/test_page*.py",
         "tests/browser/test_reload.py",
         "tests/browser/test_advice.py",
         "tests/browser/test_experiments.py",
+        "tests/browser/test_tabs.py",
     ),
     "tests/app, one engine": ("tests/app/test_app_process.py", "tests/app/test_asks_process.py"),
 }
 LONGEST = (  # in time; whatever is not named follows in the order of its name
     *TOGETHER["tests/browser, one server"],
-    *TOGETHER["tests/browser, another"],
-    "tests/decode/test_distribution.py",
-    "tests/browser/test_lessons.py",
-    "tests/browser/test_played.py",
     "tests/train/*",
+    "tests/decode/test_distribution.py",
+    "tests/models/test_rehearsal.py",
     "tests/space/test_space_page.py",
+    "tests/app/test_ending.py",
+    "tests/browser/test_lessons.py",
+    "tests/browser/test_other_models.py",
+    "tests/browser/test_played.py",
     "tests/decode/*",
     "tests/drafters/*",
     "tests/app/*",

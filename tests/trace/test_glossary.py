@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import re
-from inspect import getsource
 
 import pytest
-from transformers import GenerationConfig
-from transformers.generation import utils
 
 from draftscope.decode.engine import DecodingEngine
 from draftscope.trace.events import Prefill, Round, RunEnd
@@ -57,8 +54,3 @@ def test_each_ratio_is_the_one_that_its_definition_names(pair: DecodingEngine) -
 def _after(start: float, rounds: list[Round]) -> list[tuple[float, Round]]:
     """Each round with the time at which the one before it ended."""
     return list(zip([start, *(each.end for each in rounds[:-1])], rounds, strict=True))
-
-
-def test_transformers_names_are_transformers_own() -> None:
-    assert hasattr(GenerationConfig(), "num_assistant_tokens")
-    assert "n_matches" in getsource(utils)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -40,6 +41,7 @@ from draftscope.train.fit.fit import Budget
 from draftscope.train.fit.lesson import Distillation, DraftModelLesson, NextTokens
 from draftscope.train.fit.optimizers import Rates, Recipe
 from draftscope.train.fit.sources import CorpusText
+from draftscope.train.publish import figures
 from draftscope.train.publish.card import ANY_TARGET, about
 from draftscope.train.publish.publish import pack
 from draftscope.train.publish.record import read_record
@@ -141,7 +143,7 @@ def loss(one: Distillation, texts: Texts) -> float:
 def test_every_drafter_reduces_its_loss(member: Member, target: Any, texts: Texts, tmp_path: Path) -> None:
     one = lesson_for(target, fresh(member, target, texts))
     before = loss(one, texts)
-    assert train(one, texts, tmp_path, 12, ticking())
+    assert train(one, texts, tmp_path, 8, ticking())
     assert loss(one, texts) < 0.99 * before
 
 
@@ -174,9 +176,11 @@ def test_an_interrupted_lesson_with_random_parts_resumes_to_the_same_weights(
     assert torch.equal(once, twice) and not torch.equal(once, part)
 
 
-@pytest.mark.slow
-def test_continued_training_reads_other_text(target: Any, texts: Texts, tmp_path: Path) -> None:
+def test_continued_training_reads_other_text(
+    target: Any, texts: Texts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Otherwise it would read the same text again, and the rest of the corpus too rarely."""
+    monkeypatch.setattr(text_sources, "compiled", lambda function: function)
     one = lesson_for(target, fresh(family.find("medusa"), target, texts))
     sources = [CorpusText(one, texts, RECIPE, 0, order, order, tmp_path) for order in (0, 0, 4096)]
     first, again, later = (source.step(0).ids for source in sources)
@@ -320,85 +324,100 @@ def test_the_family_fits_in_80_megabytes(texts: Texts, monkeypatch: pytest.Monke
 # The command.
 
 
-@pytest.fixture
-def commanded(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
-    """`draftscope train family` on tiny shapes, without torch.compile, a fraction of a second for each member."""
-    monkeypatch.setattr(training, "TARGET", TINY)
-    monkeypatch.setattr(training, "ROWS", 2)
-    monkeypatch.setattr(text_sources, "compiled", lambda function: function)
-    monkeypatch.setattr(fitting, "compiled", lambda function: function)
-    small = replace(
-        recipes.CPU,
-        minutes={member.name: 0.002 for member in FAMILY},
-        enough=1,
-        target_step=STEP,
-        draft_step=STEP,
-        head_step=STEP,
-        samples=2,
-    )
-    monkeypatch.setattr(training, "PRESETS", {"cpu": small, "gpu": replace(small, device="cuda")})
-    common = ("--corpus", str(place), "--out", str(tmp_path / "out"), "--work", str(tmp_path / "work"))
+def small(patch: pytest.MonkeyPatch) -> None:
+    """Tiny shapes, without torch.compile, a fraction of a second for each member."""
+    patch.setattr(students, "SHAPES", TINY_SHAPES)
+    patch.setattr(training, "TARGET", TINY)
+    patch.setattr(training, "ROWS", 2)
+    patch.setattr(figures, "WRITTEN", 16)
+    patch.setattr(text_sources, "compiled", lambda function: function)
+    patch.setattr(fitting, "compiled", lambda function: function)
+    minutes = {member.name: 0.002 for member in FAMILY}
+    steps = {"target_step": STEP, "draft_step": STEP, "head_step": STEP, "samples": 2}
+    preset = replace(recipes.CPU, minutes=minutes, enough=1, **steps)
+    patch.setattr(training, "PRESETS", {"cpu": preset, "gpu": replace(preset, device="cuda")})
+
+
+def family_command(place: Path, folder: Path) -> Callable[..., int]:
+    """`draftscope train family`, into `folder`."""
+    common = ("--corpus", str(place), "--out", str(folder / "out"), "--work", str(folder / "work"))
     return lambda *words: train_command("family", *common, "--threads", "1", *words)
 
 
-@pytest.mark.slow
-def test_the_whole_family(
-    commanded: Callable[..., int],
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    out, begun = tmp_path / "out", []
+@pytest.fixture(scope="module")
+def made(place: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+    """The whole family, trained once, and which students were asked to start as another one."""
+    root, begun = tmp_path_factory.mktemp("family"), []
 
     def watched(student: Any, elder: Any) -> bool:
         begun.append(type(student).__name__)
         return students.start_as(student, elder)
 
-    monkeypatch.setattr(training, "start_as", watched)
-    assert commanded("--shards", str(tmp_path / "shards")) == 0
+    with pytest.MonkeyPatch.context() as patch:
+        small(patch)
+        patch.setattr(training, "start_as", watched)
+        assert family_command(place, root)("--shards", str(root / "shards")) == 0
+    return root, begun
+
+
+@pytest.fixture
+def commanded(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    small(monkeypatch)
+    return family_command(place, tmp_path)
+
+
+@pytest.mark.slow
+def test_the_whole_family(
+    made: tuple[Path, list[str]], place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, begun = made
+    out = root / "out"
     for member in FAMILY:
-        made = out / member.folder
-        record = read_record(made)
-        assert (made / "README.md").read_text().startswith("---") and record["tokens_seen"] > 0
+        record = read_record(out / member.folder)
+        assert (out / member.folder / "README.md").read_text().startswith("---") and record["tokens_seen"] > 0
         home = out / family.find(member.of).folder if member.of else None
-        assert family.trained_for(made) == (family.digest(home) if home else "")
+        assert family.trained_for(out / member.folder) == (family.digest(home) if home else "")
         assert bool(record["agreement"]) == bool(member.of)
         if not member.is_head:
-            assert AutoModelForCausalLM.from_pretrained(made).config.vocab_size == V
+            assert AutoModelForCausalLM.from_pretrained(out / member.folder).config.vocab_size == V
     target = load_model(out / family.find("target").folder)
     assert isinstance(load_head("eagle3", out / family.find("eagle3").folder, SharedWeights.of(target)), Eagle3)
-    pieces = sorted((tmp_path / "shards").iterdir())
+    pieces = sorted((root / "shards").iterdir())
     with tarfile.open(fileobj=io.BytesIO(b"".join(piece.read_bytes() for piece in pieces))) as tar:
         assert {name.split("/")[0] for name in tar.getnames()} == {member.folder for member in FAMILY}
     assert begun == ["Mamba2ForCausalLM", *["LlamaForCausalLM"] * 4]  # no target, no head, and not the draft itself
     draft, deeper = (read_record(out / family.find(name).folder)["tokens_seen"] for name in ("draft", "draft-2l"))
     assert deeper > draft  # it starts from the draft's weights, so the draft's tokens count
     # A second run trains nothing.
-    capsys.readouterr()
-    assert commanded() == 0
+    small(monkeypatch)
+    assert family_command(place, root)() == 0
     printed = capsys.readouterr().out
     assert printed.count("is finished in") == len(FAMILY) and "written to" not in printed
 
 
 @pytest.mark.slow
-def test_a_member_continues_training_when_its_target_changes(
-    commanded: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_member_continues_training_when_its_target_changes_and_after_a_sitting(
+    made: tuple[Path, list[str]], commanded: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    home, made = (tmp_path / "out" / family.find(name).folder for name in ("target", "medusa"))
-    assert commanded("--members", "target, medusa") == 0
-    first = read_record(made)
+    shutil.copytree(made[0] / "out", tmp_path / "out")
+    home, medusa = (tmp_path / "out" / family.find(name).folder for name in ("target", "medusa"))
+    first = read_record(medusa)
     model = load_model(home)
     with torch.no_grad():
         model.model.norm.weight.mul_(1.5)
     model.to(torch.bfloat16).save_pretrained(home)
-    capsys.readouterr()
     assert commanded("--members", "medusa") == 0
     assert "Medusa: " in capsys.readouterr().out
-    second = read_record(made)
+    second = read_record(medusa)
     assert second["target"] == family.digest(home) != first["target"]
     assert second["tokens_seen"] > first["tokens_seen"] > 0
     assert commanded("--members", "medusa", "--minutes", "0.004") == 0  # the time is part of the recipe
-    assert read_record(made)["recipe"] != second["recipe"]
+    assert read_record(medusa)["recipe"] != second["recipe"]
+    for folder in (medusa, tmp_path / "work"):
+        shutil.rmtree(folder)
+    assert commanded("--members", "medusa", "--sitting", "0.000001") == ExitCode.INTERRUPTED
+    assert not medusa.exists()
+    assert commanded("--members", "medusa", "--sitting", "10") == 0
 
 
 def test_training_continues_only_from_weights_that_fit(target: Any, texts: Texts, tmp_path: Path) -> None:
@@ -413,14 +432,6 @@ def test_training_continues_only_from_weights_that_fit(target: Any, texts: Texts
     wider = Block(replace(student.config, shape=replace(student.config.shape, mlp=8)), SharedWeights.of(target))
     before = weights(wider)
     assert training._continue_from(member, tmp_path, target, wider) == 0 and torch.equal(weights(wider), before)
-
-
-@pytest.mark.slow
-def test_a_sitting_ends_and_the_next_one_continues(commanded: Callable[..., int], tmp_path: Path) -> None:
-    assert commanded("--members", "target") == 0
-    assert commanded("--members", "medusa", "--sitting", "0.000001") == ExitCode.INTERRUPTED
-    assert not (tmp_path / "out" / family.find("medusa").folder).exists()
-    assert commanded("--members", "medusa", "--sitting", "10") == 0
 
 
 def refused(commanded: Callable[..., int], *words: str) -> str:
@@ -485,9 +496,12 @@ def test_a_member_is_found_where_it_was_trained(tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.fixture
-def embedded(commanded: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def embedded(made: tuple[Path, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A target, a draft and a head in their own assets folder."""
-    assert commanded("--members", "target,draft,eagle3", "--out", str(tmp_path / "assets" / "models")) == 0
+    for name in ("target", "draft", "eagle3"):
+        folder = family.find(name).folder
+        shutil.copytree(made[0] / "out" / folder, tmp_path / "assets" / "models" / folder)
+    small(monkeypatch)
     monkeypatch.setenv("DRAFTSCOPE_ASSETS", str(tmp_path / "assets"))
     monkeypatch.setattr(adapting, "SPEED", replace(adapting.SPEED, tokens=8, repeats=1))
     return tmp_path

@@ -111,30 +111,20 @@ def nats(model: LlamaForCausalLM, texts: Texts) -> float:
 
 
 @pytest.mark.slow
-def test_target_learns(texts: Texts, tmp_path: Path) -> None:
+def test_a_target_learns_and_a_draft_learns_it(texts: Texts, tmp_path: Path) -> None:
     before = nats(build(TINY, seed=0), texts)
-    model, done = train_target(texts, tmp_path, 24, ticking())
+    model, done = train_target(texts, tmp_path / "target", 24, ticking())
     assert done
     assert nats(model, texts) < before - 1.0
-
-
-def train_draft(target: LlamaForCausalLM, texts: Texts, place: Path, clock: Callable[[], float]) -> LlamaForCausalLM:
     draft = build(TINIER, seed=0)
-    on_corpus(DraftModelLesson(target, draft), texts, place / "state", Budget(20.0, clock=clock))
-    return draft
-
-
-@pytest.mark.slow
-def test_draft_learns_its_target(texts: Texts, tmp_path: Path) -> None:
-    target, _ = train_target(texts, tmp_path / "target", 24, ticking())
-    draft = train_draft(target, texts, tmp_path / "draft", ticking())
+    on_corpus(DraftModelLesson(model, draft), texts, tmp_path / "draft" / "state", Budget(20.0, clock=ticking()))
 
     def alpha(one: LlamaForCausalLM) -> float:
-        found = agreements(DraftModelLesson(target, one), texts.val, 2)
+        found = agreements(DraftModelLesson(model, one), texts.val, 2)
         return sum(value.alpha[0] for value in found.values()) / len(found)
 
     assert alpha(draft) > alpha(build(TINIER, seed=0)) + 0.1
-    same = agreements(DraftModelLesson(target, target), texts.val, 2)["sums"]
+    same = agreements(DraftModelLesson(model, model), texts.val, 2)["sums"]
     assert same.alpha == pytest.approx((1.0,), abs=1e-3) and same.greedy == (1.0,)
 
 
@@ -154,24 +144,6 @@ def interrupting(at: float) -> Callable[[], float]:
 def same_weights(one: LlamaForCausalLM, other: LlamaForCausalLM) -> bool:
     expected = other.state_dict()
     return all(torch.equal(weight, expected[name]) for name, weight in one.state_dict().items())
-
-
-@pytest.mark.slow
-def test_an_interrupted_target_resumes_to_the_same_weights(texts: Texts, tmp_path: Path) -> None:
-    whole, _ = train_target(texts, tmp_path / "whole", 12, ticking())
-    part, done = train_target(texts, tmp_path / "parts", 12, interrupting(at=9))
-    assert not done and not same_weights(whole, part)
-    resumed, done = train_target(texts, tmp_path / "parts", 12, ticking())
-    assert done and same_weights(whole, resumed)
-
-
-@pytest.mark.slow
-def test_an_interrupted_draft_resumes_to_the_same_weights(texts: Texts, tmp_path: Path) -> None:
-    target = build(TINY, seed=3)
-    whole = train_draft(target, texts, tmp_path / "whole", ticking())
-    part = train_draft(target, texts, tmp_path / "parts", interrupting(at=21))
-    assert not same_weights(whole, part)
-    assert same_weights(whole, train_draft(target, texts, tmp_path / "parts", ticking()))
 
 
 def test_a_run_with_another_seed_text_or_target_is_not_resumed(texts: Texts, tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import httpx
 
-from tests.attacks.outcome import Outcome
-from tests.attacks.server import Server
+from tests.programs.attacks.outcome import Outcome
+from tests.programs.attacks.server import Server
 
 ROUTES = ("queue/join", "component_server", "call/decode", "run/decode", "call/v2/decode", "cancel", "reset")
 MIB, FLAT = 2**20, 400
@@ -21,7 +21,8 @@ def attack(server: Server) -> Outcome:
     small = [HEAD + b"[]," * 340_000 + TAIL, HEAD + b"[" * 400_000 + b"]" * 400_000 + b"," + TAIL]
     with httpx.Client(base_url=server.url, timeout=120, limits=httpx.Limits(max_keepalive_connections=0)) as client:
         for route in ROUTES:
-            for body in (lists, _chunks(lists), *small, _flat()):
+            sent: list[bytes | Iterator[bytes]] = [lists, _chunks(lists), *small, _flat()]
+            for body in sent:
                 answers[_sent(client, route, body)] += 1
     told = ", ".join(f"{count} x {status or 'cut off'}" for status, count in sorted(answers.items()))
     tried = (

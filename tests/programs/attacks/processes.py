@@ -9,9 +9,9 @@ import time
 
 import httpx
 
-from tests.attacks import visitor
-from tests.attacks.outcome import Outcome
-from tests.attacks.server import Server
+from tests.programs.attacks import visitor
+from tests.programs.attacks.outcome import Outcome
+from tests.programs.attacks.server import Server
 
 STOPPED_S, READY_AGAIN_S, KILLS = 20.0, 300.0, 3
 

@@ -7,9 +7,9 @@ import time
 
 import httpx
 
-from tests.attacks import visitor
-from tests.attacks.outcome import Outcome
-from tests.attacks.server import Server
+from tests.programs.attacks import visitor
+from tests.programs.attacks.outcome import Outcome
+from tests.programs.attacks.server import Server
 
 CALLS, TOKENS, FEW, MOST_S = 80, 64, 4, 5.0
 

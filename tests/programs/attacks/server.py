@@ -16,7 +16,7 @@ import httpx
 
 from tests.support.framed import free_port
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 READY_S = 300.0
 MOST_MEMORY = 16 * 2**30  # bytes that each process may map, so that an attack that succeeds takes no more of a machine
 

@@ -1,4 +1,4 @@
-"""What a public server must withstand: `python -m tests.attacks` (`make attack`) prints a table and saves nothing.
+"""What a public server must withstand: `make attack`, or `python -m tests.programs.attacks`, prints a table.
 
 Every attack is bounded, stays on the loopback and goes against a server that this program starts, with the embedded
 pair. After each the server must take runs again; where it does not, the attack has not held, and the next one gets
@@ -18,9 +18,9 @@ from pathlib import Path
 
 from tabulate import tabulate
 
-from tests.attacks import bodies, fairness, models, processes, requests, soak, tabs, uploads
-from tests.attacks.outcome import Outcome
-from tests.attacks.server import Server, Watch
+from tests.programs.attacks import bodies, fairness, models, processes, requests, soak, tabs, uploads
+from tests.programs.attacks.outcome import Outcome
+from tests.programs.attacks.server import Server, Watch
 
 AGAIN_S, QUIET_S = 120.0, 3.0
 HEADERS = ("attack", "tried", "held", "found", "worst /healthz, s", "page, MB: before, most, after", "engine, MB")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from playwright.sync_api import Error, sync_playwright
 
-from tests.attacks.outcome import Outcome
-from tests.attacks.server import Server
+from tests.programs.attacks.outcome import Outcome
+from tests.programs.attacks.server import Server
 from tests.support.browsers import CHROMIUM, FLAGS
 from tests.support.visit import Visit, visitor
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import gzip
 import socket
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 
-from tests.attacks import visitor
-from tests.attacks.outcome import Outcome
-from tests.attacks.server import Server
+from tests.programs.attacks import visitor
+from tests.programs.attacks.outcome import Outcome
+from tests.programs.attacks.server import Server
 
-HOSTILE = {
+HOSTILE: dict[str, Callable[[], bytes]] = {
     "lists.jsonl.gz": lambda: gzip.compress(b"[" + b"[]," * (63 * 2**20 // 3) + b"[]]\n"),
     "blank.jsonl.gz": lambda: gzip.compress(b"\n" * 10_000_000),
     "deep.jsonl": lambda: b"[" * 100_000 + b"]" * 100_000 + b"\n",

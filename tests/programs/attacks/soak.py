@@ -16,9 +16,9 @@ from typing import Any
 
 import httpx
 
-from tests.attacks.outcome import Outcome
-from tests.attacks.server import Server
-from tests.attacks.visitor import Visitor, client
+from tests.programs.attacks.outcome import Outcome
+from tests.programs.attacks.server import Server
+from tests.programs.attacks.visitor import Visitor, client
 
 CLIENTS, SEED, INTERVALS = 6, 1, 10
 CANCELLED = 1 / 6

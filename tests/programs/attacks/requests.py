@@ -8,9 +8,9 @@ import time
 
 import httpx
 
-from tests.attacks import visitor
-from tests.attacks.outcome import Outcome
-from tests.attacks.server import Server
+from tests.programs.attacks import visitor
+from tests.programs.attacks.outcome import Outcome
+from tests.programs.attacks.server import Server
 
 SECRET = "a-text-of-a-visitor"
 WRITERS, READERS, WATCHED_S = 200, 20, 20.0
