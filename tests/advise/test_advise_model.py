@@ -9,7 +9,7 @@ import pytest
 from transformers import GenerationConfig
 
 from draftscope.advise import limits, sentences, servers
-from draftscope.advise.alpha import alpha_of
+from draftscope.base.alpha import alpha_of
 from draftscope.advise.candidates import GAMMAS, SHAPES, WIDEST, Candidate, implied, largest
 from draftscope.advise.costs import CalibratedCosts, RoundCosts, Timed, TypedCosts, calibrated_as
 from draftscope.advise.model import Prefill, best_by_drafter, predict, round_cost, steady_ratio

@@ -179,7 +179,7 @@ def _place_of(report: Report, found: Report) -> int:
 
 def _own(found: Report, asked: WhatIf, place: int) -> tuple[float, tuple[float, float, float]]:
     """The drafter's own c, and the acceptance that its tokens a round stand for: median, low, high."""
-    from draftscope.advise.alpha import alpha_of
+    from draftscope.base.alpha import alpha_of
 
     gamma = found["gammas"][0]
     whole = round_costs(found, asked)[0][place]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from draftscope.advise.alpha import alpha_of
+from draftscope.base.alpha import alpha_of
 from draftscope.advise.candidates import Candidate
 from draftscope.advise.costs import RoundCosts
 from draftscope.advise.model import Predicted, Prefill, steady_ratio
