@@ -95,12 +95,13 @@ class Architecture:
 
     def awake(self, sequences: int, rows: float) -> float:
         """Distinct experts of a layer. Uniform routing gives E (1 - (1 - k/E)^n); rows of one sequence share experts,
-        so n rows of it count as n^0.73: Qwen3.6-35B wakes 13, 22, 35, 55 for 2, 4, 8, 16, and this gives 14, 21, 35, 55.
+        so n rows of it count as n^0.73: Qwen3.6-35B wakes 13, 22, 35, 55 for 2, 4, 8, 16, and this 13, 21, 35, 55.
         """
         if not self.experts:
             return 0.0
         free = sequences * rows**SEQUENCE_POWER
-        return self.experts * (1 - (1 - self.chosen / self.experts) ** free)
+        share: float = (1 - self.chosen / self.experts) ** free
+        return self.experts * (1 - share)
 
     def cache_bytes(self) -> float:
         """Bytes of cache that a token keeps, at two bytes a number."""
@@ -123,9 +124,9 @@ def find_architecture(name: str, billions: float | None = None) -> Architecture:
     found = SIZE.search(name)
     size = billions or (float(found[1]) / (1000 if found[2] in "mM" else 1) if found else None)
     if size is None or size <= 0:
-        known = names_of("models")
         raise DraftscopeError(
-            f"the model '{quoted(name)}' is not in the table and its name has no size; give its config.json, or one of: {known}"
+            f"the model '{quoted(name)}' is not in the table and its name has no size; give its config.json, "
+            f"or one of: {names_of('models')}"
         )
     active = ACTIVE.search(name)
     return of_size(size * 1e9, float(active[1]) * 1e9 if active else None, name)
@@ -200,9 +201,10 @@ def _weight_bytes(config: Mapping[str, Any]) -> float:
 
 
 def _of_row(row: Mapping[str, str]) -> Architecture:
-    kinds = {field.name: field.type for field in fields(Architecture)}
-    read = {"int": int, "float": float, "bool": lambda text: text == "1", "str": str}
-    return Architecture(
-        **{key: read[str(kinds[key])](value) for key, value in row.items() if value and key in kinds}
-        | {"d_ff": int(row["d_ff"] or 0)}
-    )
+    """From a row of the table, whose empty cells are zeros."""
+    numbers = {
+        field.name: int(row[field.name]) for field in fields(Architecture) if field.type == "int" and row[field.name]
+    }
+    weight_bytes = float(row["weight_bytes"] or 2)
+    own = {"d_ff": 0} | numbers
+    return Architecture(row["name"], **own, tied=row["tied"] == "1", weight_bytes=weight_bytes, source=row["source"])

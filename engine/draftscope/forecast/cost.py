@@ -31,6 +31,10 @@ class Machine:
     tensor: int = 1
     stages: int = 1
 
+    @property
+    def cards(self) -> int:
+        return self.tensor * self.stages
+
 
 def spread_over(
     card: Card, engine: EngineCosts, model: Architecture, count: int | None = None, stages: bool | None = None

@@ -10,6 +10,7 @@ from draftscope.forecast.architecture import Architecture, find_architecture, of
 from draftscope.forecast.tables import names_of, pick_row
 
 SHARE_OF_TARGET = 20  # a draft model that is not given and has no usual one: from a tenth to a fiftieth of the target
+MOST = 4096  # steps or rows of a round
 USUAL_DRAFTS = {
     "Llama-2": "Llama-68M",
     "Vicuna": "Llama-68M",
@@ -32,7 +33,7 @@ class DrafterKind:
 
 @dataclass(frozen=True)
 class Drafting:
-    """`steps` forwards of `model` with `width` rows each, then `rows` rows for the target. Without a model: a look-up."""
+    """`steps` forwards of `model` with `width` rows each, then `rows` for the target. No model: a look-up."""
 
     kind: DrafterKind
     model: Architecture | None
@@ -62,6 +63,8 @@ def plan_drafting(
     `trees`: where no form is given, kinds that can draft trees do, as in their papers; servers draft chains.
     """
     steps, width, rows = _read_form(form, kind, trees)
+    if not all(0 < each <= MOST for each in (steps, width, rows)):
+        raise DraftscopeError(f"the form '{quoted(form)}' has a number that is not from 1 to {MOST:,}; give 'k=3'")
     once = kind.shape in ("block", "heads", "parallel")
     return Drafting(
         kind, _drafter(kind, target, draft, steps), 1 if once else steps, rows if once else width, rows, steps
@@ -77,7 +80,7 @@ def _read_form(form: str, kind: DrafterKind, trees: bool) -> tuple[int, int, int
         return numbers[0], numbers[1], numbers[-1] + 1
     if found := re.search(r"(?:k=|draft |length |max |block )(\d+)", form):
         depth = int(found[1]) - ("block" in form)
-        return max(depth, 1), 1, max(depth, 1) + 1
+        return depth, 1, depth + 1
     if found := re.search(r"draft_tokens=(\d+)", form):
         return int(found[1]) - 1, 1, int(found[1])
     tree = kind.tree and trees

@@ -11,7 +11,7 @@ from draftscope.forecast.band import Band
 from draftscope.forecast.cost import Machine, drafting_ms, forward_ms, plain_ms, round_ms
 from draftscope.forecast.drafting import Drafting
 
-COST_SPREAD = 0.40  # 90% of the training half's rows with a published tau are predicted within exp(+-0.40)
+COST_SPREAD = 0.43  # 90% of the training half's rows with a published tau are predicted within exp(+-0.43)
 MOST = 4096  # requests at once that are looked at
 
 
@@ -53,16 +53,13 @@ def forecast(asked: Scenario) -> Forecast:
     speedup = speedup_of(asked)
     rate = 1e3 * n / plain
     memory = asked.target.parameters * asked.target.weight_bytes + n * asked.context * asked.target.cache_bytes()
-    cards = on.tensor * on.stages
-    too_much = memory / 1e9 > cards * on.card.memory_gb
-    notes = (
-        f"weights and caches take {memory / 1e9:.0f} GB, and {cards} of {on.card.name} have {cards * on.card.memory_gb:.0f}",
-    )
+    room = on.cards * on.card.memory_gb
+    short = f"weights and caches take {memory / 1e9:.0f} GB, and {on.cards} x {on.card.name} have {room:.0f}"
     return Forecast(
         speedup, tau, plain, drafting_ms(asked.drafting, on, n, asked.context),
         forward_ms(asked.target, on, n, asked.drafting.rows, asked.context), whole, rate,
         Band(*(rate * each for each in (speedup.middle, speedup.low, speedup.high))), stops_at(asked), memory / 1e9,
-        notes if too_much else (),
+        (short,) if memory / 1e9 > room else (),
     )  # fmt: skip
 
 
@@ -73,10 +70,10 @@ def speedup_of(asked: Scenario) -> Band:
     if not asked.answer:
         return ratio
     once, more = _prefill_ms(asked)
-    steps = asked.answer * plain
+    steps, least = (asked.answer - 1) * plain, min(asked.answer - 1, 1) * _round_ms(asked)  # prefill emits the first
 
     def whole(each: float) -> float:
-        return (once + steps) / (once + more + steps / each)
+        return (once + steps) / (once + more + max(steps / each, least))
 
     return Band(whole(ratio.middle), whole(ratio.low), whole(ratio.high))
 

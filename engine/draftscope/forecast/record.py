@@ -138,10 +138,9 @@ def read_acceptance(row: Mapping[str, str]) -> tuple[str, bool, str, float] | No
     except DraftscopeError:
         return None
     tau = _tau(row, drafting)
-    known = tau is not None and 1 < tau < drafting.depth + 1
-    return (
-        (kind.name, drafting.branches, kind_of_text(row["dataset"]), alpha_of(tau, drafting.depth)) if known else None
-    )
+    if tau is None or not 1 < tau < drafting.depth + 1:
+        return None
+    return kind.name, drafting.branches, kind_of_text(row["dataset"]), alpha_of(tau, drafting.depth)
 
 
 def _context(row: Mapping[str, str]) -> float:
