@@ -9,7 +9,6 @@ import pytest
 from transformers import GenerationConfig
 
 from draftscope.advise import limits, sentences, servers
-from draftscope.advise.alpha import alpha_of
 from draftscope.advise.candidates import GAMMAS, SHAPES, WIDEST, Candidate, implied, largest
 from draftscope.advise.costs import CalibratedCosts, RoundCosts, Timed, TypedCosts, calibrated_as
 from draftscope.advise.model import Prefill, best_by_drafter, predict, round_cost, steady_ratio
@@ -17,6 +16,7 @@ from draftscope.advise.observed import Observed, PromptRounds, conditional_alpha
 from draftscope.advise.question import Objective, Question
 from draftscope.advise.simulate import finish_times
 from draftscope.advise.verdict import Decision, Measured, Verdict, decide, prompts_needed
+from draftscope.base.alpha import alpha_of
 from draftscope.base.errors import DraftscopeError
 from draftscope.drafters import find
 from draftscope.measure.bench.statistics import Interval

@@ -1,4 +1,4 @@
-"""The map's numbers: they are the model's, "what if" changes what it says, and a roofline is that of the data sheet."""
+"""The map's numbers: they are the model's, "what if" changes what it says, and a card is a forecast."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from draftscope.advise.costs import CalibratedCosts
 from draftscope.advise.model import Prefill, steady_ratio
 from draftscope.advise.observed import typed
 from draftscope.advise.surface import surface
-from draftscope.advise.what_if import Card, Sizes, WhatIf, answer_ratio, ratios, round_costs, taus
+from draftscope.advise.what_if import CARDS, Sizes, WhatIf, answer_ratio, ratios, refusal, round_costs, taus
+from draftscope.forecast.card import Card
 from tests.conftest import made_calibration
 
 GAMMAS, READERS = (1, 3, 5), (1, 2, 4)
@@ -51,11 +52,31 @@ def test_a_draft_of_half_the_cost_saves_half_of_gamma_c(found: dict[str, Any]) -
         assert [b - a for a, b in zip(after, before, strict=True)] == pytest.approx([each / 2 for each in drafting])
 
 
-def test_a_roofline_reads_the_weights_until_the_rows_are_many(found: dict[str, Any]) -> None:
-    wide = Card("wide", gb_s=1.0, tflop_s=1.0)  # 1,000 rows take as long as reading
-    assert round_costs(found, WhatIf(card=wide)) == [pytest.approx([1 + 0.1 * gamma] * 3) for gamma in GAMMAS]
-    narrow = Card("narrow", gb_s=1e6, tflop_s=1.0)  # every row counts
-    assert round_costs(found, WhatIf(card=narrow)) == [pytest.approx([gamma + 1 + 0.1 * gamma] * 3) for gamma in GAMMAS]
+SERVED = {"target_bytes": 16 * 10**9, "draft_bytes": 10**9}
+
+
+def test_on_a_card_rows_are_nearly_free_until_the_card_multiplies_no_faster(found: dict[str, Any]) -> None:
+    costs = {rate: round_costs(found | SERVED, WhatIf(card=Card("card", 1000, rate)))[1][0] for rate in (1, 10, 1000)}
+    assert costs[1] > 3.5 and costs[1] > costs[10] > costs[1000] > 1.1
+    half = round_costs(found | SERVED, WhatIf(draft_cost=0.5, card=CARDS[0]))
+    assert all(
+        below < above
+        for row, other in zip(half, round_costs(found | SERVED, WhatIf(card=CARDS[0])), strict=True)
+        for below, above in zip(row, other, strict=True)
+    )
+
+
+def test_a_card_says_nothing_about_a_toy(found: dict[str, Any]) -> None:
+    """A model of 1,000 bytes used to get a map for an H100."""
+    on = WhatIf(card=CARDS[0])
+    assert "0.00 GB says nothing about H100 SXM" in (refusal(found, on) or "")
+    assert refusal(found, NOTHING) is None and refusal(found | SERVED, on) is None
+
+
+def test_an_answer_on_a_card_has_its_caches_and_prefill(found: dict[str, Any]) -> None:
+    on, served = WhatIf(card=CARDS[0]), found | SERVED
+    gained = [answer_ratio(served, 2.5, 0, tokens, on) for tokens in (1, 16, 4096)]
+    assert gained == sorted(gained) and gained[-1] != pytest.approx(answer_ratio(served, 2.5, 0, 4096), rel=0.01)
 
 
 def test_longer_answers_earn_the_prefill_back(found: dict[str, Any]) -> None:
@@ -67,6 +88,6 @@ def test_longer_answers_earn_the_prefill_back(found: dict[str, Any]) -> None:
 def test_the_prompts_own_context_is_on_the_map_and_a_cheaper_draft_counts(found: dict[str, Any]) -> None:
     own = found["by_context"]
     assert own["prompt"] in own["contexts"] == sorted(own["contexts"])
-    half = answer_ratio(found, 2.5, 0, 10**6, draft_cost=0.5)
+    half = answer_ratio(found, 2.5, 0, 10**6, WhatIf(draft_cost=0.5))
     assert half == pytest.approx(2.5 / (own["cost"][0] - own["drafting"][0] / 2), rel=1e-3)
     assert 0 < own["drafting"][0] < own["cost"][0]

@@ -117,8 +117,16 @@ def test_the_drafter_stands_at_its_acceptance_and_cost(report: dict[str, Any]) -
 def test_another_card_is_marked_as_modelled(report: dict[str, Any]) -> None:
     report = report | {"surface": report["surface"] | {"target_bytes": 10**9, "draft_bytes": 10**8}}
     for machine in MACHINES[1:]:
-        assert "modelled by its roofline" in drawn(report, READERS, what_if(None, 1.0, machine))[1]
-        assert "Still on this machine" in drawn(report, LENGTH, what_if(None, 1.0, machine))[1]
+        for which in MAPS:
+            figure, note = drawn(report, which, what_if(None, 1.0, machine))
+            assert figure is not None and f"a forecast for {machine.split(',')[0]}" in note
+
+
+def test_a_toy_gets_no_map_for_a_card(report: dict[str, Any]) -> None:
+    """An H100 was modelled from the embedded model of a few megabytes."""
+    for which in MAPS:
+        figure, note = drawn(report, which, what_if(None, 1.0, MACHINES[1]))
+        assert figure is None and "draftscope forecast MODEL" in note
 
 
 def test_a_map_of_another_drafter_says_so(report: dict[str, Any]) -> None:

@@ -55,6 +55,7 @@ COMMANDS = {
     "regret": Listed(MEASURE, "Compare policies with the best fixed one, by kind of text."),
     "race": Listed(MEASURE, "Race servers such as vLLM and llama.cpp on the same tokens."),
     "servers": Listed(MEASURE, "Print or run commands that start servers to race."),
+    "forecast": Listed(MEASURE, "Forecast speculation on other hardware; loads no model."),
     "check": Listed(MEASURE, "Compare a drafter's output with plain decoding."),
     "claims": Listed(MEASURE, "Judge what people say by your own results; loads no model."),
     "audit": Listed(MEASURE, "Ask whether a server's output is still its target's."),

@@ -12,7 +12,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from draftscope.advise.what_if import CARDS, WhatIf, answer_ratio, ratios, round_costs, taus
+from draftscope.advise.what_if import CARDS, ENGINE, WhatIf, answer_ratio, ratios, refusal, round_costs, taus
 from draftscope_app.engine.plural import count
 from draftscope_app.reports.figures import empty_figure
 
@@ -41,6 +41,8 @@ def drawn(report: Report, which: str, asked: WhatIf) -> tuple[go.Figure | None, 
     found = report.get("surface")
     if not found:
         return None, "There is no map: no drafter that makes chains was measured."
+    if (why := refusal(found, asked)) is not None:
+        return None, why
     figure, note = _map(report, found, which, asked)
     circles = " A circle: run against plain decoding." if figure is not None and _has_circles(figure) else ""
     return figure, _other(report, found) + note + circles
@@ -77,10 +79,9 @@ def _note_on_acceptance(report: Report, found: Report, asked: WhatIf) -> str:
 
 
 def _note_on_lengths(found: Report, asked: WhatIf) -> str:
-    other = "" if asked.card is None else f" Still on this machine: the roofline of {asked.card.name} has no caches."
     return (
         f"{found['drafter']}, gamma {found['by_context']['gamma']}, one reader, with prefill, which is taken to grow "
-        f"with the context: modelled from measured costs. {_lines(asked)}{_changes(asked)}{other}"
+        f"with the context: {_costs(asked)}. {_lines(asked)}{_changes(asked)}"
     )
 
 
@@ -89,7 +90,7 @@ def _costs(asked: WhatIf) -> str:
     if asked.card is None:
         return "modelled from measured acceptance and costs"
     card = f"{asked.card.name} ({asked.card.gb_s:,} GB/s, {asked.card.tflop_s:,} TFLOP/s)"
-    return f"modelled by its roofline on {card}, not run; caches, kernel launches and all between forwards are left out"
+    return f"a forecast for {card} with {ENGINE.name}, not run: bytes, operations, caches, launches of these sizes"
 
 
 def _lines(asked: WhatIf) -> str:
@@ -179,7 +180,7 @@ def _place_of(report: Report, found: Report) -> int:
 
 def _own(found: Report, asked: WhatIf, place: int) -> tuple[float, tuple[float, float, float]]:
     """The drafter's own c, and the acceptance that its tokens a round stand for: median, low, high."""
-    from draftscope.advise.alpha import alpha_of
+    from draftscope.base.alpha import alpha_of
 
     gamma = found["gammas"][0]
     whole = round_costs(found, asked)[0][place]
@@ -212,7 +213,7 @@ def _lengths(report: Report, found: Report, asked: WhatIf) -> go.Figure:
 
     def at(tau: float) -> Z:
         places = range(len(own["contexts"]))
-        return [[answer_ratio(found, tau, place, tokens, asked.draft_cost) for place in places] for tokens in lengths]
+        return [[answer_ratio(found, tau, place, tokens, asked) for place in places] for tokens in lengths]
 
     middle, *ends = (at(tau) for tau in taus(found, asked)[found["gammas"].index(own["gamma"])])
     figure = _figure("tokens of context", "tokens of an answer")

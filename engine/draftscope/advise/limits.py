@@ -6,11 +6,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from draftscope.advise.alpha import alpha_of
 from draftscope.advise.candidates import Candidate
 from draftscope.advise.costs import RoundCosts
 from draftscope.advise.model import Predicted, Prefill, steady_ratio
 from draftscope.advise.observed import Observed
+from draftscope.base.alpha import alpha_of
 from draftscope.servers.programs.program import ScheduleRange
 
 LONGEST = 100_000  # tokens: an answer that pays only beyond this does not pay

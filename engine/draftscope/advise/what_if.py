@@ -1,7 +1,7 @@
-"""A surface under other assumptions: another acceptance, a cheaper draft, another card by its roofline.
+"""A surface under other assumptions: another acceptance, a cheaper draft, another card by the forecast's cost model.
 
-It reads a surface as plain values, as a report holds it, and imports nothing of the engine: a page that draws a map
-starts without torch.
+It reads a surface as plain values, as a report holds it, and imports no torch, nor does the forecast: a page that
+draws a map starts without it.
 """
 
 from __future__ import annotations
@@ -10,20 +10,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from draftscope.forecast.architecture import Architecture, of_size
+from draftscope.forecast.card import Card, find_card
+from draftscope.forecast.cost import Machine, drafting_ms, forward_ms, plain_ms, round_ms
+from draftscope.forecast.drafting import Drafting, find_kind
+from draftscope.forecast.engine_costs import find_engine
 
-@dataclass(frozen=True)
-class Card:
-    """A card's memory bandwidth and dense bfloat16 rate, from its data sheet."""
-
-    name: str
-    gb_s: float
-    tflop_s: float
-
-
-CARDS = (
-    Card("H100 SXM", 3350, 989), Card("H200", 4800, 989), Card("B200", 8000, 2250), Card("A100 80 GB", 2039, 312),
-    Card("MI300X", 5300, 1307), Card("L4", 300, 121), Card("RTX 4090", 1008, 165),
-)  # fmt: skip
+CARDS = tuple(map(find_card, ("H100", "H200", "B200", "A100", "MI300X", "L4", "RTX 4090")))
+ENGINE = find_engine("vLLM")  # what would serve there
+LEAST_BYTES = 10**9  # of a target: a smaller one takes as long as its launches on a card, whatever the drafter
+WEIGHT_BYTES = 2
 
 
 @dataclass(frozen=True)
@@ -43,6 +39,17 @@ class WhatIf:
     card: Card | None = None
 
 
+def refusal(found: Mapping[str, Any], asked: WhatIf) -> str | None:
+    """Why the card says nothing about this target, or None."""
+    size = found["target_bytes"]
+    if asked.card is None or size >= LEAST_BYTES:
+        return None
+    return (
+        f"A target of {size / 1e9:.2f} GB says nothing about {asked.card.name}: below {LEAST_BYTES / 1e9:.0f} GB a "
+        "forward takes as long as its launches. Name the model you would serve: draftscope forecast MODEL --card NAME."
+    )
+
+
 def taus(found: Mapping[str, Any], asked: WhatIf) -> list[tuple[float, float, float]]:
     """Tokens a round for each gamma: median, low, high. `found` is a surface as plain values."""
     if asked.alpha is None:
@@ -58,23 +65,34 @@ def round_costs(found: Mapping[str, Any], asked: WhatIf) -> list[list[float]]:
             [draft * asked.draft_cost + rest for draft, rest in zip(*rows, strict=True)]
             for rows in zip(found["drafting"], found["rest"], strict=True)
         ]
-    card, sizes = asked.card, Sizes(found["target_bytes"], found["draft_bytes"])
-    return [[_roofline(card, sizes, asked, gamma, batch) for batch in found["readers"]] for gamma in found["gammas"]]
+    there, context = _There(found, asked), (found["by_context"] or {}).get("prompt", 0)
+    return [[there.round_cost(gamma, batch, context) for batch in found["readers"]] for gamma in found["gammas"]]
 
 
-def _roofline(card: Card, sizes: Sizes, asked: WhatIf, gamma: int, batch: int) -> float:
-    """The same on a card whose forwards take as long as reading the weights or multiplying, whichever is longer.
+class _There:
+    """The pair of a surface on the card of a `WhatIf`: usual shapes of their sizes, served by `ENGINE`."""
 
-    Caches, kernel launches and everything between forwards are left out. Two bytes a weight.
-    """
-    plain = _forward(card, sizes.target, batch)
-    draft = gamma * _forward(card, sizes.draft, batch) * asked.draft_cost
-    return (draft + _forward(card, sizes.target, batch * (gamma + 1))) / plain
+    def __init__(self, found: Mapping[str, Any], asked: WhatIf) -> None:
+        assert asked.card is not None
+        self._machine, self._draft_cost = Machine(asked.card, ENGINE), asked.draft_cost
+        self._target: Architecture = of_size(found["target_bytes"] / WEIGHT_BYTES)
+        size = found["draft_bytes"] / WEIGHT_BYTES
+        self._kind, self._draft = find_kind("draft" if size else "ngram"), of_size(size) if size else None
 
+    def plain_ms(self, readers: int, context: float) -> float:
+        return plain_ms(self._target, self._machine, readers, context)
 
-def _forward(card: Card, weights: int, rows: int) -> float:
-    """Seconds; a row takes two operations a weight, which are as many as the bytes."""
-    return max(weights / (card.gb_s * 1e9), weights * rows / (card.tflop_s * 1e12))
+    def round_cost(self, gamma: int, readers: int, context: float) -> float:
+        """A round, in rounds of plain decoding of as many sequences."""
+        drafting = Drafting(self._kind, self._draft, gamma, 1, gamma + 1, gamma)
+        more = (self._draft_cost - 1) * drafting_ms(drafting, self._machine, readers, context)
+        whole = round_ms(self._target, drafting, self._machine, readers, context) + more
+        return whole / self.plain_ms(readers, context)
+
+    def prefill_ms(self, context: int) -> tuple[float, float]:
+        """Of the target, and what the draft adds."""
+        draft = forward_ms(self._draft, self._machine, 1, context, 0) if self._draft else 0.0
+        return forward_ms(self._target, self._machine, 1, context, 0), draft
 
 
 def ratios(found: Mapping[str, Any], asked: WhatIf) -> list[list[tuple[float, float, float]]]:
@@ -86,15 +104,18 @@ def ratios(found: Mapping[str, Any], asked: WhatIf) -> list[list[tuple[float, fl
     ]
 
 
-def answer_ratio(found: Mapping[str, Any], tau: float, place: int, tokens: int, draft_cost: float = 1.0) -> float:
-    """Speedup of a whole answer of `tokens` after the context `contexts[place]`; prefill grows with the context.
-
-    `draft_cost` is as in `WhatIf`; another card is not known here, since a roofline has no caches.
-    """
-    own = found["by_context"]
-    cheaper = (draft_cost - 1) * own["drafting"][place] if draft_cost != 1 else 0.0
-    cost = own["cost"][place] + cheaper
-    more = own["contexts"][place] / max(own["prompt"], 1)
-    plain, extra = own["prefill_ms"] * more, own["extra_ms"] * more
-    alone = tokens * own["plain_ms"][place]
+def answer_ratio(found: Mapping[str, Any], tau: float, place: int, tokens: int, asked: WhatIf | None = None) -> float:
+    """Speedup of a whole answer of `tokens` after the context `contexts[place]`; prefill grows with the context."""
+    own, asked = found["by_context"], asked or WhatIf()
+    context = own["contexts"][place]
+    if asked.card is not None:
+        there = _There(found, asked)
+        plain_step, cost = there.plain_ms(1, context), there.round_cost(own["gamma"], 1, context)
+        plain, extra = there.prefill_ms(context)
+    else:
+        cheaper = (asked.draft_cost - 1) * own["drafting"][place] if asked.draft_cost != 1 else 0.0
+        plain_step, cost = own["plain_ms"][place], own["cost"][place] + cheaper
+        more = context / max(own["prompt"], 1)
+        plain, extra = own["prefill_ms"] * more, own["extra_ms"] * more
+    alone = tokens * plain_step
     return float((alone + plain) / (alone * cost / tau + plain + extra))

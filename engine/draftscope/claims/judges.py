@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from statistics import fmean, median
 
-from draftscope.advise.alpha import alpha_of
+from draftscope.base.alpha import alpha_of
 from draftscope.claims.claim import ClaimVerdict, Judged
 from draftscope.claims.evidence import Evidence, RowJson
 from draftscope.drafters.options import nodes_in

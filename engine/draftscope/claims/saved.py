@@ -15,6 +15,7 @@ from draftscope.claims.claim import Claim, Judged
 from draftscope.claims.evidence import Evidence, read
 from draftscope.claims.experiments import EXPERIMENTS, Experiment
 from draftscope.claims.table import CLAIMS
+from draftscope.forecast.economics import forecast_of_claim
 
 FILE = "claims.json"
 
@@ -22,7 +23,7 @@ FILE = "claims.json"
 def values(claim: Claim, found: Judged) -> dict[str, Any]:
     """A claim and its verdict as plain values."""
     own = {"number": claim.number, "sentence": claim.sentence, "command": claim.command, "rule": claim.rule}
-    return {**own, **asdict(found)}
+    return {**own, **asdict(found), "forecast": forecast_of_claim(claim.number)}
 
 
 def drawn(experiment: Experiment, evidence: Evidence) -> dict[str, Any]:

@@ -123,7 +123,10 @@ def _show_one(claim: Claim, found: Judged, evidence: Evidence) -> None:
     print(f"{claim.number}. {claim.sentence}\n{_machine(evidence)}")
     print(f"Verdict: {found.verdict}. {found.found}")
     print(f"How it is computed: {claim.rule}. Measured by: {claim.command}")
-    for more in (found.formula and f"The formula: {found.formula}", found.change):
+    from draftscope.forecast.economics import forecast_of_claim
+
+    said = forecast_of_claim(claim.number)
+    for more in (found.formula and f"The formula: {found.formula}", said and f"Forecast: {said}", found.change):
         if more:
             print(more)
 

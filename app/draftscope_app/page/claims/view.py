@@ -7,6 +7,7 @@ from typing import Any
 
 from draftscope.base.machine import machine_words
 from draftscope.claims.claim import ClaimVerdict
+from draftscope.forecast.economics import forecast_of_claim
 from draftscope_app.engine.plural import count
 from draftscope_app.reports.render import render
 
@@ -43,6 +44,7 @@ def _shown(claim: Values) -> dict[str, Any]:
         "findings": [
             ("Why" if open_ else "Measured", claim["found"]),
             ("The formula", claim.get("formula", "")),
+            ("Forecast", claim.get("forecast") or forecast_of_claim(claim["number"])),
             ("What would change it", "" if open_ else claim["change"]),
             ("How it is judged", claim["rule"]),
         ],

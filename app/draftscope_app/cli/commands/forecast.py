@@ -1,0 +1,127 @@
+"""`draftscope forecast`: speculation on hardware that is not at hand, and the same held to a published record."""
+
+from __future__ import annotations
+
+import json as codec
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from draftscope.base.errors import DraftscopeError
+from draftscope_app.cli import options, terminal
+from draftscope_app.cli.exit_codes import ExitCode
+from draftscope_app.engine.plural import count
+
+if TYPE_CHECKING:
+    from draftscope.forecast.forecast import Forecast, Scenario
+
+ASKED, RUN, OUTPUT = "What is asked", "Hardware and load", options.OUTPUT
+MOST = 10_000_000  # tokens
+
+app = typer.Typer(add_completion=False)
+
+
+def _option(panel: str, help: str, metavar: str | None = None, **limits: Any) -> Any:
+    return typer.Option(help=help, rich_help_panel=panel, metavar=metavar, **limits)
+
+
+@app.command()
+def forecast(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="a name, such as Llama-3.3-70B, or a config.json")] = "",
+    drafter: Annotated[str, _option(ASKED, "its kind: eagle3, mtp, draft, ngram, ...", "KIND")] = "eagle3",
+    form: Annotated[str, _option(ASKED, "'k=3' or 'steps=7,topk=4,draft_tokens=8'; default: the usual one")] = "",
+    draft: Annotated[str, _option(ASKED, "the draft model; default: a usual one", "MODEL")] = "",
+    tau: Annotated[float | None, _option(ASKED, "tokens a round; default: a prior with its interval")] = None,
+    text: Annotated[str, _option(ASKED, "kind of text for the prior: code, maths, copied or chat")] = "chat",
+    quant: Annotated[str, _option(ASKED, "format of the weights: fp8, nvfp4, q4, ...")] = "",
+    card: Annotated[str, _option(RUN, "name of the card")] = "H100",
+    tp: Annotated[int | None, _option(RUN, "cards that share each layer; default: enough", min=1, max=64)] = None,
+    engine: Annotated[str, _option(RUN, "vllm, sglang, tensorrt-llm, llama.cpp, mlx or pytorch")] = "vllm",
+    concurrency: Annotated[int, _option(RUN, "requests at once", min=1, max=4096)] = 1,
+    context: Annotated[int, _option(RUN, "tokens behind a step", min=1, max=MOST)] = 1024,
+    answer: Annotated[int, _option(RUN, "tokens of an answer, prefill counted; 0: decoding", min=0, max=MOST)] = 0,
+    price: Annotated[float | None, _option(RUN, "dollars an hour for one card", min=0.0)] = None,
+    validate: Annotated[Path | None, _option(OUTPUT, "published speedups to hold it to, as CSV", "FILE")] = None,
+    figures: Annotated[Path | None, _option(OUTPUT, "a folder for figures of what decides", "DIR")] = None,
+    json: options.Json = False,
+) -> int:
+    """Forecast speculation on other hardware, from sizes and data sheets. Loads no model.
+
+    The interval should hold nine of ten measurements; --validate says how many of a published record it holds.
+    """
+    if validate is not None:
+        _validate(validate, json)
+    if figures is not None:
+        _draw(figures)
+    if validate is not None or figures is not None:
+        return ExitCode.OK
+    if not model:
+        raise DraftscopeError(
+            "A forecast needs a MODEL, such as Llama-3.3-70B; or give --validate FILE or --figures DIR."
+        )
+    from draftscope.forecast.ask import ask
+
+    asked = ask(
+        model, drafter, card, form=form, draft=draft, quant=quant, engine=engine, tp=tp, concurrency=concurrency,
+        context=context, answer=answer, tau=tau, text=text,
+    )  # fmt: skip
+    _print(asked, price, json)
+    return ExitCode.OK
+
+
+def _validate(path: Path, json: bool) -> None:
+    from draftscope.forecast.validate import validate
+
+    found = validate(path)
+    if json:
+        print(codec.dumps(found.plain()))
+    else:
+        terminal.markdown(found.markdown())
+
+
+def _draw(folder: Path) -> None:
+    from draftscope_app.reports.forecast_figures import write_figures
+
+    for path in write_figures(folder):
+        terminal.say(f"wrote {path}.")
+
+
+def _print(asked: Scenario, price: float | None, json: bool) -> None:
+    from draftscope.forecast.forecast import dollars_per_million, forecast
+
+    found, cards = forecast(asked), asked.machine.cards
+    rates = (found.plain_tokens_s, found.tokens_s.middle)
+    dollars = None if price is None else [dollars_per_million(rate, cards, price) for rate in rates]
+    if json:
+        print(codec.dumps(asdict(found) | {"cards": cards, "dollars_per_million": dollars}))
+        return
+    print("\n".join(_lines(asked, found)))
+    if dollars is not None:
+        print(f"A million tokens cost ${dollars[0]:.2f} plain and ${dollars[1]:.2f} with {asked.drafting.kind.name}.")
+    for note in found.notes:
+        terminal.say(f"{note}; give more cards with --tp, or fewer requests.")
+
+
+def _lines(asked: Scenario, found: Forecast) -> list[str]:
+    own, plan, on, at = asked.target, asked.drafting, asked.machine, found.stops_at
+    what = f"{own.name}, {own.parameters / 1e9:.1f} billion weights ({own.source})"
+    where = f"{on.cards} x {on.card.name} with {on.engine.name}"
+    how = f"{plan.kind.name}, {count(plan.steps, 'draft step')}, {count(plan.rows, 'row')} to verify"
+    load = f"{count(asked.concurrency, 'request')} at once, {asked.context:,.0f} tokens behind each"
+    whole = f" of answers of {count(asked.answer, 'token')} with their prefill" if asked.answer else ""
+    prior = "" if asked.tau else " by the prior"
+    rest = found.round_ms - found.drafting_ms - found.verify_ms
+    rates = f"{found.tokens_s.middle:,.0f} [{found.tokens_s.low:,.0f}, {found.tokens_s.high:,.0f}]"
+    cost = found.round_ms / found.plain_ms
+    return [
+        f"{what}, on {where}; {how}; {load}.",
+        f"Speedup{whole}: {found.speedup}. tau is {found.tau}{prior}, a round costs {cost:.2f} steps.",
+        f"A step of plain decoding takes {found.plain_ms:.2f} ms and a round {found.round_ms:.2f}: drafting "
+        f"{found.drafting_ms:.2f}, verifying {found.verify_ms:.2f}, the engine {rest:.2f}.",
+        f"Tokens a second of all: {found.plain_tokens_s:,.0f} plain, {rates}.",
+        f"It stops paying at {at.middle:.0f} [{at.low:.0f}, {at.high:.0f}] requests at once."
+        if at
+        else "It pays at every load up to 4,096 requests at once.",
+    ]

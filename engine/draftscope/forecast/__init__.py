@@ -1,0 +1,10 @@
+"""A forecast of speculation on hardware that is not at hand, held to published measurements.
+
+    draftscope forecast Llama-3.3-70B --drafter eagle3 --card H100 --tp 4 --concurrency 32
+    draftscope forecast --validate published.csv
+
+`architecture` says what a model reads and multiplies, `card` and `engine_costs` what it runs on, `drafting` what a
+drafter adds; `cost` makes milliseconds of them. `acceptance` has tokens a round where nobody has measured them,
+`forecast` the answer. `record` reads a published record, `validate` holds the forecast to it, `learn` writes the
+prior. The tables are CSV files with a source in every row. Nothing here imports torch.
+"""

@@ -1,0 +1,166 @@
+"""What decides whether speculation pays, as curves of the forecast, and what the forecast says about claims.
+
+All are of EAGLE-3 chains of three drafted tokens under vLLM on H100s, unless a line says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from draftscope.forecast.acceptance import tau_of
+from draftscope.forecast.architecture import of_size
+from draftscope.forecast.ask import ask
+from draftscope.forecast.band import Band
+from draftscope.forecast.forecast import Scenario, forecast, speedup_of
+
+SMALL, DENSE, MIXTURE = "Llama-3.1-8B", "Llama-3.3-70B", "Qwen3-235B-A22B"
+LOADS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+CONTEXTS = (256, 1024, 4096, 16_384, 65_536, 131_072)
+ANSWERS = (1, 4, 16, 64, 256, 1024)
+SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+ALPHA, SAME_TAU = 0.7, 2.5
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One line of a figure: the forecast at each x."""
+
+    name: str
+    x: Sequence[float]
+    y: Sequence[Band]
+
+
+@dataclass(frozen=True)
+class Seed:
+    """One figure: a question, what is on its axis, a sentence, and how its curves are computed."""
+
+    name: str
+    title: str
+    x: str
+    note: str
+    curves: Callable[[], list[Curve]]
+
+
+def scenario(model: str, drafter: str = "eagle3", **more: Any) -> Scenario:
+    """A pair on as many H100s as its weights need; `more` as `ask` takes it."""
+    return ask(model, drafter, **{"form": "k=3"} | more)
+
+
+def _along(asked: Scenario, field: str, xs: Sequence[float]) -> list[Band]:
+    values: Sequence[Any] = xs
+    return [speedup_of(replace(asked, **{field: x})) for x in values]
+
+
+def _by_load() -> list[Curve]:
+    pairs = ((SMALL, "eagle3"), (DENSE, "eagle3"), (DENSE, "draft"))
+    return [
+        Curve(f"{model}, {kind}", LOADS, _along(scenario(model, kind), "concurrency", LOADS)) for model, kind in pairs
+    ]
+
+
+def _by_mixture() -> list[Curve]:
+    models = (DENSE, MIXTURE, "Qwen3-30B-A3B", "DeepSeek-V3")
+    return [Curve(model, LOADS, _along(scenario(model, tau=SAME_TAU), "concurrency", LOADS)) for model in models]
+
+
+def _by_context() -> list[Curve]:
+    return [
+        Curve(
+            f"{model}, {n} at once", CONTEXTS, _along(scenario(model, tau=SAME_TAU, concurrency=n), "context", CONTEXTS)
+        )
+        for model in (SMALL, DENSE)
+        for n in (1, 64)
+    ]
+
+
+def _by_answer() -> list[Curve]:
+    return [
+        Curve(
+            f"{drafter}, prompt of {context}",
+            ANSWERS,
+            _along(scenario(DENSE, drafter, context=context), "answer", ANSWERS),
+        )
+        for drafter in ("eagle3", "draft")
+        for context in (1024, 16_384)
+    ]
+
+
+def _by_size() -> list[Curve]:
+    """The same acceptance whatever the size: what a smaller draft may lose before it is the worse choice."""
+    curves = []
+    for model in (SMALL, DENSE):
+        asked = scenario(model, "draft", form="k=5", tau=tau_of(ALPHA, 5))
+        drafts = [of_size(share * asked.target.parameters) for share in SHARES]
+        ys = [speedup_of(replace(asked, drafting=replace(asked.drafting, model=draft))) for draft in drafts]
+        curves.append(Curve(model, SHARES, ys))
+    return curves
+
+
+SAME = f"The same {SAME_TAU} tokens a round for all."
+SEEDS = (
+    Seed("by-load", "Free at one request, gone under load", "requests at once", "The prior for chat.", _by_load),
+    Seed("by-mixture", "Rows wake experts", "requests at once", SAME, _by_mixture),
+    Seed("by-context", "Long contexts give some back", "tokens of context", SAME, _by_context),
+    Seed("by-answer", "Short answers do not pay", "tokens of an answer", "One request, with its prefill.", _by_answer),
+    Seed("by-size", "Small and large drafts", "draft's share of the target's weights",
+         f"Chains of five; acceptance {ALPHA} whatever the size.", _by_size),
+)  # fmt: skip
+
+
+def two_to_three() -> str:
+    """Claim 3."""
+    found = {model: speedup_of(scenario(model)) for model in (SMALL, DENSE, MIXTURE)}
+    inside = sum(2 <= band.middle <= 3 for band in found.values())
+    return f"{inside} of {len(found)} lie between 2 and 3 at one request: {_listed(found)}"
+
+
+def by_batch() -> str:
+    """Claim 18."""
+    found = {f"{n} at once": speedup_of(scenario(DENSE, concurrency=n)) for n in (1, 10, 32, 128)}
+    stop = forecast(scenario(DENSE)).stops_at
+    where = f"from {stop.middle:.0f} [{stop.low:.0f}, {stop.high:.0f}] on" if stop else "nowhere up to 4,096"
+    return f"{DENSE}: {_listed(found)}; it stops paying {where}"
+
+
+def long_context() -> str:
+    """Claim 19."""
+    at = [speedup_of(scenario(SMALL, tau=SAME_TAU, concurrency=64, context=context)) for context in (1024, 32_768)]
+    verb = "gives some back" if at[1].middle > at[0].middle else "gives nothing back"
+    return f"a long context {verb}: {SMALL} at 64 requests, {at[0]} behind 1,024 tokens and {at[1]} behind 32,768"
+
+
+def experts_gain_less() -> str:
+    """Claim 21."""
+    found = {
+        f"{n} at once": [speedup_of(scenario(model, tau=SAME_TAU, concurrency=n)).middle for model in (DENSE, MIXTURE)]
+        for n in (1, 8, 64, 512)
+    }
+    less = ", ".join(f"{at} {dense:.2f} and {sparse:.2f}" for at, (dense, sparse) in found.items())
+    return f"with {SAME_TAU} tokens a round, {DENSE} and {MIXTURE} gain: {less}"
+
+
+def cloud_bill() -> str:
+    """Claim 24."""
+    found = {n: 1 - 1 / speedup_of(scenario(DENSE, concurrency=n)).middle for n in (1, 32, 256)}
+    return (
+        f"of the bill of {DENSE} it saves "
+        + ", ".join(f"{saved:.0%} at {n}" for n, saved in found.items())
+        + " at once"
+    )
+
+
+_SENTENCES: Mapping[int, Callable[[], str]] = {
+    3: two_to_three, 18: by_batch, 19: long_context, 21: experts_gain_less, 24: cloud_bill,
+}  # fmt: skip
+
+
+def forecast_of_claim(number: int) -> str:
+    """What the forecast for H100s says about a claim of `draftscope.claims`; empty if nothing."""
+    said = _SENTENCES.get(number)
+    return f"On H100s with EAGLE-3, not run: {said()}." if said else ""
+
+
+def _listed(found: Mapping[str, Band]) -> str:
+    return ", ".join(f"{name} {band}" for name, band in found.items())

@@ -1,0 +1,44 @@
+"""Writes priors.csv on stdout from the training half of a record: `python -m draftscope.forecast.learn FILE`."""
+
+from __future__ import annotations
+
+import csv
+import math
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from statistics import fmean
+
+from draftscope.forecast.record import in_training_half, read_acceptance, read_rows
+
+WEIGHT = 3.0  # rows that the wider group counts for
+LEAST_SPREAD = 0.4  # of logits, between sources of one kind; a group of one source shows less
+Cell = tuple[str, str, str]
+
+
+def learn(seen: Sequence[tuple[str, bool, str, float]]) -> Iterator[tuple[str, ...]]:
+    """Rows of the table: logits of acceptance by kind, tree and text, each drawn to the wider group."""
+    groups: defaultdict[Cell, list[float]] = defaultdict(list)
+    for kind, tree, text, alpha in seen:
+        logit = math.log(alpha / (1 - alpha))
+        for cell in ((kind, str(int(tree)), text), (kind, str(int(tree)), ""), ("", "", "")):
+            groups[cell].append(logit)
+    middles: dict[Cell, float] = {}
+    for cell in sorted(groups):  # the widest first
+        own, wider = groups[cell], middles.get((cell[0], cell[1], ""), middles.get(("", "", "")))
+        middles[cell] = fmean(own) if wider is None else (sum(own) + WEIGHT * wider) / (len(own) + WEIGHT)
+        spread = math.sqrt(fmean((each - middles[cell]) ** 2 for each in own))
+        yield *cell, f"{middles[cell]:.3f}", f"{max(spread, LEAST_SPREAD):.3f}", str(len(own))
+
+
+def main(paths: Iterable[str]) -> None:
+    """The training halves of these files, as a table."""
+    rows = [row for path in paths for row in read_rows(Path(path)) if in_training_half(row["source"])]
+    table = csv.writer(sys.stdout, lineterminator="\n")
+    table.writerow(("kind", "tree", "text", "logit", "spread", "rows"))
+    table.writerows(learn([found for row in rows if (found := read_acceptance(row)) is not None]))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
