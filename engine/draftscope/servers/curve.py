@@ -13,6 +13,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from draftscope.base.costs import Calibration
+from draftscope.drafters.options import known_heads
 from draftscope.servers.background import in_background
 from draftscope.servers.load import LoadPlan, LoadPoint, load
 from draftscope.servers.race import Lane
@@ -133,7 +134,7 @@ def predicted_ratio(point: LoadPoint, calibration: Calibration, drafter: str) ->
 
 def drafter_here(calibration: Calibration) -> str | None:
     """The drafter whose costs stand for a server's: the draft model or the head that is loaded here, else n-grams."""
-    able = [name for name in ("draft", "eagle3", "eagle", "mtp", "ngram") if name in calibration.drafting]
+    able = [name for name in ("draft", *known_heads(), "ngram") if name in calibration.drafting]
     return able[0] if able else None
 
 
