@@ -13,8 +13,7 @@ import torch
 from draftscope.advise import servers as advised
 from draftscope.advise.candidates import Candidate
 from draftscope.base.errors import DraftscopeError
-from draftscope.claims import judges
-from draftscope.claims.evidence import Evidence
+from draftscope.claims.claim import ClaimVerdict
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.load import _head
 from draftscope.decode.start import Asked, run_start
@@ -32,6 +31,7 @@ from draftscope.train.students.shapes import ROPE
 from draftscope.train.students.students import lesson_for, new_head
 from draftscope_app.cli.commands import train_drafter
 from draftscope_app.cli.main import main
+from tests.claims.test_claims import judged, row
 from tests.drafters import made_up
 from tests.support import contracts, mutations
 
@@ -81,14 +81,8 @@ def test_it_is_in_every_list(capsys: pytest.CaptureFixture[str], tiny: DecodingE
 
 
 def test_claims_count_it_among_the_heads() -> None:
-    row = {
-        "system": "draftscope", "drafter": "glimpse", "runs": 1, "looping": 0, "batch": 1, "lossy": False,
-        "temperature": 0.0, "kind": "code", "name": "glimpse", "ratio_to_plain": {"median": 5, "low": 4.5, "high": 6},
-        "mean_acceptance_length": 4.0, "prediction": None, "gamma": 4, "shape": None, "length": None, "width": None,
-        "concurrency": 1, "synthetic": False, "rule": None,
-    }  # fmt: skip
-    assert judges.heads_far_ahead(Evidence([{"machine": {}, "rows": [row]}])) is not None
-    assert judges.heads_far_ahead(Evidence([{"machine": {}, "rows": [row | {"drafter": "ngram"}]}])) is None
+    assert judged(9, row("glimpse", (4.2, 4.5, 4.8)), row("ngram", (0.9, 1.0, 1.1))) is ClaimVerdict.HOLDS
+    assert judged(9, row("ngram", (4.2, 4.5, 4.8))) is ClaimVerdict.UNMEASURED
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
@@ -107,9 +101,7 @@ def test_it_learns_by_its_lesson(tiny: DecodingEngine) -> None:
 def test_a_taken_or_unknown_name_is_refused() -> None:
     with pytest.raises(DraftscopeError, match="'mtp' has the name of a built-in one"):
         adopt(replace(made_up.INFO, name="other", head=replace(made_up.HEAD, name="mtp")))
-    with pytest.raises(
-        DraftscopeError, match=r"'glimps'; choose from eagle3, .*, glimpse, speculators"
-    ):
+    with pytest.raises(DraftscopeError, match=r"'glimps'; choose from eagle3, .*, glimpse, speculators"):
         head_kinds.find("glimps")
     assert "glimpse" not in registry.methods("llama.cpp")
 

@@ -36,7 +36,7 @@ class HeadNetwork:
     lesson: Callable[[Any, Any], Any]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class HeadKind:
     """A kind of head: `name` is what drafters and `--head KIND:MODEL` call it.
 
