@@ -23,77 +23,42 @@ from draftscope.measure.sampled import distribution_test
 from draftscope.models.model import Model
 from draftscope.verify.sampling import Sampling
 from tests.support import mutations
+from tests.support.contracts import SMALL, examples
 
 SAMPLES = 4000
 TOGETHER = 1000  # samples decoded in one batch: tiny models spend most of a round outside their forwards
-GROWN = {"tree_nodes": 6, "tree_depth": 3, "tree_width": 2}
-LOSSLESS = {
-    "plain": {"drafter": "plain"},
-    "chain, block": {"drafter": "draft", "rule": "block", "gamma": 3},
-    "chain, token": {"drafter": "draft", "rule": "token", "gamma": 3},
+LOSSLESS = {name: {"drafter": name, **options} for name, options in examples(SMALL, typed="bcd||bd||acd").items()} | {
+    "token": {"drafter": "draft", "rule": "token", "gamma": 3},
     "chain of one": {"drafter": "draft", "gamma": 1},
-    "chain, length by cost": {"drafter": "draft", "gamma": 3, "draft_length": "cost"},
-    "chain, length by confidence": {"drafter": "draft", "gamma": 3, "draft_length": "confidence"},
-    "chain, length by confidence, token": {
-        "drafter": "draft",
-        "gamma": 3,
-        "draft_length": "confidence",
-        "rule": "token",
-    },
-    "chain, length by heuristic": {"drafter": "draft", "gamma": 3, "draft_length": "heuristic"},
-    "chain, length by SpecDec++": {"drafter": "draft", "gamma": 3, "draft_length": "specdec++", "confidence": 0.6},
-    "chain, length by AdaEDL": {"drafter": "draft", "gamma": 3, "draft_length": "adaedl", "confidence": 0.5},
-    "sampled tree": {"drafter": "sampled-tree", "shape": (3, 2)},
-    "sampled tree, deep": {"drafter": "sampled-tree", "shape": (2, 1, 2)},
-    "sampled tree, every token": {"drafter": "sampled-tree", "shape": (5, 2)},
-    "top-k tree": {"drafter": "topk-tree", "shape": (2, 2)},
-    "Sequoia": {"drafter": "sequoia", "tree_nodes": 6, "tree_depth": 3},
-    "EAGLE-3, sampled tree": {"drafter": "eagle3-sampled-tree", "shape": (3, 2)},
-    "EAGLE-3, Sequoia": {"drafter": "eagle3-sequoia", "tree_nodes": 6, "tree_depth": 3},
-    "n-gram": {"drafter": "ngram", "gamma": 3, "ngram": 2},
-    "suffix": {"drafter": "suffix", "gamma": 3},
-    "suffix, tree": {"drafter": "suffix-tree", **GROWN},
-    "lookahead": {"drafter": "lookahead", "window": 3},
+    "length by cost": {"drafter": "draft", "gamma": 3, "draft_length": "cost"},
+    "length by confidence": {"drafter": "draft", "gamma": 3, "draft_length": "confidence"},
+    "length by confidence, token": {"drafter": "draft", "gamma": 3, "draft_length": "confidence", "rule": "token"},
+    "length by heuristic": {"drafter": "draft", "gamma": 3, "draft_length": "heuristic"},
+    "length by SpecDec++": {"drafter": "draft", "gamma": 3, "draft_length": "specdec++", "confidence": 0.6},
+    "length by AdaEDL": {"drafter": "draft", "gamma": 3, "draft_length": "adaedl", "confidence": 0.5},
+    "sampled-tree, deep": {"drafter": "sampled-tree", "shape": (2, 1, 2)},
+    "sampled-tree, every token": {"drafter": "sampled-tree", "shape": (5, 2)},
+    "ngram": {"drafter": "ngram", "gamma": 3, "ngram": 2},
     "lookahead, four-grams": {"drafter": "lookahead", "window": 2, "ngram": 4},
     "oracle": {"drafter": "oracle", "gamma": 3, "oracle_curve": (0.7, 0.5)},
-    "typed, tree": {"drafter": "typed", "typed": "bcd||bd||acd"},
     "cascade": {"drafter": "cascade", "gamma": 3, "ngram": 1},
     "cascade, token": {"drafter": "cascade", "gamma": 3, "ngram": 2, "rule": "token"},
     "cascade over suffixes": {"drafter": "cascade", "gamma": 4, "inner": "suffix"},
-    "SSD": {"drafter": "ssd", "gamma": 2, "prefetch": 2},
-    "SSD, token": {"drafter": "ssd", "gamma": 3, "prefetch": 12, "rule": "token"},
-    "early exit": {"drafter": "early-exit", "gamma": 3},
-    "early exit, token": {"drafter": "early-exit", "gamma": 3, "rule": "token"},
-    "early exit, length by confidence": {"drafter": "early-exit", "gamma": 3, "draft_length": "confidence"},
-    "EAGLE-1": {"drafter": "eagle", "gamma": 3},
-    "EAGLE-3": {"drafter": "eagle3", "gamma": 3},
-    "EAGLE-3, token": {"drafter": "eagle3", "gamma": 3, "rule": "token"},
-    "EAGLE-3, length by cost": {"drafter": "eagle3", "gamma": 3, "draft_length": "cost"},
-    "MTP": {"drafter": "mtp", "gamma": 3},
-    "Medusa": {"drafter": "medusa", "gamma": 3},
-    "block": {"drafter": "block", "gamma": 3},
-    "DSpark": {"drafter": "dspark", "gamma": 3},
-    "DSpark, length by confidence, token": {
-        "drafter": "dspark",
-        "gamma": 3,
-        "draft_length": "confidence",
-        "rule": "token",
+    "ssd": {"drafter": "ssd", "gamma": 2, "prefetch": 2},
+    "ssd, token": {"drafter": "ssd", "gamma": 3, "prefetch": 12, "rule": "token"},
+    "early-exit, token": {"drafter": "early-exit", "gamma": 3, "rule": "token"},
+    "early-exit, length by confidence": {"drafter": "early-exit", "gamma": 3, "draft_length": "confidence"},
+    "eagle3, token": {"drafter": "eagle3", "gamma": 3, "rule": "token"},
+    "eagle3, length by cost": {"drafter": "eagle3", "gamma": 3, "draft_length": "cost"},
+    "dspark, length by confidence, token": {
+        "drafter": "dspark", "gamma": 3, "draft_length": "confidence", "rule": "token"
     },
-    "Medusa, length by cost": {"drafter": "medusa", "gamma": 3, "draft_length": "cost"},
+    "medusa, length by cost": {"drafter": "medusa", "gamma": 3, "draft_length": "cost"},
     "block, length by confidence": {"drafter": "block", "gamma": 3, "draft_length": "confidence"},
     "block, length by AdaEDL, token": {
-        "drafter": "block",
-        "gamma": 3,
-        "draft_length": "adaedl",
-        "confidence": 0.5,
-        "rule": "token",
+        "drafter": "block", "gamma": 3, "draft_length": "adaedl", "confidence": 0.5, "rule": "token"
     },
-    "EAGLE-1, dynamic tree": {"drafter": "eagle-tree", **GROWN},
-    "EAGLE-3, dynamic tree": {"drafter": "eagle3-tree", **GROWN},
-    "MTP, dynamic tree": {"drafter": "mtp-tree", **GROWN},
-    "Medusa, sparse tree": {"drafter": "medusa-tree", **GROWN},
-    "block, best-first tree": {"drafter": "block-tree", **GROWN},
-}
+}  # fmt: skip
 WARPED = {"temperature": 0.7, "top_k": 4, "top_p": 0.9, "min_p": 0.02}
 
 
@@ -110,14 +75,14 @@ def test_the_joint_distribution_is_the_targets(tiny: DecodingEngine, name: str) 
 
 def test_rows_whose_lengths_are_chosen_together_keep_their_distribution(tiny: DecodingEngine) -> None:
     """By cost each row's draft depends on what 31 others drew; its output must not."""
-    settings = Settings.of(**LOSSLESS["chain, length by cost"], temperature=1.0, seed=5)
+    settings = Settings.of(**LOSSLESS["length by cost"], temperature=1.0, seed=5)
     prompt = tiny.encode("abcab")
     expected = exact_joint(tiny, prompt, Sampling.of(settings), 4)
     observed = along(sampled_joint(tiny, prompt, settings, 4, SAMPLES, batch=32, whole=True), expected)
     assert chi_square(observed, expected, SAMPLES)[2] >= FALSE_ALARM
 
 
-@pytest.mark.parametrize("name", ["chain, block", "sampled tree", "lookahead", "MTP, dynamic tree"])
+@pytest.mark.parametrize("name", ["draft", "sampled-tree", "lookahead", "mtp-tree"])
 def test_a_sequence_that_ends_with_its_outcome_wrote_what_a_whole_one_writes(
     tiny: DecodingEngine, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
@@ -135,14 +100,14 @@ def test_a_sequence_that_ends_with_its_outcome_wrote_what_a_whole_one_writes(
 
 @pytest.mark.parametrize(
     "name",
-    ["chain, block", "chain, token", "sampled tree", "top-k tree", "EAGLE-3", "Medusa", "block, best-first tree"],
+    ["draft", "token", "sampled-tree", "topk-tree", "eagle3", "medusa", "block-tree"],
 )
 def test_the_joint_distribution_is_the_warped_targets(tiny: DecodingEngine, name: str) -> None:
     finding = distribution(tiny, **LOSSLESS[name], **WARPED)
     assert finding.passed, finding.detail
 
 
-@pytest.mark.parametrize("name", ["chain, block", "sampled tree"])
+@pytest.mark.parametrize("name", ["draft", "sampled-tree"])
 def test_a_draft_that_is_the_target_is_always_accepted(tiny: DecodingEngine, name: str) -> None:
     twin = DecodingEngine(tiny.target, tiny.target, tiny.tokenizer)
     run = twin.decode("abcab", max_new_tokens=60, temperature=1.0, **LOSSLESS[name])
@@ -162,7 +127,7 @@ class Barred(Model):
         return logits.index_fill(-1, torch.tensor(self.bar, dtype=torch.long), -torch.inf), features
 
 
-@pytest.mark.parametrize("name", ["chain, block", "chain, token", "sampled tree"])
+@pytest.mark.parametrize("name", ["draft", "token", "sampled-tree"])
 def test_disjoint_supports_accept_nothing_and_write_the_targets_distribution(tiny: DecodingEngine, name: str) -> None:
     target, draft = (
         Barred(each.network, each.name, capabilities=each.capabilities) for each in (tiny.target, tiny.draft)
@@ -229,7 +194,7 @@ def test_a_token_dropped_after_it_was_drawn_is_caught(tiny: DecodingEngine, monk
     assert caught(distribution(tiny, drafter="medusa", gamma=3, draft_length="confidence", rule="token"))
 
 
-@pytest.mark.parametrize("name", ["chain, block", "sampled tree"])
+@pytest.mark.parametrize("name", ["draft", "sampled-tree"])
 def test_noise_keyed_by_position_is_caught(tiny: DecodingEngine, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     mutations.reused_noise(monkeypatch)
     assert caught(distribution(tiny, 9_000, 3, **LOSSLESS[name]))

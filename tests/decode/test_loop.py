@@ -30,39 +30,10 @@ from draftscope.models.probe import probed
 from draftscope.trace.events import AnyEvent, Prefill, Round, RunEnd
 from draftscope.trace.validate import validate
 from tests.conftest import byte_tokenizer, random_heads
+from tests.support.contracts import LARGER, examples
 
 PROMPT = "The quick brown fox"
-DRAFTERS = {
-    "plain": {},
-    "draft": {"gamma": 4},
-    "sampled-tree": {"shape": (3, 2, 1)},
-    "topk-tree": {"shape": (3, 2, 1)},
-    "sequoia": {"tree_nodes": 9, "tree_depth": 4},
-    "eagle3-sequoia": {"tree_nodes": 9, "tree_depth": 4},
-    "eagle3-sampled-tree": {"shape": (3, 2, 1)},
-    "ngram": {"gamma": 4},
-    "suffix": {"gamma": 4},
-    "suffix-tree": {"tree_nodes": 9, "tree_depth": 4, "tree_width": 3},
-    "lookahead": {"window": 4},
-    "cascade": {"gamma": 4, "ngram": 2},
-    "ssd": {"gamma": 4},
-    "early-exit": {"gamma": 4, "exit_layer": 1},
-    "oracle": {"gamma": 4, "oracle_alpha": 0.6},
-    "typed": {"typed": " jumps over the lazy dog"},
-    "eagle": {"gamma": 4},
-    "eagle3": {"gamma": 4},
-    "mtp": {"gamma": 4},
-    "medusa": {"gamma": 3},
-    "block": {"gamma": 4},
-    "dspark": {"gamma": 4},
-    "eagle-tree": {"tree_nodes": 9, "tree_depth": 3, "tree_width": 3},
-    "eagle3-tree": {"tree_nodes": 9, "tree_depth": 3, "tree_width": 3},
-    "mtp-tree": {"tree_nodes": 9, "tree_depth": 3, "tree_width": 3},
-    "medusa-tree": {"tree_nodes": 9, "tree_depth": 3, "tree_width": 3},
-    "block-tree": {"tree_nodes": 9, "tree_depth": 3, "tree_width": 3},
-}
-
-
+DRAFTERS = examples(LARGER, typed=" jumps over the lazy dog")
 STAY = ("lookahead", "cascade", "ssd", "oracle", "typed")  # of a batch whatever has ended
 LENGTHS = ("fixed", "cost", "confidence", "heuristic", "specdec++", "adaedl")
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -18,21 +19,14 @@ import typer
 
 from draftscope import load
 from draftscope.base.assets import assets
+from draftscope.base.steps import said
 from draftscope.decode.engine import DecodingEngine
-from draftscope.decode.prompt import read_prompt
-from draftscope.models.loading.chat import Chat
 from draftscope.servers import lanes as entries
 from draftscope.servers.adapter import Request
-from draftscope.servers.audit import told
 from draftscope.servers.audit.asked import Plan
-from draftscope.servers.audit.audit import Report, Watch, audit
-from draftscope.servers.audit.greedy import GREEDY_TOKENS
-from draftscope.servers.audit.prompts import AUDIT_PROMPTS
 from draftscope.servers.audit.told import AuditTold
-from draftscope.servers.latency import loopback_jitter
+from draftscope.servers.field import Field
 from draftscope.servers.race import Lane, Race
-from draftscope.servers.traced import Traced, traced
-from draftscope.servers.wire import Limits
 from draftscope.trace import files
 from draftscope.trace.events import AnyEvent
 from draftscope_app.page.bundle import presets
@@ -47,24 +41,16 @@ PLAN = Plan()
 
 def record(engine: DecodingEngine, lanes: Sequence[Lane], plan: Plan = PLAN) -> tuple[list[AnyEvent], list[AuditTold]]:
     """The race at temperature 1, and the last event of each server's audit."""
-    prompt = entries.prompts(presets()[KIND][:1], lanes, engine, True, TOKENS)[0]
-    asked = Race([prompt], Request(prompt.ids, TOKENS, temperature=1.0), REPEATS, loopback_jitter())
-    events = list(traced(Traced(NAME, lanes, {}, asked, engine, engine.draft)))
-    return events, [_audited(engine, lane, plan) for lane in lanes]
+    field = Field(lanes, {}, engine, engine.draft)
+    prompts = field.prompts(presets()[KIND][:1], True, TOKENS)
+    race = Race(prompts, Request(prompts[0].ids, TOKENS, temperature=1.0), REPEATS, field.jitter)
+    events: list[AnyEvent] = list(said(field.race(race, NAME)))
+    return events, [_audited(replace(field, lanes=[lane]), plan) for lane in lanes]
 
 
-def _audited(engine: DecodingEngine, lane: Lane, plan: Plan) -> AuditTold:
-    about = lane.server.identity
-    ids = [
-        tuple(read_prompt(engine, text, max(plan.tokens, GREEDY_TOKENS), Chat(raw=True))[1]) for text in AUDIT_PROMPTS
-    ]
-
-    def run(watch: Watch) -> Report:
-        return audit(lane.server, about.kind, engine, AUDIT_PROMPTS, ids, plan, None, watch, about.sentence)
-
-    start = told.first(lane.name, " ".join(filter(None, (about.kind, about.version))), engine.target.name, plan)
-    *_, last = told.told(start, run, lambda: False)
-    return last
+def _audited(field: Field, plan: Plan) -> AuditTold:
+    *_, ended = said(field.audit(plan))
+    return ended
 
 
 def main(
@@ -76,8 +62,8 @@ def main(
     """Record the race and the audits of the lesson about servers."""
     with ExitStack() as opened:
         engine = opened.enter_context(load(target, draft))
-        lanes, _ = entries.connect(entries.chosen(server), {}, Limits(), opened.enter_context)
-        events, audits = record(engine, lanes)
+        field = opened.enter_context(Field.open(entries.chosen(server), engine))
+        events, audits = record(engine, field.lanes)
     files.write(out / f"{NAME}{lessons.SUFFIX}", events)
     lines = "".join(f"{each.model_dump_json()}\n" for each in audits)
     (out / f"{NAME}{lessons.AUDITS}").write_text(lines, encoding="utf-8")

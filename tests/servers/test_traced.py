@@ -54,7 +54,7 @@ def of(events: list[AnyEvent], kind: type, lane: str) -> list:
 
 def raced(*lanes: Lane, missing: dict[str, str] | None = None, **changes: object) -> list[AnyEvent]:
     plan = replace(Race([PROMPT], REQUEST, repeats=2), **changes)
-    events = list(traced(Traced("r1", lanes, missing or {}, plan)))
+    events = list(said(traced(Traced("r1", lanes, missing or {}, plan))))
     validate(events)
     return events
 
@@ -134,7 +134,7 @@ def test_a_cancelled_race_ends_all_lanes(starts: Starts) -> None:
     lanes = [starts("one", pause=0.05), starts("two", pause=0.05)]
     told: list[AnyEvent] = []
     plan = Race([PROMPT], REQUEST, 3, cancelled=lambda: any(isinstance(event, Burst) for event in told))
-    for event in traced(Traced("r1", lanes, {}, plan)):
+    for event in said(traced(Traced("r1", lanes, {}, plan))):
         told.append(event)
     validate(told)
     assert [of(told, RunEnd, name)[0].reason for name in ("one", "two")] == ["cancelled", "cancelled"]
@@ -144,7 +144,7 @@ def test_p_and_q_of_every_token_with_the_models_here(starts: Starts, tiny: Decod
     """The stub samples from the target; its rounds are reconstructed with the draft."""
     lane = starts("fast", burst=4, write=writer(tiny))
     plan = Race([PROMPT], replace(REQUEST, temperature=1.0), 2)
-    events = list(traced(Traced("r1", [lane], {}, plan, tiny, tiny.draft)))
+    events = list(said(traced(Traced("r1", [lane], {}, plan, tiny, tiny.draft))))
     validate(events)
     (p,), (q,) = of(events, Forced, "fast"), of(events, Drafted, "fast")
     assert len(p.p) == len(q.q) == 12 and p.target == "tiny-target" and q.draft == "tiny-draft"

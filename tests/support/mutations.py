@@ -19,6 +19,7 @@ from draftscope.models.cache.slots import SlotCache
 from draftscope.verify import verify
 from draftscope.verify.tree import DraftTree
 from draftscope.verify.uniforms import Purpose, Streams, Uniforms, uniforms
+from tests.support.contracts import chains, contracted, trees
 
 
 def of_trees(patch: pytest.MonkeyPatch, change: Callable[[DraftTree, Any], DraftTree]) -> None:
@@ -158,11 +159,10 @@ def wrong_greedy(patch: pytest.MonkeyPatch, rank: int = 1, every: int = 5) -> No
 
 
 # By what a drafter does. Deterministic children, and the oracle's, are drawn by nobody.
-CHAINS = ("draft", "eagle3", "eagle", "medusa", "mtp", "block", "dspark", "early-exit", "ssd")
 DRAWN_TREES = ("sampled-tree", "sequoia", "eagle3-sequoia", "eagle3-sampled-tree")
-DRAWN = (*CHAINS, "cascade", *DRAWN_TREES)
-TREES = (*DRAWN_TREES, "topk-tree", "eagle3-tree", "eagle-tree", "medusa-tree", "mtp-tree", "block-tree", "suffix-tree")
-ALL = (*DRAWN, *TREES[len(DRAWN_TREES) :], "ngram", "suffix", "lookahead", "bandit", "typed", "oracle")
+DRAWN = (*chains(), *DRAWN_TREES)
+DIRECT = tuple(name for name in chains() if name != "cascade")  # whose q is what a model or a head says
+ALL = (*(name for name in contracted() if name != "plain"), "bandit")
 
 
 @dataclass(frozen=True)
@@ -176,16 +176,16 @@ class Mutation:
 
 
 MUTATIONS = (
-    Mutation("argmax drafts verified by softmax", argmax_drafts, CHAINS),
+    Mutation("argmax drafts verified by softmax", argmax_drafts, DIRECT),
     Mutation("q before the warpers", unwarped_q, DRAWN),
     Mutation("q in bfloat16", bf16_q, DRAWN),
     Mutation("last token from p", last_from_p, DRAWN),
     Mutation("q keeps the rejected token", q_keeps_rejected, DRAWN_TREES),
     Mutation("tree reranked after drawing", reranked, DRAWN_TREES),
-    Mutation("improbable token dropped after it was drawn", improbable_dropped, (*CHAINS, "cascade")),
+    Mutation("improbable token dropped after it was drawn", improbable_dropped, chains()),
     Mutation("length by confidence drops the token", token_dropped, ("medusa", "block"), "confidence"),
     Mutation("noise keyed by position", reused_noise, ALL),
     Mutation("one uniform for draft and verification", shared_uniform, DRAWN),
-    Mutation("cache keeps a rejected row", wrong_branch_kept, TREES),
+    Mutation("cache keeps a rejected row", wrong_branch_kept, trees()),
     Mutation("second best token now and then", wrong_greedy, ALL),
 )

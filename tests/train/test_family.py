@@ -23,6 +23,9 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.models.cache.masks import Reach, attention_mask
 from draftscope.models.cache.slots import SlotCache
 from draftscope.models.heads import Block, Eagle3, Head, RecurrentHead, SharedWeights, load_head, save_head
+from draftscope.models.heads.lessons.lesson import Distillation, DraftModelLesson, NextTokens
+from draftscope.models.heads.lessons.parallel import blocks
+from draftscope.models.heads.lessons.unrolled import unroll
 from draftscope.models.loading import embedded as family
 from draftscope.models.loading.checkpoints import CheckpointOptions, find
 from draftscope.models.loading.checkpoints import load_model as load_checkpoint
@@ -38,15 +41,13 @@ from draftscope.train.fit import numerics
 from draftscope.train.fit import sources as text_sources
 from draftscope.train.fit.evaluate import agreement
 from draftscope.train.fit.fit import Budget
-from draftscope.train.fit.lesson import Distillation, DraftModelLesson, NextTokens
 from draftscope.train.fit.optimizers import Rates, Recipe
 from draftscope.train.fit.sources import CorpusText
 from draftscope.train.publish import figures
-from draftscope.train.publish.card import ANY_TARGET, about
+from draftscope.train.publish.card import about
 from draftscope.train.publish.publish import pack
 from draftscope.train.publish.record import read_record
 from draftscope.train.students import recipes, students
-from draftscope.train.students.parallel import blocks
 from draftscope.train.students.shapes import ExpertsShape, Mamba2Shape, ModelShape, build, parameters
 from draftscope.train.students.students import (
     SHAPES,
@@ -56,7 +57,6 @@ from draftscope.train.students.students import (
     lesson_for,
     load_model,
 )
-from draftscope.train.students.unrolled import unroll
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.main import main
 from tests.train.test_train import STEP, interrupting, on_corpus, ticking, write_corpus
@@ -304,8 +304,7 @@ def test_saved_heads_compute_the_same(member: Member, target: Any, texts: Texts,
 def test_every_member_has_a_card_a_recipe_and_a_shape() -> None:
     names = {member.name for member in FAMILY}
     said = about()
-    assert names == set(said) - {ANY_TARGET} == set(recipes.MEMBERS)
-    assert set(said[ANY_TARGET]) == set(recipes.KINDS)
+    assert names == set(said) == set(recipes.MEMBERS)
     assert {member.name for member in FAMILY if not member.is_head} == set(SHAPES)
     assert len({member.folder for member in FAMILY}) == len(FAMILY)
     assert all(member.title.startswith("Llama-") and member.of in ("", "target", "experts") for member in FAMILY)

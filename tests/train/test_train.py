@@ -24,6 +24,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaForCausalLM
 from typer.main import get_command
 
 from draftscope.base.errors import DraftscopeError
+from draftscope.models.heads.lessons.lesson import DraftModelLesson, Lesson, NextTokens
 from draftscope.models.loading import embedded
 from draftscope.train import family
 from draftscope.train.data import corpus, tokenizer
@@ -34,7 +35,6 @@ from draftscope.train.fit import fit as fitting
 from draftscope.train.fit import sources as text_sources
 from draftscope.train.fit.evaluate import agreements, scores
 from draftscope.train.fit.fit import Budget, Fitted, TrainingProgress, TrainingRun, fit
-from draftscope.train.fit.lesson import DraftModelLesson, Lesson, NextTokens
 from draftscope.train.fit.optimizers import Optimizers, Rates, Recipe, schedule
 from draftscope.train.fit.sources import CorpusText, fingerprint
 from draftscope.train.publish.card import card

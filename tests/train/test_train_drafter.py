@@ -23,7 +23,9 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.base.prompts import Prompt
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.load import load
+from draftscope.drafters.options import trained_kinds
 from draftscope.models.heads import Eagle3, Head, SharedWeights, load_head
+from draftscope.models.heads.lessons.parallel import blocks
 from draftscope.train import drafter
 from draftscope.train.data import answers as on_disk
 from draftscope.train.data import prompts, tokenizer, writing
@@ -43,8 +45,7 @@ from draftscope.train.students.any_target import (
     small_llama,
     token_shares,
 )
-from draftscope.train.students.parallel import blocks
-from draftscope.train.students.recipes import CPU, KINDS, AnswerPreset
+from draftscope.train.students.recipes import CPU, AnswerPreset
 from draftscope.train.students.shapes import ModelShape, build
 from draftscope.train.students.students import lesson_for
 from draftscope_app.cli.commands import train_drafter as train_drafter_command
@@ -426,7 +427,7 @@ def prompt_file(place: Path) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", trained_kinds())
 def test_the_whole_command(home: Path, tmp_path: Path, small: None, kind: str, engine: DecodingEngine) -> None:
     out = tmp_path / "out"
     asked = DrafterTraining(str(home), kind, out, tmp_path / "work", prompts=prompt_file(tmp_path))

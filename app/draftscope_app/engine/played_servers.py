@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from draftscope.base.errors import DraftscopeError
-from draftscope.base.steps import Steps, stoppable
+from draftscope.base.steps import Cancelled, Steps, said
 from draftscope.drafters.settings import Settings
 from draftscope.trace.events import AnyEvent, Record
 from draftscope_app.engine.messages import HERE, Job
 
 if TYPE_CHECKING:
-    from draftscope.base.costs import Calibration
     from draftscope.decode.engine import DecodingEngine
-    from draftscope.models.model import Model
-    from draftscope.servers.adapter import Request
-    from draftscope.servers.audit.asked import Plan
-    from draftscope.servers.race import Lane, Prompt
 
 SILENT_S = 60.0  # until a server is given up
 SECONDS = 300.0  # of an audit's sampling, at most
@@ -27,163 +20,45 @@ POINT_S = 5.0  # of each point of a load
 
 def of_servers(
     engine: DecodingEngine, job: Job, lanes: Mapping[str, Settings], cancelled: Callable[[], bool]
-) -> Iterator[AnyEvent | Record | None]:
+) -> Iterator[AnyEvent | Record]:
     """Every event of a job with servers. Raises `DraftscopeError` where none of them can be asked."""
-    from draftscope.servers.lanes import connect, engine_lanes
-    from draftscope.servers.wire import Limits
-
-    with ExitStack() as opened:
-        urls = {name: url for name, url in zip(lanes, job.servers, strict=True) if url != HERE}
-        found, missing = connect(urls, {}, Limits(silent=SILENT_S), opened.enter_context)
-        here = {name: settings for name, settings in lanes.items() if name not in urls}
-        found += engine_lanes(engine, here, opened.enter_context)
-        settings = next(iter(lanes.values()))
-        if job.loads:
-            yield from _loaded(engine, job, found, missing, settings, cancelled)
-        elif job.audits:
-            for why in missing.values():
-                raise DraftscopeError(why)
-            yield from _audited(engine, found, settings, job.audits, cancelled)
-        else:
-            yield from _raced(engine, job, found, missing, settings, cancelled)
+    yield from said(_stopped(_steps(engine, job, lanes), cancelled))
 
 
-def _raced(
-    engine: DecodingEngine,
-    job: Job,
-    lanes: list[Lane],
-    missing: Mapping[str, str],
-    settings: Settings,
-    cancelled: Callable[[], bool],
-) -> Iterator[AnyEvent]:
-    from draftscope.servers.latency import loopback_jitter
-    from draftscope.servers.race import Race, Standing, same_tokenizers
-    from draftscope.servers.traced import Traced, traced
-
-    own = engine if _same_tokenizer(engine, lanes) else None
-    standing = Standing(dropped=same_tokenizers(lanes, _encode(own) if own else None))
-    prompt = _prompt(job.prompt, lanes, own, settings)
-    plan = Race([prompt], _request(settings), job.repeats, loopback_jitter(), cancelled)
-    yield from traced(Traced(job.run, lanes, missing, plan, own, _draft(own), standing))
-
-
-def _request(settings: Settings) -> Request:
-    """What is asked of every lane; the prompt's own tokens take the place of its ids."""
-    from draftscope.servers.adapter import Request
-
-    return Request(
-        ids=(0,), max_tokens=settings.max_new_tokens, seed=settings.seed, temperature=settings.temperature,
-        top_k=settings.top_k, top_p=settings.top_p, min_p=settings.min_p, stop=settings.stop,
-    )  # fmt: skip
-
-
-def _audited(
-    engine: DecodingEngine, lanes: list[Lane], settings: Settings, samples: int, cancelled: Callable[[], bool]
-) -> Iterator[Record]:
-    """The first lane's server, against the second's, or against the target that is loaded here."""
-    from draftscope.servers.audit import audit as audits
-    from draftscope.servers.audit import told
+def _steps(engine: DecodingEngine, job: Job, lanes: Mapping[str, Settings]) -> Steps[AnyEvent | Record | None, None]:
     from draftscope.servers.audit.asked import Plan
-    from draftscope.servers.audit.prompts import AUDIT_PROMPTS
-    from draftscope.servers.audit.writer import refuse_without_ids
+    from draftscope.servers.field import Field, request_of
+    from draftscope.servers.load import LoadPlan
+    from draftscope.servers.race import Race
+    from draftscope.servers.wire import Limits
     from draftscope.verify.sampling import Sampling
 
-    server, plain = lanes[0].server, lanes[1].server if len(lanes) > 1 else None
-    for each in (server, plain):
-        refuse_without_ids(each)
-    plan = Plan(Sampling.of(settings), samples=samples, seconds=SECONDS, seed=settings.seed)
-    ids = _audit_prompts(engine, lanes, plan, plain is not None)
-    name = server.identity.sentence
-
-    def run(watch: audits.Watch) -> audits.Report:
-        if plain is None:
-            return audits.audit(server, server.identity.kind, engine, AUDIT_PROMPTS, ids, plan, None, watch, name)
-        return audits.audit_without_weights(
-            server, plain, AUDIT_PROMPTS, ids, plan, watch, name, plain.identity.url, server.detokenize
-        )
-
-    about = " ".join(filter(None, (server.identity.kind, server.identity.version)))
-    against = f"{lanes[1].name}, a server" if plain is not None else f"{engine.target.name}, loaded here"
-    yield from told.told(told.first(lanes[0].name, about, against, plan), run, cancelled)
+    urls = {name: url for name, url in zip(lanes, job.servers, strict=True) if url != HERE}
+    here = {name: settings for name, settings in lanes.items() if name not in urls}
+    settings = next(iter(lanes.values()))
+    by_weights = engine if not job.audits or len(lanes) == 1 else None
+    with Field.open(urls, by_weights, here, limits=Limits(silent=SILENT_S), draft=engine.draft) as opened:
+        field = opened.with_engine_of_servers()
+        if job.audits:
+            yield from field.audit(Plan(Sampling.of(settings), samples=job.audits, seconds=SECONDS, seed=settings.seed))
+            return
+        prompts, request = [field.prompt(job.prompt, settings)], request_of(settings)
+        if job.loads:
+            yield from field.load(LoadPlan(prompts, request, job.loads, POINT_S, jitter=field.jitter))
+        else:
+            yield from field.race(Race(prompts, request, job.repeats, field.jitter), job.run)
 
 
-def _loaded(
-    engine: DecodingEngine,
-    job: Job,
-    lanes: list[Lane],
-    missing: Mapping[str, str],
-    settings: Settings,
-    cancelled: Callable[[], bool],
-) -> Iterator[Record | None]:
-    """The servers at each concurrency; predicted from the calibration here where the target may be the same."""
-    from draftscope.servers.curve import curves, first, watched
-    from draftscope.servers.latency import loopback_jitter
-    from draftscope.servers.load import LoadPlan
-
-    own = engine if _same_tokenizer(engine, lanes) else None
-    prompt = _prompt(job.prompt, lanes, own, settings)
-    plan = LoadPlan([prompt], _request(settings), job.loads, POINT_S, jitter=loopback_jitter())
-    start = first(lanes, missing, plan)
-    yield start
-    costs = yield from stoppable(_costs(own), cancelled)
-    yield from curves(start, watched(lanes, plan, cancelled), costs)
-
-
-def _costs(engine: DecodingEngine | None) -> Steps[None, tuple[Calibration, str] | None]:
-    """The calibration of the models here, measured now if it was not before, before a server is busy."""
-    from draftscope.servers.curve import drafter_here
-
-    if engine is None:
-        return None
-    calibration = yield from engine.calibrated()
-    drafter = drafter_here(calibration)
-    return None if drafter is None else (calibration, drafter)
-
-
-def _audit_prompts(engine: DecodingEngine, lanes: list[Lane], plan: Plan, by_server: bool) -> list[tuple[int, ...]]:
-    from draftscope.decode.prompt import read_prompt
-    from draftscope.models.loading.chat import Chat
-    from draftscope.servers.audit.greedy import GREEDY_TOKENS
-    from draftscope.servers.audit.prompts import AUDIT_PROMPTS
-
-    if by_server:
-        return [lanes[0].server.tokenize(text) for text in AUDIT_PROMPTS]
-    if not _same_tokenizer(engine, lanes):
-        raise DraftscopeError(
-            f"'{lanes[0].name}' has another tokenizer than the target that is loaded here; load its model under Other "
-            "models, or audit it against a plain server of the same model."
-        )
-    most = max(plan.tokens, GREEDY_TOKENS)
-    return [tuple(read_prompt(engine, text, most, Chat(raw=True))[1]) for text in AUDIT_PROMPTS]
-
-
-def _same_tokenizer(engine: DecodingEngine, lanes: list[Lane]) -> bool:
-    """Whether the target here has the tokenizer of a server; its weights may then be the same.
-
-    Where no server tokenizes, each request is checked: one that is read as another number of tokens fails.
-    """
-    from draftscope.servers.race import same_tokenizers
-
-    others = [lane for lane in lanes if lane.server.identity.kind != "draftscope"]
-    asked = [lane for lane in others if lane.server.identity.offers.tokenize]
-    return not asked or len(same_tokenizers(asked, _encode(engine))) < len(asked)
-
-
-def _encode(engine: DecodingEngine) -> Callable[[str], tuple[int, ...]]:
-    return lambda text: tuple(engine.tokenizer.encode(text, add_special_tokens=False))
-
-
-def _prompt(text: str, lanes: list[Lane], engine: DecodingEngine | None, settings: Settings) -> Prompt:
-    """The prompt's tokens: in the chat template, where there is one and it is wanted."""
-    from draftscope.servers.lanes import prompts
-
-    if engine is None and not settings.raw:
-        try:
-            return prompts([text], lanes, None, False, settings.max_new_tokens)[0]
-        except DraftscopeError:  # a model without a chat template
-            return prompts([text], lanes, None, True, settings.max_new_tokens)[0]
-    return prompts([text], lanes, engine, settings.raw, settings.max_new_tokens)[0]
-
-
-def _draft(engine: DecodingEngine | None) -> Model | None:
-    return engine.draft if engine is not None else None
+def _stopped(
+    steps: Steps[AnyEvent | Record | None, None], cancelled: Callable[[], bool]
+) -> Iterator[AnyEvent | Record | None]:
+    """The same; once it is `cancelled`, only what they still say."""
+    for step in steps:
+        yield step
+        if cancelled():
+            try:
+                yield steps.throw(Cancelled())
+            except (Cancelled, StopIteration):
+                return
+            yield from steps
+            return

@@ -13,9 +13,7 @@ from statistics import fmean, median
 from draftscope.base.alpha import alpha_of
 from draftscope.claims.claim import ClaimVerdict, Judged
 from draftscope.claims.evidence import Evidence, RowJson
-from draftscope.drafters.options import nodes_in
-
-HEADS = ("eagle", "eagle3", "medusa", "mtp", "block", "dspark")
+from draftscope.drafters.options import known_heads, nodes_in, without_tree
 
 
 def exact(evidence: Evidence) -> Judged | None:
@@ -131,7 +129,7 @@ def trees_over_chains(evidence: Evidence) -> Judged | None:
 
 def heads_far_ahead(evidence: Evidence) -> Judged | None:
     """9: the best head at batch 1 reaches 4x."""
-    rows = [row for row in _exact_single_rows(evidence) if row["drafter"].removesuffix("-tree") in HEADS]
+    rows = [row for row in _exact_single_rows(evidence) if without_tree(row["drafter"]) in known_heads()]
     return _at_least(
         rows, 4.0, "the published pair, its benchmark and its GPU: 6.47x is Vicuna-13B on HumanEval at T = 0"
     )

@@ -18,6 +18,7 @@ from draftscope.base.settings import unknown
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.pair import NamedHead
 from draftscope.drafters import TextDraftModel
+from draftscope.drafters.options import known_heads
 from draftscope.models.forward.ballast import BallastShape, pair_of
 from draftscope.models.heads import Head, RecurrentHead, SharedWeights, kind_of, load_head
 from draftscope.models.loading import embedded, known
@@ -152,6 +153,7 @@ def _head(spec: str, target: Model) -> tuple[str, NamedHead]:
     kind, _, source = spec.partition(":")
     if not source:
         raise DraftscopeError(f"head = '{spec}': write KIND:MODEL, for example eagle3:folder-or-hub-id.")
+    known_heads()  # also those of drafters from other packages
     network = load_head(kind, source, SharedWeights.of(target.network))
     if isinstance(network, RecurrentHead):
         network.compile_step()

@@ -14,6 +14,7 @@ from typing_extensions import TypeVar
 from draftscope.base.settings import LOSSY
 from draftscope.drafters.options import DrafterOptions, GammaOptions, RuleOptions
 from draftscope.drafters.settings import Settings
+from draftscope.models.head_kinds import HeadKind
 from draftscope.models.heads import Head
 from draftscope.models.model import Model
 from draftscope.trace.events import Annotation
@@ -152,7 +153,7 @@ class DrafterInfo(Generic[OptionsT]):
     nodes: Callable[[Settings], int] | None = None  # the most nodes of a round, where the options alone cannot say it
     needs_draft: bool = False
     needs_text_draft: bool = False  # needs a draft model, of any tokenizer
-    needs_head: str = ""  # the kind of head that reads the target's features, see `draftscope.models.heads`
+    head: HeadKind | None = None  # the head that it needs, which reads the target's features
     grows_trees: bool = False  # some models take chains only
     loops: bool = False  # drafts with its head in one loop of fixed shape, which CUDA graphs replay as one
     exact: bool = True
@@ -160,6 +161,11 @@ class DrafterInfo(Generic[OptionsT]):
     by_clock: bool = False
     source: str = ""  # the package or file that it is from; empty for a built-in one
     unfit: Callable[[Model], str] = lambda target: ""  # why it cannot draft for a target; empty where it can
+
+    @property
+    def needs_head(self) -> str:
+        """The name of the kind of head that it needs; empty for none."""
+        return "" if self.head is None else self.head.name
 
     @property
     def uses(self) -> tuple[str, ...]:

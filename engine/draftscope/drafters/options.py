@@ -23,6 +23,8 @@ from draftscope.base.errors import DraftscopeError, PluginWarning
 from draftscope.base.settings import GeneralSettings, sentence, unknown
 from draftscope.drafters import plugins
 from draftscope.drafters.plugins import Plugin
+from draftscope.models import head_kinds
+from draftscope.models.head_kinds import HeadKind
 
 TreeShape = tuple[int, ...]  # children of every node, level by level
 MAX_NODES = 256  # drafted nodes in one round; more than any published tree, and still one forward
@@ -280,6 +282,17 @@ def known_options() -> Mapping[str, Option]:
     return survey().options
 
 
+def known_heads() -> Mapping[str, HeadKind]:
+    """Every kind of head by name; those of drafters from other packages last."""
+    survey()
+    return head_kinds.kinds()
+
+
+def trained_kinds() -> tuple[str, ...]:
+    """What `train-drafter --kind` takes: the heads that are trained for any target, and the small model."""
+    return (*(kind.name for kind in known_heads().values() if kind.method), head_kinds.SMALL_MODEL)
+
+
 def survey(given: tuple[Plugin, ...] | None = None) -> Survey:
     """Every option and every usable drafter from elsewhere, by default with all that this process was given. Warns once
     of each that is left out."""
@@ -299,6 +312,7 @@ def _survey(entries: tuple[EntryPoint, ...], given: tuple[Plugin, ...]) -> Surve
         try:
             plugin = each if isinstance(each, Plugin) else plugins.loaded(each)
             known |= plugin_options(plugin, known)
+            plugin.give_head()
             used.append(plugin)
         except DraftscopeError as error:
             problems[each.name] = str(error)

@@ -12,6 +12,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from draftscope.base.errors import DraftscopeError
+from draftscope.models import head_kinds
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,11 @@ class Plugin:
     def options(self) -> Any:
         """The class of its options."""
         return self.made.options
+
+    def give_head(self) -> None:
+        """Adds the kind of head that it needs, if that is a new one. Raises `DraftscopeError` for a taken name."""
+        if (kind := getattr(self.made, "head", None)) is not None:
+            head_kinds.give(kind)
 
 
 _given: dict[str, Plugin] = {}

@@ -63,6 +63,7 @@ def adopt(drafter: AnyDrafter) -> str:
     _refuse_taken(plugin)
     others = tuple(other for other in given() if other.name != plugin.name)
     plugin_options(plugin, survey(others).options)
+    plugin.give_head()
     give(plugin)
     return plugin.name
 

@@ -23,6 +23,7 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.base.prompts import Prompt
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.load import load
+from draftscope.drafters.options import trained_kinds
 from draftscope.models.heads import Head
 from draftscope.models.loading.embedded import RECORD
 from draftscope.train.data import answers as on_disk
@@ -40,7 +41,7 @@ from draftscope.train.publish.figures import Trial, trials
 from draftscope.train.publish.publish import Publication, print_figures, publish
 from draftscope.train.publish.record import AnswersRead, TrainingRecord
 from draftscope.train.students.any_target import first_student
-from draftscope.train.students.recipes import KINDS, PRESETS, Preset
+from draftscope.train.students.recipes import PRESETS, Preset
 from draftscope.train.students.students import lesson_for
 
 MAX_MEASURED = 48  # held-out answers of one kind in the published figures
@@ -77,8 +78,8 @@ class DrafterTraining:
 
     def refuse(self) -> None:
         """Raises `DraftscopeError` for what can be known before a model is loaded."""
-        if self.kind not in KINDS:
-            raise DraftscopeError(f"--kind {self.kind}: choose from {', '.join(KINDS)}.")
+        if self.kind not in (kinds := trained_kinds()):
+            raise DraftscopeError(f"--kind {self.kind}: choose from {', '.join(kinds)}.")
         for name in ("tokens", "minutes", "sitting"):
             value = getattr(self, name)
             if value is not None and value <= 0:

@@ -20,6 +20,7 @@ from typing import Any, Literal
 import torch
 
 from draftscope.base.errors import DraftscopeError
+from draftscope.models.heads.lessons.lesson import Distillation, Lesson, NextTokens
 from draftscope.models.loading import embedded
 from draftscope.models.loading.embedded import FAMILY, Member
 from draftscope.train.data import corpus, tokenizer
@@ -29,7 +30,6 @@ from draftscope.train.data.credits import sources
 from draftscope.train.fit import fit as fitting
 from draftscope.train.fit.evaluate import agreements, scores
 from draftscope.train.fit.fit import Budget, Fitted, fit
-from draftscope.train.fit.lesson import Distillation, Lesson, NextTokens
 from draftscope.train.fit.sources import CorpusText, fingerprint
 from draftscope.train.publish.card import card
 from draftscope.train.publish.figures import repeats, specimens

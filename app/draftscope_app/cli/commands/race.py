@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json as jsonlib
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
+from pydantic import Field as Option
 
 from draftscope.base.errors import DraftscopeError
+from draftscope.base.steps import said
 from draftscope_app.cli import options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import Given, options_of, takes, whole
@@ -22,15 +23,12 @@ from draftscope_app.reports import races
 from draftscope_app.reports.lanes import printable
 
 if TYPE_CHECKING:
-    from draftscope.base.costs import Calibration
-    from draftscope.decode.engine import DecodingEngine
-    from draftscope.drafters.settings import Settings
-    from draftscope.models.model import Model
-    from draftscope.servers.adapter import Request
+    from draftscope.servers.field import Field
     from draftscope.servers.forced import Forced
-    from draftscope.servers.load import LoadPlan, LoadPoint
-    from draftscope.servers.race import Lane, Prompt, Race, Standing
+    from draftscope.servers.load import LoadPlan
+    from draftscope.servers.race import Race, Standing
     from draftscope.servers.summary import LaneSummary
+    from draftscope.trace.events import AnyEvent
 
 SHOWN = 24  # tokens whose probability is printed; --save has all
 LANES, LOAD = "Lanes", "Load"
@@ -42,25 +40,25 @@ class Options(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    server: tuple[str, ...] = Field(
+    server: tuple[str, ...] = Option(
         (), description="a server, such as plain=http://127.0.0.1:8100; default: DRAFTSCOPE_SERVERS"
     )
-    engine: tuple[str, ...] = Field((), description="a drafter here as another lane")
-    served_model: tuple[str, ...] = Field(
+    engine: tuple[str, ...] = Option((), description="a drafter here as another lane")
+    served_model: tuple[str, ...] = Option(
         (), description="the model to ask a server for, where it does not say or has several"
     )
-    timeout: float = Field(120.0, description="seconds of silence until a server is given up")
-    cached: bool = Field(False, description="let servers use their prefix caches")
-    prompts: Path | None = Field(None, description="prompts, one object a line")
-    raw: bool = Field(False, description="no chat template")
-    repeats: int = Field(3, description="counted repeats after the warm-up")
-    concurrency: str = Field("", description="measure under load: requests at once, 1 to 64")
-    arrivals: str = Field("closed", description="closed, or poisson:RATE with requests a second")
-    seconds: float = Field(10.0, description="time for each point")
-    good_ttft: float | None = Field(None, description="goodput: answers that begin within so many milliseconds")
-    good_tpot: float | None = Field(None, description="goodput: answers with at most so many milliseconds per token")
-    save: Path | None = Field(None, description="everything, token by token")
-    trace: Path | None = Field(
+    timeout: float = Option(120.0, description="seconds of silence until a server is given up")
+    cached: bool = Option(False, description="let servers use their prefix caches")
+    prompts: Path | None = Option(None, description="prompts, one object a line")
+    raw: bool = Option(False, description="no chat template")
+    repeats: int = Option(3, description="counted repeats after the warm-up")
+    concurrency: str = Option("", description="measure under load: requests at once, 1 to 64")
+    arrivals: str = Option("closed", description="closed, or poisson:RATE with requests a second")
+    seconds: float = Option(10.0, description="time for each point")
+    good_ttft: float | None = Option(None, description="goodput: answers that begin within so many milliseconds")
+    good_tpot: float | None = Option(None, description="goodput: answers with at most so many milliseconds per token")
+    save: Path | None = Option(None, description="everything, token by token")
+    trace: Path | None = Option(
         None, description="the first answer of each lane as a trace, which the page loads and 'draftscope replay' shows"
     )
 
@@ -99,90 +97,59 @@ def race(
     counted. With --target the target's own probability of every token is computed from the weights here. With
     --concurrency each server is measured under load instead. The exit code is 1 if a lane failed.
     """
+    from draftscope.servers.field import request_of
+    from draftscope.servers.load import LoadPlan
     from draftscope.servers.race import Race
 
     chosen = Options(**given)
     if chosen.repeats < 1:
         raise DraftscopeError(f"--repeats {chosen.repeats}: ask for 1 or more.")
-    request = _request(options.settings(sampling), tokens, chosen.cached)
+    settings = options.settings(sampling)
     texts, points, rate = _texts(prompt, chosen.prompts), _points(chosen.concurrency), _rate(chosen.arrivals)
-    with ExitStack() as opened:
-        field = _opened_field(opened, chosen, loading, texts, request)
+    with _opened(chosen, loading) as lanes:
+        request = request_of(settings, tokens, not chosen.cached)
+        prompts = lanes.prompts(texts, chosen.raw, tokens)
         with interruptible() as interrupted:
             if points:
-                return _load(field, _load_plan(field, chosen, points, rate, interrupted), chosen.save, json)
-            plan = Race(field.prompts, request, chosen.repeats, field.jitter, interrupted)
-            return _race(field, plan, chosen, json)
+                good = _seconds(chosen.good_ttft), _seconds(chosen.good_tpot)
+                plan = LoadPlan(prompts, request, points, chosen.seconds, rate, *good, lanes.jitter, interrupted)
+                return _load(lanes, plan, chosen.save, json)
+            return _race(lanes, Race(prompts, request, chosen.repeats, lanes.jitter, interrupted), chosen, json)
 
 
-@dataclass(frozen=True)
-class _Field:
-    """What races, and on what."""
-
-    lanes: Sequence[Lane]
-    missing: Mapping[str, str]  # lane -> why it does not take part
-    prompts: Sequence[Prompt]
-    request: Request
-    engine: DecodingEngine | None
-    jitter: float
-    draft: Model | None  # named on the command line: what the servers draft with
-
-
-def _request(settings: Settings, tokens: int, cached: bool) -> Request:
-    """What is asked of every lane; the prompts' own tokens take the place of its ids."""
-    from draftscope.servers.adapter import Request
-
-    return Request(
-        ids=(0,), max_tokens=tokens, seed=settings.seed, temperature=settings.temperature, top_k=settings.top_k,
-        top_p=settings.top_p, min_p=settings.min_p, stop=settings.stop, fresh=not cached,
-    )  # fmt: skip
-
-
-def _opened_field(opened: ExitStack, chosen: Options, loading: Given, texts: Sequence[str], request: Request) -> _Field:
-    """The lanes that answer, and the prompts as tokens; `opened` closes what is opened here."""
+@contextmanager
+def _opened(chosen: Options, loading: Given) -> Generator[Field]:
+    """The lanes that answer."""
     from draftscope.servers import lanes as entries
-    from draftscope.servers.latency import loopback_jitter
+    from draftscope.servers.field import Field
     from draftscope.servers.wire import Limits
 
     named = entries.chosen(chosen.server, chosen.engine)
     models = entries.served(chosen.served_model, named)
     load, _ = options.models(loading)
-    engine = opened.enter_context(options.load(load)) if loading or chosen.engine else None
-    limits = Limits(silent=chosen.timeout, connect=min(chosen.timeout, Limits.connect))
-    lanes, missing = entries.connect(named, models, limits, opened.enter_context)
-    drafters = {name: options.settings({}, name, load) for name in chosen.engine}
-    lanes += entries.engine_lanes(engine, drafters, opened.enter_context) if engine else []
-    prompts = entries.prompts(texts, lanes, engine, chosen.raw, request.max_tokens)
-    draft = engine.draft if engine and "draft" in loading else None
-    return _Field(lanes, missing, prompts, request, engine, loopback_jitter(), draft)
+    with ExitStack() as opened:
+        engine = opened.enter_context(options.load(load)) if loading or chosen.engine else None
+        drafters = {name: options.settings({}, name, load) for name in chosen.engine}
+        limits = Limits(silent=chosen.timeout, connect=min(chosen.timeout, Limits.connect))
+        draft = engine.draft if engine and "draft" in loading else None
+        yield opened.enter_context(Field.open(named, engine, drafters, models=models, limits=limits, draft=draft))
 
 
-def _load_plan(
-    field: _Field, chosen: Options, points: tuple[int, ...], rate: float | None, interrupted: Callable[[], bool]
-) -> LoadPlan:
-    from draftscope.servers.load import LoadPlan
-
-    return LoadPlan(
-        field.prompts, field.request, points, chosen.seconds, rate, _seconds(chosen.good_ttft),
-        _seconds(chosen.good_tpot), field.jitter, interrupted,
-    )  # fmt: skip
-
-
-def _race(field: _Field, plan: Race, chosen: Options, json: bool) -> int:
-    from draftscope.servers.race import Standing, same_tokenizers
+def _race(field: Field, plan: Race, chosen: Options, json: bool) -> int:
+    from draftscope.servers.forced import Forced
+    from draftscope.servers.race import Standing
     from draftscope.servers.summary import saved, summaries
-    from draftscope.servers.traced import Traced, traced
     from draftscope.trace import files
 
-    standing = Standing(dropped=same_tokenizers(field.lanes, _tokenizer(field.engine)))
-    _say({**field.missing, **standing.dropped})
-    asked = Traced(RUN, field.lanes, field.missing, plan, field.engine, field.draft, standing)
-    events = traced(asked) if chosen.trace is None else files.written(chosen.trace, traced(asked))
+    standing, known = Standing(), dict[tuple[str, int, int], Forced]()
+    _say({**field.missing, **field.strangers})
+    events: Iterable[AnyEvent] = said(field.race(plan, RUN, standing, known))
+    if chosen.trace is not None:
+        events = files.written(chosen.trace, events)
     with terminal.progress("answers") as bar:
         task = bar.add_task("Racing", total=len(field.lanes) * len(plan.prompts) * plan.repeats)
         for _ in events:
             bar.update(task, completed=len(standing.answers))
-    known = asked.known
     rows = summaries(field.lanes, plan, standing, known)
     whole = saved(plan, standing, rows, known) | {"missing": dict(field.missing)}
     if chosen.save is not None:
@@ -198,7 +165,7 @@ def _race(field: _Field, plan: Race, chosen: Options, json: bool) -> int:
 
 
 def _show(
-    field: _Field, standing: Standing, rows: Sequence[LaneSummary], known: Mapping[tuple[str, int, int], Forced]
+    field: Field, standing: Standing, rows: Sequence[LaneSummary], known: Mapping[tuple[str, int, int], Forced]
 ) -> None:
     for lane in field.lanes:
         if answer := next(iter(standing.of(lane.name)), None):
@@ -218,15 +185,19 @@ def _show(
             print(f"{row.lane}: {note}")
 
 
-def _load(field: _Field, plan: LoadPlan, save: Path | None, json: bool) -> int:
-    from draftscope.servers.curve import curves, first
+def _load(field: Field, plan: LoadPlan, save: Path | None, json: bool) -> int:
+    from draftscope.servers.load import LoadPoint
 
-    if any(lane.server.identity.kind == "draftscope" for lane in field.lanes):
-        raise DraftscopeError("--engine takes one request at a time and has no place under load; leave it out.")
     _say(field.missing)
-    points: list[LoadPoint] = []
-    start = first(field.lanes, field.missing, plan)
-    *_, curve = curves(start, _points_of(field, plan, points), _costs(field.engine))
+    points, curve = list[LoadPoint](), None
+    with terminal.progress("points") as bar:
+        task = bar.add_task("Loading", total=len(field.lanes) * len(plan.concurrency))
+        for step in field.load(plan, points):
+            curve = step or curve
+            bar.update(task, completed=len(points))
+            if plan.cancelled():
+                break
+    assert curve is not None
     whole = curve.model_dump(mode="json")
     if save is not None:
         _save(save, whole)
@@ -240,34 +211,6 @@ def _load(field: _Field, plan: LoadPlan, save: Path | None, json: bool) -> int:
     if plan.cancelled():
         raise KeyboardInterrupt
     return ExitCode.FAILED if field.missing or any(each.failed for each in points) else ExitCode.OK
-
-
-def _points_of(field: _Field, plan: LoadPlan, points: list[LoadPoint]) -> Iterator[LoadPoint]:
-    """Every point as it is measured, added to `points`."""
-    from draftscope.servers.load import load
-
-    with terminal.progress("points") as bar:
-        task = bar.add_task("Loading", total=len(field.lanes) * len(plan.concurrency))
-        for point in load(field.lanes, plan):
-            points.append(point)
-            yield point
-            bar.advance(task)
-
-
-def _costs(engine: DecodingEngine | None) -> tuple[Calibration, str] | None:
-    """What a prediction rests on, where --target is given; measured now if it was not before."""
-    from draftscope.servers.curve import drafter_here
-
-    if engine is None:
-        return None
-    drafter = drafter_here(engine.calibration)
-    return None if drafter is None else (engine.calibration, drafter)
-
-
-def _tokenizer(engine: DecodingEngine | None) -> Callable[[str], tuple[int, ...]] | None:
-    if engine is None:
-        return None
-    return lambda text: tuple(engine.tokenizer.encode(text, add_special_tokens=False))
 
 
 def _texts(prompt: str | None, path: Path | None) -> list[str]:

@@ -12,7 +12,7 @@ import typer
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.servers.programs import registry
-from draftscope.servers.programs.program import METHODS, Command, Pair, Start
+from draftscope.servers.programs.program import Command, Pair, Start
 from draftscope_app.cli import terminal
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import whole
@@ -38,9 +38,11 @@ def servers(
             rich_help_panel=SERVERS,
         ),
     ] = None,
-    method: Annotated[str, typer.Option(metavar="NAME", help=", ".join(METHODS), rich_help_panel=SERVERS)] = "ngram",
+    method: Annotated[
+        str, typer.Option(metavar="NAME", help=", ".join(registry.methods()), rich_help_panel=SERVERS)
+    ] = "ngram",
     drafter: Annotated[
-        str | None, typer.Option(metavar="MODEL", help="draft model or EAGLE-3 head", rich_help_panel=SERVERS)
+        str | None, typer.Option(metavar="MODEL", help="draft model or trained head", rich_help_panel=SERVERS)
     ] = None,
     gamma: Annotated[int, _number("drafted tokens", SERVERS)] = 4,
     context: Annotated[int, _number("tokens of prompt and answer", SERVERS)] = 2048,
@@ -55,12 +57,11 @@ def servers(
     The two differ only in their speculation, so that a race between them measures nothing else.
     """
     chosen = registry.find_start(program or default_program(target))
-    how = next((name for name in METHODS if name == method), None)
-    if how is None:
-        raise DraftscopeError(f"--method {method}: choose {', '.join(METHODS)}.")
+    if method not in (methods := registry.methods(chosen.name)):
+        raise DraftscopeError(f"--method {method}: for {chosen.name} choose {', '.join(methods)}.")
     if not 1 <= port <= 65534:
         raise DraftscopeError(f"--port {port}: choose 1 to 65534.")
-    pair = Pair(target, how, drafter, gamma, context, requests, gpus, nodes)
+    pair = Pair(target, method, drafter, gamma, context, requests, gpus, nodes)
     both = chosen.commands(pair, port)
     if start:
         return _run(both, nodes)

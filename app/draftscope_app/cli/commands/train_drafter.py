@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from draftscope.drafters.options import trained_kinds
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import decimal, whole
 
@@ -15,8 +16,7 @@ HOW_LONG = "How long"
 
 Target = Annotated[str, typer.Option(metavar="MODEL", help="the model to draft for: a folder or hub id")]
 Kind = Annotated[
-    Literal["eagle3", "draft", "mtp", "medusa", "block", "dspark"],
-    typer.Option(metavar="KIND", help="eagle3, mtp, medusa, block or dspark: a head; draft: a small Llama"),
+    str, typer.Option(metavar="KIND", help=f"{', '.join(trained_kinds())}; 'draft' is a small Llama, others are heads")
 ]
 Out = Annotated[Path | None, typer.Option(metavar="DIR", help="folder for the drafter; default: KIND-for-MODEL")]
 Prompts = Annotated[

@@ -151,7 +151,7 @@ def _tree(chain: DrafterInfo[ChainOptions]) -> DrafterInfo[GrownTreeOptions]:
         paper=f"{chain.paper}; the tree: EAGLE-2, Li et al. 2406.16858",
         create=create,
         options=GrownTreeOptions,
-        needs_head=chain.needs_head,
+        head=chain.head,
         grows_trees=True,
     )
 

@@ -23,6 +23,7 @@ from draftscope.drafters.heads.pending import PendingFeatures
 from draftscope.drafters.heads.ranks import best_first, sparse_tree, tree_of_ranks
 from draftscope.drafters.length import lengths_of
 from draftscope.drafters.options import ChainOptions, DrafterOptions, GrownTreeOptions
+from draftscope.models import head_kinds
 from draftscope.models.cache.masks import Reach, attention_mask, common_of, with_common
 from draftscope.models.heads import Block, DSpark, Medusa
 from draftscope.verify.sampling import draw, entropies
@@ -320,7 +321,7 @@ MEDUSA_CHAIN = DrafterInfo(
     paper="Cai et al. 2401.10774",
     create=lambda parts: PositionsChain(parts, _medusa(parts)),
     options=ChainOptions,
-    needs_head="medusa",
+    head=head_kinds.MEDUSA,
 )
 MEDUSA = DrafterInfo(
     name="medusa-tree",
@@ -328,7 +329,7 @@ MEDUSA = DrafterInfo(
     paper="Cai et al. 2401.10774",
     create=lambda parts: PositionsTree(parts, _medusa(parts), sparse=True),
     options=GrownTreeOptions,
-    needs_head="medusa",
+    head=head_kinds.MEDUSA,
     grows_trees=True,
 )
 BLOCK = DrafterInfo(
@@ -337,7 +338,7 @@ BLOCK = DrafterInfo(
     paper="DFlash 2602.06036",
     create=lambda parts: PositionsChain(parts, _block(parts)),
     options=ChainOptions,
-    needs_head="block",
+    head=head_kinds.BLOCK,
 )
 BLOCK_TREE = DrafterInfo(
     name="block-tree",
@@ -345,7 +346,7 @@ BLOCK_TREE = DrafterInfo(
     paper="DFlash 2602.06036, DDTree 2604.12989",
     create=lambda parts: PositionsTree(parts, _block(parts), sparse=False),
     options=GrownTreeOptions,
-    needs_head="block",
+    head=head_kinds.BLOCK,
     grows_trees=True,
 )
 DSPARK = DrafterInfo(
@@ -354,5 +355,5 @@ DSPARK = DrafterInfo(
     paper="DSpark 2607.05147",
     create=lambda parts: PositionsChain(parts, _dspark(parts)),
     options=ChainOptions,
-    needs_head="dspark",
+    head=head_kinds.DSPARK,
 )

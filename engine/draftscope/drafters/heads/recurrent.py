@@ -18,8 +18,10 @@ from draftscope.drafters.heads.pending import PendingFeatures
 from draftscope.drafters.length import Lengths, lengths_of
 from draftscope.drafters.model.levels import Drafted, LevelPlan, Levels
 from draftscope.drafters.options import ChainOptions, DrafterOptions, ShapeOptions
+from draftscope.models import head_kinds
 from draftscope.models.cache.masks import Reach, attention_mask
 from draftscope.models.forward.graphs import Call, Outputs
+from draftscope.models.head_kinds import HeadKind
 from draftscope.models.heads import RecurrentHead, kind_of
 from draftscope.verify.tree import Counts, Topology, even
 
@@ -207,19 +209,19 @@ def recurrent_head(parts: Parts[DrafterOptions], kind: str) -> RecurrentHead:
     return head
 
 
-def _chain(kind: str, title: str, paper: str) -> DrafterInfo[ChainOptions]:
+def _chain(kind: HeadKind, title: str, paper: str) -> DrafterInfo[ChainOptions]:
     def create(parts: Parts[ChainOptions]) -> Drafter:
         gamma = parts.options.gamma
         lengths = lengths_of(parts.options, parts.cost, gamma, parts.batch)
-        return RecurrentLevels(parts, recurrent_head(parts, kind), even((1,) * gamma), lengths)
+        return RecurrentLevels(parts, recurrent_head(parts, kind.name), even((1,) * gamma), lengths)
 
     return DrafterInfo(
-        name=kind,
+        name=kind.name,
         title=title,
         paper=paper,
         create=create,
         options=ChainOptions,
-        needs_head=kind,
+        head=kind,
         loops=True,
     )
 
@@ -228,16 +230,16 @@ def _sampled_tree(parts: Parts[ShapeOptions]) -> Drafter:
     return RecurrentLevels(parts, recurrent_head(parts, "eagle3"), even(parts.options.shape))
 
 
-EAGLE = _chain("eagle", "EAGLE-1 head, chain", "Li et al. 2401.15077")
-EAGLE3 = _chain("eagle3", "EAGLE-3 head, chain", "Li et al. 2503.01840")
+EAGLE = _chain(head_kinds.EAGLE, "EAGLE-1 head, chain", "Li et al. 2401.15077")
+EAGLE3 = _chain(head_kinds.EAGLE3, "EAGLE-3 head, chain", "Li et al. 2503.01840")
 EAGLE3_SAMPLED_TREE = DrafterInfo(
     name="eagle3-sampled-tree",
     title="EAGLE-3 head, sampled tree",
     paper="Li et al. 2503.01840; the tree: Jeon et al. 2402.12374 (recursive rejection sampling without replacement)",
     create=_sampled_tree,
     options=ShapeOptions,
-    needs_head="eagle3",
+    head=head_kinds.EAGLE3,
     grows_trees=True,
     loops=True,
 )
-MTP = _chain("mtp", "Multi-token prediction head, chain", "DeepSeek-V3 2412.19437, section 2.2")
+MTP = _chain(head_kinds.MTP, "Multi-token prediction head, chain", "DeepSeek-V3 2412.19437, section 2.2")

@@ -19,6 +19,7 @@ from draftscope.drafters.drafter import DrafterInfo
 from draftscope.drafters.heads.recurrent import RecurrentLevels, recurrent_head
 from draftscope.drafters.model.draft_model import DraftModel
 from draftscope.drafters.options import TreeSizeOptions
+from draftscope.models import head_kinds
 from draftscope.verify.tree import Counts
 
 
@@ -81,5 +82,5 @@ EAGLE3 = replace(
     paper=f"Li et al. 2503.01840; the tree: {DRAFT.paper}",
     create=lambda parts: RecurrentLevels(parts, recurrent_head(parts, "eagle3"), parts.counts()),
     needs_draft=False,
-    needs_head="eagle3",
+    head=head_kinds.EAGLE3,
 )

@@ -38,9 +38,10 @@ class Member:
 
     @property
     def is_head(self) -> bool:
-        return self.kind in ("eagle3", "medusa", "block", "mtp", "eagle")
+        return self.kind not in WHOLE
 
 
+WHOLE = ("target", "experts", "draft", "mamba2")  # the kinds of models that are no heads
 FAMILY = (
     Member("target", "target", "", "Llama-Draftscope-15M"),
     Member("draft", "draft", "target", "Llama-Draftscope-Draft-1M"),

@@ -19,7 +19,6 @@ from draftscope.servers.prometheus import spec_decode
 from draftscope.servers.wire import Wire
 
 OFFERS = Offers(counts_by_request=True)
-DRAFTERS = {"draft": "draft-simple", "eagle3": "draft-eagle3", "mtp": "draft-mtp", "ngram": "ngram-simple"}
 RANDOM_SEED = 2**32 - 1  # the seed that means "a random one"
 SAMPLERS = ("temperature", "top_k", "top_p", "min_p")  # in the order that the other servers apply them
 
@@ -141,17 +140,17 @@ def _start_arguments(pair: Pair, port: int) -> list[str]:
 
 
 def _speculation(pair: Pair) -> list[str]:
-    more = ["--spec-type", DRAFTERS[pair.method]]
+    more = ["--spec-type", PROGRAM.drafters[pair.method]]
     if pair.method == "ngram":
         more += ["--spec-ngram-simple-size-n", "3", "--spec-ngram-simple-size-m", str(pair.gamma)]
-    elif pair.drafter:
-        more += ["--spec-draft-model", pair.drafter, "--spec-draft-n-max", str(pair.gamma)]
-    return more
+        return more
+    model = ["--spec-draft-model", pair.drafter] if pair.drafter else []
+    return [*more, *model, "--spec-draft-n-max", str(pair.gamma)]
 
 
 def _settings(wanted: WantedChain) -> str:
     model = f" --spec-draft-model {wanted.model}.gguf" if wanted.has_model else ""
-    return f"--spec-type {DRAFTERS[wanted.kind]}{model} --spec-draft-n-max {wanted.gamma}"
+    return f"--spec-type {PROGRAM.drafters[wanted.kind]}{model} --spec-draft-n-max {wanted.gamma}"
 
 
 PROGRAM = Program(
@@ -174,7 +173,7 @@ PROGRAM = Program(
         ),
     ),
     sampling_order=("top_k", "top_p", "min_p", "temperature"),
-    drafters=DRAFTERS,
+    names={"draft": "draft-simple", "ngram": "ngram-simple"},
     settings=_settings,
     checked="compared with the source of llama.cpp of 2026-10-01, not run; no schedule by batch size",
 )

@@ -9,15 +9,14 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from draftscope.base.errors import DraftscopeError
+from draftscope.drafters.options import known_heads
 from draftscope.servers.adapter import Server
 from draftscope.servers.programs.web_server import Cards
 from draftscope.servers.wire import Wire
 
-Method: TypeAlias = Literal["ngram", "draft", "eagle3"]
 Step: TypeAlias = Literal["temperature", "top_k", "top_p", "min_p"]
 
-METHODS: tuple[Method, ...] = ("ngram", "draft", "eagle3")
-WITHOUT_MODEL = ("ngram", "suffix", "mtp")  # drafters that have no model of their own to name
+WITHOUT_MODEL = ("ngram", "suffix")  # drafters that need no weights
 
 
 @dataclass(frozen=True)
@@ -25,8 +24,8 @@ class Pair:
     """What to serve, and how."""
 
     target: str
-    method: Method = "ngram"
-    drafter: str | None = None  # model, for "draft" and "eagle3"
+    method: str = "ngram"  # a drafter of ours that the program has a name for
+    drafter: str | None = None  # its model, for a drafter that has one
     gamma: int = 4
     context: int = 2048
     requests: int = 8  # at once; the same on both sides, or the race compares two batch sizes
@@ -34,7 +33,7 @@ class Pair:
     nodes: int = 1
 
     def __post_init__(self) -> None:
-        if self.method != "ngram" and not self.drafter:
+        if needs_model(self.method) and not self.drafter:
             raise DraftscopeError(f"--method {self.method} needs the drafter's model; give it with --drafter MODEL.")
         if min(self.gamma, self.context, self.requests, self.gpus, self.nodes) < 1:
             raise DraftscopeError("gamma, context, requests, gpus and nodes are 1 or more each.")
@@ -118,7 +117,7 @@ class WantedChain:
     @property
     def has_model(self) -> bool:
         """Whether the drafter has a model of its own, which the settings must name."""
-        return self.kind not in WITHOUT_MODEL
+        return needs_model(self.kind)
 
     @property
     def max_gamma(self) -> int:
@@ -130,8 +129,9 @@ class WantedChain:
 class Program:
     """A program that serves models.
 
-    `drafters` has its names for our drafters; `settings` writes the settings for a chain by one of these, and `checked`
-    says with what they were compared. `sampling_order` is the order in which it applies temperature and truncation.
+    `names` are its names for our drafters, but for heads, whose `HeadKind` has them; `settings` writes the settings for
+    a chain by one of these, and `checked` says with what they were compared. `sampling_order` is the order in which it
+    applies temperature and truncation.
     """
 
     kind: str  # as a server of it is named
@@ -140,6 +140,22 @@ class Program:
     starts: tuple[Start, ...] = ()
     sampling_order: tuple[Step, ...] = ()
     returns_ids: bool = True  # says which tokens it wrote, without which a text cannot be audited
-    drafters: Mapping[str, str] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
     settings: Callable[[WantedChain], str] | None = None
     checked: str = ""
+
+    @property
+    def drafters(self) -> Mapping[str, str]:
+        """Its names for all of our drafters that it has."""
+        return dict(self.names) | drafter_names(self.kind)
+
+
+def drafter_names(program: str) -> dict[str, str]:
+    """A program's names for trained heads, by the kind of head."""
+    return {kind.name: kind.names[program] for kind in known_heads().values() if program in kind.names}
+
+
+def needs_model(drafter: str) -> bool:
+    """Whether a program must be told where the drafter's weights are."""
+    kind = known_heads().get(drafter)
+    return drafter not in WITHOUT_MODEL and not (kind and kind.in_target)

@@ -26,6 +26,12 @@ def started_names() -> tuple[str, ...]:
     return tuple(start.name for program in PROGRAMS for start in program.starts)
 
 
+def methods(start: str | None = None) -> tuple[str, ...]:
+    """Our drafters that the program of a start has, or any program that is started."""
+    programs = [program for program in PROGRAMS for one in program.starts if start in (None, one.name)]
+    return tuple(dict.fromkeys(drafter for program in programs for drafter in program.drafters))
+
+
 def find_start(name: str) -> Start:
     """How a program is started. Raises `DraftscopeError` for one that is not, with those that are."""
     for start in (start for program in PROGRAMS for start in program.starts):

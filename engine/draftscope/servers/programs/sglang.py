@@ -18,8 +18,6 @@ from draftscope.servers.programs.program import Flag, Pair, Program, Start, Want
 from draftscope.servers.programs.web_server import Cards, WebServer, chosen, finish, same_prompt
 from draftscope.servers.wire import Wire
 
-DRAFTERS = {"draft": "STANDALONE", "eagle": "EAGLE", "eagle3": "EAGLE3", "mtp": "NEXTN", "ngram": "NGRAM"}
-
 
 class Info(BaseModel):
     """`/server_info`, of which only this is read."""
@@ -156,16 +154,18 @@ def _start_arguments(pair: Pair, port: int) -> list[str]:
 
 
 def _speculation(pair: Pair) -> list[str]:
-    more = ["--speculative-algorithm", DRAFTERS[pair.method], "--speculative-num-draft-tokens", str(pair.gamma + 1)]
+    name = PROGRAM.drafters[pair.method]
+    more = ["--speculative-algorithm", name, "--speculative-num-draft-tokens", str(pair.gamma + 1)]
     if pair.drafter and pair.method != "ngram":
         more += ["--speculative-draft-model-path", pair.drafter]
+    if pair.method != "ngram":
         more += ["--speculative-num-steps", str(pair.gamma), "--speculative-eagle-topk", "1"]
     return more
 
 
 def _settings(wanted: WantedChain) -> str:
     """The adaptive file exists for EAGLE and EAGLE-3 with a top-k of 1; its keys are the smallest batch sizes."""
-    parts = [f"--speculative-algorithm {DRAFTERS[wanted.kind]}"]
+    parts = [f"--speculative-algorithm {PROGRAM.drafters[wanted.kind]}"]
     if wanted.has_model:
         parts.append(f"--speculative-draft-model-path {wanted.model}")
     if wanted.kind == "ngram":
@@ -203,7 +203,7 @@ PROGRAM = Program(
         ),
     ),
     sampling_order=("temperature", "top_k", "top_p", "min_p"),
-    drafters=DRAFTERS,
+    names={"draft": "STANDALONE", "ngram": "NGRAM"},
     settings=_settings,
     checked="compared with the source of SGLang 0.5.23, not run",
 )

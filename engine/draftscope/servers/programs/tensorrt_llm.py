@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from draftscope.servers.programs.program import Program, WantedChain
 
-DRAFTERS = {"draft": "DraftTarget", "eagle3": "Eagle3", "mtp": "MTP", "ngram": "NGram"}
-
 
 def _settings(wanted: WantedChain) -> str:
     """Its schedule maps the largest batch of each draft length to that length; beyond the last one it is off."""
-    lines = ["speculative_config:", f"  decoding_type: {DRAFTERS[wanted.kind]}", f"  max_draft_len: {wanted.gamma}"]
+    name = PROGRAM.drafters[wanted.kind]
+    lines = ["speculative_config:", f"  decoding_type: {name}", f"  max_draft_len: {wanted.gamma}"]
     if wanted.has_model:
         lines.append(f"  speculative_model: {wanted.model}")
     if len(wanted.schedule) > 1:
@@ -22,7 +21,7 @@ def _settings(wanted: WantedChain) -> str:
 PROGRAM = Program(
     kind="tensorrt-llm",
     title="TensorRT-LLM",
-    drafters=DRAFTERS,
+    names={"draft": "DraftTarget", "ngram": "NGram"},
     settings=_settings,
     checked="compared with the documentation of TensorRT-LLM 1.4.0rc1, not run",
 )

@@ -110,7 +110,7 @@ SERVE = Program(
 GENERATE = Program(
     kind="transformers-generate",
     title="transformers",
-    drafters={"ngram": "prompt_lookup_num_tokens", "draft": "assistant_model"},
+    names={"ngram": "prompt_lookup_num_tokens", "draft": "assistant_model"},
     settings=_settings,
     checked="compared with transformers 5.23.0, not run; one sequence at a time",
 )

@@ -20,10 +20,6 @@ from draftscope.servers.prometheus import spec_decode
 from draftscope.servers.wire import Wire
 
 OFFERS = Offers(counts_by_request=True, bursts_are_chunks=True)
-DRAFTERS = {
-    "draft": "draft_model", "ngram": "ngram", "suffix": "suffix", "eagle": "eagle", "eagle3": "eagle3", "mtp": "mtp",
-    "medusa": "medusa", "dspark": "dspark",
-}  # fmt: skip
 
 
 class Version(BaseModel):
@@ -179,7 +175,7 @@ def _listening(pair: Pair, port: int) -> list[str]:
 
 
 def _speculation(pair: Pair) -> list[str]:
-    config: dict[str, str | int] = {"method": DRAFTERS[pair.method], "num_speculative_tokens": pair.gamma}
+    config: dict[str, str | int] = {"method": PROGRAM.drafters[pair.method], "num_speculative_tokens": pair.gamma}
     if pair.method == "ngram":
         config |= {"prompt_lookup_min": 2, "prompt_lookup_max": 4}
     elif pair.drafter:
@@ -189,7 +185,7 @@ def _speculation(pair: Pair) -> list[str]:
 
 def _settings(wanted: WantedChain) -> str:
     """Its schedule is of inclusive ranges of batch sizes; 0 tokens are off."""
-    config: dict[str, object] = {"method": DRAFTERS[wanted.kind], "num_speculative_tokens": wanted.gamma}
+    config: dict[str, object] = {"method": PROGRAM.drafters[wanted.kind], "num_speculative_tokens": wanted.gamma}
     if wanted.has_model:
         config["model"] = wanted.model
     if wanted.kind == "ngram":
@@ -248,7 +244,7 @@ PROGRAM = Program(
         ),
     ),
     sampling_order=("temperature", "min_p", "top_k", "top_p"),
-    drafters=DRAFTERS,
+    names={"draft": "draft_model", "ngram": "ngram", "suffix": "suffix"},
     settings=_settings,
     checked="compared with the source of vLLM 0.33.0, not run",
 )

@@ -11,8 +11,8 @@ import torch
 from tokenizers import Tokenizer
 from torch.nn import functional as F
 
+from draftscope.models.heads.lessons.lesson import Distillation, TargetOutput
 from draftscope.train.data.corpus import ROW, Domain
-from draftscope.train.fit.lesson import Distillation, TargetOutput
 from draftscope.train.fit.numerics import mixed
 
 

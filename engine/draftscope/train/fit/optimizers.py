@@ -10,15 +10,9 @@ from dataclasses import dataclass
 
 import torch
 
+from draftscope.models.head_kinds import Rates
+
 WARM_UP, DECAY = 0.02, 0.30  # shares of the budget
-
-
-@dataclass(frozen=True)
-class Rates:
-    """Peak learning rates."""
-
-    matrices: float
-    rest: float
 
 
 @dataclass(frozen=True)

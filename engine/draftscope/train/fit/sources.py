@@ -16,11 +16,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from draftscope.models.heads.lessons.lesson import Distillation, Lesson, TargetOutput
 from draftscope.train.data.answers import TargetAnswer, by_kind
 from draftscope.train.data.batches import AnswerBatches, Batches
 from draftscope.train.data.corpus import BLOCK, ROW, Domain, Texts
 from draftscope.train.fit.evaluate import Agreement, agreement_on, agreements, scores
-from draftscope.train.fit.lesson import Distillation, Lesson, TargetOutput
 from draftscope.train.fit.numerics import compiled, mixed
 from draftscope.train.fit.optimizers import Recipe
 from draftscope.train.fit.samples import sampled_rows

@@ -14,6 +14,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from draftscope.base.markdown import table
+from draftscope.models import head_kinds
 from draftscope.models.heads import Head
 from draftscope.models.loading.known import KNOWN
 from draftscope.train.data.credits import Credit
@@ -21,7 +22,9 @@ from draftscope.train.fit.optimizers import DECAY, WARM_UP
 from draftscope.train.publish import figures
 from draftscope.train.publish.record import TrainingRecord
 
-ANY_TARGET = "any-target"
+SMALL_MODEL = """
+A small Llama with the target's tokenizer, for any engine that drafts with a second model. Its embedding
+started as the main components of the target's."""
 TEMPLATES = Environment(
     loader=PackageLoader(__package__),
     autoescape=False,
@@ -33,7 +36,7 @@ TEMPLATES = Environment(
 
 
 def about() -> dict[str, Any]:
-    """What is said of each embedded model: purpose, method, limits; and in `ANY_TARGET` of other drafters by kind."""
+    """What is said of each embedded model: purpose, method, limits."""
     return tomllib.loads((files(__package__) / "templates" / "about.toml").read_text(encoding="utf-8"))
 
 
@@ -50,7 +53,7 @@ def card(
     return TEMPLATES.get_template("card.md.jinja").render(
         record=record,
         embedded=member is not None,
-        about=said[ANY_TARGET][record.kind] if member is None else said[member],
+        about=said[member] if member is not None else {"method": _method(record.kind)},
         target_limits=said["target"]["limits"],
         head=head,
         config=None if head else network.config,
@@ -70,6 +73,11 @@ def card(
         written=figures.WRITTEN,
         trial_tokens=figures.TRIALS.tokens,
     )
+
+
+def _method(kind: str) -> str:
+    """What a drafter for any target is."""
+    return SMALL_MODEL if kind == head_kinds.SMALL_MODEL else head_kinds.find(kind).method
 
 
 def _depths(record: TrainingRecord) -> int:

@@ -10,6 +10,7 @@ from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from draftscope.base.errors import DraftscopeError
+from draftscope.models.head_kinds import SMALL_MODEL
 from draftscope.models.heads import SharedWeights
 from draftscope.train.data.answers import TargetAnswer
 from draftscope.train.data.writing import TokenizedPrompt
@@ -25,7 +26,7 @@ def first_student(
 ) -> Any:
     """A drafter of `kind` for `target`, before training. `prompts` are all that the target may be asked."""
     torch.manual_seed(seed)
-    if kind == "draft":
+    if kind == SMALL_MODEL:
         return small_llama(target).to(target.device)
     shared = SharedWeights.of(target)
     shares = token_shares(answers, prompts, shared.vocabulary)

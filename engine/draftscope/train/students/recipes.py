@@ -9,8 +9,10 @@ from typing import NamedTuple
 import torch
 
 from draftscope.base.errors import DraftscopeError
+from draftscope.models import head_kinds
+from draftscope.models.head_kinds import Rates
 from draftscope.models.loading.embedded import Member
-from draftscope.train.fit.optimizers import Rates, Recipe
+from draftscope.train.fit.optimizers import Recipe
 
 EPOCHS = 4  # a target reads the training text at most this often
 
@@ -41,16 +43,7 @@ MEMBERS = {
     "experts": MemberRecipe(EXPERTS, cpu=60, gpu=4),
     "experts-draft": MemberRecipe(DRAFT, cpu=10, gpu=1),
 }
-HEAD, SMALL_LLAMA = Rates(4e-3, 2e-3), Rates(4e-3, 4e-3)
-KIND_RATES = {  # of drafters for any target, which learn from its answers
-    "eagle3": HEAD,
-    "draft": SMALL_LLAMA,
-    "mtp": HEAD,
-    "medusa": HEAD,
-    "block": HEAD,
-    "dspark": HEAD,
-}
-KINDS = tuple(KIND_RATES)
+SMALL_LLAMA = Rates(4e-3, 4e-3)
 ADAPTED = Recipe(Rates(matrices=1e-3, rest=5e-4), tokens_per_step=4096)  # a quarter of a new drafter's learning rates
 
 
@@ -71,7 +64,8 @@ class AnswerPreset:
     sitting: float | None
 
     def recipe(self, kind: str) -> Recipe:
-        return Recipe(KIND_RATES[kind], self.tokens_per_step)
+        rates = SMALL_LLAMA if kind == head_kinds.SMALL_MODEL else head_kinds.find(kind).rates
+        return Recipe(rates, self.tokens_per_step)
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,8 @@
-"""Drafters before training, and the lesson that trains each kind."""
+"""Drafters before training, and what trains them."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,31 +11,12 @@ from torch import Tensor, nn
 from transformers import AutoModelForCausalLM
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.models.heads import (
-    Block,
-    BlockConfig,
-    DSpark,
-    DSparkConfig,
-    Eagle1,
-    Eagle1Config,
-    Eagle3,
-    Eagle3Config,
-    Head,
-    HeadShape,
-    Medusa,
-    MedusaConfig,
-    Mtp,
-    MtpConfig,
-    OwnWeights,
-    SharedWeights,
-    default_layers,
-    load_head,
-)
+from draftscope.models import head_kinds
+from draftscope.models.heads import Head, HeadShape, SharedWeights, kind_of, load_head
+from draftscope.models.heads.lessons.lesson import Distillation, DraftModelLesson
 from draftscope.models.loading.embedded import Member
 from draftscope.train.data.batches import Batches
-from draftscope.train.data.tokenizer import END, PAD
-from draftscope.train.fit.lesson import Distillation, DraftModelLesson
-from draftscope.train.students.parallel import Blocks, MarkovBlocks, ParallelHeads
+from draftscope.train.data.tokenizer import END
 from draftscope.train.students.shapes import (
     DRAFT,
     DRAFT_2L,
@@ -51,7 +30,6 @@ from draftscope.train.students.shapes import (
     build,
     quiet,
 )
-from draftscope.train.students.unrolled import Eagle1Lesson, Unrolled
 
 SHAPES: dict[str, AnyShape] = {  # of the members that are whole models, not heads
     "target": TARGET,
@@ -64,9 +42,6 @@ SHAPES: dict[str, AnyShape] = {  # of the members that are whole models, not hea
     "experts-draft": DRAFT,
 }
 EAGLE3_VOCABULARY = 2048  # tokens that EAGLE-3's own output weights cover
-MEDUSA_HEADS = 4
-BLOCK, DSPARK_BLOCK = 9, 7  # tokens in a block, including the given first one
-DSPARK_RANK = 64
 COUNTED = 64  # tokens are counted in the text of this many steps
 
 
@@ -83,25 +58,9 @@ def first_head(member: Member, target: Any, batches: Batches, seed: int) -> Head
 
 
 def new_head(kind: str, target: Any, tokens: Tensor, rope: Mapping[str, Any]) -> Head:
-    """A head before training, on its target's device. `tokens` is the vocabulary of an EAGLE-3 or DSpark head."""
-    shared = SharedWeights.of(target)
-    shape = _shape(target, rope)
-    head: Head
-    if kind == "eagle3":
-        head = _eagle3(shape, shared, tokens)
-    elif kind == "eagle":
-        head = Eagle1(Eagle1Config(shape), shared)
-    elif kind == "mtp":
-        head = Mtp(MtpConfig(shape), shared)
-    elif kind == "medusa":
-        # Its blocks start at zero, so it starts with the target's own output.
-        return Medusa(MedusaConfig(MEDUSA_HEADS, shared=True), shared).to(target.device)
-    elif kind == "dspark":
-        head = _dspark(replace(shape, qk_norm=True), shared, tokens)
-    else:
-        with_norms = replace(shape, qk_norm=True)
-        head = Block(BlockConfig(with_norms, 1, BLOCK, PAD, default_layers(shared.layers)), shared)
-    quiet(head)
+    """A head before training, on its target's device. `tokens` is the vocabulary of one that drafts only some."""
+    network = head_kinds.find(kind).network()
+    head: Head = quiet(network.first(_shape(target, rope), SharedWeights.of(target), tokens))
     return head.to(target.device)
 
 
@@ -138,27 +97,11 @@ def load_model(folder: Path) -> Any:
 
 
 def lesson_for(target: Any, student: nn.Module) -> Distillation:
-    """The lesson for a drafter's class. EAGLE-1 trains one step but is evaluated as deep as EAGLE-3."""
-    match student:
-        case Eagle3():
-            return Unrolled(target, student, decaying(4, 0.8))
-        case Eagle1():
-            return Eagle1Lesson(target, student, decaying(4, 0.8))
-        case Mtp():
-            return Unrolled(target, student, decaying(3, 0.8))
-        case Medusa():
-            return ParallelHeads(target, student, decaying(student.config.heads, 0.8))
-        case DSpark():
-            return MarkovBlocks(target, student, decaying(student.config.size - 1, math.exp(-1 / 4)))
-        case Block():
-            return Blocks(target, student, decaying(student.config.size - 1, math.exp(-1 / 4)))
-        case _:
-            return DraftModelLesson(target, student)
-
-
-def decaying(depth: int, factor: float) -> tuple[float, ...]:
-    """The weight of each depth, decreasing: a token is only useful if all tokens before it were accepted."""
-    return tuple(factor**k for k in range(depth))
+    """The lesson of a head's kind, or of a draft model."""
+    if not isinstance(student, Head):
+        return DraftModelLesson(target, student)
+    lesson: Distillation = head_kinds.find(kind_of(student)).network().lesson(target, student)
+    return lesson
 
 
 def frequent(batches: Batches, count: int) -> Tensor:
@@ -167,31 +110,6 @@ def frequent(batches: Batches, count: int) -> Tensor:
     counts = torch.bincount(seen, minlength=count)
     counts[END] = len(seen)
     return counts.argsort(descending=True, stable=True)[:count].sort().values
-
-
-def _eagle3(shape: HeadShape, shared: SharedWeights, tokens: Tensor) -> Eagle3:
-    """Each hidden state is normalised before it is fused (EAGLE 3.1): the target's grow to a hundred times its
-    embeddings, and training would be far slower without."""
-    weights = OwnWeights(lm_head=True, vocabulary=len(tokens))
-    head = Eagle3(Eagle3Config(shape, default_layers(shared.layers), weights, fc_norm=True), shared)
-    _select(head, tokens)
-    return head
-
-
-def _dspark(shape: HeadShape, shared: SharedWeights, tokens: Tensor) -> DSpark:
-    weights = OwnWeights(lm_head=True, vocabulary=len(tokens))
-    layers = default_layers(shared.layers)
-    head = DSpark(DSparkConfig(shape, 1, DSPARK_BLOCK, PAD, layers, weights, DSPARK_RANK), shared)
-    _select(head, tokens)
-    return head
-
-
-def _select(head: Head, tokens: Tensor) -> None:
-    """The head drafts `tokens`; its output weights start as the target's."""
-    assert head.d2t is not None and head.lm_head is not None
-    head.d2t.copy_(tokens - torch.arange(len(tokens)))
-    with torch.no_grad():
-        head.lm_head.weight.copy_(head.shared.lm_head[tokens.to(head.shared.lm_head.device)])
 
 
 def _shape(target: Any, rope: Mapping[str, Any]) -> HeadShape:

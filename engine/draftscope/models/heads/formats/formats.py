@@ -13,46 +13,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from torch import Tensor
 
-from draftscope.base.errors import DraftscopeError
-from draftscope.models.heads.block import Block
-from draftscope.models.heads.dspark import DSpark
-from draftscope.models.heads.eagle import Eagle1, Eagle3
-from draftscope.models.heads.formats import format_block, format_eagle, format_medusa, format_mtp
-from draftscope.models.heads.formats.head_files import Checkpoint, Published, read, write
+from draftscope.models import head_kinds
+from draftscope.models.heads.formats.head_files import Checkpoint, read, write
 from draftscope.models.heads.head import Head, SharedWeights
-from draftscope.models.heads.medusa import Medusa
-from draftscope.models.heads.mtp import Mtp
 from draftscope.models.native.linear import accelerate
 
 Tensors = dict[str, Tensor]
-
-
-@dataclass(frozen=True)
-class Format:
-    """`read` returns a head without weights and the checkpoint's tensors under the head's names; `write` is the
-    inverse, for a target with the given name."""
-
-    head: type[Head]
-    read: Callable[[Checkpoint, SharedWeights], tuple[Head, Tensors]]
-    write: Callable[[Any, str], Published]
-
-
-FORMATS = {
-    "eagle": Format(Eagle1, format_eagle.read_eagle1, format_eagle.write_eagle1),
-    "eagle3": Format(Eagle3, format_eagle.read_eagle3, format_eagle.write_eagle3),
-    "medusa": Format(Medusa, format_medusa.read_medusa, format_medusa.write_medusa),
-    "mtp": Format(Mtp, format_mtp.read_mtp, format_mtp.write_mtp),
-    "dflash": Format(Block, format_block.read_block, format_block.write_block),
-    "dspark": Format(DSpark, format_block.read_dspark, format_block.write_dspark),
-}
-KINDS = (*FORMATS, "block", "speculators")
+ANY = "speculators"  # the kind of a folder that says itself which kind it is
 
 
 def load_head(kind: str, source: str | Path, shared: SharedWeights, revision: str | None = None) -> Head:
@@ -60,10 +31,10 @@ def load_head(kind: str, source: str | Path, shared: SharedWeights, revision: st
 
     Raises DraftscopeError for an unknown kind, unreadable files, a head of another target, or an unsupported variant.
     """
-    if kind not in KINDS:
-        raise DraftscopeError(f"There is no kind of head '{kind}'; choose from {', '.join(KINDS)}.")
+    wanted = ANY if kind == ANY else head_kinds.find(kind).format
     found = read(source, revision)
-    head, tensors = FORMATS[_kind(kind, found)].read(found, shared)
+    head: Head
+    head, tensors = head_kinds.find(_format(wanted, found)).network().read(found, shared)
     _fill(head, tensors, found, shared)
     accelerate(head)
     return head.eval()
@@ -71,28 +42,26 @@ def load_head(kind: str, source: str | Path, shared: SharedWeights, revision: st
 
 def save_head(head: Head, folder: Path, target: str) -> None:
     """Writes the head in its published format; `target` is the id or name of the model it was trained for."""
-    layout = next(layout for layout in FORMATS.values() if type(head) is layout.head)
-    write(folder, layout.write(head, target))
+    write(folder, head_kinds.find(kind_of(head)).network().write(head, target))
 
 
 def kind_of(head: Head) -> str:
     """The drafters' name for the kind of a head, whatever its file called it."""
-    names = {Eagle1: "eagle", Eagle3: "eagle3", Medusa: "medusa", Mtp: "mtp", Block: "block", DSpark: "dspark"}
-    return names[type(head)]
+    return next(kind.name for kind in head_kinds.kinds().values() if type(head) is kind.network().head)
 
 
-def _kind(kind: str, found: Checkpoint) -> str:
-    """The format to read. A speculators folder names its kind, which must agree with the requested one."""
-    requested = {"block": "dflash"}.get(kind, kind)
+def _format(wanted: str, found: Checkpoint) -> str:
+    """The format to read. A speculators folder names it, and that must agree with the wanted one."""
     actual = found.config.get("speculators_model_type")
     if actual is None:
-        if requested == "speculators":
+        if wanted == ANY:
             raise found.wrong("has no 'speculators_model_type' in its config.json; say which kind of head it is.")
-        return requested
-    if actual not in FORMATS:
-        raise found.wrong(f"is a speculators head of type '{actual}'; supported types are {', '.join(FORMATS)}.")
-    if requested not in ("speculators", actual):
-        raise found.wrong(f"is a head of kind '{actual}', not '{requested}'; load it as '{actual}'.")
+        return wanted
+    formats = [kind.format for kind in head_kinds.kinds().values()]
+    if actual not in formats:
+        raise found.wrong(f"is a speculators head of type '{actual}'; supported types are {', '.join(formats)}.")
+    if wanted not in (ANY, actual):
+        raise found.wrong(f"is a head of kind '{actual}', not '{wanted}'; load it as '{actual}'.")
     return str(actual)
 
 

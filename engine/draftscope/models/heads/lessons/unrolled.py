@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from draftscope.models.heads import RecurrentHead
-from draftscope.train.fit.lesson import DepthPair, Distillation, TargetOutput, kl
+from draftscope.models.heads.head import RecurrentHead
+from draftscope.models.heads.lessons.lesson import DepthPair, Distillation, TargetOutput, kl
 
 REGRESSION = 10.0  # weight of EAGLE-1's feature regression relative to its KL (2401.15077, section 3.2)
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from draftscope.models.heads import Head
+from draftscope.models.heads.head import Head
 
 BALANCE = 0.01  # weight of the load-balancing loss of mixtures of experts (2101.03961)
 

@@ -8,8 +8,10 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from draftscope.models.heads import Block, DSpark, Medusa
-from draftscope.train.fit.lesson import DepthPair, Distillation, TargetOutput, identity
+from draftscope.models.heads.block import Block
+from draftscope.models.heads.dspark import DSpark
+from draftscope.models.heads.lessons.lesson import DepthPair, Distillation, TargetOutput, identity
+from draftscope.models.heads.medusa import Medusa
 
 SPACING = 8  # one block is trained for every 8 tokens of text
 

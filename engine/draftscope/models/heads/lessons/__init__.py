@@ -1,0 +1,1 @@
+"""How heads learn: their losses, and those of targets and draft models."""

@@ -1,0 +1,197 @@
+"""Servers that are asked together, and drafters here beside them: opened once, then raced, loaded or audited.
+
+    with Field.open({"plain": "http://127.0.0.1:8100"}, engine) as field:
+        for event in field.race(Race(field.prompts(["Explain gravity."], raw=False, tokens=64), request)):
+            ...
+
+`race`, `load` and `audit` are generators of events, with None while nothing comes. Stopped, they stop the servers too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from draftscope.base.costs import Calibration
+from draftscope.base.errors import DraftscopeError
+from draftscope.base.steps import Steps
+from draftscope.decode.engine import DecodingEngine
+from draftscope.decode.prompt import read_prompt
+from draftscope.drafters.settings import Settings
+from draftscope.models.loading.chat import Chat
+from draftscope.models.model import Model
+from draftscope.servers import curve, lanes
+from draftscope.servers.adapter import Request
+from draftscope.servers.audit import told
+from draftscope.servers.audit.asked import Plan
+from draftscope.servers.audit.audit import Report, Watch, audit, audit_without_weights
+from draftscope.servers.audit.greedy import GREEDY_TOKENS
+from draftscope.servers.audit.prompts import AUDIT_PROMPTS
+from draftscope.servers.audit.told import AuditTold
+from draftscope.servers.audit.writer import refuse_without_ids
+from draftscope.servers.curve import LoadCurve
+from draftscope.servers.latency import loopback_jitter
+from draftscope.servers.load import LoadPlan, LoadPoint
+from draftscope.servers.race import Lane, Prompt, Race, Standing, same_tokenizers
+from draftscope.servers.traced import Known, Traced, traced
+from draftscope.servers.wire import Limits
+from draftscope.trace.events import AnyEvent
+
+ENGINE = "draftscope"  # the kind of a lane that is decoded here
+
+
+@dataclass(frozen=True)
+class Field:
+    """Lanes that answered, and why the others do not take part.
+
+    `engine` are the models here, as far as they are the servers' own: it says prompts as tokens, computes the target's
+    probability of each token, and its costs predict a load. `draft` is the servers' draft model, if it is loaded here.
+    """
+
+    lanes: Sequence[Lane]
+    missing: Mapping[str, str]  # lane -> why it does not take part
+    engine: DecodingEngine | None = None
+    draft: Model | None = None
+
+    @classmethod
+    @contextmanager
+    def open(
+        cls,
+        servers: Mapping[str, str],
+        engine: DecodingEngine | None = None,
+        drafters: Mapping[str, Settings] = {},
+        *,
+        models: Mapping[str, str] = {},
+        limits: Limits = Limits(),  # noqa: B008 - frozen
+        draft: Model | None = None,
+    ) -> Generator[Field]:
+        """`servers`: lane -> URL; `drafters`: lane -> settings of the engine here; `models`: lane -> the model to ask
+        for. Closes the servers at the end. Raises `ServerError` if none of them answers."""
+        with ExitStack() as opened:
+            answering, missing = lanes.connect(servers, models, limits, opened.enter_context)
+            here = lanes.engine_lanes(engine, drafters, opened.enter_context) if engine is not None else []
+            yield cls([*answering, *here], missing, engine, draft)
+
+    @property
+    def servers(self) -> list[Lane]:
+        """The lanes of other programs."""
+        return [lane for lane in self.lanes if lane.server.identity.kind != ENGINE]
+
+    @cached_property
+    def jitter(self) -> float:
+        """Seconds, of the loopback."""
+        return loopback_jitter()
+
+    @cached_property
+    def strangers(self) -> Mapping[str, str]:
+        """Lane -> why it cannot race: it has another tokenizer than the engine here, or than the first server."""
+        return same_tokenizers(self.lanes, self._encode if self.engine is not None else None)
+
+    def with_engine_of_servers(self) -> Field:
+        """The same; without the engine here where every server has another tokenizer, so that its weights are others.
+
+        Where no server tokenizes, each request is checked: one that is read as another number of tokens fails.
+        """
+        asked = [lane for lane in self.servers if lane.server.identity.offers.tokenize]
+        strangers = sum(lane.name in self.strangers for lane in asked)
+        return replace(self, engine=None, draft=None) if asked and strangers == len(asked) else self
+
+    def prompts(self, texts: Sequence[str], raw: bool, tokens: int) -> list[Prompt]:
+        """The tokens of each text, in the chat template unless `raw`, with room for `tokens` more."""
+        return lanes.prompts(texts, self.lanes, self.engine, raw, tokens)
+
+    def prompt(self, text: str, settings: Settings) -> Prompt:
+        """The tokens of a text; in the chat template where there is one and it is wanted."""
+        try:
+            return self.prompts([text], settings.raw, settings.max_new_tokens)[0]
+        except DraftscopeError:
+            if self.engine is not None or settings.raw:
+                raise
+            return self.prompts([text], True, settings.max_new_tokens)[0]  # a model without a chat template
+
+    def race(
+        self, plan: Race, run: str = "race", standing: Standing | None = None, known: Known | None = None
+    ) -> Iterator[AnyEvent | None]:
+        """A race as the events of a trace. `standing` and what the target here says of each token are filled."""
+        standing, known = standing or Standing(), {} if known is None else known
+        standing.dropped.update(self.strangers)
+        yield from traced(Traced(run, self.lanes, self.missing, plan, self.engine, self.draft, standing, known))
+
+    def load(self, plan: LoadPlan, points: list[LoadPoint] | None = None) -> Steps[LoadCurve | None, None]:
+        """All servers at each concurrency, as a document that grows; `points` is filled. Predicted from the calibration
+        here, which is measured before if it was not. Raises `DraftscopeError` with a lane of the engine here."""
+        if self.servers != list(self.lanes):
+            raise DraftscopeError("--engine takes one request at a time and has no place under load; leave it out.")
+        start = curve.first(self.lanes, self.missing, plan)
+        yield start
+        costs = yield from self._costs()
+        yield from curve.curves(start, self._kept(curve.watched(self.lanes, plan), points), costs)
+
+    def audit(self, plan: Plan) -> Iterator[AuditTold | None]:
+        """The first server against the target here, or without an engine against the second server, as it proceeds."""
+        for why in self.missing.values():
+            raise DraftscopeError(why)
+        about, other = self.lanes[0].server.identity, self.lanes[1] if len(self.lanes) > 1 else None
+        against = f"{other.name}, a server" if other is not None else f"{self._engine().target.name}, loaded here"
+        program = " ".join(filter(None, (about.kind, about.version)))
+        start = told.first(self.lanes[0].name, program, against, plan)
+        yield from told.told(start, lambda watch: self.report(plan, watch=watch))
+
+    def report(
+        self, plan: Plan, texts: Sequence[str] = AUDIT_PROMPTS, chat: bool = False, watch: Watch = lambda _: None
+    ) -> Report:
+        """The audit itself. With an engine here and a second server, that one writes the greedy texts.
+
+        Raises `DraftscopeError` where it is impossible.
+        """
+        server, plain = self.lanes[0].server, self.lanes[1].server if len(self.lanes) > 1 else None
+        for each in (server, plain):
+            refuse_without_ids(each)
+        name = server.identity.sentence
+        if self.engine is None and plain is not None:
+            ids = [server.tokenize(text) for text in texts]
+            return audit_without_weights(
+                server, plain, texts, ids, plan, watch, name, plain.identity.url, server.detokenize
+            )
+        engine, most = self._engine(), max(plan.tokens, GREEDY_TOKENS)
+        ids = [tuple(read_prompt(engine, text, most, Chat(raw=not chat))[1]) for text in texts]
+        return audit(server, server.identity.kind, engine, texts, ids, plan, plain, watch, name)
+
+    def _engine(self) -> DecodingEngine:
+        """The models here, against which a server is audited."""
+        if self.engine is None:
+            raise DraftscopeError(
+                f"'{self.lanes[0].name}' has another tokenizer than the target that is loaded here; load its model "
+                "under Other models, or audit it against a plain server of the same model."
+            )
+        return self.engine
+
+    def _costs(self) -> Steps[None, tuple[Calibration, str] | None]:
+        """The calibration of the models here, and the drafter whose costs stand for a server's."""
+        if self.engine is None:
+            return None
+        calibration = yield from self.engine.calibrated()
+        drafter = curve.drafter_here(calibration)
+        return None if drafter is None else (calibration, drafter)
+
+    def _encode(self, text: str) -> tuple[int, ...]:
+        assert self.engine is not None
+        return tuple(self.engine.tokenizer.encode(text, add_special_tokens=False))
+
+    @staticmethod
+    def _kept(measured: Iterator[LoadPoint | None], points: list[LoadPoint] | None) -> Iterator[LoadPoint | None]:
+        for point in measured:
+            if point is not None and points is not None:
+                points.append(point)
+            yield point
+
+
+def request_of(settings: Settings, tokens: int | None = None, fresh: bool = True) -> Request:
+    """What is asked of every lane; the prompts' own tokens take the place of its ids."""
+    return Request(
+        ids=(0,), max_tokens=settings.max_new_tokens if tokens is None else tokens, seed=settings.seed,
+        temperature=settings.temperature, top_k=settings.top_k, top_p=settings.top_p, min_p=settings.min_p,
+        stop=settings.stop, fresh=fresh,
+    )  # fmt: skip

@@ -1,0 +1,42 @@
+"""A made-up drafter with a trained head, in one file: DFlash's block that looks at one hidden state only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from draftscope.drafters.drafter import DrafterInfo
+from draftscope.drafters.heads.positions import BlockSource, PositionsChain
+from draftscope.drafters.options import ChainOptions
+from draftscope.models.head_kinds import HeadKind, HeadNetwork
+from draftscope.models.heads import Block, BlockConfig
+from draftscope.models.heads.formats import format_block
+from draftscope.models.heads.lessons.parallel import Blocks
+
+
+class Glimpse(Block):
+    """A block of five."""
+
+
+def read(found: Any, shared: Any) -> tuple[Glimpse, dict[str, Any]]:
+    head, tensors = format_block.read_block(found, shared)
+    return Glimpse(head.config, shared), tensors
+
+
+NETWORK = HeadNetwork(
+    Glimpse,
+    read,
+    format_block.write_block,
+    first=lambda shape, shared, _: Glimpse(BlockConfig(shape, 1, 5, 1, (shared.layers,)), shared),
+    lesson=lambda target, head: Blocks(target, head, (1.0,) * 4),
+)
+HEAD = HeadKind(
+    "glimpse", lambda: NETWORK, names={"vllm": "glimpse", "sglang": "GLIMPSE"}, method="A glimpse of {depths} tokens."
+)
+INFO = DrafterInfo(
+    name="glimpse",
+    title="A glimpse, chain",
+    paper="made up",
+    create=lambda parts: PositionsChain(parts, BlockSource(parts.heads["glimpse"], parts)),
+    options=ChainOptions,
+    head=HEAD,
+)

@@ -1,0 +1,135 @@
+"""Head kinds are read from one entry each: a made-up one, given from one file, is in every list and works in each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from importlib import reload
+from pathlib import Path
+
+import pytest
+import torch
+
+from draftscope.advise import servers as advised
+from draftscope.advise.candidates import Candidate
+from draftscope.base.errors import DraftscopeError
+from draftscope.claims.claim import ClaimVerdict
+from draftscope.decode.engine import DecodingEngine
+from draftscope.decode.load import _head
+from draftscope.decode.start import Asked, run_start
+from draftscope.drafters import adopt, find, plugins
+from draftscope.drafters.options import known_heads, trained_kinds
+from draftscope.drafters.settings import Settings
+from draftscope.models import head_kinds
+from draftscope.models.heads import SharedWeights, kind_of, save_head
+from draftscope.models.heads.lessons.parallel import Blocks
+from draftscope.servers.programs import registry
+from draftscope.servers.programs.program import Pair
+from draftscope.train.publish.card import _method
+from draftscope.train.students.recipes import CPU
+from draftscope.train.students.shapes import ROPE
+from draftscope.train.students.students import lesson_for, new_head
+from draftscope_app.cli.commands import train_drafter
+from draftscope_app.cli.main import main
+from tests.claims.test_claims import judged, row
+from tests.drafters import made_up
+from tests.support import contracts, mutations
+
+
+@pytest.fixture(autouse=True)
+def given(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The made-up drafter is given as its file; afterwards nothing of it is left."""
+    monkeypatch.setattr(plugins, "_given", {})
+    monkeypatch.setattr(head_kinds, "_given", {})
+    assert adopt(f"{made_up.__file__}:INFO") == "glimpse"
+    yield
+    monkeypatch.undo()
+
+
+@pytest.fixture
+def engine(tiny: DecodingEngine, tmp_path: Path) -> DecodingEngine:
+    """The tiny pair with such a head, which was saved and is loaded as the command line loads it."""
+    torch.manual_seed(1)
+    head = new_head("glimpse", tiny.target.network, torch.arange(2), ROPE)
+    for weight in head.parameters():
+        weight.data.add_(torch.randn_like(weight) * 0.2)
+    save_head(head, tmp_path, "tiny-target")
+    kind, named = _head(f"glimpse:{tmp_path}", tiny.target)
+    assert kind == kind_of(named.network) == "glimpse"
+    made = DecodingEngine(tiny.target, tiny.draft, tiny.tokenizer, dict(tiny.heads) | {kind: named})
+    made.eos, made.calibration = frozenset(), tiny.calibration
+    return made
+
+
+def test_it_is_in_every_list(capsys: pytest.CaptureFixture[str], tiny: DecodingEngine) -> None:
+    assert "glimpse" in known_heads() and "glimpse" in trained_kinds()
+    reload(train_drafter)
+    assert main(["train-drafter", "--help"]) == 0
+    assert "glimpse" in capsys.readouterr().out
+    settings = {ready.engine: ready.settings for ready in advised.ready(Candidate("glimpse", 3), [])}
+    assert '"method": "glimpse"' in settings["vLLM"] and "GLIMPSE" in settings["SGLang"]
+    assert settings["llama.cpp"] == ""
+    assert main(["servers", "small", "--program", "vllm", "--method", "glimpse", "--drafter", "mine"]) == 0
+    assert '"method": "glimpse", "num_speculative_tokens": 4, "model": "mine"' in capsys.readouterr().out
+    assert _method("glimpse").format(depths=4) == "A glimpse of 4 tokens."
+    assert CPU.answers.recipe("glimpse").rates == head_kinds.EAGLE3.rates
+    assert {"glimpse"} <= set(contracts.examples(contracts.SMALL)) & set(contracts.chains())
+    asked = Settings.of(drafter="glimpse", gamma=3)
+    assert (
+        run_start(tiny, replace(find("glimpse"), head=None), asked, Asked("a", "", [1]), "r", "r").sized_by == "gamma"
+    )
+
+
+def test_claims_count_it_among_the_heads() -> None:
+    assert judged(9, row("glimpse", (4.2, 4.5, 4.8)), row("ngram", (0.9, 1.0, 1.1))) is ClaimVerdict.HOLDS
+    assert judged(9, row("ngram", (4.2, 4.5, 4.8))) is ClaimVerdict.UNMEASURED
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_it_decodes_what_the_target_says(engine: DecodingEngine, temperature: float) -> None:
+    run = engine.decode("abcab", "glimpse", gamma=3, max_new_tokens=24, temperature=temperature, seed=3)
+    assert any(event.depth == 3 for event in run.round_events)
+    if temperature == 0:
+        assert run.token_ids == engine.decode("abcab", "plain", max_new_tokens=24).token_ids
+
+
+def test_it_learns_by_its_lesson(tiny: DecodingEngine) -> None:
+    head = new_head("glimpse", tiny.target.network, torch.arange(2), ROPE)
+    assert type(lesson_for(tiny.target.network, head)) is Blocks
+
+
+def test_a_taken_or_unknown_name_is_refused() -> None:
+    with pytest.raises(DraftscopeError, match="'mtp' has the name of a built-in one"):
+        adopt(replace(made_up.INFO, name="other", head=replace(made_up.HEAD, name="mtp")))
+    with pytest.raises(DraftscopeError, match=r"'glimps'; choose from eagle3, .*, glimpse, speculators"):
+        head_kinds.find("glimps")
+    assert "glimpse" not in registry.methods("llama.cpp")
+
+
+@pytest.mark.parametrize("kind", head_kinds.KINDS, ids=lambda kind: kind.name)
+def test_every_kind_is_whole(kind: head_kinds.HeadKind, tiny: DecodingEngine) -> None:
+    """What one list needs is there wherever another promises it: a drafter, a network, programs that know its name."""
+    assert find(kind.name).head is kind
+    assert set(kind.names) <= {program.kind for program in registry.PROGRAMS}
+    head = new_head(kind.name, tiny.target.network, torch.arange(2), ROPE)
+    assert isinstance(head, kind.network().head) and lesson_for(tiny.target.network, head).weights
+    assert head.shared.vocabulary == SharedWeights.of(tiny.target.network).vocabulary
+
+
+def test_trees_that_draw_are_those_that_the_mutations_break(tiny: DecodingEngine) -> None:
+    drawn = set()
+    for name in contracts.trees():
+        options = contracts.example(find(name), contracts.SMALL)
+        run = tiny.decode("abcab", name, temperature=1.0, seed=1, max_new_tokens=12, **options)
+        rules = {decision.rule for event in run.round_events for decision in event.decisions}
+        if "rrsw" in rules:
+            drawn.add(name)
+    assert drawn == set(mutations.DRAWN_TREES)
+
+
+def test_a_drafter_whose_weights_are_in_the_target_needs_no_model() -> None:
+    start = registry.find_start("sglang")
+    _, speculative = start.commands(Pair("small", "mtp"))
+    assert "NEXTN" in speculative.arguments and "--speculative-draft-model-path" not in speculative.arguments
+    with pytest.raises(DraftscopeError, match="--method eagle needs the drafter's model"):
+        Pair("small", "eagle")
