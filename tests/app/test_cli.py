@@ -342,7 +342,7 @@ def test_a_run_that_fails_says_so_without_a_stack_trace(
 
     monkeypatch.setattr(loaded, "session", fail)
     ran = cli("decode", "hello")
-    assert (ran.code, ran.out) == (1, "")
+    assert (ran.code, ran.out) == (2, "")
     assert ran.err == "draftscope: the run failed (RuntimeError: out of memory); DRAFTSCOPE_DEBUG=1 shows where.\n"
     monkeypatch.setenv("DRAFTSCOPE_DEBUG", "1")
     assert "Traceback" in cli("decode", "hello").err

@@ -129,7 +129,7 @@ def test_exit_codes_are_listed_once() -> None:
     assert {code.name: code.value for code in ExitCode} == {
         "OK": 0,
         "FAILED": 1,
-        "BAD_INPUT": 2,
+        "NOT_DONE": 2,
         "UNDECIDED": 3,
         "INTERRUPTED": 130,
     }

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import islice
 from typing import Any, Literal, TypeAlias
 
 from draftscope.servers.race import Lane
@@ -56,6 +57,7 @@ class Habits:
     step: int = 7  # the chain's; another number is another model
     asked: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     write: Callable[[list[int], int, float, int | None], list[int]] | None = None  # instead of the chain
+    logprobs: Callable[[list[int], list[int]], list[float]] | None = None  # of written tokens, if it reports them
     encode: Callable[[str], list[int]] | None = None  # a tokenizer instead of the stub's
     drafts: int = 0
     drafted: int = 0
@@ -181,8 +183,8 @@ class Handler(BaseHTTPRequestHandler):
 class Stub(ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self, habits: Habits) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
+    def __init__(self, habits: Habits, port: int = 0) -> None:
+        super().__init__(("127.0.0.1", port), Handler)
         self.habits = habits
         self.gone = threading.Event()
 
@@ -191,9 +193,9 @@ class Stub(ThreadingHTTPServer):
 
 
 @contextmanager
-def stub(habits: Habits) -> Iterator[str]:
+def stub(habits: Habits, port: int = 0) -> Iterator[str]:
     """The URL of a stub that runs."""
-    server = Stub(habits)
+    server = Stub(habits, port)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
     try:
@@ -266,6 +268,11 @@ def events(habits: Habits, path: str, body: dict[str, Any]) -> Iterator[bytes]:
         yield event if isinstance(event, bytes) else json.dumps(event).encode()
 
 
+def said_of(habits: Habits, prompt: list[int], ids: list[int]) -> list[float]:
+    """The log-probabilities that it reports."""
+    return [] if habits.logprobs is None else habits.logprobs(prompt, ids)
+
+
 def rounds(habits: Habits, ids: list[int]) -> Iterator[tuple[list[int], str | None]]:
     """The tokens of each round and how it ends; counts as it goes."""
     start = 0
@@ -293,9 +300,12 @@ def vllm(habits: Habits, path: str, body: dict[str, Any]) -> Iterator[Any]:
     assert path == "/v1/completions" and body["return_token_ids"] and body["model"] == MODEL
     prompt = body["prompt"]
     ids = written(habits, prompt, body["max_tokens"], body["temperature"], body["seed"])
+    said = iter(said_of(habits, prompt, ids) if "logprobs" in body else ())
     for number, (piece, finish) in enumerate(rounds(habits, ids)):
         choice = {"index": 0, "text": text_of(piece), "finish_reason": ended(habits, finish), "token_ids": piece}
         choice["prompt_token_ids"] = prompt if number == 0 else None
+        if "logprobs" in body:
+            choice["logprobs"] = {"token_logprobs": list(islice(said, len(piece)))}
         yield {"id": "cmpl-1", "object": "text_completion", "choices": [choice], "usage": None}
     usage = {"prompt_tokens": prompt_count(habits, prompt), "completion_tokens": len(ids)}
     spec = {"num_spec_steps": habits.drafts, "num_draft_tokens": habits.drafted}
@@ -308,11 +318,13 @@ def llama_cpp(habits: Habits, path: str, body: dict[str, Any]) -> Iterator[Any]:
     assert path == "/completion" and body["return_tokens"]
     prompt, sent = body["prompt"], 0
     ids = written(habits, prompt, body["n_predict"], body["temperature"], body["seed"])
+    said = said_of(habits, prompt, ids) if body["n_probs"] else []
     for piece, _ in rounds(habits, ids):
         for token in piece:
             sent += 1
             if not (habits.loses_ids and sent == 3):
-                yield {"index": 0, "content": text_of([token]), "tokens": [token], "stop": False}
+                more = {"completion_probabilities": [{"id": token, "logprob": said[sent - 1]}]} if said else {}
+                yield {"index": 0, "content": text_of([token]), "tokens": [token], "stop": False} | more
     end = {"index": 0, "content": "", "tokens": [], "stop": True, "stop_type": ended(habits, "limit")}
     timings = {"prompt_ms": 1.0, "predicted_ms": 2.0, "predicted_n": len(ids)}
     spec = {"draft_n": habits.drafted, "draft_n_accepted": habits.accepted} if habits.burst > 1 else {}
@@ -327,6 +339,7 @@ def sglang(habits: Habits, path: str, body: dict[str, Any]) -> Iterator[Any]:
     assert path == "/generate"
     sampling, prompt = body["sampling_params"], body["input_ids"]
     ids = written(habits, prompt, sampling["max_new_tokens"], sampling["temperature"], sampling["sampling_seed"])
+    reported = said_of(habits, prompt, ids) if body.get("return_logprob") else []
     so_far: list[int] = []
     for piece, finish in rounds(habits, ids):
         so_far = so_far + piece
@@ -334,6 +347,8 @@ def sglang(habits: Habits, path: str, body: dict[str, Any]) -> Iterator[Any]:
         said = ended(habits, finish)
         meta: dict[str, Any] = {"id": "1", "prompt_tokens": prompt_count(habits, prompt), "cached_tokens": 0}
         meta |= {"completion_tokens": len(so_far), "finish_reason": {"type": said, "length": 8} if said else None}
+        if reported:
+            meta["output_token_logprobs"] = [[each, 0, None] for each in reported[: len(so_far)]]
         if finish and habits.burst > 1:
             full = habits.accepted // (habits.burst - 1)
             histogram = [habits.drafts - full] + [0] * (habits.burst - 2) + [full]

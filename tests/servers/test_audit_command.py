@@ -6,17 +6,20 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
+from xml.etree import ElementTree
 
 import pytest
 import torch
 
 from draftscope.decode.engine import DecodingEngine
+from draftscope.servers.audit.target import LabTarget
+from draftscope.servers.audit.warp import log_softmax
 from draftscope.verify.sampling import Sampling
 from draftscope_app.cli.main import main
 from tests.servers.stubs import Habits, stub
 from tests.support.command import Cli, command_line, instead_of_loading
 
-QUICK = ("--target", "tiny", "--tokens", "4", "--samples", "60", "--concurrency", "2")
+QUICK = ("--target", "tiny", "--length", "4", "--tokens", "336", "--concurrency", "2")  # 60 samples, after 96 tokens
 ONE_AT_A_TIME = Lock()
 
 Write = Callable[[list[int], int, float, int | None], list[int]]
@@ -62,7 +65,7 @@ def cli(engine: DecodingEngine, capsys: pytest.CaptureFixture[str], tmp_path: Pa
 
 def test_the_same_weights_are_not_flagged(engine: DecodingEngine, cli: Cli) -> None:
     with served(writer(engine)) as url:
-        ran = cli(url, *QUICK, "--json")
+        ran = cli(url, *QUICK, "--json", "-")
     assert ran.code == 0, ran.err
     assert not ran.json["different"] and ran.json["sampled"]["samples"] == 60
     assert ran.json["verdict"].startswith("No difference found in 60 samples at T = 1; would have seen")
@@ -73,7 +76,7 @@ def test_the_same_weights_are_not_flagged(engine: DecodingEngine, cli: Cli) -> N
 
 def test_another_temperature_is_a_difference(engine: DecodingEngine, cli: Cli) -> None:
     with served(writer(engine, scale=2.5)) as url:
-        ran = cli(url, *QUICK, "--samples", "400")
+        ran = cli(url, *QUICK, "--tokens", "1696")
     assert ran.code == 1, ran.out + ran.err
     assert ran.out.startswith("Differs from its target") and "greedy is identical" in ran.out
     assert "nats low" in ran.out and "An example: after" in ran.out and "log p - E log p" in ran.out
@@ -81,7 +84,7 @@ def test_another_temperature_is_a_difference(engine: DecodingEngine, cli: Cli) -
 
 def test_a_wrong_greedy_token_is_a_difference(engine: DecodingEngine, cli: Cli) -> None:
     with served(writer(engine, greedy_rank=1)) as url:
-        ran = cli(url, *QUICK, "--temperature", "0", "--json")
+        ran = cli(url, *QUICK, "--temperature", "0", "--json", "-")
     assert ran.code == 1 and ran.json["sampled"] is None
     assert "Greedy differs: text 1 parts from plain's at token 1" in ran.json["verdict"]
 
@@ -93,7 +96,7 @@ def test_greedy_is_compared_with_another_server(engine: DecodingEngine, cli: Cli
 
 
 def test_without_weights_a_server_is_compared_with_a_plain_one(cli: Cli) -> None:
-    quick = ("--tokens", "4", "--samples", "200", "--json")
+    quick = ("--length", "4", "--tokens", "896", "--json", "-")
     with stub(Habits()) as plain, stub(Habits()) as same, stub(Habits(step=9)) as other:
         equal, different = (cli(url, "--plain", plain, *quick) for url in (same, other))
     assert equal.code == 0 and equal.json["sampled"]["pairs"] == 200
@@ -106,7 +109,8 @@ def test_without_weights_a_server_is_compared_with_a_plain_one(cli: Cli) -> None
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--samples", "0"), "samples = 0"),
+        (("--tokens", "90"), "2 prompts take 96 before sampling; give 100"),
+        (("--length", "0"), "tokens = 0"),
         (("--temperature", "-1"), "temperature"),
         (("--top-p", "0"), "top_p"),
         (("--prompts", "/nowhere/prompts.txt"), "cannot be read"),
@@ -126,6 +130,49 @@ def test_a_server_that_returns_no_token_ids_is_refused_in_a_sentence(engine: Dec
         ran = cli(url, *QUICK)
     assert ran.code == 2
     assert "is transformers serve, which does not return token ids" in ran.err and ran.err.count("\n") == 1
+
+
+def test_a_nightly_job_gets_its_files(engine: DecodingEngine, cli: Cli, tmp_path: Path) -> None:
+    """JUnit, JSON, a summary that is appended, and a baseline whose differences are known."""
+    json, junit, summary = tmp_path / "audit.json", tmp_path / "audit.xml", tmp_path / "summary.md"
+    files = ("--json", json, "--junit", junit, "--summary", summary)
+    summary.write_text("before\n")
+    with served(writer(engine, scale=2.5)) as wrong:
+        first = cli(wrong, *QUICK, "--tokens", "1696", *files)
+        suite = ElementTree.parse(junit).getroot()
+        again = cli(wrong, *QUICK, "--tokens", "1696", "--baseline", json, *files)
+        other = cli(wrong, *QUICK, "--tokens", "1700", "--temperature", "0.5", "--baseline", json)
+    assert (first.code, again.code, other.code) == (1, 0, 2), other.err
+    assert "the audit asks for 1,696 tokens at most, 400 samples of 4 among them" in first.err
+    assert {case.get("name") for case in suite if case.find("failure") is not None} >= {"temperature", "drafted tokens"}
+    assert suite.find("testcase[@name='top-p']/skipped").get("message") == "not tested: it was off; set --top-p"  # type: ignore[union-attr]
+    assert ElementTree.parse(junit).getroot().get("failures") == "0"
+    assert "The baseline has this difference too: sampled." in again.out and "it has the settings" in other.err
+    text = summary.read_text()
+    assert text.startswith("before\n## Draftscope audit: Different\n\nDiffers from its target")
+    assert "## Draftscope audit: No difference found" in text and "| penalties " in text
+
+
+def test_reported_log_probabilities_must_be_those_of_the_tokens(engine: DecodingEngine, cli: Cli) -> None:
+    """llama.cpp reports 1 for every token of a speculative round (#27972)."""
+
+    def of(prompt: list[int], ids: list[int]) -> list[float]:
+        logits = LabTarget(engine).logits(prompt, [ids])[0]
+        return list(log_softmax(logits)[range(len(ids)), ids])
+
+    for kind in ("llama.cpp", "vllm", "sglang"):
+        for logprobs, code in ((of, 0), (lambda _, ids: [0.0] * len(ids), 1), (None, 0)):
+            habits = Habits(kind=kind, write=writer(engine), logprobs=logprobs, burst=3)
+            with stub(habits) as url:
+                ran = cli(url, *QUICK, "--temperature", "0", "--json", "-")
+            assert ran.code == code, ran.out + ran.err
+            assert ("its log-probabilities are not those of its tokens" in ran.json["verdict"]) is bool(code)
+            assert bool(ran.json["reported"]["untested"]) is (logprobs is None)
+
+
+def test_too_few_samples_are_undecided(engine: DecodingEngine, cli: Cli) -> None:
+    with served(writer(engine)) as url:
+        assert cli(url, *QUICK, "--tokens", "100").code == 3
 
 
 def helped(command: str, capsys: pytest.CaptureFixture[str]) -> str:

@@ -9,7 +9,7 @@ class ExitCode(IntEnum):
     """The only list of exit codes; the table in app/README.md says the same."""
 
     OK = 0
-    FAILED = 1  # a check found a difference, or the run failed
-    BAD_INPUT = 2  # one sentence on stderr says what is wrong and what to do
-    UNDECIDED = 3  # a check found no difference, and too little was drafted to find one
+    FAILED = 1  # check, audit, museum: a difference; race, servers: a server failed
+    NOT_DONE = 2  # wrong input, a server that does not answer, a crash: a sentence on stderr says what and why
+    UNDECIDED = 3  # check, audit: no difference, and too little was seen to find one
     INTERRUPTED = 130  # by Ctrl-C, as shells report it; also training that stopped early and can continue

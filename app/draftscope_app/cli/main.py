@@ -59,6 +59,8 @@ COMMANDS = {
     "check": Listed(MEASURE, "Compare a drafter's output with plain decoding."),
     "claims": Listed(MEASURE, "Judge what people say by your own results; loads no model."),
     "audit": Listed(MEASURE, "Ask whether a server's output is still its target's."),
+    "museum": Listed(MEASURE, "Audit published bugs, rebuilt small, and their mends."),
+    "inspect": Listed(MODELS, "Find out whether a head will be served as it was trained."),
     "calibrate": Listed(MEASURE, "Measure what a round costs on this machine."),
     "replay": Listed(TRACES, "Print a recorded run; loads no model."),
     "export": Listed(TRACES, "Write a recorded run as a table or a page; loads no model."),
@@ -128,9 +130,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except typer.TyperException as error:
-        return _stop(ExitCode.BAD_INPUT, _usage(error))
+        return _stop(ExitCode.NOT_DONE, _usage(error))
     except DraftscopeError as error:
-        return _stop(ExitCode.BAD_INPUT, str(error))
+        return _stop(ExitCode.NOT_DONE, str(error))
     except KeyboardInterrupt:
         return _stop(ExitCode.INTERRUPTED, "interrupted.")
     except BrokenPipeError:  # the reader has gone, as with `| head`; Python would complain once more at exit
@@ -141,7 +143,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             traceback.print_exc()
         reason = " ".join(str(error).split())[:300]
         sentence = f"the run failed ({type(error).__name__}: {reason}); DRAFTSCOPE_DEBUG=1 shows where."
-        return _stop(ExitCode.FAILED, sentence)
+        return _stop(ExitCode.NOT_DONE, sentence)
 
 
 def _warn(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:

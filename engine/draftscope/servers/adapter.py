@@ -50,6 +50,7 @@ class Request:
     stop: tuple[str, ...] = ()
     ignore_eos: bool = False  # write max_tokens whatever they are
     fresh: bool = True  # pass over the prefix cache of earlier requests
+    logprobs: bool = False  # ask for the log-probability of each written token
 
     def __post_init__(self) -> None:
         if not self.ids:
@@ -114,6 +115,7 @@ class Chunk:
     finish: Finish | None = None
     counted: Counted | None = None
     written: int | None = None  # tokens that the server says it wrote; more than the ids it sent: ids are missing
+    logprobs: tuple[float, ...] = ()  # of `ids`, as the server reports them; empty: it reports none
 
 
 @dataclass(frozen=True)

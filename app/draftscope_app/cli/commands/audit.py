@@ -1,66 +1,40 @@
-"""`draftscope audit`: is a server's output still its target's? Exit code 1 where a difference was found."""
+"""`draftscope audit`: is a server's output still its target's? `exit_codes` says what it tells a nightly job."""
 
 from __future__ import annotations
 
 import json as jsonlib
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from pydantic import BaseModel, ConfigDict, Field
 
 from draftscope.base.errors import DraftscopeError
 from draftscope_app.cli import options, terminal
-from draftscope_app.cli.exit_codes import ExitCode
+from draftscope_app.cli.audited import Options, audited, exit_code
 from draftscope_app.cli.fields import Given, options_of, takes
 
 if TYPE_CHECKING:
-    from draftscope.servers.audit.asked import Plan
-    from draftscope.servers.audit.audit import Report, Watch
-    from draftscope.servers.audit.pairs import Compared
-    from draftscope.servers.audit.rounds import Audited
+    from draftscope.servers.audit.audit import Report
 
-ASKED, CERTAINTY = "What is asked", "Certainty"
+ASKED, COST, CERTAINTY = "What is asked", "What it may cost", "Certainty"
 DRAFTS = ("draft", "head", "draft_revision", "ballast", "graphs")  # options of loading that an audit has no use for
 TARGET = "the weights that the server should run: hub id, folder, GGUF file, or a known name; without it give --plain"
-MOST_PROMPTS = 64
 POSITIONS = ("token", "samples", "log p - E log p, nats", "standard error", "z")
+SAME = ("target", "settings")  # of a baseline and a report that may be compared
 
-
-class Options(BaseModel):
-    """What `audit` takes beside the server's address, the target and the sampling."""
-
-    model_config = ConfigDict(frozen=True)
-
-    plain: str | None = Field(
-        None, description="a plain server of the same model: it writes the greedy texts, and without --target samples"
-    )
-    model: str | None = Field(None, description="the model to ask for, if there are several")
-    prompts: Path | None = Field(None, description="prompts of your own, one a line")
-    chat: bool = Field(False, description="put prompts into the model's chat template")
-    tokens: int = Field(12, description="tokens of each text")
-    concurrency: int = Field(4, description="requests at once")
-    samples: int = Field(400, description="texts at most")
-    seconds: float = Field(300.0, description="seconds of sampling at most")
-    false_alarm: float = Field(1e-6, description="chance of a difference found where there is none")
-    tolerance: float | None = Field(None, description="what rounding may cost, in nats a token; default: measured")
-
-
-_CERTAIN = ("samples", "seconds", "false_alarm", "tolerance")
+_PANELS = {"tokens": COST, "minutes": COST, "false_alarm": CERTAINTY, "tolerance": CERTAINTY}
 _METAVARS = {
-    "plain": "URL",
-    "model": "NAME",
-    "prompts": "FILE",
-    "seconds": "S",
-    "false_alarm": "P",
-    "tolerance": "NATS",
-}
-OPTIONS = options_of(Options.model_fields, lambda name: CERTAINTY if name in _CERTAIN else ASKED, _METAVARS)
+    "plain": "URL", "model": "NAME", "prompts": "FILE", "minutes": "M", "false_alarm": "P", "tolerance": "NATS",
+}  # fmt: skip
+OPTIONS = options_of(Options.model_fields, lambda name: _PANELS.get(name, ASKED), _METAVARS)
 # No stop strings: a server that leaves the string's tokens out does not say which tokens it sampled.
 SAMPLING = options.sampling_options(without=("stop",), temperature=1.0)
+
+
+def _written(flag: str, about: str) -> Any:
+    return typer.Option(flag, metavar="FILE", help=about, rich_help_panel=options.OUTPUT)
+
 
 app = typer.Typer(add_completion=False)
 
@@ -72,97 +46,66 @@ def audit(
     given: Given,
     sampling: Given,
     loading: Given,
-    json: options.Json = False,
+    json: Annotated[Path | None, _written("--json", "the report as JSON; - prints it")] = None,
+    junit: Annotated[Path | None, _written("--junit", "what was tested as JUnit XML")] = None,
+    summary: Annotated[Path | None, _written("--summary", "a summary in Markdown is appended")] = None,
+    baseline: Annotated[
+        Path | None, _written("--baseline", "an earlier report of --json, whose differences do not fail again")
+    ] = None,
 ) -> int:
     """Ask whether a server's output is still its target's.
 
     At temperature 0 its tokens must be plain's, except at ties. Above it, the tokens that it samples are tested under
     the target's own probabilities, computed here: their log-probabilities, their ranks, and whether texts repeat. The
-    audit ends as soon as a difference is clear, or says how large a difference it could have missed. The exit code is 1
-    where a difference was found.
+    audit ends as soon as a difference is clear, or says how large a difference it could have missed. The exit code is 0
+    where none was found, 1 where one was, 2 where the server could not be tested, 3 where too little was seen.
     """
-    chosen = Options(**given)
-    report = _audited(url, chosen, loading, _read(chosen.prompts), _plan(chosen, sampling))
-    if json:
-        print(jsonlib.dumps(report.as_json()))
-    else:
+    before = None if baseline is None else _baseline(baseline)
+    report = audited(url, Options(**given), loading, sampling)
+    known = frozenset() if before is None else _known(report, before, str(baseline))
+    code = exit_code(report, known)
+    _write(report, known, code, json, junit, summary)
+    if str(json) != "-":
         _print(report)
-    if report.different:
-        return ExitCode.FAILED
-    return ExitCode.BAD_INPUT if report.incomplete else ExitCode.OK
+        if both := known & set(report.differences):
+            print(f"The baseline has this difference too: {', '.join(sorted(both))}.")
+    return code
 
 
-def _plan(chosen: Options, sampling: Given) -> Plan:
-    from draftscope.servers.audit.asked import Plan
-    from draftscope.verify.sampling import Sampling
-
-    settings = options.settings({"temperature": 1.0} | dict(sampling))
-    return Plan(
-        Sampling.of(settings), chosen.samples, chosen.tokens, chosen.seconds, chosen.concurrency, chosen.false_alarm,
-        chosen.tolerance, settings.seed,
-    )  # fmt: skip
-
-
-def _audited(url: str, chosen: Options, loading: Given, texts: Sequence[str], plan: Plan) -> Report:
-    from draftscope.decode.prompt import read_prompt
-    from draftscope.models.loading.chat import Chat
-    from draftscope.servers.audit.audit import audit as audit_server
-    from draftscope.servers.audit.audit import audit_without_weights
-    from draftscope.servers.audit.greedy import GREEDY_TOKENS
-    from draftscope.servers.audit.writer import refuse_without_ids
-    from draftscope.servers.identify import identify
-
-    if "target" not in loading and chosen.plain is None:
-        raise DraftscopeError(
-            "An audit needs the weights that the server should run (--target), or a plain server of the same model "
-            "(--plain)."
-        )
-    with ExitStack() as opened:
-        listed = [each for each in (url, chosen.plain) if each is not None]
-        server = opened.enter_context(identify(url, listed, chosen.model))
-        other = None if chosen.plain is None else opened.enter_context(identify(chosen.plain, listed, chosen.model))
-        for each in (server, other):
-            refuse_without_ids(each)
-        watch, name = opened.enter_context(_watched(plan)), server.identity.sentence
-        if "target" not in loading:
-            assert other is not None
-            ids = [server.tokenize(text) for text in texts]
-            return audit_without_weights(
-                server, other, texts, ids, plan, watch, name, other.identity.url, server.detokenize
-            )
-        engine = options.load(options.models(loading)[0])
-        most, chat = max(plan.tokens, GREEDY_TOKENS), Chat(raw=not chosen.chat)
-        read = [read_prompt(engine, text, most, chat)[1] for text in texts]
-        return audit_server(server, server.identity.kind, engine, texts, read, plan, other, watch, name)
-
-
-@contextmanager
-def _watched(plan: Plan) -> Iterator[Watch]:
-    """Shows how far the audit is and what the evidence says so far, on a terminal's stderr."""
-    with terminal.progress("samples") as bar:
-        task = bar.add_task("Greedy texts", total=plan.samples)
-
-        def watch(state: Audited | Compared) -> None:
-            total, done = state.total, state.texts
-            words = f"Evidence {max(total, 0):.1f} of {math.log(1 / plan.false_alarm):.1f} nats"
-            bar.update(task, completed=done, description=words)
-
-        yield watch
-
-
-def _read(prompts: Path | None) -> Sequence[str]:
-    """The prompts, one a line; without a file, our own."""
-    from draftscope.servers.audit.prompts import AUDIT_PROMPTS
-
-    if prompts is None:
-        return AUDIT_PROMPTS
+def _baseline(path: Path) -> Mapping[str, Any]:
     try:
-        lines = [line for line in prompts.read_text(encoding="utf-8").splitlines() if line.strip()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise DraftscopeError(f"--prompts {prompts}: cannot be read ({error}); give a text file.") from None
-    if not 0 < len(lines) <= MOST_PROMPTS:
-        raise DraftscopeError(f"--prompts {prompts}: {len(lines)} prompts; give 1 to {MOST_PROMPTS}, one a line.")
-    return lines
+        found = jsonlib.loads(path.read_text(encoding="utf-8"))
+        return {name: found[name] for name in (*SAME, "differences")}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DraftscopeError(f"--baseline {path}: not a report of 'draftscope audit --json' ({error}).") from None
+
+
+def _known(report: Report, before: Mapping[str, Any], path: str) -> frozenset[str]:
+    """The differences of the baseline. Raises `DraftscopeError` where it is about something else."""
+    now = report.as_json()
+    for name in SAME:
+        if jsonlib.loads(jsonlib.dumps(now[name])) != before[name]:
+            raise DraftscopeError(
+                f"--baseline {path}: it has the {name} {before[name]}, this audit {now[name]}; write the baseline anew."
+            )
+    return frozenset(before["differences"])
+
+
+def _write(
+    report: Report, known: frozenset[str], code: int, json: Path | None, junit: Path | None, summary: Path | None
+) -> None:
+    from draftscope_app.reports import audit as reports
+
+    told = report.as_json()
+    if str(json) == "-":
+        print(jsonlib.dumps(told))
+    elif json is not None:
+        json.write_text(jsonlib.dumps(told, indent=1) + "\n", encoding="utf-8")
+    if junit is not None:
+        junit.write_text(reports.junit(told, known), encoding="utf-8")
+    if summary is not None:
+        with summary.open("a", encoding="utf-8") as file:
+            file.write(reports.markdown_summary(told, known, code))
 
 
 def _print(report: Report) -> None:

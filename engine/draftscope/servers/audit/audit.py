@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from draftscope.decode.engine import DecodingEngine
 from draftscope.measure.ties import Rounding
 from draftscope.servers.audit.asked import LEAST_TOLERANCE, Allowance, Plan
-from draftscope.servers.audit.greedy import GreedyResult, decoded_by, greedy, written_by
+from draftscope.servers.audit.greedy import GREEDY_TOKENS, GreedyResult, decoded_by, greedy, written_by
 from draftscope.servers.audit.missed import missed
 from draftscope.servers.audit.pairs import END, Compared, NoTarget, compared, least_accuracy, pairs_sentence
+from draftscope.servers.audit.reported import REPORTED_TOKENS, ReportedResult, reported
 from draftscope.servers.audit.rounds import Audited, sampled
 from draftscope.servers.audit.target import LabTarget
 from draftscope.servers.audit.verdict import (
@@ -20,6 +22,7 @@ from draftscope.servers.audit.verdict import (
     first_position,
     greedy_sentence,
     joined,
+    reported_sentence,
     sampled_sentence,
 )
 from draftscope.servers.audit.writer import Writer
@@ -33,20 +36,26 @@ class Report:
     """What an audit found; every field is plain data. Evidence is in nats: the log of a test's wealth."""
 
     verdict: str
-    different: bool
+    differences: list[str]  # of: greedy, log-probabilities, sampled
     incomplete: bool  # the server failed too often for an answer
+    undecided: bool  # nothing was found, and even a large difference would have been missed
     server: str
     target: str
     created: str  # ISO 8601, UTC
     settings: dict[str, Any]
     tolerance: float  # nats a token
     greedy: dict[str, Any] | None
+    reported: dict[str, Any] | None  # log-probabilities; None without weights
     sampled: dict[str, Any] | None
     example: dict[str, str] | None  # the prompt, and of all texts written after it the one the target finds strangest
     failures: list[str]
 
+    @property
+    def different(self) -> bool:
+        return bool(self.differences)
+
     def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+        return {"different": self.different, **asdict(self)}
 
 
 def audit(
@@ -65,20 +74,22 @@ def audit(
     Greedy texts are compared with the target's own, or with those of `plain`, another server. Raises `ServerError`
     where a server fails, and `DraftscopeError` where it runs another model.
     """
-    target = LabTarget(engine)
+    began, target = time.monotonic(), LabTarget(engine)
     expect = decoded_by(engine) if plain is None else written_by(plain, target)
     expected = [expect(prompt) for prompt in tokens]
     texts = [(list(prompt), list(text)) for prompt, text in zip(tokens, expected, strict=True) if text]
     allowance = Allowance(_tolerance(plan, target, texts))
     rounding = Rounding(engine, texts, least=allowance.logit)
     compared = greedy(writer, tokens, expected, target, rounding)
-    state = None
+    told = reported(writer, tokens, target, allowance, plan.seed)
+    state, left = None, _left(plan, began)
     if not plan.sampling.greedy:
-        for state in sampled(writer, target, tokens, plan, allowance, find(kind).sampling_order):
+        for state in sampled(writer, target, tokens, left, allowance, find(kind).sampling_order):
             watch(state)
     return report(
-        server, engine.target.name, plan, allowance, compared, state, lambda n, text: _example(engine, prompts[n], text)
-    )
+        server, engine.target.name, plan, allowance, compared, told, state,
+        lambda n, text: {"prompt": prompts[n], "text": engine.tokenizer.decode(list(text))},
+    )  # fmt: skip
 
 
 def audit_without_weights(
@@ -93,25 +104,27 @@ def audit_without_weights(
     decode: Callable[[Sequence[int]], str] = str,
 ) -> Report:
     """Compares a server with a plain one of the same model. Ties of greedy texts cannot be told apart."""
-    nothing = NoTarget()
+    began, nothing = time.monotonic(), NoTarget()
     expected = [written_by(plain, nothing)(prompt) for prompt in tokens]
     greedy_texts = greedy(writer, tokens, expected, nothing, None)
     state, sentences = None, []
     if not plan.sampling.greedy:
-        for state in compared(writer, plain, tokens, plan):
+        for state in compared(writer, plain, tokens, _left(plan, began)):
             watch(state)
     if state is not None:
         sentences.append(pairs_sentence(state))
     return Report(
         verdict=joined(*sentences, greedy_sentence(greedy_texts), *([failures_sentence(state)] if state else [])),
-        different=bool(greedy_texts.differs or (state and state.different)),
+        differences=_named(bool(greedy_texts.differs), False, state),
         incomplete=bool(state and state.ended == "failures"),
+        undecided=state is not None and least_accuracy(state) is None,
         server=server,
         target=target,
         created=_now(),
         settings=asdict(plan),
         tolerance=Allowance().nats if plan.tolerance is None else plan.tolerance,
         greedy=asdict(greedy_texts),
+        reported=None,
         sampled=None if state is None else _of_pairs(state),
         example=None
         if state is None or state.example is None
@@ -133,6 +146,21 @@ def _of_pairs(state: Compared) -> dict[str, Any]:
     }
 
 
+def always_asked(prompts: int) -> int:
+    """Tokens at most that a server is asked for before it samples."""
+    return prompts * (GREEDY_TOKENS + REPORTED_TOKENS)
+
+
+def _named(greedy_differs: bool, told_differs: bool, state: Audited | Compared | None) -> list[str]:
+    found = {"greedy": greedy_differs, "log-probabilities": told_differs, "sampled": bool(state and state.different)}
+    return [name for name, differs in found.items() if differs]
+
+
+def _left(plan: Plan, began: float) -> Plan:
+    """The plan with the seconds that are left of its own."""
+    return replace(plan, seconds=max(plan.seconds - (time.monotonic() - began), 1e-3))
+
+
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
@@ -143,36 +171,37 @@ def _tolerance(plan: Plan, target: LabTarget, texts: Sequence[tuple[list[int], l
     return LEAST_TOLERANCE if plan.sampling.greedy else target.measured_tolerance(texts, plan.sampling)
 
 
-def _example(engine: DecodingEngine, prompt: str, text: Sequence[int]) -> dict[str, str]:
-    return {"prompt": prompt, "text": engine.tokenizer.decode(list(text))}
-
-
 def report(
     server: str,
     target: str,
     plan: Plan,
     allowance: Allowance,
     compared: GreedyResult | None,
+    told: ReportedResult | None,
     state: Audited | None,
     example: Callable[[int, Sequence[int]], dict[str, str]],
 ) -> Report:
-    sentences = []
-    if state is not None:
-        sentences.append(sampled_sentence(state, missed(state.evidence, plan.false_alarm)))
+    sentences, least = [], None if state is None else missed(state.evidence, plan.false_alarm)
+    if state is not None and least is not None:
+        sentences.append(sampled_sentence(state, least))
     if compared is not None:
         sentences.append(greedy_sentence(compared))
+    if told is not None and told.differs:
+        sentences.append(reported_sentence(told))
     if state is not None:
         sentences.append(failures_sentence(state))
     return Report(
         verdict=joined(*sentences),
-        different=bool((state and state.different) or (compared and compared.differs)),
+        differences=_named(bool(compared and compared.differs), bool(told and told.differs), state),
         incomplete=bool(state and state.ended == "failures"),
+        undecided=least is not None and (least.variation is None or least.nats is None),
         server=server,
         target=target,
         created=_now(),
         settings=asdict(plan),
         tolerance=allowance.nats,
         greedy=None if compared is None else asdict(compared),
+        reported=None if told is None else asdict(told),
         sampled=None if state is None else _numbers(state),
         example=None if state is None or state.example is None else example(*state.example),
         failures=[] if state is None else state.failures,

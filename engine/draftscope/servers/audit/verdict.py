@@ -9,6 +9,7 @@ from draftscope.servers.audit.evidence import Evidence, PositionResult
 from draftscope.servers.audit.greedy import GreedyResult
 from draftscope.servers.audit.missed import Missed
 from draftscope.servers.audit.pairs import Compared
+from draftscope.servers.audit.reported import ReportedResult
 from draftscope.servers.audit.rounds import Audited
 
 CLEAR_Z = 5.0  # the mean log-probability is named as the difference from here on
@@ -87,6 +88,10 @@ def greedy_sentence(result: GreedyResult) -> str:
     if result.ties:
         return f"greedy is identical except at {result.ties} {'tie' if result.ties == 1 else 'ties'}"
     return "greedy is identical"
+
+
+def reported_sentence(result: ReportedResult) -> str:
+    return f"its log-probabilities are not those of its tokens: {result.differs}"
 
 
 def joined(*sentences: str) -> str:

@@ -1,7 +1,7 @@
 """llama.cpp's server: `/completion` with token ids in and out, `/tokenize`, `/props`, counters with `--metrics`.
 
 An event is a token, so a round shows as tokens with almost no gap. Two things to know: the server gives every token of
-a speculative round probability 1, so its probabilities are never read here; and ids of tokens that end within a
+a speculative round probability 1, so only the audit's test of them reads them; and ids of tokens that end within a
 character may be missing from the stream, which `written` shows.
 """
 
@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from draftscope.servers.adapter import Chunk, Counted, Identity, Message, Offers, Request
 from draftscope.servers.programs.program import Flag, Pair, Program, Start, WantedChain
-from draftscope.servers.programs.web_server import Cards, WebServer, chat, chosen, finish, same_prompt
+from draftscope.servers.programs.web_server import Cards, WebServer, chat, chosen, finish, known, same_prompt
 from draftscope.servers.prometheus import spec_decode
 from draftscope.servers.wire import Wire
 
@@ -38,6 +38,10 @@ class Timings(BaseModel):
     draft_n_accepted: int | None = None
 
 
+class Probability(BaseModel):
+    logprob: float | None = None
+
+
 class Event(BaseModel):
     content: str
     tokens: list[int] = []
@@ -46,6 +50,7 @@ class Event(BaseModel):
     timings: Timings | None = None
     tokens_predicted: int | None = None
     tokens_evaluated: int | None = None
+    completion_probabilities: list[Probability] = []
 
 
 class Tokens(BaseModel):
@@ -93,6 +98,7 @@ class LlamaCpp(WebServer):
                 finish=finish(self, event.stop_type or "stop") if event.stop else None,
                 counted=_counted(event.timings) if event.stop else None,
                 written=event.tokens_predicted if event.stop else None,
+                logprobs=known([each.logprob for each in event.completion_probabilities]),
             )
 
     def _body(self, request: Request) -> dict[str, Any]:
@@ -111,6 +117,7 @@ class LlamaCpp(WebServer):
             "stream": True,
             "return_tokens": True,
             "cache_prompt": not request.fresh,
+            "n_probs": int(request.logprobs),
         }
 
     def counters(self) -> Counted | None:

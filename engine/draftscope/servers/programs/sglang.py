@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from draftscope.servers.adapter import Chunk, Counted, Identity, Offers, Request
 from draftscope.servers.programs.program import Flag, Pair, Program, Start, WantedChain
-from draftscope.servers.programs.web_server import Cards, WebServer, chosen, finish, same_prompt
+from draftscope.servers.programs.web_server import Cards, WebServer, chosen, finish, known, same_prompt
 from draftscope.servers.wire import Wire
 
 
@@ -39,6 +39,7 @@ class Meta(BaseModel):
     spec_num_proposed_drafts: int | None = None
     spec_num_correct_drafts: int | None = None
     spec_correct_drafts_histogram: list[int] | None = None  # [accepted tokens] rounds
+    output_token_logprobs: list[list[float | int | str | None]] = []  # [log-probability, id, text], from the start
 
 
 class Event(BaseModel):
@@ -102,6 +103,7 @@ class SGLang(WebServer):
                 finish=finish(self, meta.finish_reason.type) if meta.finish_reason else None,
                 counted=_counted(meta) if meta.finish_reason else None,
                 written=meta.completion_tokens if meta.finish_reason else None,
+                logprobs=known([each[0] for each in meta.output_token_logprobs[-len(new_ids) :] if new_ids]),
             )
 
     def _body(self, request: Request) -> dict[str, Any]:
@@ -116,7 +118,8 @@ class SGLang(WebServer):
             "ignore_eos": request.ignore_eos,
         }
         salt = {"extra_key": uuid4().hex} if request.fresh else {}
-        return {"input_ids": list(request.ids), "sampling_params": sampling, "stream": True, **salt}
+        asked = {"return_logprob": True} if request.logprobs else {}
+        return {"input_ids": list(request.ids), "sampling_params": sampling, "stream": True, **salt, **asked}
 
     def counters(self) -> Counted | None:
         return None  # only averages; what a request did comes with its last chunk

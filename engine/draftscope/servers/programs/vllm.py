@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field
 
 from draftscope.servers.adapter import Chunk, Counted, Identity, Message, Offers, Request, ServerError
 from draftscope.servers.programs.program import Flag, Pair, Program, Start, WantedChain
-from draftscope.servers.programs.web_server import Cards, WebServer, chat, chosen, finish, same_prompt
+from draftscope.servers.programs.web_server import Cards, WebServer, chat, chosen, finish, known, same_prompt
 from draftscope.servers.prometheus import spec_decode
 from draftscope.servers.wire import Wire
 
@@ -26,11 +26,16 @@ class Version(BaseModel):
     version: str
 
 
+class Logprobs(BaseModel):
+    token_logprobs: list[float | None] = []
+
+
 class Choice(BaseModel):
     text: str = ""
     token_ids: list[int] | None = None
     prompt_token_ids: list[int] | None = None
     finish_reason: str | None = None
+    logprobs: Logprobs | None = None
 
 
 class Speculative(BaseModel):
@@ -102,6 +107,7 @@ class VLLM(WebServer):
                 finish=finish(self, choice.finish_reason),
                 counted=_counted(event.metrics),
                 written=event.usage.completion_tokens if event.usage else None,
+                logprobs=known(choice.logprobs.token_logprobs if choice.logprobs else ()),
             )
 
     def _body(self, request: Request) -> dict[str, Any]:
@@ -123,6 +129,7 @@ class VLLM(WebServer):
             "stream_options": {"include_usage": True},
             "return_token_ids": True,
             **({"cache_salt": uuid4().hex} if request.fresh else {}),
+            **({"logprobs": 0} if request.logprobs else {}),  # none beside the written token's
         }
 
     def counters(self) -> Counted | None:

@@ -97,6 +97,12 @@ def finish(server: Server, said: str | None) -> Finish | None:
     return FINISHED[said] if said else None
 
 
+def known(logprobs: Sequence[object]) -> tuple[float, ...]:
+    """The log-probabilities of an event's tokens; nothing where one of them is missing."""
+    numbers = tuple(float(each) for each in logprobs if isinstance(each, int | float))
+    return numbers if len(numbers) == len(logprobs) else ()
+
+
 def same_prompt(server: Server, request: Request, read: int | None) -> None:
     """Raises `ServerError` if the server says that it read another number of prompt tokens than it was sent."""
     if read is not None and read != len(request.ids):

@@ -1,0 +1,151 @@
+"""One audit of a server, for the command and for pytest: what it may cost at most, the audit, and its exit code."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from draftscope.base.errors import DraftscopeError
+from draftscope_app.cli import options, terminal
+from draftscope_app.cli.exit_codes import ExitCode
+from draftscope_app.cli.fields import Given
+
+if TYPE_CHECKING:
+    from draftscope.servers.audit.asked import Plan
+    from draftscope.servers.audit.audit import Report, Watch
+    from draftscope.servers.audit.pairs import Compared
+    from draftscope.servers.audit.rounds import Audited
+
+MOST_PROMPTS = 64
+
+
+class Options(BaseModel):
+    """What an audit takes beside the server's address, the target and the sampling."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    plain: str | None = Field(
+        None, description="a plain server of the same model: it writes the greedy texts, and without --target samples"
+    )
+    model: str | None = Field(None, description="the model to ask for, if there are several")
+    prompts: Path | None = Field(None, description="prompts of your own, one a line")
+    chat: bool = Field(False, description="put prompts into the model's chat template")
+    length: int = Field(12, description="tokens of each sampled text")
+    concurrency: int = Field(4, description="requests at once")
+    tokens: int = Field(5000, description="tokens that the server is asked for at most")
+    minutes: float = Field(5.0, description="minutes of asking at most")
+    false_alarm: float = Field(1e-6, description="chance of a difference found where there is none")
+    tolerance: float | None = Field(None, description="what rounding may cost, in nats a token; default: measured")
+
+
+def audited(url: str, chosen: Options, loading: Given, sampling: Given) -> Report:
+    """Audits a server. Raises `DraftscopeError` where it cannot be tested."""
+    from draftscope.decode.prompt import read_prompt
+    from draftscope.models.loading.chat import Chat
+    from draftscope.servers.audit.audit import audit as audit_server
+    from draftscope.servers.audit.audit import audit_without_weights
+    from draftscope.servers.audit.greedy import GREEDY_TOKENS
+    from draftscope.servers.audit.writer import refuse_without_ids
+    from draftscope.servers.identify import identify
+
+    if "target" not in loading and chosen.plain is None:
+        raise DraftscopeError(
+            "An audit needs the weights that the server should run (--target), or a plain server of the same model "
+            "(--plain)."
+        )
+    texts = _read(chosen.prompts)
+    plan = _plan(chosen, sampling, len(texts))
+    with ExitStack() as opened:
+        listed = [each for each in (url, chosen.plain) if each is not None]
+        server = opened.enter_context(identify(url, listed, chosen.model))
+        other = None if chosen.plain is None else opened.enter_context(identify(chosen.plain, listed, chosen.model))
+        for each in (server, other):
+            refuse_without_ids(each)
+        terminal.say(_cost(plan, chosen))
+        watch, name = opened.enter_context(_watched(plan)), server.identity.sentence
+        if "target" not in loading:
+            assert other is not None
+            ids = [server.tokenize(text) for text in texts]
+            return audit_without_weights(
+                server, other, texts, ids, plan, watch, name, other.identity.url, server.detokenize
+            )
+        engine = options.load(options.models(loading)[0])
+        most, chat = max(plan.tokens, GREEDY_TOKENS), Chat(raw=not chosen.chat)
+        read = [read_prompt(engine, text, most, chat)[1] for text in texts]
+        return audit_server(server, server.identity.kind, engine, texts, read, plan, other, watch, name)
+
+
+def exit_code(report: Report, known: frozenset[str] = frozenset()) -> ExitCode:
+    """`known`: the differences of a baseline, which do not count."""
+    if set(report.differences) - known:
+        return ExitCode.FAILED
+    if report.incomplete:
+        return ExitCode.NOT_DONE
+    return ExitCode.UNDECIDED if report.undecided else ExitCode.OK
+
+
+def _plan(chosen: Options, sampling: Given, prompts: int) -> Plan:
+    """As many samples as the tokens allow after the texts that are always asked for."""
+    from draftscope.servers.audit.asked import Plan
+    from draftscope.servers.audit.audit import always_asked
+    from draftscope.verify.sampling import Sampling
+
+    settings = options.settings({"temperature": 1.0} | dict(sampling))
+    first = always_asked(prompts)
+    samples = (chosen.tokens - first) // max(chosen.length, 1)
+    if samples < 1:
+        least = first + max(chosen.length, 1)
+        raise DraftscopeError(
+            f"--tokens {chosen.tokens}: {prompts} prompts take {first} before sampling; give {least} or more."
+        )
+    return Plan(
+        Sampling.of(settings), samples, chosen.length, 60 * chosen.minutes, chosen.concurrency, chosen.false_alarm,
+        chosen.tolerance, settings.seed,
+    )  # fmt: skip
+
+
+def _cost(plan: Plan, chosen: Options) -> str:
+    sampled = "" if plan.sampling.greedy else f", {plan.samples:,} samples of {plan.tokens} among them"
+    return (
+        f"the audit asks for {chosen.tokens:,} tokens at most{sampled}, within {chosen.minutes:g} minutes; it ends "
+        "earlier where a difference is clear."
+    )
+
+
+@contextmanager
+def _watched(plan: Plan) -> Iterator[Watch]:
+    """How far the audit is and what the evidence says: a bar on a terminal's stderr, elsewhere a line each tenth."""
+    with terminal.progress("samples") as bar:
+        task = bar.add_task("Greedy texts", total=plan.samples)
+        tenths = 0
+
+        def watch(state: Audited | Compared) -> None:
+            nonlocal tenths
+            total, done = state.total, state.texts
+            words = f"Evidence {max(total, 0):.1f} of {math.log(1 / plan.false_alarm):.1f} nats"
+            bar.update(task, completed=done, description=words)
+            if bar.disable and 10 * done // plan.samples > tenths:
+                tenths = 10 * done // plan.samples
+                terminal.say(f"{done:,} of {plan.samples:,} samples in {state.seconds:.0f} s; {words.lower()}.")
+
+        yield watch
+
+
+def _read(prompts: Path | None) -> Sequence[str]:
+    """The prompts, one a line; without a file, our own."""
+    from draftscope.servers.audit.prompts import AUDIT_PROMPTS
+
+    if prompts is None:
+        return AUDIT_PROMPTS
+    try:
+        lines = [line for line in prompts.read_text(encoding="utf-8").splitlines() if line.strip()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise DraftscopeError(f"--prompts {prompts}: cannot be read ({error}); give a text file.") from None
+    if not 0 < len(lines) <= MOST_PROMPTS:
+        raise DraftscopeError(f"--prompts {prompts}: {len(lines)} prompts; give 1 to {MOST_PROMPTS}, one a line.")
+    return lines

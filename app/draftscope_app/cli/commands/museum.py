@@ -1,0 +1,65 @@
+"""`draftscope museum`: published bugs, rebuilt small, each audited as it was and as it was mended."""
+
+from __future__ import annotations
+
+import json as jsonlib
+from typing import TYPE_CHECKING
+
+import typer
+
+from draftscope_app.cli import options, terminal
+from draftscope_app.cli.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from draftscope.servers.museum.tour import Shown
+
+TARGET = "draft"  # the smallest model that always comes with the program is what these servers should write
+HEAD = ("bug", "program", "as it was", "mended")
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def museum(json: options.Json = False) -> int:
+    """Audit published bugs of speculative decoding, rebuilt small, and their mends.
+
+    Each is a server in this process with the wrong mechanism; the audit is that of 'draftscope audit'. The exit code is
+    1 where a bug was not convicted, or its mend was not acquitted.
+    """
+    from draftscope.base.load_settings import LoadSettings
+    from draftscope.servers.museum.exhibits import NOT_REPRODUCED
+    from draftscope.servers.museum.tour import tour
+
+    engine, shown = options.load(LoadSettings(target=TARGET, dtype="float32", device="cpu", threads=1)), []
+    for each in tour(engine):
+        shown.append(each)
+        if not json:
+            _print(each)
+    if json:
+        print(jsonlib.dumps([_as_json(each) for each in shown]))
+    else:
+        rows = [(each.exhibit.number, each.exhibit.program, *_verdicts(each)) for each in shown]
+        terminal.show(terminal.Table(HEAD, rows))
+        print()
+        terminal.show(terminal.Table(("not reproduced", "what it is"), NOT_REPRODUCED))
+    return ExitCode.OK if all(each.as_expected for each in shown) else ExitCode.FAILED
+
+
+def _print(shown: Shown) -> None:
+    exhibit = shown.exhibit
+    print(f"{exhibit.number}: {exhibit.title} ({exhibit.program})\n{exhibit.story}\nRebuilt: {exhibit.rebuilt}.")
+    print(f"As it was: {shown.wrong.verdict}\nMended: {shown.mended.verdict}\n", flush=True)
+
+
+def _verdicts(shown: Shown) -> tuple[str, str]:
+    wrong, mended = (", ".join(each.differences) or "no difference" for each in (shown.wrong, shown.mended))
+    acquitted = not shown.mended.different and not shown.mended.undecided
+    return f"convicted: {wrong}" if shown.wrong.different else wrong, f"acquitted: {mended}" if acquitted else mended
+
+
+def _as_json(shown: Shown) -> dict[str, object]:
+    exhibit = shown.exhibit
+    return {
+        "number": exhibit.number, "program": exhibit.program, "title": exhibit.title, "story": exhibit.story,
+        "rebuilt": exhibit.rebuilt, "wrong": shown.wrong.as_json(), "mended": shown.mended.as_json(),
+    }  # fmt: skip

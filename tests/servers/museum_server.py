@@ -1,0 +1,31 @@
+"""A server on loopback that verifies as an exhibit does: `museum_server PORT wrong`, `mended` or `plain`."""
+
+from __future__ import annotations
+
+import sys
+from threading import Event
+
+from draftscope import load
+from draftscope.servers.adapter import Request
+from draftscope.servers.museum.exhibits import EXHIBITS
+from draftscope.servers.museum.server import MuseumServer
+from tests.servers.stubs import Habits, stub
+
+
+def main(port: int, how: str) -> None:
+    """`plain` is the mended server without its drafts."""
+    engine = load("draft", dtype="float32", device="cpu", threads=1)
+    verify, _ = EXHIBITS[0].wrong if how == "wrong" else EXHIBITS[0].mended
+    server = MuseumServer(engine.target, verify, gamma=0 if how == "plain" else 3)
+
+    def write(prompt: list[int], count: int, temperature: float, seed: int | None) -> list[int]:
+        request = Request(tuple(prompt), count, seed=seed or 0, temperature=temperature)
+        return [token for chunk in server.stream(request) for token in chunk.ids]
+
+    with stub(Habits(write=write), port) as url:
+        print(url, flush=True)
+        Event().wait()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.argv[2])

@@ -1,0 +1,112 @@
+"""The steps of the action in a shell, and the fixture for pytest, against a server whose temperature is uninitialised
+memory (wrong), the same one mended, and a plain one."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+ACTION = yaml.safe_load((ROOT / "app/action/action.yml").read_text())
+ENVIRONMENT = {"PYTHONPATH": f"{ROOT}:{ROOT}/engine:{ROOT}/app", "OMP_NUM_THREADS": "1"}
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def command(port: int, how: str) -> str:
+    return f"cd {ROOT} && exec {sys.executable} -m tests.servers.museum_server {port} {how}"
+
+
+def run_action(folder: Path, **given: str) -> tuple[int, dict[str, Any], str]:
+    """Runs each `run` step with its inputs, as the runner does; the exit code, audit.json, and everything printed."""
+    folder.mkdir()
+    inputs = {name: about.get("default", "") for name, about in ACTION["inputs"].items()} | given | {"install": ""}
+    (folder / "bin").mkdir()
+    (folder / "bin/draftscope").write_text(f'#!/bin/sh\nexec {sys.executable} -m draftscope_app.cli.main "$@"\n')
+    (folder / "bin/draftscope").chmod(0o755)
+    code, printed = 0, ""
+    for step in ACTION["runs"]["steps"]:
+        condition, runs = step.get("if", ""), step.get("run")
+        wanted = all(inputs[name] for name in re.findall(r"inputs\.(\w+) != ''", condition))
+        if runs is None or not wanted or (code and "always()" not in condition):
+            continue
+        values = {
+            name: re.sub(r"\$\{\{ inputs\.(\w+) \}\}", lambda m: inputs[m[1]], v)
+            for name, v in step.get("env", {}).items()
+        }
+        more = (
+            ENVIRONMENT | values | {"GITHUB_STEP_SUMMARY": "summary.md", "PATH": f"{folder}/bin:{os.environ['PATH']}"}
+        )
+        ran = subprocess.run(
+            ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", runs], cwd=folder, env=os.environ | more,
+            capture_output=True, text=True, timeout=300,
+        )  # fmt: skip
+        code, printed = code or ran.returncode, printed + ran.stdout + ran.stderr
+    report = folder / "draftscope-audit/audit.json"
+    return code, json.loads(report.read_text()) if report.is_file() else {}, printed
+
+
+@pytest.mark.slow
+def test_the_action_convicts_the_wrong_server_and_acquits_the_others(tmp_path: Path) -> None:
+    for how, expected in (("wrong", 1), ("mended", 0), ("plain", 0)):
+        port, folder = free_port(), tmp_path / how
+        url = f"http://127.0.0.1:{port}"
+        code, report, printed = run_action(
+            folder, command=command(port, how), url=url, target="draft", tokens="1200", arguments="--length 8"
+        )
+        assert code == expected, printed
+        assert report["differences"] == (["sampled"] if expected else []), printed
+        assert {"server.log", "audit.json", "audit.xml"} <= {
+            path.name for path in (folder / "draftscope-audit").iterdir()
+        }
+        title = "Different" if expected else "No difference found"
+        assert (folder / "summary.md").read_text().startswith(f"## Draftscope audit: {title}\n")
+        with socket.socket() as asked:  # the server was stopped
+            assert asked.connect_ex(("127.0.0.1", port)) != 0
+
+
+def test_a_server_that_ends_is_not_waited_for(tmp_path: Path) -> None:
+    code, report, printed = run_action(
+        tmp_path / "dead", command="echo out of memory; exit 1", url=f"http://127.0.0.1:{free_port()}", target="draft"
+    )
+    assert (code, report) == (2, {}) and "The server ended before" in printed and "out of memory" in printed
+
+
+@pytest.mark.slow
+def test_the_fixture_fails_a_test_of_a_wrong_server(tmp_path: Path) -> None:
+    ports = {how: free_port() for how in ("wrong", "mended")}
+    tests = [
+        f"def test_{how}(draftscope_audit):\n    draftscope_audit('http://127.0.0.1:{port}', target='draft', {more})\n"
+        for how, port, more in (*((how, port, "tokens=1200") for how, port in ports.items()), ("nobody", 9, ""))
+    ]
+    running = [
+        subprocess.Popen(["bash", "-c", command(port, how)], env=os.environ | ENVIRONMENT, stdout=subprocess.PIPE)
+        for how, port in ports.items()
+    ]
+    (tmp_path / "test_law.py").write_text("\n".join(tests))
+    try:
+        for each in running:
+            assert each.stdout and each.stdout.readline()
+        ran = subprocess.run(
+            [sys.executable, "-m", "pytest", "-p", "draftscope_app.cli.pytest_plugin", "test_law.py"],
+            cwd=tmp_path, env=os.environ | ENVIRONMENT, capture_output=True, text=True, timeout=300,
+        )  # fmt: skip
+    finally:
+        for each in running:
+            each.kill()
+            each.wait()
+    assert "2 failed, 1 passed" in ran.stdout, ran.stdout
+    assert "Differs from its target" in ran.stdout and "ServerError" in ran.stdout
